@@ -1,0 +1,50 @@
+# What every target of the project shares: the language, warnings, ccache, sanitizers, and one include root.
+if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
+  set(CMAKE_BUILD_TYPE Release CACHE STRING "" FORCE)
+endif()
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+set(CMAKE_CXX_FLAGS_RELEASE "-O2 -g0")  # no NDEBUG: asserts are cheap beside a training step
+
+find_program(CCACHE ccache)
+if(CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
+  # Paths relative to the checkout, so that a second clone finds what the first one compiled.
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_BASEDIR=${CMAKE_SOURCE_DIR} CCACHE_NOHASHDIR=1 ${CCACHE})
+endif()
+find_program(LLD ld.lld)
+if(LLD)
+  add_link_options(-fuse-ld=lld)
+endif()
+
+add_library(troupe_options INTERFACE)
+# No contraction: a sum has the same bits on a machine with fused multiply-add and on one without.
+target_compile_options(troupe_options INTERFACE -ffp-contract=off)
+target_compile_options(troupe_options INTERFACE $<BUILD_INTERFACE:-Wall> $<BUILD_INTERFACE:-Wextra>
+  $<BUILD_INTERFACE:-Wpedantic> $<BUILD_INTERFACE:-Werror>)
+if(TROUPE_SANITIZE)
+  target_compile_options(troupe_options INTERFACE -fsanitize=${TROUPE_SANITIZE} -fno-omit-frame-pointer -g1)
+  target_link_options(troupe_options INTERFACE -fsanitize=${TROUPE_SANITIZE})
+endif()
+
+# "troupe/actors/messages.hpp" is actors/messages.hpp: the build links the storeys under one root, as an install has them.
+set(TROUPE_INCLUDE_ROOT ${PROJECT_BINARY_DIR}/include)
+file(MAKE_DIRECTORY ${TROUPE_INCLUDE_ROOT}/troupe)
+foreach(storey models data actors runtime apps)
+  file(CREATE_LINK ${PROJECT_SOURCE_DIR}/${storey} ${TROUPE_INCLUDE_ROOT}/troupe/${storey} SYMBOLIC)
+endforeach()
+
+# troupe_library(<storey> SOURCES … LINK … PRIVATE …): one static library for each storey.
+function(troupe_library storey)
+  cmake_parse_arguments(arg "" "" "SOURCES;LINK;PRIVATE" ${ARGN})
+  add_library(troupe_${storey} STATIC ${arg_SOURCES})
+  add_library(troupe::${storey} ALIAS troupe_${storey})
+  target_include_directories(troupe_${storey} PUBLIC $<BUILD_INTERFACE:${TROUPE_INCLUDE_ROOT}>
+    $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
+  target_link_libraries(troupe_${storey} PUBLIC ${arg_LINK} troupe_options)
+  foreach(library ${arg_PRIVATE})
+    target_link_libraries(troupe_${storey} PRIVATE ${library})
+  endforeach()
+endfunction()
