@@ -1,0 +1,27 @@
+// Every failure an actor may answer with. A code exists only where some caller can act on it in its own way.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include <caf/error.hpp>
+
+namespace troupe {
+
+enum class errc : std::uint8_t {
+  stale = 1,  ///< A part of a step, version or generation that is over, or that was merged already.
+  mismatch,   ///< A part whose run, sender, shape or dtype does not fit the receiver.
+  peer_lost,  ///< A member of the exchange is gone; the text names it.
+  timed_out,  ///< Members did not come within the topology's timeout; the text says who waits for whom.
+  failed,     ///< The work itself failed, in a lane or in a handler; the text says how.
+};
+
+std::string to_string(errc code);
+
+/// Returns an error that carries `text`, what a person reads.
+caf::error make_error(errc code, std::string text = {});
+
+/// Returns what a person should read of `error`: the text if it carries one, else CAF's own words.
+std::string describe(const caf::error& error);
+
+}  // namespace troupe

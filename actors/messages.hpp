@@ -1,0 +1,143 @@
+// Every message that actors exchange, on one page. Conversations are in the interfaces (compute, worker, port,
+// evaluator, coordinator, recorder); who sends what when is drawn in docs/protocol.md.
+//
+// Symbols: n workers; P elements of flat parameters (padding included), B of float buffers behind them; a step is
+// counted from 0 and called completed once its outcome is applied. Tensors are float32 on the CPU, contiguous, and
+// FROZEN once sent: a receiver reads them for as long as it holds them and never writes. They stay in the process:
+// serialising a message that holds one is an error.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <ATen/core/Tensor.h>
+
+namespace troupe {
+
+enum class run_id : std::uint64_t {};
+/// Position of a worker in the topology file, from 0. Sums are folded in this order.
+enum class rank_id : std::uint32_t {};
+
+/// What the values of a part or an outcome are, and so what they do to the receiver's state.
+enum class slot : std::uint8_t {
+  parameters,  ///< Replace x.
+  gradient,    ///< Replace g, the gradient that the next `apply` steps with.
+  change,      ///< Are added to x.
+};
+
+/// How far a part has come on its way from one worker's values to what all apply.
+enum class stage : std::uint8_t {
+  contribution,  ///< One worker's own values, unweighted.
+  partial,       ///< Fold of some ranks, weighted by sample count, not yet divided.
+  result,        ///< What the exchange answers.
+};
+
+/// The local verbs of a loop. An exchange is the third, and the worker's own business.
+enum class verb : std::uint8_t { gradient, apply };
+
+/// Where a tensor comes from. A merging actor refuses what does not fit, and what it has merged before.
+struct stamp {
+  run_id run{};                 ///< Run the tensor belongs to.
+  rank_id sender{};             ///< Worker that made it.
+  std::uint32_t generation{0};  ///< Membership it was made under; grows when the troupe is re-formed.
+  std::uint64_t step{0};        ///< Sender's completed steps.
+  std::uint64_t version{0};     ///< Version of the parameters it was computed from.
+};
+
+/// Names one tensor of a step. The plan orders all keys.
+struct key {
+  std::uint32_t place{0};  ///< Which exchange of the loop.
+  std::uint32_t part{0};   ///< Which shard, parameter, chunk or bucket of it.
+};
+
+/// Elements [first, first + values.numel()) of the flat storage [P | B].
+struct span {
+  std::int64_t first{0};
+  at::Tensor values;  ///< [m], frozen.
+};
+
+/// What travels between a worker, its port and the ports of its peers.
+struct part {
+  stamp origin;
+  key which;
+  slot what{slot::gradient};
+  stage at{stage::contribution};
+  span piece;
+  std::int64_t total{0};         ///< Elements of the whole, of which `piece` is one part.
+  std::int64_t sample_count{0};  ///< Samples behind the values: the weight of a contribution, the sum of a partial.
+  double mass{1};                ///< Push-sum weight.
+};
+
+/// What an exchange answers: the values to apply, and what they are.
+struct outcome {
+  stamp origin;
+  slot what{slot::gradient};
+  std::vector<span> pieces;             ///< Ascending, covering the whole.
+  std::vector<std::uint64_t> versions;  ///< Store wirings: the version of each shard.
+  double lr_scale{1};                   ///< Factor on the learning rate of the `apply` that follows.
+  bool counted{true};                   ///< False when the contribution was refused and only counted.
+  std::uint64_t payload_bytes{0};       ///< Tensor bytes this port has sent to its peers since the run began.
+};
+
+/// Parameters and float buffers after `origin.step` completed steps.
+struct snapshot {
+  stamp origin;
+  at::Tensor values;  ///< [P + B], frozen.
+};
+
+/// Members of an exchange under one generation.
+struct membership {
+  std::uint32_t generation{0};
+  std::vector<rank_id> ranks;
+};
+
+/// Asks a compute actor for local work: `verbs` in order, `times` times over, or fewer after a `cancel`.
+struct advance {
+  std::vector<verb> verbs;
+  std::uint32_t times{1};
+  snapshot from;                ///< Where to begin.
+  std::optional<outcome> with;  ///< For a leading `apply` that steps with what an exchange answered.
+};
+
+/// What came of it.
+struct advanced {
+  snapshot now;                       ///< `from` itself if nothing was applied.
+  std::optional<part> gradient;       ///< Mean gradient at `now`, [P], if the last verb was `gradient`.
+  double loss_sum{0};                 ///< Sum over the samples of the gradients computed.
+  std::int64_t sample_count{0};       ///< How many those are.
+};
+
+/// A worker has completed a step that the coordinator asked to hear of: the end of an epoch, an evaluation, the end.
+struct milestone {
+  rank_id rank{};
+  std::uint64_t step{0};
+  double loss_sum{0};            ///< Over the samples since the worker's last milestone.
+  std::int64_t sample_count{0};  ///< How many those are.
+  std::uint64_t bytes_sent{0};   ///< Tensor bytes that the worker's ports have sent since the run began.
+  snapshot now;
+};
+
+/// What the evaluator found, over the whole validation set.
+struct evaluation {
+  std::uint64_t step{0};
+  double loss{0};               ///< Mean over the samples.
+  double accuracy{0};           ///< In [0, 1].
+  std::int64_t sample_count{0};
+};
+
+/// One line of metrics.jsonl; its meaning is fixed in docs/outputs.md. What does not apply is empty.
+struct record {
+  std::string event;          ///< start, epoch, evaluation, end.
+  std::uint64_t epoch{0};     ///< Completed epochs.
+  std::uint64_t step{0};      ///< Steps completed by every worker.
+  std::uint64_t updates{0};   ///< Updates applied.
+  double seconds{0};          ///< Since the first step began, on the actor clock.
+  std::optional<double> samples_per_second, train_loss, val_loss, val_accuracy;
+  std::uint64_t bytes_sent{0};
+  std::optional<double> staleness_mean, staleness_max, consensus_distance;
+  std::string status;         ///< Of `end`: done, stopped_early, interrupted.
+};
+
+}  // namespace troupe

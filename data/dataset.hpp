@@ -1,0 +1,70 @@
+// A data set in memory: immutable once made, shared by all workers of a process, read by any thread.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include <ATen/core/Tensor.h>
+
+namespace troupe::data {
+
+struct dataset {
+  at::Tensor inputs;                 ///< [N, C, H, W], uint8 in 0..255.
+  at::Tensor targets;                ///< [N], int64, class indices.
+  std::vector<std::string> classes;  ///< A name for each class.
+  std::int64_t size() const { return targets.size(0); }
+};
+
+/// Value = (byte / 255 − mean[c]) / std[c] for each channel c; neither: byte / 255.
+struct normalisation {
+  std::vector<double> mean, std;
+};
+
+/// What a topology file names: a training set, a test set, and how to scale them.
+struct dataset_pair {
+  std::shared_ptr<const dataset> train, test;
+  normalisation scale;
+  std::vector<std::string> files;  ///< What was read, for messages.
+};
+
+/// A batch as a network takes it.
+struct batch {
+  at::Tensor inputs;   ///< [b, C, H, W], float32.
+  at::Tensor targets;  ///< [b], int64.
+};
+
+/// Gathers the samples `indices` in that order. Throws std::out_of_range.
+batch make_batch(const dataset& set, const normalisation& scale, const std::vector<std::int64_t>& indices);
+
+/// A missing, truncated or inconsistent file; what() names the file, the reason and the mend.
+struct data_error : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+/// A data set that a topology file can name.
+struct dataset_kind {
+  std::string name;
+  std::string explanation;  ///< One line.
+  std::string folder;       ///< Below the data folder; empty for a built-in one.
+  std::vector<std::int64_t> sample_shape;  ///< [C, H, W].
+  std::int64_t classes{0};
+  normalisation published;  ///< Mean and std of the training set as its publisher or the field states them.
+  /// Reads both sets. `folder` is the set's own. Throws data_error.
+  dataset_pair (*load)(const std::filesystem::path& folder);
+};
+
+/// All data sets, in the order in which `troupe list` shows them.
+const std::vector<dataset_kind>& dataset_kinds();
+
+/// Returns the data set of this name, or nullptr.
+const dataset_kind* find_dataset(const std::string& name);
+
+/// Returns the data folder: `given` if not empty, else $TROUPE_DATA, else "data-cache" in the current folder.
+std::filesystem::path data_folder(const std::filesystem::path& given);
+
+}  // namespace troupe::data

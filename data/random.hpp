@@ -1,0 +1,52 @@
+// Keyed randomness: every draw is a function of (seed, worker, step or epoch, purpose), never of a stream that some
+// thread has advanced. So nothing has to be saved, and placement and timing cannot matter.
+#pragma once
+
+#include <cstdint>
+
+namespace troupe::data {
+
+enum class purpose : std::uint64_t { permutation = 1, dropout, augmentation, digits };
+
+/// Mixes a key into 64 well-spread bits (SplitMix64's finaliser over each word in turn; Steele, Lea, Flood 2014).
+constexpr std::uint64_t keyed(std::uint64_t seed, purpose why, std::uint64_t a = 0, std::uint64_t b = 0) {
+  std::uint64_t state = seed;
+  for (const std::uint64_t word : {static_cast<std::uint64_t>(why), a, b}) {
+    state += 0x9e3779b97f4a7c15ull + word;
+    state = (state ^ (state >> 30)) * 0xbf58476d1ce4e5b9ull;
+    state = (state ^ (state >> 27)) * 0x94d049bb133111ebull;
+    state ^= state >> 31;
+  }
+  return state;
+}
+
+/// SplitMix64 from a key: a small generator for permutations and the built-in data set.
+class random_stream {
+ public:
+  explicit constexpr random_stream(std::uint64_t key) : state_(key) {}
+
+  constexpr std::uint64_t next() {
+    std::uint64_t z = (state_ += 0x9e3779b97f4a7c15ull);
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ull;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111ebull;
+    return z ^ (z >> 31);
+  }
+
+  /// Uniform in [0, bound), without bias (Lemire 2019); bound > 0.
+  constexpr std::uint64_t below(std::uint64_t bound) {
+    for (;;) {
+      const unsigned __int128 product = static_cast<unsigned __int128>(next()) * bound;
+      if (static_cast<std::uint64_t>(product) >= -bound % bound) return static_cast<std::uint64_t>(product >> 64);
+    }
+  }
+
+  /// Uniform in [low, high).
+  constexpr double between(double low, double high) {
+    return low + (high - low) * (static_cast<double>(next() >> 11) * 0x1.0p-53);
+  }
+
+ private:
+  std::uint64_t state_;
+};
+
+}  // namespace troupe::data

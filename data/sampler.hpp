@@ -1,0 +1,49 @@
+// Which samples a worker trains on at a step: a function of (seed, epoch, rank), so that any worker, node or test can
+// work it out. One epoch has one permutation of the whole set.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+namespace troupe::data {
+
+enum class split : std::uint8_t {
+  strided,     ///< Worker w takes perm[w::n]: n batches of b are exactly the n·b batch of one worker.
+  contiguous,  ///< Each worker a fixed block in the set's order, shuffled inside.
+  all,         ///< Every worker the whole set, each in its own order.
+};
+
+struct sampling {
+  std::int64_t samples{0};     ///< N of the whole set.
+  std::int64_t batch_size{1};  ///< Of one worker.
+  std::int64_t rank{0};
+  std::int64_t workers{1};
+  split how{split::strided};
+  bool shuffle{true};
+  std::uint64_t seed{0};
+};
+
+/// Returns the steps of an epoch, equal for all workers: floor(floor(N / n) / batch), or floor(N / batch) for `all`.
+std::int64_t steps_per_epoch(const sampling& options);
+
+/// Walks one worker's samples. Keeps the permutation of the epoch it was last asked for; one thread at a time.
+class sampler {
+ public:
+  /// Throws std::invalid_argument where an epoch would have no step.
+  explicit sampler(const sampling& options);
+
+  /// Returns the sample indices of this worker's batch at `step`, counted from 0 over all epochs.
+  std::vector<std::int64_t> batch_at(std::uint64_t step);
+
+  std::int64_t steps_per_epoch() const { return steps_per_epoch_; }
+
+ private:
+  void enter(std::uint64_t epoch);
+
+  sampling options_;
+  std::int64_t steps_per_epoch_;
+  std::uint64_t epoch_{~std::uint64_t{0}};
+  std::vector<std::int64_t> order_;  ///< This worker's samples of epoch_.
+};
+
+}  // namespace troupe::data

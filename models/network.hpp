@@ -1,0 +1,72 @@
+// A trainable network behind a thin face: what compute and evaluator need of a model, and no more. A network never
+// learns how it is distributed. One thread at a time.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <ATen/core/Generator.h>
+#include <ATen/core/Tensor.h>
+
+namespace troupe::models {
+
+enum class loss_kind : std::uint8_t { cross_entropy, nll };
+
+/// What a network is fed and what it tells apart.
+struct network_shape {
+  std::vector<std::int64_t> input{1, 28, 28};  ///< [C, H, W] of one sample.
+  std::int64_t classes{10};
+};
+
+class network {
+ public:
+  using named_tensors = std::vector<std::pair<std::string, at::Tensor>>;
+
+  virtual ~network() = default;
+
+  /// Returns [N, classes] (scores, or log-probabilities where loss() is nll) for `input` [N, C, H, W], float32.
+  virtual at::Tensor forward(const at::Tensor& input) = 0;
+
+  /// Switches dropout and batch-norm statistics on (training) or off.
+  virtual void train(bool on) = 0;
+
+  /// Makes every random draw of a forward pass come from `generator`.
+  virtual void draw_from(at::Generator generator) = 0;
+
+  /// Parameters in order of registration, under their usual PyTorch names; aliases, not copies.
+  virtual named_tensors parameters() const = 0;
+
+  /// Buffers, likewise.
+  virtual named_tensors buffers() const = 0;
+
+  /// The loss that fits what forward() returns.
+  virtual loss_kind loss() const = 0;
+};
+
+/// Returns the scalar mean loss of `output` [N, classes] against `target` [N], int64.
+at::Tensor mean_loss(loss_kind kind, const at::Tensor& output, const at::Tensor& target);
+
+/// A model that a topology file can name.
+struct network_kind {
+  std::string name;
+  std::string explanation;  ///< One line.
+  /// Makes one with PyTorch's default initialisers, drawn from the process-wide generator.
+  /// Throws std::invalid_argument where the model cannot take inputs of this shape.
+  std::unique_ptr<network> (*make)(const network_shape& shape);
+};
+
+/// All models, in the order in which `troupe list` shows them.
+const std::vector<network_kind>& network_kinds();
+
+/// Returns the model of this name, or nullptr.
+const network_kind* find_network(const std::string& name);
+
+/// Makes a network with initial weights that are a function of `seed` only: those of `torch.manual_seed(seed)`
+/// followed by the module's construction in Python. Callable from any thread.
+std::unique_ptr<network> make_network(const network_kind& kind, const network_shape& shape, std::uint64_t seed);
+
+}  // namespace troupe::models
