@@ -1,0 +1,62 @@
+// The kinds of exchange that a topology file can name. A kind says what it is for people and for the plan, and how to
+// spawn one worker's port; nothing else in the project knows an algorithm.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <caf/fwd.hpp>
+
+#include "troupe/actors/messages.hpp"
+#include "troupe/actors/port.hpp"
+#include "troupe/actors/support/setting.hpp"
+#include "troupe/models/buffer_pool.hpp"
+#include "troupe/models/flat.hpp"
+
+namespace troupe {
+
+/// What a port needs to know of the run.
+struct port_options {
+  run_id run{};
+  rank_id rank{};                        ///< Whose port it is.
+  std::uint32_t world_size{1};           ///< n.
+  std::uint32_t place{0};                ///< Which exchange of the loop: key::place of all its parts.
+  std::string name{"exchange"};          ///< As the file calls it.
+  models::flat_layout layout;
+  models::buffer_pool pool;
+  setting_values settings;               ///< Values of exchange_kind::settings, defaults filled in.
+  std::chrono::milliseconds timeout{60'000};
+};
+
+/// Tensor traffic of one step between two workers' ports, or from one to another only.
+struct planned_edge {
+  std::uint32_t from{0}, to{0};  ///< Ranks.
+  std::uint64_t messages{0};     ///< Per step.
+  std::uint64_t bytes{0};        ///< Tensor payload per step.
+};
+
+struct exchange_kind {
+  std::string name;
+  std::string explanation;          ///< One line.
+  std::string source;               ///< Paper or textbook, with section.
+  std::vector<slot> sends;          ///< What may be sent, the default first.
+  slot answers{slot::gradient};     ///< What comes back.
+  bool synchronous{true};           ///< All members' snapshots of a step are equal and the run is deterministic.
+  std::vector<setting> settings;
+  /// Spawns one worker's port.
+  std::function<port_actor(caf::actor_system&, port_options)> spawn;
+  /// Lists the traffic of one step among `world_size` workers.
+  std::function<std::vector<planned_edge>(std::uint32_t world_size, const models::flat_layout&, const setting_values&)> edges;
+};
+
+/// All kinds, in the order in which `troupe list` shows them.
+const std::vector<exchange_kind>& exchange_kinds();
+
+/// Returns the kind of this name, or nullptr.
+const exchange_kind* find_exchange(const std::string& name);
+
+}  // namespace troupe

@@ -1,0 +1,44 @@
+// A key of the topology file as a row of a table: parser, `troupe explain`, `troupe list`, the reference page and
+// error messages are all made from such rows. Exchanges bring rows of their own; the rest are in
+// runtime/topology/schema.cpp.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+namespace troupe {
+
+enum class setting_type : std::uint8_t {
+  boolean,
+  integer,
+  real,          ///< An integer is accepted too.
+  text,
+  choice,        ///< One of `choices`.
+  path,          ///< Relative to the file's folder, or to the current one on the command line.
+  duration,      ///< "20ms", "60s", "5min".
+  every,         ///< 4, "4 steps", "1 epoch".
+  words,         ///< A list of strings.
+  reals,         ///< A list of numbers.
+};
+
+/// A value as the file gave it, checked against its row. Durations and `every` are kept as their text.
+using setting_value = std::variant<bool, std::int64_t, double, std::string, std::vector<std::string>, std::vector<double>>;
+
+struct setting {
+  std::string name;
+  setting_type type{setting_type::text};
+  std::string default_text;              ///< As it would stand in the file; empty: unset.
+  std::string explanation;               ///< One line, for `troupe explain` and the reference page.
+  std::vector<std::string> choices{};    ///< Of `choice`.
+  std::optional<double> minimum{}, maximum{};
+  bool minimum_excluded{false};
+};
+
+/// Values by key, every default filled in.
+using setting_values = std::map<std::string, setting_value>;
+
+}  // namespace troupe

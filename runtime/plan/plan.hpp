@@ -1,0 +1,71 @@
+// What will run: a topology with everything derived from it that does not depend on time. `troupe check` prints it,
+// `troupe graph` draws it, the launcher spawns it.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "troupe/actors/exchange/registry.hpp"
+#include "troupe/data/dataset.hpp"
+#include "troupe/data/sampler.hpp"
+#include "troupe/models/flat.hpp"
+#include "troupe/models/network.hpp"
+#include "troupe/runtime/topology/topology.hpp"
+
+namespace troupe {
+
+enum class role : std::uint8_t { worker, compute, port, evaluator, coordinator, recorder };
+
+struct planned_actor {
+  std::string name;  ///< Unique: "worker 2", "compute 2", "exchange 2", "evaluator" …: what errors call it.
+  role what{};
+  std::uint32_t rank{0};  ///< Of worker, compute, port.
+};
+
+/// One exchange of the loop.
+struct planned_exchange {
+  std::string name;
+  const exchange_kind* kind{nullptr};
+  slot sends{};
+  setting_values settings;
+  std::vector<planned_edge> edges;
+};
+
+struct plan {
+  topology::topology file;
+  const models::network_kind* model{nullptr};
+  const data::dataset_kind* data{nullptr};
+  models::network_shape shape;
+  models::loss_kind loss{};
+  models::flat_layout layout;
+  data::normalisation scale;            ///< What inputs are really normalised by.
+  data::sampling sampling;              ///< Of rank 0; the others differ in `rank` only.
+  std::uint32_t workers{1};
+  std::uint64_t steps_per_epoch{0};
+  std::uint64_t steps{0};               ///< Of the whole run.
+  std::uint64_t evaluate_every{0};      ///< In steps; an evaluation always happens at the end.
+  std::vector<planned_exchange> exchanges;
+  std::vector<planned_actor> actors;
+  std::uint64_t bytes_per_step() const;     ///< Tensor payload of all senders.
+  std::uint64_t messages_per_step() const;
+};
+
+/// Reads the data set a topology names. Throws input_error (missing folder, broken file: path, reason, mend).
+data::dataset_pair load_data(const topology::topology& file);
+
+/// Derives the plan. `training_samples`: N. Throws input_error where the numbers do not work out (no step in an epoch,
+/// more workers than samples …), naming the key to change.
+plan make_plan(const topology::topology& file, std::int64_t training_samples);
+
+/// Prints the plan for people: actors, placement, edges, bytes per step.
+std::string describe(const plan& plan);
+
+/// Draws the wiring in Graphviz's DOT language; up to 64 actors in full, a summary beyond.
+std::string to_dot(const plan& plan);
+
+/// Renders DOT to SVG. Throws std::runtime_error.
+std::string to_svg(const std::string& dot);
+
+}  // namespace troupe
