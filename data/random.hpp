@@ -34,8 +34,9 @@ class random_stream {
 
   /// Uniform in [0, bound), without bias (Lemire 2019); bound > 0.
   constexpr std::uint64_t below(std::uint64_t bound) {
+    __extension__ using wide = unsigned __int128;
     for (;;) {
-      const unsigned __int128 product = static_cast<unsigned __int128>(next()) * bound;
+      const wide product = static_cast<wide>(next()) * bound;
       if (static_cast<std::uint64_t>(product) >= -bound % bound) return static_cast<std::uint64_t>(product >> 64);
     }
   }

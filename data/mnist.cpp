@@ -1,0 +1,40 @@
+// MNIST and Fashion-MNIST (Xiao, Rasul, Vollgraf 2017), which came in MNIST's format on purpose.
+#include "troupe/data/idx.hpp"
+
+namespace troupe::data {
+
+dataset_kind mnist();
+dataset_kind fashion_mnist();
+
+dataset_kind mnist() {
+  return {.name = "mnist",
+          .explanation = "60,000 + 10,000 handwritten digits, 28 x 28 (LeCun, Cortes, Burges)",
+          .folder = "mnist",
+          .sample_shape = {1, 28, 28},
+          .classes = 10,
+          .published = {{0.1307}, {0.3081}},
+          .load = [](const std::filesystem::path& folder) {
+            dataset_pair pair = read_mnist_family(folder, {"0", "1", "2", "3", "4", "5", "6", "7", "8", "9"}, "mnist");
+            pair.scale = {{0.1307}, {0.3081}};
+            return pair;
+          }};
+}
+
+dataset_kind fashion_mnist() {
+  return {.name = "fashion_mnist",
+          .explanation = "60,000 + 10,000 pictures of clothes, 28 x 28 (Xiao, Rasul, Vollgraf 2017)",
+          .folder = "fashion-mnist",
+          .sample_shape = {1, 28, 28},
+          .classes = 10,
+          .published = {{0.2860}, {0.3530}},
+          .load = [](const std::filesystem::path& folder) {
+            dataset_pair pair = read_mnist_family(
+                folder,
+                {"t-shirt", "trousers", "pullover", "dress", "coat", "sandal", "shirt", "sneaker", "bag", "boot"},
+                "fashion_mnist");
+            pair.scale = {{0.2860}, {0.3530}};
+            return pair;
+          }};
+}
+
+}  // namespace troupe::data

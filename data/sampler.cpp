@@ -1,0 +1,69 @@
+#include "troupe/data/sampler.hpp"
+
+#include "troupe/data/random.hpp"
+
+#include <algorithm>
+#include <numeric>
+#include <stdexcept>
+#include <string>
+
+namespace troupe::data {
+
+namespace {
+
+// Fisher and Yates.
+void shuffle(std::vector<std::int64_t>& order, std::uint64_t key) {
+  random_stream stream{key};
+  for (std::size_t last = order.size(); last > 1; --last) std::swap(order[last - 1], order[stream.below(last)]);
+}
+
+}  // namespace
+
+std::int64_t steps_per_epoch(const sampling& options) {
+  const std::int64_t share = options.how == split::all ? options.samples : options.samples / options.workers;
+  return share / options.batch_size;
+}
+
+sampler::sampler(const sampling& options) : options_{options} {
+  if (options.batch_size < 1 || options.workers < 1 || options.rank < 0 || options.rank >= options.workers) {
+    throw std::invalid_argument("a batch needs at least one sample, and a rank must be below the number of workers");
+  }
+  steps_per_epoch_ = data::steps_per_epoch(options);
+  if (steps_per_epoch_ < 1) {
+    throw std::invalid_argument("an epoch has no step: " + std::to_string(options.samples) + " samples, shared by " +
+                                std::to_string(options.how == split::all ? 1 : options.workers) +
+                                ", do not fill a batch of " + std::to_string(options.batch_size));
+  }
+}
+
+std::vector<std::int64_t> sampler::batch_at(std::uint64_t step) {
+  const auto steps = static_cast<std::uint64_t>(steps_per_epoch_);
+  enter(step / steps);
+  const auto first = order_.begin() + static_cast<std::int64_t>(step % steps) * options_.batch_size;
+  return {first, first + options_.batch_size};
+}
+
+void sampler::enter(std::uint64_t epoch) {
+  if (epoch == epoch_) return;
+  const auto& [samples, batch_size, rank, workers, how, shuffled, seed] = options_;
+  // The whole set, or for contiguous shards this worker's block of it; blocks differ by one sample at most.
+  const std::int64_t begin = how == split::contiguous ? samples * rank / workers : 0;
+  const std::int64_t end = how == split::contiguous ? samples * (rank + 1) / workers : samples;
+  order_.resize(static_cast<std::size_t>(end - begin));
+  std::iota(order_.begin(), order_.end(), begin);
+  // One permutation for all workers of a strided epoch; otherwise each rank has its own. With one worker all agree.
+  if (shuffled) {
+    shuffle(order_,
+            keyed(seed, purpose::permutation, epoch, how == split::strided ? 0 : static_cast<std::uint64_t>(rank)));
+  }
+  if (how == split::strided) {
+    std::size_t kept = 0;
+    for (auto at = static_cast<std::size_t>(rank); at < order_.size(); at += static_cast<std::size_t>(workers)) {
+      order_[kept++] = order_[at];
+    }
+    order_.resize(kept);
+  }
+  epoch_ = epoch;
+}
+
+}  // namespace troupe::data

@@ -1,0 +1,63 @@
+#include "troupe/models/module.hpp"
+
+#include <stdexcept>
+
+namespace troupe::models {
+
+namespace {
+
+class module_network final : public network {
+ public:
+  module_network(std::shared_ptr<random_module> module, loss_kind loss)
+      : module_{std::move(module)}, parameters_{listed(module_->named_parameters())}, loss_{loss} {}
+
+  at::Tensor forward(const at::Tensor& input) override { return module_->forward(input); }
+  void train(bool on) override { module_->train(on); }
+  void draw_from(at::Generator generator) override { module_->draw_from(std::move(generator)); }
+  named_tensors parameters() const override { return parameters_; }
+  named_tensors buffers() const override { return listed(module_->named_buffers()); }
+  loss_kind loss() const override { return loss_; }
+
+ private:
+  static named_tensors listed(const torch::OrderedDict<std::string, at::Tensor>& tensors) {
+    named_tensors list;
+    for (const auto& item : tensors) list.emplace_back(item.key(), item.value());
+    return list;
+  }
+
+  std::shared_ptr<random_module> module_;
+  named_tensors parameters_;  ///< Kept: collecting names costs more than binding the tensors.
+  loss_kind loss_;
+};
+
+}  // namespace
+
+// The two below are ATen's _dropout_impl (native/Dropout.cpp), which takes no generator.
+at::Tensor random_module::dropout(const at::Tensor& input, double p) {
+  if (!is_training() || p == 0) return input;
+  return input * at::empty_like(input).bernoulli_(1 - p, generator_).div_(1 - p);
+}
+
+at::Tensor random_module::dropout2d(const at::Tensor& input, double p) {
+  if (!is_training() || p == 0) return input;
+  const at::Tensor mask = at::empty({input.size(0), input.size(1), 1, 1}, input.options());
+  return input * mask.bernoulli_(1 - p, generator_).div_(1 - p);
+}
+
+std::unique_ptr<network> as_network(std::shared_ptr<random_module> module, loss_kind loss) {
+  return std::make_unique<module_network>(std::move(module), loss);
+}
+
+void require_images(const std::string& model, const network_shape& shape, std::int64_t least) {
+  const bool image =
+      shape.input.size() == 3 && shape.input[0] >= 1 && shape.input[1] >= least && shape.input[2] >= least;
+  if (image && shape.classes >= 1) return;
+  std::string given;
+  for (const std::int64_t size : shape.input) given += (given.empty() ? "" : " x ") + std::to_string(size);
+  throw std::invalid_argument(model + " takes images of at least 1 x " + std::to_string(least) + " x " +
+                              std::to_string(least) +
+                              " (channels, height, width) and at least one class, not samples of " + given + " and " +
+                              std::to_string(shape.classes) + " classes");
+}
+
+}  // namespace troupe::models

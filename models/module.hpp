@@ -1,0 +1,39 @@
+// A torch::nn::Module as a network. Heavy: included by the .cpp files of models only.
+#pragma once
+
+#include "troupe/models/network.hpp"
+
+#include <torch/nn/module.h>
+
+#include <memory>
+#include <string>
+
+namespace troupe::models {
+
+/// A module whose random operators draw from a generator of its own, with the arithmetic of PyTorch's.
+class random_module : public torch::nn::Module {
+ public:
+  /// Returns [N, classes] for `input` [N, C, H, W], float32.
+  virtual at::Tensor forward(const at::Tensor& input) = 0;
+
+  void draw_from(at::Generator generator) { generator_ = std::move(generator); }
+
+ protected:
+  /// Zeroes each element with probability p and scales the rest by 1/(1 − p), 0 <= p < 1; as it is when not training.
+  at::Tensor dropout(const at::Tensor& input, double p);
+
+  /// As dropout(), for whole channels of `input` [N, C, H, W].
+  at::Tensor dropout2d(const at::Tensor& input, double p);
+
+ private:
+  at::Generator generator_;  ///< Undefined: the generator of the process.
+};
+
+/// Wraps a module; `module` is the network's from here on.
+std::unique_ptr<network> as_network(std::shared_ptr<random_module> module, loss_kind loss);
+
+/// Throws std::invalid_argument, naming the model, unless samples are [C, H, W] with H and W at least `least`, and
+/// there is at least one class.
+void require_images(const std::string& model, const network_shape& shape, std::int64_t least);
+
+}  // namespace troupe::models

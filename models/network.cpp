@@ -1,0 +1,46 @@
+#include "troupe/models/network.hpp"
+
+#include <ATen/CPUGeneratorImpl.h>
+#include <ATen/ops/cross_entropy_loss.h>
+#include <ATen/ops/nll_loss.h>
+
+#include <mutex>
+
+namespace troupe::models {
+
+// One for each model, in the file of its name.
+std::unique_ptr<network> make_convnet(const network_shape& shape);
+std::unique_ptr<network> make_lenet(const network_shape& shape);
+
+at::Tensor mean_loss(loss_kind kind, const at::Tensor& output, const at::Tensor& target) {
+  return kind == loss_kind::nll ? at::nll_loss(output, target) : at::cross_entropy_loss(output, target);
+}
+
+const std::vector<network_kind>& network_kinds() {
+  static const std::vector<network_kind> kinds{
+      {"convnet", "two convolutions with dropout, two linear layers: PyTorch's MNIST example (2017)", make_convnet},
+      {"lenet", "two convolutions, average pooling, two linear layers; nothing random", make_lenet},
+  };
+  return kinds;
+}
+
+const network_kind* find_network(const std::string& name) {
+  for (const auto& kind : network_kinds()) {
+    if (kind.name == name) return &kind;
+  }
+  return nullptr;
+}
+
+std::unique_ptr<network> make_network(const network_kind& kind, const network_shape& shape, std::uint64_t seed) {
+  // Initialisers draw from the generator of the process, so one network is made at a time.
+  static std::mutex one_at_a_time;
+  const std::lock_guard lock{one_at_a_time};
+  at::Generator generator = at::detail::getDefaultCPUGenerator();
+  {
+    const std::lock_guard generator_lock{generator.mutex()};
+    generator.set_current_seed(seed);
+  }
+  return kind.make(shape);
+}
+
+}  // namespace troupe::models
