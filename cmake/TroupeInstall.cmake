@@ -1,1 +1,22 @@
 # cmake --install: the command, the libraries, the headers, and a package that find_package(Troupe) finds.
+include(CMakePackageConfigHelpers)
+set(troupe_package ${CMAKE_INSTALL_LIBDIR}/cmake/Troupe)
+
+# What a program links: troupe::troupe, the storeys below the command.
+add_library(troupe_package INTERFACE)
+target_link_libraries(troupe_package INTERFACE troupe_runtime)
+target_compile_features(troupe_package INTERFACE cxx_std_20)
+set_target_properties(troupe_package PROPERTIES EXPORT_NAME troupe)
+foreach(storey models data actors runtime)
+  set_target_properties(troupe_${storey} PROPERTIES EXPORT_NAME ${storey})
+  install(DIRECTORY ${storey} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/troupe FILES_MATCHING PATTERN "*.hpp")
+endforeach()
+install(TARGETS troupe_package troupe_runtime troupe_actors troupe_data troupe_models troupe_options EXPORT TroupeTargets)
+install(TARGETS troupe)
+install(DIRECTORY topologies DESTINATION ${CMAKE_INSTALL_DATADIR}/troupe)
+
+configure_file(cmake/TroupeConfig.cmake.in TroupeConfig.cmake @ONLY)
+write_basic_package_version_file(TroupeConfigVersion.cmake COMPATIBILITY SameMinorVersion)
+install(EXPORT TroupeTargets NAMESPACE troupe:: DESTINATION ${troupe_package})
+install(FILES ${PROJECT_BINARY_DIR}/TroupeConfig.cmake ${PROJECT_BINARY_DIR}/TroupeConfigVersion.cmake
+  cmake/TroupeTorch.cmake cmake/FindCAF.cmake DESTINATION ${troupe_package})

@@ -1,7 +1,11 @@
 # LibTorch, taken from the `torch` wheel, as the target troupe_torch.
 #
 # find_package(Torch) is not used: it wants a CUDA toolkit for a CPU build, turns CUDA on as a language, and ignores
-# CMAKE_CUDA_ARCHITECTURES. Also read by the installed package.
+# CMAKE_CUDA_ARCHITECTURES. Also read by the installed package: its targets refer to troupe_torch by name,
+# so the same wheel may lie elsewhere there.
+if(TARGET troupe_torch)
+  return()
+endif()
 set(TROUPE_TORCH_ROOT "" CACHE PATH "folder of the torch package inside site-packages (default: that of .venv)")
 if(NOT TROUPE_TORCH_ROOT)
   file(GLOB torch_candidates "${CMAKE_SOURCE_DIR}/.venv/lib/python3*/site-packages/torch")
@@ -21,14 +25,12 @@ foreach(library torch_cpu c10)
     IMPORTED_LOCATION ${TROUPE_TORCH_ROOT}/lib/lib${library}.so)
 endforeach()
 
-add_library(troupe_torch INTERFACE)
-target_include_directories(troupe_torch SYSTEM INTERFACE
-  $<BUILD_INTERFACE:${TROUPE_TORCH_ROOT}/include/torch/csrc/api/include>)
+# Imported, so that an exported target may refer to it without exporting it; its headers are system headers.
+add_library(troupe_torch INTERFACE IMPORTED GLOBAL)
+target_include_directories(troupe_torch INTERFACE ${TROUPE_TORCH_ROOT}/include/torch/csrc/api/include)
 # -idirafter, not -isystem: the wheel brings a newer fmt, which would shadow the one that spdlog was built with.
-target_compile_options(troupe_torch INTERFACE
-  "$<BUILD_INTERFACE:SHELL:-idirafter ${TROUPE_TORCH_ROOT}/include>")
-target_link_libraries(troupe_torch INTERFACE $<BUILD_INTERFACE:troupe_wheel_torch_cpu>
-  $<BUILD_INTERFACE:troupe_wheel_c10>)
+target_compile_options(troupe_torch INTERFACE "SHELL:-idirafter ${TROUPE_TORCH_ROOT}/include")
+target_link_libraries(troupe_torch INTERFACE troupe_wheel_torch_cpu troupe_wheel_c10)
 
 # RPATH rather than RUNPATH, so that it also serves what LibTorch itself loads.
 set(troupe_nvidia "${TROUPE_TORCH_ROOT}/../nvidia")
@@ -39,7 +41,7 @@ endforeach()
 list(APPEND CMAKE_BUILD_RPATH ${troupe_rpath})
 list(APPEND CMAKE_INSTALL_RPATH ${troupe_rpath})
 list(JOIN troupe_rpath ":" troupe_rpath_link)
-add_link_options(LINKER:--disable-new-dtags LINKER:-rpath-link,${troupe_rpath_link})
+target_link_options(troupe_torch INTERFACE LINKER:--disable-new-dtags LINKER:-rpath-link,${troupe_rpath_link})
 
 if(TROUPE_CUDA)
   if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
@@ -57,6 +59,6 @@ if(TROUPE_CUDA)
       IMPORTED_LOCATION ${TROUPE_TORCH_ROOT}/lib/lib${library}.so)
   endforeach()
   # --no-as-needed: torch_cuda registers its kernels from static initialisers, no symbol refers to it.
-  target_link_libraries(troupe_torch INTERFACE $<BUILD_INTERFACE:-Wl,--no-as-needed>
-    $<BUILD_INTERFACE:troupe_wheel_torch_cuda> $<BUILD_INTERFACE:troupe_wheel_c10_cuda> $<BUILD_INTERFACE:CUDA::cudart>)
+  target_link_libraries(troupe_torch INTERFACE -Wl,--no-as-needed troupe_wheel_torch_cuda troupe_wheel_c10_cuda
+    CUDA::cudart)
 endif()

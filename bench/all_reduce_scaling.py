@@ -1,0 +1,32 @@
+#!/usr/bin/env python3
+"""What does exchanging gradients cost? Four workers under all_reduce keep at least 0.90 of the speed of the same four
+exchanging nothing (two cores).
+
+Convnet, digits, batch 64 a worker, one intra-op thread each.
+    cmake --preset release && cmake --build build && bench/all_reduce_scaling.py [repetitions]
+"""
+
+from measure import ALONE, TOGETHER, interleave, repetitions, setting, show, spread, troupe_rate
+
+STEPS, BATCH, WORKERS = 200, 64, 4
+
+
+def run(loop, exchange=""):
+    return lambda: troupe_rate(steps=STEPS, batch=BATCH, workers=WORKERS, loop=loop, exchange=exchange)
+
+
+results = interleave({
+    "exchanging nothing": run(ALONE),
+    "all_reduce": run(TOGETHER, '[exchange]\nkind = "all_reduce"'),
+    "all_reduce, route ring": run(TOGETHER, '[exchange]\nkind = "all_reduce"\nroute = "ring"'),
+    "star, whole": run(TOGETHER, '[exchange]\nkind = "star"\nsend = "whole"'),
+    "star, by parameter": run(TOGETHER, '[exchange]\nkind = "star"\nsend = "parameter"'),
+}, repetitions())
+setting()
+baseline = [rate for rate, _ in results["exchanging nothing"]]
+for name, runs in results.items():
+    assert all(loss < 2.2 for _, loss in runs), f"{name} did not learn: {runs}"
+    show(name, [rate for rate, _ in runs], "samples/s")
+for name, runs in results.items():
+    median, deviation = spread([rate / base for (rate, _), base in zip(runs, baseline)])
+    print(f"  kept of the speed without exchange, {name:<26} {median:.3f} ± {deviation:.3f}")

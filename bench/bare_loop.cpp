@@ -1,0 +1,66 @@
+// The baseline of bench/overhead.py: the training loop that one writes with LibTorch alone. Its own modules, its own
+// optimizer, the digits in memory, normalised beforehand; no actor, no message, no flat storage.
+//
+//   bare_loop STEPS BATCH     prints samples per second, and the mean loss, which shows that it learned
+#include "troupe/data/dataset.hpp"
+
+#include <torch/torch.h>
+
+#include <chrono>
+#include <cstdint>
+#include <cstdlib>
+#include <iostream>
+#include <numeric>
+#include <vector>
+
+namespace {
+
+struct ConvnetImpl : torch::nn::Module {
+  torch::nn::Conv2d conv1{register_module("conv1", torch::nn::Conv2d(1, 10, 5))};
+  torch::nn::Conv2d conv2{register_module("conv2", torch::nn::Conv2d(10, 20, 5))};
+  torch::nn::Dropout2d drop{register_module("drop", torch::nn::Dropout2d())};
+  torch::nn::Linear fc1{register_module("fc1", torch::nn::Linear(320, 50))};
+  torch::nn::Linear fc2{register_module("fc2", torch::nn::Linear(50, 10))};
+
+  torch::Tensor forward(torch::Tensor x) {
+    x = torch::relu(torch::max_pool2d(conv1(x), 2));
+    x = torch::relu(torch::max_pool2d(drop(conv2(x)), 2));
+    x = torch::dropout(torch::relu(fc1(x.flatten(1))), 0.5, is_training());
+    return torch::log_softmax(fc2(x), 1);
+  }
+};
+TORCH_MODULE(Convnet);
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc != 3) return std::cerr << "usage: bare_loop STEPS BATCH\n", 2;
+  const std::int64_t steps = std::atoll(argv[1]);
+  const std::int64_t batch = std::atoll(argv[2]);
+  torch::set_num_threads(1);
+  torch::manual_seed(1);
+
+  const auto digits = troupe::data::find_dataset("digits")->load({});
+  std::vector<std::int64_t> all(static_cast<std::size_t>(digits.train->size()));
+  std::iota(all.begin(), all.end(), 0);
+  const auto set = troupe::data::make_batch(*digits.train, digits.scale, all);
+
+  Convnet net;
+  torch::optim::SGD optimizer(net->parameters(), torch::optim::SGDOptions(0.05).momentum(0.5));
+  const std::int64_t per_epoch = digits.train->size() / batch;
+  torch::Tensor order;
+  double loss_sum = 0;
+  const auto begin = std::chrono::steady_clock::now();
+  for (std::int64_t step = 0; step < steps; ++step) {
+    if (step % per_epoch == 0) order = torch::randperm(digits.train->size());
+    const auto indices = order.narrow(0, step % per_epoch * batch, batch);
+    optimizer.zero_grad();
+    const auto loss = torch::nll_loss(net(set.inputs.index_select(0, indices)), set.targets.index_select(0, indices));
+    loss.backward();
+    optimizer.step();
+    loss_sum += loss.item<double>();
+  }
+  const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
+  std::cout << static_cast<double>(steps * batch) / seconds.count() << " " << loss_sum / static_cast<double>(steps)
+            << "\n";
+}

@@ -1,0 +1,90 @@
+"""What the benches share: runs that alternate, medians, and what stands beside a number. Standard library only."""
+
+import datetime
+import json
+import os
+import pathlib
+import platform
+import statistics
+import subprocess
+import sys
+import tempfile
+
+ROOT = pathlib.Path(__file__).parents[1]
+BUILD = pathlib.Path(os.environ.get("TROUPE_BUILD", ROOT / "build"))
+
+# The convnet on the built-in digits; no evaluation but the one at the end, which no number here counts.
+TOPOLOGY = """
+[run]
+seed = 1
+steps = {steps}
+[model]
+name = "convnet"
+[data]
+name = "digits"
+batch_size = {batch}
+[optimizer]
+lr = 0.05
+momentum = 0.5
+[workers]
+count = {workers}
+loop = {loop}
+[evaluate]
+every = "{steps} steps"
+{exchange}
+"""
+ALONE = '["gradient", "apply"]'
+TOGETHER = '["gradient", "exchange", "apply"]'
+
+
+def troupe_rate(**values):
+    """Trains once and returns samples per second over all workers, evaluation excluded, and the mean training loss."""
+    with tempfile.TemporaryDirectory() as folder:
+        file = pathlib.Path(folder, "bench.toml")
+        file.write_text(TOPOLOGY.format(**{"exchange": "", **values}))
+        subprocess.run([BUILD / "troupe", "run", file, "--out", f"{folder}/out", "--quiet"], check=True)
+        lines = [json.loads(line) for line in pathlib.Path(folder, "out/metrics.jsonl").read_text().splitlines()]
+    samples = seconds = loss = 0.0
+    for line in lines:
+        if line["samples_per_second"] and line["train_loss"] is not None:
+            samples, seconds, loss = line["step"], line["seconds"], line["train_loss"]
+            rate = line["samples_per_second"]
+    assert samples and seconds, "no line with a rate"
+    return rate, loss
+
+
+def interleave(variants, repetitions):
+    """Runs {name: function} in turn, `repetitions` rounds after one to warm up; returns {name: [result, …]}."""
+    results = {name: [] for name in variants}
+    for round_number in range(repetitions + 1):
+        for name, run in variants.items():
+            result = run()
+            if round_number:
+                results[name].append(result)
+            print(".", end="", file=sys.stderr, flush=True)
+    print(file=sys.stderr)
+    return results
+
+
+def spread(values):
+    """Median and median absolute deviation."""
+    median = statistics.median(values)
+    return median, statistics.median(abs(value - median) for value in values)
+
+
+def show(name, values, unit):
+    median, deviation = spread(values)
+    print(f"  {name:<44} {median:10.4g} ± {deviation:.2g} {unit} (median ± MAD of {len(values)})")
+
+
+def setting():
+    """Hardware, versions, date: printed with every result."""
+    cpu = next((line.split(":")[1].strip() for line in open("/proc/cpuinfo") if line.startswith("model name")), "?")
+    version = subprocess.run([BUILD / "troupe", "--version"], capture_output=True, text=True, check=False).stdout
+    print(f"{datetime.date.today()}, {os.cpu_count()} x {cpu}, {platform.system()} {platform.release()}")
+    print(f"load {os.getloadavg()[0]:.2f}; {'; '.join(version.split(chr(10))).strip('; ')}")
+    print(f"command: {' '.join(sys.argv)}")
+
+
+def repetitions():
+    return int(sys.argv[1]) if len(sys.argv) > 1 else 7

@@ -1,0 +1,31 @@
+#!/usr/bin/env python3
+"""What does a worker alone cost over the bare LibTorch loop? At most 2 %.
+
+Convnet, digits, batch 64, one intra-op thread, one worker: `troupe run` and bench/bare_loop in turn.
+    cmake --preset bench && cmake --build build && bench/overhead.py [repetitions]
+"""
+
+import subprocess
+
+from measure import ALONE, BUILD, interleave, repetitions, setting, show, spread, troupe_rate
+
+STEPS, BATCH = 400, 64
+
+
+def bare():
+    said = subprocess.run([BUILD / "bench/bare_loop", str(STEPS), str(BATCH)], capture_output=True, text=True, check=True)
+    rate, loss = map(float, said.stdout.split())
+    return rate, loss
+
+
+results = interleave({
+    "bare LibTorch loop": bare,
+    "a worker alone": lambda: troupe_rate(steps=STEPS, batch=BATCH, workers=1, loop=ALONE),
+}, repetitions())
+setting()
+for name, runs in results.items():
+    assert all(loss < 2.2 for _, loss in runs), f"{name} did not learn: {runs}"
+    show(name, [rate for rate, _ in runs], "samples/s")
+ratios = [bare_run[0] / troupe_run[0] for bare_run, troupe_run in zip(*results.values())]
+median, deviation = spread(ratios)
+print(f"  cost of a worker over the bare loop: {100 * (median - 1):+.1f} % ± {100 * deviation:.1f} (median of pairs)")

@@ -1,0 +1,39 @@
+#!/usr/bin/env python3
+"""How long from the start of the process to its first training step? Under one second on a warm machine.
+
+The main job, topologies/all_reduce.toml on the digits, until its `start` event arrives on a pipe.
+    cmake --preset release && cmake --build build && bench/start_up.py [repetitions]
+"""
+
+import json
+import subprocess
+import tempfile
+import time
+
+from measure import BUILD, ROOT, interleave, repetitions, setting, show
+
+
+def first_step():
+    with tempfile.TemporaryDirectory() as folder:
+        begin = time.monotonic()
+        with subprocess.Popen([BUILD / "troupe", "run", ROOT / "topologies/all_reduce.toml", "--out", f"{folder}/out",
+                               "--json"], stdout=subprocess.PIPE, text=True) as process:
+            line = process.stdout.readline()
+            seconds = time.monotonic() - begin
+            assert json.loads(line)["event"] == "start", line
+            process.terminate()
+            process.stdout.read()
+    return seconds
+
+
+def version():
+    begin = time.monotonic()
+    subprocess.run([BUILD / "troupe", "--version"], stdout=subprocess.DEVNULL, check=True)
+    return time.monotonic() - begin
+
+
+results = interleave({"process start to first step": first_step, "troupe --version (loading LibTorch)": version},
+                     repetitions())
+setting()
+for name, seconds in results.items():
+    show(name, seconds, "s")

@@ -1,0 +1,87 @@
+"""Wrong input: status 2 within a second, with the place, the reason and the mend; nothing is started or written."""
+
+import os
+import pathlib
+
+from troupe_command import TINY, main, troupe, write
+
+
+def refuse(*arguments, says):
+    done = troupe(*arguments, status=2)
+    for word in says:
+        assert word in done.stderr, f"'{word}' is missing from: {done.stderr}"
+    assert done.seconds < 1, f"took {done.seconds:.2f} s"
+    assert not pathlib.Path("out").exists(), "something was written"
+
+
+def with_line(line, section):
+    return TINY.replace(f"[{section}]\n", f"[{section}]\n{line}\n")
+
+
+def test_an_unknown_key_is_located_and_mended():
+    text = with_line("learning_rate = 0.1", "optimizer")
+    line = text.splitlines().index("learning_rate = 0.1") + 1
+    refuse("run", write("bad.toml", text), "--out", "out", says=[f"bad.toml:{line}:1", "learning_rate"])
+    refuse("run", write("bad.toml", TINY.replace("lr =", "lrr =")), "--out", "out", says=["bad.toml:", "lrr", "lr"])
+
+
+def test_bad_files_are_refused_before_anything_starts():
+    bad = {
+        "syntax": ("[run\n", "bad.toml:1:"),
+        "wrong type": (TINY.replace("seed = 1", 'seed = "one"'), "seed"),
+        "zero workers": (TINY.replace("count = 2", "count = 0"), "count"),
+        "unknown model": (TINY.replace('"lenet"', '"lenett"'), "lenet"),
+        "unknown data set": (TINY.replace('"digits"', '"digit"'), "digits"),
+        "unknown kind": (TINY.replace('"all_reduce"', '"allreduce"'), "all_reduce"),
+        "no apply": (TINY.replace(', "apply"', ""), "apply"),
+        "epochs and steps": (with_line("epochs = 1", "run"), "epochs"),
+        "no step in an epoch": (TINY.replace("batch_size = 8", "batch_size = 999999"), "batch_size"),
+        "absurd count": (TINY.replace("count = 2", "count = 99999999999"), "count"),
+    }
+    for what, (text, word) in bad.items():
+        print("  ", what)
+        for command in (["run"], ["check"]):
+            out = ["--out", "out"] if command == ["run"] else []
+            refuse(*command, write("bad.toml", text), *out, says=["bad.toml", word])
+
+
+def test_overrides_are_checked_like_the_file():
+    tiny = write("tiny.toml", TINY)
+    refuse("run", tiny, "--out", "out", "--set", "run.stepps=3", says=["--set", "stepps", "steps"])
+    refuse("run", tiny, "--out", "out", "--set", "run.seed=1", "--set", "workers.count=none", says=["--set", "count"])
+
+
+def test_missing_files_are_named():
+    refuse("run", "nowhere.toml", "--out", "out", says=["nowhere.toml"])
+    refuse("eval", "nowhere.safetensors", says=["nowhere.safetensors"])
+    missing = TINY.replace('name = "digits"', 'name = "mnist"\ndir = "nowhere"')
+    refuse("run", write("tiny.toml", missing), "--out", "out", says=["nowhere", "data fetch mnist"])
+
+
+def test_broken_weights_are_refused():
+    tiny = write("tiny.toml", TINY)
+    for name, content in (("empty", b""), ("short", b"\x08\0\0\0\0\0\0\0{}"), ("huge", b"\xff" * 64), ("text", b"hello" * 9)):
+        pathlib.Path(name).write_bytes(content)
+        refuse("run", tiny, "--out", "out", "--set", f"model.init={name}", says=[name])
+    troupe("run", tiny, "--out", "made", "--set", "run.steps=0", "--set", "model.name=convnet")
+    refuse("run", tiny, "--out", "out", "--set", "model.init=made/model.safetensors", says=["model.safetensors", "lenet"])
+
+
+def test_an_unwritable_folder_is_refused():
+    tiny = write("tiny.toml", TINY)
+    write("file", "")
+    refuse("run", tiny, "--out", "file/out", says=["file"])
+    if os.getuid() != 0:  # root may write anywhere
+        os.mkdir("locked", mode=0o500)
+        refuse("run", tiny, "--out", "locked/out", says=["locked"])
+
+
+def test_the_command_line_has_the_same_status():
+    refuse("walk", says=["walk"])
+    refuse("run", says=["FILE"])
+    refuse("run", write("tiny.toml", TINY), "--sett", "a=b", says=["--sett"])
+    refuse("explain", "optimizer.lrr", says=["optimizer.lr"])
+    refuse(says=["run"])
+
+
+main(globals())

@@ -1,0 +1,100 @@
+"""The command as a user runs it. Standard library only; the tests of tests/cli and tests/parity share it.
+
+A test script is plain functions `test_…`, run by main(): each gets a fresh folder as its current one. Environment:
+TROUPE_BINARY, TROUPE_SOURCE and TROUPE_DATA, as the build sets them for ctest.
+"""
+
+import csv
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import time
+
+BINARY = os.environ.get("TROUPE_BINARY", "build/troupe")
+SOURCE = pathlib.Path(os.environ.get("TROUPE_SOURCE", pathlib.Path(__file__).parents[2]))
+
+# A run of well under a second of training: two workers, twenty steps.
+TINY = """
+[run]
+seed = 1
+steps = 20
+[model]
+name = "lenet"
+[data]
+name = "digits"
+batch_size = 8
+[optimizer]
+lr = 0.05
+[workers]
+count = 2
+loop = ["gradient", "exchange", "apply"]
+[exchange]
+kind = "all_reduce"
+"""
+
+
+def write(name, text):
+    """Writes a file into the current folder and returns its name."""
+    pathlib.Path(name).write_text(text)
+    return name
+
+
+def troupe(*arguments, status=0, timeout=120):
+    """Runs the command, demands its exit status, and returns what it was: stdout, stderr, seconds."""
+    begin = time.monotonic()
+    done = subprocess.run([BINARY, *map(str, arguments)], capture_output=True, text=True, timeout=timeout,
+                          stdin=subprocess.DEVNULL, check=False)
+    done.seconds = time.monotonic() - begin
+    said = f"troupe {' '.join(map(str, arguments))}\n--- stdout\n{done.stdout}\n--- stderr\n{done.stderr}"
+    assert done.returncode == status, f"status {done.returncode} instead of {status}: {said}"
+    return done
+
+
+def metrics(folder):
+    """Reads metrics.jsonl; a number that JSON does not have fails."""
+    def refuse(word):
+        raise AssertionError(f"{word} in metrics.jsonl")
+    lines = pathlib.Path(folder, "metrics.jsonl").read_text().splitlines()
+    return [json.loads(line, parse_constant=refuse) for line in lines]
+
+
+def epochs(folder):
+    """Reads epochs.csv as a list of dicts."""
+    with open(pathlib.Path(folder, "epochs.csv"), newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def skip(reason):
+    """Ends the script: ctest shows the test as skipped."""
+    print(f"SKIPPED: {reason}")
+    sys.exit(77)
+
+
+def main(tests):
+    """Runs the functions of `tests` whose names begin with test_, all of them, and fails if one fails."""
+    failed = 0
+    wanted = [argument for argument in sys.argv[1:] if argument.startswith("test_")]
+    for name, test in list(tests.items()):
+        if not name.startswith("test_") or (wanted and name not in wanted):
+            continue
+        begin = time.monotonic()
+        with tempfile.TemporaryDirectory(prefix="troupe-test-") as folder:
+            home = os.getcwd()
+            os.chdir(folder)
+            try:
+                test()
+                verdict = "passed"
+            except (AssertionError, OSError, subprocess.SubprocessError, ValueError, KeyError, IndexError) as error:
+                failed += 1
+                line = error.__traceback__
+                while line.tb_next:
+                    line = line.tb_next
+                verdict = f"FAILED at {pathlib.Path(line.tb_frame.f_code.co_filename).name}:{line.tb_lineno}: {error!r}"
+                verdict += f"\n{error}"
+            finally:
+                os.chdir(home)
+        print(f"{name[5:].replace('_', ' ')}: {verdict} ({time.monotonic() - begin:.1f} s)", flush=True)
+    sys.exit(1 if failed else 0)

@@ -1,0 +1,218 @@
+// What can be checked about the source tree is checked here: which storey includes which, one door per dependency,
+// no file left out of the CMake lists, headers in shape, links that lead somewhere.
+#include <doctest/doctest.h>  // not through support/doctest.hpp: nothing here knows LibTorch
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <regex>
+#include <set>
+#include <sstream>
+#include <string>
+#include <vector>
+
+namespace {
+
+namespace fs = std::filesystem;
+
+struct source_file {
+  std::string path;    // From the root of the project.
+  std::string storey;  // First folder of the path.
+  std::string text;
+  std::vector<std::string> includes;  // As written, without quotes or brackets.
+
+  bool is_header() const { return path.ends_with(".hpp"); }
+};
+
+std::string read(const fs::path& path) {
+  std::ifstream file{path};
+  std::ostringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+const fs::path root{TROUPE_SOURCE_DIR};
+
+// Files of these folders that end in one of `endings`, in order of their path.
+std::vector<fs::path> list(const std::vector<std::string>& folders, const std::vector<std::string>& endings) {
+  std::vector<fs::path> found;
+  for (const auto& folder : folders) {
+    if (!fs::exists(root / folder)) continue;
+    for (const auto& entry : fs::recursive_directory_iterator{root / folder}) {
+      if (std::find(endings.begin(), endings.end(), entry.path().extension()) != endings.end()) {
+        found.push_back(entry.path());
+      }
+    }
+  }
+  std::sort(found.begin(), found.end());
+  return found;
+}
+
+std::vector<source_file> sources() {
+  static const std::regex include{R"re(^\s*#include\s+["<]([^">]+)[">])re", std::regex::multiline};
+  std::vector<source_file> result;
+  for (const auto& path : list({"models", "data", "actors", "runtime", "apps"}, {".hpp", ".cpp"})) {
+    const std::string name = fs::relative(path, root).generic_string();
+    source_file file{name, name.substr(0, name.find('/')), read(path), {}};
+    for (std::sregex_iterator match{file.text.begin(), file.text.end(), include}, end; match != end; ++match) {
+      file.includes.push_back((*match)[1]);
+    }
+    result.push_back(std::move(file));
+  }
+  return result;
+}
+
+}  // namespace
+
+TEST_CASE("every storey includes only itself and what stands below it") {
+  const std::map<std::string, std::set<std::string>> below{{"models", {"models"}},
+                                                           {"data", {"data"}},
+                                                           {"actors", {"actors", "models", "data"}},
+                                                           {"runtime", {"runtime", "actors", "models", "data"}},
+                                                           {"apps", {"apps", "runtime", "actors", "models", "data"}}};
+  for (const auto& file : sources()) {
+    for (const auto& include : file.includes) {
+      CAPTURE(file.path);
+      CAPTURE(include);
+      if (include.starts_with("troupe/")) {
+        const std::string storey = include.substr(7, include.find('/', 7) - 7);
+        CHECK(below.at(file.storey).contains(storey));
+        CHECK(fs::exists(root / include.substr(7)));
+      } else {
+        CHECK_MESSAGE(!fs::exists(root / file.path / ".." / include), "spelled from the include root: troupe/…");
+      }
+    }
+  }
+}
+
+TEST_CASE("every dependency has one door") {
+  struct door {
+    std::string include;             // What an include begins with.
+    std::vector<std::string> users;  // What the path of an including file may begin with.
+  };
+  const std::vector<door> doors{
+      {"toml++/", {"runtime/topology/parse.cpp"}},
+      {"CLI/", {"apps/"}},
+      {"graphviz/", {"runtime/plan/draw.cpp"}},
+      {"curl/", {"runtime/fetch/"}},
+      {"openssl/", {"runtime/"}},
+      {"nlohmann/", {"runtime/"}},
+      {"zlib.h", {"data/"}},
+      {"boost/", {"runtime/"}},
+      {"caf/", {"actors/", "runtime/", "apps/"}},
+      {"cuda", {"actors/device/"}},
+      {"nccl", {"actors/device/"}},
+  };
+  for (const auto& file : sources()) {
+    for (const auto& include : file.includes) {
+      for (const auto& door : doors) {
+        if (!include.starts_with(door.include)) continue;
+        CAPTURE(file.path);
+        CAPTURE(include);
+        CHECK(std::any_of(door.users.begin(), door.users.end(),
+                          [&](const auto& user) { return file.path.starts_with(user); }));
+      }
+    }
+  }
+}
+
+TEST_CASE("no header drags in a heavy one") {
+  for (const auto& file : sources()) {
+    if (!file.is_header()) continue;
+    for (const auto& include : file.includes) {
+      CAPTURE(file.path);
+      CAPTURE(include);
+      CHECK(include != "torch/torch.h");
+      CHECK(include != "torch/all.h");
+      CHECK(include != "caf/all.hpp");
+      CHECK(include != "ATen/ATen.h");
+      if (include.starts_with("torch/")) CHECK(file.path == "models/module.hpp");
+    }
+  }
+}
+
+TEST_CASE("a header says what it is, is included once, and opens no namespace") {
+  static const std::regex opens{R"(^\s*using namespace )", std::regex::multiline};
+  for (const auto& file : sources()) {
+    if (!file.is_header()) continue;
+    CAPTURE(file.path);
+    CHECK(file.text.starts_with("// "));
+    CHECK(file.text.find("\n#pragma once\n") != std::string::npos);
+    CHECK_FALSE(std::regex_search(file.text, opens));
+  }
+}
+
+TEST_CASE("a source file includes its own header first, which shows that the header compiles alone") {
+  for (const auto& file : sources()) {
+    if (file.is_header()) continue;
+    const std::string header = file.path.substr(0, file.path.size() - 3) + "hpp";
+    if (!fs::exists(root / header)) continue;
+    CAPTURE(file.path);
+    REQUIRE_FALSE(file.includes.empty());
+    CHECK(file.includes.front() == "troupe/" + header);
+  }
+}
+
+TEST_CASE("no source file is left out of the CMake lists") {
+  for (const auto& file : sources()) {
+    if (file.is_header()) continue;
+    CAPTURE(file.path);
+    const std::string lists = read(root / file.storey / "CMakeLists.txt");
+    const std::string name = file.path.substr(file.storey.size() + 1);
+    const std::regex listed{R"((^|[\s(]))" + std::regex_replace(name, std::regex{"[.+]"}, "\\$&") + R"(($|[\s)]))",
+                            std::regex::multiline};
+    CHECK(std::regex_search(lists, listed));
+  }
+}
+
+TEST_CASE("tests reach doctest through the header that settles its quarrel with LibTorch") {
+  for (const auto& path : list({"tests"}, {".hpp", ".cpp"})) {
+    const std::string name = fs::relative(path, root).generic_string();
+    if (name == "tests/main.cpp" || name == "tests/tidy_test.cpp" || name == "tests/support/doctest.hpp") continue;
+    CAPTURE(name);
+    CHECK(read(path).find("<doctest/doctest.h>") == std::string::npos);
+  }
+}
+
+TEST_CASE("links between documents lead somewhere") {
+  static const std::regex code{"```[\\s\\S]*?```|`[^`\n]*`"};
+  static const std::regex link{R"(\]\(([^)\s]+)\))"};
+  static const std::regex heading{R"(^#+ +(.*)$)", std::regex::multiline};
+  // GitHub's rule: lower case, punctuation dropped, spaces to hyphens.
+  const auto anchors = [](const std::string& text) {
+    std::set<std::string> found;
+    for (std::sregex_iterator match{text.begin(), text.end(), heading}, end; match != end; ++match) {
+      std::string anchor;
+      for (const char c : (*match)[1].str()) {
+        if (c == ' ')
+          anchor += '-';
+        else if (std::isalnum(static_cast<unsigned char>(c)) || c == '-' || c == '_' || (c & 0x80)) {
+          anchor += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+        }
+      }
+      found.insert(anchor);
+    }
+    return found;
+  };
+  std::vector<fs::path> documents = list({"docs", "bench", "topologies", "examples"}, {".md"});
+  for (const auto& entry : fs::directory_iterator{root}) {
+    if (entry.path().extension() == ".md") documents.push_back(entry.path());
+  }
+  CHECK_FALSE(documents.empty());
+  for (const auto& path : documents) {
+    const std::string text = std::regex_replace(read(path), code, "");
+    for (std::sregex_iterator match{text.begin(), text.end(), link}, end; match != end; ++match) {
+      const std::string target = (*match)[1];
+      if (target.find("://") != std::string::npos || target.starts_with("mailto:")) continue;
+      const auto hash = target.find('#');
+      const fs::path file = hash == 0 ? path : path.parent_path() / target.substr(0, hash);
+      CAPTURE(path.string());
+      CAPTURE(target);
+      CHECK(fs::exists(file));
+      if (hash != std::string::npos && file.extension() == ".md") {
+        CHECK(anchors(read(file)).contains(target.substr(hash + 1)));
+      }
+    }
+  }
+}
