@@ -112,7 +112,7 @@ class source {
 fs::path present(const fs::path& folder, const std::string& name, const std::string& fetch) {
   std::error_code error;
   for (const char* ending : {".gz", ""}) {
-    const fs::path file = folder / (name + ending);
+    fs::path file = folder / (name + ending);
     if (fs::exists(file, error)) return file;
   }
   throw data_error((folder / (name + ".gz")).string() + ": no such file, nor without .gz; run `troupe data fetch " +
@@ -124,7 +124,7 @@ struct files {
   fs::path images, labels;
 };
 
-dataset assemble(const files& from, at::Tensor images, const at::Tensor& labels, std::vector<std::string> classes) {
+dataset assemble(const files& from, const at::Tensor& images, const at::Tensor& labels, std::vector<std::string> classes) {
   if (images.size(0) != labels.size(0)) {
     throw data_error(from.labels.string() + ": " + std::to_string(labels.size(0)) + " labels for the " +
                      std::to_string(images.size(0)) + " images of " + from.images.filename().string() +
