@@ -1,6 +1,8 @@
 // A data set in memory: immutable once made, shared by all workers of a process, read by any thread.
 #pragma once
 
+#include <ATen/core/Tensor.h>
+
 #include <cstdint>
 #include <filesystem>
 #include <memory>
@@ -8,8 +10,6 @@
 #include <stdexcept>
 #include <string>
 #include <vector>
-
-#include <ATen/core/Tensor.h>
 
 namespace troupe::data {
 
@@ -49,8 +49,8 @@ struct data_error : std::runtime_error {
 /// A data set that a topology file can name.
 struct dataset_kind {
   std::string name;
-  std::string explanation;  ///< One line.
-  std::string folder;       ///< Below the data folder; empty for a built-in one.
+  std::string explanation;                 ///< One line.
+  std::string folder;                      ///< Below the data folder; empty for a built-in one.
   std::vector<std::int64_t> sample_shape;  ///< [C, H, W].
   std::int64_t classes{0};
   normalisation published;  ///< Mean and std of the training set as its publisher or the field states them.

@@ -173,8 +173,6 @@ std::shared_ptr<dataset> drawn(std::uint64_t set, std::int64_t count) {
 
 }  // namespace
 
-dataset_kind digits();
-
 dataset_kind digits() {
   return {.name = "digits",
           .explanation = "12,000 + 2,000 digits, 28 x 28, drawn by the program itself; needs no files",

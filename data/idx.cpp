@@ -124,7 +124,8 @@ struct files {
   fs::path images, labels;
 };
 
-dataset assemble(const files& from, const at::Tensor& images, const at::Tensor& labels, std::vector<std::string> classes) {
+dataset assemble(const files& from, const at::Tensor& images, const at::Tensor& labels,
+                 std::vector<std::string> classes) {
   if (images.size(0) != labels.size(0)) {
     throw data_error(from.labels.string() + ": " + std::to_string(labels.size(0)) + " labels for the " +
                      std::to_string(images.size(0)) + " images of " + from.images.filename().string() +

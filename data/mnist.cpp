@@ -3,9 +3,6 @@
 
 namespace troupe::data {
 
-dataset_kind mnist();
-dataset_kind fashion_mnist();
-
 dataset_kind mnist() {
   return {.name = "mnist",
           .explanation = "60,000 + 10,000 handwritten digits, 28 x 28 (LeCun, Cortes, Burges)",

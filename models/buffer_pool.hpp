@@ -3,11 +3,11 @@
 // is sent, and nothing is cloned to be sent, read or evaluated. Any thread.
 #pragma once
 
+#include <ATen/core/Tensor.h>
+
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-
-#include <ATen/core/Tensor.h>
 
 namespace troupe::models {
 

@@ -3,14 +3,14 @@
 // 64-byte boundary, gaps are zero and stay so.
 #pragma once
 
-#include <cstdint>
-#include <string>
-#include <vector>
+#include "troupe/models/buffer_pool.hpp"
+#include "troupe/models/network.hpp"
 
 #include <ATen/core/Tensor.h>
 
-#include "troupe/models/buffer_pool.hpp"
-#include "troupe/models/network.hpp"
+#include <cstdint>
+#include <string>
+#include <vector>
 
 namespace troupe::models {
 

@@ -2,15 +2,15 @@
 // learns how it is distributed. One thread at a time.
 #pragma once
 
+#include <ATen/core/Generator.h>
+#include <ATen/core/Tensor.h>
+
 #include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
-
-#include <ATen/core/Generator.h>
-#include <ATen/core/Tensor.h>
 
 namespace troupe::models {
 
