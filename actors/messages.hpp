@@ -60,11 +60,11 @@ struct span {
 
 /// What travels between a worker, its port and the ports of its peers.
 struct part {
-  stamp origin;
-  key which;
+  stamp origin{};
+  key which{};
   slot what{slot::gradient};
   stage at{stage::contribution};
-  span piece;
+  span piece{};
   std::int64_t total{0};         ///< Elements of the whole, of which `piece` is one part.
   std::int64_t sample_count{0};  ///< Samples behind the values: the weight of a contribution, the sum of a partial.
   double mass{1};                ///< Push-sum weight.
@@ -72,10 +72,10 @@ struct part {
 
 /// What an exchange answers: the values to apply, and what they are.
 struct outcome {
-  stamp origin;
+  stamp origin{};
   slot what{slot::gradient};
-  std::vector<span> pieces;             ///< Ascending, covering the whole.
-  std::vector<std::uint64_t> versions;  ///< Store wirings: the version of each shard.
+  std::vector<span> pieces{};             ///< Ascending, covering the whole.
+  std::vector<std::uint64_t> versions{};  ///< Store wirings: the version of each shard.
   double lr_scale{1};                   ///< Factor on the learning rate of the `apply` that follows.
   bool counted{true};                   ///< False when the contribution was refused and only counted.
   std::uint64_t payload_bytes{0};       ///< Tensor bytes this port has sent to its peers since the run began.
@@ -116,7 +116,7 @@ struct milestone {
   double loss_sum{0};            ///< Over the samples since the worker's last milestone.
   std::int64_t sample_count{0};  ///< How many those are.
   std::uint64_t bytes_sent{0};   ///< Tensor bytes that the worker's ports have sent since the run began.
-  snapshot now;
+  snapshot now{};
 };
 
 /// What the evaluator found, over the whole validation set.

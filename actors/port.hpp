@@ -39,9 +39,9 @@ struct port_options {
   std::uint32_t world_size{1};           ///< n.
   std::uint32_t place{0};                ///< Which exchange of the loop: key::place of all its parts.
   std::string name{"exchange"};          ///< As the file calls it.
-  models::flat_layout layout;
-  models::buffer_pool pool;
-  setting_values settings;               ///< Values of exchange_kind::settings, defaults filled in.
+  models::flat_layout layout{};
+  models::buffer_pool pool{};
+  setting_values settings{};             ///< Values of exchange_kind::settings, defaults filled in.
   std::chrono::milliseconds timeout{60'000};
 };
 

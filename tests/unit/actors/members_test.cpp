@@ -201,21 +201,21 @@ TEST_CASE("a member says whom it waits for") {
     const auto master = find_exchange("star")->make_member(base);
     master->contribute(from(0), out);
     master->receive(from(2), out);
-    CHECK(master->waiting_for(0) == std::vector<rank_id>{rank_id{1}});
+    CHECK((master->waiting_for(0) == std::vector<rank_id>{rank_id{1}}));
   }
   SUBCASE("another member of a star for the master") {
     auto other = base;
     other.rank = rank_id{2};
     const auto point = find_exchange("star")->make_member(other);
     point->contribute(from(2), out);
-    CHECK(point->waiting_for(0) == std::vector<rank_id>{rank_id{0}});
+    CHECK((point->waiting_for(0) == std::vector<rank_id>{rank_id{0}}));
   }
   SUBCASE("a member of a direct all-reduce for every shard that is missing") {
     auto direct = base;
     direct.settings = wirings[2].settings;
     const auto one = find_exchange("all_reduce")->make_member(direct);
     one->contribute(from(0), out);
-    CHECK(one->waiting_for(0) == std::vector<rank_id>{rank_id{1}, rank_id{2}});
+    CHECK((one->waiting_for(0) == std::vector<rank_id>{rank_id{1}, rank_id{2}}));
   }
 }
 

@@ -3,6 +3,8 @@
 #include "troupe/actors/rules/reduce.hpp"
 #include "troupe/data/random.hpp"
 
+#include <cstring>
+#include <optional>
 #include <vector>
 
 namespace {
@@ -93,5 +95,5 @@ TEST_CASE("a rank that contributes twice, or another shape, is refused") {
   CHECK_THROWS_WITH_AS(fold.add(rank_id{2}, at::ones({5}), 2), "rank 2 contributed 5 elements, others 4",
                        exchange_error);
   CHECK_FALSE(fold.complete());
-  CHECK(fold.missing() == std::vector<rank_id>{rank_id{0}, rank_id{2}});
+  CHECK((fold.missing() == std::vector<rank_id>{rank_id{0}, rank_id{2}}));
 }
