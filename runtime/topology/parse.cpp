@@ -14,6 +14,7 @@ constexpr void require_of_toml(bool condition, const char* text) {
 #include "troupe/runtime/topology/mistakes.hpp"
 #include "troupe/runtime/topology/schema.hpp"
 #include "troupe/runtime/topology/suggest.hpp"
+#include "troupe/runtime/topology/syntax.hpp"
 #include "troupe/runtime/topology/validate.hpp"
 #include "troupe/runtime/topology/value.hpp"
 
@@ -25,7 +26,6 @@ constexpr void require_of_toml(bool condition, const char* text) {
 #include <cmath>
 #include <fstream>
 #include <optional>
-#include <regex>
 #include <sstream>
 
 namespace troupe::topology {
@@ -34,7 +34,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::size_t largest_file_bytes = 1 << 20;
-constexpr std::size_t most_key_parts = 32;
 constexpr std::string_view override_prefix = "--set #";
 
 position position_of(const toml::source_region& source) {
@@ -65,115 +64,19 @@ std::string shown(const toml::node& node) {
   return node.is_table() ? "a section" : "a date or time";
 }
 
-// Syntax. ----------------------------------------------------------------------------------------------------------
-
-/// Refuses keys of very many parts, each of which would be a table in a table, before they are believed.
-void check_depth(std::string_view text, mistakes& found) {
-  position at{.override_number = 0, .line = 1, .column = 0};
-  std::size_t parts = 1;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    ++at.column;
-    const char c = text[i];
-    if (c == '\n') {
-      ++at.line;
-      at.column = 0;
-    }
-    if (c == '\n' || c == '=' || c == ',' || c == '{' || c == '[') parts = 1;
-    if (c != '.') continue;
-    const std::size_t next = text.find_first_not_of(" \t", i + 1);
-    const bool key_goes_on =
-        next != std::string_view::npos && (std::isalnum(static_cast<unsigned char>(text[next])) ||
-                                           std::string_view("\"'_-").find(text[next]) != std::string_view::npos);
-    if (key_goes_on && ++parts > most_key_parts) {
-      return found.add(at, "a key of more than " + std::to_string(most_key_parts) + " parts; expected section.key");
-    }
-  }
-}
-
-std::string line_of(const std::string& text, std::size_t number) {
-  std::istringstream lines(text);
-  std::string line;
-  for (std::size_t i = 0; i < number && std::getline(lines, line); ++i) {
-  }
-  line.resize(std::min<std::size_t>(line.size(), 200));  // std::regex recurses
-  return line;
-}
-
-struct remark {
-  std::optional<std::uint32_t> column;  ///< Where it is better placed than the parser says.
-  std::string text;
-};
-
-/// Says what the parser found in words that help. `line` is the one the parser stopped at.
-remark explain(const std::string& said, const std::string& line) {
-  const auto says = [&](std::string_view words) { return said.find(words) != std::string::npos; };
-  const std::uint32_t first = static_cast<std::uint32_t>(std::min(line.find_first_not_of(" \t"), line.size())) + 1;
-  std::smatch match;
-  if (says("utf-8") || says("control character") || says("\\u00")) {
-    if (says("TAB")) return {{}, "the string does not end on its line; expected a closing quote"};
-    return {{}, "this is not readable text; expected a TOML file in UTF-8"};
-  }
-  if (says("nested value depth")) return {{}, "lists within lists within lists; expected no more than two levels"};
-  if (says("cannot redefine")) {
-    if (std::regex_search(line, match, std::regex(R"(^\s*(\[+)\s*([^\]\s]+))"))) {
-      const std::string name = match[2];
-      if (match[1] == "[[") return {first, "[[" + name + "]] after [" + name + "]; expected [[" + name + "]] for each"};
-      return {first, "[" + name + "] appears twice; expected each section once, with all its keys below it"};
-    }
-    if (std::regex_search(line, match, std::regex(R"(^\s*([^=\s]+)\s*=[^=]*$)"))) {
-      return {first, "\"" + match[1].str() + "\" appears twice; expected each key once"};
-    }
-    return {{}, "a key appears twice; expected each key once"};
-  }
-  if (std::regex_search(line, match, std::regex(R"(^\s*[\w.-]+\s*=\s*(true|false)\s*(#.*)?$)", std::regex::icase))) {
-    const bool yes = std::tolower(static_cast<unsigned char>(match[1].str()[0])) == 't';
-    return {static_cast<std::uint32_t>(match.position(1)) + 1,
-            match[1].str() + " is not TOML; expected " + (yes ? "true" : "false")};
-  }
-  if (std::regex_search(line, match, std::regex(R"(^\s*([\w.-]+)\s*=\s*([A-Za-z_~/.][^\s"'#=]*)\s*(#.*)?$)"))) {
-    return {static_cast<std::uint32_t>(match.position(2)) + 1,
-            match[2].str() + " stands without quotes; expected " + match[1].str() + " = \"" + match[2].str() + "\""};
-  }
-  if (std::regex_search(line, match, std::regex(R"(^\s*([\w.-]+)\s*=\s*(-?\d+),(\d+)\s*(#.*)?$)"))) {
-    return {static_cast<std::uint32_t>(match.position(2)) + 1,
-            "a comma in a number; expected " + match[1].str() + " = " + match[2].str() + "." + match[3].str()};
-  }
-  if (std::regex_search(line, match, std::regex(R"(^\s*([\w.-]+)\s*=\s*(#.*)?$)"))) {
-    return {{}, "\"" + match[1].str() + "\" has no value; expected one after the ="};
-  }
-  if (says("expected '='")) return {{}, "a key without a value; expected key = value"};
-  if (says("end-of-file")) return {{}, "the file ends within a list, string or table; expected it to be closed"};
-  if (says("not representable")) return {{}, "the number is too large; expected at most 9223372036854775807"};
-  constexpr std::string_view prefix = "Error while parsing ";
-  return {{}, "this is not TOML: in a " + (said.starts_with(prefix) ? said.substr(prefix.size()) : said)};
-}
-
-/// Returns where a line opens a section whose name cannot begin so.
-position odd_header(const std::string& text) {
-  const std::regex odd(R"(^\s*\[\[?[ \t]*[^\s\w"'\]-])");
-  std::istringstream lines(text);
-  std::string line;
-  for (std::uint32_t number = 1; std::getline(lines, line); ++number) {
-    std::smatch match;
-    if (std::regex_search(line.cbegin(), line.cbegin() + std::min<std::ptrdiff_t>(std::ssize(line), 200), match, odd)) {
-      return {.override_number = 0, .line = number, .column = static_cast<std::uint32_t>(match.length())};
-    }
-  }
-  return {};
-}
-
 toml::table read_toml(const std::string& text, mistakes& found) {
-  check_depth(text, found);
-  found.raise();
+  if (const auto deep = too_deep(text)) {
+    found.add(deep->at, deep->text);
+    found.raise();
+  }
   try {
     return toml::parse(text);
   } catch (const toml::parse_error& error) {
-    position at = position_of(error.source());
-    const remark remark = explain(error.what(), line_of(text, at.line));
-    at.column = remark.column.value_or(at.column);
-    found.add(at, remark.text);
+    const remark why = explain_syntax(text, position_of(error.source()), error.what());
+    found.add(why.at, why.text);
   } catch (const std::logic_error&) {
-    found.add(odd_header(text), "this is not TOML; expected the name of a section after the bracket, such as [run]");
+    const remark why = odd_header(text);
+    found.add(why.at, why.text);
   }
   found.raise();
   return {};
@@ -196,8 +99,9 @@ class overrider {
   void apply(const std::string& text) {
     const std::size_t sign = text.find('=');
     const std::vector<std::string> parts = split(text.substr(0, sign));
-    const bool complete = std::none_of(parts.begin(), parts.end(), [](const auto& part) { return part.empty(); });
-    if (sign == std::string::npos || !complete || parts.size() > most_key_parts) {
+    const bool complete =
+        !too_deep(text) && std::none_of(parts.begin(), parts.end(), [](const auto& part) { return part.empty(); });
+    if (sign == std::string::npos || !complete) {
       return refuse(to_toml(clipped(text)) + " sets nothing; expected section.key=value, such as run.seed=1");
     }
     try {
@@ -218,7 +122,12 @@ class overrider {
       if (parts[1] == pair.second) table->erase(pair.first);
     }
     table->erase(parts.back());
-    holder.get("value")->visit([&](auto& value) { table->insert(key(parts.back()), std::move(value)); });
+    put(*table, parts.back(), std::move(holder));
+  }
+
+  /// Moves the value of `holder` into `table`: only a move keeps where it came from.
+  void put(toml::table& table, const std::string& name, toml::table holder) const {
+    holder.get("value")->visit([&](auto& value) { table.insert(key(name), std::move(value)); });
   }
 
   void refuse(const std::string& text) { found_.add({.override_number = number_, .line = 0, .column = 0}, text); }
@@ -230,9 +139,6 @@ class overrider {
   /// Returns a table that holds the TOML value `text`, or the string that it is otherwise, under "value".
   toml::table value_of(const std::string& text) const {
     try {
-      mistakes depth(source_);
-      check_depth(text, depth);
-      depth.raise();
       toml::table holder = toml::parse("value = " + text, std::string(source_));
       if (holder.size() == 1) return holder;
     } catch (const std::exception&) {  // a string without quotes
@@ -246,7 +152,7 @@ class overrider {
     std::string path;
     for (std::size_t i = 0; i + 1 < parts.size(); ++i) {
       path += (i > 0 ? "." : "") + parts[i];
-      if (!table->contains(parts[i])) table->insert(key(parts[i]), toml::table{});
+      if (!table->contains(parts[i])) put(*table, parts[i], value_of("{}"));
       toml::node* node = table->get(parts[i]);
       if (toml::array* list = node->as_array(); list != nullptr && list->is_array_of_tables() && i + 2 < parts.size()) {
         node = find(*list, path, parts[++i]);
@@ -419,28 +325,55 @@ class reader {
   /// Returns the value of `node` as `row` wants it, or nothing after saying what is wrong.
   std::optional<setting_value> read_value(const setting& row, const std::string& place, const std::string& called,
                                           const toml::node& node) {
-    std::optional<setting_value> value = typed(row, place, node);
+    if (const toml::array* array = node.as_array()) {
+      if (row.type == setting_type::words) return read_list<std::string>(row, place, called, *array, text);
+      if (row.type == setting_type::reals) return read_list<double>(row, place, called, *array, real);
+    }
+    const std::optional<setting_value> value = typed(row, node);
     if (value && allowed(row, *value)) {
       if (row.type == setting_type::path) return resolved(std::get<std::string>(*value), node);
       return value;
     }
-    const std::string* word = value ? std::get_if<std::string>(&*value) : nullptr;
-    const position at = position_of(node.source());
-    if (called == "format" && value) {
-      found_.add(at, "this file is of format " + shown(node) + "; expected 1, the only one that this build reads");
-    } else if (called == "workers.device" && word && word->starts_with("cuda")) {
-      found_.add(at, "workers.device is " + shown(node) + ", but this build has no CUDA parts yet; expected " +
-                         expectation(row));
-    } else {
-      const bool choose = row.type == setting_type::choice && word;
-      found_.add(at, called + " is " + shown(node) + "; expected " + expectation(row) +
-                         (choose ? did_you_mean(*word, row.choices) : ""));
-    }
+    found_.add(position_of(node.source()), called + " is " + shown(node) + refusal(row, called, node, value));
     return {};
   }
 
+  template <class T>
+  std::optional<setting_value> read_list(const setting& row, const std::string& place, const std::string& called,
+                                         const toml::array& array,
+                                         std::optional<setting_value> (*element)(const toml::node&)) {
+    std::vector<T> values;
+    for (const toml::node& each : array) {
+      const auto value = element(each);
+      if (!value || !allowed(row, std::vector<T>{std::get<T>(*value)})) {
+        found_.add(position_of(each.source()), called + " holds " + shown(each) + "; expected " + expectation(row));
+        return {};
+      }
+      known_.put(place + "." + std::to_string(values.size()), position_of(each.source()));
+      values.push_back(std::get<T>(*value));
+    }
+    return values;
+  }
+
+  /// Says what was expected instead of `value`, which is that of `node` if it is of the right type.
+  static std::string refusal(const setting& row, const std::string& called, const toml::node& node,
+                             const std::optional<setting_value>& value) {
+    const std::string expected = "; expected " + expectation(row);
+    const std::string word = node.value_or(std::string());
+    if (called == "format" && value) return expected + ", the only format that this build reads";
+    if (called == "workers.device" && word.starts_with("cuda"))
+      return ", but this build has no CUDA parts yet" + expected;
+    if (row.type == setting_type::choice) return expected + did_you_mean(word, row.choices);
+    if (row.type == setting_type::words && word.starts_with('[')) {
+      return expected + "; in a shell, single quotes keep the double ones: --set '" + called + "=[\"gradient\", …]'";
+    }
+    const auto* number = node.as_floating_point();
+    if (number != nullptr && !std::isfinite(number->get())) return expected + ", and a finite one";
+    return expected;
+  }
+
   /// Returns `node` as a value of the row's type, ranges not yet checked.
-  std::optional<setting_value> typed(const setting& row, const std::string& place, const toml::node& node) {
+  static std::optional<setting_value> typed(const setting& row, const toml::node& node) {
     switch (row.type) {
       case setting_type::boolean:
         if (const auto* boolean = node.as_boolean()) return boolean->get();
@@ -462,9 +395,8 @@ class reader {
       case setting_type::duration:
         return text(node);
       case setting_type::words:
-        return list<std::string>(place, node, text);
       case setting_type::reals:
-        return list<double>(place, node, real);
+        break;  // a list only: read_list
     }
     return {};
   }
@@ -478,21 +410,6 @@ class reader {
     if (const auto* integer = node.as_integer()) return static_cast<double>(integer->get());
     if (const auto* value = node.as_floating_point()) return value->get();
     return {};
-  }
-
-  template <class T>
-  std::optional<setting_value> list(const std::string& place, const toml::node& node,
-                                    std::optional<setting_value> (*element)(const toml::node&)) {
-    const toml::array* array = node.as_array();
-    if (array == nullptr) return {};
-    std::vector<T> values;
-    for (const toml::node& each : *array) {
-      const auto value = element(each);
-      if (!value) return {};
-      known_.put(place + "." + std::to_string(values.size()), position_of(each.source()));
-      values.push_back(std::get<T>(*value));
-    }
-    return values;
   }
 
   /// Paths of the file begin at its folder, those of the command line at the current one.
@@ -580,15 +497,18 @@ topology load(const fs::path& file, const std::vector<std::string>& overrides) {
   std::error_code error;
   const fs::file_status status = fs::status(file, error);
   if (!fs::exists(status)) {
-    if (error && error != std::errc::no_such_file_or_directory) throw input_error(name + ": " + error.message());
+    if (error == std::errc::permission_denied) {
+      throw input_error(name + ": one of its folders cannot be entered; expected permission to read it");
+    }
     throw input_error(name + ": there is no such file; expected a topology file" + nearby_file(file));
   }
   if (fs::is_directory(status)) throw input_error(name + ": this is a folder; expected a topology file in it");
   std::ifstream stream(file, std::ios::binary);
-  if (!stream) throw input_error(name + ": the file cannot be read; expected leave to read it (see its permissions)");
+  if (!stream) throw input_error(name + ": the file cannot be read; expected permission to read it");
   std::string text(largest_file_bytes + 1, '\0');
   stream.read(text.data(), static_cast<std::streamsize>(text.size()));
   text.resize(static_cast<std::size_t>(stream.gcount()));
+  if (stream.bad()) throw input_error(name + ": reading the file failed; expected a topology file");
   if (text.size() > largest_file_bytes)
     throw input_error(name + ": the file is larger than 1 MiB; expected a topology file");
   return parse(text, file, overrides);

@@ -67,9 +67,9 @@ class checker {
              "optimizer.nesterov has nothing to look ahead with; expected optimizer.momentum "
              "above 0, for instance 0.9");
     }
-    names();
+    const bool named = names();
     sends();
-    loop();
+    if (named) loop();
   }
 
  private:
@@ -122,7 +122,13 @@ class checker {
 
   std::string exchange_path(std::size_t index) const { return "exchange." + std::to_string(index); }
 
-  void names() {
+  /// Returns whether the loop can tell the exchanges apart.
+  bool names() {
+    bool good = true;
+    const auto refuse = [&](const std::string& path, const std::string& text) {
+      found_.add(known_.at(path), text);
+      good = false;
+    };
     const bool several = file_.exchanges.size() > 1;
     for (std::size_t i = 0; i < file_.exchanges.size(); ++i) {
       const std::string& name = file_.exchanges[i].name;
@@ -141,12 +147,12 @@ class checker {
       }
       for (std::size_t k = 0; k < i; ++k) {
         if (file_.exchanges[k].name != name) continue;
-        refuse(exchange_path(i) + ".name", "two exchanges are called " + to_toml(name) +
-                                               "; expected a name of its own "
-                                               "for each");
+        refuse(exchange_path(i) + ".name",
+               "two exchanges are called " + to_toml(name) + "; expected a name of its own for each");
         break;
       }
     }
+    return good;
   }
 
   void sends() {

@@ -60,7 +60,6 @@ std::string array(const std::vector<T>& values) {
 std::string range(const setting& row) {
   const std::string least = row.minimum ? bound(*row.minimum) : "";
   const std::string most = row.maximum ? bound(*row.maximum) : "";
-  if (row.minimum && row.minimum == row.maximum) return " equal to " + least;
   if (row.minimum && row.maximum && !row.minimum_excluded) {
     return " from " + least + (row.maximum_excluded ? " to below " : " to ") + most;
   }
@@ -68,7 +67,7 @@ std::string range(const setting& row) {
   if (row.minimum) result = (row.minimum_excluded ? " above " : " of at least ") + least;
   if (row.maximum) {
     result += result.empty() ? "" : " and";
-    result += (row.maximum_excluded ? " below " : " of at most ") + most;
+    result += (row.maximum_excluded ? " below " : row.minimum ? " at most " : " of at most ") + most;
   }
   return result;
 }
@@ -116,9 +115,8 @@ std::optional<milliseconds> parse_duration(std::string_view text) {
 }
 
 std::string print_duration(milliseconds duration) {
-  const auto found = std::find_if(std::begin(units), std::end(units),
-                                  [&](const auto& unit) { return duration.count() % unit.second == 0; });
-  return std::to_string(duration.count() / found->second).append(found->first);
+  return duration.count() % 1000 == 0 ? std::to_string(duration.count() / 1000) + "s"
+                                      : std::to_string(duration.count()) + "ms";
 }
 
 std::optional<interval> parse_interval(std::string_view text) {
@@ -137,6 +135,7 @@ std::string print_interval(const interval& every) {
 }
 
 std::string expectation(const setting& row) {
+  if (row.minimum && row.minimum == row.maximum) return bound(*row.minimum);
   switch (row.type) {
     case setting_type::boolean:
       return "true or false";

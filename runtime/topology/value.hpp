@@ -19,7 +19,7 @@ std::string to_toml(const setting_value& value);
 /// Reads "20ms", "1.5s", "5min", "1h"; empty unless it comes to whole milliseconds between 1 ms and 10,000 h.
 std::optional<std::chrono::milliseconds> parse_duration(std::string_view text);
 
-/// Writes a duration in the largest unit that divides it.
+/// Writes a duration in seconds, or in milliseconds where it is not whole.
 std::string print_duration(std::chrono::milliseconds duration);
 
 /// Reads "4", "4 steps", "1 epoch"; empty unless it counts from 1 to 10^12.

@@ -1,0 +1,127 @@
+// troupe explain KEY: what a key of the topology file means, its type, range and default.
+#include "troupe/actors/exchange/registry.hpp"
+#include "troupe/apps/commands.hpp"
+#include "troupe/runtime/topology/error.hpp"
+#include "troupe/runtime/topology/reference.hpp"
+#include "troupe/runtime/topology/schema.hpp"
+#include "troupe/runtime/topology/suggest.hpp"
+#include "troupe/runtime/topology/value.hpp"
+
+#include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <iostream>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace troupe::apps {
+namespace {
+
+using json = nlohmann::ordered_json;
+
+/// A key under the name by which it is explained.
+struct entry {
+  std::string section;
+  std::string kind;  ///< Of the exchange that has it, or empty.
+  setting row;
+  std::string name() const { return section.empty() ? row.name : section + "." + row.name; }
+};
+
+std::vector<entry> all_entries() {
+  std::vector<entry> entries;
+  for (const topology::section& section : topology::sections()) {
+    for (const topology::key& key : section.keys) entries.push_back({section.name, "", key.row});
+    if (section.name != "exchange") continue;
+    for (const exchange_kind& kind : exchange_kinds()) {
+      for (const setting& row : kind.settings) entries.push_back({section.name, kind.name, row});
+    }
+  }
+  return entries;
+}
+
+/// Finds what `word` names: a section, a key with its section, or a key alone. Throws input_error.
+std::vector<entry> find(const std::string& word) {
+  const std::vector<entry> all = all_entries();
+  std::vector<entry> found;
+  const auto keep = [&](auto matches) {
+    if (found.empty()) std::copy_if(all.begin(), all.end(), std::back_inserter(found), matches);
+  };
+  keep([&](const entry& each) { return each.name() == word; });
+  keep([&](const entry& each) { return !each.section.empty() && each.section == word; });
+  keep([&](const entry& each) { return each.row.name == word; });
+  if (!found.empty()) return found;
+  std::vector<std::string> names = topology::section_names();
+  for (const entry& each : all) {
+    names.push_back(each.name());
+    names.push_back(each.row.name);
+  }
+  throw input_error("there is no key \"" + word + "\"; expected a section or section.key, such as run.seed" +
+                    topology::did_you_mean(word, names));
+}
+
+void print_in_full(const entry& each) {
+  const setting& row = each.row;
+  const std::string of = each.kind.empty() ? "" : "  (kind = \"" + each.kind + "\")";
+  std::cout << each.name() << of << "\n  " << row.explanation << "\n  value    " << topology::expectation(row)
+            << "\n  default  " << (row.default_text.empty() ? "unset" : row.default_text) << "\n";
+}
+
+void print_in_brief(const std::vector<entry>& entries) {
+  std::size_t width = 0;
+  for (const entry& each : entries) width = std::max(width, each.name().size());
+  for (const entry& each : entries) {
+    std::cout << each.name() << std::string(width + 2 - each.name().size(), ' ') << each.row.explanation << "\n";
+  }
+}
+
+json to_json(const entry& each) {
+  json result = {{"key", each.name()}};
+  if (!each.kind.empty()) result["kind"] = each.kind;
+  result.update(json::parse(topology::json_schema(each.row)));
+  return result;
+}
+
+struct options {
+  std::string key;
+  bool as_json{false}, as_markdown{false}, as_schema{false};
+};
+
+void explain(const options& given) {
+  if (given.as_markdown) {
+    std::cout << topology::reference_page();
+  } else if (given.as_schema) {
+    std::cout << topology::json_schema();
+  } else if (given.as_json) {
+    json list = json::array();
+    for (const entry& each : given.key.empty() ? all_entries() : find(given.key)) list.push_back(to_json(each));
+    std::cout << list.dump(2) << "\n";
+  } else if (given.key.empty()) {
+    print_in_brief(all_entries());
+  } else {
+    const std::vector<entry> found = find(given.key);
+    if (const topology::section* section = topology::find_section(given.key)) {
+      std::cout << "[" << section->name << "]  " << section->explanation << "\n\n";
+    }
+    for (const entry& each : found) {
+      if (&each != &found.front()) std::cout << "\n";
+      print_in_full(each);
+    }
+  }
+}
+
+}  // namespace
+
+void add_explain(CLI::App& app, int&) {
+  CLI::App* command = app.add_subcommand("explain", "Explain a key of the topology file");
+  const auto given = std::make_shared<options>();
+  command->add_option("KEY", given->key, "A section or section.key, such as run.seed; without one, all keys in brief");
+  command->add_flag("--json", given->as_json, "As JSON, in the words of JSON Schema");
+  command->add_flag("--schema", given->as_schema, "The JSON Schema of the whole file, for editors");
+  command->add_flag("--markdown", given->as_markdown)->group("");  // makes docs/topology.md
+  command->callback([given] { explain(*given); });
+}
+
+}  // namespace troupe::apps

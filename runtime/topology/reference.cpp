@@ -1,0 +1,141 @@
+#include "troupe/runtime/topology/reference.hpp"
+
+#include "troupe/actors/exchange/registry.hpp"
+#include "troupe/runtime/topology/schema.hpp"
+#include "troupe/runtime/topology/value.hpp"
+
+#include <nlohmann/json.hpp>
+
+namespace troupe::topology {
+namespace {
+
+using json = nlohmann::ordered_json;
+
+// Markdown. --------------------------------------------------------------------------------------------------------
+
+std::string code(const std::string& text) {
+  return text.empty() ? "" : "`" + text + "`";
+}
+
+std::vector<std::string> in_code(std::vector<std::string> words) {
+  for (std::string& word : words) word = code(word);
+  return words;
+}
+
+std::string table(const std::vector<setting>& rows) {
+  std::string text = "| key | value | default | meaning |\n|---|---|---|---|\n";
+  for (const setting& row : rows) {
+    const std::string value =
+        row.type == setting_type::choice ? listed(in_code(in_quotes(row.choices))) : expectation(row);
+    text += "| " + code(row.name) + " | " + value + " | " + code(row.default_text) + " | " + row.explanation + " |\n";
+  }
+  return text;
+}
+
+// JSON Schema. -----------------------------------------------------------------------------------------------------
+
+json type_of(const setting& row) {
+  switch (row.type) {
+    case setting_type::boolean:
+      return "boolean";
+    case setting_type::integer:
+      return "integer";
+    case setting_type::real:
+    case setting_type::reals:
+      return "number";
+    case setting_type::every:
+      return {"integer", "string"};
+    default:
+      return "string";
+  }
+}
+
+/// The default as JSON; a TOML scalar is one already, but for a string without its quotes.
+json default_of(const setting& row) {
+  const json value = json::parse(row.default_text, nullptr, false);
+  return value.is_discarded() ? json(row.default_text) : value;
+}
+
+json number(double value, bool whole) {
+  return whole ? json(static_cast<std::int64_t>(value)) : json(value);
+}
+
+json schema_of(const setting& row) {
+  json result = {{"type", type_of(row)}};
+  const bool whole = row.type == setting_type::integer;
+  if (row.type == setting_type::choice) result["enum"] = row.choices;
+  if (row.minimum) result[row.minimum_excluded ? "exclusiveMinimum" : "minimum"] = number(*row.minimum, whole);
+  if (row.maximum) result[row.maximum_excluded ? "exclusiveMaximum" : "maximum"] = number(*row.maximum, whole);
+  if (row.type == setting_type::words || row.type == setting_type::reals) {
+    result = {{"type", "array"}, {"items", result}};
+  }
+  if (!row.default_text.empty()) result["default"] = default_of(row);
+  result["description"] = row.explanation;
+  return result;
+}
+
+json schema_of(const section& section) {
+  json properties = json::object();
+  for (const key& each : section.keys) properties[each.row.name] = schema_of(each.row);
+  return {{"type", "object"},
+          {"description", section.explanation},
+          {"properties", properties},
+          {"additionalProperties", false}};
+}
+
+}  // namespace
+
+std::string reference_page() {
+  std::string text =
+      "# The topology file: every key\n\n"
+      "Made from the table in `runtime/topology/schema.cpp` by `troupe explain --markdown`; a test compares the "
+      "two.\n\n"
+      "A topology is a TOML file. Every key has a default or may be left out, except `kind` of an `[exchange]`. On the "
+      "command line, `--set section.key=value` overrides a key: the value is read as TOML, else as a string; of "
+      "several "
+      "`[[exchange]]`, `--set exchange.NAME.key=value` means one. Paths begin at the file's folder, in `--set` at the "
+      "current one. A mistake is told with its line and column, and what was expected.\n";
+  for (const section& each : sections()) {
+    text += each.name.empty() ? "\n## At the top\n\n" : "\n## `[" + each.name + "]`\n\n";
+    std::vector<setting> rows;
+    for (const key& key : each.keys) rows.push_back(key.row);
+    text += each.explanation + "\n\n" + table(rows);
+    if (each.name != "exchange") continue;
+    for (const exchange_kind& kind : exchange_kinds()) {
+      text += "\n### `kind = \"" + kind.name + "\"`\n\n" + kind.explanation + " Source: " + kind.source + ".\n";
+      if (!kind.settings.empty()) text += "\n" + table(kind.settings);
+    }
+  }
+  return text;
+}
+
+std::string json_schema() {
+  json properties = json::object();
+  for (const section& each : sections()) {
+    json schema = schema_of(each);
+    if (each.name.empty()) {
+      for (const auto& [name, value] : schema["properties"].items()) properties[name] = value;
+      continue;
+    }
+    if (each.name == "exchange") {  // the settings of all kinds: which of them go together, the program says
+      for (const exchange_kind& kind : exchange_kinds()) {
+        for (const setting& row : kind.settings) schema["properties"][row.name] = schema_of(row);
+      }
+      schema["required"] = {"kind"};
+      schema = {{"oneOf", {schema, {{"type", "array"}, {"items", schema}}}}};
+    }
+    properties[each.name] = schema;
+  }
+  const json schema = {{"$schema", "https://json-schema.org/draft/2020-12/schema"},
+                       {"title", "Troupe topology"},
+                       {"type", "object"},
+                       {"properties", properties},
+                       {"additionalProperties", false}};
+  return schema.dump(2) + "\n";
+}
+
+std::string json_schema(const setting& row) {
+  return schema_of(row).dump();
+}
+
+}  // namespace troupe::topology

@@ -1,0 +1,212 @@
+// What a person is told: each row a file, where its mistake is, and words that the message must hold, the mend among
+// them.
+#include "tests/support/doctest.hpp"
+
+#include "troupe/runtime/topology/load.hpp"
+#include "troupe/runtime/topology/suggest.hpp"
+
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <vector>
+
+using namespace troupe;
+
+namespace {
+
+struct mistake {
+  std::string text;                ///< Of the file t.toml.
+  std::string place;               ///< line:column, or the override.
+  std::vector<std::string> words;  ///< All of them are said.
+  std::vector<std::string> overrides{};
+};
+
+const std::vector<mistake> mistakes = {
+    // Names.
+    {"[run]\nsede = 1\n", "2:1", {"[run] has no key \"sede\"", "did you mean \"seed\"?"}},
+    {"[run]\nfoo = 1\n", "2:1", {"no key \"foo\"", "expected seed, epochs, steps"}},
+    {"[run]\nlr = 0.1\n", "2:1", {"no key \"lr\"", "expected it below [optimizer]"}},
+    {"[modle]\nname = \"convnet\"\n", "1:2", {"no section [modle]", "did you mean [model]?"}},
+    {"\n\n[nonsense]\n", "3:2", {"no section [nonsense]", "expected [run], [model]"}},
+    {"seed = 1\n", "1:1", {"\"seed\" stands outside its section", "below a line [run]"}},
+    {"bogus = 1\n", "1:1", {"no key \"bogus\"", "a section such as [run]"}},
+    {"[run]\nseed = 1\n[run.more]\n", "3:6", {"[run] has no key \"more\""}},
+    {"[model]\nname = \"convnot\"\n", "2:8", {"model.name is \"convnot\"", "did you mean \"convnet\"?"}},
+    {"[data]\nname = \"mnits\"\n", "2:8", {"data.name is \"mnits\"", "did you mean \"mnist\"?"}},
+    {"[optimizer]\nname = \"adam\"\n", "2:8", {"optimizer.name is \"adam\"", "expected \"sgd\""}},
+    {"[exchange]\nkind = \"al_reduce\"\n", "2:8", {"exchange.kind is \"al_reduce\"", "did you mean \"all_reduce\"?"}},
+    {"[exchange]\nkind = \"star\"\nsend = \"hole\"\n", "3:8", {"exchange.send", "did you mean \"whole\"?"}},
+    {"[exchange]\nkind = \"star\"\nrout = \"ring\"\n", "3:1", {"[exchange] has no key \"rout\"", "or send"}},
+    {"[exchange]\nkind = \"star\"\nroute = \"ring\"\n", "3:1", {"a setting of all_reduce", "of kind \"star\""}},
+
+    // Types and ranges.
+    {"model = \"convnet\"\n", "1:1", {"model is \"convnet\"", "expected a section: a line [model]"}},
+    {"[[run]]\nseed = 1\n", "1:3", {"[[run]]", "expected one [run]"}},
+    {"exchange = [1]\n", "1:1", {"exchange is a list", "a line [exchange]"}},
+    {"[run]\nseed = \"one\"\n", "2:8", {"run.seed is \"one\"", "expected an integer of at least 0"}},
+    {"[run]\nseed = -1\n", "2:8", {"run.seed is -1", "at least 0"}},
+    {"[run]\nseed = 1979-05-27\n", "2:8", {"a date or time", "expected an integer"}},
+    {"[run]\nseed = {a = 1}\n", "2:8", {"run.seed is a section"}},
+    {"[run]\nepochs = 2.5\n", "2:10", {"run.epochs is 2.5", "an integer from 0 to 1000000"}},
+    {"[run]\nsteps = 9000000000000\n", "2:9", {"an integer from 0 to 1000000000000"}},
+    {"[run]\nthreads = 0\n", "2:11", {"an integer from 1 to 256"}},
+    {"[run]\ntimeout = 60\n", "2:11", {"run.timeout is 60", "\"60s\""}},
+    {"[run]\ntimeout = \"60 parsec\"\n", "2:11", {"\"60 parsec\"", "\"500ms\", \"60s\" or \"5min\""}},
+    {"[workers]\ncount = 0\n", "2:9", {"workers.count is 0", "an integer from 1 to 4096"}},
+    {"[workers]\ncount = 5_000\n", "2:9", {"workers.count is 5000", "from 1 to 4096"}},
+    {"[data]\nbatch_size = 0\n", "2:14", {"from 1 to 1000000"}},
+    {"[data]\nbatch_size = 99999999999999999999\n", "2:34", {"too large"}},
+    {"[data]\nshuffle = 1\n", "2:11", {"expected true or false"}},
+    {"[data]\nmean = [\"a\"]\n", "2:9", {"data.mean holds \"a\"", "a list of numbers"}},
+    {"[data]\nstd = [1.0, 0.0]\n", "2:13", {"data.std holds 0.0", "above 0"}},
+    {"[optimizer]\nlr = -0.1\n", "2:6", {"optimizer.lr is -0.1", "a number of at least 0"}},
+    {"[optimizer]\nlr = nan\n", "2:6", {"optimizer.lr is nan", "a finite one"}},
+    {"[optimizer]\nlr = -inf\n", "2:6", {"optimizer.lr is -inf", "a finite one"}},
+    {"[optimizer]\nmomentum = 1.0\n", "2:12", {"a number from 0 to below 1"}},
+    {"[evaluate]\nevery = 0\n", "2:9", {"evaluate.every is 0", "\"1 epoch\""}},
+    {"[evaluate]\nevery = \"1 epok\"\n", "2:9", {"\"1 epok\"", "steps or epochs"}},
+    {"[evaluate]\ntarget_accuracy = 97\n", "2:19", {"a number above 0 and at most 1"}},
+    {"[workers]\nloop = \"gradient\"\n", "2:8", {"expected a list of strings"}},
+    {"[workers]\nloop = [\"gradient\", 3]\n", "2:21", {"workers.loop holds 3"}},
+    {"[workers]\ndevice = \"cuda:0\"\n", "2:10", {"no CUDA parts yet", "\"auto\" or \"cpu\""}},
+    {"format = 2\n", "1:10", {"format is 2", "expected 1", "the only format"}},
+
+    // Illegal combinations.
+    {"[run]\nsteps = 5\nepochs = 1\n", "3:10", {"run.epochs and run.steps", "expected one of them"}},
+    {"[data]\nbatch_size = 4\nglobal_batch_size = 8\n", "3:21", {"data.batch_size and data.global_batch_size"}},
+    {"[workers]\ncount = 4\n[data]\nglobal_batch_size = 65\n", "4:21", {"4 workers cannot share", "64 or 68"}},
+    {"[optimizer]\nnesterov = true\n", "2:12", {"optimizer.momentum above 0", "0.9"}},
+    {"[data]\nmean = [0.1, 0.2]\nstd = [1.0, 1.0]\n", "2:8", {"data.mean has 2 numbers", "expected 1", "channel"}},
+    {"[data]\nmean = [0.1]\n", "2:8", {"stands alone", "expected data.std"}},
+    {"[data]\nnormalize = false\nmean = [0.1]\nstd = [1]\n", "3:8", {"no effect", "data.normalize = false"}},
+    {"[exchange]\n", "1:2", {"does not say of which kind", "kind = \"star\" or \"all_reduce\""}},
+    {"[exchange]\nkind = \"star\"\nsends = \"parameters\"\n", "3:9", {"cannot send \"parameters\"", "\"gradient\""}},
+    {"[workers]\nloop = []\n", "2:8", {"workers.loop is empty", "[\"gradient\", \"apply\"]"}},
+    {"[workers]\nloop = [\"gradient\", \"aply\"]\n", "2:21", {"no word of a loop", "did you mean \"apply\"?"}},
+    {"[workers]\nloop = [\"apply\", \"gradient\"]\n", "2:9", {"\"apply\" finds no gradient before it"}},
+    {"[workers]\nloop = [\"gradient\"]\n", "2:8", {"never applies it", "expected \"apply\" at the end"}},
+    {"[workers]\nloop = [\"gradient\", \"gradient\", \"apply\"]\n", "2:21", {"\"gradient\" twice"}},
+    {"[workers]\nloop = [\"gradient\", \"exchange\", \"apply\"]\n", "2:21", {"expected a section [exchange]"}},
+    {"[exchange]\nkind = \"star\"\n[workers]\nloop = [\"gradient\", \"apply\"]\n", "1:2", {"[exchange] is never used"}},
+    {"[exchange]\nkind = \"all_reduce\"\n[workers]\nloop = [\"gradient\", \"exchange\"]\n",
+     "4:8",
+     {"never applies it", "[\"gradient\", \"exchange\", \"apply\"]"}},
+    {"[exchange]\nkind = \"star\"\n[workers]\nloop = [\"gradient\", \"apply\", \"exchange\"]\n",
+     "4:30",
+     {"\"exchange\" finds no gradient that is still to be applied"}},
+    {"[exchange]\nname = \"apply\"\nkind = \"star\"\n", "2:8", {"cannot be called \"apply\""}},
+    {"[[exchange]]\nkind = \"star\"\n[[exchange]]\nname = \"b\"\nkind = \"star\"\n", "1:1", {"no name", "name = "}},
+    {"[[exchange]]\nname = \"a\"\nkind = \"star\"\n[[exchange]]\nname = \"a\"\nkind = \"star\"\n",
+     "5:8",
+     {"two exchanges are called \"a\""}},
+
+    // Not TOML.
+    {"[model]\nname = convnet\n", "2:8", {"without quotes", "expected \"convnet\""}},
+    {"[model]\nname = \"convnet\n", "2:16", {"expected a closing quote"}},
+    {"[model\nname = 1\n", "1:2", {"not closed", "expected [model]"}},
+    {"[run]\nseed 1\n", "2:1", {"no = between key and value", "expected seed = 1"}},
+    {"[run]\nseed: 1\n", "2:1", {"a colon", "expected seed = 1"}},
+    {"[run]\nseed =\n", "2:1", {"\"seed\" has no value"}},
+    {"[run]\nseed = 1\nseed = 2\n", "3:1", {"\"seed\" appears twice"}},
+    {"[run]\nseed = 1\n[run]\nepochs = 1\n", "3:1", {"[run] appears twice"}},
+    {"[exchange]\nkind = \"star\"\n[[exchange]]\nkind = \"star\"\n", "3:1", {"expected [[exchange]] for each"}},
+    {"[run] seed = 1\n", "1:7", {"expected seed = 1 on a line of its own"}},
+    {"[data]\nshuffle = True\n", "2:11", {"True is not TOML", "expected true"}},
+    {"[optimizer]\nlr = 0,05\n", "2:6", {"a comma in a number", "expected 0.05"}},
+    {"[optimizer]\nlr = .05\n", "2:6", {"begins with a digit", "expected 0.05"}},
+    {"[workers]\nloop = [gradient, apply]\n", "2:8", {"without quotes", "[\"gradient\", \"apply\"]"}},
+    {"[workers]\nloop = [\"gradient\",\n", "2:21", {"expected it to be closed"}},
+    {"[=\n", "1:2", {"a section without a name"}},
+    {"\x7f"
+     "ELF\x02\x01",
+     "1:1",
+     {"not readable text", "UTF-8"}},
+    {"[run]\n\xff\xd8\xff", "2:1", {"not readable text", "UTF-8"}},
+    {"a = [[[[[[[[[[[[[[[[[[[[1]]]]]]]]]]]]]]]]]]]]\n", "1:21", {"too many brackets"}},
+
+    // Overrides.
+    {"", "--set #1", {"[run] has no key \"sede\"", "did you mean \"seed\"?"}, {"run.sede=1"}},
+    {"", "--set #1", {"no section [a]"}, {"a.b.c=1"}},
+    {"", "--set #2", {"run.seed is \"x\"", "an integer"}, {"run.epochs=1", "run.seed=x"}},
+    {"", "--set #1", {"expected section.key=value"}, {"seed"}},
+    {"", "--set #1", {"expected section.key=value"}, {"run..seed=1"}},
+    {"", "--set #1", {"model.name is \"lnet\"", "did you mean \"lenet\"?"}, {"model.name=lnet"}},
+    {"", "--set #1", {"a list of strings", "single quotes"}, {"workers.loop=[gradient,apply]"}},
+    {"[run]\nseed = 1\n", "--set #1", {"run.seed is 1, which has no keys"}, {"run.seed.x=3"}},
+    {"[[exchange]]\nname = \"inner\"\nkind = \"star\"\n",
+     "--set #1",
+     {"no exchange is called \"iner\"", "did you mean \"inner\"?"},
+     {"exchange.iner.send=whole"}},
+};
+
+std::string message_of(const mistake& each) {
+  try {
+    topology::parse(each.text, "t.toml", each.overrides);
+  } catch (const input_error& error) {
+    return error.what();
+  }
+  return "";
+}
+
+std::string load_message(const std::filesystem::path& file) {
+  try {
+    topology::load(file);
+  } catch (const input_error& error) {
+    return error.what();
+  }
+  return "";
+}
+
+}  // namespace
+
+TEST_CASE("every mistake is told with its place, the reason and the mend") {
+  CHECK(mistakes.size() >= 40);
+  for (const mistake& each : mistakes) {
+    CAPTURE(each.text);
+    const std::string message = message_of(each);
+    const std::string place = each.overrides.empty() ? "t.toml:" + each.place : each.place;
+    CHECK_MESSAGE(message.starts_with(place + ": "), message);
+    for (const std::string& word : each.words) CHECK_MESSAGE(message.find(word) != std::string::npos, message);
+  }
+}
+
+TEST_CASE("all mistakes of a file are told at once, in its order") {
+  const std::string message = message_of({"[workers]\ncount = 0\n[run]\nsede = 1\n", "", {}});
+  const std::size_t first = message.find("t.toml:2:9: workers.count is 0");
+  const std::size_t second = message.find("\nt.toml:4:1: [run] has no key \"sede\"");
+  CHECK(first == 0);
+  CHECK(second != std::string::npos);
+}
+
+TEST_CASE("a hundred mistakes are not all listed") {
+  std::string text = "[run]\n";
+  for (int i = 0; i < 100; ++i) text += "k" + std::to_string(i) + " = 1\n";
+  const std::string message = message_of({text, "", {}});
+  CHECK(message.ends_with("and 92 more"));
+}
+
+TEST_CASE("a file that cannot be read is told by its path") {
+  const auto folder = std::filesystem::temp_directory_path() / "troupe_topology_mistakes_test";
+  std::filesystem::create_directories(folder);
+  std::ofstream(folder / "star.toml") << "";
+  std::ofstream(folder / "large.toml") << std::string((1 << 20) + 1, '#');
+  CHECK(load_message(folder / "sta.toml").find("did you mean \"" + (folder / "star.toml").string()) !=
+        std::string::npos);
+  CHECK(load_message(folder).find("this is a folder") != std::string::npos);
+  CHECK(load_message(folder / "large.toml").find("larger than 1 MiB") != std::string::npos);
+  CHECK(load_message(folder / "star.toml" / "below").find("no such file") != std::string::npos);
+  std::filesystem::remove_all(folder);
+}
+
+TEST_CASE("a name is suggested when it is near enough to be meant") {
+  using topology::nearest;
+  CHECK(topology::edit_distance("seed", "seed") == 0);
+  CHECK(topology::edit_distance("sede", "seed") == 1);  // two neighbours swapped
+  CHECK(topology::edit_distance("kitten", "sitting") == 3);
+  CHECK(topology::edit_distance("ca", "abc") == 3);  // the alignment's well-known difference from the full metric
+  CHECK(nearest("BATCH-SIZE", {"batch_size", "split"}) == "batch_size");
+  CHECK(nearest("al_reduce", {"star", "all_reduce"}) == "all_reduce");
+  CHECK(nearest("gossip", {"star", "all_reduce"}).empty());
+  CHECK(nearest("", {"star"}).empty());
+  CHECK(nearest("x", {"lr"}).empty());
+}

@@ -1,0 +1,157 @@
+#include "tests/support/doctest.hpp"
+
+#include "troupe/actors/exchange/registry.hpp"
+#include "troupe/runtime/topology/load.hpp"
+#include "troupe/runtime/topology/schema.hpp"
+#include "troupe/runtime/topology/value.hpp"
+
+#include <bit>
+#include <cstdint>
+#include <random>
+#include <string>
+
+using namespace troupe;
+
+namespace {
+
+/// Draws legal topologies: any value within the range of its row, then what the rules between keys ask for.
+class generator {
+ public:
+  explicit generator(std::uint64_t seed) : random_(seed) {}
+
+  topology::topology draw() {
+    topology::topology file;
+    file.file = "/folder/t.toml";
+    file.exchanges.resize(below(3));
+    for (const topology::section& section : topology::sections()) {
+      const std::size_t tables = section.name == "exchange" ? file.exchanges.size() : 1;
+      for (std::size_t i = 0; i < tables; ++i) {
+        for (const topology::key& key : section.keys) key.set(file, i, value(key.row));
+      }
+    }
+    if (below(2) == 0) {
+      file.run.steps.reset();
+    } else {
+      file.run.epochs.reset();
+    }
+    if (below(2) == 0) file.data.batch_size = 1 + file.data.batch_size % 1000;
+    if (file.data.batch_size > 1000) {
+      file.data.global_batch_size.reset();
+    } else {
+      file.data.global_batch_size = file.data.batch_size * file.workers.count;
+    }
+    if (below(2) == 0) file.evaluate.target_accuracy.reset();
+    if (below(2) == 0) file.model.init.clear();
+    if (file.optimizer.momentum == 0) file.optimizer.nesterov = false;
+    file.data.mean.resize(1, 0.5);
+    file.data.std.resize(1, 0.5);
+    if (!file.data.normalize) file.data.mean = file.data.std = {};
+    file.workers.loop = {"gradient"};
+    for (std::size_t i = 0; i < file.exchanges.size(); ++i) {
+      topology::exchange_settings& each = file.exchanges[i];
+      each.name = "e" + std::to_string(i);
+      each.sends = "gradient";
+      for (const setting& row : find_exchange(each.kind)->settings) each.options[row.name] = value(row);
+      file.workers.loop.push_back(each.name);
+    }
+    file.workers.loop.emplace_back("apply");
+    return file;
+  }
+
+ private:
+  std::uint64_t below(std::uint64_t n) { return random_() % n; }
+
+  double real(const setting& row) {
+    while (true) {  // any bits that make a number in the range
+      const double drawn = below(2) == 0 ? std::bit_cast<double>(random_()) : static_cast<double>(below(1000)) / 1000;
+      if (topology::allowed(row, drawn)) return drawn;
+    }
+  }
+
+  setting_value value(const setting& row) {
+    switch (row.type) {
+      case setting_type::boolean:
+        return below(2) == 0;
+      case setting_type::integer: {
+        const double most = row.maximum.value_or(9e18);
+        return static_cast<std::int64_t>(*row.minimum) +
+               static_cast<std::int64_t>(below(static_cast<std::uint64_t>(most - *row.minimum) + 1));
+      }
+      case setting_type::real:
+        return row.name == "max_seconds" ? static_cast<double>(1 + below(1'000'000)) / 1000 : real(row);
+      case setting_type::choice:
+        return row.choices[below(row.choices.size())];
+      case setting_type::path:
+        return "/some \"quoted\" \\ folder\t\x01\x7f/é" + std::to_string(below(100));
+      case setting_type::duration:
+        return topology::print_duration(std::chrono::milliseconds(1 + below(10'000'000)));
+      case setting_type::every:
+        return topology::print_interval({1 + below(1'000'000), below(2) == 0});
+      case setting_type::reals:
+        return std::vector<double>{real(row)};
+      case setting_type::text:
+      case setting_type::words:
+        return row.type == setting_type::text ? setting_value(std::string("name")) : std::vector<std::string>{};
+    }
+    return false;
+  }
+
+  std::mt19937_64 random_;
+};
+
+}  // namespace
+
+TEST_CASE("what is printed reads back as the same topology, to the last bit") {
+  generator random(1);
+  for (int i = 0; i < 300; ++i) {
+    const topology::topology drawn = random.draw();
+    const std::string text = topology::print(drawn);
+    CAPTURE(text);
+    CHECK(topology::parse(text, drawn.file) == drawn);
+  }
+}
+
+TEST_CASE("a print has every default filled in") {
+  const std::string text = topology::print(topology::parse("", "t.toml"));
+  CHECK(text ==
+        "format = 1\n\n"
+        "[run]\nseed    = 0\nepochs  = 1\nthreads = 1\ntimeout = \"60s\"\n\n"
+        "[model]\nname = \"convnet\"\nloss = \"auto\"\n\n"
+        "[data]\nname       = \"digits\"\nbatch_size = 32\nshuffle    = true\nsplit      = \"strided\"\n"
+        "normalize  = true\n\n"
+        "[optimizer]\nname         = \"sgd\"\nlr           = 0.01\nmomentum     = 0.0\nweight_decay = 0.0\n"
+        "nesterov     = false\n\n"
+        "[workers]\ncount  = 1\nloop   = [\"gradient\", \"apply\"]\ndevice = \"auto\"\n\n"
+        "[evaluate]\nevery       = \"1 epoch\"\nbatch_size  = 1000\ntarget_hold = 2\n");
+}
+
+TEST_CASE("durations and intervals have one grammar") {
+  using namespace std::chrono_literals;
+  CHECK(topology::parse_duration("20ms") == 20ms);
+  CHECK(topology::parse_duration("1.5s") == 1500ms);
+  CHECK(topology::parse_duration("5 min") == 300'000ms);
+  CHECK(topology::parse_duration("2h") == 7'200'000ms);
+  for (const char* text : {"", "0s", "-1s", "1", "s", "1e3s", "0.0001s", "nans", "infs", "9999999h", "1s "}) {
+    CAPTURE(text);
+    CHECK(!topology::parse_duration(text));
+  }
+  CHECK(topology::print_duration(90'000ms) == "90s");
+  CHECK(topology::parse_interval("4") == topology::interval{4, false});
+  CHECK(topology::parse_interval("4 steps") == topology::interval{4, false});
+  CHECK(topology::parse_interval("1 epoch") == topology::interval{1, true});
+  for (const char* text : {"", "0", "-1", "4  steps", "4 minutes", "1000000000001", "1.5 epochs"}) {
+    CAPTURE(text);
+    CHECK(!topology::parse_interval(text));
+  }
+}
+
+TEST_CASE("every key has a line of explanation and a name of its own in its section") {
+  for (const topology::section& section : topology::sections()) {
+    CHECK(!section.explanation.empty());
+    for (const topology::key& key : section.keys) {
+      CAPTURE(key.row.name);
+      CHECK(key.row.explanation.ends_with('.'));
+      CHECK(topology::find_key(section, key.row.name) == &key);
+    }
+  }
+}
