@@ -1,0 +1,271 @@
+#include "troupe/runtime/telemetry/display.hpp"
+
+#include "troupe/runtime/support/units.hpp"
+#include "troupe/runtime/telemetry/metrics.hpp"
+
+#include <sys/ioctl.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <iostream>
+#include <optional>
+#include <string_view>
+#include <unistd.h>
+
+namespace troupe::telemetry {
+
+namespace {
+
+using std::chrono::duration;
+
+std::string formatted(const char* format, double value) {
+  std::array<char, 64> text{};
+  std::snprintf(text.data(), text.size(), format, value);
+  return text.data();
+}
+
+/// "  loss 0.1834", "  val 97.31 %"; as many blanks where there is no value, so that columns stay in place.
+std::string loss_field(const std::optional<double>& loss) {
+  return loss && std::isfinite(*loss) ? formatted("  loss %-6.4g", *loss) : std::string(13, ' ');
+}
+std::string accuracy_field(const std::optional<double>& accuracy) {
+  return accuracy && std::isfinite(*accuracy) ? formatted("  val %5.2f %%", 100 * *accuracy) : std::string(13, ' ');
+}
+std::string rate_field(const std::optional<double>& rate) {
+  return rate && std::isfinite(*rate) ? formatted("  %5.0f img/s", *rate) : std::string(13, ' ');
+}
+
+std::string time_text(double seconds) {
+  return human_duration(std::chrono::seconds(std::llround(std::clamp(seconds, 0.0, 1e9))));
+}
+
+/// Where in the run a step lies: 1-based epoch, and the steps of it that are done.
+struct position {
+  std::uint64_t epoch, epochs, done, of;
+};
+
+position position_of(const run_shape& shape, std::uint64_t step) {
+  const auto per_epoch = std::max<std::uint64_t>(shape.steps_per_epoch, 1);
+  const auto epochs = std::max<std::uint64_t>((shape.steps + per_epoch - 1) / per_epoch, 1);
+  const auto before = step == 0 ? 0 : (step - 1) / per_epoch;  // the last step of an epoch still belongs to it
+  const auto of = std::min(per_epoch, shape.steps - std::min(shape.steps, before * per_epoch));
+  return {before + 1, epochs, step - before * per_epoch, std::max<std::uint64_t>(of, 1)};
+}
+
+std::string ending(const run_shape& shape, const record& end, const std::optional<double>& val_accuracy) {
+  const auto how = end.status == "stopped_early" ? "stopped early" : end.status.empty() ? "done" : end.status;
+  auto text =
+      how + " after " + grouped(end.step) + (end.step == 1 ? " step" : " steps") + " in " + time_text(end.seconds);
+  if (val_accuracy && std::isfinite(*val_accuracy))
+    text += formatted(", validation accuracy %.2f %%", 100 * *val_accuracy);
+  if (!shape.folder.empty()) text += "\nresults in " + shape.folder;
+  return text + '\n';
+}
+
+class live_display : public display {
+ public:
+  live_display(run_shape shape, std::ostream& out, live_options options)
+      : shape_(std::move(shape)),
+        join_(shape_.evaluate_every, shape_.steps),
+        out_(out),
+        options_(std::move(options)),
+        bar_columns_(bar_columns(options_.columns, shape_)) {}
+
+  void write(const record& line) override {
+    if (line.event == "start") entered_ = options_.clock();
+    if (line.train_loss) train_loss_ = line.train_loss;
+    if (line.val_accuracy) val_accuracy_ = line.val_accuracy;
+    for (const auto& row : join_.take(line)) finished(row);
+    if (line.event == "end") {
+      if (shown_) out_ << "\r\x1b[K";
+      out_ << ending(shape_, line, val_accuracy_) << std::flush;
+      shown_ = false;
+    }
+  }
+
+  void progress(std::uint64_t step) override {
+    const auto now = options_.clock();
+    if (position_of(shape_, step).epoch != position_of(shape_, step_).epoch) {
+      entered_ = now;
+      entered_at_ = step_;
+    }
+    step_ = step;
+    if (shown_ && now - drawn_ < std::chrono::milliseconds(100)) return;
+    draw(now);
+  }
+
+ private:
+  /// Replaces the live line by what is final of an epoch, and goes on below.
+  void finished(const epoch_row& row) {
+    const auto where = position_of(shape_, row.step);
+    out_ << "\r\x1b[K" << left(where) << rate_field(row.samples_per_second) << loss_field(row.train_loss)
+         << accuracy_field(row.val_accuracy) << "  " << time_text(row.seconds) << '\n';
+    shown_ = false;
+    if (step_ > row.step) draw(options_.clock());
+    out_ << std::flush;
+  }
+
+  void draw(std::chrono::nanoseconds now) {
+    const auto seconds = duration<double>(now - entered_).count();
+    const auto speed = seconds > 0 ? static_cast<double>(step_ - entered_at_) / seconds : 0.0;
+    std::optional<double> rate;
+    if (speed > 0) rate = speed * static_cast<double>(shape_.samples_per_step);
+    out_ << "\r\x1b[K" << left(position_of(shape_, step_)) << rate_field(rate) << loss_field(train_loss_)
+         << accuracy_field(val_accuracy_);
+    if (speed > 0)
+      out_ << "  eta " << time_text(static_cast<double>(shape_.steps - std::min(step_, shape_.steps)) / speed);
+    out_ << std::flush;
+    shown_ = true;
+    drawn_ = now;
+  }
+
+  /// Epoch, bar and percent.
+  std::string left(const position& where) const {
+    const auto fraction = static_cast<double>(where.done) / static_cast<double>(where.of);
+    return "epoch " + std::to_string(where.epoch) + "/" + std::to_string(where.epochs) + " " + bar(fraction) +
+           formatted(" %3.0f%%", std::floor(100 * fraction));
+  }
+
+  /// A bar in half columns.
+  std::string bar(double fraction) const {
+    const auto halves = static_cast<unsigned>(std::lround(std::clamp(fraction, 0.0, 1.0) * 2 * bar_columns_));
+    std::string full;
+    for (unsigned i = 0; i < halves / 2; ++i) full += "━";
+    if (halves % 2 == 1) full += "╸";
+    const auto rest = bar_columns_ - (halves + 1) / 2;
+    if (!options_.colour) return full + std::string(rest, ' ');
+    std::string faint;
+    for (unsigned i = 0; i < rest; ++i) faint += "━";
+    return "\x1b[36m" + full + "\x1b[90m" + faint + "\x1b[0m";
+  }
+
+  /// What the other fields leave of a line; its last column stays free, else some terminals wrap.
+  static unsigned bar_columns(unsigned columns, const run_shape& shape) {
+    const auto digits = static_cast<unsigned>(std::to_string(position_of(shape, shape.steps).epochs).size());
+    const auto fields =
+        8 + 2 * digits + 5 + 3 * 13 + 13;  // "epoch 2/3 ", " 100%", rate, loss, accuracy, "  eta 1:23:45"
+    return std::clamp(columns, fields + 1 + 6, fields + 1 + 24) - fields - 1;
+  }
+
+  run_shape shape_;
+  epoch_join join_;
+  std::ostream& out_;
+  live_options options_;
+  unsigned bar_columns_;
+  std::optional<double> train_loss_, val_accuracy_;  ///< Newest known.
+  std::uint64_t step_{0};
+  std::chrono::nanoseconds entered_{0};  ///< When this epoch began.
+  std::uint64_t entered_at_{0};          ///< Step at which this epoch began.
+  std::chrono::nanoseconds drawn_{0};
+  bool shown_{false};  ///< Whether the cursor stands at the end of a live line.
+};
+
+class line_display : public display {
+ public:
+  line_display(run_shape shape, std::ostream& out)
+      : shape_(std::move(shape)), join_(shape_.evaluate_every, shape_.steps), out_(out) {}
+
+  void write(const record& line) override {
+    if (line.val_accuracy) val_accuracy_ = line.val_accuracy;
+    const bool between =
+        line.event == "evaluation" && line.step % std::max<std::uint64_t>(shape_.steps_per_epoch, 1) != 0;
+    if (between)
+      show({.epoch = line.epoch,
+            .step = line.step,
+            .seconds = line.seconds,
+            .samples_per_second = line.samples_per_second,
+            .train_loss = line.train_loss,
+            .val_loss = line.val_loss,
+            .val_accuracy = line.val_accuracy,
+            .bytes_sent = line.bytes_sent});
+    for (const auto& row : join_.take(line)) show(row);
+    if (line.event == "end") out_ << ending(shape_, line, val_accuracy_);
+    out_ << std::flush;
+  }
+
+  void progress(std::uint64_t /*step*/) override {}
+
+ private:
+  void show(const epoch_row& row) {
+    const auto where = position_of(shape_, row.step);
+    out_ << "epoch " << where.epoch << '/' << where.epochs << "  step " << row.step << '/' << shape_.steps
+         << formatted("  %6.1f s", row.seconds);
+    if (row.samples_per_second) out_ << rate_field(row.samples_per_second);
+    if (row.train_loss) out_ << loss_field(row.train_loss);
+    if (row.val_accuracy) out_ << accuracy_field(row.val_accuracy);
+    out_ << '\n';
+  }
+
+  run_shape shape_;
+  epoch_join join_;
+  std::ostream& out_;
+  std::optional<double> val_accuracy_;
+};
+
+class json_display : public display {
+ public:
+  explicit json_display(std::ostream& out) : out_(out) {}
+  void write(const record& line) override { out_ << json_line(line) << '\n' << std::flush; }
+  void progress(std::uint64_t /*step*/) override {}
+
+ private:
+  std::ostream& out_;
+};
+
+class quiet_display : public display {
+ public:
+  void write(const record& /*line*/) override {}
+  void progress(std::uint64_t /*step*/) override {}
+};
+
+bool is_terminal() {
+  const char* kind = std::getenv("TERM");
+  return isatty(STDOUT_FILENO) != 0 && kind != nullptr && std::string_view(kind) != "dumb";
+}
+
+unsigned terminal_columns() {
+  winsize size{};
+  return ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
+}
+
+}  // namespace
+
+run_shape shape_of(const plan& plan, const std::string& folder) {
+  return {.steps = plan.steps,
+          .steps_per_epoch = plan.steps_per_epoch,
+          .evaluate_every = plan.evaluate_every,
+          .samples_per_step = plan.workers * static_cast<std::uint64_t>(plan.sampling.batch_size),
+          .folder = folder};
+}
+
+std::unique_ptr<display> make_live_display(const run_shape& shape, std::ostream& out, const live_options& options) {
+  return std::make_unique<live_display>(shape, out, options);
+}
+
+std::unique_ptr<display> make_line_display(const run_shape& shape, std::ostream& out) {
+  return std::make_unique<line_display>(shape, out);
+}
+
+std::unique_ptr<display> make_json_display(std::ostream& out) {
+  return std::make_unique<json_display>(out);
+}
+
+std::unique_ptr<display> make_quiet_display() {
+  return std::make_unique<quiet_display>();
+}
+
+std::unique_ptr<display> make_display(verbosity how, const run_shape& shape) {
+  if (how == verbosity::quiet) return make_quiet_display();
+  if (how == verbosity::json) return make_json_display(std::cout);
+  if (!is_terminal()) return make_line_display(shape, std::cout);
+  const auto* no_colour = std::getenv("NO_COLOR");
+  return make_live_display(shape, std::cout,
+                           {.columns = terminal_columns(),
+                            .colour = no_colour == nullptr || *no_colour == '\0',
+                            .clock = [] { return std::chrono::steady_clock::now().time_since_epoch(); }});
+}
+
+}  // namespace troupe::telemetry

@@ -1,0 +1,61 @@
+#include "troupe/runtime/telemetry/file_journal.hpp"
+
+#include "troupe/runtime/checkpoint/model_file.hpp"
+#include "troupe/runtime/topology/load.hpp"
+
+#include <cerrno>
+#include <cstring>
+#include <stdexcept>
+
+namespace troupe::telemetry {
+
+namespace {
+
+void check(const std::ofstream& out, const std::filesystem::path& path) {
+  if (!out) throw std::runtime_error("cannot write " + path.string() + ": " + std::strerror(errno != 0 ? errno : EIO));
+}
+
+}  // namespace
+
+file_journal::file_journal(const plan& plan, run_folder folder, std::unique_ptr<display> shown)
+    : plan_(plan),
+      folder_(std::move(folder)),
+      shown_(std::move(shown)),
+      metrics_(folder_ / "metrics.jsonl", std::ios::binary | std::ios::trunc),
+      join_(plan.evaluate_every, plan.steps),
+      epochs_(csv_header() + '\n') {
+  check(metrics_, folder_ / "metrics.jsonl");
+  folder_.write("topology.toml", topology::print(plan_.file));
+  folder_.write("epochs.csv", epochs_);
+}
+
+void file_journal::write(const record& line) {
+  metrics_ << json_line(line) << '\n' << std::flush;
+  check(metrics_, folder_ / "metrics.jsonl");
+  bool grown = false;
+  for (const auto& row : join_.take(line)) {
+    if (!row.val_accuracy) continue;
+    epochs_ += csv_line(row) + '\n';
+    grown = true;
+  }
+  if (grown) folder_.write("epochs.csv", epochs_);
+  shown_->write(line);
+  // Here rather than in the constructor: fonts and plugins take a moment, and the first step should not wait for it.
+  if (!drawn_) folder_.write("graph.svg", to_svg(to_dot(plan_)));
+  drawn_ = true;
+}
+
+void file_journal::progress(std::uint64_t step) {
+  shown_->progress(step);
+}
+
+void file_journal::save(const snapshot& result) {
+  checkpoint::write_model(folder_ / "model.safetensors",
+                          {.model = plan_.model->name,
+                           .data = plan_.data->name,
+                           .scale = plan_.scale,
+                           .loss = checkpoint::name_of(plan_.loss)},
+                          plan_.layout, result.values);
+}
+
+}  // namespace troupe::telemetry

@@ -1,0 +1,40 @@
+// The journal of a real run: the files of its folder, and a display. The recorder's lane calls it.
+#pragma once
+
+#include "troupe/actors/journal.hpp"
+#include "troupe/runtime/plan/plan.hpp"
+#include "troupe/runtime/telemetry/display.hpp"
+#include "troupe/runtime/telemetry/metrics.hpp"
+#include "troupe/runtime/telemetry/run_folder.hpp"
+
+#include <fstream>
+#include <memory>
+#include <string>
+
+namespace troupe::telemetry {
+
+/// All its functions throw std::runtime_error, naming the path, where a file cannot be written.
+class file_journal : public journal {
+ public:
+  /// Writes topology.toml and the header of epochs.csv, and opens metrics.jsonl.
+  file_journal(const plan& plan, run_folder folder, std::unique_ptr<display> shown);
+
+  /// Adds to metrics.jsonl and, when an epoch is complete, to epochs.csv. With the first record comes graph.svg.
+  void write(const record& line) override;
+
+  void progress(std::uint64_t step) override;
+
+  /// Writes model.safetensors.
+  void save(const snapshot& result) override;
+
+ private:
+  plan plan_;
+  run_folder folder_;
+  std::unique_ptr<display> shown_;
+  std::ofstream metrics_;
+  epoch_join join_;
+  std::string epochs_;  ///< All of epochs.csv.
+  bool drawn_{false};
+};
+
+}  // namespace troupe::telemetry

@@ -1,0 +1,64 @@
+#include "troupe/runtime/telemetry/run_folder.hpp"
+
+#include "troupe/runtime/support/write_aside.hpp"
+#include "troupe/runtime/topology/error.hpp"
+
+#include <array>
+#include <ctime>
+#include <stdexcept>
+#include <system_error>
+
+namespace troupe::telemetry {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr std::array outputs{"topology.toml", "metrics.jsonl", "epochs.csv", "graph.svg", "model.safetensors"};
+/// Written last: who has it has finished.
+constexpr auto* result = "model.safetensors";
+
+fs::path default_path(const fs::path& topology, std::chrono::system_clock::time_point now) {
+  const auto seconds = std::chrono::system_clock::to_time_t(now);
+  std::tm utc{};
+  gmtime_r(&seconds, &utc);
+  std::array<char, 32> time{};
+  std::strftime(time.data(), time.size(), "%Y%m%dT%H%M%SZ", &utc);
+  const auto wanted = fs::path("runs") / (topology.stem().string() + "-" + time.data());
+  auto path = wanted;
+  for (int i = 2; fs::exists(path); ++i) path = wanted.string() + "-" + std::to_string(i);
+  return path;
+}
+
+[[noreturn]] void refuse(const fs::path& path, const std::string& reason) {
+  throw input_error(path.string() + ": cannot write the outputs of the run there: " + reason +
+                    "; name another folder with --out");
+}
+
+}  // namespace
+
+run_folder::run_folder(const run_folder_options& options, std::chrono::system_clock::time_point now)
+    : path_(options.out.empty() ? default_path(options.topology, now) : options.out) {
+  std::error_code failed;
+  if (fs::exists(path_, failed) && !fs::is_directory(path_, failed)) refuse(path_, "it is a file");
+  if (fs::exists(path_ / result, failed) && !options.overwrite)
+    throw input_error(path_.string() +
+                      ": holds a finished run; replace it with --overwrite, or name another folder with --out");
+  failed.clear();
+  fs::create_directories(path_, failed);
+  if (failed) refuse(path_, failed.message());
+  const auto probe = path_ / ".writable";
+  try {
+    write_aside(probe, "");
+    fs::remove(probe);
+    for (const auto* name : outputs) fs::remove(path_ / name);
+  } catch (const std::exception& reason) {
+    refuse(path_, reason.what());
+  }
+}
+
+void run_folder::write(std::string_view name, std::string_view content) const {
+  write_aside(path_ / name, content);
+}
+
+}  // namespace troupe::telemetry

@@ -1,0 +1,242 @@
+#include "tests/support/doctest.hpp"
+
+#include "troupe/runtime/checkpoint/model_file.hpp"
+#include "troupe/runtime/telemetry/display.hpp"
+#include "troupe/runtime/telemetry/file_journal.hpp"
+#include "troupe/runtime/telemetry/metrics.hpp"
+#include "troupe/runtime/telemetry/run_folder.hpp"
+#include "troupe/runtime/topology/error.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include <filesystem>
+#include <fstream>
+#include <limits>
+#include <sstream>
+#include <unistd.h>
+
+using namespace troupe;
+using namespace std::chrono_literals;
+namespace fs = std::filesystem;
+
+namespace {
+
+struct scratch {
+  fs::path folder = fs::temp_directory_path() / ("troupe-run-" + std::to_string(::getpid()));
+  fs::path before = fs::current_path();
+  scratch() {
+    fs::create_directories(folder);
+    fs::current_path(folder);
+  }
+  ~scratch() {
+    fs::current_path(before);
+    fs::remove_all(folder);
+  }
+};
+
+std::string read(const fs::path& path) {
+  std::ifstream in(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+/// 2023-11-14T22:13:20Z
+const std::chrono::system_clock::time_point moment{1'700'000'000s};
+
+std::string refusal(const telemetry::run_folder_options& options) {
+  try {
+    const telemetry::run_folder folder(options, moment);
+  } catch (const input_error& error) {
+    return error.what();
+  }
+  return "accepted";
+}
+
+record epoch_record(std::uint64_t epoch, std::uint64_t step, double seconds, double loss) {
+  record line;
+  line.event = "epoch";
+  line.epoch = epoch;
+  line.step = step;
+  line.seconds = seconds;
+  line.samples_per_second = 1203;
+  line.train_loss = loss;
+  return line;
+}
+
+record evaluation_record(std::uint64_t epoch, std::uint64_t step, double seconds, double accuracy) {
+  record line;
+  line.event = "evaluation";
+  line.epoch = epoch;
+  line.step = step;
+  line.seconds = seconds;
+  line.val_loss = 0.25;
+  line.val_accuracy = accuracy;
+  return line;
+}
+
+record of_event(const std::string& event, std::uint64_t step = 0, double seconds = 0) {
+  record line;
+  line.event = event;
+  line.step = step;
+  line.seconds = seconds;
+  if (event == "end") line.status = "done";
+  return line;
+}
+
+/// Columns that a terminal shows of UTF-8 text.
+std::size_t columns(const std::string& text) {
+  return static_cast<std::size_t>(
+      std::count_if(text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xc0u) != 0x80u; }));
+}
+
+}  // namespace
+
+TEST_CASE("a run's folder is named after its file and the time") {
+  const scratch here;
+  const telemetry::run_folder folder({.out = {}, .topology = "topologies/ring.toml"}, moment);
+  CHECK(folder.path() == "runs/ring-20231114T221320Z");
+  CHECK(fs::is_directory(folder.path()));
+  const telemetry::run_folder second({.out = {}, .topology = "topologies/ring.toml"}, moment);
+  CHECK(second.path() == "runs/ring-20231114T221320Z-2");
+}
+
+TEST_CASE("a folder with a finished run is refused unless it may be overwritten") {
+  const scratch here;
+  const telemetry::run_folder folder({.out = "deep/out"}, moment);
+  folder.write("epochs.csv", "old");
+  CHECK(refusal({.out = "deep/out"}) == "accepted");  // a run that did not finish
+  folder.write("epochs.csv", "old");
+  folder.write("model.safetensors", "old");
+  CHECK(refusal({.out = "deep/out"}) ==
+        "deep/out: holds a finished run; replace it with --overwrite, or name another folder with --out");
+  CHECK(read("deep/out/epochs.csv") == "old");
+  CHECK(refusal({.out = "deep/out", .overwrite = true}) == "accepted");
+  CHECK(fs::is_empty("deep/out"));
+}
+
+TEST_CASE("a folder that cannot be written is refused with path, reason and mend") {
+  const scratch here;
+  std::ofstream("file") << "x";
+  CHECK(refusal({.out = "file"}) ==
+        "file: cannot write the outputs of the run there: it is a file; name another folder with --out");
+  CHECK(refusal({.out = "file/below"}) ==
+        "file/below: cannot write the outputs of the run there: Not a directory; name another folder with --out");
+  const auto said = refusal({.out = "/proc/troupe"});
+  CHECK(said.starts_with("/proc/troupe: cannot write the outputs of the run there: "));
+}
+
+TEST_CASE("every line of the metrics has every key, and finite numbers only") {
+  auto line = epoch_record(1, 937, 12.5, std::numeric_limits<double>::quiet_NaN());
+  line.bytes_sent = 4096;
+  CHECK(telemetry::json_line(line) ==
+        R"({"event":"epoch","epoch":1,"step":937,"updates":0,"seconds":12.5,"samples_per_second":1203.0,)"
+        R"("train_loss":null,"val_loss":null,"val_accuracy":null,"bytes_sent":4096,"staleness_mean":null,)"
+        R"("staleness_max":null,"consensus_distance":null,"status":null})");
+  CHECK(nlohmann::json::parse(telemetry::json_line(of_event("end")))["status"] == "done");
+}
+
+TEST_CASE("an epoch is joined with its evaluation, in whichever order they come") {
+  telemetry::epoch_join join(10, 25);
+  CHECK(join.take(of_event("start")).empty());
+  CHECK(join.take(epoch_record(1, 10, 1, 0.5)).empty());
+  auto rows = join.take(evaluation_record(1, 10, 2, 0.75));
+  REQUIRE(rows.size() == 1);
+  CHECK(telemetry::csv_line(rows[0]) == "1,10,1.0,1203.0,0.5,0.25,0.75,0");
+  CHECK(join.take(evaluation_record(2, 20, 3, 0.875)).empty());
+  rows = join.take(epoch_record(2, 20, 3, 0.25));
+  REQUIRE(rows.size() == 1);
+  CHECK(rows[0].val_accuracy == 0.875);
+}
+
+TEST_CASE("an epoch without an evaluation does not wait for one") {
+  telemetry::epoch_join join(20, 40);
+  CHECK(join.take(epoch_record(1, 10, 1, 0.5)).size() == 1);
+  CHECK(join.take(epoch_record(2, 20, 1, 0.5)).empty());
+  CHECK(join.take(epoch_record(3, 30, 1, 0.5)).empty());  // epochs come in order
+  CHECK(join.take(of_event("end", 30)).size() == 2);      // interrupted before the evaluation
+}
+
+TEST_CASE("a terminal shows one line for each epoch, with a bar, within 80 columns") {
+  std::ostringstream out;
+  auto now = 0ns;
+  const auto shown = telemetry::make_live_display(
+      {.steps = 300, .steps_per_epoch = 100, .evaluate_every = 100, .samples_per_step = 64, .folder = "runs/ring"}, out,
+      {.columns = 80, .colour = false, .clock = [&] { return now; }});
+  const auto said = [&] {
+    const auto text = out.str();
+    out.str("");
+    return text;
+  };
+  shown->write(of_event("start"));
+  now = 1s;
+  shown->progress(25);
+  auto line = said();
+  CHECK(line == "\r\x1b[Kepoch 1/3 ━━━           25%   1600 img/s                            eta 0:11");
+  CHECK(columns(line) - 4 <= 79);
+  now += 50ms;
+  shown->progress(30);
+  CHECK(said().empty());  // at most ten times a second
+  now = 4s;
+  shown->progress(99);
+  CHECK(said().find("epoch 1/3 ━━━━━━━━━━━━  99%") != std::string::npos);
+  shown->write(epoch_record(1, 100, 4, 0.1834));
+  CHECK(said().empty());  // its evaluation is under way
+  now = 5s;
+  shown->progress(164);
+  line = said();
+  CHECK(line.find("epoch 2/3 ━━━━━━━╸      64%") != std::string::npos);
+  CHECK(line.find("loss 0.1834") != std::string::npos);
+  shown->write(evaluation_record(1, 100, 4.2, 0.9731));
+  line = said();
+  CHECK(line.starts_with("\r\x1b[Kepoch 1/3 ━━━━━━━━━━━━ 100%   1203 img/s  loss 0.1834  val 97.31 %  0:04\n"));
+  CHECK(line.find("\r\x1b[Kepoch 2/3") != std::string::npos);  // the live line goes on below
+  auto end = of_event("end", 300, 41);
+  end.status = "interrupted";
+  shown->write(end);
+  CHECK(said() == "\r\x1b[Kinterrupted after 300 steps in 0:41, validation accuracy 97.31 %\nresults in runs/ring\n");
+}
+
+TEST_CASE("a pipe receives plain lines") {
+  std::ostringstream out;
+  const auto shown = telemetry::make_line_display(
+      {.steps = 250, .steps_per_epoch = 100, .evaluate_every = 50, .samples_per_step = 64, .folder = ""}, out);
+  shown->write(of_event("start"));
+  shown->progress(1);
+  shown->write(evaluation_record(0, 50, 2, 0.5));
+  shown->write(epoch_record(1, 100, 4, 0.1834));
+  shown->write(evaluation_record(1, 100, 4.2, 0.9731));
+  shown->write(of_event("end", 250, 10));
+  CHECK(out.str() ==
+        "epoch 1/3  step 50/250     2.0 s  val 50.00 %\n"
+        "epoch 1/3  step 100/250     4.0 s   1203 img/s  loss 0.1834  val 97.31 %\n"
+        "done after 250 steps in 0:10, validation accuracy 97.31 %\n");
+}
+
+TEST_CASE("a journal leaves the files of the contract") {
+  const scratch here;
+  topology::topology file;
+  file.file = "ring.toml";
+  file.run.epochs = 1;
+  file.data.name = "mnist";
+  file.workers = {.count = 1, .loop = {"gradient", "apply"}, .device = "cpu"};
+  const auto plan = make_plan(file, 64);
+  std::ostringstream lines;
+  telemetry::file_journal journal(plan, telemetry::run_folder({.out = "out"}), telemetry::make_json_display(lines));
+  CHECK(fs::exists("out/topology.toml"));
+  journal.write(of_event("start"));
+  CHECK(read("out/graph.svg").starts_with("<?xml"));
+  journal.progress(1);
+  journal.write(epoch_record(1, 2, 0.5, 0.25));
+  CHECK(read("out/epochs.csv") == telemetry::csv_header() + "\n");
+  journal.write(evaluation_record(1, 2, 0.75, 0.5));
+  CHECK(read("out/epochs.csv") == telemetry::csv_header() + "\n1,2,0.5,1203.0,0.25,0.25,0.5,0\n");
+  journal.save({.origin = {}, .values = at::zeros({plan.layout.total})});
+  journal.write(of_event("end", 2, 1));
+  CHECK(read("out/metrics.jsonl") == lines.str());
+  const auto content = checkpoint::read_safetensors("out/model.safetensors");
+  const auto card = checkpoint::card_of("out/model.safetensors", content);
+  CHECK(card.model == "convnet");
+  CHECK(card.scale.mean == std::vector{0.1307});
+  CHECK(content.tensors.size() == 8);
+  const auto bytes = read("out/model.safetensors");
+  CHECK(bytes.find("out") == std::string::npos);
+}
