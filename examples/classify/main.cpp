@@ -5,6 +5,7 @@
 #include "troupe/runtime/checkpoint/safetensors.hpp"
 
 #include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
 
 #include <iostream>
 #include <numeric>
