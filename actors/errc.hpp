@@ -21,6 +21,9 @@ std::string to_string(errc code);
 /// Returns an error that carries `text`, what a person reads.
 caf::error make_error(errc code, std::string text = {});
 
+/// Tells whether `error` is this one of ours.
+bool is(const caf::error& error, errc code);
+
 /// Returns what a person should read of `error`: the text if it carries one, else CAF's own words.
 std::string describe(const caf::error& error);
 

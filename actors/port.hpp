@@ -3,16 +3,19 @@
 #pragma once
 
 #include <chrono>
-#include <functional>
+#include <cstdint>
 #include <memory>
+#include <string>
 #include <vector>
 
-#include <caf/replies_to.hpp>
+#include <caf/fwd.hpp>
 #include <caf/typed_actor.hpp>
 
 #include "troupe/actors/messages.hpp"
 #include "troupe/actors/support/setting.hpp"
 #include "troupe/actors/type_ids.hpp"
+#include "troupe/models/buffer_pool.hpp"
+#include "troupe/models/flat.hpp"
 
 namespace troupe {
 
@@ -24,8 +27,28 @@ using peer_port = caf::typed_actor<caf::reacts_to<part_atom, part>>;
 /// await: answered when this step's exchange is complete, else errc::timed_out (names the missing ranks),
 ///        errc::mismatch, errc::stale, errc::peer_lost.
 /// wire:  once, before the first step: the ports of all members in rank order, this one among them.
-using port_actor = peer_port::extend<
-    caf::replies_to<await_atom, stamp, key>::with<outcome>,
-    caf::reacts_to<wire_atom, std::vector<peer_port>>>;
+/// tick, done: from itself (deadline) and from its lane.
+using port_actor = peer_port::extend<caf::replies_to<await_atom, stamp, key>::with<outcome>,
+                                     caf::reacts_to<wire_atom, std::vector<peer_port>>, caf::reacts_to<tick_atom>,
+                                     caf::reacts_to<done_atom, completion>>;
+
+/// What a port needs to know of the run.
+struct port_options {
+  run_id run{};
+  rank_id rank{};                        ///< Whose port it is.
+  std::uint32_t world_size{1};           ///< n.
+  std::uint32_t place{0};                ///< Which exchange of the loop: key::place of all its parts.
+  std::string name{"exchange"};          ///< As the file calls it.
+  models::flat_layout layout;
+  models::buffer_pool pool;
+  setting_values settings;               ///< Values of exchange_kind::settings, defaults filled in.
+  std::chrono::milliseconds timeout{60'000};
+};
+
+class member;
+
+/// Spawns a port that runs `algorithm`: on `where` if given, else in its handlers.
+port_actor spawn_port(caf::actor_system& system, port_options options, std::unique_ptr<member> algorithm,
+                      std::unique_ptr<lane> where);
 
 }  // namespace troupe

@@ -2,7 +2,6 @@
 // spawn one worker's port; nothing else in the project knows an algorithm.
 #pragma once
 
-#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -14,23 +13,9 @@
 #include "troupe/actors/messages.hpp"
 #include "troupe/actors/port.hpp"
 #include "troupe/actors/support/setting.hpp"
-#include "troupe/models/buffer_pool.hpp"
 #include "troupe/models/flat.hpp"
 
 namespace troupe {
-
-/// What a port needs to know of the run.
-struct port_options {
-  run_id run{};
-  rank_id rank{};                        ///< Whose port it is.
-  std::uint32_t world_size{1};           ///< n.
-  std::uint32_t place{0};                ///< Which exchange of the loop: key::place of all its parts.
-  std::string name{"exchange"};          ///< As the file calls it.
-  models::flat_layout layout;
-  models::buffer_pool pool;
-  setting_values settings;               ///< Values of exchange_kind::settings, defaults filled in.
-  std::chrono::milliseconds timeout{60'000};
-};
 
 /// Tensor traffic of one step between two workers' ports, or from one to another only.
 struct planned_edge {
@@ -48,9 +33,11 @@ struct exchange_kind {
   bool synchronous{true};           ///< All members' snapshots of a step are equal and the run is deterministic.
   std::vector<setting> settings;
   /// Spawns one worker's port.
-  std::function<port_actor(caf::actor_system&, port_options)> spawn;
+  /// `where`: lane for folds that are too long for a handler; null: they run in place.
+  std::function<port_actor(caf::actor_system&, port_options, std::unique_ptr<lane> where)> spawn;
   /// Lists the traffic of one step among `world_size` workers.
-  std::function<std::vector<planned_edge>(std::uint32_t world_size, const models::flat_layout&, const setting_values&)> edges;
+  std::function<std::vector<planned_edge>(std::uint32_t world_size, const models::flat_layout&, const setting_values&)>
+      edges;
 };
 
 /// All kinds, in the order in which `troupe list` shows them.

@@ -2,13 +2,13 @@
 // reads them by the usual names. Distrusts what it reads: sizes and offsets are checked before they are believed.
 #pragma once
 
+#include <ATen/core/Tensor.h>
+
 #include <filesystem>
 #include <map>
 #include <string>
 #include <utility>
 #include <vector>
-
-#include <ATen/core/Tensor.h>
 
 namespace troupe::checkpoint {
 

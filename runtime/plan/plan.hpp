@@ -2,17 +2,17 @@
 // `troupe graph` draws it, the launcher spawns it.
 #pragma once
 
-#include <cstdint>
-#include <memory>
-#include <string>
-#include <vector>
-
 #include "troupe/actors/exchange/registry.hpp"
 #include "troupe/data/dataset.hpp"
 #include "troupe/data/sampler.hpp"
 #include "troupe/models/flat.hpp"
 #include "troupe/models/network.hpp"
 #include "troupe/runtime/topology/topology.hpp"
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
 
 namespace troupe {
 
@@ -40,15 +40,15 @@ struct plan {
   models::network_shape shape;
   models::loss_kind loss{};
   models::flat_layout layout;
-  data::normalisation scale;            ///< What inputs are really normalised by.
-  data::sampling sampling;              ///< Of rank 0; the others differ in `rank` only.
+  data::normalisation scale;  ///< What inputs are really normalised by.
+  data::sampling sampling;    ///< Of rank 0; the others differ in `rank` only.
   std::uint32_t workers{1};
   std::uint64_t steps_per_epoch{0};
-  std::uint64_t steps{0};               ///< Of the whole run.
-  std::uint64_t evaluate_every{0};      ///< In steps; an evaluation always happens at the end.
+  std::uint64_t steps{0};           ///< Of the whole run.
+  std::uint64_t evaluate_every{0};  ///< In steps; an evaluation always happens at the end.
   std::vector<planned_exchange> exchanges;
   std::vector<planned_actor> actors;
-  std::uint64_t bytes_per_step() const;     ///< Tensor payload of all senders.
+  std::uint64_t bytes_per_step() const;  ///< Tensor payload of all senders.
   std::uint64_t messages_per_step() const;
 };
 
@@ -59,8 +59,14 @@ data::dataset_pair load_data(const topology::topology& file);
 /// more workers than samples …), naming the key to change.
 plan make_plan(const topology::topology& file, std::int64_t training_samples);
 
+/// Returns what the topology file calls it: parameters, gradient, change.
+std::string name_of(slot what);
+
 /// Prints the plan for people: actors, placement, edges, bytes per step.
 std::string describe(const plan& plan);
+
+/// Prints the same as one JSON object, for programs.
+std::string describe_json(const plan& plan);
 
 /// Draws the wiring in Graphviz's DOT language; up to 64 actors in full, a summary beyond.
 std::string to_dot(const plan& plan);

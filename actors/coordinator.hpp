@@ -1,0 +1,55 @@
+// The coordinator: grants the workers their steps, collects what they report, has the result evaluated, recorded and
+// saved, and ends the run in good order, also before its time. It sees no gradient and no exchange.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include <caf/fwd.hpp>
+#include <caf/typed_actor.hpp>
+
+#include "troupe/actors/evaluator.hpp"
+#include "troupe/actors/recorder.hpp"
+#include "troupe/actors/rules/schedule.hpp"
+#include "troupe/actors/type_ids.hpp"
+#include "troupe/models/buffer_pool.hpp"
+
+namespace troupe {
+
+/// What a coordinator says to a worker.
+/// proceed: steps may be begun until this many are completed.
+/// halt:    begin no further step; answers how many will be completed by what has begun.
+/// finish:  the run ends at this many completed steps; a milestone there is owed.
+using directed_worker =
+    caf::typed_actor<caf::reacts_to<proceed_atom, std::uint64_t>, caf::replies_to<halt_atom>::with<std::uint64_t>,
+                     caf::reacts_to<finish_atom, std::uint64_t>>;
+
+/// wire:    begins the run.
+/// reached: a worker has completed a step that was to be reported.
+/// halt:    ends the run at the next step that all workers can complete; saves, evaluates no more.
+/// tick: from itself, when max_seconds are over.
+/// The actor ends normally when all is recorded.
+using coordinator_actor =
+    caf::typed_actor<caf::reacts_to<wire_atom, std::vector<directed_worker>>, caf::reacts_to<reached_atom, milestone>,
+                     caf::reacts_to<halt_atom>, caf::reacts_to<tick_atom>,
+                     caf::reacts_to<done_atom, completion>>;
+
+struct coordinator_options {
+  schedule when;
+  std::uint32_t workers{1};
+  bool replicas_agree{true};  ///< All snapshots of a step are equal; else their average is the result.
+  models::buffer_pool pool;
+  std::optional<double> target_accuracy;  ///< Stop once reached in `target_hold` evaluations in a row.
+  std::uint64_t target_hold{2};
+  std::optional<std::uint64_t> patience;  ///< Stop after so many evaluations without a better accuracy.
+  std::optional<std::chrono::milliseconds> max_seconds;
+  std::chrono::milliseconds timeout{60'000};
+};
+
+coordinator_actor spawn_coordinator(caf::actor_system& system, coordinator_options options, evaluator_actor evaluator,
+                                    recorder_actor recorder, std::unique_ptr<lane> where);
+
+}  // namespace troupe

@@ -1,0 +1,54 @@
+#include "troupe/actors/evaluator.hpp"
+
+#include <atomic>
+#include <utility>
+
+#include <ATen/Parallel.h>
+#include <caf/all.hpp>
+
+#include "troupe/actors/rules/evaluate.hpp"
+
+namespace troupe {
+
+namespace {
+
+struct evaluator_state {
+  static inline const char* name = "evaluator";
+  std::shared_ptr<std::unique_ptr<models::network>> network;  ///< Made and used on the lane only.
+  std::shared_ptr<std::atomic<bool>> cancelled;
+  std::unique_ptr<lane> where;
+};
+
+evaluator_actor::behavior_type evaluator(evaluator_actor::stateful_pointer<evaluator_state> self,
+                                         evaluator_options options, std::shared_ptr<std::unique_ptr<lane>> where) {
+  report_exceptions(self);
+  self->state.network = std::make_shared<std::unique_ptr<models::network>>();
+  self->state.cancelled = std::make_shared<std::atomic<bool>>(false);
+  self->state.where = std::move(*where);
+  return {
+      [self, options](evaluate_atom, const snapshot& weights) {
+        auto work = [weights, options, network = self->state.network, cancelled = self->state.cancelled] {
+          if (!*network) {
+            at::set_num_threads(static_cast<int>(options.threads));
+            *network = models::make_network(*options.model, options.shape, options.seed);
+          }
+          models::bind_weights(**network, options.layout, weights.values);
+          auto found = rules::evaluate(**network, *options.samples, options.scale, options.loss, options.batch_size,
+                                       cancelled.get());
+          found.step = weights.origin.step;
+          return found;
+        };
+        return on_lane<evaluation>(self, *self->state.where, std::move(work));
+      },
+      [self](cancel_atom) { *self->state.cancelled = true; },
+      [](done_atom, const completion& done) { (*done.run)(); },
+  };
+}
+
+}  // namespace
+
+evaluator_actor spawn_evaluator(caf::actor_system& system, evaluator_options options, std::unique_ptr<lane> where) {
+  return system.spawn(evaluator, std::move(options), std::make_shared<std::unique_ptr<lane>>(std::move(where)));
+}
+
+}  // namespace troupe

@@ -1,0 +1,37 @@
+// The evaluator: measures loss and accuracy of a snapshot on the validation set, on a lane of its own, so that training
+// goes on meanwhile.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include <caf/fwd.hpp>
+#include <caf/typed_actor.hpp>
+
+#include "troupe/actors/type_ids.hpp"
+#include "troupe/data/dataset.hpp"
+#include "troupe/models/flat.hpp"
+#include "troupe/models/network.hpp"
+
+namespace troupe {
+
+/// evaluate: over the whole set; errc::failed with the text of what LibTorch threw.
+/// cancel:   the evaluation under way is given up; its answer is an error.
+using evaluator_actor = caf::typed_actor<caf::replies_to<evaluate_atom, snapshot>::with<evaluation>,
+                                         caf::reacts_to<cancel_atom>, caf::reacts_to<done_atom, completion>>;
+
+struct evaluator_options {
+  const models::network_kind* model{nullptr};
+  models::network_shape shape;
+  models::loss_kind loss{};
+  models::flat_layout layout;
+  std::shared_ptr<const data::dataset> samples;
+  data::normalisation scale;
+  std::int64_t batch_size{1000};
+  std::uint64_t seed{0};
+  std::int64_t threads{1};
+};
+
+evaluator_actor spawn_evaluator(caf::actor_system& system, evaluator_options options, std::unique_ptr<lane> where);
+
+}  // namespace troupe

@@ -1,0 +1,51 @@
+// One member's side of an exchange, as a state machine over parts: no actor, no clock, no thread. A port (port.cpp)
+// runs it, so that an algorithm is a page of its own that a test can drive by hand in any order of messages.
+#pragma once
+
+#include <cstdint>
+#include <stdexcept>
+#include <vector>
+
+#include "troupe/actors/errc.hpp"
+#include "troupe/actors/messages.hpp"
+
+namespace troupe {
+
+/// Thrown by a member that is given what does not fit; the port's worker hears of it.
+struct exchange_error : std::runtime_error {
+  exchange_error(errc why, const std::string& text) : std::runtime_error(text), code(why) {}
+  errc code;
+};
+
+/// Where a member leaves what it has to say.
+class outbox {
+ public:
+  virtual ~outbox() = default;
+
+  /// Sends `piece` to the port of `to`, another member.
+  virtual void send(rank_id to, part piece) = 0;
+
+  /// Hands `piece` of the step's answer to the own worker. The answer is complete when its pieces cover the whole.
+  virtual void answer(const part& piece) = 0;
+};
+
+/// Members see parts of at most two steps at a time: a peer can be one step ahead, never two, because the step between
+/// needs this member's own contribution.
+class member {
+ public:
+  virtual ~member() = default;
+
+  /// Takes the own worker's contribution of a step.
+  virtual void contribute(const part& own, outbox& out) = 0;
+
+  /// Takes what a peer's port has sent; it may come before the own contribution. Throws exchange_error.
+  virtual void receive(const part& piece, outbox& out) = 0;
+
+  /// Returns the ranks that this member still waits for at `step`, itself included: what a stall is answered with.
+  virtual std::vector<rank_id> waiting_for(std::uint64_t step) const = 0;
+
+  /// Forgets everything about steps below `step`.
+  virtual void forget_before(std::uint64_t step) = 0;
+};
+
+}  // namespace troupe

@@ -1,0 +1,115 @@
+#include "troupe/actors/exchange/star.hpp"
+
+#include <map>
+#include <utility>
+
+#include "troupe/actors/exchange/member.hpp"
+#include "troupe/actors/rules/reduce.hpp"
+
+namespace troupe {
+
+namespace {
+
+constexpr rank_id master{0};
+
+bool by_parameter(const setting_values& settings) { return std::get<std::string>(settings.at("send")) == "parameter"; }
+
+/// What one message holds: everything, or one parameter with the padding behind it.
+std::vector<rules::range> pieces_of(const models::flat_layout& layout, const setting_values& settings) {
+  if (!by_parameter(settings)) return {{0, layout.parameter_end}};
+  std::vector<rules::range> result;
+  for (std::size_t i = 0; i < layout.parameters.size(); ++i) {
+    const auto end = i + 1 < layout.parameters.size() ? layout.parameters[i + 1].first : layout.parameter_end;
+    result.push_back({layout.parameters[i].first, end - layout.parameters[i].first});
+  }
+  return result;
+}
+
+class star_member final : public member {
+ public:
+  explicit star_member(port_options options)
+      : options_(std::move(options)), pieces_(pieces_of(options_.layout, options_.settings)) {}
+
+  void contribute(const part& own, outbox& out) override {
+    for (std::size_t i = 0; i < pieces_.size(); ++i) {
+      part piece = own;
+      piece.which.part = static_cast<std::uint32_t>(i);
+      piece.piece = {pieces_[i].first, own.piece.values.narrow(0, pieces_[i].first, pieces_[i].count)};
+      if (options_.rank == master) gather(piece, out);
+      else out.send(master, std::move(piece));
+    }
+  }
+
+  void receive(const part& piece, outbox& out) override {
+    if (piece.which.part >= pieces_.size() || pieces_[piece.which.part].count != piece.piece.values.numel())
+      throw exchange_error(errc::mismatch, "a part does not fit this model");
+    if (piece.at == stage::result) out.answer(piece);
+    else gather(piece, out);
+  }
+
+  std::vector<rank_id> waiting_for(std::uint64_t step) const override {
+    if (options_.rank != master) return {master};
+    for (auto i = folds_.lower_bound({step, 0}); i != folds_.end() && i->first.first == step; ++i)
+      if (!i->second.complete()) return i->second.missing();
+    return rules::rank_fold{options_.world_size}.missing();
+  }
+
+  void forget_before(std::uint64_t step) override { folds_.erase(folds_.begin(), folds_.lower_bound({step, 0})); }
+
+ private:
+  /// At the master: keeps a contribution, and when it is the last of its piece sends the mean to all.
+  void gather(const part& piece, outbox& out) {
+    auto& fold = folds_.try_emplace({piece.origin.step, piece.which.part}, options_.world_size).first->second;
+    fold.add(piece.origin.sender, piece.piece.values, piece.sample_count);
+    if (!fold.complete()) return;
+    part mean = piece;
+    mean.origin.sender = master;
+    mean.at = stage::result;
+    mean.piece.values = fold.mean(options_.pool);
+    mean.sample_count = fold.sample_count();
+    for (std::uint32_t rank = 1; rank < options_.world_size; ++rank) out.send(rank_id{rank}, mean);
+    out.answer(mean);
+  }
+
+  port_options options_;
+  std::vector<rules::range> pieces_;
+  std::map<std::pair<std::uint64_t, std::uint32_t>, rules::rank_fold> folds_;  ///< By (step, piece).
+};
+
+std::vector<planned_edge> star_edges(std::uint32_t world_size, const models::flat_layout& layout,
+                                     const setting_values& settings) {
+  const auto messages = static_cast<std::uint64_t>(pieces_of(layout, settings).size());
+  const auto bytes = static_cast<std::uint64_t>(layout.parameter_end) * sizeof(float);
+  std::vector<planned_edge> edges;
+  for (std::uint32_t rank = 1; rank < world_size; ++rank) {
+    edges.push_back({rank, 0, messages, bytes});
+    edges.push_back({0, rank, messages, bytes});
+  }
+  return edges;
+}
+
+}  // namespace
+
+exchange_kind star_kind() {
+  return {
+      .name = "star",
+      .explanation = "gather at rank 0, fold in rank order, scatter the mean",
+      .source = "textbook gather and scatter; with send = \"parameter\" in the manner of MPI_Isend and MPI_Irecv",
+      .sends = {slot::gradient},
+      .answers = slot::gradient,
+      .synchronous = true,
+      .settings = {{.name = "send",
+                    .type = setting_type::choice,
+                    .default_text = "whole",
+                    .explanation = "one message for the whole gradient, or one for each parameter, overlapping",
+                    .choices = {"whole", "parameter"}}},
+      .spawn =
+          [](caf::actor_system& system, port_options options, std::unique_ptr<lane> where) {
+            auto algorithm = std::make_unique<star_member>(options);
+            return spawn_port(system, std::move(options), std::move(algorithm), std::move(where));
+          },
+      .edges = star_edges,
+  };
+}
+
+}  // namespace troupe

@@ -1,0 +1,87 @@
+// How CAF prints and serialises the messages. Control messages are ordinary values. A message that holds a tensor, or
+// work to be done, stays in its process: it can be printed, and serialising it is an error, so that CAF can never send
+// it over its own network format (or, worse, an empty one in its place).
+#pragma once
+
+#include <string>
+#include <type_traits>
+
+#include <caf/deserializer.hpp>
+#include <caf/error.hpp>
+#include <caf/meta/type_name.hpp>
+#include <caf/sec.hpp>
+#include <caf/serializer.hpp>
+
+#include "troupe/actors/messages.hpp"
+
+namespace troupe {
+
+template <class Inspector>
+typename Inspector::result_type inspect(Inspector& f, stamp& x) {
+  return f(caf::meta::type_name("stamp"), x.run, x.sender, x.generation, x.step, x.version);
+}
+
+template <class Inspector>
+typename Inspector::result_type inspect(Inspector& f, key& x) {
+  return f(caf::meta::type_name("key"), x.place, x.part);
+}
+
+template <class Inspector>
+typename Inspector::result_type inspect(Inspector& f, evaluation& x) {
+  return f(caf::meta::type_name("evaluation"), x.step, x.loss, x.accuracy, x.sample_count);
+}
+
+namespace detail {
+
+/// Inspects a message that stays in its process: `shown` is all of it that anyone sees.
+template <class Inspector, class... Shown>
+typename Inspector::result_type inspect_local(Inspector& f, const char* name, Shown... shown) {
+  using base = std::decay_t<Inspector>;
+  if constexpr (std::is_base_of_v<caf::serializer, base> || std::is_base_of_v<caf::deserializer, base>) {
+    return caf::make_error(caf::sec::invalid_argument, std::string{"a "} + name + " stays in its process");
+  } else {
+    return f(caf::meta::type_name(name), shown...);
+  }
+}
+
+/// Shape of a tensor, for people.
+std::string shape_of(const at::Tensor& tensor);
+
+}  // namespace detail
+
+template <class Inspector>
+typename Inspector::result_type inspect(Inspector& f, part& x) {
+  return detail::inspect_local(f, "part", x.origin, x.which, x.piece.first, detail::shape_of(x.piece.values));
+}
+
+template <class Inspector>
+typename Inspector::result_type inspect(Inspector& f, outcome& x) {
+  return detail::inspect_local(f, "outcome", x.origin, x.pieces.size());
+}
+
+template <class Inspector>
+typename Inspector::result_type inspect(Inspector& f, snapshot& x) {
+  return detail::inspect_local(f, "snapshot", x.origin, detail::shape_of(x.values));
+}
+
+template <class Inspector>
+typename Inspector::result_type inspect(Inspector& f, advance& x) {
+  return detail::inspect_local(f, "advance", x.from.origin, x.verbs.size(), x.times);
+}
+
+template <class Inspector>
+typename Inspector::result_type inspect(Inspector& f, advanced& x) {
+  return detail::inspect_local(f, "advanced", x.now.origin, x.loss_sum, x.sample_count);
+}
+
+template <class Inspector>
+typename Inspector::result_type inspect(Inspector& f, milestone& x) {
+  return detail::inspect_local(f, "milestone", x.rank, x.step, x.loss_sum, x.sample_count);
+}
+
+template <class Inspector>
+typename Inspector::result_type inspect(Inspector& f, record& x) {
+  return detail::inspect_local(f, "record", x.event, x.step);
+}
+
+}  // namespace troupe

@@ -1,0 +1,200 @@
+#include "troupe/actors/port.hpp"
+
+#include <map>
+#include <optional>
+#include <type_traits>
+#include <utility>
+
+#include <caf/all.hpp>
+
+#include "troupe/actors/exchange/member.hpp"
+#include "troupe/actors/support/assert.hpp"
+
+namespace troupe {
+
+namespace {
+
+/// What a member said while it took one part.
+struct said final : outbox {
+  std::vector<std::pair<rank_id, part>> sent;
+  std::vector<part> answered;
+
+  void send(rank_id to, part piece) override { sent.emplace_back(to, std::move(piece)); }
+  void answer(const part& piece) override { answered.push_back(piece); }
+};
+
+/// Pieces of one step's answer, by first element.
+struct answer_so_far {
+  std::map<std::int64_t, span> pieces;
+  std::int64_t elements{0};
+  slot what{slot::gradient};
+};
+
+struct waiting_worker {
+  stamp who;
+  caf::typed_response_promise<outcome> promise;
+  caf::actor_clock::time_point since;
+};
+
+struct port_state {
+  static inline const char* name = "port";
+  port_options options;
+  std::shared_ptr<member> algorithm;  ///< Used on the lane only, where there is one.
+  std::unique_ptr<lane> where;
+  std::vector<peer_port> peers;
+  std::uint64_t step{0};  ///< The step that is answered next. PORT-1: parts of this step and the next one are taken, no others.
+  std::map<std::uint64_t, answer_so_far> answers;
+  std::optional<waiting_worker> waiting;
+  std::uint64_t payload_bytes{0};
+};
+
+using port_pointer = port_actor::stateful_pointer<port_state>;
+
+std::string list_of(const std::vector<rank_id>& ranks) {
+  std::string text;
+  for (const auto rank : ranks) text += (text.empty() ? "" : ", ") + std::to_string(static_cast<std::uint32_t>(rank));
+  return (ranks.size() == 1 ? "rank " : "ranks ") + text;
+}
+
+void fail(port_pointer self, const caf::error& why) {
+  if (self->state.waiting) self->state.waiting->promise.deliver(why);
+  self->state.waiting.reset();
+  self->quit(why);
+}
+
+/// Runs `work(member)` where members run, then `next(result)` here. An exception ends the port.
+template <class Work, class Next>
+void with_member(port_pointer self, Work work, Next next) {
+  auto guarded = [algorithm = self->state.algorithm, work = std::move(work)]() -> caf::expected<std::invoke_result_t<Work, member&>> {
+    try {
+      return work(*algorithm);
+    } catch (const exchange_error& problem) {
+      return make_error(problem.code, problem.what());
+    }
+  };
+  auto then = [self, next = std::move(next)](auto result) {
+    if (result) next(std::move(*result));
+    else fail(self, result.error());
+  };
+  if (self->state.where) then_on_lane(self, *self->state.where, std::move(guarded), std::move(then));
+  else then(guarded());
+}
+
+void answer_worker(port_pointer self) {
+  auto& my = self->state;
+  if (!my.waiting) return;
+  const auto found = my.answers.find(my.step);
+  if (found == my.answers.end() || found->second.elements < my.options.layout.parameter_end) return;
+  outcome answer{.origin = my.waiting->who, .what = found->second.what, .pieces = {}, .versions = {}};
+  for (auto& [first, piece] : found->second.pieces) answer.pieces.push_back(std::move(piece));
+  answer.payload_bytes = my.payload_bytes;
+  my.waiting->promise.deliver(std::move(answer));
+  my.waiting.reset();
+  my.answers.erase(found);
+  my.step += 1;
+  with_member(
+      self,
+      [step = my.step](member& algorithm) {
+        algorithm.forget_before(step);
+        return true;
+      },
+      [](bool) {});
+}
+
+/// Does what the member has said: parts leave for the peers, answers are kept for the worker.
+void carry_out(port_pointer self, said&& words) {
+  auto& my = self->state;
+  for (auto& [to, piece] : words.sent) {
+    my.payload_bytes += static_cast<std::uint64_t>(piece.piece.values.nbytes());
+    self->send(my.peers.at(static_cast<std::size_t>(to)), part_atom_v, std::move(piece));
+  }
+  for (auto& piece : words.answered) {
+    auto& answer = my.answers[piece.origin.step];
+    answer.what = piece.what;
+    answer.elements += piece.piece.values.numel();
+    if (!answer.pieces.emplace(piece.piece.first, piece.piece).second)
+      return fail(self, make_error(errc::stale, "a piece of the answer of step " + std::to_string(piece.origin.step + 1) +
+                                                    " came twice"));
+  }
+  answer_worker(self);
+}
+
+/// Returns why a part cannot be taken, or nothing.
+std::optional<caf::error> refusal(const port_state& my, const part& piece) {
+  const auto sender = static_cast<std::uint32_t>(piece.origin.sender);
+  const auto from = " (from rank " + std::to_string(sender) + ", step " + std::to_string(piece.origin.step + 1) + ")";
+  if (piece.origin.run != my.options.run) return make_error(errc::mismatch, "a part of another run" + from);
+  if (sender >= my.options.world_size) return make_error(errc::mismatch, "a part of an unknown rank" + from);
+  if (piece.which.place != my.options.place) return make_error(errc::mismatch, "a part of another exchange" + from);
+  if (piece.total != my.options.layout.parameter_end)
+    return make_error(errc::mismatch, "a part of another model" + from);
+  if (piece.origin.step < my.step) return make_error(errc::stale, "a part of a step that is over" + from);
+  if (piece.origin.step > my.step + 1) return make_error(errc::mismatch, "a part that is two steps ahead" + from);
+  return std::nullopt;
+}
+
+port_actor::behavior_type port(port_pointer self, port_options options, std::shared_ptr<member> algorithm,
+                               std::shared_ptr<std::unique_ptr<lane>> where) {
+  report_exceptions(self);
+  self->state.options = std::move(options);
+  self->state.algorithm = std::move(algorithm);
+  self->state.where = std::move(*where);
+  return {
+      [self](part_atom, const part& piece) {
+        auto& my = self->state;
+        if (const auto why = refusal(my, piece)) return fail(self, *why);
+        const auto own = piece.origin.sender == my.options.rank && piece.at == stage::contribution;
+        with_member(
+            self,
+            [piece, own](member& algorithm) {
+              said words;
+              if (own) algorithm.contribute(piece, words);
+              else algorithm.receive(piece, words);
+              return words;
+            },
+            [self](said&& words) { carry_out(self, std::move(words)); });
+      },
+      [self](await_atom, const stamp& who, const key&) -> caf::result<outcome> {
+        auto& my = self->state;
+        if (who.step != my.step || my.waiting)
+          return make_error(errc::mismatch, "asked for step " + std::to_string(who.step + 1) + " while at step " +
+                                                std::to_string(my.step + 1));
+        auto promise = self->make_response_promise<outcome>();
+        my.waiting = waiting_worker{who, promise, self->clock().now()};
+        answer_worker(self);
+        return promise;
+      },
+      [self](wire_atom, const std::vector<peer_port>& peers) {
+        TROUPE_ASSERT(peers.size() == self->state.options.world_size, "a port is wired to every member");
+        self->state.peers = peers;
+        self->delayed_send(self, self->state.options.timeout / 4, tick_atom_v);
+      },
+      [self](tick_atom) {
+        auto& my = self->state;
+        self->delayed_send(self, my.options.timeout / 4, tick_atom_v);
+        if (!my.waiting || self->clock().now() - my.waiting->since < my.options.timeout) return;
+        with_member(self, [step = my.step](member& algorithm) { return algorithm.waiting_for(step); },
+                    [self, step = my.step](const std::vector<rank_id>& missing) {
+                      const auto& options = self->state.options;
+                      if (!self->state.waiting || self->state.step != step) return;
+                      fail(self, make_error(errc::timed_out,
+                                            options.name + ": rank " +
+                                                std::to_string(static_cast<std::uint32_t>(options.rank)) +
+                                                " has waited " + std::to_string(options.timeout.count()) +
+                                                " ms at step " + std::to_string(step + 1) + " for " + list_of(missing) +
+                                                " (run.timeout)"));
+                    });
+      },
+      [](done_atom, const completion& done) { (*done.run)(); },
+  };
+}
+
+}  // namespace
+
+port_actor spawn_port(caf::actor_system& system, port_options options, std::unique_ptr<member> algorithm,
+                      std::unique_ptr<lane> where) {
+  return system.spawn(port, std::move(options), std::shared_ptr<member>(std::move(algorithm)),
+                      std::make_shared<std::unique_ptr<lane>>(std::move(where)));
+}
+
+}  // namespace troupe

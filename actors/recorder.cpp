@@ -1,0 +1,68 @@
+#include "troupe/actors/recorder.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+#include <vector>
+
+#include <caf/all.hpp>
+
+namespace troupe {
+
+namespace {
+
+/// How often the journal hears of progress: often enough for an eye.
+constexpr std::chrono::milliseconds between_glances{100};
+
+struct recorder_state {
+  static inline const char* name = "recorder";
+  std::shared_ptr<journal> book;  ///< Used on the lane only.
+  std::unique_ptr<lane> where;
+  std::vector<std::uint64_t> completed;  ///< Steps, by rank.
+  caf::actor_clock::time_point last_glance;
+};
+
+recorder_actor::behavior_type recorder(recorder_actor::stateful_pointer<recorder_state> self, std::uint32_t workers,
+                                       std::shared_ptr<journal> book, std::shared_ptr<std::unique_ptr<lane>> where) {
+  report_exceptions(self);
+  self->state.book = std::move(book);
+  self->state.where = std::move(*where);
+  self->state.completed.resize(workers);
+  return {
+      [self](record_atom, const record& line) {
+        then_on_lane(
+            self, *self->state.where, [book = self->state.book, line] { return book->write(line), true; },
+            [](bool) {});
+      },
+      [self](progress_atom, rank_id rank, std::uint64_t step) {
+        auto& my = self->state;
+        my.completed.at(static_cast<std::size_t>(rank)) = step;
+        const auto now = self->clock().now();
+        if (now - my.last_glance < between_glances) return;
+        my.last_glance = now;
+        then_on_lane(
+            self, *my.where,
+            [book = my.book, least = *std::min_element(my.completed.begin(), my.completed.end())] {
+              return book->progress(least), true;
+            },
+            [](bool) {});
+      },
+      [self](save_atom, const snapshot& result, const record& end) {
+        return on_lane<std::uint64_t>(self, *self->state.where, [book = self->state.book, result, end] {
+          book->save(result);
+          book->write(end);
+          return end.step;
+        });
+      },
+      [](done_atom, const completion& done) { (*done.run)(); },
+  };
+}
+
+}  // namespace
+
+recorder_actor spawn_recorder(caf::actor_system& system, std::uint32_t workers, std::shared_ptr<journal> book,
+                              std::unique_ptr<lane> where) {
+  return system.spawn(recorder, workers, std::move(book), std::make_shared<std::unique_ptr<lane>>(std::move(where)));
+}
+
+}  // namespace troupe

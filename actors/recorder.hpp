@@ -1,0 +1,26 @@
+// The recorder: writes the run down in its journal, on a lane of its own, in the order in which it was told.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include <caf/fwd.hpp>
+#include <caf/typed_actor.hpp>
+
+#include "troupe/actors/journal.hpp"
+#include "troupe/actors/type_ids.hpp"
+
+namespace troupe {
+
+/// record:   one line of the metrics.
+/// progress: a worker has completed so many steps.
+/// save:     writes the result and the last line; answered with the line's step when both are on disk.
+using recorder_actor =
+    caf::typed_actor<caf::reacts_to<record_atom, record>, caf::reacts_to<progress_atom, rank_id, std::uint64_t>,
+                     caf::replies_to<save_atom, snapshot, record>::with<std::uint64_t>,
+                     caf::reacts_to<done_atom, completion>>;
+
+recorder_actor spawn_recorder(caf::actor_system& system, std::uint32_t workers, std::shared_ptr<journal> book,
+                              std::unique_ptr<lane> where);
+
+}  // namespace troupe

@@ -1,0 +1,136 @@
+#include "troupe/actors/replica.hpp"
+
+#include <cmath>
+#include <optional>
+#include <stdexcept>
+#include <string>
+
+#include <ATen/ATen.h>
+#include <ATen/CPUGeneratorImpl.h>
+#include <ATen/Parallel.h>
+#include <c10/core/GradMode.h>
+
+#include "troupe/actors/support/assert.hpp"
+#include "troupe/data/random.hpp"
+
+namespace troupe {
+
+namespace {
+
+/// Lays the pieces of an outcome side by side; a single piece that is the whole is used where it lies.
+at::Tensor assemble(const outcome& answer, std::int64_t total, models::buffer_pool& pool) {
+  if (answer.pieces.size() == 1 && answer.pieces.front().values.numel() == total) return answer.pieces.front().values;
+  auto whole = pool.take(total);
+  std::int64_t end = 0;
+  for (const auto& piece : answer.pieces) {
+    TROUPE_ASSERT(piece.first == end, "the pieces of an outcome follow each other");
+    end += piece.values.numel();
+    whole.narrow(0, piece.first, piece.values.numel()).copy_(piece.values);
+  }
+  TROUPE_ASSERT(end == total, "the pieces of an outcome cover the whole");
+  return whole;
+}
+
+}  // namespace
+
+struct replica::parts {
+  replica_options options;
+  std::unique_ptr<models::network> network;
+  std::unique_ptr<troupe::optimizer> optimizer;
+  data::sampler sampler;
+  at::Generator dropout = at::detail::createCPUGenerator();
+  snapshot now;
+  std::optional<part> gradient;
+  double loss_sum{0};
+  std::int64_t sample_count{0};
+
+  explicit parts(replica_options given)
+      : options(std::move(given)),
+        network(models::make_network(*options.model, options.shape, options.seed)),
+        optimizer(make_optimizer(options.optimizer)),
+        sampler(options.sampling) {
+    network->draw_from(dropout);
+    network->train(true);
+  }
+
+  /// g = the mean gradient over this worker's batch of the step, at `now`.
+  void compute_gradient() {
+    const auto step = now.origin.step;
+    const auto rank = static_cast<std::uint64_t>(options.rank);
+    const auto indices = sampler.batch_at(step);
+    const auto batch = data::make_batch(*options.samples, options.scale, indices);
+    const auto count = static_cast<std::int64_t>(indices.size());
+
+    auto values = options.pool.take_zeros(options.layout.parameter_end);
+    models::bind_weights(*network, options.layout, now.values);
+    models::bind_gradients(*network, options.layout, values);
+    dropout.set_current_seed(data::keyed(options.seed, data::purpose::dropout, rank, step));
+
+    const auto loss = models::mean_loss(options.loss, network->forward(batch.inputs), batch.targets);
+    loss.backward();
+    const auto loss_value = loss.item<double>();
+    if (!std::isfinite(loss_value))
+      throw std::runtime_error("the loss of step " + std::to_string(step + 1) + " is not finite (" +
+                               std::to_string(loss_value) + "); try a smaller optimizer.lr");
+    loss_sum += loss_value * static_cast<double>(count);
+    sample_count += count;
+    gradient = part{.origin = now.origin,
+                    .which = {},
+                    .what = slot::gradient,
+                    .at = stage::contribution,
+                    .piece = {0, std::move(values)},
+                    .total = options.layout.parameter_end,
+                    .sample_count = count};
+  }
+
+  /// x ← one optimizer step from x along `direction`, in fresh memory: the old x is still being read elsewhere.
+  void apply(const at::Tensor& direction, double lr_scale) {
+    auto next = options.pool.take(options.layout.total);
+    next.copy_(now.values);
+    optimizer->step(next.narrow(0, 0, options.layout.parameter_end), direction, lr_scale);
+    now.values = std::move(next);
+    now.origin.step += 1;
+    now.origin.version += 1;
+    gradient.reset();
+  }
+};
+
+replica::replica(replica_options options) : parts_(std::make_unique<parts>(std::move(options))) {
+  at::set_num_threads(static_cast<int>(parts_->options.threads));
+}
+
+replica::~replica() = default;
+
+advanced replica::run(const advance& request, const std::atomic<bool>& cancelled) {
+  auto& my = *parts_;
+  my.now = request.from;
+  my.now.origin.sender = my.options.rank;
+  my.loss_sum = 0;
+  my.sample_count = 0;
+  const c10::AutoGradMode with_gradients{true};
+
+  bool first = true;
+  for (std::uint32_t round = 0; round < request.times && (round == 0 || !cancelled); ++round) {
+    for (const auto verb : request.verbs) {
+      if (verb == verb::gradient) {
+        my.compute_gradient();
+      } else if (first && request.with) {
+        TROUPE_ASSERT(request.with->what == slot::gradient, "apply steps along a gradient");
+        my.apply(assemble(*request.with, my.options.layout.parameter_end, my.options.pool), request.with->lr_scale);
+      } else {
+        TROUPE_ASSERT(my.gradient, "apply follows a gradient");
+        my.apply(my.gradient->piece.values, 1);
+      }
+      first = false;
+    }
+  }
+  advanced result{.now = std::move(my.now),
+                  .gradient = std::move(my.gradient),
+                  .loss_sum = my.loss_sum,
+                  .sample_count = my.sample_count};
+  my.now = {};
+  my.gradient.reset();
+  return result;
+}
+
+}  // namespace troupe

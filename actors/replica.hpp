@@ -1,0 +1,49 @@
+// What runs on a compute actor's lane: one copy of the network, its optimizer state, one worker's samples. No actor,
+// no clock. One thread at a time.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+
+#include "troupe/actors/messages.hpp"
+#include "troupe/actors/optimizer.hpp"
+#include "troupe/data/dataset.hpp"
+#include "troupe/data/sampler.hpp"
+#include "troupe/models/buffer_pool.hpp"
+#include "troupe/models/flat.hpp"
+#include "troupe/models/network.hpp"
+
+namespace troupe {
+
+struct replica_options {
+  run_id run{};
+  rank_id rank{};
+  const models::network_kind* model{nullptr};
+  models::network_shape shape;
+  models::loss_kind loss{};
+  models::flat_layout layout;
+  models::buffer_pool pool;
+  std::shared_ptr<const data::dataset> samples;
+  data::normalisation scale;
+  data::sampling sampling;
+  optimizer_options optimizer;
+  std::uint64_t seed{0};
+  std::int64_t threads{1};  ///< Intra-op threads of the lane that runs it.
+};
+
+class replica {
+ public:
+  explicit replica(replica_options options);
+  ~replica();
+
+  /// Does what `request` asks for; stops after the step under way once `cancelled` is set.
+  /// Throws std::runtime_error where the loss is not finite, and whatever LibTorch throws.
+  advanced run(const advance& request, const std::atomic<bool>& cancelled);
+
+ private:
+  struct parts;
+  std::unique_ptr<parts> parts_;
+};
+
+}  // namespace troupe

@@ -1,0 +1,36 @@
+#include "troupe/actors/rules/evaluate.hpp"
+
+#include <algorithm>
+#include <numeric>
+#include <stdexcept>
+#include <vector>
+
+#include <ATen/ATen.h>
+#include <c10/core/GradMode.h>
+
+namespace troupe::rules {
+
+evaluation evaluate(models::network& net, const data::dataset& set, const data::normalisation& scale,
+                    models::loss_kind loss, std::int64_t batch_size, const std::atomic<bool>* cancelled) {
+  const c10::NoGradGuard no_gradients;
+  net.train(false);
+  evaluation found;
+  double loss_sum = 0;
+  std::int64_t correct = 0;
+  for (std::int64_t first = 0; first < set.size(); first += batch_size) {
+    if (cancelled && *cancelled) throw std::runtime_error("the evaluation was cancelled");
+    const auto count = std::min(batch_size, set.size() - first);
+    std::vector<std::int64_t> indices(static_cast<std::size_t>(count));
+    std::iota(indices.begin(), indices.end(), first);
+    const auto batch = data::make_batch(set, scale, indices);
+    const auto output = net.forward(batch.inputs);
+    loss_sum += models::mean_loss(loss, output, batch.targets).item<double>() * static_cast<double>(count);
+    correct += output.argmax(1).eq(batch.targets).sum().item<std::int64_t>();
+  }
+  found.sample_count = set.size();
+  found.loss = loss_sum / static_cast<double>(set.size());
+  found.accuracy = static_cast<double>(correct) / static_cast<double>(set.size());
+  return found;
+}
+
+}  // namespace troupe::rules

@@ -1,0 +1,18 @@
+// Loss and accuracy of a network over a whole data set.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+#include "troupe/actors/messages.hpp"
+#include "troupe/data/dataset.hpp"
+#include "troupe/models/network.hpp"
+
+namespace troupe::rules {
+
+/// Runs `net` without dropout over `set` in batches of `batch_size`; the mean over the samples does not depend on it
+/// beyond rounding. Leaves `net` in evaluation mode. Throws std::runtime_error once `cancelled` (may be null) is set.
+evaluation evaluate(models::network& net, const data::dataset& set, const data::normalisation& scale,
+                    models::loss_kind loss, std::int64_t batch_size, const std::atomic<bool>* cancelled = nullptr);
+
+}  // namespace troupe::rules

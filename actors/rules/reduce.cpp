@@ -1,0 +1,110 @@
+#include "troupe/actors/rules/reduce.hpp"
+
+#include <algorithm>
+#include <string>
+
+#include "troupe/actors/exchange/member.hpp"
+#include "troupe/actors/support/assert.hpp"
+
+namespace troupe::rules {
+
+namespace {
+
+constexpr std::int64_t block = 2048;      ///< Elements of a fold that stay in the first-level cache.
+constexpr std::int64_t boundary = 16;     ///< Floats in 64 bytes.
+
+void scale(float* __restrict sum, const float* __restrict values, float weight, std::int64_t count) {
+  for (std::int64_t i = 0; i < count; ++i) sum[i] = weight * values[i];
+}
+
+void add_scaled(float* __restrict sum, const float* __restrict values, float weight, std::int64_t count) {
+  for (std::int64_t i = 0; i < count; ++i) sum[i] = sum[i] + weight * values[i];
+}
+
+void divide(float* sum, float divisor, std::int64_t count) {
+  for (std::int64_t i = 0; i < count; ++i) sum[i] = sum[i] / divisor;
+}
+
+}  // namespace
+
+at::Tensor mean_in_order(const std::vector<weighted>& summands, models::buffer_pool& pool) {
+  TROUPE_ASSERT(!summands.empty(), "a mean has at least one summand");
+  if (summands.size() == 1) return summands.front().values;
+  const auto count = summands.front().values.numel();
+  auto result = pool.take(count);
+  auto* sum = result.data_ptr<float>();
+  std::vector<const float*> values;
+  double total_weight = 0;
+  for (const auto& summand : summands) {
+    TROUPE_ASSERT(summand.values.numel() == count, "summands have one size");
+    values.push_back(summand.values.const_data_ptr<float>());
+    total_weight += summand.weight;
+  }
+  for (std::int64_t first = 0; first < count; first += block) {
+    const auto length = std::min(block, count - first);
+    scale(sum + first, values[0] + first, static_cast<float>(summands[0].weight), length);
+    for (std::size_t i = 1; i < summands.size(); ++i)
+      add_scaled(sum + first, values[i] + first, static_cast<float>(summands[i].weight), length);
+    divide(sum + first, static_cast<float>(total_weight), length);
+  }
+  return result;
+}
+
+at::Tensor fold_next(const std::optional<at::Tensor>& so_far, const weighted& next, models::buffer_pool& pool) {
+  const auto count = next.values.numel();
+  auto result = pool.take(count);
+  auto* sum = result.data_ptr<float>();
+  const auto weight = static_cast<float>(next.weight);
+  if (!so_far) {
+    scale(sum, next.values.const_data_ptr<float>(), weight, count);
+    return result;
+  }
+  TROUPE_ASSERT(so_far->numel() == count, "summands have one size");
+  std::copy_n(so_far->const_data_ptr<float>(), count, sum);
+  add_scaled(sum, next.values.const_data_ptr<float>(), weight, count);
+  return result;
+}
+
+at::Tensor divided(const at::Tensor& sum, double weight, models::buffer_pool& pool) {
+  auto result = pool.take(sum.numel());
+  std::copy_n(sum.const_data_ptr<float>(), sum.numel(), result.data_ptr<float>());
+  divide(result.data_ptr<float>(), static_cast<float>(weight), sum.numel());
+  return result;
+}
+
+std::vector<range> even_ranges(std::int64_t total, std::int64_t pieces) {
+  const auto size = ((total + pieces - 1) / pieces + boundary - 1) / boundary * boundary;
+  std::vector<range> result;
+  for (std::int64_t first = 0; first < total; first += size) result.push_back({first, std::min(size, total - first)});
+  return result;
+}
+
+void rank_fold::add(rank_id rank, const at::Tensor& values, std::int64_t sample_count) {
+  const auto index = static_cast<std::size_t>(rank);
+  TROUPE_ASSERT(index < summands_.size(), "ranks are below the world size");
+  auto& summand = summands_[index];
+  if (summand.values.defined())
+    throw exchange_error(errc::stale, "rank " + std::to_string(index) + " contributed twice to one step");
+  for (const auto& other : summands_)
+    if (other.values.defined() && other.values.numel() != values.numel())
+      throw exchange_error(errc::mismatch, "rank " + std::to_string(index) + " contributed " +
+                                               std::to_string(values.numel()) + " elements, others " +
+                                               std::to_string(other.values.numel()));
+  summand = {values, static_cast<double>(sample_count)};
+  sample_count_ += sample_count;
+  ++arrived_;
+}
+
+std::vector<rank_id> rank_fold::missing() const {
+  std::vector<rank_id> ranks;
+  for (std::size_t i = 0; i < summands_.size(); ++i)
+    if (!summands_[i].values.defined()) ranks.push_back(rank_id{static_cast<std::uint32_t>(i)});
+  return ranks;
+}
+
+at::Tensor rank_fold::mean(models::buffer_pool& pool) const {
+  TROUPE_ASSERT(complete(), "a mean is taken of all ranks");
+  return mean_in_order(summands_, pool);
+}
+
+}  // namespace troupe::rules

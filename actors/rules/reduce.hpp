@@ -1,0 +1,67 @@
+// Sums as Troupe promises them: per element the left fold in rank order of weight times value, then one division, in
+// our own loops without contraction. How a tensor is cut into shards, chunks or buckets, and what arrived first, may
+// change the time, never the bits.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include <ATen/core/Tensor.h>
+
+#include "troupe/actors/messages.hpp"
+#include "troupe/models/buffer_pool.hpp"
+
+namespace troupe::rules {
+
+/// One summand: [m] values and their weight.
+struct weighted {
+  at::Tensor values;
+  double weight{1};
+};
+
+/// Returns ((w₀x₀ + w₁x₁) + w₂x₂ + …) / Σw, [m], fresh from `pool`. A single summand is returned as it is.
+at::Tensor mean_in_order(const std::vector<weighted>& summands, models::buffer_pool& pool);
+
+/// Returns so_far + w·x, or w·x where there is nothing so far: one link of the same fold, [m], fresh from `pool`.
+at::Tensor fold_next(const std::optional<at::Tensor>& so_far, const weighted& next, models::buffer_pool& pool);
+
+/// Returns sum / weight, [m], fresh from `pool`.
+at::Tensor divided(const at::Tensor& sum, double weight, models::buffer_pool& pool);
+
+/// Elements [first, first + count) of a flat tensor.
+struct range {
+  std::int64_t first{0};
+  std::int64_t count{0};
+};
+
+/// Cuts `total` elements into at most `pieces` ranges of nearly equal size on 64-byte boundaries; none is empty, so
+/// a small tensor gives fewer.
+std::vector<range> even_ranges(std::int64_t total, std::int64_t pieces);
+
+/// Gathers one tensor's contributions of all ranks, each once, in any order of arrival.
+class rank_fold {
+ public:
+  explicit rank_fold(std::uint32_t world_size) : summands_(world_size) {}
+
+  /// Keeps the contribution of `rank`. Throws exchange_error: stale (came already), mismatch (shape).
+  void add(rank_id rank, const at::Tensor& values, std::int64_t sample_count);
+
+  bool complete() const { return arrived_ == summands_.size(); }
+
+  /// Ranks that have not come.
+  std::vector<rank_id> missing() const;
+
+  /// The mean over all samples; complete() must hold.
+  at::Tensor mean(models::buffer_pool& pool) const;
+
+  /// Samples of all contributions so far.
+  std::int64_t sample_count() const { return sample_count_; }
+
+ private:
+  std::vector<weighted> summands_;
+  std::size_t arrived_{0};
+  std::int64_t sample_count_{0};
+};
+
+}  // namespace troupe::rules

@@ -1,0 +1,43 @@
+// The single CAF type-id block: every message type and every atom of the project. CAF 0.17 knows a message by name
+// and a field by position, so an entry is only ever added at the end. An atom has at most ten characters.
+#pragma once
+
+#include <caf/atom.hpp>
+#include <caf/type_id.hpp>
+
+#include "troupe/actors/inspect.hpp"
+#include "troupe/actors/messages.hpp"
+#include "troupe/actors/support/lane.hpp"
+
+CAF_BEGIN_TYPE_ID_BLOCK(troupe, first_custom_type_id)
+
+CAF_ADD_TYPE_ID(troupe, (troupe::rank_id))
+CAF_ADD_TYPE_ID(troupe, (troupe::stamp))
+CAF_ADD_TYPE_ID(troupe, (troupe::key))
+CAF_ADD_TYPE_ID(troupe, (troupe::part))
+CAF_ADD_TYPE_ID(troupe, (troupe::outcome))
+CAF_ADD_TYPE_ID(troupe, (troupe::snapshot))
+CAF_ADD_TYPE_ID(troupe, (troupe::advance))
+CAF_ADD_TYPE_ID(troupe, (troupe::advanced))
+CAF_ADD_TYPE_ID(troupe, (troupe::milestone))
+CAF_ADD_TYPE_ID(troupe, (troupe::evaluation))
+CAF_ADD_TYPE_ID(troupe, (troupe::record))
+CAF_ADD_TYPE_ID(troupe, (troupe::completion))
+
+CAF_ADD_ATOM(troupe, troupe, advance_atom, "advance")
+CAF_ADD_ATOM(troupe, troupe, await_atom, "await")
+CAF_ADD_ATOM(troupe, troupe, cancel_atom, "cancel")
+CAF_ADD_ATOM(troupe, troupe, done_atom, "done")
+CAF_ADD_ATOM(troupe, troupe, evaluate_atom, "evaluate")
+CAF_ADD_ATOM(troupe, troupe, finish_atom, "finish")
+CAF_ADD_ATOM(troupe, troupe, halt_atom, "halt")
+CAF_ADD_ATOM(troupe, troupe, part_atom, "part")
+CAF_ADD_ATOM(troupe, troupe, proceed_atom, "proceed")
+CAF_ADD_ATOM(troupe, troupe, progress_atom, "progress")
+CAF_ADD_ATOM(troupe, troupe, reached_atom, "reached")
+CAF_ADD_ATOM(troupe, troupe, record_atom, "record")
+CAF_ADD_ATOM(troupe, troupe, save_atom, "save")
+CAF_ADD_ATOM(troupe, troupe, tick_atom, "tick")
+CAF_ADD_ATOM(troupe, troupe, wire_atom, "wire")
+
+CAF_END_TYPE_ID_BLOCK(troupe)

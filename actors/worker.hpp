@@ -1,0 +1,35 @@
+// The worker: owns the current snapshot and walks the loop. It computes nothing and knows no algorithm.
+#pragma once
+
+#include <cstdint>
+#include <variant>
+#include <vector>
+
+#include <caf/fwd.hpp>
+
+#include "troupe/actors/compute.hpp"
+#include "troupe/actors/coordinator.hpp"
+#include "troupe/actors/port.hpp"
+#include "troupe/actors/rules/schedule.hpp"
+
+namespace troupe {
+
+using worker_actor = directed_worker;
+
+/// One word of a loop: a local verb, or the index of an exchange.
+using loop_word = std::variant<verb, std::uint32_t>;
+
+struct worker_options {
+  run_id run{};
+  rank_id rank{};
+  std::vector<loop_word> loop;
+  schedule when;
+  snapshot initial;
+  std::chrono::milliseconds timeout{60'000};
+};
+
+/// `ports`: by index of the exchange.
+worker_actor spawn_worker(caf::actor_system& system, worker_options options, compute_actor compute,
+                          std::vector<port_actor> ports, coordinator_actor coordinator, recorder_actor recorder);
+
+}  // namespace troupe

@@ -1,0 +1,117 @@
+#include "troupe/runtime/checkpoint/model_file.hpp"
+
+#include "troupe/runtime/topology/error.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <map>
+
+namespace troupe::checkpoint {
+
+namespace {
+
+constexpr auto* format_version = "1";
+
+std::string shape_text(at::IntArrayRef shape) {
+  std::string text = "[";
+  for (const auto size : shape) text += (text.size() > 1 ? ", " : "") + std::to_string(size);
+  return text + "]";
+}
+
+/// At most three of `items`, and how many more there are.
+std::string some_of(const std::vector<std::string>& items) {
+  std::string text;
+  for (std::size_t i = 0; i < std::min<std::size_t>(items.size(), 3); ++i) text += (i > 0 ? ", " : "") + items[i];
+  return items.size() > 3 ? text + " and " + std::to_string(items.size() - 3) + " more" : text;
+}
+
+std::vector<double> numbers(const std::filesystem::path& path, const weights& content, const std::string& key) {
+  const auto found = content.metadata.find(key);
+  if (found == content.metadata.end()) return {};
+  const auto list = nlohmann::json::parse(found->second, nullptr, false);
+  const bool valid =
+      list.is_array() && std::all_of(list.begin(), list.end(), [](const auto& item) { return item.is_number(); });
+  if (!valid)
+    throw input_error(path.string() + ": metadata " + key + " is not a list of numbers; save the weights again");
+  return list.get<std::vector<double>>();
+}
+
+/// How the tensors of a file differ from those of a model.
+struct differences {
+  std::vector<std::string> missing, unexpected, reshaped;
+  bool any() const { return !missing.empty() || !unexpected.empty() || !reshaped.empty(); }
+  std::string text() const {
+    std::string all;
+    const auto add = [&](const std::string& what, const std::vector<std::string>& items) {
+      if (!items.empty()) all += (all.empty() ? "" : "; ") + what + some_of(items);
+    };
+    add("missing: ", missing);
+    add("unexpected: ", unexpected);
+    add("of another shape: ", reshaped);
+    return all;
+  }
+};
+
+}  // namespace
+
+std::string name_of(models::loss_kind loss) {
+  return loss == models::loss_kind::nll ? "nll" : "cross_entropy";
+}
+
+void write_model(const std::filesystem::path& path, const model_card& card, const models::flat_layout& layout,
+                 const at::Tensor& flat) {
+  weights content;
+  content.tensors = models::unflatten(layout, flat);
+  content.metadata = {{"troupe_format", format_version},
+                      {"model", card.model},
+                      {"data", card.data},
+                      {"loss", card.loss},
+                      {"mean", nlohmann::json(card.scale.mean).dump()},
+                      {"std", nlohmann::json(card.scale.std).dump()}};
+  write_safetensors(path, content);
+}
+
+model_card card_of(const std::filesystem::path& path, const weights& content) {
+  const auto text = [&](const std::string& key) {
+    const auto found = content.metadata.find(key);
+    return found == content.metadata.end() ? std::string() : found->second;
+  };
+  const auto version = text("troupe_format");
+  if (!version.empty() && version != format_version)
+    throw input_error(path.string() + ": is of format " + version + "; this version of troupe reads format " +
+                      format_version);
+  model_card card{
+      text("model"), text("data"), {numbers(path, content, "mean"), numbers(path, content, "std")}, text("loss")};
+  if (card.scale.mean.size() != card.scale.std.size())
+    throw input_error(path.string() + ": metadata mean and std are not of one length; save the weights again");
+  return card;
+}
+
+at::Tensor load_into(const std::filesystem::path& path, const weights& content, const std::string& model,
+                     const models::flat_layout& layout, models::buffer_pool& pool) {
+  std::map<std::string, at::Tensor> given(content.tensors.begin(), content.tensors.end());
+  auto flat = pool.take_zeros(layout.total);
+  differences found;
+  for (const auto* entries : {&layout.parameters, &layout.buffers})
+    for (const auto& entry : *entries) {
+      const auto node = given.extract(entry.name);
+      if (node.empty()) {
+        found.missing.push_back(entry.name);
+      } else if (const auto& values = node.mapped(); values.sizes() != at::IntArrayRef(entry.shape)) {
+        found.reshaped.push_back(entry.name + " " + shape_text(values.sizes()) + " instead of " +
+                                 shape_text(entry.shape));
+      } else {
+        flat.narrow(0, entry.first, entry.count).copy_(values.reshape({-1}));
+      }
+    }
+  for (const auto& [name, values] : given) found.unexpected.push_back(name);
+  if (!found.any()) return flat;
+  const auto maker = content.metadata.find("model");
+  const bool foreign = maker != content.metadata.end() && maker->second != model;
+  throw input_error(path.string() + ": these are not weights of " + model + " (" + found.text() + "); " +
+                    (foreign ? "it says that they are of " + maker->second + ": name that model"
+                             : "give weights that were saved from " + model));
+}
+
+}  // namespace troupe::checkpoint

@@ -1,0 +1,42 @@
+// A trained model on disk: its weights, and what one must know to use them. Nothing of time or path is in it, so equal
+// runs write equal bytes.
+#pragma once
+
+#include "troupe/data/dataset.hpp"
+#include "troupe/models/buffer_pool.hpp"
+#include "troupe/models/flat.hpp"
+#include "troupe/models/network.hpp"
+#include "troupe/runtime/checkpoint/safetensors.hpp"
+
+#include <ATen/core/Tensor.h>
+
+#include <filesystem>
+#include <string>
+
+namespace troupe::checkpoint {
+
+/// What a model file says beside its weights. Files from elsewhere leave names empty.
+struct model_card {
+  std::string model;          ///< As topology files name it.
+  std::string data;           ///< What it was trained on.
+  data::normalisation scale;  ///< What its inputs were scaled by.
+  std::string loss;           ///< cross_entropy, nll.
+};
+
+/// Returns the name that topology files have for a loss.
+std::string name_of(models::loss_kind loss);
+
+/// Writes the weights `flat` [layout.total]. Throws std::runtime_error naming the path.
+void write_model(const std::filesystem::path& path, const model_card& card, const models::flat_layout& layout,
+                 const at::Tensor& flat);
+
+/// Returns what the metadata of `content` say; `path` is for messages. Throws input_error where they make no sense.
+model_card card_of(const std::filesystem::path& path, const weights& content);
+
+/// Copies `content` into a fresh flat tensor [layout.total] of `pool`, padding zero; other floating-point types are
+/// converted to float32. Throws input_error unless names and shapes are exactly those of `layout`: says which are
+/// missing, unexpected or of another shape. `path` and `model` (the layout's) are for that message.
+at::Tensor load_into(const std::filesystem::path& path, const weights& content, const std::string& model,
+                     const models::flat_layout& layout, models::buffer_pool& pool);
+
+}  // namespace troupe::checkpoint

@@ -1,0 +1,93 @@
+#include "troupe/runtime/node/lanes.hpp"
+
+#include <condition_variable>
+#include <deque>
+#include <mutex>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include <pthread.h>
+
+#include <caf/send.hpp>
+
+#include "troupe/actors/type_ids.hpp"
+
+namespace troupe {
+
+namespace {
+
+struct queue {
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::deque<std::pair<caf::actor, lane::job>> jobs;
+  bool closed{false};
+
+  void run() {
+    for (;;) {
+      std::pair<caf::actor, lane::job> next;
+      {
+        std::unique_lock lock{mutex};
+        changed.wait(lock, [this] { return closed || !jobs.empty(); });
+        if (closed) return;
+        next = std::move(jobs.front());
+        jobs.pop_front();
+      }
+      auto& [owner, job] = next;
+      caf::anon_send(owner, done_atom_v, completion{std::make_shared<std::function<void()>>(job())});
+    }
+  }
+
+  void close() {
+    std::deque<std::pair<caf::actor, lane::job>> forgotten;  // destroyed outside the lock: it may hold our own owner
+    {
+      const std::lock_guard lock{mutex};
+      closed = true;
+      forgotten.swap(jobs);
+    }
+    changed.notify_all();
+  }
+};
+
+class thread_lane final : public lane {
+ public:
+  explicit thread_lane(std::shared_ptr<queue> work) : work_(std::move(work)) {}
+  ~thread_lane() override { work_->close(); }
+
+  void post(caf::actor owner, job work) override {
+    {
+      const std::lock_guard lock{work_->mutex};
+      if (work_->closed) return;
+      work_->jobs.emplace_back(std::move(owner), std::move(work));
+    }
+    work_->changed.notify_one();
+  }
+
+ private:
+  std::shared_ptr<queue> work_;
+};
+
+}  // namespace
+
+struct thread_lanes::crew {
+  std::vector<std::pair<std::shared_ptr<queue>, std::thread>> threads;
+};
+
+thread_lanes::thread_lanes() : crew_(std::make_unique<crew>()) {}
+
+thread_lanes::~thread_lanes() {
+  for (auto& [work, thread] : crew_->threads) work->close();
+  for (auto& [work, thread] : crew_->threads) thread.join();
+}
+
+std::unique_ptr<lane> thread_lanes::make(const std::string& name) {
+  auto work = std::make_shared<queue>();
+  std::thread thread{[work, name = name.substr(0, 15)] {
+    pthread_setname_np(pthread_self(), name.c_str());
+    work->run();
+  }};
+  crew_->threads.emplace_back(work, std::move(thread));
+  return std::make_unique<thread_lane>(std::move(work));
+}
+
+}  // namespace troupe

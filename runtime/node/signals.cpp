@@ -1,0 +1,54 @@
+#include "troupe/runtime/node/signals.hpp"
+
+#include <csignal>
+#include <utility>
+
+#include <pthread.h>
+#include <unistd.h>
+
+namespace troupe {
+
+namespace {
+
+constexpr int farewell = SIGUSR2;  ///< Wakes the watching thread for good; directed at it alone.
+
+sigset_t watched() {
+  sigset_t set;
+  sigemptyset(&set);
+  for (const int signal : {SIGINT, SIGTERM, farewell}) sigaddset(&set, signal);
+  return set;
+}
+
+}  // namespace
+
+signal_watch::signal_watch() {
+  const auto set = watched();
+  pthread_sigmask(SIG_BLOCK, &set, nullptr);
+  thread_ = std::thread{[this] { watch(); }};
+}
+
+signal_watch::~signal_watch() {
+  pthread_kill(thread_.native_handle(), farewell);
+  thread_.join();
+}
+
+void signal_watch::on_signal(std::function<void(int)> handler) {
+  const std::lock_guard lock{mutex_};
+  handler_ = std::move(handler);
+  if (received_ != 0 && handler_) handler_(received_);
+}
+
+void signal_watch::watch() {
+  const auto set = watched();
+  for (;;) {
+    int signal = 0;
+    if (sigwait(&set, &signal) != 0) continue;
+    if (signal == farewell) return;
+    const std::lock_guard lock{mutex_};
+    if (received_ != 0) _exit(128 + signal);
+    received_ = signal;
+    if (handler_) handler_(signal);
+  }
+}
+
+}  // namespace troupe

@@ -1,0 +1,30 @@
+// SIGINT and SIGTERM as a call on a thread of their own. Make one before any other thread starts: it blocks the signals
+// for the whole process, and threads inherit that.
+#pragma once
+
+#include <functional>
+#include <mutex>
+#include <thread>
+
+namespace troupe {
+
+class signal_watch {
+ public:
+  signal_watch();
+  ~signal_watch();
+  signal_watch(const signal_watch&) = delete;
+  signal_watch& operator=(const signal_watch&) = delete;
+
+  /// Calls `handler` with the first signal that comes, also one that came already. The second ends the process at once.
+  void on_signal(std::function<void(int)> handler);
+
+ private:
+  void watch();
+
+  std::mutex mutex_;
+  std::function<void(int)> handler_;
+  int received_{0};
+  std::thread thread_;
+};
+
+}  // namespace troupe

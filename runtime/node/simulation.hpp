@@ -1,0 +1,27 @@
+// A run under CAF's test coordinator: the very actors of a node, one message at a time on one thread, in virtual time,
+// in an order drawn from a seed. Equal seeds give equal orders, so what fails under a seed can be looked at again.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <optional>
+
+#include "troupe/actors/journal.hpp"
+#include "troupe/runtime/node/node.hpp"
+#include "troupe/runtime/plan/plan.hpp"
+
+namespace troupe {
+
+struct simulation_options {
+  std::uint64_t seed{0};                            ///< Of the schedule; the run's own is in the plan.
+  std::chrono::microseconds longest_job{100'000};   ///< A lane's job takes a random virtual time up to this.
+  std::optional<std::uint64_t> halt_after;          ///< Interrupts the run after so many messages.
+  std::uint64_t most_events{10'000'000};            ///< A run with more is taken for a hang.
+};
+
+/// Throws std::runtime_error, naming the seed, where the run does not end.
+run_end simulate(const plan& plan, const data::dataset_pair& data, at::Tensor initial, models::buffer_pool pool,
+                 std::shared_ptr<journal> book, const simulation_options& options);
+
+}  // namespace troupe

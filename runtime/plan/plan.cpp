@@ -1,0 +1,242 @@
+#include "troupe/runtime/plan/plan.hpp"
+
+#include "troupe/runtime/support/units.hpp"
+#include "troupe/runtime/topology/error.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <numeric>
+#include <stdexcept>
+
+namespace troupe {
+
+namespace {
+
+[[noreturn]] void refuse(const topology::topology& file, const std::string& reason) {
+  throw input_error(file.file.empty() ? reason : file.file.string() + ": " + reason);
+}
+
+/// The names of a registry, for messages.
+template <class Kinds>
+std::string names_of(const Kinds& kinds) {
+  std::string names;
+  for (const auto& kind : kinds) names += (names.empty() ? "" : ", ") + kind.name;
+  return names;
+}
+
+/// The parser has checked the names of a file; this speaks to those who fill in the structs themselves.
+template <class Kind, class Kinds>
+const Kind& found(const Kind* kind, const topology::topology& file, const std::string& key, const std::string& name,
+                  const Kinds& kinds) {
+  if (kind == nullptr) refuse(file, key + " = \"" + name + "\" is not known; expected one of " + names_of(kinds));
+  return *kind;
+}
+
+std::string equals(const std::string& key, std::int64_t value) {
+  return key + " = " + std::to_string(value);
+}
+
+std::int64_t batch_size_of_one(const topology::topology& file) {
+  const auto& global = file.data.global_batch_size;
+  if (!global) return file.data.batch_size;
+  const auto workers = file.workers.count;
+  if (*global % workers != 0) {
+    const auto below = *global / workers * workers;
+    refuse(file, equals("data.global_batch_size", *global) + " cannot be divided by " +
+                     equals("workers.count", workers) + "; use " + (below > 0 ? std::to_string(below) + " or " : "") +
+                     std::to_string(below + workers));
+  }
+  return *global / workers;
+}
+
+data::split split_named(const topology::topology& file) {
+  const auto& name = file.data.split;
+  if (name == "strided") return data::split::strided;
+  if (name == "contiguous") return data::split::contiguous;
+  if (name == "all") return data::split::all;
+  refuse(file, "data.split = \"" + name + "\" is not known; expected one of strided, contiguous, all");
+}
+
+data::sampling sampling_of(const topology::topology& file, std::int64_t samples) {
+  const auto workers = file.workers.count;
+  const auto batch = batch_size_of_one(file);
+  if (batch < 1) refuse(file, equals("data.batch_size", batch) + " is no batch; use at least 1");
+  const data::sampling sampling{.samples = samples,
+                                .batch_size = batch,
+                                .rank = 0,
+                                .workers = workers,
+                                .how = split_named(file),
+                                .shuffle = file.data.shuffle,
+                                .seed = file.run.seed};
+  const auto share = sampling.how == data::split::all ? samples : samples / workers;
+  if (share == 0)
+    refuse(file, equals("workers.count", workers) + " leaves a worker without a sample: " + file.data.name + " has " +
+                     std::to_string(samples) + "; use at most " + std::to_string(samples) + " workers");
+  if (data::steps_per_epoch(sampling) == 0) {
+    const auto& global = file.data.global_batch_size;
+    const auto key = global ? equals("data.global_batch_size", *global) : equals("data.batch_size", batch);
+    refuse(file, key + " with " + equals("workers.count", workers) + " leaves no full batch in " +
+                     std::to_string(samples) + " samples; use at most " +
+                     std::to_string(global ? share * workers : share));
+  }
+  return sampling;
+}
+
+/// Steps are kept far below 2^63, so that no sum of them overflows and every JSON reader can hold them.
+constexpr std::uint64_t most_steps = std::uint64_t{1} << 53;
+
+std::uint64_t steps_of(const topology::topology& file, std::uint64_t steps_per_epoch) {
+  if (file.run.steps) {
+    if (*file.run.steps > most_steps)
+      refuse(file, "run.steps = " + std::to_string(*file.run.steps) + " is too many; use at most " +
+                       std::to_string(most_steps));
+    return *file.run.steps;
+  }
+  const auto epochs = file.run.epochs.value_or(1);
+  if (epochs > most_steps / steps_per_epoch)
+    refuse(file, "run.epochs = " + std::to_string(epochs) + " is too many; use at most " +
+                     std::to_string(most_steps / steps_per_epoch));
+  return epochs * steps_per_epoch;
+}
+
+std::uint64_t evaluate_every_of(const topology::topology& file, std::uint64_t steps_per_epoch) {
+  const auto& every = file.evaluate.every;
+  if (every.count == 0) refuse(file, "evaluate.every = 0 never comes; use at least 1");
+  const auto unit = every.in_epochs ? steps_per_epoch : 1;
+  return every.count > most_steps / unit ? most_steps : every.count * unit;
+}
+
+models::loss_kind loss_of(const topology::topology& file, const models::network& net) {
+  const auto& name = file.model.loss;
+  if (name == "auto") return net.loss();
+  if (name == "cross_entropy") return models::loss_kind::cross_entropy;
+  if (name == "nll") return models::loss_kind::nll;
+  refuse(file, "model.loss = \"" + name + "\" is not known; expected one of auto, cross_entropy, nll");
+}
+
+data::normalisation scale_of(const topology::topology& file, const data::dataset_kind& kind) {
+  if (!file.data.normalize) return {};
+  const auto& mean = file.data.mean;
+  const auto& std = file.data.std;
+  if (mean.empty() && std.empty()) return kind.published;
+  if (mean.empty() || std.empty())
+    refuse(file,
+           std::string(mean.empty() ? "data.mean" : "data.std") + " is missing; data.mean and data.std go together");
+  const auto channels = static_cast<std::size_t>(kind.sample_shape.front());
+  for (const auto& [key, values] : {std::pair{"data.mean", &mean}, std::pair{"data.std", &std}})
+    if (values->size() != channels)
+      refuse(file, std::string(key) + " has " + std::to_string(values->size()) + " numbers; " + kind.name + " wants " +
+                       std::to_string(channels) + ", one for each channel");
+  if (std::any_of(std.begin(), std.end(), [](double value) { return !(value > 0); }))
+    refuse(file, "data.std has a value that is not above 0; inputs are divided by it");
+  return {mean, std};
+}
+
+std::unique_ptr<models::network> network_of(const topology::topology& file, const models::network_kind& kind,
+                                            const models::network_shape& shape) try {
+  return models::make_network(kind, shape, file.run.seed);
+} catch (const std::invalid_argument& reason) {
+  refuse(file,
+         "model.name = \"" + kind.name + "\" does not fit data.name = \"" + file.data.name + "\": " + reason.what());
+}
+
+slot sends_of(const topology::topology& file, const topology::exchange_settings& given, const exchange_kind& kind) {
+  if (given.sends.empty()) return kind.sends.front();
+  for (const auto slot : kind.sends)
+    if (given.sends == name_of(slot)) return slot;
+  std::string legal;
+  for (const auto slot : kind.sends) legal += (legal.empty() ? "" : ", ") + name_of(slot);
+  refuse(file,
+         given.name + ".sends = \"" + given.sends + "\" does not go with kind " + kind.name + "; expected " + legal);
+}
+
+std::vector<planned_exchange> exchanges_of(const topology::topology& file, const plan& so_far) {
+  std::vector<planned_exchange> exchanges;
+  for (const auto& given : file.exchanges) {
+    const auto& kind = found(find_exchange(given.kind), file, given.name + ".kind", given.kind, exchange_kinds());
+    exchanges.push_back({.name = given.name,
+                         .kind = &kind,
+                         .sends = sends_of(file, given, kind),
+                         .settings = given.options,
+                         .edges = kind.edges(so_far.workers, so_far.layout, given.options)});
+  }
+  return exchanges;
+}
+
+std::vector<planned_actor> actors_of(const plan& so_far) {
+  std::vector<planned_actor> actors;
+  const auto of_each_rank = [&](const std::string& name, role what) {
+    for (std::uint32_t rank = 0; rank < so_far.workers; ++rank)
+      actors.push_back({name + " " + std::to_string(rank), what, rank});
+  };
+  of_each_rank("worker", role::worker);
+  of_each_rank("compute", role::compute);
+  for (const auto& exchange : so_far.exchanges) of_each_rank(exchange.name, role::port);
+  actors.push_back({"evaluator", role::evaluator});
+  actors.push_back({"coordinator", role::coordinator});
+  actors.push_back({"recorder", role::recorder});
+  return actors;
+}
+
+template <class Member>
+std::uint64_t sum_over_edges(const plan& plan, Member member) {
+  std::uint64_t sum = 0;
+  for (const auto& exchange : plan.exchanges)
+    for (const auto& edge : exchange.edges) sum += edge.*member;
+  return sum;
+}
+
+}  // namespace
+
+std::string name_of(slot what) {
+  switch (what) {
+    case slot::parameters:
+      return "parameters";
+    case slot::gradient:
+      return "gradient";
+    case slot::change:
+      return "change";
+  }
+  return "?";
+}
+
+std::uint64_t plan::bytes_per_step() const {
+  return sum_over_edges(*this, &planned_edge::bytes);
+}
+
+std::uint64_t plan::messages_per_step() const {
+  return sum_over_edges(*this, &planned_edge::messages);
+}
+
+data::dataset_pair load_data(const topology::topology& file) try {
+  const auto& kind =
+      found(data::find_dataset(file.data.name), file, "data.name", file.data.name, data::dataset_kinds());
+  return kind.load(kind.folder.empty() ? std::filesystem::path{} : data::data_folder(file.data.dir) / kind.folder);
+} catch (const data::data_error& reason) {
+  throw input_error(reason.what());
+}
+
+plan make_plan(const topology::topology& file, std::int64_t training_samples) {
+  if (file.workers.count < 1 || file.workers.count > std::numeric_limits<std::int32_t>::max())
+    refuse(file, equals("workers.count", file.workers.count) + " is no number of workers; use at least 1");
+  plan plan;
+  plan.file = file;
+  plan.model =
+      &found(models::find_network(file.model.name), file, "model.name", file.model.name, models::network_kinds());
+  plan.data = &found(data::find_dataset(file.data.name), file, "data.name", file.data.name, data::dataset_kinds());
+  plan.shape = {.input = plan.data->sample_shape, .classes = plan.data->classes};
+  plan.scale = scale_of(file, *plan.data);
+  plan.sampling = sampling_of(file, training_samples);
+  plan.workers = static_cast<std::uint32_t>(file.workers.count);
+  plan.steps_per_epoch = static_cast<std::uint64_t>(data::steps_per_epoch(plan.sampling));
+  plan.steps = steps_of(file, plan.steps_per_epoch);
+  plan.evaluate_every = evaluate_every_of(file, plan.steps_per_epoch);
+  const auto net = network_of(file, *plan.model, plan.shape);
+  plan.loss = loss_of(file, *net);
+  plan.layout = models::layout_of(*net);
+  plan.exchanges = exchanges_of(file, plan);
+  plan.actors = actors_of(plan);
+  return plan;
+}
+
+}  // namespace troupe

@@ -1,0 +1,28 @@
+#include "troupe/runtime/support/write_aside.hpp"
+
+#include <cerrno>
+#include <fstream>
+#include <stdexcept>
+#include <system_error>
+
+namespace troupe {
+
+void write_aside(const std::filesystem::path& path, std::string_view content) {
+  auto aside = path;
+  aside += ".tmp";
+  const auto give_up = [&](const std::error_code& reason) {
+    std::error_code ignored;
+    std::filesystem::remove(aside, ignored);
+    throw std::runtime_error("cannot write " + path.string() + ": " + reason.message());
+  };
+  errno = 0;
+  std::ofstream out(aside, std::ios::binary | std::ios::trunc);
+  out.write(content.data(), static_cast<std::streamsize>(content.size()));
+  out.close();
+  if (!out) give_up({errno != 0 ? errno : EIO, std::generic_category()});
+  std::error_code failed;
+  std::filesystem::rename(aside, path, failed);
+  if (failed) give_up(failed);
+}
+
+}  // namespace troupe

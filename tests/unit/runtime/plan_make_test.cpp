@@ -1,0 +1,169 @@
+#include "tests/support/doctest.hpp"
+
+#include "troupe/runtime/plan/plan.hpp"
+#include "troupe/runtime/topology/error.hpp"
+
+using namespace troupe;
+
+namespace {
+
+/// Four convnet workers with batch 16 on MNIST, exchanging gradients.
+topology::topology four_workers() {
+  topology::topology file;
+  file.file = "four.toml";
+  file.run.epochs = 3;
+  file.data.name = "mnist";
+  file.data.batch_size = 16;
+  file.workers = {.count = 4, .loop = {"gradient", "exchange", "apply"}, .device = "cpu"};
+  file.exchanges = {
+      {.name = "exchange", .kind = "all_reduce", .sends = "", .options = {{"route", std::string("ring")}}}};
+  return file;
+}
+
+/// What make_plan says to a file it refuses.
+std::string refusal(const topology::topology& file, std::int64_t samples = 60'000) {
+  try {
+    make_plan(file, samples);
+  } catch (const input_error& error) {
+    return error.what();
+  }
+  return "accepted";
+}
+
+}  // namespace
+
+TEST_CASE("a plan counts steps, elements and actors") {
+  const auto plan = make_plan(four_workers(), 60'000);
+  CHECK(plan.workers == 4);
+  CHECK(plan.steps_per_epoch == 937);  // floor(floor(60000 / 4) / 16)
+  CHECK(plan.steps == 2811);
+  CHECK(plan.evaluate_every == 937);
+  CHECK(plan.layout.parameter_count == 21'840);  // 260 + 5020 + 16050 + 510
+  CHECK(plan.layout.parameter_end == 21'904);    // each tensor padded to 16 elements
+  CHECK(plan.loss == models::loss_kind::nll);
+  CHECK(plan.scale.mean == std::vector{0.1307});
+  REQUIRE(plan.actors.size() == 15);
+  CHECK(plan.actors[2].name == "worker 2");
+  CHECK(plan.actors[6].name == "compute 2");
+  CHECK(plan.actors[10].name == "exchange 2");
+  CHECK(plan.actors[10].what == role::port);
+  CHECK(plan.actors[10].rank == 2);
+  CHECK(plan.actors[12].name == "evaluator");
+  CHECK(plan.actors[13].name == "coordinator");
+  CHECK(plan.actors[14].name == "recorder");
+}
+
+TEST_CASE("traffic of a step is the sum over the edges of all exchanges") {
+  auto file = four_workers();
+  file.exchanges.push_back(file.exchanges.front());
+  file.exchanges[1].name = "second";
+  const auto plan = make_plan(file, 60'000);
+  REQUIRE(plan.exchanges.size() == 2);
+  std::uint64_t bytes = 0;
+  std::uint64_t messages = 0;
+  for (const auto& edge : plan.exchanges[0].edges) {
+    bytes += edge.bytes;
+    messages += edge.messages;
+  }
+  CHECK(bytes > 0);
+  CHECK(plan.bytes_per_step() == 2 * bytes);
+  CHECK(plan.messages_per_step() == 2 * messages);
+  CHECK(plan.actors.size() == 19);
+  CHECK(plan.actors[13].name == "second 1");
+}
+
+TEST_CASE("a run without epochs and steps is one epoch") {
+  auto file = four_workers();
+  file.run.epochs.reset();
+  CHECK(make_plan(file, 60'000).steps == 937);
+}
+
+TEST_CASE("a run of no steps is legal") {
+  auto file = four_workers();
+  file.run.epochs.reset();
+  file.run.steps = 0;
+  CHECK(make_plan(file, 60'000).steps == 0);
+}
+
+TEST_CASE("an evaluation interval counts in steps or in epochs") {
+  auto file = four_workers();
+  file.evaluate.every = {.count = 100, .in_epochs = false};
+  CHECK(make_plan(file, 60'000).evaluate_every == 100);
+  file.evaluate.every = {.count = 2, .in_epochs = true};
+  CHECK(make_plan(file, 60'000).evaluate_every == 1874);
+}
+
+TEST_CASE("a global batch is divided among the workers") {
+  auto file = four_workers();
+  file.data.global_batch_size = 256;
+  CHECK(make_plan(file, 60'000).sampling.batch_size == 64);
+  file.data.global_batch_size = 255;
+  CHECK(refusal(file) ==
+        "four.toml: data.global_batch_size = 255 cannot be divided by workers.count = 4; use 252 or 256");
+  file.data.global_batch_size = 3;
+  CHECK(refusal(file) == "four.toml: data.global_batch_size = 3 cannot be divided by workers.count = 4; use 4");
+}
+
+TEST_CASE("a batch larger than a worker's share is refused with the largest that fits") {
+  auto file = four_workers();
+  file.data.batch_size = 9000;
+  CHECK(refusal(file, 12'000) ==
+        "four.toml: data.batch_size = 9000 with workers.count = 4 leaves no full batch in 12000 samples; use at most "
+        "3000");
+  file.data.split = "all";
+  CHECK(make_plan(file, 12'000).steps_per_epoch == 1);
+  file.data.split = "strided";
+  file.data.global_batch_size = 36'000;
+  CHECK(
+      refusal(file, 12'000) ==
+      "four.toml: data.global_batch_size = 36000 with workers.count = 4 leaves no full batch in 12000 samples; use at "
+      "most 12000");
+}
+
+TEST_CASE("more workers than samples are refused") {
+  auto file = four_workers();
+  file.workers.count = 13;
+  CHECK(refusal(file, 12) ==
+        "four.toml: workers.count = 13 leaves a worker without a sample: mnist has 12; use at most 12 workers");
+}
+
+TEST_CASE("epochs beyond counting are refused") {
+  auto file = four_workers();
+  file.run.epochs = ~std::uint64_t{0};
+  CHECK(refusal(file).find("run.epochs = 18446744073709551615 is too many; use at most ") != std::string::npos);
+}
+
+TEST_CASE("inputs are scaled as published, as given, or not at all") {
+  auto file = four_workers();
+  file.data.mean = {0.5};
+  file.data.std = {0.25};
+  CHECK(make_plan(file, 60'000).scale.std == std::vector{0.25});
+  file.data.std = {0};
+  CHECK(refusal(file) == "four.toml: data.std has a value that is not above 0; inputs are divided by it");
+  file.data.std = {};
+  CHECK(refusal(file) == "four.toml: data.std is missing; data.mean and data.std go together");
+  file.data.mean = {0.1, 0.2, 0.3};
+  file.data.std = {1};
+  CHECK(refusal(file) == "four.toml: data.mean has 3 numbers; mnist wants 1, one for each channel");
+  file.data.normalize = false;
+  CHECK(make_plan(file, 60'000).scale.mean.empty());
+}
+
+TEST_CASE("a name that no registry knows is refused with those it does") {
+  auto file = four_workers();
+  file.model.name = "convent";
+  CHECK(refusal(file).starts_with("four.toml: model.name = \"convent\" is not known; expected one of convnet, lenet"));
+  file = four_workers();
+  file.exchanges[0].kind = "gossip_girl";
+  CHECK(refusal(file).starts_with("four.toml: exchange.kind = \"gossip_girl\" is not known; expected one of "));
+  file = four_workers();
+  file.exchanges[0].sends = "regards";
+  CHECK(
+      refusal(file).starts_with("four.toml: exchange.sends = \"regards\" does not go with kind all_reduce; expected "));
+}
+
+TEST_CASE("a missing data folder is wrong input") {
+  auto file = four_workers();
+  file.data.dir = "no-such-folder";
+  CHECK_THROWS_AS(load_data(file), input_error);
+}
