@@ -47,7 +47,7 @@ struct port_options {
 
 class member;
 
-/// Spawns a port that runs `algorithm`: on `where` if given, else in its handlers.
+/// Spawns a port that runs `algorithm`: on `where` if given (for folds too long for a handler), else in its handlers.
 port_actor spawn_port(caf::actor_system& system, port_options options, std::unique_ptr<member> algorithm,
                       std::unique_ptr<lane> where);
 

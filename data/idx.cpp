@@ -112,7 +112,7 @@ class source {
 fs::path present(const fs::path& folder, const std::string& name, const std::string& fetch) {
   std::error_code error;
   for (const char* ending : {".gz", ""}) {
-    const fs::path file = folder / (name + ending);
+    fs::path file = folder / (name + ending);
     if (fs::exists(file, error)) return file;
   }
   throw data_error((folder / (name + ".gz")).string() + ": no such file, nor without .gz; run `troupe data fetch " +
@@ -124,7 +124,7 @@ struct files {
   fs::path images, labels;
 };
 
-dataset assemble(const files& from, at::Tensor images, const at::Tensor& labels, std::vector<std::string> classes) {
+dataset assemble(const files& from, const at::Tensor& images, const at::Tensor& labels, std::vector<std::string> classes) {
   if (images.size(0) != labels.size(0)) {
     throw data_error(from.labels.string() + ": " + std::to_string(labels.size(0)) + " labels for the " +
                      std::to_string(images.size(0)) + " images of " + from.images.filename().string() +
@@ -152,15 +152,16 @@ at::Tensor read_idx(const fs::path& file, int dimensions) {
                    (dimensions == 1 ? "" : "s"));
   }
   std::vector<std::int64_t> shape;
-  std::uint64_t count = 1;
+  std::uint64_t count = 1, extent = 1;
   for (int dimension = 0; dimension < dimensions; ++dimension) {
     bytes.read(word.data(), word.size());
     std::uint64_t size = 0;
     for (const unsigned char byte : word) size = size << 8 | byte;
     shape.push_back(static_cast<std::int64_t>(size));
-    // Both factors are below 2^32: the product cannot overflow before it is refused.
     count *= size;
-    if (count > bytes_at_most) fail(file, "the header states absurd dimensions");
+    // A size of zero must not hide absurd ones beside it. Both factors are below 2^32: no overflow before the refusal.
+    extent *= std::max<std::uint64_t>(size, 1);
+    if (extent > bytes_at_most) fail(file, "the header states absurd dimensions");
   }
   if (count > bytes.left_at_most()) fail(file, "the file is truncated");
   at::Tensor values = at::empty(shape, at::kByte);

@@ -15,7 +15,7 @@ dataset_kind mnist() {
           .published = {{0.1307}, {0.3081}},
           .load = [](const std::filesystem::path& folder) {
             dataset_pair pair = read_mnist_family(folder, {"0", "1", "2", "3", "4", "5", "6", "7", "8", "9"}, "mnist");
-            pair.scale = {{0.1307}, {0.3081}};
+            pair.scale = mnist().published;
             return pair;
           }};
 }
@@ -28,11 +28,11 @@ dataset_kind fashion_mnist() {
           .classes = 10,
           .published = {{0.2860}, {0.3530}},
           .load = [](const std::filesystem::path& folder) {
-            dataset_pair pair = read_mnist_family(
-                folder,
-                {"t-shirt", "trousers", "pullover", "dress", "coat", "sandal", "shirt", "sneaker", "bag", "boot"},
-                "fashion_mnist");
-            pair.scale = {{0.2860}, {0.3530}};
+            dataset_pair pair = read_mnist_family(folder,
+                                                  {"t-shirt or top", "trouser", "pullover", "dress", "coat", "sandal",
+                                                   "shirt", "sneaker", "bag", "ankle boot"},
+                                                  "fashion_mnist");
+            pair.scale = fashion_mnist().published;
             return pair;
           }};
 }

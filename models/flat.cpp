@@ -29,9 +29,9 @@ at::Tensor view_of(const at::Tensor& flat, const flat_entry& entry) {
 // Calls visit(tensor, entry) for each entry of the layout. Names that a layout leaves out (the second name of a tied
 // parameter, frozen ones, integers) are passed over: both lists have the same order.
 template <class Visit>
-void match(network::named_tensors tensors, const std::vector<flat_entry>& entries, Visit visit) {
+void match(const network::named_tensors& tensors, const std::vector<flat_entry>& entries, Visit visit) {
   auto entry = entries.begin();
-  for (auto& [name, tensor] : tensors) {
+  for (const auto& [name, tensor] : tensors) {
     if (entry == entries.end() || name != entry->name) continue;
     if (tensor.sizes() != c10::IntArrayRef{entry->shape}) {
       throw std::invalid_argument("the network's " + name + " does not have the shape that the flat layout states");

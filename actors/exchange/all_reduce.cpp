@@ -206,13 +206,10 @@ exchange_kind all_reduce_kind() {
                     .explanation = "how the sums travel: direct (what auto means) folds in rank order; ring is the "
                                    "textbook one, with bits of its own",
                     .choices = {"auto", "direct", "ring"}}},
-      .spawn =
-          [](caf::actor_system& system, port_options options, std::unique_ptr<lane> where) {
-            std::unique_ptr<member> algorithm;
-            if (is_ring(options.settings)) algorithm = std::make_unique<ring_member>(options);
-            else algorithm = std::make_unique<direct_member>(options);
-            return spawn_port(system, std::move(options), std::move(algorithm), std::move(where));
-          },
+      .make_member = [](const port_options& options) -> std::unique_ptr<member> {
+        if (is_ring(options.settings)) return std::make_unique<ring_member>(options);
+        return std::make_unique<direct_member>(options);
+      },
       .edges = all_reduce_edges,
   };
 }

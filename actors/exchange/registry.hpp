@@ -1,5 +1,5 @@
 // The kinds of exchange that a topology file can name. A kind says what it is for people and for the plan, and how to
-// spawn one worker's port; nothing else in the project knows an algorithm.
+// make one worker's side of it; nothing else in the project knows an algorithm.
 #pragma once
 
 #include <cstdint>
@@ -8,9 +8,8 @@
 #include <string>
 #include <vector>
 
-#include <caf/fwd.hpp>
-
 #include "troupe/actors/messages.hpp"
+#include "troupe/actors/exchange/member.hpp"
 #include "troupe/actors/port.hpp"
 #include "troupe/actors/support/setting.hpp"
 #include "troupe/models/flat.hpp"
@@ -32,9 +31,8 @@ struct exchange_kind {
   slot answers{slot::gradient};     ///< What comes back.
   bool synchronous{true};           ///< All members' snapshots of a step are equal and the run is deterministic.
   std::vector<setting> settings;
-  /// Spawns one worker's port.
-  /// `where`: lane for folds that are too long for a handler; null: they run in place.
-  std::function<port_actor(caf::actor_system&, port_options, std::unique_ptr<lane> where)> spawn;
+  /// Makes one worker's side of it.
+  std::function<std::unique_ptr<member>(const port_options&)> make_member;
   /// Lists the traffic of one step among `world_size` workers.
   std::function<std::vector<planned_edge>(std::uint32_t world_size, const models::flat_layout&, const setting_values&)>
       edges;

@@ -103,11 +103,7 @@ exchange_kind star_kind() {
                     .default_text = "whole",
                     .explanation = "one message for the whole gradient, or one for each parameter, overlapping",
                     .choices = {"whole", "parameter"}}},
-      .spawn =
-          [](caf::actor_system& system, port_options options, std::unique_ptr<lane> where) {
-            auto algorithm = std::make_unique<star_member>(options);
-            return spawn_port(system, std::move(options), std::move(algorithm), std::move(where));
-          },
+      .make_member = [](const port_options& options) { return std::make_unique<star_member>(options); },
       .edges = star_edges,
   };
 }

@@ -35,7 +35,7 @@ struct setting {
   std::string explanation;               ///< One line, for `troupe explain` and the reference page.
   std::vector<std::string> choices{};    ///< Of `choice`.
   std::optional<double> minimum{}, maximum{};
-  bool minimum_excluded{false};
+  bool minimum_excluded{false}, maximum_excluded{false};
 };
 
 /// Values by key, every default filled in.

@@ -47,17 +47,16 @@ std::vector<port_actor> spawn_ports(caf::actor_system& system, const plan& plan,
   std::vector<peer_port> peers;
   for (std::uint32_t rank = 0; rank < plan.workers; ++rank) {
     const auto name = exchange.name + " " + std::to_string(rank);
-    ports.push_back(exchange.kind->spawn(system,
-                                         {.run = id_of(plan),
-                                          .rank = rank_id{rank},
-                                          .world_size = plan.workers,
-                                          .place = place,
-                                          .name = exchange.name,
-                                          .layout = plan.layout,
-                                          .pool = options.pool,
-                                          .settings = exchange.settings,
-                                          .timeout = plan.file.run.timeout},
-                                         in_place ? nullptr : lanes.make(name)));
+    const port_options own{.run = id_of(plan),
+                           .rank = rank_id{rank},
+                           .world_size = plan.workers,
+                           .place = place,
+                           .name = exchange.name,
+                           .layout = plan.layout,
+                           .pool = options.pool,
+                           .settings = exchange.settings,
+                           .timeout = plan.file.run.timeout};
+    ports.push_back(spawn_port(system, own, exchange.kind->make_member(own), in_place ? nullptr : lanes.make(name)));
     peers.emplace_back(ports.back());
     into.members.emplace_back(name, caf::actor_cast<caf::actor>(ports.back()));
   }

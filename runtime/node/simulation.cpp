@@ -9,7 +9,6 @@
 
 #include "troupe/data/random.hpp"
 #include "troupe/runtime/node/blame.hpp"
-#include "troupe/runtime/node/launcher.hpp"
 
 namespace troupe {
 
@@ -78,10 +77,8 @@ run_end simulate(const plan& plan, const data::dataset_pair& data, at::Tensor in
                 scheduler.jobs.begin() + static_cast<std::ptrdiff_t>(random.below(scheduler.jobs.size())),
                 scheduler.jobs.end());
     scheduler.run_once();
-    if (options.halt_after == ++events) {
-      end.signal = 2;
-      caf::anon_send(troupe.coordinator, halt_atom_v);
-    }
+    events += 1;
+    if (options.after_event) options.after_event(troupe, events);
     if (events > options.most_events)
       throw std::runtime_error("the simulated run does not end (schedule seed " + std::to_string(options.seed) + ")");
   };

@@ -4,10 +4,11 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
-#include <optional>
 
 #include "troupe/actors/journal.hpp"
+#include "troupe/runtime/node/launcher.hpp"
 #include "troupe/runtime/node/node.hpp"
 #include "troupe/runtime/plan/plan.hpp"
 
@@ -16,7 +17,8 @@ namespace troupe {
 struct simulation_options {
   std::uint64_t seed{0};                            ///< Of the schedule; the run's own is in the plan.
   std::chrono::microseconds longest_job{100'000};   ///< A lane's job takes a random virtual time up to this.
-  std::optional<std::uint64_t> halt_after;          ///< Interrupts the run after so many messages.
+  /// Called after each message with how many there were: to interrupt, to break something, to check invariants.
+  std::function<void(const crew&, std::uint64_t)> after_event;
   std::uint64_t most_events{10'000'000};            ///< A run with more is taken for a hang.
 };
 

@@ -19,6 +19,7 @@ struct interval {
   bool in_epochs{false};
   /// In steps.
   std::uint64_t steps(std::uint64_t steps_per_epoch) const { return in_epochs ? count * steps_per_epoch : count; }
+  bool operator==(const interval&) const = default;
 };
 
 struct run_settings {
@@ -27,35 +28,40 @@ struct run_settings {
   std::int64_t threads{1};                     ///< Intra-op threads of each compute actor.
   std::chrono::milliseconds timeout{60'000};
   std::optional<std::chrono::milliseconds> max_seconds;
+  bool operator==(const run_settings&) const = default;
 };
 
 struct model_settings {
   std::string name{"convnet"};
-  std::filesystem::path init;  ///< Empty: PyTorch's initialisers under the seed.
+  std::filesystem::path init;  ///< Absolute. Empty: PyTorch's initialisers under the seed.
   std::string loss{"auto"};    ///< auto, cross_entropy, nll.
+  bool operator==(const model_settings&) const = default;
 };
 
 struct data_settings {
   std::string name{"digits"};
-  std::filesystem::path dir;
-  std::int64_t batch_size{32};                  ///< Per worker.
+  std::filesystem::path dir;  ///< Absolute, or empty: see data::data_folder.
+  std::int64_t batch_size{32};                     ///< Per worker; where global_batch_size is set, its share of that.
   std::optional<std::int64_t> global_batch_size;
   bool shuffle{true};
   std::string split{"strided"};
   bool normalize{true};
   std::vector<double> mean, std;                ///< Empty: as published.
+  bool operator==(const data_settings&) const = default;
 };
 
 struct optimizer_settings {
   std::string name{"sgd"};
   double lr{0.01}, momentum{0}, weight_decay{0};
   bool nesterov{false};
+  bool operator==(const optimizer_settings&) const = default;
 };
 
 struct worker_settings {
   std::int64_t count{1};
   std::vector<std::string> loop;  ///< gradient, apply, exchange or the name of one.
   std::string device{"auto"};
+  bool operator==(const worker_settings&) const = default;
 };
 
 struct exchange_settings {
@@ -63,6 +69,7 @@ struct exchange_settings {
   std::string kind;
   std::string sends;         ///< gradient, parameters.
   setting_values options;    ///< What only this kind knows, defaults filled in.
+  bool operator==(const exchange_settings&) const = default;
 };
 
 struct evaluate_settings {
@@ -71,6 +78,7 @@ struct evaluate_settings {
   std::optional<double> target_accuracy;
   std::uint64_t target_hold{2};
   std::optional<std::uint64_t> patience;
+  bool operator==(const evaluate_settings&) const = default;
 };
 
 struct topology {
@@ -82,6 +90,7 @@ struct topology {
   worker_settings workers;
   std::vector<exchange_settings> exchanges;
   evaluate_settings evaluate;
+  bool operator==(const topology&) const = default;
 };
 
 }  // namespace troupe::topology

@@ -1,0 +1,33 @@
+// The only door to Graphviz.
+#include "troupe/runtime/plan/plan.hpp"
+
+#include <graphviz/gvc.h>
+
+#include <memory>
+#include <mutex>
+#include <stdexcept>
+
+namespace troupe {
+
+std::string to_svg(const std::string& dot) {
+  // Graphviz keeps its state in globals.
+  static std::mutex one_at_a_time;
+  const std::lock_guard lock(one_at_a_time);
+  agseterr(AGMAX);  // what it would print of fonts and the like belongs on nobody's terminal
+  const std::unique_ptr<GVC_t, decltype(&gvFreeContext)> context(gvContext(), &gvFreeContext);
+  const std::unique_ptr<Agraph_t, decltype(&agclose)> graph(agmemread(dot.c_str()), &agclose);
+  if (!context || !graph) throw std::runtime_error("Graphviz cannot read the drawing");
+  // The drawing brings its own positions; this engine keeps them.
+  if (gvLayout(context.get(), graph.get(), "nop2") != 0)
+    throw std::runtime_error("Graphviz cannot lay out the drawing");
+  char* bytes = nullptr;
+  unsigned length = 0;
+  const auto failed = gvRenderData(context.get(), graph.get(), "svg", &bytes, &length);
+  std::string svg = failed == 0 ? std::string(bytes, length) : std::string();
+  gvFreeRenderData(bytes);
+  gvFreeLayout(context.get(), graph.get());
+  if (failed != 0) throw std::runtime_error("Graphviz cannot render SVG: is its core plugin installed (libgvc)?");
+  return svg;
+}
+
+}  // namespace troupe

@@ -1,0 +1,45 @@
+#include "troupe/runtime/topology/mistakes.hpp"
+
+namespace troupe::topology {
+namespace {
+
+constexpr std::size_t most_shown = 8;
+
+std::string located(const std::string& file, const position& at) {
+  if (at.override_number > 0) return "--set #" + std::to_string(at.override_number);
+  if (at.line == 0) return file;
+  return file + ":" + std::to_string(at.line) + ":" + std::to_string(at.column);
+}
+
+}  // namespace
+
+void places::put(const std::string& path, position at) {
+  known_.insert_or_assign(path, at);
+}
+
+position places::at(std::string path) const {
+  while (true) {
+    if (const auto found = known_.find(path); found != known_.end()) return found->second;
+    const std::size_t dot = path.rfind('.');
+    if (dot == std::string::npos) return {};
+    path.resize(dot);
+  }
+}
+
+void mistakes::add(position at, const std::string& text) {
+  found_.emplace(at, text);
+}
+
+void mistakes::raise() const {
+  if (found_.empty()) return;
+  std::string message;
+  std::size_t shown = 0;
+  for (const auto& [at, text] : found_) {
+    if (shown == most_shown) break;
+    message += (shown++ > 0 ? "\n" : "") + located(file_, at) + ": " + text;
+  }
+  if (found_.size() > shown) message += "\n… and " + std::to_string(found_.size() - shown) + " more";
+  throw input_error(message);
+}
+
+}  // namespace troupe::topology

@@ -1,0 +1,44 @@
+// What was found wrong with a topology, and where: collected, so that a person hears of all of it at once.
+#pragma once
+
+#include "troupe/runtime/topology/error.hpp"
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+namespace troupe::topology {
+
+/// Where something stands: a line and column of the file, both from 1, or the n-th override. All 0: nowhere.
+struct position {
+  std::uint32_t override_number{0}, line{0}, column{0};
+  auto operator<=>(const position&) const = default;
+};
+
+/// Positions by path: "run.seed", "workers.loop.2", "exchange.0.kind".
+class places {
+ public:
+  void put(const std::string& path, position at);
+  /// Whether the file or an override gives it.
+  bool has(const std::string& path) const { return known_.contains(path); }
+  /// Of `path`, else of what encloses it, else nowhere.
+  position at(std::string path) const;
+
+ private:
+  std::map<std::string, position> known_;
+};
+
+class mistakes {
+ public:
+  explicit mistakes(std::string file) : file_(std::move(file)) {}
+  void add(position at, const std::string& text);
+  /// Throws input_error with what was added, one to a line, in the order of the file. Does nothing without mistakes.
+  void raise() const;
+
+ private:
+  std::string file_;
+  std::multimap<position, std::string> found_;
+};
+
+}  // namespace troupe::topology

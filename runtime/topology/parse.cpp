@@ -1,0 +1,597 @@
+// The only file that knows toml++.
+#include <stdexcept>
+
+// toml++ 3.3 asserts some of what it should report ("[=" is one): here that is a syntax error, in every build.
+#undef NDEBUG
+constexpr void require_of_toml(bool condition, const char* text) {
+  if (!condition) throw std::logic_error(text);
+}
+#define TOML_ASSERT(condition) require_of_toml(static_cast<bool>(condition), #condition)
+#define TOML_MAX_NESTED_VALUES 16  // a topology has no use for more, and the stack has an end
+
+#include "troupe/actors/exchange/registry.hpp"
+#include "troupe/runtime/topology/load.hpp"
+#include "troupe/runtime/topology/mistakes.hpp"
+#include "troupe/runtime/topology/schema.hpp"
+#include "troupe/runtime/topology/suggest.hpp"
+#include "troupe/runtime/topology/validate.hpp"
+#include "troupe/runtime/topology/value.hpp"
+
+#include <toml++/toml.h>
+
+#include <algorithm>
+#include <cctype>
+#include <charconv>
+#include <cmath>
+#include <fstream>
+#include <optional>
+#include <regex>
+#include <sstream>
+
+namespace troupe::topology {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::size_t largest_file_bytes = 1 << 20;
+constexpr std::size_t most_key_parts = 32;
+constexpr std::string_view override_prefix = "--set #";
+
+position position_of(const toml::source_region& source) {
+  if (source.path && source.path->starts_with(override_prefix)) {
+    position at;
+    const char* number = source.path->data() + override_prefix.size();
+    std::from_chars(number, source.path->data() + source.path->size(), at.override_number);
+    return at;
+  }
+  return {.override_number = 0, .line = source.begin.line, .column = source.begin.column};
+}
+
+std::string clipped(const std::string& text) {
+  constexpr std::size_t most = 60;
+  if (text.size() <= most) return text;
+  std::size_t end = most;
+  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xc0) == 0x80) --end;  // not inside a UTF-8 character
+  return text.substr(0, end) + "…";
+}
+
+/// A value as a message shows it.
+std::string shown(const toml::node& node) {
+  if (const auto* text = node.as_string()) return to_toml(clipped(text->get()));
+  if (const auto* integer = node.as_integer()) return std::to_string(integer->get());
+  if (const auto* real = node.as_floating_point()) return to_toml(real->get());
+  if (const auto* boolean = node.as_boolean()) return boolean->get() ? "true" : "false";
+  if (node.is_array()) return "a list";
+  return node.is_table() ? "a section" : "a date or time";
+}
+
+// Syntax. ----------------------------------------------------------------------------------------------------------
+
+/// Refuses keys of very many parts, each of which would be a table in a table, before they are believed.
+void check_depth(std::string_view text, mistakes& found) {
+  position at{.override_number = 0, .line = 1, .column = 0};
+  std::size_t parts = 1;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    ++at.column;
+    const char c = text[i];
+    if (c == '\n') {
+      ++at.line;
+      at.column = 0;
+    }
+    if (c == '\n' || c == '=' || c == ',' || c == '{' || c == '[') parts = 1;
+    if (c != '.') continue;
+    const std::size_t next = text.find_first_not_of(" \t", i + 1);
+    const bool key_goes_on =
+        next != std::string_view::npos && (std::isalnum(static_cast<unsigned char>(text[next])) ||
+                                           std::string_view("\"'_-").find(text[next]) != std::string_view::npos);
+    if (key_goes_on && ++parts > most_key_parts) {
+      return found.add(at, "a key of more than " + std::to_string(most_key_parts) + " parts; expected section.key");
+    }
+  }
+}
+
+std::string line_of(const std::string& text, std::size_t number) {
+  std::istringstream lines(text);
+  std::string line;
+  for (std::size_t i = 0; i < number && std::getline(lines, line); ++i) {
+  }
+  line.resize(std::min<std::size_t>(line.size(), 200));  // std::regex recurses
+  return line;
+}
+
+struct remark {
+  std::optional<std::uint32_t> column;  ///< Where it is better placed than the parser says.
+  std::string text;
+};
+
+/// Says what the parser found in words that help. `line` is the one the parser stopped at.
+remark explain(const std::string& said, const std::string& line) {
+  const auto says = [&](std::string_view words) { return said.find(words) != std::string::npos; };
+  const std::uint32_t first = static_cast<std::uint32_t>(std::min(line.find_first_not_of(" \t"), line.size())) + 1;
+  std::smatch match;
+  if (says("utf-8") || says("control character") || says("\\u00")) {
+    if (says("TAB")) return {{}, "the string does not end on its line; expected a closing quote"};
+    return {{}, "this is not readable text; expected a TOML file in UTF-8"};
+  }
+  if (says("nested value depth")) return {{}, "lists within lists within lists; expected no more than two levels"};
+  if (says("cannot redefine")) {
+    if (std::regex_search(line, match, std::regex(R"(^\s*(\[+)\s*([^\]\s]+))"))) {
+      const std::string name = match[2];
+      if (match[1] == "[[") return {first, "[[" + name + "]] after [" + name + "]; expected [[" + name + "]] for each"};
+      return {first, "[" + name + "] appears twice; expected each section once, with all its keys below it"};
+    }
+    if (std::regex_search(line, match, std::regex(R"(^\s*([^=\s]+)\s*=[^=]*$)"))) {
+      return {first, "\"" + match[1].str() + "\" appears twice; expected each key once"};
+    }
+    return {{}, "a key appears twice; expected each key once"};
+  }
+  if (std::regex_search(line, match, std::regex(R"(^\s*[\w.-]+\s*=\s*(true|false)\s*(#.*)?$)", std::regex::icase))) {
+    const bool yes = std::tolower(static_cast<unsigned char>(match[1].str()[0])) == 't';
+    return {static_cast<std::uint32_t>(match.position(1)) + 1,
+            match[1].str() + " is not TOML; expected " + (yes ? "true" : "false")};
+  }
+  if (std::regex_search(line, match, std::regex(R"(^\s*([\w.-]+)\s*=\s*([A-Za-z_~/.][^\s"'#=]*)\s*(#.*)?$)"))) {
+    return {static_cast<std::uint32_t>(match.position(2)) + 1,
+            match[2].str() + " stands without quotes; expected " + match[1].str() + " = \"" + match[2].str() + "\""};
+  }
+  if (std::regex_search(line, match, std::regex(R"(^\s*([\w.-]+)\s*=\s*(-?\d+),(\d+)\s*(#.*)?$)"))) {
+    return {static_cast<std::uint32_t>(match.position(2)) + 1,
+            "a comma in a number; expected " + match[1].str() + " = " + match[2].str() + "." + match[3].str()};
+  }
+  if (std::regex_search(line, match, std::regex(R"(^\s*([\w.-]+)\s*=\s*(#.*)?$)"))) {
+    return {{}, "\"" + match[1].str() + "\" has no value; expected one after the ="};
+  }
+  if (says("expected '='")) return {{}, "a key without a value; expected key = value"};
+  if (says("end-of-file")) return {{}, "the file ends within a list, string or table; expected it to be closed"};
+  if (says("not representable")) return {{}, "the number is too large; expected at most 9223372036854775807"};
+  constexpr std::string_view prefix = "Error while parsing ";
+  return {{}, "this is not TOML: in a " + (said.starts_with(prefix) ? said.substr(prefix.size()) : said)};
+}
+
+/// Returns where a line opens a section whose name cannot begin so.
+position odd_header(const std::string& text) {
+  const std::regex odd(R"(^\s*\[\[?[ \t]*[^\s\w"'\]-])");
+  std::istringstream lines(text);
+  std::string line;
+  for (std::uint32_t number = 1; std::getline(lines, line); ++number) {
+    std::smatch match;
+    if (std::regex_search(line.cbegin(), line.cbegin() + std::min<std::ptrdiff_t>(std::ssize(line), 200), match, odd)) {
+      return {.override_number = 0, .line = number, .column = static_cast<std::uint32_t>(match.length())};
+    }
+  }
+  return {};
+}
+
+toml::table read_toml(const std::string& text, mistakes& found) {
+  check_depth(text, found);
+  found.raise();
+  try {
+    return toml::parse(text);
+  } catch (const toml::parse_error& error) {
+    position at = position_of(error.source());
+    const remark remark = explain(error.what(), line_of(text, at.line));
+    at.column = remark.column.value_or(at.column);
+    found.add(at, remark.text);
+  } catch (const std::logic_error&) {
+    found.add(odd_header(text), "this is not TOML; expected the name of a section after the bracket, such as [run]");
+  }
+  found.raise();
+  return {};
+}
+
+// Overrides. -------------------------------------------------------------------------------------------------------
+
+std::vector<std::string> split(const std::string& path) {
+  std::vector<std::string> parts;
+  std::istringstream stream(path + ".");
+  for (std::string part; std::getline(stream, part, '.');) parts.push_back(part);
+  return parts;
+}
+
+class overrider {
+ public:
+  overrider(toml::table& root, mistakes& found, std::uint32_t number)
+      : root_(root), found_(found), number_(number), source_(std::string(override_prefix) + std::to_string(number)) {}
+
+  void apply(const std::string& text) {
+    const std::size_t sign = text.find('=');
+    const std::vector<std::string> parts = split(text.substr(0, sign));
+    const bool complete = std::none_of(parts.begin(), parts.end(), [](const auto& part) { return part.empty(); });
+    if (sign == std::string::npos || !complete || parts.size() > most_key_parts) {
+      return refuse(to_toml(clipped(text)) + " sets nothing; expected section.key=value, such as run.seed=1");
+    }
+    try {
+      set(parts, text.substr(sign + 1));
+    } catch (const toml::parse_error&) {
+      refuse("the value of " + clipped(text.substr(0, sign)) + " is not readable text; expected UTF-8");
+    }
+  }
+
+ private:
+  void set(const std::vector<std::string>& parts, const std::string& text) {
+    toml::table holder = value_of(text);
+    toml::table* table = walk(parts);
+    if (table == nullptr) return;
+    for (const exclusion& pair : exclusions()) {  // what the file chose makes way for what the command line says
+      if (parts.size() != 2 || pair.section != parts[0]) continue;
+      if (parts[1] == pair.first) table->erase(pair.second);
+      if (parts[1] == pair.second) table->erase(pair.first);
+    }
+    table->erase(parts.back());
+    holder.get("value")->visit([&](auto& value) { table->insert(key(parts.back()), std::move(value)); });
+  }
+
+  void refuse(const std::string& text) { found_.add({.override_number = number_, .line = 0, .column = 0}, text); }
+
+  toml::key key(const std::string& name) const {
+    return toml::key(name, toml::source_region{{1, 1}, {1, 1}, std::make_shared<const std::string>(source_)});
+  }
+
+  /// Returns a table that holds the TOML value `text`, or the string that it is otherwise, under "value".
+  toml::table value_of(const std::string& text) const {
+    try {
+      mistakes depth(source_);
+      check_depth(text, depth);
+      depth.raise();
+      toml::table holder = toml::parse("value = " + text, std::string(source_));
+      if (holder.size() == 1) return holder;
+    } catch (const std::exception&) {  // a string without quotes
+    }
+    return toml::parse("value = " + to_toml(text), std::string(source_));
+  }
+
+  /// Returns the table that holds the last of `parts`, made if need be, or nullptr after refusing.
+  toml::table* walk(const std::vector<std::string>& parts) {
+    toml::table* table = &root_;
+    std::string path;
+    for (std::size_t i = 0; i + 1 < parts.size(); ++i) {
+      path += (i > 0 ? "." : "") + parts[i];
+      if (!table->contains(parts[i])) table->insert(key(parts[i]), toml::table{});
+      toml::node* node = table->get(parts[i]);
+      if (toml::array* list = node->as_array(); list != nullptr && list->is_array_of_tables() && i + 2 < parts.size()) {
+        node = find(*list, path, parts[++i]);
+        if (node == nullptr) return nullptr;
+        path += "." + parts[i];
+      }
+      table = node->as_table();
+      if (table == nullptr && node->is_array_of_tables()) {
+        refuse(path + " is a list; expected " + path + ".NAME." + parts.back());
+        return nullptr;
+      }
+      if (table == nullptr) {
+        refuse(path + " is " + shown(*node) + ", which has no keys; expected " + path + "=value");
+        return nullptr;
+      }
+    }
+    return table;
+  }
+
+  /// Returns the table of `list` that is called `which`, or whose index it is.
+  toml::node* find(toml::array& list, const std::string& path, const std::string& which) {
+    std::vector<std::string> names;
+    for (toml::node& each : list) {
+      names.push_back((*each.as_table())["name"].value_or(std::string()));
+      if (names.back() == which) return &each;
+    }
+    std::size_t index = 0;
+    const auto [end, error] = std::from_chars(which.data(), which.data() + which.size(), index);
+    if (error == std::errc{} && end == which.data() + which.size() && index < list.size()) return list.get(index);
+    refuse("no " + path + " is called " + to_toml(which) + "; expected " + listed(in_quotes(names)) +
+           did_you_mean(which, names));
+    return nullptr;
+  }
+
+  toml::table& root_;
+  mistakes& found_;
+  std::uint32_t number_;
+  std::string source_;
+};
+
+// Values by the schema. --------------------------------------------------------------------------------------------
+
+class reader {
+ public:
+  reader(const fs::path& name, mistakes& found) : found_(found) {
+    file_.file = name;
+    folder_ = fs::absolute(name).parent_path();
+  }
+
+  void read(const toml::table& root) {
+    for (const auto& [name, node] : root) {
+      const position at = position_of(name.source());
+      const std::string text(name.str());
+      if (const key* top = find_key(sections().front(), text)) {
+        set(*top, 0, text, text, node);
+      } else if (text == "exchange") {
+        read_exchanges(node, at);
+      } else if (const section* section = find_section(text); section != nullptr && !text.empty()) {
+        read_section(*section, node, at);
+      } else {
+        refuse_top(text, node, at);
+      }
+    }
+  }
+
+  topology file_;
+  places known_;
+
+ private:
+  void set(const key& key, std::size_t index, const std::string& place, const std::string& called,
+           const toml::node& node) {
+    known_.put(place, position_of(node.source()));
+    if (const auto value = read_value(key.row, place, called, node)) key.set(file_, index, *value);
+  }
+
+  void read_section(const section& section, const toml::node& node, position at) {
+    known_.put(section.name, at);
+    const toml::table* table = node.as_table();
+    if (table == nullptr) return refuse_section(section, node, at);
+    for (const auto& [name, value] : *table) {
+      const std::string text(name.str());
+      const std::string path = section.name + "." + text;
+      if (const key* key = find_key(section, text)) {
+        set(*key, 0, path, path, value);
+      } else {
+        refuse_key(section, key_names(section), text, position_of(name.source()));
+      }
+    }
+  }
+
+  void read_exchanges(const toml::node& node, position at) {
+    const section& section = *find_section("exchange");
+    known_.put("exchange", at);
+    if (const toml::table* table = node.as_table()) {
+      file_.exchanges.resize(1);
+      return read_exchange(section, 0, "exchange", *table, at);
+    }
+    const toml::array* list = node.as_array();
+    if (list == nullptr || !list->is_array_of_tables()) return refuse_section(section, node, at);
+    file_.exchanges.resize(list->size());
+    for (std::size_t i = 0; i < list->size(); ++i) {
+      const toml::table& table = *list->get(i)->as_table();
+      const std::string called = table["name"].value_or(std::to_string(i));
+      read_exchange(section, i, list->size() > 1 ? "exchange." + called : "exchange", table,
+                    position_of(table.source()));
+    }
+  }
+
+  void read_exchange(const section& section, std::size_t index, const std::string& called, const toml::table& table,
+                     position at) {
+    const std::string place = "exchange." + std::to_string(index);
+    known_.put(place, at);
+    for (const key& key : section.keys) {
+      if (const toml::node* node = table.get(key.row.name)) {
+        set(key, index, place + "." + key.row.name, called + "." + key.row.name, *node);
+      }
+    }
+    exchange_settings& exchange = file_.exchanges[index];
+    const exchange_kind* kind = find_exchange(exchange.kind);
+    if (kind == nullptr) {
+      if (!table.contains("kind")) {
+        found_.add(at, "[exchange] does not say of which kind; expected kind = " +
+                           listed(in_quotes(find_key(section, "kind")->row.choices)));
+      }
+      return;  // which other keys are right depends on the kind
+    }
+    for (const setting& row : kind->settings) {
+      if (const toml::node* node = table.get(row.name)) {
+        const auto value = read_value(row, place + "." + row.name, called + "." + row.name, *node);
+        if (value) exchange.options[row.name] = *value;
+      } else if (!row.default_text.empty()) {
+        exchange.options[row.name] = default_of(row);
+      }
+    }
+    refuse_others(section, *kind, table);
+  }
+
+  void refuse_others(const section& section, const exchange_kind& kind, const toml::table& table) {
+    std::vector<std::string> names = key_names(section);
+    for (const setting& row : kind.settings) names.push_back(row.name);
+    for (const auto& [name, node] : table) {
+      const std::string text(name.str());
+      if (std::find(names.begin(), names.end(), text) != names.end()) continue;
+      std::vector<std::string> others;
+      for (const exchange_kind& other : exchange_kinds()) {
+        const bool has = std::any_of(other.settings.begin(), other.settings.end(),
+                                     [&](const setting& row) { return row.name == text; });
+        if (has) others.push_back(other.name);
+      }
+      const position at = position_of(name.source());
+      if (others.empty()) {
+        refuse_key(section, names, text, at);
+      } else {
+        found_.add(at, "\"" + text + "\" is a setting of " + listed(others, "and") +
+                           ", and this exchange is of kind \"" + kind.name + "\"; expected " + listed(names));
+      }
+    }
+  }
+
+  /// The text of a default is a TOML value, or a string without its quotes.
+  setting_value default_of(const setting& row) {
+    try {
+      const toml::table holder = toml::parse("value = " + row.default_text);
+      if (const auto value = read_value(row, "", row.name, *holder.get("value"))) return *value;
+    } catch (const toml::parse_error&) {
+    }
+    return row.default_text;
+  }
+
+  /// Returns the value of `node` as `row` wants it, or nothing after saying what is wrong.
+  std::optional<setting_value> read_value(const setting& row, const std::string& place, const std::string& called,
+                                          const toml::node& node) {
+    std::optional<setting_value> value = typed(row, place, node);
+    if (value && allowed(row, *value)) {
+      if (row.type == setting_type::path) return resolved(std::get<std::string>(*value), node);
+      return value;
+    }
+    const std::string* word = value ? std::get_if<std::string>(&*value) : nullptr;
+    const position at = position_of(node.source());
+    if (called == "format" && value) {
+      found_.add(at, "this file is of format " + shown(node) + "; expected 1, the only one that this build reads");
+    } else if (called == "workers.device" && word && word->starts_with("cuda")) {
+      found_.add(at, "workers.device is " + shown(node) + ", but this build has no CUDA parts yet; expected " +
+                         expectation(row));
+    } else {
+      const bool choose = row.type == setting_type::choice && word;
+      found_.add(at, called + " is " + shown(node) + "; expected " + expectation(row) +
+                         (choose ? did_you_mean(*word, row.choices) : ""));
+    }
+    return {};
+  }
+
+  /// Returns `node` as a value of the row's type, ranges not yet checked.
+  std::optional<setting_value> typed(const setting& row, const std::string& place, const toml::node& node) {
+    switch (row.type) {
+      case setting_type::boolean:
+        if (const auto* boolean = node.as_boolean()) return boolean->get();
+        return {};
+      case setting_type::integer:
+        if (const auto* integer = node.as_integer()) return integer->get();
+        return {};
+      case setting_type::real:
+        return real(node);
+      case setting_type::every:
+        if (const auto* integer = node.as_integer()) {
+          const auto every = parse_interval(std::to_string(integer->get()));
+          return every ? print_interval(*every) : std::string();
+        }
+        return text(node);
+      case setting_type::text:
+      case setting_type::choice:
+      case setting_type::path:
+      case setting_type::duration:
+        return text(node);
+      case setting_type::words:
+        return list<std::string>(place, node, text);
+      case setting_type::reals:
+        return list<double>(place, node, real);
+    }
+    return {};
+  }
+
+  static std::optional<setting_value> text(const toml::node& node) {
+    if (const auto* value = node.as_string()) return value->get();
+    return {};
+  }
+
+  static std::optional<setting_value> real(const toml::node& node) {
+    if (const auto* integer = node.as_integer()) return static_cast<double>(integer->get());
+    if (const auto* value = node.as_floating_point()) return value->get();
+    return {};
+  }
+
+  template <class T>
+  std::optional<setting_value> list(const std::string& place, const toml::node& node,
+                                    std::optional<setting_value> (*element)(const toml::node&)) {
+    const toml::array* array = node.as_array();
+    if (array == nullptr) return {};
+    std::vector<T> values;
+    for (const toml::node& each : *array) {
+      const auto value = element(each);
+      if (!value) return {};
+      known_.put(place + "." + std::to_string(values.size()), position_of(each.source()));
+      values.push_back(std::get<T>(*value));
+    }
+    return values;
+  }
+
+  /// Paths of the file begin at its folder, those of the command line at the current one.
+  std::string resolved(const std::string& text, const toml::node& node) const {
+    if (text.empty()) return text;
+    const bool overridden = position_of(node.source()).override_number > 0;
+    return ((overridden ? fs::current_path() : folder_) / text).lexically_normal().string();
+  }
+
+  // Refusals.
+
+  void refuse_section(const section& section, const toml::node& node, position at) {
+    if (node.is_array_of_tables()) {
+      found_.add(at, "[[" + section.name + "]] is for several of a kind; expected one [" + section.name + "]");
+    } else {
+      found_.add(at, section.name + " is " + shown(node) + "; expected a section: a line [" + section.name +
+                         "], and below it keys such as " + section.keys.front().row.name);
+    }
+  }
+
+  void refuse_top(const std::string& name, const toml::node& node, position at) {
+    if (node.is_table() || node.is_array_of_tables()) {
+      std::vector<std::string> bracketed;
+      for (const std::string& each : section_names()) bracketed.push_back("[" + each + "]");
+      const std::string near = nearest(name, section_names());
+      found_.add(at, "there is no section [" + clipped(name) + "]; expected " + listed(bracketed) +
+                         (near.empty() ? "" : " (did you mean [" + near + "]?)"));
+      return;
+    }
+    const std::string home = home_of(name);
+    found_.add(at, home.empty()
+                       ? "there is no key \"" + clipped(name) +
+                             "\" outside a section; expected format, or a section such as [run]"
+                       : "\"" + name + "\" stands outside its section; expected it below a line [" + home + "]");
+  }
+
+  void refuse_key(const section& section, const std::vector<std::string>& names, const std::string& name, position at) {
+    const std::string near = did_you_mean(name, names);
+    const std::string home = near.empty() ? home_of(name) : "";
+    const std::string start = "[" + section.name + "] has no key \"" + clipped(name) + "\"; expected ";
+    found_.add(at, home.empty() ? start + listed(names) + near : start + "it below [" + home + "]");
+  }
+
+  /// Returns the section that has a key of this name, or "".
+  static std::string home_of(const std::string& name) {
+    for (const section& each : sections()) {
+      if (!each.name.empty() && find_key(each, name)) return each.name;
+    }
+    return {};
+  }
+
+  mistakes& found_;
+  fs::path folder_;
+};
+
+std::string nearby_file(const fs::path& file) {
+  std::vector<std::string> names;
+  std::error_code ignored;
+  const fs::path folder = file.has_parent_path() ? file.parent_path() : fs::path(".");
+  for (fs::directory_iterator each(folder, ignored), end; !ignored && each != end; each.increment(ignored)) {
+    if (each->path().extension() == ".toml") names.push_back(each->path().filename().string());
+  }
+  const std::string near = nearest(file.filename().string(), names);
+  return near.empty() ? "" : " (did you mean \"" + (file.parent_path() / near).string() + "\"?)";
+}
+
+}  // namespace
+
+topology parse(const std::string& text, const fs::path& name, const std::vector<std::string>& overrides) {
+  mistakes found(name.string());
+  toml::table root = read_toml(text, found);
+  for (std::size_t i = 0; i < overrides.size(); ++i) {
+    overrider(root, found, static_cast<std::uint32_t>(i + 1)).apply(overrides[i]);
+  }
+  reader reader(name, found);
+  reader.read(root);
+  found.raise();
+  complete(reader.file_, reader.known_, found);
+  found.raise();
+  return reader.file_;
+}
+
+topology load(const fs::path& file, const std::vector<std::string>& overrides) {
+  const std::string name = file.string();
+  std::error_code error;
+  const fs::file_status status = fs::status(file, error);
+  if (!fs::exists(status)) {
+    if (error && error != std::errc::no_such_file_or_directory) throw input_error(name + ": " + error.message());
+    throw input_error(name + ": there is no such file; expected a topology file" + nearby_file(file));
+  }
+  if (fs::is_directory(status)) throw input_error(name + ": this is a folder; expected a topology file in it");
+  std::ifstream stream(file, std::ios::binary);
+  if (!stream) throw input_error(name + ": the file cannot be read; expected leave to read it (see its permissions)");
+  std::string text(largest_file_bytes + 1, '\0');
+  stream.read(text.data(), static_cast<std::streamsize>(text.size()));
+  text.resize(static_cast<std::size_t>(stream.gcount()));
+  if (text.size() > largest_file_bytes)
+    throw input_error(name + ": the file is larger than 1 MiB; expected a topology file");
+  return parse(text, file, overrides);
+}
+
+}  // namespace troupe::topology

@@ -1,0 +1,276 @@
+#include "troupe/runtime/topology/schema.hpp"
+
+#include "troupe/actors/exchange/registry.hpp"
+#include "troupe/data/dataset.hpp"
+#include "troupe/models/network.hpp"
+#include "troupe/runtime/topology/value.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <type_traits>
+
+namespace troupe::topology {
+namespace {
+
+using std::chrono::milliseconds;
+
+// How a member is held in a setting_value. ------------------------------------------------------------------------
+
+template <class T>
+struct holds : std::type_identity<T> {};
+template <class T>
+struct holds<std::optional<T>> : std::type_identity<T> {};
+
+template <class Member>
+constexpr setting_type type_of() {
+  using held = typename holds<Member>::type;
+  if constexpr (std::is_same_v<held, bool>) return setting_type::boolean;
+  if constexpr (std::is_integral_v<held>) return setting_type::integer;
+  if constexpr (std::is_same_v<held, double>) return setting_type::real;
+  if constexpr (std::is_same_v<held, std::filesystem::path>) return setting_type::path;
+  if constexpr (std::is_same_v<held, milliseconds>) return setting_type::duration;
+  if constexpr (std::is_same_v<held, interval>) return setting_type::every;
+  if constexpr (std::is_same_v<held, std::vector<std::string>>) return setting_type::words;
+  if constexpr (std::is_same_v<held, std::vector<double>>) return setting_type::reals;
+  return setting_type::text;
+}
+
+template <class T>
+void assign(T& member, const setting_value& value) {
+  if constexpr (std::is_same_v<T, milliseconds>) {
+    const double* seconds = std::get_if<double>(&value);
+    member = seconds ? milliseconds(std::llround(*seconds * 1000)) : *parse_duration(std::get<std::string>(value));
+  } else if constexpr (std::is_same_v<T, interval>) {
+    member = *parse_interval(std::get<std::string>(value));
+  } else if constexpr (std::is_same_v<T, std::filesystem::path>) {
+    member = std::get<std::string>(value);
+  } else if constexpr (std::is_integral_v<T> && !std::is_same_v<T, bool>) {
+    member = static_cast<T>(std::get<std::int64_t>(value));
+  } else {
+    member = std::get<T>(value);
+  }
+}
+
+template <class T>
+void assign(std::optional<T>& member, const setting_value& value) {
+  assign(member.emplace(), value);
+}
+
+template <class T>
+std::optional<setting_value> value_of(const T& member, setting_type type) {
+  if constexpr (std::is_same_v<T, milliseconds>) {
+    if (type == setting_type::real) return static_cast<double>(member.count()) / 1000;
+    return print_duration(member);
+  } else if constexpr (std::is_same_v<T, interval>) {
+    return print_interval(member);
+  } else if constexpr (std::is_same_v<T, std::filesystem::path>) {
+    if (member.empty()) return {};
+    return member.string();
+  } else if constexpr (std::is_same_v<T, bool> || std::is_same_v<T, double>) {
+    return member;
+  } else if constexpr (std::is_integral_v<T>) {
+    return static_cast<std::int64_t>(member);
+  } else {
+    if (member.empty()) return {};
+    return member;
+  }
+}
+
+template <class T>
+std::optional<setting_value> value_of(const std::optional<T>& member, setting_type type) {
+  return member ? value_of(*member, type) : std::nullopt;
+}
+
+// Rows. ------------------------------------------------------------------------------------------------------------
+
+/// Where a member lies, by the section's struct; the exchanges are a list.
+template <class Section, class Member>
+auto in(Section topology::*section, Member Section::*member) {
+  return [=](auto& file, std::size_t) -> auto& {
+    return file.*section.*member;
+  };
+}
+
+template <class Section, class Member>
+auto each(std::vector<Section> topology::*sections, Member Section::*member) {
+  return [=](auto& file, std::size_t index) -> auto& {
+    return (file.*sections).at(index).*member;
+  };
+}
+
+struct limits {
+  std::optional<double> minimum{}, maximum{};
+  bool minimum_excluded{false}, maximum_excluded{false};
+  std::vector<std::string> choices{};
+  std::optional<setting_type> type{};  ///< Where the member's own is not what the file says.
+};
+
+/// Makes a key. Its type and its default are those of the member, and so are said only there.
+template <class Where>
+key row(std::string name, Where where, limits within, std::string explanation) {
+  topology defaults;
+  defaults.exchanges.resize(1);
+  using member = std::decay_t<decltype(where(defaults, 0))>;
+  const setting_type type = within.type.value_or(within.choices.empty() ? type_of<member>() : setting_type::choice);
+  const auto value = value_of(where(defaults, 0), type);
+  return {.row = {.name = std::move(name),
+                  .type = type,
+                  .default_text = value ? to_toml(*value) : "",
+                  .explanation = std::move(explanation),
+                  .choices = std::move(within.choices),
+                  .minimum = within.minimum,
+                  .maximum = within.maximum,
+                  .minimum_excluded = within.minimum_excluded,
+                  .maximum_excluded = within.maximum_excluded},
+          .get = [=](const topology& file, std::size_t index) { return value_of(where(file, index), type); },
+          .set = [=](topology& file, std::size_t index, const setting_value& v) { assign(where(file, index), v); }};
+}
+
+/// The only format there is, so that a file of a later one is refused rather than misread.
+key format_row() {
+  return {.row = {.name = "format",
+                  .type = setting_type::integer,
+                  .default_text = "1",
+                  .explanation = "Version of this grammar; a later one is refused rather than misread.",
+                  .minimum = 1,
+                  .maximum = 1},
+          .get = [](const topology&, std::size_t) { return setting_value{std::int64_t{1}}; },
+          .set = [](topology&, std::size_t, const setting_value&) {}};
+}
+
+template <class Kind>
+std::vector<std::string> names(const std::vector<Kind>& kinds) {
+  std::vector<std::string> result;
+  for (const Kind& kind : kinds) result.push_back(kind.name);
+  return result;
+}
+
+std::vector<section> make_sections() {
+  using t = topology;
+  using run = run_settings;
+  using model = model_settings;
+  using data = data_settings;
+  using optimizer = optimizer_settings;
+  using workers = worker_settings;
+  using exchange = exchange_settings;
+  using evaluate = evaluate_settings;
+  return {
+      {"", "At the top of the file, before the first section.", {format_row()}},
+      {"run",
+       "How long to train, and what a run depends on.",
+       {row("seed", in(&t::run, &run::seed), {.minimum = 0},
+            "Seed of everything random: initial weights, order of the samples, dropout."),
+        row("epochs", in(&t::run, &run::epochs), {.minimum = 0, .maximum = 1e6},
+            "Passes over the data; excludes steps. With neither, one epoch."),
+        row("steps", in(&t::run, &run::steps), {.minimum = 0, .maximum = 1e12},
+            "Steps of each worker; excludes epochs. 0 writes the initial weights."),
+        row("threads", in(&t::run, &run::threads), {.minimum = 1, .maximum = 256},
+            "Threads inside one worker's tensor operations; another number gives other bits."),
+        row("timeout", in(&t::run, &run::timeout), {}, "How long any actor waits for another before the run fails."),
+        row("max_seconds", in(&t::run, &run::max_seconds),
+            {.minimum = 0.001, .maximum = 3.6e7, .type = setting_type::real},
+            "Ends the run in good order after so many seconds.")}},
+      {"model",
+       "The network.",
+       {row("name", in(&t::model, &model::name), {.choices = names(models::network_kinds())}, "Which network."),
+        row("init", in(&t::model, &model::init), {},
+            "Weights to start from (.safetensors); else PyTorch's initialisers under the seed."),
+        row("loss", in(&t::model, &model::loss), {.choices = {"auto", "cross_entropy", "nll"}},
+            "Loss, mean over the batch; auto is the one that fits the model's output.")}},
+      {"data",
+       "What is learned from, and how the workers share it.",
+       {row("name", in(&t::data, &data::name), {.choices = names(troupe::data::dataset_kinds())}, "Which data set."),
+        row("dir", in(&t::data, &data::dir), {},
+            "Folder that holds the data sets' folders; else $TROUPE_DATA, else data-cache. digits needs none."),
+        row("batch_size", in(&t::data, &data::batch_size), {.minimum = 1, .maximum = 1e6},
+            "Samples of one worker's step; excludes global_batch_size."),
+        row("global_batch_size", in(&t::data, &data::global_batch_size), {.minimum = 1, .maximum = 1e9},
+            "Samples of all workers' steps together; must divide by the number of workers."),
+        row("shuffle", in(&t::data, &data::shuffle), {}, "Each epoch in an order of its own, a function of the seed."),
+        row("split", in(&t::data, &data::split), {.choices = {"strided", "contiguous", "all"}},
+            "Which samples a worker sees: every n-th of the epoch's order, a fixed block, or all."),
+        row("normalize", in(&t::data, &data::normalize), {}, "Subtract the mean and divide by std, per channel."),
+        row("mean", in(&t::data, &data::mean), {.minimum = -1e6, .maximum = 1e6},
+            "Mean of each channel, inputs in [0, 1]; else as published."),
+        row("std", in(&t::data, &data::std), {.minimum = 0, .maximum = 1e6, .minimum_excluded = true},
+            "Standard deviation of each channel; else as published.")}},
+      {"optimizer",
+       "The step: v = momentum·v + g + weight_decay·p; p = p - lr·v.",
+       {row("name", in(&t::optimizer, &optimizer::name), {.choices = {"sgd"}}, "Which optimizer, as in PyTorch."),
+        row("lr", in(&t::optimizer, &optimizer::lr), {.minimum = 0}, "Learning rate."),
+        row("momentum", in(&t::optimizer, &optimizer::momentum), {.minimum = 0, .maximum = 1, .maximum_excluded = true},
+            "How much of the last step's direction is kept."),
+        row("weight_decay", in(&t::optimizer, &optimizer::weight_decay), {.minimum = 0},
+            "How much of the weights is added to the gradient."),
+        row("nesterov", in(&t::optimizer, &optimizer::nesterov), {}, "Nesterov's momentum; needs momentum.")}},
+      {"workers",
+       "Who trains, and what a worker does in one step.",
+       {row("count", in(&t::workers, &workers::count), {.minimum = 1, .maximum = 4096}, "Number of workers."),
+        row("loop", in(&t::workers, &workers::loop), {},
+            "Words of a step, in order: gradient, apply, exchange or the name of one. Else gradient, the exchange if "
+            "there is one, apply."),
+        row("device", in(&t::workers, &workers::device), {.choices = {"auto", "cpu"}}, "Where the workers compute.")}},
+      {"exchange",
+       "What the workers send each other: one [exchange], or several [[exchange]] with a name each. A kind has "
+       "settings "
+       "of its own.",
+       {row("name", each(&t::exchanges, &exchange::name), {},
+            "What the loop and messages call it; needed where there are several."),
+        row("kind", each(&t::exchanges, &exchange::kind), {.choices = names(exchange_kinds())},
+            "The wiring. Always needed."),
+        row("sends", each(&t::exchanges, &exchange::sends), {.choices = {"gradient", "parameters"}},
+            "What a worker puts in; else what the kind is made for.")}},
+      {"evaluate",
+       "Validation while training; the end is always evaluated.",
+       {row("every", in(&t::evaluate, &evaluate::every), {}, "How often."),
+        row("batch_size", in(&t::evaluate, &evaluate::batch_size), {.minimum = 1, .maximum = 1e6},
+            "Samples evaluated at once; changes memory and time only."),
+        row("target_accuracy", in(&t::evaluate, &evaluate::target_accuracy),
+            {.minimum = 0, .maximum = 1, .minimum_excluded = true}, "Stop once validation accuracy reaches it."),
+        row("target_hold", in(&t::evaluate, &evaluate::target_hold), {.minimum = 1, .maximum = 1e6},
+            "Evaluations in a row that must reach target_accuracy."),
+        row("patience", in(&t::evaluate, &evaluate::patience), {.minimum = 1, .maximum = 1e6},
+            "Stop after so many evaluations in a row without improvement.")}},
+  };
+}
+
+}  // namespace
+
+const std::vector<section>& sections() {
+  static const std::vector<section> all = make_sections();
+  return all;
+}
+
+const section* find_section(const std::string& name) {
+  const auto found =
+      std::find_if(sections().begin(), sections().end(), [&](const section& each) { return each.name == name; });
+  return found == sections().end() ? nullptr : &*found;
+}
+
+const key* find_key(const section& section, const std::string& name) {
+  const auto found =
+      std::find_if(section.keys.begin(), section.keys.end(), [&](const key& each) { return each.row.name == name; });
+  return found == section.keys.end() ? nullptr : &*found;
+}
+
+std::vector<std::string> section_names() {
+  std::vector<std::string> result;
+  for (const section& each : sections()) {
+    if (!each.name.empty()) result.push_back(each.name);
+  }
+  return result;
+}
+
+std::vector<std::string> key_names(const section& section) {
+  std::vector<std::string> result;
+  for (const key& each : section.keys) result.push_back(each.row.name);
+  return result;
+}
+
+const std::vector<exclusion>& exclusions() {
+  static const std::vector<exclusion> all = {{"run", "epochs", "steps"}, {"data", "batch_size", "global_batch_size"}};
+  return all;
+}
+
+}  // namespace troupe::topology

@@ -1,0 +1,269 @@
+#include "troupe/runtime/topology/validate.hpp"
+
+#include "troupe/actors/exchange/registry.hpp"
+#include "troupe/data/dataset.hpp"
+#include "troupe/runtime/topology/schema.hpp"
+#include "troupe/runtime/topology/suggest.hpp"
+#include "troupe/runtime/topology/value.hpp"
+
+#include <algorithm>
+#include <cctype>
+#include <set>
+
+namespace troupe::topology {
+namespace {
+
+// What a word of the loop needs and leaves: the table of legal combinations. A loop is legal when each word finds what
+// it needs, and no gradient is left over at the end. ---------------------------------------------------------------
+
+enum class word : std::uint8_t { gradient, apply, exchange };
+
+struct rule {
+  word what;
+  slot sends, answers;  ///< Of an exchange.
+  bool needs_gradient;  ///< One that has not been applied.
+  bool leaves_gradient;
+};
+
+constexpr rule rules[] = {
+    {word::gradient, {}, {}, false, true},
+    {word::apply, {}, {}, true, false},
+    {word::exchange, slot::gradient, slot::gradient, true, true},
+};
+
+const rule* find_rule(word what, slot sends = {}, slot answers = {}) {
+  const auto found = std::find_if(std::begin(rules), std::end(rules), [&](const rule& each) {
+    return each.what == what && (what != word::exchange || (each.sends == sends && each.answers == answers));
+  });
+  return found == std::end(rules) ? nullptr : found;
+}
+
+std::string text_of(slot what) {
+  switch (what) {
+    case slot::parameters:
+      return "parameters";
+    case slot::gradient:
+      return "gradient";
+    case slot::change:
+      return "change";
+  }
+  return {};
+}
+
+std::string quoted_list(const std::vector<std::string>& words) {
+  return to_toml(words);
+}
+
+class checker {
+ public:
+  checker(topology& file, const places& known, mistakes& found) : file_(file), known_(known), found_(found) {}
+
+  void run() {
+    excluded();
+    batches();
+    scaling();
+    if (file_.optimizer.nesterov && file_.optimizer.momentum == 0) {
+      refuse("optimizer.nesterov",
+             "optimizer.nesterov has nothing to look ahead with; expected optimizer.momentum "
+             "above 0, for instance 0.9");
+    }
+    names();
+    sends();
+    loop();
+  }
+
+ private:
+  void refuse(const std::string& path, const std::string& text) { found_.add(known_.at(path), text); }
+
+  void excluded() {
+    for (const exclusion& pair : exclusions()) {
+      const std::string first = pair.section + "." + pair.first, second = pair.section + "." + pair.second;
+      if (!known_.has(first) || !known_.has(second)) continue;
+      const std::string& later =
+          std::max(first, second, [&](const auto& a, const auto& b) { return known_.at(a) < known_.at(b); });
+      refuse(later, first + " and " + second + " say the same thing twice; expected one of them");
+    }
+    if (!file_.run.epochs && !file_.run.steps) file_.run.epochs = 1;
+  }
+
+  void batches() {
+    if (!file_.data.global_batch_size) return;
+    const std::int64_t all = *file_.data.global_batch_size, workers = file_.workers.count;
+    file_.data.batch_size = all / workers;
+    if (all % workers == 0) return;
+    std::vector<std::string> nearby;
+    if (all > workers) nearby.push_back(std::to_string(all - all % workers));
+    nearby.push_back(std::to_string(all - all % workers + workers));
+    refuse("data.global_batch_size", "data.global_batch_size is " + std::to_string(all) + ", which " +
+                                         std::to_string(workers) +
+                                         " workers cannot share equally; expected a multiple of " +
+                                         std::to_string(workers) + ", such as " + listed(nearby));
+  }
+
+  void scaling() {
+    const auto& [mean, deviation] = std::tie(file_.data.mean, file_.data.std);
+    if (mean.empty() && deviation.empty()) return;
+    const std::string path = mean.empty() ? "data.std" : "data.mean";
+    if (!file_.data.normalize) {
+      return refuse(path, path + " has no effect beside data.normalize = false; expected one of the two");
+    }
+    if (mean.empty() || deviation.empty()) {
+      return refuse(path, path + " stands alone; expected " + (mean.empty() ? "data.mean" : "data.std") + " beside it");
+    }
+    const data::dataset_kind* kind = data::find_dataset(file_.data.name);
+    const std::size_t channels =
+        kind && !kind->sample_shape.empty() ? static_cast<std::size_t>(kind->sample_shape[0]) : 0;
+    for (const auto& [name, values] : {std::pair{"data.mean", &mean}, std::pair{"data.std", &deviation}}) {
+      if (channels == 0 || values->size() == channels) continue;
+      refuse(name, std::string(name) + " has " + std::to_string(values->size()) + " numbers; expected " +
+                       std::to_string(channels) + ", one for each channel of " + file_.data.name);
+    }
+  }
+
+  std::string exchange_path(std::size_t index) const { return "exchange." + std::to_string(index); }
+
+  void names() {
+    const bool several = file_.exchanges.size() > 1;
+    for (std::size_t i = 0; i < file_.exchanges.size(); ++i) {
+      const std::string& name = file_.exchanges[i].name;
+      if (several && !known_.has(exchange_path(i) + ".name")) {
+        refuse(exchange_path(i),
+               "one of several exchanges has no name; expected name = \"…\", so that the loop can "
+               "say which");
+        continue;
+      }
+      const bool legal = !name.empty() && name.size() <= 64 &&
+                         std::all_of(name.begin(), name.end(),
+                                     [](unsigned char c) { return std::isalnum(c) || c == '_' || c == '-'; });
+      if (!legal || name == "gradient" || name == "apply") {
+        refuse(exchange_path(i) + ".name", "an exchange cannot be called " + to_toml(name) +
+                                               "; expected letters, digits, - and _, and neither gradient nor apply");
+      }
+      for (std::size_t k = 0; k < i; ++k) {
+        if (file_.exchanges[k].name != name) continue;
+        refuse(exchange_path(i) + ".name", "two exchanges are called " + to_toml(name) +
+                                               "; expected a name of its own "
+                                               "for each");
+        break;
+      }
+    }
+  }
+
+  void sends() {
+    for (std::size_t i = 0; i < file_.exchanges.size(); ++i) {
+      exchange_settings& each = file_.exchanges[i];
+      const exchange_kind* kind = find_exchange(each.kind);
+      if (kind == nullptr) continue;
+      std::vector<std::string> legal;
+      for (const slot what : kind->sends) legal.push_back(text_of(what));
+      if (each.sends.empty()) each.sends = legal.front();
+      if (std::find(legal.begin(), legal.end(), each.sends) != legal.end()) continue;
+      refuse(exchange_path(i) + ".sends",
+             to_toml(each.kind) + " cannot send " + to_toml(each.sends) + "; expected " + listed(in_quotes(legal)));
+    }
+  }
+
+  /// The loop that a file without one means.
+  std::vector<std::string> usual_loop() const {
+    std::vector<std::string> words = {"gradient"};
+    for (const exchange_settings& each : file_.exchanges) words.push_back(each.name);
+    words.emplace_back("apply");
+    return words;
+  }
+
+  std::string loop_path(std::size_t index) const { return "workers.loop." + std::to_string(index); }
+
+  void loop() {
+    std::vector<std::string>& words = file_.workers.loop;
+    if (words.empty()) {
+      if (known_.has("workers.loop")) {
+        return refuse("workers.loop", "workers.loop is empty; expected for instance " + quoted_list(usual_loop()));
+      }
+      words = usual_loop();
+    }
+    bool has_gradient = false;
+    std::set<std::string> seen;
+    for (std::size_t i = 0; i < words.size(); ++i) {
+      const rule* found = known_word(i);
+      if (found == nullptr) return;
+      if (!seen.insert(words[i]).second) {
+        return refuse(loop_path(i), "the loop says " + to_toml(words[i]) + " twice; expected each word once, as in " +
+                                        quoted_list(usual_loop()));
+      }
+      if (found->needs_gradient && !has_gradient) {
+        return refuse(loop_path(i), to_toml(words[i]) + " finds no gradient" +
+                                        (seen.contains("gradient") ? " that is still to be applied" : " before it") +
+                                        " in the loop; expected " + quoted_list(usual_loop()));
+      }
+      has_gradient = found->leaves_gradient;
+    }
+    if (has_gradient) {
+      return refuse("workers.loop",
+                    "the loop computes a gradient and never applies it, so nothing is learned; expected "
+                    "\"apply\" at the end: " +
+                        quoted_list(usual_loop()));
+    }
+    for (std::size_t i = 0; i < file_.exchanges.size(); ++i) {
+      const std::string& name = file_.exchanges[i].name;
+      if (seen.contains(name)) continue;
+      refuse(exchange_path(i),
+             (file_.exchanges.size() > 1 ? "the exchange " + to_toml(name) : std::string("[exchange]")) +
+                 " is never used; expected " + to_toml(name) + " in workers.loop, as in " + quoted_list(usual_loop()) +
+                 ", or no such section");
+    }
+  }
+
+  /// Returns the rule of the loop's word, or nullptr after refusing it.
+  const rule* known_word(std::size_t index) {
+    const std::string& text = file_.workers.loop[index];
+    if (text == "gradient") return find_rule(word::gradient);
+    if (text == "apply") return find_rule(word::apply);
+    std::vector<std::string> legal = {"gradient", "apply"};
+    for (const exchange_settings& each : file_.exchanges) {
+      if (each.name != text) {
+        legal.push_back(each.name);
+        continue;
+      }
+      const exchange_kind* kind = find_exchange(each.kind);
+      if (kind == nullptr) return nullptr;  // refused already
+      const auto sent =
+          std::find_if(kind->sends.begin(), kind->sends.end(), [&](slot s) { return text_of(s) == each.sends; });
+      if (sent == kind->sends.end()) return nullptr;  // refused already
+      if (const rule* found = find_rule(word::exchange, *sent, kind->answers)) return found;
+      refuse(loop_path(index), to_toml(text) + " sends " + each.sends + " and answers " + text_of(kind->answers) +
+                                   ", which no loop of this build can use; expected another kind");
+      return nullptr;
+    }
+    if (text == "exchange" && file_.exchanges.empty()) {
+      refuse(loop_path(index),
+             "the loop has an exchange, but the file does not say which; expected a section [exchange] "
+             "with kind = " +
+                 listed(in_quotes(kinds())));
+    } else if (text == "exchange") {
+      legal.erase(legal.begin(), legal.begin() + 2);
+      refuse(loop_path(index), "no exchange is called \"exchange\"; expected " + listed(in_quotes(legal)));
+    } else {
+      refuse(loop_path(index),
+             to_toml(text) + " is no word of a loop; expected " + listed(in_quotes(legal)) + did_you_mean(text, legal));
+    }
+    return nullptr;
+  }
+
+  static std::vector<std::string> kinds() {
+    std::vector<std::string> names;
+    for (const exchange_kind& each : exchange_kinds()) names.push_back(each.name);
+    return names;
+  }
+
+  topology& file_;
+  const places& known_;
+  mistakes& found_;
+};
+
+}  // namespace
+
+void complete(topology& file, const places& known, mistakes& found) {
+  checker(file, known, found).run();
+}
+
+}  // namespace troupe::topology

@@ -1,0 +1,195 @@
+#include "troupe/runtime/topology/value.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <type_traits>
+#include <utility>
+
+namespace troupe::topology {
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr std::uint64_t largest_count = 1'000'000'000'000;
+constexpr double longest_duration_ms = 10'000.0 * 3'600'000.0;
+constexpr std::pair<std::string_view, std::int64_t> units[] = {
+    {"h", 3'600'000}, {"min", 60'000}, {"s", 1'000}, {"ms", 1}};
+
+std::string number(double value) {
+  char text[32];
+  return {text, std::to_chars(text, text + sizeof text, value).ptr};
+}
+
+/// As in prose: a range of integers has no exponents.
+std::string bound(double value) {
+  return std::abs(value) < 1e15 && value == std::floor(value) ? std::to_string(static_cast<std::int64_t>(value))
+                                                              : number(value);
+}
+
+std::string basic_string(std::string_view text) {
+  constexpr std::string_view hex = "0123456789abcdef";
+  std::string result = "\"";
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (c == '"' || c == '\\') {
+      result += '\\';
+      result += c;
+    } else if (c == '\n') {
+      result += "\\n";
+    } else if (c == '\t') {
+      result += "\\t";
+    } else if (byte < 0x20 || byte == 0x7f) {
+      result += "\\u00";
+      result += hex[byte >> 4];
+      result += hex[byte & 15];
+    } else {
+      result += c;
+    }
+  }
+  return result + '"';
+}
+
+template <class T>
+std::string array(const std::vector<T>& values) {
+  std::string result = "[";
+  for (const T& value : values) result += (result.size() > 1 ? ", " : "") + to_toml(value);
+  return result + "]";
+}
+
+std::string range(const setting& row) {
+  const std::string least = row.minimum ? bound(*row.minimum) : "";
+  const std::string most = row.maximum ? bound(*row.maximum) : "";
+  if (row.minimum && row.minimum == row.maximum) return " equal to " + least;
+  if (row.minimum && row.maximum && !row.minimum_excluded) {
+    return " from " + least + (row.maximum_excluded ? " to below " : " to ") + most;
+  }
+  std::string result;
+  if (row.minimum) result = (row.minimum_excluded ? " above " : " of at least ") + least;
+  if (row.maximum) {
+    result += result.empty() ? "" : " and";
+    result += (row.maximum_excluded ? " below " : " of at most ") + most;
+  }
+  return result;
+}
+
+bool in_range(const setting& row, double value) {
+  if (!std::isfinite(value)) return false;
+  if (row.minimum && (row.minimum_excluded ? value <= *row.minimum : value < *row.minimum)) return false;
+  return !row.maximum || (row.maximum_excluded ? value < *row.maximum : value <= *row.maximum);
+}
+
+}  // namespace
+
+std::string to_toml(const setting_value& value) {
+  return std::visit(
+      [](const auto& held) -> std::string {
+        using held_type = std::decay_t<decltype(held)>;
+        if constexpr (std::is_same_v<held_type, bool>) {
+          return held ? "true" : "false";
+        } else if constexpr (std::is_same_v<held_type, std::int64_t>) {
+          return std::to_string(held);
+        } else if constexpr (std::is_same_v<held_type, double>) {
+          const std::string text = number(held);
+          return text.find_first_of(".en") == std::string::npos ? text + ".0" : text;
+        } else if constexpr (std::is_same_v<held_type, std::string>) {
+          return basic_string(held);
+        } else {
+          return array(held);
+        }
+      },
+      value);
+}
+
+std::optional<milliseconds> parse_duration(std::string_view text) {
+  double count = 0;
+  const auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), count, std::chars_format::fixed);
+  if (error != std::errc{}) return {};
+  std::string_view unit = text.substr(static_cast<std::size_t>(rest - text.data()));
+  while (unit.starts_with(' ')) unit.remove_prefix(1);
+  const auto found = std::find_if(std::begin(units), std::end(units), [&](const auto& u) { return u.first == unit; });
+  if (found == std::end(units)) return {};
+  const double exact = count * static_cast<double>(found->second);
+  const double whole = std::round(exact);
+  if (!(whole >= 1 && whole <= longest_duration_ms) || std::abs(exact - whole) > 1e-6) return {};
+  return milliseconds(static_cast<std::int64_t>(whole));
+}
+
+std::string print_duration(milliseconds duration) {
+  const auto found = std::find_if(std::begin(units), std::end(units),
+                                  [&](const auto& unit) { return duration.count() % unit.second == 0; });
+  return std::to_string(duration.count() / found->second).append(found->first);
+}
+
+std::optional<interval> parse_interval(std::string_view text) {
+  interval every{.count = 0, .in_epochs = false};
+  const auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), every.count);
+  if (error != std::errc{} || every.count < 1 || every.count > largest_count) return {};
+  const std::string_view unit = text.substr(static_cast<std::size_t>(rest - text.data()));
+  every.in_epochs = unit == " epoch" || unit == " epochs";
+  if (!every.in_epochs && !unit.empty() && unit != " step" && unit != " steps") return {};
+  return every;
+}
+
+std::string print_interval(const interval& every) {
+  const std::string unit = every.in_epochs ? " epoch" : " step";
+  return std::to_string(every.count) + unit + (every.count == 1 ? "" : "s");
+}
+
+std::string expectation(const setting& row) {
+  switch (row.type) {
+    case setting_type::boolean:
+      return "true or false";
+    case setting_type::integer:
+      return "an integer" + range(row);
+    case setting_type::real:
+      return "a number" + range(row);
+    case setting_type::text:
+      return "a string";
+    case setting_type::choice:
+      return listed(in_quotes(row.choices));
+    case setting_type::path:
+      return "a path (a string)";
+    case setting_type::duration:
+      return "a duration such as \"500ms\", \"60s\" or \"5min\"";
+    case setting_type::every:
+      return "steps or epochs, such as 100, \"100 steps\" or \"1 epoch\"";
+    case setting_type::words:
+      return "a list of strings";
+    case setting_type::reals:
+      return "a list of numbers" + (range(row).empty() ? "" : ", each" + range(row));
+  }
+  return {};
+}
+
+bool allowed(const setting& row, const setting_value& value) {
+  if (const auto* integer = std::get_if<std::int64_t>(&value)) return in_range(row, static_cast<double>(*integer));
+  if (const auto* real = std::get_if<double>(&value)) return in_range(row, *real);
+  if (const auto* reals = std::get_if<std::vector<double>>(&value)) {
+    return std::all_of(reals->begin(), reals->end(), [&](double each) { return in_range(row, each); });
+  }
+  if (const auto* text = std::get_if<std::string>(&value)) {
+    if (row.type == setting_type::choice) {
+      return std::find(row.choices.begin(), row.choices.end(), *text) != row.choices.end();
+    }
+    if (row.type == setting_type::duration) return parse_duration(*text).has_value();
+    if (row.type == setting_type::every) return parse_interval(*text).has_value();
+  }
+  return true;
+}
+
+std::string listed(const std::vector<std::string>& words, std::string_view last) {
+  std::string result;
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    if (i > 0) result += i + 1 == words.size() ? " " + std::string(last) + " " : ", ";
+    result += words[i];
+  }
+  return result;
+}
+
+std::vector<std::string> in_quotes(std::vector<std::string> words) {
+  for (std::string& word : words) word = '"' + word + '"';
+  return words;
+}
+
+}  // namespace troupe::topology

@@ -1,0 +1,94 @@
+// The same runs on real threads.
+#include "tests/support/doctest.hpp"
+#include "tests/support/tiny.hpp"
+#include "troupe/runtime/node/launcher.hpp"
+#include "troupe/runtime/node/node.hpp"
+#include "troupe/runtime/node/simulation.hpp"
+
+#include <csignal>
+#include <thread>
+
+namespace {
+
+using namespace troupe;
+using tests::remembered;
+using tests::tiny_options;
+
+signal_watch& signals() {
+  static signal_watch watch;
+  return watch;
+}
+
+run_end run_tiny(const plan& plan, const std::shared_ptr<journal>& book, const data::dataset_pair& data) {
+  models::buffer_pool pool;
+  return run(plan, data, initial_weights(plan, pool), pool, book, signals());
+}
+
+const std::vector<tiny_options> wirings{
+    {.exchange = ""},
+    {.exchange = "star", .settings = {{"send", std::string{"whole"}}}},
+    {.exchange = "star", .settings = {{"send", std::string{"parameter"}}}},
+    {.exchange = "all_reduce", .settings = {{"route", std::string{"direct"}}}},
+    {.exchange = "all_reduce", .settings = {{"route", std::string{"ring"}}}},
+};
+
+}  // namespace
+
+TEST_CASE("each wiring ends cleanly fifty times in a row, with the bits of its simulation") {
+  for (const auto& wiring : wirings) {
+    CAPTURE(wiring.exchange);
+    const auto plan = tests::tiny_plan(wiring);
+    models::buffer_pool pool;
+    auto simulated = std::make_shared<remembered>();
+    REQUIRE_FALSE(simulate(plan, tests::tiny_data(), initial_weights(plan, pool), pool, simulated, {}).failure);
+    for (int round = 0; round < 50; ++round) {
+      auto book = std::make_shared<remembered>();
+      const auto end = run_tiny(plan, book, tests::tiny_data());
+      REQUIRE(end.status() == 0);
+      CHECK(book->result.equal(simulated->result));
+    }
+  }
+}
+
+TEST_CASE("an exception in a lane ends the run with the actor's name and the reason") {
+  SUBCASE("compute") {
+    auto plan = tests::tiny_plan({});
+    plan.file.optimizer.lr = 1e38;
+    const auto end = run_tiny(plan, std::make_shared<remembered>(), tests::tiny_data());
+    CHECK(end.status() == 1);
+    CHECK(end.failure->find("compute ") == 0);
+    CHECK(end.failure->find("is not finite") != std::string::npos);
+  }
+  SUBCASE("recorder") {
+    auto book = std::make_shared<remembered>();
+    book->fail_at_step = 5;
+    const auto end = run_tiny(tests::tiny_plan({}), book, tests::tiny_data());
+    CHECK(end.status() == 1);
+    CHECK(end.failure == "recorder: no space left on the shelf");
+  }
+}
+
+TEST_CASE("a run that is too long for its max_seconds ends in good order and is evaluated") {
+  auto plan = tests::tiny_plan({.steps = 100'000'000, .evaluate_every = 50'000'000});
+  plan.file.run.max_seconds = std::chrono::milliseconds{200};
+  auto book = std::make_shared<remembered>();
+  const auto end = run_tiny(plan, book, tests::tiny_data());
+  CHECK(end.status() == 0);
+  CHECK(book->lines.back().status == "max_seconds");
+  CHECK(book->of("evaluation").size() == 1);
+  CHECK(book->lines.back().step > 0);
+}
+
+TEST_CASE("an interrupted run saves what it has and says what interrupted it") {
+  const auto plan = tests::tiny_plan({.steps = 100'000'000, .evaluate_every = 50'000'000});
+  auto book = std::make_shared<remembered>();
+  std::thread someone{[] {
+    std::this_thread::sleep_for(std::chrono::milliseconds{100});
+    kill(getpid(), SIGTERM);
+  }};
+  const auto end = run_tiny(plan, book, tests::tiny_data());
+  someone.join();
+  CHECK(end.status() == 143);
+  CHECK(book->lines.back().status == "interrupted");
+  CHECK(book->result.defined());
+}

@@ -1,0 +1,187 @@
+// Whole runs of the real actors under CAF's test coordinator: one message at a time, in seeded orders, in virtual time.
+#include "tests/support/doctest.hpp"
+#include "tests/support/tiny.hpp"
+#include "troupe/runtime/node/launcher.hpp"
+#include "troupe/runtime/node/simulation.hpp"
+
+#include <caf/send.hpp>
+
+#include <set>
+
+namespace {
+
+using namespace troupe;
+using tests::remembered;
+using tests::tiny_options;
+
+struct ran {
+  run_end end;
+  std::shared_ptr<remembered> book;
+};
+
+ran simulate_tiny(const tiny_options& options, const simulation_options& simulation, bool early_stop = false) {
+  auto plan = tests::tiny_plan(options);
+  if (early_stop) {
+    plan.file.evaluate.target_accuracy = 0.5;
+    plan.file.evaluate.target_hold = 1;
+  }
+  models::buffer_pool pool;
+  auto book = std::make_shared<remembered>();
+  const auto end = simulate(plan, tests::tiny_data(options.samples), initial_weights(plan, pool), pool, book, simulation);
+  return {end, book};
+}
+
+const std::vector<tiny_options> wirings{
+    {.workers = 3, .exchange = ""},
+    {.workers = 3, .exchange = "star", .settings = {{"send", std::string{"whole"}}}},
+    {.workers = 3, .exchange = "star", .settings = {{"send", std::string{"parameter"}}}},
+    {.workers = 3, .exchange = "all_reduce", .settings = {{"route", std::string{"direct"}}}},
+    {.workers = 3, .exchange = "all_reduce", .settings = {{"route", std::string{"ring"}}}},
+};
+
+}  // namespace
+
+TEST_CASE("every seeded schedule gives the same bits, and what it tells is the same but for the time") {
+  for (const auto& wiring : wirings) {
+    CAPTURE(wiring.exchange);
+    const auto first = simulate_tiny(wiring, {.seed = 0});
+    REQUIRE_FALSE(first.end.failure);
+    for (std::uint64_t seed = 1; seed < 100; ++seed) {
+      CAPTURE(seed);
+      const auto other = simulate_tiny(wiring, {.seed = seed});
+      REQUIRE_FALSE(other.end.failure);
+      CHECK(other.book->result.equal(first.book->result));
+      REQUIRE(other.book->lines.size() == first.book->lines.size());
+      for (std::size_t i = 0; i < other.book->lines.size(); ++i) {
+        CHECK(other.book->lines[i].event == first.book->lines[i].event);
+        CHECK(other.book->lines[i].step == first.book->lines[i].step);
+        CHECK(other.book->lines[i].val_loss == first.book->lines[i].val_loss);
+        CHECK(other.book->lines[i].train_loss == first.book->lines[i].train_loss);
+        CHECK(other.book->lines[i].bytes_sent == first.book->lines[i].bytes_sent);
+      }
+    }
+  }
+}
+
+TEST_CASE("star and direct all-reduce give the same bits") {
+  const auto star = simulate_tiny(wirings[1], {});
+  CHECK(simulate_tiny(wirings[2], {}).book->result.equal(star.book->result));
+  CHECK(simulate_tiny(wirings[3], {}).book->result.equal(star.book->result));
+}
+
+TEST_CASE("events come in order: evaluations, epochs, one end") {
+  // 60 samples, 3 workers, batch 2: 10 steps an epoch; 25 steps, evaluated every 5.
+  const auto run = simulate_tiny({.workers = 3, .steps = 25, .evaluate_every = 5}, {.seed = 3});
+  std::vector<std::string> told;
+  for (const auto& line : run.book->lines) told.push_back(line.event + " " + std::to_string(line.step));
+  CHECK(told == std::vector<std::string>{"start 0", "evaluation 5", "evaluation 10", "epoch 10", "evaluation 15",
+                                         "evaluation 20", "epoch 20", "evaluation 25", "end 25"});
+  CHECK(run.book->lines.back().status == "done");
+  CHECK(run.book->lines.back().val_accuracy.has_value());
+}
+
+TEST_CASE("bytes sent are those of the plan") {
+  const auto plan = tests::tiny_plan({.workers = 4, .steps = 7});
+  const auto run = simulate_tiny({.workers = 4, .steps = 7}, {.seed = 5});
+  CHECK(run.book->lines.back().bytes_sent == 7 * plan.bytes_per_step());
+}
+
+TEST_CASE("no steps at all gives the initial weights, evaluated once") {
+  const auto run = simulate_tiny({.steps = 0}, {});
+  REQUIRE_FALSE(run.end.failure);
+  CHECK(run.book->of("evaluation").size() == 1);
+  const auto plan = tests::tiny_plan({});
+  models::buffer_pool pool;
+  CHECK(run.book->result.equal(initial_weights(plan, pool)));
+}
+
+TEST_CASE("an interrupt at any message ends the run at a step that all have completed") {
+  for (const auto& wiring : wirings) {
+    CAPTURE(wiring.exchange);
+    std::set<std::uint64_t> ends;
+    for (std::uint64_t event = 1; event < 400; event += 3) {
+      CAPTURE(event);
+      const auto run = simulate_tiny(wiring, {.seed = event, .after_event = [&](const crew& all, std::uint64_t count) {
+                                                if (count == event) caf::anon_send(all.coordinator, halt_atom_v);
+                                              }});
+      REQUIRE_FALSE(run.end.failure);
+      const auto& end = run.book->lines.back();
+      REQUIRE(end.event == "end");
+      ends.insert(end.step);
+      if (end.status != "interrupted") continue;
+      auto shorter = wiring;
+      shorter.steps = end.step;
+      CHECK(run.book->result.equal(simulate_tiny(shorter, {}).book->result));
+    }
+    CHECK(ends.size() > 3);
+  }
+}
+
+TEST_CASE("an early stop takes effect before the first step after the verdict") {
+  for (std::uint64_t seed = 0; seed < 20; ++seed) {
+    const auto run = simulate_tiny({.workers = 3, .steps = 500, .evaluate_every = 5}, {.seed = seed}, true);
+    REQUIRE_FALSE(run.end.failure);
+    const auto& end = run.book->lines.back();
+    CHECK(end.status == "stopped_early");
+    CHECK(end.step < 500);
+    const auto evaluations = run.book->of("evaluation");
+    CHECK(evaluations.back().step == end.step);
+    CHECK(*evaluations.back().val_accuracy >= 0.5);
+    for (std::size_t i = 0; i + 1 < evaluations.size(); ++i) CHECK(*evaluations[i].val_accuracy < 0.5);
+  }
+}
+
+TEST_CASE("a failure anywhere ends the run and names who failed and why") {
+  const auto fails = [](const tiny_options& options, auto break_it) {
+    return simulate_tiny(options, {.seed = 1, .after_event = [&](const crew& all, std::uint64_t count) {
+                                     if (count == 100) break_it(all);
+                                   }}).end.failure.value_or("");
+  };
+  CHECK(fails({.steps = 50}, [](const crew& all) { caf::anon_send(all.workers[2], finish_atom_v, std::uint64_t{0}); }) ==
+        "worker 2: told to finish at a step before one that has begun");
+  CHECK(fails({.steps = 50}, [](const crew& all) {
+          caf::anon_send(all.coordinator, reached_atom_v, milestone{.rank = rank_id{9}, .step = 5});
+        }).find("coordinator: ") == 0);
+  CHECK(fails({.steps = 50}, [](const crew& all) {
+          for (const auto& [name, member] : all.members)
+            if (name == "exchange 1")
+              caf::anon_send(caf::actor_cast<peer_port>(member), part_atom_v, part{.origin = {.run = run_id{77}}});
+        }).find("exchange 1: a part of another run") == 0);
+
+  auto plan = tests::tiny_plan({});
+  models::buffer_pool pool;
+  SUBCASE("a compute actor whose loss is not finite") {
+    plan.file.optimizer.lr = 1e38;
+    const auto end = simulate(plan, tests::tiny_data(), initial_weights(plan, pool), pool, std::make_shared<remembered>(), {});
+    REQUIRE(end.failure);
+    CHECK(end.failure->find("compute ") == 0);
+    CHECK(end.failure->find("is not finite") != std::string::npos);
+    CHECK(end.failure->find("optimizer.lr") != std::string::npos);
+  }
+  SUBCASE("a recorder that cannot write") {
+    auto book = std::make_shared<remembered>();
+    book->fail_at_step = 5;
+    const auto end = simulate(plan, tests::tiny_data(), initial_weights(plan, pool), pool, book, {});
+    CHECK(end.failure == "recorder: no space left on the shelf");
+  }
+  SUBCASE("an evaluator whose data are broken") {
+    auto data = tests::tiny_data();
+    auto broken = std::make_shared<data::dataset>(*data.test);
+    broken->inputs = broken->inputs.narrow(0, 0, 10);
+    data.test = broken;
+    const auto end = simulate(plan, data, initial_weights(plan, pool), pool, std::make_shared<remembered>(), {});
+    REQUIRE(end.failure);
+    CHECK(end.failure->find("evaluator: ") == 0);
+  }
+}
+
+TEST_CASE("a member that falls silent is named by those who wait for it, in virtual time") {
+  const auto run = simulate_tiny({.workers = 3, .steps = 50}, {.seed = 1, .after_event = [](const crew& all, std::uint64_t count) {
+                                                                 if (count != 100) return;
+                                                                 for (const auto& [name, member] : all.members)
+                                                                   if (name == "worker 1")
+                                                                     caf::anon_send_exit(member, caf::exit_reason::user_shutdown);
+                                                               }});
+  REQUIRE(run.end.failure);
+  CHECK(run.end.failure->find("worker 1") == 0);
+}

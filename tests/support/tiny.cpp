@@ -1,0 +1,101 @@
+#include "tests/support/tiny.hpp"
+
+#include "troupe/data/random.hpp"
+#include "troupe/data/sampler.hpp"
+#include "troupe/models/flat.hpp"
+
+#include <ATen/ATen.h>
+
+#include <stdexcept>
+
+namespace troupe::tests {
+
+namespace {
+
+class tiny final : public models::network {
+ public:
+  at::Tensor forward(const at::Tensor& input) override { return at::linear(input.flatten(1), weight_, bias_); }
+  void train(bool) override {}
+  void draw_from(at::Generator) override {}
+  named_tensors parameters() const override { return {{"weight", weight_}, {"bias", bias_}}; }
+  named_tensors buffers() const override { return {}; }
+  models::loss_kind loss() const override { return models::loss_kind::cross_entropy; }
+
+ private:
+  at::Tensor weight_ = at::arange(12, at::kFloat).reshape({3, 4}).div_(100).requires_grad_();
+  at::Tensor bias_ = at::zeros({3}).requires_grad_();
+};
+
+}  // namespace
+
+const models::network_kind& tiny_network() {
+  static const models::network_kind kind{
+      "tiny", "softmax regression",
+      [](const models::network_shape&) -> std::unique_ptr<models::network> { return std::make_unique<tiny>(); }};
+  return kind;
+}
+
+data::dataset_pair tiny_data(std::int64_t samples) {
+  data::random_stream random{7};
+  auto set = std::make_shared<data::dataset>();
+  set->inputs = at::empty({samples, 1, 2, 2}, at::kByte);
+  set->targets = at::empty({samples}, at::kLong);
+  set->classes = {"a", "b", "c"};
+  for (std::int64_t i = 0; i < samples; ++i) {
+    const auto label = static_cast<std::int64_t>(random.below(3));
+    set->targets.data_ptr<std::int64_t>()[i] = label;
+    for (std::int64_t j = 0; j < 4; ++j)
+      set->inputs.data_ptr<std::uint8_t>()[4 * i + j] =
+          static_cast<std::uint8_t>((j == label ? 150 : 0) + random.below(100));
+  }
+  return {set, set, {}, {}};
+}
+
+plan tiny_plan(const tiny_options& options) {
+  plan result;
+  result.file.file = "tiny.toml";
+  result.file.run.seed = 1;
+  result.file.run.steps = options.steps;
+  result.file.optimizer = {.name = "sgd", .lr = 0.5, .momentum = 0.5, .weight_decay = 0, .nesterov = false};
+  result.file.workers.count = options.workers;
+  result.file.workers.loop = {"gradient", "apply"};
+  result.model = &tiny_network();
+  result.shape = {.input = {1, 2, 2}, .classes = 3};
+  result.loss = models::loss_kind::cross_entropy;
+  result.layout = models::layout_of(*tiny_network().make(result.shape));
+  result.sampling = {.samples = options.samples,
+                     .batch_size = 2,
+                     .rank = 0,
+                     .workers = options.workers,
+                     .how = data::split::strided,
+                     .shuffle = true,
+                     .seed = 1};
+  result.workers = options.workers;
+  result.steps_per_epoch = static_cast<std::uint64_t>(data::steps_per_epoch(result.sampling));
+  result.steps = options.steps;
+  result.evaluate_every = options.evaluate_every;
+  if (!options.exchange.empty()) {
+    const auto* kind = find_exchange(options.exchange);
+    result.file.workers.loop = {"gradient", "exchange", "apply"};
+    result.exchanges = {{.name = "exchange",
+                         .kind = kind,
+                         .sends = slot::gradient,
+                         .settings = options.settings,
+                         .edges = kind->edges(options.workers, result.layout, options.settings)}};
+  }
+  return result;
+}
+
+void remembered::write(const record& line) {
+  if (line.step == fail_at_step) throw std::runtime_error("no space left on the shelf");
+  lines.push_back(line);
+}
+
+std::vector<record> remembered::of(const std::string& event) const {
+  std::vector<record> found;
+  for (const auto& line : lines)
+    if (line.event == event) found.push_back(line);
+  return found;
+}
+
+}  // namespace troupe::tests

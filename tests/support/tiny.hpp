@@ -1,0 +1,48 @@
+// A network and a data set so small that a test can run hundreds of whole trainings: 4 inputs, 3 classes, one linear
+// layer.
+#pragma once
+
+#include "troupe/actors/journal.hpp"
+#include "troupe/data/dataset.hpp"
+#include "troupe/models/network.hpp"
+#include "troupe/runtime/plan/plan.hpp"
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace troupe::tests {
+
+/// Softmax regression on [1, 2, 2]: weight [3, 4], bias [3].
+const models::network_kind& tiny_network();
+
+/// `samples` points around one centre for each class, the same ones each time; train and test are one set.
+data::dataset_pair tiny_data(std::int64_t samples = 60);
+
+struct tiny_options {
+  std::uint32_t workers{4};
+  std::string exchange{"all_reduce"};  ///< Empty: none.
+  setting_values settings{{"route", std::string{"auto"}}};
+  std::uint64_t steps{10};
+  std::uint64_t evaluate_every{5};
+  std::int64_t samples{60};
+};
+
+/// A plan over tiny_data(): batch 2, SGD with momentum.
+plan tiny_plan(const tiny_options& options);
+
+/// Keeps what a run writes down.
+struct remembered final : journal {
+  std::vector<record> lines;
+  at::Tensor result;
+  std::uint64_t fail_at_step{~std::uint64_t{0}};  ///< write() throws at a record of this step.
+
+  void write(const record& line) override;
+  void progress(std::uint64_t) override {}
+  void save(const snapshot& saved) override { result = saved.values; }
+
+  /// The records of one event.
+  std::vector<record> of(const std::string& event) const;
+};
+
+}  // namespace troupe::tests

@@ -1,0 +1,97 @@
+#include "tests/support/doctest.hpp"
+#include "troupe/actors/exchange/member.hpp"
+#include "troupe/actors/rules/reduce.hpp"
+#include "troupe/data/random.hpp"
+
+#include <vector>
+
+namespace {
+
+using namespace troupe;
+
+at::Tensor random_values(std::int64_t count, std::uint64_t seed) {
+  data::random_stream random{seed};
+  auto values = at::empty({count});
+  for (std::int64_t i = 0; i < count; ++i) values.data_ptr<float>()[i] = static_cast<float>(random.between(-1, 1));
+  return values;
+}
+
+/// The promise itself, written as plainly as can be.
+std::vector<float> plain_fold(const std::vector<rules::weighted>& summands) {
+  std::vector<float> result;
+  double weight = 0;
+  for (const auto& summand : summands) weight += summand.weight;
+  for (std::int64_t i = 0; i < summands.front().values.numel(); ++i) {
+    float sum = static_cast<float>(summands[0].weight) * summands[0].values.data_ptr<float>()[i];
+    for (std::size_t k = 1; k < summands.size(); ++k)
+      sum = sum + static_cast<float>(summands[k].weight) * summands[k].values.data_ptr<float>()[i];
+    result.push_back(sum / static_cast<float>(weight));
+  }
+  return result;
+}
+
+bool same_bits(const at::Tensor& values, const std::vector<float>& expected) {
+  return static_cast<std::size_t>(values.numel()) == expected.size() &&
+         std::memcmp(values.data_ptr<float>(), expected.data(), expected.size() * sizeof(float)) == 0;
+}
+
+}  // namespace
+
+TEST_CASE("a mean weighs by sample count") {
+  models::buffer_pool pool;
+  const auto mean = rules::mean_in_order({{at::full({3}, 1.0F), 1}, {at::full({3}, 5.0F), 3}}, pool);
+  CHECK(mean.equal(at::full({3}, 4.0F)));  // (1·1 + 3·5) / 4
+}
+
+TEST_CASE("a mean is the left fold in rank order, divided once, bit for bit, whatever the size") {
+  models::buffer_pool pool;
+  for (const std::int64_t count : {1, 15, 16, 17, 2047, 2048, 2049, 10'000}) {
+    const std::vector<rules::weighted> summands{{random_values(count, 1), 3},
+                                                {random_values(count, 2), 5},
+                                                {random_values(count, 3), 16},
+                                                {random_values(count, 4), 1}};
+    CHECK(same_bits(rules::mean_in_order(summands, pool), plain_fold(summands)));
+  }
+}
+
+TEST_CASE("a fold link by link has the bits of the fold at once") {
+  models::buffer_pool pool;
+  const std::vector<rules::weighted> summands{
+      {random_values(1000, 5), 7}, {random_values(1000, 6), 9}, {random_values(1000, 7), 2}};
+  std::optional<at::Tensor> sum;
+  for (const auto& summand : summands) sum = rules::fold_next(sum, summand, pool);
+  CHECK(same_bits(rules::divided(*sum, 18, pool), plain_fold(summands)));
+}
+
+TEST_CASE("a single summand is its own mean and is not copied") {
+  models::buffer_pool pool;
+  const auto values = random_values(10, 8);
+  CHECK(rules::mean_in_order({{values, 3}}, pool).data_ptr() == values.data_ptr());
+}
+
+TEST_CASE("even ranges follow each other on 64-byte boundaries and none is empty") {
+  for (const std::int64_t total : {16, 48, 1000, 21'856}) {
+    for (const std::int64_t pieces : {1, 2, 3, 4, 7, 64}) {
+      const auto ranges = rules::even_ranges(total, pieces);
+      CHECK(static_cast<std::int64_t>(ranges.size()) <= pieces);
+      std::int64_t end = 0;
+      for (const auto& range : ranges) {
+        CHECK(range.first == end);
+        CHECK(range.first % 16 == 0);
+        CHECK(range.count > 0);
+        end += range.count;
+      }
+      CHECK(end == total);
+    }
+  }
+}
+
+TEST_CASE("a rank that contributes twice, or another shape, is refused") {
+  rules::rank_fold fold{3};
+  fold.add(rank_id{1}, at::ones({4}), 2);
+  CHECK_THROWS_WITH_AS(fold.add(rank_id{1}, at::ones({4}), 2), "rank 1 contributed twice to one step", exchange_error);
+  CHECK_THROWS_WITH_AS(fold.add(rank_id{2}, at::ones({5}), 2), "rank 2 contributed 5 elements, others 4",
+                       exchange_error);
+  CHECK_FALSE(fold.complete());
+  CHECK(fold.missing() == std::vector<rank_id>{rank_id{0}, rank_id{2}});
+}

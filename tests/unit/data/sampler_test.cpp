@@ -1,0 +1,151 @@
+#include "troupe/data/sampler.hpp"
+
+#include "tests/support/doctest.hpp"
+
+#include "troupe/data/random.hpp"
+
+#include <algorithm>
+#include <numeric>
+#include <set>
+#include <stdexcept>
+
+using namespace troupe::data;
+
+namespace {
+
+using indices = std::vector<std::int64_t>;
+
+// All batches of one epoch, one after the other.
+indices epoch_of(const sampling& options, std::uint64_t epoch = 0) {
+  sampler walk{options};
+  indices all;
+  const auto steps = static_cast<std::uint64_t>(walk.steps_per_epoch());
+  for (std::uint64_t step = 0; step < steps; ++step) {
+    const indices batch = walk.batch_at(epoch * steps + step);
+    CHECK(batch.size() == static_cast<std::size_t>(options.batch_size));
+    all.insert(all.end(), batch.begin(), batch.end());
+  }
+  return all;
+}
+
+bool distinct_below(const indices& list, std::int64_t bound) {
+  const std::set<std::int64_t> seen(list.begin(), list.end());
+  return seen.size() == list.size() && *seen.begin() >= 0 && *seen.rbegin() < bound;
+}
+
+}  // namespace
+
+TEST_CASE("an epoch has floor(floor(N / n) / batch) steps for every worker") {
+  CHECK(steps_per_epoch({.samples = 100, .batch_size = 8, .workers = 3}) == 4);
+  CHECK(steps_per_epoch({.samples = 100, .batch_size = 8, .workers = 3, .how = split::contiguous}) == 4);
+  CHECK(steps_per_epoch({.samples = 100, .batch_size = 8, .workers = 3, .how = split::all}) == 12);
+  CHECK(steps_per_epoch({.samples = 60000, .batch_size = 16, .workers = 4}) == 937);
+}
+
+TEST_CASE("an epoch without a step is refused, and so are workers that do not exist") {
+  CHECK_THROWS_WITH_AS((sampler{{.samples = 31, .batch_size = 8, .workers = 4}}),
+                       "an epoch has no step: 31 samples, shared by 4, do not fill a batch of 8",
+                       std::invalid_argument);
+  CHECK_NOTHROW(sampler{{.samples = 32, .batch_size = 8, .workers = 4}});
+  CHECK_THROWS_AS((sampler{{.samples = 0}}), std::invalid_argument);
+  CHECK_THROWS_AS((sampler{{.samples = 9, .batch_size = 0}}), std::invalid_argument);
+  CHECK_THROWS_AS((sampler{{.samples = 9, .workers = 0}}), std::invalid_argument);
+  CHECK_THROWS_AS((sampler{{.samples = 9, .rank = 2, .workers = 2}}), std::invalid_argument);
+}
+
+TEST_CASE("without shuffling, samples come in the set's order") {
+  CHECK(epoch_of({.samples = 7, .batch_size = 2, .shuffle = false}) == indices{0, 1, 2, 3, 4, 5});
+  CHECK(epoch_of({.samples = 8, .batch_size = 2, .rank = 1, .workers = 2, .shuffle = false}) == indices{1, 3, 5, 7});
+  CHECK(
+      epoch_of({.samples = 8, .batch_size = 2, .rank = 1, .workers = 2, .how = split::contiguous, .shuffle = false}) ==
+      indices{4, 5, 6, 7});
+  CHECK(epoch_of({.samples = 4, .batch_size = 2, .rank = 1, .workers = 2, .how = split::all, .shuffle = false}) ==
+        indices{0, 1, 2, 3});
+}
+
+TEST_CASE("n strided batches of b are the batch of n·b of one worker") {
+  for (const std::int64_t workers : {1, 2, 3, 7}) {
+    for (const std::int64_t samples : {64, 100, 101}) {
+      const sampling one{.samples = samples, .batch_size = 4 * workers, .seed = 9};
+      sampler whole{one};
+      std::vector<sampler> parts;
+      for (std::int64_t rank = 0; rank < workers; ++rank) {
+        parts.emplace_back(sampling{.samples = samples, .batch_size = 4, .rank = rank, .workers = workers, .seed = 9});
+        CHECK(parts.back().steps_per_epoch() == whole.steps_per_epoch());
+      }
+      for (std::uint64_t step = 0; step < 3 * static_cast<std::uint64_t>(whole.steps_per_epoch()); ++step) {
+        // Sample j of worker w is sample j·n + w of the whole batch.
+        indices together(static_cast<std::size_t>(4 * workers));
+        for (std::size_t rank = 0; rank < parts.size(); ++rank) {
+          const indices part = parts[rank].batch_at(step);
+          for (std::size_t index = 0; index < 4; ++index) together[index * parts.size() + rank] = part[index];
+        }
+        CHECK(together == whole.batch_at(step));
+      }
+    }
+  }
+}
+
+TEST_CASE("shards are distinct and stay in the set, and all but a remainder is seen") {
+  for (const split how : {split::strided, split::contiguous}) {
+    for (const std::int64_t workers : {1, 3, 4}) {
+      indices all;
+      for (std::int64_t rank = 0; rank < workers; ++rank) {
+        const indices mine =
+            epoch_of({.samples = 103, .batch_size = 5, .rank = rank, .workers = workers, .how = how, .seed = 4}, 2);
+        all.insert(all.end(), mine.begin(), mine.end());
+      }
+      CHECK(distinct_below(all, 103));
+      CHECK(static_cast<std::int64_t>(all.size()) == 103 / workers / 5 * 5 * workers);
+    }
+  }
+}
+
+TEST_CASE("a contiguous worker stays in its block, in an order of its own") {
+  const sampling options{.samples = 40, .batch_size = 10, .rank = 2, .workers = 4, .how = split::contiguous, .seed = 1};
+  indices mine = epoch_of(options);
+  CHECK_FALSE(std::is_sorted(mine.begin(), mine.end()));
+  std::sort(mine.begin(), mine.end());
+  indices block(10);
+  std::iota(block.begin(), block.end(), 20);
+  CHECK(mine == block);
+}
+
+TEST_CASE("split all gives every worker the whole set, each in its own order") {
+  sampling options{.samples = 40, .batch_size = 10, .workers = 2, .how = split::all, .seed = 1};
+  const indices first = epoch_of(options);
+  options.rank = 1;
+  const indices second = epoch_of(options);
+  CHECK(first != second);
+  CHECK(first.size() == 40);
+  CHECK(distinct_below(first, 40));
+  CHECK(distinct_below(second, 40));
+}
+
+TEST_CASE("with one worker all splits agree") {
+  sampling options{.samples = 40, .batch_size = 10, .seed = 1};
+  const indices strided = epoch_of(options);
+  for (const split how : {split::contiguous, split::all}) {
+    options.how = how;
+    CHECK(epoch_of(options) == strided);
+  }
+}
+
+TEST_CASE("the order is a function of seed and epoch, whatever was asked before") {
+  const sampling options{.samples = 50, .batch_size = 5, .seed = 3};
+  CHECK(epoch_of(options, 0) != epoch_of(options, 1));
+  CHECK(epoch_of(options, 1) == epoch_of(options, 1));
+  CHECK(epoch_of(options, 0) != epoch_of({.samples = 50, .batch_size = 5, .seed = 4}, 0));
+  sampler forwards{options}, jumping{options};
+  for (std::uint64_t step = 0; step < 25; ++step) forwards.batch_at(step);
+  CHECK(jumping.batch_at(25) == forwards.batch_at(25));
+  CHECK(jumping.batch_at(3) == sampler{options}.batch_at(3));
+}
+
+TEST_CASE("a bounded draw is uniform") {
+  random_stream stream{keyed(7, purpose::permutation)};
+  std::vector<int> counts(6);
+  for (int draw = 0; draw < 60000; ++draw) ++counts[stream.below(6)];
+  // Standard deviation of each count: sqrt(60000 · 1/6 · 5/6) = 91; five of them.
+  for (const int count : counts) CHECK(std::abs(count - 10000) < 456);
+}

@@ -1,0 +1,158 @@
+#include "troupe/models/network.hpp"
+
+#include "tests/support/doctest.hpp"
+
+#include "troupe/models/flat.hpp"
+
+#include <ATen/CPUGeneratorImpl.h>
+
+#include <cmath>
+#include <stdexcept>
+#include <thread>
+
+using namespace troupe::models;
+
+namespace {
+
+std::unique_ptr<network> make(const char* name, std::uint64_t seed = 1, const network_shape& shape = {}) {
+  return make_network(*find_network(name), shape, seed);
+}
+
+const at::Tensor tensor_of(const network& net, const std::string& name) {
+  for (const auto& [known, tensor] : net.parameters()) {
+    if (known == name) return tensor.detach();
+  }
+  throw std::out_of_range(name);
+}
+
+std::vector<std::string> names(const network& net) {
+  std::vector<std::string> list;
+  for (const auto& [name, tensor] : net.parameters()) list.push_back(name);
+  return list;
+}
+
+at::Tensor pictures(std::int64_t count, std::int64_t channels = 1, std::int64_t side = 28) {
+  return at::arange(count * channels * side * side, at::kFloat).sin().reshape({count, channels, side, side});
+}
+
+at::Tensor drawn(network& net, std::uint64_t key) {
+  net.train(true);
+  net.draw_from(at::detail::createCPUGenerator(key));
+  return net.forward(pictures(4)).detach();
+}
+
+}  // namespace
+
+TEST_CASE("networks have the published numbers of parameters, under PyTorch's names") {
+  const std::vector<std::string> expected{"conv1.weight", "conv1.bias", "conv2.weight", "conv2.bias",
+                                          "fc1.weight",   "fc1.bias",   "fc2.weight",   "fc2.bias"};
+  CHECK(layout_of(*make("convnet")).parameter_count == 21840);
+  CHECK(layout_of(*make("lenet")).parameter_count == 129068);
+  for (const auto& kind : network_kinds()) CHECK(names(*make(kind.name.c_str())) == expected);
+  CHECK(find_network("transformer") == nullptr);
+}
+
+TEST_CASE("weights are a function of the seed, whatever other threads draw") {
+  const at::Tensor first = tensor_of(*make("convnet", 3), "fc1.weight");
+  at::rand({100});
+  CHECK(at::equal(first, tensor_of(*make("convnet", 3), "fc1.weight")));
+  CHECK_FALSE(at::equal(first, tensor_of(*make("convnet", 4), "fc1.weight")));
+  std::vector<at::Tensor> made(4);
+  std::vector<std::thread> threads;
+  for (auto& weights : made) {
+    threads.emplace_back([&weights] { weights = tensor_of(*make("convnet", 3), "fc1.weight"); });
+  }
+  for (auto& thread : threads) thread.join();
+  for (const auto& weights : made) CHECK(at::equal(first, weights));
+}
+
+TEST_CASE("weights are those of torch.manual_seed(1) in Python") {
+  // torch.manual_seed(1); c = nn.Conv2d(1, 10, 5); c.weight.flatten()[:3], c.bias[:1]
+  const auto net = make("convnet");
+  const at::Tensor weight = tensor_of(*net, "conv1.weight").flatten();
+  CHECK(weight[0].item<float>() == 0.103052638f);
+  CHECK(weight[1].item<float>() == -0.0882756487f);
+  CHECK(weight[2].item<float>() == -0.0387722962f);
+  CHECK(tensor_of(*net, "conv1.bias")[0].item<float>() == 0.176301166f);
+}
+
+TEST_CASE("without training, convnet is its formula and returns log-probabilities") {
+  const auto net = make("convnet");
+  net->train(false);
+  const at::Tensor input = pictures(3);
+  const auto of = [&](const char* name) { return tensor_of(*net, name); };
+  at::Tensor x = at::max_pool2d(at::conv2d(input, of("conv1.weight"), of("conv1.bias")), 2).clamp_min(0);
+  x = at::max_pool2d(at::conv2d(x, of("conv2.weight"), of("conv2.bias")), 2).clamp_min(0).reshape({3, 320});
+  x = at::addmm(of("fc1.bias"), x, of("fc1.weight").t()).clamp_min(0);
+  x = at::addmm(of("fc2.bias"), x, of("fc2.weight").t());
+  x = x - x.exp().sum(1, true).log();
+  const at::Tensor output = net->forward(input);
+  CHECK(at::allclose(output, x, 1e-5, 1e-5));
+  CHECK(at::allclose(output.exp().sum(1), at::ones({3})));
+  CHECK(net->loss() == loss_kind::nll);
+}
+
+TEST_CASE("lenet is its formula, in training too") {
+  const auto net = make("lenet");
+  const at::Tensor input = pictures(3);
+  const auto of = [&](const char* name) { return tensor_of(*net, name); };
+  at::Tensor x = at::avg_pool2d(at::conv2d(input, of("conv1.weight"), of("conv1.bias")).clamp_min(0), 2);
+  x = at::avg_pool2d(at::conv2d(x, of("conv2.weight"), of("conv2.bias")).clamp_min(0), 2).reshape({3, 800});
+  x = at::addmm(of("fc1.bias"), x, of("fc1.weight").t()).clamp_min(0);
+  x = at::addmm(of("fc2.bias"), x, of("fc2.weight").t());
+  CHECK(at::allclose(net->forward(input), x, 1e-5, 1e-5));
+  net->train(true);
+  CHECK(at::allclose(net->forward(input), x, 1e-5, 1e-5));
+  CHECK(net->loss() == loss_kind::cross_entropy);
+}
+
+TEST_CASE("dropout is a function of the generator") {
+  const auto net = make("convnet");
+  const at::Tensor first = drawn(*net, 11);
+  CHECK(at::equal(first, drawn(*net, 11)));
+  CHECK_FALSE(at::equal(first, drawn(*net, 12)));
+  net->train(false);
+  const at::Tensor calm = net->forward(pictures(4));
+  net->draw_from(at::detail::createCPUGenerator(13));
+  CHECK(at::equal(calm, net->forward(pictures(4))));
+}
+
+TEST_CASE("dropout draws what PyTorch draws from a generator in the same state") {
+  const auto net = make("convnet");
+  const auto of = [&](const char* name) { return tensor_of(*net, name); };
+  at::manual_seed(5);
+  at::Tensor x = at::relu(at::max_pool2d(at::conv2d(pictures(4), of("conv1.weight"), of("conv1.bias")), 2));
+  x = at::feature_dropout(at::conv2d(x, of("conv2.weight"), of("conv2.bias")), 0.5, true);
+  x = at::relu(at::max_pool2d(x, 2)).flatten(1);
+  x = at::dropout(at::relu(at::linear(x, of("fc1.weight"), of("fc1.bias"))), 0.5, true);
+  x = at::log_softmax(at::linear(x, of("fc2.weight"), of("fc2.bias")), 1);
+  CHECK(at::equal(drawn(*net, 5), x));
+}
+
+TEST_CASE("networks take other image sizes and numbers of classes") {
+  for (const auto& kind : network_kinds()) {
+    const auto net = make(kind.name.c_str(), 1, {.input = {3, 32, 32}, .classes = 7});
+    CHECK(net->forward(pictures(2, 3, 32)).sizes() == at::IntArrayRef{2, 7});
+  }
+}
+
+TEST_CASE("a shape that a network cannot take is refused with the shape it takes") {
+  CHECK_THROWS_WITH_AS(make("convnet", 1, {.input = {1, 15, 28}}),
+                       "convnet takes images of at least 1 x 16 x 16 (channels, height, width) and at least one class, "
+                       "not samples of 1 x 15 x 28 and 10 classes",
+                       std::invalid_argument);
+  CHECK_THROWS_AS(make("lenet", 1, {.input = {784}}), std::invalid_argument);
+  CHECK_THROWS_AS(make("lenet", 1, {.classes = 0}), std::invalid_argument);
+  CHECK_NOTHROW(make("convnet", 1, {.input = {1, 16, 16}})->forward(pictures(1, 1, 16)));
+  CHECK_NOTHROW(make("lenet", 1, {.input = {1, 14, 14}})->forward(pictures(1, 1, 14)));
+}
+
+TEST_CASE("losses are means over the batch") {
+  const at::Tensor target = at::tensor({0, 1}, at::kLong);
+  // Equal scores for two classes: log 2 for each sample.
+  CHECK(mean_loss(loss_kind::cross_entropy, at::zeros({2, 2}), target).item<double>() ==
+        doctest::Approx(std::log(2.0)));
+  // Log-probabilities are picked: (1 + 4) / 2.
+  const at::Tensor picked = at::tensor({-1.0f, -2.0f, -3.0f, -4.0f}).reshape({2, 2});
+  CHECK(mean_loss(loss_kind::nll, picked, target).item<double>() == doctest::Approx(2.5));
+}

@@ -1,0 +1,138 @@
+#include "tests/support/doctest.hpp"
+
+#include "troupe/runtime/plan/plan.hpp"
+
+#include <regex>
+#include <set>
+
+using namespace troupe;
+
+namespace {
+
+/// What the drawing shows of a kind: every pair, both ways, or only neighbours on a ring, or all with rank 0.
+exchange_kind kind_of(const std::string& name) {
+  exchange_kind kind;
+  kind.name = name;
+  kind.sends = {slot::gradient};
+  return kind;
+}
+
+/// A plan of `workers` workers of a small model; `edges` between them.
+plan plan_of(std::uint32_t workers, std::vector<planned_edge> edges) {
+  static const auto kind = kind_of("test_exchange");
+  static const models::network_kind model{"convnet", "", nullptr};
+  static const data::dataset_kind data{.name = "mnist",
+                                       .explanation = "",
+                                       .folder = "",
+                                       .sample_shape = {1, 28, 28},
+                                       .classes = 10,
+                                       .published = {},
+                                       .load = nullptr};
+  plan plan;
+  plan.file.file = "topologies/a & b.toml";
+  plan.file.workers.loop = {"gradient", "exchange", "apply"};
+  plan.model = &model;
+  plan.data = &data;
+  plan.sampling.batch_size = 16;
+  plan.layout.parameter_count = 21'840;
+  plan.workers = workers;
+  plan.exchanges = {
+      {.name = "exchange", .kind = &kind, .sends = slot::gradient, .settings = {}, .edges = std::move(edges)}};
+  plan.actors.resize(3 * workers + 3);
+  return plan;
+}
+
+plan ring(std::uint32_t workers) {
+  std::vector<planned_edge> edges;
+  for (std::uint32_t rank = 0; rank < workers; ++rank) edges.push_back({rank, (rank + 1) % workers, 2, 2048});
+  return plan_of(workers, edges);
+}
+
+plan star(std::uint32_t workers) {
+  std::vector<planned_edge> edges;
+  for (std::uint32_t rank = 1; rank < workers; ++rank) {
+    edges.push_back({rank, 0, 1, 1024});
+    edges.push_back({0, rank, 1, 1024});
+  }
+  return plan_of(workers, edges);
+}
+
+plan mesh(std::uint32_t workers) {
+  std::vector<planned_edge> edges;
+  for (std::uint32_t from = 0; from < workers; ++from)
+    for (std::uint32_t to = 0; to < workers; ++to)
+      if (from != to) edges.push_back({from, to, 2, 512});
+  return plan_of(workers, edges);
+}
+
+std::size_t count(const std::string& text, const std::string& what) {
+  std::size_t found = 0;
+  for (auto at = text.find(what); at != std::string::npos; at = text.find(what, at + 1)) ++found;
+  return found;
+}
+
+struct box {
+  double x, y, width, height;
+};
+
+/// The worker boxes of a drawing.
+std::vector<box> boxes_of(const std::string& dot) {
+  static const std::regex pattern(
+      "\"worker \\d+\" \\[pos=\"([-.0-9]+),([-.0-9]+)\", width=([.0-9]+), height=([.0-9]+)");
+  std::vector<box> boxes;
+  for (auto at = std::sregex_iterator(dot.begin(), dot.end(), pattern); at != std::sregex_iterator(); ++at)
+    boxes.push_back({std::stod((*at)[1]), std::stod((*at)[2]), 72 * std::stod((*at)[3]), 72 * std::stod((*at)[4])});
+  return boxes;
+}
+
+}  // namespace
+
+TEST_CASE("no two workers of a drawing overlap") {
+  for (const auto workers : {1u, 2u, 3u, 4u, 8u, 13u, 20u})
+    for (const auto& plan : {ring(workers), star(workers), mesh(workers)}) {
+      const auto boxes = boxes_of(to_dot(plan));
+      CAPTURE(workers);
+      REQUIRE(boxes.size() == workers);
+      for (std::size_t i = 0; i < boxes.size(); ++i)
+        for (std::size_t j = 0; j < i; ++j) {
+          const bool apart = std::abs(boxes[i].x - boxes[j].x) > boxes[i].width + 20 ||
+                             std::abs(boxes[i].y - boxes[j].y) > boxes[i].height + 20;
+          CHECK(apart);
+        }
+    }
+}
+
+TEST_CASE("traffic both ways is one line, traffic one way an arrow") {
+  // Besides the three dashed lines of the coordinator.
+  CHECK(count(to_dot(ring(4)), "dir=forward") + count(to_dot(ring(4)), "dir=back") == 4);
+  CHECK(count(to_dot(ring(4)), "2.0 KiB") == 4);
+  CHECK(count(to_dot(ring(2)), "dir=both") == 1);
+  CHECK(count(to_dot(star(4)), "dir=both") == 3);
+  CHECK(count(to_dot(mesh(4)), "dir=both") == 6);
+  CHECK(count(to_dot(mesh(8)), "dir=both") == 28);
+  CHECK(count(to_dot(mesh(8)), ", 512 B along each arrow") == 1);
+  CHECK(count(to_dot(ring(16)), ", 2.0 KiB along each arrow") == 1);
+  CHECK(count(to_dot(mesh(1)), " -> ") == 3);
+}
+
+TEST_CASE("over 64 actors a drawing is a summary") {
+  CHECK(boxes_of(to_dot(mesh(20))).size() == 20);  // 63 actors
+  const auto summary = to_dot(mesh(21));
+  CHECK(boxes_of(summary).size() == 1);
+  CHECK(summary.find("21 workers") != std::string::npos);
+  CHECK(summary.find("840 messages") != std::string::npos);
+}
+
+TEST_CASE("a drawing renders to the same SVG every time") {
+  const auto dot = to_dot(mesh(4));
+  const auto svg = to_svg(dot);
+  CHECK(svg == to_svg(to_dot(mesh(4))));
+  CHECK(svg.starts_with("<?xml"));
+  CHECK(svg.find("a &amp; b.toml") != std::string::npos);
+  CHECK(svg.find("worker 3") != std::string::npos);
+  CHECK(svg.find("topologies") == std::string::npos);  // no paths
+}
+
+TEST_CASE("what is no drawing is refused") {
+  CHECK_THROWS_AS(to_svg("digraph {"), std::runtime_error);
+}

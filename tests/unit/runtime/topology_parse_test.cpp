@@ -1,0 +1,189 @@
+#include "tests/support/doctest.hpp"
+
+#include "troupe/runtime/topology/load.hpp"
+
+#include <filesystem>
+#include <random>
+#include <string>
+
+using namespace troupe;
+namespace fs = std::filesystem;
+
+namespace {
+
+const fs::path root = TROUPE_SOURCE_DIR;
+
+topology::topology parsed(const std::string& text, const std::vector<std::string>& overrides = {}) {
+  return topology::parse(text, "/folder/t.toml", overrides);
+}
+
+const std::string star = "[workers]\ncount = 4\n[exchange]\nkind = \"star\"\n";
+const std::string two_exchanges =
+    "[workers]\nloop = [\"gradient\", \"inner\", \"outer\", \"apply\"]\n"
+    "[[exchange]]\nname = \"inner\"\nkind = \"star\"\n[[exchange]]\nname = \"outer\"\nkind = \"all_reduce\"\n";
+
+}  // namespace
+
+TEST_CASE("an empty file is one worker that trains for one epoch") {
+  const auto t = parsed("");
+  CHECK(t.run.epochs == 1);
+  CHECK(!t.run.steps);
+  CHECK(t.workers.count == 1);
+  CHECK(t.workers.loop == std::vector<std::string>{"gradient", "apply"});
+  CHECK(t.exchanges.empty());
+  CHECK(t.file == "/folder/t.toml");
+}
+
+TEST_CASE("an exchange brings its loop, what it sends, and its settings") {
+  const auto t = parsed(star);
+  CHECK(t.workers.loop == std::vector<std::string>{"gradient", "exchange", "apply"});
+  REQUIRE(t.exchanges.size() == 1);
+  CHECK(t.exchanges[0].sends == "gradient");
+  CHECK((t.exchanges[0].options == setting_values{{"send", std::string("whole")}}));
+}
+
+TEST_CASE("workers without an exchange train alone") {
+  CHECK(parsed("workers.count = 4").workers.loop == std::vector<std::string>{"gradient", "apply"});
+}
+
+TEST_CASE("every key of a file reaches its member") {
+  const auto t = parsed(R"(
+format = 1
+[run]
+seed = 7
+steps = 0
+threads = 2
+timeout = "1.5s"
+max_seconds = 0.25
+[model]
+name = "lenet"
+init = "w.safetensors"
+loss = "nll"
+[data]
+name = "mnist"
+dir = "../data"
+global_batch_size = 64
+shuffle = false
+split = "all"
+mean = [0.5]
+std = [1]
+[optimizer]
+lr = 1
+momentum = 0.9
+weight_decay = 1e-4
+nesterov = true
+[workers]
+count = 4
+device = "cpu"
+[evaluate]
+every = 10
+batch_size = 500
+target_accuracy = 0.95
+target_hold = 3
+patience = 5
+)");
+  CHECK(t.run.seed == 7);
+  CHECK(t.run.steps == 0);
+  CHECK(!t.run.epochs);
+  CHECK(t.run.threads == 2);
+  CHECK(t.run.timeout.count() == 1500);
+  CHECK(t.run.max_seconds->count() == 250);
+  CHECK(t.model.name == "lenet");
+  CHECK(t.model.init == "/folder/w.safetensors");
+  CHECK(t.model.loss == "nll");
+  CHECK(t.data.name == "mnist");
+  CHECK(t.data.dir == "/data");
+  CHECK(t.data.global_batch_size == 64);
+  CHECK(t.data.batch_size == 16);
+  CHECK(!t.data.shuffle);
+  CHECK(t.data.split == "all");
+  CHECK(t.data.mean == std::vector<double>{0.5});
+  CHECK(t.data.std == std::vector<double>{1});
+  CHECK(t.optimizer.lr == 1);
+  CHECK(t.optimizer.momentum == 0.9);
+  CHECK(t.optimizer.weight_decay == 1e-4);
+  CHECK(t.optimizer.nesterov);
+  CHECK(t.workers.count == 4);
+  CHECK(t.workers.device == "cpu");
+  CHECK(t.evaluate.every == topology::interval{10, false});
+  CHECK(t.evaluate.batch_size == 500);
+  CHECK(t.evaluate.target_accuracy == 0.95);
+  CHECK(t.evaluate.target_hold == 3);
+  CHECK(t.evaluate.patience == 5);
+}
+
+TEST_CASE("overrides are TOML values, else strings, and the last one wins") {
+  const auto t = parsed("[run]\nseed = 1\n", {"run.seed=2", "run.seed=3", "data.name=mnist", "run.timeout=5min",
+                                              "workers.loop=[\"gradient\", \"apply\"]", "optimizer.lr=1"});
+  CHECK(t.run.seed == 3);
+  CHECK(t.data.name == "mnist");
+  CHECK(t.run.timeout == std::chrono::minutes(5));
+  CHECK(t.optimizer.lr == 1);
+}
+
+TEST_CASE("an override puts aside the key that it excludes") {
+  CHECK(parsed("[run]\nepochs = 3\n", {"run.steps=50"}).run.steps == 50);
+  CHECK(!parsed("[run]\nepochs = 3\n", {"run.steps=50"}).run.epochs);
+  CHECK(parsed("workers.count = 2\ndata.batch_size = 8\n", {"data.global_batch_size=6"}).data.batch_size == 3);
+}
+
+TEST_CASE("an override makes the section that it needs") {
+  const auto t = parsed("", {"workers.count=2", "exchange.kind=all_reduce", "exchange.route=ring"});
+  REQUIRE(t.exchanges.size() == 1);
+  CHECK(std::get<std::string>(t.exchanges[0].options.at("route")) == "ring");
+}
+
+TEST_CASE("one of several exchanges is overridden by name or by index") {
+  CHECK(std::get<std::string>(parsed(two_exchanges, {"exchange.outer.route=ring"}).exchanges[1].options.at("route")) ==
+        "ring");
+  CHECK(std::get<std::string>(parsed(two_exchanges, {"exchange.0.send=parameter"}).exchanges[0].options.at("send")) ==
+        "parameter");
+}
+
+TEST_CASE("a path on the command line begins at the current folder") {
+  CHECK(parsed("", {"model.init=w.safetensors"}).model.init == fs::current_path() / "w.safetensors");
+}
+
+TEST_CASE("every file of the catalogue is a topology") {
+  int files = 0;
+  for (const auto& each : fs::directory_iterator(root / "topologies")) {
+    CAPTURE(each.path());
+    const auto t = topology::load(each.path());
+    CHECK(t.file == each.path());
+    CHECK(topology::parse(topology::print(t), t.file) == t);
+    ++files;
+  }
+  CHECK(files >= 5);
+}
+
+TEST_CASE("no byte string harms the parser") {
+  const std::string alphabet = "[]={}\"'.,#\n\n abcrunexchg019-+_\\\xc3\xa9\x00\xff";
+  std::mt19937_64 random(1);
+  const auto below = [&](std::size_t n) { return static_cast<std::size_t>(random() % n); };
+  const std::string base = two_exchanges;
+  for (int i = 0; i < 4000; ++i) {
+    std::string text = i % 2 == 0 ? base : "";
+    for (std::size_t edits = 1 + below(i % 2 == 0 ? 4 : 200); edits > 0; --edits) {
+      const char c = below(4) == 0 ? static_cast<char>(random()) : alphabet[below(alphabet.size())];
+      text.insert(text.begin() + static_cast<std::ptrdiff_t>(below(text.size() + 1)), c);
+    }
+    CAPTURE(text);
+    std::vector<std::string> overrides;
+    if (i % 8 == 7) overrides.push_back(text);
+    try {
+      const auto t = parsed(i % 8 == 7 ? "" : text, overrides);
+      CHECK(topology::parse(topology::print(t), t.file) == t);
+    } catch (const input_error&) {
+    }
+  }
+}
+
+TEST_CASE("a key of a million parts is refused before it is believed") {
+  std::string text = "a";
+  for (int i = 0; i < 500'000; ++i) text += ".a";
+  CHECK_THROWS_AS(parsed(text + " = 1"), input_error);
+  CHECK_THROWS_AS(parsed("", {text + "=1"}), input_error);
+  CHECK_THROWS_AS(parsed(std::string(500'000, '[')), input_error);
+  CHECK_THROWS_AS(parsed("a = " + std::string(500'000, '[')), input_error);
+  CHECK_THROWS_AS(parsed("", {"run.seed=" + std::string(500'000, '{')}), input_error);
+}
