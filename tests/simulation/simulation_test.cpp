@@ -113,7 +113,7 @@ TEST_CASE("an interrupt at any message ends the run at a step that all have comp
       shorter.steps = end.step;
       CHECK(run.book->result.equal(simulate_tiny(shorter, {}).book->result));
     }
-    CHECK(ends.size() > 3);
+    CHECK(ends.size() > (wiring.exchange.empty() ? 1 : 3));  // without an exchange many steps are one request
   }
 }
 
@@ -151,7 +151,7 @@ TEST_CASE("a failure anywhere ends the run and names who failed and why") {
   auto plan = tests::tiny_plan({});
   models::buffer_pool pool;
   SUBCASE("a compute actor whose loss is not finite") {
-    plan.file.optimizer.lr = 1e38;
+    plan.file.optimizer.lr = 1e300;
     const auto end = simulate(plan, tests::tiny_data(), initial_weights(plan, pool), pool, std::make_shared<remembered>(), {});
     REQUIRE(end.failure);
     CHECK(end.failure->find("compute ") == 0);
