@@ -101,6 +101,7 @@ ending download(const std::string& url, const fs::path& part, const remote_file&
   curl_easy_setopt(handle, CURLOPT_ERRORBUFFER, detail.data());
   const auto result = curl_easy_perform(handle);
   to.out.close();
+  if (to.bytes == 0) fs::remove(part);
   if (to.too_long) {
     fs::remove(part);
     return {"sends more than the " + std::to_string(file.bytes) + " bytes of the file"};

@@ -207,6 +207,8 @@ TEST_CASE("without a network one hears what to do by hand") {
   {
     closed = server([](const auto&) { return ""s; }).url();
   }  // nobody listens there any more
+  CHECK(failure(source_at({closed}), here.folder) != "fetched");
+  CHECK(fs::is_empty(here.folder));
   here.put(here.part(), "a");
   const auto said = failure(source_at({closed}), here.folder);
   CHECK(said.find(closed + ": Failed to connect to 127.0.0.1") != std::string::npos);
