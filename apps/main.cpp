@@ -19,6 +19,7 @@
 namespace {
 
 constexpr void (*commands[])(CLI::App&, int&) = {
+    troupe::apps::add_run,
     troupe::apps::add_list,
     troupe::apps::add_explain,
 };

@@ -18,7 +18,7 @@ struct simulation_options {
   std::uint64_t seed{0};                            ///< Of the schedule; the run's own is in the plan.
   std::chrono::microseconds longest_job{100'000};   ///< A lane's job takes a random virtual time up to this.
   /// Called after each message with how many there were: to interrupt, to break something, to check invariants.
-  std::function<void(const crew&, std::uint64_t)> after_event;
+  std::function<void(const crew&, std::uint64_t)> after_event{};
   std::uint64_t most_events{10'000'000};            ///< A run with more is taken for a hang.
 };
 

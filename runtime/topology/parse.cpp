@@ -34,6 +34,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::size_t largest_file_bytes = 1 << 20;
+constexpr std::size_t most_key_parts = 8;  // of an override; the table of keys needs three
 constexpr std::string_view override_prefix = "--set #";
 
 position position_of(const toml::source_region& source) {
@@ -65,8 +66,8 @@ std::string shown(const toml::node& node) {
 }
 
 toml::table read_toml(const std::string& text, mistakes& found) {
-  if (const auto deep = too_deep(text)) {
-    found.add(deep->at, deep->text);
+  if (const auto why = check_text(text)) {
+    found.add(why->at, why->text);
     found.raise();
   }
   try {
@@ -99,9 +100,8 @@ class overrider {
   void apply(const std::string& text) {
     const std::size_t sign = text.find('=');
     const std::vector<std::string> parts = split(text.substr(0, sign));
-    const bool complete =
-        !too_deep(text) && std::none_of(parts.begin(), parts.end(), [](const auto& part) { return part.empty(); });
-    if (sign == std::string::npos || !complete) {
+    const bool gap = std::any_of(parts.begin(), parts.end(), [](const auto& part) { return part.empty(); });
+    if (sign == std::string::npos || gap || parts.size() > most_key_parts) {
       return refuse(to_toml(clipped(text)) + " sets nothing; expected section.key=value, such as run.seed=1");
     }
     try {
@@ -139,8 +139,10 @@ class overrider {
   /// Returns a table that holds the TOML value `text`, or the string that it is otherwise, under "value".
   toml::table value_of(const std::string& text) const {
     try {
-      toml::table holder = toml::parse("value = " + text, std::string(source_));
-      if (holder.size() == 1) return holder;
+      if (!check_text(text)) {
+        toml::table holder = toml::parse("value = " + text, std::string(source_));
+        if (holder.size() == 1) return holder;
+      }
     } catch (const std::exception&) {  // a string without quotes
     }
     return toml::parse("value = " + to_toml(text), std::string(source_));

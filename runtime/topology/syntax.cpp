@@ -1,7 +1,6 @@
 #include "troupe/runtime/topology/syntax.hpp"
 
 #include <algorithm>
-#include <cctype>
 #include <regex>
 #include <sstream>
 #include <vector>
@@ -52,27 +51,6 @@ std::uint32_t column(std::ptrdiff_t offset) {
   return static_cast<std::uint32_t>(offset) + 1;
 }
 
-/// Returns where the first byte stands that is not UTF-8, or `at` where the parser knows better.
-position first_foreign_byte(const std::string& text, position at) {
-  position here{.override_number = 0, .line = 1, .column = 1};
-  for (std::size_t i = 0; i < text.size();) {
-    const auto lead = static_cast<unsigned char>(text[i]);
-    const std::size_t length = lead < 0x80                   ? 1
-                               : lead >= 0xc2 && lead < 0xe0 ? 2
-                               : lead >> 4 == 0xe            ? 3
-                               : lead >> 3 == 0x1e           ? 4
-                                                             : 0;
-    if (length == 0 || i + length > text.size()) return here;
-    for (std::size_t k = 1; k < length; ++k) {
-      if ((static_cast<unsigned char>(text[i + k]) & 0xc0) != 0x80) return here;
-    }
-    i += length;
-    ++here.column;
-    if (lead == '\n') here = {.override_number = 0, .line = here.line + 1, .column = 1};
-  }
-  return at;
-}
-
 std::optional<remark> twice(const std::string& line, position at) {
   std::smatch match;
   if (std::regex_search(line, match, std::regex(R"(^\s*(\[+)\s*([^\]\s]+))"))) {
@@ -98,38 +76,118 @@ std::optional<remark> bare_list(const std::string& line, position at) {
   return remark{at, "words in a list stand without quotes; expected " + quoted};
 }
 
-}  // namespace
+constexpr const char* unreadable = "this is not readable text; expected a TOML file in UTF-8";
 
-std::optional<remark> too_deep(std::string_view text) {
-  position at{.override_number = 0, .line = 1, .column = 0};
-  std::size_t parts = 1;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    const char c = text[i];
-    ++at.column;
+/// Bytes of the UTF-8 character that begins with `lead`; 0 where none does.
+std::size_t sequence_length(char lead) {
+  const auto byte = static_cast<unsigned char>(lead);
+  if (byte < 0x80) return 1;
+  if (byte < 0xc2) return 0;
+  return byte < 0xe0 ? 2 : byte < 0xf0 ? 3 : byte < 0xf5 ? 4 : 0;
+}
+
+bool continues(char c) {
+  return (static_cast<unsigned char>(c) & 0xc0) == 0x80;
+}
+
+/// Returns the length of the longest beginning that is UTF-8.
+std::size_t valid_utf8(std::string_view text) {
+  std::size_t i = 0;
+  while (i < text.size()) {
+    const std::size_t length = sequence_length(text[i]);
+    if (length == 0 || i + length > text.size()) return i;
+    const std::string_view rest = text.substr(i + 1, length - 1);
+    if (!std::all_of(rest.begin(), rest.end(), continues)) return i;
+    i += length;
+  }
+  return i;
+}
+
+position place_of(std::string_view text, std::size_t offset) {
+  position at{.override_number = 0, .line = 1, .column = 1};
+  for (const char c : text.substr(0, offset)) {
     if (c == '\n') {
       ++at.line;
-      at.column = 0;
+      at.column = 1;
+    } else if (!continues(c)) {
+      ++at.column;
     }
-    if (std::string_view("\n=,{[").find(c) != std::string_view::npos) parts = 1;
-    if (c != '.') continue;
-    const std::size_t next = text.find_first_not_of(" \t", i + 1);
-    if (next == std::string_view::npos) break;
-    const bool goes_on = std::isalnum(static_cast<unsigned char>(text[next])) != 0 ||
-                         std::string_view("\"'_-").find(text[next]) != std::string_view::npos;
-    if (goes_on && ++parts > most_key_parts) {
-      return remark{at, "a key of more than " + std::to_string(most_key_parts) + " parts; expected section.key"};
+  }
+  return at;
+}
+
+/// Returns where the string that opens at `begin` ends, or its line or the text does before.
+std::size_t end_of_string(std::string_view text, std::size_t begin) {
+  const char quote = text[begin];
+  const std::string three(3, quote);
+  const bool multiline = text.substr(begin, 3) == three;
+  for (std::size_t i = begin + (multiline ? 3 : 1); i < text.size(); ++i) {
+    if (text[i] == '\\' && quote == '"') {
+      ++i;
+    } else if (!multiline && (text[i] == quote || text[i] == '\n')) {
+      return i;
+    } else if (multiline && text.substr(i, 3) == three) {
+      i += 2;
+      for (int more = 0; more < 2 && text.substr(i + 1, 1) == three.substr(2); ++more) ++i;  // two may stand before
+      return i;
+    }
+  }
+  return text.size();
+}
+
+/// Returns the text with an x for each byte in a string, and blanks for comments and a byte order mark.
+std::string without_contents(std::string_view text) {
+  std::string bare(text);
+  if (text.starts_with("\xef\xbb\xbf")) std::fill_n(bare.begin(), 3, ' ');
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if (text[i] == '#') {
+      for (; i < text.size() && text[i] != '\n'; ++i) bare[i] = ' ';
+    } else if (text[i] == '"' || text[i] == '\'') {
+      const std::size_t end = end_of_string(text, i);
+      for (++i; i < end; ++i) {
+        if (text[i] != '\n') bare[i] = 'x';
+      }
+    }
+  }
+  return bare;
+}
+
+bool quotation_mark(const std::string& letter) {
+  const std::string_view marks[] = {"“", "”", "„", "‘", "’", "‚", "«", "»"};
+  return std::find(std::begin(marks), std::end(marks), letter) != std::end(marks);
+}
+
+std::optional<remark> too_deep(std::string_view bare) {
+  std::size_t parts = 1;
+  for (std::size_t i = 0; i < bare.size(); ++i) {
+    if (std::string_view("\n=,{[").find(bare[i]) != std::string_view::npos) parts = 1;
+    if (bare[i] == '.' && ++parts > most_key_parts) {
+      const std::string most = std::to_string(most_key_parts);
+      return remark{place_of(bare, i), "a key of more than " + most + " parts; expected section.key"};
     }
   }
   return {};
+}
+
+}  // namespace
+
+std::optional<remark> check_text(std::string_view text) {
+  if (const std::size_t end = valid_utf8(text); end < text.size()) return remark{place_of(text, end), unreadable};
+  const std::string bare = without_contents(text);
+  const auto foreign = std::find_if(bare.begin(), bare.end(), [](char c) { return sequence_length(c) != 1; });
+  if (foreign == bare.end()) return too_deep(bare);
+  const auto offset = static_cast<std::size_t>(foreign - bare.begin());
+  const std::string letter(text.substr(offset, sequence_length(text[offset])));
+  return remark{place_of(text, offset), letter + " stands outside of a string; expected " +
+                                            (quotation_mark(letter) ? "straight quotes: \"" : "it in quotes")};
 }
 
 remark explain_syntax(const std::string& text, position at, const std::string& said) {
   const auto says = [&](std::string_view words) { return said.find(words) != std::string::npos; };
   const std::string line = line_of(text, at.line);
   if (says("other than TAB")) return {at, "the string does not end on its line; expected a closing quote"};
-  if (says("utf-8")) at = first_foreign_byte(text, at);
   if (says("utf-8") || says("control character") || says("\\u00")) {
-    return {at, "this is not readable text; expected a TOML file in UTF-8"};
+    return {at, unreadable};
   }
   if (says("nested value depth")) return {at, "too many brackets within brackets; expected a value such as [1, 2]"};
   if (says("cannot redefine")) return *twice(line, at);

@@ -14,9 +14,10 @@ struct remark {
   std::string text;
 };
 
-/// Finds a key of more than 32 parts, or nothing. Each part would be a table within a table: the parser would make
-/// them all, and their destructors would exhaust the stack.
-std::optional<remark> too_deep(std::string_view text);
+/// Finds what the parser (toml++ 3.3) must not see, or nothing: bytes that are not UTF-8; letters beyond ASCII outside
+/// of strings and comments, on which its behaviour is undefined; keys of more than 32 parts, each of which would be a
+/// table within a table, whose destructors would exhaust the stack.
+std::optional<remark> check_text(std::string_view text);
 
 /// Says in words that help what the parser found at `at`. `said`: its own words (toml++ 3.3).
 remark explain_syntax(const std::string& text, position at, const std::string& said);

@@ -121,6 +121,8 @@ const std::vector<mistake> mistakes = {
      "ELF\x02\x01",
      "1:1",
      {"not readable text", "UTF-8"}},
+    {"[model]\nname = “convnet”\n", "2:8", {"“ stands outside of a string", "straight quotes"}},
+    {"[run]\ngrö = 1\n", "2:3", {"ö stands outside of a string"}},
     {"[run]\n\xff\xd8\xff", "2:1", {"not readable text", "UTF-8"}},
     {"a = [[[[[[[[[[[[[[[[[[[[1]]]]]]]]]]]]]]]]]]]]\n", "1:21", {"too many brackets"}},
 
