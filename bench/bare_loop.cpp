@@ -1,7 +1,9 @@
 // The baseline of bench/overhead.py: the training loop that one writes with LibTorch alone. Its own modules, its own
 // optimizer, the digits in memory, normalised beforehand; no actor, no message, no flat storage.
 //
-//   bare_loop STEPS BATCH     prints samples per second, and the mean loss, which shows that it learned
+//   bare_loop STEPS BATCH main|thread     prints samples per second, and the mean loss, which shows that it learned
+//
+// thread: not on the program's main thread, because memory is allocated differently there.
 #include "troupe/data/dataset.hpp"
 
 #include <torch/torch.h>
@@ -11,6 +13,8 @@
 #include <cstdlib>
 #include <iostream>
 #include <numeric>
+#include <string_view>
+#include <thread>
 #include <vector>
 
 namespace {
@@ -31,12 +35,7 @@ struct ConvnetImpl : torch::nn::Module {
 };
 TORCH_MODULE(Convnet);
 
-}  // namespace
-
-int main(int argc, char** argv) {
-  if (argc != 3) return std::cerr << "usage: bare_loop STEPS BATCH\n", 2;
-  const std::int64_t steps = std::atoll(argv[1]);
-  const std::int64_t batch = std::atoll(argv[2]);
+void train(std::int64_t steps, std::int64_t batch) {
   torch::set_num_threads(1);
   torch::manual_seed(1);
 
@@ -63,4 +62,17 @@ int main(int argc, char** argv) {
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
   std::cout << static_cast<double>(steps * batch) / seconds.count() << " " << loss_sum / static_cast<double>(steps)
             << "\n";
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc != 4) return std::cerr << "usage: bare_loop STEPS BATCH main|thread\n", 2;
+  const std::int64_t steps = std::atoll(argv[1]);
+  const std::int64_t batch = std::atoll(argv[2]);
+  if (std::string_view{argv[3]} == "main") {
+    train(steps, batch);
+  } else {
+    std::thread{train, steps, batch}.join();
+  }
 }

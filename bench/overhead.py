@@ -12,20 +12,23 @@ from measure import ALONE, BUILD, interleave, repetitions, setting, show, spread
 STEPS, BATCH = 400, 64
 
 
-def bare():
-    said = subprocess.run([BUILD / "bench/bare_loop", str(STEPS), str(BATCH)], capture_output=True, text=True, check=True)
+def bare(where):
+    said = subprocess.run([BUILD / "bench/bare_loop", str(STEPS), str(BATCH), where], capture_output=True, text=True,
+                          check=True)
     rate, loss = map(float, said.stdout.split())
     return rate, loss
 
 
 results = interleave({
-    "bare LibTorch loop": bare,
+    "bare LibTorch loop": lambda: bare("main"),
+    "bare LibTorch loop on a thread of its own": lambda: bare("thread"),
     "a worker alone": lambda: troupe_rate(steps=STEPS, batch=BATCH, workers=1, loop=ALONE),
 }, repetitions())
 setting()
 for name, runs in results.items():
     assert all(loss < 2.2 for _, loss in runs), f"{name} did not learn: {runs}"
     show(name, [rate for rate, _ in runs], "samples/s")
-ratios = [bare_run[0] / troupe_run[0] for bare_run, troupe_run in zip(*results.values())]
-median, deviation = spread(ratios)
-print(f"  cost of a worker over the bare loop: {100 * (median - 1):+.1f} % ± {100 * deviation:.1f} (median of pairs)")
+*baselines, worker = results
+for name in baselines:
+    median, deviation = spread([bare_run[0] / run[0] for bare_run, run in zip(results[name], results[worker])])
+    print(f"  cost of a worker over the {name}: {100 * (median - 1):+.1f} % ± {100 * deviation:.1f} (median of pairs)")
