@@ -1,8 +1,10 @@
 // The same runs on real threads.
+#include "troupe/runtime/node/node.hpp"
+
 #include "tests/support/doctest.hpp"
 #include "tests/support/tiny.hpp"
+
 #include "troupe/runtime/node/launcher.hpp"
-#include "troupe/runtime/node/node.hpp"
 #include "troupe/runtime/node/simulation.hpp"
 
 #include <csignal>
