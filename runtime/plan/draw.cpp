@@ -14,18 +14,19 @@ std::string to_svg(const std::string& dot) {
   static std::mutex one_at_a_time;
   const std::lock_guard lock(one_at_a_time);
   agseterr(AGMAX);  // what it would print of fonts and the like belongs on nobody's terminal
-  const std::unique_ptr<GVC_t, decltype(&gvFreeContext)> context(gvContext(), &gvFreeContext);
+  // One context for the process, never freed: the text plugin keeps a pointer to a font name of the context it was
+  // first used with (Graphviz 2.42), and would read it after that context is gone.
+  static GVC_t* const context = gvContext();
   const std::unique_ptr<Agraph_t, decltype(&agclose)> graph(agmemread(dot.c_str()), &agclose);
-  if (!context || !graph) throw std::runtime_error("Graphviz cannot read the drawing");
+  if (context == nullptr || !graph) throw std::runtime_error("Graphviz cannot read the drawing");
   // The drawing brings its own positions; this engine keeps them.
-  if (gvLayout(context.get(), graph.get(), "nop2") != 0)
-    throw std::runtime_error("Graphviz cannot lay out the drawing");
+  if (gvLayout(context, graph.get(), "nop2") != 0) throw std::runtime_error("Graphviz cannot lay out the drawing");
   char* bytes = nullptr;
   unsigned length = 0;
-  const auto failed = gvRenderData(context.get(), graph.get(), "svg", &bytes, &length);
+  const auto failed = gvRenderData(context, graph.get(), "svg", &bytes, &length);
   std::string svg = failed == 0 ? std::string(bytes, length) : std::string();
   gvFreeRenderData(bytes);
-  gvFreeLayout(context.get(), graph.get());
+  gvFreeLayout(context, graph.get());
   if (failed != 0) throw std::runtime_error("Graphviz cannot render SVG: is its core plugin installed (libgvc)?");
   return svg;
 }

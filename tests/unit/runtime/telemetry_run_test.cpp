@@ -1,6 +1,7 @@
 #include "tests/support/doctest.hpp"
 
 #include "troupe/runtime/checkpoint/model_file.hpp"
+#include "troupe/runtime/support/units.hpp"
 #include "troupe/runtime/telemetry/display.hpp"
 #include "troupe/runtime/telemetry/file_journal.hpp"
 #include "troupe/runtime/telemetry/metrics.hpp"
@@ -89,6 +90,19 @@ std::size_t columns(const std::string& text) {
 }
 
 }  // namespace
+
+TEST_CASE("numbers read as people write them") {
+  CHECK(grouped(0) == "0");
+  CHECK(grouped(999) == "999");
+  CHECK(grouped(60'000) == "60,000");
+  CHECK(grouped(1'000'002'003) == "1,000,002,003");
+  CHECK(human_bytes(1023) == "1023 B");
+  CHECK(human_bytes(87'616) == "85.6 KiB");
+  CHECK(human_bytes(~std::uint64_t{0}) == "16.0 EiB");
+  CHECK(human_duration(59s) == "0:59");
+  CHECK(human_duration(3'661s) == "1:01:01");
+  CHECK(human_number(0.05) == "0.05");
+}
 
 TEST_CASE("a run's folder is named after its file and the time") {
   const scratch here;
