@@ -41,11 +41,11 @@ run_end run(const plan& plan, const data::dataset_pair& data, at::Tensor initial
         alive.emplace(member.address(), name);
         self->monitor(member);
       }
+      begin(troupe);
       signals.on_signal([&end, coordinator = caf::actor_cast<caf::actor>(troupe.coordinator)](int signal) {
         end.signal = signal;
         caf::anon_send(coordinator, halt_atom_v);
       });
-      begin(troupe);
 
       bool ending = false;
       while (!alive.empty()) {

@@ -66,11 +66,16 @@ std::string ending(const run_shape& shape, const record& end, const std::optiona
   return text + '\n';
 }
 
+/// An epoch gets a line, with what its evaluation found; so does an evaluation that no epoch ends with.
+bool gets_a_line(const run_shape& shape, const record& line) {
+  const auto inside = line.step == 0 || line.step % std::max<std::uint64_t>(shape.steps_per_epoch, 1) != 0;
+  return line.event == "epoch" || (line.event == "evaluation" && inside);
+}
+
 class live_display : public display {
  public:
   live_display(run_shape shape, std::ostream& out, live_options options)
       : shape_(std::move(shape)),
-        join_(shape_.evaluate_every, shape_.steps),
         out_(out),
         options_(std::move(options)),
         bar_columns_(bar_columns(options_.columns, shape_)) {}
@@ -79,7 +84,7 @@ class live_display : public display {
     if (line.event == "start") entered_ = options_.clock();
     if (line.train_loss) train_loss_ = line.train_loss;
     if (line.val_accuracy) val_accuracy_ = line.val_accuracy;
-    for (const auto& row : join_.take(line)) finished(row);
+    if (gets_a_line(shape_, line)) finished(line);
     if (line.event == "end") {
       if (shown_) out_ << "\r\x1b[K";
       out_ << ending(shape_, line, val_accuracy_) << std::flush;
@@ -100,7 +105,7 @@ class live_display : public display {
 
  private:
   /// Replaces the live line by what is final of an epoch, and goes on below.
-  void finished(const epoch_row& row) {
+  void finished(const record& row) {
     const auto where = position_of(shape_, row.step);
     out_ << "\r\x1b[K" << left(where) << rate_field(row.samples_per_second) << loss_field(row.train_loss)
          << accuracy_field(row.val_accuracy) << "  " << time_text(row.seconds) << '\n';
@@ -152,7 +157,6 @@ class live_display : public display {
   }
 
   run_shape shape_;
-  epoch_join join_;
   std::ostream& out_;
   live_options options_;
   unsigned bar_columns_;
@@ -166,23 +170,11 @@ class live_display : public display {
 
 class line_display : public display {
  public:
-  line_display(run_shape shape, std::ostream& out)
-      : shape_(std::move(shape)), join_(shape_.evaluate_every, shape_.steps), out_(out) {}
+  line_display(run_shape shape, std::ostream& out) : shape_(std::move(shape)), out_(out) {}
 
   void write(const record& line) override {
     if (line.val_accuracy) val_accuracy_ = line.val_accuracy;
-    const bool between =
-        line.event == "evaluation" && line.step % std::max<std::uint64_t>(shape_.steps_per_epoch, 1) != 0;
-    if (between)
-      show({.epoch = line.epoch,
-            .step = line.step,
-            .seconds = line.seconds,
-            .samples_per_second = line.samples_per_second,
-            .train_loss = line.train_loss,
-            .val_loss = line.val_loss,
-            .val_accuracy = line.val_accuracy,
-            .bytes_sent = line.bytes_sent});
-    for (const auto& row : join_.take(line)) show(row);
+    if (gets_a_line(shape_, line)) show(line);
     if (line.event == "end") out_ << ending(shape_, line, val_accuracy_);
     out_ << std::flush;
   }
@@ -190,7 +182,7 @@ class line_display : public display {
   void progress(std::uint64_t /*step*/) override {}
 
  private:
-  void show(const epoch_row& row) {
+  void show(const record& row) {
     const auto where = position_of(shape_, row.step);
     out_ << "epoch " << where.epoch << '/' << where.epochs << "  step " << row.step << '/' << shape_.steps
          << formatted("  %6.1f s", row.seconds);
@@ -201,7 +193,6 @@ class line_display : public display {
   }
 
   run_shape shape_;
-  epoch_join join_;
   std::ostream& out_;
   std::optional<double> val_accuracy_;
 };
@@ -237,7 +228,6 @@ unsigned terminal_columns() {
 run_shape shape_of(const plan& plan, const std::string& folder) {
   return {.steps = plan.steps,
           .steps_per_epoch = plan.steps_per_epoch,
-          .evaluate_every = plan.evaluate_every,
           .samples_per_step = plan.workers * static_cast<std::uint64_t>(plan.sampling.batch_size),
           .folder = folder};
 }

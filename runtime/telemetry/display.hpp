@@ -28,7 +28,6 @@ class display {
 struct run_shape {
   std::uint64_t steps{0};  ///< Of the whole run.
   std::uint64_t steps_per_epoch{1};
-  std::uint64_t evaluate_every{1};    ///< In steps.
   std::uint64_t samples_per_step{1};  ///< Of all workers.
   std::string folder;                 ///< Where the results will lie.
 };

@@ -22,7 +22,6 @@ file_journal::file_journal(const plan& plan, run_folder folder, std::unique_ptr<
       folder_(std::move(folder)),
       shown_(std::move(shown)),
       metrics_(folder_ / "metrics.jsonl", std::ios::binary | std::ios::trunc),
-      join_(plan.evaluate_every, plan.steps),
       epochs_(csv_header() + '\n') {
   check(metrics_, folder_ / "metrics.jsonl");
   folder_.write("topology.toml", topology::print(plan_.file));
@@ -32,13 +31,10 @@ file_journal::file_journal(const plan& plan, run_folder folder, std::unique_ptr<
 void file_journal::write(const record& line) {
   metrics_ << json_line(line) << '\n' << std::flush;
   check(metrics_, folder_ / "metrics.jsonl");
-  bool grown = false;
-  for (const auto& row : join_.take(line)) {
-    if (!row.val_accuracy) continue;
-    epochs_ += csv_line(row) + '\n';
-    grown = true;
+  if (line.event == "epoch") {
+    epochs_ += csv_line(line) + '\n';
+    folder_.write("epochs.csv", epochs_);
   }
-  if (grown) folder_.write("epochs.csv", epochs_);
   shown_->write(line);
   // Here rather than in the constructor: fonts and plugins take a moment, and the first step should not wait for it.
   if (!drawn_) folder_.write("graph.svg", to_svg(to_dot(plan_)));

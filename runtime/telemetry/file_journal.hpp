@@ -32,7 +32,6 @@ class file_journal : public journal {
   run_folder folder_;
   std::unique_ptr<display> shown_;
   std::ofstream metrics_;
-  epoch_join join_;
   std::string epochs_;  ///< All of epochs.csv.
   bool drawn_{false};
 };

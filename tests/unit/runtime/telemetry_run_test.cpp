@@ -13,6 +13,7 @@
 #include <filesystem>
 #include <fstream>
 #include <limits>
+#include <optional>
 #include <sstream>
 #include <unistd.h>
 
@@ -52,7 +53,8 @@ std::string refusal(const telemetry::run_folder_options& options) {
   return "accepted";
 }
 
-record epoch_record(std::uint64_t epoch, std::uint64_t step, double seconds, double loss) {
+record epoch_record(std::uint64_t epoch, std::uint64_t step, double seconds, double loss,
+                    std::optional<double> accuracy = std::nullopt) {
   record line;
   line.event = "epoch";
   line.epoch = epoch;
@@ -60,6 +62,8 @@ record epoch_record(std::uint64_t epoch, std::uint64_t step, double seconds, dou
   line.seconds = seconds;
   line.samples_per_second = 1203;
   line.train_loss = loss;
+  line.val_accuracy = accuracy;
+  if (accuracy) line.val_loss = 0.25;
   return line;
 }
 
@@ -148,32 +152,11 @@ TEST_CASE("every line of the metrics has every key, and finite numbers only") {
   CHECK(nlohmann::json::parse(telemetry::json_line(of_event("end")))["status"] == "done");
 }
 
-TEST_CASE("an epoch is joined with its evaluation, in whichever order they come") {
-  telemetry::epoch_join join(10, 25);
-  CHECK(join.take(of_event("start")).empty());
-  CHECK(join.take(epoch_record(1, 10, 1, 0.5)).empty());
-  auto rows = join.take(evaluation_record(1, 10, 2, 0.75));
-  REQUIRE(rows.size() == 1);
-  CHECK(telemetry::csv_line(rows[0]) == "1,10,1.0,1203.0,0.5,0.25,0.75,0");
-  CHECK(join.take(evaluation_record(2, 20, 3, 0.875)).empty());
-  rows = join.take(epoch_record(2, 20, 3, 0.25));
-  REQUIRE(rows.size() == 1);
-  CHECK(rows[0].val_accuracy == 0.875);
-}
-
-TEST_CASE("an epoch without an evaluation does not wait for one") {
-  telemetry::epoch_join join(20, 40);
-  CHECK(join.take(epoch_record(1, 10, 1, 0.5)).size() == 1);
-  CHECK(join.take(epoch_record(2, 20, 1, 0.5)).empty());
-  CHECK(join.take(epoch_record(3, 30, 1, 0.5)).empty());  // epochs come in order
-  CHECK(join.take(of_event("end", 30)).size() == 2);      // interrupted before the evaluation
-}
-
 TEST_CASE("a terminal shows one line for each epoch, with a bar, within 80 columns") {
   std::ostringstream out;
   auto now = 0ns;
   const auto shown = telemetry::make_live_display(
-      {.steps = 300, .steps_per_epoch = 100, .evaluate_every = 100, .samples_per_step = 64, .folder = "runs/ring"}, out,
+      {.steps = 300, .steps_per_epoch = 100, .samples_per_step = 64, .folder = "runs/ring"}, out,
       {.columns = 80, .colour = false, .clock = [&] { return now; }});
   const auto said = [&] {
     const auto text = out.str();
@@ -192,14 +175,12 @@ TEST_CASE("a terminal shows one line for each epoch, with a bar, within 80 colum
   now = 4s;
   shown->progress(99);
   CHECK(said().find("epoch 1/3 ━━━━━━━━━━━━  99%") != std::string::npos);
-  shown->write(epoch_record(1, 100, 4, 0.1834));
-  CHECK(said().empty());  // its evaluation is under way
   now = 5s;
-  shown->progress(164);
-  line = said();
-  CHECK(line.find("epoch 2/3 ━━━━━━━╸      64%") != std::string::npos);
-  CHECK(line.find("loss 0.1834") != std::string::npos);
-  shown->write(evaluation_record(1, 100, 4.2, 0.9731));
+  shown->progress(164);  // the evaluation of epoch 1 is under way
+  CHECK(said().find("epoch 2/3 ━━━━━━━╸      64%") != std::string::npos);
+  shown->write(evaluation_record(1, 100, 4, 0.9731));
+  CHECK(said().empty());
+  shown->write(epoch_record(1, 100, 4, 0.1834, 0.9731));
   line = said();
   CHECK(line.starts_with("\r\x1b[Kepoch 1/3 ━━━━━━━━━━━━ 100%   1203 img/s  loss 0.1834  val 97.31 %  0:04\n"));
   CHECK(line.find("\r\x1b[Kepoch 2/3") != std::string::npos);  // the live line goes on below
@@ -211,13 +192,13 @@ TEST_CASE("a terminal shows one line for each epoch, with a bar, within 80 colum
 
 TEST_CASE("a pipe receives plain lines") {
   std::ostringstream out;
-  const auto shown = telemetry::make_line_display(
-      {.steps = 250, .steps_per_epoch = 100, .evaluate_every = 50, .samples_per_step = 64, .folder = ""}, out);
+  const auto shown =
+      telemetry::make_line_display({.steps = 250, .steps_per_epoch = 100, .samples_per_step = 64, .folder = ""}, out);
   shown->write(of_event("start"));
   shown->progress(1);
   shown->write(evaluation_record(0, 50, 2, 0.5));
-  shown->write(epoch_record(1, 100, 4, 0.1834));
-  shown->write(evaluation_record(1, 100, 4.2, 0.9731));
+  shown->write(evaluation_record(1, 100, 4, 0.9731));
+  shown->write(epoch_record(1, 100, 4, 0.1834, 0.9731));
   shown->write(of_event("end", 250, 10));
   CHECK(out.str() ==
         "epoch 1/3  step 50/250     2.0 s  val 50.00 %\n"
@@ -239,9 +220,9 @@ TEST_CASE("a journal leaves the files of the contract") {
   journal.write(of_event("start"));
   CHECK(read("out/graph.svg").starts_with("<?xml"));
   journal.progress(1);
-  journal.write(epoch_record(1, 2, 0.5, 0.25));
+  journal.write(evaluation_record(1, 2, 0.5, 0.5));
   CHECK(read("out/epochs.csv") == telemetry::csv_header() + "\n");
-  journal.write(evaluation_record(1, 2, 0.75, 0.5));
+  journal.write(epoch_record(1, 2, 0.5, 0.25, 0.5));
   CHECK(read("out/epochs.csv") == telemetry::csv_header() + "\n1,2,0.5,1203.0,0.25,0.25,0.5,0\n");
   journal.save({.origin = {}, .values = at::zeros({plan.layout.total})});
   journal.write(of_event("end", 2, 1));

@@ -1,0 +1,68 @@
+#include "tests/support/doctest.hpp"
+
+#include "troupe/actors/errc.hpp"
+#include "troupe/actors/type_ids.hpp"
+
+#include <caf/actor_system.hpp>
+#include <caf/actor_system_config.hpp>
+#include <caf/binary_deserializer.hpp>
+#include <caf/binary_serializer.hpp>
+#include <caf/deep_to_string.hpp>
+
+#include <vector>
+
+namespace {
+
+using namespace troupe;
+
+template <class Message>
+caf::error serialised(Message message) {
+  caf::actor_system_config config;
+  caf::actor_system system{config};
+  std::vector<char> bytes;
+  caf::binary_serializer sink{system, bytes};
+  return sink(message);
+}
+
+}  // namespace
+
+TEST_CASE("a message that holds a tensor cannot leave its process") {
+  CHECK(serialised(part{.piece = {0, at::ones({4})}}));
+  CHECK(serialised(outcome{}));
+  CHECK(serialised(snapshot{{}, at::ones({4})}));
+  CHECK(serialised(advance{}));
+  CHECK(serialised(advanced{}));
+  CHECK(serialised(milestone{}));
+  CHECK(serialised(completion{}));
+}
+
+TEST_CASE("a message that holds a tensor prints its stamp and shape, not its values") {
+  const part sent{.origin = {.sender = rank_id{3}, .step = 7}, .piece = {16, at::ones({4})}};
+  const auto text = caf::deep_to_string(sent);
+  CHECK(text.find("[4]") != std::string::npos);
+  CHECK(text.find("7") != std::string::npos);
+}
+
+TEST_CASE("a control message survives a round trip") {
+  caf::actor_system_config config;
+  caf::actor_system system{config};
+  std::vector<char> bytes;
+  caf::binary_serializer sink{system, bytes};
+  evaluation sent{.step = 5, .loss = 0.25, .accuracy = 0.75, .sample_count = 100};
+  REQUIRE_FALSE(sink(sent));
+  caf::binary_deserializer source{system, bytes};
+  evaluation received;
+  REQUIRE_FALSE(source(received));
+  CHECK(received.step == 5);
+  CHECK(received.loss == 0.25);
+  CHECK(received.accuracy == 0.75);
+  CHECK(received.sample_count == 100);
+}
+
+TEST_CASE("an error carries what a person reads") {
+  const auto error = make_error(errc::timed_out, "rank 2 has waited for rank 1");
+  CHECK(is(error, errc::timed_out));
+  CHECK_FALSE(is(error, errc::stale));
+  CHECK(describe(error) == "rank 2 has waited for rank 1");
+  CHECK(describe(make_error(errc::stale)) == "stale");
+}

@@ -1,0 +1,103 @@
+// The port as an actor, under the test coordinator: what it refuses, and what it says when it waits too long.
+#include "troupe/actors/port.hpp"
+
+#include "tests/support/doctest.hpp"
+
+#include "troupe/actors/exchange/registry.hpp"
+
+#include <caf/all.hpp>
+#include <caf/scheduler/test_coordinator.hpp>
+
+namespace {
+
+using namespace troupe;
+
+struct stage_with_ports {
+  struct config : caf::actor_system_config {
+    config() { set("scheduler.policy", caf::atom("testing")); }
+  } settings;
+  caf::actor_system system{settings};
+  caf::scheduler::test_coordinator& scheduler = dynamic_cast<caf::scheduler::test_coordinator&>(system.scheduler());
+  std::vector<port_actor> ports;
+
+  explicit stage_with_ports(std::uint32_t n) {
+    models::flat_layout layout;
+    layout.parameters = {{"w", {32}, 0, 32}};
+    layout.parameter_end = layout.total = layout.parameter_count = 32;
+    std::vector<peer_port> peers;
+    for (std::uint32_t rank = 0; rank < n; ++rank) {
+      const port_options options{.run = run_id{5},
+                                 .rank = rank_id{rank},
+                                 .world_size = n,
+                                 .layout = layout,
+                                 .settings = {{"route", std::string{"direct"}}},
+                                 .timeout = std::chrono::seconds{8}};
+      ports.push_back(spawn_port(system, options, find_exchange("all_reduce")->make_member(options), nullptr));
+      peers.emplace_back(ports.back());
+    }
+    for (const auto& port : ports) caf::anon_send(port, wire_atom_v, peers);
+    scheduler.run_once();
+  }
+
+  ~stage_with_ports() {
+    for (const auto& port : ports) caf::anon_send_exit(port, caf::exit_reason::kill);
+    while (scheduler.has_job()) scheduler.run_once();
+  }
+
+  part contribution(std::uint32_t rank, std::uint64_t step = 0) const {
+    return {.origin = {.run = run_id{5}, .sender = rank_id{rank}, .step = step},
+            .piece = {0, at::full({32}, static_cast<float>(rank))},
+            .total = 32,
+            .sample_count = 1};
+  }
+
+  /// Sends `piece` to port 0 and asks it for step 0; returns what it answers once virtual time has run `seconds`.
+  std::string answer_to(const part& piece, int seconds = 0) {
+    caf::scoped_actor self{system};
+    caf::anon_send(ports[0], part_atom_v, piece);
+    auto request = self->request(ports[0], caf::infinite, await_atom_v, stamp{.run = run_id{5}}, key{});
+    while (scheduler.has_job()) scheduler.run_once();
+    for (int i = 0; i < seconds; ++i) {
+      scheduler.advance_time(std::chrono::seconds{1});
+      while (scheduler.has_job()) scheduler.run_once();
+    }
+    std::string text = "answered";
+    request.receive([](const outcome&) {}, [&](const caf::error& why) { text = describe(why); });
+    return text;
+  }
+};
+
+}  // namespace
+
+TEST_CASE("a port refuses what does not belong to its step, and says what and from whom") {
+  stage_with_ports stage{2};
+  auto piece = stage.contribution(1);
+  SUBCASE("another run") {
+    piece.origin.run = run_id{6};
+  }
+  SUBCASE("an unknown rank") {
+    piece.origin.sender = rank_id{7};
+  }
+  SUBCASE("another model") {
+    piece.total = 33;
+  }
+  SUBCASE("two steps ahead") {
+    piece.origin.step = 2;
+  }
+  SUBCASE("another exchange") {
+    piece.which.place = 3;
+  }
+  std::string heard;
+  caf::actor_cast<caf::abstract_actor*>(stage.ports[0])->attach_functor([&](const caf::error& why) {
+    heard = describe(why);
+  });
+  caf::anon_send(stage.ports[0], part_atom_v, piece);
+  while (stage.scheduler.has_job()) stage.scheduler.run_once();
+  CHECK(heard.find("(from rank ") != std::string::npos);
+}
+
+TEST_CASE("a port whose worker waits beyond the timeout says for whom") {
+  stage_with_ports stage{3};
+  CHECK(stage.answer_to(stage.contribution(0), 12) ==
+        "exchange: rank 0 has waited 8000 ms at step 1 for ranks 1, 2 (run.timeout)");
+}
