@@ -1,9 +1,9 @@
 #include "troupe/actors/compute.hpp"
 
+#include <caf/all.hpp>
+
 #include <atomic>
 #include <utility>
-
-#include <caf/all.hpp>
 
 namespace troupe {
 

@@ -2,13 +2,13 @@
 // parameters between messages: it is a function (snapshot, outcome, step) → (snapshot, gradient).
 #pragma once
 
-#include <memory>
+#include "troupe/actors/replica.hpp"
+#include "troupe/actors/type_ids.hpp"
 
 #include <caf/fwd.hpp>
 #include <caf/typed_actor.hpp>
 
-#include "troupe/actors/replica.hpp"
-#include "troupe/actors/type_ids.hpp"
+#include <memory>
 
 namespace troupe {
 

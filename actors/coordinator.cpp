@@ -1,14 +1,14 @@
 #include "troupe/actors/coordinator.hpp"
 
+#include "troupe/actors/rules/reduce.hpp"
+
+#include <caf/all.hpp>
+
 #include <algorithm>
 #include <deque>
 #include <map>
 #include <stdexcept>
 #include <utility>
-
-#include <caf/all.hpp>
-
-#include "troupe/actors/rules/reduce.hpp"
 
 namespace troupe {
 
@@ -34,17 +34,17 @@ struct coordinator_state {
 
   std::map<std::uint64_t, std::vector<std::optional<milestone>>> arriving;  ///< By step, then rank.
   std::deque<report> reports;
-  bool busy{false};               ///< The first report is being averaged or evaluated.
-  std::uint64_t last{0};          ///< The step the run ends at.
-  std::string status{"done"};     ///< What the `end` record will say.
+  bool busy{false};                       ///< The first report is being averaged or evaluated.
+  std::uint64_t last{0};                  ///< The step the run ends at.
+  std::string status{"done"};             ///< What the `end` record will say.
   std::optional<std::uint64_t> complete;  ///< The last step reported by all.
-  report latest;                  ///< The last report that left, its snapshots included.
+  report latest;                          ///< The last report that left, its snapshots included.
   bool halting{false}, finished{false};
   std::uint64_t halt_answers{0}, halt_step{0};
 
   caf::actor_clock::time_point first_step, interval_start;
   std::uint64_t granted{0};
-  std::int64_t samples{0};        ///< Of the whole run.
+  std::int64_t samples{0};  ///< Of the whole run.
   std::optional<double> train_loss, best_accuracy;
   std::uint64_t target_reached{0}, without_improvement{0};
 
@@ -179,9 +179,12 @@ void process(coordinator_pointer self) {
   while (!my.busy && !my.finished && !my.reports.empty()) {
     auto& first = my.reports.front();
     const auto evaluated = first.evaluated && !my.interrupted();
-    if ((evaluated || first.line.step == my.last) && !first.result) average(self);
-    else if (evaluated && !first.found) evaluate(self);
-    else release(self);
+    if ((evaluated || first.line.step == my.last) && !first.result)
+      average(self);
+    else if (evaluated && !first.found)
+      evaluate(self);
+    else
+      release(self);
   }
 }
 
@@ -272,8 +275,9 @@ coordinator_actor::behavior_type coordinator(coordinator_pointer self, coordinat
         auto& my = self->state;
         auto& all = my.arriving.try_emplace(reached.step, my.options.workers).first->second;
         auto& slot = all.at(static_cast<std::size_t>(reached.rank));
-        if (slot) throw std::logic_error("worker " + std::to_string(static_cast<std::uint32_t>(reached.rank)) +
-                                         " reported step " + std::to_string(reached.step) + " twice");
+        if (slot)
+          throw std::logic_error("worker " + std::to_string(static_cast<std::uint32_t>(reached.rank)) +
+                                 " reported step " + std::to_string(reached.step) + " twice");
         slot = reached;
         if (!std::all_of(all.begin(), all.end(), [](const auto& one) { return one.has_value(); })) return;
         auto whole = std::move(all);

@@ -2,20 +2,20 @@
 // saved, and ends the run in good order, also before its time. It sees no gradient and no exchange.
 #pragma once
 
-#include <chrono>
-#include <cstdint>
-#include <memory>
-#include <optional>
-#include <vector>
-
-#include <caf/fwd.hpp>
-#include <caf/typed_actor.hpp>
-
 #include "troupe/actors/evaluator.hpp"
 #include "troupe/actors/recorder.hpp"
 #include "troupe/actors/rules/schedule.hpp"
 #include "troupe/actors/type_ids.hpp"
 #include "troupe/models/buffer_pool.hpp"
+
+#include <caf/fwd.hpp>
+#include <caf/typed_actor.hpp>
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
 
 namespace troupe {
 
@@ -34,8 +34,7 @@ using directed_worker =
 /// The actor ends normally when all is recorded.
 using coordinator_actor =
     caf::typed_actor<caf::reacts_to<wire_atom, std::vector<directed_worker>>, caf::reacts_to<reached_atom, milestone>,
-                     caf::reacts_to<halt_atom>, caf::reacts_to<tick_atom>,
-                     caf::reacts_to<done_atom, completion>>;
+                     caf::reacts_to<halt_atom>, caf::reacts_to<tick_atom>, caf::reacts_to<done_atom, completion>>;
 
 struct coordinator_options {
   schedule when;

@@ -13,11 +13,16 @@ constexpr auto category = caf::atom("troupe");
 
 std::string to_string(errc code) {
   switch (code) {
-    case errc::stale: return "stale";
-    case errc::mismatch: return "mismatch";
-    case errc::peer_lost: return "peer lost";
-    case errc::timed_out: return "timed out";
-    case errc::failed: return "failed";
+    case errc::stale:
+      return "stale";
+    case errc::mismatch:
+      return "mismatch";
+    case errc::peer_lost:
+      return "peer lost";
+    case errc::timed_out:
+      return "timed out";
+    case errc::failed:
+      return "failed";
   }
   return "unknown";
 }

@@ -1,10 +1,10 @@
 // Every failure an actor may answer with. A code exists only where some caller can act on it in its own way.
 #pragma once
 
+#include <caf/error.hpp>
+
 #include <cstdint>
 #include <string>
-
-#include <caf/error.hpp>
 
 namespace troupe {
 

@@ -1,12 +1,12 @@
 #include "troupe/actors/evaluator.hpp"
 
-#include <atomic>
-#include <utility>
+#include "troupe/actors/rules/evaluate.hpp"
 
 #include <ATen/Parallel.h>
 #include <caf/all.hpp>
 
-#include "troupe/actors/rules/evaluate.hpp"
+#include <atomic>
+#include <utility>
 
 namespace troupe {
 

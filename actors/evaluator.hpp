@@ -2,16 +2,16 @@
 // goes on meanwhile.
 #pragma once
 
-#include <cstdint>
-#include <memory>
-
-#include <caf/fwd.hpp>
-#include <caf/typed_actor.hpp>
-
 #include "troupe/actors/type_ids.hpp"
 #include "troupe/data/dataset.hpp"
 #include "troupe/models/flat.hpp"
 #include "troupe/models/network.hpp"
+
+#include <caf/fwd.hpp>
+#include <caf/typed_actor.hpp>
+
+#include <cstdint>
+#include <memory>
 
 namespace troupe {
 

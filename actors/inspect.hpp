@@ -3,8 +3,7 @@
 // it over its own network format (or, worse, an empty one in its place).
 #pragma once
 
-#include <string>
-#include <type_traits>
+#include "troupe/actors/messages.hpp"
 
 #include <caf/deserializer.hpp>
 #include <caf/error.hpp>
@@ -12,7 +11,8 @@
 #include <caf/sec.hpp>
 #include <caf/serializer.hpp>
 
-#include "troupe/actors/messages.hpp"
+#include <string>
+#include <type_traits>
 
 namespace troupe {
 

@@ -2,9 +2,9 @@
 // it with files and a terminal, tests with a vector.
 #pragma once
 
-#include <cstdint>
-
 #include "troupe/actors/messages.hpp"
+
+#include <cstdint>
 
 namespace troupe {
 

@@ -7,12 +7,12 @@
 // serialising a message that holds one is an error.
 #pragma once
 
+#include <ATen/core/Tensor.h>
+
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
-
-#include <ATen/core/Tensor.h>
 
 namespace troupe {
 
@@ -76,9 +76,9 @@ struct outcome {
   slot what{slot::gradient};
   std::vector<span> pieces{};             ///< Ascending, covering the whole.
   std::vector<std::uint64_t> versions{};  ///< Store wirings: the version of each shard.
-  double lr_scale{1};                   ///< Factor on the learning rate of the `apply` that follows.
-  bool counted{true};                   ///< False when the contribution was refused and only counted.
-  std::uint64_t payload_bytes{0};       ///< Tensor bytes this port has sent to its peers since the run began.
+  double lr_scale{1};                     ///< Factor on the learning rate of the `apply` that follows.
+  bool counted{true};                     ///< False when the contribution was refused and only counted.
+  std::uint64_t payload_bytes{0};         ///< Tensor bytes this port has sent to its peers since the run began.
 };
 
 /// Parameters and float buffers after `origin.step` completed steps.
@@ -103,10 +103,10 @@ struct advance {
 
 /// What came of it.
 struct advanced {
-  snapshot now;                       ///< `from` itself if nothing was applied.
-  std::optional<part> gradient;       ///< Mean gradient at `now`, [P], if the last verb was `gradient`.
-  double loss_sum{0};                 ///< Sum over the samples of the gradients computed.
-  std::int64_t sample_count{0};       ///< How many those are.
+  snapshot now;                  ///< `from` itself if nothing was applied.
+  std::optional<part> gradient;  ///< Mean gradient at `now`, [P], if the last verb was `gradient`.
+  double loss_sum{0};            ///< Sum over the samples of the gradients computed.
+  std::int64_t sample_count{0};  ///< How many those are.
 };
 
 /// A worker has completed a step that the coordinator asked to hear of: the end of an epoch, an evaluation, the end.
@@ -122,22 +122,22 @@ struct milestone {
 /// What the evaluator found, over the whole validation set.
 struct evaluation {
   std::uint64_t step{0};
-  double loss{0};               ///< Mean over the samples.
-  double accuracy{0};           ///< In [0, 1].
+  double loss{0};      ///< Mean over the samples.
+  double accuracy{0};  ///< In [0, 1].
   std::int64_t sample_count{0};
 };
 
 /// One line of metrics.jsonl; its meaning is fixed in docs/outputs.md. What does not apply is empty.
 struct record {
-  std::string event;          ///< start, epoch, evaluation, end.
-  std::uint64_t epoch{0};     ///< Completed epochs.
-  std::uint64_t step{0};      ///< Steps completed by every worker.
-  std::uint64_t updates{0};   ///< Updates applied.
-  double seconds{0};          ///< Since the first step began, on the actor clock.
+  std::string event;         ///< start, epoch, evaluation, end.
+  std::uint64_t epoch{0};    ///< Completed epochs.
+  std::uint64_t step{0};     ///< Steps completed by every worker.
+  std::uint64_t updates{0};  ///< Updates applied.
+  double seconds{0};         ///< Since the first step began, on the actor clock.
   std::optional<double> samples_per_second, train_loss, val_loss, val_accuracy;
   std::uint64_t bytes_sent{0};
   std::optional<double> staleness_mean, staleness_max, consensus_distance;
-  std::string status;         ///< Of `end`: done, stopped_early, interrupted.
+  std::string status;  ///< Of `end`: done, stopped_early, interrupted.
 };
 
 }  // namespace troupe

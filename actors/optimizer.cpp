@@ -1,8 +1,8 @@
 #include "troupe/actors/optimizer.hpp"
 
-#include <stdexcept>
-
 #include <torch/optim/sgd.h>
+
+#include <stdexcept>
 
 namespace troupe {
 

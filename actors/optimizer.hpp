@@ -1,11 +1,11 @@
 // The optimizers of LibTorch over flat storage: one tensor is all parameters.
 #pragma once
 
+#include <ATen/core/Tensor.h>
+
 #include <cstdint>
 #include <memory>
 #include <string>
-
-#include <ATen/core/Tensor.h>
 
 namespace troupe {
 

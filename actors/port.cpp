@@ -1,14 +1,14 @@
 #include "troupe/actors/port.hpp"
 
+#include "troupe/actors/exchange/member.hpp"
+#include "troupe/actors/support/assert.hpp"
+
+#include <caf/all.hpp>
+
 #include <map>
 #include <optional>
 #include <type_traits>
 #include <utility>
-
-#include <caf/all.hpp>
-
-#include "troupe/actors/exchange/member.hpp"
-#include "troupe/actors/support/assert.hpp"
 
 namespace troupe {
 
@@ -42,7 +42,8 @@ struct port_state {
   std::shared_ptr<member> algorithm;  ///< Used on the lane only, where there is one.
   std::unique_ptr<lane> where;
   std::vector<peer_port> peers;
-  std::uint64_t step{0};  ///< The step that is answered next. PORT-1: parts of this step and the next one are taken, no others.
+  std::uint64_t step{
+      0};  ///< The step that is answered next. PORT-1: parts of this step and the next one are taken, no others.
   std::map<std::uint64_t, answer_so_far> answers;
   std::optional<waiting_worker> waiting;
   std::uint64_t payload_bytes{0};
@@ -65,7 +66,8 @@ void fail(port_pointer self, const caf::error& why) {
 /// Runs `work(member)` where members run, then `next(result)` here. An exception ends the port.
 template <class Work, class Next>
 void with_member(port_pointer self, Work work, Next next) {
-  auto guarded = [algorithm = self->state.algorithm, work = std::move(work)]() -> caf::expected<std::invoke_result_t<Work, member&>> {
+  auto guarded = [algorithm = self->state.algorithm,
+                  work = std::move(work)]() -> caf::expected<std::invoke_result_t<Work, member&>> {
     try {
       return work(*algorithm);
     } catch (const exchange_error& problem) {
@@ -73,11 +75,15 @@ void with_member(port_pointer self, Work work, Next next) {
     }
   };
   auto then = [self, next = std::move(next)](auto result) {
-    if (result) next(std::move(*result));
-    else fail(self, result.error());
+    if (result)
+      next(std::move(*result));
+    else
+      fail(self, result.error());
   };
-  if (self->state.where) then_on_lane(self, *self->state.where, std::move(guarded), std::move(then));
-  else then(guarded());
+  if (self->state.where)
+    then_on_lane(self, *self->state.where, std::move(guarded), std::move(then));
+  else
+    then(guarded());
 }
 
 void answer_worker(port_pointer self) {
@@ -113,8 +119,8 @@ void carry_out(port_pointer self, said&& words) {
     answer.what = piece.what;
     answer.elements += piece.piece.values.numel();
     if (!answer.pieces.emplace(piece.piece.first, piece.piece).second)
-      return fail(self, make_error(errc::stale, "a piece of the answer of step " + std::to_string(piece.origin.step + 1) +
-                                                    " came twice"));
+      return fail(self, make_error(errc::stale, "a piece of the answer of step " +
+                                                    std::to_string(piece.origin.step + 1) + " came twice"));
   }
   answer_worker(self);
 }
@@ -148,8 +154,10 @@ port_actor::behavior_type port(port_pointer self, port_options options, std::sha
             self,
             [piece, own](member& algorithm) {
               said words;
-              if (own) algorithm.contribute(piece, words);
-              else algorithm.receive(piece, words);
+              if (own)
+                algorithm.contribute(piece, words);
+              else
+                algorithm.receive(piece, words);
               return words;
             },
             [self](said&& words) { carry_out(self, std::move(words)); });
@@ -173,17 +181,17 @@ port_actor::behavior_type port(port_pointer self, port_options options, std::sha
         auto& my = self->state;
         self->delayed_send(self, my.options.timeout / 4, tick_atom_v);
         if (!my.waiting || self->clock().now() - my.waiting->since < my.options.timeout) return;
-        with_member(self, [step = my.step](member& algorithm) { return algorithm.waiting_for(step); },
-                    [self, step = my.step](const std::vector<rank_id>& missing) {
-                      const auto& options = self->state.options;
-                      if (!self->state.waiting || self->state.step != step) return;
-                      fail(self, make_error(errc::timed_out,
-                                            options.name + ": rank " +
-                                                std::to_string(static_cast<std::uint32_t>(options.rank)) +
-                                                " has waited " + std::to_string(options.timeout.count()) +
-                                                " ms at step " + std::to_string(step + 1) + " for " + list_of(missing) +
-                                                " (run.timeout)"));
-                    });
+        with_member(
+            self, [step = my.step](member& algorithm) { return algorithm.waiting_for(step); },
+            [self, step = my.step](const std::vector<rank_id>& missing) {
+              const auto& options = self->state.options;
+              if (!self->state.waiting || self->state.step != step) return;
+              fail(self,
+                   make_error(errc::timed_out,
+                              options.name + ": rank " + std::to_string(static_cast<std::uint32_t>(options.rank)) +
+                                  " has waited " + std::to_string(options.timeout.count()) + " ms at step " +
+                                  std::to_string(step + 1) + " for " + list_of(missing) + " (run.timeout)"));
+            });
       },
       [](done_atom, const completion& done) { (*done.run)(); },
   };

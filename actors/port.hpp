@@ -2,20 +2,20 @@
 // here. A remote port is a local actor with the interface peer_port.
 #pragma once
 
-#include <chrono>
-#include <cstdint>
-#include <memory>
-#include <string>
-#include <vector>
-
-#include <caf/fwd.hpp>
-#include <caf/typed_actor.hpp>
-
 #include "troupe/actors/messages.hpp"
 #include "troupe/actors/support/setting.hpp"
 #include "troupe/actors/type_ids.hpp"
 #include "troupe/models/buffer_pool.hpp"
 #include "troupe/models/flat.hpp"
+
+#include <caf/fwd.hpp>
+#include <caf/typed_actor.hpp>
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
 
 namespace troupe {
 
@@ -35,13 +35,13 @@ using port_actor = peer_port::extend<caf::replies_to<await_atom, stamp, key>::wi
 /// What a port needs to know of the run.
 struct port_options {
   run_id run{};
-  rank_id rank{};                        ///< Whose port it is.
-  std::uint32_t world_size{1};           ///< n.
-  std::uint32_t place{0};                ///< Which exchange of the loop: key::place of all its parts.
-  std::string name{"exchange"};          ///< As the file calls it.
+  rank_id rank{};                ///< Whose port it is.
+  std::uint32_t world_size{1};   ///< n.
+  std::uint32_t place{0};        ///< Which exchange of the loop: key::place of all its parts.
+  std::string name{"exchange"};  ///< As the file calls it.
   models::flat_layout layout{};
   models::buffer_pool pool{};
-  setting_values settings{};             ///< Values of exchange_kind::settings, defaults filled in.
+  setting_values settings{};  ///< Values of exchange_kind::settings, defaults filled in.
   std::chrono::milliseconds timeout{60'000};
 };
 

@@ -1,11 +1,11 @@
 #include "troupe/actors/recorder.hpp"
 
+#include <caf/all.hpp>
+
 #include <algorithm>
 #include <chrono>
 #include <utility>
 #include <vector>
-
-#include <caf/all.hpp>
 
 namespace troupe {
 
@@ -31,8 +31,7 @@ recorder_actor::behavior_type recorder(recorder_actor::stateful_pointer<recorder
   return {
       [self](record_atom, const record& line) {
         then_on_lane(
-            self, *self->state.where, [book = self->state.book, line] { return book->write(line), true; },
-            [](bool) {});
+            self, *self->state.where, [book = self->state.book, line] { return book->write(line), true; }, [](bool) {});
       },
       [self](progress_atom, rank_id rank, std::uint64_t step) {
         auto& my = self->state;

@@ -1,14 +1,14 @@
 // The recorder: writes the run down in its journal, on a lane of its own, in the order in which it was told.
 #pragma once
 
-#include <cstdint>
-#include <memory>
+#include "troupe/actors/journal.hpp"
+#include "troupe/actors/type_ids.hpp"
 
 #include <caf/fwd.hpp>
 #include <caf/typed_actor.hpp>
 
-#include "troupe/actors/journal.hpp"
-#include "troupe/actors/type_ids.hpp"
+#include <cstdint>
+#include <memory>
 
 namespace troupe {
 

@@ -1,17 +1,17 @@
 #include "troupe/actors/replica.hpp"
 
-#include <cmath>
-#include <optional>
-#include <stdexcept>
-#include <string>
+#include "troupe/actors/support/assert.hpp"
+#include "troupe/data/random.hpp"
 
 #include <ATen/ATen.h>
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/Parallel.h>
 #include <c10/core/GradMode.h>
 
-#include "troupe/actors/support/assert.hpp"
-#include "troupe/data/random.hpp"
+#include <cmath>
+#include <optional>
+#include <stdexcept>
+#include <string>
 
 namespace troupe {
 

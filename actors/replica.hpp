@@ -2,10 +2,6 @@
 // no clock. One thread at a time.
 #pragma once
 
-#include <atomic>
-#include <cstdint>
-#include <memory>
-
 #include "troupe/actors/messages.hpp"
 #include "troupe/actors/optimizer.hpp"
 #include "troupe/data/dataset.hpp"
@@ -13,6 +9,10 @@
 #include "troupe/models/buffer_pool.hpp"
 #include "troupe/models/flat.hpp"
 #include "troupe/models/network.hpp"
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
 
 namespace troupe {
 

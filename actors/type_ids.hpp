@@ -2,12 +2,12 @@
 // and a field by position, so an entry is only ever added at the end. An atom has at most ten characters.
 #pragma once
 
-#include <caf/atom.hpp>
-#include <caf/type_id.hpp>
-
 #include "troupe/actors/inspect.hpp"
 #include "troupe/actors/messages.hpp"
 #include "troupe/actors/support/lane.hpp"
+
+#include <caf/atom.hpp>
+#include <caf/type_id.hpp>
 
 CAF_BEGIN_TYPE_ID_BLOCK(troupe, first_custom_type_id)
 

@@ -1,12 +1,12 @@
 #include "troupe/actors/worker.hpp"
 
-#include <algorithm>
-#include <optional>
-#include <utility>
+#include "troupe/actors/support/assert.hpp"
 
 #include <caf/all.hpp>
 
-#include "troupe/actors/support/assert.hpp"
+#include <algorithm>
+#include <optional>
+#include <utility>
 
 namespace troupe {
 
@@ -24,15 +24,15 @@ struct worker_state {
   coordinator_actor coordinator;
   recorder_actor recorder;
 
-  snapshot now;                           ///< WORKER-1: frozen, of `completed` steps (or more, see walk()).
-  std::optional<part> gradient;           ///< At `now`.
-  std::optional<outcome> answer;          ///< What the last exchange answered, not yet applied.
-  std::size_t word{0};                    ///< Position in the loop.
+  snapshot now;                   ///< WORKER-1: frozen, of `completed` steps (or more, see walk()).
+  std::optional<part> gradient;   ///< At `now`.
+  std::optional<outcome> answer;  ///< What the last exchange answered, not yet applied.
+  std::size_t word{0};            ///< Position in the loop.
   std::uint64_t completed{0};
-  std::uint64_t begun{0};                 ///< WORKER-2: steps that will be completed even if no further one is begun.
-  std::uint64_t granted{0};               ///< WORKER-3: no step beyond it is begun.
-  std::uint64_t last{0};                  ///< The step the run ends at.
-  bool busy{false};                       ///< A request to compute or to a port is under way.
+  std::uint64_t begun{0};    ///< WORKER-2: steps that will be completed even if no further one is begun.
+  std::uint64_t granted{0};  ///< WORKER-3: no step beyond it is begun.
+  std::uint64_t last{0};     ///< The step the run ends at.
+  bool busy{false};          ///< A request to compute or to a port is under way.
   bool halted{false};
   std::optional<std::uint64_t> reported;  ///< Step of the last milestone.
   double loss_sum{0};
@@ -66,9 +66,9 @@ void report(worker_pointer self) {
 /// What one request to compute covers.
 struct stretch {
   advance request;
-  std::size_t word_after{0};      ///< Where the loop stands then.
-  std::uint64_t steps{0};         ///< Completed by it.
-  std::uint64_t begins{0};        ///< Begun by it.
+  std::size_t word_after{0};  ///< Where the loop stands then.
+  std::uint64_t steps{0};     ///< Completed by it.
+  std::uint64_t begins{0};    ///< Begun by it.
 };
 
 /// Local verbs from here to the next exchange. It runs over the end of the loop into the next step, so that `apply` and
@@ -88,8 +88,8 @@ stretch next_stretch(const worker_state& my) {
     const auto local_loop = result.steps == 1 && my.word == 0;  // a whole loop without an exchange
     if (local_loop) {
       const auto until = std::min(my.granted, my.options.when.next_milestone(my.completed));
-      result.request.times = static_cast<std::uint32_t>(
-          std::clamp<std::uint64_t>(until - my.completed, 1, most_steps_at_once));
+      result.request.times =
+          static_cast<std::uint32_t>(std::clamp<std::uint64_t>(until - my.completed, 1, most_steps_at_once));
       result.steps = result.begins = result.request.times;
       return result;
     }
@@ -158,15 +158,18 @@ void walk(worker_pointer self) {
   auto& my = self->state;
   if (my.busy || (my.word == 0 && my.completed >= my.granted)) return;
   const auto& word = my.options.loop[my.word];
-  if (const auto* index = std::get_if<std::uint32_t>(&word)) exchange(self, *index);
-  else compute(self);
+  if (const auto* index = std::get_if<std::uint32_t>(&word))
+    exchange(self, *index);
+  else
+    compute(self);
 }
 
 worker_actor::behavior_type worker(worker_pointer self, worker_options options, compute_actor compute,
                                    std::vector<port_actor> ports, coordinator_actor coordinator,
                                    recorder_actor recorder) {
   report_exceptions(self);
-  TROUPE_ASSERT(!options.loop.empty() && std::holds_alternative<verb>(options.loop.front()), "a loop begins with a verb");
+  TROUPE_ASSERT(!options.loop.empty() && std::holds_alternative<verb>(options.loop.front()),
+                "a loop begins with a verb");
   auto& my = self->state;
   my.now = options.initial;
   my.last = options.when.steps;

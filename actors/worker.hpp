@@ -1,16 +1,16 @@
 // The worker: owns the current snapshot and walks the loop. It computes nothing and knows no algorithm.
 #pragma once
 
-#include <cstdint>
-#include <variant>
-#include <vector>
-
-#include <caf/fwd.hpp>
-
 #include "troupe/actors/compute.hpp"
 #include "troupe/actors/coordinator.hpp"
 #include "troupe/actors/port.hpp"
 #include "troupe/actors/rules/schedule.hpp"
+
+#include <caf/fwd.hpp>
+
+#include <cstdint>
+#include <variant>
+#include <vector>
 
 namespace troupe {
 

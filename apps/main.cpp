@@ -19,9 +19,8 @@
 namespace {
 
 constexpr void (*commands[])(CLI::App&, int&) = {
-    troupe::apps::add_run,
-    troupe::apps::add_list,
-    troupe::apps::add_explain,
+    troupe::apps::add_run,  troupe::apps::add_check,   troupe::apps::add_graph, troupe::apps::add_eval,
+    troupe::apps::add_list, troupe::apps::add_explain, troupe::apps::add_data,
 };
 
 std::string version() {

@@ -1,11 +1,11 @@
 #include "troupe/actors/exchange/all_reduce.hpp"
 
+#include "troupe/actors/exchange/member.hpp"
+#include "troupe/actors/rules/reduce.hpp"
+
 #include <map>
 #include <string>
 #include <utility>
-
-#include "troupe/actors/exchange/member.hpp"
-#include "troupe/actors/rules/reduce.hpp"
 
 namespace troupe {
 
@@ -13,7 +13,9 @@ namespace {
 
 using step_and_chunk = std::pair<std::uint64_t, std::uint32_t>;
 
-bool is_ring(const setting_values& settings) { return std::get<std::string>(settings.at("route")) == "ring"; }
+bool is_ring(const setting_values& settings) {
+  return std::get<std::string>(settings.at("route")) == "ring";
+}
 
 part cut(const part& whole, const rules::range& piece, std::uint32_t index) {
   part result = whole;
@@ -89,8 +91,8 @@ class direct_member final : public member {
 
   port_options options_;
   std::vector<rules::range> shards_;
-  std::map<std::uint64_t, rules::rank_fold> folds_;                ///< Of the own shard, by step.
-  std::map<std::uint64_t, std::vector<rank_id>> answered_;         ///< Owners whose shard has come, by step.
+  std::map<std::uint64_t, rules::rank_fold> folds_;         ///< Of the own shard, by step.
+  std::map<std::uint64_t, std::vector<rank_id>> answered_;  ///< Owners whose shard has come, by step.
 };
 
 /// Chunk c travels c → c+1 → … → c−1, each rank adding its own; the last divides and sends the mean round once more.
@@ -135,7 +137,9 @@ class ring_member final : public member {
 
  private:
   std::uint32_t next() const { return (me_ + 1) % options_.world_size; }
-  std::uint32_t last_rank_of(std::uint32_t chunk) const { return (chunk + options_.world_size - 1) % options_.world_size; }
+  std::uint32_t last_rank_of(std::uint32_t chunk) const {
+    return (chunk + options_.world_size - 1) % options_.world_size;
+  }
 
   /// Adds the own chunk to what came from the left and sends it on, or round as the mean where it is complete.
   void pass_on(std::uint64_t step, std::uint32_t chunk, const std::optional<part>& so_far, outbox& out) {
@@ -176,8 +180,8 @@ std::vector<planned_edge> all_reduce_edges(std::uint32_t world_size, const model
   for (std::uint32_t chunk = 0; chunk < chunks.size(); ++chunk) {
     for (std::uint32_t hop = 0; hop + 1 < n; ++hop) {
       if (is_ring(settings)) {
-        add((chunk + hop) % n, (chunk + hop + 1) % n, chunk);          // sums, from rank `chunk` on
-        add((chunk + n - 1 + hop) % n, (chunk + hop) % n, chunk);      // means, from the rank before it on
+        add((chunk + hop) % n, (chunk + hop + 1) % n, chunk);      // sums, from rank `chunk` on
+        add((chunk + n - 1 + hop) % n, (chunk + hop) % n, chunk);  // means, from the rank before it on
       } else {
         const auto other = (chunk + 1 + hop) % n;
         add(other, chunk, chunk);

@@ -2,12 +2,12 @@
 // runs it, so that an algorithm is a page of its own that a test can drive by hand in any order of messages.
 #pragma once
 
+#include "troupe/actors/errc.hpp"
+#include "troupe/actors/messages.hpp"
+
 #include <cstdint>
 #include <stdexcept>
 #include <vector>
-
-#include "troupe/actors/errc.hpp"
-#include "troupe/actors/messages.hpp"
 
 namespace troupe {
 

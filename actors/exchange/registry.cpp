@@ -1,9 +1,9 @@
 #include "troupe/actors/exchange/registry.hpp"
 
-#include <algorithm>
-
 #include "troupe/actors/exchange/all_reduce.hpp"
 #include "troupe/actors/exchange/star.hpp"
+
+#include <algorithm>
 
 namespace troupe {
 

@@ -2,17 +2,17 @@
 // make one worker's side of it; nothing else in the project knows an algorithm.
 #pragma once
 
+#include "troupe/actors/exchange/member.hpp"
+#include "troupe/actors/messages.hpp"
+#include "troupe/actors/port.hpp"
+#include "troupe/actors/support/setting.hpp"
+#include "troupe/models/flat.hpp"
+
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
 #include <vector>
-
-#include "troupe/actors/messages.hpp"
-#include "troupe/actors/exchange/member.hpp"
-#include "troupe/actors/port.hpp"
-#include "troupe/actors/support/setting.hpp"
-#include "troupe/models/flat.hpp"
 
 namespace troupe {
 
@@ -25,11 +25,11 @@ struct planned_edge {
 
 struct exchange_kind {
   std::string name;
-  std::string explanation;          ///< One line.
-  std::string source;               ///< Paper or textbook, with section.
-  std::vector<slot> sends;          ///< What may be sent, the default first.
-  slot answers{slot::gradient};     ///< What comes back.
-  bool synchronous{true};           ///< All members' snapshots of a step are equal and the run is deterministic.
+  std::string explanation;       ///< One line.
+  std::string source;            ///< Paper or textbook, with section.
+  std::vector<slot> sends;       ///< What may be sent, the default first.
+  slot answers{slot::gradient};  ///< What comes back.
+  bool synchronous{true};        ///< All members' snapshots of a step are equal and the run is deterministic.
   std::vector<setting> settings;
   /// Makes one worker's side of it.
   std::function<std::unique_ptr<member>(const port_options&)> make_member;

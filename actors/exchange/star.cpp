@@ -1,10 +1,10 @@
 #include "troupe/actors/exchange/star.hpp"
 
-#include <map>
-#include <utility>
-
 #include "troupe/actors/exchange/member.hpp"
 #include "troupe/actors/rules/reduce.hpp"
+
+#include <map>
+#include <utility>
 
 namespace troupe {
 
@@ -12,7 +12,9 @@ namespace {
 
 constexpr rank_id master{0};
 
-bool by_parameter(const setting_values& settings) { return std::get<std::string>(settings.at("send")) == "parameter"; }
+bool by_parameter(const setting_values& settings) {
+  return std::get<std::string>(settings.at("send")) == "parameter";
+}
 
 /// What one message holds: everything, or one parameter with the padding behind it.
 std::vector<rules::range> pieces_of(const models::flat_layout& layout, const setting_values& settings) {
@@ -35,16 +37,20 @@ class star_member final : public member {
       part piece = own;
       piece.which.part = static_cast<std::uint32_t>(i);
       piece.piece = {pieces_[i].first, own.piece.values.narrow(0, pieces_[i].first, pieces_[i].count)};
-      if (options_.rank == master) gather(piece, out);
-      else out.send(master, std::move(piece));
+      if (options_.rank == master)
+        gather(piece, out);
+      else
+        out.send(master, std::move(piece));
     }
   }
 
   void receive(const part& piece, outbox& out) override {
     if (piece.which.part >= pieces_.size() || pieces_[piece.which.part].count != piece.piece.values.numel())
       throw exchange_error(errc::mismatch, "a part does not fit this model");
-    if (piece.at == stage::result) out.answer(piece);
-    else gather(piece, out);
+    if (piece.at == stage::result)
+      out.answer(piece);
+    else
+      gather(piece, out);
   }
 
   std::vector<rank_id> waiting_for(std::uint64_t step) const override {

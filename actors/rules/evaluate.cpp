@@ -1,12 +1,12 @@
 #include "troupe/actors/rules/evaluate.hpp"
 
+#include <ATen/ATen.h>
+#include <c10/core/GradMode.h>
+
 #include <algorithm>
 #include <numeric>
 #include <stdexcept>
 #include <vector>
-
-#include <ATen/ATen.h>
-#include <c10/core/GradMode.h>
 
 namespace troupe::rules {
 

@@ -1,12 +1,12 @@
 // Loss and accuracy of a network over a whole data set.
 #pragma once
 
-#include <atomic>
-#include <cstdint>
-
 #include "troupe/actors/messages.hpp"
 #include "troupe/data/dataset.hpp"
 #include "troupe/models/network.hpp"
+
+#include <atomic>
+#include <cstdint>
 
 namespace troupe::rules {
 

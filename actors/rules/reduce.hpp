@@ -3,14 +3,14 @@
 // change the time, never the bits.
 #pragma once
 
-#include <cstdint>
-#include <optional>
-#include <vector>
+#include "troupe/actors/messages.hpp"
+#include "troupe/models/buffer_pool.hpp"
 
 #include <ATen/core/Tensor.h>
 
-#include "troupe/actors/messages.hpp"
-#include "troupe/models/buffer_pool.hpp"
+#include <cstdint>
+#include <optional>
+#include <vector>
 
 namespace troupe::rules {
 

@@ -7,7 +7,7 @@
 namespace troupe {
 
 struct schedule {
-  std::uint64_t steps{0};           ///< Of the whole run.
+  std::uint64_t steps{0};  ///< Of the whole run.
   std::uint64_t steps_per_epoch{1};
   std::uint64_t evaluate_every{1};  ///< In steps.
 
@@ -21,7 +21,9 @@ struct schedule {
   }
 
   /// The first step after `step` that is evaluated; the last step if there is none before it.
-  std::uint64_t next_evaluation(std::uint64_t step) const { return std::min(steps, next_multiple(step, evaluate_every)); }
+  std::uint64_t next_evaluation(std::uint64_t step) const {
+    return std::min(steps, next_multiple(step, evaluate_every));
+  }
 
  private:
   static std::uint64_t next_multiple(std::uint64_t step, std::uint64_t of) { return (step / of + 1) * of; }

@@ -5,10 +5,10 @@
 #include <cstdlib>
 
 /// Ends the process, naming file and line, where `condition` does not hold.
-#define TROUPE_ASSERT(condition, text)                                                              \
-  do {                                                                                              \
-    if (!(condition)) {                                                                             \
+#define TROUPE_ASSERT(condition, text)                                                                  \
+  do {                                                                                                  \
+    if (!(condition)) {                                                                                 \
       std::fprintf(stderr, "%s:%d: broken invariant: %s (%s)\n", __FILE__, __LINE__, text, #condition); \
-      std::abort();                                                                                 \
-    }                                                                                               \
+      std::abort();                                                                                     \
+    }                                                                                                   \
   } while (false)

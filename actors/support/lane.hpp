@@ -3,18 +3,18 @@
 // is: a thread of its own, or the same thread under the test coordinator.
 #pragma once
 
-#include <exception>
-#include <functional>
-#include <memory>
-#include <string>
-#include <utility>
+#include "troupe/actors/errc.hpp"
+#include "troupe/actors/inspect.hpp"
 
 #include <caf/actor.hpp>
 #include <caf/actor_cast.hpp>
 #include <caf/typed_response_promise.hpp>
 
-#include "troupe/actors/errc.hpp"
-#include "troupe/actors/inspect.hpp"
+#include <exception>
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
 
 namespace troupe {
 

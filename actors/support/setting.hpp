@@ -15,25 +15,26 @@ namespace troupe {
 enum class setting_type : std::uint8_t {
   boolean,
   integer,
-  real,          ///< An integer is accepted too.
+  real,  ///< An integer is accepted too.
   text,
-  choice,        ///< One of `choices`.
-  path,          ///< Relative to the file's folder, or to the current one on the command line.
-  duration,      ///< "20ms", "60s", "5min".
-  every,         ///< 4, "4 steps", "1 epoch".
-  words,         ///< A list of strings.
-  reals,         ///< A list of numbers.
+  choice,    ///< One of `choices`.
+  path,      ///< Relative to the file's folder, or to the current one on the command line.
+  duration,  ///< "20ms", "60s", "5min".
+  every,     ///< 4, "4 steps", "1 epoch".
+  words,     ///< A list of strings.
+  reals,     ///< A list of numbers.
 };
 
 /// A value as the file gave it, checked against its row. Durations and `every` are kept as their text.
-using setting_value = std::variant<bool, std::int64_t, double, std::string, std::vector<std::string>, std::vector<double>>;
+using setting_value =
+    std::variant<bool, std::int64_t, double, std::string, std::vector<std::string>, std::vector<double>>;
 
 struct setting {
   std::string name;
   setting_type type{setting_type::text};
-  std::string default_text;              ///< As it would stand in the file; empty: unset.
-  std::string explanation;               ///< One line, for `troupe explain` and the reference page.
-  std::vector<std::string> choices{};    ///< Of `choice`.
+  std::string default_text;            ///< As it would stand in the file; empty: unset.
+  std::string explanation;             ///< One line, for `troupe explain` and the reference page.
+  std::vector<std::string> choices{};  ///< Of `choice`.
   std::optional<double> minimum{}, maximum{};
   bool minimum_excluded{false}, maximum_excluded{false};
 };

@@ -1,12 +1,12 @@
 // Who is to blame for a run that failed.
 #pragma once
 
-#include <optional>
-#include <string>
+#include "troupe/actors/errc.hpp"
 
 #include <caf/error.hpp>
 
-#include "troupe/actors/errc.hpp"
+#include <optional>
+#include <string>
 
 namespace troupe {
 

@@ -1,17 +1,16 @@
 #include "troupe/runtime/node/lanes.hpp"
 
-#include <condition_variable>
-#include <deque>
-#include <mutex>
-#include <thread>
-#include <utility>
-#include <vector>
-
-#include <pthread.h>
+#include "troupe/actors/type_ids.hpp"
 
 #include <caf/send.hpp>
 
-#include "troupe/actors/type_ids.hpp"
+#include <condition_variable>
+#include <deque>
+#include <mutex>
+#include <pthread.h>
+#include <thread>
+#include <utility>
+#include <vector>
 
 namespace troupe {
 

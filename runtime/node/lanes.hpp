@@ -1,14 +1,15 @@
 // Lanes that are threads, and the promise that none of them outlives the node.
 #pragma once
 
+#include "troupe/actors/support/lane.hpp"
+
 #include <memory>
 #include <string>
 
-#include "troupe/actors/support/lane.hpp"
-
 namespace troupe {
 
-/// Makes lanes with a thread each. The destructor waits for the jobs under way and joins every thread. One thread makes them.
+/// Makes lanes with a thread each. The destructor waits for the jobs under way and joins every thread. One thread makes
+/// them.
 class thread_lanes final : public lane_factory {
  public:
   thread_lanes();

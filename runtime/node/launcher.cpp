@@ -1,14 +1,14 @@
 #include "troupe/runtime/node/launcher.hpp"
 
-#include <algorithm>
-#include <utility>
-
-#include <caf/all.hpp>
-
 #include "troupe/actors/compute.hpp"
 #include "troupe/actors/port.hpp"
 #include "troupe/actors/worker.hpp"
 #include "troupe/runtime/checkpoint/model_file.hpp"
+
+#include <caf/all.hpp>
+
+#include <algorithm>
+#include <utility>
 
 namespace troupe {
 
@@ -18,13 +18,17 @@ namespace {
 constexpr std::int64_t most_elements_in_place = 256 * 1024;
 
 /// What says "this run" in every stamp: a function of the file's numbers, so that a replay has the same.
-run_id id_of(const plan& plan) { return run_id{plan.file.run.seed * 0x9e3779b97f4a7c15ull + plan.steps}; }
+run_id id_of(const plan& plan) {
+  return run_id{plan.file.run.seed * 0x9e3779b97f4a7c15ull + plan.steps};
+}
 
 std::vector<loop_word> loop_of(const plan& plan) {
   std::vector<loop_word> loop;
   for (const auto& word : plan.file.workers.loop) {
-    if (word == "gradient") loop.emplace_back(verb::gradient);
-    else if (word == "apply") loop.emplace_back(verb::apply);
+    if (word == "gradient")
+      loop.emplace_back(verb::gradient);
+    else if (word == "apply")
+      loop.emplace_back(verb::apply);
     else {
       const auto named = [&](const planned_exchange& exchange) { return exchange.name == word; };
       const auto found = std::find_if(plan.exchanges.begin(), plan.exchanges.end(), named);
@@ -155,6 +159,8 @@ crew launch(caf::actor_system& system, const plan& plan, const data::dataset_pai
   return result;
 }
 
-void begin(const crew& crew) { caf::anon_send(crew.coordinator, wire_atom_v, crew.workers); }
+void begin(const crew& crew) {
+  caf::anon_send(crew.coordinator, wire_atom_v, crew.workers);
+}
 
 }  // namespace troupe

@@ -2,17 +2,17 @@
 // a lane of its own, and what that lane is, is decided here and nowhere else.
 #pragma once
 
-#include <memory>
-#include <string>
-#include <utility>
-#include <vector>
+#include "troupe/actors/coordinator.hpp"
+#include "troupe/actors/journal.hpp"
+#include "troupe/runtime/plan/plan.hpp"
 
 #include <caf/actor.hpp>
 #include <caf/fwd.hpp>
 
-#include "troupe/actors/coordinator.hpp"
-#include "troupe/actors/journal.hpp"
-#include "troupe/runtime/plan/plan.hpp"
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
 
 namespace troupe {
 
@@ -25,12 +25,12 @@ struct crew {
 
 struct launch_options {
   std::shared_ptr<journal> book;
-  at::Tensor initial;              ///< Weights to begin with, flat; see initial_weights().
-  models::buffer_pool pool;        ///< What `initial` came from.
+  at::Tensor initial;        ///< Weights to begin with, flat; see initial_weights().
+  models::buffer_pool pool;  ///< What `initial` came from.
 };
 
-/// Returns the weights that every worker begins with, flat: `model.init` if given, else PyTorch's initialisers under the
-/// seed. Throws input_error: weights of another model, a missing or broken file.
+/// Returns the weights that every worker begins with, flat: `model.init` if given, else PyTorch's initialisers under
+/// the seed. Throws input_error: weights of another model, a missing or broken file.
 at::Tensor initial_weights(const plan& plan, models::buffer_pool& pool);
 
 /// Spawns and connects the actors; nothing runs before begin().

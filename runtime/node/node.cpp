@@ -1,13 +1,13 @@
 #include "troupe/runtime/node/node.hpp"
 
-#include <map>
-#include <utility>
-
-#include <caf/all.hpp>
-
 #include "troupe/runtime/node/blame.hpp"
 #include "troupe/runtime/node/lanes.hpp"
 #include "troupe/runtime/node/launcher.hpp"
+
+#include <caf/all.hpp>
+
+#include <map>
+#include <utility>
 
 namespace troupe {
 

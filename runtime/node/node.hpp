@@ -2,13 +2,13 @@
 // signal.
 #pragma once
 
-#include <memory>
-#include <optional>
-#include <string>
-
 #include "troupe/actors/journal.hpp"
 #include "troupe/runtime/node/signals.hpp"
 #include "troupe/runtime/plan/plan.hpp"
+
+#include <memory>
+#include <optional>
+#include <string>
 
 namespace troupe {
 
@@ -20,7 +20,8 @@ struct run_end {
   int status() const { return failure ? 1 : signal != 0 ? 128 + signal : 0; }
 };
 
-/// Runs the plan to its end. `initial`: see initial_weights(). Every actor and thread it started has ended when it returns.
+/// Runs the plan to its end. `initial`: see initial_weights(). Every actor and thread it started has ended when it
+/// returns.
 run_end run(const plan& plan, const data::dataset_pair& data, at::Tensor initial, models::buffer_pool pool,
             std::shared_ptr<journal> book, signal_watch& signals);
 

@@ -1,10 +1,9 @@
 #include "troupe/runtime/node/signals.hpp"
 
 #include <csignal>
-#include <utility>
-
 #include <pthread.h>
 #include <unistd.h>
+#include <utility>
 
 namespace troupe {
 

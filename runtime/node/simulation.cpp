@@ -1,14 +1,14 @@
 #include "troupe/runtime/node/simulation.hpp"
 
-#include <algorithm>
-#include <stdexcept>
-#include <utility>
+#include "troupe/data/random.hpp"
+#include "troupe/runtime/node/blame.hpp"
 
 #include <caf/all.hpp>
 #include <caf/scheduler/test_coordinator.hpp>
 
-#include "troupe/data/random.hpp"
-#include "troupe/runtime/node/blame.hpp"
+#include <algorithm>
+#include <stdexcept>
+#include <utility>
 
 namespace troupe {
 
@@ -87,7 +87,8 @@ run_end simulate(const plan& plan, const data::dataset_pair& data, at::Tensor in
   const auto stalled = !ended;
   for (const auto& [name, member] : troupe.members) caf::anon_send_exit(member, caf::exit_reason::kill);
   while (scheduler.has_job()) scheduler.run_once();
-  if (stalled) throw std::runtime_error("the simulated run stalls (schedule seed " + std::to_string(options.seed) + ")");
+  if (stalled)
+    throw std::runtime_error("the simulated run stalls (schedule seed " + std::to_string(options.seed) + ")");
   end.failure = std::move(blamed.text);
   return end;
 }

@@ -294,13 +294,23 @@ std::string choices_of(const planned_exchange& exchange) {
   return choices.empty() ? "" : " (" + choices + ")";
 }
 
+/// The traffic of an edge: from the least to the most.
+std::string range_of(const std::vector<planned_edge>& edges) {
+  if (edges.empty()) return {};
+  const auto by_bytes = [](const planned_edge& a, const planned_edge& b) { return a.bytes < b.bytes; };
+  const auto [least, most] = std::minmax_element(edges.begin(), edges.end(), by_bytes);
+  const auto from = human_bytes(least->bytes);
+  const auto to = human_bytes(most->bytes);
+  return from == to ? from : from + " to " + to;
+}
+
 /// Two lines of HTML.
 struct caption {
   std::string what, cost;
 };
 
 /// What each exchange is and costs; and what an arrow without a label carries.
-std::vector<caption> captions_of(const plan& plan, const std::vector<tie>& ties, bool labelled) {
+std::vector<caption> captions_of(const plan& plan, bool labelled) {
   std::vector<caption> captions;
   for (std::size_t place = 0; place < plan.exchanges.size(); ++place) {
     const auto& exchange = plan.exchanges[place];
@@ -312,16 +322,8 @@ std::vector<caption> captions_of(const plan& plan, const std::vector<tie>& ties,
     caption.what =
         font(12, colour,
              exchange.name + ": " + exchange.kind->name + choices_of(exchange) + " of the " + name_of(exchange.sends));
-    const auto mine = [&](const tie& t) { return t.exchange == place; };
-    const auto load = [](const tie& t) {
-      return std::pair(std::min(t.bytes_there, t.bytes_back), std::max(t.bytes_there, t.bytes_back));
-    };
-    const auto one = std::find_if(ties.begin(), ties.end(), mine);
-    const bool alike = one != ties.end() && std::all_of(ties.begin(), ties.end(), [&](const tie& t) {
-                         return !mine(t) || load(t) == load(*one);
-                       });
     auto cost = grouped(messages) + " messages and " + human_bytes(bytes) + " a step";
-    if (!labelled && alike) cost += ", " + amount(*one) + " along each arrow";
+    if (!labelled) cost += ", " + range_of(exchange.edges) + " along each arrow";
     if (messages > 0) caption.cost = font(10.5, colour, cost);
     captions.push_back(caption);
   }
@@ -390,7 +392,7 @@ std::string in_full(const plan& plan) {
                 worker_label(plan, worker_name(rank), colours));
   }
   draw_ties(drawing, ties, places, plan.exchanges.size(), labelled);
-  return framed(drawing, plan, low, high, captions_of(plan, ties, labelled));
+  return framed(drawing, plan, low, high, captions_of(plan, labelled));
 }
 
 std::string in_summary(const plan& plan) {
@@ -400,7 +402,7 @@ std::string in_summary(const plan& plan) {
                 worker_height + 10, worker_colours,
                 i == 0 ? worker_label(plan, grouped(plan.workers) + " workers", worker_colours) : std::string(" "));
   return framed(drawing, plan, {-worker_width, -worker_height / 2}, {worker_width, worker_height},
-                captions_of(plan, {}, true));
+                captions_of(plan, true));
 }
 
 }  // namespace

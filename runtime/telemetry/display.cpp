@@ -29,7 +29,8 @@ std::string formatted(const char* format, double value) {
 
 /// "  loss 0.1834", "  val 97.31 %"; as many blanks where there is no value, so that columns stay in place.
 std::string loss_field(const std::optional<double>& loss) {
-  return loss && std::isfinite(*loss) ? formatted("  loss %-6.4g", *loss) : std::string(13, ' ');
+  return loss && std::isfinite(*loss) ? formatted(*loss < 10 ? "  loss %6.4f" : "  loss %6.4g", *loss)
+                                      : std::string(13, ' ');
 }
 std::string accuracy_field(const std::optional<double>& accuracy) {
   return accuracy && std::isfinite(*accuracy) ? formatted("  val %5.2f %%", 100 * *accuracy) : std::string(13, ' ');

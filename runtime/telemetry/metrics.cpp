@@ -39,6 +39,12 @@ std::string json_line(const record& line) {
   return object.dump();
 }
 
+std::string json_line(const evaluation& found) {
+  const json object{
+      {"loss", number(found.loss)}, {"accuracy", number(found.accuracy)}, {"sample_count", found.sample_count}};
+  return object.dump();
+}
+
 std::string csv_header() {
   return "epoch,step,seconds,samples_per_second,train_loss,val_loss,val_accuracy,bytes_sent";
 }

@@ -15,6 +15,9 @@ namespace troupe::telemetry {
 /// Returns one JSON object without a line break: every key, null where it does not apply or is not finite.
 std::string json_line(const record& line);
 
+/// Returns one JSON object without a line break: loss, accuracy, sample_count.
+std::string json_line(const evaluation& found);
+
 /// An epoch and, once it is known, what its evaluation found.
 struct epoch_row {
   std::uint64_t epoch{0};  ///< Counted from 1.

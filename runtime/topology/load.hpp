@@ -1,12 +1,12 @@
 // Topology files in and out.
 #pragma once
 
+#include "troupe/runtime/topology/error.hpp"
+#include "troupe/runtime/topology/topology.hpp"
+
 #include <filesystem>
 #include <string>
 #include <vector>
-
-#include "troupe/runtime/topology/error.hpp"
-#include "troupe/runtime/topology/topology.hpp"
 
 namespace troupe::topology {
 
@@ -15,7 +15,8 @@ namespace troupe::topology {
 topology load(const std::filesystem::path& file, const std::vector<std::string>& overrides = {});
 
 /// As load(), from text; `name` stands for the file in errors, relative paths begin at its folder.
-topology parse(const std::string& text, const std::filesystem::path& name, const std::vector<std::string>& overrides = {});
+topology parse(const std::string& text, const std::filesystem::path& name,
+               const std::vector<std::string>& overrides = {});
 
 /// Prints TOML with every default filled in; parse(print(t)) = t.
 std::string print(const topology& topology);

@@ -2,14 +2,14 @@
 // of its keys; what the words mean is in docs/topology.md, generated from that table.
 #pragma once
 
+#include "troupe/actors/support/setting.hpp"
+
 #include <chrono>
 #include <cstdint>
 #include <filesystem>
 #include <optional>
 #include <string>
 #include <vector>
-
-#include "troupe/actors/support/setting.hpp"
 
 namespace troupe::topology {
 
@@ -40,13 +40,13 @@ struct model_settings {
 
 struct data_settings {
   std::string name{"digits"};
-  std::filesystem::path dir;  ///< Absolute, or empty: see data::data_folder.
-  std::int64_t batch_size{32};                     ///< Per worker; where global_batch_size is set, its share of that.
+  std::filesystem::path dir;    ///< Absolute, or empty: see data::data_folder.
+  std::int64_t batch_size{32};  ///< Per worker; where global_batch_size is set, its share of that.
   std::optional<std::int64_t> global_batch_size;
   bool shuffle{true};
   std::string split{"strided"};
   bool normalize{true};
-  std::vector<double> mean, std;                ///< Empty: as published.
+  std::vector<double> mean, std;  ///< Empty: as published.
   bool operator==(const data_settings&) const = default;
 };
 
@@ -67,8 +67,8 @@ struct worker_settings {
 struct exchange_settings {
   std::string name{"exchange"};
   std::string kind;
-  std::string sends;         ///< gradient, parameters.
-  setting_values options;    ///< What only this kind knows, defaults filled in.
+  std::string sends;       ///< gradient, parameters.
+  setting_values options;  ///< What only this kind knows, defaults filled in.
   bool operator==(const exchange_settings&) const = default;
 };
 

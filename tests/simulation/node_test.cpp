@@ -1,8 +1,10 @@
 // The same runs on real threads.
+#include "troupe/runtime/node/node.hpp"
+
 #include "tests/support/doctest.hpp"
 #include "tests/support/tiny.hpp"
+
 #include "troupe/runtime/node/launcher.hpp"
-#include "troupe/runtime/node/node.hpp"
 #include "troupe/runtime/node/simulation.hpp"
 
 #include <csignal>
@@ -53,7 +55,7 @@ TEST_CASE("each wiring ends cleanly fifty times in a row, with the bits of its s
 TEST_CASE("an exception in a lane ends the run with the actor's name and the reason") {
   SUBCASE("compute") {
     auto plan = tests::tiny_plan({});
-    plan.file.optimizer.lr = 1e38;
+    plan.file.optimizer.lr = 1e300;
     const auto end = run_tiny(plan, std::make_shared<remembered>(), tests::tiny_data());
     CHECK(end.status() == 1);
     CHECK(end.failure->find("compute ") == 0);

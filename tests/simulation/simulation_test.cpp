@@ -1,8 +1,10 @@
 // Whole runs of the real actors under CAF's test coordinator: one message at a time, in seeded orders, in virtual time.
+#include "troupe/runtime/node/simulation.hpp"
+
 #include "tests/support/doctest.hpp"
 #include "tests/support/tiny.hpp"
+
 #include "troupe/runtime/node/launcher.hpp"
-#include "troupe/runtime/node/simulation.hpp"
 
 #include <caf/send.hpp>
 
@@ -27,7 +29,8 @@ ran simulate_tiny(const tiny_options& options, const simulation_options& simulat
   }
   models::buffer_pool pool;
   auto book = std::make_shared<remembered>();
-  const auto end = simulate(plan, tests::tiny_data(options.samples), initial_weights(plan, pool), pool, book, simulation);
+  const auto end =
+      simulate(plan, tests::tiny_data(options.samples), initial_weights(plan, pool), pool, book, simulation);
   return {end, book};
 }
 
@@ -113,7 +116,7 @@ TEST_CASE("an interrupt at any message ends the run at a step that all have comp
       shorter.steps = end.step;
       CHECK(run.book->result.equal(simulate_tiny(shorter, {}).book->result));
     }
-    CHECK(ends.size() > 3);
+    CHECK(ends.size() > (wiring.exchange.empty() ? 1 : 3));  // without an exchange many steps are one request
   }
 }
 
@@ -133,12 +136,16 @@ TEST_CASE("an early stop takes effect before the first step after the verdict") 
 
 TEST_CASE("a failure anywhere ends the run and names who failed and why") {
   const auto fails = [](const tiny_options& options, auto break_it) {
-    return simulate_tiny(options, {.seed = 1, .after_event = [&](const crew& all, std::uint64_t count) {
-                                     if (count == 100) break_it(all);
-                                   }}).end.failure.value_or("");
+    return simulate_tiny(options, {.seed = 1,
+                                   .after_event =
+                                       [&](const crew& all, std::uint64_t count) {
+                                         if (count == 100) break_it(all);
+                                       }})
+        .end.failure.value_or("");
   };
-  CHECK(fails({.steps = 50}, [](const crew& all) { caf::anon_send(all.workers[2], finish_atom_v, std::uint64_t{0}); }) ==
-        "worker 2: told to finish at a step before one that has begun");
+  CHECK(fails({.steps = 50}, [](const crew& all) {
+          caf::anon_send(all.workers[2], finish_atom_v, std::uint64_t{0});
+        }) == "worker 2: told to finish at a step before one that has begun");
   CHECK(fails({.steps = 50}, [](const crew& all) {
           caf::anon_send(all.coordinator, reached_atom_v, milestone{.rank = rank_id{9}, .step = 5});
         }).find("coordinator: ") == 0);
@@ -151,8 +158,9 @@ TEST_CASE("a failure anywhere ends the run and names who failed and why") {
   auto plan = tests::tiny_plan({});
   models::buffer_pool pool;
   SUBCASE("a compute actor whose loss is not finite") {
-    plan.file.optimizer.lr = 1e38;
-    const auto end = simulate(plan, tests::tiny_data(), initial_weights(plan, pool), pool, std::make_shared<remembered>(), {});
+    plan.file.optimizer.lr = 1e300;
+    const auto end =
+        simulate(plan, tests::tiny_data(), initial_weights(plan, pool), pool, std::make_shared<remembered>(), {});
     REQUIRE(end.failure);
     CHECK(end.failure->find("compute ") == 0);
     CHECK(end.failure->find("is not finite") != std::string::npos);
@@ -176,12 +184,13 @@ TEST_CASE("a failure anywhere ends the run and names who failed and why") {
 }
 
 TEST_CASE("a member that falls silent is named by those who wait for it, in virtual time") {
-  const auto run = simulate_tiny({.workers = 3, .steps = 50}, {.seed = 1, .after_event = [](const crew& all, std::uint64_t count) {
-                                                                 if (count != 100) return;
-                                                                 for (const auto& [name, member] : all.members)
-                                                                   if (name == "worker 1")
-                                                                     caf::anon_send_exit(member, caf::exit_reason::user_shutdown);
-                                                               }});
+  const auto run =
+      simulate_tiny({.workers = 3, .steps = 50}, {.seed = 1, .after_event = [](const crew& all, std::uint64_t count) {
+                                                    if (count != 100) return;
+                                                    for (const auto& [name, member] : all.members)
+                                                      if (name == "worker 1")
+                                                        caf::anon_send_exit(member, caf::exit_reason::user_shutdown);
+                                                  }});
   REQUIRE(run.end.failure);
   CHECK(run.end.failure->find("worker 1") == 0);
 }

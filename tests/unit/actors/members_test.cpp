@@ -1,5 +1,6 @@
 // The exchanges as state machines: any order of messages gives the same answer, and a stall names who is missing.
 #include "tests/support/doctest.hpp"
+
 #include "troupe/actors/exchange/all_reduce.hpp"
 #include "troupe/actors/exchange/member.hpp"
 #include "troupe/actors/exchange/registry.hpp"
@@ -50,10 +51,8 @@ class exchange_by_hand {
       : random_(seed), answers_(world_size) {
     const auto* kind = find_exchange(wired.kind);
     for (std::uint32_t rank = 0; rank < world_size; ++rank)
-      members_.push_back(kind->make_member({.rank = rank_id{rank},
-                                            .world_size = world_size,
-                                            .layout = layout(),
-                                            .settings = wired.settings}));
+      members_.push_back(kind->make_member(
+          {.rank = rank_id{rank}, .world_size = world_size, .layout = layout(), .settings = wired.settings}));
   }
 
   /// Runs steps in which every member contributes as soon as its last answer is complete.
@@ -152,8 +151,10 @@ TEST_CASE("every order of messages gives every member the same mean, in rank ord
           }
       }
       const auto mean = expected(n, 2);
-      if (wired.label == "all_reduce ring") CHECK(at::allclose(first.answer(0, 2), mean, 1e-5, 1e-6));
-      else CHECK(first.answer(0, 2).equal(mean));
+      if (wired.label == "all_reduce ring")
+        CHECK(at::allclose(first.answer(0, 2), mean, 1e-5, 1e-6));
+      else
+        CHECK(first.answer(0, 2).equal(mean));
     }
   }
 }
@@ -195,7 +196,8 @@ TEST_CASE("a member says whom it waits for") {
     void answer(const part&) override {}
   } out;
   const auto from = [](std::uint32_t rank) {
-    return part{.origin = {.sender = rank_id{rank}}, .piece = {0, contribution(rank, 0)}, .total = 176, .sample_count = 1};
+    return part{
+        .origin = {.sender = rank_id{rank}}, .piece = {0, contribution(rank, 0)}, .total = 176, .sample_count = 1};
   };
   SUBCASE("the master of a star for those who have not contributed") {
     const auto master = find_exchange("star")->make_member(base);
@@ -226,11 +228,9 @@ TEST_CASE("a part that does not fit is refused") {
   } out;
   for (const auto& wired : wirings) {
     CAPTURE(wired.label);
-    const auto one = find_exchange(wired.kind)
-                         ->make_member({.rank = rank_id{0},
-                                        .world_size = 3,
-                                        .layout = layout(),
-                                        .settings = wired.settings});
+    const auto one =
+        find_exchange(wired.kind)
+            ->make_member({.rank = rank_id{0}, .world_size = 3, .layout = layout(), .settings = wired.settings});
     part odd{.origin = {.sender = rank_id{1}}, .piece = {0, at::ones({5})}, .total = 176, .sample_count = 1};
     CHECK_THROWS_AS(one->receive(odd, out), exchange_error);
     odd.which.part = 1'000'000;

@@ -1,6 +1,8 @@
-#include "tests/support/doctest.hpp"
-#include "troupe/actors/exchange/member.hpp"
 #include "troupe/actors/rules/reduce.hpp"
+
+#include "tests/support/doctest.hpp"
+
+#include "troupe/actors/exchange/member.hpp"
 #include "troupe/data/random.hpp"
 
 #include <cstring>

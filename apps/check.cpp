@@ -1,0 +1,45 @@
+// troupe check FILE: the plan of a run, without running it.
+#include "troupe/apps/commands.hpp"
+#include "troupe/runtime/plan/plan.hpp"
+#include "troupe/runtime/topology/load.hpp"
+
+#include <CLI/CLI.hpp>
+
+#include <filesystem>
+#include <iostream>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace troupe::apps {
+
+namespace {
+
+struct options {
+  std::filesystem::path file;
+  std::vector<std::string> overrides;
+  bool json{false};
+};
+
+void check(const options& given) {
+  const auto topology = topology::load(given.file, given.overrides);
+  const auto plan = make_plan(topology, load_data(topology).train->size());
+  std::cout << (given.json ? describe_json(plan) + "\n" : describe(plan));
+}
+
+}  // namespace
+
+void add_check(CLI::App& app, int& status) {
+  auto* command = app.add_subcommand("check", "Print what a topology file comes to, without running it");
+  auto given = std::make_shared<options>();
+  command->add_option("FILE", given->file, "Topology file")->required();
+  command->add_option("--set", given->overrides, "section.key=value: overrides the file; repeatable")
+      ->allow_extra_args(false);
+  command->add_flag("--json", given->json, "Print the plan as one JSON object");
+  command->callback([given, &status] {
+    check(*given);
+    status = 0;
+  });
+}
+
+}  // namespace troupe::apps

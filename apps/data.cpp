@@ -1,0 +1,94 @@
+// troupe data fetch NAME: downloads a data set.
+#include "troupe/apps/commands.hpp"
+#include "troupe/data/dataset.hpp"
+#include "troupe/runtime/fetch/fetch.hpp"
+#include "troupe/runtime/support/units.hpp"
+#include "troupe/runtime/topology/error.hpp"
+#include "troupe/runtime/topology/suggest.hpp"
+
+#include <CLI/CLI.hpp>
+
+#include <chrono>
+#include <cstdio>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <string>
+#include <unistd.h>
+#include <vector>
+
+namespace troupe::apps {
+
+namespace {
+
+struct options {
+  std::string name;
+  std::filesystem::path dir;
+};
+
+/// Shows how far each file is: on a terminal one line that grows, else a line for each whole file.
+class download_display {
+ public:
+  void operator()(const fetch::remote_file& file, std::uint64_t bytes) {
+    const bool whole = bytes == file.bytes;
+    const auto now = std::chrono::steady_clock::now();
+    if (!whole && (!terminal_ || now - shown_ < std::chrono::milliseconds(100))) return;
+    shown_ = now;
+    unfinished_ = terminal_ && !whole;
+    std::printf("%s%-28s %3d%%  %s of %s%s", terminal_ ? "\r\x1b[K" : "", file.name.c_str(),
+                static_cast<int>(100 * bytes / file.bytes), human_bytes(bytes).c_str(), human_bytes(file.bytes).c_str(),
+                whole ? "\n" : "");
+    std::fflush(stdout);
+  }
+
+  /// Ends a line that stopped in the middle, so that what follows begins on its own.
+  ~download_display() {
+    if (unfinished_) std::printf("\n");
+  }
+
+ private:
+  bool unfinished_{false};
+  bool terminal_{isatty(STDOUT_FILENO) != 0};
+  std::chrono::steady_clock::time_point shown_;
+};
+
+void fetch_data(const options& given) {
+  const auto* kind = data::find_dataset(given.name);
+  const auto* from = fetch::find_source(given.name);
+  if (kind == nullptr || (from == nullptr && !kind->folder.empty())) {
+    std::vector<std::string> names;
+    std::string legal;
+    for (const auto& source : fetch::sources()) {
+      names.push_back(source.name);
+      legal += (legal.empty() ? "" : ", ") + source.name;
+    }
+    throw input_error("data fetch: \"" + given.name + "\" is not known; expected " + legal +
+                      topology::did_you_mean(given.name, names));
+  }
+  if (from == nullptr) {
+    std::printf("%s is built in: there is nothing to download\n", given.name.c_str());
+    return;
+  }
+  const auto folder = data::data_folder(given.dir) / kind->folder;
+  download_display display;
+  const auto fetched = fetch::fetch(*from, folder, std::ref(display));
+  std::printf("%s %s in %s\n", given.name.c_str(),
+              fetched > 0 ? "is now" : "is there already:", folder.string().c_str());
+}
+
+}  // namespace
+
+void add_data(CLI::App& app, int& status) {
+  auto* data = app.add_subcommand("data", "Fetch data sets");
+  data->require_subcommand(1);
+  auto* command = data->add_subcommand("fetch", "Download a data set from its publisher and check its sha256");
+  auto given = std::make_shared<options>();
+  command->add_option("NAME", given->name, "mnist or fashion_mnist")->required();
+  command->add_option("--dir", given->dir, "Data folder (default: $TROUPE_DATA, else data-cache)");
+  command->callback([given, &status] {
+    fetch_data(*given);
+    status = 0;
+  });
+}
+
+}  // namespace troupe::apps

@@ -1,0 +1,111 @@
+// troupe eval WEIGHTS: loss and accuracy of saved weights.
+#include "troupe/actors/rules/evaluate.hpp"
+#include "troupe/apps/commands.hpp"
+#include "troupe/models/flat.hpp"
+#include "troupe/models/network.hpp"
+#include "troupe/runtime/checkpoint/model_file.hpp"
+#include "troupe/runtime/plan/plan.hpp"
+#include "troupe/runtime/support/units.hpp"
+#include "troupe/runtime/telemetry/metrics.hpp"
+#include "troupe/runtime/topology/error.hpp"
+#include "troupe/runtime/topology/suggest.hpp"
+
+#include <CLI/CLI.hpp>
+
+#include <cstdio>
+#include <filesystem>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+namespace troupe::apps {
+
+namespace {
+
+constexpr std::int64_t batch_size = 1000;
+
+struct options {
+  std::filesystem::path weights;
+  std::string model, data, split{"test"};
+  std::filesystem::path dir;
+  bool json{false};
+};
+
+/// Returns the kind of this name: what the command line says, else what the weights say.
+template <class Kind>
+const Kind& kind_of(const options& given, const std::string& flag, const std::string& asked, const std::string& written,
+                    const Kind* (*find)(const std::string&), const std::vector<Kind>& kinds) {
+  const auto& name = asked.empty() ? written : asked;
+  if (name.empty()) throw input_error(given.weights.string() + ": does not say its " + flag + "; give --" + flag);
+  if (const auto* kind = find(name)) return *kind;
+  std::vector<std::string> names;
+  for (const auto& kind : kinds) names.push_back(kind.name);
+  std::string legal;
+  for (const auto& known : names) legal += (legal.empty() ? "" : ", ") + known;
+  throw input_error((asked.empty() ? given.weights.string() + ": " : "--") + flag + " \"" + name +
+                    "\" is not known; expected " + legal + topology::did_you_mean(name, names));
+}
+
+models::loss_kind loss_of(const std::string& name, const models::network& net) {
+  for (const auto kind : {models::loss_kind::cross_entropy, models::loss_kind::nll})
+    if (name == checkpoint::name_of(kind)) return kind;
+  return net.loss();
+}
+
+std::unique_ptr<models::network> make(const models::network_kind& model, const data::dataset_kind& data) try {
+  return models::make_network(model, {.input = data.sample_shape, .classes = data.classes}, 0);
+} catch (const std::invalid_argument& reason) {
+  throw input_error("--model " + model.name + " does not fit --data " + data.name + ": " + reason.what());
+}
+
+void eval(const options& given) {
+  const auto content = checkpoint::read_safetensors(given.weights);
+  const auto card = checkpoint::card_of(given.weights, content);
+  const auto& model = kind_of(given, "model", given.model, card.model, models::find_network, models::network_kinds());
+  const auto& data = kind_of(given, "data", given.data, card.data, data::find_dataset, data::dataset_kinds());
+
+  const auto net = make(model, data);
+  const auto layout = models::layout_of(*net);
+  models::buffer_pool pool;
+  const auto flat = checkpoint::load_into(given.weights, content, model.name, layout, pool);
+  models::bind_weights(*net, layout, flat);
+
+  topology::topology topology;
+  topology.data.name = data.name;
+  topology.data.dir = given.dir;
+  const auto sets = load_data(topology);
+  const auto& set = given.split == "train" ? *sets.train : *sets.test;
+  // Weights that say nothing of how their inputs were scaled come from elsewhere: then as published.
+  const auto& scale = content.metadata.contains("mean") ? card.scale : data.published;
+  if (!scale.mean.empty() && static_cast<std::int64_t>(scale.mean.size()) != data.sample_shape.front())
+    throw input_error(given.weights.string() + ": were trained on inputs of " + std::to_string(scale.mean.size()) +
+                      " channels, which " + data.name + " has not; give another --data");
+  const auto found = rules::evaluate(*net, set, scale, loss_of(card.loss, *net), batch_size);
+
+  if (given.json)
+    std::printf("%s\n", telemetry::json_line(found).c_str());
+  else
+    std::printf("%s on the %s set of %s (%s samples): loss %.4f, accuracy %.2f %%\n", model.name.c_str(),
+                given.split.c_str(), data.name.c_str(), grouped(static_cast<std::uint64_t>(found.sample_count)).c_str(),
+                found.loss, 100 * found.accuracy);
+}
+
+}  // namespace
+
+void add_eval(CLI::App& app, int& status) {
+  auto* command = app.add_subcommand("eval", "Print loss and accuracy of saved weights");
+  auto given = std::make_shared<options>();
+  command->add_option("WEIGHTS", given->weights, "A model.safetensors")->required();
+  command->add_option("--model", given->model, "Model (default: what the weights say)");
+  command->add_option("--data", given->data, "Data set (default: what the weights were trained on)");
+  command->add_option("--dir", given->dir, "Data folder (default: $TROUPE_DATA)");
+  command->add_option("--split", given->split, "test or train")->check(CLI::IsMember({"test", "train"}));
+  command->add_flag("--json", given->json, "Print one JSON object");
+  command->callback([given, &status] {
+    eval(*given);
+    status = 0;
+  });
+}
+
+}  // namespace troupe::apps

@@ -1,0 +1,54 @@
+// troupe graph FILE -o NAME: draws the wiring.
+#include "troupe/apps/commands.hpp"
+#include "troupe/runtime/plan/plan.hpp"
+#include "troupe/runtime/support/write_aside.hpp"
+#include "troupe/runtime/topology/error.hpp"
+#include "troupe/runtime/topology/load.hpp"
+
+#include <CLI/CLI.hpp>
+
+#include <filesystem>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+namespace troupe::apps {
+
+namespace {
+
+struct options {
+  std::filesystem::path file, drawing;
+  std::vector<std::string> overrides;
+};
+
+void graph(const options& given) {
+  const auto ending = given.drawing.extension();
+  if (ending != ".svg" && ending != ".dot")
+    throw input_error(given.drawing.string() + ": the name decides the format; expected one that ends in .svg or .dot");
+  const auto topology = topology::load(given.file, given.overrides);
+  const auto dot = to_dot(make_plan(topology, load_data(topology).train->size()));
+  const auto drawing = ending == ".dot" ? dot : to_svg(dot);
+  try {
+    write_aside(given.drawing, drawing);
+  } catch (const std::runtime_error& reason) {
+    throw input_error(std::string(reason.what()) + "; name another place with -o");
+  }
+}
+
+}  // namespace
+
+void add_graph(CLI::App& app, int& status) {
+  auto* command = app.add_subcommand("graph", "Draw the wiring of a topology file");
+  auto given = std::make_shared<options>();
+  command->add_option("FILE", given->file, "Topology file")->required();
+  command->add_option("-o,--output", given->drawing, "Drawing to write: .svg, or .dot for Graphviz")->required();
+  command->add_option("--set", given->overrides, "section.key=value: overrides the file; repeatable")
+      ->allow_extra_args(false);
+  command->callback([given, &status] {
+    graph(*given);
+    status = 0;
+  });
+}
+
+}  // namespace troupe::apps

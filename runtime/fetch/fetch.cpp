@@ -1,0 +1,185 @@
+#include "troupe/runtime/fetch/fetch.hpp"
+
+#include "troupe/runtime/topology/error.hpp"
+
+#include <curl/curl.h>
+#include <openssl/evp.h>
+
+#include <array>
+#include <fstream>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <system_error>
+
+namespace troupe::fetch {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+/// Returns the SHA-256 of a file in hexadecimal, or nothing if it cannot be read.
+std::optional<std::string> sha256_of(const fs::path& path) {
+  const std::unique_ptr<EVP_MD_CTX, decltype(&EVP_MD_CTX_free)> state(EVP_MD_CTX_new(), &EVP_MD_CTX_free);
+  if (!state || EVP_DigestInit_ex(state.get(), EVP_sha256(), nullptr) != 1) throw fetch_error("OpenSSL has no SHA-256");
+  std::ifstream in(path, std::ios::binary);
+  if (!in) return {};
+  std::vector<char> block(1u << 16u);
+  while (in.read(block.data(), static_cast<std::streamsize>(block.size())) || in.gcount() > 0)
+    EVP_DigestUpdate(state.get(), block.data(), static_cast<std::size_t>(in.gcount()));
+  if (in.bad()) return {};
+  std::array<unsigned char, EVP_MAX_MD_SIZE> sum{};
+  unsigned length = 0;
+  EVP_DigestFinal_ex(state.get(), sum.data(), &length);
+  std::string text;
+  for (unsigned i = 0; i < length; ++i) {
+    text += "0123456789abcdef"[sum[i] / 16];
+    text += "0123456789abcdef"[sum[i] % 16];
+  }
+  return text;
+}
+
+std::uint64_t size_of(const fs::path& path) {
+  std::error_code failed;
+  const auto bytes = fs::file_size(path, failed);
+  return failed ? 0 : bytes;
+}
+
+/// A download under way.
+struct transfer {
+  const remote_file& file;
+  const progress& tell;
+  std::ofstream out;
+  std::uint64_t bytes{0};  ///< Of the file, what was there before included.
+  bool too_long{false};
+  bool disk_failed{false};
+};
+
+std::size_t receive(char* data, std::size_t size, std::size_t count, void* user) {
+  auto& to = *static_cast<transfer*>(user);
+  const auto length = size * count;
+  // A mirror that sends more than the file has would fill the disk with something else.
+  to.too_long = to.bytes + length > to.file.bytes;
+  if (to.too_long) return 0;
+  to.out.write(data, static_cast<std::streamsize>(length));
+  to.disk_failed = !to.out;
+  if (to.disk_failed) return 0;
+  to.bytes += length;
+  if (to.tell) to.tell(to.file, to.bytes);
+  return length;
+}
+
+/// How a download ended.
+struct ending {
+  std::string failure;        ///< What went wrong; empty when the server sent all it had.
+  bool cannot_resume{false};  ///< The server does not go on in the middle of this file.
+};
+
+/// Adds to `part` what it lacks.
+ending download(const std::string& url, const fs::path& part, const remote_file& file, const progress& tell) {
+  static std::once_flag once;
+  std::call_once(once, [] { curl_global_init(CURL_GLOBAL_DEFAULT); });
+  const std::unique_ptr<CURL, decltype(&curl_easy_cleanup)> curl(curl_easy_init(), &curl_easy_cleanup);
+  if (!curl) throw fetch_error("libcurl cannot start");
+  const auto there = size_of(part);
+  transfer to{.file = file, .tell = tell, .out = std::ofstream(part, std::ios::binary | std::ios::app), .bytes = there};
+  if (!to.out) return {"cannot write " + part.string()};
+  std::array<char, CURL_ERROR_SIZE> detail{};
+  auto* handle = curl.get();
+  curl_easy_setopt(handle, CURLOPT_URL, url.c_str());
+  curl_easy_setopt(handle, CURLOPT_PROTOCOLS_STR, "http,https");
+  curl_easy_setopt(handle, CURLOPT_FOLLOWLOCATION, 1L);
+  curl_easy_setopt(handle, CURLOPT_MAXREDIRS, 5L);
+  curl_easy_setopt(handle, CURLOPT_FAILONERROR, 1L);
+  curl_easy_setopt(handle, CURLOPT_NOSIGNAL, 1L);
+  curl_easy_setopt(handle, CURLOPT_CONNECTTIMEOUT, 15L);
+  curl_easy_setopt(handle, CURLOPT_LOW_SPEED_LIMIT, 1L);  // less than a byte a second ...
+  curl_easy_setopt(handle, CURLOPT_LOW_SPEED_TIME, 30L);  // ... for so long is a stall
+  curl_easy_setopt(handle, CURLOPT_RESUME_FROM_LARGE, static_cast<curl_off_t>(there));
+  curl_easy_setopt(handle, CURLOPT_WRITEFUNCTION, &receive);
+  curl_easy_setopt(handle, CURLOPT_WRITEDATA, &to);
+  curl_easy_setopt(handle, CURLOPT_ERRORBUFFER, detail.data());
+  const auto result = curl_easy_perform(handle);
+  to.out.close();
+  if (to.bytes == 0) fs::remove(part);
+  if (to.too_long) {
+    fs::remove(part);
+    return {"sends more than the " + std::to_string(file.bytes) + " bytes of the file"};
+  }
+  if (to.disk_failed || !to.out) return {"cannot write " + part.string() + ": is the disk full?"};
+  if (result == CURLE_OK) return {};
+  long status = 0;
+  curl_easy_getinfo(handle, CURLINFO_RESPONSE_CODE, &status);
+  constexpr long range_not_satisfiable = 416;
+  return {detail[0] != '\0' ? detail.data() : curl_easy_strerror(result),
+          result == CURLE_RANGE_ERROR || status == range_not_satisfiable};
+}
+
+/// Makes `part` whole from one mirror. Returns what went wrong, or "".
+std::string fetch_from(const std::string& mirror, const fs::path& part, const remote_file& file, const progress& tell) {
+  if (size_of(part) > file.bytes) fs::remove(part);
+  // The second round is for what a former, interrupted download had left and what turns out to be unfit to go on with.
+  for (const bool first : {true, false}) {
+    const auto before = size_of(part);
+    if (before < file.bytes) {
+      const auto end = download(mirror + file.name, part, file, tell);
+      if (first && end.cannot_resume) {
+        fs::remove(part);
+        continue;
+      }
+      if (!end.failure.empty()) return end.failure;
+    }
+    if (size_of(part) < file.bytes)
+      return "sent " + std::to_string(size_of(part)) + " of " + std::to_string(file.bytes) + " bytes";
+    if (sha256_of(part) == file.sha256) return {};
+    fs::remove(part);
+    if (before == 0) break;
+  }
+  return "has another file under this name: its sha256 is not " + file.sha256;
+}
+
+[[noreturn]] void give_up(const source& from, const fs::path& folder, const remote_file& file,
+                          const std::string& failures) {
+  std::string text = "cannot download " + file.name + ":\n" + failures + "download these files by hand into " +
+                     folder.string() + ", or try again later (it goes on where it stopped):\n";
+  for (const auto& each : from.files) text += "  " + from.mirrors.front() + each.name + "\n";
+  text.pop_back();
+  throw fetch_error(text);
+}
+
+bool is_there(const fs::path& path, const remote_file& file) {
+  if (!fs::exists(path)) return false;
+  if (size_of(path) == file.bytes && sha256_of(path) == file.sha256) return true;
+  throw input_error(path.string() + ": is not the file that was published (its sha256 is not " + file.sha256 +
+                    "); remove it to download that one, or name another folder with --dir");
+}
+
+}  // namespace
+
+std::size_t fetch(const source& from, const fs::path& folder, const progress& tell) try {
+  fs::create_directories(folder);
+  std::size_t fetched = 0;
+  for (const auto& file : from.files) {
+    const auto path = folder / file.name;
+    if (is_there(path, file)) continue;
+    auto part = path;
+    part += ".part";
+    std::string failures;
+    bool whole = false;
+    for (const auto& mirror : from.mirrors) {
+      const auto failure = fetch_from(mirror, part, file, tell);
+      whole = failure.empty();
+      if (whole) break;
+      failures += "  " + mirror + ": " + failure + "\n";
+    }
+    if (!whole) give_up(from, folder, file, failures);
+    fs::rename(part, path);
+    ++fetched;
+  }
+  return fetched;
+} catch (const fs::filesystem_error& reason) {
+  throw input_error(folder.string() + ": cannot write there: " + reason.code().message() +
+                    "; name another folder with --dir");
+}
+
+}  // namespace troupe::fetch

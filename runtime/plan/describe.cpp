@@ -1,0 +1,210 @@
+// The plan in words, for people and for programs.
+#include "troupe/runtime/plan/plan.hpp"
+#include "troupe/runtime/support/units.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace troupe {
+
+namespace {
+
+/// Beyond this many, edges are summed up instead of listed.
+constexpr std::size_t edges_listed_max = 16;
+
+std::string plural(std::uint64_t count, const std::string& noun) {
+  return grouped(count) + " " + noun + (count == 1 ? "" : "s");
+}
+
+std::string joined(const std::vector<std::string>& words, const std::string& between) {
+  std::string text;
+  for (const auto& word : words) text += (text.empty() ? "" : between) + word;
+  return text;
+}
+
+std::string numbers(const std::vector<double>& values) {
+  std::vector<std::string> words;
+  for (const auto value : values) words.push_back(human_number(value));
+  return joined(words, ", ");
+}
+
+std::string text_of(const setting_value& value) {
+  struct visitor {
+    std::string operator()(bool on) const { return on ? "true" : "false"; }
+    std::string operator()(std::int64_t number) const { return std::to_string(number); }
+    std::string operator()(double number) const { return human_number(number); }
+    std::string operator()(const std::string& text) const { return text; }
+    std::string operator()(const std::vector<std::string>& words) const { return "[" + joined(words, ", ") + "]"; }
+    std::string operator()(const std::vector<double>& values) const { return "[" + numbers(values) + "]"; }
+  };
+  return std::visit(visitor{}, value);
+}
+
+/// A label and what belongs to it; further lines are indented to the same column.
+class page {
+ public:
+  void line(const std::string& label, const std::string& text) {
+    constexpr std::size_t column = 12;
+    text_ += "  " + label + std::string(column - std::min(column, label.size()), ' ') + text + '\n';
+  }
+  void more(const std::string& text) { line("", text); }
+  std::string text() && { return std::move(text_); }
+
+ private:
+  std::string text_;
+};
+
+std::string model_text(const plan& plan) {
+  return plan.model->name + ", " + plural(static_cast<std::uint64_t>(plan.layout.parameter_count), "parameter") +
+         " in " + plural(plan.layout.parameters.size(), "tensor") + " (" +
+         human_bytes(static_cast<std::uint64_t>(plan.layout.parameter_end) * sizeof(float)) + " with padding), " +
+         (plan.loss == models::loss_kind::nll ? "negative log-likelihood" : "cross-entropy");
+}
+
+std::string data_text(const plan& plan) {
+  std::vector<std::string> shape;
+  for (const auto size : plan.shape.input) shape.push_back(std::to_string(size));
+  return plan.data->name + ", " + plural(static_cast<std::uint64_t>(plan.sampling.samples), "training sample") +
+         " of " + joined(shape, "×") + ", " + std::to_string(plan.shape.classes) + " classes, " +
+         (plan.scale.mean.empty()
+              ? "not normalised"
+              : "normalised by mean " + numbers(plan.scale.mean) + " and std " + numbers(plan.scale.std));
+}
+
+std::string steps_text(const plan& plan) {
+  auto text = plural(plan.steps, "step");
+  const auto epochs = static_cast<double>(plan.steps) / static_cast<double>(plan.steps_per_epoch);
+  text +=
+      " (" + human_number(epochs) + (epochs == 1 ? " epoch of " : " epochs of ") + grouped(plan.steps_per_epoch) + ")";
+  return text + ", evaluated " +
+         (plan.evaluate_every >= plan.steps ? "at the end"
+                                            : "every " + plural(plan.evaluate_every, "step") + " and at the end");
+}
+
+std::string workers_text(const plan& plan) {
+  const auto batch = static_cast<std::uint64_t>(plan.sampling.batch_size);
+  return grouped(plan.workers) + " × batch " + grouped(batch) + " = " + plural(plan.workers * batch, "sample") +
+         " a step, device " + plan.file.workers.device + ", " +
+         plural(static_cast<std::uint64_t>(plan.file.run.threads), "thread") + " each";
+}
+
+std::string optimizer_text(const plan& plan) {
+  const auto& optimizer = plan.file.optimizer;
+  auto text = optimizer.name + ", lr " + human_number(optimizer.lr);
+  if (optimizer.momentum != 0) text += ", momentum " + human_number(optimizer.momentum);
+  if (optimizer.weight_decay != 0) text += ", weight decay " + human_number(optimizer.weight_decay);
+  if (optimizer.nesterov) text += ", Nesterov";
+  return text;
+}
+
+std::pair<std::uint64_t, std::uint64_t> messages_and_bytes(const std::vector<planned_edge>& edges) {
+  std::uint64_t messages = 0;
+  std::uint64_t bytes = 0;
+  for (const auto& edge : edges) {
+    messages += edge.messages;
+    bytes += edge.bytes;
+  }
+  return {messages, bytes};
+}
+
+void describe_exchange(page& page, const planned_exchange& exchange) {
+  std::vector<std::string> words{exchange.kind->name, "sends the " + name_of(exchange.sends)};
+  for (const auto& [name, value] : exchange.settings) words.push_back(name + " = " + text_of(value));
+  page.line(exchange.name, joined(words, ", "));
+  const auto [messages, bytes] = messages_and_bytes(exchange.edges);
+  page.more(plural(messages, "message") + " and " + human_bytes(bytes) + " of tensors a step, over " +
+            plural(exchange.edges.size(), "edge"));
+  if (exchange.edges.size() > edges_listed_max) {
+    const auto by_bytes = [](const planned_edge& a, const planned_edge& b) { return a.bytes < b.bytes; };
+    const auto [least, most] = std::minmax_element(exchange.edges.begin(), exchange.edges.end(), by_bytes);
+    page.more(least->bytes == most->bytes ? "each edge " + human_bytes(least->bytes)
+                                          : "an edge " + human_bytes(least->bytes) + " to " + human_bytes(most->bytes));
+    return;
+  }
+  for (const auto& edge : exchange.edges)
+    page.more("worker " + std::to_string(edge.from) + " → worker " + std::to_string(edge.to) + "   " +
+              plural(edge.messages, "message") + ", " + human_bytes(edge.bytes));
+}
+
+/// The exchanges of the plan that are not synchronous, by name.
+std::vector<std::string> asynchronous(const plan& plan) {
+  std::vector<std::string> names;
+  for (const auto& exchange : plan.exchanges)
+    if (!exchange.kind->synchronous) names.push_back(exchange.name);
+  return names;
+}
+
+void describe_promise(page& page, const plan& plan) {
+  if (const auto names = asynchronous(plan); !names.empty()) {
+    page.line("same bits", "no: " + joined(names, ", ") + " merges what comes first, so runs differ");
+    return;
+  }
+  page.line("same bits", "yes: another run of this file writes the same weights, bit for bit, with the same LibTorch");
+  page.more("and instruction set" +
+            std::string(plan.exchanges.empty() ? "" : "; sums are folded in an order that the file fixes"));
+}
+
+}  // namespace
+
+std::string describe(const plan& plan) {
+  page page;
+  page.line("model", model_text(plan));
+  page.line("data", data_text(plan));
+  page.line("run", steps_text(plan) + ", seed " + std::to_string(plan.file.run.seed));
+  page.line("workers", workers_text(plan));
+  page.line("loop", joined(plan.file.workers.loop, " → "));
+  page.line("optimizer", optimizer_text(plan));
+  for (const auto& exchange : plan.exchanges) describe_exchange(page, exchange);
+  const auto ports = plan.exchanges.size() * plan.workers;
+  page.line("actors", grouped(plan.actors.size()) + ": " + plural(plan.workers, "worker") +
+                          ", each with a compute actor" +
+                          (ports > 0 ? " and " + plural(plan.exchanges.size(), "port") : "") +
+                          "; evaluator, coordinator, recorder");
+  describe_promise(page, plan);
+  return (plan.file.file.empty() ? "" : plan.file.file.string() + "\n") + std::move(page).text();
+}
+
+std::string describe_json(const plan& plan) {
+  using json = nlohmann::ordered_json;
+  json actors = json::array();
+  for (const auto& actor : plan.actors) actors.push_back(actor.name);
+  json exchanges = json::array();
+  for (const auto& exchange : plan.exchanges) {
+    json settings = json::object();
+    for (const auto& [name, value] : exchange.settings)
+      settings[name] = std::visit([](const auto& plain) { return json(plain); }, value);
+    json edges = json::array();
+    for (const auto& edge : exchange.edges)
+      edges.push_back({{"from", edge.from}, {"to", edge.to}, {"messages", edge.messages}, {"bytes", edge.bytes}});
+    exchanges.push_back({{"name", exchange.name},
+                         {"kind", exchange.kind->name},
+                         {"sends", name_of(exchange.sends)},
+                         {"settings", settings},
+                         {"edges", edges}});
+  }
+  const json object{{"file", plan.file.file.string()},
+                    {"model", plan.model->name},
+                    {"parameters", plan.layout.parameter_count},
+                    {"data", plan.data->name},
+                    {"training_samples", plan.sampling.samples},
+                    {"mean", plan.scale.mean},
+                    {"std", plan.scale.std},
+                    {"workers", plan.workers},
+                    {"batch_size", plan.sampling.batch_size},
+                    {"loop", plan.file.workers.loop},
+                    {"steps_per_epoch", plan.steps_per_epoch},
+                    {"steps", plan.steps},
+                    {"evaluate_every", plan.evaluate_every},
+                    {"messages_per_step", plan.messages_per_step()},
+                    {"bytes_per_step", plan.bytes_per_step()},
+                    {"same_bits", asynchronous(plan).empty()},
+                    {"exchanges", exchanges},
+                    {"actors", actors}};
+  return object.dump(2);
+}
+
+}  // namespace troupe

@@ -1,0 +1,241 @@
+#include "tests/support/doctest.hpp"
+
+#include "troupe/runtime/fetch/fetch.hpp"
+#include "troupe/runtime/topology/error.hpp"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <iterator>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <unistd.h>
+#include <vector>
+
+using namespace troupe;
+using namespace std::string_literals;
+namespace fs = std::filesystem;
+
+namespace {
+
+/// An HTTP server on loopback: gives each request to `answer` and sends back what that returns, one connection each.
+class server {
+ public:
+  explicit server(std::function<std::string(const std::string& request)> answer) : answer_(std::move(answer)) {
+    socket_ = ::socket(AF_INET, SOCK_STREAM, 0);
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    socklen_t length = sizeof address;
+    REQUIRE(::bind(socket_, reinterpret_cast<sockaddr*>(&address), length) == 0);
+    REQUIRE(::listen(socket_, 8) == 0);
+    REQUIRE(::getsockname(socket_, reinterpret_cast<sockaddr*>(&address), &length) == 0);
+    port_ = ntohs(address.sin_port);
+    thread_ = std::thread([this] { serve(); });
+  }
+  ~server() {
+    ::shutdown(socket_, SHUT_RDWR);
+    thread_.join();
+    ::close(socket_);
+  }
+  std::string url() const { return "http://127.0.0.1:" + std::to_string(port_) + "/"; }
+  std::vector<std::string> requests() const {
+    const std::lock_guard lock(mutex_);
+    return requests_;
+  }
+
+ private:
+  void serve() {
+    for (int peer = ::accept(socket_, nullptr, nullptr); peer >= 0; peer = ::accept(socket_, nullptr, nullptr)) {
+      std::string request;
+      char block[4096];
+      for (ssize_t got = 1; got > 0 && request.find("\r\n\r\n") == std::string::npos;) {
+        got = ::recv(peer, block, sizeof block, 0);
+        if (got > 0) request.append(block, static_cast<std::size_t>(got));
+      }
+      {
+        const std::lock_guard lock(mutex_);
+        requests_.push_back(request);
+      }
+      const auto reply = answer_(request);
+      [[maybe_unused]] const auto sent = ::send(peer, reply.data(), reply.size(), MSG_NOSIGNAL);
+      ::close(peer);
+    }
+  }
+
+  std::function<std::string(const std::string&)> answer_;
+  int socket_{-1};
+  int port_{0};
+  mutable std::mutex mutex_;
+  std::vector<std::string> requests_;
+  std::thread thread_;
+};
+
+std::string reply(const std::string& status, const std::string& body, std::size_t claimed,
+                  const std::string& more = {}) {
+  return "HTTP/1.1 " + status + "\r\nContent-Length: " + std::to_string(claimed) + "\r\n" + more +
+         "Connection: close\r\n\r\n" + body;
+}
+std::string whole(const std::string& body) {
+  return reply("200 OK", body, body.size());
+}
+
+/// The offset that a request asks to begin at.
+std::size_t offset_of(const std::string& request) {
+  const auto at = request.find("Range: bytes=");
+  return at == std::string::npos ? 0 : std::stoul(request.substr(at + 13));
+}
+
+/// What a server that can resume answers.
+std::string from(const std::string& body, const std::string& request) {
+  const auto first = offset_of(request);
+  if (first == 0) return whole(body);
+  return reply("206 Partial Content", body.substr(first), body.size() - first,
+               "Content-Range: bytes " + std::to_string(first) + "-" + std::to_string(body.size() - 1) + "/" +
+                   std::to_string(body.size()) + "\r\n");
+}
+
+const auto content = "abc"s;
+/// Of "abc": FIPS 180-2, appendix B.1.
+const auto content_sum = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"s;
+
+fetch::source source_at(const std::vector<std::string>& mirrors) {
+  return {.name = "tiny", .mirrors = mirrors, .files = {{"file.gz", content.size(), content_sum}}};
+}
+
+struct scratch {
+  fs::path folder = fs::temp_directory_path() / ("troupe-fetch-" + std::to_string(::getpid())) / "tiny";
+  ~scratch() { fs::remove_all(folder.parent_path()); }
+  fs::path file() const { return folder / "file.gz"; }
+  fs::path part() const { return folder / "file.gz.part"; }
+  void put(const fs::path& path, const std::string& text) const {
+    fs::create_directories(folder);
+    std::ofstream(path, std::ios::binary) << text;
+  }
+};
+
+std::string read(const fs::path& path) {
+  std::ifstream in(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+std::string failure(const fetch::source& source, const fs::path& folder) {
+  try {
+    fetch::fetch(source, folder);
+  } catch (const fetch::fetch_error& error) {
+    return error.what();
+  }
+  return "fetched";
+}
+
+}  // namespace
+
+TEST_CASE("a file is fetched once, and is there the second time") {
+  const scratch here;
+  const server web([](const auto& request) { return from(content, request); });
+  std::uint64_t told = 0;
+  CHECK(fetch::fetch(source_at({web.url()}), here.folder, [&](const auto&, auto bytes) { told = bytes; }) == 1);
+  CHECK(read(here.file()) == content);
+  CHECK(told == 3);
+  CHECK(!fs::exists(here.part()));
+  CHECK(fetch::fetch(source_at({web.url()}), here.folder) == 0);
+  CHECK(web.requests().size() == 1);
+  CHECK(web.requests()[0].starts_with("GET /file.gz HTTP/1.1\r\n"));
+}
+
+TEST_CASE("an interrupted download goes on where it stopped") {
+  const scratch here;
+  bool cut = true;
+  const server web([&](const auto& request) {
+    if (!cut) return from(content, request);
+    cut = false;
+    return reply("200 OK", "a", 3);
+  });
+  const auto said = failure(source_at({web.url()}), here.folder);
+  CHECK(said.starts_with("cannot download file.gz:\n  " + web.url() + ": "));
+  CHECK(!fs::exists(here.file()));
+  CHECK(read(here.part()) == "a");
+  CHECK(fetch::fetch(source_at({web.url()}), here.folder) == 1);
+  CHECK(offset_of(web.requests()[1]) == 1);
+  CHECK(read(here.file()) == content);
+}
+
+TEST_CASE("a server that cannot resume sends the file from its beginning") {
+  const scratch here;
+  const server web([](const auto&) { return whole(content); });
+  here.put(here.part(), "a");
+  CHECK(fetch::fetch(source_at({web.url()}), here.folder) == 1);
+  CHECK(read(here.file()) == content);
+}
+
+TEST_CASE("what does not continue to the published file is thrown away") {
+  const scratch here;
+  const server web([](const auto& request) { return from(content, request); });
+  for (const auto* left : {"x", "xyz", "much too long"}) {
+    CAPTURE(left);
+    here.put(here.part(), left);
+    CHECK(fetch::fetch(source_at({web.url()}), here.folder) == 1);
+    CHECK(read(here.file()) == content);
+    fs::remove(here.file());
+  }
+}
+
+TEST_CASE("another file under the name is never accepted, and the next mirror is asked") {
+  const scratch here;
+  const server liar([](const auto&) { return whole("xyz"); });
+  const server flood([](const auto&) { return whole(std::string(100'000, 'a')); });
+  const server absent([](const auto&) { return reply("404 Not Found", "", 0); });
+  const auto said = failure(source_at({liar.url(), flood.url(), absent.url()}), here.folder);
+  CHECK(said.find(liar.url() + ": has another file under this name: its sha256 is not " + content_sum) !=
+        std::string::npos);
+  CHECK(said.find(flood.url() + ": sends more than the 3 bytes of the file") != std::string::npos);
+  CHECK(said.find(absent.url() + ": The requested URL returned error: 404") != std::string::npos);
+  CHECK(!fs::exists(here.file()));
+  const server honest([](const auto& request) { return from(content, request); });
+  CHECK(fetch::fetch(source_at({liar.url(), flood.url(), absent.url(), honest.url()}), here.folder) == 1);
+  CHECK(read(here.file()) == content);
+}
+
+TEST_CASE("without a network one hears what to do by hand") {
+  const scratch here;
+  std::string closed;
+  {
+    closed = server([](const auto&) { return ""s; }).url();
+  }  // nobody listens there any more
+  CHECK(failure(source_at({closed}), here.folder) != "fetched");
+  CHECK(fs::is_empty(here.folder));
+  here.put(here.part(), "a");
+  const auto said = failure(source_at({closed}), here.folder);
+  CHECK(said.find(closed + ": Failed to connect to 127.0.0.1") != std::string::npos);
+  CHECK(said.find("download these files by hand into " + here.folder.string() + ", or try again later") !=
+        std::string::npos);
+  CHECK(said.ends_with("  " + closed + "file.gz"));
+  CHECK(read(here.part()) == "a");  // still good to go on with
+}
+
+TEST_CASE("a file that is not the published one is left alone") {
+  const scratch here;
+  here.put(here.file(), "mine");
+  CHECK_THROWS_AS(fetch::fetch(source_at({"http://127.0.0.1:9/"}), here.folder), input_error);
+  CHECK(read(here.file()) == "mine");
+}
+
+TEST_CASE("a folder that cannot be made is wrong input") {
+  const scratch here;
+  here.put(here.file(), "a file");
+  CHECK_THROWS_AS(fetch::fetch(source_at({"http://127.0.0.1:9/"}), here.file() / "below"), input_error);
+}
+
+TEST_CASE("every source is complete") {
+  for (const auto& source : fetch::sources()) {
+    CAPTURE(source.name);
+    CHECK(source.files.size() == 4);
+    for (const auto& file : source.files) CHECK(file.sha256.size() == 64);
+    for (const auto& mirror : source.mirrors) CHECK(mirror.ends_with('/'));
+  }
+}
