@@ -33,6 +33,7 @@ def test_every_output_is_there_and_well_formed():
 
 def test_an_epoch_is_a_row_of_epochs_csv():
     text = TINY.replace("steps = 20", "epochs = 2").replace("batch_size = 8", "batch_size = 512")
+    text = text.replace("lenet", "convnet")
     troupe("run", write("two.toml", text), "--out", "two")
     rows = epochs("two")
     assert len(rows) == 2, rows
