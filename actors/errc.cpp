@@ -1,5 +1,6 @@
 #include "troupe/actors/errc.hpp"
 
+#include <c10/util/Exception.h>
 #include <caf/atom.hpp>
 #include <caf/make_message.hpp>
 #include <caf/message.hpp>
@@ -41,6 +42,11 @@ std::string describe(const caf::error& error) {
   if (context.match_elements<std::string>() && !context.get_as<std::string>(0).empty())
     return context.get_as<std::string>(0);
   return to_string(static_cast<errc>(error.code()));
+}
+
+std::string describe(const std::exception& raised) {
+  const auto* from_libtorch = dynamic_cast<const c10::Error*>(&raised);
+  return from_libtorch ? from_libtorch->what_without_backtrace() : raised.what();
 }
 
 }  // namespace troupe

@@ -4,6 +4,7 @@
 #include <caf/error.hpp>
 
 #include <cstdint>
+#include <exception>
 #include <string>
 
 namespace troupe {
@@ -23,6 +24,9 @@ caf::error make_error(errc code, std::string text = {});
 
 /// Tells whether `error` is this one of ours.
 bool is(const caf::error& error, errc code);
+
+/// Returns what a person should read of an exception: LibTorch's without the stack it brings along.
+std::string describe(const std::exception& raised);
 
 /// Returns what a person should read of `error`: the text if it carries one, else CAF's own words.
 std::string describe(const caf::error& error);

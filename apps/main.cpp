@@ -1,5 +1,6 @@
 // The `troupe` command: hands the command line to a subcommand and turns what goes wrong into one message and an exit
 // status.
+#include "troupe/actors/errc.hpp"
 #include "troupe/apps/commands.hpp"
 #include "troupe/runtime/topology/error.hpp"
 #include "troupe/runtime/topology/suggest.hpp"
@@ -46,7 +47,7 @@ std::string explain(const CLI::App& app, const CLI::ParseError& error, int count
     return std::string(error.what()) + "; \"troupe " + name + " --help\" says what it takes";
   }
   if (first.starts_with('-')) return "\"" + first + "\" is no command; \"troupe --help\" lists them, and the options";
-  if (first.empty()) return "no command; \"troupe --help\" lists them";
+  if (first.empty()) return "no command to run; \"troupe --help\" lists them";
   return "there is no command \"" + first + "\"; \"troupe --help\" lists them" +
          troupe::topology::did_you_mean(first, names);
 }
@@ -70,7 +71,7 @@ int main(int count, char** words) {
     print_error(error.what());
     return 2;
   } catch (const std::exception& error) {
-    print_error(error.what());
+    print_error(troupe::describe(error));
     return 1;
   }
 }

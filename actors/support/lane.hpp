@@ -57,7 +57,7 @@ caf::typed_response_promise<Result> on_lane(Self* self, lane& where, Work work) 
       auto result = std::make_shared<Result>(work());
       return [promise, result]() mutable { promise.deliver(std::move(*result)); };
     } catch (const std::exception& problem) {
-      return [self, promise, text = std::string{problem.what()}]() mutable {
+      return [self, promise, text = describe(problem)]() mutable {
         promise.deliver(make_error(errc::failed, text));
         self->quit(make_error(errc::failed, text));
       };
@@ -75,7 +75,7 @@ void then_on_lane(Self* self, lane& where, Work work, Next next) {
                  auto result = std::make_shared<decltype(work())>(work());
                  return [next, result]() mutable { next(std::move(*result)); };
                } catch (const std::exception& problem) {
-                 return [self, text = std::string{problem.what()}] { self->quit(make_error(errc::failed, text)); };
+                 return [self, text = describe(problem)] { self->quit(make_error(errc::failed, text)); };
                }
              });
 }
@@ -87,7 +87,7 @@ void report_exceptions(Self* self) {
     try {
       std::rethrow_exception(raised);
     } catch (const std::exception& problem) {
-      return make_error(errc::failed, problem.what());
+      return make_error(errc::failed, describe(problem));
     } catch (...) {
       return make_error(errc::failed, "an exception that is no std::exception");
     }
