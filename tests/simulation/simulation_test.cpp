@@ -158,7 +158,7 @@ TEST_CASE("a failure anywhere ends the run and names who failed and why") {
   auto plan = tests::tiny_plan({});
   models::buffer_pool pool;
   SUBCASE("a compute actor whose loss is not finite") {
-    plan.file.optimizer.lr = 3e38;
+    plan.scale = {{0}, {1e-300}};  // inputs are divided by nothing
     const auto end =
         simulate(plan, tests::tiny_data(), initial_weights(plan, pool), pool, std::make_shared<remembered>(), {});
     REQUIRE(end.failure);
