@@ -14,6 +14,10 @@ struct compute_state {
   std::shared_ptr<std::unique_ptr<replica>> engine;  ///< Made and used on the lane only.
   std::shared_ptr<std::atomic<bool>> cancelled;
   std::unique_ptr<lane> where;
+
+  ~compute_state() {
+    if (cancelled) *cancelled = true;  // nobody waits for what is under way
+  }
 };
 
 compute_actor::behavior_type compute(compute_actor::stateful_pointer<compute_state> self, replica_options options,

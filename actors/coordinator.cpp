@@ -22,6 +22,7 @@ struct report {
   std::vector<snapshot> replicas;  ///< In rank order.
   std::optional<snapshot> result;
   std::optional<evaluation> found;
+  bool told{false};  ///< The recorder has heard of `found`.
 };
 
 struct coordinator_state {
@@ -80,7 +81,9 @@ void finish(coordinator_pointer self) {
   end.train_loss = my.train_loss;
   end.samples_per_second =
       end.seconds > 0 ? std::optional{static_cast<double>(my.samples) / end.seconds} : std::nullopt;
-  self->request(my.recorder, my.options.timeout, save_atom_v, *my.latest.result, std::move(end))
+  // No deadline: a disk, or a terminal that is scrolled back, may take its time; what is saved must not be lost to
+  // that.
+  self->request(my.recorder, caf::infinite, save_atom_v, *my.latest.result, std::move(end))
       .then([self](std::uint64_t) { self->quit(); },
             [self](const caf::error& why) { self->quit(make_error(errc::peer_lost, "recorder: " + describe(why))); });
 }
@@ -107,7 +110,8 @@ void process(coordinator_pointer self);
 void release(coordinator_pointer self) {
   auto& my = self->state;
   auto& first = my.reports.front();
-  if (first.found) {
+  if (first.found && !first.told) {
+    first.told = true;
     first.line.val_loss = first.found->loss;
     first.line.val_accuracy = first.found->accuracy;
     first.line.event = "evaluation";
@@ -178,8 +182,9 @@ void process(coordinator_pointer self) {
   auto& my = self->state;
   while (!my.busy && !my.finished && !my.reports.empty()) {
     auto& first = my.reports.front();
-    const auto evaluated = first.evaluated && !my.interrupted();
-    if ((evaluated || first.line.step == my.last) && !first.result)
+    const auto last = first.line.step == my.last;
+    const auto evaluated = (first.evaluated || last) && !my.interrupted();
+    if ((evaluated || last) && !first.result)
       average(self);
     else if (evaluated && !first.found)
       evaluate(self);
@@ -211,7 +216,7 @@ void complete(coordinator_pointer self, std::vector<std::optional<milestone>>&& 
   if (const auto length = seconds_between(my.interval_start, now); length > 0 && samples > 0)
     made.line.samples_per_second = static_cast<double>(samples) / length;
   made.epoch_ends = my.options.when.epoch_ends_at(step);
-  made.evaluated = my.options.when.evaluated_at(step) || step == my.last;
+  made.evaluated = my.options.when.evaluated_at(step);
   my.interval_start = now;
   my.complete = step;
   my.reports.push_back(std::move(made));
@@ -238,8 +243,6 @@ void halt(coordinator_pointer self, std::string status) {
                 // All have stopped where they last reported; that report has left, and only its result may be owed.
                 my.reports.push_back(std::move(my.latest));
                 my.reports.front().epoch_ends = false;
-                my.reports.front().evaluated = !my.reports.front().found;
-                my.reports.front().found.reset();
               }
               for (const auto& worker : my.workers) self->send(worker, finish_atom_v, my.last);
               process(self);

@@ -44,9 +44,16 @@ std::string describe(const caf::error& error) {
   return to_string(static_cast<errc>(error.code()));
 }
 
-std::string describe(const std::exception& raised) {
-  const auto* from_libtorch = dynamic_cast<const c10::Error*>(&raised);
-  return from_libtorch ? from_libtorch->what_without_backtrace() : raised.what();
+std::string describe(const std::exception_ptr& raised) {
+  try {
+    std::rethrow_exception(raised);
+  } catch (const c10::Error& error) {
+    return error.what_without_backtrace();
+  } catch (const std::exception& error) {
+    return error.what();
+  } catch (...) {
+    return "an exception that is no std::exception";
+  }
 }
 
 }  // namespace troupe

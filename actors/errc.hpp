@@ -26,7 +26,7 @@ caf::error make_error(errc code, std::string text = {});
 bool is(const caf::error& error, errc code);
 
 /// Returns what a person should read of an exception: LibTorch's without the stack it brings along.
-std::string describe(const std::exception& raised);
+std::string describe(const std::exception_ptr& raised);
 
 /// Returns what a person should read of `error`: the text if it carries one, else CAF's own words.
 std::string describe(const caf::error& error);

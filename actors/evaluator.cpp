@@ -6,6 +6,7 @@
 #include <caf/all.hpp>
 
 #include <atomic>
+#include <optional>
 #include <utility>
 
 namespace troupe {
@@ -17,6 +18,10 @@ struct evaluator_state {
   std::shared_ptr<std::unique_ptr<models::network>> network;  ///< Made and used on the lane only.
   std::shared_ptr<std::atomic<bool>> cancelled;
   std::unique_ptr<lane> where;
+
+  ~evaluator_state() {
+    if (cancelled) *cancelled = true;  // nobody waits for what is under way
+  }
 };
 
 evaluator_actor::behavior_type evaluator(evaluator_actor::stateful_pointer<evaluator_state> self,
@@ -26,7 +31,8 @@ evaluator_actor::behavior_type evaluator(evaluator_actor::stateful_pointer<evalu
   self->state.cancelled = std::make_shared<std::atomic<bool>>(false);
   self->state.where = std::move(*where);
   return {
-      [self, options](evaluate_atom, const snapshot& weights) {
+      [self, options](evaluate_atom, const snapshot& weights) -> caf::result<evaluation> {
+        auto promise = self->make_response_promise<evaluation>();
         auto work = [weights, options, network = self->state.network, cancelled = self->state.cancelled] {
           if (!*network) {
             at::set_num_threads(static_cast<int>(options.threads));
@@ -35,10 +41,16 @@ evaluator_actor::behavior_type evaluator(evaluator_actor::stateful_pointer<evalu
           models::bind_weights(**network, options.layout, weights.values);
           auto found = rules::evaluate(**network, *options.samples, options.scale, options.loss, options.batch_size,
                                        cancelled.get());
-          found.step = weights.origin.step;
+          if (found) found->step = weights.origin.step;
           return found;
         };
-        return on_lane<evaluation>(self, *self->state.where, std::move(work));
+        then_on_lane(self, *self->state.where, std::move(work), [promise](std::optional<evaluation> found) mutable {
+          if (found)
+            promise.deliver(*found);
+          else
+            promise.deliver(make_error(errc::failed, "the evaluation was cancelled"));
+        });
+        return promise;
       },
       [self](cancel_atom) { *self->state.cancelled = true; },
       [](done_atom, const completion& done) { (*done.run)(); },

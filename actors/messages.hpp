@@ -87,12 +87,6 @@ struct snapshot {
   at::Tensor values;  ///< [P + B], frozen.
 };
 
-/// Members of an exchange under one generation.
-struct membership {
-  std::uint32_t generation{0};
-  std::vector<rank_id> ranks;
-};
-
 /// Asks a compute actor for local work: `verbs` in order, `times` times over, or fewer after a `cancel`.
 struct advance {
   std::vector<verb> verbs;
@@ -137,7 +131,7 @@ struct record {
   std::optional<double> samples_per_second, train_loss, val_loss, val_accuracy;
   std::uint64_t bytes_sent{0};
   std::optional<double> staleness_mean, staleness_max, consensus_distance;
-  std::string status;  ///< Of `end`: done, stopped_early, interrupted.
+  std::string status;  ///< Of `end`: done, stopped_early, max_seconds, interrupted.
 };
 
 }  // namespace troupe

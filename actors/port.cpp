@@ -5,6 +5,7 @@
 
 #include <caf/all.hpp>
 
+#include <algorithm>
 #include <map>
 #include <optional>
 #include <type_traits>
@@ -13,6 +14,9 @@
 namespace troupe {
 
 namespace {
+
+/// A deadline is kept in ticks; the first may come at any moment after the wait began, so one more is waited for.
+constexpr int ticks_of_timeout = 4;
 
 /// What a member said while it took one part.
 struct said final : outbox {
@@ -33,7 +37,7 @@ struct answer_so_far {
 struct waiting_worker {
   stamp who;
   caf::typed_response_promise<outcome> promise;
-  caf::actor_clock::time_point since;
+  int ticks{0};  ///< Of the deadline, while it waits: a process that was stopped meanwhile loses one only.
 };
 
 struct port_state {
@@ -52,8 +56,11 @@ struct port_state {
 using port_pointer = port_actor::stateful_pointer<port_state>;
 
 std::string list_of(const std::vector<rank_id>& ranks) {
+  constexpr std::size_t most = 8;
   std::string text;
-  for (const auto rank : ranks) text += (text.empty() ? "" : ", ") + std::to_string(static_cast<std::uint32_t>(rank));
+  for (std::size_t i = 0; i < std::min(most, ranks.size()); ++i)
+    text += (i == 0 ? "" : ", ") + std::to_string(static_cast<std::uint32_t>(ranks[i]));
+  if (ranks.size() > most) text += " and " + std::to_string(ranks.size() - most) + " more";
   return (ranks.size() == 1 ? "rank " : "ranks ") + text;
 }
 
@@ -134,6 +141,9 @@ std::optional<caf::error> refusal(const port_state& my, const part& piece) {
   if (piece.which.place != my.options.place) return make_error(errc::mismatch, "a part of another exchange" + from);
   if (piece.total != my.options.layout.parameter_end)
     return make_error(errc::mismatch, "a part of another model" + from);
+  if (piece.origin.generation != 0) return make_error(errc::mismatch, "a part of another membership" + from);
+  if (!piece.piece.values.defined() || piece.piece.values.scalar_type() != at::kFloat || piece.sample_count <= 0)
+    return make_error(errc::mismatch, "a part without float32 values or without samples" + from);
   if (piece.origin.step < my.step) return make_error(errc::stale, "a part of a step that is over" + from);
   if (piece.origin.step > my.step + 1) return make_error(errc::mismatch, "a part that is two steps ahead" + from);
   return std::nullopt;
@@ -168,19 +178,19 @@ port_actor::behavior_type port(port_pointer self, port_options options, std::sha
           return make_error(errc::mismatch, "asked for step " + std::to_string(who.step + 1) + " while at step " +
                                                 std::to_string(my.step + 1));
         auto promise = self->make_response_promise<outcome>();
-        my.waiting = waiting_worker{who, promise, self->clock().now()};
+        my.waiting = waiting_worker{who, promise};
         answer_worker(self);
         return promise;
       },
       [self](wire_atom, const std::vector<peer_port>& peers) {
         TROUPE_ASSERT(peers.size() == self->state.options.world_size, "a port is wired to every member");
         self->state.peers = peers;
-        self->delayed_send(self, self->state.options.timeout / 4, tick_atom_v);
+        self->delayed_send(self, self->state.options.timeout / ticks_of_timeout, tick_atom_v);
       },
       [self](tick_atom) {
         auto& my = self->state;
-        self->delayed_send(self, my.options.timeout / 4, tick_atom_v);
-        if (!my.waiting || self->clock().now() - my.waiting->since < my.options.timeout) return;
+        self->delayed_send(self, my.options.timeout / ticks_of_timeout, tick_atom_v);
+        if (!my.waiting || ++my.waiting->ticks <= ticks_of_timeout) return;
         with_member(
             self, [step = my.step](member& algorithm) { return algorithm.waiting_for(step); },
             [self, step = my.step](const std::vector<rank_id>& missing) {

@@ -20,6 +20,7 @@ struct recorder_state {
   std::unique_ptr<lane> where;
   std::vector<std::uint64_t> completed;  ///< Steps, by rank.
   caf::actor_clock::time_point last_glance;
+  bool glancing{false};  ///< The journal has not yet taken the last progress; it gets no further one meanwhile.
 };
 
 recorder_actor::behavior_type recorder(recorder_actor::stateful_pointer<recorder_state> self, std::uint32_t workers,
@@ -37,14 +38,15 @@ recorder_actor::behavior_type recorder(recorder_actor::stateful_pointer<recorder
         auto& my = self->state;
         my.completed.at(static_cast<std::size_t>(rank)) = step;
         const auto now = self->clock().now();
-        if (now - my.last_glance < between_glances) return;
+        if (my.glancing || now - my.last_glance < between_glances) return;
         my.last_glance = now;
+        my.glancing = true;
         then_on_lane(
             self, *my.where,
             [book = my.book, least = *std::min_element(my.completed.begin(), my.completed.end())] {
               return book->progress(least), true;
             },
-            [](bool) {});
+            [self](bool) { self->state.glancing = false; });
       },
       [self](save_atom, const snapshot& result, const record& end) {
         return on_lane<std::uint64_t>(self, *self->state.where, [book = self->state.book, result, end] {

@@ -96,6 +96,8 @@ struct replica::parts {
 };
 
 replica::replica(replica_options options) : parts_(std::make_unique<parts>(std::move(options))) {
+  // Forward passes write float buffers in place, and snapshots are frozen: a model with buffers needs copies first.
+  TROUPE_ASSERT(parts_->options.layout.total == parts_->options.layout.parameter_end, "the model has no float buffers");
   at::set_num_threads(static_cast<int>(parts_->options.threads));
 }
 

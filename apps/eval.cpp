@@ -81,7 +81,7 @@ void eval(const options& given) {
   if (!scale.mean.empty() && static_cast<std::int64_t>(scale.mean.size()) != data.sample_shape.front())
     throw input_error(given.weights.string() + ": were trained on inputs of " + std::to_string(scale.mean.size()) +
                       " channels, which " + data.name + " has not; give another --data");
-  const auto found = rules::evaluate(*net, set, scale, loss_of(card.loss, *net), batch_size);
+  const auto found = *rules::evaluate(*net, set, scale, loss_of(card.loss, *net), batch_size);  // never cancelled
 
   if (given.json)
     std::printf("%s\n", telemetry::json_line(found).c_str());

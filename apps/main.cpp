@@ -70,8 +70,8 @@ int main(int count, char** words) {
   } catch (const troupe::input_error& error) {
     print_error(error.what());
     return 2;
-  } catch (const std::exception& error) {
-    print_error(troupe::describe(error));
+  } catch (const std::exception&) {
+    print_error(troupe::describe(std::current_exception()));
     return 1;
   }
 }

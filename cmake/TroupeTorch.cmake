@@ -28,7 +28,7 @@ endforeach()
 # Imported, so that an exported target may refer to it without exporting it; its headers are system headers.
 add_library(troupe_torch INTERFACE IMPORTED GLOBAL)
 target_include_directories(troupe_torch INTERFACE ${TROUPE_TORCH_ROOT}/include/torch/csrc/api/include)
-# -idirafter, not -isystem: the wheel brings a newer fmt, which would shadow the one that spdlog was built with.
+# -idirafter, not -isystem: the wheel brings headers of other libraries (fmt, nlohmann) that would shadow the distribution's.
 target_compile_options(troupe_torch INTERFACE "SHELL:-idirafter ${TROUPE_TORCH_ROOT}/include")
 target_link_libraries(troupe_torch INTERFACE troupe_wheel_torch_cpu troupe_wheel_c10)
 

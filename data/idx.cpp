@@ -15,7 +15,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Of a file, and of what it unfolds to: twenty times the largest set of the family (EMNIST, 550 MB), so that a
+// Of a file, and of what it unfolds to: about twice the largest set of the family (EMNIST, 550 MB), so that a
 // damaged header cannot ask for absurd amounts.
 constexpr std::uint64_t bytes_at_most = std::uint64_t{1} << 30;
 

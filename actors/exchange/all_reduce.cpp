@@ -24,11 +24,6 @@ part cut(const part& whole, const rules::range& piece, std::uint32_t index) {
   return result;
 }
 
-void check_fits(const part& piece, const std::vector<rules::range>& chunks) {
-  if (piece.which.part >= chunks.size() || chunks[piece.which.part].count != piece.piece.values.numel())
-    throw exchange_error(errc::mismatch, "a part does not fit this model");
-}
-
 /// Rank j owns shard j: gathers it from all, folds it, hands it to all.
 class direct_member final : public member {
  public:
@@ -43,7 +38,8 @@ class direct_member final : public member {
   }
 
   void receive(const part& piece, outbox& out) override {
-    check_fits(piece, shards_);
+    rules::check_fits(piece, shards_);
+    if (piece.at == stage::partial) throw exchange_error(errc::mismatch, "a partial sum came to a direct all-reduce");
     if (piece.at == stage::contribution) {
       if (piece.which.part != static_cast<std::uint32_t>(options_.rank))
         throw exchange_error(errc::mismatch, "a shard came to a rank that does not own it");
@@ -104,7 +100,8 @@ class ring_member final : public member {
         me_(static_cast<std::uint32_t>(options_.rank)) {}
 
   void contribute(const part& own, outbox& out) override {
-    own_.emplace(own.origin.step, own);
+    if (!own_.emplace(own.origin.step, own).second)
+      throw exchange_error(errc::stale, "a rank contributed twice to one step");
     if (me_ < chunks_.size()) pass_on(own.origin.step, me_, std::nullopt, out);
     for (auto i = early_.lower_bound({own.origin.step, 0}); i != early_.end() && i->first.first == own.origin.step;) {
       pass_on(own.origin.step, i->first.second, i->second, out);
@@ -113,7 +110,8 @@ class ring_member final : public member {
   }
 
   void receive(const part& piece, outbox& out) override {
-    check_fits(piece, chunks_);
+    rules::check_fits(piece, chunks_);
+    if (piece.at == stage::contribution) throw exchange_error(errc::mismatch, "a contribution came to a ring");
     const auto step = piece.origin.step;
     if (piece.at == stage::result) {
       if (next() != last_rank_of(piece.which.part)) out.send(rank_id{next()}, piece);

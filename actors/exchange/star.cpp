@@ -45,8 +45,9 @@ class star_member final : public member {
   }
 
   void receive(const part& piece, outbox& out) override {
-    if (piece.which.part >= pieces_.size() || pieces_[piece.which.part].count != piece.piece.values.numel())
-      throw exchange_error(errc::mismatch, "a part does not fit this model");
+    rules::check_fits(piece, pieces_);
+    if (piece.at != stage::result && options_.rank != master)
+      throw exchange_error(errc::mismatch, "a contribution came to a rank that is not the master");
     if (piece.at == stage::result)
       out.answer(piece);
     else

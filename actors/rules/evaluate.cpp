@@ -5,20 +5,20 @@
 
 #include <algorithm>
 #include <numeric>
-#include <stdexcept>
 #include <vector>
 
 namespace troupe::rules {
 
-evaluation evaluate(models::network& net, const data::dataset& set, const data::normalisation& scale,
-                    models::loss_kind loss, std::int64_t batch_size, const std::atomic<bool>* cancelled) {
+std::optional<evaluation> evaluate(models::network& net, const data::dataset& set, const data::normalisation& scale,
+                                   models::loss_kind loss, std::int64_t batch_size,
+                                   const std::atomic<bool>* cancelled) {
   const c10::NoGradGuard no_gradients;
   net.train(false);
   evaluation found;
   double loss_sum = 0;
   std::int64_t correct = 0;
   for (std::int64_t first = 0; first < set.size(); first += batch_size) {
-    if (cancelled && *cancelled) throw std::runtime_error("the evaluation was cancelled");
+    if (cancelled && *cancelled) return std::nullopt;
     const auto count = std::min(batch_size, set.size() - first);
     std::vector<std::int64_t> indices(static_cast<std::size_t>(count));
     std::iota(indices.begin(), indices.end(), first);

@@ -7,12 +7,15 @@
 
 #include <atomic>
 #include <cstdint>
+#include <optional>
 
 namespace troupe::rules {
 
 /// Runs `net` without dropout over `set` in batches of `batch_size`; the mean over the samples does not depend on it
-/// beyond rounding. Leaves `net` in evaluation mode. Throws std::runtime_error once `cancelled` (may be null) is set.
-evaluation evaluate(models::network& net, const data::dataset& set, const data::normalisation& scale,
-                    models::loss_kind loss, std::int64_t batch_size, const std::atomic<bool>* cancelled = nullptr);
+/// beyond rounding. Leaves `net` in evaluation mode. Gives up, returning nothing, once `cancelled` (may be null) is
+/// set.
+std::optional<evaluation> evaluate(models::network& net, const data::dataset& set, const data::normalisation& scale,
+                                   models::loss_kind loss, std::int64_t batch_size,
+                                   const std::atomic<bool>* cancelled = nullptr);
 
 }  // namespace troupe::rules

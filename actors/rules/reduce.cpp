@@ -79,6 +79,12 @@ std::vector<range> even_ranges(std::int64_t total, std::int64_t pieces) {
   return result;
 }
 
+void check_fits(const part& piece, const std::vector<range>& cut) {
+  const auto index = piece.which.part;
+  if (index >= cut.size() || piece.piece.first != cut[index].first || piece.piece.values.numel() != cut[index].count)
+    throw exchange_error(errc::mismatch, "a part does not fit this model");
+}
+
 void rank_fold::add(rank_id rank, const at::Tensor& values, std::int64_t sample_count) {
   const auto index = static_cast<std::size_t>(rank);
   TROUPE_ASSERT(index < summands_.size(), "ranks are below the world size");

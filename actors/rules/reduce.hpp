@@ -39,6 +39,9 @@ struct range {
 /// a small tensor gives fewer.
 std::vector<range> even_ranges(std::int64_t total, std::int64_t pieces);
 
+/// Throws exchange_error (mismatch) unless `piece` is the range of `cut` that its key names.
+void check_fits(const part& piece, const std::vector<range>& cut);
+
 /// Gathers one tensor's contributions of all ranks, each once, in any order of arrival.
 class rank_fold {
  public:

@@ -30,7 +30,7 @@ typename Inspector::result_type inspect(Inspector& f, completion&) {
 
 class lane {
  public:
-  /// Work to do; what it returns is run by the owner. Must not throw.
+  /// Work to do; what it returns is run by the owner. Must not throw: on_lane() and then_on_lane() see to it.
   using job = std::function<std::function<void()>()>;
 
   /// Lets the job under way finish, forgets those not begun. Does not wait.
@@ -56,8 +56,8 @@ caf::typed_response_promise<Result> on_lane(Self* self, lane& where, Work work) 
     try {
       auto result = std::make_shared<Result>(work());
       return [promise, result]() mutable { promise.deliver(std::move(*result)); };
-    } catch (const std::exception& problem) {
-      return [self, promise, text = describe(problem)]() mutable {
+    } catch (...) {
+      return [self, promise, text = describe(std::current_exception())]() mutable {
         promise.deliver(make_error(errc::failed, text));
         self->quit(make_error(errc::failed, text));
       };
@@ -74,8 +74,9 @@ void then_on_lane(Self* self, lane& where, Work work, Next next) {
                try {
                  auto result = std::make_shared<decltype(work())>(work());
                  return [next, result]() mutable { next(std::move(*result)); };
-               } catch (const std::exception& problem) {
-                 return [self, text = describe(problem)] { self->quit(make_error(errc::failed, text)); };
+               } catch (...) {
+                 return
+                     [self, text = describe(std::current_exception())] { self->quit(make_error(errc::failed, text)); };
                }
              });
 }
@@ -83,15 +84,8 @@ void then_on_lane(Self* self, lane& where, Work work, Next next) {
 /// What every actor does first: turns an exception of a handler into errc::failed with its text.
 template <class Self>
 void report_exceptions(Self* self) {
-  self->set_exception_handler([](std::exception_ptr& raised) -> caf::error {
-    try {
-      std::rethrow_exception(raised);
-    } catch (const std::exception& problem) {
-      return make_error(errc::failed, describe(problem));
-    } catch (...) {
-      return make_error(errc::failed, "an exception that is no std::exception");
-    }
-  });
+  self->set_exception_handler(
+      [](std::exception_ptr& raised) -> caf::error { return make_error(errc::failed, describe(raised)); });
 }
 
 }  // namespace troupe

@@ -2,6 +2,7 @@
 
 #include "troupe/actors/compute.hpp"
 #include "troupe/actors/port.hpp"
+#include "troupe/actors/support/assert.hpp"
 #include "troupe/actors/worker.hpp"
 #include "troupe/runtime/checkpoint/model_file.hpp"
 
@@ -32,6 +33,7 @@ std::vector<loop_word> loop_of(const plan& plan) {
     else {
       const auto named = [&](const planned_exchange& exchange) { return exchange.name == word; };
       const auto found = std::find_if(plan.exchanges.begin(), plan.exchanges.end(), named);
+      TROUPE_ASSERT(found != plan.exchanges.end(), "every word of a loop is a verb or an exchange");
       loop.emplace_back(static_cast<std::uint32_t>(found - plan.exchanges.begin()));
     }
   }
@@ -68,6 +70,15 @@ std::vector<port_actor> spawn_ports(caf::actor_system& system, const plan& plan,
   return ports;
 }
 
+/// Ends what was spawned, unless all of it was.
+struct half_launched {
+  crew all;
+  bool complete{false};
+  ~half_launched() {
+    if (!complete) dismiss(all);
+  }
+};
+
 }  // namespace
 
 at::Tensor initial_weights(const plan& plan, models::buffer_pool& pool) {
@@ -80,7 +91,8 @@ at::Tensor initial_weights(const plan& plan, models::buffer_pool& pool) {
 crew launch(caf::actor_system& system, const plan& plan, const data::dataset_pair& data, lane_factory& lanes,
             const launch_options& options) {
   const auto& file = plan.file;
-  crew result;
+  half_launched guard;
+  auto& result = guard.all;
   const auto remember = [&](const std::string& name, const auto& handle) {
     result.members.emplace_back(name, caf::actor_cast<caf::actor>(handle));
   };
@@ -156,7 +168,12 @@ crew launch(caf::actor_system& system, const plan& plan, const data::dataset_pai
     remember("worker " + std::to_string(rank), workers.back());
   }
   result.workers = std::move(workers);
+  guard.complete = true;
   return result;
+}
+
+void dismiss(const crew& crew) {
+  for (const auto& [name, member] : crew.members) caf::anon_send_exit(member, caf::exit_reason::kill);
 }
 
 void begin(const crew& crew) {

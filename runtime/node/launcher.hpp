@@ -33,9 +33,12 @@ struct launch_options {
 /// the seed. Throws input_error: weights of another model, a missing or broken file.
 at::Tensor initial_weights(const plan& plan, models::buffer_pool& pool);
 
-/// Spawns and connects the actors; nothing runs before begin().
+/// Spawns and connects the actors; nothing runs before begin(). Where that fails, those spawned are ended again.
 crew launch(caf::actor_system& system, const plan& plan, const data::dataset_pair& data, lane_factory& lanes,
             const launch_options& options);
+
+/// Ends all actors of a crew at once.
+void dismiss(const crew& crew);
 
 /// Gives the workers to the coordinator: the run begins.
 void begin(const crew& crew);

@@ -57,7 +57,7 @@ run_end run(const plan& plan, const data::dataset_pair& data, at::Tensor initial
           if (ending) return;
           // The coordinator ends when all is done; anybody else ends before it only by failing. Either way all go.
           ending = true;
-          for (const auto& [name, member] : troupe.members) caf::anon_send_exit(member, caf::exit_reason::kill);
+          dismiss(troupe);
         });
       }
       signals.on_signal({});

@@ -9,7 +9,7 @@ namespace troupe {
 
 namespace {
 
-constexpr int farewell = SIGUSR2;  ///< Wakes the watching thread for good; directed at it alone.
+constexpr int farewell = SIGUSR2;  ///< Wakes the watching thread, which then sees that it may leave.
 
 sigset_t watched() {
   sigset_t set;
@@ -27,6 +27,7 @@ signal_watch::signal_watch() {
 }
 
 signal_watch::~signal_watch() {
+  leaving_ = true;
   pthread_kill(thread_.native_handle(), farewell);
   thread_.join();
 }
@@ -42,7 +43,8 @@ void signal_watch::watch() {
   for (;;) {
     int signal = 0;
     if (sigwait(&set, &signal) != 0) continue;
-    if (signal == farewell) return;
+    if (leaving_) return;
+    if (signal == farewell) continue;  // somebody else's
     const std::lock_guard lock{mutex_};
     if (received_ != 0) _exit(128 + signal);
     received_ = signal;

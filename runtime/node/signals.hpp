@@ -2,6 +2,7 @@
 // for the whole process, and threads inherit that.
 #pragma once
 
+#include <atomic>
 #include <functional>
 #include <mutex>
 #include <thread>
@@ -24,6 +25,7 @@ class signal_watch {
   std::mutex mutex_;
   std::function<void(int)> handler_;
   int received_{0};
+  std::atomic<bool> leaving_{false};
   std::thread thread_;
 };
 

@@ -4,11 +4,7 @@
 
 #include "troupe/actors/messages.hpp"
 
-#include <cstdint>
-#include <map>
-#include <optional>
 #include <string>
-#include <vector>
 
 namespace troupe::telemetry {
 

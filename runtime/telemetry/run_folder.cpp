@@ -15,7 +15,7 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr std::array outputs{"topology.toml", "metrics.jsonl", "epochs.csv", "graph.svg", "model.safetensors"};
-/// Written last: who has it has finished.
+/// Written before the `end` record, and renamed into place: who has it has finished training.
 constexpr auto* result = "model.safetensors";
 
 fs::path default_path(const fs::path& topology, std::chrono::system_clock::time_point now) {
@@ -44,6 +44,8 @@ run_folder::run_folder(const run_folder_options& options, std::chrono::system_cl
   if (fs::exists(path_ / result, failed) && !options.overwrite)
     throw input_error(path_.string() +
                       ": holds a finished run; replace it with --overwrite, or name another folder with --out");
+  if (fs::equivalent(path_ / "topology.toml", options.topology, failed))
+    refuse(path_, "its topology.toml is the file that is run, and would be replaced");
   failed.clear();
   fs::create_directories(path_, failed);
   if (failed) refuse(path_, failed.message());

@@ -17,8 +17,6 @@ namespace troupe::topology {
 struct interval {
   std::uint64_t count{1};
   bool in_epochs{false};
-  /// In steps.
-  std::uint64_t steps(std::uint64_t steps_per_epoch) const { return in_epochs ? count * steps_per_epoch : count; }
   bool operator==(const interval&) const = default;
 };
 

@@ -141,9 +141,12 @@ class checker {
       const bool legal = !name.empty() && name.size() <= 64 &&
                          std::all_of(name.begin(), name.end(),
                                      [](unsigned char c) { return std::isalnum(c) || c == '_' || c == '-'; });
-      if (!legal || name == "gradient" || name == "apply") {
-        refuse(exchange_path(i) + ".name", "an exchange cannot be called " + to_toml(name) +
-                                               "; expected letters, digits, - and _, and neither gradient nor apply");
+      static const std::set<std::string> taken{"gradient",  "apply",       "worker",  "compute",
+                                               "evaluator", "coordinator", "recorder"};
+      if (!legal || taken.contains(name)) {
+        refuse(exchange_path(i) + ".name",
+               "an exchange cannot be called " + to_toml(name) +
+                   "; expected letters, digits, - and _, and no word of the loop or name of an actor");
       }
       for (std::size_t k = 0; k < i; ++k) {
         if (file_.exchanges[k].name != name) continue;

@@ -4,11 +4,12 @@
 #include "tests/support/doctest.hpp"
 #include "tests/support/tiny.hpp"
 
+#include "troupe/actors/rules/evaluate.hpp"
 #include "troupe/runtime/node/launcher.hpp"
 #include "troupe/runtime/node/simulation.hpp"
 
 #include <csignal>
-#include <thread>
+#include <unistd.h>
 
 namespace {
 
@@ -82,15 +83,30 @@ TEST_CASE("a run that is too long for its max_seconds ends in good order and is 
 }
 
 TEST_CASE("an interrupted run saves what it has and says what interrupted it") {
+  signals();  // before the signal comes
+  struct impatient final : journal {
+    remembered book;
+    void write(const record& line) override { book.write(line); }
+    void progress(std::uint64_t step) override {
+      if (step > 0 && !sent) kill(getpid(), SIGTERM);
+      sent = sent || step > 0;
+    }
+    void save(const snapshot& result) override { book.save(result); }
+    bool sent{false};
+  };
   const auto plan = tests::tiny_plan({.steps = 100'000'000, .evaluate_every = 50'000'000});
-  auto book = std::make_shared<remembered>();
-  std::thread someone{[] {
-    std::this_thread::sleep_for(std::chrono::milliseconds{100});
-    kill(getpid(), SIGTERM);
-  }};
-  const auto end = run_tiny(plan, book, tests::tiny_data());
-  someone.join();
+  const auto impatience = std::make_shared<impatient>();
+  const auto end = run_tiny(plan, impatience, tests::tiny_data());
+  const auto* book = &impatience->book;
   CHECK(end.status() == 143);
   CHECK(book->lines.back().status == "interrupted");
   CHECK(book->result.defined());
+}
+
+TEST_CASE("a cancelled evaluation does not fail the run it was part of") {
+  models::buffer_pool pool;
+  const auto plan = tests::tiny_plan({});
+  auto net = plan.model->make(plan.shape);
+  const std::atomic<bool> cancelled{true};
+  CHECK_FALSE(rules::evaluate(*net, *tests::tiny_data().test, {}, plan.loss, 1, &cancelled));
 }

@@ -6,7 +6,7 @@
 
 #include "troupe/runtime/node/launcher.hpp"
 
-#include <caf/send.hpp>
+#include <caf/all.hpp>
 
 #include <set>
 
@@ -184,13 +184,41 @@ TEST_CASE("a failure anywhere ends the run and names who failed and why") {
 }
 
 TEST_CASE("a member that falls silent is named by those who wait for it, in virtual time") {
-  const auto run =
-      simulate_tiny({.workers = 3, .steps = 50}, {.seed = 1, .after_event = [](const crew& all, std::uint64_t count) {
-                                                    if (count != 100) return;
-                                                    for (const auto& [name, member] : all.members)
-                                                      if (name == "worker 1")
-                                                        caf::anon_send_exit(member, caf::exit_reason::user_shutdown);
-                                                  }});
+  const auto run = simulate_tiny(wirings[1], {.seed = 1, .silent_lane = "compute 1"});
+  CHECK(run.end.failure == "exchange 0: exchange: rank 0 has waited 60000 ms at step 1 for rank 1 (run.timeout)");
+}
+
+TEST_CASE("an actor that disappears ends the run") {
+  const auto run = simulate_tiny({.workers = 3, .steps = 50},
+                                 {.seed = 1, .after_event = [](const crew& all, auto count) {
+                                    if (count == 100)
+                                      caf::anon_send_exit(all.workers[1], caf::exit_reason::user_shutdown);
+                                  }});
   REQUIRE(run.end.failure);
   CHECK(run.end.failure->find("worker 1") == 0);
+}
+
+TEST_CASE("a simulated run that does not end says so, with its seed") {
+  CHECK_THROWS_WITH(simulate_tiny({.workers = 2}, {.seed = 9, .most_events = 50}),
+                    "the simulated run does not end (schedule seed 9)");
+}
+
+TEST_CASE("lanes that cannot be had leave no actor behind") {
+  struct few final : lane_factory {
+    int left = 5;
+    std::unique_ptr<lane> make(const std::string&) override {
+      if (left-- == 0) throw std::runtime_error("no more threads");
+      struct idle final : lane {
+        void post(caf::actor, job) override {}
+      };
+      return std::make_unique<idle>();
+    }
+  } lanes;
+  const auto plan = tests::tiny_plan({});
+  models::buffer_pool pool;
+  caf::actor_system_config config;
+  caf::actor_system system{config};  // its destructor waits for every actor
+  CHECK_THROWS_WITH(launch(system, plan, tests::tiny_data(), lanes,
+                           {std::make_shared<remembered>(), initial_weights(plan, pool), pool}),
+                    "no more threads");
 }

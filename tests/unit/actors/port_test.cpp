@@ -72,6 +72,7 @@ struct stage_with_ports {
 TEST_CASE("a port refuses what does not belong to its step, and says what and from whom") {
   stage_with_ports stage{2};
   auto piece = stage.contribution(1);
+  std::string expected;
   SUBCASE("another run") {
     piece.origin.run = run_id{6};
   }
@@ -93,6 +94,7 @@ TEST_CASE("a port refuses what does not belong to its step, and says what and fr
   });
   caf::anon_send(stage.ports[0], part_atom_v, piece);
   while (stage.scheduler.has_job()) stage.scheduler.run_once();
+  CHECK(heard.find(expected) != std::string::npos);
   CHECK(heard.find("(from rank ") != std::string::npos);
 }
 
