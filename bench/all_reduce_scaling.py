@@ -8,7 +8,7 @@ Convnet, digits, batch 64 a worker, one intra-op thread each.
 
 from measure import ALONE, TOGETHER, interleave, repetitions, setting, show, spread, troupe_rate
 
-STEPS, BATCH, WORKERS = 200, 64, 4
+STEPS, BATCH, WORKERS = 100, 64, 4
 
 
 def run(loop, exchange=""):

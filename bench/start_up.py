@@ -26,14 +26,25 @@ def first_step():
     return seconds
 
 
+def whole_run():
+    with tempfile.TemporaryDirectory() as folder:
+        begin = time.monotonic()
+        subprocess.run([BUILD / "troupe", "run", ROOT / "topologies/all_reduce.toml", "--out", f"{folder}/out", "--quiet",
+                        "--set", "run.steps=1"], check=True)
+        return time.monotonic() - begin
+
+
 def version():
     begin = time.monotonic()
     subprocess.run([BUILD / "troupe", "--version"], stdout=subprocess.DEVNULL, check=True)
     return time.monotonic() - begin
 
 
-results = interleave({"process start to first step": first_step, "troupe --version (loading LibTorch)": version},
-                     repetitions())
+results = interleave({
+    "process start to first step": first_step,
+    "a whole run of one step, evaluated and saved": whole_run,
+    "troupe --version (loading LibTorch)": version,
+}, repetitions())
 setting()
 for name, seconds in results.items():
     show(name, seconds, "s")
