@@ -2,11 +2,14 @@
 
 #include "troupe/actors/support/assert.hpp"
 
+#include <ATen/ops/cat.h>
 #include <caf/all.hpp>
 
 #include <algorithm>
 #include <optional>
+#include <string>
 #include <utility>
+#include <vector>
 
 namespace troupe {
 
@@ -46,7 +49,10 @@ using worker_pointer = worker_actor::stateful_pointer<worker_state>;
 void walk(worker_pointer self);
 
 void lose(worker_pointer self, const std::string& whom, const caf::error& why) {
-  self->quit(make_error(errc::peer_lost, whom + ": " + describe(why)));
+  const auto silent = why == caf::sec::request_timeout;
+  const auto timeout = std::to_string(self->state.options.timeout.count());
+  self->quit(make_error(errc::peer_lost,
+                        whom + ": " + (silent ? "no answer within " + timeout + " ms (run.timeout)" : describe(why))));
 }
 
 /// Tells the coordinator where it asked to be told, once for each step.
@@ -129,12 +135,23 @@ void compute(worker_pointer self) {
           });
 }
 
+/// What an exchange is given: the gradient that was computed, or what the exchange before it has made of that.
+part contribution(worker_state& my) {
+  if (my.gradient) return *std::exchange(my.gradient, std::nullopt);
+  TROUPE_ASSERT(my.answer && my.answer->what == slot::gradient, "an exchange of gradients follows a gradient");
+  std::vector<at::Tensor> pieces;
+  for (const auto& piece : my.answer->pieces) pieces.push_back(piece.values);
+  part mean{.origin = my.answer->origin, .piece = {0, pieces.size() == 1 ? pieces.front() : at::cat(pieces)}};
+  mean.total = mean.piece.values.numel();
+  mean.sample_count = 1;  // the means of all members weigh the same
+  my.answer.reset();
+  return mean;
+}
+
 void exchange(worker_pointer self, std::uint32_t index) {
   auto& my = self->state;
-  TROUPE_ASSERT(my.gradient, "an exchange of gradients follows a gradient");
   my.busy = true;
-  part own = std::move(*my.gradient);
-  my.gradient.reset();
+  part own = contribution(my);
   own.which = {index, 0};
   const auto who = own.origin;
   self->send(my.ports[index], part_atom_v, std::move(own));

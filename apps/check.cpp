@@ -1,5 +1,6 @@
 // troupe check FILE: the plan of a run, without running it.
 #include "troupe/apps/commands.hpp"
+#include "troupe/runtime/node/launcher.hpp"
 #include "troupe/runtime/plan/plan.hpp"
 #include "troupe/runtime/topology/load.hpp"
 
@@ -24,6 +25,8 @@ struct options {
 void check(const options& given) {
   const auto topology = topology::load(given.file, given.overrides);
   const auto plan = make_plan(topology, load_data(topology).train->size());
+  models::buffer_pool pool;
+  initial_weights(plan, pool);  // throws where model.init does not fit
   std::cout << (given.json ? describe_json(plan) + "\n" : describe(plan));
 }
 

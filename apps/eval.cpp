@@ -12,6 +12,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include <cmath>
 #include <cstdio>
 #include <filesystem>
 #include <memory>
@@ -82,6 +83,9 @@ void eval(const options& given) {
     throw input_error(given.weights.string() + ": were trained on inputs of " + std::to_string(scale.mean.size()) +
                       " channels, which " + data.name + " has not; give another --data");
   const auto found = *rules::evaluate(*net, set, scale, loss_of(card.loss, *net), batch_size);  // never cancelled
+  if (!std::isfinite(found.loss))
+    throw input_error(given.weights.string() +
+                      ": the loss of these weights is not finite; they were damaged or diverged");
 
   if (given.json)
     std::printf("%s\n", telemetry::json_line(found).c_str());

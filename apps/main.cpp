@@ -10,6 +10,8 @@
 #include <caf/config.hpp>
 #include <torch/headeronly/version.h>
 
+#include <csignal>
+#include <cstdio>
 #include <cstdlib>
 #include <exception>
 #include <iostream>
@@ -59,9 +61,15 @@ int main(int count, char** words) {
   app.set_version_flag("--version", version, "Versions of Troupe, LibTorch and CAF, and what the machine can do");
   app.require_subcommand(1);
   int status = 0;
+  std::signal(SIGPIPE, SIG_IGN);  // a reader that goes away ends no run
   for (const auto add : commands) add(app, status);
   try {
     app.parse(count, words);
+    // A run has its files; for the others, what they print is all there is.
+    if (status == 0 && !app.got_subcommand("run") && (std::fflush(stdout) != 0 || !std::cout.flush())) {
+      print_error("standard output cannot be written");
+      return 1;
+    }
     return status;
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) return app.exit(error);  // --help, --version

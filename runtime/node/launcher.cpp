@@ -5,7 +5,9 @@
 #include "troupe/actors/support/assert.hpp"
 #include "troupe/actors/worker.hpp"
 #include "troupe/runtime/checkpoint/model_file.hpp"
+#include "troupe/runtime/topology/error.hpp"
 
+#include <ATen/ATen.h>
 #include <caf/all.hpp>
 
 #include <algorithm>
@@ -82,8 +84,12 @@ struct half_launched {
 }  // namespace
 
 at::Tensor initial_weights(const plan& plan, models::buffer_pool& pool) {
-  if (const auto& path = plan.file.model.init; !path.empty())
-    return checkpoint::load_into(path, checkpoint::read_safetensors(path), plan.model->name, plan.layout, pool);
+  if (const auto& path = plan.file.model.init; !path.empty()) {
+    auto loaded = checkpoint::load_into(path, checkpoint::read_safetensors(path), plan.model->name, plan.layout, pool);
+    if (!at::isfinite(loaded).all().item<bool>())
+      throw input_error(path.string() + ": holds values that are not finite; give other weights to begin with");
+    return loaded;
+  }
   const auto network = models::make_network(*plan.model, plan.shape, plan.file.run.seed);
   return models::flatten(*network, plan.layout, pool);
 }

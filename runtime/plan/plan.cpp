@@ -110,6 +110,9 @@ models::loss_kind loss_of(const topology::topology& file, const models::network&
   const auto& name = file.model.loss;
   if (name == "auto") return net.loss();
   if (name == "cross_entropy") return models::loss_kind::cross_entropy;
+  if (name == "nll" && net.loss() != models::loss_kind::nll)
+    refuse(file, "model.loss = \"nll\" wants log-probabilities, and " + file.model.name +
+                     " gives scores; use \"cross_entropy\"");
   if (name == "nll") return models::loss_kind::nll;
   refuse(file, "model.loss = \"" + name + "\" is not known; expected one of auto, cross_entropy, nll");
 }
@@ -178,6 +181,13 @@ std::vector<planned_actor> actors_of(const plan& so_far) {
   return actors;
 }
 
+/// "1×28×28".
+std::string sizes_text(at::IntArrayRef sizes) {
+  std::string text;
+  for (const auto size : sizes) text += (text.empty() ? "" : "×") + std::to_string(size);
+  return text;
+}
+
 template <class Member>
 std::uint64_t sum_over_edges(const plan& plan, Member member) {
   std::uint64_t sum = 0;
@@ -211,7 +221,15 @@ std::uint64_t plan::messages_per_step() const {
 data::dataset_pair load_data(const topology::topology& file) try {
   const auto& kind =
       found(data::find_dataset(file.data.name), file, "data.name", file.data.name, data::dataset_kinds());
-  return kind.load(kind.folder.empty() ? std::filesystem::path{} : data::data_folder(file.data.dir) / kind.folder);
+  const auto folder = kind.folder.empty() ? std::filesystem::path{} : data::data_folder(file.data.dir) / kind.folder;
+  auto sets = kind.load(folder);
+  for (const auto& set : {sets.train, sets.test}) {
+    const auto shape = set->inputs.sizes().slice(1);
+    if (shape.equals(kind.sample_shape)) continue;
+    throw input_error(folder.string() + ": its samples are " + sizes_text(shape) + ", but those of " + kind.name +
+                      " are " + sizes_text(kind.sample_shape) + "; another set lies there");
+  }
+  return sets;
 } catch (const data::data_error& reason) {
   throw input_error(reason.what());
 }

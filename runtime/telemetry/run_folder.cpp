@@ -3,10 +3,16 @@
 #include "troupe/runtime/support/write_aside.hpp"
 #include "troupe/runtime/topology/error.hpp"
 
+#include <sys/file.h>
+
 #include <array>
+#include <cerrno>
+#include <cstring>
 #include <ctime>
+#include <fcntl.h>
 #include <stdexcept>
 #include <system_error>
+#include <unistd.h>
 
 namespace troupe::telemetry {
 
@@ -35,6 +41,15 @@ fs::path default_path(const fs::path& topology, std::chrono::system_clock::time_
                     "; name another folder with --out");
 }
 
+/// Locks the folder for this process; throws where another has it.
+std::shared_ptr<void> lock(const fs::path& folder) {
+  const int file = open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (file < 0) refuse(folder, std::strerror(errno));
+  std::shared_ptr<void> held(nullptr, [file](void*) { close(file); });
+  if (flock(file, LOCK_EX | LOCK_NB) != 0) refuse(folder, "another run is writing into it");
+  return held;
+}
+
 }  // namespace
 
 run_folder::run_folder(const run_folder_options& options, std::chrono::system_clock::time_point now)
@@ -49,6 +64,7 @@ run_folder::run_folder(const run_folder_options& options, std::chrono::system_cl
   failed.clear();
   fs::create_directories(path_, failed);
   if (failed) refuse(path_, failed.message());
+  lock_ = lock(path_);
   const auto probe = path_ / ".writable";
   try {
     write_aside(probe, "");

@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <filesystem>
+#include <memory>
 #include <string>
 #include <string_view>
 
@@ -32,6 +33,7 @@ class run_folder {
 
  private:
   std::filesystem::path path_;
+  std::shared_ptr<void> lock_;  ///< Held until the run has ended: no two runs write into one folder.
 };
 
 }  // namespace troupe::telemetry

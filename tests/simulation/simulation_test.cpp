@@ -72,6 +72,18 @@ TEST_CASE("star and direct all-reduce give the same bits") {
   CHECK(simulate_tiny(wirings[3], {}).book->result.equal(star.book->result));
 }
 
+TEST_CASE("a second exchange takes what the first has made of the gradient") {
+  auto plan = tests::tiny_plan({.workers = 3, .exchange = "star", .settings = {{"send", std::string{"whole"}}}});
+  plan.file.workers.loop = {"gradient", "exchange", "again", "apply"};
+  plan.exchanges.push_back(tests::tiny_plan({.workers = 3}).exchanges.front());
+  plan.exchanges.back().name = "again";
+  models::buffer_pool pool;
+  auto book = std::make_shared<remembered>();
+  const auto end = simulate(plan, tests::tiny_data(), initial_weights(plan, pool), pool, book, {.seed = 4});
+  REQUIRE_FALSE(end.failure);
+  CHECK(at::allclose(book->result, simulate_tiny(wirings[1], {}).book->result, 1e-5, 1e-6));
+}
+
 TEST_CASE("events come in order: evaluations, epochs, one end") {
   // 60 samples, 3 workers, batch 2: 10 steps an epoch; 25 steps, evaluated every 5.
   const auto run = simulate_tiny({.workers = 3, .steps = 25, .evaluate_every = 5}, {.seed = 3});
@@ -185,7 +197,7 @@ TEST_CASE("a failure anywhere ends the run and names who failed and why") {
 
 TEST_CASE("a member that falls silent is named by those who wait for it, in virtual time") {
   const auto run = simulate_tiny(wirings[1], {.seed = 1, .silent_lane = "compute 1"});
-  CHECK(run.end.failure == "exchange 0: exchange: rank 0 has waited 60000 ms at step 1 for rank 1 (run.timeout)");
+  CHECK(run.end.failure == "worker 1: compute 1: no answer within 60000 ms (run.timeout)");
 }
 
 TEST_CASE("an actor that disappears ends the run") {
