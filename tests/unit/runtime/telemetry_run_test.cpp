@@ -119,16 +119,36 @@ TEST_CASE("a run's folder is named after its file and the time") {
 
 TEST_CASE("a folder with a finished run is refused unless it may be overwritten") {
   const scratch here;
-  const telemetry::run_folder folder({.out = "deep/out"}, moment);
-  folder.write("epochs.csv", "old");
+  const auto leave = [](std::string_view name) {
+    telemetry::run_folder({.out = "deep/out"}, moment).write(name, "old");
+  };
+  leave("epochs.csv");
   CHECK(refusal({.out = "deep/out"}) == "accepted");  // a run that did not finish
-  folder.write("epochs.csv", "old");
-  folder.write("model.safetensors", "old");
+  {
+    const telemetry::run_folder folder({.out = "deep/out"}, moment);
+    folder.write("epochs.csv", "old");
+    folder.write("model.safetensors", "old");
+  }
   CHECK(refusal({.out = "deep/out"}) ==
         "deep/out: holds a finished run; replace it with --overwrite, or name another folder with --out");
   CHECK(read("deep/out/epochs.csv") == "old");
   CHECK(refusal({.out = "deep/out", .overwrite = true}) == "accepted");
   CHECK(fs::is_empty("deep/out"));
+}
+
+TEST_CASE("a folder into which a run is writing is refused to another, also with overwrite") {
+  const scratch here;
+  const telemetry::run_folder folder({.out = "out"}, moment);
+  CHECK(
+      refusal({.out = "out", .overwrite = true}) ==
+      "out: cannot write the outputs of the run there: another run is writing into it; name another folder with --out");
+}
+
+TEST_CASE("a run does not replace the very file it is made from") {
+  const scratch here;
+  std::ofstream("topology.toml") << "# mine";
+  CHECK(refusal({.out = ".", .topology = "topology.toml"}).find("would be replaced") != std::string::npos);
+  CHECK(read("topology.toml") == "# mine");
 }
 
 TEST_CASE("a folder that cannot be written is refused with path, reason and mend") {
