@@ -18,4 +18,16 @@ const exchange_kind* find_exchange(const std::string& name) {
   return found == kinds.end() ? nullptr : &*found;
 }
 
+std::string name_of(slot what) {
+  switch (what) {
+    case slot::parameters:
+      return "parameters";
+    case slot::gradient:
+      return "gradient";
+    case slot::change:
+      return "change";
+  }
+  return {};
+}
+
 }  // namespace troupe

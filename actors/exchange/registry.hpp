@@ -44,4 +44,7 @@ const std::vector<exchange_kind>& exchange_kinds();
 /// Returns the kind of this name, or nullptr.
 const exchange_kind* find_exchange(const std::string& name);
 
+/// Returns what the topology file calls it: parameters, gradient, change.
+std::string name_of(slot what);
+
 }  // namespace troupe

@@ -21,6 +21,7 @@ enum class setting_type : std::uint8_t {
   path,      ///< Relative to the file's folder, or to the current one on the command line.
   duration,  ///< "20ms", "60s", "5min".
   every,     ///< 4, "4 steps", "1 epoch".
+  endpoint,  ///< "10.0.0.1:4700".
   words,     ///< A list of strings.
   reals,     ///< A list of numbers.
 };

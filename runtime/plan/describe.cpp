@@ -111,7 +111,7 @@ std::pair<std::uint64_t, std::uint64_t> messages_and_bytes(const std::vector<pla
   return {messages, bytes};
 }
 
-void describe_exchange(page& page, const planned_exchange& exchange) {
+void describe_exchange(page& page, const plan& plan, const planned_exchange& exchange) {
   std::vector<std::string> words{exchange.kind->name, "sends the " + name_of(exchange.sends)};
   for (const auto& [name, value] : exchange.settings) words.push_back(name + " = " + text_of(value));
   page.line(exchange.name, joined(words, ", "));
@@ -127,7 +127,33 @@ void describe_exchange(page& page, const planned_exchange& exchange) {
   }
   for (const auto& edge : exchange.edges)
     page.more("worker " + std::to_string(edge.from) + " → worker " + std::to_string(edge.to) + "   " +
-              plural(edge.messages, "message") + ", " + human_bytes(edge.bytes));
+              plural(edge.messages, "message") + ", " + human_bytes(edge.bytes) +
+              (plan.crosses(edge) ? ", from " + plan.nodes[plan.node_of(edge.from)].name + " to " +
+                                        plan.nodes[plan.node_of(edge.to)].name
+                                  : ""));
+}
+
+/// "worker 3" or "workers 0 to 2".
+std::string ranks_text(const planned_node& node) {
+  const auto first = std::to_string(node.first_rank);
+  return node.workers == 1 ? "worker " + first
+                           : "workers " + first + " to " + std::to_string(node.first_rank + node.workers - 1);
+}
+
+/// Who runs where, and what goes from one process to another.
+void describe_nodes(page& page, const plan& plan) {
+  if (plan.nodes.front().name.empty()) return;
+  std::string label = "nodes";
+  for (const auto& node : plan.nodes) {
+    auto text = node.name + ", " + print_endpoint(node.address) + ": " + ranks_text(node);
+    if (node.listen != node.address) text += ", listening on " + print_endpoint(node.listen);
+    if (&node == &plan.nodes.front()) text += "; evaluator, coordinator, recorder";
+    page.line(std::exchange(label, ""), text);
+  }
+  if (plan.exchanges.empty()) return;
+  const auto crossing = plan.between_nodes();
+  page.more("between nodes " + plural(crossing.messages, "message") + " and " + human_bytes(crossing.bytes) +
+            " of tensors a step, over " + plural(crossing.edges, "edge"));
 }
 
 /// The exchanges of the plan that are not synchronous, by name.
@@ -158,12 +184,13 @@ std::string describe(const plan& plan) {
   page.line("workers", workers_text(plan));
   page.line("loop", joined(plan.file.workers.loop, " → "));
   page.line("optimizer", optimizer_text(plan));
-  for (const auto& exchange : plan.exchanges) describe_exchange(page, exchange);
+  for (const auto& exchange : plan.exchanges) describe_exchange(page, plan, exchange);
   const auto ports = plan.exchanges.size() * plan.workers;
   page.line("actors", grouped(plan.actors.size()) + ": " + plural(plan.workers, "worker") +
                           ", each with a compute actor" +
                           (ports > 0 ? " and " + plural(plan.exchanges.size(), "port") : "") +
                           "; evaluator, coordinator, recorder");
+  describe_nodes(page, plan);
   describe_promise(page, plan);
   return (plan.file.file.empty() ? "" : plan.file.file.string() + "\n") + std::move(page).text();
 }
@@ -171,7 +198,19 @@ std::string describe(const plan& plan) {
 std::string describe_json(const plan& plan) {
   using json = nlohmann::ordered_json;
   json actors = json::array();
-  for (const auto& actor : plan.actors) actors.push_back(actor.name);
+  for (const auto& actor : plan.actors) actors.push_back({{"name", actor.name}, {"node", actor.node}});
+  json nodes = json::array();
+  for (const auto& node : plan.nodes) {
+    json entry{{"name", node.name}};
+    if (!node.name.empty()) {
+      entry["address"] = print_endpoint(node.address);
+      entry["listen"] = print_endpoint(node.listen);
+    }
+    entry["first_rank"] = node.first_rank;
+    entry["workers"] = node.workers;
+    nodes.push_back(entry);
+  }
+  const auto crossing = plan.between_nodes();
   json exchanges = json::array();
   for (const auto& exchange : plan.exchanges) {
     json settings = json::object();
@@ -201,8 +240,11 @@ std::string describe_json(const plan& plan) {
                     {"evaluate_every", plan.evaluate_every},
                     {"messages_per_step", plan.messages_per_step()},
                     {"bytes_per_step", plan.bytes_per_step()},
+                    {"messages_between_nodes_per_step", crossing.messages},
+                    {"bytes_between_nodes_per_step", crossing.bytes},
                     {"same_bits", asynchronous(plan).empty()},
                     {"exchanges", exchanges},
+                    {"nodes", nodes},
                     {"actors", actors}};
   return object.dump(2);
 }

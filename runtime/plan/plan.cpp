@@ -2,6 +2,7 @@
 
 #include "troupe/runtime/support/units.hpp"
 #include "troupe/runtime/topology/error.hpp"
+#include "troupe/runtime/topology/value.hpp"
 
 #include <algorithm>
 #include <limits>
@@ -19,16 +20,16 @@ namespace {
 /// The names of a registry, for messages.
 template <class Kinds>
 std::string names_of(const Kinds& kinds) {
-  std::string names;
-  for (const auto& kind : kinds) names += (names.empty() ? "" : ", ") + kind.name;
-  return names;
+  std::vector<std::string> names;
+  for (const auto& kind : kinds) names.push_back(kind.name);
+  return topology::listed(names);
 }
 
 /// The parser has checked the names of a file; this speaks to those who fill in the structs themselves.
 template <class Kind, class Kinds>
 const Kind& found(const Kind* kind, const topology::topology& file, const std::string& key, const std::string& name,
                   const Kinds& kinds) {
-  if (kind == nullptr) refuse(file, key + " = \"" + name + "\" is not known; expected one of " + names_of(kinds));
+  if (kind == nullptr) refuse(file, key + " = \"" + name + "\" is not known; expected " + names_of(kinds));
   return *kind;
 }
 
@@ -54,7 +55,7 @@ data::split split_named(const topology::topology& file) {
   if (name == "strided") return data::split::strided;
   if (name == "contiguous") return data::split::contiguous;
   if (name == "all") return data::split::all;
-  refuse(file, "data.split = \"" + name + "\" is not known; expected one of strided, contiguous, all");
+  refuse(file, "data.split = \"" + name + "\" is not known; expected strided, contiguous or all");
 }
 
 data::sampling sampling_of(const topology::topology& file, std::int64_t samples) {
@@ -114,7 +115,7 @@ models::loss_kind loss_of(const topology::topology& file, const models::network&
     refuse(file, "model.loss = \"nll\" wants log-probabilities, and " + file.model.name +
                      " gives scores; use \"cross_entropy\"");
   if (name == "nll") return models::loss_kind::nll;
-  refuse(file, "model.loss = \"" + name + "\" is not known; expected one of auto, cross_entropy, nll");
+  refuse(file, "model.loss = \"" + name + "\" is not known; expected auto, cross_entropy or nll");
 }
 
 data::normalisation scale_of(const topology::topology& file, const data::dataset_kind& kind) {
@@ -147,10 +148,10 @@ slot sends_of(const topology::topology& file, const topology::exchange_settings&
   if (given.sends.empty()) return kind.sends.front();
   for (const auto slot : kind.sends)
     if (given.sends == name_of(slot)) return slot;
-  std::string legal;
-  for (const auto slot : kind.sends) legal += (legal.empty() ? "" : ", ") + name_of(slot);
-  refuse(file,
-         given.name + ".sends = \"" + given.sends + "\" does not go with kind " + kind.name + "; expected " + legal);
+  std::vector<std::string> legal;
+  for (const auto slot : kind.sends) legal.push_back(name_of(slot));
+  refuse(file, given.name + ".sends = \"" + given.sends + "\" does not go with kind " + kind.name + "; expected " +
+                   topology::listed(legal));
 }
 
 std::vector<planned_exchange> exchanges_of(const topology::topology& file, const plan& so_far) {
@@ -166,11 +167,38 @@ std::vector<planned_exchange> exchanges_of(const topology::topology& file, const
   return exchanges;
 }
 
+topology::endpoint endpoint_of(const topology::topology& file, const std::string& key, const std::string& text) {
+  if (const auto where = topology::parse_endpoint(text)) return *where;
+  refuse(file, key + " = \"" + text + "\" is no host:port; expected for instance \"10.0.0.1:4700\"");
+}
+
+std::vector<planned_node> nodes_of(const topology::topology& file) {
+  const auto all = static_cast<std::uint32_t>(file.workers.count);
+  if (file.nodes.empty()) return {{.name = {}, .first_rank = 0, .workers = all}};
+  std::vector<planned_node> nodes;
+  std::uint32_t placed = 0;
+  for (const auto& given : file.nodes) {
+    const auto key = "node." + given.name;
+    if (given.workers < 1 || given.workers > all - placed)
+      refuse(file, equals(key + ".workers", given.workers) + " does not fit " + equals("workers.count", all) +
+                       ", which is the sum over the nodes");
+    const auto workers = static_cast<std::uint32_t>(given.workers);
+    const auto address = endpoint_of(file, key + ".address", given.address);
+    const auto listen = given.listen.empty() ? address : endpoint_of(file, key + ".listen", given.listen);
+    nodes.push_back(
+        {.name = given.name, .address = address, .listen = listen, .first_rank = placed, .workers = workers});
+    placed += workers;
+  }
+  if (placed < all)
+    refuse(file, equals("workers.count", all) + ", but the nodes have " + std::to_string(placed) + " together");
+  return nodes;
+}
+
 std::vector<planned_actor> actors_of(const plan& so_far) {
   std::vector<planned_actor> actors;
   const auto of_each_rank = [&](const std::string& name, role what) {
     for (std::uint32_t rank = 0; rank < so_far.workers; ++rank)
-      actors.push_back({name + " " + std::to_string(rank), what, rank});
+      actors.push_back({name + " " + std::to_string(rank), what, rank, so_far.node_of(rank)});
   };
   of_each_rank("worker", role::worker);
   of_each_rank("compute", role::compute);
@@ -198,24 +226,30 @@ std::uint64_t sum_over_edges(const plan& plan, Member member) {
 
 }  // namespace
 
-std::string name_of(slot what) {
-  switch (what) {
-    case slot::parameters:
-      return "parameters";
-    case slot::gradient:
-      return "gradient";
-    case slot::change:
-      return "change";
-  }
-  return "?";
-}
-
 std::uint64_t plan::bytes_per_step() const {
   return sum_over_edges(*this, &planned_edge::bytes);
 }
 
 std::uint64_t plan::messages_per_step() const {
   return sum_over_edges(*this, &planned_edge::messages);
+}
+
+std::uint32_t plan::node_of(std::uint32_t rank) const {
+  const auto after = std::upper_bound(nodes.begin(), nodes.end(), rank,
+                                      [](std::uint32_t r, const planned_node& node) { return r < node.first_rank; });
+  return static_cast<std::uint32_t>(after - nodes.begin()) - 1;
+}
+
+traffic plan::between_nodes() const {
+  traffic sum;
+  for (const auto& exchange : exchanges)
+    for (const auto& edge : exchange.edges) {
+      if (!crosses(edge)) continue;
+      ++sum.edges;
+      sum.messages += edge.messages;
+      sum.bytes += edge.bytes;
+    }
+  return sum;
 }
 
 data::dataset_pair load_data(const topology::topology& file) try {
@@ -246,6 +280,7 @@ plan make_plan(const topology::topology& file, std::int64_t training_samples) {
   plan.scale = scale_of(file, *plan.data);
   plan.sampling = sampling_of(file, training_samples);
   plan.workers = static_cast<std::uint32_t>(file.workers.count);
+  plan.nodes = nodes_of(file);
   plan.steps_per_epoch = static_cast<std::uint64_t>(data::steps_per_epoch(plan.sampling));
   plan.steps = steps_of(file, plan.steps_per_epoch);
   plan.evaluate_every = evaluate_every_of(file, plan.steps_per_epoch);

@@ -7,6 +7,7 @@
 #include "troupe/data/sampler.hpp"
 #include "troupe/models/flat.hpp"
 #include "troupe/models/network.hpp"
+#include "troupe/runtime/topology/endpoint.hpp"
 #include "troupe/runtime/topology/topology.hpp"
 
 #include <cstdint>
@@ -22,6 +23,19 @@ struct planned_actor {
   std::string name;  ///< Unique: "worker 2", "compute 2", "exchange 2", "evaluator" …: what errors call it.
   role what{};
   std::uint32_t rank{0};  ///< Of worker, compute, port.
+  std::uint32_t node{0};  ///< Index in plan::nodes.
+};
+
+/// A process and the ranks that it runs.
+struct planned_node {
+  std::string name;                        ///< Empty: the only one, of a file without [[node]].
+  topology::endpoint address{}, listen{};  ///< Meaningless for the only one.
+  std::uint32_t first_rank{0}, workers{1};
+};
+
+/// Tensor traffic of a step.
+struct traffic {
+  std::uint64_t edges{0}, messages{0}, bytes{0};
 };
 
 /// One exchange of the loop.
@@ -48,8 +62,13 @@ struct plan {
   std::uint64_t evaluate_every{0};  ///< In steps; an evaluation always happens at the end.
   std::vector<planned_exchange> exchanges;
   std::vector<planned_actor> actors;
+  /// In the file's order, never empty; the first has coordinator, evaluator, recorder.
+  std::vector<planned_node> nodes = std::vector<planned_node>(1);
   std::uint64_t bytes_per_step() const;  ///< Tensor payload of all senders.
   std::uint64_t messages_per_step() const;
+  std::uint32_t node_of(std::uint32_t rank) const;  ///< Index in `nodes`.
+  bool crosses(const planned_edge& edge) const { return node_of(edge.from) != node_of(edge.to); }
+  traffic between_nodes() const;  ///< What crosses from one process to another.
 };
 
 /// Reads the data set a topology names. Throws input_error (missing folder, broken file: path, reason, mend).
@@ -58,9 +77,6 @@ data::dataset_pair load_data(const topology::topology& file);
 /// Derives the plan. `training_samples`: N. Throws input_error where the numbers do not work out (no step in an epoch,
 /// more workers than samples …), naming the key to change.
 plan make_plan(const topology::topology& file, std::int64_t training_samples);
-
-/// Returns what the topology file calls it: parameters, gradient, change.
-std::string name_of(slot what);
 
 /// Prints the plan for people: actors, placement, edges, bytes per step.
 std::string describe(const plan& plan);

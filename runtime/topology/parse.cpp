@@ -210,10 +210,8 @@ class reader {
       const std::string text(name.str());
       if (const key* top = find_key(sections().front(), text)) {
         set(*top, 0, text, text, node);
-      } else if (text == "exchange") {
-        read_exchanges(node, at);
       } else if (const section* section = find_section(text); section != nullptr && !text.empty()) {
-        read_section(*section, node, at);
+        section->repeated() ? read_tables(*section, node, at) : read_section(*section, node, at);
       } else {
         refuse_top(text, node, at);
       }
@@ -245,33 +243,44 @@ class reader {
     }
   }
 
-  void read_exchanges(const toml::node& node, position at) {
-    const section& section = *find_section("exchange");
-    known_.put("exchange", at);
+  /// Of a section that may stand several times; [name] is a legal form of one.
+  void read_tables(const section& section, const toml::node& node, position at) {
+    known_.put(section.name, at);
     if (const toml::table* table = node.as_table()) {
-      file_.exchanges.resize(1);
-      return read_exchange(section, 0, "exchange", *table, at);
+      section.resize(file_, 1);
+      return read_table(section, 0, section.name, *table, at);
     }
     const toml::array* list = node.as_array();
     if (list == nullptr || !list->is_array_of_tables()) return refuse_section(section, node, at);
-    file_.exchanges.resize(list->size());
+    section.resize(file_, list->size());
     for (std::size_t i = 0; i < list->size(); ++i) {
       const toml::table& table = *list->get(i)->as_table();
-      const std::string called = table["name"].value_or(std::to_string(i));
-      read_exchange(section, i, list->size() > 1 ? "exchange." + called : "exchange", table,
-                    position_of(table.source()));
+      const std::string called = clipped(table["name"].value_or(std::to_string(i)));
+      read_table(section, i, list->size() > 1 ? section.name + "." + called : section.name, table,
+                 position_of(table.source()));
     }
   }
 
-  void read_exchange(const section& section, std::size_t index, const std::string& called, const toml::table& table,
-                     position at) {
-    const std::string place = "exchange." + std::to_string(index);
+  void read_table(const section& section, std::size_t index, const std::string& called, const toml::table& table,
+                  position at) {
+    const std::string place = section.name + "." + std::to_string(index);
     known_.put(place, at);
     for (const key& key : section.keys) {
       if (const toml::node* node = table.get(key.row.name)) {
         set(key, index, place + "." + key.row.name, called + "." + key.row.name, *node);
       }
     }
+    if (section.name == "exchange") return read_kind(section, index, called, table, at);
+    for (const auto& [name, node] : table) {
+      const std::string text(name.str());
+      if (find_key(section, text) == nullptr) refuse_key(section, key_names(section), text, position_of(name.source()));
+    }
+  }
+
+  /// Reads what only the exchange's kind knows.
+  void read_kind(const section& section, std::size_t index, const std::string& called, const toml::table& table,
+                 position at) {
+    const std::string place = section.name + "." + std::to_string(index);
     exchange_settings& exchange = file_.exchanges[index];
     const exchange_kind* kind = find_exchange(exchange.kind);
     if (kind == nullptr) {
@@ -395,6 +404,7 @@ class reader {
       case setting_type::choice:
       case setting_type::path:
       case setting_type::duration:
+      case setting_type::endpoint:
         return text(node);
       case setting_type::words:
       case setting_type::reals:

@@ -83,6 +83,16 @@ json schema_of(const section& section) {
           {"additionalProperties", false}};
 }
 
+/// The keys without which a section is nothing: "`kind` of an `[exchange]`".
+std::vector<std::string> needed() {
+  std::vector<std::string> words;
+  for (const section& each : sections()) {
+    const std::string article = each.name.find_first_of("aeiou") == 0 ? "an " : "a ";
+    if (!each.needed.empty()) words.push_back(code(each.needed) + " of " + article + code("[" + each.name + "]"));
+  }
+  return words;
+}
+
 }  // namespace
 
 std::string reference_page() {
@@ -90,11 +100,11 @@ std::string reference_page() {
       "# The topology file: every key\n\n"
       "Made from the table in `runtime/topology/schema.cpp` by `troupe explain --markdown`; a test compares the "
       "two.\n\n"
-      "A topology is a TOML file. Every key has a default or may be left out, except `kind` of an `[exchange]`. On the "
-      "command line, `--set section.key=value` overrides a key: the value is read as TOML, else as a string; of "
-      "several "
-      "`[[exchange]]`, `--set exchange.NAME.key=value` means one. Paths begin at the file's folder, in `--set` at the "
-      "current one. A mistake is told with its line and column, and what was expected.\n";
+      "A topology is a TOML file. Every key has a default or may be left out, except " +
+      listed(needed(), "and") +
+      ". On the command line, `--set section.key=value` overrides a key: the value is read as TOML, else as a string; "
+      "of several `[[exchange]]` or `[[node]]`, `--set exchange.NAME.key=value` means one. Paths begin at the file's "
+      "folder, in `--set` at the current one. A mistake is told with its line and column, and what was expected.\n";
   for (const section& each : sections()) {
     text += each.name.empty() ? "\n## At the top\n\n" : "\n## `[" + each.name + "]`\n\n";
     std::vector<setting> rows;
@@ -121,9 +131,9 @@ std::string json_schema() {
       for (const exchange_kind& kind : exchange_kinds()) {
         for (const setting& row : kind.settings) schema["properties"][row.name] = schema_of(row);
       }
-      schema["required"] = {"kind"};
-      schema = {{"oneOf", {schema, {{"type", "array"}, {"items", schema}}}}};
     }
+    if (!each.needed.empty()) schema["required"] = {each.needed};
+    if (each.repeated()) schema = {{"oneOf", {schema, {{"type", "array"}, {"items", schema}}}}};
     properties[each.name] = schema;
   }
   const json schema = {{"$schema", "https://json-schema.org/draft/2020-12/schema"},

@@ -84,7 +84,7 @@ std::optional<setting_value> value_of(const std::optional<T>& member, setting_ty
 
 // Rows. ------------------------------------------------------------------------------------------------------------
 
-/// Where a member lies, by the section's struct; the exchanges are a list.
+/// Where a member lies, by the section's struct, of which there may be a list.
 template <class Section, class Member>
 auto in(Section topology::*section, Member Section::*member) {
   return [=](auto& file, std::size_t) -> auto& {
@@ -111,6 +111,7 @@ template <class Where>
 key row(std::string name, Where where, limits within, std::string explanation) {
   topology defaults;
   defaults.exchanges.resize(1);
+  defaults.nodes.resize(1);
   using member = std::decay_t<decltype(where(defaults, 0))>;
   const setting_type type = within.type.value_or(within.choices.empty() ? type_of<member>() : setting_type::choice);
   const auto value = value_of(where(defaults, 0), type);
@@ -139,6 +140,18 @@ key format_row() {
           .set = [](topology&, std::size_t, const setting_value&) {}};
 }
 
+/// Makes a section that may stand several times.
+template <class Section>
+section list(std::string name, std::string explanation, std::vector<Section> topology::*tables, std::string needed,
+             std::vector<key> keys) {
+  return {.name = std::move(name),
+          .explanation = std::move(explanation),
+          .keys = std::move(keys),
+          .needed = std::move(needed),
+          .count = [=](const topology& file) { return (file.*tables).size(); },
+          .resize = [=](topology& file, std::size_t count) { (file.*tables).resize(count); }};
+}
+
 template <class Kind>
 std::vector<std::string> names(const std::vector<Kind>& kinds) {
   std::vector<std::string> result;
@@ -155,6 +168,7 @@ std::vector<section> make_sections() {
   using workers = worker_settings;
   using exchange = exchange_settings;
   using evaluate = evaluate_settings;
+  using node = node_settings;
   return {
       {"", "At the top of the file, before the first section.", {format_row()}},
       {"run",
@@ -206,21 +220,22 @@ std::vector<section> make_sections() {
         row("nesterov", in(&t::optimizer, &optimizer::nesterov), {}, "Nesterov's momentum; needs momentum.")}},
       {"workers",
        "Who trains, and what a worker does in one step.",
-       {row("count", in(&t::workers, &workers::count), {.minimum = 1, .maximum = 4096}, "Number of workers."),
+       {row("count", in(&t::workers, &workers::count), {.minimum = 1, .maximum = 4096},
+            "Number of workers; with [[node]]s, the sum of theirs."),
         row("loop", in(&t::workers, &workers::loop), {},
             "Words of a step, in order: gradient, apply, exchange or the name of one. Else gradient, the exchange if "
             "there is one, apply."),
         row("device", in(&t::workers, &workers::device), {.choices = {"auto", "cpu"}}, "Where the workers compute.")}},
-      {"exchange",
-       "What the workers send each other: one [exchange], or several [[exchange]] with a name each. A kind has "
-       "settings "
-       "of its own.",
-       {row("name", each(&t::exchanges, &exchange::name), {},
-            "What the loop and messages call it; needed where there are several."),
-        row("kind", each(&t::exchanges, &exchange::kind), {.choices = names(exchange_kinds())},
-            "The wiring. Always needed."),
-        row("sends", each(&t::exchanges, &exchange::sends), {.choices = {"gradient", "parameters"}},
-            "What a worker puts in; else what the kind is made for.")}},
+      list("exchange",
+           "What the workers send each other: one [exchange], or several [[exchange]] with a name each. A kind has "
+           "settings of its own.",
+           &t::exchanges, "kind",
+           {row("name", each(&t::exchanges, &exchange::name), {},
+                "What the loop and messages call it; needed where there are several."),
+            row("kind", each(&t::exchanges, &exchange::kind), {.choices = names(exchange_kinds())},
+                "The wiring. Always needed."),
+            row("sends", each(&t::exchanges, &exchange::sends), {.choices = {"gradient", "parameters"}},
+                "What a worker puts in; else what the kind is made for.")}),
       {"evaluate",
        "Validation while training; the end is always evaluated.",
        {row("every", in(&t::evaluate, &evaluate::every), {}, "How often."),
@@ -232,6 +247,20 @@ std::vector<section> make_sections() {
             "Evaluations in a row that must reach target_accuracy."),
         row("patience", in(&t::evaluate, &evaluate::patience), {.minimum = 1, .maximum = 1e6},
             "Stop after so many evaluations in a row without improvement.")}},
+      list("node",
+           "A process that runs some of the workers: a [[node]] for each, where there are several. Ranks count through "
+           "the nodes in their order.",
+           &t::nodes, "name",
+           {row("name", each(&t::nodes, &node::name), {},
+                "What messages call it; letters, digits, - and _. Always needed."),
+            row("address", each(&t::nodes, &node::address), {.type = setting_type::endpoint},
+                "Where other nodes reach it; tensors come in on the next port. Port 0: two free ones, chosen at the "
+                "start."),
+            row("listen", each(&t::nodes, &node::listen), {.type = setting_type::endpoint},
+                "What it binds instead, where that is not its address. For now only loopback may be listened on: "
+                "localhost, 127.0.0.0/8, ::1."),
+            row("workers", each(&t::nodes, &node::workers), {.minimum = 1, .maximum = 4096},
+                "How many of the workers it runs; workers.count is the sum.")}),
   };
 }
 
@@ -266,6 +295,31 @@ std::vector<std::string> key_names(const section& section) {
   std::vector<std::string> result;
   for (const key& each : section.keys) result.push_back(each.row.name);
   return result;
+}
+
+std::vector<line> lines_of(const section& section, const topology& file, std::size_t index) {
+  std::vector<line> lines;
+  for (const key& each : section.keys) {
+    const bool decided = std::any_of(exclusions().begin(), exclusions().end(), [&](const exclusion& pair) {
+      return pair.section == section.name && pair.first == each.row.name &&
+             find_key(section, pair.second)->get(file, index);
+    });
+    const auto value = each.get(file, index);
+    if (value && !decided) lines.push_back({each.row.name, to_toml(*value), each.row.type});
+  }
+  if (section.name != "exchange") return lines;
+  const exchange_settings& exchange = file.exchanges[index];
+  const exchange_kind* kind = find_exchange(exchange.kind);
+  for (const auto& [name, value] : exchange.options) {
+    const auto is_it = [&](const setting& row) { return row.name == name; };
+    setting_type type = setting_type::text;
+    if (kind != nullptr) {
+      const auto row = std::find_if(kind->settings.begin(), kind->settings.end(), is_it);
+      if (row != kind->settings.end()) type = row->type;
+    }
+    lines.push_back({name, to_toml(value), type});
+  }
+  return lines;
 }
 
 const std::vector<exclusion>& exclusions() {

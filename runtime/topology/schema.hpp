@@ -28,6 +28,11 @@ struct section {
   std::string name;  ///< Empty for the keys at the top of a file.
   std::string explanation;
   std::vector<key> keys;
+  std::string needed{};  ///< The key that each table must give, or empty.
+  /// Of a section that may stand several times, as [[name]]: how many tables there are, and a way to make so many.
+  std::function<std::size_t(const topology&)> count{};
+  std::function<void(topology&, std::size_t)> resize{};
+  bool repeated() const { return static_cast<bool>(resize); }
 };
 
 /// All sections, in the order in which a file is printed.
@@ -41,6 +46,16 @@ const key* find_key(const section& section, const std::string& name);
 
 std::vector<std::string> section_names();
 std::vector<std::string> key_names(const section& section);
+
+/// A key with its value as TOML.
+struct line {
+  std::string name, value;
+  setting_type type{setting_type::text};
+};
+
+/// Returns what table `index` of `section` says: the keys that are set, but for one that another has decided; then, of
+/// an exchange, the settings of its kind.
+std::vector<line> lines_of(const section& section, const topology& file, std::size_t index);
 
 /// Keys of one section that exclude each other. The second, where it is set, decides what the first comes to.
 struct exclusion {

@@ -79,6 +79,16 @@ struct evaluate_settings {
   bool operator==(const evaluate_settings&) const = default;
 };
 
+/// A process that runs some of the workers. Rank order: nodes as in the file, then index.
+struct node_settings {
+  std::string name;
+  std::string address{"127.0.0.1:0"};  ///< host:port that other nodes dial: control there, tensors on the next port.
+                                       ///< Port 0: two free ones, chosen by `troupe run`.
+  std::string listen;                  ///< host:port that is bound; empty: the same as address.
+  std::int64_t workers{1};
+  bool operator==(const node_settings&) const = default;
+};
+
 struct topology {
   std::filesystem::path file;  ///< What was read; its stem names the run.
   run_settings run;
@@ -88,6 +98,7 @@ struct topology {
   worker_settings workers;
   std::vector<exchange_settings> exchanges;
   evaluate_settings evaluate;
+  std::vector<node_settings> nodes;  ///< Empty: one process.
   bool operator==(const topology&) const = default;
 };
 

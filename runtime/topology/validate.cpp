@@ -2,12 +2,15 @@
 
 #include "troupe/actors/exchange/registry.hpp"
 #include "troupe/data/dataset.hpp"
+#include "troupe/runtime/topology/endpoint.hpp"
 #include "troupe/runtime/topology/schema.hpp"
 #include "troupe/runtime/topology/suggest.hpp"
 #include "troupe/runtime/topology/value.hpp"
 
 #include <algorithm>
 #include <cctype>
+#include <cstdint>
+#include <map>
 #include <set>
 
 namespace troupe::topology {
@@ -38,20 +41,20 @@ const rule* find_rule(word what, slot sends = {}, slot answers = {}) {
   return found == std::end(rules) ? nullptr : found;
 }
 
-std::string text_of(slot what) {
-  switch (what) {
-    case slot::parameters:
-      return "parameters";
-    case slot::gradient:
-      return "gradient";
-    case slot::change:
-      return "change";
-  }
-  return {};
-}
-
 std::string quoted_list(const std::vector<std::string>& words) {
   return to_toml(words);
+}
+
+bool legal_name(const std::string& name) {
+  return !name.empty() && name.size() <= 64 &&
+         std::all_of(name.begin(), name.end(), [](unsigned char c) { return std::isalnum(c) || c == '_' || c == '-'; });
+}
+
+constexpr std::uint16_t highest_port = 65534;  // its next is a node's second one
+
+/// "4700 and 4701"
+std::string ports_of(const endpoint& where) {
+  return std::to_string(where.port) + " and " + std::to_string(where.port + 1);
 }
 
 class checker {
@@ -60,7 +63,7 @@ class checker {
 
   void run() {
     excluded();
-    batches();
+    if (nodes()) batches();
     scaling();
     if (file_.optimizer.nesterov && file_.optimizer.momentum == 0) {
       refuse("optimizer.nesterov",
@@ -84,6 +87,72 @@ class checker {
       refuse(later, first + " and " + second + " say the same thing twice; expected one of them");
     }
     if (!file_.run.epochs && !file_.run.steps) file_.run.epochs = 1;
+  }
+
+  std::string node_path(std::size_t index) const { return "node." + std::to_string(index); }
+
+  /// Returns whether the number of workers is settled.
+  bool nodes() {
+    std::set<std::string> seen;
+    for (std::size_t i = 0; i < file_.nodes.size(); ++i) {
+      const std::string& name = file_.nodes[i].name;
+      if (!known_.has(node_path(i) + ".name")) {
+        refuse(node_path(i), "a node has no name; expected name = \"…\", by which messages and --name mean it");
+      } else if (!legal_name(name)) {
+        refuse(node_path(i) + ".name",
+               "a node cannot be called " + to_toml(name) + "; expected at most 64 letters, digits, - and _");
+      } else if (!seen.insert(name).second) {
+        refuse(node_path(i) + ".name",
+               "two nodes are called " + to_toml(name) + "; expected a name of its own for each");
+      }
+    }
+    ports();
+    return file_.nodes.empty() || sum();
+  }
+
+  /// Two nodes cannot have the same ports of one host.
+  void ports() {
+    std::map<std::string, std::map<std::uint16_t, std::string>> taken;  // by host and first port, who
+    for (std::size_t i = 0; i < file_.nodes.size(); ++i) {
+      const endpoint where = parse_endpoint(file_.nodes[i].address).value_or(endpoint{});
+      if (where.port == 0) continue;
+      auto& there = taken[where.host == "localhost" ? "127.0.0.1" : where.host];
+      const auto clash = [&](std::uint16_t port) {
+        const auto near = there.lower_bound(static_cast<std::uint16_t>(port - 1));
+        return near != there.end() && near->first <= port + 1 ? near : there.end();
+      };
+      const auto other = clash(where.port);
+      if (other == there.end()) {
+        there.emplace(where.port, file_.nodes[i].name);
+        continue;
+      }
+      endpoint free = where;
+      while (free.port <= highest_port && clash(free.port) != there.end()) ++free.port;
+      const std::string mend = free.port <= highest_port ? ", such as " + to_toml(print_endpoint(free)) : "";
+      refuse(node_path(i) + ".address", "the node " + to_toml(file_.nodes[i].name) + " takes the ports " +
+                                            ports_of(where) + " of " + where.host + ", and " + to_toml(other->second) +
+                                            " " + ports_of({.host = {}, .port = other->first}) +
+                                            "; expected ports of its own" + mend);
+    }
+  }
+
+  bool sum() {
+    std::int64_t sum = 0;
+    for (const node_settings& each : file_.nodes) sum += each.workers;
+    const std::string said = "the nodes have " + std::to_string(sum) + " workers together";
+    const key& count = *find_key(*find_section("workers"), "count");
+    if (!allowed(count.row, sum)) {
+      refuse("node", said + "; expected " + expectation(count.row));
+      return false;
+    }
+    if (known_.has("workers.count") && file_.workers.count != sum) {
+      refuse("workers.count", "workers.count is " + std::to_string(file_.workers.count) + ", but " + said +
+                                  "; expected " + std::to_string(sum) +
+                                  ", or no workers.count, which then is their sum");
+      return false;
+    }
+    file_.workers.count = sum;
+    return true;
   }
 
   void batches() {
@@ -138,12 +207,9 @@ class checker {
                "say which");
         continue;
       }
-      const bool legal = !name.empty() && name.size() <= 64 &&
-                         std::all_of(name.begin(), name.end(),
-                                     [](unsigned char c) { return std::isalnum(c) || c == '_' || c == '-'; });
       static const std::set<std::string> taken{"gradient",  "apply",       "worker",  "compute",
                                                "evaluator", "coordinator", "recorder"};
-      if (!legal || taken.contains(name)) {
+      if (!legal_name(name) || taken.contains(name)) {
         refuse(exchange_path(i) + ".name",
                "an exchange cannot be called " + to_toml(name) +
                    "; expected letters, digits, - and _, and no word of the loop or name of an actor");
@@ -164,7 +230,7 @@ class checker {
       const exchange_kind* kind = find_exchange(each.kind);
       if (kind == nullptr) continue;
       std::vector<std::string> legal;
-      for (const slot what : kind->sends) legal.push_back(text_of(what));
+      for (const slot what : kind->sends) legal.push_back(name_of(what));
       if (each.sends.empty()) each.sends = legal.front();
       if (std::find(legal.begin(), legal.end(), each.sends) != legal.end()) continue;
       refuse(exchange_path(i) + ".sends",
@@ -236,10 +302,10 @@ class checker {
       const exchange_kind* kind = find_exchange(each.kind);
       if (kind == nullptr) return nullptr;  // refused already
       const auto sent =
-          std::find_if(kind->sends.begin(), kind->sends.end(), [&](slot s) { return text_of(s) == each.sends; });
+          std::find_if(kind->sends.begin(), kind->sends.end(), [&](slot s) { return name_of(s) == each.sends; });
       if (sent == kind->sends.end()) return nullptr;  // refused already
       if (const rule* found = find_rule(word::exchange, *sent, kind->answers)) return found;
-      refuse(loop_path(index), to_toml(text) + " sends " + each.sends + " and answers " + text_of(kind->answers) +
+      refuse(loop_path(index), to_toml(text) + " sends " + each.sends + " and answers " + name_of(kind->answers) +
                                    ", which no loop of this build can use; expected another kind");
       return nullptr;
     }

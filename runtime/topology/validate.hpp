@@ -6,8 +6,9 @@
 
 namespace troupe::topology {
 
-/// Fills in the defaults that depend on other keys (epochs, the loop, what an exchange sends, a worker's share of
-/// global_batch_size) and adds to `found` what does not fit together. `known` says what was given, and where.
+/// Fills in the defaults that depend on other keys (epochs, the number of workers, the loop, what an exchange sends, a
+/// worker's share of global_batch_size) and adds to `found` what does not fit together. `known` says what was given,
+/// and where.
 void complete(topology& file, const places& known, mistakes& found);
 
 }  // namespace troupe::topology

@@ -1,5 +1,7 @@
 #include "troupe/runtime/topology/value.hpp"
 
+#include "troupe/runtime/topology/endpoint.hpp"
+
 #include <algorithm>
 #include <charconv>
 #include <cmath>
@@ -149,6 +151,8 @@ std::string expectation(const setting& row) {
       return listed(in_quotes(row.choices));
     case setting_type::path:
       return "a path (a string)";
+    case setting_type::endpoint:
+      return "host:port, such as \"10.0.0.1:4700\", \"localhost:4700\" or \"[::1]:4700\", the port from 0 to 65534";
     case setting_type::duration:
       return "a duration such as \"500ms\", \"60s\" or \"5min\"";
     case setting_type::every:
@@ -171,6 +175,7 @@ bool allowed(const setting& row, const setting_value& value) {
     if (row.type == setting_type::choice) {
       return std::find(row.choices.begin(), row.choices.end(), *text) != row.choices.end();
     }
+    if (row.type == setting_type::endpoint) return parse_endpoint(*text).has_value();
     if (row.type == setting_type::duration) return parse_duration(*text).has_value();
     if (row.type == setting_type::every) return parse_interval(*text).has_value();
   }

@@ -71,6 +71,7 @@ plan tiny_plan(const tiny_options& options) {
                      .shuffle = true,
                      .seed = 1};
   result.workers = options.workers;
+  result.nodes.front().workers = options.workers;
   result.steps_per_epoch = static_cast<std::uint64_t>(data::steps_per_epoch(result.sampling));
   result.steps = options.steps;
   result.evaluate_every = options.evaluate_every;

@@ -23,11 +23,17 @@ class generator {
     topology::topology file;
     file.file = "/folder/t.toml";
     file.exchanges.resize(below(3));
+    file.nodes.resize(below(4));
     for (const topology::section& section : topology::sections()) {
-      const std::size_t tables = section.name == "exchange" ? file.exchanges.size() : 1;
+      const std::size_t tables = section.repeated() ? section.count(file) : 1;
       for (std::size_t i = 0; i < tables; ++i) {
         for (const topology::key& key : section.keys) key.set(file, i, value(key.row));
       }
+    }
+    for (std::size_t i = 0; i < file.nodes.size(); ++i) {
+      file.nodes[i].name = "n" + std::to_string(i);
+      file.nodes[i].workers = 1 + file.nodes[i].workers % 100;
+      file.workers.count = (i == 0 ? 0 : file.workers.count) + file.nodes[i].workers;
     }
     if (below(2) == 0) {
       file.run.steps.reset();
@@ -87,6 +93,8 @@ class generator {
         return topology::print_duration(std::chrono::milliseconds(1 + below(10'000'000)));
       case setting_type::every:
         return topology::print_interval({1 + below(1'000'000), below(2) == 0});
+      case setting_type::endpoint:  // no two of one host
+        return "[fe80::" + std::to_string(hosts_++) + "]:" + std::to_string(below(65'535));
       case setting_type::reals:
         return std::vector<double>{real(row)};
       case setting_type::text:
@@ -97,6 +105,7 @@ class generator {
   }
 
   std::mt19937_64 random_;
+  std::uint64_t hosts_{0};
 };
 
 }  // namespace

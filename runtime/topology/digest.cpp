@@ -1,0 +1,108 @@
+#include "troupe/runtime/topology/digest.hpp"
+
+#include "troupe/runtime/topology/schema.hpp"
+
+#include <openssl/evp.h>
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <optional>
+#include <stdexcept>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace troupe::topology {
+namespace {
+
+constexpr std::size_t longest_text = 1 << 20;
+constexpr std::size_t longest_word = 60;
+constexpr std::size_t most_told = 5;
+
+/// Cuts text from outside to what a line of a terminal stands: short, no bytes that command it.
+std::string printable(std::string_view text) {
+  std::string safe(text.substr(0, longest_word));
+  std::replace_if(
+      safe.begin(), safe.end(),
+      [](char c) { return static_cast<unsigned char>(c) < 0x20 || static_cast<unsigned char>(c) > 0x7e; }, '?');
+  return text.size() > longest_word ? safe + "…" : safe;
+}
+
+/// The lines of a canonical text, in their order: key and value.
+std::vector<std::pair<std::string_view, std::string_view>> pairs_of(std::string_view text) {
+  constexpr std::string_view equals = " = ";
+  std::vector<std::pair<std::string_view, std::string_view>> pairs;
+  while (!text.empty()) {
+    const std::string_view line = text.substr(0, text.find('\n'));
+    text.remove_prefix(std::min(text.size(), line.size() + 1));
+    const std::size_t at = std::min(line.find(equals), line.size());
+    pairs.emplace_back(line.substr(0, at), line.substr(std::min(at + equals.size(), line.size())));
+  }
+  return pairs;
+}
+
+using values = std::map<std::string_view, std::string_view>;
+
+std::string shown(const values& among, std::string_view key) {
+  const auto found = among.find(key);
+  return found == among.end() ? "unset" : printable(found->second);
+}
+
+}  // namespace
+
+std::string canonical(const topology& file) {
+  std::string text;
+  for (const section& section : sections()) {
+    const std::size_t tables = section.repeated() ? section.count(file) : 1;
+    for (std::size_t i = 0; i < tables; ++i) {
+      std::string path = section.name.empty() ? "" : section.name + ".";
+      if (section.repeated()) path += std::to_string(i) + ".";
+      for (const line& each : lines_of(section, file, i)) {
+        const bool own = each.type == setting_type::path || (section.name == "node" && each.name == "listen");
+        if (!own) text += path + each.name + " = " + each.value + "\n";
+      }
+    }
+  }
+  return text;
+}
+
+std::string digest(const topology& file) {
+  const std::string text = canonical(file);
+  std::array<unsigned char, EVP_MAX_MD_SIZE> sum{};
+  unsigned length = 0;
+  if (EVP_Digest(text.data(), text.size(), sum.data(), &length, EVP_sha256(), nullptr) != 1)
+    throw std::runtime_error("OpenSSL has no SHA-256");
+  std::string digits;
+  for (unsigned i = 0; i < length; ++i) {
+    digits += "0123456789abcdef"[sum[i] / 16];
+    digits += "0123456789abcdef"[sum[i] % 16];
+  }
+  return digits;
+}
+
+std::string differences(const std::string& ours, const std::string& theirs) {
+  if (ours == theirs) return {};
+  if (theirs.size() > longest_text) return "what came from there is longer than 1 MiB, and no topology";
+  const auto here_in_order = pairs_of(ours);
+  const auto there_in_order = pairs_of(theirs);
+  const values here(here_in_order.begin(), here_in_order.end());
+  const values there(there_in_order.begin(), there_in_order.end());
+  std::string said;
+  std::size_t count = 0;
+  const auto tell = [&](std::string_view key) {
+    if (count++ < most_told)
+      said += (said.empty() ? "" : "; ") + printable(key) + " is " + shown(there, key) + " there and " +
+              shown(here, key) + " here";
+  };
+  for (const auto& [key, value] : here_in_order) {
+    const auto found = there.find(key);
+    if (found == there.end() || found->second != value) tell(key);
+  }
+  for (const auto& [key, value] : there_in_order)
+    if (!here.contains(key)) tell(key);
+  if (count > most_told) said += "; and " + std::to_string(count - most_told) + " more";
+  return said.empty() ? "both say the same, but not in the same order or as often" : said;
+}
+
+}  // namespace troupe::topology
