@@ -19,7 +19,6 @@ struct report {
   record line;
   bool epoch_ends{false};
   bool evaluated{false};
-  std::vector<snapshot> replicas;  ///< In rank order.
   std::optional<snapshot> result;
   std::optional<evaluation> found;
   bool told{false};  ///< The recorder has heard of `found`.
@@ -34,12 +33,13 @@ struct coordinator_state {
   std::vector<directed_worker> workers;
 
   std::map<std::uint64_t, std::vector<std::optional<milestone>>> arriving;  ///< By step, then rank.
+  std::map<std::uint64_t, std::map<rank_id, snapshot>> shown;               ///< By step, then rank.
   std::deque<report> reports;
   bool busy{false};                       ///< The first report is being averaged or evaluated.
   std::uint64_t last{0};                  ///< The step the run ends at.
   std::string status{"done"};             ///< What the `end` record will say.
   std::optional<std::uint64_t> complete;  ///< The last step reported by all.
-  report latest;                          ///< The last report that left, its snapshots included.
+  report latest;                          ///< The last report that left, its result included.
   bool halting{false}, finished{false};
   std::uint64_t halt_answers{0}, halt_step{0};
 
@@ -50,6 +50,8 @@ struct coordinator_state {
   std::uint64_t target_reached{0}, without_improvement{0};
 
   bool interrupted() const { return status == "interrupted"; }
+  /// How many replicas make a result.
+  std::size_t replicas() const { return options.replicas_agree ? 1 : options.workers; }
   bool may_stop_early() const { return options.target_accuracy || options.patience; }
 };
 
@@ -123,6 +125,7 @@ void release(coordinator_pointer self) {
   }
   my.latest = std::move(first);
   my.reports.pop_front();
+  my.shown.erase(my.shown.begin(), my.shown.lower_bound(my.latest.line.step));  // its own may still be asked for
   if (my.latest.found) {
     if (!my.halting && stops_early(my, *my.latest.found) && my.latest.line.step != my.last) {
       my.status = "stopped_early";
@@ -138,16 +141,17 @@ void release(coordinator_pointer self) {
 void average(coordinator_pointer self) {
   auto& my = self->state;
   auto& first = my.reports.front();
-  if (my.options.replicas_agree || first.replicas.size() == 1) {
-    first.result = first.replicas.front();
+  const auto& replicas = my.shown.at(first.line.step);
+  if (replicas.size() == 1) {
+    first.result = replicas.begin()->second;
     return;
   }
   my.busy = true;
   std::vector<rules::weighted> summands;
-  for (const auto& replica : first.replicas) summands.push_back({replica.values, 1});
+  for (const auto& [rank, replica] : replicas) summands.push_back({replica.values, 1});
   then_on_lane(
       self, *my.where,
-      [summands, origin = first.replicas.front().origin, shared = my.options.pool] {
+      [summands, origin = replicas.begin()->second.origin, shared = my.options.pool] {
         auto pool = shared;
         return snapshot{origin, rules::mean_in_order(summands, pool)};
       },
@@ -184,9 +188,10 @@ void process(coordinator_pointer self) {
     auto& first = my.reports.front();
     const auto last = first.line.step == my.last;
     const auto evaluated = (first.evaluated || last) && !my.interrupted();
-    if ((evaluated || last) && !first.result)
+    if ((evaluated || last) && !first.result) {
+      if (my.shown[first.line.step].size() < my.replicas()) return;  // still on its way
       average(self);
-    else if (evaluated && !first.found)
+    } else if (evaluated && !first.found)
       evaluate(self);
     else
       release(self);
@@ -205,7 +210,6 @@ void complete(coordinator_pointer self, std::vector<std::optional<milestone>>&& 
     loss_sum += one->loss_sum;
     samples += one->sample_count;
     made.line.bytes_sent += one->bytes_sent;
-    made.replicas.push_back(std::move(one->now));
   }
   my.samples += samples;
   if (samples > 0) my.train_loss = loss_sum / static_cast<double>(samples);
@@ -286,6 +290,14 @@ coordinator_actor::behavior_type coordinator(coordinator_pointer self, coordinat
         auto whole = std::move(all);
         my.arriving.erase(reached.step);
         complete(self, std::move(whole));
+      },
+      [self](result_atom, const snapshot& replica) {
+        auto& my = self->state;
+        const auto step = replica.origin.step;
+        if (!my.shown[step].emplace(replica.origin.sender, replica).second)
+          throw std::logic_error("worker " + std::to_string(static_cast<std::uint32_t>(replica.origin.sender)) +
+                                 " showed step " + std::to_string(step) + " twice");
+        process(self);
       },
       [self](halt_atom) { halt(self, "interrupted"); },
       [self](tick_atom) { halt(self, "max_seconds"); },

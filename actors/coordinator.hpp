@@ -27,14 +27,22 @@ using directed_worker =
     caf::typed_actor<caf::reacts_to<proceed_atom, std::uint64_t>, caf::replies_to<halt_atom>::with<std::uint64_t>,
                      caf::reacts_to<finish_atom, std::uint64_t>>;
 
-/// wire:    begins the run.
+/// What others say to a coordinator: numbers, which may come from another node …
 /// reached: a worker has completed a step that was to be reported.
 /// halt:    ends the run at the next step that all workers can complete; saves, evaluates no more.
+using milestone_sink = caf::typed_actor<caf::reacts_to<reached_atom, milestone>, caf::reacts_to<halt_atom>>;
+
+/// … and tensors, which between nodes take a way of their own, and so may come before or after the milestone.
+/// result: a worker's parameters after a step that is evaluated, or the last; from rank 0, or from all where they
+/// differ.
+using snapshot_sink = caf::typed_actor<caf::reacts_to<result_atom, snapshot>>;
+
+/// wire: begins the run.
 /// tick: from itself, when max_seconds are over.
 /// The actor ends normally when all is recorded.
-using coordinator_actor =
-    caf::typed_actor<caf::reacts_to<wire_atom, std::vector<directed_worker>>, caf::reacts_to<reached_atom, milestone>,
-                     caf::reacts_to<halt_atom>, caf::reacts_to<tick_atom>, caf::reacts_to<done_atom, completion>>;
+using coordinator_actor = milestone_sink::extend<caf::reacts_to<result_atom, snapshot>,
+                                                 caf::reacts_to<wire_atom, std::vector<directed_worker>>,
+                                                 caf::reacts_to<tick_atom>, caf::reacts_to<done_atom, completion>>;
 
 struct coordinator_options {
   schedule when;

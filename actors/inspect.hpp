@@ -31,6 +31,22 @@ typename Inspector::result_type inspect(Inspector& f, evaluation& x) {
   return f(caf::meta::type_name("evaluation"), x.step, x.loss, x.accuracy, x.sample_count);
 }
 
+template <class Inspector>
+typename Inspector::result_type inspect(Inspector& f, milestone& x) {
+  return f(caf::meta::type_name("milestone"), x.rank, x.step, x.loss_sum, x.sample_count, x.bytes_sent);
+}
+
+template <class Inspector>
+typename Inspector::result_type inspect(Inspector& f, introduction& x) {
+  return f(caf::meta::type_name("introduction"), x.node, x.protocol, x.version, x.topology, x.weights, x.data,
+           x.fingerprint);
+}
+
+template <class Inspector>
+typename Inspector::result_type inspect(Inspector& f, welcome& x) {
+  return f(caf::meta::type_name("welcome"), x.session, x.coordinator, x.recorder);
+}
+
 namespace detail {
 
 /// Inspects a message that stays in its process: `shown` is all of it that anyone sees.
@@ -72,11 +88,6 @@ typename Inspector::result_type inspect(Inspector& f, advance& x) {
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, advanced& x) {
   return detail::inspect_local(f, "advanced", x.now.origin, x.loss_sum, x.sample_count);
-}
-
-template <class Inspector>
-typename Inspector::result_type inspect(Inspector& f, milestone& x) {
-  return detail::inspect_local(f, "milestone", x.rank, x.step, x.loss_sum, x.sample_count);
 }
 
 template <class Inspector>

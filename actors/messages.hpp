@@ -8,8 +8,11 @@
 #pragma once
 
 #include <ATen/core/Tensor.h>
+#include <caf/actor_control_block.hpp>
 
 #include <cstdint>
+#include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -68,6 +71,8 @@ struct part {
   std::int64_t total{0};         ///< Elements of the whole, of which `piece` is one part.
   std::int64_t sample_count{0};  ///< Samples behind the values: the weight of a contribution, the sum of a partial.
   double mass{1};                ///< Push-sum weight.
+  /// Let go of by the port once it has taken the part: by it a transport counts what it may still send. Often empty.
+  std::shared_ptr<const void> receipt{};
 };
 
 /// What an exchange answers: the values to apply, and what they are.
@@ -110,7 +115,6 @@ struct milestone {
   double loss_sum{0};            ///< Over the samples since the worker's last milestone.
   std::int64_t sample_count{0};  ///< How many those are.
   std::uint64_t bytes_sent{0};   ///< Tensor bytes that the worker's ports have sent since the run began.
-  snapshot now{};
 };
 
 /// What the evaluator found, over the whole validation set.
@@ -132,6 +136,24 @@ struct record {
   std::uint64_t bytes_sent{0};
   std::optional<double> staleness_mean, staleness_max, consensus_distance;
   std::string status;  ///< Of `end`: done, stopped_early, max_seconds, interrupted.
+};
+
+/// What a node says of itself when it joins a run. Everything but the fingerprint must be the same on all nodes.
+struct introduction {
+  std::string node;                                ///< Its name in the topology file.
+  std::uint32_t protocol{0};                       ///< Version of the messages and frames.
+  std::string version;                             ///< Of Troupe.
+  std::string topology;                            ///< Canonical text of the file: see topology::canonical.
+  std::string weights;                             ///< Digest of the weights it would begin with.
+  std::string data;                                ///< Digest of its training and validation samples.
+  std::map<std::string, std::string> fingerprint;  ///< What the bits of a result depend on: see node/fingerprint.hpp.
+};
+
+/// What the first node answers.
+struct welcome {
+  std::string session{};                ///< 16 random bytes that the connections of this run are opened with.
+  caf::strong_actor_ptr coordinator{};  ///< A milestone_sink.
+  caf::strong_actor_ptr recorder{};     ///< A progress_sink.
 };
 
 }  // namespace troupe

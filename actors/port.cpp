@@ -64,6 +64,12 @@ std::string list_of(const std::vector<rank_id>& ranks) {
   return (ranks.size() == 1 ? "rank " : "ranks ") + text;
 }
 
+/// "exchange: rank 0 waits for ranks 1, 2 at step 8".
+std::string waits(const port_state& my, const std::vector<rank_id>& missing) {
+  return my.options.name + ": rank " + std::to_string(static_cast<std::uint32_t>(my.options.rank)) + " waits for " +
+         list_of(missing) + " at step " + std::to_string(my.step + 1);
+}
+
 void fail(port_pointer self, const caf::error& why) {
   if (self->state.waiting) self->state.waiting->promise.deliver(why);
   self->state.waiting.reset();
@@ -81,7 +87,7 @@ void with_member(port_pointer self, Work work, Next next) {
       return make_error(problem.code, problem.what());
     }
   };
-  auto then = [self, next = std::move(next)](auto result) {
+  auto then = [self, next = std::move(next)](auto result) mutable {
     if (result)
       next(std::move(*result));
     else
@@ -160,9 +166,11 @@ port_actor::behavior_type port(port_pointer self, port_options options, std::sha
         auto& my = self->state;
         if (const auto why = refusal(my, piece)) return fail(self, *why);
         const auto own = piece.origin.sender == my.options.rank && piece.at == stage::contribution;
+        auto taken = piece;
+        taken.receipt.reset();
         with_member(
             self,
-            [piece, own](member& algorithm) {
+            [piece = std::move(taken), own](member& algorithm) {
               said words;
               if (own)
                 algorithm.contribute(piece, words);
@@ -187,6 +195,19 @@ port_actor::behavior_type port(port_pointer self, port_options options, std::sha
         self->state.peers = peers;
         self->delayed_send(self, self->state.options.timeout / ticks_of_timeout, tick_atom_v);
       },
+      [self](lost_atom, const std::vector<rank_id>& lost) -> caf::result<std::string> {
+        auto promise = self->make_response_promise<std::string>();
+        with_member(
+            self, [step = self->state.step](member& algorithm) { return algorithm.waiting_for(step); },
+            [self, lost, promise](std::vector<rank_id> awaited) mutable {
+              const auto alive = [&](rank_id rank) { return std::find(lost.begin(), lost.end(), rank) == lost.end(); };
+              std::erase_if(awaited, alive);
+              const auto text = awaited.empty() ? std::string{} : waits(self->state, awaited);
+              promise.deliver(text);
+              if (!awaited.empty()) fail(self, make_error(errc::peer_lost, text));
+            });
+        return promise;
+      },
       [self](tick_atom) {
         auto& my = self->state;
         self->delayed_send(self, my.options.timeout / ticks_of_timeout, tick_atom_v);
@@ -194,13 +215,11 @@ port_actor::behavior_type port(port_pointer self, port_options options, std::sha
         with_member(
             self, [step = my.step](member& algorithm) { return algorithm.waiting_for(step); },
             [self, step = my.step](const std::vector<rank_id>& missing) {
-              const auto& options = self->state.options;
-              if (!self->state.waiting || self->state.step != step) return;
-              fail(self,
-                   make_error(errc::timed_out,
-                              options.name + ": rank " + std::to_string(static_cast<std::uint32_t>(options.rank)) +
-                                  " has waited " + std::to_string(options.timeout.count()) + " ms at step " +
-                                  std::to_string(step + 1) + " for " + list_of(missing) + " (run.timeout)"));
+              const auto& my = self->state;
+              if (!my.waiting || my.step != step) return;
+              fail(self, make_error(errc::timed_out, waits(my, missing) + ", for " +
+                                                         std::to_string(my.options.timeout.count()) +
+                                                         " ms already (run.timeout)"));
             });
       },
       [](done_atom, const completion& done) { (*done.run)(); },

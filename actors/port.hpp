@@ -27,10 +27,13 @@ using peer_port = caf::typed_actor<caf::reacts_to<part_atom, part>>;
 /// await: answered when this step's exchange is complete, else errc::timed_out (names the missing ranks),
 ///        errc::mismatch, errc::stale, errc::peer_lost.
 /// wire:  once, before the first step: the ports of all members in rank order, this one among them.
+/// lost:  the nodes of these ranks are gone. Answered with who waits here for whom ("exchange: rank 0 waits for rank 2
+///        at step 8"), or with nothing; where somebody does, the port ends with errc::peer_lost.
 /// tick, done: from itself (deadline) and from its lane.
 using port_actor = peer_port::extend<caf::replies_to<await_atom, stamp, key>::with<outcome>,
-                                     caf::reacts_to<wire_atom, std::vector<peer_port>>, caf::reacts_to<tick_atom>,
-                                     caf::reacts_to<done_atom, completion>>;
+                                     caf::reacts_to<wire_atom, std::vector<peer_port>>,
+                                     caf::replies_to<lost_atom, std::vector<rank_id>>::with<std::string>,
+                                     caf::reacts_to<tick_atom>, caf::reacts_to<done_atom, completion>>;
 
 /// What a port needs to know of the run.
 struct port_options {
@@ -43,6 +46,8 @@ struct port_options {
   models::buffer_pool pool{};
   setting_values settings{};  ///< Values of exchange_kind::settings, defaults filled in.
   std::chrono::milliseconds timeout{60'000};
+  std::int64_t chunk_elements{0};  ///< Largest piece that pipelined routes cut the gradient into, in elements; 0: as
+                                   ///< large as the route allows. Changes the time, never the bits.
 };
 
 class member;

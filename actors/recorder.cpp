@@ -3,7 +3,6 @@
 #include <caf/all.hpp>
 
 #include <algorithm>
-#include <chrono>
 #include <utility>
 #include <vector>
 
@@ -11,15 +10,11 @@ namespace troupe {
 
 namespace {
 
-/// How often the journal hears of progress: often enough for an eye.
-constexpr std::chrono::milliseconds between_glances{100};
-
 struct recorder_state {
   static inline const char* name = "recorder";
   std::shared_ptr<journal> book;  ///< Used on the lane only.
   std::unique_ptr<lane> where;
   std::vector<std::uint64_t> completed;  ///< Steps, by rank.
-  caf::actor_clock::time_point last_glance;
   bool glancing{false};  ///< The journal has not yet taken the last progress; it gets no further one meanwhile.
 };
 
@@ -37,9 +32,7 @@ recorder_actor::behavior_type recorder(recorder_actor::stateful_pointer<recorder
       [self](progress_atom, rank_id rank, std::uint64_t step) {
         auto& my = self->state;
         my.completed.at(static_cast<std::size_t>(rank)) = step;
-        const auto now = self->clock().now();
-        if (my.glancing || now - my.last_glance < between_glances) return;
-        my.last_glance = now;
+        if (my.glancing) return;
         my.glancing = true;
         then_on_lane(
             self, *my.where,

@@ -12,13 +12,14 @@
 
 namespace troupe {
 
+/// What workers say to a recorder, now and then: so many steps are completed. May come from another node.
+using progress_sink = caf::typed_actor<caf::reacts_to<progress_atom, rank_id, std::uint64_t>>;
+
 /// record:   one line of the metrics.
-/// progress: a worker has completed so many steps.
 /// save:     writes the result and the last line; answered with the line's step when both are on disk.
-using recorder_actor =
-    caf::typed_actor<caf::reacts_to<record_atom, record>, caf::reacts_to<progress_atom, rank_id, std::uint64_t>,
-                     caf::replies_to<save_atom, snapshot, record>::with<std::uint64_t>,
-                     caf::reacts_to<done_atom, completion>>;
+using recorder_actor = progress_sink::extend<caf::reacts_to<record_atom, record>,
+                                             caf::replies_to<save_atom, snapshot, record>::with<std::uint64_t>,
+                                             caf::reacts_to<done_atom, completion>>;
 
 recorder_actor spawn_recorder(caf::actor_system& system, std::uint32_t workers, std::shared_ptr<journal> book,
                               std::unique_ptr<lane> where);

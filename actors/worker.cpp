@@ -19,13 +19,13 @@ namespace {
 /// the two thread wakes of a request cost nothing.
 constexpr std::uint32_t most_steps_at_once = 16;
 
+/// How often a worker tells of its progress: often enough for an eye.
+constexpr std::chrono::milliseconds between_glances{100};
+
 struct worker_state {
   static inline const char* name = "worker";
   worker_options options;
-  compute_actor compute;
-  std::vector<port_actor> ports;
-  coordinator_actor coordinator;
-  recorder_actor recorder;
+  worker_contacts contacts;
 
   snapshot now;                   ///< WORKER-1: frozen, of `completed` steps (or more, see walk()).
   std::optional<part> gradient;   ///< At `now`.
@@ -38,6 +38,8 @@ struct worker_state {
   bool busy{false};          ///< A request to compute or to a port is under way.
   bool halted{false};
   std::optional<std::uint64_t> reported;  ///< Step of the last milestone.
+  std::optional<std::uint64_t> shown;     ///< Step of the last snapshot shown.
+  caf::actor_clock::time_point last_glance;
   double loss_sum{0};
   std::int64_t sample_count{0};
   std::vector<std::uint64_t> payload_bytes;  ///< By exchange.
@@ -55,18 +57,32 @@ void lose(worker_pointer self, const std::string& whom, const caf::error& why) {
                         whom + ": " + (silent ? "no answer within " + timeout + " ms (run.timeout)" : describe(why))));
 }
 
-/// Tells the coordinator where it asked to be told, once for each step.
+/// Tells the coordinator what it asked to hear of, once for each step, and shows what will be evaluated or saved.
 void report(worker_pointer self) {
   auto& my = self->state;
-  const auto due = my.completed == my.last || my.options.when.milestone_at(my.completed);
-  if (!due || my.word != 0 || my.reported == my.completed) return;
-  my.reported = my.completed;
-  std::uint64_t bytes = 0;
-  for (const auto of_one : my.payload_bytes) bytes += of_one;
-  self->send(my.coordinator, reached_atom_v,
-             milestone{my.options.rank, my.completed, my.loss_sum, my.sample_count, bytes, my.now});
-  my.loss_sum = 0;
-  my.sample_count = 0;
+  if (my.word != 0) return;
+  const auto last = my.completed == my.last;
+  if ((last || my.options.when.milestone_at(my.completed)) && my.reported != my.completed) {
+    my.reported = my.completed;
+    std::uint64_t bytes = 0;
+    for (const auto of_one : my.payload_bytes) bytes += of_one;
+    self->send(my.contacts.coordinator, reached_atom_v,
+               milestone{my.options.rank, my.completed, my.loss_sum, my.sample_count, bytes});
+    my.loss_sum = 0;
+    my.sample_count = 0;
+  }
+  if ((last || my.options.when.evaluated_at(my.completed)) && my.shown != my.completed && my.contacts.results) {
+    my.shown = my.completed;
+    self->send(my.contacts.results, result_atom_v, my.now);
+  }
+}
+
+void glance(worker_pointer self) {
+  auto& my = self->state;
+  const auto now = self->clock().now();
+  if (now - my.last_glance < between_glances) return;
+  my.last_glance = now;
+  self->send(my.contacts.recorder, progress_atom_v, my.options.rank, my.completed);
 }
 
 /// What one request to compute covers.
@@ -112,7 +128,7 @@ void compute(worker_pointer self) {
   my.busy = true;
   my.begun += ahead.begins;
   const auto local_steps = ahead.request.times > 1;
-  self->request(my.compute, my.options.timeout * ahead.request.times, advance_atom_v, std::move(ahead.request))
+  self->request(my.contacts.compute, my.options.timeout * ahead.request.times, advance_atom_v, std::move(ahead.request))
       .then(
           [self, word = ahead.word_after, steps = ahead.steps, local_steps](advanced& done) {
             auto& my = self->state;
@@ -126,7 +142,7 @@ void compute(worker_pointer self) {
             my.completed = local_steps ? my.now.origin.step : my.completed + steps;
             if (local_steps) my.begun = my.completed;
             if (my.halt_promise.pending()) my.halt_promise.deliver(my.begun);
-            if (steps > 0) self->send(my.recorder, progress_atom_v, my.options.rank, my.completed);
+            if (steps > 0) glance(self);
             report(self);
             walk(self);
           },
@@ -154,9 +170,9 @@ void exchange(worker_pointer self, std::uint32_t index) {
   part own = contribution(my);
   own.which = {index, 0};
   const auto who = own.origin;
-  self->send(my.ports[index], part_atom_v, std::move(own));
+  self->send(my.contacts.ports[index], part_atom_v, std::move(own));
   // The port keeps the deadline, and knows who is missing; ours only guards against a port that says nothing.
-  self->request(my.ports[index], 2 * my.options.timeout, await_atom_v, who, key{index, 0})
+  self->request(my.contacts.ports[index], 2 * my.options.timeout, await_atom_v, who, key{index, 0})
       .then(
           [self, index](outcome& answer) {
             auto& my = self->state;
@@ -181,9 +197,7 @@ void walk(worker_pointer self) {
     compute(self);
 }
 
-worker_actor::behavior_type worker(worker_pointer self, worker_options options, compute_actor compute,
-                                   std::vector<port_actor> ports, coordinator_actor coordinator,
-                                   recorder_actor recorder) {
+worker_actor::behavior_type worker(worker_pointer self, worker_options options, worker_contacts contacts) {
   report_exceptions(self);
   TROUPE_ASSERT(!options.loop.empty() && std::holds_alternative<verb>(options.loop.front()),
                 "a loop begins with a verb");
@@ -191,11 +205,8 @@ worker_actor::behavior_type worker(worker_pointer self, worker_options options, 
   my.now = options.initial;
   my.last = options.when.steps;
   my.options = std::move(options);
-  my.payload_bytes.resize(ports.size());
-  my.compute = std::move(compute);
-  my.ports = std::move(ports);
-  my.coordinator = std::move(coordinator);
-  my.recorder = std::move(recorder);
+  my.payload_bytes.resize(contacts.ports.size());
+  my.contacts = std::move(contacts);
   return {
       [self](proceed_atom, std::uint64_t until) {
         auto& my = self->state;
@@ -208,9 +219,9 @@ worker_actor::behavior_type worker(worker_pointer self, worker_options options, 
         auto& my = self->state;
         my.halted = true;
         my.granted = my.begun;
-        const auto in_local_steps = my.busy && my.ports.empty();
+        const auto in_local_steps = my.busy && my.contacts.ports.empty();
         if (!in_local_steps) return my.begun;
-        self->send(my.compute, cancel_atom_v);
+        self->send(my.contacts.compute, cancel_atom_v);
         my.halt_promise = self->make_response_promise<std::uint64_t>();
         return my.halt_promise;
       },
@@ -227,10 +238,8 @@ worker_actor::behavior_type worker(worker_pointer self, worker_options options, 
 
 }  // namespace
 
-worker_actor spawn_worker(caf::actor_system& system, worker_options options, compute_actor compute,
-                          std::vector<port_actor> ports, coordinator_actor coordinator, recorder_actor recorder) {
-  return system.spawn(worker, std::move(options), std::move(compute), std::move(ports), std::move(coordinator),
-                      std::move(recorder));
+worker_actor spawn_worker(caf::actor_system& system, worker_options options, worker_contacts contacts) {
+  return system.spawn(worker, std::move(options), std::move(contacts));
 }
 
 }  // namespace troupe

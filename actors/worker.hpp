@@ -8,6 +8,7 @@
 
 #include <caf/fwd.hpp>
 
+#include <chrono>
 #include <cstdint>
 #include <variant>
 #include <vector>
@@ -28,8 +29,15 @@ struct worker_options {
   std::chrono::milliseconds timeout{60'000};
 };
 
-/// `ports`: by index of the exchange.
-worker_actor spawn_worker(caf::actor_system& system, worker_options options, compute_actor compute,
-                          std::vector<port_actor> ports, coordinator_actor coordinator, recorder_actor recorder);
+/// Whom a worker speaks to. Coordinator and recorder may be on another node.
+struct worker_contacts {
+  compute_actor compute{};
+  std::vector<port_actor> ports{};  ///< By index of the exchange.
+  milestone_sink coordinator{};
+  snapshot_sink results{};  ///< Is shown what is evaluated or saved; none where another worker's is the same.
+  progress_sink recorder{};
+};
+
+worker_actor spawn_worker(caf::actor_system& system, worker_options options, worker_contacts contacts);
 
 }  // namespace troupe

@@ -10,6 +10,7 @@ class App;
 namespace troupe::apps {
 
 void add_run(CLI::App& app, int& status);
+void add_node(CLI::App& app, int& status);
 void add_check(CLI::App& app, int& status);
 void add_graph(CLI::App& app, int& status);
 void add_eval(CLI::App& app, int& status);

@@ -2,6 +2,7 @@
 // status.
 #include "troupe/actors/errc.hpp"
 #include "troupe/apps/commands.hpp"
+#include "troupe/runtime/node/fingerprint.hpp"
 #include "troupe/runtime/topology/error.hpp"
 #include "troupe/runtime/topology/suggest.hpp"
 
@@ -22,15 +23,14 @@
 namespace {
 
 constexpr void (*commands[])(CLI::App&, int&) = {
-    troupe::apps::add_run,  troupe::apps::add_check,   troupe::apps::add_graph, troupe::apps::add_eval,
-    troupe::apps::add_list, troupe::apps::add_explain, troupe::apps::add_data,
+    troupe::apps::add_run,  troupe::apps::add_node, troupe::apps::add_check,   troupe::apps::add_graph,
+    troupe::apps::add_eval, troupe::apps::add_list, troupe::apps::add_explain, troupe::apps::add_data,
 };
 
 std::string version() {
   const auto caf = [](int unit) { return std::to_string(CAF_VERSION / unit % 100); };
-  return std::string("troupe ") + TROUPE_VERSION + "\nLibTorch " + TORCH_VERSION + "\nCAF " + caf(10000) + "." +
-         caf(100) + "." + caf(1) + "\nCUDA " + (at::hasCUDA() ? "yes" : "no") + "\nCPU capability " +
-         at::get_cpu_capability();
+  return "troupe " + troupe::version() + "\nLibTorch " + TORCH_VERSION + "\nCAF " + caf(10000) + "." + caf(100) + "." +
+         caf(1) + "\nCUDA " + (at::hasCUDA() ? "yes" : "no") + "\nCPU capability " + at::get_cpu_capability();
 }
 
 void print_error(const std::string& text) {
@@ -66,7 +66,8 @@ int main(int count, char** words) {
   try {
     app.parse(count, words);
     // A run has its files; for the others, what they print is all there is.
-    if (status == 0 && !app.got_subcommand("run") && (std::fflush(stdout) != 0 || !std::cout.flush())) {
+    if (status == 0 && !app.got_subcommand("run") && !app.got_subcommand("node") &&
+        (std::fflush(stdout) != 0 || !std::cout.flush())) {
       print_error("standard output cannot be written");
       return 1;
     }

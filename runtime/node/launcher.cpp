@@ -46,14 +46,29 @@ schedule when(const plan& plan) {
   return {.steps = plan.steps, .steps_per_epoch = plan.steps_per_epoch, .evaluate_every = plan.evaluate_every};
 }
 
-/// Spawns the ports of one exchange, one for each worker, and wires them to each other.
+/// Ranks [first, end).
+struct rank_range {
+  std::uint32_t first{0}, end{0};
+  bool has(std::uint32_t rank) const { return first <= rank && rank < end; }
+};
+
+/// Where ports send to other processes: pieces that fit the second-level cache, so that a sum is folded and sent while
+/// it lies there, and while the next piece is still on its way.
+constexpr std::int64_t elements_of_a_chunk = 64 * 1024;
+
+/// Spawns the ports of one exchange, one for each of our workers, and wires them to all others.
 std::vector<port_actor> spawn_ports(caf::actor_system& system, const plan& plan, std::uint32_t place,
-                                    lane_factory& lanes, const launch_options& options, crew& into) {
+                                    const rank_range& ours, lane_factory& lanes, const launch_options& options,
+                                    crew& into) {
   const auto& exchange = plan.exchanges[place];
-  const auto in_place = plan.layout.parameter_end * plan.workers <= most_elements_in_place;
   std::vector<port_actor> ports;
   std::vector<peer_port> peers;
   for (std::uint32_t rank = 0; rank < plan.workers; ++rank) {
+    if (!ours.has(rank)) {
+      peers.push_back(options.far->port_of(rank));
+      into.members.emplace_back("link to rank " + std::to_string(rank), caf::actor_cast<caf::actor>(peers.back()));
+      continue;
+    }
     const auto name = exchange.name + " " + std::to_string(rank);
     const port_options own{.run = id_of(plan),
                            .rank = rank_id{rank},
@@ -63,8 +78,11 @@ std::vector<port_actor> spawn_ports(caf::actor_system& system, const plan& plan,
                            .layout = plan.layout,
                            .pool = options.pool,
                            .settings = exchange.settings,
-                           .timeout = plan.file.run.timeout};
-    ports.push_back(spawn_port(system, own, exchange.kind->make_member(own), in_place ? nullptr : lanes.make(name)));
+                           .timeout = plan.file.run.timeout,
+                           .chunk_elements = options.far ? elements_of_a_chunk : 0};
+    auto member = exchange.kind->make_member(own);
+    auto where = member->largest_fold() <= most_elements_in_place ? nullptr : lanes.make(name);
+    ports.push_back(spawn_port(system, own, std::move(member), std::move(where)));
     peers.emplace_back(ports.back());
     into.members.emplace_back(name, caf::actor_cast<caf::actor>(ports.back()));
   }
@@ -94,16 +112,20 @@ at::Tensor initial_weights(const plan& plan, models::buffer_pool& pool) {
   return models::flatten(*network, plan.layout, pool);
 }
 
-crew launch(caf::actor_system& system, const plan& plan, const data::dataset_pair& data, lane_factory& lanes,
-            const launch_options& options) {
+namespace {
+
+/// Whether all workers' parameters after a step are equal.
+bool replicas_agree(const plan& plan) {
+  return !plan.exchanges.empty() && std::all_of(plan.exchanges.begin(), plan.exchanges.end(),
+                                                [](const auto& one) { return one.kind->synchronous; });
+}
+
+/// What only the first node has.
+void spawn_direction(caf::actor_system& system, const plan& plan, const data::dataset_pair& data, lane_factory& lanes,
+                     const launch_options& options, crew& into) {
   const auto& file = plan.file;
-  half_launched guard;
-  auto& result = guard.all;
-  const auto remember = [&](const std::string& name, const auto& handle) {
-    result.members.emplace_back(name, caf::actor_cast<caf::actor>(handle));
-  };
-  const auto recorder = spawn_recorder(system, plan.workers, options.book, lanes.make("recorder"));
-  remember("recorder", recorder);
+  into.recorder = spawn_recorder(system, plan.workers, options.book, lanes.make("recorder"));
+  into.members.emplace_back("recorder", caf::actor_cast<caf::actor>(into.recorder));
   const auto evaluator = spawn_evaluator(system,
                                          {.model = plan.model,
                                           .shape = plan.shape,
@@ -115,65 +137,88 @@ crew launch(caf::actor_system& system, const plan& plan, const data::dataset_pai
                                           .seed = file.run.seed,
                                           .threads = file.run.threads},
                                          lanes.make("evaluator"));
-  remember("evaluator", evaluator);
-  const auto agree = !plan.exchanges.empty() && std::all_of(plan.exchanges.begin(), plan.exchanges.end(),
-                                                            [](const auto& one) { return one.kind->synchronous; });
-  result.coordinator = spawn_coordinator(system,
-                                         {.when = when(plan),
-                                          .workers = plan.workers,
-                                          .replicas_agree = agree,
-                                          .pool = options.pool,
-                                          .target_accuracy = file.evaluate.target_accuracy,
-                                          .target_hold = file.evaluate.target_hold,
-                                          .patience = file.evaluate.patience,
-                                          .max_seconds = file.run.max_seconds,
-                                          .timeout = file.run.timeout},
-                                         evaluator, recorder, lanes.make("coordinator"));
-  remember("coordinator", result.coordinator);
-
-  std::vector<std::vector<port_actor>> ports;  // by exchange, then rank
-  for (std::uint32_t place = 0; place < plan.exchanges.size(); ++place)
-    ports.push_back(spawn_ports(system, plan, place, lanes, options, result));
-
-  std::vector<directed_worker> workers;
-  for (std::uint32_t rank = 0; rank < plan.workers; ++rank) {
-    auto sampling = plan.sampling;
-    sampling.rank = rank;
-    const auto name = "compute " + std::to_string(rank);
-    const auto compute = spawn_compute(system,
-                                       {.run = id_of(plan),
-                                        .rank = rank_id{rank},
-                                        .model = plan.model,
-                                        .shape = plan.shape,
-                                        .loss = plan.loss,
-                                        .layout = plan.layout,
+  into.members.emplace_back("evaluator", caf::actor_cast<caf::actor>(evaluator));
+  into.coordinator = spawn_coordinator(system,
+                                       {.when = when(plan),
+                                        .workers = plan.workers,
+                                        .replicas_agree = replicas_agree(plan),
                                         .pool = options.pool,
-                                        .samples = data.train,
-                                        .scale = plan.scale,
-                                        .sampling = sampling,
-                                        .optimizer = {.name = file.optimizer.name,
-                                                      .lr = file.optimizer.lr,
-                                                      .momentum = file.optimizer.momentum,
-                                                      .weight_decay = file.optimizer.weight_decay,
-                                                      .nesterov = file.optimizer.nesterov},
-                                        .seed = file.run.seed,
-                                        .threads = file.run.threads},
-                                       lanes.make(name));
-    remember(name, compute);
-    std::vector<port_actor> own;
-    for (const auto& of_exchange : ports) own.push_back(of_exchange[rank]);
-    const snapshot initial{{.run = id_of(plan), .sender = rank_id{rank}}, options.initial};
-    workers.push_back(spawn_worker(system,
-                                   {.run = id_of(plan),
-                                    .rank = rank_id{rank},
-                                    .loop = loop_of(plan),
-                                    .when = when(plan),
-                                    .initial = initial,
-                                    .timeout = file.run.timeout},
-                                   compute, std::move(own), result.coordinator, recorder));
-    remember("worker " + std::to_string(rank), workers.back());
+                                        .target_accuracy = file.evaluate.target_accuracy,
+                                        .target_hold = file.evaluate.target_hold,
+                                        .patience = file.evaluate.patience,
+                                        .max_seconds = file.run.max_seconds,
+                                        .timeout = file.run.timeout},
+                                       evaluator, into.recorder, lanes.make("coordinator"));
+  into.members.emplace_back("coordinator", caf::actor_cast<caf::actor>(into.coordinator));
+}
+
+compute_actor spawn_compute_of(caf::actor_system& system, const plan& plan, const data::dataset_pair& data,
+                               std::uint32_t rank, lane_factory& lanes, const launch_options& options, crew& into) {
+  const auto& file = plan.file;
+  auto sampling = plan.sampling;
+  sampling.rank = rank;
+  const auto name = "compute " + std::to_string(rank);
+  const auto compute = spawn_compute(system,
+                                     {.run = id_of(plan),
+                                      .rank = rank_id{rank},
+                                      .model = plan.model,
+                                      .shape = plan.shape,
+                                      .loss = plan.loss,
+                                      .layout = plan.layout,
+                                      .pool = options.pool,
+                                      .samples = data.train,
+                                      .scale = plan.scale,
+                                      .sampling = sampling,
+                                      .optimizer = {.name = file.optimizer.name,
+                                                    .lr = file.optimizer.lr,
+                                                    .momentum = file.optimizer.momentum,
+                                                    .weight_decay = file.optimizer.weight_decay,
+                                                    .nesterov = file.optimizer.nesterov},
+                                      .seed = file.run.seed,
+                                      .threads = file.run.threads},
+                                     lanes.make(name));
+  into.members.emplace_back(name, caf::actor_cast<caf::actor>(compute));
+  return compute;
+}
+
+}  // namespace
+
+crew launch(caf::actor_system& system, const plan& plan, const data::dataset_pair& data, lane_factory& lanes,
+            const launch_options& options) {
+  half_launched guard;
+  auto& result = guard.all;
+  rank_range ours{0, plan.workers};
+  if (options.far) {
+    const auto& node = plan.nodes[options.node];
+    ours = {node.first_rank, node.first_rank + node.workers};
   }
-  result.workers = std::move(workers);
+  worker_contacts contacts;
+  if (options.node == 0) {
+    spawn_direction(system, plan, data, lanes, options, result);
+    contacts = {.coordinator = result.coordinator, .results = result.coordinator, .recorder = result.recorder};
+  } else {
+    const auto& far = *options.far;
+    contacts = {.coordinator = far.coordinator, .results = far.results, .recorder = far.recorder};
+    result.members.emplace_back("link to the coordinator", caf::actor_cast<caf::actor>(far.results));
+  }
+  for (std::uint32_t place = 0; place < plan.exchanges.size(); ++place)
+    result.ports.push_back(spawn_ports(system, plan, place, ours, lanes, options, result));
+
+  for (std::uint32_t rank = ours.first; rank < ours.end; ++rank) {
+    auto own = contacts;
+    own.compute = spawn_compute_of(system, plan, data, rank, lanes, options, result);
+    for (const auto& of_exchange : result.ports) own.ports.push_back(of_exchange[rank - ours.first]);
+    if (replicas_agree(plan) && rank > 0) own.results = snapshot_sink{};
+    result.workers.push_back(spawn_worker(system,
+                                          {.run = id_of(plan),
+                                           .rank = rank_id{rank},
+                                           .loop = loop_of(plan),
+                                           .when = when(plan),
+                                           .initial = {{.run = id_of(plan), .sender = rank_id{rank}}, options.initial},
+                                           .timeout = plan.file.run.timeout},
+                                          std::move(own)));
+    result.members.emplace_back("worker " + std::to_string(rank), caf::actor_cast<caf::actor>(result.workers.back()));
+  }
   guard.complete = true;
   return result;
 }
@@ -182,8 +227,8 @@ void dismiss(const crew& crew) {
   for (const auto& [name, member] : crew.members) caf::anon_send_exit(member, caf::exit_reason::kill);
 }
 
-void begin(const crew& crew) {
-  caf::anon_send(crew.coordinator, wire_atom_v, crew.workers);
+void begin(const crew& crew, const std::vector<directed_worker>& workers) {
+  caf::anon_send(crew.coordinator, wire_atom_v, workers);
 }
 
 }  // namespace troupe

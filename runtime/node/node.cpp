@@ -1,70 +1,137 @@
 #include "troupe/runtime/node/node.hpp"
 
-#include "troupe/runtime/node/blame.hpp"
+#include "troupe/runtime/node/fingerprint.hpp"
 #include "troupe/runtime/node/lanes.hpp"
-#include "troupe/runtime/node/launcher.hpp"
+#include "troupe/runtime/node/supervisor.hpp"
+#include "troupe/runtime/topology/digest.hpp"
+#include "troupe/runtime/topology/error.hpp"
 
 #include <caf/all.hpp>
+#include <caf/io/all.hpp>
 
-#include <map>
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <thread>
 #include <utility>
 
 namespace troupe {
 
 namespace {
 
+using namespace std::chrono_literals;
+using std::chrono::milliseconds;
+
 struct system_config : caf::actor_system_config {
-  system_config() {
+  system_config(bool alone, milliseconds timeout) {
     // Handlers are short and LibTorch has threads of its own: one shared queue without polling, and two threads, leave
     // the cores to the lanes.
     set("scheduler.policy", caf::atom("sharing"));
     set("scheduler.max-threads", 2u);
     set("logger.verbosity", caf::atom("quiet"));
+    if (alone) return;
+    load<caf::io::middleman>();
+    add_message_types<caf::id_block::troupe>();
+    set("middleman.workers", 1u);
+    // Off by default. A node that says nothing is lost before anybody's own patience, `timeout`, is at an end.
+    const auto silence = std::max(timeout * 3 / 4, milliseconds{500});
+    set("middleman.connection-timeout", caf::timespan{silence});
+    set("middleman.heartbeat-interval", caf::timespan{std::clamp(silence / 8, milliseconds{50}, milliseconds{1000})});
   }
 };
 
+/// Returns the first node's supervisor as soon as there is one, or nothing once `interrupted`.
+node_actor reach_first(caf::actor_system& system, const planned_node& first,
+                       const std::function<void(const std::string&)>& say, const std::atomic<int>& interrupted) {
+  constexpr auto between_tries = 50ms, between_words = 5000ms;
+  for (auto waited = 0ms; interrupted == 0; waited += between_tries) {
+    auto found = system.middleman().remote_actor<node_actor>(first.address.host, first.address.port);
+    if (found) return *found;
+    if (found.error() == caf::sec::unexpected_actor_messaging_interface)
+      throw input_error("node " + first.name + " at " + topology::print_endpoint(first.address) +
+                        " is of another version of Troupe; expected the same on all nodes");
+    if (waited % between_words == 0ms)
+      say("waiting for node " + first.name + " at " + topology::print_endpoint(first.address));
+    std::this_thread::sleep_for(between_tries);
+  }
+  return {};
+}
+
+introduction introduce(const plan& plan, const data::dataset_pair& data, const node_options& options) {
+  return {.node = plan.nodes[options.node].name,
+          .protocol = transport::protocol_version,
+          .version = version(),
+          .topology = topology::canonical(plan.file),
+          .weights = digest_of(options.initial),
+          .data = digest_of(data),
+          .fingerprint = fingerprint()};
+}
+
+std::shared_ptr<transport::tensor_plane> make_plane(const plan& plan, const node_options& options) {
+  const auto& self = plan.nodes[options.node];
+  return std::make_shared<transport::tensor_plane>(
+      transport::tensor_plane_options{.listen = self.listen,
+                                      .limits = {.world_size = plan.workers,
+                                                 .places = static_cast<std::uint32_t>(plan.exchanges.size()),
+                                                 .first_rank = self.first_rank,
+                                                 .ranks = self.workers,
+                                                 .parameter_end = plan.layout.parameter_end,
+                                                 .total = plan.layout.total},
+                                      .pool = options.pool,
+                                      .timeout = plan.file.run.timeout});
+}
+
+void publish(caf::actor_system& system, const supervisor_actor& supervisor, const topology::endpoint& listen) {
+  const auto published =
+      system.middleman().publish(caf::actor_cast<node_actor>(supervisor), listen.port, listen.host.c_str(), true);
+  if (published) return;
+  caf::anon_send_exit(supervisor, caf::exit_reason::kill);
+  throw input_error(topology::print_endpoint(listen) + " cannot be listened on (" + system.render(published.error()) +
+                    "); expected a free port");
+}
+
 }  // namespace
 
-run_end run(const plan& plan, const data::dataset_pair& data, at::Tensor initial, models::buffer_pool pool,
-            std::shared_ptr<journal> book, signal_watch& signals) {
-  run_end end;
-  blame blamed;
+run_end run(const plan& plan, const data::dataset_pair& data, node_options options, signal_watch& signals) {
+  const auto& self = plan.nodes.at(options.node);
+  const auto alone = plan.nodes.size() == 1;
+  const auto end = std::make_shared<run_end>();
+  std::atomic<int> interrupted{0};
   thread_lanes lanes;
+  std::shared_ptr<transport::tensor_plane> plane;
+  if (!alone) plane = make_plane(plan, options);
   {
-    system_config config;
+    system_config config{alone, plan.file.run.timeout};
     caf::actor_system system{config};
-    {
-      caf::scoped_actor self{system};
-      auto troupe = launch(system, plan, data, lanes, {std::move(book), std::move(initial), std::move(pool)});
-      std::map<caf::actor_addr, std::string> alive;
-      for (const auto& [name, member] : troupe.members) {
-        alive.emplace(member.address(), name);
-        self->monitor(member);
-      }
-      begin(troupe);
-      signals.on_signal([&end, coordinator = caf::actor_cast<caf::actor>(troupe.coordinator)](int signal) {
-        end.signal = signal;
-        caf::anon_send(coordinator, halt_atom_v);
+    signals.on_signal([&](int signal) { interrupted = signal; });
+    node_actor first;
+    if (options.node > 0) first = reach_first(system, plan.nodes.front(), options.say, interrupted);
+    if (interrupted == 0) {
+      caf::scoped_actor waiting{system};
+      const auto supervisor = spawn_supervisor(
+          system,
+          {.what = std::make_shared<const troupe::plan>(plan),
+           .data = data,
+           .lanes = &lanes,
+           .launch = {.book = options.book, .initial = options.initial, .pool = options.pool, .node = options.node},
+           .self = alone ? introduction{} : introduce(plan, data, options),
+           .plane = std::move(plane),
+           .first = std::move(first),
+           .say = options.say,
+           .end = end});
+      options.initial.reset();
+      waiting->monitor(supervisor);
+      if (!alone && options.node == 0) publish(system, supervisor, self.listen);
+      caf::anon_send(supervisor, join_atom_v);
+      signals.on_signal([&](int signal) { caf::anon_send(supervisor, halt_atom_v, std::int32_t{signal}); });
+      waiting->receive([&](const caf::down_msg& down) {
+        if (down.reason && !end->failure) end->failure = "supervisor: " + describe(down.reason);
       });
-
-      bool ending = false;
-      while (!alive.empty()) {
-        self->receive([&](const caf::down_msg& down) {
-          const auto found = alive.find(down.source);
-          if (found == alive.end()) return;
-          if (down.reason && down.reason != caf::exit_reason::kill) blamed.hear(found->second, down.reason);
-          alive.erase(found);
-          if (ending) return;
-          // The coordinator ends when all is done; anybody else ends before it only by failing. Either way all go.
-          ending = true;
-          dismiss(troupe);
-        });
-      }
-      signals.on_signal({});
     }
+    signals.on_signal({});
   }
-  end.failure = std::move(blamed.text);
-  return end;
+  if (interrupted != 0) end->signal = interrupted;
+  return *end;
 }
 
 }  // namespace troupe

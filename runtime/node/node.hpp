@@ -1,28 +1,28 @@
-// A node: an actor system with threads, a crew in it, and someone who waits: for the end, for an actor that dies, for a
-// signal.
+// A node: an actor system with threads, a supervisor in it, and someone who waits: for the end, or for a signal.
 #pragma once
 
 #include "troupe/actors/journal.hpp"
+#include "troupe/runtime/node/run_end.hpp"
 #include "troupe/runtime/node/signals.hpp"
 #include "troupe/runtime/plan/plan.hpp"
 
+#include <cstdint>
+#include <functional>
 #include <memory>
-#include <optional>
 #include <string>
 
 namespace troupe {
 
-/// How a run ended.
-struct run_end {
-  std::optional<std::string> failure;  ///< "worker 2: …": who failed first, and why.
-  int signal{0};                       ///< What interrupted it, or 0.
-  /// 0 done, 1 failed, 128 + signal interrupted.
-  int status() const { return failure ? 1 : signal != 0 ? 128 + signal : 0; }
+struct node_options {
+  std::uint32_t node{0};                                             ///< Which of the plan's.
+  at::Tensor initial{};                                              ///< See initial_weights().
+  models::buffer_pool pool{};                                        ///< What `initial` came from.
+  std::shared_ptr<journal> book{};                                   ///< Of the first node; the others keep none.
+  std::function<void(const std::string&)> say = [](const auto&) {};  ///< Who has joined, what is waited for.
 };
 
-/// Runs the plan to its end. `initial`: see initial_weights(). Every actor and thread it started has ended when it
-/// returns.
-run_end run(const plan& plan, const data::dataset_pair& data, at::Tensor initial, models::buffer_pool pool,
-            std::shared_ptr<journal> book, signal_watch& signals);
+/// Runs one node's part of the plan to the end of the run; the other nodes may be started before or after it. Every
+/// actor, thread and socket it started is gone when it returns. Throws input_error where it cannot listen.
+run_end run(const plan& plan, const data::dataset_pair& data, node_options options, signal_watch& signals);
 
 }  // namespace troupe

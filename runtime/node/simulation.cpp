@@ -1,7 +1,7 @@
 #include "troupe/runtime/node/simulation.hpp"
 
 #include "troupe/data/random.hpp"
-#include "troupe/runtime/node/blame.hpp"
+#include "troupe/runtime/node/run_end.hpp"
 
 #include <caf/all.hpp>
 #include <caf/scheduler/test_coordinator.hpp>
@@ -90,7 +90,7 @@ run_end simulate(const plan& plan, const data::dataset_pair& data, at::Tensor in
     });
   }
   const curtain at_the_end{troupe, scheduler};
-  begin(troupe);
+  begin(troupe, troupe.workers);
   std::uint64_t events = 0;
   const auto run_one = [&] {
     std::rotate(scheduler.jobs.begin(),

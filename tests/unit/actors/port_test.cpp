@@ -101,5 +101,5 @@ TEST_CASE("a port refuses what does not belong to its step, and says what and fr
 TEST_CASE("a port whose worker waits beyond the timeout says for whom") {
   stage_with_ports stage{3};
   CHECK(stage.answer_to(stage.contribution(0), 12) ==
-        "exchange: rank 0 has waited 8000 ms at step 1 for ranks 1, 2 (run.timeout)");
+        "exchange: rank 0 waits for ranks 1, 2 at step 1, for 8000 ms already (run.timeout)");
 }

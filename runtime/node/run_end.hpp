@@ -1,4 +1,4 @@
-// Who is to blame for a run that failed.
+// How a run ended, and who is to blame where it failed.
 #pragma once
 
 #include "troupe/actors/errc.hpp"
@@ -9,6 +9,14 @@
 #include <string>
 
 namespace troupe {
+
+struct run_end {
+  std::optional<std::string> failure{};  ///< "worker 2: …": who failed first, and why.
+  std::optional<std::string> refusal{};  ///< Why this node may not take part; nothing was begun.
+  int signal{0};                         ///< What interrupted it, or 0.
+  /// 0 done, 1 failed, 2 refused, 128 + signal interrupted.
+  int status() const { return refusal ? 2 : failure ? 1 : signal != 0 ? 128 + signal : 0; }
+};
 
 /// Keeps the first actor that failed by itself, rather than for the loss of another.
 struct blame {

@@ -1,0 +1,57 @@
+// troupe node FILE --name alpha: runs one node of a topology; the run begins when all nodes of the file have joined.
+#include "troupe/apps/commands.hpp"
+#include "troupe/apps/training.hpp"
+#include "troupe/runtime/topology/error.hpp"
+#include "troupe/runtime/topology/suggest.hpp"
+#include "troupe/runtime/topology/value.hpp"
+
+#include <CLI/CLI.hpp>
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace troupe::apps {
+
+namespace {
+
+/// Returns the index of the node of this name. Throws input_error.
+std::uint32_t find_node(const training_options& given, const plan& plan, const std::string& name) {
+  std::vector<std::string> names;
+  for (std::uint32_t i = 0; i < plan.nodes.size(); ++i) {
+    const auto& node = plan.nodes[i];
+    names.push_back(node.name);
+    if (node.name != name) continue;
+    if (plan.nodes.size() > 1 && (node.address.port == 0 || plan.nodes.front().address.port == 0))
+      throw input_error(given.file.string() +
+                        ": port 0 leaves the choice to `troupe run`; expected addresses that the "
+                        "other nodes can dial, such as 127.0.0.1:4700");
+    return i;
+  }
+  if (plan.file.nodes.empty())
+    throw input_error(given.file.string() +
+                      ": the file has no [[node]]; expected `troupe run`, or a [[node]] with name = \"" + name + "\"");
+  throw input_error(given.file.string() + ": no node is called \"" + name + "\"; expected " +
+                    topology::listed(topology::in_quotes(names)) + topology::did_you_mean(name, names));
+}
+
+int run_node(const training_options& given, const std::string& name) {
+  signal_watch signals;  // first of all: threads inherit the signals it blocks
+  auto what = prepare(given);
+  const auto node = find_node(given, what.plan, name);
+  return train(given, std::move(what), node, signals);
+}
+
+}  // namespace
+
+void add_node(CLI::App& app, int& status) {
+  auto* command = app.add_subcommand("node", "Run one node of a topology file with [[node]]s on this host");
+  auto given = std::make_shared<training_options>();
+  auto name = std::make_shared<std::string>();
+  add_training_options(*command, *given);
+  command->add_option("--name", *name, "Which [[node]] this is")->required();
+  command->callback([given, name, &status] { status = run_node(*given, *name); });
+}
+
+}  // namespace troupe::apps

@@ -1,0 +1,54 @@
+#include "troupe/apps/training.hpp"
+
+#include "troupe/runtime/node/launcher.hpp"
+#include "troupe/runtime/node/node.hpp"
+#include "troupe/runtime/telemetry/display.hpp"
+#include "troupe/runtime/telemetry/file_journal.hpp"
+#include "troupe/runtime/telemetry/run_folder.hpp"
+#include "troupe/runtime/topology/load.hpp"
+
+#include <CLI/CLI.hpp>
+
+#include <cstdio>
+#include <memory>
+#include <utility>
+
+namespace troupe::apps {
+
+void add_training_options(CLI::App& command, training_options& given) {
+  command.add_option("FILE", given.file, "Topology file")->required();
+  command.add_option("--set", given.overrides, "section.key=value: overrides the file; repeatable")
+      ->allow_extra_args(false);
+  command.add_option("--out", given.out, "Folder for the results (default: runs/<file>-<UTC time>)");
+  command.add_flag("--overwrite", given.overwrite, "Replace a finished run in that folder");
+  command.add_flag("--quiet", given.quiet, "Print errors only");
+  command.add_flag("--json", given.json, "Print the lines of metrics.jsonl");
+}
+
+training prepare(const training_options& given) {
+  const auto topology = topology::load(given.file, given.overrides);
+  auto data = load_data(topology);
+  auto plan = make_plan(topology, data.train->size());
+  return {std::move(data), std::move(plan)};
+}
+
+int train(const training_options& given, training&& what, std::uint32_t node, signal_watch& signals) {
+  using namespace telemetry;
+  node_options options{.node = node};
+  options.initial = initial_weights(what.plan, options.pool);
+  if (node == 0) {
+    run_folder folder{{.out = given.out, .topology = given.file, .overwrite = given.overwrite}};
+    const auto where = folder.path().string();
+    const auto how = given.json ? verbosity::json : given.quiet ? verbosity::quiet : verbosity::normal;
+    options.book =
+        std::make_shared<file_journal>(what.plan, std::move(folder), make_display(how, shape_of(what.plan, where)));
+  }
+  if (!given.quiet) options.say = [](const std::string& text) { std::fprintf(stderr, "%s\n", text.c_str()); };
+
+  const auto end = run(what.plan, what.data, std::move(options), signals);
+  if (end.refusal) std::fprintf(stderr, "error: this node may not take part: %s\n", end.refusal->c_str());
+  if (end.failure) std::fprintf(stderr, "error: the run failed: %s\n", end.failure->c_str());
+  return end.status();
+}
+
+}  // namespace troupe::apps

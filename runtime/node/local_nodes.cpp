@@ -1,0 +1,171 @@
+#include "troupe/runtime/node/local_nodes.hpp"
+
+#include "troupe/runtime/topology/error.hpp"
+#include "troupe/runtime/transport/free_ports.hpp"
+
+#include <sys/prctl.h>
+#include <sys/wait.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <cstring>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdexcept>
+#include <unistd.h>
+#include <utility>
+
+namespace troupe {
+
+namespace {
+
+using clock = std::chrono::steady_clock;
+
+/// How long the others may take once one has failed.
+constexpr std::chrono::seconds grace{2};
+
+struct child {
+  std::string name;
+  pid_t process{-1};
+  int output{-1};      ///< What it says, until it ends.
+  std::string line{};  ///< Begun, not ended.
+};
+
+/// A system call that did not work ends the run.
+int checked(int result, const char* what) {
+  if (result < 0) throw std::runtime_error(std::string(what) + ": " + std::strerror(errno));
+  return result;
+}
+
+/// What the new process does until it is the command. No allocation, no lock: only this thread has come along.
+[[noreturn]] void become(char* const* arguments, int output, bool has_stdout, pid_t parent) {
+  setpgid(0, 0);  // signals of the terminal are the parent's
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (getppid() != parent) _exit(1);
+  const int nothing = open("/dev/null", O_RDONLY);
+  dup2(nothing, STDIN_FILENO);
+  dup2(output, STDERR_FILENO);
+  if (!has_stdout) dup2(output, STDOUT_FILENO);
+  execv("/proc/self/exe", arguments);
+  _exit(127);
+}
+
+child start(const local_node& node, bool has_stdout) {
+  int ends[2];
+  checked(pipe2(ends, O_CLOEXEC), "pipe");
+  std::vector<char*> arguments;
+  for (const auto& argument : node.arguments) arguments.push_back(const_cast<char*>(argument.c_str()));
+  arguments.push_back(nullptr);
+  const auto parent = getpid();
+  const auto process = fork();
+  if (process == 0) become(arguments.data(), ends[1], has_stdout, parent);
+  close(ends[1]);
+  if (process < 0) {
+    close(ends[0]);
+    checked(-1, "fork");
+  }
+  return {.name = node.name, .process = process, .output = ends[0]};
+}
+
+/// Passes on whole lines, each under the name of who said it.
+void hear(child& who) {
+  char bytes[4096];
+  const auto count = read(who.output, bytes, sizeof(bytes));
+  if (count < 0 && errno == EINTR) return;
+  if (count <= 0) {
+    close(who.output);
+    who.output = -1;
+    if (!who.line.empty()) std::fprintf(stderr, "%s | %s\n", who.name.c_str(), who.line.c_str());
+    return;
+  }
+  who.line.append(bytes, static_cast<std::size_t>(count));
+  for (auto end = who.line.find('\n'); end != std::string::npos; end = who.line.find('\n')) {
+    std::fprintf(stderr, "%s | %s\n", who.name.c_str(), who.line.substr(0, end).c_str());
+    who.line.erase(0, end + 1);
+  }
+}
+
+/// Returns the exit status of a process that has closed its output, and says so where it did not end by itself.
+int status_of(child& who) {
+  int status = 0;
+  while (waitpid(who.process, &status, 0) < 0 && errno == EINTR) {
+  }
+  who.process = -1;
+  if (WIFEXITED(status)) return WEXITSTATUS(status);
+  std::fprintf(stderr, "error: node %s was ended by signal %d (%s)\n", who.name.c_str(), WTERMSIG(status),
+               strsignal(WTERMSIG(status)));
+  return 1;
+}
+
+/// All children, none of which outlives it.
+struct family {
+  std::vector<child> members;
+
+  ~family() {
+    for (auto& one : members) {
+      if (one.process > 0) kill(one.process, SIGKILL);
+      if (one.process > 0) waitpid(one.process, nullptr, 0);
+      if (one.output >= 0) close(one.output);
+    }
+  }
+
+  bool ended() const {
+    return std::all_of(members.begin(), members.end(), [](const child& one) { return one.process < 0; });
+  }
+};
+
+}  // namespace
+
+void choose_ports(std::vector<planned_node>& nodes) {
+  for (const auto& node : nodes)
+    if (!topology::is_loopback(node.address))
+      throw input_error("node " + node.name + " is at " + topology::print_endpoint(node.address) +
+                        ", and `troupe run` starts nodes on this host only; expected a loopback address, or "
+                        "`troupe node FILE --name " +
+                        node.name + "` there");
+  transport::free_ports free;
+  for (auto& node : nodes) {
+    if (node.address.port != 0) continue;
+    node.address.port = free.next(node.address.host);
+  }
+}
+
+int run_local_nodes(const std::vector<local_node>& nodes, signal_watch& signals) {
+  family all;
+  for (const auto& node : nodes) all.members.push_back(start(node, all.members.empty()));
+  const auto first = all.members.front().process;
+  signals.on_signal([first](int signal) { kill(first, signal); });
+
+  int status = 0;
+  auto deadline = clock::time_point::max();
+  while (!all.ended()) {
+    std::vector<pollfd> waiting;
+    for (const auto& one : all.members) waiting.push_back({one.output, POLLIN, 0});
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - clock::now()).count();
+    if (left <= 0) {
+      for (const auto& one : all.members)
+        if (one.process > 0) kill(one.process, SIGKILL);
+      deadline = clock::time_point::max();
+      continue;
+    }
+    const auto patience = static_cast<int>(std::min<std::int64_t>(left, 60'000));
+    if (poll(waiting.data(), waiting.size(), patience) < 0 && errno != EINTR) checked(-1, "poll");
+    for (std::size_t i = 0; i < waiting.size(); ++i) {
+      auto& one = all.members[i];
+      if (waiting[i].revents == 0 || one.output < 0) continue;
+      hear(one);
+      if (one.output >= 0) continue;
+      const auto ended = status_of(one);
+      if (status == 0) status = ended;
+      if (ended != 0 || i == 0) deadline = std::min(deadline, clock::now() + grace);
+    }
+  }
+  signals.on_signal({});
+  return status;
+}
+
+}  // namespace troupe

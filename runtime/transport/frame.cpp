@@ -1,0 +1,237 @@
+#include "troupe/runtime/transport/frame.hpp"
+
+#include "troupe/actors/support/assert.hpp"
+
+#include <isa-l/crc.h>
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <string>
+
+namespace troupe::transport {
+
+namespace {
+
+static_assert(std::endian::native == std::endian::little, "frames are written as they lie in memory");
+
+constexpr std::uint32_t magic = 0x50525454;  // "TTRP"
+constexpr std::uint8_t float32 = 1, none = 0;
+constexpr std::int64_t most_credit = std::int64_t{1} << 48;  ///< So that no sum of credits overflows.
+constexpr std::size_t checksum_at = header_bytes - sizeof(std::uint32_t);
+
+/// Writes or reads one field after the other.
+template <class Byte>
+class cursor {
+ public:
+  explicit cursor(Byte* at) : at_(at) {}
+
+  template <class T>
+  void operator()(T& field) {
+    if constexpr (std::is_const_v<Byte>)
+      std::memcpy(&field, at_, sizeof(T));
+    else
+      std::memcpy(at_, &field, sizeof(T));
+    at_ += sizeof(T);
+  }
+
+ private:
+  Byte* at_;
+};
+
+/// The layout, once for both directions.
+template <class Byte>
+void fields(cursor<Byte>&& at, std::uint32_t& mark, std::uint16_t& version, std::uint8_t& dtype, std::uint8_t& dims,
+            frame_header& header) {
+  at(mark);
+  at(version);
+  at(header.kind);
+  at(dtype);
+  at(dims);
+  at(header.what);
+  at(header.at);
+  std::uint8_t padding = 0;
+  at(padding);
+  at(header.to);
+  at(header.origin.run);
+  at(header.origin.sender);
+  at(header.origin.generation);
+  at(header.origin.step);
+  at(header.origin.version);
+  at(header.which.place);
+  at(header.which.part);
+  at(header.first);
+  at(header.total);
+  at(header.sample_count);
+  at(header.mass);
+  at(header.elements);
+  at(header.payload_bytes);
+  at(header.payload_crc);
+}
+
+std::span<const std::byte> bytes_of(const at::Tensor& values) {
+  return {static_cast<const std::byte*>(values.const_data_ptr()), values.nbytes()};
+}
+
+[[noreturn]] void refuse(const std::string& what) {
+  throw frame_error("a frame " + what);
+}
+
+void check_payload(const frame_header& header, std::uint8_t dtype, std::uint8_t dims, std::int64_t most) {
+  if (dtype != float32 || dims != 1) refuse("with values that are not a float32 vector");
+  if (header.elements < 1 || header.elements > static_cast<std::uint64_t>(most))
+    refuse("of " + std::to_string(header.elements) + " elements, where at most " + std::to_string(most) + " are due");
+  if (header.payload_bytes != header.elements * sizeof(float)) refuse("whose length does not fit its shape");
+}
+
+void check_part(const frame_header& header, const frame_limits& limits) {
+  if (header.to - limits.first_rank >= limits.ranks) refuse("for a rank that is not of this node");
+  if (static_cast<std::uint32_t>(header.origin.sender) >= limits.world_size) refuse("from a rank that does not exist");
+  if (header.which.place >= limits.places) refuse("of an exchange that does not exist");
+  if (header.what > slot::change || header.at > stage::result) refuse("with values of an unknown meaning");
+  if (header.total != limits.parameter_end || header.first < 0 ||
+      header.first > limits.parameter_end - static_cast<std::int64_t>(header.elements))
+    refuse("of another model");
+  if (header.sample_count <= 0 || !std::isfinite(header.mass)) refuse("without samples or with an infinite mass");
+}
+
+void check_empty(const frame_header& header, std::uint8_t dtype, std::uint64_t payload) {
+  if (dtype != none || header.elements != 0 || header.payload_bytes != payload) refuse("of an impossible length");
+  if (header.total < 1 || header.total > most_credit) refuse("that grants nothing, or too much");
+}
+
+}  // namespace
+
+std::uint32_t crc32c(std::span<const std::byte> bytes, std::uint32_t so_far) {
+  std::uint32_t state = ~so_far;
+  while (!bytes.empty()) {  // the library counts in int
+    const auto now = bytes.first(std::min<std::size_t>(bytes.size(), std::size_t{1} << 30));
+    auto* data = reinterpret_cast<unsigned char*>(const_cast<std::byte*>(now.data()));  // it does not write
+    state = crc32_iscsi(data, static_cast<int>(now.size()), state);
+    bytes = bytes.subspan(now.size());
+  }
+  return ~state;
+}
+
+std::array<std::byte, header_bytes> encode(const frame_header& header) {
+  std::array<std::byte, header_bytes> bytes{};
+  auto mark = magic;
+  auto version = protocol_version;
+  auto dtype = header.elements > 0 ? float32 : none;
+  std::uint8_t dims = header.elements > 0 ? 1 : 0;
+  auto written = header;
+  fields(cursor{bytes.data()}, mark, version, dtype, dims, written);
+  const auto crc = crc32c(std::span{bytes}.first(checksum_at));
+  std::memcpy(bytes.data() + checksum_at, &crc, sizeof(crc));
+  return bytes;
+}
+
+frame_header decode(std::span<const std::byte, header_bytes> bytes, const frame_limits& limits) {
+  frame_header header;
+  std::uint32_t mark = 0, crc = 0;
+  std::uint16_t version = 0;
+  std::uint8_t dtype = 0, dims = 0;
+  fields(cursor{bytes.data()}, mark, version, dtype, dims, header);
+  std::memcpy(&crc, bytes.data() + checksum_at, sizeof(crc));
+  if (mark != magic) throw frame_error("bytes that are no frame of Troupe");
+  if (version != protocol_version)
+    refuse("of protocol " + std::to_string(version) + ", where this build speaks " + std::to_string(protocol_version));
+  if (crc != crc32c(bytes.first(checksum_at))) refuse("whose header was damaged on the way");
+  switch (header.kind) {
+    case frame_kind::hello:
+      check_empty(header, dtype, sizeof(session_id));
+      return header;
+    case frame_kind::credit:
+      check_empty(header, dtype, 0);
+      return header;
+    case frame_kind::part:
+      check_payload(header, dtype, dims, limits.parameter_end);
+      check_part(header, limits);
+      return header;
+    case frame_kind::snapshot:
+      check_payload(header, dtype, dims, limits.total);
+      if (header.elements != static_cast<std::uint64_t>(limits.total)) refuse("with a snapshot of another model");
+      if (static_cast<std::uint32_t>(header.origin.sender) >= limits.world_size)
+        refuse("from a rank that does not exist");
+      return header;
+  }
+  refuse("of an unknown kind");
+}
+
+frame_header header_of(std::uint32_t to, const part& piece) {
+  const auto payload = bytes_of(piece.piece.values);
+  return {.kind = frame_kind::part,
+          .to = to,
+          .what = piece.what,
+          .at = piece.at,
+          .origin = piece.origin,
+          .which = piece.which,
+          .first = piece.piece.first,
+          .total = piece.total,
+          .sample_count = piece.sample_count,
+          .mass = piece.mass,
+          .elements = static_cast<std::uint64_t>(piece.piece.values.numel()),
+          .payload_bytes = payload.size(),
+          .payload_crc = crc32c(payload)};
+}
+
+frame_header header_of(const snapshot& result) {
+  const auto payload = bytes_of(result.values);
+  return {.kind = frame_kind::snapshot,
+          .origin = result.origin,
+          .total = result.values.numel(),
+          .elements = static_cast<std::uint64_t>(result.values.numel()),
+          .payload_bytes = payload.size(),
+          .payload_crc = crc32c(payload)};
+}
+
+part frame::as_part() const {
+  return {.origin = header.origin,
+          .which = header.which,
+          .what = header.what,
+          .at = header.at,
+          .piece = {header.first, values},
+          .total = header.total,
+          .sample_count = header.sample_count,
+          .mass = header.mass};
+}
+
+snapshot frame::as_snapshot() const {
+  return {header.origin, values};
+}
+
+std::span<std::byte> frame_reader::room() {
+  if (!in_payload_) return std::span{bytes_}.subspan(filled_);
+  if (current_.header.kind == frame_kind::hello) return std::span{current_.session}.subspan(filled_);
+  if (!current_.values.defined()) current_.values = pool_.take(static_cast<std::int64_t>(current_.header.elements));
+  auto* begin = static_cast<std::byte*>(current_.values.mutable_data_ptr());
+  return {begin + filled_, current_.header.payload_bytes - filled_};
+}
+
+frame_reader::found frame_reader::advance(std::size_t count) {
+  const auto put = room();
+  TROUPE_ASSERT(count <= put.size(), "a reader is given no more than it has room for");
+  filled_ += count;
+  if (in_payload_) {
+    crc_ = crc32c(put.first(count), crc_);  // now, while it lies in the cache
+    return count < put.size() ? found::nothing : payload_complete();
+  }
+  if (count < put.size()) return found::nothing;
+  current_ = {};
+  current_.header = decode(bytes_, limits_);
+  filled_ = 0;
+  if (current_.header.payload_bytes == 0) return found::frame;
+  in_payload_ = true;
+  crc_ = 0;
+  return found::header;
+}
+
+frame_reader::found frame_reader::payload_complete() {
+  if (crc_ != current_.header.payload_crc) refuse("whose payload was damaged on the way");
+  in_payload_ = false;
+  filled_ = 0;
+  return found::frame;
+}
+
+}  // namespace troupe::transport

@@ -1,0 +1,53 @@
+#include "troupe/runtime/transport/free_ports.hpp"
+
+#include "troupe/runtime/topology/error.hpp"
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/ip/tcp.hpp>
+
+#include <random>
+#include <vector>
+
+namespace troupe::transport {
+
+namespace asio = boost::asio;
+using tcp = asio::ip::tcp;
+
+namespace {
+
+// Below those that systems hand out for outgoing connections, so that none of these takes it meanwhile.
+constexpr int first_port = 20000, last_port = 31998, tries = 200;
+
+}  // namespace
+
+struct free_ports::held {
+  asio::io_context io;
+  std::vector<tcp::acceptor> taken;
+};
+
+free_ports::free_ports() : held_(std::make_unique<held>()) {}
+
+free_ports::~free_ports() = default;
+
+std::uint16_t free_ports::next(const std::string& host) {
+  std::random_device random;
+  boost::system::error_code error;
+  const auto found = tcp::resolver{held_->io}.resolve(host, "0", error);
+  if (!error) {
+    const auto address = found.begin()->endpoint().address();
+    for (int i = 0; i < tries; ++i) {
+      const auto port = std::uniform_int_distribution<int>{first_port, last_port}(random);
+      try {
+        tcp::acceptor control{held_->io, {address, static_cast<std::uint16_t>(port)}};
+        tcp::acceptor tensors{held_->io, {address, static_cast<std::uint16_t>(port + 1)}};
+        held_->taken.push_back(std::move(control));
+        held_->taken.push_back(std::move(tensors));
+        return static_cast<std::uint16_t>(port);
+      } catch (const boost::system::system_error&) {
+      }
+    }
+  }
+  throw input_error("no two neighbouring free ports on " + host + "; expected addresses with ports in the [[node]]s");
+}
+
+}  // namespace troupe::transport

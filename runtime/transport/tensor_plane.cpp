@@ -1,0 +1,291 @@
+#include "troupe/runtime/transport/tensor_plane.hpp"
+
+#include "troupe/runtime/topology/error.hpp"
+#include "troupe/runtime/transport/connection.hpp"
+
+#include <boost/asio/connect.hpp>
+#include <boost/asio/executor_work_guard.hpp>
+#include <boost/asio/post.hpp>
+
+#include <algorithm>
+#include <list>
+#include <pthread.h>
+#include <thread>
+#include <utility>
+
+namespace troupe::transport {
+
+namespace asio = boost::asio;
+using tcp = asio::ip::tcp;
+using boost::system::error_code;
+
+namespace {
+
+constexpr std::size_t most_strangers = 64;
+constexpr std::chrono::seconds patience_with_strangers{5};
+constexpr std::chrono::milliseconds between_dials{20};
+
+/// Payload that may be under way to a node before it has taken any of it.
+constexpr std::int64_t least_window = 16 << 20;
+
+}  // namespace
+
+class tensor_plane::links {
+ public:
+  explicit links(tensor_plane_options options)
+      : options_(std::move(options)),
+        work_(asio::make_work_guard(*io_)),
+        acceptor_(*io_),
+        later_(*io_),
+        deadline_(*io_) {
+    bind();
+    thread_ = std::thread{[this] {
+      pthread_setname_np(pthread_self(), "tensor plane");
+      io_->run();
+    }};
+  }
+
+  ~links() {
+    asio::post(*io_, [this] {
+      ending_ = true;
+      error_code ignored;
+      acceptor_.close(ignored);
+      later_.cancel();
+      deadline_.cancel();
+      for (const auto& stranger : std::exchange(strangers_, {})) stranger->close();
+      for (const auto& link : open_links()) link->close();
+      for (const auto& dialling : dials_) {
+        dialling->socket.close(ignored);
+        dialling->again.cancel();
+      }
+      work_.reset();
+    });
+    thread_.join();
+  }
+
+  void link(const session_id& session, std::uint32_t me, std::vector<topology::endpoint> nodes, listener listener) {
+    asio::post(*io_, [this, session, me, nodes = std::move(nodes), listener = std::move(listener)] {
+      session_ = session;
+      me_ = me;
+      nodes_ = nodes;
+      listener_ = listener;
+      {
+        const std::lock_guard lock{mutex_};
+        links_.resize(nodes_.size());
+      }
+      deadline_.expires_after(options_.timeout);
+      deadline_.async_wait([this](error_code error) {
+        if (!error) give_up();
+      });
+      accept();
+      for (std::uint32_t node = 0; node < me_; ++node) dial(node);
+      tell_if_linked();
+    });
+  }
+
+  void send(std::uint32_t node, const frame_header& header, const at::Tensor& values) {
+    std::shared_ptr<connection> link;
+    {
+      const std::lock_guard lock{mutex_};
+      if (node < links_.size()) link = links_[node];
+    }
+    if (link) link->send(header, values);
+  }
+
+ private:
+  struct dialling {
+    explicit dialling(asio::io_context& io) : socket(io), again(io) {}
+    tcp::socket socket;
+    asio::steady_timer again;
+  };
+
+  std::int64_t window() const {
+    return std::max(least_window, static_cast<std::int64_t>(2 * options_.limits.largest_payload()));
+  }
+
+  tcp::endpoint tensor_endpoint(const topology::endpoint& node) {
+    const auto found = tcp::resolver{*io_}.resolve(node.host, std::to_string(node.port + 1));
+    return found.begin()->endpoint();
+  }
+
+  void bind() {
+    const auto name =
+        topology::print_endpoint({options_.listen.host, static_cast<std::uint16_t>(options_.listen.port + 1)});
+    try {
+      const auto endpoint = tensor_endpoint(options_.listen);
+      if (!endpoint.address().is_loopback())
+        throw input_error(name +
+                          " is not a loopback address; this build listens on loopback only, as connections "
+                          "between hosts are not encrypted yet; expected for instance 127.0.0.1");
+      acceptor_.open(endpoint.protocol());
+      acceptor_.set_option(tcp::acceptor::reuse_address{true});
+      acceptor_.bind(endpoint);
+      acceptor_.listen();
+    } catch (const boost::system::system_error& problem) {
+      throw input_error(name + " cannot be listened on for tensors (" + problem.code().message() +
+                        "); expected a free port behind the node's address");
+    }
+  }
+
+  // Who dials, and who is dialled.
+
+  void accept() {
+    acceptor_.async_accept([this](error_code error, tcp::socket socket) {
+      if (ending_) return;
+      if (error) {  // out of descriptors, or a stranger who has left already: others may still come
+        later_.expires_after(between_dials);
+        later_.async_wait([this](error_code cancelled) {
+          if (!cancelled) accept();
+        });
+        return;
+      }
+      if (strangers_.size() >= most_strangers) {
+        const auto oldest = strangers_.front();
+        strangers_.pop_front();
+        oldest->close();
+      }
+      strangers_.push_back(make(std::move(socket), std::nullopt));
+      strangers_.back()->start(patience_with_strangers);
+      accept();
+    });
+  }
+
+  void dial(std::uint32_t node) {
+    const auto attempt = std::make_shared<dialling>(*io_);
+    tcp::endpoint endpoint;
+    try {
+      endpoint = tensor_endpoint(nodes_[node]);
+    } catch (const boost::system::system_error&) {
+      return dial_again(node, attempt);
+    }
+    dials_.push_back(attempt);
+    attempt->socket.async_connect(endpoint, [this, node, attempt](error_code error) {
+      if (ending_) return;
+      std::erase(dials_, attempt);
+      if (error) return dial_again(node, std::make_shared<dialling>(*io_));
+      auto made = make(std::move(attempt->socket), node);
+      made->start(options_.timeout);
+      made->greet(me_, session_);
+      strangers_.push_back(std::move(made));
+    });
+  }
+
+  void dial_again(std::uint32_t node, const std::shared_ptr<dialling>& attempt) {
+    dials_.push_back(attempt);
+    attempt->again.expires_after(between_dials);
+    attempt->again.async_wait([this, node, attempt](error_code error) {
+      if (error || ending_) return;
+      std::erase(dials_, attempt);
+      if (!linked(node)) dial(node);
+    });
+  }
+
+  /// A connection whose hello has not come; `dialled`: who is expected, where we have dialled.
+  std::shared_ptr<connection> make(tcp::socket socket, std::optional<std::uint32_t> dialled) {
+    const connection::listener listener{
+        .greeted = [this, dialled](const auto& who, const frame& hello) { return greeted(who, hello, dialled); },
+        .arrived =
+            [this](frame&& arrived, std::shared_ptr<const void> receipt) {
+              if (!ending_) listener_.arrived(std::move(arrived), std::move(receipt));
+            },
+        .closed = [this, dialled](const auto& who, const std::string& why) { closed(who, dialled, why); }};
+    return std::make_shared<connection>(io_, std::move(socket), options_.limits, options_.pool, window(), listener);
+  }
+
+  /// Takes a hello: from `dialled`, or from a node behind this one that has dialled us.
+  bool greeted(const std::shared_ptr<connection>& who, const frame& hello, std::optional<std::uint32_t> dialled) {
+    const auto node = hello.header.to;
+    if (hello.session != session_ || node >= nodes_.size() || linked(node)) return false;
+    if (dialled ? node != *dialled : node <= me_) return false;
+    if (hello.header.total < static_cast<std::int64_t>(options_.limits.largest_payload())) return false;
+    strangers_.remove(who);
+    if (!dialled) who->greet(me_, session_);
+    {
+      const std::lock_guard lock{mutex_};
+      links_[node] = who;
+    }
+    tell_if_linked();
+    return true;
+  }
+
+  // What the owner hears.
+
+  bool linked(std::uint32_t node) {
+    const std::lock_guard lock{mutex_};
+    return links_[node] != nullptr;
+  }
+
+  std::vector<std::shared_ptr<connection>> open_links() {
+    const std::lock_guard lock{mutex_};
+    std::vector<std::shared_ptr<connection>> open;
+    std::copy_if(links_.begin(), links_.end(), std::back_inserter(open), [](const auto& link) { return link; });
+    return open;
+  }
+
+  void tell_if_linked() {
+    if (told_ || open_links().size() + 1 < nodes_.size()) return;
+    told_ = true;
+    deadline_.cancel();
+    listener_.linked();
+  }
+
+  void give_up() {
+    for (std::uint32_t node = 0; node < nodes_.size(); ++node)
+      if (node != me_ && !linked(node))
+        listener_.lost(node, "no tensor connection within " + std::to_string(options_.timeout.count()) + " ms");
+  }
+
+  void closed(const std::shared_ptr<connection>& who, std::optional<std::uint32_t> dialled, const std::string& why) {
+    if (ending_) return;
+    if (strangers_.remove(who) > 0) {
+      if (dialled) dial_again(*dialled, std::make_shared<dialling>(*io_));
+      return;
+    }
+    std::uint32_t node = 0;
+    {
+      const std::lock_guard lock{mutex_};
+      const auto found = std::find(links_.begin(), links_.end(), who);
+      if (found == links_.end()) return;
+      node = static_cast<std::uint32_t>(found - links_.begin());
+      links_[node] = nullptr;
+    }
+    listener_.lost(node, why);
+  }
+
+  tensor_plane_options options_;
+  std::shared_ptr<asio::io_context> io_ = std::make_shared<asio::io_context>(1);
+  asio::executor_work_guard<asio::io_context::executor_type> work_;
+  tcp::acceptor acceptor_;
+  asio::steady_timer later_, deadline_;
+  std::list<std::shared_ptr<connection>> strangers_;  ///< Connections whose hello has not come, oldest first.
+  std::vector<std::shared_ptr<dialling>> dials_;
+  session_id session_{};
+  std::uint32_t me_{0};
+  std::vector<topology::endpoint> nodes_;
+  listener listener_;
+  bool told_{false}, ending_{false};
+
+  std::mutex mutex_;                                ///< Of the links: senders read them.
+  std::vector<std::shared_ptr<connection>> links_;  ///< By node; empty where lost, not yet made, or this one.
+
+  std::thread thread_;
+};
+
+tensor_plane::tensor_plane(tensor_plane_options options) : links_(std::make_unique<links>(std::move(options))) {}
+
+tensor_plane::~tensor_plane() = default;
+
+void tensor_plane::link(const session_id& session, std::uint32_t me, std::vector<topology::endpoint> nodes,
+                        listener listener) {
+  links_->link(session, me, std::move(nodes), std::move(listener));
+}
+
+void tensor_plane::send(std::uint32_t node, std::uint32_t to, const part& piece) {
+  links_->send(node, header_of(to, piece), piece.piece.values);
+}
+
+void tensor_plane::send(std::uint32_t node, const snapshot& result) {
+  links_->send(node, header_of(result), result.values);
+}
+
+}  // namespace troupe::transport
