@@ -28,7 +28,7 @@ struct planned_actor {
 
 /// A process and the ranks that it runs.
 struct planned_node {
-  std::string name;                        ///< Empty: the only one, of a file without [[node]].
+  std::string name{};                      ///< Empty: the only one, of a file without [[node]].
   topology::endpoint address{}, listen{};  ///< Meaningless for the only one.
   std::uint32_t first_rank{0}, workers{1};
 };
