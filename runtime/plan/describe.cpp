@@ -133,13 +133,6 @@ void describe_exchange(page& page, const plan& plan, const planned_exchange& exc
                                   : ""));
 }
 
-/// "worker 3" or "workers 0 to 2".
-std::string ranks_text(const planned_node& node) {
-  const auto first = std::to_string(node.first_rank);
-  return node.workers == 1 ? "worker " + first
-                           : "workers " + first + " to " + std::to_string(node.first_rank + node.workers - 1);
-}
-
 /// Who runs where, and what goes from one process to another.
 void describe_nodes(page& page, const plan& plan) {
   if (plan.nodes.front().name.empty()) return;
@@ -175,6 +168,12 @@ void describe_promise(page& page, const plan& plan) {
 }
 
 }  // namespace
+
+std::string ranks_text(const planned_node& node) {
+  const auto first = std::to_string(node.first_rank);
+  return node.workers == 1 ? "worker " + first
+                           : "workers " + first + " to " + std::to_string(node.first_rank + node.workers - 1);
+}
 
 std::string describe(const plan& plan) {
   page page;

@@ -1,196 +1,76 @@
-// Draws a plan: workers and what they exchange in a panel, everybody else quietly below it. The positions are worked
-// out here, since a wiring has a shape that people know (a star, a ring, a mesh) and no general layout finds it.
-// Units: points; y grows upwards; the centre of the workers is the origin.
+// Draws a plan: workers and what they exchange in a panel, everybody else quietly below it; with several nodes, a frame
+// around the actors of each. The positions are worked out here, since a wiring has a shape that people know (a star, a
+// ring, a mesh) and no general layout finds it. Units: points; y grows upwards; the centre of the workers is the
+// origin.
+#include "troupe/runtime/plan/canvas.hpp"
 #include "troupe/runtime/plan/plan.hpp"
 #include "troupe/runtime/support/units.hpp"
 
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <cstdio>
 #include <map>
 #include <numbers>
 #include <optional>
+#include <string>
+#include <tuple>
 #include <utility>
+#include <vector>
 
 namespace troupe {
 
 namespace {
 
-constexpr std::size_t actors_drawn_max = 64;
+constexpr std::size_t actors_drawn_max = 64, nodes_drawn_max = 20;
 constexpr double worker_width = 138, worker_height = 50;
 constexpr double quiet_width = 104, quiet_height = 30;
 
-struct palette {
-  const char *fill, *line, *text;
-};
 constexpr palette worker_colours{"#e7f0fa", "#2b6cb0", "#1a365d"};
 constexpr palette hub_colours{"#2b6cb0", "#2b6cb0", "#ffffff"};
 constexpr palette quiet_colours{"#ffffff", "#b4bcc6", "#5b6673"};
+constexpr palette node_colours{"#ffffff", "#93a1b1", "#1f2933"};
 constexpr auto* panel_colour = "#f6f8fb";
 constexpr auto* title_colour = "#1f2933";
 /// One for each exchange of a loop.
 constexpr std::array exchange_colours{"#2b6cb0", "#c05621", "#2f855a", "#6b46c1"};
 
-struct point {
-  double x{0}, y{0};
-};
-point operator+(point a, point b) {
-  return {a.x + b.x, a.y + b.y};
-}
-point operator-(point a, point b) {
-  return {a.x - b.x, a.y - b.y};
-}
-point operator*(double factor, point a) {
-  return {factor * a.x, factor * a.y};
-}
-
-std::string number(double value) {
-  std::array<char, 32> text{};
-  std::snprintf(text.data(), text.size(), "%.1f", value == 0 ? 0.0 : value);  // no negative zero
-  return text.data();
-}
-std::string number(point p) {
-  return number(p.x) + "," + number(p.y);
-}
-
-std::string escaped(const std::string& text) {
-  std::string safe;
-  for (const char c : text) switch (c) {
-      case '&':
-        safe += "&amp;";
-        break;
-      case '<':
-        safe += "&lt;";
-        break;
-      case '>':
-        safe += "&gt;";
-        break;
-      case '"':
-        safe += "&quot;";
-        break;
-      default:
-        safe += c;
-    }
-  return safe;
-}
-
-std::string font(double size, const std::string& colour, const std::string& text) {
-  return "<font point-size=\"" + number(size) + "\" color=\"" + colour + "\">" + escaped(text) + "</font>";
-}
-std::string bold(const std::string& html) {
-  return "<b>" + html + "</b>";
-}
-
-/// Collects what is drawn, in DOT.
-class canvas {
- public:
-  void box(const std::string& name, point at, double width, double height, const palette& colours,
-           const std::string& html, const std::string& more = {}) {
-    nodes_ += "  \"" + name + "\" [pos=\"" + number(at) + "\", width=" + inches(width) + ", height=" + inches(height) +
-              ", fillcolor=\"" + colours.fill + "\", color=\"" + colours.line + "\"" + more + ", label=<" + html +
-              ">]\n";
-  }
-
-  /// Text without a box; its width depends on the font, so it is centred.
-  void text(const std::string& name, point at, const std::string& html) {
-    nodes_ += "  \"" + name + "\" [shape=plain, style=\"\", fixedsize=false, pos=\"" + number(at) + "\", label=<" +
-              html + ">]\n";
-  }
-
-  /// A line between two boxes, from tip to tip, with arrowheads of this length (0: none).
-  void line(const std::string& from, const std::string& to, point first, point last, double head_at_first,
-            double head_at_last, const std::string& style) {
-    const auto way = last - first;
-    const auto unit = 1 / std::hypot(way.x, way.y) * way;
-    const auto begin = first + head_at_first * unit;
-    const auto end = last - head_at_last * unit;
-    std::string spline;
-    if (head_at_first > 0) spline += "s," + number(first) + " ";
-    if (head_at_last > 0) spline += "e," + number(last) + " ";
-    for (int i = 0; i < 4; ++i) spline += (i > 0 ? " " : "") + number(begin + i / 3.0 * (end - begin));
-    const auto* heads =
-        head_at_first > 0 ? (head_at_last > 0 ? "both" : "back") : (head_at_last > 0 ? "forward" : "none");
-    edges_ += "  \"" + from + "\" -> \"" + to + "\" [pos=\"" + spline + "\", dir=" + heads + ", " + style + "]\n";
-  }
-
-  /// A filled rectangle with round corners behind everything.
-  void panel(double left, double bottom, double right, double top) {
-    constexpr double r = 14, k = r * 0.4477;  // Bézier handles of a quarter circle
-    std::string points;
-    int count = 0;
-    const auto add = [&](double x, double y) {
-      points += " " + number(x) + " " + number(y);
-      ++count;
-    };
-    const auto straight = [&](double x0, double y0, double x1, double y1) {
-      add(x0 + (x1 - x0) / 3, y0 + (y1 - y0) / 3);
-      add(x0 + 2 * (x1 - x0) / 3, y0 + 2 * (y1 - y0) / 3);
-      add(x1, y1);
-    };
-    add(left + r, bottom);
-    straight(left + r, bottom, right - r, bottom);
-    add(right - k, bottom), add(right, bottom + k), add(right, bottom + r);
-    straight(right, bottom + r, right, top - r);
-    add(right, top - k), add(right - k, top), add(right - r, top);
-    straight(right - r, top, left + r, top);
-    add(left + k, top), add(left, top - k), add(left, top - r);
-    straight(left, top - r, left, bottom + r);
-    add(left, bottom + k), add(left + k, bottom), add(left + r, bottom);
-    background_ =
-        "c 7 -" + std::string(panel_colour) + " C 7 -" + panel_colour + " b " + std::to_string(count) + points;
-  }
-
-  std::string dot(const std::string& heading, point low, point high) const {
-    return heading +
-           "digraph troupe {\n"
-           "  graph [layout=nop2, bb=\"" +
-           number(low) + "," + number(high) + "\", pad=0.25, bgcolor=white, outputorder=edgesfirst, _background=\"" +
-           background_ +
-           "\"]\n"
-           "  node [shape=box, style=\"rounded,filled\", fixedsize=true, penwidth=1.4, "
-           "fontname=\"Helvetica,Arial,sans-serif\"]\n"
-           "  edge [arrowhead=normal, arrowtail=normal]\n" +
-           nodes_ + edges_ + "}\n";
-  }
-
- private:
-  static std::string inches(double points) {
-    std::array<char, 32> text{};
-    std::snprintf(text.data(), text.size(), "%.4f", points / 72);
-    return text.data();
-  }
-
-  std::string nodes_, edges_, background_;
+/// What is drawn as one box: a worker, or in a summary all workers of a node.
+struct unit {
+  std::string name;
+  std::string title, subtitle;  ///< What stands in the box.
+  std::uint32_t node{0};
+  bool several{false};
 };
 
-/// Traffic between two workers, both ways, over one exchange.
+/// Traffic between two units, both ways, over one exchange.
 struct tie {
   std::uint32_t a{0}, b{0};
   std::uint64_t bytes_there{0}, bytes_back{0};
   std::size_t exchange{0};
 };
 
-std::vector<tie> ties_of(const plan& plan) {
+/// `unit_of`: the index of the unit that has this rank.
+template <class UnitOf>
+std::vector<tie> ties_of(const plan& plan, UnitOf unit_of) {
   std::map<std::tuple<std::uint32_t, std::uint32_t, std::size_t>, tie> ties;
   for (std::size_t place = 0; place < plan.exchanges.size(); ++place)
     for (const auto& edge : plan.exchanges[place].edges) {
-      const auto [a, b] = std::minmax(edge.from, edge.to);
+      const auto [a, b] = std::minmax({unit_of(edge.from), unit_of(edge.to)});
       if (a == b) continue;
       auto& tie = ties[{a, b, place}];
       tie.a = a;
       tie.b = b;
       tie.exchange = place;
-      (edge.from == a ? tie.bytes_there : tie.bytes_back) += edge.bytes;
+      (unit_of(edge.from) == a ? tie.bytes_there : tie.bytes_back) += edge.bytes;
     }
   std::vector<tie> list;
   for (const auto& [where, tie] : ties) list.push_back(tie);
   return list;
 }
 
-/// The worker that all traffic goes through, if there is one among three or more.
-std::optional<std::uint32_t> hub_of(const std::vector<tie>& ties, std::uint32_t workers) {
-  if (workers < 3 || ties.empty()) return {};
+/// The unit that all traffic goes through, if there is one among three or more.
+std::optional<std::uint32_t> hub_of(const std::vector<tie>& ties, std::size_t units) {
+  if (units < 3 || ties.empty()) return {};
   for (const auto candidate : {ties.front().a, ties.front().b})
     if (std::all_of(ties.begin(), ties.end(), [&](const auto& t) { return t.a == candidate || t.b == candidate; }))
       return candidate;
@@ -225,28 +105,128 @@ std::vector<point> places_of(std::uint32_t workers, const std::optional<std::uin
   }
 }
 
-/// Where the ray from `inside` along `way` leaves a worker's box, a little beyond its border.
-point leaving(point centre, point inside, point way) {
-  constexpr double gap = 4;
+rectangle box_at(point centre, double width, double height) {
+  const point half{width / 2, height / 2};
+  return {centre - half, centre + half};
+}
+
+void include(rectangle& frame, const rectangle& more) {
+  frame.low = {std::min(frame.low.x, more.low.x), std::min(frame.low.y, more.low.y)};
+  frame.high = {std::max(frame.high.x, more.high.x), std::max(frame.high.y, more.high.y)};
+}
+
+std::string clipped(const std::string& text, std::size_t most) {
+  return text.size() <= most ? text : text.substr(0, most) + "…";
+}
+
+/// The frame of a node, and what stands in it besides its workers.
+struct frame {
+  rectangle border;
+  point title;
+  std::optional<point> quiet;  ///< Middle of the row of quiet actors.
+};
+
+constexpr std::size_t title_letters_max = 44;
+constexpr double quiet_step = quiet_width + 12;
+
+std::string name_of(const planned_node& node) {
+  return clipped(node.name, title_letters_max);
+}
+std::string address_of(const planned_node& node) {
+  return clipped(print_endpoint(node.address), title_letters_max);
+}
+
+/// Frames the workers between the corners of `workers`; the title stands on the side away from the other nodes.
+frame framed(const planned_node& node, rectangle workers, bool first) {
+  constexpr double margin = 18, title_height = 26;
+  const auto middle = 0.5 * (workers.low + workers.high);
+  const double outward = middle.y > -1 ? 1 : -1;
+  const auto edge = [&](const rectangle& of) { return outward > 0 ? of.high.y : of.low.y; };
+  frame result{.border = workers, .title = {}, .quiet = {}};
+  if (first) {
+    result.quiet = {middle.x, edge(workers) + outward * (16 + quiet_height / 2)};
+    include(result.border, box_at(*result.quiet, 2 * quiet_step + quiet_width, quiet_height));
+  }
+  const auto title_width = 8.5 * static_cast<double>(name_of(node).size()) +
+                           6.5 * static_cast<double>(address_of(node).size());  // about; the fonts are Graphviz's
+  result.title = {middle.x, edge(result.border) + outward * (margin - 6 + title_height / 2)};
+  include(result.border, box_at(result.title, title_width, title_height));
+  const point margins{margin, 0};
+  const point below{0, outward > 0 ? margin : 6}, above{0, outward > 0 ? 6.0 : margin};
+  result.border = {result.border.low - margins - below, result.border.high + margins + above};
+  return result;
+}
+
+std::vector<frame> frames_of(const plan& plan, const std::vector<unit>& units, const std::vector<point>& places) {
+  std::vector<std::optional<rectangle>> workers(plan.nodes.size());
+  for (std::size_t i = 0; i < units.size(); ++i) {
+    const auto box = box_at(places[i], worker_width, worker_height);
+    auto& all = workers[units[i].node];
+    if (!all) all = box;
+    include(*all, box);
+  }
+  std::vector<frame> frames;
+  for (std::size_t node = 0; node < plan.nodes.size(); ++node)
+    frames.push_back(framed(plan.nodes[node], workers[node].value_or(rectangle{}), node == 0));
+  return frames;
+}
+
+bool room_between(const std::vector<frame>& frames) {
+  constexpr double beside = 90, above = 56;
+  for (std::size_t i = 0; i < frames.size(); ++i)
+    for (std::size_t j = 0; j < i; ++j) {
+      const auto &a = frames[i].border, &b = frames[j].border;
+      if (a.low.x < b.high.x + beside && b.low.x < a.high.x + beside && a.low.y < b.high.y + above &&
+          b.low.y < a.high.y + above)
+        return false;
+    }
+  return true;
+}
+
+/// Moves all places so that the frames lie as far to the left as to the right.
+std::vector<point> centred(const plan& plan, const std::vector<unit>& units, std::vector<point> places) {
+  rectangle all;
+  for (const auto& frame : frames_of(plan, units, places)) include(all, frame.border);
+  for (auto& place : places) place.x -= (all.low.x + all.high.x) / 2;
+  return places;
+}
+
+/// Each node has an equal arc of an ellipse, and its units are spread evenly on it, clockwise in rank order. No line
+/// between two units then runs behind a third; and the least upright rectangles around such arcs do not overlap, since
+/// an arc that holds none of the ellipse's four tips is monotone, and one that holds a tip ends where the next begins.
+std::vector<point> places_by_node(const plan& plan, const std::vector<unit>& units) {
+  const auto nodes = static_cast<double>(plan.nodes.size());
+  // The first lies left of the middle, so that they read like a page; an odd number, and two, have it on top.
+  const double start = plan.nodes.size() % 2 == 0 && plan.nodes.size() > 2 ? 1 / nodes : 0.5 / nodes;
+  for (double height = 40;; height += 4) {
+    std::vector<point> places;
+    std::vector<std::uint32_t> seen(plan.nodes.size());
+    for (const auto& unit : units) {
+      const auto of_node = static_cast<double>(
+          std::count_if(units.begin(), units.end(), [&](const auto& other) { return other.node == unit.node; }));
+      const auto turn = (unit.node + (seen[unit.node]++ + 0.5) / of_node) / nodes - start;
+      const auto angle = std::numbers::pi * (0.5 - 2 * turn);
+      places.push_back({2 * height * std::cos(angle), height * std::sin(angle)});
+    }
+    if (room_between(places) && room_between(frames_of(plan, units, places)))
+      return centred(plan, units, std::move(places));
+  }
+}
+
+/// Where the ray from `inside` along `way` leaves a box, a little beyond its border.
+point leaving(const rectangle& box, point inside, point way, double gap) {
   const auto reach = [](double from, double step, double low, double high) {
     if (step == 0) return 1e9;
     return ((step > 0 ? high : low) - from) / step;
   };
-  const auto t =
-      std::min(reach(inside.x, way.x, centre.x - worker_width / 2 - gap, centre.x + worker_width / 2 + gap),
-               reach(inside.y, way.y, centre.y - worker_height / 2 - gap, centre.y + worker_height / 2 + gap));
+  const auto t = std::min(reach(inside.x, way.x, box.low.x - gap, box.high.x + gap),
+                          reach(inside.y, way.y, box.low.y - gap, box.high.y + gap));
   return inside + t * way;
 }
 
-std::string worker_name(std::uint32_t rank) {
-  return "worker " + std::to_string(rank);
-}
-
-std::string worker_label(const plan& plan, const std::string& name, const palette& colours) {
+std::string compute_text(const plan& plan) {
   const auto& device = plan.file.workers.device;
-  const auto where = device == "auto" ? std::string("cpu") : device;
-  return bold(font(14, colours.text, name)) + "<br/>" +
-         font(10, colours.text, "compute: " + where + ", batch " + std::to_string(plan.sampling.batch_size));
+  return "compute: " + (device == "auto" ? "cpu" : device) + ", batch " + std::to_string(plan.sampling.batch_size);
 }
 
 std::string amount(const tie& tie) {
@@ -255,29 +235,47 @@ std::string amount(const tie& tie) {
   return human_bytes(tie.bytes_there) + " / " + human_bytes(tie.bytes_back);
 }
 
-void draw_ties(canvas& drawing, const std::vector<tie>& ties, const std::vector<point>& places, std::size_t exchanges,
-               bool labelled) {
-  const bool dense = ties.size() > 12;
+/// A drawing of units, before anything is drawn.
+struct layout {
+  std::vector<unit> units;
+  std::vector<point> places;
+  std::vector<frame> frames;  ///< By node; none where there is but one.
+  std::vector<tie> ties;
+  rectangle bounds;
+};
+
+/// The middle of what is seen of a tie: between two nodes, of what lies outside of both.
+point middle_of(const layout& drawn, const tie& tie, point first, point last) {
+  const auto a = drawn.units[tie.a].node;
+  const auto b = drawn.units[tie.b].node;
+  if (a == b) return 0.5 * (first + last);
+  return 0.5 * (leaving(drawn.frames[a].border, first, last - first, 0) +
+                leaving(drawn.frames[b].border, last, first - last, 0));
+}
+
+void draw_ties(canvas& drawing, const layout& drawn, std::size_t exchanges, bool labelled) {
+  const bool dense = drawn.ties.size() > 12;
   const double head = dense ? 6 : 9;
-  for (const auto& tie : ties) {
-    const auto from = places[tie.a];
-    const auto to = places[tie.b];
+  for (const auto& tie : drawn.ties) {
+    const auto from = drawn.places[tie.a];
+    const auto to = drawn.places[tie.b];
     const auto way = to - from;
     const auto length = std::hypot(way.x, way.y);
     // Several exchanges between the same two run side by side.
     const auto aside = 14 * (static_cast<double>(tie.exchange) - (static_cast<double>(exchanges) - 1) / 2);
     const point shift{-way.y / length * aside, way.x / length * aside};
-    const auto first = leaving(from, from + shift, way);
-    const auto last = leaving(to, to + shift, -1 * way);
+    const auto first = leaving(box_at(from, worker_width, worker_height), from + shift, way, 4);
+    const auto last = leaving(box_at(to, worker_width, worker_height), to + shift, -1 * way, 4);
     const std::string colour = exchange_colours[tie.exchange % exchange_colours.size()];
-    drawing.line(worker_name(tie.a), worker_name(tie.b), first, last, tie.bytes_back > 0 ? head : 0,
-                 tie.bytes_there > 0 ? head : 0,
-                 "color=\"" + colour + "\", penwidth=" + (dense ? "1.0" : "1.8") + ", arrowsize=" + number(head / 10));
+    const auto& [a, b] = std::tie(drawn.units[tie.a], drawn.units[tie.b]);
+    drawing.line(
+        a.name, b.name, first, last, tie.bytes_back > 0 ? head : 0, tie.bytes_there > 0 ? head : 0,
+        "color=\"" + colour + "\", penwidth=" + (dense ? "1.0" : "1.8") + ", arrowsize=" + (dense ? "0.6" : "0.9"));
     if (!labelled) continue;
-    const auto label = "<table border=\"0\" cellborder=\"0\" cellpadding=\"2\" bgcolor=\"" + std::string(panel_colour) +
-                       "\"><tr><td>" + font(10, colour, amount(tie)) + "</td></tr></table>";
-    drawing.text("traffic " + std::to_string(tie.a) + " " + std::to_string(tie.b) + " " + std::to_string(tie.exchange),
-                 0.5 * (first + last), label);
+    const bool in_frame = !drawn.frames.empty() && a.node == b.node;
+    drawing.label("traffic " + std::to_string(tie.a) + " " + std::to_string(tie.b) + " " + std::to_string(tie.exchange),
+                  middle_of(drawn, tie, first, last), in_frame ? node_colours.fill : panel_colour,
+                  font(10, colour, amount(tie)));
   }
 }
 
@@ -294,13 +292,16 @@ std::string choices_of(const planned_exchange& exchange) {
   return choices.empty() ? "" : " (" + choices + ")";
 }
 
-/// The traffic of an edge: from the least to the most.
-std::string range_of(const std::vector<planned_edge>& edges) {
-  if (edges.empty()) return {};
-  const auto by_bytes = [](const planned_edge& a, const planned_edge& b) { return a.bytes < b.bytes; };
-  const auto [least, most] = std::minmax_element(edges.begin(), edges.end(), by_bytes);
-  const auto from = human_bytes(least->bytes);
-  const auto to = human_bytes(most->bytes);
+/// What the ties of one exchange carry in one direction: from the least to the most.
+std::string range_of(const std::vector<tie>& ties, std::size_t exchange) {
+  std::vector<std::uint64_t> amounts;
+  for (const auto& tie : ties)
+    for (const auto bytes : {tie.bytes_there, tie.bytes_back})
+      if (tie.exchange == exchange && bytes > 0) amounts.push_back(bytes);
+  if (amounts.empty()) return {};
+  const auto [least, most] = std::minmax_element(amounts.begin(), amounts.end());
+  const auto from = human_bytes(*least);
+  const auto to = human_bytes(*most);
   return from == to ? from : from + " to " + to;
 }
 
@@ -310,20 +311,27 @@ struct caption {
 };
 
 /// What each exchange is and costs; and what an arrow without a label carries.
-std::vector<caption> captions_of(const plan& plan, bool labelled) {
+std::vector<caption> captions_of(const plan& plan, const std::vector<tie>& ties, bool labelled) {
   std::vector<caption> captions;
   for (std::size_t place = 0; place < plan.exchanges.size(); ++place) {
     const auto& exchange = plan.exchanges[place];
     std::uint64_t messages = 0;
     std::uint64_t bytes = 0;
-    for (const auto& edge : exchange.edges) messages += edge.messages, bytes += edge.bytes;
+    std::uint64_t crossing = 0;
+    for (const auto& edge : exchange.edges) {
+      messages += edge.messages;
+      bytes += edge.bytes;
+      if (plan.crosses(edge)) crossing += edge.bytes;
+    }
     const std::string colour = exchange_colours[place % exchange_colours.size()];
     caption caption;
     caption.what =
         font(12, colour,
              exchange.name + ": " + exchange.kind->name + choices_of(exchange) + " of the " + name_of(exchange.sends));
     auto cost = grouped(messages) + " messages and " + human_bytes(bytes) + " a step";
-    if (!labelled) cost += ", " + range_of(exchange.edges) + " along each arrow";
+    if (plan.nodes.size() > 1)
+      cost += ", " + (crossing == bytes ? "all" : human_bytes(crossing)) + " of it between nodes";
+    if (!labelled) cost += ", " + range_of(ties, place) + " along each arrow";
     if (messages > 0) caption.cost = font(10.5, colour, cost);
     captions.push_back(caption);
   }
@@ -341,13 +349,43 @@ std::string subtitle_of(const plan& plan) {
          " parameters on " + plan.data->name + (loop.empty() ? "" : "  ·  " + loop);
 }
 
-/// What surrounds the workers, which lie between the corners `low` and `high`: panel, captions, title, and the quiet
-/// actors.
-std::string framed(canvas& drawing, const plan& plan, point low, point high, const std::vector<caption>& captions) {
-  const double right = std::max(high.x + 40, 300.0);
+/// The row of actors that do not compute, `step` apart, their middle at `at`.
+void draw_quiet(canvas& drawing, point at, double step) {
+  const auto quiet = [&](const std::string& name, double x) {
+    drawing.box(name, {x, at.y}, quiet_width, quiet_height, quiet_colours, font(11, quiet_colours.text, name),
+                ", penwidth=1");
+  };
+  quiet("evaluator", at.x - step);
+  quiet("coordinator", at.x);
+  quiet("recorder", at.x + step);
+}
+
+void draw_frames(canvas& drawing, const plan& plan, const layout& drawn) {
+  for (std::size_t i = 0; i < drawn.frames.size(); ++i) {
+    const auto& [border, title, quiet] = drawn.frames[i];
+    const auto& node = plan.nodes[i];
+    std::vector<std::string> members{"node " + std::to_string(i)};
+    for (const auto& unit : drawn.units)
+      if (unit.node == i) members.push_back(unit.name);
+    if (quiet) {
+      draw_quiet(drawing, *quiet, quiet_step);
+      members.insert(members.end(), {"evaluator", "coordinator", "recorder"});
+    }
+    drawing.label(
+        members.front(), title, node_colours.fill,
+        bold(font(13, node_colours.text, name_of(node))) + font(11, quiet_colours.text, "   " + address_of(node)));
+    drawing.cluster(node.name, border, node_colours, members);
+  }
+}
+
+/// What surrounds the workers, which lie within drawn.bounds: panel, captions, title, and the quiet actors where they
+/// are in no frame.
+std::string surrounded(canvas& drawing, const plan& plan, const layout& drawn, const std::vector<caption>& captions) {
+  const auto& [low, high] = drawn.bounds;
+  const double right = std::max({high.x + 40, 40 - low.x, 300.0});
   const double top = high.y + 36;
   const double bottom = low.y - 20 - 40 * static_cast<double>(captions.size());
-  drawing.panel(-right, bottom, right, top);
+  drawing.panel({{-right, bottom}, {right, top}}, panel_colour);
   drawing.text("title", {0, top + 56}, bold(font(20, title_colour, title_of(plan))));
   drawing.text("subtitle", {0, top + 26}, font(13, quiet_colours.text, subtitle_of(plan)));
   for (std::size_t i = 0; i < captions.size(); ++i) {
@@ -355,60 +393,100 @@ std::string framed(canvas& drawing, const plan& plan, point low, point high, con
     drawing.text("exchange " + std::to_string(i), {0, line}, captions[i].what);
     if (!captions[i].cost.empty()) drawing.text("cost " + std::to_string(i), {0, line - 17}, captions[i].cost);
   }
+  const std::string heading = "// Drawn by troupe graph; render it with: dot -Tsvg\n";
+  if (!drawn.frames.empty()) return drawing.dot(heading, {{-right, bottom}, {right, top + 70}});
 
   const double row = bottom - 46;
-  const auto quiet = [&](const std::string& name, double x) {
-    drawing.box(name, {x, row}, quiet_width, quiet_height, quiet_colours, font(11, quiet_colours.text, name),
-                ", penwidth=1");
-  };
-  quiet("evaluator", -170);
-  quiet("coordinator", 0);
-  quiet("recorder", 170);
+  draw_quiet(drawing, {0, row}, 170);
   const std::string dashed = "color=\"" + std::string(quiet_colours.line) + "\", style=dashed, penwidth=1";
   const double edge = quiet_width / 2 + 2;
-  drawing.line("coordinator", "worker 0", {0, row + quiet_height / 2 + 2}, {0, bottom}, 0, 0, dashed);
+  drawing.line("coordinator", drawn.units.front().name, {0, row + quiet_height / 2 + 2}, {0, bottom}, 0, 0, dashed);
   drawing.line("coordinator", "evaluator", {-edge, row}, {-170 + edge, row}, 0, 0, dashed);
   drawing.line("coordinator", "recorder", {edge, row}, {170 - edge, row}, 0, 0, dashed);
-  return drawing.dot("// Drawn by troupe graph; render it with: dot -Tsvg\n", {-right, row - quiet_height / 2},
-                     {right, top + 70});
+  return drawing.dot(heading, {{-right, row - quiet_height / 2}, {right, top + 70}});
+}
+
+/// A box, or a stack of three in the room of one.
+void draw_unit(canvas& drawing, const unit& unit, point at, const palette& colours) {
+  const double step = unit.several ? 5 : 0;
+  const auto box = [&](const std::string& name, int place, const std::string& html) {
+    const point aside{place * step, place * step};
+    drawing.box(name, at + aside, worker_width - 2 * step, worker_height - 2 * step, colours, html);
+  };
+  if (unit.several) {
+    box(unit.name + " behind", 1, " ");
+    box(unit.name + " between", 0, " ");
+  }
+  box(unit.name, unit.several ? -1 : 0,
+      bold(font(14, colours.text, unit.title)) + "<br/>" + font(10, colours.text, unit.subtitle));
+}
+
+std::string drawn_by(const plan& plan, layout drawn) {
+  const auto hub = hub_of(drawn.ties, drawn.units.size());
+  if (plan.nodes.size() > 1) {
+    drawn.places = places_by_node(plan, drawn.units);
+    drawn.frames = frames_of(plan, drawn.units, drawn.places);
+  } else {
+    drawn.places = places_of(static_cast<std::uint32_t>(drawn.units.size()), hub);
+  }
+  for (const auto& place : drawn.places) include(drawn.bounds, box_at(place, worker_width, worker_height));
+  for (const auto& frame : drawn.frames) include(drawn.bounds, frame.border);
+  // Lines that cross would have labels upon each other; then the caption says what each line carries.
+  const bool labelled = drawn.ties.size() <= 8 && drawn.ties.size() <= drawn.units.size();
+  canvas drawing;
+  draw_frames(drawing, plan, drawn);
+  for (std::size_t i = 0; i < drawn.units.size(); ++i)
+    draw_unit(drawing, drawn.units[i], drawn.places[i], hub == i ? hub_colours : worker_colours);
+  draw_ties(drawing, drawn, plan.exchanges.size(), labelled);
+  return surrounded(drawing, plan, drawn, captions_of(plan, drawn.ties, labelled));
 }
 
 std::string in_full(const plan& plan) {
-  const auto ties = ties_of(plan);
-  const auto hub = hub_of(ties, plan.workers);
-  const auto places = places_of(plan.workers, hub);
-  // Lines that cross would have labels upon each other; then the caption says what each line carries.
-  const bool labelled = ties.size() <= 8 && ties.size() <= plan.workers;
-  canvas drawing;
-  point low;
-  point high;
-  for (const auto& place : places) {
-    low = {std::min(low.x, place.x - worker_width / 2), std::min(low.y, place.y - worker_height / 2)};
-    high = {std::max(high.x, place.x + worker_width / 2), std::max(high.y, place.y + worker_height / 2)};
-  }
+  layout drawn;
   for (std::uint32_t rank = 0; rank < plan.workers; ++rank) {
-    const auto& colours = hub == rank ? hub_colours : worker_colours;
-    drawing.box(worker_name(rank), places[rank], worker_width, worker_height, colours,
-                worker_label(plan, worker_name(rank), colours));
+    const auto name = "worker " + std::to_string(rank);
+    drawn.units.push_back(
+        {.name = name, .title = name, .subtitle = compute_text(plan), .node = plan.node_of(rank), .several = false});
   }
-  draw_ties(drawing, ties, places, plan.exchanges.size(), labelled);
-  return framed(drawing, plan, low, high, captions_of(plan, labelled));
+  drawn.ties = ties_of(plan, [](std::uint32_t rank) { return rank; });
+  return drawn_by(plan, std::move(drawn));
 }
 
-std::string in_summary(const plan& plan) {
+std::string node_by_node(const plan& plan) {
+  layout drawn;
+  for (std::uint32_t i = 0; i < plan.nodes.size(); ++i) {
+    const auto workers = plan.nodes[i].workers;
+    const bool several = workers > 1;
+    drawn.units.push_back({.name = ranks_text(plan.nodes[i]),
+                           .title = several ? grouped(workers) + " workers" : ranks_text(plan.nodes[i]),
+                           .subtitle = several ? ranks_text(plan.nodes[i]) : compute_text(plan),
+                           .node = i,
+                           .several = several});
+  }
+  drawn.ties = ties_of(plan, [&](std::uint32_t rank) { return plan.node_of(rank); });
+  return drawn_by(plan, std::move(drawn));
+}
+
+/// All workers as one stack.
+std::string in_one(const plan& plan) {
+  const auto nodes = plan.nodes.size();
+  layout drawn;
+  drawn.units = {{.name = ranks_text({.name = {}, .first_rank = 0, .workers = plan.workers}),
+                  .title = grouped(plan.workers) + " workers",
+                  .subtitle = nodes > 1 ? "on " + grouped(nodes) + " nodes" : compute_text(plan),
+                  .node = 0,
+                  .several = true}};
+  drawn.bounds = box_at({}, worker_width, worker_height);
   canvas drawing;
-  for (int i = 2; i >= 0; --i)
-    drawing.box(i == 0 ? "worker 0" : "stack " + std::to_string(i), {7.0 * i, 7.0 * i}, worker_width + 40,
-                worker_height + 10, worker_colours,
-                i == 0 ? worker_label(plan, grouped(plan.workers) + " workers", worker_colours) : std::string(" "));
-  return framed(drawing, plan, {-worker_width, -worker_height / 2}, {worker_width, worker_height},
-                captions_of(plan, true));
+  draw_unit(drawing, drawn.units.front(), {}, worker_colours);
+  return surrounded(drawing, plan, drawn, captions_of(plan, {}, true));
 }
 
 }  // namespace
 
 std::string to_dot(const plan& plan) {
-  return plan.actors.size() <= actors_drawn_max ? in_full(plan) : in_summary(plan);
+  if (plan.actors.size() <= actors_drawn_max) return in_full(plan);
+  return plan.nodes.size() > 1 && plan.nodes.size() <= nodes_drawn_max ? node_by_node(plan) : in_one(plan);
 }
 
 }  // namespace troupe

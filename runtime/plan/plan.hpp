@@ -28,7 +28,7 @@ struct planned_actor {
 
 /// A process and the ranks that it runs.
 struct planned_node {
-  std::string name;                        ///< Empty: the only one, of a file without [[node]].
+  std::string name{};                      ///< Empty: the only one, of a file without [[node]].
   topology::endpoint address{}, listen{};  ///< Meaningless for the only one.
   std::uint32_t first_rank{0}, workers{1};
 };
@@ -78,13 +78,17 @@ data::dataset_pair load_data(const topology::topology& file);
 /// more workers than samples …), naming the key to change.
 plan make_plan(const topology::topology& file, std::int64_t training_samples);
 
+/// "worker 3", "workers 0 to 2": what runs on a node.
+std::string ranks_text(const planned_node& node);
+
 /// Prints the plan for people: actors, placement, edges, bytes per step.
 std::string describe(const plan& plan);
 
 /// Prints the same as one JSON object, for programs.
 std::string describe_json(const plan& plan);
 
-/// Draws the wiring in Graphviz's DOT language; up to 64 actors in full, a summary beyond.
+/// Draws the wiring in Graphviz's DOT language; up to 64 actors in full, beyond that up to 20 nodes as one
+/// box each, or all as one.
 std::string to_dot(const plan& plan);
 
 /// Renders DOT to SVG. Throws std::runtime_error.

@@ -81,10 +81,10 @@ struct evaluate_settings {
 
 /// A process that runs some of the workers. Rank order: nodes as in the file, then index.
 struct node_settings {
-  std::string name;
+  std::string name{};
   std::string address{"127.0.0.1:0"};  ///< host:port that other nodes dial: control there, tensors on the next port.
                                        ///< Port 0: two free ones, chosen by `troupe run`.
-  std::string listen;                  ///< host:port that is bound; empty: the same as address.
+  std::string listen{};                ///< host:port that is bound; empty: the same as address.
   std::int64_t workers{1};
   bool operator==(const node_settings&) const = default;
 };

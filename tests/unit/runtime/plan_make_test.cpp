@@ -72,6 +72,59 @@ TEST_CASE("traffic of a step is the sum over the edges of all exchanges") {
   CHECK(plan.actors[13].name == "second 1");
 }
 
+TEST_CASE("ranks count through the nodes, and the first has what is there but once") {
+  auto file = four_workers();
+  file.nodes = {{.name = "alpha", .address = "10.0.0.1:4700", .listen = "0.0.0.0:4700", .workers = 1},
+                {.name = "beta", .address = "[::1]:0", .listen = "", .workers = 3}};
+  const auto plan = make_plan(file, 60'000);
+  REQUIRE(plan.nodes.size() == 2);
+  CHECK(plan.nodes[0].address == topology::endpoint{"10.0.0.1", 4700});
+  CHECK(plan.nodes[0].listen == topology::endpoint{"0.0.0.0", 4700});
+  CHECK(plan.nodes[1].name == "beta");
+  CHECK(plan.nodes[1].listen == topology::endpoint{"::1", 0});
+  CHECK(plan.nodes[1].first_rank == 1);
+  CHECK(plan.nodes[1].workers == 3);
+  CHECK(plan.node_of(0) == 0);
+  CHECK(plan.node_of(1) == 1);
+  CHECK(plan.node_of(3) == 1);
+  for (const auto& actor : plan.actors) {
+    CAPTURE(actor.name);
+    CHECK(actor.node == (actor.what < role::evaluator && actor.rank > 0 ? 1 : 0));
+  }
+  // Of the ring 0 → 1 → 2 → 3 → 0 two edges cross, of six messages each: 2 · 3 chunks.
+  CHECK(plan.between_nodes().edges == 2);
+  CHECK(plan.between_nodes().messages == 12);
+  const auto text = describe(plan);
+  CHECK(text.find("alpha, 10.0.0.1:4700: worker 0, listening on 0.0.0.0:4700; evaluator, coordinator, recorder") !=
+        std::string::npos);
+  CHECK(text.find("beta, [::1]:0: workers 1 to 3\n") != std::string::npos);
+  CHECK(text.find("between nodes 12 messages") != std::string::npos);
+  CHECK(text.find(", from beta to alpha") != std::string::npos);
+  const auto json = describe_json(plan);
+  CHECK(json.find("\"listen\": \"0.0.0.0:4700\"") != std::string::npos);
+  CHECK(json.find("\"messages_between_nodes_per_step\": 12") != std::string::npos);
+}
+
+TEST_CASE("a plan without nodes has one, without a name") {
+  const auto plan = make_plan(four_workers(), 60'000);
+  REQUIRE(plan.nodes.size() == 1);
+  CHECK(plan.nodes[0].name.empty());
+  CHECK(plan.nodes[0].workers == 4);
+  CHECK(plan.between_nodes().messages == 0);
+  CHECK(describe(plan).find("between nodes") == std::string::npos);
+}
+
+TEST_CASE("nodes that do not hold all workers are refused") {
+  auto file = four_workers();
+  file.nodes = {{.name = "alpha", .workers = 3}};
+  CHECK(refusal(file) == "four.toml: workers.count = 4, but the nodes have 3 together");
+  file.nodes.push_back({.name = "beta", .workers = 2});
+  CHECK(refusal(file) ==
+        "four.toml: node.beta.workers = 2 does not fit workers.count = 4, which is the sum over the nodes");
+  file.nodes[1] = {.name = "beta", .address = "here"};
+  CHECK(refusal(file).starts_with("four.toml: node.beta.address = \"here\" is no host:port"));
+}
+
 TEST_CASE("a run without epochs and steps is one epoch") {
   auto file = four_workers();
   file.run.epochs.reset();
@@ -152,10 +205,10 @@ TEST_CASE("inputs are scaled as published, as given, or not at all") {
 TEST_CASE("a name that no registry knows is refused with those it does") {
   auto file = four_workers();
   file.model.name = "convent";
-  CHECK(refusal(file).starts_with("four.toml: model.name = \"convent\" is not known; expected one of convnet, lenet"));
+  CHECK(refusal(file).starts_with("four.toml: model.name = \"convent\" is not known; expected convnet or lenet"));
   file = four_workers();
   file.exchanges[0].kind = "gossip_girl";
-  CHECK(refusal(file).starts_with("four.toml: exchange.kind = \"gossip_girl\" is not known; expected one of "));
+  CHECK(refusal(file).starts_with("four.toml: exchange.kind = \"gossip_girl\" is not known; expected star"));
   file = four_workers();
   file.exchanges[0].sends = "regards";
   CHECK(

@@ -100,6 +100,35 @@ const std::vector<mistake> mistakes = {
      "5:8",
      {"two exchanges are called \"a\""}},
 
+    // Nodes.
+    {"[[node]]\nworkers = 2\n", "1:1", {"a node has no name", "expected name = "}},
+    {"[node]\n", "1:2", {"a node has no name"}},
+    {"[[node]]\nname = \"al pha\"\n", "2:8", {"cannot be called \"al pha\"", "letters, digits, - and _"}},
+    {"[[node]]\nname = \"\"\n", "2:8", {"cannot be called \"\""}},
+    {"[[node]]\nname = \"" + std::string(65, 'a') + "\"\n", "2:8", {"at most 64"}},
+    {"[[node]]\nname = \"a\"\n[[node]]\nname = \"a\"\n", "4:8", {"two nodes are called \"a\""}},
+    {"[[node]]\nname = \"a\"\nworkers = 0\n", "3:11", {"node.workers is 0", "from 1 to 4096"}},
+    {"[[node]]\nname = \"a\"\nport = 1\n", "3:1", {"[node] has no key \"port\"", "expected name, address"}},
+    {"[[node]]\nname = \"a\"\nadress = \"a:1\"\n", "3:1", {"did you mean \"address\"?"}},
+    {"[[node]]\nname = \"a\"\naddress = \"10.0.0.1\"\n", "3:11", {"\"10.0.0.1\"", "host:port", "[::1]:4700"}},
+    {"[[node]]\nname = \"a\"\nlisten = \"here:65535\"\n", "3:10", {"node.listen", "from 0 to 65534"}},
+    {"[[node]]\nname = \"a\"\n[[node]]\nname = \"b\"\naddress = 4700\n", "5:11", {"node.b.address is 4700"}},
+    {"[workers]\ncount = 3\n[[node]]\nname = \"a\"\nworkers = 2\n[[node]]\nname = \"b\"\nworkers = 2\n",
+     "2:9",
+     {"workers.count is 3", "4 workers together", "expected 4, or no workers.count"}},
+    {"[workers]\ncount = 3\n[data]\nglobal_batch_size = 8\n[[node]]\nname = \"a\"\nworkers = 2\n",
+     "2:9",  // and no word of 3 workers that cannot share 8 samples: the number is not settled
+     {"workers.count is 3", "2 workers together"}},
+    {"[data]\nglobal_batch_size = 9\n[[node]]\nname = \"a\"\nworkers = 2\n", "2:21", {"2 workers cannot share"}},
+    {"[[node]]\nname = \"a\"\nworkers = 4096\n[[node]]\nname = \"b\"\n", "1:3", {"4097 workers", "from 1 to 4096"}},
+    {"[[node]]\nname = \"a\"\naddress = \"h:4700\"\n[[node]]\nname = \"b\"\naddress = \"H:4700\"\n",
+     "6:11",
+     {"\"b\" takes the ports 4700 and 4701 of h", "\"a\" 4700 and 4701", "such as \"h:4702\""}},
+    {"[[node]]\nname = \"a\"\naddress = \"127.0.0.1:4701\"\n[[node]]\nname = \"b\"\naddress = "
+     "\"localhost:4700\"\n",
+     "6:11",
+     {"\"b\" takes the ports 4700 and 4701", "\"a\" 4701 and 4702", "\"localhost:4703\""}},
+
     // Not TOML.
     {"[model]\nname = convnet\n", "2:8", {"without quotes", "expected \"convnet\""}},
     {"[model]\nname = \"convnet\n", "2:16", {"expected a closing quote"}},
@@ -139,6 +168,11 @@ const std::vector<mistake> mistakes = {
      "--set #1",
      {"no exchange is called \"iner\"", "did you mean \"inner\"?"},
      {"exchange.iner.send=whole"}},
+    {"[[node]]\nname = \"alpha\"\n",
+     "--set #1",
+     {"no node is called \"alhpa\"", "did you mean \"alpha\"?"},
+     {"node.alhpa.workers=2"}},
+    {"[[node]]\nname = \"alpha\"\n", "--set #1", {"workers.count is 2", "1 workers together"}, {"workers.count=2"}},
 };
 
 std::string message_of(const mistake& each) {

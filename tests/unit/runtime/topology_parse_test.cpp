@@ -21,6 +21,9 @@ const std::string star = "[workers]\ncount = 4\n[exchange]\nkind = \"star\"\n";
 const std::string two_exchanges =
     "[workers]\nloop = [\"gradient\", \"inner\", \"outer\", \"apply\"]\n"
     "[[exchange]]\nname = \"inner\"\nkind = \"star\"\n[[exchange]]\nname = \"outer\"\nkind = \"all_reduce\"\n";
+const std::string two_nodes =
+    "[[node]]\nname = \"alpha\"\n"
+    "[[node]]\nname = \"beta\"\naddress = \"10.0.0.1:4700\"\nlisten = \"[::1]:4800\"\nworkers = 3\n";
 
 }  // namespace
 
@@ -140,6 +143,34 @@ TEST_CASE("one of several exchanges is overridden by name or by index") {
         "parameter");
 }
 
+TEST_CASE("nodes bring their workers") {
+  const auto t = parsed(two_nodes);
+  REQUIRE(t.nodes.size() == 2);
+  CHECK(t.nodes[0] == topology::node_settings{.name = "alpha", .address = "127.0.0.1:0", .listen = "", .workers = 1});
+  CHECK(t.nodes[1] ==
+        topology::node_settings{.name = "beta", .address = "10.0.0.1:4700", .listen = "[::1]:4800", .workers = 3});
+  CHECK(t.workers.count == 4);
+  CHECK(parsed(two_nodes + "[data]\nglobal_batch_size = 8\n").data.batch_size == 2);
+  CHECK(parsed("[workers]\ncount = 4\n" + two_nodes).workers.count == 4);
+  CHECK(parsed("[node]\nname = \"only\"\n").nodes.size() == 1);
+  CHECK(parsed("").nodes.empty());
+}
+
+TEST_CASE("a node is overridden by name or by index") {
+  CHECK(parsed(two_nodes, {"node.alpha.workers=2"}).workers.count == 5);
+  CHECK(parsed(two_nodes, {"node.0.address=localhost:1"}).nodes[0].address == "localhost:1");
+}
+
+TEST_CASE("nodes may share a port of different hosts, and hosts with ports apart") {
+  const auto with = [](const std::string& a, const std::string& b) {
+    return parsed(two_nodes, {"node.alpha.address=" + a, "node.beta.address=" + b}).nodes.size();
+  };
+  CHECK(with("127.0.0.1:4700", "127.0.0.2:4700") == 2);
+  CHECK(with("127.0.0.1:4700", "127.0.0.1:4702") == 2);
+  CHECK(with("127.0.0.1:4702", "127.0.0.1:4700") == 2);
+  CHECK(with("127.0.0.1:0", "127.0.0.1:0") == 2);
+}
+
 TEST_CASE("a path on the command line begins at the current folder") {
   CHECK(parsed("", {"model.init=w.safetensors"}).model.init == fs::current_path() / "w.safetensors");
 }
@@ -164,10 +195,10 @@ TEST_CASE("letters beyond ASCII are welcome in strings and comments") {
 }
 
 TEST_CASE("no byte string harms the parser") {
-  const std::string alphabet = "[]={}\"'.,#\n\n abcrunexchg019-+_\\";
+  const std::string alphabet = "[]={}\"'.,#\n\n abcrunexchgod019:-+_\\";
   std::mt19937_64 random(1);
   const auto below = [&](std::size_t n) { return static_cast<std::size_t>(random() % n); };
-  const std::string base = two_exchanges;
+  const std::string base = two_exchanges + two_nodes;
   for (int i = 0; i < 3000; ++i) {
     std::string text = i % 2 == 0 ? base : "";
     for (std::size_t edits = 1 + below(i % 2 == 0 ? 4 : 200); edits > 0; --edits) {

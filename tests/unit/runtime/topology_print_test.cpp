@@ -134,6 +134,13 @@ TEST_CASE("a print has every default filled in") {
         "[evaluate]\nevery       = \"1 epoch\"\nbatch_size  = 1000\ntarget_hold = 2\n");
 }
 
+TEST_CASE("nodes are printed one by one") {
+  const std::string nodes =
+      "\n[[node]]\nname    = \"a\"\naddress = \"127.0.0.1:0\"\nworkers = 2\n"
+      "\n[[node]]\nname    = \"b\"\naddress = \"10.0.0.1:4700\"\nlisten  = \"[::1]:4700\"\nworkers = 1\n";
+  CHECK(topology::print(topology::parse(nodes, "t.toml")).ends_with("\n" + nodes));
+}
+
 TEST_CASE("durations and intervals have one grammar") {
   using namespace std::chrono_literals;
   CHECK(topology::parse_duration("20ms") == 20ms);
