@@ -43,6 +43,8 @@ struct port_options {
   models::buffer_pool pool{};
   setting_values settings{};  ///< Values of exchange_kind::settings, defaults filled in.
   std::chrono::milliseconds timeout{60'000};
+  std::int64_t chunk_elements{0};  ///< Largest piece that pipelined routes cut the gradient into, in elements; 0: as
+                                   ///< large as the route allows. Changes the time, never the bits.
 };
 
 class member;
