@@ -272,6 +272,17 @@ TEST_CASE("what travels is no larger than a chunk") {
   }
 }
 
+TEST_CASE("a direct all-reduce gives every owner work at once, from the next rank on") {
+  struct listing final : outbox {
+    std::vector<std::pair<std::uint32_t, std::int64_t>> sent;  // to whom, first element
+    void send(rank_id to, part piece) override { sent.emplace_back(static_cast<std::uint32_t>(to), piece.piece.first); }
+    void answer(const part&) override {}
+  } out;
+  make_member(all_reduce("direct", 32), 1, 3)->contribute(contribution_of(1, 0), out);
+  // Shards 0, 64 and 128, of 64, 64 and 48 elements; each two chunks.
+  CHECK(out.sent == std::vector<std::pair<std::uint32_t, std::int64_t>>{{2, 128}, {0, 0}, {2, 160}, {0, 32}});
+}
+
 TEST_CASE("auto sends a small gradient whole in one hop, a larger one as direct does") {
   // 16 Ki elements between 4 workers: 4 · 3 messages; one 64-byte line more: 2 · 4 · 3.
   for (const auto& [elements, messages] : {std::pair{16 * 1024, 12U}, std::pair{16 * 1024 + 16, 24U}}) {
