@@ -2,7 +2,8 @@
 // files know of it. A part's sender is the rank that it comes from: who hands a mean on puts itself there.
 #pragma once
 
-#include "troupe/actors/exchange/registry.hpp"
+#include "troupe/actors/exchange/member.hpp"
+#include "troupe/actors/port.hpp"
 #include "troupe/actors/rules/reduce.hpp"
 
 #include <cstdint>
