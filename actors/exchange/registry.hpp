@@ -16,7 +16,8 @@
 
 namespace troupe {
 
-/// Tensor traffic of one step between two workers' ports, or from one to another only.
+/// Tensor traffic of one step from one worker's port to another's. Messages are counted uncut: what a route cuts into
+/// chunks (port_options::chunk_elements) only so that they overlap counts as one. Bytes are the same either way.
 struct planned_edge {
   std::uint32_t from{0}, to{0};  ///< Ranks.
   std::uint64_t messages{0};     ///< Per step.

@@ -72,7 +72,7 @@ class star_member final : public member {
     part mean = piece;
     mean.origin.sender = master;
     mean.at = stage::result;
-    mean.piece.values = fold.mean(options_.pool);
+    mean.piece.values = fold.take_mean(options_.pool);
     mean.sample_count = fold.sample_count();
     for (std::uint32_t rank = 1; rank < options_.world_size; ++rank) out.send(rank_id{rank}, mean);
     out.answer(mean);

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <string>
+#include <utility>
 
 namespace troupe::rules {
 
@@ -19,6 +20,16 @@ void scale(float* __restrict sum, const float* __restrict values, float weight, 
 
 void add_scaled(float* __restrict sum, const float* __restrict values, float weight, std::int64_t count) {
   for (std::int64_t i = 0; i < count; ++i) sum[i] = sum[i] + weight * values[i];
+}
+
+void add_scaled_to(float* __restrict sum, const float* __restrict so_far, const float* __restrict values, float weight,
+                   std::int64_t count) {
+  for (std::int64_t i = 0; i < count; ++i) sum[i] = so_far[i] + weight * values[i];
+}
+
+void add_scaled_and_divide(float* __restrict mean, const float* __restrict so_far, const float* __restrict values,
+                           float weight, float divisor, std::int64_t count) {
+  for (std::int64_t i = 0; i < count; ++i) mean[i] = (so_far[i] + weight * values[i]) / divisor;
 }
 
 void divide(float* sum, float divisor, std::int64_t count) {
@@ -54,21 +65,22 @@ at::Tensor fold_next(const std::optional<at::Tensor>& so_far, const weighted& ne
   const auto count = next.values.numel();
   auto result = pool.take(count);
   auto* sum = result.data_ptr<float>();
+  const auto* values = next.values.const_data_ptr<float>();
   const auto weight = static_cast<float>(next.weight);
-  if (!so_far) {
-    scale(sum, next.values.const_data_ptr<float>(), weight, count);
-    return result;
-  }
-  TROUPE_ASSERT(so_far->numel() == count, "summands have one size");
-  std::copy_n(so_far->const_data_ptr<float>(), count, sum);
-  add_scaled(sum, next.values.const_data_ptr<float>(), weight, count);
+  TROUPE_ASSERT(!so_far || so_far->numel() == count, "summands have one size");
+  if (so_far)
+    add_scaled_to(sum, so_far->const_data_ptr<float>(), values, weight, count);
+  else
+    scale(sum, values, weight, count);
   return result;
 }
 
-at::Tensor divided(const at::Tensor& sum, double weight, models::buffer_pool& pool) {
-  auto result = pool.take(sum.numel());
-  std::copy_n(sum.const_data_ptr<float>(), sum.numel(), result.data_ptr<float>());
-  divide(result.data_ptr<float>(), static_cast<float>(weight), sum.numel());
+at::Tensor fold_last(const at::Tensor& so_far, const weighted& last, double total_weight, models::buffer_pool& pool) {
+  const auto count = last.values.numel();
+  TROUPE_ASSERT(so_far.numel() == count, "summands have one size");
+  auto result = pool.take(count);
+  add_scaled_and_divide(result.data_ptr<float>(), so_far.const_data_ptr<float>(), last.values.const_data_ptr<float>(),
+                        static_cast<float>(last.weight), static_cast<float>(total_weight), count);
   return result;
 }
 
@@ -76,6 +88,14 @@ std::vector<range> even_ranges(std::int64_t total, std::int64_t pieces) {
   const auto size = ((total + pieces - 1) / pieces + boundary - 1) / boundary * boundary;
   std::vector<range> result;
   for (std::int64_t first = 0; first < total; first += size) result.push_back({first, std::min(size, total - first)});
+  return result;
+}
+
+std::vector<range> ranges_of_at_most(const range& whole, std::int64_t most) {
+  if (most == 0) return {whole};
+  const auto size = std::max(boundary, most / boundary * boundary);
+  auto result = even_ranges(whole.count, (whole.count + size - 1) / size);
+  for (auto& piece : result) piece.first += whole.first;
   return result;
 }
 
@@ -87,30 +107,30 @@ void check_fits(const part& piece, const std::vector<range>& cut) {
 
 void rank_fold::add(rank_id rank, const at::Tensor& values, std::int64_t sample_count) {
   const auto index = static_cast<std::size_t>(rank);
-  TROUPE_ASSERT(index < summands_.size(), "ranks are below the world size");
-  auto& summand = summands_[index];
-  if (summand.values.defined())
+  TROUPE_ASSERT(index < came_.size(), "ranks are below the world size");
+  if (came_[index])
     throw exchange_error(errc::stale, "rank " + std::to_string(index) + " contributed twice to one step");
-  for (const auto& other : summands_)
-    if (other.values.defined() && other.values.numel() != values.numel())
-      throw exchange_error(errc::mismatch, "rank " + std::to_string(index) + " contributed " +
-                                               std::to_string(values.numel()) + " elements, others " +
-                                               std::to_string(other.values.numel()));
-  summand = {values, static_cast<double>(sample_count)};
+  if (arrived_ == 0) elements_ = values.numel();
+  if (values.numel() != elements_)
+    throw exchange_error(errc::mismatch, "rank " + std::to_string(index) + " contributed " +
+                                             std::to_string(values.numel()) + " elements, others " +
+                                             std::to_string(elements_));
+  summands_[index] = {values, static_cast<double>(sample_count)};
+  came_[index] = true;
   sample_count_ += sample_count;
   ++arrived_;
 }
 
 std::vector<rank_id> rank_fold::missing() const {
   std::vector<rank_id> ranks;
-  for (std::size_t i = 0; i < summands_.size(); ++i)
-    if (!summands_[i].values.defined()) ranks.push_back(rank_id{static_cast<std::uint32_t>(i)});
+  for (std::size_t i = 0; i < came_.size(); ++i)
+    if (!came_[i]) ranks.push_back(rank_id{static_cast<std::uint32_t>(i)});
   return ranks;
 }
 
-at::Tensor rank_fold::mean(models::buffer_pool& pool) const {
-  TROUPE_ASSERT(complete(), "a mean is taken of all ranks");
-  return mean_in_order(summands_, pool);
+at::Tensor rank_fold::take_mean(models::buffer_pool& pool) {
+  TROUPE_ASSERT(complete() && !summands_.empty(), "a mean is taken of all ranks, once");
+  return mean_in_order(std::exchange(summands_, {}), pool);
 }
 
 }  // namespace troupe::rules

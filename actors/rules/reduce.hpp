@@ -26,8 +26,8 @@ at::Tensor mean_in_order(const std::vector<weighted>& summands, models::buffer_p
 /// Returns so_far + w·x, or w·x where there is nothing so far: one link of the same fold, [m], fresh from `pool`.
 at::Tensor fold_next(const std::optional<at::Tensor>& so_far, const weighted& next, models::buffer_pool& pool);
 
-/// Returns sum / weight, [m], fresh from `pool`.
-at::Tensor divided(const at::Tensor& sum, double weight, models::buffer_pool& pool);
+/// Returns (so_far + w·x) / total_weight: the last link and the division, [m], fresh from `pool`.
+at::Tensor fold_last(const at::Tensor& so_far, const weighted& last, double total_weight, models::buffer_pool& pool);
 
 /// Elements [first, first + count) of a flat tensor.
 struct range {
@@ -39,31 +39,37 @@ struct range {
 /// a small tensor gives fewer.
 std::vector<range> even_ranges(std::int64_t total, std::int64_t pieces);
 
+/// Cuts `whole`, which begins on a 64-byte boundary, into as few ranges of at most `most` elements on such boundaries
+/// as will do, of nearly equal size; one of 64 bytes where `most` is less. most = 0: does not cut.
+std::vector<range> ranges_of_at_most(const range& whole, std::int64_t most);
+
 /// Throws exchange_error (mismatch) unless `piece` is the range of `cut` that its key names.
 void check_fits(const part& piece, const std::vector<range>& cut);
 
 /// Gathers one tensor's contributions of all ranks, each once, in any order of arrival.
 class rank_fold {
  public:
-  explicit rank_fold(std::uint32_t world_size) : summands_(world_size) {}
+  explicit rank_fold(std::uint32_t world_size) : summands_(world_size), came_(world_size) {}
 
   /// Keeps the contribution of `rank`. Throws exchange_error: stale (came already), mismatch (shape).
   void add(rank_id rank, const at::Tensor& values, std::int64_t sample_count);
 
-  bool complete() const { return arrived_ == summands_.size(); }
+  bool complete() const { return arrived_ == came_.size(); }
 
   /// Ranks that have not come.
   std::vector<rank_id> missing() const;
 
-  /// The mean over all samples; complete() must hold.
-  at::Tensor mean(models::buffer_pool& pool) const;
+  /// Returns the mean over all samples and lets go of the contributions: once, when complete() holds.
+  at::Tensor take_mean(models::buffer_pool& pool);
 
   /// Samples of all contributions so far.
   std::int64_t sample_count() const { return sample_count_; }
 
  private:
-  std::vector<weighted> summands_;
+  std::vector<weighted> summands_;  ///< By rank; empty once the mean is taken.
+  std::vector<bool> came_;          ///< By rank.
   std::size_t arrived_{0};
+  std::int64_t elements_{0};  ///< Of the first contribution.
   std::int64_t sample_count_{0};
 };
 

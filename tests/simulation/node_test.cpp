@@ -32,6 +32,8 @@ const std::vector<tiny_options> wirings{
     {.exchange = "star", .settings = {{"send", std::string{"whole"}}}},
     {.exchange = "star", .settings = {{"send", std::string{"parameter"}}}},
     {.exchange = "all_reduce", .settings = {{"route", std::string{"direct"}}}},
+    {.exchange = "all_reduce", .settings = {{"route", std::string{"chain"}}}},
+    {.exchange = "all_reduce", .settings = {{"route", std::string{"auto"}}}},  // small: sent whole
     {.exchange = "all_reduce", .settings = {{"route", std::string{"ring"}}}},
 };
 

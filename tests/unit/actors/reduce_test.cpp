@@ -7,6 +7,7 @@
 
 #include <cstring>
 #include <optional>
+#include <utility>
 #include <vector>
 
 namespace {
@@ -63,8 +64,8 @@ TEST_CASE("a fold link by link has the bits of the fold at once") {
   const std::vector<rules::weighted> summands{
       {random_values(1000, 5), 7}, {random_values(1000, 6), 9}, {random_values(1000, 7), 2}};
   std::optional<at::Tensor> sum;
-  for (const auto& summand : summands) sum = rules::fold_next(sum, summand, pool);
-  CHECK(same_bits(rules::divided(*sum, 18, pool), plain_fold(summands)));
+  for (std::size_t i = 0; i < 2; ++i) sum = rules::fold_next(sum, summands[i], pool);
+  CHECK(same_bits(rules::fold_last(*sum, summands[2], 18, pool), plain_fold(summands)));
 }
 
 TEST_CASE("a single summand is its own mean and is not copied") {
@@ -88,6 +89,33 @@ TEST_CASE("even ranges follow each other on 64-byte boundaries and none is empty
       CHECK(end == total);
     }
   }
+}
+
+TEST_CASE("a range is cut into nearly equal ones that are no larger than asked, on 64-byte boundaries") {
+  const auto cut = [](std::int64_t first, std::int64_t count, std::int64_t most) {
+    std::vector<std::pair<std::int64_t, std::int64_t>> result;
+    for (const auto& range : rules::ranges_of_at_most({first, count}, most))
+      result.emplace_back(range.first, range.count);
+    return result;
+  };
+  using ranges = std::vector<std::pair<std::int64_t, std::int64_t>>;
+  CHECK(cut(64, 100, 0) == ranges{{64, 100}});
+  CHECK(cut(64, 100, 100) == ranges{{64, 64}, {128, 36}});  // 100 is no multiple of 16 elements: at most 96
+  CHECK(cut(64, 96, 100) == ranges{{64, 96}});
+  CHECK(cut(0, 40, 1) == ranges{{0, 16}, {16, 16}, {32, 8}});
+  CHECK(cut(16, 160, 112) == ranges{{16, 80}, {96, 80}});
+}
+
+TEST_CASE("a fold lets go of its contributions once its mean is taken, and still refuses them") {
+  models::buffer_pool pool;
+  rules::rank_fold fold{2};
+  const auto values = at::ones({4});
+  fold.add(rank_id{0}, values, 1);
+  fold.add(rank_id{1}, values, 3);
+  CHECK(fold.take_mean(pool).equal(values));
+  CHECK(values.use_count() == 1);
+  CHECK(fold.sample_count() == 4);
+  CHECK_THROWS_AS(fold.add(rank_id{0}, values, 1), exchange_error);
 }
 
 TEST_CASE("a rank that contributes twice, or another shape, is refused") {

@@ -1,0 +1,70 @@
+#include "troupe/actors/exchange/all_reduce/routes.hpp"
+
+#include <map>
+#include <utility>
+
+namespace troupe::all_reduce {
+
+namespace {
+
+/// Gathers the whole gradient of all ranks and folds it for its own worker.
+class all_gather_member final : public member {
+ public:
+  explicit all_gather_member(port_options options)
+      : options_(std::move(options)),
+        whole_{{{0, options_.layout.parameter_end}}, {0}},
+        me_(static_cast<std::uint32_t>(options_.rank)) {}
+
+  void contribute(const part& own, outbox& out) override {
+    const auto whole = cut(own, whole_, 0);
+    for (std::uint32_t i = 1; i < options_.world_size; ++i) out.send(rank_id{(me_ + i) % options_.world_size}, whole);
+    gather(whole, out);
+  }
+
+  void receive(const part& piece, outbox& out) override {
+    rules::check_fits(piece, whole_.ranges);
+    if (piece.at != stage::contribution || piece.origin.sender == options_.rank)
+      throw exchange_error(errc::mismatch, "only contributions of others come to an all-gather");
+    gather(piece, out);
+  }
+
+  std::vector<rank_id> waiting_for(std::uint64_t step) const override {
+    const auto fold = folds_.find(step);
+    return fold == folds_.end() ? rules::rank_fold{options_.world_size}.missing() : fold->second.missing();
+  }
+
+  void forget_before(std::uint64_t step) override { folds_.erase(folds_.begin(), folds_.lower_bound(step)); }
+
+ private:
+  void gather(const part& piece, outbox& out) {
+    auto& fold = folds_.try_emplace(piece.origin.step, options_.world_size).first->second;
+    fold.add(piece.origin.sender, piece.piece.values, piece.sample_count);
+    if (!fold.complete()) return;
+    part mean = piece;
+    mean.origin.sender = options_.rank;
+    mean.at = stage::result;
+    mean.piece.values = fold.take_mean(options_.pool);
+    mean.sample_count = fold.sample_count();
+    out.answer(mean);
+  }
+
+  port_options options_;
+  chunking whole_;
+  std::uint32_t me_;
+  std::map<std::uint64_t, rules::rank_fold> folds_;  ///< By step.
+};
+
+}  // namespace
+
+route all_gather() {
+  return {.make_member = [](const port_options& options) -> std::unique_ptr<member> {
+            return std::make_unique<all_gather_member>(options);
+          },
+          .list_messages =
+              [](std::uint32_t n, std::int64_t total, const message_counter& count) {
+                for (std::uint32_t from = 0; from < n; ++from)
+                  for (std::uint32_t i = 1; i < n; ++i) count(from, (from + i) % n, total);
+              }};
+}
+
+}  // namespace troupe::all_reduce

@@ -1,0 +1,33 @@
+#include "troupe/actors/exchange/all_reduce/routes.hpp"
+
+#include <string>
+
+namespace troupe::all_reduce {
+
+chunking cut_in_chunks(const port_options& options, std::int64_t shards) {
+  chunking result;
+  std::uint32_t shard = 0;
+  for (const auto& whole : rules::even_ranges(options.layout.parameter_end, shards)) {
+    for (const auto& piece : rules::ranges_of_at_most(whole, options.chunk_elements)) {
+      result.ranges.push_back(piece);
+      result.shards.push_back(shard);
+    }
+    ++shard;
+  }
+  return result;
+}
+
+part cut(const part& own, const chunking& chunks, std::uint32_t index) {
+  const auto& range = chunks.ranges.at(index);
+  part result = own;
+  result.which.part = index;
+  result.piece = {range.first, own.piece.values.narrow(0, range.first, range.count)};
+  return result;
+}
+
+void mark(std::vector<bool>& came, std::uint32_t index) {
+  if (came.at(index)) throw exchange_error(errc::stale, "chunk " + std::to_string(index) + " came twice in one step");
+  came[index] = true;
+}
+
+}  // namespace troupe::all_reduce
