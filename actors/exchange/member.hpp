@@ -45,7 +45,7 @@ class member {
   virtual std::vector<rank_id> waiting_for(std::uint64_t step) const = 0;
 
   /// Returns how many elements it may have to read to take one part: long folds do not belong in a handler.
-  virtual std::int64_t largest_fold() const { return 0; }
+  virtual std::int64_t largest_fold() const = 0;
 
   /// Forgets everything about steps below `step`.
   virtual void forget_before(std::uint64_t step) = 0;

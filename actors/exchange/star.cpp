@@ -3,6 +3,7 @@
 #include "troupe/actors/exchange/member.hpp"
 #include "troupe/actors/rules/reduce.hpp"
 
+#include <algorithm>
 #include <map>
 #include <utility>
 
@@ -59,6 +60,12 @@ class star_member final : public member {
     for (auto i = folds_.lower_bound({step, 0}); i != folds_.end() && i->first.first == step; ++i)
       if (!i->second.complete()) return i->second.missing();
     return rules::rank_fold{options_.world_size}.missing();
+  }
+
+  std::int64_t largest_fold() const override {
+    std::int64_t most = 0;
+    for (const auto& piece : pieces_) most = std::max(most, piece.count);
+    return options_.rank == master ? most * options_.world_size : 0;
   }
 
   void forget_before(std::uint64_t step) override { folds_.erase(folds_.begin(), folds_.lower_bound({step, 0})); }

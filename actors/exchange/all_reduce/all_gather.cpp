@@ -33,6 +33,8 @@ class all_gather_member final : public member {
     return fold == folds_.end() ? rules::rank_fold{options_.world_size}.missing() : fold->second.missing();
   }
 
+  std::int64_t largest_fold() const override { return whole_.largest() * options_.world_size; }
+
   void forget_before(std::uint64_t step) override { folds_.erase(folds_.begin(), folds_.lower_bound(step)); }
 
  private:

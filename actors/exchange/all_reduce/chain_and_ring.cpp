@@ -92,6 +92,8 @@ class passing_member final : public member {
     return result;
   }
 
+  std::int64_t largest_fold() const override { return 2 * chunks_.largest(); }
+
   void forget_before(std::uint64_t step) override { steps_.erase(steps_.begin(), steps_.lower_bound(step)); }
 
  private:

@@ -76,6 +76,8 @@ class direct_member final : public member {
     return ranks;
   }
 
+  std::int64_t largest_fold() const override { return chunks_.largest() * options_.world_size; }
+
   void forget_before(std::uint64_t step) override { steps_.erase(steps_.begin(), steps_.lower_bound(step)); }
 
  private:

@@ -1,5 +1,6 @@
 #include "troupe/actors/exchange/all_reduce/routes.hpp"
 
+#include <algorithm>
 #include <string>
 
 namespace troupe::all_reduce {
@@ -15,6 +16,12 @@ chunking cut_in_chunks(const port_options& options, std::int64_t shards) {
     ++shard;
   }
   return result;
+}
+
+std::int64_t chunking::largest() const {
+  std::int64_t most = 0;
+  for (const auto& range : ranges) most = std::max(most, range.count);
+  return most;
 }
 
 part cut(const part& own, const chunking& chunks, std::uint32_t index) {

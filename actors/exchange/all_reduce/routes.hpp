@@ -39,6 +39,9 @@ route ring();
 struct chunking {
   std::vector<rules::range> ranges;   ///< By chunk, ascending, covering the whole.
   std::vector<std::uint32_t> shards;  ///< By chunk: the shard it was cut from.
+
+  /// Returns the elements of the largest chunk.
+  std::int64_t largest() const;
 };
 
 /// Cuts the gradient into at most `shards` shards, and these into chunks of at most options.chunk_elements.
