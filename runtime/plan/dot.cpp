@@ -374,7 +374,7 @@ void draw_frames(canvas& drawing, const plan& plan, const layout& drawn) {
     drawing.label(
         members.front(), title, node_colours.fill,
         bold(font(13, node_colours.text, name_of(node))) + font(11, quiet_colours.text, "   " + address_of(node)));
-    drawing.cluster(node.name, border, node_colours, members);
+    drawing.cluster(members.front(), border, node_colours, members);
   }
 }
 
