@@ -70,7 +70,7 @@ void connection::read() try {
     }
   }
   await_bytes();
-} catch (const frame_error& problem) {
+} catch (const std::exception& problem) {  // frame_error, or no memory
   fail(problem.what());
 }
 
@@ -81,7 +81,7 @@ void connection::handle(frame_reader::found found) {
   const auto& header = reader_.header();
   if (header.kind == frame_kind::hello) return;
   if (!greeted_) throw frame_error("a frame from somebody who has not said who");
-  received_ += static_cast<std::int64_t>(header.payload_bytes);
+  received_ += cost_of(header.payload_bytes);
   if (received_ > granted_) throw frame_error("a frame beyond the credit that was granted");
 }
 
@@ -93,26 +93,27 @@ void connection::hear(frame&& arrived) {
     greeted_ = true;
     patience_.cancel();
     const std::lock_guard lock{mutex_};
-    credit_ += header.total;
+    credit_ = most_credit_ = header.total;
     flush(lock);
   } else if (!greeted_) {
     throw frame_error("a frame from somebody who has not said who");
   } else if (header.kind == frame_kind::credit) {
     const std::lock_guard lock{mutex_};
+    if (header.total > most_credit_ - credit_) throw frame_error("a credit for more than was sent");
     credit_ += header.total;
     flush(lock);
   } else {
-    const auto bytes = static_cast<std::int64_t>(header.payload_bytes);
-    auto receipt = std::shared_ptr<const void>(nullptr, [self = weak_from_this(), bytes](const void*) {
-      if (const auto alive = self.lock()) alive->taken(bytes);
+    const auto cost = cost_of(header.payload_bytes);
+    auto receipt = std::shared_ptr<const void>(nullptr, [self = weak_from_this(), cost](const void*) {
+      if (const auto alive = self.lock()) alive->taken(cost);
     });
     listener_.arrived(std::move(arrived), std::move(receipt));
   }
 }
 
 /// Grants anew what was taken, in quarters of the window, so that few frames go back.
-void connection::taken(std::int64_t bytes) {
-  if (taken_.fetch_add(bytes) + bytes < window_ / 4) return;
+void connection::taken(std::int64_t cost) {
+  if (taken_.fetch_add(cost) + cost < window_ / 4) return;
   const auto anew = taken_.exchange(0);
   if (anew == 0) return;
   granted_ += anew;
@@ -149,9 +150,9 @@ std::deque<connection::outgoing>* connection::next_queue() {
   if (sending_) return sending_;
   if (!urgent_.empty()) return &urgent_;
   if (queue_.empty()) return nullptr;
-  const auto bytes = static_cast<std::int64_t>(queue_.front().payload_bytes);
-  if (bytes > credit_) return nullptr;
-  credit_ -= bytes;
+  const auto cost = cost_of(queue_.front().payload_bytes);
+  if (cost > credit_) return nullptr;
+  credit_ -= cost;
   return &queue_;
 }
 

@@ -33,7 +33,7 @@ class connection : public std::enable_shared_from_this<connection> {
     std::function<void(const std::shared_ptr<connection>&, const std::string& why)> closed;
   };
 
-  /// `window`: bytes of payload that may have come and not been taken; at least the largest payload.
+  /// `window`: what may have come and not been taken, in bytes of cost_of(); at least that of two largest payloads.
   connection(std::shared_ptr<boost::asio::io_context> io, boost::asio::ip::tcp::socket socket, frame_limits limits,
              models::buffer_pool pool, std::int64_t window, listener listener);
 
@@ -64,7 +64,7 @@ class connection : public std::enable_shared_from_this<connection> {
   void read();
   void handle(frame_reader::found found);
   void hear(frame&& arrived);
-  void taken(std::int64_t bytes);
+  void taken(std::int64_t cost);
 
   void put(outgoing&& frame, bool urgent);
   void flush(const std::lock_guard<std::mutex>&);
@@ -80,14 +80,15 @@ class connection : public std::enable_shared_from_this<connection> {
   listener listener_;
   bool greeted_{false};
 
-  std::atomic<std::int64_t> granted_,
-      taken_{0};  ///< Bytes the other side may send in all; taken, not yet granted anew.
+  // What the other side may send, has sent, and of which receipts have gone without a new grant: costs, in all.
+  std::atomic<std::int64_t> granted_;
   std::int64_t received_{0};
+  std::atomic<std::int64_t> taken_{0};
 
   std::mutex mutex_;  ///< Of all below, and of closing the socket.
   std::deque<outgoing> urgent_, queue_;
-  std::deque<outgoing>* sending_{nullptr};  ///< Whose first frame is on its way.
-  std::int64_t credit_{0};
+  std::deque<outgoing>* sending_{nullptr};   ///< Whose first frame is on its way.
+  std::int64_t credit_{0}, most_credit_{0};  ///< What may be sent now, and with nothing under way.
   bool awaiting_space_{false};
   bool closed_{false};
 };

@@ -18,7 +18,7 @@ static_assert(std::endian::native == std::endian::little, "frames are written as
 
 constexpr std::uint32_t magic = 0x50525454;  // "TTRP"
 constexpr std::uint8_t float32 = 1, none = 0;
-constexpr std::int64_t most_credit = std::int64_t{1} << 48;  ///< So that no sum of credits overflows.
+constexpr std::int64_t most = std::int64_t{1} << 48;  ///< Of what is added up, so that no sum overflows.
 constexpr std::size_t checksum_at = header_bytes - sizeof(std::uint32_t);
 
 /// Writes or reads one field after the other.
@@ -71,17 +71,25 @@ void fields(cursor<Byte>&& at, std::uint32_t& mark, std::uint16_t& version, std:
 }
 
 std::span<const std::byte> bytes_of(const at::Tensor& values) {
+  TROUPE_ASSERT(values.scalar_type() == at::kFloat && values.is_contiguous() && values.numel() > 0,
+                "what is sent is a float32 vector that lies in one piece");
   return {static_cast<const std::byte*>(values.const_data_ptr()), values.nbytes()};
+}
+
+/// Refuses what does not begin with the magic, of which the first `count` bytes are there.
+void check_mark(std::span<const std::byte, header_bytes> bytes, std::size_t count) {
+  if (std::memcmp(bytes.data(), &magic, std::min(count, sizeof(magic))) != 0)
+    throw frame_error("bytes that are no frame of Troupe");
 }
 
 [[noreturn]] void refuse(const std::string& what) {
   throw frame_error("a frame " + what);
 }
 
-void check_payload(const frame_header& header, std::uint8_t dtype, std::uint8_t dims, std::int64_t most) {
+void check_payload(const frame_header& header, std::uint8_t dtype, std::uint8_t dims, std::int64_t due) {
   if (dtype != float32 || dims != 1) refuse("with values that are not a float32 vector");
-  if (header.elements < 1 || header.elements > static_cast<std::uint64_t>(most))
-    refuse("of " + std::to_string(header.elements) + " elements, where at most " + std::to_string(most) + " are due");
+  if (header.elements < 1 || header.elements > static_cast<std::uint64_t>(due))
+    refuse("of " + std::to_string(header.elements) + " elements, where at most " + std::to_string(due) + " are due");
   if (header.payload_bytes != header.elements * sizeof(float)) refuse("whose length does not fit its shape");
 }
 
@@ -93,12 +101,20 @@ void check_part(const frame_header& header, const frame_limits& limits) {
   if (header.total != limits.parameter_end || header.first < 0 ||
       header.first > limits.parameter_end - static_cast<std::int64_t>(header.elements))
     refuse("of another model");
-  if (header.sample_count <= 0 || !std::isfinite(header.mass)) refuse("without samples or with an infinite mass");
+  if (header.sample_count < 1 || header.sample_count > most) refuse("of an impossible number of samples");
+  if (!std::isfinite(header.mass)) refuse("with a mass that is not finite");
 }
 
-void check_empty(const frame_header& header, std::uint8_t dtype, std::uint64_t payload) {
-  if (dtype != none || header.elements != 0 || header.payload_bytes != payload) refuse("of an impossible length");
-  if (header.total < 1 || header.total > most_credit) refuse("that grants nothing, or too much");
+void check_snapshot(const frame_header& header, const frame_limits& limits) {
+  if (header.total != limits.total || header.elements != static_cast<std::uint64_t>(limits.total))
+    refuse("with a snapshot of another model");
+  if (static_cast<std::uint32_t>(header.origin.sender) >= limits.world_size) refuse("from a rank that does not exist");
+}
+
+void check_empty(const frame_header& header, std::uint8_t dtype, std::uint8_t dims, std::uint64_t payload) {
+  if (dtype != none || dims != 0 || header.elements != 0 || header.payload_bytes != payload)
+    refuse("of an impossible length");
+  if (header.total < 1 || header.total > most) refuse("that grants nothing, or too much");
 }
 
 }  // namespace
@@ -134,16 +150,16 @@ frame_header decode(std::span<const std::byte, header_bytes> bytes, const frame_
   std::uint8_t dtype = 0, dims = 0;
   fields(cursor{bytes.data()}, mark, version, dtype, dims, header);
   std::memcpy(&crc, bytes.data() + checksum_at, sizeof(crc));
-  if (mark != magic) throw frame_error("bytes that are no frame of Troupe");
+  check_mark(bytes, header_bytes);
   if (version != protocol_version)
     refuse("of protocol " + std::to_string(version) + ", where this build speaks " + std::to_string(protocol_version));
   if (crc != crc32c(bytes.first(checksum_at))) refuse("whose header was damaged on the way");
   switch (header.kind) {
     case frame_kind::hello:
-      check_empty(header, dtype, sizeof(session_id));
+      check_empty(header, dtype, dims, sizeof(session_id));
       return header;
     case frame_kind::credit:
-      check_empty(header, dtype, 0);
+      check_empty(header, dtype, dims, 0);
       return header;
     case frame_kind::part:
       check_payload(header, dtype, dims, limits.parameter_end);
@@ -151,9 +167,7 @@ frame_header decode(std::span<const std::byte, header_bytes> bytes, const frame_
       return header;
     case frame_kind::snapshot:
       check_payload(header, dtype, dims, limits.total);
-      if (header.elements != static_cast<std::uint64_t>(limits.total)) refuse("with a snapshot of another model");
-      if (static_cast<std::uint32_t>(header.origin.sender) >= limits.world_size)
-        refuse("from a rank that does not exist");
+      check_snapshot(header, limits);
       return header;
   }
   refuse("of an unknown kind");
@@ -217,6 +231,7 @@ frame_reader::found frame_reader::advance(std::size_t count) {
     crc_ = crc32c(put.first(count), crc_);  // now, while it lies in the cache
     return count < put.size() ? found::nothing : payload_complete();
   }
+  check_mark(bytes_, filled_);
   if (count < put.size()) return found::nothing;
   current_ = {};
   current_.header = decode(bytes_, limits_);

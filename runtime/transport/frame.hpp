@@ -25,11 +25,18 @@ constexpr std::size_t header_bytes = 112;
 using session_id = std::array<std::byte, 16>;
 
 enum class frame_kind : std::uint8_t {
-  hello = 1,  ///< The first frame each way: `to` is the sending node's index, `total` its window in bytes.
+  hello = 1,  ///< The first frame each way: `to` is the sending node's index, `total` its window, the first credit.
   part,       ///< For the port of rank `to`.
   snapshot,   ///< For the coordinator.
-  credit,     ///< `total` bytes of payload have been taken: as many more may be sent.
+  credit,     ///< What cost `total` has been taken: as much more may be sent.
 };
+
+/// What a payload costs of the credit, in bytes: the memory that a receiver's pool takes for it, which is whole pages.
+/// So a window bounds memory however small the payloads are, and their number with it.
+constexpr std::int64_t cost_of(std::uint64_t payload_bytes) {
+  constexpr std::uint64_t page = 4096;
+  return static_cast<std::int64_t>((payload_bytes + page - 1) / page * page);
+}
 
 /// What stands before every payload. Fields of a part or a snapshot are theirs; see messages.hpp.
 struct frame_header {
@@ -70,7 +77,8 @@ std::array<std::byte, header_bytes> encode(const frame_header& header);
 /// Reads a header. Throws frame_error: magic, version, checksum, kind, or a field beyond `limits`.
 frame_header decode(std::span<const std::byte, header_bytes> bytes, const frame_limits& limits);
 
-/// Headers of what is sent, checksums of the payload included.
+/// Headers of what is sent, checksums of the payload included. The values are as messages.hpp wants them: float32 on
+/// the CPU, contiguous, and at least one.
 frame_header header_of(std::uint32_t to, const part& piece);
 frame_header header_of(const snapshot& result);
 
@@ -94,7 +102,8 @@ class frame_reader {
   /// Where the next bytes go; never empty. The payload's memory is taken here, after its header was found good.
   std::span<std::byte> room();
 
-  /// Hears that `count` bytes were put into room(); tells what they completed. Throws frame_error.
+  /// Hears that `count` bytes were put into room(); tells what they completed. Throws frame_error, for bytes of
+  /// another protocol with the first of them; the reader is of no use after that.
   found advance(std::size_t count);
 
   /// Of the last `found::header`.

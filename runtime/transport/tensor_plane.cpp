@@ -22,7 +22,6 @@ using boost::system::error_code;
 namespace {
 
 constexpr std::size_t most_strangers = 64;
-constexpr std::chrono::seconds patience_with_strangers{5};
 constexpr std::chrono::milliseconds between_dials{20};
 
 /// Payload that may be under way to a node before it has taken any of it.
@@ -53,10 +52,12 @@ class tensor_plane::links {
       later_.cancel();
       deadline_.cancel();
       for (const auto& stranger : std::exchange(strangers_, {})) stranger->close();
+      for (const auto& dialled : std::exchange(dialled_, {})) dialled->close();
       for (const auto& link : open_links()) link->close();
-      for (const auto& dialling : dials_) {
-        dialling->socket.close(ignored);
-        dialling->again.cancel();
+      for (const auto& attempt : dials_) {
+        attempt->resolver.cancel();
+        attempt->socket.close(ignored);
+        attempt->again.cancel();
       }
       work_.reset();
     });
@@ -73,9 +74,10 @@ class tensor_plane::links {
         const std::lock_guard lock{mutex_};
         links_.resize(nodes_.size());
       }
+      lost_.resize(nodes_.size());
       deadline_.expires_after(options_.timeout);
       deadline_.async_wait([this](error_code error) {
-        if (!error) give_up();
+        if (!error && !ending_) give_up();
       });
       accept();
       for (std::uint32_t node = 0; node < me_; ++node) dial(node);
@@ -94,7 +96,8 @@ class tensor_plane::links {
 
  private:
   struct dialling {
-    explicit dialling(asio::io_context& io) : socket(io), again(io) {}
+    explicit dialling(asio::io_context& io) : resolver(io), socket(io), again(io) {}
+    tcp::resolver resolver;
     tcp::socket socket;
     asio::steady_timer again;
   };
@@ -103,16 +106,14 @@ class tensor_plane::links {
     return std::max(least_window, static_cast<std::int64_t>(2 * options_.limits.largest_payload()));
   }
 
-  tcp::endpoint tensor_endpoint(const topology::endpoint& node) {
-    const auto found = tcp::resolver{*io_}.resolve(node.host, std::to_string(node.port + 1));
-    return found.begin()->endpoint();
-  }
+  static std::string tensor_port(const topology::endpoint& node) { return std::to_string(node.port + 1); }
 
   void bind() {
     const auto name =
         topology::print_endpoint({options_.listen.host, static_cast<std::uint16_t>(options_.listen.port + 1)});
     try {
-      const auto endpoint = tensor_endpoint(options_.listen);
+      const auto found = tcp::resolver{*io_}.resolve(options_.listen.host, tensor_port(options_.listen));
+      const auto endpoint = found.begin()->endpoint();
       if (!endpoint.address().is_loopback())
         throw input_error(name +
                           " is not a loopback address; this build listens on loopback only, as connections "
@@ -139,44 +140,42 @@ class tensor_plane::links {
         });
         return;
       }
-      if (strangers_.size() >= most_strangers) {
+      if (strangers_.size() >= most_strangers) {  // a node of the run that is among them dials again
         const auto oldest = strangers_.front();
         strangers_.pop_front();
         oldest->close();
       }
       strangers_.push_back(make(std::move(socket), std::nullopt));
-      strangers_.back()->start(patience_with_strangers);
+      strangers_.back()->start(options_.patience);
       accept();
     });
   }
 
   void dial(std::uint32_t node) {
     const auto attempt = std::make_shared<dialling>(*io_);
-    tcp::endpoint endpoint;
-    try {
-      endpoint = tensor_endpoint(nodes_[node]);
-    } catch (const boost::system::system_error&) {
-      return dial_again(node, attempt);
-    }
     dials_.push_back(attempt);
-    attempt->socket.async_connect(endpoint, [this, node, attempt](error_code error) {
-      if (ending_) return;
-      std::erase(dials_, attempt);
-      if (error) return dial_again(node, std::make_shared<dialling>(*io_));
-      auto made = make(std::move(attempt->socket), node);
-      made->start(options_.timeout);
-      made->greet(me_, session_);
-      strangers_.push_back(std::move(made));
-    });
+    attempt->resolver.async_resolve(
+        nodes_[node].host, tensor_port(nodes_[node]),
+        [this, node, attempt](error_code error, const tcp::resolver::results_type& found) {
+          if (ending_) return;
+          if (error) return dial_again(node, attempt);
+          asio::async_connect(attempt->socket, found, [this, node, attempt](error_code failed, const tcp::endpoint&) {
+            if (ending_) return;
+            if (failed) return dial_again(node, attempt);
+            std::erase(dials_, attempt);
+            dialled_.push_back(make(std::move(attempt->socket), node));
+            dialled_.back()->start(options_.timeout);
+            dialled_.back()->greet(me_, session_);
+          });
+        });
   }
 
   void dial_again(std::uint32_t node, const std::shared_ptr<dialling>& attempt) {
-    dials_.push_back(attempt);
     attempt->again.expires_after(between_dials);
     attempt->again.async_wait([this, node, attempt](error_code error) {
       if (error || ending_) return;
       std::erase(dials_, attempt);
-      if (!linked(node)) dial(node);
+      if (!lost_[node]) dial(node);
     });
   }
 
@@ -195,10 +194,11 @@ class tensor_plane::links {
   /// Takes a hello: from `dialled`, or from a node behind this one that has dialled us.
   bool greeted(const std::shared_ptr<connection>& who, const frame& hello, std::optional<std::uint32_t> dialled) {
     const auto node = hello.header.to;
-    if (hello.session != session_ || node >= nodes_.size() || linked(node)) return false;
+    if (hello.session != session_ || node >= nodes_.size() || linked(node) || lost_[node]) return false;
     if (dialled ? node != *dialled : node <= me_) return false;
-    if (hello.header.total < static_cast<std::int64_t>(options_.limits.largest_payload())) return false;
+    if (hello.header.total < cost_of(options_.limits.largest_payload())) return false;
     strangers_.remove(who);
+    dialled_.remove(who);
     if (!dialled) who->greet(me_, session_);
     {
       const std::lock_guard lock{mutex_};
@@ -232,14 +232,21 @@ class tensor_plane::links {
   void give_up() {
     for (std::uint32_t node = 0; node < nodes_.size(); ++node)
       if (node != me_ && !linked(node))
-        listener_.lost(node, "no tensor connection within " + std::to_string(options_.timeout.count()) + " ms");
+        lose(node, "no tensor connection within " + std::to_string(options_.timeout.count()) + " ms");
+  }
+
+  void lose(std::uint32_t node, const std::string& why) {
+    if (lost_[node]) return;
+    lost_[node] = true;
+    listener_.lost(node, why);
   }
 
   void closed(const std::shared_ptr<connection>& who, std::optional<std::uint32_t> dialled, const std::string& why) {
     if (ending_) return;
-    if (strangers_.remove(who) > 0) {
-      if (dialled) dial_again(*dialled, std::make_shared<dialling>(*io_));
-      return;
+    if (strangers_.remove(who) > 0) return;
+    if (dialled_.remove(who) > 0) {
+      dials_.push_back(std::make_shared<dialling>(*io_));
+      return dial_again(*dialled, dials_.back());
     }
     std::uint32_t node = 0;
     {
@@ -249,7 +256,7 @@ class tensor_plane::links {
       node = static_cast<std::uint32_t>(found - links_.begin());
       links_[node] = nullptr;
     }
-    listener_.lost(node, why);
+    lose(node, why);
   }
 
   tensor_plane_options options_;
@@ -257,12 +264,15 @@ class tensor_plane::links {
   asio::executor_work_guard<asio::io_context::executor_type> work_;
   tcp::acceptor acceptor_;
   asio::steady_timer later_, deadline_;
-  std::list<std::shared_ptr<connection>> strangers_;  ///< Connections whose hello has not come, oldest first.
+  // Connections whose hello has not come, oldest first: those who came, of whom there may be any number, and those of
+  // our own dialling, which are never closed to make room.
+  std::list<std::shared_ptr<connection>> strangers_, dialled_;
   std::vector<std::shared_ptr<dialling>> dials_;
   session_id session_{};
   std::uint32_t me_{0};
   std::vector<topology::endpoint> nodes_;
   listener listener_;
+  std::vector<bool> lost_;  ///< By node.
   bool told_{false}, ending_{false};
 
   std::mutex mutex_;                                ///< Of the links: senders read them.

@@ -1,8 +1,8 @@
 // The tensor plane of a node: one TCP connection to each other node, served by one thread. It knows frames and nodes,
 // not actors; a remote port or coordinator is a proxy actor in front of it (proxy.hpp).
 //
-// A stranger who connects is given five seconds to say who he is in one frame of 128 bytes, and at most so many
-// strangers are listened to at a time; nothing is allocated on their word.
+// A stranger who connects has some seconds to say who he is in one frame of 128 bytes, and at most 64 strangers are
+// listened to at a time; nothing is allocated on their word.
 #pragma once
 
 #include "troupe/runtime/topology/endpoint.hpp"
@@ -21,6 +21,7 @@ struct tensor_plane_options {
   frame_limits limits;
   models::buffer_pool pool;                   ///< Where received tensors come from.
   std::chrono::milliseconds timeout{60'000};  ///< For all links to be made.
+  std::chrono::milliseconds patience{5'000};  ///< With a stranger who does not say who he is.
 };
 
 class tensor_plane {
@@ -28,6 +29,7 @@ class tensor_plane {
   /// Called on the plane's own thread.
   struct listener {
     std::function<void()> linked;  ///< Every link is open.
+    /// Once for a node, whose link was made or was not made in time; it is not linked again.
     std::function<void(std::uint32_t node, const std::string& why)> lost;
     std::function<void(frame&&, std::shared_ptr<const void> receipt)> arrived;
   };
@@ -35,7 +37,7 @@ class tensor_plane {
   /// Binds and listens; strangers wait in the backlog until link(). Throws input_error where the address is not
   /// loopback, or taken.
   explicit tensor_plane(tensor_plane_options options);
-  /// Closes all connections and joins the thread.
+  /// Closes all connections, with what has not been sent, and joins the thread: not from a listener's call.
   ~tensor_plane();
   tensor_plane(const tensor_plane&) = delete;
   tensor_plane& operator=(const tensor_plane&) = delete;
