@@ -36,13 +36,14 @@ int train(const training_options& given, training&& what, std::uint32_t node, si
   using namespace telemetry;
   node_options options{.node = node};
   options.initial = initial_weights(what.plan, options.pool);
-  if (node == 0) {
-    run_folder folder{{.out = given.out, .topology = given.file, .overwrite = given.overwrite}};
-    const auto where = folder.path().string();
-    const auto how = given.json ? verbosity::json : given.quiet ? verbosity::quiet : verbosity::normal;
-    options.book =
-        std::make_shared<file_journal>(what.plan, std::move(folder), make_display(how, shape_of(what.plan, where)));
-  }
+  if (node == 0)
+    options.open_book = [&] {
+      run_folder folder{{.out = given.out, .topology = given.file, .overwrite = given.overwrite}};
+      const auto where = folder.path().string();
+      const auto how = given.json ? verbosity::json : given.quiet ? verbosity::quiet : verbosity::normal;
+      return std::make_shared<file_journal>(what.plan, std::move(folder),
+                                            make_display(how, shape_of(what.plan, where)));
+    };
   if (!given.quiet) options.say = [](const std::string& text) { std::fprintf(stderr, "%s\n", text.c_str()); };
 
   const auto end = run(what.plan, what.data, std::move(options), signals);

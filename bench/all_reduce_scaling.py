@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """What does exchanging gradients cost? Four workers under all_reduce keep at least 0.90 of the speed of the same four
-exchanging nothing (two cores).
+exchanging nothing, and 0.85 where each is a process of its own (two cores).
 
 Convnet, digits, batch 64 a worker, one intra-op thread each.
     cmake --preset release && cmake --build build && bench/all_reduce_scaling.py [repetitions]
@@ -11,8 +11,11 @@ from measure import ALONE, TOGETHER, interleave, repetitions, setting, show, spr
 STEPS, BATCH, WORKERS = 100, 64, 4
 
 
-def run(loop, exchange=""):
-    return lambda: troupe_rate(steps=STEPS, batch=BATCH, workers=WORKERS, loop=loop, exchange=exchange)
+PROCESSES = "\n".join(f'[[node]]\nname = "n{i}"' for i in range(WORKERS))
+
+
+def run(loop, exchange="", nodes=""):
+    return lambda: troupe_rate(steps=STEPS, batch=BATCH, workers=WORKERS, loop=loop, exchange=exchange, nodes=nodes)
 
 
 results = interleave({
@@ -21,12 +24,15 @@ results = interleave({
     "all_reduce, route ring": run(TOGETHER, '[exchange]\nkind = "all_reduce"\nroute = "ring"'),
     "star, whole": run(TOGETHER, '[exchange]\nkind = "star"\nsend = "whole"'),
     "star, by parameter": run(TOGETHER, '[exchange]\nkind = "star"\nsend = "parameter"'),
+    "four processes exchanging nothing": run(ALONE, nodes=PROCESSES),
+    "four processes, all_reduce": run(TOGETHER, '[exchange]\nkind = "all_reduce"', PROCESSES),
 }, repetitions())
 setting()
-baseline = [rate for rate, _ in results["exchanging nothing"]]
+alone = {name: [rate for rate, _ in results[f"{name}exchanging nothing"]] for name in ("", "four processes ")}
 for name, runs in results.items():
     assert all(loss < 2.2 for _, loss in runs), f"{name} did not learn: {runs}"
     show(name, [rate for rate, _ in runs], "samples/s")
 for name, runs in results.items():
+    baseline = alone["four processes " if name.startswith("four") else ""]
     median, deviation = spread([rate / base for (rate, _), base in zip(runs, baseline)])
     print(f"  kept of the speed without exchange, {name:<26} {median:.3f} ± {deviation:.3f}")

@@ -32,6 +32,7 @@ loop = {loop}
 [evaluate]
 every = "{steps} steps"
 {exchange}
+{nodes}
 """
 ALONE = '["gradient", "apply"]'
 TOGETHER = '["gradient", "exchange", "apply"]'
@@ -41,7 +42,7 @@ def troupe_rate(**values):
     """Trains once and returns samples per second over all workers, evaluation excluded, and the mean training loss."""
     with tempfile.TemporaryDirectory() as folder:
         file = pathlib.Path(folder, "bench.toml")
-        file.write_text(TOPOLOGY.format(**{"exchange": "", **values}))
+        file.write_text(TOPOLOGY.format(**{"exchange": "", "nodes": "", **values}))
         subprocess.run([BUILD / "troupe", "run", file, "--out", f"{folder}/out", "--quiet"], check=True)
         lines = [json.loads(line) for line in pathlib.Path(folder, "out/metrics.jsonl").read_text().splitlines()]
     samples = seconds = loss = 0.0

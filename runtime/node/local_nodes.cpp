@@ -16,6 +16,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <stdexcept>
+#include <string_view>
 #include <unistd.h>
 #include <utility>
 
@@ -25,14 +26,21 @@ namespace {
 
 using clock = std::chrono::steady_clock;
 
-/// How long the others may take once one has failed.
+/// How long the others may take once one has failed, or the first has ended.
 constexpr std::chrono::seconds grace{2};
+
+/// The exit status of a node that may not take part: nothing has begun, and the others wait for it in vain.
+constexpr int refused = 2;
+
+/// What comes without an end of line is passed on in pieces of so many bytes.
+constexpr std::size_t longest_line = 4096;
 
 struct child {
   std::string name;
   pid_t process{-1};
-  int output{-1};      ///< What it says, until it ends.
-  std::string line{};  ///< Begun, not ended.
+  int output{-1};        ///< What it says, until it ends.
+  std::string line{};    ///< Begun, not ended.
+  bool sent_off{false};  ///< Told to go, or killed, by us: its status says nothing of the run.
 };
 
 /// A system call that did not work ends the run.
@@ -43,7 +51,8 @@ int checked(int result, const char* what) {
 
 /// What the new process does until it is the command. No allocation, no lock: only this thread has come along.
 [[noreturn]] void become(char* const* arguments, int output, bool has_stdout, pid_t parent) {
-  setpgid(0, 0);  // signals of the terminal are the parent's
+  setpgid(0, 0);                  // signals of the terminal are the parent's
+  std::signal(SIGTTOU, SIG_IGN);  // and the first node may write there all the same
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != parent) _exit(1);
   const int nothing = open("/dev/null", O_RDONLY);
@@ -71,6 +80,11 @@ child start(const local_node& node, bool has_stdout) {
   return {.name = node.name, .process = process, .output = ends[0]};
 }
 
+void pass_on(child& who) {
+  std::fprintf(stderr, "%s | %s\n", who.name.c_str(), who.line.c_str());
+  who.line.clear();
+}
+
 /// Passes on whole lines, each under the name of who said it.
 void hear(child& who) {
   char bytes[4096];
@@ -79,13 +93,12 @@ void hear(child& who) {
   if (count <= 0) {
     close(who.output);
     who.output = -1;
-    if (!who.line.empty()) std::fprintf(stderr, "%s | %s\n", who.name.c_str(), who.line.c_str());
+    if (!who.line.empty()) pass_on(who);
     return;
   }
-  who.line.append(bytes, static_cast<std::size_t>(count));
-  for (auto end = who.line.find('\n'); end != std::string::npos; end = who.line.find('\n')) {
-    std::fprintf(stderr, "%s | %s\n", who.name.c_str(), who.line.substr(0, end).c_str());
-    who.line.erase(0, end + 1);
+  for (const char c : std::string_view{bytes, static_cast<std::size_t>(count)}) {
+    if (c != '\n') who.line += c;
+    if (c == '\n' || who.line.size() == longest_line) pass_on(who);
   }
 }
 
@@ -96,8 +109,9 @@ int status_of(child& who) {
   }
   who.process = -1;
   if (WIFEXITED(status)) return WEXITSTATUS(status);
-  std::fprintf(stderr, "error: node %s was ended by signal %d (%s)\n", who.name.c_str(), WTERMSIG(status),
-               strsignal(WTERMSIG(status)));
+  if (!who.sent_off)
+    std::fprintf(stderr, "error: node %s was ended by signal %d (%s)\n", who.name.c_str(), WTERMSIG(status),
+                 strsignal(WTERMSIG(status)));
   return 1;
 }
 
@@ -110,6 +124,17 @@ struct family {
       if (one.process > 0) kill(one.process, SIGKILL);
       if (one.process > 0) waitpid(one.process, nullptr, 0);
       if (one.output >= 0) close(one.output);
+    }
+  }
+
+  /// Sends those off that are there still, and says so where they were to have left by themselves.
+  void send_off(int signal) {
+    for (auto& one : members) {
+      if (one.process < 0) continue;
+      if (signal == SIGKILL)
+        std::fprintf(stderr, "error: node %s did not end with the others and was killed\n", one.name.c_str());
+      one.sent_off = true;
+      kill(one.process, signal);
     }
   }
 
@@ -129,8 +154,14 @@ void choose_ports(std::vector<planned_node>& nodes) {
                         node.name + "` there");
   transport::free_ports free;
   for (auto& node : nodes) {
-    if (node.address.port != 0) continue;
-    node.address.port = free.next(node.address.host);
+    if (node.address.port == 0) {
+      node.address.port = free.next(node.address.host);
+      continue;
+    }
+    auto tensors = node.listen;
+    tensors.port += 1;
+    transport::check_free(tensors);
+    if (&node == &nodes.front()) transport::check_free(node.listen);
   }
 }
 
@@ -147,8 +178,7 @@ int run_local_nodes(const std::vector<local_node>& nodes, signal_watch& signals)
     for (const auto& one : all.members) waiting.push_back({one.output, POLLIN, 0});
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - clock::now()).count();
     if (left <= 0) {
-      for (const auto& one : all.members)
-        if (one.process > 0) kill(one.process, SIGKILL);
+      all.send_off(SIGKILL);
       deadline = clock::time_point::max();
       continue;
     }
@@ -161,6 +191,7 @@ int run_local_nodes(const std::vector<local_node>& nodes, signal_watch& signals)
       if (one.output >= 0) continue;
       const auto ended = status_of(one);
       if (status == 0) status = ended;
+      if (ended == refused) all.send_off(SIGTERM);
       if (ended != 0 || i == 0) deadline = std::min(deadline, clock::now() + grace);
     }
   }

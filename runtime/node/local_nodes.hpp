@@ -11,7 +11,7 @@
 namespace troupe {
 
 /// Gives every node whose port is 0 two neighbouring free ports of its host. Throws input_error where there are none,
-/// or where a node is not on this host.
+/// where those of another node are taken, or where one is not on this host.
 void choose_ports(std::vector<planned_node>& nodes);
 
 struct local_node {

@@ -5,6 +5,7 @@
 #include "troupe/runtime/node/supervisor.hpp"
 #include "troupe/runtime/topology/digest.hpp"
 #include "troupe/runtime/topology/error.hpp"
+#include "troupe/runtime/transport/free_ports.hpp"
 
 #include <caf/all.hpp>
 #include <caf/io/all.hpp>
@@ -12,6 +13,8 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <set>
+#include <string>
 #include <thread>
 #include <utility>
 
@@ -40,18 +43,39 @@ struct system_config : caf::actor_system_config {
   }
 };
 
+/// Dials the first node once. Returns its supervisor, or nothing where there is none yet. Throws input_error.
+node_actor dial_first(caf::actor_system& system, caf::scoped_actor& self, const planned_node& first) {
+  constexpr auto patience = 500ms;  // whoever listens there may be no node, and say nothing
+  node_actor found;
+  bool foreign = false;
+  self->request(system.middleman().actor_handle(), patience, caf::connect_atom_v, first.address.host,
+                first.address.port)
+      .receive(
+          [&](const caf::node_id&, const caf::strong_actor_ptr& there, const std::set<std::string>& interface) {
+            if (!there) return;
+            foreign = !system.assignable(interface, system.message_types<node_actor>());
+            if (!foreign) found = caf::actor_cast<node_actor>(there);
+          },
+          [](const caf::error&) {});
+  if (foreign)
+    throw input_error("node " + first.name + " at " + topology::print_endpoint(first.address) +
+                      " is of another version of Troupe; expected the same on all nodes");
+  return found;
+}
+
 /// Returns the first node's supervisor as soon as there is one, or nothing once `interrupted`.
 node_actor reach_first(caf::actor_system& system, const planned_node& first,
                        const std::function<void(const std::string&)>& say, const std::atomic<int>& interrupted) {
-  constexpr auto between_tries = 50ms, between_words = 5000ms;
-  for (auto waited = 0ms; interrupted == 0; waited += between_tries) {
-    auto found = system.middleman().remote_actor<node_actor>(first.address.host, first.address.port);
-    if (found) return *found;
-    if (found.error() == caf::sec::unexpected_actor_messaging_interface)
-      throw input_error("node " + first.name + " at " + topology::print_endpoint(first.address) +
-                        " is of another version of Troupe; expected the same on all nodes");
-    if (waited % between_words == 0ms)
+  constexpr auto between_tries = 50ms;
+  constexpr auto between_words = 5s;
+  caf::scoped_actor self{system};
+  auto words = std::chrono::steady_clock::now();
+  while (interrupted == 0) {
+    if (auto found = dial_first(system, self, first)) return found;
+    if (std::chrono::steady_clock::now() >= words) {
       say("waiting for node " + first.name + " at " + topology::print_endpoint(first.address));
+      words += between_words;
+    }
     std::this_thread::sleep_for(between_tries);
   }
   return {};
@@ -99,7 +123,10 @@ run_end run(const plan& plan, const data::dataset_pair& data, node_options optio
   std::atomic<int> interrupted{0};
   thread_lanes lanes;
   std::shared_ptr<transport::tensor_plane> plane;
-  if (!alone) plane = make_plane(plan, options);
+  if (!alone) {
+    plane = make_plane(plan, options);
+    if (options.node == 0) transport::check_free(self.listen);
+  }
   {
     system_config config{alone, plan.file.run.timeout};
     caf::actor_system system{config};
@@ -107,13 +134,14 @@ run_end run(const plan& plan, const data::dataset_pair& data, node_options optio
     node_actor first;
     if (options.node > 0) first = reach_first(system, plan.nodes.front(), options.say, interrupted);
     if (interrupted == 0) {
+      auto book = options.open_book ? options.open_book() : nullptr;
       caf::scoped_actor waiting{system};
       const auto supervisor = spawn_supervisor(
           system,
           {.what = std::make_shared<const troupe::plan>(plan),
            .data = data,
            .lanes = &lanes,
-           .launch = {.book = options.book, .initial = options.initial, .pool = options.pool, .node = options.node},
+           .launch = {.book = std::move(book), .initial = options.initial, .pool = options.pool, .node = options.node},
            .self = alone ? introduction{} : introduce(plan, data, options),
            .plane = std::move(plane),
            .first = std::move(first),

@@ -14,15 +14,18 @@
 namespace troupe {
 
 struct node_options {
-  std::uint32_t node{0};                                             ///< Which of the plan's.
-  at::Tensor initial{};                                              ///< See initial_weights().
-  models::buffer_pool pool{};                                        ///< What `initial` came from.
-  std::shared_ptr<journal> book{};                                   ///< Of the first node; the others keep none.
+  std::uint32_t node{0};       ///< Which of the plan's.
+  at::Tensor initial{};        ///< See initial_weights().
+  models::buffer_pool pool{};  ///< What `initial` came from.
+  /// Opens the journal of the first node, once nothing that can be known before is in the way of the run; the others
+  /// keep none.
+  std::function<std::shared_ptr<journal>()> open_book{};
   std::function<void(const std::string&)> say = [](const auto&) {};  ///< Who has joined, what is waited for.
 };
 
 /// Runs one node's part of the plan to the end of the run; the other nodes may be started before or after it. Every
-/// actor, thread and socket it started is gone when it returns. Throws input_error where it cannot listen.
+/// actor, thread and socket it started is gone when it returns. Throws input_error where it cannot listen, and what
+/// open_book throws.
 run_end run(const plan& plan, const data::dataset_pair& data, node_options options, signal_watch& signals);
 
 }  // namespace troupe

@@ -6,6 +6,7 @@
 #include <boost/asio/ip/tcp.hpp>
 
 #include <random>
+#include <string>
 #include <vector>
 
 namespace troupe::transport {
@@ -48,6 +49,14 @@ std::uint16_t free_ports::next(const std::string& host) {
     }
   }
   throw input_error("no two neighbouring free ports on " + host + "; expected addresses with ports in the [[node]]s");
+}
+
+void check_free(const topology::endpoint& listen) try {
+  asio::io_context io;
+  tcp::acceptor{io, *tcp::resolver{io}.resolve(listen.host, std::to_string(listen.port)).begin()};
+} catch (const boost::system::system_error& problem) {
+  throw input_error(topology::print_endpoint(listen) + " cannot be listened on (" + problem.code().message() +
+                    "); expected a free port");
 }
 
 }  // namespace troupe::transport

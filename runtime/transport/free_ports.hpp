@@ -1,6 +1,8 @@
 // Ports that nobody listens on.
 #pragma once
 
+#include "troupe/runtime/topology/endpoint.hpp"
+
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -20,5 +22,8 @@ class free_ports {
   struct held;
   std::unique_ptr<held> held_;
 };
+
+/// Throws input_error where an address cannot be listened on now.
+void check_free(const topology::endpoint& listen);
 
 }  // namespace troupe::transport

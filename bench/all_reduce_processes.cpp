@@ -1,0 +1,164 @@
+// One all-reduce after the other between processes of this host, through the ports and the tensor plane that a run
+// uses:
+//
+//   all_reduce_processes PROCESSES ELEMENTS ROUNDS ROUTE     prints the median milliseconds of a round, at rank 0
+//
+// The result of every round is checked. bench/all_reduce_processes.py compares it with gloo.
+#include "troupe/actors/exchange/registry.hpp"
+#include "troupe/actors/port.hpp"
+#include "troupe/runtime/transport/free_ports.hpp"
+#include "troupe/runtime/transport/proxy.hpp"
+
+#include <ATen/ATen.h>
+#include <ATen/Parallel.h>
+#include <caf/all.hpp>
+#include <sys/wait.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <cstdlib>
+#include <future>
+#include <iostream>
+#include <string>
+#include <unistd.h>
+#include <vector>
+
+namespace {
+
+using namespace troupe;
+using clock_type = std::chrono::steady_clock;
+
+struct question {
+  std::uint32_t processes{2};
+  std::int64_t elements{256};
+  int rounds{100};
+  std::string route{"auto"};
+  std::vector<topology::endpoint> nodes;
+  int done[2]{}, leave[2]{};  ///< Pipes: nobody leaves before all are done, for others may wait for what he still sends.
+};
+
+/// Waits until every process is here.
+void leave_together(const question& asked, std::uint32_t me) {
+  char byte = 0;
+  bool good = true;
+  if (me != 0) {
+    close(asked.leave[1]);
+    good = write(asked.done[1], &byte, 1) == 1 && read(asked.leave[0], &byte, 1) == 0;
+  } else {
+    for (std::uint32_t i = 1; i < asked.processes; ++i) good = good && read(asked.done[0], &byte, 1) == 1;
+    close(asked.leave[1]);
+  }
+  if (!good) std::abort();
+}
+
+struct config : caf::actor_system_config {
+  config() {
+    set("scheduler.policy", caf::atom("sharing"));
+    set("scheduler.max-threads", 2u);
+    set("logger.verbosity", caf::atom("quiet"));
+  }
+};
+
+/// Returns the milliseconds of each round.
+std::vector<double> reduce(const question& asked, std::uint32_t me) {
+  at::set_num_threads(1);
+  models::buffer_pool pool;
+  const auto plane = std::make_shared<transport::tensor_plane>(transport::tensor_plane_options{
+      .listen = asked.nodes[me],
+      .limits =
+          {.world_size = asked.processes, .first_rank = me, .parameter_end = asked.elements, .total = asked.elements},
+      .pool = pool});
+  config settings;
+  caf::actor_system system{settings};
+  port_options own{.rank = rank_id{me}, .world_size = asked.processes, .pool = pool, .chunk_elements = 64 * 1024};
+  if (const auto* chunk = std::getenv("CHUNK")) own.chunk_elements = std::atoll(chunk);
+  own.layout.parameter_end = own.layout.total = asked.elements;
+  own.settings = {{"route", asked.route}};
+  const auto port = spawn_port(system, own, find_exchange("all_reduce")->make_member(own), nullptr);
+  std::vector<peer_port> peers;
+  for (std::uint32_t rank = 0; rank < asked.processes; ++rank)
+    peers.push_back(rank == me ? peer_port{port} : transport::spawn_port_proxy(system, plane, rank, rank));
+  caf::anon_send(port, wire_atom_v, peers);
+
+  std::promise<void> linked;
+  plane->link({}, me, asked.nodes,
+              {.linked = [&] { linked.set_value(); },
+               .lost = [](std::uint32_t, const std::string&) {},
+               .arrived =
+                   [port](transport::frame&& arrived, std::shared_ptr<const void> receipt) {
+                     auto piece = arrived.as_part();
+                     piece.receipt = std::move(receipt);
+                     caf::anon_send(port, part_atom_v, std::move(piece));
+                   }});
+  linked.get_future().wait();
+
+  std::vector<double> milliseconds;
+  caf::scoped_actor self{system};
+  const auto values = pool.take(asked.elements).fill_(static_cast<double>(me + 1));
+  for (int round = 0; round < asked.rounds; ++round) {
+    const auto begin = clock_type::now();
+    const part contribution{.origin = {.sender = rank_id{me}, .step = static_cast<std::uint64_t>(round)},
+                            .piece = {0, values},
+                            .total = asked.elements,
+                            .sample_count = 1};
+    self->send(port, part_atom_v, contribution);
+    self->request(port, std::chrono::seconds{60}, await_atom_v, contribution.origin, key{})
+        .receive(
+            [&](const outcome& answer) {
+              milliseconds.push_back(std::chrono::duration<double, std::milli>(clock_type::now() - begin).count());
+              for (const auto& piece : answer.pieces)
+                if (piece.values[-1].item<float>() != static_cast<float>(asked.processes + 1) / 2) std::abort();
+            },
+            [](const caf::error& why) {
+              std::cerr << describe(why) << "\n";
+              std::abort();
+            });
+  }
+  leave_together(asked, me);
+  for (const auto& peer : peers) self->send_exit(peer, caf::exit_reason::user_shutdown);
+  return milliseconds;
+}
+
+}  // namespace
+
+int main(int count, char** words) {
+  if (count != 5) {
+    std::cerr << "usage: all_reduce_processes PROCESSES ELEMENTS ROUNDS ROUTE\n";
+    return 2;
+  }
+  question asked{.processes = static_cast<std::uint32_t>(std::atoi(words[1])),
+                 .elements = std::atoll(words[2]),
+                 .rounds = std::atoi(words[3]),
+                 .route = words[4],
+                 .nodes = {}};
+  if (pipe(asked.done) != 0 || pipe(asked.leave) != 0) return 1;
+  {
+    transport::free_ports free;
+    for (std::uint32_t i = 0; i < asked.processes; ++i)
+      asked.nodes.push_back({.host = "127.0.0.1", .port = free.next("127.0.0.1")});
+  }
+  std::vector<pid_t> children;
+  std::uint32_t me = 0;
+  for (std::uint32_t rank = 1; rank < asked.processes; ++rank) {  // before any thread is started
+    const auto child = fork();
+    if (child == 0) {
+      me = rank;
+      break;
+    }
+    children.push_back(child);
+  }
+  auto milliseconds = reduce(asked, me);
+  if (me != 0) _exit(0);
+  bool good = true;
+  for (const auto child : children) {
+    int status = 0;
+    waitpid(child, &status, 0);
+    good = good && status == 0;
+  }
+  milliseconds.erase(milliseconds.begin(), milliseconds.begin() + asked.rounds / 10);  // warming up
+  std::nth_element(milliseconds.begin(), milliseconds.begin() + static_cast<std::ptrdiff_t>(milliseconds.size() / 2),
+                   milliseconds.end());
+  std::cout << milliseconds[milliseconds.size() / 2] << "\n";
+  return good ? 0 : 1;
+}

@@ -1,0 +1,49 @@
+"""The same weights, bit for bit, however the workers are spread over processes."""
+
+import os
+import pathlib
+
+from nodes import WIRINGS, node_tables, weights, wired
+from troupe_command import TINY, main, metrics, troupe, write
+
+SPREADS = ([1, 1, 1, 1], [2, 2], [3, 1])
+SMALL = TINY.replace("count = 2\n", "").replace("lenet", "convnet").replace("batch_size = 8", "batch_size = 16")
+TIMES = {"seconds", "samples_per_second"}  # what the clock says in metrics.jsonl
+
+
+def without_times(out):
+    return [{key: value for key, value in line.items() if key not in TIMES} for line in metrics(out)]
+
+
+def same(name, text):
+    """Compares one process of four workers with all spreads."""
+    troupe("run", write("one.toml", text.replace("[workers]\n", "[workers]\ncount = 4\n")), "--out", "one", "--overwrite")
+    for spread in SPREADS:
+        troupe("run", write("more.toml", text + node_tables(spread)), "--out", "more", "--overwrite")
+        assert weights("one") == weights("more"), f"{name}, {spread}: the weights differ"
+        assert without_times("one") == without_times("more"), f"{name}, {spread}: the metrics differ"
+
+
+def test_every_wiring():
+    text = SMALL
+    if pathlib.Path(os.environ.get("TROUPE_DATA", "nowhere"), "mnist").is_dir():
+        text = text.replace("digits", "mnist").replace("steps = 20", "steps = 60")
+    else:
+        print("SKIPPED: MNIST, for TROUPE_DATA names no folder that holds mnist/; on the digits instead")
+    for name, wiring in WIRINGS.items():
+        same(name, wired(text, wiring))
+
+
+def test_the_lines_between_are_the_same_too():
+    same("evaluated", SMALL + '[evaluate]\nevery = "7 steps"\n')
+
+
+def test_uneven_and_many_nodes():
+    for spread in ([1, 5], [1] * 8):
+        count = f"[workers]\ncount = {sum(spread)}\n"
+        troupe("run", write("one.toml", SMALL.replace("[workers]\n", count)), "--out", "one", "--overwrite")
+        troupe("run", write("more.toml", SMALL + node_tables(spread)), "--out", "more", "--overwrite")
+        assert weights("one") == weights("more"), f"{spread}: the weights differ"
+
+
+main(globals())

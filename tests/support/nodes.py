@@ -1,0 +1,169 @@
+"""Runs over several processes, for tests/processes: files with nodes, commands in the background, what is left behind."""
+
+import os
+import pathlib
+import re
+import socket
+import subprocess
+import time
+
+from troupe_command import BINARY, TINY
+
+NAMES = ["alpha", "beta", "gamma", "delta", "epsilon", "zeta", "eta", "theta"]
+
+# Long enough that no test sees its end.
+ENDLESS = TINY.replace("steps = 20", "steps = 100000000").replace("count = 2\n", "")
+
+
+EXCHANGE = '[exchange]\nkind = "all_reduce"\n'
+# How workers may be wired; None is none at all: each trains alone, and at the end comes the average.
+WIRINGS = {
+    "star": EXCHANGE.replace("all_reduce", "star"),
+    "star by parameter": EXCHANGE.replace("all_reduce", "star") + 'send = "parameter"\n',
+    **{f"all_reduce {route}": EXCHANGE + f'route = "{route}"\n' for route in ("auto", "direct", "chain", "ring")},
+    "no exchange": None,
+}
+
+
+def wired(text, wiring):
+    if wiring is None:
+        return text.replace(EXCHANGE, "").replace('"gradient", "exchange", "apply"', '"gradient", "apply"')
+    return text.replace(EXCHANGE, wiring)
+
+
+def node_tables(workers, ports=None, names=None):
+    """`workers` of each node, as [[node]] tables; without `ports`, `troupe run` chooses them."""
+    text = ""
+    for index, count in enumerate(workers):
+        address = f'address = "127.0.0.1:{ports[index]}"\n' if ports else ""
+        text += f'[[node]]\nname = "{(names or NAMES)[index]}"\n{address}workers = {count}\n'
+    return text
+
+
+def free_ports(count):
+    """Returns ports that are free together with the next one each, below those that systems hand out."""
+    found, held, port = [], [], 20000 + os.getpid() % 5000 * 2
+    while len(found) < count:
+        pair = [socket.socket(), socket.socket()]
+        try:
+            for offset, one in enumerate(pair):
+                one.bind(("127.0.0.1", port + offset))
+            found.append(port)
+            held += pair
+        except OSError:
+            for one in pair:
+                one.close()
+        port = port + 2 if port < 31990 else 20000
+    for one in held:
+        one.close()
+    return found
+
+
+def can_be_bound(port):
+    with socket.socket() as one:
+        one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # connections in TIME_WAIT are no listener
+        try:
+            one.bind(("127.0.0.1", port))
+            one.listen()
+            return True
+        except OSError:
+            return False
+
+
+class background:
+    """A command under way. What it says goes to files, so that no pipe fills or stays open."""
+
+    def __init__(self, *arguments, name="command", **more):
+        self.arguments = [BINARY, *map(str, arguments)]
+        self.out, self.err = pathlib.Path(f"{name}.stdout"), pathlib.Path(f"{name}.stderr")
+        with open(self.out, "wb") as out, open(self.err, "wb") as err:
+            self.process = subprocess.Popen(self.arguments, stdin=subprocess.DEVNULL, stdout=out, stderr=err, **more)
+        self.pid = self.process.pid
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        if self.process.poll() is None:
+            self.process.kill()
+            self.process.wait()
+
+    def said(self):
+        return self.err.read_text(errors="replace")
+
+    def printed(self):
+        return self.out.read_text(errors="replace")
+
+    def wait(self, status, within=60.0):
+        """Demands that it ends with this status within so many seconds; returns how many it took."""
+        begin = time.monotonic()
+        try:
+            self.process.wait(within)
+        except subprocess.TimeoutExpired:
+            raise AssertionError(f"still there after {within} s\n{self}") from None
+        seconds = time.monotonic() - begin
+        assert self.process.returncode == status, f"status {self.process.returncode} instead of {status}\n{self}"
+        return seconds
+
+    def until(self, condition, what, within=60.0):
+        """Waits for condition() while the command is there."""
+        until(condition, f"{what}\n", within, lambda: self.process.poll() is None, self)
+
+    def until_said(self, word):
+        self.until(lambda: word in self.said(), f"it said '{word}'")
+
+    def until_trained(self, out):
+        """Waits until steps are certainly being made."""
+        self.until(lambda: started(out), "the first step")
+        time.sleep(0.3)
+
+    def __str__(self):
+        return f"{' '.join(self.arguments)}\n--- stdout\n{self.printed()[-3000:]}\n--- stderr\n{self.said()[-3000:]}"
+
+
+def until(condition, what, within=10.0, alive=lambda: True, context=""):
+    deadline = time.monotonic() + within
+    while not condition():
+        assert time.monotonic() < deadline, f"not within {within} s: {what}{context}"
+        assert alive() or condition(), f"ended before: {what}{context}"
+        time.sleep(0.01)
+
+
+def started(out):
+    """Whether a run into this folder has written its start line."""
+    return any('"start"' in path.read_text() for path in pathlib.Path(out).rglob("*metrics*") if path.is_file())
+
+
+def processes(*words):
+    """Returns the processes of this command that were started in this folder and have all `words` in their line."""
+    found = []
+    for entry in pathlib.Path("/proc").iterdir():
+        if not entry.name.isdigit():
+            continue
+        try:
+            line = (entry / "cmdline").read_bytes().decode(errors="replace").split("\0")
+            dead = re.search(r"\) (\S)", (entry / "stat").read_text()).group(1) in "ZX"
+            here = (entry / "cwd").resolve() == pathlib.Path.cwd().resolve()
+            ours = (entry / "exe").resolve() == pathlib.Path(BINARY).resolve()
+        except (OSError, AttributeError):
+            continue
+        if here and ours and not dead and all(word in line for word in words):
+            found.append(int(entry.name))
+    return found
+
+
+def node_process(name):
+    found = processes("node", name)
+    assert len(found) == 1, f"{len(found)} processes of node {name}"
+    return found[0]
+
+
+def nothing_is_left(ports=()):
+    """Demands that every process is gone, stopped ones too, and that every port of theirs can be had again."""
+    until(lambda: not processes(), "no process left", 2)
+    both = [each for port in ports for each in (port, port + 1)]
+    until(lambda: all(can_be_bound(each) for each in both), f"the ports {both} are free", 2)
+
+
+def weights(out):
+    return pathlib.Path(out, "model.safetensors").read_bytes()
