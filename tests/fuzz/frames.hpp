@@ -30,6 +30,7 @@ using engine = std::minstd_rand;
 constexpr wire::frame_limits limits{
     .world_size = 4, .places = 2, .first_rank = 1, .ranks = 2, .parameter_end = 1024, .total = 1100};
 constexpr std::int64_t page = 4096, pages = 16;
+constexpr std::size_t most_pieces = 256;  ///< What is left of a stream then comes in one.
 constexpr wire::session_id session{std::byte{'s'}, std::byte{'e'}, std::byte{'c'},
                                    std::byte{'r'}, std::byte{'e'}, std::byte{'t'}};
 
@@ -255,7 +256,8 @@ inline verdict drive(std::span<const std::uint8_t> input) {
   if (greeted_before) append_hello(before);
   say(before);
   for (std::size_t i = 0; !rest.empty() && !result.refused; ++i) {
-    const auto length = cuts.empty() ? rest.size() : std::min<std::size_t>(rest.size(), 1 + cuts[i % cuts.size()]);
+    const auto whole = cuts.empty() || i >= most_pieces;
+    const auto length = whole ? rest.size() : std::min<std::size_t>(rest.size(), 1 + cuts[i % cuts.size()]);
     say(rest.first(length));
     rest = rest.subspan(length);
     TROUPE_ASSERT(pool.allocated() <= (holds ? pages : 2), "a window bounds the memory");
