@@ -15,6 +15,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
+#include <fcntl.h>
 #include <iostream>
 #include <string>
 #include <unistd.h>
@@ -61,6 +62,9 @@ int main(int count, char** words) {
   app.set_version_flag("--version", version, "Versions of Troupe, LibTorch and CAF, and what the machine can do");
   app.require_subcommand(1);
   int status = 0;
+  // A stream that was closed would be the first file or socket of the run.
+  for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
+    if (fcntl(stream, F_GETFD) < 0 && open("/dev/null", O_RDONLY) < 0) return 1;
   std::signal(SIGPIPE, SIG_IGN);  // a reader that goes away ends no run
   for (const auto add : commands) add(app, status);
   try {

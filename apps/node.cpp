@@ -51,6 +51,7 @@ void add_node(CLI::App& app, int& status) {
   auto name = std::make_shared<std::string>();
   add_training_options(*command, *given);
   command->add_option("--name", *name, "Which [[node]] this is")->required();
+  command->add_flag("--together", given->together)->group("");  // what `troupe run` says; not for people
   command->callback([given, name, &status] { status = run_node(*given, *name); });
 }
 

@@ -29,7 +29,7 @@ std::vector<local_node> commands(const training_options& given, const std::vecto
   if (given.json) common.emplace_back("--json");
   std::vector<local_node> result;
   for (const auto& node : nodes) {
-    std::vector<std::string> arguments{"troupe", "node", "--name", node.name};
+    std::vector<std::string> arguments{"troupe", "node", "--together", "--name", node.name};
     arguments.insert(arguments.end(), common.begin(), common.end());
     result.push_back({node.name, std::move(arguments)});
   }

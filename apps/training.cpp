@@ -36,6 +36,7 @@ int train(const training_options& given, training&& what, std::uint32_t node, si
   using namespace telemetry;
   node_options options{.node = node};
   options.initial = initial_weights(what.plan, options.pool);
+  if (given.together) options.patience = what.plan.file.run.timeout;
   if (node == 0)
     options.open_book = [&] {
       run_folder folder{{.out = given.out, .topology = given.file, .overwrite = given.overwrite}};

@@ -20,6 +20,7 @@ struct training_options {
   std::filesystem::path out;
   std::vector<std::string> overrides;
   bool overwrite{false}, quiet{false}, json{false};
+  bool together{false};  ///< All nodes were started just now: one that does not join within run.timeout has failed.
 };
 
 /// Adds FILE and the options to `command`. `given` outlives it.

@@ -68,7 +68,8 @@ std::vector<double> reduce(const question& asked, std::uint32_t me) {
       .listen = asked.nodes[me],
       .limits =
           {.world_size = asked.processes, .first_rank = me, .parameter_end = asked.elements, .total = asked.elements},
-      .pool = pool});
+      .pool = pool,
+.window_bytes = std::getenv("WIN") ? std::atoll(std::getenv("WIN")) : 2 << 20});
   config settings;
   caf::actor_system system{settings};
   port_options own{.rank = rank_id{me}, .world_size = asked.processes, .pool = pool, .chunk_elements = 64 * 1024};

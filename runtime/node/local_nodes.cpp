@@ -26,11 +26,9 @@ namespace {
 
 using clock = std::chrono::steady_clock;
 
-/// How long the others may take once one has failed, or the first has ended.
-constexpr std::chrono::seconds grace{2};
-
-/// The exit status of a node that may not take part: nothing has begun, and the others wait for it in vain.
-constexpr int refused = 2;
+/// How long the others may take once one has failed, or the first has ended: until they are told to, and until they are
+/// killed.
+constexpr std::chrono::milliseconds until_told{700}, until_killed{2000};
 
 /// What comes without an end of line is passed on in pieces of so many bytes.
 constexpr std::size_t longest_line = 4096;
@@ -40,7 +38,7 @@ struct child {
   pid_t process{-1};
   int output{-1};        ///< What it says, until it ends.
   std::string line{};    ///< Begun, not ended.
-  bool sent_off{false};  ///< Told to go, or killed, by us: its status says nothing of the run.
+  bool sent_off{false};  ///< Told to go, or killed: how it ends says nothing of the run.
 };
 
 /// A system call that did not work ends the run.
@@ -127,14 +125,20 @@ struct family {
     }
   }
 
-  /// Sends those off that are there still, and says so where they were to have left by themselves.
-  void send_off(int signal) {
+  /// Tells those that are there still to go.
+  void tell_to_go() {
+    for (auto& one : members) {
+      if (one.process > 0 && !one.sent_off) kill(one.process, SIGTERM);
+      one.sent_off = true;
+    }
+  }
+
+  void kill_all() {
     for (auto& one : members) {
       if (one.process < 0) continue;
-      if (signal == SIGKILL)
-        std::fprintf(stderr, "error: node %s did not end with the others and was killed\n", one.name.c_str());
+      std::fprintf(stderr, "error: node %s did not end with the others and was killed\n", one.name.c_str());
       one.sent_off = true;
-      kill(one.process, signal);
+      kill(one.process, SIGKILL);
     }
   }
 
@@ -172,17 +176,24 @@ int run_local_nodes(const std::vector<local_node>& nodes, signal_watch& signals)
   signals.on_signal([first](int signal) { kill(first, signal); });
 
   int status = 0;
-  auto deadline = clock::time_point::max();
+  constexpr auto never = clock::time_point::max();
+  auto told = never, killed = never;
+  const auto limit = [](clock::time_point& when, clock::duration patience) {
+    when = std::min(when, clock::now() + patience);
+  };
   while (!all.ended()) {
     std::vector<pollfd> waiting;
     for (const auto& one : all.members) waiting.push_back({one.output, POLLIN, 0});
-    const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - clock::now()).count();
-    if (left <= 0) {
-      all.send_off(SIGKILL);
-      deadline = clock::time_point::max();
-      continue;
+    if (clock::now() >= told) {
+      all.tell_to_go();
+      told = never;
     }
-    const auto patience = static_cast<int>(std::min<std::int64_t>(left, 60'000));
+    if (clock::now() >= killed) {
+      all.kill_all();
+      killed = never;
+    }
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(std::min(told, killed) - clock::now()).count();
+    const auto patience = static_cast<int>(std::clamp<std::int64_t>(left, 0, 60'000));
     if (poll(waiting.data(), waiting.size(), patience) < 0 && errno != EINTR) checked(-1, "poll");
     for (std::size_t i = 0; i < waiting.size(); ++i) {
       auto& one = all.members[i];
@@ -190,9 +201,12 @@ int run_local_nodes(const std::vector<local_node>& nodes, signal_watch& signals)
       hear(one);
       if (one.output >= 0) continue;
       const auto ended = status_of(one);
-      if (status == 0) status = ended;
-      if (ended == refused) all.send_off(SIGTERM);
-      if (ended != 0 || i == 0) deadline = std::min(deadline, clock::now() + grace);
+      if (status == 0 && !(one.sent_off && i > 0)) status = ended;
+      if (ended == 0 && i > 0) continue;
+      // One that was refused or interrupted has nothing to find out: the others go at once.
+      if (ended > 1 && !one.sent_off) all.tell_to_go();
+      limit(told, until_told);
+      limit(killed, until_killed);
     }
   }
   signals.on_signal({});

@@ -21,7 +21,8 @@ struct local_node {
 
 /// Starts the nodes, the first with this process's standard output, and waits for all of them. What they say otherwise
 /// comes out on standard error, each line under its node's name. A signal goes to the first; once any has failed, the
-/// others have two seconds to end. Returns the exit status of the run: that of the first node that failed, else 0.
+/// others are told to end, and have two seconds. Returns the exit status of the run: that of the first node that
+/// failed, else 0.
 int run_local_nodes(const std::vector<local_node>& nodes, signal_watch& signals);
 
 }  // namespace troupe

@@ -14,6 +14,7 @@
 #include <atomic>
 #include <chrono>
 #include <set>
+#include <stdexcept>
 #include <string>
 #include <thread>
 #include <utility>
@@ -64,16 +65,21 @@ node_actor dial_first(caf::actor_system& system, caf::scoped_actor& self, const 
 }
 
 /// Returns the first node's supervisor as soon as there is one, or nothing once `interrupted`.
-node_actor reach_first(caf::actor_system& system, const planned_node& first,
-                       const std::function<void(const std::string&)>& say, const std::atomic<int>& interrupted) {
+node_actor reach_first(caf::actor_system& system, const planned_node& first, const node_options& options,
+                       const std::atomic<int>& interrupted) {
+  using clock = std::chrono::steady_clock;
   constexpr auto between_tries = 50ms;
   constexpr auto between_words = 5s;
+  const auto where = "node " + first.name + " at " + topology::print_endpoint(first.address);
+  const auto begin = clock::now();
+  auto words = begin;
   caf::scoped_actor self{system};
-  auto words = std::chrono::steady_clock::now();
   while (interrupted == 0) {
     if (auto found = dial_first(system, self, first)) return found;
-    if (std::chrono::steady_clock::now() >= words) {
-      say("waiting for node " + first.name + " at " + topology::print_endpoint(first.address));
+    if (options.patience && clock::now() - begin > *options.patience)
+      throw std::runtime_error(where + " did not appear within " + std::to_string(options.patience->count()) + " ms");
+    if (clock::now() >= words) {
+      options.say("waiting for " + where);
       words += between_words;
     }
     std::this_thread::sleep_for(between_tries);
@@ -132,7 +138,7 @@ run_end run(const plan& plan, const data::dataset_pair& data, node_options optio
     caf::actor_system system{config};
     signals.on_signal([&](int signal) { interrupted = signal; });
     node_actor first;
-    if (options.node > 0) first = reach_first(system, plan.nodes.front(), options.say, interrupted);
+    if (options.node > 0) first = reach_first(system, plan.nodes.front(), options, interrupted);
     if (interrupted == 0) {
       auto book = options.open_book ? options.open_book() : nullptr;
       caf::scoped_actor waiting{system};
@@ -145,6 +151,7 @@ run_end run(const plan& plan, const data::dataset_pair& data, node_options optio
            .self = alone ? introduction{} : introduce(plan, data, options),
            .plane = std::move(plane),
            .first = std::move(first),
+           .patience = options.patience,
            .say = options.say,
            .end = end});
       options.initial.reset();

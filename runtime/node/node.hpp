@@ -6,9 +6,11 @@
 #include "troupe/runtime/node/signals.hpp"
 #include "troupe/runtime/plan/plan.hpp"
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 
 namespace troupe {
@@ -20,12 +22,14 @@ struct node_options {
   /// Opens the journal of the first node, once nothing that can be known before is in the way of the run; the others
   /// keep none.
   std::function<std::shared_ptr<journal>()> open_book{};
+  /// How long to wait for the others to join; without it, for ever.
+  std::optional<std::chrono::milliseconds> patience{};
   std::function<void(const std::string&)> say = [](const auto&) {};  ///< Who has joined, what is waited for.
 };
 
 /// Runs one node's part of the plan to the end of the run; the other nodes may be started before or after it. Every
-/// actor, thread and socket it started is gone when it returns. Throws input_error where it cannot listen, and what
-/// open_book throws.
+/// actor, thread and socket it started is gone when it returns. Throws input_error where it cannot listen, what
+/// open_book throws, and std::runtime_error where the first node does not appear.
 run_end run(const plan& plan, const data::dataset_pair& data, node_options options, signal_watch& signals);
 
 }  // namespace troupe

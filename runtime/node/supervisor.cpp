@@ -83,6 +83,15 @@ void fail(supervisor_pointer self, std::string why) {
   if (my.is_first()) over(self);
 }
 
+/// The others have had their time to join.
+void give_up_gathering(supervisor_pointer self) {
+  auto& my = self->state;
+  std::string missing;
+  for (std::size_t i = 0; i < my.guests.size(); ++i)
+    if (!my.guests[i].joined) missing += (missing.empty() ? "" : ", ") + my.what().nodes[i].name;
+  fail(self, "node " + missing + " has not joined within " + std::to_string(my.options.patience->count()) + " ms");
+}
+
 // Who waits for whom. ----------------------------------------------------------------------------------------------
 
 /// What is known so far of who waits for lost ranks.
@@ -214,6 +223,7 @@ void take_part(supervisor_pointer self) {
     my.guests[0].joined = true;
     my.options.launch.far = far_actors{.port_of = far_ports(self)};
     launch_here(self);
+    if (my.options.patience) self->delayed_send(self, *my.options.patience, tick_atom_v);
     return;
   }
   self->monitor(my.options.first);
@@ -383,7 +393,10 @@ supervisor_actor::behavior_type supervisor(supervisor_pointer self, supervisor_o
         my.guests[0].workers = my.ours.workers;
         begin_if_ready(self);
       },
-      [self](tick_atom) { self->quit(); },
+      [self](tick_atom) {
+        if (self->state.now == phase::ending) return self->quit();
+        if (self->state.now == phase::gathering) give_up_gathering(self);
+      },
   };
 }
 

@@ -8,8 +8,10 @@
 
 #include <caf/typed_actor.hpp>
 
+#include <chrono>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -33,7 +35,7 @@ using node_actor =
 
 /// join:   from its own process: take part.
 /// linked: from the tensor plane.
-/// tick:   from itself: enough waited for the others to leave.
+/// tick:   from itself: enough waited for the others, to join or to leave.
 using supervisor_actor =
     node_actor::extend<caf::reacts_to<join_atom>, caf::reacts_to<linked_atom>, caf::reacts_to<tick_atom>>;
 
@@ -43,10 +45,11 @@ struct supervisor_options {
   lane_factory* lanes{nullptr};  ///< Outlives the actor.
   launch_options launch;         ///< `far` is filled in by the supervisor.
   introduction self{};
-  std::shared_ptr<transport::tensor_plane> plane;  ///< None where the plan has one node.
-  node_actor first{};                              ///< None on the first node itself.
-  std::function<void(const std::string&)> say;     ///< A line for the person who started the node.
-  std::shared_ptr<run_end> end;                    ///< Written before the actor ends.
+  std::shared_ptr<transport::tensor_plane> plane;       ///< None where the plan has one node.
+  node_actor first{};                                   ///< None on the first node itself.
+  std::optional<std::chrono::milliseconds> patience{};  ///< Of the first node, for the others to join.
+  std::function<void(const std::string&)> say;          ///< A line for the person who started the node.
+  std::shared_ptr<run_end> end;                         ///< Written before the actor ends.
 };
 
 supervisor_actor spawn_supervisor(caf::actor_system& system, supervisor_options options);

@@ -18,6 +18,12 @@ namespace {
 /// Bytes that one connection may read before others have their turn.
 constexpr std::size_t turn = 4 << 20;
 
+/// What must be left of the credit for a frame to go: its cost, but never more than comes back by itself (see taken()),
+/// so that one larger than the window goes as well, alone.
+std::int64_t needed_credit(std::int64_t cost, std::int64_t window) {
+  return std::min(cost, window - window / 4);
+}
+
 }  // namespace
 
 const std::byte* connection::outgoing::payload() const {
@@ -81,8 +87,10 @@ void connection::handle(frame_reader::found found) {
   const auto& header = reader_.header();
   if (header.kind == frame_kind::hello) return;
   if (!greeted_) throw frame_error("a frame from somebody who has not said who");
-  received_ += cost_of(header.payload_bytes);
-  if (received_ > granted_) throw frame_error("a frame beyond the credit that was granted");
+  const auto cost = cost_of(header.payload_bytes);
+  if (needed_credit(cost, window_) > granted_ - received_)
+    throw frame_error("a frame beyond the credit that was granted");
+  received_ += cost;
 }
 
 void connection::hear(frame&& arrived) {
@@ -151,7 +159,7 @@ std::deque<connection::outgoing>* connection::next_queue() {
   if (!urgent_.empty()) return &urgent_;
   if (queue_.empty()) return nullptr;
   const auto cost = cost_of(queue_.front().payload_bytes);
-  if (cost > credit_) return nullptr;
+  if (needed_credit(cost, most_credit_) > credit_) return nullptr;
   credit_ -= cost;
   return &queue_;
 }

@@ -33,7 +33,7 @@ class connection : public std::enable_shared_from_this<connection> {
     std::function<void(const std::shared_ptr<connection>&, const std::string& why)> closed;
   };
 
-  /// `window`: what may have come and not been taken, in bytes of cost_of(); at least that of two largest payloads.
+  /// `window`: what may have come and not been taken, in bytes of cost_of(); or one frame, where that is more.
   connection(std::shared_ptr<boost::asio::io_context> io, boost::asio::ip::tcp::socket socket, frame_limits limits,
              models::buffer_pool pool, std::int64_t window, listener listener);
 
@@ -88,7 +88,8 @@ class connection : public std::enable_shared_from_this<connection> {
   std::mutex mutex_;  ///< Of all below, and of closing the socket.
   std::deque<outgoing> urgent_, queue_;
   std::deque<outgoing>* sending_{nullptr};   ///< Whose first frame is on its way.
-  std::int64_t credit_{0}, most_credit_{0};  ///< What may be sent now, and with nothing under way.
+  std::int64_t credit_{0}, most_credit_{0};  ///< What may be sent now (below 0 after a frame beyond
+                                             ///< the window), and with nothing under way.
   bool awaiting_space_{false};
   bool closed_{false};
 };

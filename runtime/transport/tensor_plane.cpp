@@ -24,9 +24,6 @@ namespace {
 constexpr std::size_t most_strangers = 64;
 constexpr std::chrono::milliseconds between_dials{20};
 
-/// Payload that may be under way to a node before it has taken any of it.
-constexpr std::int64_t least_window = 16 << 20;
-
 }  // namespace
 
 class tensor_plane::links {
@@ -101,10 +98,6 @@ class tensor_plane::links {
     tcp::socket socket;
     asio::steady_timer again;
   };
-
-  std::int64_t window() const {
-    return std::max(least_window, static_cast<std::int64_t>(2 * options_.limits.largest_payload()));
-  }
 
   static std::string tensor_port(const topology::endpoint& node) { return std::to_string(node.port + 1); }
 
@@ -188,7 +181,7 @@ class tensor_plane::links {
               if (!ending_) listener_.arrived(std::move(arrived), std::move(receipt));
             },
         .closed = [this, dialled](const auto& who, const std::string& why) { closed(who, dialled, why); }};
-    return std::make_shared<connection>(io_, std::move(socket), options_.limits, options_.pool, window(), listener);
+    return std::make_shared<connection>(io_, std::move(socket), options_.limits, options_.pool, options_.window_bytes, listener);
   }
 
   /// Takes a hello: from `dialled`, or from a node behind this one that has dialled us.
@@ -196,7 +189,6 @@ class tensor_plane::links {
     const auto node = hello.header.to;
     if (hello.session != session_ || node >= nodes_.size() || linked(node) || lost_[node]) return false;
     if (dialled ? node != *dialled : node <= me_) return false;
-    if (hello.header.total < cost_of(options_.limits.largest_payload())) return false;
     strangers_.remove(who);
     dialled_.remove(who);
     if (!dialled) who->greet(me_, session_);

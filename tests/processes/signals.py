@@ -90,6 +90,7 @@ def test_a_run_is_interrupted_before_its_nodes_have_met():
         run.until(lambda: len(processes("node")) == 2, "the nodes are there")
         run.process.send_signal(signal.SIGINT)
         run.wait(130, within=4)
+        assert "error" not in run.said(), run
         nothing_is_left(ports)
 
 

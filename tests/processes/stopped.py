@@ -4,7 +4,7 @@ import os
 import re
 import signal
 
-from nodes import ENDLESS, NAMES, background, free_ports, node_process, node_tables, nothing_is_left
+from nodes import ENDLESS, NAMES, background, free_ports, node_process, node_tables, nothing_is_left, processes
 from troupe_command import main, write
 
 TIMEOUT = 3.0
@@ -32,6 +32,18 @@ def test_a_stopped_node_ends_the_run():
 
 def test_the_first_node_stopped_ends_the_run():
     stop(2, 0)
+
+
+def test_a_node_that_never_joins_ends_the_run():
+    for victim, says in (("beta", "alpha | error: the run failed: node beta has not joined within 3000 ms"),
+                         ("alpha", "beta | error: node alpha at")):
+        text = ENDLESS.replace("[run]", f'[run]\ntimeout = "{TIMEOUT:.0f}s"') + node_tables([1, 1])
+        with background("run", write("long.toml", text), "--out", victim) as run:
+            run.until(lambda: len(processes("node", victim)) == 1, "the node is there")
+            os.kill(node_process(victim), signal.SIGSTOP)
+            run.wait(1, within=30)
+            nothing_is_left()
+            assert says in run.said(), run
 
 
 main(globals())
