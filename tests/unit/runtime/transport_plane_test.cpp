@@ -46,6 +46,7 @@ class node {
   struct options {
     std::chrono::milliseconds timeout{20'000}, patience{20'000};
     bool holds{false};  ///< Receipts.
+    std::int64_t window{::window};
   };
 
   node(std::uint32_t me, const std::vector<topology::endpoint>& nodes) : node(me, nodes, options{}) {}
@@ -55,6 +56,7 @@ class node {
         tensor_plane_options{.listen = nodes.at(me),
                              .limits = limits_of(me, static_cast<std::uint32_t>(nodes.size())),
                              .pool = pool,
+                             .window_bytes = with.window,
                              .timeout = with.timeout,
                              .patience = with.patience});
   }
@@ -488,19 +490,15 @@ TEST_CASE("a peer that breaks the rules is dropped, and it is said why") {
   CHECK(a.pool.allocated() <= 4);
 }
 
-TEST_CASE("a peer whose window holds no payload is not taken for one") {
-  const auto where = addresses(2);
-  node a{0, where};
-  a.link();
-  stranger peer{where[0]};
-  peer.say(encode({.kind = frame_kind::hello,
-                   .to = 1,
-                   .total = 4 * million - 1,
-                   .payload_bytes = our_session.size(),
-                   .payload_crc = crc32c(our_session)}));
-  peer.say(our_session);
-  CHECK(peer.is_left());
-  CHECK(a.links() == 0);
+TEST_CASE("a frame larger than the window goes when hardly anything else is under way") {
+  pair_of_nodes both{{.holds = true, .window = 1 << 20}};
+  for (std::uint64_t step = 0; step < 3; ++step) both.a.plane->send(1, 1, piece_of(0, step, at::ones({million})));
+  REQUIRE(both.b.wait_frames(1));
+  std::this_thread::sleep_for(20ms);
+  CHECK(both.b.count() == 1);
+  both.b.take_receipts().clear();
+  REQUIRE(both.b.wait_frames(3));
+  CHECK(at::equal(both.b.frames[2].values, at::ones({million})));
 }
 
 TEST_CASE("without descriptors nobody is let in, and with them the waiting are") {
