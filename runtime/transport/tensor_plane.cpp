@@ -181,7 +181,8 @@ class tensor_plane::links {
               if (!ending_) listener_.arrived(std::move(arrived), std::move(receipt));
             },
         .closed = [this, dialled](const auto& who, const std::string& why) { closed(who, dialled, why); }};
-    return std::make_shared<connection>(io_, std::move(socket), options_.limits, options_.pool, options_.window_bytes, listener);
+    return std::make_shared<connection>(io_, std::move(socket), options_.limits, options_.pool, options_.window_bytes,
+                                        listener);
   }
 
   /// Takes a hello: from `dialled`, or from a node behind this one that has dialled us.

@@ -19,7 +19,7 @@ namespace troupe::transport {
 struct tensor_plane_options {
   topology::endpoint listen;  ///< Loopback only, until connections are encrypted.
   frame_limits limits;
-  models::buffer_pool pool;                   ///< Where received tensors come from.
+  models::buffer_pool pool;  ///< Where received tensors come from.
   /// What may be under way from a node before any of it is taken. Small: what waits in a socket is read from the cache.
   std::int64_t window_bytes{2 << 20};
   std::chrono::milliseconds timeout{60'000};  ///< For all links to be made.
