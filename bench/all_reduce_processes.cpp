@@ -35,7 +35,8 @@ struct question {
   int rounds{100};
   std::string route{"auto"};
   std::vector<topology::endpoint> nodes;
-  int done[2]{}, leave[2]{};  ///< Pipes: nobody leaves before all are done, for others may wait for what he still sends.
+  int done[2]{},
+      leave[2]{};  ///< Pipes: nobody leaves before all are done, for others may wait for what he still sends.
 };
 
 /// Waits until every process is here.
@@ -68,12 +69,10 @@ std::vector<double> reduce(const question& asked, std::uint32_t me) {
       .listen = asked.nodes[me],
       .limits =
           {.world_size = asked.processes, .first_rank = me, .parameter_end = asked.elements, .total = asked.elements},
-      .pool = pool,
-.window_bytes = std::getenv("WIN") ? std::atoll(std::getenv("WIN")) : 2 << 20});
+      .pool = pool});
   config settings;
   caf::actor_system system{settings};
-  port_options own{.rank = rank_id{me}, .world_size = asked.processes, .pool = pool, .chunk_elements = 64 * 1024};
-  if (const auto* chunk = std::getenv("CHUNK")) own.chunk_elements = std::atoll(chunk);
+  port_options own{.rank = rank_id{me}, .world_size = asked.processes, .pool = pool, .chunk_elements = 256 * 1024};
   own.layout.parameter_end = own.layout.total = asked.elements;
   own.settings = {{"route", asked.route}};
   const auto port = spawn_port(system, own, find_exchange("all_reduce")->make_member(own), nullptr);

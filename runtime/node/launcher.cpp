@@ -17,8 +17,8 @@ namespace troupe {
 
 namespace {
 
-/// Elements that one fold may read in a handler: about a tenth of a millisecond. Beyond, ports get lanes.
-constexpr std::int64_t most_elements_in_place = 256 * 1024;
+/// Elements that one fold may read in a handler: about a fifth of a millisecond. Beyond, ports get lanes.
+constexpr std::int64_t most_elements_in_place = 1024 * 1024;
 
 /// What says "this run" in every stamp: a function of the file's numbers, so that a replay has the same.
 run_id id_of(const plan& plan) {
@@ -52,9 +52,9 @@ struct rank_range {
   bool has(std::uint32_t rank) const { return first <= rank && rank < end; }
 };
 
-/// Where ports send to other processes: pieces that fit the second-level cache, so that a sum is folded and sent while
-/// it lies there, and while the next piece is still on its way.
-constexpr std::int64_t elements_of_a_chunk = 64 * 1024;
+/// Where ports send to other processes: 1 MiB, small enough to fold and send one piece while the next is on its way,
+/// large enough that the thread wakes of a message cost little.
+constexpr std::int64_t elements_of_a_chunk = 256 * 1024;
 
 /// Spawns the ports of one exchange, one for each of our workers, and wires them to all others.
 std::vector<port_actor> spawn_ports(caf::actor_system& system, const plan& plan, std::uint32_t place,
