@@ -38,7 +38,7 @@ def test_a_node_that_never_joins_ends_the_run():
     for victim, says in (("beta", "alpha | error: the run failed: node beta has not joined within 3000 ms"),
                          ("alpha", "beta | error: node alpha at")):
         text = ENDLESS.replace("[run]", f'[run]\ntimeout = "{TIMEOUT:.0f}s"') + node_tables([1, 1])
-        with background("run", write("long.toml", text), "--out", victim) as run:
+        with background("run", write("long.toml", text), "--out", f"out_{victim}") as run:
             run.until(lambda: len(processes("node", victim)) == 1, "the node is there")
             os.kill(node_process(victim), signal.SIGSTOP)
             run.wait(1, within=30)
