@@ -17,13 +17,17 @@ using tcp = asio::ip::tcp;
 namespace {
 
 // Below those that systems hand out for outgoing connections, so that none of these takes it meanwhile.
-constexpr int first_port = 20000, last_port = 31998, tries = 200;
+constexpr int first_port = 20000, pairs = 6000, tries = 200;
+
+/// Processes that look at the same time begin in different places: what is found is free only as long as it is held.
+constexpr int pairs_of_a_process = 16;
 
 }  // namespace
 
 struct free_ports::held {
   asio::io_context io;
   std::vector<tcp::acceptor> taken;
+  int next_pair = ::getpid() * pairs_of_a_process % pairs;
 };
 
 free_ports::free_ports() : held_(std::make_unique<held>()) {}
@@ -31,13 +35,13 @@ free_ports::free_ports() : held_(std::make_unique<held>()) {}
 free_ports::~free_ports() = default;
 
 std::uint16_t free_ports::next(const std::string& host) {
-  std::random_device random;
   boost::system::error_code error;
   const auto found = tcp::resolver{held_->io}.resolve(host, "0", error);
   if (!error) {
     const auto address = found.begin()->endpoint().address();
     for (int i = 0; i < tries; ++i) {
-      const auto port = std::uniform_int_distribution<int>{first_port, last_port}(random);
+      const auto port = first_port + 2 * held_->next_pair;
+      held_->next_pair = (held_->next_pair + 1) % pairs;
       try {
         tcp::acceptor control{held_->io, {address, static_cast<std::uint16_t>(port)}};
         tcp::acceptor tensors{held_->io, {address, static_cast<std::uint16_t>(port + 1)}};
