@@ -156,8 +156,8 @@ run_end run(const plan& plan, const data::dataset_pair& data, node_options optio
            .end = end});
       options.initial.reset();
       waiting->monitor(supervisor);
+      caf::anon_send(supervisor, join_atom_v);  // before others can reach it: it must know its guests by then
       if (!alone && options.node == 0) publish(system, supervisor, self.listen);
-      caf::anon_send(supervisor, join_atom_v);
       const signal_handler while_running{
           signals, [&](int signal) { caf::anon_send(supervisor, halt_atom_v, std::int32_t{signal}); }};
       waiting->receive([&](const caf::down_msg& down) {
