@@ -3,8 +3,9 @@
 //
 // Symbols: n workers; P elements of flat parameters (padding included), B of float buffers behind them; a step is
 // counted from 0 and called completed once its outcome is applied. Tensors are float32 on the CPU, contiguous, and
-// FROZEN once sent: a receiver reads them for as long as it holds them and never writes. They stay in the process:
-// serialising a message that holds one is an error.
+// FROZEN once sent: a receiver reads them for as long as it holds them and never writes. It is an error to serialise a
+// message that holds one; between nodes a transport carries parts and snapshots, behind actors of the same
+// interface.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -43,7 +44,7 @@ enum class verb : std::uint8_t { gradient, apply };
 /// Where a tensor comes from. A merging actor refuses what does not fit, and what it has merged before.
 struct stamp {
   run_id run{};                 ///< Run the tensor belongs to.
-  rank_id sender{};             ///< Worker that made it.
+  rank_id sender{};             ///< Rank it comes from: whose port or worker sent it, be it made there or handed on.
   std::uint32_t generation{0};  ///< Membership it was made under; grows when the troupe is re-formed.
   std::uint64_t step{0};        ///< Sender's completed steps.
   std::uint64_t version{0};     ///< Version of the parameters it was computed from.
@@ -138,7 +139,7 @@ struct record {
   std::string status;  ///< Of `end`: done, stopped_early, max_seconds, interrupted.
 };
 
-/// What a node says of itself when it joins a run. Everything but the fingerprint must be the same on all nodes.
+/// What a node says of itself when it joins a run. Everything but its name and the fingerprint must be the same on all.
 struct introduction {
   std::string node;                                ///< Its name in the topology file.
   std::uint32_t protocol{0};                       ///< Version of the messages and frames.

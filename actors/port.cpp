@@ -64,10 +64,10 @@ std::string list_of(const std::vector<rank_id>& ranks) {
   return (ranks.size() == 1 ? "rank " : "ranks ") + text;
 }
 
-/// "exchange: rank 0 waits for ranks 1, 2 at step 8".
-std::string waits(const port_state& my, const std::vector<rank_id>& missing) {
+/// "exchange: rank 0 waits for ranks 1, 2 at step 8", which is step 7 counted from 0.
+std::string waits(const port_state& my, std::uint64_t step, const std::vector<rank_id>& missing) {
   return my.options.name + ": rank " + std::to_string(static_cast<std::uint32_t>(my.options.rank)) + " waits for " +
-         list_of(missing) + " at step " + std::to_string(my.step + 1);
+         list_of(missing) + " at step " + std::to_string(step + 1);
 }
 
 void fail(port_pointer self, const caf::error& why) {
@@ -199,10 +199,10 @@ port_actor::behavior_type port(port_pointer self, port_options options, std::sha
         auto promise = self->make_response_promise<std::string>();
         with_member(
             self, [step = self->state.step](member& algorithm) { return algorithm.waiting_for(step); },
-            [self, lost, promise](std::vector<rank_id> awaited) mutable {
+            [self, lost, promise, step = self->state.step](std::vector<rank_id> awaited) mutable {
               const auto alive = [&](rank_id rank) { return std::find(lost.begin(), lost.end(), rank) == lost.end(); };
               std::erase_if(awaited, alive);
-              const auto text = awaited.empty() ? std::string{} : waits(self->state, awaited);
+              const auto text = awaited.empty() ? std::string{} : waits(self->state, step, awaited);
               promise.deliver(text);
               if (!awaited.empty()) fail(self, make_error(errc::peer_lost, text));
             });
@@ -217,7 +217,7 @@ port_actor::behavior_type port(port_pointer self, port_options options, std::sha
             [self, step = my.step](const std::vector<rank_id>& missing) {
               const auto& my = self->state;
               if (!my.waiting || my.step != step) return;
-              fail(self, make_error(errc::timed_out, waits(my, missing) + ", for " +
+              fail(self, make_error(errc::timed_out, waits(my, step, missing) + ", for " +
                                                          std::to_string(my.options.timeout.count()) +
                                                          " ms already (run.timeout)"));
             });

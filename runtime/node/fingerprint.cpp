@@ -1,5 +1,6 @@
 #include "troupe/runtime/node/fingerprint.hpp"
 
+#include "troupe/runtime/topology/canonical.hpp"
 #include "troupe/runtime/transport/frame.hpp"
 
 #include <ATen/Version.h>
@@ -19,13 +20,6 @@ std::string cpu_name() {
     if (line.starts_with("model name"))
       if (const auto colon = line.find(": "); colon != std::string::npos) return line.substr(colon + 2);
   return "unknown";
-}
-
-/// What another node has said, as it may be shown: no control characters, no endless lines.
-std::string shown(const std::string& text) {
-  std::string clean;
-  for (const unsigned char c : text.substr(0, 60)) clean += c < 0x20 || c == 0x7f ? '?' : static_cast<char>(c);
-  return clean;
 }
 
 std::string crc_of(std::initializer_list<at::Tensor> tensors) {
@@ -54,8 +48,9 @@ std::string differing(const std::map<std::string, std::string>& ours,
   std::string text;
   for (const auto& [what, here] : ours) {
     const auto found = theirs.find(what);
-    const auto there = found == theirs.end() ? "unknown" : shown(found->second);
-    if (there != here) text += (text.empty() ? "" : ", ") + what + " is " + there + " there and " + here + " here";
+    if (found != theirs.end() && found->second == here) continue;
+    const auto there = found == theirs.end() ? "unknown" : topology::printable(found->second);
+    text += (text.empty() ? "" : ", ") + what + " is " + there + " there and " + here + " here";
   }
   return text;
 }

@@ -173,7 +173,7 @@ int run_local_nodes(const std::vector<local_node>& nodes, signal_watch& signals)
   family all;
   for (const auto& node : nodes) all.members.push_back(start(node, all.members.empty()));
   const auto first = all.members.front().process;
-  signals.on_signal([first](int signal) { kill(first, signal); });
+  const signal_handler to_first{signals, [first](int signal) { kill(first, signal); }};
 
   int status = 0;
   constexpr auto never = clock::time_point::max();
@@ -209,7 +209,6 @@ int run_local_nodes(const std::vector<local_node>& nodes, signal_watch& signals)
       limit(killed, until_killed);
     }
   }
-  signals.on_signal({});
   return status;
 }
 

@@ -14,15 +14,17 @@ namespace troupe {
 /// where those of another node are taken, or where one is not on this host.
 void choose_ports(std::vector<planned_node>& nodes);
 
+/// A node, and how it is started.
 struct local_node {
   std::string name;
-  std::vector<std::string> arguments;  ///< Of the command that this process runs.
+  std::vector<std::string> arguments;  ///< The whole command line, "troupe" first; the program is this one.
 };
 
 /// Starts the nodes, the first with this process's standard output, and waits for all of them. What they say otherwise
-/// comes out on standard error, each line under its node's name. A signal goes to the first; once any has failed, the
-/// others are told to end, and have two seconds. Returns the exit status of the run: that of the first node that
-/// failed, else 0.
+/// comes out on standard error, each line under its node's name. A signal goes to the first. Once that has ended, or
+/// another has failed, the rest are soon told to end, and killed two seconds after it. Returns the exit status of the
+/// run: that of whichever node failed before the others, else 0. Throws std::runtime_error where a process cannot be
+/// started; none is left then.
 int run_local_nodes(const std::vector<local_node>& nodes, signal_watch& signals);
 
 }  // namespace troupe

@@ -3,7 +3,7 @@
 #include "troupe/runtime/node/fingerprint.hpp"
 #include "troupe/runtime/node/lanes.hpp"
 #include "troupe/runtime/node/supervisor.hpp"
-#include "troupe/runtime/topology/digest.hpp"
+#include "troupe/runtime/topology/canonical.hpp"
 #include "troupe/runtime/topology/error.hpp"
 #include "troupe/runtime/transport/free_ports.hpp"
 
@@ -136,7 +136,7 @@ run_end run(const plan& plan, const data::dataset_pair& data, node_options optio
   {
     system_config config{alone, plan.file.run.timeout};
     caf::actor_system system{config};
-    signals.on_signal([&](int signal) { interrupted = signal; });
+    const signal_handler while_dialling{signals, [&](int signal) { interrupted = signal; }};
     node_actor first;
     if (options.node > 0) first = reach_first(system, plan.nodes.front(), options, interrupted);
     if (interrupted == 0) {
@@ -156,14 +156,14 @@ run_end run(const plan& plan, const data::dataset_pair& data, node_options optio
            .end = end});
       options.initial.reset();
       waiting->monitor(supervisor);
+      caf::anon_send(supervisor, join_atom_v);  // before others can reach it: it must know its guests by then
       if (!alone && options.node == 0) publish(system, supervisor, self.listen);
-      caf::anon_send(supervisor, join_atom_v);
-      signals.on_signal([&](int signal) { caf::anon_send(supervisor, halt_atom_v, std::int32_t{signal}); });
+      const signal_handler while_running{
+          signals, [&](int signal) { caf::anon_send(supervisor, halt_atom_v, std::int32_t{signal}); }};
       waiting->receive([&](const caf::down_msg& down) {
         if (down.reason && !end->failure) end->failure = "supervisor: " + describe(down.reason);
       });
     }
-    signals.on_signal({});
   }
   if (interrupted != 0) end->signal = interrupted;
   return *end;

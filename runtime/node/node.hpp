@@ -24,12 +24,13 @@ struct node_options {
   std::function<std::shared_ptr<journal>()> open_book{};
   /// How long to wait for the others to join; without it, for ever.
   std::optional<std::chrono::milliseconds> patience{};
-  std::function<void(const std::string&)> say = [](const auto&) {};  ///< Who has joined, what is waited for.
+  /// Is told in a line who has joined, and what is waited for; from any thread, one at a time.
+  std::function<void(const std::string&)> say = [](const auto&) {};
 };
 
 /// Runs one node's part of the plan to the end of the run; the other nodes may be started before or after it. Every
 /// actor, thread and socket it started is gone when it returns. Throws input_error where it cannot listen, what
-/// open_book throws, and std::runtime_error where the first node does not appear.
+/// open_book throws, or where the first node is of another version; std::runtime_error where that does not appear.
 run_end run(const plan& plan, const data::dataset_pair& data, node_options options, signal_watch& signals);
 
 }  // namespace troupe

@@ -6,6 +6,7 @@
 #include <functional>
 #include <mutex>
 #include <thread>
+#include <utility>
 
 namespace troupe {
 
@@ -27,6 +28,21 @@ class signal_watch {
   int received_{0};
   std::atomic<bool> leaving_{false};
   std::thread thread_;
+};
+
+/// Has `handler` called for as long as this lives, and so no longer than what the handler refers to: make it after
+/// that.
+class signal_handler {
+ public:
+  signal_handler(signal_watch& signals, std::function<void(int)> handler) : signals_(signals) {
+    signals_.on_signal(std::move(handler));
+  }
+  ~signal_handler() { signals_.on_signal({}); }
+  signal_handler(const signal_handler&) = delete;
+  signal_handler& operator=(const signal_handler&) = delete;
+
+ private:
+  signal_watch& signals_;
 };
 
 }  // namespace troupe

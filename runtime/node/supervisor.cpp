@@ -1,7 +1,7 @@
 #include "troupe/runtime/node/supervisor.hpp"
 
 #include "troupe/runtime/node/fingerprint.hpp"
-#include "troupe/runtime/topology/digest.hpp"
+#include "troupe/runtime/topology/canonical.hpp"
 #include "troupe/runtime/transport/proxy.hpp"
 
 #include <caf/all.hpp>
@@ -40,7 +40,7 @@ struct supervisor_state {
   blame blamed;
   transport::session_id session{};
   std::vector<guest> guests;  ///< On the first node, by node.
-  bool searching{false};      ///< A node is lost, and it is being asked who waits for it.
+  bool searching{false};      ///< A node is lost, and all are being asked who waits for it; the run is as good as over.
 
   ~supervisor_state() { dismiss(ours); }
 
@@ -132,7 +132,9 @@ void ask_who_waits(supervisor_pointer self, std::uint32_t node, const std::vecto
 /// A node is lost, and with it the run.
 void lose(supervisor_pointer self, std::uint32_t node, const std::string& how) {
   auto& my = self->state;
-  if (my.now == phase::ending || my.searching) return;
+  // Where the first is lost while it asks about another, nobody but ourselves ends our part of the run.
+  const auto first_lost = node == 0 && !my.is_first();
+  if (my.now == phase::ending || (my.searching && !first_lost)) return;
   if (my.is_first() && my.now == phase::gathering) {
     my.options.say("node " + my.what().nodes[node].name + " has left again");
     my.guests[node] = {};
@@ -260,7 +262,7 @@ std::string objection(const supervisor_state& my, const introduction& who) {
   const auto& host = nodes.front().name;
   if (who.protocol != self.protocol || who.version != self.version)
     return "another version of Troupe: " + self.version + " (protocol " + std::to_string(self.protocol) + ") on node " +
-           host + ", " + who.version.substr(0, 20) + " (protocol " + std::to_string(who.protocol) + ") here";
+           host + ", " + topology::printable(who.version) + " (protocol " + std::to_string(who.protocol) + ") here";
   if (who.topology != self.topology)
     return "the topology file differs from that of node " + host + ": " +
            topology::differences(who.topology, self.topology);
@@ -274,11 +276,16 @@ std::string objection(const supervisor_state& my, const introduction& who) {
   return {};
 }
 
+/// Of the first node's guests; the others have none.
+bool all_joined(const supervisor_state& my) {
+  return std::all_of(my.guests.begin(), my.guests.end(), [](const guest& one) { return one.joined; });
+}
+
 caf::result<welcome> let_in(supervisor_pointer self, const introduction& who) {
   auto& my = self->state;
   if (!my.is_first()) return make_error(errc::mismatch, "this is not the first node of the file");
   if (const auto reason = objection(my, who); !reason.empty()) {
-    my.options.say("a node was not let in: " + reason);
+    my.options.say("a node was not let in; it was told: " + reason);
     return make_error(errc::mismatch, reason);
   }
   const auto& nodes = my.what().nodes;
@@ -291,8 +298,7 @@ caf::result<welcome> let_in(supervisor_pointer self, const introduction& who) {
   if (const auto difference = differing(my.options.self.fingerprint, who.fingerprint); !difference.empty())
     my.options.say("node " + who.node + " may compute other bits (" + difference +
                    "): that the same file gives the same weights is not promised for this run");
-  if (std::all_of(my.guests.begin(), my.guests.end(), [](const guest& one) { return one.joined; }))
-    self->send(self, wire_atom_v);  // after the welcome
+  if (all_joined(my)) self->send(self, wire_atom_v);  // after the welcome
   return welcome{.session = {reinterpret_cast<const char*>(my.session.data()), my.session.size()},
                  .coordinator = caf::actor_cast<caf::strong_actor_ptr>(my.ours.coordinator),
                  .recorder = caf::actor_cast<caf::strong_actor_ptr>(my.ours.recorder)};
@@ -310,9 +316,18 @@ void hear_of_end(supervisor_pointer self, const caf::down_msg& down) {
   if (const auto found = my.alive.find(down.source); found != my.alive.end()) {
     const auto name = found->second;
     my.alive.erase(found);
-    if (my.now == phase::ending) return leave_if_done(self);
+    const auto failed = down.reason && down.reason != caf::exit_reason::kill;
+    if (my.now == phase::ending) {
+      // Who failed by itself may be heard of after those that lost it.
+      auto& failure = my.options.end->failure;
+      if (failed && failure && failure == my.blamed.text) {
+        my.blamed.hear(name, down.reason);
+        failure = my.blamed.text;
+      }
+      return leave_if_done(self);
+    }
     if (my.searching) return;
-    if (down.reason && down.reason != caf::exit_reason::kill) my.blamed.hear(name, down.reason);
+    if (failed) my.blamed.hear(name, down.reason);
     // The coordinator ends when all is done; anybody else ends before it only by failing. Either way all go.
     if (my.is_first()) return over(self);
     return fail(self, "node " + my.what().nodes[my.me()].name + ", " + my.blamed.text.value_or(name + " is gone"));
@@ -335,6 +350,8 @@ supervisor_actor::behavior_type supervisor(supervisor_pointer self, supervisor_o
   return {
       [self](join_atom, const introduction& who) { return let_in(self, who); },
       [self](wire_atom) {
+        // Since the last one joined, another may have left again.
+        if (self->state.now != phase::gathering || !all_joined(self->state)) return;
         for (const auto& one : self->state.guests)
           if (one.handle) self->send(one.handle, wire_atom_v);
         link(self);

@@ -52,6 +52,8 @@ struct supervisor_options {
   std::shared_ptr<run_end> end;                         ///< Written before the actor ends.
 };
 
+/// Spawns the supervisor of a node, which waits for `join` and ends when all of the node's actors have, and `end` says
+/// how the run did.
 supervisor_actor spawn_supervisor(caf::actor_system& system, supervisor_options options);
 
 }  // namespace troupe

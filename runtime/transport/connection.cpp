@@ -97,12 +97,14 @@ void connection::hear(frame&& arrived) {
   const auto& header = arrived.header;
   if (header.kind == frame_kind::hello) {
     if (greeted_) throw frame_error("a second hello");
-    if (!listener_.greeted(shared_from_this(), arrived)) throw frame_error("a hello of another run");
+    {
+      // Before the owner knows: from then on any thread may send.
+      const std::lock_guard lock{mutex_};
+      credit_ = most_credit_ = header.total;
+    }
+    if (!listener_.greeted(shared_from_this(), arrived)) throw frame_error("a hello that was not expected");
     greeted_ = true;
     patience_.cancel();
-    const std::lock_guard lock{mutex_};
-    credit_ = most_credit_ = header.total;
-    flush(lock);
   } else if (!greeted_) {
     throw frame_error("a frame from somebody who has not said who");
   } else if (header.kind == frame_kind::credit) {

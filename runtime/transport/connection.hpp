@@ -47,6 +47,7 @@ class connection : public std::enable_shared_from_this<connection> {
   /// `values`, which are frozen. Dropped where the connection is closed: who owns it has heard of that.
   void send(const frame_header& header, at::Tensor values);
 
+  /// Closes at once, with what has not been sent; the listener hears no more of it.
   void close();
 
  private:

@@ -24,7 +24,8 @@ signal_watch& signals() {
 
 run_end run_tiny(const plan& plan, const std::shared_ptr<journal>& book, const data::dataset_pair& data) {
   models::buffer_pool pool;
-  return run(plan, data, {.initial = initial_weights(plan, pool), .pool = pool, .open_book = [&] { return book; }}, signals());
+  return run(plan, data, {.initial = initial_weights(plan, pool), .pool = pool, .open_book = [&] { return book; }},
+             signals());
 }
 
 const std::vector<tiny_options> wirings{

@@ -103,3 +103,24 @@ TEST_CASE("a port whose worker waits beyond the timeout says for whom") {
   CHECK(stage.answer_to(stage.contribution(0), 12) ==
         "exchange: rank 0 waits for ranks 1, 2 at step 1, for 8000 ms already (run.timeout)");
 }
+
+TEST_CASE("a port that hears of lost ranks says whether it waits for them, and then ends") {
+  stage_with_ports stage{3};
+  caf::scoped_actor self{stage.system};
+  const auto waiting_for = [&](const std::vector<rank_id>& lost) {
+    auto request = self->request(stage.ports[0], caf::infinite, lost_atom_v, lost);
+    while (stage.scheduler.has_job()) stage.scheduler.run_once();
+    std::string said;
+    request.receive([&](const std::string& text) { said = text; },
+                    [&](const caf::error& why) { said = describe(why); });
+    return said;
+  };
+  caf::anon_send(stage.ports[0], part_atom_v, stage.contribution(0));
+  auto answer = self->request(stage.ports[0], caf::infinite, await_atom_v, stamp{.run = run_id{5}}, key{});
+  CHECK(waiting_for({rank_id{7}}).empty());
+  CHECK(waiting_for({rank_id{2}, rank_id{7}}) == "exchange: rank 0 waits for rank 2 at step 1");
+  caf::error heard;
+  answer.receive([](const outcome&) {}, [&](const caf::error& why) { heard = why; });
+  CHECK(is(heard, errc::peer_lost));
+  CHECK(describe(heard) == "exchange: rank 0 waits for rank 2 at step 1");
+}

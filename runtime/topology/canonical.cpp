@@ -1,14 +1,9 @@
-#include "troupe/runtime/topology/digest.hpp"
+#include "troupe/runtime/topology/canonical.hpp"
 
 #include "troupe/runtime/topology/schema.hpp"
 
-#include <openssl/evp.h>
-
 #include <algorithm>
-#include <array>
 #include <map>
-#include <optional>
-#include <stdexcept>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -19,15 +14,6 @@ namespace {
 constexpr std::size_t longest_text = 1 << 20;
 constexpr std::size_t longest_word = 60;
 constexpr std::size_t most_told = 5;
-
-/// Cuts text from outside to what a line of a terminal stands: short, no bytes that command it.
-std::string printable(std::string_view text) {
-  std::string safe(text.substr(0, longest_word));
-  std::replace_if(
-      safe.begin(), safe.end(),
-      [](char c) { return static_cast<unsigned char>(c) < 0x20 || static_cast<unsigned char>(c) > 0x7e; }, '?');
-  return text.size() > longest_word ? safe + "…" : safe;
-}
 
 /// The lines of a canonical text, in their order: key and value.
 std::vector<std::pair<std::string_view, std::string_view>> pairs_of(std::string_view text) {
@@ -67,20 +53,6 @@ std::string canonical(const topology& file) {
   return text;
 }
 
-std::string digest(const topology& file) {
-  const std::string text = canonical(file);
-  std::array<unsigned char, EVP_MAX_MD_SIZE> sum{};
-  unsigned length = 0;
-  if (EVP_Digest(text.data(), text.size(), sum.data(), &length, EVP_sha256(), nullptr) != 1)
-    throw std::runtime_error("OpenSSL has no SHA-256");
-  std::string digits;
-  for (unsigned i = 0; i < length; ++i) {
-    digits += "0123456789abcdef"[sum[i] / 16];
-    digits += "0123456789abcdef"[sum[i] % 16];
-  }
-  return digits;
-}
-
 std::string differences(const std::string& ours, const std::string& theirs) {
   if (ours == theirs) return {};
   if (theirs.size() > longest_text) return "what came from there is longer than 1 MiB, and no topology";
@@ -103,6 +75,14 @@ std::string differences(const std::string& ours, const std::string& theirs) {
     if (!here.contains(key)) tell(key);
   if (count > most_told) said += "; and " + std::to_string(count - most_told) + " more";
   return said.empty() ? "both say the same, but not in the same order or as often" : said;
+}
+
+std::string printable(std::string_view text) {
+  std::string safe(text.substr(0, longest_word));
+  std::replace_if(
+      safe.begin(), safe.end(),
+      [](char c) { return static_cast<unsigned char>(c) < 0x20 || static_cast<unsigned char>(c) > 0x7e; }, '?');
+  return text.size() > longest_word ? safe + "…" : safe;
 }
 
 }  // namespace troupe::topology
