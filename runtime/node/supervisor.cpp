@@ -358,7 +358,11 @@ supervisor_actor::behavior_type supervisor(supervisor_pointer self, supervisor_o
       },
       [self](ready_atom, const std::vector<caf::actor>& workers) {
         auto* one = sender(self);
-        if (!one) return;
+        if (!one || one->ready) return;
+        const auto& node = self->state.what().nodes[static_cast<std::size_t>(one - self->state.guests.data())];
+        if (workers.size() != node.workers)
+          return fail(self, "node " + node.name + " brought " + std::to_string(workers.size()) + " workers, where " +
+                                std::to_string(node.workers) + " are planned");
         one->ready = true;
         for (const auto& worker : workers) one->workers.push_back(caf::actor_cast<directed_worker>(worker));
         begin_if_ready(self);
