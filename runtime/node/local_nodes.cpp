@@ -14,6 +14,7 @@
 #include <cstdio>
 #include <cstring>
 #include <fcntl.h>
+#include <fstream>
 #include <poll.h>
 #include <stdexcept>
 #include <string_view>
@@ -26,9 +27,9 @@ namespace {
 
 using clock = std::chrono::steady_clock;
 
-/// How long the others may take once one has failed, or the first has ended: until they are told to, and until they are
-/// killed.
-constexpr std::chrono::milliseconds until_told{700}, until_killed{2000};
+/// How long the others may take once one has failed: until they are told to go, and until they are killed. Once the
+/// first has ended they are told at once: it has waited for them.
+constexpr std::chrono::milliseconds until_told{500}, until_killed{2000};
 
 /// What comes without an end of line is passed on in pieces of so many bytes.
 constexpr std::size_t longest_line = 4096;
@@ -113,6 +114,15 @@ int status_of(child& who) {
   return 1;
 }
 
+/// Whether a process is stopped (SIGSTOP, a debugger): it can hear of nothing.
+bool is_stopped(pid_t process) {
+  std::ifstream file("/proc/" + std::to_string(process) + "/stat");
+  std::string text;
+  std::getline(file, text);
+  const auto state = text.rfind(") ");  // the name before it may hold anything
+  return state != std::string::npos && state + 2 < text.size() && (text[state + 2] == 'T' || text[state + 2] == 't');
+}
+
 /// All children, none of which outlives it.
 struct family {
   std::vector<child> members;
@@ -125,11 +135,14 @@ struct family {
     }
   }
 
-  /// Tells those that are there still to go.
+  /// Tells those that are there still to go, and kills those that cannot hear it.
   void tell_to_go() {
     for (auto& one : members) {
-      if (one.process > 0 && !one.sent_off) kill(one.process, SIGTERM);
-      one.sent_off = true;
+      const auto told = std::exchange(one.sent_off, true);
+      if (one.process < 0 || told) continue;
+      const auto stopped = is_stopped(one.process);
+      if (stopped) std::fprintf(stderr, "error: node %s is stopped, and was killed\n", one.name.c_str());
+      kill(one.process, stopped ? SIGKILL : SIGTERM);
     }
   }
 
@@ -205,7 +218,7 @@ int run_local_nodes(const std::vector<local_node>& nodes, signal_watch& signals)
       if (ended == 0 && i > 0) continue;
       // One that was refused or interrupted has nothing to find out: the others go at once.
       if (ended > 1 && !one.sent_off) all.tell_to_go();
-      limit(told, until_told);
+      limit(told, i == 0 ? std::chrono::milliseconds{0} : until_told);
       limit(killed, until_killed);
     }
   }

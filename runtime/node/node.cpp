@@ -38,7 +38,7 @@ struct system_config : caf::actor_system_config {
     add_message_types<caf::id_block::troupe>();
     set("middleman.workers", 1u);
     // Off by default. A node that says nothing is lost before anybody's own patience, `timeout`, is at an end.
-    const auto silence = std::max(timeout * 3 / 4, milliseconds{500});
+    const auto silence = std::max(timeout * 2 / 3, milliseconds{500});
     set("middleman.connection-timeout", caf::timespan{silence});
     set("middleman.heartbeat-interval", caf::timespan{std::clamp(silence / 8, milliseconds{50}, milliseconds{1000})});
   }
