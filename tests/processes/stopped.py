@@ -1,10 +1,9 @@
 """SIGSTOP in the middle of training: a node that says nothing ends the run within run.timeout, by its name."""
 
 import os
-import re
 import signal
 
-from nodes import ENDLESS, NAMES, background, free_ports, node_process, node_tables, nothing_is_left, processes
+from nodes import ENDLESS, background, node_process, node_tables, nothing_is_left, processes, run_losing
 from troupe_command import main, write
 
 TIMEOUT = 3.0
@@ -12,18 +11,7 @@ WITHIN = TIMEOUT + 1.5  # seconds; found out after two thirds of the deadline, t
 
 
 def stop(count, victim):
-    ports = free_ports(count)
-    text = ENDLESS.replace("[run]", f'[run]\ntimeout = "{TIMEOUT:.0f}s"') + node_tables([1] * count, ports)
-    with background("run", write("long.toml", text), "--out", "out") as run:
-        run.until_trained("out")
-        os.kill(node_process(NAMES[victim]), signal.SIGSTOP)
-        seconds = run.wait(1, within=30)
-        print(f"  {count} nodes, {NAMES[victim]} stopped: {seconds:.2f} s")
-        assert seconds < WITHIN, f"{seconds:.2f} s\n{run}"
-        nothing_is_left(ports)
-        said = run.said()
-        assert f"node {NAMES[victim]} is lost" in said, said
-        assert re.search(rf"rank \d waits for ranks? [\d, ]*{victim}[\d, ]* at step \d+", said), said
+    run_losing(count, victim, signal.SIGSTOP, WITHIN, f'timeout = "{TIMEOUT:.0f}s"')
 
 
 def test_a_stopped_node_ends_the_run():

@@ -7,7 +7,7 @@ import socket
 import subprocess
 import time
 
-from troupe_command import BINARY, TINY
+from troupe_command import BINARY, TINY, write
 
 NAMES = ["alpha", "beta", "gamma", "delta", "epsilon", "zeta", "eta", "theta"]
 
@@ -156,6 +156,24 @@ def node_process(name):
     found = processes("node", name)
     assert len(found) == 1, f"{len(found)} processes of node {name}"
     return found[0]
+
+
+def run_losing(count, victim, how, within, settings=""):
+    """Sends node `victim` of `count` the signal `how` in the middle of training. The run ends with status 1 within so many
+    seconds, leaves nothing, and says who is lost and who waited; returns what it said."""
+    ports = free_ports(count)
+    file = write("long.toml", ENDLESS.replace("[run]", f"[run]\n{settings}") + node_tables([1] * count, ports))
+    with background("run", file, "--out", f"{count}") as run:
+        run.until_trained(f"{count}")
+        os.kill(node_process(NAMES[victim]), how)
+        seconds = run.wait(1, within=20)
+        print(f"  {count} nodes, {NAMES[victim]} hit by {how.name}: {seconds:.2f} s")
+        assert seconds < within, f"{seconds:.2f} s\n{run}"
+        nothing_is_left(ports)
+        said = run.said()
+        assert f"node {NAMES[victim]} is lost" in said, said
+        assert re.search(rf"rank \d waits for ranks? [\d, ]*{victim}[\d, ]* at step \d+", said), said
+        return said
 
 
 def nothing_is_left(ports=()):
