@@ -4,8 +4,8 @@
 
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
+#include <unistd.h>
 
-#include <random>
 #include <string>
 #include <vector>
 
