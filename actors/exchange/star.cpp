@@ -76,11 +76,7 @@ class star_member final : public member {
     auto& fold = folds_.try_emplace({piece.origin.step, piece.which.part}, options_.world_size).first->second;
     fold.add(piece.origin.sender, piece.piece.values, piece.sample_count);
     if (!fold.complete()) return;
-    part mean = piece;
-    mean.origin.sender = master;
-    mean.at = stage::result;
-    mean.piece.values = fold.take_mean(options_.pool);
-    mean.sample_count = fold.sample_count();
+    const auto mean = rules::take_result(fold, piece, master, options_.pool);
     for (std::uint32_t rank = 1; rank < options_.world_size; ++rank) out.send(rank_id{rank}, mean);
     out.answer(mean);
   }

@@ -133,4 +133,13 @@ at::Tensor rank_fold::take_mean(models::buffer_pool& pool) {
   return mean_in_order(std::exchange(summands_, {}), pool);
 }
 
+part take_result(rank_fold& fold, const part& last, rank_id owner, models::buffer_pool& pool) {
+  part result = last;
+  result.origin.sender = owner;
+  result.at = stage::result;
+  result.piece.values = fold.take_mean(pool);
+  result.sample_count = fold.sample_count();
+  return result;
+}
+
 }  // namespace troupe::rules

@@ -73,4 +73,7 @@ class rank_fold {
   std::int64_t sample_count_{0};
 };
 
+/// Returns the mean of a complete fold as what `owner` answers with; `last` is a part of the fold, for the rest of it.
+part take_result(rank_fold& fold, const part& last, rank_id owner, models::buffer_pool& pool);
+
 }  // namespace troupe::rules

@@ -42,12 +42,7 @@ class all_gather_member final : public member {
     auto& fold = folds_.try_emplace(piece.origin.step, options_.world_size).first->second;
     fold.add(piece.origin.sender, piece.piece.values, piece.sample_count);
     if (!fold.complete()) return;
-    part mean = piece;
-    mean.origin.sender = options_.rank;
-    mean.at = stage::result;
-    mean.piece.values = fold.take_mean(options_.pool);
-    mean.sample_count = fold.sample_count();
-    out.answer(mean);
+    out.answer(rules::take_result(fold, piece, options_.rank, options_.pool));
   }
 
   port_options options_;

@@ -101,11 +101,7 @@ class direct_member final : public member {
     auto& fold = now.folds.at(piece.which.part - first_own_);
     fold.add(piece.origin.sender, piece.piece.values, piece.sample_count);
     if (!fold.complete()) return;
-    part mean = piece;
-    mean.origin.sender = options_.rank;
-    mean.at = stage::result;
-    mean.piece.values = fold.take_mean(options_.pool);
-    mean.sample_count = fold.sample_count();
+    const auto mean = rules::take_result(fold, piece, options_.rank, options_.pool);
     for (std::uint32_t i = 1; i < options_.world_size; ++i) out.send(rank_id{(me_ + i) % options_.world_size}, mean);
     out.answer(mean);
   }
