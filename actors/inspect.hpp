@@ -91,6 +91,11 @@ typename Inspector::result_type inspect(Inspector& f, advanced& x) {
 }
 
 template <class Inspector>
+typename Inspector::result_type inspect(Inspector& f, holding& x) {
+  return detail::inspect_local(f, "holding", x.version, x.piece.first, detail::shape_of(x.piece.values));
+}
+
+template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, record& x) {
   return detail::inspect_local(f, "record", x.event, x.step);
 }

@@ -21,7 +21,8 @@
 namespace troupe {
 
 enum class run_id : std::uint64_t {};
-/// Position of a worker in the topology file, from 0. Sums are folded in this order.
+/// Position of a worker in the topology file, from 0. Sums are folded in this order. The servers of an exchange count
+/// on from n.
 enum class rank_id : std::uint32_t {};
 
 /// What the values of a part or an outcome are, and so what they do to the receiver's state.
@@ -93,18 +94,20 @@ struct snapshot {
   at::Tensor values;  ///< [P + B], frozen.
 };
 
-/// Asks a compute actor for local work: `verbs` in order, `times` times over, or fewer after a `cancel`.
+/// Asks a compute actor for local work: to take in `with`, in order, and then to do `verbs` in order, `times` times
+/// over, or fewer after a `cancel`.
 struct advance {
-  std::vector<verb> verbs;
+  std::vector<verb> verbs{};
   std::uint32_t times{1};
-  snapshot from;                ///< Where to begin.
-  std::optional<outcome> with;  ///< For a leading `apply` that steps with what an exchange answered.
+  snapshot from{};                 ///< Where to begin: x.
+  std::optional<part> gradient{};  ///< g, where one is still to be applied.
+  std::vector<outcome> with{};     ///< What exchanges have answered: new x, new g, or a change of x.
 };
 
 /// What came of it.
 struct advanced {
-  snapshot now;                  ///< `from` itself if nothing was applied.
-  std::optional<part> gradient;  ///< Mean gradient at `now`, [P], if the last verb was `gradient`.
+  snapshot now;                  ///< `from` itself if nothing was applied or taken in.
+  std::optional<part> gradient;  ///< g, [P], where it is still to be applied.
   double loss_sum{0};            ///< Sum over the samples of the gradients computed.
   std::int64_t sample_count{0};  ///< How many those are.
 };
@@ -116,6 +119,20 @@ struct milestone {
   double loss_sum{0};            ///< Over the samples since the worker's last milestone.
   std::int64_t sample_count{0};  ///< How many those are.
   std::uint64_t bytes_sent{0};   ///< Tensor bytes that the worker's ports have sent since the run began.
+};
+
+/// How stale the gradients were that a server has applied since the run began: its version when it applied one, less
+/// the version that one was computed from.
+struct staleness_tally {
+  std::vector<std::uint64_t> counts{};  ///< By staleness; the last entry counts all beyond it too.
+  std::uint64_t applied{0}, sum{0}, most{0};
+};
+
+/// What a server of an exchange holds.
+struct holding {
+  span piece{};              ///< Its share of the parameters.
+  std::uint64_t version{0};  ///< Updates it has made of them.
+  staleness_tally staleness{};
 };
 
 /// What the evaluator found, over the whole validation set.
@@ -135,8 +152,10 @@ struct record {
   double seconds{0};         ///< Since the first step began, on the actor clock.
   std::optional<double> samples_per_second, train_loss, val_loss, val_accuracy;
   std::uint64_t bytes_sent{0};
-  std::optional<double> staleness_mean, staleness_max, consensus_distance;
-  std::string status;  ///< Of `end`: done, stopped_early, max_seconds, interrupted.
+  std::optional<double> staleness_mean, staleness_max;  ///< Of the gradients applied since the last line.
+  std::optional<double> consensus_distance;  ///< sqrt(mean over workers of ‖xᵢ − x̄‖²), over the parameters.
+  std::vector<std::uint64_t> staleness_counts{};  ///< Of `end`: gradients of the whole run, by staleness.
+  std::string status;                             ///< Of `end`: done, stopped_early, max_seconds, interrupted.
 };
 
 /// What a node says of itself when it joins a run. Everything but its name and the fingerprint must be the same on all.

@@ -3,6 +3,8 @@
 #pragma once
 
 #include "troupe/actors/messages.hpp"
+#include "troupe/actors/optimizer.hpp"
+#include "troupe/actors/rules/schedule.hpp"
 #include "troupe/actors/support/setting.hpp"
 #include "troupe/actors/type_ids.hpp"
 #include "troupe/models/buffer_pool.hpp"
@@ -27,19 +29,23 @@ using peer_port = caf::typed_actor<caf::reacts_to<part_atom, part>>;
 /// await: answered when this step's exchange is complete, else errc::timed_out (names the missing ranks),
 ///        errc::mismatch, errc::stale, errc::peer_lost.
 /// wire:  once, before the first step: the ports of all members in rank order, this one among them.
+/// result: of a server: what it holds when all workers have completed so many steps.
 /// lost:  the nodes of these ranks are gone. Answered with who waits here for whom ("exchange: rank 0 waits for rank 2
 ///        at step 8"), or with nothing; where somebody does, the port ends with errc::peer_lost.
 /// tick, done: from itself (deadline) and from its lane.
 using port_actor = peer_port::extend<caf::replies_to<await_atom, stamp, key>::with<outcome>,
                                      caf::reacts_to<wire_atom, std::vector<peer_port>>,
                                      caf::replies_to<lost_atom, std::vector<rank_id>>::with<std::string>,
+                                     caf::replies_to<result_atom, std::uint64_t>::with<holding>,
                                      caf::reacts_to<tick_atom>, caf::reacts_to<done_atom, completion>>;
 
 /// What a port needs to know of the run.
 struct port_options {
   run_id run{};
-  rank_id rank{};                ///< Whose port it is.
-  std::uint32_t world_size{1};   ///< n.
+  rank_id rank{};                ///< Whose port it is: an index among the members and servers.
+  std::uint32_t world_size{1};   ///< n: the members of this exchange.
+  std::uint32_t servers{0};      ///< Servers, at the indices from n on.
+  std::vector<rank_id> ids{};    ///< What members and servers are called outside, by index; empty: the same.
   std::uint32_t place{0};        ///< Which exchange of the loop: key::place of all its parts.
   std::string name{"exchange"};  ///< As the file calls it.
   models::flat_layout layout{};
@@ -48,6 +54,12 @@ struct port_options {
   std::chrono::milliseconds timeout{60'000};
   std::int64_t chunk_elements{0};  ///< Largest piece that pipelined routes cut the gradient into, in elements; 0: as
                                    ///< large as the route allows. Changes the time, never the bits.
+  cadence due{};
+  schedule when{};                ///< Of the run.
+  optimizer_options optimizer{};  ///< For servers that step.
+  at::Tensor initial{};           ///< [P + B], what all workers begin with.
+
+  bool is_server() const { return static_cast<std::uint32_t>(rank) >= world_size; }
 };
 
 class member;

@@ -25,6 +25,7 @@ CAF_ADD_TYPE_ID(troupe, (troupe::record))
 CAF_ADD_TYPE_ID(troupe, (troupe::completion))
 CAF_ADD_TYPE_ID(troupe, (troupe::introduction))
 CAF_ADD_TYPE_ID(troupe, (troupe::welcome))
+CAF_ADD_TYPE_ID(troupe, (troupe::holding))
 
 CAF_ADD_ATOM(troupe, troupe, advance_atom, "advance")
 CAF_ADD_ATOM(troupe, troupe, await_atom, "await")

@@ -42,11 +42,10 @@ std::vector<planned_edge> all_reduce_edges(std::uint32_t world_size, const model
 exchange_kind all_reduce_kind() {
   return {
       .name = "all_reduce",
-      .explanation = "everybody ends with the mean gradient of all, without a master",
+      .explanation = "everybody ends with the mean of all, without a master",
       .source = "direct: reduce-scatter and all-gather, folded in rank order; ring: Patarasuk and Yuan 2009, section 3",
-      .sends = {slot::gradient},
-      .answers = slot::gradient,
-      .synchronous = true,
+      .carries = {{.sends = slot::gradient, .answers = slot::gradient},
+                  {.sends = slot::parameters, .answers = slot::parameters, .behind_apply = true}},
       .settings = {{.name = "route",
                     .type = setting_type::choice,
                     .default_text = "auto",

@@ -1,5 +1,7 @@
 // One member's side of an exchange, as a state machine over parts: no actor, no clock, no thread. A port (port.cpp)
-// runs it, so that an algorithm is a page of its own that a test can drive by hand in any order of messages.
+// runs it, so that an algorithm is a page of its own that a test can drive by hand in any order of messages. Members
+// know each other by index: those of an exchange's n members are 0 to n−1, those of its servers n and up. Which worker,
+// or group of workers, a member is, only the port knows.
 #pragma once
 
 #include "troupe/actors/errc.hpp"
@@ -22,15 +24,15 @@ class outbox {
  public:
   virtual ~outbox() = default;
 
-  /// Sends `piece` to the port of `to`, another member.
+  /// Sends `piece` to the port of `to`, another member or a server.
   virtual void send(rank_id to, part piece) = 0;
 
   /// Hands `piece` of the step's answer to the own worker. The answer is complete when its pieces cover the whole.
   virtual void answer(const part& piece) = 0;
 };
 
-/// Members see parts of at most two steps at a time: a peer can be one step ahead, never two, because the step between
-/// needs this member's own contribution.
+/// Members see parts of at most two exchanges at a time: a peer can be one ahead, never two, because the one between
+/// needs this member's own contribution. (Of servers this does not hold.)
 class member {
  public:
   virtual ~member() = default;
@@ -49,6 +51,19 @@ class member {
 
   /// Forgets everything about steps below `step`.
   virtual void forget_before(std::uint64_t step) = 0;
+};
+
+/// A member that is no worker's: it holds parameters of its own, takes contributions and answers them. It checks the
+/// steps of what it takes by itself.
+class server : public member {
+ public:
+  /// Returns what it holds once all workers have completed `step` steps; asked when they have, for steps that grow.
+  /// Where the exchange waits for all, that is exact: port_options::when tells beforehand which steps will be asked
+  /// for. Else it is what there is now.
+  virtual holding held(std::uint64_t step) = 0;
+
+  void contribute(const part&, outbox&) final { throw std::logic_error("a server has no worker"); }
+  void forget_before(std::uint64_t) final {}
 };
 
 }  // namespace troupe

@@ -4,12 +4,34 @@
 #include "troupe/actors/exchange/star.hpp"
 
 #include <algorithm>
+#include <utility>
 
 namespace troupe {
 
-const std::vector<exchange_kind>& exchange_kinds() {
-  static const std::vector<exchange_kind> kinds{star_kind(), all_reduce_kind()};
+namespace {
+
+std::vector<exchange_kind>& shelf() {
+  static std::vector<exchange_kind> kinds{star_kind(), all_reduce_kind()};
   return kinds;
+}
+
+}  // namespace
+
+exchange_nature nature_of(const exchange_kind& kind, const setting_values& settings) {
+  return kind.nature ? kind.nature(settings) : exchange_nature{};
+}
+
+const std::vector<exchange_kind>& exchange_kinds() {
+  return shelf();
+}
+
+void register_exchange(exchange_kind kind) {
+  auto& kinds = shelf();
+  const auto found = std::find_if(kinds.begin(), kinds.end(), [&](const auto& each) { return each.name == kind.name; });
+  if (found == kinds.end())
+    kinds.push_back(std::move(kind));
+  else
+    *found = std::move(kind);
 }
 
 const exchange_kind* find_exchange(const std::string& name) {

@@ -11,36 +11,79 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 namespace troupe {
 
-/// Tensor traffic of one step from one worker's port to another's. Messages are counted uncut: what a route cuts into
-/// chunks (port_options::chunk_elements) only so that they overlap counts as one. Bytes are the same either way.
+/// Tensor traffic of one exchange from one member's port to another's, by index; servers count on from n. Messages are
+/// counted uncut: what a route cuts into chunks (port_options::chunk_elements) only so that they overlap counts as one.
+/// Bytes are the same either way.
 struct planned_edge {
   std::uint32_t from{0}, to{0};  ///< Ranks.
-  std::uint64_t messages{0};     ///< Per step.
-  std::uint64_t bytes{0};        ///< Tensor payload per step.
+  std::uint64_t messages{0};     ///< Per exchange.
+  std::uint64_t bytes{0};        ///< Tensor payload per exchange.
+};
+
+/// What goes in, what comes back, and where in a loop it stands unless the file says otherwise. What answers a gradient
+/// with parameters has applied it: then no `apply` follows.
+struct carriage {
+  slot sends{slot::gradient}, answers{slot::gradient};
+  bool behind_apply{false};
+};
+
+/// What a kind comes to under its settings.
+struct exchange_nature {
+  bool deterministic{true};  ///< No result depends on what arrives first.
+  bool same_for_all{true};   ///< All members get the same answer.
+  std::uint32_t servers{0};  ///< How many actors hold what is exchanged; what they hold is the run's result.
+};
+
+/// A setting that does not fit, and what a person should read of it: what is wrong, what was expected.
+struct complaint {
+  std::string key, text;
+};
+
+/// What `troupe list exchanges` and docs/algorithms.md tell of a kind. n members, P bytes of parameters.
+struct exchange_facts {
+  std::string equation{};
+  std::string picture{};          ///< A few lines.
+  std::string messages{};         ///< Per exchange, over all members.
+  std::string bytes{};            ///< Likewise.
+  std::string synchronisation{};  ///< Who waits for whom.
+  std::string staleness{};        ///< Bound on the versions between a gradient and its application.
+  std::string equals{};           ///< What it must equal, and when.
+  std::string shown_by{};         ///< The tests that show it.
 };
 
 struct exchange_kind {
   std::string name;
-  std::string explanation;       ///< One line.
-  std::string source;            ///< Paper or textbook, with section.
-  std::vector<slot> sends;       ///< What may be sent, the default first.
-  slot answers{slot::gradient};  ///< What comes back.
-  bool synchronous{true};        ///< All members' snapshots of a step are equal and the run is deterministic.
-  std::vector<setting> settings;
-  /// Makes one worker's side of it.
+  std::string explanation;                    ///< One line.
+  std::string source;                         ///< Paper or textbook, with section.
+  std::vector<carriage> carries{carriage{}};  ///< The default first.
+  std::vector<setting> settings{};
+  /// Makes the side of one member, or of a server (port_options::is_server).
   std::function<std::unique_ptr<member>(const port_options&)> make_member;
-  /// Lists the traffic of one step among `world_size` workers.
+  /// Lists the traffic of one exchange among `world_size` members.
   std::function<std::vector<planned_edge>(std::uint32_t world_size, const models::flat_layout&, const setting_values&)>
       edges;
+  /// Says what it is under these settings; none: exchange_nature{}.
+  std::function<exchange_nature(const setting_values&)> nature{};
+  /// Says what does not fit the settings of `names.size()` members so called, or nothing.
+  std::function<std::optional<complaint>(const std::vector<std::string>& names, const setting_values&)> check{};
+  exchange_facts facts{};
 };
+
+/// Returns kind.nature(settings), or what holds without it.
+exchange_nature nature_of(const exchange_kind& kind, const setting_values& settings);
 
 /// All kinds, in the order in which `troupe list` shows them.
 const std::vector<exchange_kind>& exchange_kinds();
+
+/// Adds a kind, or replaces the one of its name. A program's main() does so first of all: what reads the kinds (parser,
+/// plan) keeps what it has read.
+void register_exchange(exchange_kind kind);
 
 /// Returns the kind of this name, or nullptr.
 const exchange_kind* find_exchange(const std::string& name);

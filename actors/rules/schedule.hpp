@@ -29,4 +29,24 @@ struct schedule {
   static std::uint64_t next_multiple(std::uint64_t step, std::uint64_t of) { return (step / of + 1) * of; }
 };
 
+/// When an exchange is due, in the completed steps that its contributions are stamped with. An exchange that stands
+/// behind the loop's `apply` sees one step more than one before it.
+struct cadence {
+  std::uint64_t every{1};
+  std::uint64_t first{0};  ///< every = 1: the first stamp there is; else `every`, for it is never due at 0.
+  std::uint64_t lead{0};   ///< 1 where the stamp counts the step under way already, else 0.
+
+  bool due(std::uint64_t step) const { return step >= first && (step - first) % every == 0; }
+
+  /// The first stamp from `step` on at which it is due.
+  std::uint64_t next_due(std::uint64_t step) const {
+    return step <= first ? first : first + (step - first + every - 1) / every * every;
+  }
+};
+
+inline cadence make_cadence(std::uint64_t every, bool behind_apply) {
+  const std::uint64_t lead = behind_apply ? 1 : 0;
+  return {.every = every, .first = every == 1 ? lead : every, .lead = lead};
+}
+
 }  // namespace troupe
