@@ -1,6 +1,7 @@
 #include "troupe/actors/exchange/registry.hpp"
 
 #include "troupe/actors/exchange/all_reduce.hpp"
+#include "troupe/actors/exchange/gossip.hpp"
 #include "troupe/actors/exchange/star.hpp"
 
 #include <algorithm>
@@ -11,7 +12,7 @@ namespace troupe {
 namespace {
 
 std::vector<exchange_kind>& shelf() {
-  static std::vector<exchange_kind> kinds{star_kind(), all_reduce_kind()};
+  static std::vector<exchange_kind> kinds{star_kind(), all_reduce_kind(), gossip_kind()};
   return kinds;
 }
 
