@@ -15,6 +15,8 @@ namespace {
 
 /// Beyond this many, edges are summed up instead of listed.
 constexpr std::size_t edges_listed_max = 16;
+/// Of a setting that is a list of lists, so many are shown.
+constexpr std::size_t lists_shown_max = 4;
 
 std::string plural(std::uint64_t count, const std::string& noun) {
   return grouped(count) + " " + noun + (count == 1 ? "" : "s");
@@ -40,6 +42,21 @@ std::string text_of(const setting_value& value) {
     std::string operator()(const std::string& text) const { return text; }
     std::string operator()(const std::vector<std::string>& words) const { return "[" + joined(words, ", ") + "]"; }
     std::string operator()(const std::vector<double>& values) const { return "[" + numbers(values) + "]"; }
+    std::string operator()(const std::vector<std::vector<std::string>>& pairs) const {
+      return pairs.size() > lists_shown_max ? "a list of " + grouped(pairs.size()) + " pairs" : lists(pairs);
+    }
+    std::string operator()(const std::vector<std::vector<double>>& rows) const {
+      if (rows.size() <= lists_shown_max) return lists(rows);
+      return "a matrix of " + grouped(rows.size()) + "×" + grouped(rows.front().size());
+    }
+
+   private:
+    template <class List>
+    std::string lists(const std::vector<List>& values) const {
+      std::vector<std::string> words;
+      for (const auto& each : values) words.push_back((*this)(each));
+      return "[" + joined(words, ", ") + "]";
+    }
   };
   return std::visit(visitor{}, value);
 }
