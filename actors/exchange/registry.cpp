@@ -1,6 +1,8 @@
 #include "troupe/actors/exchange/registry.hpp"
 
 #include "troupe/actors/exchange/all_reduce.hpp"
+#include "troupe/actors/exchange/elastic.hpp"
+#include "troupe/actors/exchange/parameter_server.hpp"
 #include "troupe/actors/exchange/star.hpp"
 
 #include <algorithm>
@@ -11,7 +13,7 @@ namespace troupe {
 namespace {
 
 std::vector<exchange_kind>& shelf() {
-  static std::vector<exchange_kind> kinds{star_kind(), all_reduce_kind()};
+  static std::vector<exchange_kind> kinds{star_kind(), all_reduce_kind(), parameter_server_kind(), elastic_kind()};
   return kinds;
 }
 
