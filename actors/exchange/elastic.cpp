@@ -1,0 +1,275 @@
+// Numbered invariants of the server:
+// EL-1: the version grows by one with each move of the centre: by one per round of all workers, or per contribution.
+// EL-2: no contribution is taken twice and none out of turn: each worker's follow one another (serving::roll_call).
+// EL-3: none is lost: every contribution moves the centre once, and is answered once.
+// EL-4: with apply = "all", everybody in a round is answered with the centre that the round before has left.
+// EL-5: with apply = "each", the centre gains what the worker loses, from one and the same rounded d.
+// EL-6: what was answered is never written again: the centre is moved out of place.
+#include "troupe/actors/exchange/elastic.hpp"
+
+#include "troupe/actors/exchange/member.hpp"
+#include "troupe/actors/exchange/serving.hpp"
+#include "troupe/actors/rules/elastic.hpp"
+#include "troupe/actors/rules/reduce.hpp"
+#include "troupe/actors/support/assert.hpp"
+
+#include <limits>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace troupe {
+
+namespace {
+
+bool applies_each(const setting_values& settings) {
+  return std::get<std::string>(settings.at("apply")) == "each";
+}
+
+/// α, by default the paper's β/n with its β = 0.9 (§5).
+double alpha_of(const port_options& options) {
+  const auto found = options.settings.find("alpha");
+  return found == options.settings.end() ? 0.9 / options.world_size : std::get<double>(found->second);
+}
+
+rules::range whole(const port_options& options) {
+  return {0, options.layout.parameter_end};
+}
+
+rank_id centre_of(const port_options& options) {
+  return rank_id{options.world_size};
+}
+
+/// A worker's side. With apply = "all" it makes the own move itself, because it knows xⁱ and is told x̃.
+class client final : public member {
+ public:
+  explicit client(port_options options)
+      : options_(std::move(options)), each_(applies_each(options_.settings)), alpha_(alpha_of(options_)) {}
+
+  void contribute(const part& own, outbox& out) override {
+    if (awaited_) throw exchange_error(errc::stale, "a worker contributed before its last contribution was answered");
+    awaited_ = true;
+    step_ = own.origin.step;
+    part position = own;
+    position.origin.version = version_;
+    position.which.part = 0;
+    position.piece = {0, own.piece.values.narrow(0, 0, options_.layout.parameter_end)};
+    if (!each_) position_ = position.piece.values;
+    out.send(centre_of(options_), std::move(position));
+  }
+
+  void receive(const part& piece, outbox& out) override {
+    rules::check_fits(piece, {whole(options_)});
+    const auto what = each_ ? slot::change : slot::parameters;
+    if (piece.at != stage::result || piece.what != what || piece.origin.sender != centre_of(options_))
+      throw exchange_error(errc::mismatch, "a worker was sent what is no answer of the centre");
+    if (!awaited_ || piece.origin.step != step_)
+      throw exchange_error(errc::stale, "the centre answered what it was not asked");
+    if (piece.origin.version < version_)
+      throw exchange_error(errc::mismatch, "the centre answered with what it was before");
+    awaited_ = false;
+    version_ = piece.origin.version;
+    auto answer = piece;
+    if (!each_) answer.piece.values = rules::pulled_to_centre(position_, piece.piece.values, alpha_, options_.pool);
+    position_.reset();
+    out.answer(answer);
+  }
+
+  std::vector<rank_id> waiting_for(std::uint64_t) const override {
+    return awaited_ ? std::vector<rank_id>{centre_of(options_)} : std::vector<rank_id>{};
+  }
+
+  std::int64_t largest_fold() const override { return each_ ? 0 : options_.layout.parameter_end; }
+
+  void forget_before(std::uint64_t) override {}
+
+ private:
+  port_options options_;
+  bool each_;
+  double alpha_;
+  bool awaited_{false};
+  std::uint64_t step_{0};     ///< Of the contribution under way.
+  std::uint64_t version_{0};  ///< Of the last answer.
+  at::Tensor position_;       ///< The contribution under way.
+};
+
+class centre : public server {
+ public:
+  explicit centre(port_options options)
+      : options_(std::move(options)),
+        alpha_(alpha_of(options_)),
+        roll_call_(options_.world_size, options_.due),
+        centre_(options_.initial.narrow(0, 0, options_.layout.parameter_end)) {}
+
+  void receive(const part& piece, outbox& out) final {
+    serving::check_contribution(piece, options_.world_size, slot::parameters, {whole(options_)}, 0);
+    if (piece.origin.version > version_)
+      throw exchange_error(errc::mismatch, "a worker knows a centre that there has not been yet");
+    take(piece, out);
+  }
+
+  /// Each part may set off a pass over all there is.
+  std::int64_t largest_fold() const final { return std::numeric_limits<std::int64_t>::max(); }
+
+ protected:
+  virtual void take(const part& piece, outbox& out) = 0;
+
+  holding now() const { return {.piece = {0, centre_}, .version = version_, .staleness = {}}; }
+
+  void answer(const part& piece, slot what, const at::Tensor& values, outbox& out) {
+    ++answered_;
+    out.send(piece.origin.sender, serving::answer_to(piece, options_.rank, version_, what, values));
+  }
+
+  port_options options_;
+  double alpha_;
+  serving::roll_call roll_call_;  ///< EL-2
+  at::Tensor centre_;             ///< x̃, frozen.
+  std::uint64_t version_{0};
+  std::uint64_t answered_{0};  ///< Contributions.
+};
+
+/// Moves when all have come. A worker is answered as soon as the round before is complete, so it may be one round ahead
+/// of the slowest, and its next contribution is kept.
+class centre_of_all final : public centre {
+ public:
+  explicit centre_of_all(const port_options& options)
+      : centre(options),
+        archive_(options.when, options.due),
+        step_(options.due.next_due(0)),
+        open_(options.world_size),
+        ahead_(options.world_size) {}
+
+  std::vector<rank_id> waiting_for(std::uint64_t) const override {
+    return open_.came == 0 ? std::vector<rank_id>{} : roll_call_.missing(step_);
+  }
+
+  holding held(std::uint64_t step) override { return archive_.take(step, now()); }
+
+ private:
+  struct round {
+    explicit round(std::uint32_t world_size) : positions(world_size) {}
+    std::vector<at::Tensor> positions;  ///< By worker.
+    std::uint32_t came{0};
+    std::vector<part> unanswered;
+  };
+
+  void take(const part& piece, outbox& out) override {
+    const auto is_ahead = piece.origin.step > step_;
+    if (is_ahead && piece.origin.step != options_.due.next_due(step_ + 1))
+      throw exchange_error(errc::mismatch, "a worker is two rounds ahead");
+    roll_call_.note(piece.origin.sender, piece.origin.step);
+    auto& its = is_ahead ? ahead_ : open_;
+    its.positions[static_cast<std::size_t>(piece.origin.sender)] = piece.piece.values;
+    its.came += 1;
+    if (is_ahead)
+      its.unanswered.push_back(piece);
+    else
+      answer(piece, slot::parameters, centre_, out);  // EL-4
+    if (open_.came == options_.world_size) close(out);
+  }
+
+  void close(outbox& out) {
+    archive_.keep_before(step_, now());
+    centre_ = rules::moved_centre(centre_, open_.positions, alpha_, options_.pool);  // EL-6
+    version_ += 1;                                                                   // EL-1
+    TROUPE_ASSERT(answered_ == version_ * options_.world_size, "EL-3: every contribution has been answered");
+    step_ = options_.due.next_due(step_ + 1);
+    open_ = std::exchange(ahead_, round{options_.world_size});
+    for (const auto& piece : std::exchange(open_.unanswered, {})) answer(piece, slot::parameters, centre_, out);
+  }
+
+  serving::archive archive_;
+  std::uint64_t step_;  ///< Of the round that is open.
+  round open_, ahead_;
+};
+
+/// Moves with every contribution.
+class centre_of_each final : public centre {
+ public:
+  using centre::centre;
+
+  std::vector<rank_id> waiting_for(std::uint64_t) const override { return {}; }
+
+  holding held(std::uint64_t) override { return now(); }
+
+ private:
+  void take(const part& piece, outbox& out) override {
+    roll_call_.note(piece.origin.sender, piece.origin.step);
+    auto visit = rules::visited_centre(centre_, piece.piece.values, alpha_, options_.pool);  // EL-5
+    centre_ = std::move(visit.centre);
+    version_ += 1;  // EL-1
+    answer(piece, slot::change, visit.change, out);
+    TROUPE_ASSERT(answered_ == version_, "EL-3: every contribution has been answered");
+  }
+};
+
+std::unique_ptr<member> make_side(const port_options& options) {
+  if (!options.is_server()) return std::make_unique<client>(options);
+  if (applies_each(options.settings)) return std::make_unique<centre_of_each>(options);
+  return std::make_unique<centre_of_all>(options);
+}
+
+std::vector<planned_edge> edges_of(std::uint32_t world_size, const models::flat_layout& layout, const setting_values&) {
+  const auto bytes = static_cast<std::uint64_t>(layout.parameter_end) * sizeof(float);
+  std::vector<planned_edge> edges;
+  for (std::uint32_t worker = 0; worker < world_size; ++worker) {
+    edges.push_back({worker, world_size, 1, bytes});
+    edges.push_back({world_size, worker, 1, bytes});
+  }
+  return edges;
+}
+
+exchange_nature nature(const setting_values& settings) {
+  return {.deterministic = !applies_each(settings), .same_for_all = false, .servers = 1};
+}
+
+}  // namespace
+
+exchange_kind elastic_kind() {
+  return {
+      .name = "elastic",
+      .explanation = "a server holds a centre; workers and centre pull each other together (EASGD)",
+      .source = "Zhang, Choromanska, LeCun 2015 (NIPS), \"Deep learning with Elastic Averaging SGD\", Algorithm 1",
+      .carries = {{.sends = slot::parameters, .answers = slot::parameters}},
+      .settings = {{.name = "alpha",
+                    .type = setting_type::real,
+                    .default_text = "",
+                    .explanation = "moving rate: the share of its distance that worker and centre each move; unset: "
+                                   "0.9/n",
+                    .minimum = 0,
+                    .maximum = 1,
+                    .minimum_excluded = true,
+                    .maximum_excluded = true},
+                   {.name = "apply",
+                    .type = setting_type::choice,
+                    .default_text = "all",
+                    .explanation =
+                        "when the centre moves: once all workers have come, from the values before the move, "
+                        "or with each worker as it comes (asynchronous)",
+                    .choices = {"all", "each"}}},
+      .make_member = make_side,
+      .edges = edges_of,
+      .nature = nature,
+      .facts =
+          {.equation =
+               "all: xⁱ ← xⁱ − α(xⁱ − x̃), x̃ ← x̃ + α Σ(xⁱ − x̃), all from the values before; each: d = α(xⁱ − x̃), "
+               "xⁱ ← xⁱ − d, x̃ ← x̃ + d. In the loop gradient, exchange, apply the step is made with the "
+               "gradient at xⁱ before the move. An optimizer with momentum and nesterov = true is the paper's "
+               "momentum variant (EAMSGD) in PyTorch's form: the elastic force is taken at the looked-ahead "
+               "point",
+           .picture = "worker i ── xⁱ ──▶ centre x̃\n"
+                      "worker i ◀─ x̃ ── centre x̃   (each: −d instead)",
+           .messages = "2·n",
+           .bytes = "2·n·P",
+           .synchronisation = "all: nobody is more than a round ahead of the slowest; each: nobody waits for another "
+                              "worker",
+           .staleness = "no gradient leaves its worker",
+           .equals =
+               "with α = 1/n the centre of all is the mean of their positions; with one worker all and each are the "
+               "same, bit for bit",
+           .shown_by = "tests/unit/actors/elastic_test.cpp"},
+  };
+}
+
+}  // namespace troupe

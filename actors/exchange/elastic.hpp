@@ -1,0 +1,16 @@
+// Elastic averaging SGD: a server holds a centre, and workers and centre pull each other together.
+#pragma once
+
+#include "troupe/actors/exchange/registry.hpp"
+
+namespace troupe {
+
+/// `apply = "all"`: in rounds of all workers, all from the values before the move: xⁱ ← xⁱ − α(xⁱ − x̃) and x̃ ← x̃ + α
+/// Σ(xⁱ − x̃). The same for any order of arrival; a worker waits for the round before its own alone.
+/// `apply = "each"`: one worker after the other, as they come (Algorithm 1): d = α(xⁱ − x̃), xⁱ ← xⁱ − d, x̃ ← x̃ + d.
+/// The answer is the change −d.
+/// Source: Zhang, Choromanska, LeCun, "Deep learning with Elastic Averaging SGD", NIPS 2015, equations 2 and 3 and
+/// Algorithm 1.
+exchange_kind elastic_kind();
+
+}  // namespace troupe

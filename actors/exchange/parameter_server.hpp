@@ -1,0 +1,15 @@
+// Servers that hold the parameters, take gradients, step, and answer with the parameters that came of it.
+#pragma once
+
+#include "troupe/actors/exchange/registry.hpp"
+
+namespace troupe {
+
+/// `apply = "all"`: one step along the mean of all workers' gradients, folded in rank order: synchronous SGD.
+/// `apply = "each"`: a step along each gradient as it comes, which by then may be stale: asynchronous SGD.
+/// The parameters are spread over `shards` servers, each with an optimizer state and a version of its own.
+/// Sources: Li et al., "Scaling Distributed Machine Learning with the Parameter Server", OSDI 2014; Dean et al., "Large
+/// Scale Distributed Deep Networks", NIPS 2012, §4.1 (Downpour SGD, with fetches and pushes at every step).
+exchange_kind parameter_server_kind();
+
+}  // namespace troupe

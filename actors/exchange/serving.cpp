@@ -1,0 +1,62 @@
+#include "troupe/actors/exchange/serving.hpp"
+
+#include <algorithm>
+#include <string>
+
+namespace troupe::serving {
+
+void check_contribution(const part& piece, std::uint32_t world_size, slot what, const std::vector<rules::range>& cut,
+                        std::uint32_t index) {
+  if (piece.at != stage::contribution || static_cast<std::uint32_t>(piece.origin.sender) >= world_size)
+    throw exchange_error(errc::mismatch, "a server was sent what is no worker's contribution");
+  if (piece.what != what)
+    throw exchange_error(errc::mismatch, "a server was sent another kind of values than it takes");
+  if (piece.which.part != index) throw exchange_error(errc::mismatch, "a server was sent another server's shard");
+  rules::check_fits(piece, cut);
+}
+
+part answer_to(const part& contribution, rank_id server, std::uint64_t version, slot what, const at::Tensor& values) {
+  part answer = contribution;
+  answer.origin.sender = server;
+  answer.origin.version = version;
+  answer.what = what;
+  answer.at = stage::result;
+  answer.piece.values = values;
+  answer.receipt.reset();
+  return answer;
+}
+
+roll_call::roll_call(std::uint32_t world_size, const cadence& due) : due_(due), next_(world_size, due.next_due(0)) {}
+
+void roll_call::note(rank_id worker, std::uint64_t step) {
+  const auto index = static_cast<std::size_t>(worker);
+  auto& next = next_.at(index);
+  if (step < next)
+    throw exchange_error(errc::stale, "rank " + std::to_string(index) + " contributed twice to one step");
+  if (step > next) throw exchange_error(errc::mismatch, "rank " + std::to_string(index) + " left out a step");
+  next = due_.next_due(step + 1);
+}
+
+std::vector<rank_id> roll_call::missing(std::uint64_t step) const {
+  std::vector<rank_id> ranks;
+  for (std::size_t i = 0; i < next_.size(); ++i)
+    if (next_[i] <= step) ranks.push_back(rank_id{static_cast<std::uint32_t>(i)});
+  return ranks;
+}
+
+void archive::keep_before(std::uint64_t step, const holding& now) {
+  // A contribution stamped `step` is made in the step after step − lead completed ones, and changes what is held from
+  // the next on.
+  for (; reached_ + due_.lead <= step; ++reached_)
+    if (when_.milestone_at(reached_)) kept_.emplace(reached_, now);
+}
+
+holding archive::take(std::uint64_t step, const holding& now) {
+  const auto found = kept_.find(step);
+  const auto result = found == kept_.end() ? now : found->second;
+  kept_.erase(kept_.begin(), kept_.upper_bound(step));
+  reached_ = std::max(reached_, step + 1);
+  return result;
+}
+
+}  // namespace troupe::serving

@@ -1,0 +1,31 @@
+// Elastic averaging: worker and centre pull each other together. Zhang, Choromanska, LeCun, "Deep learning with Elastic
+// Averaging SGD", 2015, Algorithm 1 and equations 2 and 3, in its symbols: xⁱ a worker's parameters, x̃ the centre, α
+// the moving rate. float32, [m], in our own loops without contraction; results are fresh from the pool.
+#pragma once
+
+#include "troupe/models/buffer_pool.hpp"
+
+#include <ATen/core/Tensor.h>
+
+#include <vector>
+
+namespace troupe::rules {
+
+/// Returns xⁱ − α(xⁱ − x̃), per element rounded after each operation.
+at::Tensor pulled_to_centre(const at::Tensor& position, const at::Tensor& centre, double alpha,
+                            models::buffer_pool& pool);
+
+/// Returns x̃ + α(((x⁰ − x̃) + (x¹ − x̃)) + …), folded in the order of `positions`.
+at::Tensor moved_centre(const at::Tensor& centre, const std::vector<at::Tensor>& positions, double alpha,
+                        models::buffer_pool& pool);
+
+/// What one worker's visit makes of the centre, and what the worker has to add to its own parameters: d = α(xⁱ − x̃).
+struct elastic_visit {
+  at::Tensor centre;  ///< x̃ + d.
+  at::Tensor change;  ///< −d.
+};
+
+elastic_visit visited_centre(const at::Tensor& centre, const at::Tensor& position, double alpha,
+                             models::buffer_pool& pool);
+
+}  // namespace troupe::rules

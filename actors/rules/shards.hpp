@@ -1,0 +1,16 @@
+// How the parameters are spread over servers.
+#pragma once
+
+#include "troupe/actors/rules/reduce.hpp"
+#include "troupe/models/flat.hpp"
+
+#include <cstdint>
+#include <vector>
+
+namespace troupe::rules {
+
+/// Cuts the parameters into `shards` contiguous ranges of whole parameters, each with the padding behind it, such that
+/// the largest range is as small as it can be. None is empty, so fewer parameters give fewer ranges.
+std::vector<range> parameter_shards(const models::flat_layout& layout, std::uint32_t shards);
+
+}  // namespace troupe::rules
