@@ -1,11 +1,15 @@
 #include "troupe/actors/coordinator.hpp"
 
 #include "troupe/actors/rules/reduce.hpp"
+#include "troupe/actors/rules/staleness.hpp"
 
+#include <ATen/ATen.h>
 #include <caf/all.hpp>
 
 #include <algorithm>
+#include <cmath>
 #include <deque>
+#include <functional>
 #include <map>
 #include <stdexcept>
 #include <utility>
@@ -21,6 +25,7 @@ struct report {
   bool evaluated{false};
   std::optional<snapshot> result;
   std::optional<evaluation> found;
+  bool ends{false};  ///< The last one of a run whose workers end apart.
   bool told{false};  ///< The recorder has heard of `found`.
 };
 
@@ -32,16 +37,20 @@ struct coordinator_state {
   std::unique_ptr<lane> where;
   std::vector<directed_worker> workers;
 
-  std::map<std::uint64_t, std::vector<std::optional<milestone>>> arriving;  ///< By step, then rank.
-  std::map<std::uint64_t, std::map<rank_id, snapshot>> shown;               ///< By step, then rank.
+  std::map<std::uint64_t, std::map<rank_id, milestone>> arriving;  ///< By step, then rank.
+  std::map<std::uint64_t, std::map<rank_id, snapshot>> shown;      ///< By step, then rank.
   std::deque<report> reports;
-  bool busy{false};                       ///< The first report is being averaged or evaluated.
-  std::uint64_t last{0};                  ///< The step the run ends at.
-  std::string status{"done"};             ///< What the `end` record will say.
-  std::optional<std::uint64_t> complete;  ///< The last step reported by all.
-  report latest;                          ///< The last report that left, its result included.
+  bool busy{false};                             ///< The first report is being averaged or evaluated.
+  std::uint64_t last{0};                        ///< The step the run ends at.
+  std::string status{"done"};                   ///< What the `end` record will say.
+  std::optional<std::uint64_t> complete;        ///< The last step reported by all.
+  report latest;                                ///< The last report that left, its result included.
+  std::vector<std::uint64_t> reported;          ///< By rank: the last step.
+  std::map<rank_id, std::uint64_t> bytes_sent;  ///< By rank, so far.
+  staleness_tally staleness;                    ///< As last told.
   bool halting{false}, finished{false};
-  std::uint64_t halt_answers{0}, halt_step{0};
+  std::uint64_t halt_answers{0};
+  std::vector<std::uint64_t> begun;  ///< By rank: the steps that a halted worker has begun; then, where it ends.
 
   caf::actor_clock::time_point first_step, interval_start;
   std::uint64_t granted{0};
@@ -52,6 +61,8 @@ struct coordinator_state {
   bool interrupted() const { return status == "interrupted"; }
   /// How many replicas make a result.
   std::size_t replicas() const { return options.replicas_agree ? 1 : options.workers; }
+  bool ends_apart() const { return halting && !options.in_lockstep && halt_answers == workers.size(); }
+  bool is_last(const report& one) const { return ends_apart() ? one.ends : one.line.step == last; }
   bool may_stop_early() const { return options.target_accuracy || options.patience; }
 };
 
@@ -81,6 +92,11 @@ void finish(coordinator_pointer self) {
   end.event = "end";
   end.status = my.status;
   end.train_loss = my.train_loss;
+  if (my.staleness.applied > 0) {
+    end.staleness_mean = rules::mean(my.staleness);
+    end.staleness_max = static_cast<double>(my.staleness.most);
+    end.staleness_counts = my.staleness.counts;
+  }
   end.samples_per_second =
       end.seconds > 0 ? std::optional{static_cast<double>(my.samples) / end.seconds} : std::nullopt;
   // No deadline: a disk, or a terminal that is scrolled back, may take its time; what is saved must not be lost to
@@ -127,17 +143,42 @@ void release(coordinator_pointer self) {
   my.reports.pop_front();
   my.shown.erase(my.shown.begin(), my.shown.lower_bound(my.latest.line.step));  // its own may still be asked for
   if (my.latest.found) {
-    if (!my.halting && stops_early(my, *my.latest.found) && my.latest.line.step != my.last) {
+    if (!my.halting && stops_early(my, *my.latest.found) && !my.is_last(my.latest)) {
       my.status = "stopped_early";
       my.last = my.latest.line.step;
     } else {
       grant(self, my.latest.line.step);
     }
   }
-  if (my.latest.line.step == my.last) finish(self);
+  if (my.is_last(my.latest)) finish(self);
 }
 
-/// Averages the replicas of the first report where they differ: the result is the mean with equal weights.
+/// Mean of the replicas with equal weights, and sqrt(meanᵢ ‖xᵢ − x̄‖²) over their first P elements.
+std::pair<snapshot, double> mean_and_distance(const std::map<rank_id, snapshot>& replicas, std::int64_t parameter_end,
+                                              models::buffer_pool pool) {
+  std::vector<rules::weighted> summands;
+  for (const auto& [rank, replica] : replicas) summands.push_back({replica.values, 1});
+  auto mean = rules::mean_in_order(summands, pool);
+  double squares = 0;
+  for (const auto& summand : summands)
+    squares += std::pow((summand.values - mean).narrow(0, 0, parameter_end).norm().item<double>(), 2);
+  return {snapshot{replicas.begin()->second.origin, std::move(mean)},
+          std::sqrt(squares / static_cast<double>(summands.size()))};
+}
+
+/// Lays the shares of the servers side by side.
+at::Tensor whole_of(const std::vector<holding>& held, models::buffer_pool pool) {
+  std::int64_t total = 0;
+  for (const auto& one : held)
+    if (one.piece.values.defined()) total += one.piece.values.numel();
+  if (held.size() == 1) return held.front().piece.values;
+  auto whole = pool.take(total);
+  for (const auto& one : held)
+    if (one.piece.values.defined()) whole.narrow(0, one.piece.first, one.piece.values.numel()).copy_(one.piece.values);
+  return whole;
+}
+
+/// Averages the replicas of the first report where they differ.
 void average(coordinator_pointer self) {
   auto& my = self->state;
   auto& first = my.reports.front();
@@ -147,19 +188,62 @@ void average(coordinator_pointer self) {
     return;
   }
   my.busy = true;
-  std::vector<rules::weighted> summands;
-  for (const auto& [rank, replica] : replicas) summands.push_back({replica.values, 1});
   then_on_lane(
       self, *my.where,
-      [summands, origin = replicas.begin()->second.origin, shared = my.options.pool] {
-        auto pool = shared;
-        return snapshot{origin, rules::mean_in_order(summands, pool)};
+      [replicas, end = my.options.parameter_end, pool = my.options.pool] {
+        return mean_and_distance(replicas, end, pool);
       },
-      [self](snapshot mean) {
+      [self](std::pair<snapshot, double> found) {
+        auto& first = self->state.reports.front();
         self->state.busy = false;
-        self->state.reports.front().result = std::move(mean);
+        first.result = std::move(found.first);
+        first.line.consensus_distance = found.second;
         process(self);
       });
+}
+
+/// Notes how many updates the servers have made, and how stale the gradients of those since the last report were.
+void tell_of(coordinator_state& my, const std::vector<holding>& held, record& line) {
+  std::vector<staleness_tally> tallies;
+  line.updates = ~std::uint64_t{0};
+  for (const auto& one : held) {
+    if (!one.piece.values.defined()) continue;
+    line.updates = std::min(line.updates, one.version);
+    tallies.push_back(one.staleness);
+  }
+  auto all = rules::pooled(tallies);
+  if (const auto since = rules::since(my.staleness, all); since.applied > 0) {
+    line.staleness_mean = rules::mean(since);
+    line.staleness_max = static_cast<double>(since.most);
+  }
+  my.staleness = std::move(all);
+}
+
+/// Takes what the servers hold as the result of the first report.
+void collect(coordinator_pointer self) {
+  auto& my = self->state;
+  my.busy = true;
+  auto held = std::make_shared<std::vector<holding>>(my.options.holders.size());
+  auto open = std::make_shared<std::size_t>(held->size());
+  for (std::size_t i = 0; i < held->size(); ++i)
+    self->request(my.options.holders[i], my.options.timeout, result_atom_v, my.reports.front().line.step)
+        .then(
+            [self, held, open, i](holding& one) {
+              (*held)[i] = std::move(one);
+              if (--*open > 0) return;
+              auto& my = self->state;
+              then_on_lane(
+                  self, *my.where, [held, pool = my.options.pool] { return whole_of(*held, pool); },
+                  [self, held](at::Tensor whole) {
+                    auto& my = self->state;
+                    auto& first = my.reports.front();
+                    my.busy = false;
+                    first.result = snapshot{{.step = first.line.step}, std::move(whole)};
+                    tell_of(my, *held, first.line);
+                    process(self);
+                  });
+            },
+            [self](const caf::error& why) { self->quit(make_error(errc::peer_lost, "a server: " + describe(why))); });
 }
 
 void evaluate(coordinator_pointer self) {
@@ -186,9 +270,11 @@ void process(coordinator_pointer self) {
   auto& my = self->state;
   while (!my.busy && !my.finished && !my.reports.empty()) {
     auto& first = my.reports.front();
-    const auto last = first.line.step == my.last;
+    const auto last = my.is_last(first);
     const auto evaluated = (first.evaluated || last) && !my.interrupted();
-    if ((evaluated || last) && !first.result) {
+    if (!my.options.holders.empty() && !first.result) {
+      collect(self);
+    } else if ((evaluated || last) && !first.result) {
       if (my.shown[first.line.step].size() < my.replicas()) return;  // still on its way
       average(self);
     } else if (evaluated && !first.found)
@@ -198,19 +284,19 @@ void process(coordinator_pointer self) {
   }
 }
 
-/// Turns the milestones of a step, one from each worker, into a report.
-void complete(coordinator_pointer self, std::vector<std::optional<milestone>>&& all) {
+/// Turns milestones, of all workers, into the report of a step.
+report report_of(coordinator_pointer self, std::uint64_t step, const std::vector<milestone>& all) {
   auto& my = self->state;
   const auto now = self->clock().now();
-  const auto step = all.front()->step;
   report made;
   double loss_sum = 0;
   std::int64_t samples = 0;
-  for (auto& one : all) {
-    loss_sum += one->loss_sum;
-    samples += one->sample_count;
-    made.line.bytes_sent += one->bytes_sent;
+  for (const auto& one : all) {
+    loss_sum += one.loss_sum;
+    samples += one.sample_count;
+    my.bytes_sent[one.rank] = one.bytes_sent;
   }
+  for (const auto& [rank, bytes] : my.bytes_sent) made.line.bytes_sent += bytes;
   my.samples += samples;
   if (samples > 0) my.train_loss = loss_sum / static_cast<double>(samples);
   made.line.epoch = step / my.options.when.steps_per_epoch;
@@ -223,7 +309,59 @@ void complete(coordinator_pointer self, std::vector<std::optional<milestone>>&& 
   made.evaluated = my.options.when.evaluated_at(step);
   my.interval_start = now;
   my.complete = step;
-  my.reports.push_back(std::move(made));
+  return made;
+}
+
+/// All have stopped where they last reported; that report has left, and only its result may be owed.
+void repeat_latest(coordinator_state& my) {
+  my.reports.push_back(std::move(my.latest));
+  my.reports.back().epoch_ends = false;
+}
+
+/// All workers have ended, each at a step of its own: what some have reported and others never will makes the last
+/// report.
+void close(coordinator_pointer self) {
+  auto& my = self->state;
+  std::vector<milestone> rest;
+  for (const auto& [step, some] : std::exchange(my.arriving, {}))
+    for (const auto& [rank, one] : some) rest.push_back(one);
+  if (!rest.empty()) {
+    const auto told = my.complete == my.last;
+    my.reports.push_back(report_of(self, my.last, rest));
+    if (told) my.reports.back().epoch_ends = false;
+  } else if (my.reports.empty()) {
+    repeat_latest(my);
+  }
+  my.reports.back().ends = true;
+  process(self);
+}
+
+/// Looks whether all workers have reported `step`, or have ended.
+void look(coordinator_pointer self, std::uint64_t step) {
+  auto& my = self->state;
+  if (my.ends_apart() && step >= my.last) {
+    if (std::equal(my.reported.begin(), my.reported.end(), my.begun.begin(), std::greater_equal<>{})) close(self);
+    return;
+  }
+  const auto arrived = my.arriving.find(step);
+  if (arrived == my.arriving.end() || arrived->second.size() < my.options.workers) return;
+  std::vector<milestone> all;
+  for (const auto& [rank, one] : arrived->second) all.push_back(one);
+  my.arriving.erase(arrived);
+  my.reports.push_back(report_of(self, step, all));
+  process(self);
+}
+
+/// All workers have said what they have begun: the run ends there.
+void end_early(coordinator_pointer self) {
+  auto& my = self->state;
+  const auto [least, most] = std::minmax_element(my.begun.begin(), my.begun.end());
+  my.last = my.options.in_lockstep ? *most : *least;
+  if (my.options.in_lockstep) std::fill(my.begun.begin(), my.begun.end(), my.last);
+  for (std::size_t rank = 0; rank < my.workers.size(); ++rank)
+    self->send(my.workers[rank], finish_atom_v, my.begun[rank]);
+  if (my.ends_apart()) return look(self, my.last);
+  if (my.complete == my.last && my.reports.empty()) repeat_latest(my);
   process(self);
 }
 
@@ -235,21 +373,13 @@ void halt(coordinator_pointer self, std::string status) {
   if (my.interrupted()) self->send(my.evaluator, cancel_atom_v);
   if (my.halting) return;
   my.halting = true;
-  for (const auto& worker : my.workers) {
-    self->request(worker, my.options.timeout, halt_atom_v)
+  my.begun.resize(my.workers.size());
+  for (std::size_t rank = 0; rank < my.workers.size(); ++rank) {
+    self->request(my.workers[rank], my.options.timeout, halt_atom_v)
         .then(
-            [self](std::uint64_t begun) {
-              auto& my = self->state;
-              my.halt_step = std::max(my.halt_step, begun);
-              if (++my.halt_answers < my.workers.size()) return;
-              my.last = my.halt_step;
-              if (my.complete == my.last && my.reports.empty()) {
-                // All have stopped where they last reported; that report has left, and only its result may be owed.
-                my.reports.push_back(std::move(my.latest));
-                my.reports.front().epoch_ends = false;
-              }
-              for (const auto& worker : my.workers) self->send(worker, finish_atom_v, my.last);
-              process(self);
+            [self, rank](std::uint64_t begun) {
+              self->state.begun[rank] = begun;
+              if (++self->state.halt_answers == self->state.workers.size()) end_early(self);
             },
             [self](const caf::error& why) {
               self->quit(make_error(errc::peer_lost, "a worker did not halt: " + describe(why)));
@@ -263,6 +393,7 @@ coordinator_actor::behavior_type coordinator(coordinator_pointer self, coordinat
   report_exceptions(self);
   auto& my = self->state;
   my.last = options.when.steps;
+  my.reported.resize(options.workers);
   my.options = std::move(options);
   my.evaluator = std::move(evaluator);
   my.recorder = std::move(recorder);
@@ -280,16 +411,12 @@ coordinator_actor::behavior_type coordinator(coordinator_pointer self, coordinat
       },
       [self](reached_atom, const milestone& reached) {
         auto& my = self->state;
-        auto& all = my.arriving.try_emplace(reached.step, my.options.workers).first->second;
-        auto& slot = all.at(static_cast<std::size_t>(reached.rank));
-        if (slot)
-          throw std::logic_error("worker " + std::to_string(static_cast<std::uint32_t>(reached.rank)) +
-                                 " reported step " + std::to_string(reached.step) + " twice");
-        slot = reached;
-        if (!std::all_of(all.begin(), all.end(), [](const auto& one) { return one.has_value(); })) return;
-        auto whole = std::move(all);
-        my.arriving.erase(reached.step);
-        complete(self, std::move(whole));
+        const auto rank = static_cast<std::size_t>(reached.rank);
+        if (!my.arriving[reached.step].emplace(reached.rank, reached).second || my.reported.at(rank) > reached.step)
+          throw std::logic_error("worker " + std::to_string(rank) + " reported step " + std::to_string(reached.step) +
+                                 " twice");
+        my.reported[rank] = reached.step;
+        look(self, reached.step);
       },
       [self](result_atom, const snapshot& replica) {
         auto& my = self->state;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "troupe/actors/evaluator.hpp"
+#include "troupe/actors/port.hpp"
 #include "troupe/actors/recorder.hpp"
 #include "troupe/actors/rules/schedule.hpp"
 #include "troupe/actors/type_ids.hpp"
@@ -48,6 +49,10 @@ struct coordinator_options {
   schedule when;
   std::uint32_t workers{1};
   bool replicas_agree{true};  ///< All snapshots of a step are equal; else their average is the result.
+  /// Servers that hold the result, in the order of their shares; none: it is the workers' own.
+  std::vector<holder_actor> holders{};
+  bool in_lockstep{true};         ///< All workers end at one step; else, before its time, each where it has come to.
+  std::int64_t parameter_end{0};  ///< P, over which replicas are compared.
   models::buffer_pool pool;
   std::optional<double> target_accuracy;  ///< Stop once reached in `target_hold` evaluations in a row.
   std::uint64_t target_hold{2};

@@ -43,11 +43,14 @@ struct waiting_worker {
 struct port_state {
   static inline const char* name = "port";
   port_options options;
-  std::shared_ptr<member> algorithm;  ///< Used on the lane only, where there is one.
+  std::map<rank_id, std::uint32_t> index_of;  ///< Of members and servers, by what they are called outside.
+  std::shared_ptr<member> algorithm;          ///< Used on the lane only, where there is one.
   std::unique_ptr<lane> where;
   std::vector<peer_port> peers;
-  std::uint64_t step{
-      0};  ///< The step that is answered next. PORT-1: parts of this step and the next one are taken, no others.
+  /// The step that is answered next. PORT-1: parts of this exchange and the next one are taken, no others. A server
+  /// answers in its own order, checks steps itself, and keeps the latest here.
+  std::uint64_t step{0};
+  int quiet_ticks{0};  ///< Of a server: since a part came.
   std::map<std::uint64_t, answer_so_far> answers;
   std::optional<waiting_worker> waiting;
   std::uint64_t payload_bytes{0};
@@ -55,19 +58,31 @@ struct port_state {
 
 using port_pointer = port_actor::stateful_pointer<port_state>;
 
-std::string list_of(const std::vector<rank_id>& ranks) {
+/// What the member or server of this index is called outside.
+rank_id id_of(const port_options& options, rank_id index) {
+  return options.ids.empty() ? index : options.ids.at(static_cast<std::size_t>(index));
+}
+
+/// "ranks 1, 2", "server 0": whom these indices mean. Nobody waits for members and servers at once.
+std::string list_of(const port_options& options, const std::vector<rank_id>& indices) {
   constexpr std::size_t most = 8;
+  const auto servers = !indices.empty() && static_cast<std::uint32_t>(indices.front()) >= options.world_size;
   std::string text;
-  for (std::size_t i = 0; i < std::min(most, ranks.size()); ++i)
-    text += (i == 0 ? "" : ", ") + std::to_string(static_cast<std::uint32_t>(ranks[i]));
-  if (ranks.size() > most) text += " and " + std::to_string(ranks.size() - most) + " more";
-  return (ranks.size() == 1 ? "rank " : "ranks ") + text;
+  for (std::size_t i = 0; i < std::min(most, indices.size()); ++i)
+    text += (i == 0 ? "" : ", ") + std::to_string(servers ? static_cast<std::uint32_t>(indices[i]) - options.world_size
+                                                          : static_cast<std::uint32_t>(id_of(options, indices[i])));
+  if (indices.size() > most) text += " and " + std::to_string(indices.size() - most) + " more";
+  return std::string{servers ? "server" : "rank"} + (indices.size() == 1 ? " " : "s ") + text;
 }
 
 /// "exchange: rank 0 waits for ranks 1, 2 at step 8", which is step 7 counted from 0.
 std::string waits(const port_state& my, std::uint64_t step, const std::vector<rank_id>& missing) {
-  return my.options.name + ": rank " + std::to_string(static_cast<std::uint32_t>(my.options.rank)) + " waits for " +
-         list_of(missing) + " at step " + std::to_string(step + 1);
+  return my.options.name + ": " + list_of(my.options, {my.options.rank}) + " waits for " +
+         list_of(my.options, missing) + " at step " + std::to_string(step - my.options.due.lead + 1);
+}
+
+std::string overdue(const port_state& my, std::uint64_t step, const std::vector<rank_id>& missing) {
+  return waits(my, step, missing) + ", for " + std::to_string(my.options.timeout.count()) + " ms already (run.timeout)";
 }
 
 void fail(port_pointer self, const caf::error& why) {
@@ -110,7 +125,7 @@ void answer_worker(port_pointer self) {
   my.waiting->promise.deliver(std::move(answer));
   my.waiting.reset();
   my.answers.erase(found);
-  my.step += 1;
+  my.step += my.options.due.every;
   with_member(
       self,
       [step = my.step](member& algorithm) {
@@ -125,6 +140,7 @@ void carry_out(port_pointer self, said&& words) {
   auto& my = self->state;
   for (auto& [to, piece] : words.sent) {
     my.payload_bytes += static_cast<std::uint64_t>(piece.piece.values.nbytes());
+    piece.origin.sender = id_of(my.options, my.options.rank);
     self->send(my.peers.at(static_cast<std::size_t>(to)), part_atom_v, std::move(piece));
   }
   for (auto& piece : words.answered) {
@@ -140,24 +156,57 @@ void carry_out(port_pointer self, said&& words) {
 
 /// Returns why a part cannot be taken, or nothing.
 std::optional<caf::error> refusal(const port_state& my, const part& piece) {
-  const auto sender = static_cast<std::uint32_t>(piece.origin.sender);
-  const auto from = " (from rank " + std::to_string(sender) + ", step " + std::to_string(piece.origin.step + 1) + ")";
+  const auto known = my.index_of.find(piece.origin.sender);
+  const auto from =
+      " (from " +
+      (known == my.index_of.end() ? "rank " + std::to_string(static_cast<std::uint32_t>(piece.origin.sender))
+                                  : list_of(my.options, {rank_id{known->second}})) +
+      ", step " + std::to_string(piece.origin.step - my.options.due.lead + 1) + ")";
   if (piece.origin.run != my.options.run) return make_error(errc::mismatch, "a part of another run" + from);
-  if (sender >= my.options.world_size) return make_error(errc::mismatch, "a part of an unknown rank" + from);
+  if (known == my.index_of.end()) return make_error(errc::mismatch, "a part of an unknown rank" + from);
   if (piece.which.place != my.options.place) return make_error(errc::mismatch, "a part of another exchange" + from);
   if (piece.total != my.options.layout.parameter_end)
     return make_error(errc::mismatch, "a part of another model" + from);
   if (piece.origin.generation != 0) return make_error(errc::mismatch, "a part of another membership" + from);
   if (!piece.piece.values.defined() || piece.piece.values.scalar_type() != at::kFloat || piece.sample_count <= 0)
     return make_error(errc::mismatch, "a part without float32 values or without samples" + from);
+  if (!my.options.due.due(piece.origin.step))
+    return make_error(errc::mismatch, "a part of a step without this exchange" + from);
+  if (my.options.is_server()) return std::nullopt;
   if (piece.origin.step < my.step) return make_error(errc::stale, "a part of a step that is over" + from);
-  if (piece.origin.step > my.step + 1) return make_error(errc::mismatch, "a part that is two steps ahead" + from);
+  if (piece.origin.step > my.step + my.options.due.every)
+    return make_error(errc::mismatch, "a part that is two steps ahead" + from);
   return std::nullopt;
+}
+
+/// Ends the port where a round of it has begun and nothing comes any more: a server says so before its workers, who
+/// know only that they wait for it.
+void watch_round(port_pointer self) {
+  auto& my = self->state;
+  if (++my.quiet_ticks < ticks_of_timeout) return;
+  with_member(
+      self, [step = my.step](member& algorithm) { return algorithm.waiting_for(step); },
+      [self](const std::vector<rank_id>& missing) {
+        const auto& my = self->state;
+        if (missing.empty() || my.quiet_ticks < ticks_of_timeout) return;
+        fail(self, make_error(errc::timed_out, overdue(my, my.step, missing)));
+      });
+}
+
+/// What the member takes as its own: the sender by index, the receipt let go of.
+part as_member_sees(const port_state& my, const part& piece) {
+  auto taken = piece;
+  taken.receipt.reset();
+  taken.origin.sender = rank_id{my.index_of.at(piece.origin.sender)};
+  return taken;
 }
 
 port_actor::behavior_type port(port_pointer self, port_options options, std::shared_ptr<member> algorithm,
                                std::shared_ptr<std::unique_ptr<lane>> where) {
   report_exceptions(self);
+  const auto parties = options.world_size + options.servers;
+  for (std::uint32_t i = 0; i < parties; ++i) self->state.index_of.emplace(id_of(options, rank_id{i}), i);
+  self->state.step = options.due.first;
   self->state.options = std::move(options);
   self->state.algorithm = std::move(algorithm);
   self->state.where = std::move(*where);
@@ -165,9 +214,16 @@ port_actor::behavior_type port(port_pointer self, port_options options, std::sha
       [self](part_atom, const part& piece) {
         auto& my = self->state;
         if (const auto why = refusal(my, piece)) return fail(self, *why);
-        const auto own = piece.origin.sender == my.options.rank && piece.at == stage::contribution;
-        auto taken = piece;
-        taken.receipt.reset();
+        auto taken = as_member_sees(my, piece);
+        const auto sender = taken.origin.sender;
+        const auto own = sender == my.options.rank && piece.at == stage::contribution;
+        // What a server sends is counted where it arrives, so that a worker's count is complete with its answer.
+        if (static_cast<std::uint32_t>(sender) >= my.options.world_size)
+          my.payload_bytes += static_cast<std::uint64_t>(piece.piece.values.nbytes());
+        if (my.options.is_server()) {
+          my.step = std::max(my.step, piece.origin.step);
+          my.quiet_ticks = 0;
+        }
         with_member(
             self,
             [piece = std::move(taken), own](member& algorithm) {
@@ -191,7 +247,7 @@ port_actor::behavior_type port(port_pointer self, port_options options, std::sha
         return promise;
       },
       [self](wire_atom, const std::vector<peer_port>& peers) {
-        TROUPE_ASSERT(peers.size() == self->state.options.world_size, "a port is wired to every member");
+        TROUPE_ASSERT(peers.size() == self->state.index_of.size(), "a port is wired to every member and server");
         self->state.peers = peers;
         self->delayed_send(self, self->state.options.timeout / ticks_of_timeout, tick_atom_v);
       },
@@ -200,7 +256,9 @@ port_actor::behavior_type port(port_pointer self, port_options options, std::sha
         with_member(
             self, [step = self->state.step](member& algorithm) { return algorithm.waiting_for(step); },
             [self, lost, promise, step = self->state.step](std::vector<rank_id> awaited) mutable {
-              const auto alive = [&](rank_id rank) { return std::find(lost.begin(), lost.end(), rank) == lost.end(); };
+              const auto alive = [&](rank_id index) {
+                return std::find(lost.begin(), lost.end(), id_of(self->state.options, index)) == lost.end();
+              };
               std::erase_if(awaited, alive);
               const auto text = awaited.empty() ? std::string{} : waits(self->state, step, awaited);
               promise.deliver(text);
@@ -208,18 +266,29 @@ port_actor::behavior_type port(port_pointer self, port_options options, std::sha
             });
         return promise;
       },
+      [self](result_atom, std::uint64_t step) -> caf::result<holding> {
+        auto promise = self->make_response_promise<holding>();
+        with_member(
+            self,
+            [step](member& algorithm) {
+              auto* holder = dynamic_cast<server*>(&algorithm);
+              if (!holder) throw exchange_error(errc::mismatch, "a worker's port holds no result");
+              return holder->held(step);
+            },
+            [promise](holding now) mutable { promise.deliver(std::move(now)); });
+        return promise;
+      },
       [self](tick_atom) {
         auto& my = self->state;
         self->delayed_send(self, my.options.timeout / ticks_of_timeout, tick_atom_v);
+        if (my.options.is_server()) return watch_round(self);
         if (!my.waiting || ++my.waiting->ticks <= ticks_of_timeout) return;
         with_member(
             self, [step = my.step](member& algorithm) { return algorithm.waiting_for(step); },
             [self, step = my.step](const std::vector<rank_id>& missing) {
               const auto& my = self->state;
               if (!my.waiting || my.step != step) return;
-              fail(self, make_error(errc::timed_out, waits(my, step, missing) + ", for " +
-                                                         std::to_string(my.options.timeout.count()) +
-                                                         " ms already (run.timeout)"));
+              fail(self, make_error(errc::timed_out, overdue(my, step, missing)));
             });
       },
       [](done_atom, const completion& done) { (*done.run)(); },

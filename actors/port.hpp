@@ -39,6 +39,9 @@ using port_actor = peer_port::extend<caf::replies_to<await_atom, stamp, key>::wi
                                      caf::replies_to<result_atom, std::uint64_t>::with<holding>,
                                      caf::reacts_to<tick_atom>, caf::reacts_to<done_atom, completion>>;
 
+/// What asks a server for what it holds.
+using holder_actor = caf::typed_actor<caf::replies_to<result_atom, std::uint64_t>::with<holding>>;
+
 /// What a port needs to know of the run.
 struct port_options {
   run_id run{};

@@ -41,6 +41,7 @@ struct replica::parts {
   at::Generator dropout = at::detail::createCPUGenerator();
   snapshot now;
   std::optional<part> gradient;
+  double lr_scale{1};
   double loss_sum{0};
   std::int64_t sample_count{0};
 
@@ -83,15 +84,50 @@ struct replica::parts {
                     .sample_count = count};
   }
 
-  /// x ← one optimizer step from x along `direction`, in fresh memory: the old x is still being read elsewhere.
-  void apply(const at::Tensor& direction, double lr_scale) {
-    auto next = options.pool.take(options.layout.total);
-    next.copy_(now.values);
-    optimizer->step(next.narrow(0, 0, options.layout.parameter_end), direction, lr_scale);
+  /// x ← one optimizer step from x along g, in fresh memory: the old x is still being read elsewhere.
+  void apply() {
+    TROUPE_ASSERT(gradient, "apply follows a gradient");
+    auto next = copy_of_now();
+    optimizer->step(next.narrow(0, 0, options.layout.parameter_end), gradient->piece.values, lr_scale);
     now.values = std::move(next);
     now.origin.step += 1;
     now.origin.version += 1;
     gradient.reset();
+    lr_scale = 1;
+  }
+
+  /// x ← what an exchange answered, or g ← it, or x ← x + it; out of place likewise.
+  void take_in(const outcome& answer) {
+    const auto end = options.layout.parameter_end;
+    auto values = assemble(answer, end, options.pool);
+    lr_scale *= answer.lr_scale;
+    switch (answer.what) {
+      case slot::gradient:
+        TROUPE_ASSERT(gradient, "an exchange of gradients follows a gradient");
+        gradient->piece = {0, std::move(values)};
+        gradient->sample_count = 1;  // it is everybody's: the means of all members weigh the same
+        break;
+      case slot::parameters:
+        if (now.values.numel() == values.numel()) {
+          now.values = std::move(values);
+        } else {
+          auto next = copy_of_now();
+          next.narrow(0, 0, end).copy_(values);
+          now.values = std::move(next);
+        }
+        break;
+      case slot::change:
+        auto next = copy_of_now();
+        next.narrow(0, 0, end).add_(values);
+        now.values = std::move(next);
+        break;
+    }
+  }
+
+  at::Tensor copy_of_now() {
+    auto next = options.pool.take(options.layout.total);
+    next.copy_(now.values);
+    return next;
   }
 };
 
@@ -107,25 +143,15 @@ advanced replica::run(const advance& request, const std::atomic<bool>& cancelled
   auto& my = *parts_;
   my.now = request.from;
   my.now.origin.sender = my.options.rank;
+  my.gradient = request.gradient;
+  my.lr_scale = 1;
   my.loss_sum = 0;
   my.sample_count = 0;
   const c10::AutoGradMode with_gradients{true};
 
-  bool first = true;
-  for (std::uint32_t round = 0; round < request.times && (round == 0 || !cancelled); ++round) {
-    for (const auto verb : request.verbs) {
-      if (verb == verb::gradient) {
-        my.compute_gradient();
-      } else if (first && request.with) {
-        TROUPE_ASSERT(request.with->what == slot::gradient, "apply steps along a gradient");
-        my.apply(assemble(*request.with, my.options.layout.parameter_end, my.options.pool), request.with->lr_scale);
-      } else {
-        TROUPE_ASSERT(my.gradient, "apply follows a gradient");
-        my.apply(my.gradient->piece.values, 1);
-      }
-      first = false;
-    }
-  }
+  for (const auto& answer : request.with) my.take_in(answer);
+  for (std::uint32_t round = 0; round < request.times && (round == 0 || !cancelled); ++round)
+    for (const auto verb : request.verbs) verb == verb::gradient ? my.compute_gradient() : my.apply();
   advanced result{.now = std::move(my.now),
                   .gradient = std::move(my.gradient),
                   .loss_sum = my.loss_sum,

@@ -2,7 +2,6 @@
 
 #include "troupe/actors/support/assert.hpp"
 
-#include <ATen/ops/cat.h>
 #include <caf/all.hpp>
 
 #include <algorithm>
@@ -22,27 +21,36 @@ constexpr std::uint32_t most_steps_at_once = 16;
 /// How often a worker tells of its progress: often enough for an eye.
 constexpr std::chrono::milliseconds between_glances{100};
 
+/// An exchange under way.
+struct conversation {
+  std::size_t word{0};  ///< Of the loop.
+  std::optional<outcome> answer;
+};
+
 struct worker_state {
   static inline const char* name = "worker";
   worker_options options;
   worker_contacts contacts;
 
-  snapshot now;                   ///< WORKER-1: frozen, of `completed` steps (or more, see walk()).
-  std::optional<part> gradient;   ///< At `now`.
-  std::optional<outcome> answer;  ///< What the last exchange answered, not yet applied.
-  std::size_t word{0};            ///< Position in the loop.
+  snapshot now;                  ///< WORKER-1: x, frozen; stamped with the steps it has made, be they completed or not.
+  std::optional<part> gradient;  ///< g, where it is still to be applied.
+  std::vector<outcome> answers;  ///< What exchanges have answered and compute has still to take in.
+  std::size_t word{0};           ///< Position in the loop.
+  bool in_step{false};           ///< Beyond the loop's beginning: a step is under way.
   std::uint64_t completed{0};
   std::uint64_t begun{0};    ///< WORKER-2: steps that will be completed even if no further one is begun.
   std::uint64_t granted{0};  ///< WORKER-3: no step beyond it is begun.
   std::uint64_t last{0};     ///< The step the run ends at.
-  bool busy{false};          ///< A request to compute or to a port is under way.
+  bool computing{false};
+  bool many_steps{false};  ///< Of `computing`: it covers several steps, of which a cancel may leave some out.
+  std::optional<conversation> exchanging;
   bool halted{false};
   std::optional<std::uint64_t> reported;  ///< Step of the last milestone.
   std::optional<std::uint64_t> shown;     ///< Step of the last snapshot shown.
   caf::actor_clock::time_point last_glance;
   double loss_sum{0};
   std::int64_t sample_count{0};
-  std::vector<std::uint64_t> payload_bytes;  ///< By exchange.
+  std::vector<std::uint64_t> payload_bytes;  ///< By place of the exchange.
   caf::typed_response_promise<std::uint64_t> halt_promise;
 };
 
@@ -57,12 +65,16 @@ void lose(worker_pointer self, const std::string& whom, const caf::error& why) {
                         whom + ": " + (silent ? "no answer within " + timeout + " ms (run.timeout)" : describe(why))));
 }
 
+bool must_show(const worker_state& my) {
+  return (my.completed == my.last || my.options.when.evaluated_at(my.completed)) && my.shown != my.completed &&
+         my.contacts.results;
+}
+
 /// Tells the coordinator what it asked to hear of, once for each step, and shows what will be evaluated or saved.
 void report(worker_pointer self) {
   auto& my = self->state;
-  if (my.word != 0) return;
-  const auto last = my.completed == my.last;
-  if ((last || my.options.when.milestone_at(my.completed)) && my.reported != my.completed) {
+  const auto due = my.completed == my.last || my.options.when.milestone_at(my.completed);
+  if (due && my.reported != my.completed) {
     my.reported = my.completed;
     std::uint64_t bytes = 0;
     for (const auto of_one : my.payload_bytes) bytes += of_one;
@@ -71,7 +83,7 @@ void report(worker_pointer self) {
     my.loss_sum = 0;
     my.sample_count = 0;
   }
-  if ((last || my.options.when.evaluated_at(my.completed)) && my.shown != my.completed && my.contacts.results) {
+  if (must_show(my)) {
     my.shown = my.completed;
     self->send(my.contacts.results, result_atom_v, my.now);
   }
@@ -85,65 +97,107 @@ void glance(worker_pointer self) {
   self->send(my.contacts.recorder, progress_atom_v, my.options.rank, my.completed);
 }
 
+// Local work. ------------------------------------------------------------------------------------------------------
+
+const exchange_word* due_at(const loop_word& word, std::uint64_t stamp) {
+  const auto* exchange = std::get_if<exchange_word>(&word);
+  return exchange && exchange->when.due(stamp) ? exchange : nullptr;
+}
+
+/// Finds an exchange that needs no more than what the gradient at `word` needs too, x: both can be under way at once.
+/// Returns the size of the loop where there is none.
+std::size_t beside(const std::vector<loop_word>& loop, std::size_t word, std::uint64_t stamp) {
+  if (const auto* local = std::get_if<verb>(&loop[word]); !local || *local != verb::gradient) return loop.size();
+  for (++word; word < loop.size() && !std::holds_alternative<verb>(loop[word]); ++word)
+    if (const auto* exchange = due_at(loop[word], stamp))
+      return exchange->sends == slot::parameters ? word : loop.size();
+  return loop.size();
+}
+
+/// The first step from `completed` on in which an exchange is due, counted like `completed`.
+std::uint64_t local_until(const std::vector<loop_word>& loop, std::uint64_t completed) {
+  auto until = ~std::uint64_t{0};
+  for (const auto& word : loop)
+    if (const auto* exchange = std::get_if<exchange_word>(&word))
+      until = std::min(until, exchange->when.next_due(completed + exchange->when.lead) - exchange->when.lead);
+  return until;
+}
+
 /// What one request to compute covers.
 struct stretch {
-  advance request;
+  advance request{};
   std::size_t word_after{0};  ///< Where the loop stands then.
   std::uint64_t steps{0};     ///< Completed by it.
-  std::uint64_t begins{0};    ///< Begun by it.
+  std::uint64_t begins{0};    ///< Begun by it, besides the one under way.
 };
+
+/// Whole steps without an exchange, from the one under way on.
+std::optional<stretch> local_steps(const worker_state& my) {
+  if (my.word != 0) return std::nullopt;
+  const auto until =
+      std::min({my.granted, my.options.when.next_milestone(my.completed), local_until(my.options.loop, my.completed)});
+  if (until <= my.completed) return std::nullopt;
+  stretch result{.request = {.from = my.now, .gradient = my.gradient, .with = my.answers}};
+  for (const auto& word : my.options.loop)
+    if (const auto* local = std::get_if<verb>(&word)) result.request.verbs.push_back(*local);
+  result.steps = std::min<std::uint64_t>(until - my.completed, most_steps_at_once);
+  result.begins = result.steps - 1;
+  result.request.times = static_cast<std::uint32_t>(result.steps);
+  return result;
+}
 
 /// Local verbs from here to the next exchange. It runs over the end of the loop into the next step, so that `apply` and
 /// the next `gradient` share a message, unless something is due between them.
 stretch next_stretch(const worker_state& my) {
-  stretch result{.request = {.verbs = {}, .times = 1, .from = my.now, .with = my.answer}, .word_after = my.word};
+  if (auto whole = local_steps(my)) return std::move(*whole);
+  stretch result{.request = {.from = my.now, .gradient = my.gradient, .with = my.answers}, .word_after = my.word};
   const auto& loop = my.options.loop;
-  const auto may_begin = [&](std::uint64_t completed) {
-    return completed < my.granted && !my.options.when.milestone_at(completed) && completed != my.last;
-  };
-  while (std::holds_alternative<verb>(loop[result.word_after])) {
-    if (result.word_after == 0) result.begins += 1;
-    result.request.verbs.push_back(std::get<verb>(loop[result.word_after]));
+  auto stamp = my.now.origin.step;
+  for (;;) {
+    const auto& word = loop[result.word_after];
+    if (due_at(word, stamp)) return result;
+    const auto* local = std::get_if<verb>(&word);
+    if (local) {
+      const auto first = result.request.verbs.empty();  // then what can leave beside it has left
+      if (!first && beside(loop, result.word_after, stamp) < loop.size()) return result;
+      result.request.verbs.push_back(*local);
+      if (*local == verb::apply) stamp += 1;
+    }
+    if (result.word_after == 0 && result.steps > 0) result.begins += 1;
     result.word_after = (result.word_after + 1) % loop.size();
     if (result.word_after != 0) continue;
     result.steps += 1;
-    const auto local_loop = result.steps == 1 && my.word == 0;  // a whole loop without an exchange
-    if (local_loop) {
-      const auto until = std::min(my.granted, my.options.when.next_milestone(my.completed));
-      result.request.times =
-          static_cast<std::uint32_t>(std::clamp<std::uint64_t>(until - my.completed, 1, most_steps_at_once));
-      result.steps = result.begins = result.request.times;
-      return result;
-    }
-    if (!may_begin(my.completed + result.steps)) return result;
+    const auto completed = my.completed + result.steps;
+    if (completed >= my.granted || my.options.when.milestone_at(completed) || completed == my.last) return result;
+    if (local_until(loop, completed) > completed) return result;  // whole steps follow: local_steps()
   }
-  return result;
 }
 
-void compute(worker_pointer self) {
+void compute(worker_pointer self, stretch ahead) {
   auto& my = self->state;
-  auto ahead = next_stretch(my);
-  my.answer.reset();
+  my.answers.clear();
   my.gradient.reset();
-  my.busy = true;
+  my.computing = true;
   my.begun += ahead.begins;
-  const auto local_steps = ahead.request.times > 1;
+  my.many_steps = ahead.request.times > 1;
   self->request(my.contacts.compute, my.options.timeout * ahead.request.times, advance_atom_v, std::move(ahead.request))
       .then(
-          [self, word = ahead.word_after, steps = ahead.steps, local_steps](advanced& done) {
+          [self, word = ahead.word_after, steps = ahead.steps, begins = ahead.begins](advanced& done) {
             auto& my = self->state;
-            my.busy = false;
+            my.computing = false;
             my.word = word;
             my.now = std::move(done.now);
             my.gradient = std::move(done.gradient);
             my.loss_sum += done.loss_sum;
             my.sample_count += done.sample_count;
-            // A cancelled request of several steps does fewer than it was asked for.
-            my.completed = local_steps ? my.now.origin.step : my.completed + steps;
-            if (local_steps) my.begun = my.completed;
-            if (my.halt_promise.pending()) my.halt_promise.deliver(my.begun);
+            my.completed = my.many_steps ? my.now.origin.step : my.completed + steps;
+            if (my.many_steps) my.begun = my.completed;
+            my.in_step = !my.many_steps && my.in_step && begins + 1 > steps;
+            if (my.halt_promise.pending()) {
+              my.granted = my.begun;
+              my.halt_promise.deliver(my.begun);
+            }
             if (steps > 0) glance(self);
-            report(self);
             walk(self);
           },
           [self](const caf::error& why) {
@@ -151,56 +205,110 @@ void compute(worker_pointer self) {
           });
 }
 
-/// What an exchange is given: the gradient that was computed, or what the exchange before it has made of that.
-part contribution(worker_state& my) {
-  if (my.gradient) return *std::exchange(my.gradient, std::nullopt);
-  TROUPE_ASSERT(my.answer && my.answer->what == slot::gradient, "an exchange of gradients follows a gradient");
-  std::vector<at::Tensor> pieces;
-  for (const auto& piece : my.answer->pieces) pieces.push_back(piece.values);
-  part mean{.origin = my.answer->origin, .piece = {0, pieces.size() == 1 ? pieces.front() : at::cat(pieces)}};
-  mean.total = mean.piece.values.numel();
-  mean.sample_count = 1;  // the means of all members weigh the same
-  my.answer.reset();
-  return mean;
+/// Has compute take in what exchanges have answered, so that x and g are whole.
+void settle(worker_pointer self) {
+  const auto& my = self->state;
+  compute(self, {.request = {.from = my.now, .gradient = my.gradient, .with = my.answers}, .word_after = my.word});
 }
 
-void exchange(worker_pointer self, std::uint32_t index) {
+// Exchanges. -------------------------------------------------------------------------------------------------------
+
+/// What the exchange is given: the gradient as it is by now, or the parameters.
+part contribution(worker_state& my, const exchange_word& exchange) {
+  if (exchange.sends == slot::gradient) {
+    TROUPE_ASSERT(my.gradient, "an exchange of gradients follows a gradient");
+    auto own = *my.gradient;
+    if (exchange.answers == slot::parameters) my.gradient.reset();  // it is applied there
+    return own;
+  }
+  return {.origin = my.now.origin,
+          .what = slot::parameters,
+          .piece = {0, my.now.values.narrow(0, 0, my.options.parameter_end)},
+          .total = my.options.parameter_end,
+          .sample_count = 1};
+}
+
+void begin_exchange(worker_pointer self, std::size_t word) {
   auto& my = self->state;
-  my.busy = true;
-  part own = contribution(my);
-  own.which = {index, 0};
+  const auto& exchange = std::get<exchange_word>(my.options.loop[word]);
+  const auto& port = my.contacts.ports[exchange.place];
+  part own = contribution(my, exchange);
+  own.which = {exchange.place, 0};
   const auto who = own.origin;
-  self->send(my.contacts.ports[index], part_atom_v, std::move(own));
+  my.exchanging = conversation{.word = word, .answer = {}};
+  self->send(port, part_atom_v, std::move(own));
   // The port keeps the deadline, and knows who is missing; ours only guards against a port that says nothing.
-  self->request(my.contacts.ports[index], 2 * my.options.timeout, await_atom_v, who, key{index, 0})
+  self->request(port, 2 * my.options.timeout, await_atom_v, who, key{exchange.place, 0})
       .then(
-          [self, index](outcome& answer) {
-            auto& my = self->state;
-            my.busy = false;
-            my.payload_bytes[index] = answer.payload_bytes;
-            my.answer = std::move(answer);
-            my.word += 1;
-            TROUPE_ASSERT(my.word < my.options.loop.size(), "what an exchange answers is applied");
+          [self](outcome& answer) {
+            self->state.exchanging->answer = std::move(answer);
             walk(self);
           },
           [self](const caf::error& why) { lose(self, "its exchange", why); });
 }
 
-/// Takes the next word of the loop, if nothing is under way and a step may be begun.
+/// Makes the answer part of x or g: at once where it is whole, else with compute's next work.
+void take_in(worker_state& my, const exchange_word& exchange, outcome answer) {
+  my.payload_bytes[exchange.place] = answer.payload_bytes;
+  if (exchange.sends == slot::gradient && answer.what != slot::gradient) {  // the exchange has made the step
+    my.now.origin.step += 1;
+    my.now.origin.version += 1;
+  }
+  const auto whole = my.answers.empty() && answer.pieces.size() == 1 && answer.lr_scale == 1;
+  if (whole && answer.what == slot::gradient) {
+    my.gradient->piece = std::move(answer.pieces.front());
+    my.gradient->sample_count = 1;  // it is everybody's: the means of all members weigh the same
+  } else if (whole && answer.what == slot::parameters &&
+             answer.pieces.front().values.numel() == my.now.values.numel()) {
+    my.now.values = std::move(answer.pieces.front().values);
+  } else {
+    my.answers.push_back(std::move(answer));
+  }
+}
+
+/// Leaves the word behind, and with the last one the step.
+void pass(worker_pointer self) {
+  auto& my = self->state;
+  my.word = (my.word + 1) % my.options.loop.size();
+  if (my.word != 0) return;
+  my.in_step = false;
+  my.completed += 1;
+  glance(self);
+}
+
+/// Goes through the loop as far as it can go without waiting. It begins a step only where one is granted, and reports
+/// between two steps.
 void walk(worker_pointer self) {
   auto& my = self->state;
-  if (my.busy || (my.word == 0 && my.completed >= my.granted)) return;
-  const auto& word = my.options.loop[my.word];
-  if (const auto* index = std::get_if<std::uint32_t>(&word))
-    exchange(self, *index);
-  else
-    compute(self);
+  const auto& loop = my.options.loop;
+  while (!my.computing) {
+    if (!my.in_step) {
+      if (must_show(my) && !my.answers.empty()) return settle(self);
+      report(self);
+      if (my.completed >= my.granted) return;
+      my.in_step = true;
+      my.begun += 1;
+    }
+    const auto stamp = my.now.origin.step;
+    const auto* exchange = std::get_if<exchange_word>(&loop[my.word]);
+    const auto leaving = exchange ? my.word : beside(loop, my.word, stamp);
+    const auto due = leaving < loop.size() && std::get<exchange_word>(loop[leaving]).when.due(stamp);
+    if (due && !my.exchanging) {
+      if (!my.answers.empty()) return settle(self);
+      begin_exchange(self, leaving);
+    }
+    if (!exchange) return compute(self, next_stretch(my));
+    if (due) {
+      if (!my.exchanging->answer) return;
+      take_in(my, *exchange, std::move(*std::exchange(my.exchanging, std::nullopt)->answer));
+    }
+    pass(self);
+  }
 }
 
 worker_actor::behavior_type worker(worker_pointer self, worker_options options, worker_contacts contacts) {
   report_exceptions(self);
-  TROUPE_ASSERT(!options.loop.empty() && std::holds_alternative<verb>(options.loop.front()),
-                "a loop begins with a verb");
+  TROUPE_ASSERT(!options.loop.empty(), "a loop has a word");
   auto& my = self->state;
   my.now = options.initial;
   my.last = options.when.steps;
@@ -212,15 +320,13 @@ worker_actor::behavior_type worker(worker_pointer self, worker_options options, 
         auto& my = self->state;
         if (my.halted || until < my.granted) return;
         my.granted = until;
-        report(self);
         walk(self);
       },
       [self](halt_atom) -> caf::result<std::uint64_t> {
         auto& my = self->state;
         my.halted = true;
         my.granted = my.begun;
-        const auto in_local_steps = my.busy && my.contacts.ports.empty();
-        if (!in_local_steps) return my.begun;
+        if (!my.computing || !my.many_steps) return my.begun;
         self->send(my.contacts.compute, cancel_atom_v);
         my.halt_promise = self->make_response_promise<std::uint64_t>();
         return my.halt_promise;
@@ -230,7 +336,6 @@ worker_actor::behavior_type worker(worker_pointer self, worker_options options, 
         if (step < my.begun) throw std::logic_error("told to finish at a step before one that has begun");
         my.halted = true;
         my.granted = my.last = step;
-        report(self);
         walk(self);
       },
   };

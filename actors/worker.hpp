@@ -17,8 +17,15 @@ namespace troupe {
 
 using worker_actor = directed_worker;
 
-/// One word of a loop: a local verb, or the index of an exchange.
-using loop_word = std::variant<verb, std::uint32_t>;
+/// An exchange that the worker is a member of.
+struct exchange_word {
+  std::uint32_t place{0};  ///< Which one: key::place.
+  slot sends{}, answers{};
+  cadence when{};
+};
+
+/// One word of a loop.
+using loop_word = std::variant<verb, exchange_word>;
 
 struct worker_options {
   run_id run{};
@@ -26,13 +33,14 @@ struct worker_options {
   std::vector<loop_word> loop;
   schedule when;
   snapshot initial;
+  std::int64_t parameter_end{0};  ///< P, what is exchanged of a snapshot.
   std::chrono::milliseconds timeout{60'000};
 };
 
 /// Whom a worker speaks to. Coordinator and recorder may be on another node.
 struct worker_contacts {
   compute_actor compute{};
-  std::vector<port_actor> ports{};  ///< By index of the exchange.
+  std::vector<port_actor> ports{};  ///< By place of the exchange; none where the worker is no member.
   milestone_sink coordinator{};
   snapshot_sink results{};  ///< Is shown what is evaluated or saved; none where another worker's is the same.
   progress_sink recorder{};

@@ -32,7 +32,7 @@ class outbox {
 };
 
 /// Members see parts of at most two exchanges at a time: a peer can be one ahead, never two, because the one between
-/// needs this member's own contribution. (Of servers this does not hold.)
+/// needs this member's own contribution. (Of servers this does not hold, nor where steps_ahead() says more.)
 class member {
  public:
   virtual ~member() = default;
@@ -51,6 +51,10 @@ class member {
 
   /// Forgets everything about steps below `step`.
   virtual void forget_before(std::uint64_t step) = 0;
+
+  /// Returns how many exchanges ahead a peer's part can be: more than one where a peer goes on without hearing from
+  /// this member itself.
+  virtual std::uint64_t steps_ahead() const { return 1; }
 };
 
 /// A member that is no worker's: it holds parameters of its own, takes contributions and answers them. It checks the

@@ -2,6 +2,7 @@
 
 #include "troupe/actors/exchange/all_reduce.hpp"
 #include "troupe/actors/exchange/elastic.hpp"
+#include "troupe/actors/exchange/gossip.hpp"
 #include "troupe/actors/exchange/parameter_server.hpp"
 #include "troupe/actors/exchange/star.hpp"
 
@@ -13,7 +14,8 @@ namespace troupe {
 namespace {
 
 std::vector<exchange_kind>& shelf() {
-  static std::vector<exchange_kind> kinds{star_kind(), all_reduce_kind(), parameter_server_kind(), elastic_kind()};
+  static std::vector<exchange_kind> kinds{star_kind(), all_reduce_kind(), gossip_kind(), parameter_server_kind(),
+                                          elastic_kind()};
   return kinds;
 }
 

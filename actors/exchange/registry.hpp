@@ -72,6 +72,9 @@ struct exchange_kind {
   std::function<exchange_nature(const setting_values&)> nature{};
   /// Says what does not fit the settings of `names.size()` members so called, or nothing.
   std::function<std::optional<complaint>(const std::vector<std::string>& names, const setting_values&)> check{};
+  /// Returns the settings with each name of a member in them replaced by w0, w1, … by its index, which is how
+  /// make_member, edges and nature read them; none: no setting holds names.
+  std::function<setting_values(const std::vector<std::string>& names, const setting_values&)> by_index{};
   exchange_facts facts{};
 };
 

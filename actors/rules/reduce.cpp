@@ -36,29 +36,42 @@ void divide(float* sum, float divisor, std::int64_t count) {
   for (std::int64_t i = 0; i < count; ++i) sum[i] = sum[i] / divisor;
 }
 
-}  // namespace
-
-at::Tensor mean_in_order(const std::vector<weighted>& summands, models::buffer_pool& pool) {
-  TROUPE_ASSERT(!summands.empty(), "a mean has at least one summand");
-  if (summands.size() == 1) return summands.front().values;
+/// Returns the fold of all summands, block by block, each handed to `finish(sum, length)` while it is in the cache.
+template <class Finish>
+at::Tensor fold_in_order(const std::vector<weighted>& summands, models::buffer_pool& pool, Finish finish) {
   const auto count = summands.front().values.numel();
   auto result = pool.take(count);
   auto* sum = result.data_ptr<float>();
   std::vector<const float*> values;
-  double total_weight = 0;
   for (const auto& summand : summands) {
     TROUPE_ASSERT(summand.values.numel() == count, "summands have one size");
     values.push_back(summand.values.const_data_ptr<float>());
-    total_weight += summand.weight;
   }
   for (std::int64_t first = 0; first < count; first += block) {
     const auto length = std::min(block, count - first);
     scale(sum + first, values[0] + first, static_cast<float>(summands[0].weight), length);
     for (std::size_t i = 1; i < summands.size(); ++i)
       add_scaled(sum + first, values[i] + first, static_cast<float>(summands[i].weight), length);
-    divide(sum + first, static_cast<float>(total_weight), length);
+    finish(sum + first, length);
   }
   return result;
+}
+
+}  // namespace
+
+at::Tensor mean_in_order(const std::vector<weighted>& summands, models::buffer_pool& pool) {
+  TROUPE_ASSERT(!summands.empty(), "a mean has at least one summand");
+  if (summands.size() == 1) return summands.front().values;
+  double total_weight = 0;
+  for (const auto& summand : summands) total_weight += summand.weight;
+  const auto divisor = static_cast<float>(total_weight);
+  return fold_in_order(summands, pool, [=](float* sum, std::int64_t length) { divide(sum, divisor, length); });
+}
+
+at::Tensor mix_in_order(const std::vector<weighted>& summands, models::buffer_pool& pool) {
+  TROUPE_ASSERT(!summands.empty(), "a mixture has at least one summand");
+  if (summands.size() == 1 && summands.front().weight == 1) return summands.front().values;
+  return fold_in_order(summands, pool, [](float*, std::int64_t) {});
 }
 
 at::Tensor fold_next(const std::optional<at::Tensor>& so_far, const weighted& next, models::buffer_pool& pool) {

@@ -23,6 +23,10 @@ struct weighted {
 /// Returns ((w₀x₀ + w₁x₁) + w₂x₂ + …) / Σw, [m], fresh from `pool`. A single summand is returned as it is.
 at::Tensor mean_in_order(const std::vector<weighted>& summands, models::buffer_pool& pool);
 
+/// Returns (w₀x₀ + w₁x₁) + w₂x₂ + …, the fold of a mean without its division, [m], fresh from `pool`. A single summand
+/// of weight 1 is returned as it is.
+at::Tensor mix_in_order(const std::vector<weighted>& summands, models::buffer_pool& pool);
+
 /// Returns so_far + w·x, or w·x where there is nothing so far: one link of the same fold, [m], fresh from `pool`.
 at::Tensor fold_next(const std::optional<at::Tensor>& so_far, const weighted& next, models::buffer_pool& pool);
 

@@ -25,7 +25,8 @@ run_id id_of(const plan& plan) {
   return run_id{plan.file.run.seed * 0x9e3779b97f4a7c15ull + plan.steps};
 }
 
-std::vector<loop_word> loop_of(const plan& plan) {
+/// The loop of one worker: an exchange that it is no member of is no word of it.
+std::vector<loop_word> loop_of(const plan& plan, std::uint32_t rank) {
   std::vector<loop_word> loop;
   for (const auto& word : plan.file.workers.loop) {
     if (word == "gradient")
@@ -36,7 +37,12 @@ std::vector<loop_word> loop_of(const plan& plan) {
       const auto named = [&](const planned_exchange& exchange) { return exchange.name == word; };
       const auto found = std::find_if(plan.exchanges.begin(), plan.exchanges.end(), named);
       TROUPE_ASSERT(found != plan.exchanges.end(), "every word of a loop is a verb or an exchange");
-      loop.emplace_back(static_cast<std::uint32_t>(found - plan.exchanges.begin()));
+      const auto ranks = found->ranks();
+      if (!std::binary_search(ranks.begin(), ranks.end(), rank)) continue;
+      loop.emplace_back(exchange_word{.place = static_cast<std::uint32_t>(found - plan.exchanges.begin()),
+                                      .sends = found->carries.sends,
+                                      .answers = found->carries.answers,
+                                      .when = found->due});
     }
   }
   return loop;
@@ -46,47 +52,78 @@ schedule when(const plan& plan) {
   return {.steps = plan.steps, .steps_per_epoch = plan.steps_per_epoch, .evaluate_every = plan.evaluate_every};
 }
 
+optimizer_options optimizer_of(const topology::optimizer_settings& given) {
+  return {.name = given.name,
+          .lr = given.lr,
+          .momentum = given.momentum,
+          .weight_decay = given.weight_decay,
+          .nesterov = given.nesterov};
+}
+
 /// Ranks [first, end).
 struct rank_range {
   std::uint32_t first{0}, end{0};
-  bool has(std::uint32_t rank) const { return first <= rank && rank < end; }
 };
 
 /// Where ports send to other processes: 1 MiB, small enough to fold and send one piece while the next is on its way,
 /// large enough that the thread wakes of a message cost little.
 constexpr std::int64_t elements_of_a_chunk = 256 * 1024;
 
-/// Spawns the ports of one exchange, one for each of our workers, and wires them to all others.
-std::vector<port_actor> spawn_ports(caf::actor_system& system, const plan& plan, std::uint32_t place,
-                                    const rank_range& ours, lane_factory& lanes, const launch_options& options,
-                                    crew& into) {
+/// What the port of `index` is told of exchange `place`.
+port_options options_of_port(const plan& plan, std::uint32_t place, std::uint32_t index,
+                             const launch_options& options) {
   const auto& exchange = plan.exchanges[place];
-  std::vector<port_actor> ports;
+  const auto& optimizer = plan.file.optimizer;
+  port_options own{.run = id_of(plan),
+                   .rank = rank_id{index},
+                   .world_size = static_cast<std::uint32_t>(exchange.ranks().size()),
+                   .servers = exchange.nature.servers,
+                   .ids = {},
+                   .place = place,
+                   .name = exchange.name,
+                   .layout = plan.layout,
+                   .pool = options.pool,
+                   .settings = exchange.settings,
+                   .timeout = plan.file.run.timeout,
+                   .chunk_elements = options.far ? elements_of_a_chunk : 0,
+                   .due = exchange.due,
+                   .when = when(plan),
+                   .optimizer = optimizer_of(optimizer),
+                   .initial = options.initial};
+  for (const auto id : exchange.ids()) own.ids.push_back(rank_id{id});
+  return own;
+}
+
+std::unique_ptr<member> member_of(const planned_exchange& exchange, const port_options& own) {
+  if (!exchange.has_groups()) return exchange.kind->make_member(own);
+  return make_group_member({.groups = exchange.groups(), .port = own, .make_inner = exchange.kind->make_member});
+}
+
+/// Spawns the ports of one exchange that belong here, and wires them to all others.
+std::map<std::uint32_t, port_actor> spawn_ports(caf::actor_system& system, const plan& plan, std::uint32_t place,
+                                                lane_factory& lanes, const launch_options& options, crew& into) {
+  const auto& exchange = plan.exchanges[place];
+  std::map<std::uint32_t, port_actor> ports;
   std::vector<peer_port> peers;
-  for (std::uint32_t rank = 0; rank < plan.workers; ++rank) {
-    if (!ours.has(rank)) {
-      peers.push_back(options.far->port_of(rank));
-      into.members.emplace_back("link to rank " + std::to_string(rank), caf::actor_cast<caf::actor>(peers.back()));
+  for (const auto id : exchange.ids()) {
+    const auto server = id >= plan.workers;
+    if (options.far && plan.node_of(id) != options.node) {
+      peers.push_back(options.far->port_of(id));
+      into.members.emplace_back("link to " + (server ? exchange.name + " server" : "rank " + std::to_string(id)),
+                                caf::actor_cast<caf::actor>(peers.back()));
       continue;
     }
-    const auto name = exchange.name + " " + std::to_string(rank);
-    const port_options own{.run = id_of(plan),
-                           .rank = rank_id{rank},
-                           .world_size = plan.workers,
-                           .place = place,
-                           .name = exchange.name,
-                           .layout = plan.layout,
-                           .pool = options.pool,
-                           .settings = exchange.settings,
-                           .timeout = plan.file.run.timeout,
-                           .chunk_elements = options.far ? elements_of_a_chunk : 0};
-    auto member = exchange.kind->make_member(own);
+    const auto name =
+        exchange.name + (server ? " server " + std::to_string(id - exchange.first_server) : " " + std::to_string(id));
+    const auto own = options_of_port(plan, place, static_cast<std::uint32_t>(peers.size()), options);
+    auto member = member_of(exchange, own);
     auto where = member->largest_fold() <= most_elements_in_place ? nullptr : lanes.make(name);
-    ports.push_back(spawn_port(system, own, std::move(member), std::move(where)));
-    peers.emplace_back(ports.back());
-    into.members.emplace_back(name, caf::actor_cast<caf::actor>(ports.back()));
+    const auto port = spawn_port(system, own, std::move(member), std::move(where));
+    ports.emplace(id, port);
+    peers.emplace_back(port);
+    into.members.emplace_back(name, caf::actor_cast<caf::actor>(port));
   }
-  for (const auto& port : ports) caf::anon_send(port, wire_atom_v, peers);
+  for (const auto& [id, port] : ports) caf::anon_send(port, wire_atom_v, peers);
   return ports;
 }
 
@@ -114,10 +151,19 @@ at::Tensor initial_weights(const plan& plan, models::buffer_pool& pool) {
 
 namespace {
 
-/// Whether all workers' parameters after a step are equal.
-bool replicas_agree(const plan& plan) {
-  return !plan.exchanges.empty() && std::all_of(plan.exchanges.begin(), plan.exchanges.end(),
-                                                [](const auto& one) { return one.kind->synchronous; });
+/// The servers whose parameters are the run's result.
+std::vector<holder_actor> holders_of(const plan& plan, const crew& so_far) {
+  std::vector<holder_actor> holders;
+  const auto* store = plan.store();
+  if (!store) return holders;
+  const auto& ports = so_far.ports[static_cast<std::size_t>(store - plan.exchanges.data())];
+  for (std::uint32_t i = 0; i < store->nature.servers; ++i) holders.emplace_back(ports.at(store->first_server + i));
+  return holders;
+}
+
+/// Whether workers show their parameters for the result: not where servers hold it.
+bool shows(const plan& plan, std::uint32_t rank) {
+  return !plan.store() && (rank == 0 || !plan.replicas_agree());
 }
 
 /// What only the first node has.
@@ -141,7 +187,10 @@ void spawn_direction(caf::actor_system& system, const plan& plan, const data::da
   into.coordinator = spawn_coordinator(system,
                                        {.when = when(plan),
                                         .workers = plan.workers,
-                                        .replicas_agree = replicas_agree(plan),
+                                        .replicas_agree = plan.replicas_agree(),
+                                        .holders = holders_of(plan, into),
+                                        .in_lockstep = plan.deterministic(),
+                                        .parameter_end = plan.layout.parameter_end,
                                         .pool = options.pool,
                                         .target_accuracy = file.evaluate.target_accuracy,
                                         .target_hold = file.evaluate.target_hold,
@@ -169,11 +218,7 @@ compute_actor spawn_compute_of(caf::actor_system& system, const plan& plan, cons
                                       .samples = data.train,
                                       .scale = plan.scale,
                                       .sampling = sampling,
-                                      .optimizer = {.name = file.optimizer.name,
-                                                    .lr = file.optimizer.lr,
-                                                    .momentum = file.optimizer.momentum,
-                                                    .weight_decay = file.optimizer.weight_decay,
-                                                    .nesterov = file.optimizer.nesterov},
+                                      .optimizer = optimizer_of(file.optimizer),
                                       .seed = file.run.seed,
                                       .threads = file.run.threads},
                                      lanes.make(name));
@@ -192,6 +237,8 @@ crew launch(caf::actor_system& system, const plan& plan, const data::dataset_pai
     const auto& node = plan.nodes[options.node];
     ours = {node.first_rank, node.first_rank + node.workers};
   }
+  for (std::uint32_t place = 0; place < plan.exchanges.size(); ++place)
+    result.ports.push_back(spawn_ports(system, plan, place, lanes, options, result));
   worker_contacts contacts;
   if (options.node == 0) {
     spawn_direction(system, plan, data, lanes, options, result);
@@ -201,20 +248,21 @@ crew launch(caf::actor_system& system, const plan& plan, const data::dataset_pai
     contacts = {.coordinator = far.coordinator, .results = far.results, .recorder = far.recorder};
     result.members.emplace_back("link to the coordinator", caf::actor_cast<caf::actor>(far.results));
   }
-  for (std::uint32_t place = 0; place < plan.exchanges.size(); ++place)
-    result.ports.push_back(spawn_ports(system, plan, place, ours, lanes, options, result));
-
   for (std::uint32_t rank = ours.first; rank < ours.end; ++rank) {
     auto own = contacts;
     own.compute = spawn_compute_of(system, plan, data, rank, lanes, options, result);
-    for (const auto& of_exchange : result.ports) own.ports.push_back(of_exchange[rank - ours.first]);
-    if (replicas_agree(plan) && rank > 0) own.results = snapshot_sink{};
+    for (const auto& of_exchange : result.ports) {
+      const auto found = of_exchange.find(rank);
+      own.ports.push_back(found == of_exchange.end() ? port_actor{} : found->second);
+    }
+    if (!shows(plan, rank)) own.results = snapshot_sink{};
     result.workers.push_back(spawn_worker(system,
                                           {.run = id_of(plan),
                                            .rank = rank_id{rank},
-                                           .loop = loop_of(plan),
+                                           .loop = loop_of(plan, rank),
                                            .when = when(plan),
                                            .initial = {{.run = id_of(plan), .sender = rank_id{rank}}, options.initial},
+                                           .parameter_end = plan.layout.parameter_end,
                                            .timeout = plan.file.run.timeout},
                                           std::move(own)));
     result.members.emplace_back("worker " + std::to_string(rank), caf::actor_cast<caf::actor>(result.workers.back()));

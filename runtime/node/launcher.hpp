@@ -12,6 +12,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -25,7 +26,7 @@ struct crew {
   coordinator_actor coordinator;                            ///< None but on the first node.
   recorder_actor recorder;                                  ///< Likewise.
   std::vector<directed_worker> workers;                     ///< By rank, from the node's first on.
-  std::vector<std::vector<port_actor>> ports;               ///< By exchange, then likewise.
+  std::vector<std::map<std::uint32_t, port_actor>> ports;   ///< By exchange, then id of the worker or server.
   std::vector<std::pair<std::string, caf::actor>> members;  ///< All, by the name that errors call them.
 };
 

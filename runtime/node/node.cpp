@@ -105,6 +105,8 @@ std::shared_ptr<transport::tensor_plane> make_plane(const plan& plan, const node
                                                  .places = static_cast<std::uint32_t>(plan.exchanges.size()),
                                                  .first_rank = self.first_rank,
                                                  .ranks = self.workers,
+                                                 .servers = plan.servers(),
+                                                 .has_servers = options.node == 0,
                                                  .parameter_end = plan.layout.parameter_end,
                                                  .total = plan.layout.total},
                                       .pool = options.pool,

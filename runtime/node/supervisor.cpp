@@ -124,7 +124,7 @@ void ask_who_waits(supervisor_pointer self, std::uint32_t node, const std::vecto
               [close](const caf::error&) mutable { close(); });
   };
   for (const auto& of_exchange : self->state.ours.ports)
-    for (const auto& port : of_exchange) ask(port, ranks_of(self->state.what().nodes[node]));
+    for (const auto& [id, port] : of_exchange) ask(port, ranks_of(self->state.what().nodes[node]));
   for (const auto& other : others) ask(other, node);
   close();
 }
@@ -181,16 +181,18 @@ void begin_if_ready(supervisor_pointer self) {
   begin(my.ours, workers);
 }
 
-/// Where a tensor that came over the wire belongs.
-void deliver(const crew& ours, std::uint32_t first_rank, transport::frame&& arrived,
-             std::shared_ptr<const void> receipt) {
+/// Where a tensor that came over the wire belongs. Throws frame_error, which ends the connection.
+void deliver(const crew& ours, transport::frame&& arrived, std::shared_ptr<const void> receipt) {
   if (arrived.header.kind == transport::frame_kind::snapshot) {
     if (ours.coordinator) caf::anon_send(ours.coordinator, result_atom_v, arrived.as_snapshot());
     return;
   }
+  const auto& ports = ours.ports[arrived.header.which.place];
+  const auto to = ports.find(arrived.header.to);
+  if (to == ports.end()) throw transport::frame_error("a frame for a rank that is no member of the exchange");
   auto piece = arrived.as_part();
   piece.receipt = std::move(receipt);
-  caf::anon_send(ours.ports[arrived.header.which.place][arrived.header.to - first_rank], part_atom_v, std::move(piece));
+  caf::anon_send(to->second, part_atom_v, std::move(piece));
 }
 
 void link(supervisor_pointer self) {
@@ -203,11 +205,9 @@ void link(supervisor_pointer self) {
       my.session, my.me(), addresses,
       {.linked = [handle] { caf::anon_send(handle, linked_atom_v); },
        .lost = [handle](std::uint32_t node, const std::string& why) { caf::anon_send(handle, lost_atom_v, node, why); },
-       .arrived =
-           [ours = my.ours, first_rank = my.what().nodes[my.me()].first_rank](transport::frame&& arrived,
-                                                                              std::shared_ptr<const void> receipt) {
-             deliver(ours, first_rank, std::move(arrived), std::move(receipt));
-           }});
+       .arrived = [ours = my.ours](
+                      transport::frame&& arrived,
+                      std::shared_ptr<const void> receipt) { deliver(ours, std::move(arrived), std::move(receipt)); }});
 }
 
 void take_part(supervisor_pointer self) {

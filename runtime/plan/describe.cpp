@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <cmath>
 #include <string>
 #include <utility>
 #include <vector>
@@ -15,6 +16,8 @@ namespace {
 
 /// Beyond this many, edges are summed up instead of listed.
 constexpr std::size_t edges_listed_max = 16;
+/// Of a setting that is a list of lists, so many are shown.
+constexpr std::size_t lists_shown_max = 4;
 
 std::string plural(std::uint64_t count, const std::string& noun) {
   return grouped(count) + " " + noun + (count == 1 ? "" : "s");
@@ -40,6 +43,21 @@ std::string text_of(const setting_value& value) {
     std::string operator()(const std::string& text) const { return text; }
     std::string operator()(const std::vector<std::string>& words) const { return "[" + joined(words, ", ") + "]"; }
     std::string operator()(const std::vector<double>& values) const { return "[" + numbers(values) + "]"; }
+    std::string operator()(const std::vector<std::vector<std::string>>& pairs) const {
+      return pairs.size() > lists_shown_max ? "a list of " + grouped(pairs.size()) + " pairs" : lists(pairs);
+    }
+    std::string operator()(const std::vector<std::vector<double>>& rows) const {
+      if (rows.size() <= lists_shown_max) return lists(rows);
+      return "a matrix of " + grouped(rows.size()) + "×" + grouped(rows.front().size());
+    }
+
+   private:
+    template <class List>
+    std::string lists(const std::vector<List>& values) const {
+      std::vector<std::string> words;
+      for (const auto& each : values) words.push_back((*this)(each));
+      return "[" + joined(words, ", ") + "]";
+    }
   };
   return std::visit(visitor{}, value);
 }
@@ -111,13 +129,22 @@ std::pair<std::uint64_t, std::uint64_t> messages_and_bytes(const std::vector<pla
   return {messages, bytes};
 }
 
+std::uint64_t rounded(double number) {
+  return static_cast<std::uint64_t>(std::llround(number));
+}
+
+std::string name_of_id(const plan& plan, const planned_exchange& exchange, std::uint32_t id) {
+  return id < plan.workers ? "worker " + std::to_string(id) : "server " + std::to_string(id - exchange.first_server);
+}
+
 void describe_exchange(page& page, const plan& plan, const planned_exchange& exchange) {
-  std::vector<std::string> words{exchange.kind->name, "sends the " + name_of(exchange.sends)};
+  std::vector<std::string> words{exchange.kind->name, "sends the " + name_of(exchange.carries.sends)};
+  if (exchange.due.every > 1) words.push_back("every " + plural(exchange.due.every, "step"));
   for (const auto& [name, value] : exchange.settings) words.push_back(name + " = " + text_of(value));
   page.line(exchange.name, joined(words, ", "));
   const auto [messages, bytes] = messages_and_bytes(exchange.edges);
-  page.more(plural(messages, "message") + " and " + human_bytes(bytes) + " of tensors a step, over " +
-            plural(exchange.edges.size(), "edge"));
+  page.more(plural(messages, "message") + " and " + human_bytes(bytes) + " of tensors " +
+            (exchange.due.every > 1 ? "each time" : "a step") + ", over " + plural(exchange.edges.size(), "edge"));
   if (exchange.edges.size() > edges_listed_max) {
     const auto by_bytes = [](const planned_edge& a, const planned_edge& b) { return a.bytes < b.bytes; };
     const auto [least, most] = std::minmax_element(exchange.edges.begin(), exchange.edges.end(), by_bytes);
@@ -126,7 +153,7 @@ void describe_exchange(page& page, const plan& plan, const planned_exchange& exc
     return;
   }
   for (const auto& edge : exchange.edges)
-    page.more("worker " + std::to_string(edge.from) + " → worker " + std::to_string(edge.to) + "   " +
+    page.more(name_of_id(plan, exchange, edge.from) + " → " + name_of_id(plan, exchange, edge.to) + "   " +
               plural(edge.messages, "message") + ", " + human_bytes(edge.bytes) +
               (plan.crosses(edge) ? ", from " + plan.nodes[plan.node_of(edge.from)].name + " to " +
                                         plan.nodes[plan.node_of(edge.to)].name
@@ -145,15 +172,15 @@ void describe_nodes(page& page, const plan& plan) {
   }
   if (plan.exchanges.empty()) return;
   const auto crossing = plan.between_nodes();
-  page.more("between nodes " + plural(crossing.messages, "message") + " and " + human_bytes(crossing.bytes) +
-            " of tensors a step, over " + plural(crossing.edges, "edge"));
+  page.more("between nodes " + plural(rounded(crossing.messages), "message") + " and " +
+            human_bytes(rounded(crossing.bytes)) + " of tensors a step, over " + plural(crossing.edges, "edge"));
 }
 
-/// The exchanges of the plan that are not synchronous, by name.
+/// The exchanges of the plan that are not deterministic, by name.
 std::vector<std::string> asynchronous(const plan& plan) {
   std::vector<std::string> names;
   for (const auto& exchange : plan.exchanges)
-    if (!exchange.kind->synchronous) names.push_back(exchange.name);
+    if (!exchange.nature.deterministic) names.push_back(exchange.name);
   return names;
 }
 
@@ -194,8 +221,17 @@ std::string describe(const plan& plan) {
   return (plan.file.file.empty() ? "" : plan.file.file.string() + "\n") + std::move(page).text();
 }
 
+namespace {
+
+using json = nlohmann::ordered_json;
+
+json whole_if_it_is(double number) {
+  return number == std::floor(number) ? json(rounded(number)) : json(number);
+}
+
+}  // namespace
+
 std::string describe_json(const plan& plan) {
-  using json = nlohmann::ordered_json;
   json actors = json::array();
   for (const auto& actor : plan.actors) actors.push_back({{"name", actor.name}, {"node", actor.node}});
   json nodes = json::array();
@@ -215,12 +251,18 @@ std::string describe_json(const plan& plan) {
     json settings = json::object();
     for (const auto& [name, value] : exchange.settings)
       settings[name] = std::visit([](const auto& plain) { return json(plain); }, value);
+    json members = json::array();
+    for (const auto& one : exchange.members) members.push_back({{"name", one.name}, {"workers", one.ranks}});
     json edges = json::array();
     for (const auto& edge : exchange.edges)
       edges.push_back({{"from", edge.from}, {"to", edge.to}, {"messages", edge.messages}, {"bytes", edge.bytes}});
     exchanges.push_back({{"name", exchange.name},
                          {"kind", exchange.kind->name},
-                         {"sends", name_of(exchange.sends)},
+                         {"sends", name_of(exchange.carries.sends)},
+                         {"answers", name_of(exchange.carries.answers)},
+                         {"every", exchange.due.every},
+                         {"members", members},
+                         {"servers", exchange.nature.servers},
                          {"settings", settings},
                          {"edges", edges}});
   }
@@ -237,10 +279,10 @@ std::string describe_json(const plan& plan) {
                     {"steps_per_epoch", plan.steps_per_epoch},
                     {"steps", plan.steps},
                     {"evaluate_every", plan.evaluate_every},
-                    {"messages_per_step", plan.messages_per_step()},
-                    {"bytes_per_step", plan.bytes_per_step()},
-                    {"messages_between_nodes_per_step", crossing.messages},
-                    {"bytes_between_nodes_per_step", crossing.bytes},
+                    {"messages_per_step", whole_if_it_is(plan.messages_per_step())},
+                    {"bytes_per_step", whole_if_it_is(plan.bytes_per_step())},
+                    {"messages_between_nodes_per_step", whole_if_it_is(crossing.messages)},
+                    {"bytes_between_nodes_per_step", whole_if_it_is(crossing.bytes)},
                     {"same_bits", asynchronous(plan).empty()},
                     {"exchanges", exchanges},
                     {"nodes", nodes},

@@ -325,9 +325,9 @@ std::vector<caption> captions_of(const plan& plan, const std::vector<tie>& ties,
     }
     const std::string colour = exchange_colours[place % exchange_colours.size()];
     caption caption;
-    caption.what =
-        font(12, colour,
-             exchange.name + ": " + exchange.kind->name + choices_of(exchange) + " of the " + name_of(exchange.sends));
+    caption.what = font(12, colour,
+                        exchange.name + ": " + exchange.kind->name + choices_of(exchange) + " of the " +
+                            name_of(exchange.carries.sends));
     auto cost = grouped(messages) + " messages and " + human_bytes(bytes) + " a step";
     if (plan.nodes.size() > 1)
       cost += ", " + (crossing == bytes ? "all" : human_bytes(crossing)) + " of it between nodes";

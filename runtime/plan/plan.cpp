@@ -100,11 +100,15 @@ std::uint64_t steps_of(const topology::topology& file, std::uint64_t steps_per_e
   return epochs * steps_per_epoch;
 }
 
+std::uint64_t steps_between(const topology::interval& every, std::uint64_t steps_per_epoch) {
+  const auto unit = every.in_epochs ? steps_per_epoch : 1;
+  return every.count > most_steps / unit ? most_steps : every.count * unit;
+}
+
 std::uint64_t evaluate_every_of(const topology::topology& file, std::uint64_t steps_per_epoch) {
   const auto& every = file.evaluate.every;
   if (every.count == 0) refuse(file, "evaluate.every = 0 never comes; use at least 1");
-  const auto unit = every.in_epochs ? steps_per_epoch : 1;
-  return every.count > most_steps / unit ? most_steps : every.count * unit;
+  return steps_between(every, steps_per_epoch);
 }
 
 models::loss_kind loss_of(const topology::topology& file, const models::network& net) {
@@ -144,27 +148,66 @@ std::unique_ptr<models::network> network_of(const topology::topology& file, cons
          "model.name = \"" + kind.name + "\" does not fit data.name = \"" + file.data.name + "\": " + reason.what());
 }
 
-slot sends_of(const topology::topology& file, const topology::exchange_settings& given, const exchange_kind& kind) {
-  if (given.sends.empty()) return kind.sends.front();
-  for (const auto slot : kind.sends)
-    if (given.sends == name_of(slot)) return slot;
+const carriage& carriage_of(const topology::topology& file, const topology::exchange_settings& given,
+                            const exchange_kind& kind) {
+  if (given.sends.empty()) return kind.carries.front();
   std::vector<std::string> legal;
-  for (const auto slot : kind.sends) legal.push_back(name_of(slot));
+  for (const auto& one : kind.carries) {
+    if (given.sends == name_of(one.sends)) return one;
+    legal.push_back(name_of(one.sends));
+  }
   refuse(file, given.name + ".sends = \"" + given.sends + "\" does not go with kind " + kind.name + "; expected " +
                    topology::listed(legal));
 }
 
-std::vector<planned_exchange> exchanges_of(const topology::topology& file, const plan& so_far) {
-  std::vector<planned_exchange> exchanges;
-  for (const auto& given : file.exchanges) {
-    const auto& kind = found(find_exchange(given.kind), file, given.name + ".kind", given.kind, exchange_kinds());
-    exchanges.push_back({.name = given.name,
-                         .kind = &kind,
-                         .sends = sends_of(file, given, kind),
-                         .settings = given.options,
-                         .edges = kind.edges(so_far.workers, so_far.layout, given.options)});
+/// Whether the loop makes its step before it comes to the word `name`.
+bool stands_behind_the_step(const plan& so_far, const std::string& name) {
+  for (const auto& word : so_far.file.workers.loop) {
+    if (word == name) return false;
+    const auto applies = [&](const auto& one) { return one.name == word && one.makes_step(); };
+    if (word == "apply" || std::any_of(so_far.exchanges.begin(), so_far.exchanges.end(), applies)) return true;
   }
-  return exchanges;
+  return false;
+}
+
+/// The traffic between members as that between workers and servers.
+std::vector<planned_edge> edges_of(const planned_exchange& exchange, const plan& so_far) {
+  const auto count = static_cast<std::uint32_t>(exchange.members.size());
+  auto edges = exchange.kind->edges(count, so_far.layout, exchange.settings);
+  if (exchange.has_groups())
+    edges =
+        group_edges(exchange.groups(), edges, static_cast<std::uint64_t>(so_far.layout.parameter_end) * sizeof(float));
+  const auto ids = exchange.ids();
+  for (auto& edge : edges) {
+    edge.from = ids.at(edge.from);
+    edge.to = ids.at(edge.to);
+  }
+  return edges;
+}
+
+planned_exchange exchange_of(const plan& so_far, std::size_t index) {
+  const auto& file = so_far.file;
+  const auto& given = file.exchanges[index];
+  const auto& kind = found(find_exchange(given.kind), file, given.name + ".kind", given.kind, exchange_kinds());
+  if (given.every.count == 0) refuse(file, given.name + ".every = 0 never comes; use at least 1");
+  planned_exchange made{
+      .name = given.name, .kind = &kind, .carries = carriage_of(file, given, kind), .settings = given.options};
+  try {
+    made.members = topology::members_of(file, index);
+  } catch (const topology::member_error& reason) {
+    refuse(file, given.name + ".members: " + reason.what());
+  }
+  std::vector<std::string> names;
+  for (const auto& one : made.members) names.push_back(one.name);
+  if (kind.check)
+    if (const auto wrong = kind.check(names, given.options))
+      refuse(file, given.name + "." + wrong->key + ": " + wrong->text);
+  made.nature = nature_of(kind, given.options);
+  made.first_server = so_far.workers + so_far.servers();
+  made.due =
+      make_cadence(steps_between(given.every, so_far.steps_per_epoch), stands_behind_the_step(so_far, given.name));
+  made.edges = edges_of(made, so_far);
+  return made;
 }
 
 topology::endpoint endpoint_of(const topology::topology& file, const std::string& key, const std::string& text) {
@@ -202,7 +245,12 @@ std::vector<planned_actor> actors_of(const plan& so_far) {
   };
   of_each_rank("worker", role::worker);
   of_each_rank("compute", role::compute);
-  for (const auto& exchange : so_far.exchanges) of_each_rank(exchange.name, role::port);
+  for (const auto& exchange : so_far.exchanges) {
+    for (const auto rank : exchange.ranks())
+      actors.push_back({exchange.name + " " + std::to_string(rank), role::port, rank, so_far.node_of(rank)});
+    for (std::uint32_t i = 0; i < exchange.nature.servers; ++i)
+      actors.push_back({exchange.name + " server " + std::to_string(i), role::server, exchange.first_server + i, 0});
+  }
   actors.push_back({"evaluator", role::evaluator});
   actors.push_back({"coordinator", role::coordinator});
   actors.push_back({"recorder", role::recorder});
@@ -217,25 +265,78 @@ std::string sizes_text(at::IntArrayRef sizes) {
 }
 
 template <class Member>
-std::uint64_t sum_over_edges(const plan& plan, Member member) {
-  std::uint64_t sum = 0;
+double sum_over_edges(const plan& plan, Member member) {
+  double sum = 0;
   for (const auto& exchange : plan.exchanges)
-    for (const auto& edge : exchange.edges) sum += edge.*member;
+    for (const auto& edge : exchange.edges)
+      sum += static_cast<double>(edge.*member) / static_cast<double>(exchange.due.every);
   return sum;
 }
 
 }  // namespace
 
-std::uint64_t plan::bytes_per_step() const {
+std::vector<std::uint32_t> planned_exchange::ranks() const {
+  std::vector<std::uint32_t> all;
+  for (const auto& one : members) all.insert(all.end(), one.ranks.begin(), one.ranks.end());
+  std::sort(all.begin(), all.end());
+  return all;
+}
+
+std::vector<std::uint32_t> planned_exchange::ids() const {
+  auto all = ranks();
+  for (std::uint32_t i = 0; i < nature.servers; ++i) all.push_back(first_server + i);
+  return all;
+}
+
+bool planned_exchange::has_groups() const {
+  return std::any_of(members.begin(), members.end(), [](const auto& one) { return one.ranks.size() > 1; });
+}
+
+worker_groups planned_exchange::groups() const {
+  const auto all = ranks();
+  worker_groups result;
+  for (const auto& one : members) {
+    auto& group = result.emplace_back();
+    for (const auto rank : one.ranks)
+      group.push_back(static_cast<std::uint32_t>(std::lower_bound(all.begin(), all.end(), rank) - all.begin()));
+  }
+  return result;
+}
+
+double plan::bytes_per_step() const {
   return sum_over_edges(*this, &planned_edge::bytes);
 }
 
-std::uint64_t plan::messages_per_step() const {
+double plan::messages_per_step() const {
   return sum_over_edges(*this, &planned_edge::messages);
 }
 
-std::uint32_t plan::node_of(std::uint32_t rank) const {
-  const auto after = std::upper_bound(nodes.begin(), nodes.end(), rank,
+std::uint32_t plan::servers() const {
+  std::uint32_t sum = 0;
+  for (const auto& exchange : exchanges) sum += exchange.nature.servers;
+  return sum;
+}
+
+const planned_exchange* plan::store() const {
+  const auto holds = [&](const auto& one) { return one.nature.servers > 0 && one.ranks().size() == workers; };
+  const auto found = std::find_if(exchanges.begin(), exchanges.end(), holds);
+  return found == exchanges.end() ? nullptr : &*found;
+}
+
+bool plan::replicas_agree() const {
+  return !exchanges.empty() && std::all_of(exchanges.begin(), exchanges.end(), [&](const auto& one) {
+    return one.carries.sends == slot::gradient && one.nature.same_for_all && one.due.every == 1 &&
+           one.ranks().size() == workers;
+  });
+}
+
+bool plan::deterministic() const {
+  return std::all_of(exchanges.begin(), exchanges.end(), [](const auto& one) { return one.nature.deterministic; });
+}
+
+std::uint32_t plan::node_of(std::uint32_t id) const {
+  if (id >= workers) return 0;  // servers stand beside the coordinator
+  const auto after = std::upper_bound(nodes.begin(), nodes.end(), id,
                                       [](std::uint32_t r, const planned_node& node) { return r < node.first_rank; });
   return static_cast<std::uint32_t>(after - nodes.begin()) - 1;
 }
@@ -246,8 +347,8 @@ traffic plan::between_nodes() const {
     for (const auto& edge : exchange.edges) {
       if (!crosses(edge)) continue;
       ++sum.edges;
-      sum.messages += edge.messages;
-      sum.bytes += edge.bytes;
+      sum.messages += static_cast<double>(edge.messages) / static_cast<double>(exchange.due.every);
+      sum.bytes += static_cast<double>(edge.bytes) / static_cast<double>(exchange.due.every);
     }
   return sum;
 }
@@ -287,7 +388,7 @@ plan make_plan(const topology::topology& file, std::int64_t training_samples) {
   const auto net = network_of(file, *plan.model, plan.shape);
   plan.loss = loss_of(file, *net);
   plan.layout = models::layout_of(*net);
-  plan.exchanges = exchanges_of(file, plan);
+  for (std::size_t i = 0; i < file.exchanges.size(); ++i) plan.exchanges.push_back(exchange_of(plan, i));
   plan.actors = actors_of(plan);
   return plan;
 }

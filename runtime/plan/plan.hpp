@@ -2,12 +2,15 @@
 // `troupe graph` draws it, the launcher spawns it.
 #pragma once
 
+#include "troupe/actors/exchange/group.hpp"
 #include "troupe/actors/exchange/registry.hpp"
+#include "troupe/actors/rules/schedule.hpp"
 #include "troupe/data/dataset.hpp"
 #include "troupe/data/sampler.hpp"
 #include "troupe/models/flat.hpp"
 #include "troupe/models/network.hpp"
 #include "troupe/runtime/topology/endpoint.hpp"
+#include "troupe/runtime/topology/members.hpp"
 #include "troupe/runtime/topology/topology.hpp"
 
 #include <cstdint>
@@ -17,12 +20,12 @@
 
 namespace troupe {
 
-enum class role : std::uint8_t { worker, compute, port, evaluator, coordinator, recorder };
+enum class role : std::uint8_t { worker, compute, port, server, evaluator, coordinator, recorder };
 
 struct planned_actor {
   std::string name;  ///< Unique: "worker 2", "compute 2", "exchange 2", "evaluator" …: what errors call it.
   role what{};
-  std::uint32_t rank{0};  ///< Of worker, compute, port.
+  std::uint32_t rank{0};  ///< Of worker, compute, port; of a server its id, which counts on from the workers.
   std::uint32_t node{0};  ///< Index in plan::nodes.
 };
 
@@ -35,16 +38,28 @@ struct planned_node {
 
 /// Tensor traffic of a step.
 struct traffic {
-  std::uint64_t edges{0}, messages{0}, bytes{0};
+  std::uint64_t edges{0};
+  double messages{0}, bytes{0};  ///< Per step; the mean where an exchange is not due each step.
 };
 
 /// One exchange of the loop.
 struct planned_exchange {
   std::string name;
   const exchange_kind* kind{nullptr};
-  slot sends{};
-  setting_values settings;
-  std::vector<planned_edge> edges;
+  carriage carries{};
+  setting_values settings{};
+  std::vector<topology::exchange_member> members{};  ///< In the order of their indices.
+  exchange_nature nature{};
+  cadence due{};
+  std::uint32_t first_server{0};      ///< Id of its first server: all servers count on from the workers.
+  std::vector<planned_edge> edges{};  ///< Between ids. Per exchange, which is each step only where due.every is 1.
+
+  std::vector<std::uint32_t> ranks() const;  ///< Of all its workers, ascending.
+  std::vector<std::uint32_t> ids() const;    ///< The same, then its servers: what its ports know by index.
+  bool has_groups() const;                   ///< Members of several workers.
+  worker_groups groups() const;              ///< By member, its workers as indices in ranks().
+  /// The gradient is applied there; no `apply` follows.
+  bool makes_step() const { return carries.sends == slot::gradient && carries.answers == slot::parameters; }
 };
 
 struct plan {
@@ -64,9 +79,13 @@ struct plan {
   std::vector<planned_actor> actors;
   /// In the file's order, never empty; the first has coordinator, evaluator, recorder.
   std::vector<planned_node> nodes = std::vector<planned_node>(1);
-  std::uint64_t bytes_per_step() const;  ///< Tensor payload of all senders.
-  std::uint64_t messages_per_step() const;
-  std::uint32_t node_of(std::uint32_t rank) const;  ///< Index in `nodes`.
+  double bytes_per_step() const;  ///< Tensor payload of all senders; the mean where an exchange is not due each step.
+  double messages_per_step() const;
+  std::uint32_t servers() const;                  ///< Of all exchanges.
+  std::uint32_t node_of(std::uint32_t id) const;  ///< Index in `nodes` of a worker or server.
+  const planned_exchange* store() const;          ///< The exchange whose servers hold the result, if there is one.
+  bool replicas_agree() const;                    ///< All workers' parameters after a step are equal.
+  bool deterministic() const;
   bool crosses(const planned_edge& edge) const { return node_of(edge.from) != node_of(edge.to); }
   traffic between_nodes() const;  ///< What crosses from one process to another.
 };

@@ -55,6 +55,10 @@ std::string clipped(const std::string& text) {
   return text.substr(0, end) + "…";
 }
 
+std::string counted(std::size_t count, const std::string& noun) {
+  return std::to_string(count) + " " + noun + (count == 1 ? "" : "s");
+}
+
 /// A value as a message shows it.
 std::string shown(const toml::node& node) {
   if (const auto* text = node.as_string()) return to_toml(clipped(text->get()));
@@ -339,6 +343,8 @@ class reader {
     if (const toml::array* array = node.as_array()) {
       if (row.type == setting_type::words) return read_list<std::string>(row, place, called, *array, text);
       if (row.type == setting_type::reals) return read_list<double>(row, place, called, *array, real);
+      if (row.type == setting_type::choice_or_matrix) return read_matrix(row, place, called, *array);
+      if (row.type == setting_type::pairs) return read_pairs(row, place, called, *array);
     }
     const std::optional<setting_value> value = typed(row, node);
     if (value && allowed(row, *value)) {
@@ -357,13 +363,67 @@ class reader {
     for (const toml::node& each : array) {
       const auto value = element(each);
       if (!value || !allowed(row, std::vector<T>{std::get<T>(*value)})) {
-        found_.add(position_of(each.source()), called + " holds " + shown(each) + "; expected " + expectation(row));
+        found_.add(position_of(each.source()),
+                   called + " holds " + shown(each) + "; expected " + expectation(row) + and_finite(each));
         return {};
       }
       known_.put(place + "." + std::to_string(values.size()), position_of(each.source()));
       values.push_back(std::get<T>(*value));
     }
     return values;
+  }
+
+  /// Rows of one length, and at least one number.
+  std::optional<setting_value> read_matrix(const setting& row, const std::string& place, const std::string& called,
+                                           const toml::array& array) {
+    const auto rows = read_lists<double>(row, place, called, array, real);
+    if (!rows) return {};
+    if (rows->empty() || rows->front().empty()) {
+      found_.add(position_of(array.source()), called + " is a matrix without numbers; expected " + expectation(row));
+      return {};
+    }
+    for (std::size_t i = 1; i < rows->size(); ++i) {
+      if ((*rows)[i].size() == rows->front().size()) continue;
+      found_.add(position_of(array[i].source()), called + " has a row of " + counted(rows->front().size(), "number") +
+                                                     " and then one of " + std::to_string((*rows)[i].size()) +
+                                                     "; expected rows of one length");
+      return {};
+    }
+    return *rows;
+  }
+
+  std::optional<setting_value> read_pairs(const setting& row, const std::string& place, const std::string& called,
+                                          const toml::array& array) {
+    const auto pairs = read_lists<std::string>(row, place, called, array, text);
+    if (!pairs) return {};
+    for (std::size_t i = 0; i < pairs->size(); ++i) {
+      if ((*pairs)[i].size() == 2) continue;
+      found_.add(position_of(array[i].source()), called + " holds a list of " + counted((*pairs)[i].size(), "string") +
+                                                     "; expected " + expectation(row));
+      return {};
+    }
+    return *pairs;
+  }
+
+  /// Reads a list of lists, whatever their lengths.
+  template <class T>
+  std::optional<std::vector<std::vector<T>>> read_lists(const setting& row, const std::string& place,
+                                                        const std::string& called, const toml::array& array,
+                                                        std::optional<setting_value> (*element)(const toml::node&)) {
+    std::vector<std::vector<T>> lists;
+    for (const toml::node& each : array) {
+      const toml::array* inner = each.as_array();
+      if (inner == nullptr) {
+        found_.add(position_of(each.source()),
+                   called + " holds " + shown(each) + " where a list stands; expected " + expectation(row));
+        return {};
+      }
+      const auto list = read_list<T>(row, place + "." + std::to_string(lists.size()), called, *inner, element);
+      if (!list) return {};
+      known_.put(place + "." + std::to_string(lists.size()), position_of(each.source()));
+      lists.push_back(std::get<std::vector<T>>(*list));
+    }
+    return lists;
   }
 
   /// Says what was expected instead of `value`, which is that of `node` if it is of the right type.
@@ -374,13 +434,18 @@ class reader {
     if (called == "format" && value) return expected + ", the only format that this build reads";
     if (called == "workers.device" && word.starts_with("cuda"))
       return ", but this build has no CUDA parts yet" + expected;
-    if (row.type == setting_type::choice) return expected + did_you_mean(word, row.choices);
-    if (row.type == setting_type::words && word.starts_with('[')) {
-      return expected + "; in a shell, single quotes keep the double ones: --set '" + called + "=[\"gradient\", …]'";
+    const bool list = row.type == setting_type::words || row.type == setting_type::pairs;
+    if (list && word.starts_with('[')) {
+      return expected + "; in a shell, single quotes keep the double ones: --set '" + called +
+             (row.type == setting_type::words ? "=[\"gradient\", …]'" : "=[[\"w0\", \"w1\"], …]'");
     }
+    if (!row.choices.empty()) return expected + did_you_mean(word, row.choices);
+    return expected + and_finite(node);
+  }
+
+  static std::string and_finite(const toml::node& node) {
     const auto* number = node.as_floating_point();
-    if (number != nullptr && !std::isfinite(number->get())) return expected + ", and a finite one";
-    return expected;
+    return number != nullptr && !std::isfinite(number->get()) ? ", and a finite one" : "";
   }
 
   /// Returns `node` as a value of the row's type, ranges not yet checked.
@@ -402,13 +467,15 @@ class reader {
         return text(node);
       case setting_type::text:
       case setting_type::choice:
+      case setting_type::choice_or_matrix:  // the choice: read_value has the matrix
       case setting_type::path:
       case setting_type::duration:
       case setting_type::endpoint:
         return text(node);
       case setting_type::words:
       case setting_type::reals:
-        break;  // a list only: read_list
+      case setting_type::pairs:
+        break;  // a list only: read_value
     }
     return {};
   }

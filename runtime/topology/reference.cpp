@@ -22,12 +22,18 @@ std::vector<std::string> in_code(std::vector<std::string> words) {
   return words;
 }
 
+std::string value_text(const setting& row) {
+  if (row.choices.empty()) return expectation(row);
+  std::vector<std::string> words = in_code(in_quotes(row.choices));
+  if (row.type == setting_type::choice_or_matrix) words.push_back(matrix_expectation(row));
+  return listed(words);
+}
+
 std::string table(const std::vector<setting>& rows) {
   std::string text = "| key | value | default | meaning |\n|---|---|---|---|\n";
   for (const setting& row : rows) {
-    const std::string value =
-        row.type == setting_type::choice ? listed(in_code(in_quotes(row.choices))) : expectation(row);
-    text += "| " + code(row.name) + " | " + value + " | " + code(row.default_text) + " | " + row.explanation + " |\n";
+    text += "| " + code(row.name) + " | " + value_text(row) + " | " + code(row.default_text) + " | " + row.explanation +
+            " |\n";
   }
   return text;
 }
@@ -42,6 +48,7 @@ json type_of(const setting& row) {
       return "integer";
     case setting_type::real:
     case setting_type::reals:
+    case setting_type::choice_or_matrix:
       return "number";
     case setting_type::every:
       return {"integer", "string"};
@@ -68,6 +75,14 @@ json schema_of(const setting& row) {
   if (row.maximum) result[row.maximum_excluded ? "exclusiveMaximum" : "maximum"] = number(*row.maximum, whole);
   if (row.type == setting_type::words || row.type == setting_type::reals) {
     result = {{"type", "array"}, {"items", result}};
+  }
+  if (row.type == setting_type::choice_or_matrix) {
+    const json rows = {{"type", "array"}, {"items", {{"type", "array"}, {"items", result}}}};
+    result = {{"oneOf", {{{"type", "string"}, {"enum", row.choices}}, rows}}};
+  }
+  if (row.type == setting_type::pairs) {
+    const json ends = {{"type", "array"}, {"items", result}, {"minItems", 2}, {"maxItems", 2}};
+    result = {{"type", "array"}, {"items", ends}};
   }
   if (!row.default_text.empty()) result["default"] = default_of(row);
   result["description"] = row.explanation;

@@ -235,7 +235,12 @@ std::vector<section> make_sections() {
             row("kind", each(&t::exchanges, &exchange::kind), {.choices = names(exchange_kinds())},
                 "The wiring. Always needed."),
             row("sends", each(&t::exchanges, &exchange::sends), {.choices = {"gradient", "parameters"}},
-                "What a worker puts in; else what the kind is made for.")}),
+                "What a worker puts in; else what the kind is made for."),
+            row("members", each(&t::exchanges, &exchange::members), {},
+                "Who takes part: workers (w0, w1 …), or names of other exchanges, each for the group of its workers; "
+                "else all workers. Who does not passes the word by."),
+            row("every", each(&t::exchanges, &exchange::every), {},
+                "How often: when the completed steps divide by it, never at 0. The default is each step.")}),
       {"evaluate",
        "Validation while training; the end is always evaluated.",
        {row("every", in(&t::evaluate, &evaluate::every), {}, "How often."),

@@ -65,7 +65,9 @@ struct worker_settings {
 struct exchange_settings {
   std::string name{"exchange"};
   std::string kind;
-  std::string sends;       ///< gradient, parameters.
+  std::string sends;                   ///< gradient, parameters.
+  std::vector<std::string> members{};  ///< w0, w1 … or names of other exchanges, for groups; empty: all workers.
+  interval every{1, false};
   setting_values options;  ///< What only this kind knows, defaults filled in.
   bool operator==(const exchange_settings&) const = default;
 };

@@ -3,6 +3,7 @@
 #include "troupe/actors/exchange/registry.hpp"
 #include "troupe/data/dataset.hpp"
 #include "troupe/runtime/topology/endpoint.hpp"
+#include "troupe/runtime/topology/members.hpp"
 #include "troupe/runtime/topology/schema.hpp"
 #include "troupe/runtime/topology/suggest.hpp"
 #include "troupe/runtime/topology/value.hpp"
@@ -21,17 +22,22 @@ namespace {
 
 enum class word : std::uint8_t { gradient, apply, exchange };
 
+/// What becomes of the gradient that is still to be applied, if there is one.
+enum class leaves : std::uint8_t { a_gradient, none, as_it_was };
+
 struct rule {
   word what;
   slot sends, answers;  ///< Of an exchange.
-  bool needs_gradient;  ///< One that has not been applied.
-  bool leaves_gradient;
+  bool needs_gradient;
+  leaves after;
 };
 
 constexpr rule rules[] = {
-    {word::gradient, {}, {}, false, true},
-    {word::apply, {}, {}, true, false},
-    {word::exchange, slot::gradient, slot::gradient, true, true},
+    {word::gradient, {}, {}, false, leaves::a_gradient},
+    {word::apply, {}, {}, true, leaves::none},
+    {word::exchange, slot::gradient, slot::gradient, true, leaves::a_gradient},
+    {word::exchange, slot::gradient, slot::parameters, true, leaves::none},
+    {word::exchange, slot::parameters, slot::parameters, false, leaves::as_it_was},
 };
 
 const rule* find_rule(word what, slot sends = {}, slot answers = {}) {
@@ -63,7 +69,8 @@ class checker {
 
   void run() {
     excluded();
-    if (nodes()) batches();
+    const bool settled = nodes();
+    if (settled) batches();
     scaling();
     if (file_.optimizer.nesterov && file_.optimizer.momentum == 0) {
       refuse("optimizer.nesterov",
@@ -72,6 +79,7 @@ class checker {
     }
     const bool named = names();
     sends();
+    if (named && settled) members();
     if (named) loop();
   }
 
@@ -230,7 +238,7 @@ class checker {
       const exchange_kind* kind = find_exchange(each.kind);
       if (kind == nullptr) continue;
       std::vector<std::string> legal;
-      for (const slot what : kind->sends) legal.push_back(name_of(what));
+      for (const carriage& one : kind->carries) legal.push_back(name_of(one.sends));
       if (each.sends.empty()) each.sends = legal.front();
       if (std::find(legal.begin(), legal.end(), each.sends) != legal.end()) continue;
       refuse(exchange_path(i) + ".sends",
@@ -238,11 +246,61 @@ class checker {
     }
   }
 
+  /// Who takes part, whether the settings fit them, and how often.
+  void members() {
+    for (std::size_t i = 0; i < file_.exchanges.size(); ++i) {
+      const exchange_settings& each = file_.exchanges[i];
+      const exchange_kind* kind = find_exchange(each.kind);
+      if (kind == nullptr) continue;
+      const std::string path = exchange_path(i);
+      if (known_.has(path + ".members") && each.members.empty())
+        refuse(path + ".members",
+               "an exchange needs a member; expected for instance [\"w0\", \"w1\"], or no such key: "
+               "then all workers are");
+      try {
+        std::vector<std::string> names;
+        std::size_t workers = 0;
+        for (const exchange_member& one : members_of(file_, i)) {
+          names.push_back(one.name);
+          workers += one.ranks.size();
+        }
+        const carriage* carried = carriage_of(each);
+        if (carried != nullptr && carried->sends == slot::gradient && carried->answers == slot::parameters) {
+          if (workers < static_cast<std::size_t>(file_.workers.count))
+            refuse(path + ".members", to_toml(each.kind) + " makes the step of its members, and " +
+                                          std::to_string(file_.workers.count - static_cast<std::int64_t>(workers)) +
+                                          " of the workers would make none; expected all workers");
+          if (each.every != interval{1, false})
+            refuse(path + ".every", to_toml(each.kind) + " makes the step; expected it in each, without every");
+        }
+        if (!kind->check) continue;
+        if (const auto found = kind->check(names, each.options)) refuse(path + "." + found->key, found->text);
+      } catch (const member_error& reason) {
+        refuse(path + ".members." + std::to_string(reason.index), reason.what());
+      }
+    }
+  }
+
+  /// What an exchange sends and answers, or nullptr where that was refused.
+  static const carriage* carriage_of(const exchange_settings& exchange) {
+    const exchange_kind* kind = find_exchange(exchange.kind);
+    if (kind == nullptr) return nullptr;
+    const auto found = std::find_if(kind->carries.begin(), kind->carries.end(),
+                                    [&](const carriage& one) { return name_of(one.sends) == exchange.sends; });
+    return found == kind->carries.end() ? nullptr : &*found;
+  }
+
   /// The loop that a file without one means.
   std::vector<std::string> usual_loop() const {
-    std::vector<std::string> words = {"gradient"};
-    for (const exchange_settings& each : file_.exchanges) words.push_back(each.name);
-    words.emplace_back("apply");
+    std::vector<std::string> words = {"gradient"}, behind;
+    bool applied = false;
+    for (const exchange_settings& each : file_.exchanges) {
+      const carriage* carried = carriage_of(each);
+      (carried != nullptr && carried->behind_apply ? behind : words).push_back(each.name);
+      applied |= carried != nullptr && carried->sends == slot::gradient && carried->answers == slot::parameters;
+    }
+    if (!applied) words.emplace_back("apply");
+    words.insert(words.end(), behind.begin(), behind.end());
     return words;
   }
 
@@ -270,7 +328,7 @@ class checker {
                                         (seen.contains("gradient") ? " that is still to be applied" : " before it") +
                                         " in the loop; expected " + quoted_list(usual_loop()));
       }
-      has_gradient = found->leaves_gradient;
+      if (found->after != leaves::as_it_was) has_gradient = found->after == leaves::a_gradient;
     }
     if (has_gradient) {
       return refuse("workers.loop",
@@ -299,13 +357,10 @@ class checker {
         legal.push_back(each.name);
         continue;
       }
-      const exchange_kind* kind = find_exchange(each.kind);
-      if (kind == nullptr) return nullptr;  // refused already
-      const auto sent =
-          std::find_if(kind->sends.begin(), kind->sends.end(), [&](slot s) { return name_of(s) == each.sends; });
-      if (sent == kind->sends.end()) return nullptr;  // refused already
-      if (const rule* found = find_rule(word::exchange, *sent, kind->answers)) return found;
-      refuse(loop_path(index), to_toml(text) + " sends " + each.sends + " and answers " + name_of(kind->answers) +
+      const carriage* carried = carriage_of(each);
+      if (carried == nullptr) return nullptr;  // refused already
+      if (const rule* found = find_rule(word::exchange, carried->sends, carried->answers)) return found;
+      refuse(loop_path(index), to_toml(text) + " sends " + each.sends + " and answers " + name_of(carried->answers) +
                                    ", which no loop of this build can use; expected another kind");
       return nullptr;
     }

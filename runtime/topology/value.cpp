@@ -161,8 +161,19 @@ std::string expectation(const setting& row) {
       return "a list of strings";
     case setting_type::reals:
       return "a list of numbers" + (range(row).empty() ? "" : ", each" + range(row));
+    case setting_type::choice_or_matrix: {
+      std::vector<std::string> words = in_quotes(row.choices);
+      words.push_back(matrix_expectation(row));
+      return listed(words);
+    }
+    case setting_type::pairs:
+      return "a list of pairs of strings, such as [[\"w0\", \"w1\"], [\"w1\", \"w2\"]]";
   }
   return {};
+}
+
+std::string matrix_expectation(const setting& row) {
+  return "a matrix such as [[0.5, 0.5], [0.5, 0.5]]" + (range(row).empty() ? "" : ", each number" + range(row));
 }
 
 bool allowed(const setting& row, const setting_value& value) {
@@ -171,8 +182,16 @@ bool allowed(const setting& row, const setting_value& value) {
   if (const auto* reals = std::get_if<std::vector<double>>(&value)) {
     return std::all_of(reals->begin(), reals->end(), [&](double each) { return in_range(row, each); });
   }
+  if (const auto* matrix = std::get_if<std::vector<std::vector<double>>>(&value)) {
+    return !matrix->empty() && std::all_of(matrix->begin(), matrix->end(), [&](const auto& each) {
+      return !each.empty() && each.size() == matrix->front().size() && allowed(row, each);
+    });
+  }
+  if (const auto* pairs = std::get_if<std::vector<std::vector<std::string>>>(&value)) {
+    return std::all_of(pairs->begin(), pairs->end(), [](const auto& each) { return each.size() == 2; });
+  }
   if (const auto* text = std::get_if<std::string>(&value)) {
-    if (row.type == setting_type::choice) {
+    if (row.type == setting_type::choice || row.type == setting_type::choice_or_matrix) {
       return std::find(row.choices.begin(), row.choices.end(), *text) != row.choices.end();
     }
     if (row.type == setting_type::endpoint) return parse_endpoint(*text).has_value();

@@ -30,7 +30,11 @@ std::string print_interval(const interval& every);
 /// Says what `row` takes: "an integer from 1 to 4096".
 std::string expectation(const setting& row);
 
-/// Says whether numbers lie in the range of `row`, and a word is one of its choices.
+/// Says what `row` takes instead of one of its choices.
+std::string matrix_expectation(const setting& row);
+
+/// Says whether numbers lie in the range of `row`, a word is one of its choices, the rows of a matrix are of one length
+/// and pairs of two.
 bool allowed(const setting& row, const setting_value& value);
 
 /// Lists `words` for a person: "a, b or c".

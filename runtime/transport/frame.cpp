@@ -94,8 +94,10 @@ void check_payload(const frame_header& header, std::uint8_t dtype, std::uint8_t 
 }
 
 void check_part(const frame_header& header, const frame_limits& limits) {
-  if (header.to - limits.first_rank >= limits.ranks) refuse("for a rank that is not of this node");
-  if (static_cast<std::uint32_t>(header.origin.sender) >= limits.world_size) refuse("from a rank that does not exist");
+  const auto for_server = limits.has_servers && header.to - limits.world_size < limits.servers;
+  if (header.to - limits.first_rank >= limits.ranks && !for_server) refuse("for a rank that is not of this node");
+  if (static_cast<std::uint32_t>(header.origin.sender) >= limits.world_size + limits.servers)
+    refuse("from a rank that does not exist");
   if (header.which.place >= limits.places) refuse("of an exchange that does not exist");
   if (header.what > slot::change || header.at > stage::result) refuse("with values of an unknown meaning");
   if (header.total != limits.parameter_end || header.first < 0 ||

@@ -57,6 +57,8 @@ struct frame_header {
 struct frame_limits {
   std::uint32_t world_size{1}, places{1};
   std::uint32_t first_rank{0}, ranks{1};    ///< Ranks of this node: [first_rank, first_rank + ranks).
+  std::uint32_t servers{0};                 ///< Of all exchanges: they are called world_size and up …
+  bool has_servers{false};                  ///< … and are all of this node, or none.
   std::int64_t parameter_end{0}, total{0};  ///< Of the model's layout.
 
   /// The largest payload, in bytes.

@@ -4,9 +4,9 @@
 
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
-#include <unistd.h>
 
 #include <string>
+#include <unistd.h>
 #include <vector>
 
 namespace troupe::transport {

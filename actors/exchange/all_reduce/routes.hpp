@@ -2,6 +2,7 @@
 // files know of it. A part's sender is the rank that it comes from: who hands a mean on puts itself there.
 #pragma once
 
+#include "troupe/actors/exchange/chunks.hpp"
 #include "troupe/actors/exchange/member.hpp"
 #include "troupe/actors/port.hpp"
 #include "troupe/actors/rules/reduce.hpp"
@@ -9,7 +10,6 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <vector>
 
 namespace troupe::all_reduce {
 
@@ -34,23 +34,5 @@ route chain();
 
 /// The sum of segment j starts at rank j and goes round, then the mean: 2(n−1) hops.
 route ring();
-
-/// The whole cut into shards and these into chunks, which travel by themselves; key::part counts the chunks.
-struct chunking {
-  std::vector<rules::range> ranges;   ///< By chunk, ascending, covering the whole.
-  std::vector<std::uint32_t> shards;  ///< By chunk: the shard it was cut from.
-
-  /// Returns the elements of the largest chunk.
-  std::int64_t largest() const;
-};
-
-/// Cuts the gradient into at most `shards` shards, and these into chunks of at most options.chunk_elements.
-chunking cut_in_chunks(const port_options& options, std::int64_t shards);
-
-/// Returns the part of `own` that is chunk `index`: a view.
-part cut(const part& own, const chunking& chunks, std::uint32_t index);
-
-/// Marks that chunk `index` has come. Throws exchange_error (stale) where it had.
-void mark(std::vector<bool>& came, std::uint32_t index);
 
 }  // namespace troupe::all_reduce

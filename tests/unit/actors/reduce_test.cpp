@@ -127,3 +127,26 @@ TEST_CASE("a rank that contributes twice, or another shape, is refused") {
   CHECK_FALSE(fold.complete());
   CHECK((fold.missing() == std::vector<rank_id>{rank_id{0}, rank_id{2}}));
 }
+
+TEST_CASE("a mixture is the left fold in order, weights rounded once, without a division, bit for bit") {
+  models::buffer_pool pool;
+  for (const std::int64_t count : {1, 17, 2049, 10'000}) {
+    const std::vector<rules::weighted> summands{
+        {random_values(count, 1), 1.0 / 3}, {random_values(count, 2), 0.5}, {random_values(count, 3), 1.0 / 6}};
+    std::vector<float> expected;
+    for (std::int64_t i = 0; i < count; ++i) {
+      float sum = static_cast<float>(1.0 / 3) * summands[0].values.data_ptr<float>()[i];
+      for (std::size_t k = 1; k < 3; ++k)
+        sum = sum + static_cast<float>(summands[k].weight) * summands[k].values.data_ptr<float>()[i];
+      expected.push_back(sum);
+    }
+    CHECK(same_bits(rules::mix_in_order(summands, pool), expected));
+  }
+}
+
+TEST_CASE("a mixture of one with weight 1 is not copied, with another weight it is scaled") {
+  models::buffer_pool pool;
+  const auto values = random_values(10, 8);
+  CHECK(rules::mix_in_order({{values, 1}}, pool).data_ptr() == values.data_ptr());
+  CHECK(rules::mix_in_order({{values, 0.5}}, pool).equal(values * 0.5));
+}

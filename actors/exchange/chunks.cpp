@@ -1,9 +1,11 @@
-#include "troupe/actors/exchange/all_reduce/routes.hpp"
+#include "troupe/actors/exchange/chunks.hpp"
+
+#include "troupe/actors/exchange/member.hpp"
 
 #include <algorithm>
 #include <string>
 
-namespace troupe::all_reduce {
+namespace troupe {
 
 chunking cut_in_chunks(const port_options& options, std::int64_t shards) {
   chunking result;
@@ -37,4 +39,4 @@ void mark(std::vector<bool>& came, std::uint32_t index) {
   came[index] = true;
 }
 
-}  // namespace troupe::all_reduce
+}  // namespace troupe

@@ -1,0 +1,88 @@
+#include "troupe/runtime/topology/members.hpp"
+
+#include "troupe/runtime/topology/suggest.hpp"
+#include "troupe/runtime/topology/value.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <map>
+#include <optional>
+
+namespace troupe::topology {
+namespace {
+
+std::string name_of_worker(std::uint32_t rank) {
+  return "w" + std::to_string(rank);
+}
+
+/// Returns the rank that "w3" means among `count` workers, or nothing.
+std::optional<std::uint32_t> rank_named(const std::string& name, std::int64_t count) {
+  std::uint32_t rank = 0;
+  if (name.size() < 2 || name.front() != 'w') return {};
+  const char* end = name.data() + name.size();
+  const auto [last, error] = std::from_chars(name.data() + 1, end, rank);
+  if (error != std::errc{} || last != end || rank >= count || name != name_of_worker(rank)) return {};
+  return rank;
+}
+
+/// The ranks of a group: the workers that an exchange names. A group of groups has no order of sums that a file shows.
+std::optional<std::vector<std::uint32_t>> group_named(const topology& file, const std::string& name,
+                                                      std::size_t but_not) {
+  for (std::size_t i = 0; i < file.exchanges.size(); ++i) {
+    if (i == but_not || file.exchanges[i].name != name) continue;
+    std::vector<std::uint32_t> ranks;
+    for (const std::string& each : file.exchanges[i].members) {
+      const auto rank = rank_named(each, file.workers.count);
+      if (!rank) return {};
+      ranks.push_back(*rank);
+    }
+    std::sort(ranks.begin(), ranks.end());
+    if (!ranks.empty()) return ranks;
+  }
+  return {};
+}
+
+[[noreturn]] void refuse_name(const topology& file, std::size_t index, std::size_t which) {
+  const std::string& name = file.exchanges[index].members[which];
+  std::vector<std::string> groups;
+  for (std::size_t i = 0; i < file.exchanges.size(); ++i)
+    if (i != index && group_named(file, file.exchanges[i].name, index)) groups.push_back(file.exchanges[i].name);
+  std::string expected =
+      file.workers.count == 1 ? "w0" : "w0 to " + name_of_worker(static_cast<std::uint32_t>(file.workers.count - 1));
+  if (!groups.empty()) expected += ", or " + listed(in_quotes(groups)) + " for the workers of that exchange";
+  throw member_error(which, to_toml(name) + " is no worker, and no exchange between named workers; expected " +
+                                expected + did_you_mean(name, groups));
+}
+
+}  // namespace
+
+std::vector<exchange_member> members_of(const topology& file, std::size_t index) {
+  const auto& names = file.exchanges[index].members;
+  std::vector<exchange_member> members;
+  if (names.empty()) {
+    for (std::uint32_t rank = 0; rank < file.workers.count; ++rank) members.push_back({name_of_worker(rank), {rank}});
+    return members;
+  }
+  std::map<std::uint32_t, std::string> taken;  // by rank, as part of whom
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    exchange_member one{names[i], {}};
+    if (const auto rank = rank_named(names[i], file.workers.count)) {
+      one.ranks = {*rank};
+    } else if (auto group = group_named(file, names[i], index)) {
+      one.ranks = std::move(*group);
+    } else {
+      refuse_name(file, index, i);
+    }
+    for (const auto rank : one.ranks) {
+      const auto [other, fresh] = taken.emplace(rank, names[i]);
+      if (!fresh)
+        throw member_error(i, name_of_worker(rank) + " is in this exchange twice, by " + to_toml(other->second) +
+                                  " and by " + to_toml(names[i]) + "; expected each worker once");
+    }
+    members.push_back(std::move(one));
+  }
+  std::sort(members.begin(), members.end(), [](const auto& a, const auto& b) { return a.ranks < b.ranks; });
+  return members;
+}
+
+}  // namespace troupe::topology
