@@ -309,7 +309,7 @@ TEST_CASE("one worker alone goes the same way, bit for bit, whether all are wait
 
 TEST_CASE("any order of arrival gives all the same bits, and what is asked for is exact though workers race ahead") {
   std::uint64_t late = 0;
-  for (std::uint64_t seed = 1; seed <= 2'000; ++seed) {
+  for (std::uint64_t seed = 1; seed <= 1'000; ++seed) {
     CAPTURE(seed);
     wiring wired{.workers = static_cast<std::uint32_t>(1 + seed % 4),
                  .alpha = seed % 2 == 0 ? std::optional{0.25} : std::nullopt,
@@ -344,11 +344,11 @@ TEST_CASE("any order of arrival gives all the same bits, and what is asked for i
     CHECK(now.staleness.applied == 0);
     CHECK(pump.at(centre).waiting_for(9).empty());
   }
-  CHECK(late > 100);
+  CHECK(late > 50);
 }
 
 TEST_CASE("thousands of schedules of workers served one by one keep the invariants") {
-  for (std::uint64_t seed = 1; seed <= 2'000; ++seed) {
+  for (std::uint64_t seed = 1; seed <= 1'000; ++seed) {
     CAPTURE(seed);
     const wiring wired{.apply = "each",
                        .workers = static_cast<std::uint32_t>(1 + seed % 4),
