@@ -35,8 +35,10 @@ const wiring elastic{"elastic", "elastic", {{"apply", std::string{"all"}}, {"alp
 const wiring elastic_each{
     "elastic, each", "elastic", {{"apply", std::string{"each"}}, {"alpha", 0.25}}, 1, slot::parameters};
 
-const std::vector<wiring> wirings{star,       star_by_parameter,       all_reduce, averaging,
-                                  two_shards, two_asynchronous_shards, elastic,    elastic_each};
+const wiring gossip{"gossip", "gossip", {{"graph", std::string{"line"}}}, 0, slot::parameters};
+
+const std::vector<wiring> wirings{
+    gossip, star, star_by_parameter, all_reduce, averaging, two_shards, two_asynchronous_shards, elastic, elastic_each};
 
 /// Out of order, of several sizes, one of them alone.
 const worker_groups three_groups{{1, 4}, {3}, {0, 2, 5}};
