@@ -204,10 +204,10 @@ def easgd(workers, steps, every, alpha):
         for worker in workers:
             worker.gradient(step)
         if due(step, every):
-            pulls = [alpha * (worker.x - centre) for worker in workers]
-            for worker, pull in zip(workers, pulls, strict=True):
-                worker.x = worker.x - pull
-            centre = centre + sum(pulls)
+            apart = [worker.x - centre for worker in workers]
+            for worker, difference in zip(workers, apart, strict=True):
+                worker.x = worker.x - alpha * difference
+            centre = centre + alpha * sum(apart)
         for worker in workers:
             worker.step()
     return centre
