@@ -64,4 +64,4 @@ print("""```
 | file | set besides | epochs | accuracy, % | seconds | MB sent | mean staleness | consensus distance |
 |---|---|---|---|---|---|---|---|""")
 print("\n".join(rows))
-sys.exit("; ".join(broken))
+sys.exit("; ".join(broken) or 0)
