@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""What do the wirings of topologies/ come to on the real MNIST? Accuracy, seconds and bytes of each, as docs/results.md.
+"""What do the wirings of topologies/ come to on the real MNIST? Accuracy, seconds, bytes of each, as docs/results.md.
 
-Each file as it is but for the data and the epochs; ASGD besides with the settings of its source in the field, with
-which it has to pass 97 %. Wants TROUPE_DATA, the folder that holds mnist/.
+Each file as it is but for the data and the epochs; ASGD besides with settings under which it has to reach 97 %. Wants
+TROUPE_DATA, the folder that holds mnist/.
     cmake --preset release && cmake --build build && bench/catalogue.py [epochs] > docs/results.md
 """
 
@@ -16,10 +16,10 @@ import tempfile
 from measure import BUILD, ROOT, setting
 
 EPOCHS = int(sys.argv[1]) if len(sys.argv) > 1 else 3
-PUBLISHED = {"data.batch_size": 64, "optimizer.lr": 0.001, "optimizer.momentum": 0.9, "run.epochs": 10}
+LONG_ASGD = {"data.batch_size": 64, "optimizer.lr": 0.001, "optimizer.momentum": 0.9, "run.epochs": 10}
 # File, what is set beside data and epochs, and the accuracy that is promised.
 RUNS = [(file.stem, {}, None) for file in sorted((ROOT / "topologies").glob("*.toml"))]
-RUNS += [("easgd", {"exchange.apply": "each"}, None), ("asgd", PUBLISHED, 0.97)]
+RUNS += [("easgd", {"exchange.apply": "each"}, None), ("asgd", LONG_ASGD, 0.97)]
 
 
 def run(name, settings):
@@ -49,12 +49,12 @@ for name, settings, promised in RUNS:
         broken.append(f"{name} with {told}: {end['val_accuracy']} instead of {promised}")
 print("""# Results
 
-Every wiring of `topologies/` on MNIST: convnet, the settings of its file unless a column says otherwise. Accuracy is that
-of the result (the server's or the centre's parameters, else the mean of all workers) on the 10,000 test images, after the
-last epoch. Seconds are those of training, evaluations included, on a machine that other programs may share; bytes are
-of tensors, as if on the wire, within one process too. How many updates a gradient lay behind, and how far the workers were
-apart at the end, stand where they mean something. One run each, so no more than a few tenths of a percent should be
-read into the accuracies. Made by `bench/catalogue.py`; do not edit.
+Every wiring of `topologies/` on MNIST: convnet, the settings of its file unless a column says otherwise. Accuracy is
+that of the result (the server's or the centre's parameters, else the mean of all workers) on the 10,000 test images,
+after the last epoch. Seconds are those of the whole training, evaluations included; bytes are of tensors, as if on the
+wire, within one process too. How many updates a gradient lay behind, and how far the workers were apart at the end,
+stand where they mean something. One run each: a few tenths of a percent between accuracies mean nothing. Made by
+`bench/catalogue.py`; do not edit.
 
 ```text""")
 sys.stdout.flush()

@@ -1,5 +1,5 @@
-"""Every file of topologies/ trains on the built-in digits, ends well, writes what its algorithm is measured by, and is equal
-to those that it says it equals.
+"""Every file of topologies/ trains on the built-in digits, ends well, writes what its algorithm is measured by, and
+equals those that it says it equals.
 
     catalogue.py          one epoch each, to a modest accuracy
     catalogue.py --full   as the files are, to the accuracy they tell

@@ -1,5 +1,5 @@
-"""The textbook, in plain PyTorch: models, data in MNIST's format, SGD alone and distributed, and the comparison. No Troupe
-in here."""
+"""The textbook, in plain PyTorch: models, data in MNIST's format, SGD alone and distributed, and the comparison. No
+Troupe in here."""
 
 import copy
 import pathlib
@@ -157,7 +157,7 @@ def due(step, every):
 
 
 def dpsgd(workers, steps, W, every=1):
-    """Decentralised SGD: the gradient at x_i, then x_i <- sum_j W[i][j] x_j, then the step. (Lian et al. 2017, alg. 1.)"""
+    """Decentralised SGD: the gradient at x_i, x_i <- sum_j W[i][j] x_j, the step. (Lian et al. 2017, algorithm 1.)"""
     for step in range(steps):
         for worker in workers:
             worker.gradient(step)
@@ -252,8 +252,8 @@ def parameter_server(server, workers, steps):
 
 
 def asgd(server, workers, order):
-    """Asynchronous: the server steps with each gradient as it comes, in `order`, and answers with what it has then. Returns
-    how many updates each gradient lay behind. (Dean et al. 2012, section 4.1.)"""
+    """Asynchronous: the server steps with each gradient as it comes, in `order`, and answers with what it has then.
+    Returns how many updates each gradient lay behind. (Dean et al. 2012, section 4.1.)"""
     done, read = [0] * len(workers), [0] * len(workers)
     staleness = []
     for version, rank in enumerate(order):

@@ -1,5 +1,5 @@
-"""Fifty steps of the decentralised, averaging, elastic and asynchronous wirings equal the same algorithm in plain PyTorch;
-what is equal to the single process stands in steps.py. Asynchronous wirings are compared in one forced order of arrivals.
+"""Fifty steps of the decentralised, averaging, elastic and asynchronous wirings equal the same algorithm in plain
+PyTorch; what equals the single process stands in steps.py. Asynchronous wirings are compared in a forced order of arrivals.
 
 Holds for a model without batch norm or dropout; shuffle off, one intra-op thread."""
 

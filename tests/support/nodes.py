@@ -35,8 +35,8 @@ members = ["left", "right"]
 every = 4
 """
 
-# How four workers may be wired such that the result does not depend on what comes first: a loop, and its exchanges. With
-# no exchange at all each trains alone, and at the end comes the average.
+# How four workers may be wired such that the result does not depend on what comes first: a loop, and its exchanges.
+# With no exchange at all each trains alone, and at the end comes the average.
 WIRINGS = {
     "star": (LOOP, STAR),
     "star by parameter": (LOOP, STAR + 'send = "parameter"\n'),
