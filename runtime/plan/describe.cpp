@@ -35,31 +35,36 @@ std::string numbers(const std::vector<double>& values) {
   return joined(words, ", ");
 }
 
-std::string text_of(const setting_value& value) {
-  struct visitor {
-    std::string operator()(bool on) const { return on ? "true" : "false"; }
-    std::string operator()(std::int64_t number) const { return std::to_string(number); }
-    std::string operator()(double number) const { return human_number(number); }
-    std::string operator()(const std::string& text) const { return text; }
-    std::string operator()(const std::vector<std::string>& words) const { return "[" + joined(words, ", ") + "]"; }
-    std::string operator()(const std::vector<double>& values) const { return "[" + numbers(values) + "]"; }
-    std::string operator()(const std::vector<std::vector<std::string>>& pairs) const {
-      return pairs.size() > lists_shown_max ? "a list of " + grouped(pairs.size()) + " pairs" : lists(pairs);
-    }
-    std::string operator()(const std::vector<std::vector<double>>& rows) const {
-      if (rows.size() <= lists_shown_max) return lists(rows);
-      return "a matrix of " + grouped(rows.size()) + "×" + grouped(rows.front().size());
-    }
+std::string text_of(bool on) {
+  return on ? "true" : "false";
+}
+std::string text_of(std::int64_t number) {
+  return std::to_string(number);
+}
+std::string text_of(double number) {
+  return human_number(number);
+}
+std::string text_of(const std::string& text) {
+  return text;
+}
 
-   private:
-    template <class List>
-    std::string lists(const std::vector<List>& values) const {
-      std::vector<std::string> words;
-      for (const auto& each : values) words.push_back((*this)(each));
-      return "[" + joined(words, ", ") + "]";
-    }
-  };
-  return std::visit(visitor{}, value);
+template <class Element>
+std::string text_of(const std::vector<Element>& list) {
+  std::vector<std::string> words;
+  for (const auto& each : list) words.push_back(text_of(each));
+  return "[" + joined(words, ", ") + "]";
+}
+
+template <class Element>
+std::string text_of(const std::vector<std::vector<Element>>& lists) {
+  if (lists.size() > lists_shown_max) return "a list of " + grouped(lists.size()) + " lists";
+  std::vector<std::string> words;
+  for (const auto& each : lists) words.push_back(text_of(each));
+  return "[" + joined(words, ", ") + "]";
+}
+
+std::string text_of(const setting_value& value) {
+  return std::visit([](const auto& plain) { return text_of(plain); }, value);
 }
 
 /// A label and what belongs to it; further lines are indented to the same column.
