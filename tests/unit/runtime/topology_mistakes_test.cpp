@@ -100,7 +100,7 @@ const std::vector<mistake> mistakes = {
     {"[data]\nmean = [0.1, 0.2]\nstd = [1.0, 1.0]\n", "2:8", {"data.mean has 2 numbers", "expected 1", "channel"}},
     {"[data]\nmean = [0.1]\n", "2:8", {"stands alone", "expected data.std"}},
     {"[data]\nnormalize = false\nmean = [0.1]\nstd = [1]\n", "3:8", {"no effect", "data.normalize = false"}},
-    {"[exchange]\n", "1:2", {"does not say of which kind", "kind = \"star\" or \"all_reduce\""}},
+    {"[exchange]\n", "1:2", {"does not say of which kind", "kind = \"star\", \"all_reduce\""}},
     {"[exchange]\nkind = \"star\"\nsends = \"parameters\"\n", "3:9", {"cannot send \"parameters\"", "\"gradient\""}},
     {"[workers]\nloop = []\n", "2:8", {"workers.loop is empty", "[\"gradient\", \"apply\"]"}},
     {"[workers]\nloop = [\"gradient\", \"aply\"]\n", "2:21", {"no word of a loop", "did you mean \"apply\"?"}},

@@ -5,6 +5,7 @@
 #include "troupe/runtime/topology/schema.hpp"
 #include "troupe/runtime/topology/value.hpp"
 
+#include <algorithm>
 #include <bit>
 #include <cstdint>
 #include <random>
@@ -54,10 +55,9 @@ class generator {
     file.data.std.resize(1, 0.5);
     if (!file.data.normalize) file.data.mean = file.data.std = {};
     for (std::size_t i = 0; i < file.exchanges.size(); ++i) file.exchanges[i].name = "e" + std::to_string(i);
-    for (const auto& each : file.exchanges)
-      if (makes_the_step(each.kind)) file.exchanges = {each};  // it stands alone, and in every step
+    if (std::any_of(file.exchanges.begin(), file.exchanges.end(), makes_the_step)) file.exchanges.resize(1);
     for (topology::exchange_settings& each : file.exchanges) {
-      if (makes_the_step(each.kind)) each.every = {1, false};
+      if (makes_the_step(each)) each.every = {1, false};
       each.sends = name_of(find_exchange(each.kind)->carries.front().sends);
       do each.options = options(*find_exchange(each.kind), file.workers.count);
       while (!fit(each, file.workers.count));
@@ -70,8 +70,9 @@ class generator {
  private:
   std::uint64_t below(std::uint64_t n) { return random_() % n; }
 
-  static bool makes_the_step(const std::string& kind) {
-    const carriage& usual = find_exchange(kind)->carries.front();
+  /// Then it is used in each step, and by no other exchange's side.
+  static bool makes_the_step(const topology::exchange_settings& each) {
+    const carriage& usual = find_exchange(each.kind)->carries.front();
     return usual.sends == slot::gradient && usual.answers == slot::parameters;
   }
 
