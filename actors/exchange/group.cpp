@@ -134,6 +134,8 @@ class leader final : public member {
     inner_->forget_before(step);
   }
 
+  std::uint64_t steps_ahead() const override { return inner_->steps_ahead(); }
+
  private:
   rules::rank_fold blank() const { return rules::rank_fold{static_cast<std::uint32_t>(workers_.size())}; }
 

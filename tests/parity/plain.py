@@ -1,5 +1,7 @@
-"""The textbook, in plain PyTorch: models, data in MNIST's format, SGD, and the comparison. No Troupe in here."""
+"""The textbook, in plain PyTorch: models, data in MNIST's format, SGD alone and distributed, and the comparison. No
+Troupe in here."""
 
+import copy
 import pathlib
 import struct
 
@@ -8,6 +10,7 @@ import torch
 from safetensors.torch import load_file
 from torch import nn
 from torch.nn import functional
+from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
 torch.set_num_threads(1)
 
@@ -81,6 +84,227 @@ def train(model, samples, steps, batch, lr, momentum, weight_decay):
         optimizer.zero_grad()
         model.loss(model(images[first:first + batch]), labels[first:first + batch]).backward()
         optimizer.step()
+
+
+class Replica:
+    """A model with an optimizer of its own; `x` is all its parameters as one vector."""
+
+    def __init__(self, model, **sgd):
+        self.model = copy.deepcopy(model)
+        self.model.train()
+        self.optimizer = torch.optim.SGD(self.model.parameters(), **sgd)
+
+    @property
+    def x(self):
+        return parameters_to_vector(self.model.parameters()).detach().clone()
+
+    @x.setter
+    def x(self, values):
+        vector_to_parameters(values.clone(), self.model.parameters())
+
+    @property
+    def g(self):
+        return parameters_to_vector([each.grad for each in self.model.parameters()])
+
+    def step(self, g=None):
+        """x <- SGD(x, g): the gradient last computed here, or the one that is given."""
+        if g is not None:
+            first = 0
+            for each in self.model.parameters():
+                each.grad = g[first:first + each.numel()].view_as(each).clone()
+                first += each.numel()
+        self.optimizer.step()
+
+
+class Worker(Replica):
+    """Sees the samples rank, rank + n, rank + 2n, ... of each epoch, `batch` at a step; every epoch has as many steps as
+    the smallest share fills."""
+
+    def __init__(self, model, samples, rank, workers, batch, **sgd):
+        super().__init__(model, **sgd)
+        self.images, self.labels = (each[rank::workers] for each in samples)
+        self.batch, self.per_epoch = batch, len(samples[1]) // workers // batch
+
+    def gradient(self, step):
+        rows = slice(step % self.per_epoch * self.batch, (step % self.per_epoch + 1) * self.batch)
+        self.optimizer.zero_grad()
+        self.model.loss(self.model(self.images[rows]), self.labels[rows]).backward()
+
+
+def workers_of(model, samples, count, batch, **sgd):
+    return [Worker(model, samples, rank, count, batch, **sgd) for rank in range(count)]
+
+
+def mean(vectors):
+    """Added one by one, in order: a network with rectifiers turns the rounding of another order into another result."""
+    return sum(vectors) / len(vectors)
+
+
+def mean_of(workers):
+    return mean([worker.x for worker in workers])
+
+
+def mix(workers, W):
+    """x_i <- sum_j W[i][j] x_j, all at once."""
+    before = [worker.x for worker in workers]
+    for worker, row in zip(workers, W, strict=True):
+        worker.x = sum(weight * x for weight, x in zip(row, before, strict=True))
+
+
+def due(step, every):
+    """Before step `step`, which is as many as are completed; never at 0, but for every = 1, which is always."""
+    return every == 1 or (step > 0 and step % every == 0)
+
+
+def dpsgd(workers, steps, W, every=1):
+    """Decentralised SGD: the gradient at x_i, x_i <- sum_j W[i][j] x_j, the step. (Lian et al. 2017, algorithm 1.)"""
+    for step in range(steps):
+        for worker in workers:
+            worker.gradient(step)
+        if due(step, every):
+            mix(workers, W)
+        for worker in workers:
+            worker.step()
+
+
+def step_then_mix(workers, steps, W, every=1):
+    """Adapt, then combine."""
+    for step in range(steps):
+        for worker in workers:
+            worker.gradient(step)
+            worker.step()
+        if due(step + 1, every):
+            mix(workers, W)
+
+
+def local_sgd(workers, steps, every):
+    """Model averaging: each for himself; after every `every` steps all take the mean. Momentum stays where it is."""
+    step_then_mix(workers, steps, complete(len(workers)), every)
+
+
+def pairs_then_gossip(pairs, steps, every):
+    """Each pair steps with its mean gradient; after every `every` steps all take the mean over the pairs."""
+    everybody = [worker for pair in pairs for worker in pair]
+    for step in range(steps):
+        for pair in pairs:
+            for worker in pair:
+                worker.gradient(step)
+            g = mean([worker.g for worker in pair])
+            for worker in pair:
+                worker.step(g)
+        if due(step + 1, every):
+            mix(everybody, complete(len(everybody)))
+
+
+def easgd(workers, steps, every, alpha):
+    """Synchronous elastic averaging: x_i <- x_i - a (x_i - c), c <- c + a sum_i (x_i - c), from the values before; then
+    the step with the gradient at x_i before. Returns c. (Zhang, Choromanska, LeCun 2015, section 3.)"""
+    centre = workers[0].x
+    for step in range(steps):
+        for worker in workers:
+            worker.gradient(step)
+        if due(step, every):
+            apart = [worker.x - centre for worker in workers]
+            for worker, difference in zip(workers, apart, strict=True):
+                worker.x = worker.x - alpha * difference
+            centre = centre + alpha * sum(apart)
+        for worker in workers:
+            worker.step()
+    return centre
+
+
+def asynchronous_easgd(workers, steps, every, alpha, order):
+    """Elastic averaging where the centre moves at each arrival; `order` are the workers in the order in which it takes
+    their parameters. Returns c. (Zhang, Choromanska, LeCun 2015, algorithm 1.)"""
+    centre = workers[0].x
+    done = [0] * len(workers)
+
+    def go_on(rank):
+        """Steps until there is something to exchange, with the gradient of that step at hand; or to the end."""
+        while done[rank] < steps:
+            workers[rank].gradient(done[rank])
+            if due(done[rank], every):
+                return
+            workers[rank].step()
+            done[rank] += 1
+
+    for rank in range(len(workers)):
+        go_on(rank)
+    for rank in order:
+        pull = alpha * (workers[rank].x - centre)
+        workers[rank].x = workers[rank].x - pull
+        centre = centre + pull
+        workers[rank].step()
+        done[rank] += 1
+        go_on(rank)
+    assert done == [steps] * len(workers), "an order in which all workers come to their end"
+    return centre
+
+
+def parameter_server(server, workers, steps):
+    """Synchronous: the server steps with the mean of all gradients; all go on from what it has then."""
+    for step in range(steps):
+        for worker in workers:
+            worker.gradient(step)
+        server.step(mean([worker.g for worker in workers]))
+        for worker in workers:
+            worker.x = server.x
+
+
+def asgd(server, workers, order):
+    """Asynchronous: the server steps with each gradient as it comes, in `order`, and answers with what it has then.
+    Returns how many updates each gradient lay behind. (Dean et al. 2012, section 4.1.)"""
+    done, read = [0] * len(workers), [0] * len(workers)
+    staleness = []
+    for version, rank in enumerate(order):
+        staleness.append(version - read[rank])
+        workers[rank].gradient(done[rank])  # its x is still that of its last answer
+        server.step(workers[rank].g)
+        workers[rank].x = server.x
+        done[rank], read[rank] = done[rank] + 1, version + 1
+    return staleness
+
+
+def complete(n):
+    return [[1 / n] * n for _ in range(n)]
+
+
+def metropolis(n, edges):
+    """W[i][j] = 1 / (1 + max(d_i, d_j)) for neighbours, the rest of each row on its diagonal."""
+    degree = [sum(node in edge for edge in edges) for node in range(n)]
+    W = [[0.0] * n for _ in range(n)]
+    for i, j in edges:
+        W[i][j] = W[j][i] = 1 / (1 + max(degree[i], degree[j]))
+    for i in range(n):
+        W[i][i] = 1 - sum(W[i])
+    return W
+
+
+def ring(n):
+    return metropolis(n, [(i, (i + 1) % n) for i in range(n)])
+
+
+def exponential(n):
+    """Directed: i sends to i + 1, i + 2, i + 4, ... (mod n), and so hears i - 1, i - 2, ...; all with the same weight."""
+    offsets = [2 ** k for k in range(n) if 2 ** k < n]
+    W = [[0.0] * n for _ in range(n)]
+    for i in range(n):
+        for offset in (0, *offsets):
+            W[i][(i - offset) % n] += 1 / (1 + len(offsets))
+    return W
+
+
+def consensus_distance(workers):
+    """How far the workers are apart: sqrt(mean_i |x_i - mean|^2)."""
+    x = mean_of(workers)
+    return mean([(worker.x - x).double().square().sum() for worker in workers]).sqrt().item()
+
+
+def state_of(model, x):
+    """The vector x as a state dict of `model`."""
+    filled = copy.deepcopy(model)
+    vector_to_parameters(x, filled.parameters())
+    return filled.state_dict()
 
 
 def weights(folder):

@@ -5,72 +5,59 @@ Holds for equal shards, the mean loss, and a model without batch norm or dropout
 import sys
 
 try:
-    from plain import MODELS, assert_equal, train, weights, write_mnist
+    from plain import assert_equal, train, write_mnist
 except ImportError as error:
     print(f"SKIPPED: {error}; scripts/setup --python installs what the parity tests import")
     sys.exit(77)
 
-from troupe_command import main, troupe, write
-
-WORKERS, BATCH, STEPS = 4, 8, 50
-FILE = """
-[run]
-seed = 5
-steps = {steps}
-[model]
-name = "lenet"
-[data]
-name = "mnist"
-dir = "."
-batch_size = {batch}
-shuffle = false
-split = "strided"
-[optimizer]
-lr = 0.02
-momentum = 0.9
-weight_decay = 0.001
-[workers]
-count = {workers}
-loop = {loop}
-{exchange}
-"""
+from trained import BATCH, SGD, STEPS, TOGETHER, initial, run
+from troupe_command import main
 
 
-def run(out, exchange="", workers=WORKERS, batch=BATCH, steps=STEPS):
-    loop = '["gradient", "exchange", "apply"]' if exchange else '["gradient", "apply"]'
-    text = FILE.format(steps=steps, batch=batch, workers=workers, loop=loop,
-                       exchange=f"[exchange]\n{exchange}" if exchange else "")
-    troupe("run", write(f"{out}.toml", text), "--out", out)
-    return weights(out)
-
-
-def check(exchange, workers=WORKERS, batch=BATCH):
+def check(exchange, workers=4, batch=BATCH, loop=TOGETHER):
     training, _ = write_mnist(".")
-    model = MODELS["lenet"]()
-    model.load_state_dict(run("initial", exchange, workers, batch, steps=0))
-    train(model, training, STEPS, workers * batch, lr=0.02, momentum=0.9, weight_decay=0.001)
-    largest = assert_equal(run("trained", exchange, workers, batch), model.state_dict())
+    wiring = {"exchange": exchange, "workers": workers, "batch": batch, "loop": loop}
+    model = initial(**wiring)
+    train(model, training, STEPS, workers * batch, **SGD)
+    largest = assert_equal(run("trained", **wiring), model.state_dict())
     print(f"  largest difference {largest:.1e}")
 
 
 def test_one_worker_alone():
-    check("", workers=1, batch=WORKERS * BATCH)
+    check("", workers=1, batch=4 * BATCH, loop="gradient, apply")
 
 
 def test_star_whole():
-    check('kind = "star"\nsend = "whole"')
+    check('[exchange]\nkind = "star"\nsend = "whole"')
 
 
 def test_star_by_parameter():
-    check('kind = "star"\nsend = "parameter"')
+    check('[exchange]\nkind = "star"\nsend = "parameter"')
 
 
 def test_all_reduce():
-    check('kind = "all_reduce"')
+    check('[exchange]\nkind = "all_reduce"')
 
 
 def test_all_reduce_ring():
-    check('kind = "all_reduce"\nroute = "ring"')
+    check('[exchange]\nkind = "all_reduce"\nroute = "ring"')
+
+
+def test_parameter_server():
+    check('[exchange]\nkind = "parameter_server"\napply = "all"', loop="gradient, exchange")
+
+
+def test_parameter_server_of_three_shards():
+    check('[exchange]\nkind = "parameter_server"\napply = "all"\nshards = 3', loop="gradient, exchange")
+
+
+def test_gossip_over_the_complete_graph_once_all_have_stepped():
+    check('[exchange]\nkind = "gossip"\ngraph = "complete"\nweights = "uniform"', loop="gradient, apply, exchange")
+
+
+def test_asgd_with_one_worker():
+    check('[exchange]\nkind = "parameter_server"\napply = "each"', workers=1, batch=4 * BATCH,
+          loop="gradient, exchange")
 
 
 main(globals())

@@ -8,11 +8,12 @@ import json
 import sys
 import time
 
-from nodes import WIRINGS, node_tables, nothing_is_left, wired
+from nodes import ASYNCHRONOUS, WIRINGS, node_tables, nothing_is_left, wired
 from troupe_command import TINY, main, metrics, troupe, write
 
 TIMES = 20 if "--full" in sys.argv else 2
-SHORT = TINY.replace("steps = 20", "steps = 3").replace("count = 2\n", "")
+STEPS = 6  # enough for each exchange to be due once
+SHORT = TINY.replace("steps = 20", f"steps = {STEPS}").replace("count = 2\n", "")
 
 
 def joined(said):
@@ -23,13 +24,13 @@ def joined(said):
 
 
 def test_each_wiring_ends_cleanly_many_times():
-    for name, wiring in WIRINGS.items():
-        file = write("short.toml", wired(SHORT, wiring) + node_tables([1, 1]))
+    for name, wiring in (WIRINGS | ASYNCHRONOUS).items():
+        file = write("short.toml", wired(SHORT, wiring) + node_tables([2, 2]))
         begin = time.monotonic()
         for _ in range(TIMES):
             done = troupe("run", file, "--out", "out", "--overwrite", timeout=60)
             assert joined(done.stderr), f"{name}: {done.stderr}"
-            assert metrics("out")[-1]["step"] == 3
+            assert metrics("out")[-1]["step"] == STEPS
         print(f"  {name}: {(time.monotonic() - begin) / TIMES:.2f} s each")
     nothing_is_left()
 

@@ -15,20 +15,55 @@ NAMES = ["alpha", "beta", "gamma", "delta", "epsilon", "zeta", "eta", "theta"]
 ENDLESS = TINY.replace("steps = 20", "steps = 100000000").replace("count = 2\n", "")
 
 
-EXCHANGE = '[exchange]\nkind = "all_reduce"\n'
-# How workers may be wired; None is none at all: each trains alone, and at the end comes the average.
+LOOP, EXCHANGE = '"gradient", "exchange", "apply"', '[exchange]\nkind = "all_reduce"\n'
+AT_SERVER, BEHIND = '"gradient", "exchange"', '"gradient", "apply", "exchange"'
+STAR, GOSSIP, SERVER, ELASTIC = (EXCHANGE.replace("all_reduce", kind)
+                                 for kind in ("star", "gossip", "parameter_server", "elastic"))
+PAIRS = """
+[[exchange]]
+name = "left"
+kind = "all_reduce"
+members = ["w0", "w1"]
+[[exchange]]
+name = "right"
+kind = "all_reduce"
+members = ["w2", "w3"]
+[[exchange]]
+name = "between"
+kind = "gossip"
+members = ["left", "right"]
+every = 4
+"""
+
+# How four workers may be wired such that the result does not depend on what comes first: a loop, and its exchanges.
+# With no exchange at all each trains alone, and at the end comes the average.
 WIRINGS = {
-    "star": EXCHANGE.replace("all_reduce", "star"),
-    "star by parameter": EXCHANGE.replace("all_reduce", "star") + 'send = "parameter"\n',
-    **{f"all_reduce {route}": EXCHANGE + f'route = "{route}"\n' for route in ("auto", "direct", "chain", "ring")},
-    "no exchange": None,
+    "star": (LOOP, STAR),
+    "star by parameter": (LOOP, STAR + 'send = "parameter"\n'),
+    **{f"all_reduce {route}": (LOOP, EXCHANGE + f'route = "{route}"\n')
+       for route in ("auto", "direct", "chain", "ring")},
+    "no exchange": ('"gradient", "apply"', ""),
+    "gossip on a ring": (LOOP, GOSSIP + 'graph = "ring"\n'),
+    "gossip among all once they have stepped": (BEHIND, GOSSIP + 'graph = "complete"\n'),
+    "model averaging": (BEHIND, EXCHANGE + 'sends = "parameters"\nevery = 5\n'),
+    "synchronous parameter server": (AT_SERVER, SERVER + 'apply = "all"\n'),
+    "synchronous parameter server of two shards": (AT_SERVER, SERVER + 'apply = "all"\nshards = 2\n'),
+    "elastic": (LOOP, ELASTIC + 'apply = "all"\nevery = 4\n'),
+    "pairs that gossip": ('"gradient", "left", "right", "apply", "between"', PAIRS),
+}
+# And such that it does.
+ASYNCHRONOUS = {
+    "asgd": (AT_SERVER, SERVER + 'apply = "each"\n'),
+    "asgd of two shards": (AT_SERVER, SERVER + 'apply = "each"\nshards = 2\n'),
+    "asynchronous elastic": (LOOP, ELASTIC + 'apply = "each"\nevery = 2\n'),
 }
 
 
 def wired(text, wiring):
-    if wiring is None:
-        return text.replace(EXCHANGE, "").replace('"gradient", "exchange", "apply"', '"gradient", "apply"')
-    return text.replace(EXCHANGE, wiring)
+    """The file `text` with another loop and other exchanges than LOOP and EXCHANGE."""
+    loop, exchanges = wiring
+    assert LOOP in text and EXCHANGE in text
+    return text.replace(LOOP, loop).replace(EXCHANGE, exchanges)
 
 
 def node_tables(workers, ports=None, names=None):

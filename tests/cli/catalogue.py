@@ -1,0 +1,42 @@
+"""Every file of topologies/ trains on the built-in digits, ends well, writes what its algorithm is measured by, and
+equals those that it says it equals.
+
+    catalogue.py          one epoch each, to a modest accuracy
+    catalogue.py --full   as the files are, to the accuracy they tell
+"""
+
+import pathlib
+import sys
+
+from troupe_command import SOURCE, main, metrics, troupe
+
+FULL = "--full" in sys.argv
+LEAST = 0.95 if FULL else 0.7
+SAME_BYTES = ["all_reduce", "star", "star_overlapped", "two_nodes", "sync_ps"]
+STALE = {"asgd"}
+APART = {"dpsgd_ring", "model_averaging", "easgd", "hierarchy"}  # whose workers have parameters of their own
+
+
+def test_every_file():
+    sent = {}
+    for file in sorted((SOURCE / "topologies").glob("*.toml")):
+        name = file.stem
+        troupe("run", file, "--out", name, *([] if FULL else ["--set", "run.epochs=1"]), timeout=280)
+        end = metrics(name)[-1]
+        print(f"  {name}: {100 * end['val_accuracy']:.2f} %, {end['seconds']:.1f} s, {end['bytes_sent']} bytes")
+        assert end["event"] == "end" and end["status"] == "done", end
+        assert end["val_accuracy"] > LEAST, f"{name}: {end}"
+        assert (end["staleness_mean"] is not None) == (name in STALE), f"{name}: {end}"
+        assert (end["consensus_distance"] is not None) == (name in APART), f"{name}: {end}"
+        if name in STALE:
+            assert 2 < end["staleness_mean"] < 4 <= end["staleness_max"] + 1, f"{name}: {end}"
+            assert sum(end["staleness_counts"]) == end["updates"], f"{name}: {end}"
+        sent[name] = end["bytes_sent"]
+    expected = pathlib.Path(SAME_BYTES[0], "model.safetensors").read_bytes()
+    for name in SAME_BYTES[1:]:
+        assert pathlib.Path(name, "model.safetensors").read_bytes() == expected, f"{name} has weights of its own"
+    assert sent["single"] == 0
+    assert 0.9 < sent["all_reduce"] / (8 * sent["model_averaging"]) < 1.1, sent
+
+
+main(globals())

@@ -1,0 +1,213 @@
+// The members and servers of one exchange and the messages between them, delivered one at a time: by hand, or in an
+// order drawn from a seed. No actor, no thread.
+#pragma once
+
+#include "tests/support/doctest.hpp"
+
+#include "troupe/actors/exchange/member.hpp"
+#include "troupe/actors/rules/schedule.hpp"
+#include "troupe/data/random.hpp"
+#include "troupe/models/flat.hpp"
+
+#include <ATen/ops/cat.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <utility>
+#include <vector>
+
+namespace troupe::testing {
+
+/// Three parameters of 40, 7 and 100 elements, on 64-byte boundaries: 48 + 16 + 112.
+inline models::flat_layout three_parameters() {
+  return {.parameters = {{"a", {40}, 0, 40}, {"b", {7}, 48, 7}, {"c", {100}, 64, 100}},
+          .buffers = {},
+          .parameter_end = 176,
+          .total = 176,
+          .parameter_count = 147};
+}
+
+/// One parameter of 16 elements: what can be worked out by hand.
+inline models::flat_layout one_parameter() {
+  return {.parameters = {{"a", {16}, 0, 16}}, .buffers = {}, .parameter_end = 16, .total = 16, .parameter_count = 16};
+}
+
+/// Values in [-1, 1), a function of its arguments.
+inline at::Tensor noise(std::int64_t count, std::uint64_t a, std::uint64_t b) {
+  data::random_stream random{data::keyed(3, data::purpose::digits, a, b)};
+  auto values = at::empty({count});
+  for (std::int64_t i = 0; i < count; ++i) values.data_ptr<float>()[i] = static_cast<float>(random.between(-1, 1));
+  return values;
+}
+
+/// Tells whether all elements are `value`.
+inline bool all_are(const at::Tensor& values, float value) {
+  return values.equal(at::full_like(values, value));
+}
+
+using ends = std::pair<std::uint32_t, std::uint32_t>;          ///< From, to.
+using sendings = std::vector<std::pair<std::uint32_t, part>>;  ///< To whom, what.
+
+class exchange_pump {
+ public:
+  struct options {
+    std::uint32_t workers{1};
+    std::uint32_t servers{0};
+    cadence due{};
+    std::uint64_t steps{1};  ///< Of the loop.
+    std::int64_t elements{176};
+    std::function<std::unique_ptr<member>(rank_id)> make{};
+    /// What a worker contributes: values, slot and samples; `last` is its last answer, undefined at first.
+    std::function<part(std::uint32_t rank, std::uint64_t step, const at::Tensor& last)> bring{};
+    /// Is told of each part that was delivered to a member, and of what the member sent then.
+    std::function<void(std::uint32_t to, const part&, const sendings&)> watch{};
+  };
+
+  explicit exchange_pump(options made) : options_(std::move(made)) {
+    for (std::uint32_t i = 0; i < options_.workers + options_.servers; ++i)
+      members_.push_back(options_.make(rank_id{i}));
+    next_.assign(options_.workers, options_.due.next_due(0));
+    last_.resize(options_.workers);
+    answers_.resize(options_.workers);
+    idle_.assign(options_.workers, true);
+  }
+
+  member& at(std::uint32_t index) { return *members_.at(index); }
+  holding held(std::uint32_t index, std::uint64_t step) { return dynamic_cast<server&>(at(index)).held(step); }
+
+  /// Steps of the loop that `rank` has completed by now, if its local work takes no time.
+  std::uint64_t completed(std::uint32_t rank) const {
+    return std::min(options_.steps, next_[rank] - options_.due.lead);
+  }
+
+  std::uint64_t completed_by_all() const {
+    std::uint64_t least = options_.steps;
+    for (std::uint32_t rank = 0; rank < options_.workers; ++rank) least = std::min(least, completed(rank));
+    return least;
+  }
+
+  /// Tells whether `rank` is about to contribute.
+  bool ready(std::uint32_t rank) const { return idle_[rank] && next_[rank] - options_.due.lead < options_.steps; }
+
+  void contribute(std::uint32_t rank) {
+    const auto step = next_[rank];
+    if (step > 0) members_[rank]->forget_before(step);
+    auto own = options_.bring(rank, step, last_[rank]);
+    own.origin.sender = rank_id{rank};
+    own.origin.step = step;
+    own.piece.first = 0;
+    own.total = options_.elements;
+    idle_[rank] = false;
+    box out{*this, rank};
+    members_[rank]->contribute(own, out);
+    post(rank, std::move(out.sent));
+  }
+
+  /// Delivers the oldest message between two members.
+  void deliver(std::uint32_t from, std::uint32_t to) {
+    const auto found = std::find_if(in_flight_.begin(), in_flight_.end(), [&](const auto& each) {
+      return each.between == ends{from, to};
+    });
+    REQUIRE(found != in_flight_.end());
+    deliver(found - in_flight_.begin());
+  }
+
+  /// Lets all steps happen, in an order drawn from the seed; `after` is called after each event.
+  void run(std::uint64_t seed, const std::function<void(data::random_stream&)>& after = {}) {
+    data::random_stream random{seed};
+    for (;;) {
+      std::vector<std::uint32_t> able;
+      for (std::uint32_t rank = 0; rank < options_.workers; ++rank)
+        if (ready(rank)) able.push_back(rank);
+      const auto choices = able.size() + in_flight_.size();
+      if (choices == 0) return;
+      const auto pick = random.below(choices);
+      if (pick < able.size())
+        contribute(able[pick]);
+      else
+        deliver(static_cast<std::ptrdiff_t>(pick - able.size()));
+      if (after) after(random);
+    }
+  }
+
+  /// The last whole answer that `rank` got.
+  const at::Tensor& last(std::uint32_t rank) const { return last_[rank]; }
+  slot last_slot() const { return last_slot_; }
+
+  const std::map<ends, std::uint64_t>& bytes() const { return bytes_; }
+  const std::map<ends, std::uint64_t>& messages() const { return messages_; }
+  bool in_flight() const { return !in_flight_.empty(); }
+
+ private:
+  struct message {
+    ends between;
+    part piece;
+  };
+
+  struct box final : outbox {
+    box(exchange_pump& owner, std::uint32_t index) : all(owner), me(index) {}
+    exchange_pump& all;
+    std::uint32_t me;
+    sendings sent;
+
+    void send(rank_id to, part piece) override {
+      CHECK(static_cast<std::uint32_t>(to) != me);
+      CHECK(piece.origin.sender == rank_id{me});
+      sent.emplace_back(static_cast<std::uint32_t>(to), std::move(piece));
+    }
+
+    void answer(const part& piece) override {
+      REQUIRE(me < all.options_.workers);
+      CHECK_FALSE(all.idle_[me]);
+      CHECK(piece.origin.step == all.next_[me]);
+      auto& pieces = all.answers_[me];
+      CHECK(pieces.emplace(piece.piece.first, piece.piece.values).second);
+      all.last_slot_ = piece.what;
+      std::int64_t elements = 0;
+      std::vector<at::Tensor> values;
+      for (const auto& [first, one] : pieces) {
+        elements += one.numel();
+        values.push_back(one);
+      }
+      if (elements < all.options_.elements) return;
+      all.last_[me] = at::cat(values);
+      pieces.clear();
+      all.idle_[me] = true;
+      all.next_[me] = all.options_.due.next_due(all.next_[me] + 1);
+    }
+  };
+
+  void post(std::uint32_t from, sendings sent) {
+    for (auto& [to, piece] : sent) {
+      bytes_[{from, to}] += static_cast<std::uint64_t>(piece.piece.values.nbytes());
+      messages_[{from, to}] += 1;
+      in_flight_.push_back({{from, to}, std::move(piece)});
+    }
+  }
+
+  void deliver(std::ptrdiff_t index) {
+    const auto given = in_flight_[static_cast<std::size_t>(index)];
+    in_flight_.erase(in_flight_.begin() + index);
+    const auto to = given.between.second;
+    box out{*this, to};
+    members_.at(to)->receive(given.piece, out);
+    if (options_.watch) options_.watch(to, given.piece, out.sent);
+    post(to, std::move(out.sent));
+  }
+
+  options options_;
+  std::vector<std::unique_ptr<member>> members_;
+  std::vector<std::uint64_t> next_;  ///< By worker: the stamp of the contribution under way, or the next.
+  std::vector<at::Tensor> last_;
+  std::vector<std::map<std::int64_t, at::Tensor>> answers_;  ///< By worker: pieces so far.
+  std::vector<bool> idle_;
+  slot last_slot_{slot::gradient};
+  std::deque<message> in_flight_;
+  std::map<ends, std::uint64_t> bytes_, messages_;
+};
+
+}  // namespace troupe::testing
