@@ -20,7 +20,7 @@ using pairs = std::vector<std::vector<std::string>>;
 // Settings to W. ---------------------------------------------------------------------------------------------------
 
 [[noreturn]] void refuse(const std::string& key, const std::string& text) {
-  throw unfit_setting{{.key = key, .text = text}};
+  throw unfit_setting(complaint{.key = key, .text = text});
 }
 
 template <class T>

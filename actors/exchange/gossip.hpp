@@ -4,7 +4,9 @@
 #include "troupe/actors/exchange/registry.hpp"
 #include "troupe/actors/rules/mixing.hpp"
 
+#include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace troupe {
@@ -16,7 +18,8 @@ namespace troupe {
 exchange_kind gossip_kind();
 
 /// A setting that says of no mixing matrix, and why.
-struct unfit_setting {
+struct unfit_setting : std::invalid_argument {
+  explicit unfit_setting(complaint said) : std::invalid_argument(said.text), why(std::move(said)) {}
   complaint why;
 };
 

@@ -296,6 +296,7 @@ class reader {
     }
     for (const setting& row : kind->settings) {
       if (const toml::node* node = table.get(row.name)) {
+        known_.put(place + "." + row.name, position_of(node->source()));
         const auto value = read_value(row, place + "." + row.name, called + "." + row.name, *node);
         if (value) exchange.options[row.name] = *value;
       } else if (!row.default_text.empty()) {

@@ -6,6 +6,7 @@
 #include "troupe/actors/rules/reduce.hpp"
 #include "troupe/data/random.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <numbers>
 #include <string>

@@ -53,6 +53,25 @@ TEST_CASE("a plan counts steps, elements and actors") {
   CHECK(plan.actors[14].name == "recorder");
 }
 
+TEST_CASE("a description abbreviates long lists of lists") {
+  auto file = four_workers();
+  file.exchanges = {{.name = "exchange", .kind = "gossip", .sends = "parameters", .options = {}}};
+  const auto shown = [&](const std::string& key, const setting_value& value, const std::string& text) {
+    file.exchanges[0].options = {{key, value}};
+    const auto description = describe(make_plan(file, 60'000));
+    CAPTURE(description);
+    CHECK(description.find(key + " = " + text) != std::string::npos);
+  };
+  using pairs = std::vector<std::vector<std::string>>;
+  shown("edges", pairs{{"w0", "w1"}, {"w1", "w2"}, {"w2", "w3"}}, "[[w0, w1], [w1, w2], [w2, w3]]");
+  shown("edges", pairs{{"w0", "w1"}, {"w1", "w2"}, {"w2", "w3"}, {"w3", "w0"}, {"w0", "w2"}}, "a list of 5 lists");
+  const std::vector<double> quarters(4, 0.25), fifths(5, 0.2);
+  shown("weights", std::vector(4, quarters),
+        "[[0.25, 0.25, 0.25, 0.25], [0.25, 0.25, 0.25, 0.25], [0.25, 0.25, 0.25, 0.25], [0.25, 0.25, 0.25, 0.25]]");
+  file.workers.count = 5;
+  shown("weights", std::vector(5, fifths), "a list of 5 lists");
+}
+
 TEST_CASE("traffic of a step is the sum over the edges of all exchanges") {
   auto file = four_workers();
   file.exchanges.push_back(file.exchanges.front());

@@ -21,6 +21,8 @@ struct mistake {
   std::vector<std::string> overrides{};
 };
 
+const std::string gossip = "[workers]\ncount = 2\n[exchange]\nkind = \"gossip\"\n";
+
 const std::vector<mistake> mistakes = {
     // Names.
     {"[run]\nsede = 1\n", "2:1", {"[run] has no key \"sede\"", "did you mean \"seed\"?"}},
@@ -69,6 +71,25 @@ const std::vector<mistake> mistakes = {
     {"[workers]\nloop = \"gradient\"\n", "2:8", {"expected a list of strings"}},
     {"[workers]\nloop = [\"gradient\", 3]\n", "2:21", {"workers.loop holds 3"}},
     {"[workers]\ndevice = \"cuda:0\"\n", "2:10", {"no CUDA parts yet", "\"auto\" or \"cpu\""}},
+    {gossip + "weights = \"metropolitan\"\n",
+     "5:11",
+     {"exchange.weights is \"metropolitan\"", "\"uniform\" or a matrix such as [[0.5, 0.5], [0.5, 0.5]]",
+      "did you mean \"metropolis\"?"}},
+    {gossip + "weights = 0.5\n", "5:11", {"exchange.weights is 0.5", "or a matrix", "each number of at least 0"}},
+    {gossip + "weights = []\n", "5:11", {"a matrix without numbers", "a matrix such as"}},
+    {gossip + "weights = [[], []]\n", "5:11", {"a matrix without numbers", "a matrix such as"}},
+    {gossip + "weights = [0.5, 0.5]\n", "5:12", {"exchange.weights holds 0.5 where a list stands", "a matrix such as"}},
+    {gossip + "weights = [[0.5, 0.5],\n  [0.5]]\n", "6:3", {"a row of 2 numbers and then one of 1", "of one length"}},
+    {gossip + "weights = [[0.5, \"half\"], [0.5, 0.5]]\n", "5:18", {"exchange.weights holds \"half\"", "a matrix"}},
+    {gossip + "weights = [[1.5, -0.5], [-0.5, 1.5]]\n", "5:18", {"exchange.weights holds -0.5", "of at least 0"}},
+    {gossip + "weights = [[0.5, nan], [0.5, 0.5]]\n", "5:18", {"exchange.weights holds nan", "a finite one"}},
+    {gossip + "weights = [[inf, 0.5], [0.5, 0.5]]\n", "5:13", {"exchange.weights holds inf", "a finite one"}},
+    {gossip + "weights = [[[0.5]], [[0.5]]]\n", "5:13", {"exchange.weights holds a list", "a matrix such as"}},
+    {gossip + "edges = \"w0\"\n", "5:9", {"exchange.edges is \"w0\"", "a list of pairs of strings, such as [["}},
+    {gossip + "edges = [\"w0\", \"w1\"]\n", "5:10", {"holds \"w0\" where a list stands", "a list of pairs"}},
+    {gossip + "edges = [[\"w0\", 1]]\n", "5:17", {"exchange.edges holds 1", "a list of pairs"}},
+    {gossip + "edges = [[\"w0\", \"w1\"], [\"w1\"]]\n", "5:24", {"holds a list of 1 string;", "a list of pairs"}},
+    {gossip + "edges = [[]]\n", "5:10", {"holds a list of 0 strings", "a list of pairs"}},
     {"format = 2\n", "1:10", {"format is 2", "expected 1", "the only format"}},
 
     // Illegal combinations.
@@ -79,7 +100,7 @@ const std::vector<mistake> mistakes = {
     {"[data]\nmean = [0.1, 0.2]\nstd = [1.0, 1.0]\n", "2:8", {"data.mean has 2 numbers", "expected 1", "channel"}},
     {"[data]\nmean = [0.1]\n", "2:8", {"stands alone", "expected data.std"}},
     {"[data]\nnormalize = false\nmean = [0.1]\nstd = [1]\n", "3:8", {"no effect", "data.normalize = false"}},
-    {"[exchange]\n", "1:2", {"does not say of which kind", "kind = \"star\" or \"all_reduce\""}},
+    {"[exchange]\n", "1:2", {"does not say of which kind", "kind = \"star\", \"all_reduce\""}},
     {"[exchange]\nkind = \"star\"\nsends = \"parameters\"\n", "3:9", {"cannot send \"parameters\"", "\"gradient\""}},
     {"[workers]\nloop = []\n", "2:8", {"workers.loop is empty", "[\"gradient\", \"apply\"]"}},
     {"[workers]\nloop = [\"gradient\", \"aply\"]\n", "2:21", {"no word of a loop", "did you mean \"apply\"?"}},
@@ -99,6 +120,13 @@ const std::vector<mistake> mistakes = {
     {"[[exchange]]\nname = \"a\"\nkind = \"star\"\n[[exchange]]\nname = \"a\"\nkind = \"star\"\n",
      "5:8",
      {"two exchanges are called \"a\""}},
+
+    {gossip + "weights = [[0.5, 0.5], [0.4, 0.5]]\n", "5:11", {"the row of \"w1\"", "sums to 0.9", "expected"}},
+    {gossip + "weights = [[1.0]]\n", "5:11", {"has 1 row, and there are 2 members", "expected"}},
+    {gossip + "edges = [[\"w0\", \"w2\"]]\n", "5:9", {"\"w2\", which is no member", "from \"w0\" to \"w1\""}},
+    {gossip + "graph = \"ring\"\nedges = [[\"w0\", \"w1\"]]\n", "6:9", {"beside graph", "expected one of them"}},
+    {gossip + "rows = 2\n", "5:8", {"rows has no effect here", "with graph = \"torus\" only"}},
+    {gossip + "graph = \"torus\"\nrows = 2\n", "3:2", {"has no columns", "such as rows = 1 and columns = 2"}},
 
     // Nodes.
     {"[[node]]\nworkers = 2\n", "1:1", {"a node has no name", "expected name = "}},
@@ -163,6 +191,8 @@ const std::vector<mistake> mistakes = {
     {"", "--set #1", {"expected section.key=value"}, {"run..seed=1"}},
     {"", "--set #1", {"model.name is \"lnet\"", "did you mean \"lenet\"?"}, {"model.name=lnet"}},
     {"", "--set #1", {"a list of strings", "single quotes"}, {"workers.loop=[gradient,apply]"}},
+    {gossip, "--set #1", {"list of pairs", "single quotes", "exchange.edges=[["}, {"exchange.edges=[[w0,w1]]"}},
+    {gossip, "--set #1", {"exchange.weights holds -1.0", "of at least 0"}, {"exchange.weights=[[-1.0, 2.0]]"}},
     {"[run]\nseed = 1\n", "--set #1", {"run.seed is 1, which has no keys"}, {"run.seed.x=3"}},
     {"[[exchange]]\nname = \"inner\"\nkind = \"star\"\n",
      "--set #1",

@@ -115,6 +115,27 @@ patience = 5
   CHECK(t.evaluate.patience == 5);
 }
 
+TEST_CASE("a matrix and pairs of names reach the exchange that takes them") {
+  using matrix = std::vector<std::vector<double>>;
+  using pairs = std::vector<std::vector<std::string>>;
+  const std::string gossip = "[workers]\ncount = 2\n[exchange]\nkind = \"gossip\"\n";
+  const auto options = [&](const std::string& text, const std::vector<std::string>& overrides = {}) {
+    return parsed(gossip + text, overrides).exchanges.at(0).options;
+  };
+  CHECK((options("") == setting_values{{"weights", std::string("metropolis")}}));
+  CHECK((options("weights = \"uniform\"\n").at("weights") == setting_value(std::string("uniform"))));
+  const setting_value half = matrix{{0.5, 0.5}, {0.5, 0.5}};
+  CHECK((options("weights = [[0.5, 0.5], [0.5, 0.5]]\n") == setting_values{{"weights", half}}));
+  CHECK((options("weights = [\n  [0, 1],\n  [1, 0],\n]\n").at("weights") == setting_value(matrix{{0, 1}, {1, 0}})));
+  CHECK((options("weights = \"uniform\"\n", {"exchange.weights=[[0.5, 0.5], [0.5, 0.5]]"}).at("weights") == half));
+  CHECK((options("weights = [[1]]\n", {"exchange.weights=metropolis"}).at("weights") ==
+         setting_value(std::string("metropolis"))));
+  const setting_value edge = pairs{{"w0", "w1"}};
+  CHECK((options("edges = [[\"w0\", \"w1\"]]\n").at("edges") == edge));
+  CHECK((options("", {"exchange.edges=[[\"w0\", \"w1\"]]"}).at("edges") == edge));
+  CHECK((options("edges = []\n", {"workers.count=1"}).at("edges") == setting_value(pairs{})));
+}
+
 TEST_CASE("overrides are TOML values, else strings, and the last one wins") {
   const auto t = parsed("[run]\nseed = 1\n", {"run.seed=2", "run.seed=3", "data.name=mnist", "run.timeout=5min",
                                               "workers.loop=[\"gradient\", \"apply\"]", "optimizer.lr=1"});

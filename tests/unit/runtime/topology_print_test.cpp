@@ -5,6 +5,7 @@
 #include "troupe/runtime/topology/schema.hpp"
 #include "troupe/runtime/topology/value.hpp"
 
+#include <algorithm>
 #include <bit>
 #include <cstdint>
 #include <random>
@@ -32,9 +33,10 @@ class generator {
     }
     for (std::size_t i = 0; i < file.nodes.size(); ++i) {
       file.nodes[i].name = "n" + std::to_string(i);
-      file.nodes[i].workers = 1 + file.nodes[i].workers % 100;
+      file.nodes[i].workers = 1 + file.nodes[i].workers % 10;
       file.workers.count = (i == 0 ? 0 : file.workers.count) + file.nodes[i].workers;
     }
+    file.workers.count = 1 + (file.workers.count - 1) % 30;
     if (below(2) == 0) {
       file.run.steps.reset();
     } else {
@@ -52,20 +54,72 @@ class generator {
     file.data.mean.resize(1, 0.5);
     file.data.std.resize(1, 0.5);
     if (!file.data.normalize) file.data.mean = file.data.std = {};
-    file.workers.loop = {"gradient"};
-    for (std::size_t i = 0; i < file.exchanges.size(); ++i) {
-      topology::exchange_settings& each = file.exchanges[i];
-      each.name = "e" + std::to_string(i);
-      each.sends = "gradient";
-      for (const setting& row : find_exchange(each.kind)->settings) each.options[row.name] = value(row);
-      file.workers.loop.push_back(each.name);
+    for (std::size_t i = 0; i < file.exchanges.size(); ++i) file.exchanges[i].name = "e" + std::to_string(i);
+    if (std::any_of(file.exchanges.begin(), file.exchanges.end(), makes_the_step)) file.exchanges.resize(1);
+    for (topology::exchange_settings& each : file.exchanges) {
+      if (makes_the_step(each)) each.every = {1, false};
+      each.sends = name_of(find_exchange(each.kind)->carries.front().sends);
+      do each.options = options(*find_exchange(each.kind), file.workers.count);
+      while (!fit(each, file.workers.count));
     }
-    file.workers.loop.emplace_back("apply");
+    file.workers.loop = {};
+    file.workers.loop = topology::parse(topology::print(file), file.file).workers.loop;  // the usual one
     return file;
   }
 
  private:
   std::uint64_t below(std::uint64_t n) { return random_() % n; }
+
+  /// Then it is used in each step, and by no other exchange's side.
+  static bool makes_the_step(const topology::exchange_settings& each) {
+    const carriage& usual = find_exchange(each.kind)->carries.front();
+    return usual.sends == slot::gradient && usual.answers == slot::parameters;
+  }
+
+  /// A value for each setting with a default, and now and then for one without.
+  setting_values options(const exchange_kind& kind, std::int64_t workers) {
+    setting_values drawn;
+    for (const setting& row : kind.settings) {
+      if (row.default_text.empty() && below(8) > 0) continue;
+      if (row.type == setting_type::choice_or_matrix && below(2) == 0) {
+        drawn[row.name] = doubly_stochastic(static_cast<std::size_t>(workers));
+      } else if (row.type == setting_type::pairs) {
+        drawn[row.name] = line(workers);
+      } else {
+        drawn[row.name] = value(row);
+      }
+    }
+    return drawn;
+  }
+
+  static bool fit(const topology::exchange_settings& each, std::int64_t workers) {
+    const exchange_kind* kind = find_exchange(each.kind);
+    std::vector<std::string> names;
+    for (std::int64_t i = 0; i < workers; ++i) names.push_back("w" + std::to_string(i));
+    return !kind->check || !kind->check(names, each.options);
+  }
+
+  /// Numbers of as many digits as there are.
+  std::vector<std::vector<double>> doubly_stochastic(std::size_t n) {
+    std::vector<std::vector<double>> rows(n, std::vector<double>(n));
+    const double stays = static_cast<double>(below(1'000'000)) / 3e6,
+                 comes = static_cast<double>(below(1'000'000)) / 3e6;
+    for (std::size_t i = 0; i < n; ++i) {
+      rows[i][i] += stays;
+      rows[i][(i + 1) % n] += comes;
+      rows[i][(i + 2) % n] += 1 - stays - comes;
+    }
+    return rows;
+  }
+
+  std::vector<std::vector<std::string>> line(std::int64_t n) {
+    std::vector<std::vector<std::string>> edges;
+    for (std::int64_t i = 1; i < n; ++i) {
+      const auto other = static_cast<std::int64_t>(below(static_cast<std::uint64_t>(i)));
+      edges.push_back({"w" + std::to_string(i), "w" + std::to_string(other)});
+    }
+    return edges;
+  }
 
   double real(const setting& row) {
     while (true) {  // any bits that make a number in the range
@@ -86,6 +140,7 @@ class generator {
       case setting_type::real:
         return row.name == "max_seconds" ? static_cast<double>(1 + below(1'000'000)) / 1000 : real(row);
       case setting_type::choice:
+      case setting_type::choice_or_matrix:
         return row.choices[below(row.choices.size())];
       case setting_type::path:
         return "/some \"quoted\" \\ folder\t\x01\x7f/é" + std::to_string(below(100));
@@ -99,6 +154,7 @@ class generator {
         return std::vector<double>{real(row)};
       case setting_type::text:
       case setting_type::words:
+      case setting_type::pairs:
         return row.type == setting_type::text ? setting_value(std::string("name")) : std::vector<std::string>{};
     }
     return false;
@@ -118,6 +174,13 @@ TEST_CASE("what is printed reads back as the same topology, to the last bit") {
     CAPTURE(text);
     CHECK(topology::parse(text, drawn.file) == drawn);
   }
+}
+
+TEST_CASE("a matrix and pairs are printed as lists of lists") {
+  CHECK(topology::to_toml(std::vector<std::vector<double>>{{0.5, 0.5}, {0, 1}}) == "[[0.5, 0.5], [0.0, 1.0]]");
+  CHECK(topology::to_toml(std::vector<std::vector<double>>{{1.0 / 3}}) == "[[0.3333333333333333]]");
+  CHECK(topology::to_toml(std::vector<std::vector<std::string>>{{"w0", "w\"1"}}) == R"([["w0", "w\"1"]])");
+  CHECK(topology::to_toml(std::vector<std::vector<std::string>>{}) == "[]");
 }
 
 TEST_CASE("a print has every default filled in") {

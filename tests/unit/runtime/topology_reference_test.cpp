@@ -29,6 +29,23 @@ TEST_CASE("the JSON Schema of a key says its type, range, default and meaning") 
         R"({"type":"number","minimum":0.0,"exclusiveMaximum":1.0,"default":0.5,"description":"What it is."})");
 }
 
+TEST_CASE("the JSON Schema of a matrix allows its words too, that of pairs two strings each") {
+  setting row;
+  row.name = "weights";
+  row.type = setting_type::choice_or_matrix;
+  row.choices = {"uniform"};
+  row.minimum = 0;
+  CHECK(topology::json_schema(row) ==
+        R"({"oneOf":[{"type":"string","enum":["uniform"]},{"type":"array","items":{"type":"array","items":)"
+        R"({"type":"number","minimum":0.0}}}],"description":""})");
+  row = {};
+  row.name = "edges";
+  row.type = setting_type::pairs;
+  CHECK(topology::json_schema(row) ==
+        R"({"type":"array","items":{"type":"array","items":{"type":"string"},"minItems":2,"maxItems":2},)"
+        R"("description":""})");
+}
+
 TEST_CASE("the JSON Schema of the file knows every key") {
   const std::string schema = topology::json_schema();
   for (const topology::section& section : topology::sections()) {
