@@ -11,9 +11,9 @@ import sys
 from troupe_command import SOURCE, main, metrics, troupe
 
 FULL = "--full" in sys.argv
-LEAST = 0.95 if FULL else 0.7
+LEAST = 0.95 if FULL else 0.8
 SAME_BYTES = ["all_reduce", "star", "star_overlapped", "two_nodes", "sync_ps"]
-STALE = {"asgd"}
+SERVED = {"asgd", "sync_ps"}  # whose gradients are applied at a server, which counts how stale they are
 APART = {"dpsgd_ring", "model_averaging", "easgd", "hierarchy"}  # whose workers have parameters of their own
 
 
@@ -26,11 +26,13 @@ def test_every_file():
         print(f"  {name}: {100 * end['val_accuracy']:.2f} %, {end['seconds']:.1f} s, {end['bytes_sent']} bytes")
         assert end["event"] == "end" and end["status"] == "done", end
         assert end["val_accuracy"] > LEAST, f"{name}: {end}"
-        assert (end["staleness_mean"] is not None) == (name in STALE), f"{name}: {end}"
+        assert (end["staleness_mean"] is not None) == (name in SERVED), f"{name}: {end}"
         assert (end["consensus_distance"] is not None) == (name in APART), f"{name}: {end}"
-        if name in STALE:
-            assert 2 < end["staleness_mean"] < 4 <= end["staleness_max"] + 1, f"{name}: {end}"
+        if name == "asgd":
+            assert 2 < end["staleness_mean"] < 3.01 and end["staleness_max"] >= 3, f"{name}: {end}"
             assert sum(end["staleness_counts"]) == end["updates"], f"{name}: {end}"
+        if name == "sync_ps":
+            assert end["staleness_max"] == 0, f"{name}: {end}"
         sent[name] = end["bytes_sent"]
     expected = pathlib.Path(SAME_BYTES[0], "model.safetensors").read_bytes()
     for name in SAME_BYTES[1:]:
