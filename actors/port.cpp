@@ -47,10 +47,12 @@ struct port_state {
   std::shared_ptr<member> algorithm;          ///< Used on the lane only, where there is one.
   std::unique_ptr<lane> where;
   std::vector<peer_port> peers;
-  /// The step that is answered next. PORT-1: parts of this exchange and the next one are taken, no others. A server
+  /// The step that is answered next. PORT-1: parts of this exchange and the next ones, so far as a peer
+  /// can be ahead (member::steps_ahead), are taken, no others. A server
   /// answers in its own order, checks steps itself, and keeps the latest here.
   std::uint64_t step{0};
-  int quiet_ticks{0};  ///< Of a server: since a part came.
+  std::uint64_t most_ahead{1};  ///< In steps.
+  int quiet_ticks{0};           ///< Of a server: since a part came.
   std::map<std::uint64_t, answer_so_far> answers;
   std::optional<waiting_worker> waiting;
   std::uint64_t payload_bytes{0};
@@ -174,8 +176,7 @@ std::optional<caf::error> refusal(const port_state& my, const part& piece) {
     return make_error(errc::mismatch, "a part of a step without this exchange" + from);
   if (my.options.is_server()) return std::nullopt;
   if (piece.origin.step < my.step) return make_error(errc::stale, "a part of a step that is over" + from);
-  if (piece.origin.step > my.step + my.options.due.every)
-    return make_error(errc::mismatch, "a part that is two steps ahead" + from);
+  if (piece.origin.step > my.step + my.most_ahead) return make_error(errc::mismatch, "a part of too far ahead" + from);
   return std::nullopt;
 }
 
@@ -207,6 +208,7 @@ port_actor::behavior_type port(port_pointer self, port_options options, std::sha
   const auto parties = options.world_size + options.servers;
   for (std::uint32_t i = 0; i < parties; ++i) self->state.index_of.emplace(id_of(options, rank_id{i}), i);
   self->state.step = options.due.first;
+  self->state.most_ahead = algorithm->steps_ahead() * options.due.every;
   self->state.options = std::move(options);
   self->state.algorithm = std::move(algorithm);
   self->state.where = std::move(*where);

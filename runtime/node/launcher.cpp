@@ -83,7 +83,7 @@ port_options options_of_port(const plan& plan, std::uint32_t place, std::uint32_
                    .name = exchange.name,
                    .layout = plan.layout,
                    .pool = options.pool,
-                   .settings = exchange.settings,
+                   .settings = exchange.settings_by_index,
                    .timeout = plan.file.run.timeout,
                    .chunk_elements = options.far ? elements_of_a_chunk : 0,
                    .due = exchange.due,

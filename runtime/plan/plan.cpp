@@ -173,7 +173,7 @@ bool stands_behind_the_step(const plan& so_far, const std::string& name) {
 /// The traffic between members as that between workers and servers.
 std::vector<planned_edge> edges_of(const planned_exchange& exchange, const plan& so_far) {
   const auto count = static_cast<std::uint32_t>(exchange.members.size());
-  auto edges = exchange.kind->edges(count, so_far.layout, exchange.settings);
+  auto edges = exchange.kind->edges(count, so_far.layout, exchange.settings_by_index);
   if (exchange.has_groups())
     edges =
         group_edges(exchange.groups(), edges, static_cast<std::uint64_t>(so_far.layout.parameter_end) * sizeof(float));
@@ -197,12 +197,12 @@ planned_exchange exchange_of(const plan& so_far, std::size_t index) {
   } catch (const topology::member_error& reason) {
     refuse(file, given.name + ".members: " + reason.what());
   }
-  std::vector<std::string> names;
-  for (const auto& one : made.members) names.push_back(one.name);
+  const auto names = made.names();
   if (kind.check)
     if (const auto wrong = kind.check(names, given.options))
       refuse(file, given.name + "." + wrong->key + ": " + wrong->text);
-  made.nature = nature_of(kind, given.options);
+  made.settings_by_index = kind.by_index ? kind.by_index(names, given.options) : given.options;
+  made.nature = nature_of(kind, made.settings_by_index);
   made.first_server = so_far.workers + so_far.servers();
   made.due =
       make_cadence(steps_between(given.every, so_far.steps_per_epoch), stands_behind_the_step(so_far, given.name));
@@ -286,6 +286,12 @@ std::vector<std::uint32_t> planned_exchange::ids() const {
   auto all = ranks();
   for (std::uint32_t i = 0; i < nature.servers; ++i) all.push_back(first_server + i);
   return all;
+}
+
+std::vector<std::string> planned_exchange::names() const {
+  std::vector<std::string> result;
+  for (const auto& one : members) result.push_back(one.name);
+  return result;
 }
 
 bool planned_exchange::has_groups() const {

@@ -47,7 +47,8 @@ struct planned_exchange {
   std::string name;
   const exchange_kind* kind{nullptr};
   carriage carries{};
-  setting_values settings{};
+  setting_values settings{};                         ///< As the file gives them.
+  setting_values settings_by_index{};                ///< The same, members called w0, w1 … by their indices.
   std::vector<topology::exchange_member> members{};  ///< In the order of their indices.
   exchange_nature nature{};
   cadence due{};
@@ -56,6 +57,7 @@ struct planned_exchange {
 
   std::vector<std::uint32_t> ranks() const;  ///< Of all its workers, ascending.
   std::vector<std::uint32_t> ids() const;    ///< The same, then its servers: what its ports know by index.
+  std::vector<std::string> names() const;    ///< Of the members.
   bool has_groups() const;                   ///< Members of several workers.
   worker_groups groups() const;              ///< By member, its workers as indices in ranks().
   /// The gradient is applied there; no `apply` follows.

@@ -34,6 +34,7 @@ std::string json_line(const record& line) {
                     {"bytes_sent", line.bytes_sent},
                     {"staleness_mean", number(line.staleness_mean)},
                     {"staleness_max", number(line.staleness_max)},
+                    {"staleness_counts", line.staleness_counts.empty() ? json(nullptr) : json(line.staleness_counts)},
                     {"consensus_distance", number(line.consensus_distance)},
                     {"status", line.status.empty() ? json(nullptr) : json(line.status)}};
   return object.dump();
