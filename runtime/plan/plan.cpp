@@ -185,31 +185,6 @@ std::vector<planned_edge> edges_of(const planned_exchange& exchange, const plan&
   return edges;
 }
 
-planned_exchange exchange_of(const plan& so_far, std::size_t index) {
-  const auto& file = so_far.file;
-  const auto& given = file.exchanges[index];
-  const auto& kind = found(find_exchange(given.kind), file, given.name + ".kind", given.kind, exchange_kinds());
-  if (given.every.count == 0) refuse(file, given.name + ".every = 0 never comes; use at least 1");
-  planned_exchange made{
-      .name = given.name, .kind = &kind, .carries = carriage_of(file, given, kind), .settings = given.options};
-  try {
-    made.members = topology::members_of(file, index);
-  } catch (const topology::member_error& reason) {
-    refuse(file, given.name + ".members: " + reason.what());
-  }
-  const auto names = made.names();
-  if (kind.check)
-    if (const auto wrong = kind.check(names, given.options))
-      refuse(file, given.name + "." + wrong->key + ": " + wrong->text);
-  made.settings_by_index = kind.by_index ? kind.by_index(names, given.options) : given.options;
-  made.nature = nature_of(kind, made.settings_by_index);
-  made.first_server = so_far.workers + so_far.servers();
-  made.due =
-      make_cadence(steps_between(given.every, so_far.steps_per_epoch), stands_behind_the_step(so_far, given.name));
-  made.edges = edges_of(made, so_far);
-  return made;
-}
-
 topology::endpoint endpoint_of(const topology::topology& file, const std::string& key, const std::string& text) {
   if (const auto where = topology::parse_endpoint(text)) return *where;
   refuse(file, key + " = \"" + text + "\" is no host:port; expected for instance \"10.0.0.1:4700\"");
@@ -375,6 +350,31 @@ data::dataset_pair load_data(const topology::topology& file) try {
   throw input_error(reason.what());
 }
 
+planned_exchange plan_exchange(const plan& so_far, std::size_t index) {
+  const auto& file = so_far.file;
+  const auto& given = file.exchanges[index];
+  const auto& kind = found(find_exchange(given.kind), file, given.name + ".kind", given.kind, exchange_kinds());
+  if (given.every.count == 0) refuse(file, given.name + ".every = 0 never comes; use at least 1");
+  planned_exchange made{
+      .name = given.name, .kind = &kind, .carries = carriage_of(file, given, kind), .settings = given.options};
+  try {
+    made.members = topology::members_of(file, index);
+  } catch (const topology::member_error& reason) {
+    refuse(file, given.name + ".members: " + reason.what());
+  }
+  const auto names = made.names();
+  if (kind.check)
+    if (const auto wrong = kind.check(names, given.options))
+      refuse(file, given.name + "." + wrong->key + ": " + wrong->text);
+  made.settings_by_index = kind.by_index ? kind.by_index(names, given.options) : given.options;
+  made.nature = nature_of(kind, made.settings_by_index);
+  made.first_server = so_far.workers + so_far.servers();
+  made.due =
+      make_cadence(steps_between(given.every, so_far.steps_per_epoch), stands_behind_the_step(so_far, given.name));
+  made.edges = edges_of(made, so_far);
+  return made;
+}
+
 plan make_plan(const topology::topology& file, std::int64_t training_samples) {
   if (file.workers.count < 1 || file.workers.count > std::numeric_limits<std::int32_t>::max())
     refuse(file, equals("workers.count", file.workers.count) + " is no number of workers; use at least 1");
@@ -394,7 +394,7 @@ plan make_plan(const topology::topology& file, std::int64_t training_samples) {
   const auto net = network_of(file, *plan.model, plan.shape);
   plan.loss = loss_of(file, *net);
   plan.layout = models::layout_of(*net);
-  for (std::size_t i = 0; i < file.exchanges.size(); ++i) plan.exchanges.push_back(exchange_of(plan, i));
+  for (std::size_t i = 0; i < file.exchanges.size(); ++i) plan.exchanges.push_back(plan_exchange(plan, i));
   plan.actors = actors_of(plan);
   return plan;
 }

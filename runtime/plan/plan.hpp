@@ -99,6 +99,9 @@ data::dataset_pair load_data(const topology::topology& file);
 /// more workers than samples …), naming the key to change.
 plan make_plan(const topology::topology& file, std::int64_t training_samples);
 
+/// Derives exchange `index` of the plan's file; the exchanges before it are planned already. Throws input_error.
+planned_exchange plan_exchange(const plan& so_far, std::size_t index);
+
 /// "worker 3", "workers 0 to 2": what runs on a node.
 std::string ranks_text(const planned_node& node);
 

@@ -2,7 +2,7 @@
 #include "troupe/runtime/node/node.hpp"
 
 #include "tests/support/doctest.hpp"
-#include "tests/support/tiny.hpp"
+#include "tests/support/wirings.hpp"
 
 #include "troupe/actors/rules/evaluate.hpp"
 #include "troupe/runtime/node/launcher.hpp"
@@ -14,6 +14,7 @@
 namespace {
 
 using namespace troupe;
+using tests::name_of;
 using tests::remembered;
 using tests::tiny_options;
 
@@ -28,30 +29,77 @@ run_end run_tiny(const plan& plan, const std::shared_ptr<journal>& book, const d
              signals());
 }
 
-const std::vector<tiny_options> wirings{
-    {.exchange = ""},
-    {.exchange = "star", .settings = {{"send", std::string{"whole"}}}},
-    {.exchange = "star", .settings = {{"send", std::string{"parameter"}}}},
-    {.exchange = "all_reduce", .settings = {{"route", std::string{"direct"}}}},
-    {.exchange = "all_reduce", .settings = {{"route", std::string{"chain"}}}},
-    {.exchange = "all_reduce", .settings = {{"route", std::string{"auto"}}}},  // small: sent whole
-    {.exchange = "all_reduce", .settings = {{"route", std::string{"ring"}}}},
+/// All of them, and how many times each is run.
+std::vector<tiny_options> all_wirings() {
+  auto all = tests::deterministic_wirings();
+  const auto& asynchronous = tests::asynchronous_wirings();
+  all.insert(all.end(), asynchronous.begin(), asynchronous.end());
+  return all;
+}
+constexpr int rounds = 50;
+
+/// Sends itself a signal as soon as the run gets on.
+struct impatient final : journal {
+  remembered book;
+  void write(const record& line) override { book.write(line); }
+  void progress(std::uint64_t step) override {
+    if (step > 0 && !sent) kill(getpid(), SIGTERM);
+    sent = sent || step > 0;
+  }
+  void save(const snapshot& result) override { book.save(result); }
+  bool sent{false};
 };
 
 }  // namespace
 
 TEST_CASE("each wiring ends cleanly fifty times in a row, with the bits of its simulation") {
-  for (const auto& wiring : wirings) {
-    CAPTURE(wiring.exchange);
+  for (const auto& wiring : all_wirings()) {
+    CAPTURE(name_of(wiring));
     const auto plan = tests::tiny_plan(wiring);
     models::buffer_pool pool;
     auto simulated = std::make_shared<remembered>();
     REQUIRE_FALSE(simulate(plan, tests::tiny_data(), initial_weights(plan, pool), pool, simulated, {}).failure);
-    for (int round = 0; round < 50; ++round) {
+    for (int round = 0; round < rounds; ++round) {
       auto book = std::make_shared<remembered>();
       const auto end = run_tiny(plan, book, tests::tiny_data());
       REQUIRE(end.status() == 0);
-      CHECK(book->result.equal(simulated->result));
+      if (plan.deterministic()) CHECK(book->result.equal(simulated->result));
+      CHECK(book->lines.back().updates == simulated->lines.back().updates);
+    }
+  }
+}
+
+TEST_CASE("each wiring ends cleanly fifty times in a row when it is interrupted") {
+  signals();  // before the signal comes
+  for (auto wiring : all_wirings()) {
+    CAPTURE(name_of(wiring));
+    wiring.steps = 100'000'000;
+    wiring.evaluate_every = 50'000'000;
+    const auto plan = tests::tiny_plan(wiring);
+    for (int round = 0; round < rounds; ++round) {
+      const auto impatience = std::make_shared<impatient>();
+      const auto end = run_tiny(plan, impatience, tests::tiny_data());
+      REQUIRE(end.status() == 143);
+      CHECK(impatience->book.lines.back().status == "interrupted");
+      CHECK(impatience->book.result.defined());
+    }
+  }
+}
+
+TEST_CASE("each wiring ends fifty times in a row when an actor throws in its seventh step, and names it") {
+  auto data = tests::tiny_data();
+  for (const auto& wiring : all_wirings()) {
+    CAPTURE(name_of(wiring));
+    auto plan = tests::tiny_plan(wiring);
+    plan.sampling.shuffle = false;
+    auto broken = std::make_shared<data::dataset>(*tests::tiny_data().train);
+    broken->targets = broken->targets.clone();
+    broken->targets[1 + 6 * 2 * plan.workers] = 7;  // there are three classes; of worker 1, first seen in its 7th step
+    data.train = broken;
+    for (int round = 0; round < rounds; ++round) {
+      const auto end = run_tiny(plan, std::make_shared<remembered>(), data);
+      REQUIRE(end.status() == 1);
+      CHECK(*end.failure == "compute 1: Target 7 is out of bounds.");
     }
   }
 }
@@ -87,16 +135,6 @@ TEST_CASE("a run that is too long for its max_seconds ends in good order and is 
 
 TEST_CASE("an interrupted run saves what it has and says what interrupted it") {
   signals();  // before the signal comes
-  struct impatient final : journal {
-    remembered book;
-    void write(const record& line) override { book.write(line); }
-    void progress(std::uint64_t step) override {
-      if (step > 0 && !sent) kill(getpid(), SIGTERM);
-      sent = sent || step > 0;
-    }
-    void save(const snapshot& result) override { book.save(result); }
-    bool sent{false};
-  };
   const auto plan = tests::tiny_plan({.steps = 100'000'000, .evaluate_every = 50'000'000});
   const auto impatience = std::make_shared<impatient>();
   const auto end = run_tiny(plan, impatience, tests::tiny_data());

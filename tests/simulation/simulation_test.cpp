@@ -2,7 +2,7 @@
 #include "troupe/runtime/node/simulation.hpp"
 
 #include "tests/support/doctest.hpp"
-#include "tests/support/tiny.hpp"
+#include "tests/support/wirings.hpp"
 
 #include "troupe/runtime/node/launcher.hpp"
 
@@ -13,6 +13,7 @@
 namespace {
 
 using namespace troupe;
+using tests::name_of;
 using tests::remembered;
 using tests::tiny_options;
 
@@ -34,24 +35,17 @@ ran simulate_tiny(const tiny_options& options, const simulation_options& simulat
   return {end, book};
 }
 
-const std::vector<tiny_options> wirings{
-    {.workers = 3, .exchange = ""},
-    {.workers = 3, .exchange = "star", .settings = {{"send", std::string{"whole"}}}},
-    {.workers = 3, .exchange = "star", .settings = {{"send", std::string{"parameter"}}}},
-    {.workers = 3, .exchange = "all_reduce", .settings = {{"route", std::string{"direct"}}}},
-    {.workers = 3, .exchange = "all_reduce", .settings = {{"route", std::string{"chain"}}}},
-    {.workers = 3, .exchange = "all_reduce", .settings = {{"route", std::string{"auto"}}}},  // small: sent whole
-    {.workers = 3, .exchange = "all_reduce", .settings = {{"route", std::string{"ring"}}}},
-};
+const std::vector<tiny_options>& wirings = tests::deterministic_wirings();
+const std::vector<tiny_options>& asynchronous = tests::asynchronous_wirings();
 
 }  // namespace
 
 TEST_CASE("every seeded schedule gives the same bits, and what it tells is the same but for the time") {
   for (const auto& wiring : wirings) {
-    CAPTURE(wiring.exchange);
+    CAPTURE(name_of(wiring));
     const auto first = simulate_tiny(wiring, {.seed = 0});
     REQUIRE_FALSE(first.end.failure);
-    for (std::uint64_t seed = 1; seed < 100; ++seed) {
+    for (std::uint64_t seed = 1; seed < 50; ++seed) {
       CAPTURE(seed);
       const auto other = simulate_tiny(wiring, {.seed = seed});
       REQUIRE_FALSE(other.end.failure);
@@ -63,6 +57,8 @@ TEST_CASE("every seeded schedule gives the same bits, and what it tells is the s
         CHECK(other.book->lines[i].val_loss == first.book->lines[i].val_loss);
         CHECK(other.book->lines[i].train_loss == first.book->lines[i].train_loss);
         CHECK(other.book->lines[i].bytes_sent == first.book->lines[i].bytes_sent);
+        CHECK(other.book->lines[i].updates == first.book->lines[i].updates);
+        CHECK(other.book->lines[i].consensus_distance == first.book->lines[i].consensus_distance);
       }
     }
   }
@@ -77,15 +73,13 @@ TEST_CASE("star and every all-reduce but the ring give the same bits") {
 }
 
 TEST_CASE("a second exchange takes what the first has made of the gradient") {
-  auto plan = tests::tiny_plan({.workers = 3, .exchange = "star", .settings = {{"send", std::string{"whole"}}}});
-  plan.file.workers.loop = {"gradient", "exchange", "again", "apply"};
-  plan.exchanges.push_back(tests::tiny_plan({.workers = 3}).exchanges.front());
-  plan.exchanges.back().name = "again";
-  models::buffer_pool pool;
-  auto book = std::make_shared<remembered>();
-  const auto end = simulate(plan, tests::tiny_data(), initial_weights(plan, pool), pool, book, {.seed = 4});
-  REQUIRE_FALSE(end.failure);
-  CHECK(at::allclose(book->result, simulate_tiny(wirings[1], {}).book->result, 1e-5, 1e-6));
+  const topology::exchange_settings star{
+      .name = "exchange", .kind = "star", .sends = {}, .options = wirings[1].settings};
+  topology::exchange_settings again{.name = "again", .kind = "all_reduce", .sends = {}, .options = wirings[5].settings};
+  const auto both = simulate_tiny(
+      {.workers = 3, .loop = {"gradient", "exchange", "again", "apply"}, .exchanges = {star, again}}, {.seed = 4});
+  REQUIRE_FALSE(both.end.failure);
+  CHECK(at::allclose(both.book->result, simulate_tiny(wirings[1], {}).book->result, 1e-5, 1e-6));
 }
 
 TEST_CASE("events come in order: evaluations, epochs, one end") {
@@ -102,7 +96,19 @@ TEST_CASE("events come in order: evaluations, epochs, one end") {
 TEST_CASE("bytes sent are those of the plan") {
   const auto plan = tests::tiny_plan({.workers = 4, .steps = 7});
   const auto run = simulate_tiny({.workers = 4, .steps = 7}, {.seed = 5});
-  CHECK(run.book->lines.back().bytes_sent == 7 * plan.bytes_per_step());
+  CHECK(static_cast<double>(run.book->lines.back().bytes_sent) == 7 * plan.bytes_per_step());
+  for (const auto& wiring : wirings) {
+    CAPTURE(name_of(wiring));
+    const auto all = simulate_tiny(wiring, {.seed = 6});
+    const auto planned = tests::tiny_plan(wiring);
+    std::uint64_t times = 0;
+    double bytes = 0;
+    for (const auto& exchange : planned.exchanges) {
+      times = (10 - 1 + exchange.due.lead) / exchange.due.every + (exchange.due.every == 1 ? 1 - exchange.due.lead : 0);
+      for (const auto& edge : exchange.edges) bytes += static_cast<double>(times * edge.bytes);
+    }
+    CHECK(static_cast<double>(all.book->lines.back().bytes_sent) == bytes);
+  }
 }
 
 TEST_CASE("no steps at all gives the initial weights, evaluated once") {
@@ -116,9 +122,9 @@ TEST_CASE("no steps at all gives the initial weights, evaluated once") {
 
 TEST_CASE("an interrupt at any message ends the run at a step that all have completed") {
   for (const auto& wiring : wirings) {
-    CAPTURE(wiring.exchange);
+    CAPTURE(name_of(wiring));
     std::set<std::uint64_t> ends;
-    for (std::uint64_t event = 1; event < 400; event += 3) {
+    for (std::uint64_t event = 1; event < 400; event += 7) {
       CAPTURE(event);
       const auto run = simulate_tiny(wiring, {.seed = event, .after_event = [&](const crew& all, std::uint64_t count) {
                                                 if (count == event) caf::anon_send(all.coordinator, halt_atom_v);
@@ -132,8 +138,46 @@ TEST_CASE("an interrupt at any message ends the run at a step that all have comp
       shorter.steps = end.step;
       CHECK(run.book->result.equal(simulate_tiny(shorter, {}).book->result));
     }
-    CHECK(ends.size() > (wiring.exchange.empty() ? 1 : 3));  // without an exchange many steps are one request
+    // Between exchanges many steps are one request.
+    CHECK(ends.size() > (wiring.exchange.empty() || wiring.every > 1 ? 1 : 3));
   }
+}
+
+TEST_CASE("an interrupt at any message ends an asynchronous run, each worker where it is, and nothing is lost") {
+  for (const auto& wiring : asynchronous) {
+    CAPTURE(name_of(wiring));
+    std::set<std::uint64_t> ends;
+    for (std::uint64_t event = 1; event < 400; event += 7) {
+      CAPTURE(event);
+      const auto run = simulate_tiny(wiring, {.seed = event, .after_event = [&](const crew& all, std::uint64_t count) {
+                                                if (count == event) caf::anon_send(all.coordinator, halt_atom_v);
+                                              }});
+      REQUIRE_FALSE(run.end.failure);
+      const auto& end = run.book->lines.back();
+      REQUIRE(end.event == "end");
+      REQUIRE(run.book->result.defined());
+      ends.insert(end.step);
+      if (wiring.exchange == "parameter_server") CHECK(end.updates >= wiring.workers * end.step);
+    }
+    CHECK(ends.size() > 1);
+  }
+}
+
+TEST_CASE("whatever the order, asynchronous gradients are all applied, and counted by their staleness") {
+  std::set<double> stalest;
+  for (std::uint64_t seed = 0; seed < 100; ++seed) {
+    CAPTURE(seed);
+    const auto run = simulate_tiny(asynchronous[0], {.seed = seed});
+    REQUIRE_FALSE(run.end.failure);
+    const auto& end = run.book->lines.back();
+    CHECK(end.step == 10);
+    CHECK(end.updates == 30);
+    std::uint64_t counted = 0;
+    for (const auto count : end.staleness_counts) counted += count;
+    CHECK(counted == 60);  // by each of the two shards
+    stalest.insert(*end.staleness_max);
+  }
+  CHECK(stalest.size() > 3);
 }
 
 TEST_CASE("an early stop takes effect before the first step after the verdict") {

@@ -76,13 +76,14 @@ plan tiny_plan(const tiny_options& options) {
   result.steps = options.steps;
   result.evaluate_every = options.evaluate_every;
   if (!options.exchange.empty()) {
-    const auto* kind = find_exchange(options.exchange);
-    result.file.workers.loop = {"gradient", "exchange", "apply"};
-    result.exchanges = {{.name = "exchange",
-                         .kind = kind,
-                         .sends = slot::gradient,
-                         .settings = options.settings,
-                         .edges = kind->edges(options.workers, result.layout, options.settings)}};
+    result.file.workers.loop = options.loop;
+    result.file.exchanges = {{.name = "exchange",
+                              .kind = options.exchange,
+                              .sends = options.sends,
+                              .every = {options.every, false},
+                              .options = options.settings}};
+    if (!options.exchanges.empty()) result.file.exchanges = options.exchanges;
+    for (std::size_t i = 0; i < result.file.exchanges.size(); ++i) result.exchanges.push_back(plan_exchange(result, i));
   }
   return result;
 }

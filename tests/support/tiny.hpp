@@ -23,6 +23,10 @@ struct tiny_options {
   std::uint32_t workers{4};
   std::string exchange{"all_reduce"};  ///< Empty: none.
   setting_values settings{{"route", std::string{"auto"}}};
+  std::string sends{};                                             ///< Empty: the kind's default.
+  std::uint64_t every{1};                                          ///< In steps.
+  std::vector<std::string> loop{"gradient", "exchange", "apply"};  ///< Where there is an exchange.
+  std::vector<topology::exchange_settings> exchanges{};  ///< In place of the one exchange; the loop names them.
   std::uint64_t steps{10};
   std::uint64_t evaluate_every{5};
   std::int64_t samples{60};

@@ -75,18 +75,23 @@ TEST_CASE("a port refuses what does not belong to its step, and says what and fr
   std::string expected;
   SUBCASE("another run") {
     piece.origin.run = run_id{6};
+    expected = "a part of another run (from rank 1, step 1)";
   }
   SUBCASE("an unknown rank") {
     piece.origin.sender = rank_id{7};
+    expected = "a part of an unknown rank (from rank 7, step 1)";
   }
   SUBCASE("another model") {
     piece.total = 33;
+    expected = "a part of another model";
   }
   SUBCASE("two steps ahead") {
     piece.origin.step = 2;
+    expected = "a part of too far ahead (from rank 1, step 3)";
   }
   SUBCASE("another exchange") {
     piece.which.place = 3;
+    expected = "a part of another exchange";
   }
   std::string heard;
   caf::actor_cast<caf::abstract_actor*>(stage.ports[0])->attach_functor([&](const caf::error& why) {

@@ -1,0 +1,139 @@
+// Asynchronous wirings under thousands of seeded schedules, with their invariants checked after each event.
+#include "tests/support/doctest.hpp"
+#include "tests/support/tiny.hpp"
+#include "tests/support/watched.hpp"
+
+#include "troupe/runtime/node/launcher.hpp"
+#include "troupe/runtime/node/simulation.hpp"
+
+#include <map>
+#include <tuple>
+
+namespace {
+
+using namespace troupe;
+
+/// One contribution: whose, to which server, of which step.
+using contribution = std::tuple<rank_id, rank_id, std::uint64_t>;
+
+/// What has become of it; each at most once, and in this order.
+struct fate {
+  int sent{0}, taken{0}, answered{0}, heard{0};
+};
+
+class ledger final : public tests::witness {
+ public:
+  explicit ledger(std::uint32_t workers) : workers_(workers) {}
+
+  void sent(rank_id by, rank_id to, const part& piece) override {
+    is_server(by) ? ++all[{to, by, piece.origin.step}].answered : ++all[{by, to, piece.origin.step}].sent;
+    if (!is_server(by)) return;
+    // The version grows by one with each update, and with apply = "each" there is one to each answer.
+    CHECK(piece.origin.version == ++versions[by]);
+  }
+  void taken(rank_id by, const part& piece) override {
+    const auto from = piece.origin.sender;
+    is_server(by) ? ++all[{from, by, piece.origin.step}].taken : ++all[{by, from, piece.origin.step}].heard;
+  }
+  void answered(rank_id, const part&) override {}
+
+  /// Checks what must hold at any moment.
+  void check() const {
+    std::map<std::pair<rank_id, rank_id>, int> under_way;
+    for (const auto& [what, so_far] : all) {
+      const auto good = so_far.sent <= 1 && so_far.taken <= so_far.sent && so_far.answered <= so_far.taken &&
+                        so_far.heard <= so_far.answered;
+      if (!good) FAIL_CHECK("a contribution was taken, or answered, twice or out of nothing");
+      under_way[{std::get<0>(what), std::get<1>(what)}] += so_far.sent - so_far.heard;
+    }
+    for (const auto& [ends, open] : under_way)
+      if (open > 1) FAIL_CHECK("a worker sent its next contribution before it had heard of the last");
+  }
+
+  std::map<contribution, fate> all;
+  std::map<rank_id, std::uint64_t> versions;
+
+ private:
+  bool is_server(rank_id id) const { return static_cast<std::uint32_t>(id) >= workers_; }
+  std::uint32_t workers_;
+};
+
+struct wiring {
+  tests::tiny_options options;
+  std::uint32_t servers;
+  std::uint64_t contributions;  ///< Of one worker to one server.
+};
+
+const std::vector<wiring> wirings{
+    {{.workers = 3,
+      .exchange = "parameter_server",
+      .settings = {{"apply", std::string{"each"}}, {"shards", std::int64_t{2}}},
+      .loop = {"gradient", "exchange"},
+      .steps = 6,
+      .evaluate_every = 3},
+     2,
+     6},
+    {{.workers = 4,
+      .exchange = "elastic",
+      .settings = {{"apply", std::string{"each"}}, {"alpha", 0.2}},
+      .every = 2,
+      .steps = 7,
+      .evaluate_every = 3},
+     1,
+     3},
+};
+
+}  // namespace
+
+TEST_CASE("no contribution is lost, taken twice or answered twice, in whatever order messages come") {
+  for (const auto& [options, servers, contributions] : wirings) {
+    CAPTURE(options.exchange);
+    auto plan = tests::tiny_plan(options);
+    const auto data = tests::tiny_data(options.samples);
+    std::map<std::vector<float>, int> results;
+    for (std::uint64_t seed = 0; seed < 1000; ++seed) {
+      CAPTURE(seed);
+      const auto seen = std::make_shared<ledger>(options.workers);
+      const auto kind = tests::watched(*find_exchange(options.exchange), seen);
+      plan.exchanges.front().kind = &kind;
+      models::buffer_pool pool;
+      auto book = std::make_shared<tests::remembered>();
+      const auto end = simulate(plan, data, initial_weights(plan, pool), pool, book,
+                                {.seed = seed, .after_event = [&](const crew&, std::uint64_t) { seen->check(); }});
+      REQUIRE_FALSE(end.failure);
+      CHECK(seen->all.size() == options.workers * servers * contributions);
+      for (const auto& [what, its] : seen->all)
+        if (its.sent + its.taken + its.answered + its.heard != 4) FAIL_CHECK("a contribution was lost");
+      for (const auto& [server, version] : seen->versions) CHECK(version == options.workers * contributions);
+      CHECK(book->lines.back().updates == options.workers * contributions);
+      const auto* values = book->result.const_data_ptr<float>();
+      ++results[{values, values + book->result.numel()}];
+    }
+    CHECK(results.size() > 100);  // the schedules do differ
+  }
+}
+
+TEST_CASE("servers that take contributions in a given order give the same bits under every schedule") {
+  for (const auto& [options, servers, contributions] : wirings) {
+    CAPTURE(options.exchange);
+    std::vector<std::uint32_t> order;  // the first worker is far ahead, the last one far behind
+    for (std::uint32_t worker = 0; worker < options.workers; ++worker) order.insert(order.end(), contributions, worker);
+    std::swap(order.front(), order.back());
+    auto plan = tests::tiny_plan(options);
+    plan.evaluate_every = plan.steps;  // else nobody could get further ahead than to the next evaluation but one
+    const auto kind = tests::in_order(*find_exchange(options.exchange), order);
+    plan.exchanges.front().kind = &kind;
+    at::Tensor first;
+    for (std::uint64_t seed = 0; seed < 30; ++seed) {
+      CAPTURE(seed);
+      models::buffer_pool pool;
+      auto book = std::make_shared<tests::remembered>();
+      const auto end =
+          simulate(plan, tests::tiny_data(options.samples), initial_weights(plan, pool), pool, book, {.seed = seed});
+      CAPTURE(end.failure.value_or(""));
+      REQUIRE_FALSE(end.failure);
+      if (!first.defined()) first = book->result;
+      CHECK(book->result.equal(first));
+    }
+  }
+}

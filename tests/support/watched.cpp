@@ -1,0 +1,136 @@
+#include "tests/support/watched.hpp"
+
+#include <deque>
+#include <map>
+#include <stdexcept>
+#include <string>
+#include <utility>
+
+namespace troupe::tests {
+
+namespace {
+
+/// Tells of what goes through it.
+class told final : public outbox {
+ public:
+  told(outbox& out, rank_id by, witness& who) : out_(out), by_(by), who_(who) {}
+
+  void send(rank_id to, part piece) override {
+    who_.sent(by_, to, piece);
+    out_.send(to, std::move(piece));
+  }
+  void answer(const part& piece) override {
+    who_.answered(by_, piece);
+    out_.answer(piece);
+  }
+
+ private:
+  outbox& out_;
+  rank_id by_;
+  witness& who_;
+};
+
+class watched_member final : public member {
+ public:
+  watched_member(std::unique_ptr<member> inner, rank_id rank, std::shared_ptr<witness> who)
+      : inner_(std::move(inner)), rank_(rank), who_(std::move(who)) {}
+
+  void contribute(const part& own, outbox& out) override {
+    told through{out, rank_, *who_};
+    inner_->contribute(own, through);
+  }
+  void receive(const part& piece, outbox& out) override {
+    who_->taken(rank_, piece);
+    told through{out, rank_, *who_};
+    inner_->receive(piece, through);
+  }
+  std::vector<rank_id> waiting_for(std::uint64_t step) const override { return inner_->waiting_for(step); }
+  std::int64_t largest_fold() const override { return inner_->largest_fold(); }
+  void forget_before(std::uint64_t step) override { inner_->forget_before(step); }
+  std::uint64_t steps_ahead() const override { return inner_->steps_ahead(); }
+
+ private:
+  std::unique_ptr<member> inner_;
+  rank_id rank_;
+  std::shared_ptr<witness> who_;
+};
+
+/// A server in front of another.
+class server_before : public server {
+ public:
+  explicit server_before(std::unique_ptr<member> inner)
+      : all_(std::move(inner)), inner_(dynamic_cast<server*>(all_.get())) {
+    if (!inner_) throw std::invalid_argument("this is no server");
+  }
+  std::vector<rank_id> waiting_for(std::uint64_t step) const override { return inner_->waiting_for(step); }
+  std::int64_t largest_fold() const override { return inner_->largest_fold(); }
+  holding held(std::uint64_t step) override { return inner_->held(step); }
+
+ protected:
+  server& inner() { return *inner_; }
+
+ private:
+  std::unique_ptr<member> all_;
+  server* inner_;
+};
+
+class watched_server final : public server_before {
+ public:
+  watched_server(std::unique_ptr<member> inner, rank_id rank, std::shared_ptr<witness> who)
+      : server_before(std::move(inner)), rank_(rank), who_(std::move(who)) {}
+
+  void receive(const part& piece, outbox& out) override {
+    who_->taken(rank_, piece);
+    told through{out, rank_, *who_};
+    inner().receive(piece, through);
+  }
+
+ private:
+  rank_id rank_;
+  std::shared_ptr<witness> who_;
+};
+
+class ordering_server final : public server_before {
+ public:
+  ordering_server(std::unique_ptr<member> inner, std::vector<std::uint32_t> workers)
+      : server_before(std::move(inner)), order_(workers.begin(), workers.end()) {}
+
+  void receive(const part& piece, outbox& out) override {
+    early_.emplace(static_cast<std::uint32_t>(piece.origin.sender), piece);
+    while (!order_.empty()) {
+      const auto next = early_.find(order_.front());
+      if (next == early_.end()) return;
+      order_.pop_front();
+      const auto taken = std::move(next->second);
+      early_.erase(next);
+      inner().receive(taken, out);
+    }
+    if (!early_.empty()) throw exchange_error(errc::mismatch, "a contribution came that the given order does not name");
+  }
+
+ private:
+  std::deque<std::uint32_t> order_;
+  std::multimap<std::uint32_t, part> early_;  ///< By worker; a worker's own stay in their order.
+};
+
+}  // namespace
+
+exchange_kind watched(exchange_kind kind, std::shared_ptr<witness> who) {
+  kind.make_member = [make = std::move(kind.make_member),
+                      who = std::move(who)](const port_options& options) -> std::unique_ptr<member> {
+    if (options.is_server()) return std::make_unique<watched_server>(make(options), options.rank, who);
+    return std::make_unique<watched_member>(make(options), options.rank, who);
+  };
+  return kind;
+}
+
+exchange_kind in_order(exchange_kind kind, std::vector<std::uint32_t> workers) {
+  kind.make_member = [make = std::move(kind.make_member),
+                      workers = std::move(workers)](const port_options& options) -> std::unique_ptr<member> {
+    if (!options.is_server()) return make(options);
+    return std::make_unique<ordering_server>(make(options), workers);
+  };
+  return kind;
+}
+
+}  // namespace troupe::tests

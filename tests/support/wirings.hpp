@@ -1,0 +1,21 @@
+// The wirings that whole runs are tested with, over tiny_data().
+#pragma once
+
+#include "tests/support/tiny.hpp"
+
+#include <string>
+#include <vector>
+
+namespace troupe::tests {
+
+/// Those whose result is a function of the file. The first has no exchange, then come star (whole, by parameter) and
+/// the routes of all_reduce (direct, chain, auto, ring).
+const std::vector<tiny_options>& deterministic_wirings();
+
+/// Those whose result depends on what comes first: parameter_server, elastic.
+const std::vector<tiny_options>& asynchronous_wirings();
+
+/// What a failed check calls a wiring.
+std::string name_of(const tiny_options& options);
+
+}  // namespace troupe::tests
