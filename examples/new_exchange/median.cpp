@@ -30,11 +30,10 @@ class median_member final : public member {
 
   void receive(const part& piece, outbox& out) override {
     rules::check_fits(piece, {{0, options_.layout.parameter_end}});
-    const bool from_master = piece.origin.sender == master;
-    if (from_master == (options_.rank == master) || piece.at != (from_master ? stage::result : stage::contribution))
-      throw exchange_error(errc::mismatch, "contributions go to the master of a median, and answers come from there");
-    if (from_master) return out.answer(piece);
-    gather(piece, out);
+    const auto from = piece.origin.sender;
+    if (options_.rank == master && from != master && piece.at == stage::contribution) return gather(piece, out);
+    if (options_.rank != master && from == master && piece.at == stage::result) return out.answer(piece);
+    throw exchange_error(errc::mismatch, "contributions go to the master of a median, and answers come from there");
   }
 
   std::vector<rank_id> waiting_for(std::uint64_t step) const override {
