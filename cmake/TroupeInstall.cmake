@@ -2,7 +2,7 @@
 include(CMakePackageConfigHelpers)
 set(troupe_package ${CMAKE_INSTALL_LIBDIR}/cmake/Troupe)
 
-# What a program links: troupe::troupe, the storeys below the command.
+# What a program links: troupe::troupe, the storeys below the command, or troupe::command, which is the command, too.
 add_library(troupe_package INTERFACE)
 target_link_libraries(troupe_package INTERFACE troupe_runtime)
 target_compile_features(troupe_package INTERFACE cxx_std_20)
@@ -11,7 +11,9 @@ foreach(storey models data actors runtime)
   set_target_properties(troupe_${storey} PROPERTIES EXPORT_NAME ${storey})
   install(DIRECTORY ${storey} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/troupe FILES_MATCHING PATTERN "*.hpp")
 endforeach()
-install(TARGETS troupe_package troupe_runtime troupe_actors troupe_data troupe_models troupe_options EXPORT TroupeTargets)
+set_target_properties(troupe_apps PROPERTIES EXPORT_NAME command)
+install(FILES apps/command.hpp DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/troupe/apps)
+install(TARGETS troupe_package troupe_apps troupe_runtime troupe_actors troupe_data troupe_models troupe_options EXPORT TroupeTargets)
 install(TARGETS troupe)
 install(DIRECTORY topologies DESTINATION ${CMAKE_INSTALL_DATADIR}/troupe)
 

@@ -4,7 +4,6 @@
 #include "troupe/actors/rules/reduce.hpp"
 
 #include <algorithm>
-#include <map>
 #include <utility>
 
 namespace troupe {
@@ -31,7 +30,9 @@ std::vector<rules::range> pieces_of(const models::flat_layout& layout, const set
 class star_member final : public member {
  public:
   explicit star_member(port_options options)
-      : options_(std::move(options)), pieces_(pieces_of(options_.layout, options_.settings)) {}
+      : options_(std::move(options)),
+        pieces_(pieces_of(options_.layout, options_.settings)),
+        folds_(options_.world_size, pieces_.size()) {}
 
   void contribute(const part& own, outbox& out) override {
     for (std::size_t i = 0; i < pieces_.size(); ++i) {
@@ -47,19 +48,19 @@ class star_member final : public member {
 
   void receive(const part& piece, outbox& out) override {
     rules::check_fits(piece, pieces_);
-    if (piece.at != stage::result && options_.rank != master)
-      throw exchange_error(errc::mismatch, "a contribution came to a rank that is not the master");
-    if (piece.at == stage::result)
-      out.answer(piece);
-    else
+    if (options_.rank == master) {
+      if (piece.at != stage::contribution || piece.origin.sender == master)
+        throw exchange_error(errc::mismatch, "only contributions of others come to the master of a star");
       gather(piece, out);
+    } else {
+      if (piece.at != stage::result || piece.origin.sender != master)
+        throw exchange_error(errc::mismatch, "only answers of the master come to a rank that is not the master");
+      out.answer(piece);
+    }
   }
 
   std::vector<rank_id> waiting_for(std::uint64_t step) const override {
-    if (options_.rank != master) return {master};
-    for (auto i = folds_.lower_bound({step, 0}); i != folds_.end() && i->first.first == step; ++i)
-      if (!i->second.complete()) return i->second.missing();
-    return rules::rank_fold{options_.world_size}.missing();
+    return options_.rank == master ? folds_.missing(step) : std::vector{master};
   }
 
   std::int64_t largest_fold() const override {
@@ -68,13 +69,12 @@ class star_member final : public member {
     return options_.rank == master ? most * options_.world_size : 0;
   }
 
-  void forget_before(std::uint64_t step) override { folds_.erase(folds_.begin(), folds_.lower_bound({step, 0})); }
+  void forget_before(std::uint64_t step) override { folds_.forget_before(step); }
 
  private:
   /// At the master: keeps a contribution, and when it is the last of its piece sends the mean to all.
   void gather(const part& piece, outbox& out) {
-    auto& fold = folds_.try_emplace({piece.origin.step, piece.which.part}, options_.world_size).first->second;
-    fold.add(piece.origin.sender, piece.piece.values, piece.sample_count);
+    auto& fold = folds_.add(piece);
     if (!fold.complete()) return;
     const auto mean = rules::take_result(fold, piece, master, options_.pool);
     for (std::uint32_t rank = 1; rank < options_.world_size; ++rank) out.send(rank_id{rank}, mean);
@@ -83,7 +83,7 @@ class star_member final : public member {
 
   port_options options_;
   std::vector<rules::range> pieces_;
-  std::map<std::pair<std::uint64_t, std::uint32_t>, rules::rank_fold> folds_;  ///< By (step, piece).
+  rules::rank_folds folds_;  ///< At the master.
 };
 
 std::vector<planned_edge> star_edges(std::uint32_t world_size, const models::flat_layout& layout,

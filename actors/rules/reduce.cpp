@@ -146,13 +146,41 @@ at::Tensor rank_fold::take_mean(models::buffer_pool& pool) {
   return mean_in_order(std::exchange(summands_, {}), pool);
 }
 
-part take_result(rank_fold& fold, const part& last, rank_id owner, models::buffer_pool& pool) {
+std::vector<at::Tensor> rank_fold::take_values() {
+  TROUPE_ASSERT(complete() && !summands_.empty(), "values are taken of all ranks, once");
+  std::vector<at::Tensor> values;
+  for (auto& summand : std::exchange(summands_, {})) values.push_back(std::move(summand.values));
+  return values;
+}
+
+part result_of(const rank_fold& fold, const part& last, rank_id owner, at::Tensor values) {
   part result = last;
   result.origin.sender = owner;
   result.at = stage::result;
-  result.piece.values = fold.take_mean(pool);
+  result.piece.values = std::move(values);
   result.sample_count = fold.sample_count();
   return result;
+}
+
+part take_result(rank_fold& fold, const part& last, rank_id owner, models::buffer_pool& pool) {
+  return result_of(fold, last, owner, fold.take_mean(pool));
+}
+
+rank_fold& rank_folds::add(const part& contribution) {
+  auto& fold = steps_.try_emplace(contribution.origin.step, blank_).first->second.at(contribution.which.part);
+  fold.add(contribution.origin.sender, contribution.piece.values, contribution.sample_count);
+  return fold;
+}
+
+std::vector<rank_id> rank_folds::missing(std::uint64_t step) const {
+  const auto found = steps_.find(step);
+  for (const auto& fold : found == steps_.end() ? blank_ : found->second)
+    if (!fold.complete()) return fold.missing();
+  return {};
+}
+
+void rank_folds::forget_before(std::uint64_t step) {
+  steps_.erase(steps_.begin(), steps_.lower_bound(step));
 }
 
 }  // namespace troupe::rules

@@ -8,7 +8,9 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <cstddef>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <vector>
 
@@ -66,6 +68,9 @@ class rank_fold {
   /// Returns the mean over all samples and lets go of the contributions: once, when complete() holds.
   at::Tensor take_mean(models::buffer_pool& pool);
 
+  /// Returns the contributions by rank, for what is not a mean, and lets go of them: once, when complete() holds.
+  std::vector<at::Tensor> take_values();
+
   /// Samples of all contributions so far.
   std::int64_t sample_count() const { return sample_count_; }
 
@@ -77,7 +82,32 @@ class rank_fold {
   std::int64_t sample_count_{0};
 };
 
+/// Returns `values`, made of a complete fold, as what `owner` answers with; `last` is a part of the fold, for the rest
+/// of it.
+part result_of(const rank_fold& fold, const part& last, rank_id owner, at::Tensor values);
+
 /// Returns the mean of a complete fold as what `owner` answers with; `last` is a part of the fold, for the rest of it.
 part take_result(rank_fold& fold, const part& last, rank_id owner, models::buffer_pool& pool);
+
+/// The folds of all steps that are not over, each of so many pieces: what a member keeps that gathers contributions,
+/// of which a peer's may be for the step after this one.
+class rank_folds {
+ public:
+  explicit rank_folds(std::uint32_t world_size, std::size_t pieces = 1) : blank_(pieces, rank_fold{world_size}) {}
+
+  /// Keeps a contribution, and returns the fold of its step and piece (key::part, below `pieces`). Throws as
+  /// rank_fold::add does.
+  rank_fold& add(const part& contribution);
+
+  /// Ranks that have not come to the first piece of `step` that is not complete.
+  std::vector<rank_id> missing(std::uint64_t step) const;
+
+  /// Forgets the folds of all steps below `step`.
+  void forget_before(std::uint64_t step);
+
+ private:
+  std::vector<rank_fold> blank_;  ///< A step to which nothing has come.
+  std::map<std::uint64_t, std::vector<rank_fold>> steps_;
+};
 
 }  // namespace troupe::rules

@@ -1,11 +1,18 @@
-"""cmake --install, and a program outside the tree that finds the package, loads saved weights and classifies."""
+"""cmake --install, and programs outside the tree that find the package: one loads saved weights and classifies, one is
+the command with an exchange of its own."""
 
+import functools
+import json
 import os
 import pathlib
 import re
+import shutil
 import subprocess
 
-from troupe_command import SOURCE, TINY, main, troupe, write
+from nodes import node_tables, weights
+from troupe_command import SOURCE, TINY, main, metrics, troupe, write
+
+EXAMPLE = SOURCE / "examples/new_exchange"
 
 
 def call(*words):
@@ -14,21 +21,66 @@ def call(*words):
     return done.stdout
 
 
-def test_a_program_outside_the_tree_classifies_with_saved_weights():
+def install():
+    """Installs into the current folder, and returns where."""
     call("cmake", "--install", os.environ["TROUPE_BUILD"], "--prefix", "prefix")
-    prefix = pathlib.Path("prefix").absolute()
+    return pathlib.Path("prefix").absolute()
+
+
+def build(example):
+    """Builds an example as a user's project, in the current folder. What the compiler cache has, it has for any."""
+    os.environ |= {"CCACHE_BASEDIR": os.getcwd(), "CCACHE_NOHASHDIR": "1"}
+    call("cmake", "-G", "Ninja", "-S", SOURCE / "examples" / example, "-B", example,
+         "-DCMAKE_BUILD_TYPE=Release", f"-DCMAKE_PREFIX_PATH={install()}",
+         *(["-DCMAKE_CXX_COMPILER_LAUNCHER=ccache"] if shutil.which("ccache") else []))
+    call("cmake", "--build", example)
+
+
+def test_the_command_is_installed_and_no_more_headers_than_are_meant():
+    prefix = install()
     assert (prefix / "share/troupe/topologies/all_reduce.toml").exists()
     assert call(prefix / "bin/troupe", "--version")
-    call("cmake", "-G", "Ninja", "-S", SOURCE / "examples/classify", "-B", "classify",
-         "-DCMAKE_BUILD_TYPE=Release", f"-DCMAKE_PREFIX_PATH={prefix}",
-         *(["-DCMAKE_CXX_COMPILER_LAUNCHER=ccache"] if call("sh", "-c", "command -v ccache || true") else []))
-    call("cmake", "--build", "classify")
+    assert [path.name for path in (prefix / "include/troupe/apps").iterdir()] == ["command.hpp"]
+
+
+def test_a_program_outside_the_tree_classifies_with_saved_weights():
+    build("classify")
     tiny = write("tiny.toml", TINY.replace("steps = 20", "steps = 200").replace("batch_size = 8", "batch_size = 32"))
     troupe("run", tiny, "--out", "out")
     said = call("classify/classify", "out/model.safetensors")
     right = int(re.fullmatch(r"(\d+) of 100 right\n", said)[1])
     print(f"  {said.strip()}")
     assert right > 50, "200 steps of lenet beat chance by far"
+
+
+def test_a_program_outside_the_tree_is_the_command_with_one_more_exchange():
+    build("new_exchange")
+    with_median = functools.partial(troupe, binary="new_exchange/troupe_with_median")
+    file = EXAMPLE / "median.toml"
+    assert "median" in troupe("run", file, status=2).stderr, "the command itself does not know it"
+
+    listed = json.loads(with_median("list", "exchanges", "--json").stdout)["exchanges"]
+    assert {"star", "median"} <= {kind["name"] for kind in listed}, listed
+    plan = with_median("check", file).stdout
+    for other in (1, 2, 3):
+        assert f"worker {other} → worker 0   1 message, 504 KiB" in plan, plan
+        assert f"worker 0 → worker {other}   1 message, 504 KiB" in plan, plan
+    with_median("graph", file, "-o", "median.svg")
+
+    with_median("run", file, "--out", "one")
+    accuracy = metrics("one")[-1]["val_accuracy"]
+    print(f"  the median of 4 workers: {accuracy:.3f}")
+    assert accuracy > 0.5, "200 steps of lenet beat chance by far"
+
+    # Nodes are this program again: the installed one could not run them.
+    write("nodes.toml", file.read_text() + node_tables([2, 2]))
+    with_median("run", "nodes.toml", "--out", "two")
+    assert weights("one") == weights("two"), "the weights of two nodes differ from those of one process"
+
+    wrong = write("wrong.toml", file.read_text() + 'send = "whole"\n')
+    said = with_median("check", wrong, status=2).stderr
+    print(" ", said.strip())
+    assert re.search(r'wrong\.toml:\d+:\d+: "send" is a setting of star.*expected', said), said
 
 
 main(globals())

@@ -42,10 +42,10 @@ def write(name, text):
     return name
 
 
-def troupe(*arguments, status=0, timeout=120):
+def troupe(*arguments, status=0, timeout=120, binary=BINARY):
     """Runs the command, demands its exit status, and returns what it was: stdout, stderr, seconds."""
     begin = time.monotonic()
-    done = subprocess.run([BINARY, *map(str, arguments)], capture_output=True, text=True, timeout=timeout,
+    done = subprocess.run([binary, *map(str, arguments)], capture_output=True, text=True, timeout=timeout,
                           stdin=subprocess.DEVNULL, check=False)
     done.seconds = time.monotonic() - begin
     said = f"troupe {' '.join(map(str, arguments))}\n--- stdout\n{done.stdout}\n--- stderr\n{done.stderr}"

@@ -1,6 +1,5 @@
 #include "troupe/actors/exchange/all_reduce/routes.hpp"
 
-#include <map>
 #include <utility>
 
 namespace troupe::all_reduce {
@@ -13,7 +12,8 @@ class all_gather_member final : public member {
   explicit all_gather_member(port_options options)
       : options_(std::move(options)),
         whole_{{{0, options_.layout.parameter_end}}, {0}},
-        me_(static_cast<std::uint32_t>(options_.rank)) {}
+        me_(static_cast<std::uint32_t>(options_.rank)),
+        folds_(options_.world_size) {}
 
   void contribute(const part& own, outbox& out) override {
     const auto whole = cut(own, whole_, 0);
@@ -28,19 +28,15 @@ class all_gather_member final : public member {
     gather(piece, out);
   }
 
-  std::vector<rank_id> waiting_for(std::uint64_t step) const override {
-    const auto fold = folds_.find(step);
-    return fold == folds_.end() ? rules::rank_fold{options_.world_size}.missing() : fold->second.missing();
-  }
+  std::vector<rank_id> waiting_for(std::uint64_t step) const override { return folds_.missing(step); }
 
   std::int64_t largest_fold() const override { return whole_.largest() * options_.world_size; }
 
-  void forget_before(std::uint64_t step) override { folds_.erase(folds_.begin(), folds_.lower_bound(step)); }
+  void forget_before(std::uint64_t step) override { folds_.forget_before(step); }
 
  private:
   void gather(const part& piece, outbox& out) {
-    auto& fold = folds_.try_emplace(piece.origin.step, options_.world_size).first->second;
-    fold.add(piece.origin.sender, piece.piece.values, piece.sample_count);
+    auto& fold = folds_.add(piece);
     if (!fold.complete()) return;
     out.answer(rules::take_result(fold, piece, options_.rank, options_.pool));
   }
@@ -48,7 +44,7 @@ class all_gather_member final : public member {
   port_options options_;
   chunking whole_;
   std::uint32_t me_;
-  std::map<std::uint64_t, rules::rank_fold> folds_;  ///< By step.
+  rules::rank_folds folds_;
 };
 
 }  // namespace

@@ -128,6 +128,35 @@ TEST_CASE("a rank that contributes twice, or another shape, is refused") {
   CHECK((fold.missing() == std::vector<rank_id>{rank_id{0}, rank_id{2}}));
 }
 
+TEST_CASE("folds are kept by step and piece, until their step is over") {
+  rules::rank_folds folds{2, 2};
+  const auto bring = [&](std::uint32_t rank, std::uint64_t step, std::uint32_t piece) -> rules::rank_fold& {
+    return folds.add({.origin = {.sender = rank_id{rank}, .step = step},
+                      .which = {0, piece},
+                      .piece = {0, at::full({4}, static_cast<float>(rank))},
+                      .sample_count = 1});
+  };
+  using ranks = std::vector<rank_id>;
+  CHECK((folds.missing(7) == ranks{rank_id{0}, rank_id{1}}));
+  CHECK_FALSE(bring(1, 7, 0).complete());
+  CHECK_FALSE(bring(1, 8, 0).complete());
+  CHECK((folds.missing(7) == ranks{rank_id{0}}));
+  auto& first = bring(0, 7, 0);
+  REQUIRE(first.complete());
+  const auto values = first.take_values();
+  REQUIRE(values.size() == 2);
+  CHECK(values[0].equal(at::zeros({4})));
+  CHECK(values[1].equal(at::ones({4})));
+  CHECK_THROWS_AS(bring(0, 7, 0), exchange_error);
+  CHECK((folds.missing(7) == ranks{rank_id{0}, rank_id{1}}));  // of the second piece
+  bring(0, 7, 1);
+  bring(1, 7, 1);
+  CHECK(folds.missing(7).empty());
+  folds.forget_before(8);
+  CHECK((folds.missing(7) == ranks{rank_id{0}, rank_id{1}}));
+  CHECK((folds.missing(8) == ranks{rank_id{0}}));
+}
+
 TEST_CASE("a mixture is the left fold in order, weights rounded once, without a division, bit for bit") {
   models::buffer_pool pool;
   for (const std::int64_t count : {1, 17, 2049, 10'000}) {

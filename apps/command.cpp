@@ -1,0 +1,92 @@
+// Hands the command line to a subcommand and turns what goes wrong into one message and an exit status.
+#include "troupe/apps/command.hpp"
+
+#include "troupe/actors/errc.hpp"
+#include "troupe/apps/commands.hpp"
+#include "troupe/runtime/node/fingerprint.hpp"
+#include "troupe/runtime/topology/error.hpp"
+#include "troupe/runtime/topology/suggest.hpp"
+
+#include <ATen/Version.h>
+#include <CLI/CLI.hpp>
+#include <caf/config.hpp>
+#include <torch/headeronly/version.h>
+
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
+#include <fcntl.h>
+#include <iostream>
+#include <string>
+#include <unistd.h>
+#include <vector>
+
+namespace troupe::apps {
+
+namespace {
+
+constexpr void (*commands[])(CLI::App&, int&) = {add_run,  add_node, add_check,   add_graph,
+                                                 add_eval, add_list, add_explain, add_data};
+
+std::string versions() {
+  const auto caf = [](int unit) { return std::to_string(CAF_VERSION / unit % 100); };
+  return "troupe " + troupe::version() + "\nLibTorch " + TORCH_VERSION + "\nCAF " + caf(10000) + "." + caf(100) + "." +
+         caf(1) + "\nCUDA " + (at::hasCUDA() ? "yes" : "no") + "\nCPU capability " + at::get_cpu_capability();
+}
+
+void print_error(const std::string& text) {
+  const bool red = isatty(STDERR_FILENO) != 0 && std::getenv("NO_COLOR") == nullptr;
+  std::cerr << (red ? "\033[1;31merror:\033[0m " : "error: ") << text << "\n";
+}
+
+/// What is wrong with the command line, in our own words where CLI11's are few.
+std::string explain(const CLI::App& app, const CLI::ParseError& error, int count, char** words) {
+  std::vector<std::string> names;
+  for (const CLI::App* each : app.get_subcommands({})) names.push_back(each->get_name());
+  const bool called = !app.get_subcommands().empty();
+  const std::string first = count > 1 ? words[1] : "";
+  if (called) {
+    const std::string name = app.get_subcommands().front()->get_name();
+    return std::string(error.what()) + "; \"troupe " + name + " --help\" says what it takes";
+  }
+  if (first.starts_with('-')) return "\"" + first + "\" is no command; \"troupe --help\" lists them, and the options";
+  if (first.empty()) return "no command to run; \"troupe --help\" lists them";
+  return "there is no command \"" + first + "\"; \"troupe --help\" lists them" + topology::did_you_mean(first, names);
+}
+
+}  // namespace
+
+int command(int count, char** words) {
+  CLI::App app("Distributed training as a company of actors.", "troupe");
+  app.set_version_flag("--version", versions, "Versions of Troupe, LibTorch and CAF, and what the machine can do");
+  app.require_subcommand(1);
+  int status = 0;
+  // A stream that was closed would be the first file or socket of the run.
+  for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
+    if (fcntl(stream, F_GETFD) < 0 && open("/dev/null", O_RDONLY) < 0) return 1;
+  std::signal(SIGPIPE, SIG_IGN);  // a reader that goes away ends no run
+  for (const auto add : commands) add(app, status);
+  try {
+    app.parse(count, words);
+    // A run has its files; for the others, what they print is all there is.
+    if (status == 0 && !app.got_subcommand("run") && !app.got_subcommand("node") &&
+        (std::fflush(stdout) != 0 || !std::cout.flush())) {
+      print_error("standard output cannot be written");
+      return 1;
+    }
+    return status;
+  } catch (const CLI::ParseError& error) {
+    if (error.get_exit_code() == 0) return app.exit(error);  // --help, --version
+    print_error(explain(app, error, count, words));
+    return 2;
+  } catch (const input_error& error) {
+    print_error(error.what());
+    return 2;
+  } catch (const std::exception&) {
+    print_error(describe(std::current_exception()));
+    return 1;
+  }
+}
+
+}  // namespace troupe::apps
