@@ -268,7 +268,7 @@ exchange_kind elastic_kind() {
            .equals =
                "with α = 1/n the centre of all is the mean of their positions; with one worker all and each are the "
                "same, bit for bit",
-           .shown_by = "tests/unit/actors/elastic_test.cpp"},
+           .shown_by = "tests/unit/actors/elastic_test.cpp, tests/parity/wirings.py"},
   };
 }
 

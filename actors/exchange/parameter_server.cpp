@@ -272,7 +272,8 @@ exchange_kind parameter_server_kind() {
                 .equals =
                     "all: star and all_reduce with the same optimizer, bit for bit, whatever the number of shards; "
                     "each with one worker: plain SGD",
-                .shown_by = "tests/unit/actors/parameter_server_test.cpp"},
+                .shown_by = "tests/unit/actors/parameter_server_test.cpp, tests/parity/steps.py, "
+                            "tests/parity/wirings.py, tests/cli/catalogue.py"},
   };
 }
 
