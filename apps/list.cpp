@@ -166,8 +166,7 @@ void print_in_full(const shelf& shelf) {
     std::cout << "\n";
     print_wrapped("  " + each.name, column, each.explanation);
     for (const auto& [what, text] : told(*each.exchange)) {
-      if (text.empty()) continue;
-      print_wrapped("    " + what, column, text);
+      if (!text.empty()) print_wrapped("    " + what, column, text);
       if (what == "equation") print_picture("    picture", column, each.exchange->facts.picture);
     }
     if (!each.settings.empty()) std::cout << "    settings\n";

@@ -260,8 +260,8 @@ exchange_kind elastic_kind() {
                "point",
            .picture = "worker i ── xⁱ ──▶ centre x̃\n"
                       "worker i ◀─ x̃ ── centre x̃   (each: −d instead)",
-           .messages = "2·n",
-           .bytes = "2·n·P",
+           .messages = "2n",
+           .bytes = "2nP",
            .synchronisation = "all: nobody is more than a round ahead of the slowest; each: nobody waits for another "
                               "worker",
            .staleness = "no gradient leaves its worker",

@@ -197,7 +197,7 @@ std::vector<std::vector<double>> dense(const rules::mixing_matrix& mixing) {
 void describe_mixing(page& page, const planned_exchange& exchange) {
   const auto mixing = exchange.mixing();
   if (!mixing) return;
-  if (const auto gap = rules::spectral_gap(*mixing)) page.more("spectral gap of W " + short_number(*gap));
+  if (const auto gap = rules::spectral_gap(*mixing)) page.more("spectral gap of W " + human_number(*gap));
   if (mixing->rows.size() > matrix_printed_max) return;
   std::string label = "W = ";
   for (const auto& row : dense(*mixing)) {

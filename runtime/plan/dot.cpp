@@ -34,7 +34,7 @@ constexpr palette group_colours{"#fbf5e9", "#d8bd8c", "#7a5a1e"};
 constexpr auto* panel_colour = "#f6f8fb";
 constexpr auto* title_colour = "#1f2933";
 /// One for each exchange of a loop.
-constexpr std::array exchange_colours{"#2b6cb0", "#c05621", "#2f855a", "#6b46c1"};
+constexpr std::array exchange_colours{"#2b6cb0", "#c05621", "#2f855a", "#6b46c1", "#b83280", "#8a6d0b"};
 
 /// What is drawn as one box: a worker or a server, or in a summary all of a node.
 struct unit {
@@ -57,6 +57,7 @@ struct tie {
   std::uint32_t a{0}, b{0};
   std::uint64_t bytes_there{0}, bytes_back{0};
   std::size_t exchange{0};
+  std::size_t lane{0}, lanes{1};  ///< Of the ties between these two, which run side by side.
 };
 
 /// `unit_of`: the index of the unit that has this id.
@@ -73,8 +74,13 @@ std::vector<tie> ties_of(const plan& plan, UnitOf unit_of) {
       tie.exchange = place;
       (unit_of(edge.from) == a ? tie.bytes_there : tie.bytes_back) += edge.bytes;
     }
+  std::map<std::pair<std::uint32_t, std::uint32_t>, std::size_t> between;
+  for (auto& [where, tie] : ties) tie.lane = between[{tie.a, tie.b}]++;
   std::vector<tie> list;
-  for (const auto& [where, tie] : ties) list.push_back(tie);
+  for (auto& [where, tie] : ties) {
+    tie.lanes = between[{tie.a, tie.b}];
+    list.push_back(tie);
+  }
   return list;
 }
 
@@ -254,26 +260,47 @@ std::vector<point> centred(const layout& drawn, std::vector<point> places) {
   return places;
 }
 
+/// Servers in nobody's frame, where there are two frames at least that they can stand between.
+bool in_the_centre(const layout& drawn, const unit& unit) {
+  return unit.server && drawn.regions[unit.region].name.empty() && drawn.regions.size() > 2;
+}
+
 /// Each region has an equal arc of an ellipse, and its units are spread evenly on it, clockwise in rank order. No line
 /// between two units then runs behind a third; and the least upright rectangles around such arcs do not overlap, since
 /// an arc that holds none of the ellipse's four tips is monotone, and one that holds a tip ends where the next begins.
+/// Servers without a frame, whose region is the last one, stand in a row in the centre.
 std::vector<point> places_by_region(const layout& drawn) {
-  const auto regions = static_cast<double>(drawn.regions.size());
+  std::vector<std::uint32_t> in_all(drawn.regions.size());
+  std::size_t inside = 0;
+  for (const auto& unit : drawn.units) {
+    ++in_all[unit.region];
+    inside += in_the_centre(drawn, unit) ? 1 : 0;
+  }
+  const auto centre = row_of(inside, {0, 0}, row_step);
+  const auto arcs = drawn.regions.size() - (inside > 0 ? 1 : 0);
+  const auto regions = static_cast<double>(arcs);
   // The first lies left of the middle, so that they read like a page; an odd number, and two, have it on top.
-  const double start = drawn.regions.size() % 2 == 0 && drawn.regions.size() > 2 ? 1 / regions : 0.5 / regions;
+  const double start = arcs % 2 == 0 && arcs > 2 ? 1 / regions : 0.5 / regions;
   const auto places_at = [&](double height) {
-    std::vector<std::uint32_t> in_all(drawn.regions.size()), seen(drawn.regions.size());
-    for (const auto& unit : drawn.units) ++in_all[unit.region];
+    std::vector<std::uint32_t> seen(drawn.regions.size());
+    auto next_inside = centre.begin();
     std::vector<point> places;
     for (const auto& unit : drawn.units)
       places.push_back(
-          on_ellipse(height, (unit.region + (seen[unit.region]++ + 0.5) / in_all[unit.region]) / regions - start));
+          in_the_centre(drawn, unit)
+              ? *next_inside++
+              : on_ellipse(height,
+                           (unit.region + (seen[unit.region]++ + 0.5) / in_all[unit.region]) / regions - start));
     return places;
   };
-  return centred(drawn, places_at(smallest_height([&](double height) {
-                   const auto places = places_at(height);
-                   return room_between(places) && room_between(frames_of(drawn, places));
-                 })));
+  const auto has_room = [&](double height) {
+    const auto places = places_at(height);
+    std::vector<point> outside;
+    for (std::size_t i = 0; i < places.size(); ++i)
+      if (!in_the_centre(drawn, drawn.units[i])) outside.push_back(places[i]);
+    return room_between(outside) && room_between(frames_of(drawn, places));
+  };
+  return centred(drawn, places_at(smallest_height(has_room)));
 }
 
 /// Workers that have neither nodes nor groups: around the hub or the servers, or in rows.
@@ -306,9 +333,13 @@ point leaving(const rectangle& box, point inside, point way, double gap) {
   return inside + t * way;
 }
 
+std::string batch_text(const plan& plan) {
+  return "batch " + std::to_string(plan.sampling.batch_size);
+}
+
 std::string compute_text(const plan& plan) {
   const auto& device = plan.file.workers.device;
-  return "compute: " + (device == "auto" ? "cpu" : device) + ", batch " + std::to_string(plan.sampling.batch_size);
+  return "compute: " + (device == "auto" ? "cpu" : device) + ", " + batch_text(plan);
 }
 
 std::string amount(const tie& tie) {
@@ -326,7 +357,7 @@ point middle_of(const layout& drawn, const tie& tie, point first, point last) {
                 leaving(drawn.frames[b].border, last, first - last, 0));
 }
 
-void draw_ties(canvas& drawing, const layout& drawn, std::size_t exchanges, bool labelled) {
+void draw_ties(canvas& drawing, const layout& drawn, bool labelled) {
   const bool dense = drawn.ties.size() > 12;
   const double head = dense ? 6 : 9;
   for (const auto& tie : drawn.ties) {
@@ -334,8 +365,7 @@ void draw_ties(canvas& drawing, const layout& drawn, std::size_t exchanges, bool
     const auto to = drawn.places[tie.b];
     const auto way = to - from;
     const auto length = std::hypot(way.x, way.y);
-    // Several exchanges between the same two run side by side.
-    const auto aside = 14 * (static_cast<double>(tie.exchange) - (static_cast<double>(exchanges) - 1) / 2);
+    const auto aside = 14 * (static_cast<double>(tie.lane) - (static_cast<double>(tie.lanes) - 1) / 2);
     const point shift{-way.y / length * aside, way.x / length * aside};
     const auto first = leaving(box_at(from, worker_width, worker_height), from + shift, way, 4);
     const auto last = leaving(box_at(to, worker_width, worker_height), to + shift, -1 * way, 4);
@@ -414,7 +444,11 @@ std::vector<caption> captions_of(const plan& plan, const std::vector<tie>& ties,
                             (seldom ? ", every " + grouped(exchange.due.every) + " steps" : ""));
     auto cost = grouped(messages) + " messages and " + human_bytes(bytes) + (seldom ? " each time" : " a step");
     if (plan.nodes.size() > 1)
-      cost += ", " + (crossing == bytes ? "all" : human_bytes(crossing)) + " of it between nodes";
+      cost += ", " +
+              (crossing == bytes ? "all"
+               : crossing == 0   ? "none"
+                                 : human_bytes(crossing)) +
+              " of it between nodes";
     if (!labelled) cost += ", " + range_of(ties, place) + " along each arrow";
     if (messages > 0) caption.cost = font(10.5, colour, cost);
     captions.push_back(caption);
@@ -531,7 +565,7 @@ std::string drawn_by(const plan& plan, layout drawn) {
   draw_frames(drawing, drawn);
   for (std::size_t i = 0; i < drawn.units.size(); ++i)
     draw_unit(drawing, drawn.units[i], drawn.places[i], colours_of(drawn.units[i], hub == i));
-  draw_ties(drawing, drawn, plan.exchanges.size(), labelled);
+  draw_ties(drawing, drawn, labelled);
   return surrounded(drawing, plan, drawn, captions_of(plan, drawn.ties, labelled));
 }
 
@@ -559,26 +593,31 @@ const planned_exchange* grouped_exchange(const plan& plan) {
   return found;
 }
 
-/// Adds a region for each member of an exchange of groups, and for each unit in none.
+/// Makes a region of each member of an exchange of groups, of each worker in none, and of all servers.
 void divide_by_group(layout& drawn, const planned_exchange& exchange) {
-  std::vector<std::optional<std::uint32_t>> region_of(drawn.units.size());
   drawn.regions.clear();
-  std::vector<const topology::exchange_member*> of_rank(drawn.units.size(), nullptr);
+  const auto add = [&](const std::string& name) {
+    drawn.regions.push_back({.name = name, .address = {}, .quiet = false, .colours = &group_colours});
+    return static_cast<std::uint32_t>(drawn.regions.size() - 1);
+  };
+  std::vector<const topology::exchange_member*> group_of(drawn.units.size(), nullptr);
   for (const auto& member : exchange.members)
-    for (const auto rank : member.ranks) of_rank.at(rank) = &member;
+    for (const auto rank : member.ranks)
+      if (member.ranks.size() > 1) group_of.at(rank) = &member;
+  std::map<const topology::exchange_member*, std::uint32_t> region_of;
+  std::optional<std::uint32_t> of_servers;
   for (std::size_t i = 0; i < drawn.units.size(); ++i) {
-    if (!region_of[i]) {
-      const auto* member = of_rank[i];
-      const bool alone = member == nullptr || member->ranks.size() == 1;
-      region_of[i] = static_cast<std::uint32_t>(drawn.regions.size());
-      drawn.regions.push_back({.name = alone ? "" : clipped(member->name, title_letters_max),
-                               .address = {},
-                               .quiet = false,
-                               .colours = &group_colours});
-      if (!alone)
-        for (const auto rank : member->ranks) region_of[rank] = region_of[i];
+    auto& unit = drawn.units[i];
+    if (unit.server) {
+      if (!of_servers) of_servers = add("");
+      unit.region = *of_servers;
+    } else if (const auto* group = group_of[i]) {
+      const auto found = region_of.find(group);
+      unit.region = found != region_of.end() ? found->second : add(clipped(group->name, title_letters_max));
+      region_of.emplace(group, unit.region);
+    } else {
+      unit.region = add("");
     }
-    drawn.units[i].region = *region_of[i];
   }
 }
 
@@ -586,7 +625,8 @@ void divide_by_group(layout& drawn, const planned_exchange& exchange) {
 void name_groups(const plan& plan, layout& drawn, const planned_exchange& exchange) {
   for (const auto& member : exchange.members)
     for (const auto rank : member.ranks)
-      if (member.ranks.size() > 1) drawn.units[rank].subtitle = "of " + member.name + ", " + compute_text(plan);
+      if (member.ranks.size() > 1)
+        drawn.units[rank].subtitle = "of " + clipped(member.name, 8) + ", " + batch_text(plan);
 }
 
 std::string holding_text(std::uint64_t bytes) {
@@ -603,8 +643,7 @@ void add_servers(const plan& plan, std::vector<unit>& units) {
       const auto title = "server " + std::to_string(i);
       units.push_back({.name = exchange.name + " " + title,
                        .title = exchanges_served > 1 ? exchange.name + " " + title : title,
-                       .subtitle = (all > 1 ? std::to_string(i + 1) + " of " + std::to_string(all) + ", " : "") +
-                                   holding_text(exchange.bytes_held(i)),
+                       .subtitle = holding_text(exchange.bytes_held(i)),
                        .region = 0,
                        .several = false,
                        .server = true});
@@ -620,7 +659,7 @@ unit servers_as_one(const plan& plan) {
     for (std::uint32_t i = 0; i < exchange.nature.servers; ++i) held += exchange.bytes_held(i);
   return {.name = "servers",
           .title = all > 1 ? grouped(all) + " servers" : "server 0",
-          .subtitle = (all > 1 ? "together " : "") + holding_text(held),
+          .subtitle = all > 1 ? "of " + human_bytes(held) + " together" : holding_text(held),
           .region = 0,
           .several = all > 1,
           .server = true};
