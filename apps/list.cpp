@@ -15,7 +15,9 @@
 #include <algorithm>
 #include <iostream>
 #include <memory>
+#include <sstream>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace troupe::apps {
@@ -26,6 +28,7 @@ using json = nlohmann::ordered_json;
 struct item {
   std::string name, explanation;
   std::vector<setting> settings{};
+  const exchange_kind* exchange{nullptr};  ///< Of which there is more to tell.
 };
 
 struct shelf {
@@ -44,7 +47,7 @@ std::vector<shelf> shelves() {
   }
   for (const data::dataset_kind& kind : data::dataset_kinds()) all[1].items.push_back({kind.name, kind.explanation});
   for (const exchange_kind& kind : exchange_kinds()) {
-    all[2].items.push_back({kind.name, kind.explanation + " Source: " + kind.source + ".", kind.settings});
+    all[2].items.push_back({kind.name, kind.explanation, kind.settings, &kind});
   }
   const topology::section& optimizer = *topology::find_section("optimizer");
   std::vector<setting> settings;
@@ -70,21 +73,104 @@ std::vector<shelf> chosen(const std::string& name) {
                     topology::did_you_mean(name, names));
 }
 
-void print(const shelf& shelf) {
+/// Columns that a terminal gives to UTF-8 text: marks that combine with the letter before them take none.
+std::size_t columns_of(const std::string& text) {
+  std::size_t columns = 0;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const auto byte = static_cast<unsigned char>(text[i]);
+    if ((byte & 0xC0) == 0x80) continue;
+    const bool combines =
+        byte == 0xCC || (byte == 0xCD && i + 1 < text.size() && static_cast<unsigned char>(text[i + 1]) < 0xB0);
+    if (!combines) ++columns;
+  }
+  return columns;
+}
+
+constexpr std::size_t page_columns = 100;
+
+/// Prints `label` and beside it, from column `indent` on, `text`, wrapped between words.
+void print_wrapped(const std::string& label, std::size_t indent, const std::string& text) {
+  std::string line = label + std::string(indent - std::min(indent, columns_of(label)), ' ');
+  std::size_t used = columns_of(line);
+  bool first_word = true;
+  std::istringstream words(text);
+  for (std::string word; words >> word;) {
+    if (!first_word && used + 1 + columns_of(word) > page_columns) {
+      std::cout << line << "\n";
+      line = std::string(indent, ' ');
+      used = indent;
+      first_word = true;
+    }
+    line += (first_word ? "" : " ") + word;
+    used += columns_of(word) + (first_word ? 0 : 1);
+    first_word = false;
+  }
+  std::cout << line << "\n";
+}
+
+/// Prints lines that are not to be wrapped, all from column `indent` on.
+void print_picture(const std::string& label, std::size_t indent, const std::string& picture) {
+  std::string before = label + std::string(indent - std::min(indent, columns_of(label)), ' ');
+  std::istringstream lines(picture);
+  for (std::string line; std::getline(lines, line); before = std::string(indent, ' '))
+    std::cout << before << line << "\n";
+}
+
+/// "gradient", or "gradient, answered with parameters".
+std::string carried(const exchange_kind& kind) {
+  std::vector<std::string> words;
+  for (const carriage& each : kind.carries)
+    words.push_back(name_of(each.sends) +
+                    (each.answers == each.sends ? "" : ", answered with " + name_of(each.answers)));
+  return topology::listed(words);
+}
+
+/// What there is to tell of a kind in words, by its key; the picture is not among it.
+std::vector<std::pair<std::string, std::string>> told(const exchange_kind& kind) {
+  return {{"source", kind.source},
+          {"sends", carried(kind)},
+          {"equation", kind.facts.equation},
+          {"messages", kind.facts.messages},
+          {"bytes", kind.facts.bytes},
+          {"synchronisation", kind.facts.synchronisation},
+          {"staleness", kind.facts.staleness},
+          {"equals", kind.facts.equals},
+          {"shown by", kind.facts.shown_by}};
+}
+
+void print_setting(const setting& row, std::size_t before, std::size_t indent) {
+  const std::string standard = row.default_text.empty() ? "" : " (default " + row.default_text + ")";
+  print_wrapped(std::string(before, ' ') + row.name, indent,
+                topology::expectation(row) + standard + ": " + row.explanation);
+}
+
+void print_brief(const shelf& shelf) {
   std::cout << shelf.name << " (" << shelf.key << ")\n";
   std::size_t width = 0;
   for (const item& each : shelf.items) {
     width = std::max(width, each.name.size() + 2);
     for (const setting& row : each.settings) width = std::max(width, row.name.size() + 4);
   }
-  const auto column = [&](const std::string& text) { return text + std::string(width + 2 - text.size(), ' '); };
   for (const item& each : shelf.items) {
-    std::cout << column("  " + each.name) << each.explanation << "\n";
-    for (const setting& row : each.settings) {
-      const std::string standard = row.default_text.empty() ? "" : " (default " + row.default_text + ")";
-      std::cout << column("    " + row.name) << topology::expectation(row) << standard << ": " << row.explanation
-                << "\n";
+    print_wrapped("  " + each.name, width + 2, each.explanation);
+    for (const setting& row : each.settings) print_setting(row, 4, width + 2);
+  }
+}
+
+/// Exchanges with all that is told of them.
+void print_in_full(const shelf& shelf) {
+  constexpr std::size_t column = 21;
+  std::cout << shelf.name << " (" << shelf.key << ")\n"
+            << "  n members, P bytes of parameters; messages and bytes are of one exchange, over all members\n";
+  for (const item& each : shelf.items) {
+    std::cout << "\n";
+    print_wrapped("  " + each.name, column, each.explanation);
+    for (const auto& [what, text] : told(*each.exchange)) {
+      if (!text.empty()) print_wrapped("    " + what, column, text);
+      if (what == "equation") print_picture("    picture", column, each.exchange->facts.picture);
     }
+    if (!each.settings.empty()) std::cout << "    settings\n";
+    for (const setting& row : each.settings) print_setting(row, 6, column);
   }
 }
 
@@ -95,7 +181,13 @@ json to_json(const std::vector<shelf>& shelves) {
     for (const item& each : shelf.items) {
       json settings = json::object();
       for (const setting& row : each.settings) settings[row.name] = json::parse(topology::json_schema(row));
-      list.push_back({{"name", each.name}, {"explanation", each.explanation}, {"settings", settings}});
+      json entry{{"name", each.name}, {"explanation", each.explanation}};
+      if (each.exchange) {
+        for (const auto& [what, text] : told(*each.exchange)) entry[what == "shown by" ? "shown_by" : what] = text;
+        entry["picture"] = each.exchange->facts.picture;
+      }
+      entry["settings"] = settings;
+      list.push_back(entry);
     }
   }
   return result;
@@ -118,7 +210,14 @@ void add_list(CLI::App& app, int&) {
     }
     for (const shelf& each : shelves) {
       if (&each != &shelves.front()) std::cout << "\n";
-      print(each);
+      const bool has_more =
+          std::all_of(each.items.begin(), each.items.end(), [](const item& one) { return one.exchange; });
+      if (has_more && shelves.size() == 1)
+        print_in_full(each);
+      else
+        print_brief(each);
+      if (has_more && shelves.size() > 1)
+        std::cout << "  troupe list " << each.name << " tells what each sends and equals\n";
     }
   });
 }

@@ -43,7 +43,10 @@ exchange_kind all_reduce_kind() {
   return {
       .name = "all_reduce",
       .explanation = "everybody ends with the mean of all, without a master",
-      .source = "direct: reduce-scatter and all-gather, folded in rank order; ring: Patarasuk and Yuan 2009, section 3",
+      .source =
+          "direct: Rabenseifner 2004, reduce-scatter and all-gather; ring: Patarasuk and Yuan 2009, section 3; of "
+          "parameters: Zinkevich et al. 2010 (averaged once, at the end), McMahan et al. 2017 (FedAvg), Stich 2019 "
+          "(local SGD), Algorithm 1",
       .carries = {{.sends = slot::gradient, .answers = slot::gradient},
                   {.sends = slot::parameters, .answers = slot::parameters, .behind_apply = true}},
       .settings = {{.name = "route",
@@ -60,6 +63,24 @@ exchange_kind all_reduce_kind() {
             return route_of(options.settings, options.layout.parameter_end).make_member(options);
           },
       .edges = all_reduce_edges,
+      .facts = {.equation = "gradient: each gets ḡ = Σ bᵢgᵢ / Σ bᵢ, then x ← step(x, ḡ) at each. parameters: xᵢ ← Σ xⱼ "
+                            "/ n behind the "
+                            "step, which with every = H is model averaging, or local SGD: H steps of one's own, then "
+                            "the mean of all; "
+                            "momentum stays each worker's own",
+                .picture = "w0 ⇄ w1\n"
+                           " ⇅ ⤫ ⇅     direct: worker j folds shard j of n\n"
+                           "w2 ⇄ w3",
+                .messages =
+                    "direct, ring: 2n(n − 1); chain: 2(n − 1); auto up to 16 Ki elements: n(n − 1), else as direct",
+                .bytes = "2(n − 1)P; auto up to 16 Ki elements: n(n − 1)P",
+                .synchronisation = "all wait for all, each time",
+                .staleness = "0",
+                .equals =
+                    "gradient: star, bit for bit (ring: to float tolerance). parameters: with every = 1 a mean of "
+                    "gradients, to float tolerance; with more, local SGD in PyTorch, likewise",
+                .shown_by = "tests/unit/actors/members_test.cpp, tests/simulation/simulation_test.cpp, "
+                            "tests/parity/steps.py, tests/parity/wirings.py, tests/cli/catalogue.py"},
   };
 }
 

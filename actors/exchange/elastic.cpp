@@ -260,15 +260,15 @@ exchange_kind elastic_kind() {
                "point",
            .picture = "worker i ── xⁱ ──▶ centre x̃\n"
                       "worker i ◀─ x̃ ── centre x̃   (each: −d instead)",
-           .messages = "2·n",
-           .bytes = "2·n·P",
+           .messages = "2n",
+           .bytes = "2nP",
            .synchronisation = "all: nobody is more than a round ahead of the slowest; each: nobody waits for another "
                               "worker",
            .staleness = "no gradient leaves its worker",
            .equals =
                "with α = 1/n the centre of all is the mean of their positions; with one worker all and each are the "
                "same, bit for bit",
-           .shown_by = "tests/unit/actors/elastic_test.cpp"},
+           .shown_by = "tests/unit/actors/elastic_test.cpp, tests/parity/wirings.py"},
   };
 }
 

@@ -388,7 +388,7 @@ exchange_facts gossip_facts() {
           .picture =
               "w0 ⇄ w1 ⇄ w2\n"
               " ⇅         ⇅\n"
-              "w5 ⇄ w4 ⇄ w3\n",
+              "w5 ⇄ w4 ⇄ w3",
           .messages = "one for each direction of an edge: 2n on a ring, n(n − 1) on a complete graph",
           .bytes = "P for each message: 2nP on a ring",
           .synchronisation =
@@ -398,7 +398,9 @@ exchange_facts gossip_facts() {
           .equals =
               "the mean of all parameters is kept; on a complete graph, step then mix is all_reduce of the "
               "gradients, to float tolerance",
-          .shown_by = "tests/unit/actors/mixing_test.cpp, tests/unit/actors/gossip_test.cpp, tests/parity/wirings.py"};
+          .shown_by =
+              "tests/unit/actors/mixing_test.cpp, tests/unit/actors/gossip_test.cpp, tests/parity/wirings.py, "
+              "tests/parity/steps.py"};
 }
 
 }  // namespace
@@ -433,6 +435,7 @@ exchange_kind gossip_kind() {
       .nature = gossip_nature,
       .check = check,
       .by_index = by_index,
+      .mixing = mixing_of,
       .facts = gossip_facts(),
   };
 }

@@ -265,14 +265,15 @@ exchange_kind parameter_server_kind() {
       .facts = {.equation = "all: x ← step(x, Σ bᵢgᵢ / Σ bᵢ); each: x ← step(x, gᵢ), one gradient after the other",
                 .picture = "worker i ── gradient ──▶ server j (shard j of x, optimizer, version)\n"
                            "worker i ◀─ parameters ─ server j",
-                .messages = "2·n·shards",
-                .bytes = "2·n·P",
+                .messages = "2n · shards",
+                .bytes = "2nP",
                 .synchronisation = "all: everybody waits for the slowest; each: nobody waits for another worker",
                 .staleness = "all: 0; each: unbounded, n − 1 if workers are equally fast; counted",
                 .equals =
                     "all: star and all_reduce with the same optimizer, bit for bit, whatever the number of shards; "
                     "each with one worker: plain SGD",
-                .shown_by = "tests/unit/actors/parameter_server_test.cpp"},
+                .shown_by = "tests/unit/actors/parameter_server_test.cpp, tests/parity/steps.py, "
+                            "tests/parity/wirings.py, tests/cli/catalogue.py"},
   };
 }
 

@@ -5,6 +5,7 @@
 #include "troupe/actors/exchange/member.hpp"
 #include "troupe/actors/messages.hpp"
 #include "troupe/actors/port.hpp"
+#include "troupe/actors/rules/mixing.hpp"
 #include "troupe/actors/support/setting.hpp"
 #include "troupe/models/flat.hpp"
 
@@ -75,6 +76,10 @@ struct exchange_kind {
   /// Returns the settings with each name of a member in them replaced by w0, w1, … by its index, which is how
   /// make_member, edges and nature read them; none: no setting holds names.
   std::function<setting_values(const std::vector<std::string>& names, const setting_values&)> by_index{};
+  /// Returns W where each member's answer is a mixture with weights that the settings fix, by names as the file gives
+  /// them; none: it is no such kind.
+  std::function<std::optional<rules::mixing_matrix>(const std::vector<std::string>& names, const setting_values&)>
+      mixing{};
   exchange_facts facts{};
 };
 

@@ -112,6 +112,20 @@ exchange_kind star_kind() {
                     .choices = {"whole", "parameter"}}},
       .make_member = [](const port_options& options) { return std::make_unique<star_member>(options); },
       .edges = star_edges,
+      .facts = {.equation = "each gets ḡ = Σ bᵢgᵢ / Σ bᵢ, folded in rank order; then x ← step(x, ḡ) at each",
+                .picture = "w1   w2   w3\n"
+                           "  ⇅   ⇅   ⇅    up: gᵢ of bᵢ samples; down: ḡ\n"
+                           "      w0",
+                .messages = "2(n − 1); send = \"parameter\": as many for each parameter",
+                .bytes = "2(n − 1)P, all through rank 0",
+                .synchronisation =
+                    "all wait for rank 0, and it for all; send = \"parameter\": for each parameter by itself",
+                .staleness = "0",
+                .equals =
+                    "one worker with the batches of all, to float tolerance; both ways to send and every route of "
+                    "all_reduce but ring, bit for bit",
+                .shown_by = "tests/parity/steps.py, tests/simulation/simulation_test.cpp, "
+                            "tests/unit/actors/members_test.cpp, tests/cli/catalogue.py"},
   };
 }
 

@@ -16,8 +16,17 @@ namespace {
 
 /// Beyond this many, edges are summed up instead of listed.
 constexpr std::size_t edges_listed_max = 16;
+/// Of members, groups and servers, so many are named.
+constexpr std::size_t named_max = 16;
+/// Members of a mixing matrix that is printed, for people and for programs.
+constexpr std::size_t matrix_printed_max = 10, matrix_in_json_max = 64;
 /// Of a setting that is a list of lists, so many are shown.
 constexpr std::size_t lists_shown_max = 4;
+
+/// At most four decimals, and none that says nothing.
+std::string short_number(double number) {
+  return human_number(std::round(number * 1e4) / 1e4);
+}
 
 std::string plural(std::uint64_t count, const std::string& noun) {
   return grouped(count) + " " + noun + (count == 1 ? "" : "s");
@@ -142,11 +151,76 @@ std::string name_of_id(const plan& plan, const planned_exchange& exchange, std::
   return id < plan.workers ? "worker " + std::to_string(id) : "server " + std::to_string(id - exchange.first_server);
 }
 
+/// "workers 0, 1 and 5".
+std::string workers_named(const std::vector<std::uint32_t>& ranks) {
+  if (ranks.size() > named_max) return plural(ranks.size(), "worker");
+  std::string text = ranks.size() == 1 ? "worker " : "workers ";
+  for (std::size_t i = 0; i < ranks.size(); ++i)
+    text += (i == 0 ? "" : i + 1 < ranks.size() ? ", " : " and ") + std::to_string(ranks[i]);
+  return text;
+}
+
+/// Who takes part, where it is not every worker for himself.
+void describe_members(page& page, const plan& plan, const planned_exchange& exchange) {
+  if (!exchange.has_groups()) {
+    if (exchange.members.size() < plan.workers) page.more("among " + workers_named(exchange.ranks()));
+    return;
+  }
+  if (exchange.members.size() > named_max) {
+    page.more("among " + plural(exchange.members.size(), "member") +
+              ", groups with a leader each, their lowest worker");
+    return;
+  }
+  for (const auto& one : exchange.members)
+    page.more("member " + one.name + ": " + workers_named(one.ranks) +
+              (one.ranks.size() > 1 ? ", led by worker " + std::to_string(one.ranks.front()) : ""));
+}
+
+void describe_servers(page& page, const plan& plan, const planned_exchange& exchange) {
+  const auto servers = exchange.nature.servers;
+  if (servers == 0) return;
+  std::vector<std::string> held;
+  for (std::uint32_t i = 0; i < servers; ++i) held.push_back(human_bytes(exchange.bytes_held(i)));
+  const auto& node = plan.nodes.front().name;
+  page.more(plural(servers, "server") + (node.empty() ? "" : " on " + node) +
+            (held.size() > named_max ? "" : ", holding " + joined(held, ", ")));
+}
+
+/// Returns W(i,j) for all i and j.
+std::vector<std::vector<double>> dense(const rules::mixing_matrix& mixing) {
+  std::vector<std::vector<double>> rows(mixing.rows.size(), std::vector<double>(mixing.rows.size()));
+  for (std::size_t i = 0; i < rows.size(); ++i)
+    for (const auto& [index, weight] : mixing.rows[i]) rows[i][index] = weight;
+  return rows;
+}
+
+void describe_mixing(page& page, const planned_exchange& exchange) {
+  const auto mixing = exchange.mixing();
+  if (!mixing) return;
+  if (const auto gap = rules::spectral_gap(*mixing)) page.more("spectral gap of W " + human_number(*gap));
+  if (mixing->rows.size() > matrix_printed_max) return;
+  std::string label = "W = ";
+  for (const auto& row : dense(*mixing)) {
+    std::string line;
+    for (const auto weight : row) {
+      const auto text = short_number(weight);
+      line += text + std::string(8 - text.size(), ' ');
+    }
+    line.erase(line.find_last_not_of(' ') + 1);
+    page.more(std::exchange(label, "    ") + line);
+  }
+}
+
 void describe_exchange(page& page, const plan& plan, const planned_exchange& exchange) {
   std::vector<std::string> words{exchange.kind->name, "sends the " + name_of(exchange.carries.sends)};
+  if (exchange.carries.answers != exchange.carries.sends)
+    words.push_back("answers with the " + name_of(exchange.carries.answers));
   if (exchange.due.every > 1) words.push_back("every " + plural(exchange.due.every, "step"));
   for (const auto& [name, value] : exchange.settings) words.push_back(name + " = " + text_of(value));
   page.line(exchange.name, joined(words, ", "));
+  describe_members(page, plan, exchange);
+  describe_servers(page, plan, exchange);
+  describe_mixing(page, exchange);
   const auto [messages, bytes] = messages_and_bytes(exchange.edges);
   page.more(plural(messages, "message") + " and " + human_bytes(bytes) + " of tensors " +
             (exchange.due.every > 1 ? "each time" : "a step") + ", over " + plural(exchange.edges.size(), "edge"));
@@ -172,7 +246,9 @@ void describe_nodes(page& page, const plan& plan) {
   for (const auto& node : plan.nodes) {
     auto text = node.name + ", " + print_endpoint(node.address) + ": " + ranks_text(node);
     if (node.listen != node.address) text += ", listening on " + print_endpoint(node.listen);
-    if (&node == &plan.nodes.front()) text += "; evaluator, coordinator, recorder";
+    if (&node == &plan.nodes.front())
+      text +=
+          (plan.servers() > 0 ? "; " + plural(plan.servers(), "server") : "") + "; evaluator, coordinator, recorder";
     page.line(std::exchange(label, ""), text);
   }
   if (plan.exchanges.empty()) return;
@@ -187,6 +263,27 @@ std::vector<std::string> asynchronous(const plan& plan) {
   for (const auto& exchange : plan.exchanges)
     if (!exchange.nature.deterministic) names.push_back(exchange.name);
   return names;
+}
+
+/// What is evaluated and saved.
+std::string result_text(const plan& plan) {
+  if (const auto* store = plan.store())
+    return std::string(store->nature.servers > 1 ? "the servers' parameters" : "the server's parameters") +
+           (plan.exchanges.size() > 1 ? ", of " + store->name : "");
+  if (plan.workers == 1) return "worker 0's parameters";
+  return plan.replicas_agree() ? "worker 0's parameters; all workers agree" : "the average of all workers' parameters";
+}
+
+/// "3 workers, each with a compute actor and a port for each exchange; …".
+std::string actors_text(const plan& plan) {
+  const bool all_in_all = std::all_of(plan.exchanges.begin(), plan.exchanges.end(),
+                                      [&](const auto& one) { return one.ranks().size() == plan.workers; });
+  auto text = grouped(plan.actors.size()) + ": " + plural(plan.workers, "worker") + ", each with a compute actor";
+  if (!plan.exchanges.empty())
+    text += all_in_all ? " and " + plural(plan.exchanges.size(), "port")
+                       : " and a port for each exchange that it takes part in";
+  if (plan.servers() > 0) text += "; " + plural(plan.servers(), "server");
+  return text + "; evaluator, coordinator, recorder";
 }
 
 void describe_promise(page& page, const plan& plan) {
@@ -216,11 +313,8 @@ std::string describe(const plan& plan) {
   page.line("loop", joined(plan.file.workers.loop, " → "));
   page.line("optimizer", optimizer_text(plan));
   for (const auto& exchange : plan.exchanges) describe_exchange(page, plan, exchange);
-  const auto ports = plan.exchanges.size() * plan.workers;
-  page.line("actors", grouped(plan.actors.size()) + ": " + plural(plan.workers, "worker") +
-                          ", each with a compute actor" +
-                          (ports > 0 ? " and " + plural(plan.exchanges.size(), "port") : "") +
-                          "; evaluator, coordinator, recorder");
+  page.line("result", result_text(plan));
+  page.line("actors", actors_text(plan));
   describe_nodes(page, plan);
   describe_promise(page, plan);
   return (plan.file.file.empty() ? "" : plan.file.file.string() + "\n") + std::move(page).text();
@@ -232,6 +326,36 @@ using json = nlohmann::ordered_json;
 
 json whole_if_it_is(double number) {
   return number == std::floor(number) ? json(rounded(number)) : json(number);
+}
+
+json json_of(const plan& plan, const planned_exchange& exchange) {
+  json settings = json::object();
+  for (const auto& [name, value] : exchange.settings)
+    settings[name] = std::visit([](const auto& plain) { return json(plain); }, value);
+  json members = json::array();
+  for (const auto& one : exchange.members) members.push_back({{"name", one.name}, {"workers", one.ranks}});
+  json servers = json::array();
+  for (std::uint32_t i = 0; i < exchange.nature.servers; ++i)
+    servers.push_back({{"id", exchange.first_server + i},
+                       {"node", plan.node_of(exchange.first_server + i)},
+                       {"bytes", exchange.bytes_held(i)}});
+  json edges = json::array();
+  for (const auto& edge : exchange.edges)
+    edges.push_back({{"from", edge.from}, {"to", edge.to}, {"messages", edge.messages}, {"bytes", edge.bytes}});
+  const auto mixing = exchange.mixing();
+  const auto gap = mixing ? rules::spectral_gap(*mixing) : std::nullopt;
+  const bool shown = mixing && mixing->rows.size() <= matrix_in_json_max;
+  return {{"name", exchange.name},
+          {"kind", exchange.kind->name},
+          {"sends", name_of(exchange.carries.sends)},
+          {"answers", name_of(exchange.carries.answers)},
+          {"every", exchange.due.every},
+          {"members", members},
+          {"servers", servers},
+          {"settings", settings},
+          {"mixing_matrix", shown ? json(dense(*mixing)) : json()},
+          {"spectral_gap", gap ? json(*gap) : json()},
+          {"edges", edges}};
 }
 
 }  // namespace
@@ -252,25 +376,7 @@ std::string describe_json(const plan& plan) {
   }
   const auto crossing = plan.between_nodes();
   json exchanges = json::array();
-  for (const auto& exchange : plan.exchanges) {
-    json settings = json::object();
-    for (const auto& [name, value] : exchange.settings)
-      settings[name] = std::visit([](const auto& plain) { return json(plain); }, value);
-    json members = json::array();
-    for (const auto& one : exchange.members) members.push_back({{"name", one.name}, {"workers", one.ranks}});
-    json edges = json::array();
-    for (const auto& edge : exchange.edges)
-      edges.push_back({{"from", edge.from}, {"to", edge.to}, {"messages", edge.messages}, {"bytes", edge.bytes}});
-    exchanges.push_back({{"name", exchange.name},
-                         {"kind", exchange.kind->name},
-                         {"sends", name_of(exchange.carries.sends)},
-                         {"answers", name_of(exchange.carries.answers)},
-                         {"every", exchange.due.every},
-                         {"members", members},
-                         {"servers", exchange.nature.servers},
-                         {"settings", settings},
-                         {"edges", edges}});
-  }
+  for (const auto& exchange : plan.exchanges) exchanges.push_back(json_of(plan, exchange));
   const json object{{"file", plan.file.file.string()},
                     {"model", plan.model->name},
                     {"parameters", plan.layout.parameter_count},
@@ -288,6 +394,7 @@ std::string describe_json(const plan& plan) {
                     {"bytes_per_step", whole_if_it_is(plan.bytes_per_step())},
                     {"messages_between_nodes_per_step", whole_if_it_is(crossing.messages)},
                     {"bytes_between_nodes_per_step", whole_if_it_is(crossing.bytes)},
+                    {"result", result_text(plan)},
                     {"same_bits", asynchronous(plan).empty()},
                     {"exchanges", exchanges},
                     {"nodes", nodes},

@@ -284,6 +284,18 @@ worker_groups planned_exchange::groups() const {
   return result;
 }
 
+std::uint64_t planned_exchange::bytes_held(std::uint32_t server) const {
+  std::uint64_t most = 0;
+  for (const auto& edge : edges)
+    if (edge.from == first_server + server) most = std::max(most, edge.bytes);
+  return most;
+}
+
+std::optional<rules::mixing_matrix> planned_exchange::mixing() const {
+  if (!kind->mixing) return std::nullopt;
+  return kind->mixing(names(), settings);
+}
+
 double plan::bytes_per_step() const {
   return sum_over_edges(*this, &planned_edge::bytes);
 }

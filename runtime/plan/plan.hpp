@@ -15,6 +15,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -55,11 +56,13 @@ struct planned_exchange {
   std::uint32_t first_server{0};      ///< Id of its first server: all servers count on from the workers.
   std::vector<planned_edge> edges{};  ///< Between ids. Per exchange, which is each step only where due.every is 1.
 
-  std::vector<std::uint32_t> ranks() const;  ///< Of all its workers, ascending.
-  std::vector<std::uint32_t> ids() const;    ///< The same, then its servers: what its ports know by index.
-  std::vector<std::string> names() const;    ///< Of the members.
-  bool has_groups() const;                   ///< Members of several workers.
-  worker_groups groups() const;              ///< By member, its workers as indices in ranks().
+  std::vector<std::uint32_t> ranks() const;              ///< Of all its workers, ascending.
+  std::vector<std::uint32_t> ids() const;                ///< The same, then its servers: what its ports know by index.
+  std::vector<std::string> names() const;                ///< Of the members.
+  bool has_groups() const;                               ///< Members of several workers.
+  worker_groups groups() const;                          ///< By member, its workers as indices in ranks().
+  std::uint64_t bytes_held(std::uint32_t server) const;  ///< What server first_server + `server` hands to a worker.
+  std::optional<rules::mixing_matrix> mixing() const;    ///< W, by member, where the kind has one.
   /// The gradient is applied there; no `apply` follows.
   bool makes_step() const { return carries.sends == slot::gradient && carries.answers == slot::parameters; }
 };

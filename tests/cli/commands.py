@@ -1,6 +1,9 @@
 """The commands besides run, each once: they work from any folder and say what they are asked for."""
 
+import json
 import pathlib
+import re
+import unicodedata
 
 from troupe_command import SOURCE, TINY, main, troupe, write
 
@@ -47,6 +50,39 @@ def test_list_names_what_a_file_may_name():
     for name in ("convnet", "lenet", "digits", "mnist", "fashion_mnist", "all_reduce", "star", "gossip",
                  "parameter_server", "elastic", "sgd"):
         assert name in said, f"{name} is missing from {said}"
+
+
+def test_list_tells_of_each_exchange_what_it_sends_and_equals():
+    kinds = json.loads(troupe("list", "exchanges", "--json").stdout)["exchanges"]
+    said = troupe("list", "exchanges").stdout
+    table = (SOURCE / "docs" / "algorithms.md").read_text()
+    rows = set(re.findall(r"^\| `(\w+)`", table, re.MULTILINE))
+    assert rows == {kind["name"] for kind in kinds}, "docs/algorithms.md has rows for other exchanges than there are"
+    for kind in kinds:
+        for key in ("explanation", "source", "sends", "equation", "picture", "messages", "bytes", "synchronisation",
+                    "staleness", "equals", "shown_by"):
+            assert kind[key].strip(), f"{kind['name']} does not tell its {key}"
+        for path in kind["shown_by"].split(", "):
+            assert (SOURCE / path).is_file(), f"{kind['name']} is shown by {path}, which is no file"
+            assert path in said, path
+        for line in kind["picture"].splitlines():
+            assert line in said, f"the picture of {kind['name']} is not shown as it is"
+    assert max(map(columns, said.splitlines())) <= 100, said
+
+
+def columns(line):
+    return sum(not unicodedata.combining(letter) for letter in line)
+
+
+def test_check_shows_who_mixes_with_whom():
+    file = SOURCE / "topologies" / "dpsgd_ring.toml"
+    exchange = json.loads(troupe("check", file, "--json").stdout)["exchanges"][0]
+    for row in exchange["mixing_matrix"]:
+        assert abs(sum(row) - 1) < 1e-9 and sum(weight > 0 for weight in row) == 3, row
+    assert abs(exchange["spectral_gap"] - 2 / 3) < 1e-9, exchange
+    assert "spectral gap" in troupe("check", file).stdout
+    served = json.loads(troupe("check", SOURCE / "topologies" / "sync_ps.toml", "--json").stdout)["exchanges"][0]
+    assert served["mixing_matrix"] is None and [server["id"] for server in served["servers"]] == [4, 5], served
 
 
 def test_explain_tells_a_key():

@@ -4,16 +4,17 @@
 
 #include <regex>
 #include <set>
+#include <utility>
+#include <vector>
 
 using namespace troupe;
 
 namespace {
 
-/// What the drawing shows of a kind: every pair, both ways, or only neighbours on a ring, or all with rank 0.
+/// A kind without settings: the edges are each test's own.
 exchange_kind kind_of(const std::string& name) {
   exchange_kind kind;
   kind.name = name;
-  kind.sends = {slot::gradient};
   return kind;
 }
 
@@ -36,8 +37,9 @@ plan plan_of(std::uint32_t workers, std::vector<planned_edge> edges) {
   plan.sampling.batch_size = 16;
   plan.layout.parameter_count = 21'840;
   plan.workers = workers;
-  plan.exchanges = {
-      {.name = "exchange", .kind = &kind, .sends = slot::gradient, .settings = {}, .edges = std::move(edges)}};
+  plan.exchanges = {{.name = "exchange", .kind = &kind, .first_server = workers, .edges = std::move(edges)}};
+  for (std::uint32_t rank = 0; rank < workers; ++rank)
+    plan.exchanges[0].members.push_back({.name = "w" + std::to_string(rank), .ranks = {rank}});
   plan.actors.resize(3 * workers + 3);
   return plan;
 }
@@ -63,6 +65,37 @@ plan mesh(std::uint32_t workers) {
     for (std::uint32_t to = 0; to < workers; ++to)
       if (from != to) edges.push_back({from, to, 2, 512});
   return plan_of(workers, edges);
+}
+
+/// All workers with each of so many servers, 1 KiB each way.
+plan served(std::uint32_t workers, std::uint32_t servers) {
+  std::vector<planned_edge> edges;
+  for (std::uint32_t rank = 0; rank < workers; ++rank)
+    for (std::uint32_t i = 0; i < servers; ++i) {
+      edges.push_back({rank, workers + i, 1, 1024});
+      edges.push_back({workers + i, rank, 1, 1024});
+    }
+  auto plan = plan_of(workers, edges);
+  plan.exchanges[0].nature.servers = servers;
+  plan.exchanges[0].carries.answers = slot::parameters;
+  plan.actors.resize(plan.actors.size() + servers);
+  return plan;
+}
+
+/// Pairs of workers that reduce among themselves, and meet as groups over their leaders.
+plan pairs(std::uint32_t groups) {
+  std::vector<planned_edge> edges;
+  for (std::uint32_t group = 0; group < groups; ++group) {
+    const auto leader = 2 * group;
+    edges.push_back({leader + 1, leader, 1, 1024});
+    edges.push_back({leader, leader + 1, 1, 1024});
+    edges.push_back({leader, (leader + 2) % (2 * groups), 1, 1024});
+  }
+  auto plan = plan_of(2 * groups, edges);
+  plan.exchanges[0].members.clear();
+  for (std::uint32_t group = 0; group < groups; ++group)
+    plan.exchanges[0].members.push_back({.name = "pair " + std::to_string(group), .ranks = {2 * group, 2 * group + 1}});
+  return plan;
 }
 
 /// The same plan on nodes of so many workers each.
@@ -92,10 +125,9 @@ struct box {
   double x, y, width, height;
 };
 
-/// The worker boxes of a drawing.
-std::vector<box> boxes_of(const std::string& dot) {
-  static const std::regex pattern(
-      "\"worker \\d+\" \\[pos=\"([-.0-9]+),([-.0-9]+)\", width=([.0-9]+), height=([.0-9]+)");
+/// The boxes of a drawing whose name is this (a regular expression).
+std::vector<box> boxes_of(const std::string& dot, const std::string& name = "worker \\d+") {
+  const std::regex pattern("\"" + name + "\" \\[pos=\"([-.0-9]+),([-.0-9]+)\", width=([.0-9]+), height=([.0-9]+)");
   std::vector<box> boxes;
   for (auto at = std::sregex_iterator(dot.begin(), dot.end(), pattern); at != std::sregex_iterator(); ++at)
     boxes.push_back({std::stod((*at)[1]), std::stod((*at)[2]), 72 * std::stod((*at)[3]), 72 * std::stod((*at)[4])});
@@ -124,6 +156,113 @@ bool within(const box& inner, const box& outer) {
 }
 
 }  // namespace
+
+TEST_CASE("servers are boxes of their own, and overlap no worker") {
+  for (const auto workers : {1u, 2u, 3u, 4u, 5u, 6u, 12u, 15u})
+    for (const auto servers : {1u, 2u, 3u, 8u}) {
+      CAPTURE(workers);
+      CAPTURE(servers);
+      const auto dot = to_dot(served(workers, servers));
+      auto boxes = boxes_of(dot);
+      CHECK(boxes.size() == workers);
+      const auto others = boxes_of(dot, "exchange server \\d+");
+      CHECK(others.size() == servers);
+      boxes.insert(boxes.end(), others.begin(), others.end());
+      for (std::size_t i = 0; i < boxes.size(); ++i)
+        for (std::size_t j = 0; j < i; ++j) CHECK(apart(boxes[i], boxes[j], 20));
+      CHECK(count(dot, "dir=both") == workers * servers);
+    }
+}
+
+TEST_CASE("a single server stands in the middle of its workers and says what it holds") {
+  const auto dot = to_dot(served(4, 1));
+  const auto server = boxes_of(dot, "exchange server 0");
+  REQUIRE(server.size() == 1);
+  CHECK(server[0].x == 0);
+  CHECK(server[0].y == 0);
+  CHECK(dot.find(">server 0<") != std::string::npos);
+  CHECK(dot.find(">holds 1.0 KiB<") != std::string::npos);
+  CHECK(dot.find("of the gradient, answered with the parameters<") != std::string::npos);
+  CHECK(count(to_dot(served(4, 3)), ">holds 1.0 KiB<") == 3);
+}
+
+TEST_CASE("two exchanges with servers name them apart") {
+  auto plan = served(2, 1);
+  plan.exchanges.push_back(plan.exchanges.front());
+  plan.exchanges[1].name = "second";
+  plan.exchanges[1].first_server = 3;
+  plan.exchanges[1].edges = {{0, 3, 1, 64}, {3, 0, 1, 64}};
+  const auto dot = to_dot(plan);
+  CHECK(dot.find(">exchange server 0<") != std::string::npos);
+  CHECK(dot.find(">second server 0<") != std::string::npos);
+}
+
+TEST_CASE("servers stand in the frame of the first node") {
+  for (const auto servers : {1u, 2u, 3u}) {
+    const auto dot = to_dot(on_nodes(served(5, servers), {2, 3}));
+    const auto frames = frames_of(dot);
+    const auto boxes = boxes_of(dot, "exchange server \\d+");
+    REQUIRE(frames.size() == 2);
+    REQUIRE(boxes.size() == servers);
+    for (const auto& box : boxes) {
+      CHECK(within(box, frames[0]));
+      CHECK(apart(box, frames[1], 10));
+    }
+  }
+}
+
+TEST_CASE("a group has a frame, which holds its workers and no others") {
+  for (const auto groups : {2u, 3u, 4u, 8u}) {
+    CAPTURE(groups);
+    const auto dot = to_dot(pairs(groups));
+    const auto frames = frames_of(dot);
+    const auto boxes = boxes_of(dot);
+    REQUIRE(frames.size() == groups);
+    REQUIRE(boxes.size() == 2 * groups);
+    for (std::uint32_t rank = 0; rank < boxes.size(); ++rank)
+      for (std::uint32_t group = 0; group < groups; ++group)
+        CHECK((rank / 2 == group ? within(boxes[rank], frames[group]) : apart(boxes[rank], frames[group], 10)));
+    CHECK(dot.find(">pair 1<") != std::string::npos);
+    CHECK(dot.find("\"recorder\" [pos=") != std::string::npos);
+  }
+  const auto on_two = to_dot(on_nodes(pairs(2), {2, 2}));
+  CHECK(frames_of(on_two).size() == 2);
+  CHECK(on_two.find(">of pair 1, batch 16<") != std::string::npos);
+}
+
+TEST_CASE("servers of groups stand outside the groups") {
+  for (const auto& [groups, servers] :
+       std::vector<std::pair<std::uint32_t, std::uint32_t>>{{1, 1}, {1, 3}, {2, 1}, {2, 2}, {3, 1}, {3, 3}, {5, 8}}) {
+    CAPTURE(groups);
+    CAPTURE(servers);
+    auto plan = pairs(groups);
+    auto& exchange = plan.exchanges[0];
+    exchange.nature.servers = servers;
+    for (std::uint32_t i = 0; i < servers; ++i) exchange.edges.push_back({plan.workers + i, 0, 1, 1024});
+    const auto dot = to_dot(plan);
+    const auto frames = frames_of(dot);
+    const auto boxes = boxes_of(dot, "exchange server \\d+");
+    CHECK(frames.size() == groups);
+    REQUIRE(boxes.size() == servers);
+    for (const auto& box : boxes)
+      for (const auto& frame : frames) CHECK(apart(box, frame, 40));
+  }
+}
+
+TEST_CASE("a member of one worker in an exchange of groups has no frame") {
+  auto plan = pairs(2);
+  plan.exchanges[0].members[1] = {.name = "w2", .ranks = {2}};
+  plan.exchanges[0].members.push_back({.name = "w3", .ranks = {3}});
+  CHECK(frames_of(to_dot(plan)).size() == 1);
+}
+
+TEST_CASE("the caption of an exchange that is not due each step says when it is") {
+  auto plan = star(4);
+  plan.exchanges[0].due.every = 8;
+  const auto dot = to_dot(plan);
+  CHECK(dot.find("of the gradient, every 8 steps<") != std::string::npos);
+  CHECK(dot.find(">6 messages and 6.0 KiB each time<") != std::string::npos);
+}
 
 TEST_CASE("a node's frame holds its own workers and touches no other") {
   const std::vector<std::vector<std::uint32_t>> cases = {
@@ -166,6 +305,10 @@ TEST_CASE("over 64 actors a drawing has a box for each node, as long as they can
   const auto many = to_dot(on_nodes(mesh(42), std::vector<std::uint32_t>(21, 2)));
   CHECK(frames_of(many).empty());
   CHECK(many.find("on 21 nodes") != std::string::npos);
+  const auto with_servers = to_dot(on_nodes(served(24, 2), {8, 8, 8}));
+  CHECK(with_servers.find(">2 servers<") != std::string::npos);
+  CHECK(boxes_of(with_servers, "servers").size() == 1);
+  CHECK(count(with_servers, "dir=both") == 3);
 }
 
 TEST_CASE("no two workers of a drawing overlap") {
@@ -198,6 +341,11 @@ TEST_CASE("over 64 actors a drawing is a summary") {
   CHECK(boxes_of(summary).empty());
   CHECK(summary.find("21 workers") != std::string::npos);
   CHECK(summary.find("840 messages") != std::string::npos);
+  const auto with_servers = to_dot(served(100, 3));
+  CHECK(with_servers.find(">100 workers<") != std::string::npos);
+  CHECK(with_servers.find(">3 servers<") != std::string::npos);
+  CHECK(with_servers.find(">of 3.0 KiB together<") != std::string::npos);
+  CHECK(count(with_servers, ">300 KiB<") == 1);
 }
 
 TEST_CASE("a drawing renders to the same SVG every time") {

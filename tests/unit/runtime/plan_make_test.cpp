@@ -3,6 +3,9 @@
 #include "troupe/runtime/plan/plan.hpp"
 #include "troupe/runtime/topology/error.hpp"
 
+#include <algorithm>
+#include <utility>
+
 using namespace troupe;
 
 namespace {
@@ -131,6 +134,92 @@ TEST_CASE("a plan without nodes has one, without a name") {
   CHECK(plan.nodes[0].workers == 4);
   CHECK(plan.between_nodes().messages == 0);
   CHECK(describe(plan).find("between nodes") == std::string::npos);
+}
+
+TEST_CASE("servers count on from the workers, stand on the first node and hold the result") {
+  auto file = four_workers();
+  file.workers.loop = {"gradient", "exchange"};
+  file.exchanges = {{.name = "exchange",
+                     .kind = "parameter_server",
+                     .sends = "",
+                     .options = {{"apply", std::string("each")}, {"shards", std::int64_t{2}}}}};
+  file.nodes = {{.name = "alpha", .address = "10.0.0.1:4700", .workers = 1},
+                {.name = "beta", .address = "10.0.0.2:4700", .workers = 3}};
+  const auto plan = make_plan(file, 60'000);
+  CHECK(plan.servers() == 2);
+  const auto& exchange = plan.exchanges[0];
+  CHECK(exchange.ids() == std::vector<std::uint32_t>{0, 1, 2, 3, 4, 5});
+  CHECK(plan.node_of(5) == 0);
+  REQUIRE(plan.actors.size() == 17);
+  CHECK(plan.actors[13].name == "exchange server 1");
+  CHECK(plan.actors[13].what == role::server);
+  CHECK(plan.actors[13].rank == 5);
+  CHECK(plan.actors[13].node == 0);
+  CHECK(exchange.bytes_held(0) + exchange.bytes_held(1) == 4 * static_cast<std::uint64_t>(plan.layout.parameter_end));
+  CHECK(plan.store() == &exchange);
+  const auto text = describe(plan);
+  CAPTURE(text);
+  CHECK(text.find("sends the gradient, answers with the parameters") != std::string::npos);
+  CHECK(text.find("2 servers on alpha, holding ") != std::string::npos);
+  CHECK(text.find("worker 3 → server 1   1 message, ") != std::string::npos);
+  CHECK(text.find(", from beta to alpha") != std::string::npos);
+  CHECK(text.find("result      the servers' parameters\n") != std::string::npos);
+  CHECK(text.find("; 2 servers; evaluator") != std::string::npos);
+  CHECK(text.find("no: exchange merges what comes first") != std::string::npos);
+  CHECK(describe_json(plan).find("\"id\": 5") != std::string::npos);
+}
+
+TEST_CASE("a check of gossip shows its mixing matrix and how fast it mixes") {
+  auto file = four_workers();
+  file.exchanges = {{.name = "exchange", .kind = "gossip", .sends = "", .options = {}}};
+  const auto text = describe(make_plan(file, 60'000));
+  CAPTURE(text);
+  CHECK(text.find("W = 0.3333  0.3333  0       0.3333\n") != std::string::npos);
+  CHECK(text.find("    0.3333  0       0.3333  0.3333\n") != std::string::npos);
+  CHECK(text.find("spectral gap of W 0.666667") != std::string::npos);  // 1 − |(1 + 2 cos π) / 3| = 1 − 1/3
+  CHECK(text.find("result      the average of all workers' parameters\n") != std::string::npos);
+  CHECK(describe_json(make_plan(file, 60'000)).find("\"spectral_gap\": 0.66666") != std::string::npos);
+  file.workers.count = 12;
+  const auto twelve = make_plan(file, 60'000);
+  CHECK(describe(twelve).find("W = ") == std::string::npos);
+  CHECK(describe(twelve).find("spectral gap of W ") != std::string::npos);
+  CHECK(describe_json(twelve).find("\"mixing_matrix\": [") != std::string::npos);
+  file.workers.count = 65;
+  CHECK(describe_json(make_plan(file, 60'000)).find("\"mixing_matrix\": null") != std::string::npos);
+  CHECK(describe_json(make_plan(four_workers(), 60'000)).find("\"mixing_matrix\": null") != std::string::npos);
+}
+
+TEST_CASE("groups exchange over their leaders, and a plan says who they are and when") {
+  auto file = four_workers();
+  file.workers.loop = {"gradient", "left", "right", "apply", "between"};
+  file.exchanges = {{.name = "left",
+                     .kind = "all_reduce",
+                     .sends = "",
+                     .members = {"w0", "w1"},
+                     .options = {{"route", std::string("auto")}}},
+                    {.name = "right",
+                     .kind = "all_reduce",
+                     .sends = "",
+                     .members = {"w2", "w3"},
+                     .options = {{"route", std::string("auto")}}},
+                    {.name = "between",
+                     .kind = "gossip",
+                     .sends = "",
+                     .members = {"left", "right"},
+                     .every = {.count = 8},
+                     .options = {}}};
+  const auto plan = make_plan(file, 60'000);
+  std::vector<std::pair<std::uint32_t, std::uint32_t>> edges;
+  for (const auto& edge : plan.exchanges[2].edges) edges.emplace_back(edge.from, edge.to);
+  std::sort(edges.begin(), edges.end());
+  CHECK(edges == std::vector<std::pair<std::uint32_t, std::uint32_t>>{{0, 1}, {0, 2}, {1, 0}, {2, 0}, {2, 3}, {3, 2}});
+  const auto text = describe(plan);
+  CAPTURE(text);
+  CHECK(text.find("member right: workers 2 and 3, led by worker 2\n") != std::string::npos);
+  CHECK(text.find("among workers 0 and 1\n") != std::string::npos);
+  CHECK(text.find("gossip, sends the parameters, every 8 steps") != std::string::npos);
+  CHECK(text.find("W = 0.5     0.5\n") != std::string::npos);
+  CHECK(text.find("and a port for each exchange that it takes part in") != std::string::npos);
 }
 
 TEST_CASE("nodes that do not hold all workers are refused") {
