@@ -27,6 +27,8 @@ split = "strided"
 count = {workers}
 loop = [{loop}]
 {exchange}
+[evaluate]
+every = "1000000 steps"  # no worker gets further ahead than two evaluations
 """
 TOGETHER = "gradient, exchange, apply"
 

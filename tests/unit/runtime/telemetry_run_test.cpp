@@ -168,7 +168,7 @@ TEST_CASE("every line of the metrics has every key, and finite numbers only") {
   CHECK(telemetry::json_line(line) ==
         R"({"event":"epoch","epoch":1,"step":937,"updates":0,"seconds":12.5,"samples_per_second":1203.0,)"
         R"("train_loss":null,"val_loss":null,"val_accuracy":null,"bytes_sent":4096,"staleness_mean":null,)"
-        R"("staleness_max":null,"consensus_distance":null,"status":null})");
+        R"("staleness_max":null,"staleness_counts":null,"consensus_distance":null,"status":null})");
   CHECK(nlohmann::json::parse(telemetry::json_line(of_event("end")))["status"] == "done");
 }
 
