@@ -4,27 +4,45 @@ namespace troupe::tests {
 
 namespace {
 
-const setting_values ring{{"graph", std::string{"ring"}}, {"weights", std::string{"metropolis"}}};
-const setting_values directed{{"graph", std::string{"exponential"}}, {"weights", std::string{"metropolis"}}};
-const setting_values server_of_all{{"apply", std::string{"all"}}, {"shards", std::int64_t{1}}};
-const setting_values servers_of_all{{"apply", std::string{"all"}}, {"shards", std::int64_t{2}}};
-const setting_values server_of_each{{"apply", std::string{"each"}}, {"shards", std::int64_t{2}}};
-const setting_values centre_of_all{{"apply", std::string{"all"}}, {"alpha", 0.2}};
-const setting_values centre_of_each{{"apply", std::string{"each"}}, {"alpha", 0.2}};
-const setting_values automatic{{"route", std::string{"auto"}}};
+setting_values ring() {
+  return {{"graph", std::string{"ring"}}, {"weights", std::string{"metropolis"}}};
+}
+setting_values directed() {
+  return {{"graph", std::string{"exponential"}}, {"weights", std::string{"metropolis"}}};
+}
+setting_values server_of_all() {
+  return {{"apply", std::string{"all"}}, {"shards", std::int64_t{1}}};
+}
+setting_values servers_of_all() {
+  return {{"apply", std::string{"all"}}, {"shards", std::int64_t{2}}};
+}
+setting_values server_of_each() {
+  return {{"apply", std::string{"each"}}, {"shards", std::int64_t{2}}};
+}
+setting_values centre_of_all() {
+  return {{"apply", std::string{"all"}}, {"alpha", 0.2}};
+}
+setting_values centre_of_each() {
+  return {{"apply", std::string{"each"}}, {"alpha", 0.2}};
+}
+setting_values automatic() {
+  return {{"route", std::string{"auto"}}};
+}
 
 /// all_reduce of gradients in two pairs, gossip of parameters between the pairs every third step.
-const tiny_options hierarchy{
-    .workers = 4,
-    .loop = {"gradient", "left", "right", "apply", "between"},
-    .exchanges = {{.name = "left", .kind = "all_reduce", .sends = {}, .members = {"w0", "w1"}, .options = automatic},
-                  {.name = "right", .kind = "all_reduce", .sends = {}, .members = {"w2", "w3"}, .options = automatic},
-                  {.name = "between",
-                   .kind = "gossip",
-                   .sends = {},
-                   .members = {"left", "right"},
-                   .every = {3, false},
-                   .options = ring}}};
+tiny_options hierarchy() {
+  return {.workers = 4,
+          .loop = {"gradient", "left", "right", "apply", "between"},
+          .exchanges = {
+              {.name = "left", .kind = "all_reduce", .sends = {}, .members = {"w0", "w1"}, .options = automatic()},
+              {.name = "right", .kind = "all_reduce", .sends = {}, .members = {"w2", "w3"}, .options = automatic()},
+              {.name = "between",
+               .kind = "gossip",
+               .sends = {},
+               .members = {"left", "right"},
+               .every = {3, false},
+               .options = ring()}}};
+}
 
 }  // namespace
 
@@ -45,34 +63,34 @@ const std::vector<tiny_options>& deterministic_wirings() {
       {.workers = 3, .exchange = "all_reduce", .settings = {{"route", std::string{"chain"}}}},
       {.workers = 3, .exchange = "all_reduce", .settings = {{"route", std::string{"auto"}}}},  // small: sent whole
       {.workers = 3, .exchange = "all_reduce", .settings = {{"route", std::string{"ring"}}}},
-      {.workers = 4, .exchange = "gossip", .settings = ring},
-      {.workers = 5, .exchange = "gossip", .settings = directed},
-      {.workers = 3, .exchange = "gossip", .settings = ring, .loop = {"gradient", "apply", "exchange"}},
-      {.workers = 3, .exchange = "gossip", .settings = ring, .loop = {"exchange", "gradient", "apply"}},
+      {.workers = 4, .exchange = "gossip", .settings = ring()},
+      {.workers = 5, .exchange = "gossip", .settings = directed()},
+      {.workers = 3, .exchange = "gossip", .settings = ring(), .loop = {"gradient", "apply", "exchange"}},
+      {.workers = 3, .exchange = "gossip", .settings = ring(), .loop = {"exchange", "gradient", "apply"}},
       {.workers = 3,
-       .settings = automatic,
+       .settings = automatic(),
        .sends = "parameters",
        .every = 4,
        .loop = {"gradient", "apply", "exchange"}},
-      {.workers = 3, .settings = automatic, .sends = "parameters", .every = 2},
-      {.workers = 3, .exchange = "parameter_server", .settings = server_of_all, .loop = {"gradient", "exchange"}},
-      {.workers = 3, .exchange = "parameter_server", .settings = servers_of_all, .loop = {"gradient", "exchange"}},
-      {.workers = 3, .exchange = "elastic", .settings = centre_of_all},
-      {.workers = 3, .exchange = "elastic", .settings = centre_of_all, .every = 3},
+      {.workers = 3, .settings = automatic(), .sends = "parameters", .every = 2},
+      {.workers = 3, .exchange = "parameter_server", .settings = server_of_all(), .loop = {"gradient", "exchange"}},
+      {.workers = 3, .exchange = "parameter_server", .settings = servers_of_all(), .loop = {"gradient", "exchange"}},
+      {.workers = 3, .exchange = "elastic", .settings = centre_of_all()},
+      {.workers = 3, .exchange = "elastic", .settings = centre_of_all(), .every = 3},
       {.workers = 3,
        .exchange = "elastic",
-       .settings = centre_of_all,
+       .settings = centre_of_all(),
        .every = 3,
        .loop = {"gradient", "apply", "exchange"}},
-      hierarchy,
+      hierarchy(),
   };
   return wirings;
 }
 
 const std::vector<tiny_options>& asynchronous_wirings() {
   static const std::vector<tiny_options> wirings{
-      {.workers = 3, .exchange = "parameter_server", .settings = server_of_each, .loop = {"gradient", "exchange"}},
-      {.workers = 3, .exchange = "elastic", .settings = centre_of_each, .every = 3},
+      {.workers = 3, .exchange = "parameter_server", .settings = server_of_each(), .loop = {"gradient", "exchange"}},
+      {.workers = 3, .exchange = "elastic", .settings = centre_of_each(), .every = 3},
   };
   return wirings;
 }
