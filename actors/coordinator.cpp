@@ -158,6 +158,10 @@ std::pair<snapshot, double> mean_and_distance(const std::map<rank_id, snapshot>&
                                               models::buffer_pool pool) {
   std::vector<rules::weighted> summands;
   for (const auto& [rank, replica] : replicas) summands.push_back({replica.values, 1});
+  // Of equal values the mean is one of them; a sum would be rounded.
+  const auto& first = replicas.begin()->second;
+  if (std::all_of(summands.begin(), summands.end(), [&](const auto& one) { return one.values.equal(first.values); }))
+    return {first, 0};
   auto mean = rules::mean_in_order(summands, pool);
   double squares = 0;
   for (const auto& summand : summands)

@@ -1,6 +1,7 @@
 #include "troupe/actors/port.hpp"
 
 #include "troupe/actors/exchange/member.hpp"
+#include "troupe/actors/exchange/registry.hpp"
 #include "troupe/actors/support/assert.hpp"
 
 #include <caf/all.hpp>
@@ -49,10 +50,11 @@ struct port_state {
   std::vector<peer_port> peers;
   /// The step that is answered next. PORT-1: parts of this exchange and the next ones, so far as a peer
   /// can be ahead (member::steps_ahead), are taken, no others. A server
-  /// answers in its own order, checks steps itself, and keeps the latest here.
+  /// answers in its own order and checks steps itself.
   std::uint64_t step{0};
-  std::uint64_t most_ahead{1};  ///< In steps.
-  int quiet_ticks{0};           ///< Of a server: since a part came.
+  std::uint64_t most_ahead{1};         ///< In steps.
+  std::vector<std::uint64_t> next_of;  ///< Of a server, by member: the step that it has still to hear of.
+  int quiet_ticks{0};                  ///< Of a server: since a part came.
   std::map<std::uint64_t, answer_so_far> answers;
   std::optional<waiting_worker> waiting;
   std::uint64_t payload_bytes{0};
@@ -169,6 +171,8 @@ std::optional<caf::error> refusal(const port_state& my, const part& piece) {
   if (piece.which.place != my.options.place) return make_error(errc::mismatch, "a part of another exchange" + from);
   if (piece.total != my.options.layout.parameter_end)
     return make_error(errc::mismatch, "a part of another model" + from);
+  const auto due = piece.at == stage::result ? my.options.carries.answers : my.options.carries.sends;
+  if (piece.what != due) return make_error(errc::mismatch, "a part that is no " + name_of(due) + from);
   if (piece.origin.generation != 0) return make_error(errc::mismatch, "a part of another membership" + from);
   if (!piece.piece.values.defined() || piece.piece.values.scalar_type() != at::kFloat || piece.sample_count <= 0)
     return make_error(errc::mismatch, "a part without float32 values or without samples" + from);
@@ -184,13 +188,14 @@ std::optional<caf::error> refusal(const port_state& my, const part& piece) {
 /// know only that they wait for it.
 void watch_round(port_pointer self) {
   auto& my = self->state;
-  if (++my.quiet_ticks < ticks_of_timeout) return;
+  if (++my.quiet_ticks <= ticks_of_timeout) return;
   with_member(
-      self, [step = my.step](member& algorithm) { return algorithm.waiting_for(step); },
+      self, [](member& algorithm) { return algorithm.waiting_for(0); },
       [self](const std::vector<rank_id>& missing) {
         const auto& my = self->state;
-        if (missing.empty() || my.quiet_ticks < ticks_of_timeout) return;
-        fail(self, make_error(errc::timed_out, overdue(my, my.step, missing)));
+        if (missing.empty() || my.quiet_ticks <= ticks_of_timeout) return;
+        const auto step = my.next_of[static_cast<std::size_t>(missing.front())];
+        fail(self, make_error(errc::timed_out, overdue(my, step, missing)));
       });
 }
 
@@ -209,7 +214,9 @@ port_actor::behavior_type port(port_pointer self, port_options options, std::sha
   for (std::uint32_t i = 0; i < parties; ++i) self->state.index_of.emplace(id_of(options, rank_id{i}), i);
   self->state.step = options.due.first;
   self->state.most_ahead = algorithm->steps_ahead() * options.due.every;
+  self->state.next_of.assign(options.world_size, options.due.first);
   self->state.options = std::move(options);
+  self->state.options.initial.reset();  // the member has taken what it needs
   self->state.algorithm = std::move(algorithm);
   self->state.where = std::move(*where);
   return {
@@ -223,7 +230,7 @@ port_actor::behavior_type port(port_pointer self, port_options options, std::sha
         if (static_cast<std::uint32_t>(sender) >= my.options.world_size)
           my.payload_bytes += static_cast<std::uint64_t>(piece.piece.values.nbytes());
         if (my.options.is_server()) {
-          my.step = std::max(my.step, piece.origin.step);
+          my.next_of[static_cast<std::size_t>(sender)] = piece.origin.step + my.options.due.every;
           my.quiet_ticks = 0;
         }
         with_member(
@@ -284,7 +291,9 @@ port_actor::behavior_type port(port_pointer self, port_options options, std::sha
         auto& my = self->state;
         self->delayed_send(self, my.options.timeout / ticks_of_timeout, tick_atom_v);
         if (my.options.is_server()) return watch_round(self);
-        if (!my.waiting || ++my.waiting->ticks <= ticks_of_timeout) return;
+        // A server knows better whom it waits for, and is given the time to say so.
+        const auto patience = ticks_of_timeout + (my.options.servers > 0 ? 1 : 0);
+        if (!my.waiting || ++my.waiting->ticks <= patience) return;
         with_member(
             self, [step = my.step](member& algorithm) { return algorithm.waiting_for(step); },
             [self, step = my.step](const std::vector<rank_id>& missing) {

@@ -39,6 +39,15 @@ using port_actor = peer_port::extend<caf::replies_to<await_atom, stamp, key>::wi
                                      caf::replies_to<result_atom, std::uint64_t>::with<holding>,
                                      caf::reacts_to<tick_atom>, caf::reacts_to<done_atom, completion>>;
 
+/// What goes in, what comes back, and where in a loop it stands unless the file says otherwise. What answers a gradient
+/// with parameters has applied it: then no `apply` follows.
+struct carriage {
+  slot sends{slot::gradient}, answers{slot::gradient};
+  bool behind_apply{false};
+
+  bool makes_step() const { return sends == slot::gradient && answers == slot::parameters; }
+};
+
 /// What asks a server for what it holds.
 using holder_actor = caf::typed_actor<caf::replies_to<result_atom, std::uint64_t>::with<holding>>;
 
@@ -58,9 +67,10 @@ struct port_options {
   std::int64_t chunk_elements{0};  ///< Largest piece that pipelined routes cut the gradient into, in elements; 0: as
                                    ///< large as the route allows. Changes the time, never the bits.
   cadence due{};
-  schedule when{};                ///< Of the run.
+  carriage carries{};
+  schedule when{};                ///< Milestones at which a server will be asked for what it holds.
   optimizer_options optimizer{};  ///< For servers that step.
-  at::Tensor initial{};           ///< [P + B], what all workers begin with.
+  at::Tensor initial{};           ///< [P + B], what all workers begin with; for servers.
 
   bool is_server() const { return static_cast<std::uint32_t>(rank) >= world_size; }
 };

@@ -99,7 +99,9 @@ class centre : public server {
       : options_(std::move(options)),
         alpha_(alpha_of(options_)),
         roll_call_(options_.world_size, options_.due),
-        centre_(options_.initial.narrow(0, 0, options_.layout.parameter_end)) {}
+        centre_(options_.initial.narrow(0, 0, options_.layout.parameter_end)) {
+    options_.initial.reset();  // the centre moves on
+  }
 
   void receive(const part& piece, outbox& out) final {
     serving::check_contribution(piece, options_.world_size, slot::parameters, {whole(options_)}, 0);
@@ -221,7 +223,23 @@ std::vector<planned_edge> edges_of(std::uint32_t world_size, const models::flat_
 }
 
 exchange_nature nature(const setting_values& settings) {
-  return {.deterministic = !applies_each(settings), .same_for_all = false, .servers = 1};
+  const auto each = applies_each(settings);
+  return {.deterministic = !each,
+          .same_for_all = false,
+          .answers = each ? std::optional{slot::change} : std::nullopt,
+          .servers = 1};
+}
+
+/// With all n at once the centre moves by nα of its distance to their mean: from 2 on it overshoots by more than it was
+/// away (§3.2 asks for β = nα of at most 1).
+std::optional<complaint> check(const std::vector<std::string>& names, const setting_values& settings) {
+  const auto found = settings.find("alpha");
+  if (applies_each(settings) || found == settings.end()) return {};
+  const auto n = static_cast<double>(names.size());
+  if (std::get<double>(found->second) * n < 2) return {};
+  return complaint{"alpha",
+                   "alpha is so large that the centre overshoots: with apply = \"all\", the number of workers "
+                   "times alpha must stay below 2; expected for instance 0.9 divided by the number of workers"};
 }
 
 }  // namespace
@@ -251,6 +269,7 @@ exchange_kind elastic_kind() {
       .make_member = make_side,
       .edges = edges_of,
       .nature = nature,
+      .check = check,
       .facts =
           {.equation =
                "all: xⁱ ← xⁱ − α(xⁱ − x̃), x̃ ← x̃ + α Σ(xⁱ − x̃), all from the values before; each: d = α(xⁱ − x̃), "

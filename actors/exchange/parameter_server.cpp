@@ -104,6 +104,7 @@ class shard_server : public server {
         roll_call_(options_.world_size, options_.due),
         optimizer_(make_optimizer(options_.optimizer)) {
     if (index_ < cut_.size()) x_ = options_.initial.narrow(0, cut_[index_].first, cut_[index_].count);
+    options_.initial.reset();  // x moves on
   }
 
   void receive(const part& piece, outbox& out) final {

@@ -27,18 +27,12 @@ struct planned_edge {
   std::uint64_t bytes{0};        ///< Tensor payload per exchange.
 };
 
-/// What goes in, what comes back, and where in a loop it stands unless the file says otherwise. What answers a gradient
-/// with parameters has applied it: then no `apply` follows.
-struct carriage {
-  slot sends{slot::gradient}, answers{slot::gradient};
-  bool behind_apply{false};
-};
-
 /// What a kind comes to under its settings.
 struct exchange_nature {
-  bool deterministic{true};  ///< No result depends on what arrives first.
-  bool same_for_all{true};   ///< All members get the same answer.
-  std::uint32_t servers{0};  ///< How many actors hold what is exchanged; what they hold is the run's result.
+  bool deterministic{true};       ///< No result depends on what arrives first.
+  bool same_for_all{true};        ///< All members get the same answer.
+  std::optional<slot> answers{};  ///< Where the settings make it another than the carriage says.
+  std::uint32_t servers{0};       ///< How many actors hold what is exchanged; what they hold is the run's result.
 };
 
 /// A setting that does not fit, and what a person should read of it: what is wrong, what was expected.

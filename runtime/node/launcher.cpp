@@ -11,6 +11,7 @@
 #include <caf/all.hpp>
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 namespace troupe {
@@ -69,6 +70,12 @@ struct rank_range {
 /// large enough that the thread wakes of a message cost little.
 constexpr std::int64_t elements_of_a_chunk = 256 * 1024;
 
+/// Of servers that do not hold the result.
+schedule nothing_is_asked() {
+  constexpr auto never = std::numeric_limits<std::uint64_t>::max();
+  return {.steps = never, .steps_per_epoch = never, .evaluate_every = never};
+}
+
 /// What the port of `index` is told of exchange `place`.
 port_options options_of_port(const plan& plan, std::uint32_t place, std::uint32_t index,
                              const launch_options& options) {
@@ -87,9 +94,11 @@ port_options options_of_port(const plan& plan, std::uint32_t place, std::uint32_
                    .timeout = plan.file.run.timeout,
                    .chunk_elements = options.far ? elements_of_a_chunk : 0,
                    .due = exchange.due,
-                   .when = when(plan),
+                   .carries = exchange.carries,
+                   .when = &exchange == plan.store() ? when(plan) : nothing_is_asked(),
                    .optimizer = optimizer_of(optimizer),
-                   .initial = options.initial};
+                   .initial = {}};
+  if (own.is_server()) own.initial = options.initial;
   for (const auto id : exchange.ids()) own.ids.push_back(rank_id{id});
   return own;
 }
@@ -109,8 +118,10 @@ std::map<std::uint32_t, port_actor> spawn_ports(caf::actor_system& system, const
     const auto server = id >= plan.workers;
     if (options.far && plan.node_of(id) != options.node) {
       peers.push_back(options.far->port_of(id));
-      into.members.emplace_back("link to " + (server ? exchange.name + " server" : "rank " + std::to_string(id)),
-                                caf::actor_cast<caf::actor>(peers.back()));
+      into.members.emplace_back(
+          "link to " + (server ? exchange.name + " server " + std::to_string(id - exchange.first_server)
+                               : "rank " + std::to_string(id)),
+          caf::actor_cast<caf::actor>(peers.back()));
       continue;
     }
     const auto name =
@@ -189,7 +200,7 @@ void spawn_direction(caf::actor_system& system, const plan& plan, const data::da
                                         .workers = plan.workers,
                                         .replicas_agree = plan.replicas_agree(),
                                         .holders = holders_of(plan, into),
-                                        .in_lockstep = plan.deterministic(),
+                                        .in_lockstep = !plan.workers_are_independent(),
                                         .parameter_end = plan.layout.parameter_end,
                                         .pool = options.pool,
                                         .target_accuracy = file.evaluate.target_accuracy,

@@ -104,10 +104,12 @@ struct inquiry {
   }
 };
 
-std::vector<rank_id> ranks_of(const planned_node& node) {
-  std::vector<rank_id> ranks;
-  for (std::uint32_t i = 0; i < node.workers; ++i) ranks.push_back(rank_id{node.first_rank + i});
-  return ranks;
+/// The workers and servers of a node.
+std::vector<rank_id> ids_of(const plan& plan, std::uint32_t node) {
+  std::vector<rank_id> ids;
+  for (std::uint32_t id = 0; id < plan.workers + plan.servers(); ++id)
+    if (plan.node_of(id) == node) ids.push_back(rank_id{id});
+  return ids;
 }
 
 /// Asks our ports, and `others`, and calls `next` with what they say.
@@ -124,7 +126,7 @@ void ask_who_waits(supervisor_pointer self, std::uint32_t node, const std::vecto
               [close](const caf::error&) mutable { close(); });
   };
   for (const auto& of_exchange : self->state.ours.ports)
-    for (const auto& [id, port] : of_exchange) ask(port, ranks_of(self->state.what().nodes[node]));
+    for (const auto& [id, port] : of_exchange) ask(port, ids_of(self->state.what(), node));
   for (const auto& other : others) ask(other, node);
   close();
 }

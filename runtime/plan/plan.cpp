@@ -164,7 +164,7 @@ const carriage& carriage_of(const topology::topology& file, const topology::exch
 bool stands_behind_the_step(const plan& so_far, const std::string& name) {
   for (const auto& word : so_far.file.workers.loop) {
     if (word == name) return false;
-    const auto applies = [&](const auto& one) { return one.name == word && one.makes_step(); };
+    const auto applies = [&](const auto& one) { return one.name == word && one.carries.makes_step(); };
     if (word == "apply" || std::any_of(so_far.exchanges.begin(), so_far.exchanges.end(), applies)) return true;
   }
   return false;
@@ -327,6 +327,12 @@ bool plan::deterministic() const {
   return std::all_of(exchanges.begin(), exchanges.end(), [](const auto& one) { return one.nature.deterministic; });
 }
 
+bool plan::workers_are_independent() const {
+  return store() && std::all_of(exchanges.begin(), exchanges.end(), [](const auto& one) {
+           return !one.nature.deterministic && one.nature.servers > 0 && !one.has_groups();
+         });
+}
+
 std::uint32_t plan::node_of(std::uint32_t id) const {
   if (id >= workers) return 0;  // servers stand beside the coordinator
   const auto after = std::upper_bound(nodes.begin(), nodes.end(), id,
@@ -380,6 +386,10 @@ planned_exchange plan_exchange(const plan& so_far, std::size_t index) {
       refuse(file, given.name + "." + wrong->key + ": " + wrong->text);
   made.settings_by_index = kind.by_index ? kind.by_index(names, given.options) : given.options;
   made.nature = nature_of(kind, made.settings_by_index);
+  if (made.nature.answers) made.carries.answers = *made.nature.answers;
+  if (made.carries.makes_step() &&
+      (made.ranks().size() < so_far.workers || given.every != topology::interval{1, false}))
+    refuse(file, given.name + " makes the step of its members; use it for all workers and in each step");
   made.first_server = so_far.workers + so_far.servers();
   made.due =
       make_cadence(steps_between(given.every, so_far.steps_per_epoch), stands_behind_the_step(so_far, given.name));

@@ -63,8 +63,6 @@ struct planned_exchange {
   worker_groups groups() const;                          ///< By member, its workers as indices in ranks().
   std::uint64_t bytes_held(std::uint32_t server) const;  ///< What server first_server + `server` hands to a worker.
   std::optional<rules::mixing_matrix> mixing() const;    ///< W, by member, where the kind has one.
-  /// The gradient is applied there; no `apply` follows.
-  bool makes_step() const { return carries.sends == slot::gradient && carries.answers == slot::parameters; }
 };
 
 struct plan {
@@ -91,6 +89,7 @@ struct plan {
   const planned_exchange* store() const;          ///< The exchange whose servers hold the result, if there is one.
   bool replicas_agree() const;                    ///< All workers' parameters after a step are equal.
   bool deterministic() const;
+  bool workers_are_independent() const;  ///< No worker ever waits for another one, and servers hold the result.
   bool crosses(const planned_edge& edge) const { return node_of(edge.from) != node_of(edge.to); }
   traffic between_nodes() const;  ///< What crosses from one process to another.
 };

@@ -80,7 +80,7 @@ class checker {
     const bool named = names();
     sends();
     if (named && settled) members();
-    if (named) loop();
+    if (named && one_step()) loop();
   }
 
  private:
@@ -217,7 +217,10 @@ class checker {
       }
       static const std::set<std::string> taken{"gradient",  "apply",       "worker",  "compute",
                                                "evaluator", "coordinator", "recorder"};
-      if (!legal_name(name) || taken.contains(name)) {
+      const bool like_worker =
+          name.size() > 1 && name[0] == 'w' &&
+          std::all_of(name.begin() + 1, name.end(), [](unsigned char c) { return std::isdigit(c); });
+      if (!legal_name(name) || taken.contains(name) || like_worker) {
         refuse(exchange_path(i) + ".name",
                "an exchange cannot be called " + to_toml(name) +
                    "; expected letters, digits, - and _, and no word of the loop or name of an actor");
@@ -265,7 +268,7 @@ class checker {
           workers += one.ranks.size();
         }
         const carriage* carried = carriage_of(each);
-        if (carried != nullptr && carried->sends == slot::gradient && carried->answers == slot::parameters) {
+        if (carried != nullptr && carried->makes_step()) {
           if (workers < static_cast<std::size_t>(file_.workers.count))
             refuse(path + ".members", to_toml(each.kind) + " makes the step of its members, and " +
                                           std::to_string(file_.workers.count - static_cast<std::int64_t>(workers)) +
@@ -292,14 +295,14 @@ class checker {
 
   /// The loop that a file without one means.
   std::vector<std::string> usual_loop() const {
-    std::vector<std::string> words = {"gradient"}, behind;
-    bool applied = false;
+    std::vector<std::string> words = {"gradient"}, steps, behind;
     for (const exchange_settings& each : file_.exchanges) {
       const carriage* carried = carriage_of(each);
-      (carried != nullptr && carried->behind_apply ? behind : words).push_back(each.name);
-      applied |= carried != nullptr && carried->sends == slot::gradient && carried->answers == slot::parameters;
+      const bool makes_step = carried != nullptr && carried->makes_step();
+      (makes_step ? steps : carried != nullptr && carried->behind_apply ? behind : words).push_back(each.name);
     }
-    if (!applied) words.emplace_back("apply");
+    if (steps.empty()) steps.emplace_back("apply");
+    words.insert(words.end(), steps.begin(), steps.end());
     words.insert(words.end(), behind.begin(), behind.end());
     return words;
   }
@@ -330,6 +333,10 @@ class checker {
       }
       if (found->after != leaves::as_it_was) has_gradient = found->after == leaves::a_gradient;
     }
+    if (!seen.contains("gradient")) {
+      return refuse("workers.loop", "the loop computes no gradient, so nothing is learned; expected for instance " +
+                                        quoted_list(usual_loop()));
+    }
     if (has_gradient) {
       return refuse("workers.loop",
                     "the loop computes a gradient and never applies it, so nothing is learned; expected "
@@ -344,6 +351,22 @@ class checker {
                  " is never used; expected " + to_toml(name) + " in workers.loop, as in " + quoted_list(usual_loop()) +
                  ", or no such section");
     }
+  }
+
+  /// Returns whether at most one exchange makes the workers' step.
+  bool one_step() {
+    std::string first;
+    for (std::size_t i = 0; i < file_.exchanges.size(); ++i) {
+      const carriage* carried = carriage_of(file_.exchanges[i]);
+      if (carried == nullptr || !carried->makes_step()) continue;
+      if (!first.empty()) {
+        refuse(exchange_path(i), to_toml(first) + " and " + to_toml(file_.exchanges[i].name) +
+                                     " both make the step along the gradient; expected one of them");
+        return false;
+      }
+      first = file_.exchanges[i].name;
+    }
+    return true;
   }
 
   /// Returns the rule of the loop's word, or nullptr after refusing it.

@@ -11,10 +11,10 @@ import sys
 from troupe_command import SOURCE, main, metrics, troupe
 
 FULL = "--full" in sys.argv
-LEAST = 0.95 if FULL else 0.8
+LEAST = 0.95 if FULL else 0.75
 SAME_BYTES = ["all_reduce", "star", "star_overlapped", "two_nodes", "sync_ps"]
 SERVED = {"asgd", "sync_ps"}  # whose gradients are applied at a server, which counts how stale they are
-APART = {"dpsgd_ring", "model_averaging", "easgd", "hierarchy"}  # whose workers have parameters of their own
+APART = {"dpsgd_ring", "model_averaging", "hierarchy"}  # whose result is an average of workers that differ
 
 
 def test_every_file():
@@ -29,7 +29,7 @@ def test_every_file():
         assert (end["staleness_mean"] is not None) == (name in SERVED), f"{name}: {end}"
         assert (end["consensus_distance"] is not None) == (name in APART), f"{name}: {end}"
         if name == "asgd":
-            assert 2 < end["staleness_mean"] < 3.01 and end["staleness_max"] >= 3, f"{name}: {end}"
+            assert 1 < end["staleness_mean"] < 3.01 and end["staleness_max"] >= 3, f"{name}: {end}"
             assert sum(end["staleness_counts"]) == end["updates"], f"{name}: {end}"
         if name == "sync_ps":
             assert end["staleness_max"] == 0, f"{name}: {end}"

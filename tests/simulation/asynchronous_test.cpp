@@ -6,7 +6,10 @@
 #include "troupe/runtime/node/launcher.hpp"
 #include "troupe/runtime/node/simulation.hpp"
 
+#include <caf/send.hpp>
+
 #include <map>
+#include <set>
 #include <tuple>
 
 namespace {
@@ -135,5 +138,31 @@ TEST_CASE("servers that take contributions in a given order give the same bits u
       if (!first.defined()) first = book->result;
       CHECK(book->result.equal(first));
     }
+  }
+}
+
+TEST_CASE("an interrupt loses no contribution either: what was begun is brought to its end") {
+  for (const auto& [options, servers, contributions] : wirings) {
+    CAPTURE(options.exchange);
+    auto plan = tests::tiny_plan(options);
+    std::set<std::uint64_t> made;
+    for (std::uint64_t event = 1; event < 300; event += 3) {
+      CAPTURE(event);
+      const auto seen = std::make_shared<ledger>(options.workers);
+      const auto kind = tests::watched(*find_exchange(options.exchange), seen);
+      plan.exchanges.front().kind = &kind;
+      models::buffer_pool pool;
+      auto book = std::make_shared<tests::remembered>();
+      const auto end = simulate(plan, tests::tiny_data(options.samples), initial_weights(plan, pool), pool, book,
+                                {.seed = event, .after_event = [&](const crew& all, std::uint64_t count) {
+                                   if (count == event) caf::anon_send(all.coordinator, halt_atom_v);
+                                 }});
+      REQUIRE_FALSE(end.failure);
+      for (const auto& [what, its] : seen->all)
+        if (its.sent + its.taken + its.answered + its.heard != 4) FAIL_CHECK("a contribution was lost");
+      CHECK(book->lines.back().updates * servers == seen->all.size());
+      made.insert(seen->all.size());
+    }
+    CHECK(made.size() > 3);
   }
 }

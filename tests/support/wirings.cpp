@@ -87,10 +87,41 @@ const std::vector<tiny_options>& deterministic_wirings() {
   return wirings;
 }
 
+namespace {
+
+/// A server of two pairs, each of which makes one gradient.
+tiny_options server_of_pairs() {
+  auto options = hierarchy();
+  options.loop = {"gradient", "left", "right", "between"};
+  options.exchanges[2] = {.name = "between",
+                          .kind = "parameter_server",
+                          .sends = {},
+                          .members = {"left", "right"},
+                          .options = server_of_each()};
+  return options;
+}
+
+/// All wait for their neighbours, and some are pulled to a centre that waits for nobody.
+tiny_options mixture() {
+  return {.workers = 4,
+          .loop = {"gradient", "mix", "pull", "apply"},
+          .exchanges = {{.name = "mix", .kind = "gossip", .sends = {}, .options = ring()},
+                        {.name = "pull",
+                         .kind = "elastic",
+                         .sends = {},
+                         .members = {"w0", "w1", "w3"},
+                         .every = {3, false},
+                         .options = centre_of_each()}}};
+}
+
+}  // namespace
+
 const std::vector<tiny_options>& asynchronous_wirings() {
   static const std::vector<tiny_options> wirings{
       {.workers = 3, .exchange = "parameter_server", .settings = server_of_each(), .loop = {"gradient", "exchange"}},
       {.workers = 3, .exchange = "elastic", .settings = centre_of_each(), .every = 3},
+      server_of_pairs(),
+      mixture(),
   };
   return wirings;
 }
