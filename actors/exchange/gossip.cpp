@@ -97,7 +97,7 @@ rules::graph random_regular_of(std::uint32_t n, const setting_values& settings) 
                          " neighbours each, since an edge is between two; expected an even product of both");
   if (!rules::has_regular_graph(n, static_cast<std::uint32_t>(*degree)))
     refuse("degree", "a degree of " + std::to_string(*degree) + " cannot connect " + counted(n) +
-                         "; expected a degree of at least 2");
+                         "; expected a degree of at least " + (n == 2 ? "1" : "2"));
   const auto* seed = find<std::int64_t>(settings, "graph_seed");
   return rules::random_regular_graph(n, static_cast<std::uint32_t>(*degree),
                                      static_cast<std::uint64_t>(seed ? *seed : 0));
