@@ -283,6 +283,22 @@ TEST_CASE("a header that asks for the impossible is refused in words, and nothin
   }
 }
 
+TEST_CASE("servers are called by the numbers behind the ranks, and only their node takes what is for them") {
+  auto with_servers = limits;
+  with_servers.servers = 2;
+  const auto to_server = encode(header_of(5, some_part()));
+  CHECK_THROWS_WITH_AS(decode(to_server, with_servers), "a frame for a rank that is not of this node", frame_error);
+  with_servers.has_servers = true;
+  CHECK(decode(to_server, with_servers).to == 5);
+  CHECK_THROWS_AS(decode(encode(header_of(6, some_part())), with_servers), frame_error);
+  auto from_server = header_of(2, some_part());
+  from_server.origin.sender = rank_id{5};
+  CHECK(decode(encode(from_server), with_servers).origin.sender == rank_id{5});
+  CHECK_THROWS_AS(decode(encode(from_server), limits), frame_error);
+  from_server.origin.sender = rank_id{6};
+  CHECK_THROWS_AS(decode(encode(from_server), with_servers), frame_error);
+}
+
 TEST_CASE("memory for a payload is taken after its header was found good, and comes from the pool") {
   const models::buffer_pool pool;
   frame_reader reader{limits, pool};
