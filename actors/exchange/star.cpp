@@ -2,6 +2,7 @@
 
 #include "troupe/actors/exchange/member.hpp"
 #include "troupe/actors/rules/reduce.hpp"
+#include "troupe/actors/rules/shards.hpp"
 
 #include <algorithm>
 #include <utility>
@@ -19,12 +20,7 @@ bool by_parameter(const setting_values& settings) {
 /// What one message holds: everything, or one parameter with the padding behind it.
 std::vector<rules::range> pieces_of(const models::flat_layout& layout, const setting_values& settings) {
   if (!by_parameter(settings)) return {{0, layout.parameter_end}};
-  std::vector<rules::range> result;
-  for (std::size_t i = 0; i < layout.parameters.size(); ++i) {
-    const auto end = i + 1 < layout.parameters.size() ? layout.parameters[i + 1].first : layout.parameter_end;
-    result.push_back({layout.parameters[i].first, end - layout.parameters[i].first});
-  }
-  return result;
+  return rules::parameter_shards(layout, static_cast<std::uint32_t>(layout.parameters.size()));
 }
 
 class star_member final : public member {
