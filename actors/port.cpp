@@ -85,6 +85,11 @@ std::string waits(const port_state& my, std::uint64_t step, const std::vector<ra
          list_of(my.options, missing) + " at step " + std::to_string(step - my.options.due.lead + 1);
 }
 
+/// The step at which the parties of these indices are waited for: of a server's round, the one they have not come to.
+std::uint64_t step_of(const port_state& my, const std::vector<rank_id>& missing) {
+  return my.options.is_server() ? my.next_of[static_cast<std::size_t>(missing.front())] : my.step;
+}
+
 std::string overdue(const port_state& my, std::uint64_t step, const std::vector<rank_id>& missing) {
   return waits(my, step, missing) + ", for " + std::to_string(my.options.timeout.count()) + " ms already (run.timeout)";
 }
@@ -194,8 +199,7 @@ void watch_round(port_pointer self) {
       [self](const std::vector<rank_id>& missing) {
         const auto& my = self->state;
         if (missing.empty() || my.quiet_ticks <= ticks_of_timeout) return;
-        const auto step = my.next_of[static_cast<std::size_t>(missing.front())];
-        fail(self, make_error(errc::timed_out, overdue(my, step, missing)));
+        fail(self, make_error(errc::timed_out, overdue(my, step_of(my, missing), missing)));
       });
 }
 
@@ -264,12 +268,13 @@ port_actor::behavior_type port(port_pointer self, port_options options, std::sha
         auto promise = self->make_response_promise<std::string>();
         with_member(
             self, [step = self->state.step](member& algorithm) { return algorithm.waiting_for(step); },
-            [self, lost, promise, step = self->state.step](std::vector<rank_id> awaited) mutable {
+            [self, lost, promise](std::vector<rank_id> awaited) mutable {
               const auto alive = [&](rank_id index) {
                 return std::find(lost.begin(), lost.end(), id_of(self->state.options, index)) == lost.end();
               };
               std::erase_if(awaited, alive);
-              const auto text = awaited.empty() ? std::string{} : waits(self->state, step, awaited);
+              const auto text =
+                  awaited.empty() ? std::string{} : waits(self->state, step_of(self->state, awaited), awaited);
               promise.deliver(text);
               if (!awaited.empty()) fail(self, make_error(errc::peer_lost, text));
             });
