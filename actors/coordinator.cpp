@@ -1,5 +1,6 @@
 #include "troupe/actors/coordinator.hpp"
 
+#include "troupe/actors/rules/pieces.hpp"
 #include "troupe/actors/rules/reduce.hpp"
 #include "troupe/actors/rules/staleness.hpp"
 
@@ -170,18 +171,6 @@ std::pair<snapshot, double> mean_and_distance(const std::map<rank_id, snapshot>&
           std::sqrt(squares / static_cast<double>(summands.size()))};
 }
 
-/// Lays the shares of the servers side by side.
-at::Tensor whole_of(const std::vector<holding>& held, models::buffer_pool pool) {
-  std::int64_t total = 0;
-  for (const auto& one : held)
-    if (one.piece.values.defined()) total += one.piece.values.numel();
-  if (held.size() == 1) return held.front().piece.values;
-  auto whole = pool.take(total);
-  for (const auto& one : held)
-    if (one.piece.values.defined()) whole.narrow(0, one.piece.first, one.piece.values.numel()).copy_(one.piece.values);
-  return whole;
-}
-
 /// Averages the replicas of the first report where they differ.
 void average(coordinator_pointer self) {
   auto& my = self->state;
@@ -237,7 +226,13 @@ void collect(coordinator_pointer self) {
               if (--*open > 0) return;
               auto& my = self->state;
               then_on_lane(
-                  self, *my.where, [held, pool = my.options.pool] { return whole_of(*held, pool); },
+                  self, *my.where,
+                  [held, end = my.options.parameter_end, pool = my.options.pool] {
+                    std::vector<span> shares;
+                    for (const auto& one : *held)
+                      if (one.piece.values.defined()) shares.push_back(one.piece);
+                    return rules::side_by_side(shares, end, pool);
+                  },
                   [self, held](at::Tensor whole) {
                     auto& my = self->state;
                     auto& first = my.reports.front();

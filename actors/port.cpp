@@ -44,17 +44,15 @@ struct waiting_worker {
 struct port_state {
   static inline const char* name = "port";
   port_options options;
-  std::map<rank_id, std::uint32_t> index_of;  ///< Of members and servers, by what they are called outside.
-  std::shared_ptr<member> algorithm;          ///< Used on the lane only, where there is one.
+  std::shared_ptr<member> algorithm;  ///< Used on the lane only, where there is one.
   std::unique_ptr<lane> where;
   std::vector<peer_port> peers;
   /// The step that is answered next. PORT-1: parts of this exchange and the next ones, so far as a peer
   /// can be ahead (member::steps_ahead), are taken, no others. A server
   /// answers in its own order and checks steps itself.
   std::uint64_t step{0};
-  std::uint64_t most_ahead{1};         ///< In steps.
-  std::vector<std::uint64_t> next_of;  ///< Of a server, by member: the step that it has still to hear of.
-  int quiet_ticks{0};                  ///< Of a server: since a part came.
+  std::uint64_t most_ahead{1};  ///< In steps.
+  int quiet_ticks{0};           ///< Of a server: since a part came.
   std::map<std::uint64_t, answer_so_far> answers;
   std::optional<waiting_worker> waiting;
   std::uint64_t payload_bytes{0};
@@ -62,9 +60,22 @@ struct port_state {
 
 using port_pointer = port_actor::stateful_pointer<port_state>;
 
+std::uint32_t parties_of(const port_options& options) {
+  return options.world_size + options.servers;
+}
+
 /// What the member or server of this index is called outside.
 rank_id id_of(const port_options& options, rank_id index) {
   return options.ids.empty() ? index : options.ids.at(static_cast<std::size_t>(index));
+}
+
+/// The index of whom this id calls, if it is a member or server.
+std::optional<rank_id> index_of(const port_options& options, rank_id id) {
+  if (options.ids.empty())
+    return static_cast<std::uint32_t>(id) < parties_of(options) ? std::optional{id} : std::nullopt;
+  const auto found = std::lower_bound(options.ids.begin(), options.ids.end(), id);
+  if (found == options.ids.end() || *found != id) return std::nullopt;
+  return rank_id{static_cast<std::uint32_t>(found - options.ids.begin())};
 }
 
 /// "ranks 1, 2", "server 0": whom these indices mean. Nobody waits for members and servers at once.
@@ -79,19 +90,25 @@ std::string list_of(const port_options& options, const std::vector<rank_id>& ind
   return std::string{servers ? "server" : "rank"} + (indices.size() == 1 ? " " : "s ") + text;
 }
 
+/// Whom a member waits for, by index, and at which step.
+struct awaited {
+  std::uint64_t step{0};
+  std::vector<rank_id> missing;
+};
+
+awaited awaited_by(const member& algorithm, std::uint64_t step) {
+  const auto* holder = dynamic_cast<const server*>(&algorithm);
+  return {holder ? holder->open_step() : step, algorithm.waiting_for(step)};
+}
+
 /// "exchange: rank 0 waits for ranks 1, 2 at step 8", which is step 7 counted from 0.
-std::string waits(const port_state& my, std::uint64_t step, const std::vector<rank_id>& missing) {
-  return my.options.name + ": " + list_of(my.options, {my.options.rank}) + " waits for " +
-         list_of(my.options, missing) + " at step " + std::to_string(step - my.options.due.lead + 1);
+std::string waits(const port_options& options, const awaited& whom) {
+  return options.name + ": " + list_of(options, {options.rank}) + " waits for " + list_of(options, whom.missing) +
+         " at step " + std::to_string(whom.step - options.due.lead + 1);
 }
 
-/// The step at which the parties of these indices are waited for: of a server's round, the one they have not come to.
-std::uint64_t step_of(const port_state& my, const std::vector<rank_id>& missing) {
-  return my.options.is_server() ? my.next_of[static_cast<std::size_t>(missing.front())] : my.step;
-}
-
-std::string overdue(const port_state& my, std::uint64_t step, const std::vector<rank_id>& missing) {
-  return waits(my, step, missing) + ", for " + std::to_string(my.options.timeout.count()) + " ms already (run.timeout)";
+std::string overdue(const port_options& options, const awaited& whom) {
+  return waits(options, whom) + ", for " + std::to_string(options.timeout.count()) + " ms already (run.timeout)";
 }
 
 void fail(port_pointer self, const caf::error& why) {
@@ -165,14 +182,13 @@ void carry_out(port_pointer self, said&& words) {
 
 /// Returns why a part cannot be taken, or nothing.
 std::optional<caf::error> refusal(const port_state& my, const part& piece) {
-  const auto known = my.index_of.find(piece.origin.sender);
-  const auto from =
-      " (from " +
-      (known == my.index_of.end() ? "rank " + std::to_string(static_cast<std::uint32_t>(piece.origin.sender))
-                                  : list_of(my.options, {rank_id{known->second}})) +
-      ", step " + std::to_string(piece.origin.step - my.options.due.lead + 1) + ")";
+  const auto known = index_of(my.options, piece.origin.sender);
+  const auto from = " (from " +
+                    (known ? list_of(my.options, {*known})
+                           : "rank " + std::to_string(static_cast<std::uint32_t>(piece.origin.sender))) +
+                    ", step " + std::to_string(piece.origin.step - my.options.due.lead + 1) + ")";
   if (piece.origin.run != my.options.run) return make_error(errc::mismatch, "a part of another run" + from);
-  if (known == my.index_of.end()) return make_error(errc::mismatch, "a part of an unknown rank" + from);
+  if (!known) return make_error(errc::mismatch, "a part of an unknown rank" + from);
   if (piece.which.place != my.options.place) return make_error(errc::mismatch, "a part of another exchange" + from);
   if (piece.total != my.options.layout.parameter_end)
     return make_error(errc::mismatch, "a part of another model" + from);
@@ -195,11 +211,11 @@ void watch_round(port_pointer self) {
   auto& my = self->state;
   if (++my.quiet_ticks <= ticks_of_timeout) return;
   with_member(
-      self, [](member& algorithm) { return algorithm.waiting_for(0); },
-      [self](const std::vector<rank_id>& missing) {
+      self, [](member& algorithm) { return awaited_by(algorithm, 0); },
+      [self](const awaited& whom) {
         const auto& my = self->state;
-        if (missing.empty() || my.quiet_ticks <= ticks_of_timeout) return;
-        fail(self, make_error(errc::timed_out, overdue(my, step_of(my, missing), missing)));
+        if (whom.missing.empty() || my.quiet_ticks <= ticks_of_timeout) return;
+        fail(self, make_error(errc::timed_out, overdue(my.options, whom)));
       });
 }
 
@@ -207,18 +223,16 @@ void watch_round(port_pointer self) {
 part as_member_sees(const port_state& my, const part& piece) {
   auto taken = piece;
   taken.receipt.reset();
-  taken.origin.sender = rank_id{my.index_of.at(piece.origin.sender)};
+  taken.origin.sender = *index_of(my.options, piece.origin.sender);
   return taken;
 }
 
 port_actor::behavior_type port(port_pointer self, port_options options, std::shared_ptr<member> algorithm,
                                std::shared_ptr<std::unique_ptr<lane>> where) {
   report_exceptions(self);
-  const auto parties = options.world_size + options.servers;
-  for (std::uint32_t i = 0; i < parties; ++i) self->state.index_of.emplace(id_of(options, rank_id{i}), i);
+  TROUPE_ASSERT(std::is_sorted(options.ids.begin(), options.ids.end()), "ids ascend with the indices");
   self->state.step = options.due.first;
   self->state.most_ahead = algorithm->steps_ahead() * options.due.every;
-  self->state.next_of.assign(options.world_size, options.due.first);
   self->state.options = std::move(options);
   self->state.options.initial.reset();  // the member has taken what it needs
   self->state.algorithm = std::move(algorithm);
@@ -233,10 +247,7 @@ port_actor::behavior_type port(port_pointer self, port_options options, std::sha
         // What a server sends is counted where it arrives, so that a worker's count is complete with its answer.
         if (static_cast<std::uint32_t>(sender) >= my.options.world_size)
           my.payload_bytes += static_cast<std::uint64_t>(piece.piece.values.nbytes());
-        if (my.options.is_server()) {
-          my.next_of[static_cast<std::size_t>(sender)] = piece.origin.step + my.options.due.every;
-          my.quiet_ticks = 0;
-        }
+        my.quiet_ticks = 0;
         with_member(
             self,
             [piece = std::move(taken), own](member& algorithm) {
@@ -260,23 +271,23 @@ port_actor::behavior_type port(port_pointer self, port_options options, std::sha
         return promise;
       },
       [self](wire_atom, const std::vector<peer_port>& peers) {
-        TROUPE_ASSERT(peers.size() == self->state.index_of.size(), "a port is wired to every member and server");
+        TROUPE_ASSERT(peers.size() == parties_of(self->state.options), "a port is wired to every member and server");
         self->state.peers = peers;
         self->delayed_send(self, self->state.options.timeout / ticks_of_timeout, tick_atom_v);
       },
       [self](lost_atom, const std::vector<rank_id>& lost) -> caf::result<std::string> {
         auto promise = self->make_response_promise<std::string>();
         with_member(
-            self, [step = self->state.step](member& algorithm) { return algorithm.waiting_for(step); },
-            [self, lost, promise](std::vector<rank_id> awaited) mutable {
+            self, [step = self->state.step](member& algorithm) { return awaited_by(algorithm, step); },
+            [self, lost, promise](awaited whom) mutable {
+              const auto& options = self->state.options;
               const auto alive = [&](rank_id index) {
-                return std::find(lost.begin(), lost.end(), id_of(self->state.options, index)) == lost.end();
+                return std::find(lost.begin(), lost.end(), id_of(options, index)) == lost.end();
               };
-              std::erase_if(awaited, alive);
-              const auto text =
-                  awaited.empty() ? std::string{} : waits(self->state, step_of(self->state, awaited), awaited);
+              std::erase_if(whom.missing, alive);
+              const auto text = whom.missing.empty() ? std::string{} : waits(options, whom);
               promise.deliver(text);
-              if (!awaited.empty()) fail(self, make_error(errc::peer_lost, text));
+              if (!text.empty()) fail(self, make_error(errc::peer_lost, text));
             });
         return promise;
       },
@@ -300,11 +311,11 @@ port_actor::behavior_type port(port_pointer self, port_options options, std::sha
         const auto patience = ticks_of_timeout + (my.options.servers > 0 ? 1 : 0);
         if (!my.waiting || ++my.waiting->ticks <= patience) return;
         with_member(
-            self, [step = my.step](member& algorithm) { return algorithm.waiting_for(step); },
-            [self, step = my.step](const std::vector<rank_id>& missing) {
+            self, [step = my.step](member& algorithm) { return awaited_by(algorithm, step); },
+            [self](const awaited& whom) {
               const auto& my = self->state;
-              if (!my.waiting || my.step != step) return;
-              fail(self, make_error(errc::timed_out, overdue(my, step, missing)));
+              if (!my.waiting || my.step != whom.step) return;
+              fail(self, make_error(errc::timed_out, overdue(my.options, whom)));
             });
       },
       [](done_atom, const completion& done) { (*done.run)(); },

@@ -57,7 +57,7 @@ struct port_options {
   rank_id rank{};                ///< Whose port it is: an index among the members and servers.
   std::uint32_t world_size{1};   ///< n: the members of this exchange.
   std::uint32_t servers{0};      ///< Servers, at the indices from n on.
-  std::vector<rank_id> ids{};    ///< What members and servers are called outside, by index; empty: the same.
+  std::vector<rank_id> ids{};    ///< What members and servers are called outside, by index, ascending; empty: the same.
   std::uint32_t place{0};        ///< Which exchange of the loop: key::place of all its parts.
   std::string name{"exchange"};  ///< As the file calls it.
   models::flat_layout layout{};

@@ -1,5 +1,6 @@
 #include "troupe/actors/replica.hpp"
 
+#include "troupe/actors/rules/pieces.hpp"
 #include "troupe/actors/support/assert.hpp"
 #include "troupe/data/random.hpp"
 
@@ -14,24 +15,6 @@
 #include <string>
 
 namespace troupe {
-
-namespace {
-
-/// Lays the pieces of an outcome side by side; a single piece that is the whole is used where it lies.
-at::Tensor assemble(const outcome& answer, std::int64_t total, models::buffer_pool& pool) {
-  if (answer.pieces.size() == 1 && answer.pieces.front().values.numel() == total) return answer.pieces.front().values;
-  auto whole = pool.take(total);
-  std::int64_t end = 0;
-  for (const auto& piece : answer.pieces) {
-    TROUPE_ASSERT(piece.first == end, "the pieces of an outcome follow each other");
-    end += piece.values.numel();
-    whole.narrow(0, piece.first, piece.values.numel()).copy_(piece.values);
-  }
-  TROUPE_ASSERT(end == total, "the pieces of an outcome cover the whole");
-  return whole;
-}
-
-}  // namespace
 
 struct replica::parts {
   replica_options options;
@@ -99,7 +82,7 @@ struct replica::parts {
   /// x ← what an exchange answered, or g ← it, or x ← x + it; out of place likewise.
   void take_in(const outcome& answer) {
     const auto end = options.layout.parameter_end;
-    auto values = assemble(answer, end, options.pool);
+    auto values = rules::side_by_side(answer.pieces, end, options.pool);
     lr_scale *= answer.lr_scale;
     switch (answer.what) {
       case slot::gradient:

@@ -247,23 +247,14 @@ void begin_exchange(worker_pointer self, std::size_t word) {
           [self](const caf::error& why) { lose(self, "its exchange", why); });
 }
 
-/// Makes the answer part of x or g: at once where it is whole, else with compute's next work.
+/// Keeps the answer for compute, which alone knows what it does to x or g.
 void take_in(worker_state& my, const exchange_word& exchange, outcome answer) {
   my.payload_bytes[exchange.place] = answer.payload_bytes;
   if (exchange.sends == slot::gradient && answer.what != slot::gradient) {  // the exchange has made the step
     my.now.origin.step += 1;
     my.now.origin.version += 1;
   }
-  const auto whole = my.answers.empty() && answer.pieces.size() == 1 && answer.lr_scale == 1;
-  if (whole && answer.what == slot::gradient) {
-    my.gradient->piece = std::move(answer.pieces.front());
-    my.gradient->sample_count = 1;  // it is everybody's: the means of all members weigh the same
-  } else if (whole && answer.what == slot::parameters &&
-             answer.pieces.front().values.numel() == my.now.values.numel()) {
-    my.now.values = std::move(answer.pieces.front().values);
-  } else {
-    my.answers.push_back(std::move(answer));
-  }
+  my.answers.push_back(std::move(answer));
 }
 
 /// Leaves the word behind, and with the last one the step.

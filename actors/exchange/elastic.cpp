@@ -13,7 +13,6 @@
 #include "troupe/actors/rules/reduce.hpp"
 #include "troupe/actors/support/assert.hpp"
 
-#include <limits>
 #include <string>
 #include <utility>
 #include <vector>
@@ -21,10 +20,6 @@
 namespace troupe {
 
 namespace {
-
-bool applies_each(const setting_values& settings) {
-  return std::get<std::string>(settings.at("apply")) == "each";
-}
 
 /// α, by default the paper's β/n with its β = 0.9 (§5).
 double alpha_of(const port_options& options) {
@@ -44,7 +39,7 @@ rank_id centre_of(const port_options& options) {
 class client final : public member {
  public:
   explicit client(port_options options)
-      : options_(std::move(options)), each_(applies_each(options_.settings)), alpha_(alpha_of(options_)) {}
+      : options_(std::move(options)), each_(serving::applies_each(options_.settings)), alpha_(alpha_of(options_)) {}
 
   void contribute(const part& own, outbox& out) override {
     if (awaited_) throw exchange_error(errc::stale, "a worker contributed before its last contribution was answered");
@@ -93,42 +88,27 @@ class client final : public member {
   at::Tensor position_;       ///< The contribution under way.
 };
 
-class centre : public server {
+class centre : public serving::answering_server {
  public:
   explicit centre(port_options options)
-      : options_(std::move(options)),
+      : answering_server(std::move(options)),
         alpha_(alpha_of(options_)),
-        roll_call_(options_.world_size, options_.due),
         centre_(options_.initial.narrow(0, 0, options_.layout.parameter_end)) {
     options_.initial.reset();  // the centre moves on
   }
 
   void receive(const part& piece, outbox& out) final {
-    serving::check_contribution(piece, options_.world_size, slot::parameters, {whole(options_)}, 0);
-    if (piece.origin.version > version_)
-      throw exchange_error(errc::mismatch, "a worker knows a centre that there has not been yet");
+    check(piece, slot::parameters, {whole(options_)}, 0);
     take(piece, out);
   }
-
-  /// Each part may set off a pass over all there is.
-  std::int64_t largest_fold() const final { return std::numeric_limits<std::int64_t>::max(); }
 
  protected:
   virtual void take(const part& piece, outbox& out) = 0;
 
   holding now() const { return {.piece = {0, centre_}, .version = version_, .staleness = {}}; }
 
-  void answer(const part& piece, slot what, const at::Tensor& values, outbox& out) {
-    ++answered_;
-    out.send(piece.origin.sender, serving::answer_to(piece, options_.rank, version_, what, values));
-  }
-
-  port_options options_;
   double alpha_;
-  serving::roll_call roll_call_;  ///< EL-2
-  at::Tensor centre_;             ///< x̃, frozen.
-  std::uint64_t version_{0};
-  std::uint64_t answered_{0};  ///< Contributions.
+  at::Tensor centre_;  ///< x̃, frozen.
 };
 
 /// Moves when all have come. A worker is answered as soon as the round before is complete, so it may be one round ahead
@@ -145,6 +125,8 @@ class centre_of_all final : public centre {
   std::vector<rank_id> waiting_for(std::uint64_t) const override {
     return open_.came == 0 ? std::vector<rank_id>{} : roll_call_.missing(step_);
   }
+
+  std::uint64_t open_step() const override { return step_; }
 
   holding held(std::uint64_t step) override { return archive_.take(step, now()); }
 
@@ -208,7 +190,7 @@ class centre_of_each final : public centre {
 
 std::unique_ptr<member> make_side(const port_options& options) {
   if (!options.is_server()) return std::make_unique<client>(options);
-  if (applies_each(options.settings)) return std::make_unique<centre_of_each>(options);
+  if (serving::applies_each(options.settings)) return std::make_unique<centre_of_each>(options);
   return std::make_unique<centre_of_all>(options);
 }
 
@@ -223,18 +205,18 @@ std::vector<planned_edge> edges_of(std::uint32_t world_size, const models::flat_
 }
 
 exchange_nature nature(const setting_values& settings) {
-  const auto each = applies_each(settings);
+  const auto each = serving::applies_each(settings);
   return {.deterministic = !each,
           .same_for_all = false,
           .answers = each ? std::optional{slot::change} : std::nullopt,
           .servers = 1};
 }
 
-/// With all n at once the centre moves by nα of its distance to their mean: from 2 on it overshoots by more than it was
-/// away (§3.2 asks for β = nα of at most 1).
+/// With all n at once the centre moves by nα of its distance to their mean: from 2 on it overshoots by as much as it
+/// was away, or more (derived here).
 std::optional<complaint> check(const std::vector<std::string>& names, const setting_values& settings) {
   const auto found = settings.find("alpha");
-  if (applies_each(settings) || found == settings.end()) return {};
+  if (serving::applies_each(settings) || found == settings.end()) return {};
   const auto n = static_cast<double>(names.size());
   if (std::get<double>(found->second) * n < 2) return {};
   return complaint{"alpha",

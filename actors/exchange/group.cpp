@@ -101,7 +101,8 @@ class leader final : public member {
         names_(options.groups),
         me_(names_.group_of(static_cast<std::uint32_t>(options_.rank))),
         workers_(names_.group(me_)),
-        inner_(options.make_inner(inner_options(options))) {}
+        inner_(options.make_inner(inner_options(options))),
+        folds_(static_cast<std::uint32_t>(workers_.size())) {}
 
   void contribute(const part& own, outbox& out) override { gather(own, out); }
 
@@ -117,9 +118,7 @@ class leader final : public member {
     std::set<rank_id> missing;
     for (const auto rank : inner_->waiting_for(step))
       if (rank != rank_id{me_}) missing.insert(names_.outer(rank));
-    const auto found = folds_.find(step);
-    for (const auto rank : found == folds_.end() ? blank().missing() : found->second.missing())
-      missing.insert(rank_id{workers_[static_cast<std::size_t>(rank)]});
+    for (const auto rank : folds_.missing(step)) missing.insert(rank_id{workers_[static_cast<std::size_t>(rank)]});
     return {missing.begin(), missing.end()};
   }
 
@@ -130,23 +129,22 @@ class leader final : public member {
   }
 
   void forget_before(std::uint64_t step) override {
-    folds_.erase(folds_.begin(), folds_.lower_bound(step));
+    folds_.forget_before(step);
     inner_->forget_before(step);
   }
 
   std::uint64_t steps_ahead() const override { return inner_->steps_ahead(); }
 
  private:
-  rules::rank_fold blank() const { return rules::rank_fold{static_cast<std::uint32_t>(workers_.size())}; }
-
   void gather(const part& piece, outbox& out) {
     if (piece.at != stage::contribution)
       throw exchange_error(errc::mismatch, "a leader was sent what is no contribution by a worker of the group");
     rules::check_fits(piece, {{0, options_.layout.parameter_end}});
     const auto sender = static_cast<std::uint32_t>(piece.origin.sender);
     const auto position = std::lower_bound(workers_.begin(), workers_.end(), sender) - workers_.begin();
-    auto& fold = folds_.try_emplace(piece.origin.step, blank()).first->second;
-    fold.add(rank_id{static_cast<std::uint32_t>(position)}, piece.piece.values, piece.sample_count);
+    auto its = piece;
+    its.origin.sender = rank_id{static_cast<std::uint32_t>(position)};
+    auto& fold = folds_.add(its);
     if (!fold.complete()) return;
     auto mean = rules::take_result(fold, piece, rank_id{me_}, options_.pool);
     mean.at = stage::contribution;
@@ -170,7 +168,7 @@ class leader final : public member {
   std::uint32_t me_;  ///< The own group.
   std::vector<std::uint32_t> workers_;
   std::unique_ptr<member> inner_;
-  std::map<std::uint64_t, rules::rank_fold> folds_;  ///< By step.
+  rules::rank_folds folds_;  ///< Of the group's workers, by their positions in it.
 };
 
 /// Sends what he has to his leader, and takes the answer from him.
@@ -227,6 +225,8 @@ class group_server final : public server {
   }
 
   std::int64_t largest_fold() const override { return inner_->largest_fold(); }
+
+  std::uint64_t open_step() const override { return server_.open_step(); }
 
   holding held(std::uint64_t step) override { return server_.held(step); }
 

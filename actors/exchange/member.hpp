@@ -66,6 +66,9 @@ class server : public member {
   /// for. Else it is what there is now.
   virtual holding held(std::uint64_t step) = 0;
 
+  /// Returns the step whose contributions waiting_for() names, where it waits for any.
+  virtual std::uint64_t open_step() const { return 0; }
+
   void contribute(const part&, outbox&) final { throw std::logic_error("a server has no worker"); }
   void forget_before(std::uint64_t) final {}
 };

@@ -14,7 +14,6 @@
 #include "troupe/actors/rules/staleness.hpp"
 #include "troupe/actors/support/assert.hpp"
 
-#include <limits>
 #include <string>
 #include <utility>
 #include <vector>
@@ -25,10 +24,6 @@ namespace {
 
 std::uint32_t shards_of(const setting_values& settings) {
   return static_cast<std::uint32_t>(std::get<std::int64_t>(settings.at("shards")));
-}
-
-bool applies_each(const setting_values& settings) {
-  return std::get<std::string>(settings.at("apply")) == "each";
 }
 
 std::vector<rules::range> cut_of(const models::flat_layout& layout, const setting_values& settings) {
@@ -95,27 +90,21 @@ class client final : public member {
 
 /// One shard of the parameters, and what has been done to it. There may be fewer shards than servers: the last ones
 /// hold nothing.
-class shard_server : public server {
+class shard_server : public serving::answering_server {
  public:
   explicit shard_server(port_options options)
-      : options_(std::move(options)),
+      : answering_server(std::move(options)),
         cut_(cut_of(options_.layout, options_.settings)),
         index_(static_cast<std::uint32_t>(options_.rank) - options_.world_size),
-        roll_call_(options_.world_size, options_.due),
         optimizer_(make_optimizer(options_.optimizer)) {
     if (index_ < cut_.size()) x_ = options_.initial.narrow(0, cut_[index_].first, cut_[index_].count);
     options_.initial.reset();  // x moves on
   }
 
   void receive(const part& piece, outbox& out) final {
-    serving::check_contribution(piece, options_.world_size, slot::gradient, cut_, index_);
-    if (piece.origin.version > version_)
-      throw exchange_error(errc::mismatch, "a gradient is of parameters that there have not been yet");  // PS-4
+    check(piece, slot::gradient, cut_, index_);  // PS-4
     take(piece, out);
   }
-
-  /// A step of LibTorch's optimizer never belongs in a handler.
-  std::int64_t largest_fold() const final { return std::numeric_limits<std::int64_t>::max(); }
 
  protected:
   virtual void take(const part& piece, outbox& out) = 0;
@@ -130,21 +119,14 @@ class shard_server : public server {
     version_ += 1;         // PS-1
   }
 
-  void answer(const part& piece, outbox& out) {
-    ++answered_;
-    out.send(piece.origin.sender, serving::answer_to(piece, options_.rank, version_, slot::parameters, x_));
-  }
+  void answer_with_x(const part& piece, outbox& out) { answer(piece, slot::parameters, x_, out); }
 
   bool holds_nothing() const { return index_ >= cut_.size(); }
 
-  port_options options_;
   std::vector<rules::range> cut_;
   std::uint32_t index_;
-  serving::roll_call roll_call_;  ///< PS-2
   std::unique_ptr<optimizer> optimizer_;
   at::Tensor x_;  ///< Frozen.
-  std::uint64_t version_{0};
-  std::uint64_t answered_{0};  ///< Gradients.
   staleness_tally staleness_;
 };
 
@@ -160,6 +142,8 @@ class shard_of_all final : public shard_server {
   std::vector<rank_id> waiting_for(std::uint64_t) const override {
     return came_.empty() ? std::vector<rank_id>{} : fold_.missing();
   }
+
+  std::uint64_t open_step() const override { return round_; }
 
   holding held(std::uint64_t step) override { return holds_nothing() ? holding{} : archive_.take(step, now()); }
 
@@ -182,7 +166,7 @@ class shard_of_all final : public shard_server {
     for (std::uint32_t i = 0; i < options_.world_size; ++i) rules::count(staleness_, 0);
     fold_ = rules::rank_fold{options_.world_size};
     round_ = options_.due.next_due(round_ + 1);
-    for (const auto& piece : std::exchange(came_, {})) answer(piece, out);
+    for (const auto& piece : std::exchange(came_, {})) answer_with_x(piece, out);
     TROUPE_ASSERT(answered_ == version_ * options_.world_size, "PS-3: every gradient has been answered");
   }
 
@@ -206,14 +190,14 @@ class shard_of_each final : public shard_server {
     roll_call_.note(piece.origin.sender, piece.origin.step);
     rules::count(staleness_, version_ - piece.origin.version);
     update(piece.piece.values);
-    answer(piece, out);
+    answer_with_x(piece, out);
     TROUPE_ASSERT(answered_ == version_, "PS-3: every gradient has been answered");
   }
 };
 
 std::unique_ptr<member> make_side(const port_options& options) {
   if (!options.is_server()) return std::make_unique<client>(options);
-  if (applies_each(options.settings)) return std::make_unique<shard_of_each>(options);
+  if (serving::applies_each(options.settings)) return std::make_unique<shard_of_each>(options);
   return std::make_unique<shard_of_all>(options);
 }
 
@@ -232,7 +216,7 @@ std::vector<planned_edge> edges_of(std::uint32_t world_size, const models::flat_
 }
 
 exchange_nature nature(const setting_values& settings) {
-  const auto all = !applies_each(settings);
+  const auto all = !serving::applies_each(settings);
   return {.deterministic = all, .same_for_all = all, .servers = shards_of(settings)};
 }
 

@@ -1,29 +1,15 @@
 #include "troupe/actors/exchange/serving.hpp"
 
 #include <algorithm>
+#include <limits>
 #include <string>
+#include <utility>
+#include <variant>
 
 namespace troupe::serving {
 
-void check_contribution(const part& piece, std::uint32_t world_size, slot what, const std::vector<rules::range>& cut,
-                        std::uint32_t index) {
-  if (piece.at != stage::contribution || static_cast<std::uint32_t>(piece.origin.sender) >= world_size)
-    throw exchange_error(errc::mismatch, "a server was sent what is no worker's contribution");
-  if (piece.what != what)
-    throw exchange_error(errc::mismatch, "a server was sent another kind of values than it takes");
-  if (piece.which.part != index) throw exchange_error(errc::mismatch, "a server was sent another server's shard");
-  rules::check_fits(piece, cut);
-}
-
-part answer_to(const part& contribution, rank_id server, std::uint64_t version, slot what, const at::Tensor& values) {
-  part answer = contribution;
-  answer.origin.sender = server;
-  answer.origin.version = version;
-  answer.what = what;
-  answer.at = stage::result;
-  answer.piece.values = values;
-  answer.receipt.reset();
-  return answer;
+bool applies_each(const setting_values& settings) {
+  return std::get<std::string>(settings.at("apply")) == "each";
 }
 
 roll_call::roll_call(std::uint32_t world_size, const cadence& due) : due_(due), next_(world_size, due.next_due(0)) {}
@@ -57,6 +43,37 @@ holding archive::take(std::uint64_t step, const holding& now) {
   kept_.erase(kept_.begin(), kept_.upper_bound(step));
   reached_ = std::max(reached_, step + 1);
   return result;
+}
+
+answering_server::answering_server(port_options options)
+    : options_(std::move(options)), roll_call_(options_.world_size, options_.due) {}
+
+std::int64_t answering_server::largest_fold() const {
+  return std::numeric_limits<std::int64_t>::max();
+}
+
+void answering_server::check(const part& piece, slot what, const std::vector<rules::range>& cut,
+                             std::uint32_t index) const {
+  if (piece.at != stage::contribution || static_cast<std::uint32_t>(piece.origin.sender) >= options_.world_size)
+    throw exchange_error(errc::mismatch, "a server was sent what is no worker's contribution");
+  if (piece.what != what)
+    throw exchange_error(errc::mismatch, "a server was sent another kind of values than it takes");
+  if (piece.which.part != index) throw exchange_error(errc::mismatch, "a server was sent another server's shard");
+  rules::check_fits(piece, cut);
+  if (piece.origin.version > version_)
+    throw exchange_error(errc::mismatch, "a contribution is of parameters that there have not been yet");
+}
+
+void answering_server::answer(const part& contribution, slot what, const at::Tensor& values, outbox& out) {
+  ++answered_;
+  part answer = contribution;
+  answer.origin.sender = options_.rank;
+  answer.origin.version = version_;
+  answer.what = what;
+  answer.at = stage::result;
+  answer.piece.values = values;
+  answer.receipt.reset();
+  out.send(contribution.origin.sender, std::move(answer));
 }
 
 }  // namespace troupe::serving

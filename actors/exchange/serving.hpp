@@ -14,13 +14,8 @@
 
 namespace troupe::serving {
 
-/// Throws exchange_error (mismatch) unless `piece` is what one of `world_size` workers brings itself, is `what`, and is
-/// the range of `cut` with this index.
-void check_contribution(const part& piece, std::uint32_t world_size, slot what, const std::vector<rules::range>& cut,
-                        std::uint32_t index);
-
-/// Returns what `server` answers a contribution with: its stamp, but for sender and version.
-part answer_to(const part& contribution, rank_id server, std::uint64_t version, slot what, const at::Tensor& values);
+/// Whether the settings say apply = "each" rather than "all".
+bool applies_each(const setting_values& settings);
 
 /// The steps of each worker's contributions, one after the other as the exchange is due. So nothing is taken twice and
 /// nothing is left out.
@@ -57,6 +52,28 @@ class archive {
   cadence due_;
   std::uint64_t reached_{0};  ///< Up to here, excluded, it is known what the server held.
   std::map<std::uint64_t, holding> kept_;
+};
+
+/// What all servers do alike: they look at what comes, and answer each contribution once.
+class answering_server : public server {
+ public:
+  /// A pass over all that it holds, or a step of LibTorch's optimizer, never belongs in a handler.
+  std::int64_t largest_fold() const final;
+
+ protected:
+  explicit answering_server(port_options options);
+
+  /// Throws exchange_error (mismatch) unless `piece` is what a worker brings itself, is `what`, is the range of `cut`
+  /// with this index, and comes from parameters that there have been.
+  void check(const part& piece, slot what, const std::vector<rules::range>& cut, std::uint32_t index) const;
+
+  /// Answers a contribution: with its stamp, but for sender and version.
+  void answer(const part& contribution, slot what, const at::Tensor& values, outbox& out);
+
+  port_options options_;
+  roll_call roll_call_;
+  std::uint64_t version_{0};   ///< Updates made.
+  std::uint64_t answered_{0};  ///< Contributions.
 };
 
 }  // namespace troupe::serving

@@ -99,7 +99,11 @@ port_options options_of_port(const plan& plan, std::uint32_t place, std::uint32_
                    .optimizer = optimizer_of(optimizer),
                    .initial = {}};
   if (own.is_server()) own.initial = options.initial;
-  for (const auto id : exchange.ids()) own.ids.push_back(rank_id{id});
+  // Thousands of ports need no list each where it says nothing.
+  const auto ids = exchange.ids();
+  const auto are_indices = ids.back() + 1 == ids.size();
+  if (!are_indices)
+    for (const auto id : ids) own.ids.push_back(rank_id{id});
   return own;
 }
 

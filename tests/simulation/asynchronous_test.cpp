@@ -1,12 +1,10 @@
 // Asynchronous wirings under thousands of seeded schedules, with their invariants checked after each event.
 #include "tests/support/doctest.hpp"
-#include "tests/support/tiny.hpp"
 #include "tests/support/watched.hpp"
+#include "tests/support/wirings.hpp"
 
 #include "troupe/runtime/node/launcher.hpp"
 #include "troupe/runtime/node/simulation.hpp"
-
-#include <caf/send.hpp>
 
 #include <map>
 #include <set>
@@ -86,27 +84,41 @@ const std::vector<wiring> wirings{
      3},
 };
 
+struct seen_run {
+  std::shared_ptr<ledger> seen;
+  std::shared_ptr<tests::remembered> book;
+};
+
+/// Simulates `plan`, whose one exchange is `kind`. Every contribution must come to its end.
+seen_run simulate_watched(plan& plan, const tests::tiny_options& options, const simulation_options& simulation) {
+  seen_run run{std::make_shared<ledger>(options.workers), std::make_shared<tests::remembered>()};
+  const auto kind = tests::watched(*find_exchange(options.exchange), run.seen);
+  plan.exchanges.front().kind = &kind;
+  auto checked = simulation;
+  checked.after_event = [&](const crew& all, std::uint64_t count) {
+    run.seen->check();
+    if (simulation.after_event) simulation.after_event(all, count);
+  };
+  models::buffer_pool pool;
+  const auto end =
+      simulate(plan, tests::tiny_data(options.samples), initial_weights(plan, pool), pool, run.book, checked);
+  REQUIRE_FALSE(end.failure);
+  for (const auto& [what, its] : run.seen->all)
+    if (its.sent + its.taken + its.answered + its.heard != 4) FAIL_CHECK("a contribution was lost");
+  return run;
+}
+
 }  // namespace
 
 TEST_CASE("no contribution is lost, taken twice or answered twice, in whatever order messages come") {
   for (const auto& [options, servers, contributions] : wirings) {
     CAPTURE(options.exchange);
     auto plan = tests::tiny_plan(options);
-    const auto data = tests::tiny_data(options.samples);
     std::map<std::vector<float>, int> results;
     for (std::uint64_t seed = 0; seed < 1000; ++seed) {
       CAPTURE(seed);
-      const auto seen = std::make_shared<ledger>(options.workers);
-      const auto kind = tests::watched(*find_exchange(options.exchange), seen);
-      plan.exchanges.front().kind = &kind;
-      models::buffer_pool pool;
-      auto book = std::make_shared<tests::remembered>();
-      const auto end = simulate(plan, data, initial_weights(plan, pool), pool, book,
-                                {.seed = seed, .after_event = [&](const crew&, std::uint64_t) { seen->check(); }});
-      REQUIRE_FALSE(end.failure);
+      const auto [seen, book] = simulate_watched(plan, options, {.seed = seed});
       CHECK(seen->all.size() == options.workers * servers * contributions);
-      for (const auto& [what, its] : seen->all)
-        if (its.sent + its.taken + its.answered + its.heard != 4) FAIL_CHECK("a contribution was lost");
       for (const auto& [server, version] : seen->versions) CHECK(version == options.workers * contributions);
       CHECK(book->lines.back().updates == options.workers * contributions);
       const auto* values = book->result.const_data_ptr<float>();
@@ -148,18 +160,8 @@ TEST_CASE("an interrupt loses no contribution either: what was begun is brought 
     std::set<std::uint64_t> made;
     for (std::uint64_t event = 1; event < 300; event += 3) {
       CAPTURE(event);
-      const auto seen = std::make_shared<ledger>(options.workers);
-      const auto kind = tests::watched(*find_exchange(options.exchange), seen);
-      plan.exchanges.front().kind = &kind;
-      models::buffer_pool pool;
-      auto book = std::make_shared<tests::remembered>();
-      const auto end = simulate(plan, tests::tiny_data(options.samples), initial_weights(plan, pool), pool, book,
-                                {.seed = event, .after_event = [&](const crew& all, std::uint64_t count) {
-                                   if (count == event) caf::anon_send(all.coordinator, halt_atom_v);
-                                 }});
-      REQUIRE_FALSE(end.failure);
-      for (const auto& [what, its] : seen->all)
-        if (its.sent + its.taken + its.answered + its.heard != 4) FAIL_CHECK("a contribution was lost");
+      const auto [seen, book] =
+          simulate_watched(plan, options, {.seed = event, .after_event = tests::interrupt_at(event)});
       CHECK(book->lines.back().updates * servers == seen->all.size());
       made.insert(seen->all.size());
     }

@@ -5,6 +5,7 @@
 #include "tests/support/doctest.hpp"
 
 #include "troupe/actors/exchange/member.hpp"
+#include "troupe/actors/exchange/registry.hpp"
 #include "troupe/actors/rules/schedule.hpp"
 #include "troupe/data/random.hpp"
 #include "troupe/models/flat.hpp"
@@ -51,6 +52,25 @@ inline bool all_are(const at::Tensor& values, float value) {
 
 using ends = std::pair<std::uint32_t, std::uint32_t>;          ///< From, to.
 using sendings = std::vector<std::pair<std::uint32_t, part>>;  ///< To whom, what.
+
+/// Keeps what a member that is driven by hand has to say.
+struct kept final : outbox {
+  std::vector<std::pair<rank_id, part>> sent;
+  std::vector<part> answers;
+  void send(rank_id to, part piece) override { sent.emplace_back(to, std::move(piece)); }
+  void answer(const part& piece) override { answers.push_back(piece); }
+};
+
+/// Why `one` refuses `piece`; errc::failed where it does not.
+inline errc code_of(member& one, const part& piece) {
+  kept out;
+  try {
+    one.receive(piece, out);
+  } catch (const exchange_error& problem) {
+    return problem.code;
+  }
+  return errc::failed;
+}
 
 class exchange_pump {
  public:
@@ -209,5 +229,16 @@ class exchange_pump {
   std::deque<message> in_flight_;
   std::map<ends, std::uint64_t> bytes_, messages_;
 };
+
+/// Checks that what `pump` has carried in one exchange is what the kind plans.
+inline void check_traffic(const exchange_pump& pump, const std::vector<planned_edge>& planned) {
+  std::map<ends, std::uint64_t> messages, bytes;
+  for (const auto& edge : planned) {
+    messages[{edge.from, edge.to}] += edge.messages;
+    bytes[{edge.from, edge.to}] += edge.bytes;
+  }
+  CHECK((pump.messages() == messages));
+  CHECK((pump.bytes() == bytes));
+}
 
 }  // namespace troupe::testing

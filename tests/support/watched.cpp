@@ -64,6 +64,7 @@ class server_before : public server {
   }
   std::vector<rank_id> waiting_for(std::uint64_t step) const override { return inner_->waiting_for(step); }
   std::int64_t largest_fold() const override { return inner_->largest_fold(); }
+  std::uint64_t open_step() const override { return inner_->open_step(); }
   holding held(std::uint64_t step) override { return inner_->held(step); }
 
  protected:

@@ -1,5 +1,7 @@
 #include "tests/support/wirings.hpp"
 
+#include <caf/send.hpp>
+
 namespace troupe::tests {
 
 namespace {
@@ -124,6 +126,12 @@ const std::vector<tiny_options>& asynchronous_wirings() {
       mixture(),
   };
   return wirings;
+}
+
+std::function<void(const crew&, std::uint64_t)> interrupt_at(std::uint64_t event) {
+  return [event](const crew& all, std::uint64_t count) {
+    if (count == event) caf::anon_send(all.coordinator, halt_atom_v);
+  };
 }
 
 }  // namespace troupe::tests

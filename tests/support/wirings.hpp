@@ -3,6 +3,10 @@
 
 #include "tests/support/tiny.hpp"
 
+#include "troupe/runtime/node/launcher.hpp"
+
+#include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -14,6 +18,9 @@ const std::vector<tiny_options>& deterministic_wirings();
 
 /// Those whose result depends on what comes first: parameter_server, elastic.
 const std::vector<tiny_options>& asynchronous_wirings();
+
+/// Interrupts a simulated run after this event: simulation_options::after_event.
+std::function<void(const crew&, std::uint64_t)> interrupt_at(std::uint64_t event);
 
 /// What a failed check calls a wiring.
 std::string name_of(const tiny_options& options);

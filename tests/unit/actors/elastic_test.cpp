@@ -127,23 +127,6 @@ std::unique_ptr<member> centre_of_eight(const std::string& apply, std::uint32_t 
                                                 .initial = at::full({16}, 8.0F)});
 }
 
-struct kept final : outbox {
-  std::vector<std::pair<rank_id, part>> sent;
-  std::vector<part> answers;
-  void send(rank_id to, part piece) override { sent.emplace_back(to, std::move(piece)); }
-  void answer(const part& piece) override { answers.push_back(piece); }
-};
-
-errc code_of(member& one, const part& piece) {
-  kept out;
-  try {
-    one.receive(piece, out);
-  } catch (const exchange_error& problem) {
-    return problem.code;
-  }
-  return errc::failed;
-}
-
 at::Tensor held(member& server_side, std::uint64_t step) {
   return dynamic_cast<server&>(server_side).held(step).piece.values;
 }
@@ -433,13 +416,7 @@ TEST_CASE("the plan knows the traffic of elastic averaging") {
   const wiring wired{.workers = 3, .when = {.steps = 1}};
   exchange_pump pump{pumped(wired)};
   pump.run(1);
-  std::map<ends, std::uint64_t> messages, bytes;
-  for (const auto& edge : find_exchange("elastic")->edges(3, wired.layout, settings_of(wired))) {
-    messages[{edge.from, edge.to}] += edge.messages;
-    bytes[{edge.from, edge.to}] += edge.bytes;
-  }
-  CHECK((pump.messages() == messages));
-  CHECK((pump.bytes() == bytes));
+  check_traffic(pump, find_exchange("elastic")->edges(3, wired.layout, settings_of(wired)));
   const auto nature = nature_of(*find_exchange("elastic"), settings_of(wired));
   CHECK(nature.servers == 1);
   CHECK(nature.deterministic);

@@ -123,23 +123,6 @@ bool depends_on_order(const wiring& wired) {
   return !nature_of(*find_exchange(wired.kind), wired.settings).deterministic;
 }
 
-struct kept final : outbox {
-  std::vector<std::pair<rank_id, part>> sent;
-  std::vector<part> answers;
-  void send(rank_id to, part piece) override { sent.emplace_back(to, std::move(piece)); }
-  void answer(const part& piece) override { answers.push_back(piece); }
-};
-
-errc code_of(member& one, const part& piece) {
-  kept out;
-  try {
-    one.receive(piece, out);
-  } catch (const exchange_error& problem) {
-    return problem.code;
-  }
-  return errc::failed;
-}
-
 }  // namespace
 
 TEST_CASE("groups exchange what their means would, in any order of messages, and all of a group get the answer") {

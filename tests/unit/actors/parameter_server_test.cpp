@@ -99,24 +99,8 @@ part plain(std::uint32_t sender, std::uint64_t step, std::uint64_t version, floa
           .sample_count = 1};
 }
 
-struct kept final : outbox {
-  std::vector<std::pair<rank_id, part>> sent;
-  void send(rank_id to, part piece) override { sent.emplace_back(to, std::move(piece)); }
-  void answer(const part&) override {}
-};
-
 wiring by_hand(const std::string& apply, std::uint32_t workers) {
   return {.apply = apply, .workers = workers, .layout = one_parameter(), .optimizer = {.lr = 0.5}};
-}
-
-errc code_of(member& one, const part& piece) {
-  kept out;
-  try {
-    one.receive(piece, out);
-  } catch (const exchange_error& problem) {
-    return problem.code;
-  }
-  return errc::failed;
 }
 
 /// Sees to PS-1 to PS-5 from outside, delivery by delivery.
@@ -404,13 +388,7 @@ TEST_CASE("the plan knows the traffic of a parameter server") {
     const wiring wired{.shards = shards, .workers = 3, .when = {.steps = 1}};
     exchange_pump pump{pumped(wired)};
     pump.run(1);
-    std::map<ends, std::uint64_t> messages, bytes;
-    for (const auto& edge : find_exchange("parameter_server")->edges(3, wired.layout, settings_of(wired))) {
-      messages[{edge.from, edge.to}] += edge.messages;
-      bytes[{edge.from, edge.to}] += edge.bytes;
-    }
-    CHECK((pump.messages() == messages));
-    CHECK((pump.bytes() == bytes));
+    check_traffic(pump, find_exchange("parameter_server")->edges(3, wired.layout, settings_of(wired)));
     const auto nature = nature_of(*find_exchange("parameter_server"), settings_of(wired));
     CHECK(nature.servers == shards);
     CHECK(nature.deterministic);

@@ -1,0 +1,20 @@
+#include "troupe/actors/rules/pieces.hpp"
+
+#include "troupe/actors/support/assert.hpp"
+
+namespace troupe::rules {
+
+at::Tensor side_by_side(const std::vector<span>& pieces, std::int64_t total, models::buffer_pool pool) {
+  if (pieces.size() == 1 && pieces.front().values.numel() == total) return pieces.front().values;
+  auto whole = pool.take(total);
+  std::int64_t end = 0;
+  for (const auto& piece : pieces) {
+    TROUPE_ASSERT(piece.first == end, "pieces follow each other");
+    end += piece.values.numel();
+    whole.narrow(0, piece.first, piece.values.numel()).copy_(piece.values);
+  }
+  TROUPE_ASSERT(end == total, "pieces cover the whole");
+  return whole;
+}
+
+}  // namespace troupe::rules

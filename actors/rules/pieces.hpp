@@ -1,0 +1,18 @@
+// Flat tensors that lie in pieces.
+#pragma once
+
+#include "troupe/actors/messages.hpp"
+#include "troupe/models/buffer_pool.hpp"
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <vector>
+
+namespace troupe::rules {
+
+/// Lays `pieces`, which follow each other and cover [0, total), side by side: [total], fresh from `pool`. A single
+/// piece that is the whole is returned where it lies.
+at::Tensor side_by_side(const std::vector<span>& pieces, std::int64_t total, models::buffer_pool pool);
+
+}  // namespace troupe::rules
