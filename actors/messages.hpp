@@ -57,6 +57,13 @@ struct key {
   std::uint32_t part{0};   ///< Which shard, parameter, chunk or bucket of it.
 };
 
+/// Elements [first, first + count) of the flat storage.
+struct range {
+  std::int64_t first{0};
+  std::int64_t count{0};
+  bool operator==(const range&) const = default;
+};
+
 /// Elements [first, first + values.numel()) of the flat storage [P | B].
 struct span {
   std::int64_t first{0};
@@ -94,6 +101,15 @@ struct snapshot {
   at::Tensor values;  ///< [P + B], frozen.
 };
 
+/// Where the last gradient of an `advance` goes in buckets, each as soon as backward has computed all of it: the
+/// worker's contribution to an exchange, sent for it.
+struct departure {
+  caf::strong_actor_ptr port{};  ///< A peer_port; none: the gradient stays until it is answered.
+  std::uint32_t place{0};
+  /// In the order of leaving; together they cover [0, P).
+  std::shared_ptr<const std::vector<range>> buckets{};
+};
+
 /// Asks a compute actor for local work: to take in `with`, in order, and then to do `verbs` in order, `times` times
 /// over, or fewer after a `cancel`.
 struct advance {
@@ -102,6 +118,7 @@ struct advance {
   snapshot from{};                 ///< Where to begin: x.
   std::optional<part> gradient{};  ///< g, where one is still to be applied.
   std::vector<outcome> with{};     ///< What exchanges have answered: new x, new g, or a change of x.
+  departure leaving{};             ///< Of the last verb, where that is `gradient`.
 };
 
 /// What came of it.

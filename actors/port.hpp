@@ -66,6 +66,10 @@ struct port_options {
   std::chrono::milliseconds timeout{60'000};
   std::int64_t chunk_elements{0};  ///< Largest piece that pipelined routes cut the gradient into, in elements; 0: as
                                    ///< large as the route allows. Changes the time, never the bits.
+  /// Pieces of the whole that are exchanged by themselves, each as soon as it is contributed: contributions may come
+  /// bucket by bucket. In the order of leaving, covering the whole; empty: it is one.
+  std::vector<range> buckets{};
+  bool answers_buckets{false};  ///< The worker awaits each bucket by itself, key::part counting them, not the whole.
   cadence due{};
   carriage carries{};
   schedule when{};                ///< Milestones at which a server will be asked for what it holds.

@@ -20,6 +20,7 @@ struct flat_entry {
   std::vector<std::int64_t> shape;
   std::int64_t first{0};
   std::int64_t count{0};
+  bool integer{false};  ///< Held as float32 while training, exact up to 2^24; a state dict holds int64.
 };
 
 struct flat_layout {

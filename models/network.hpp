@@ -5,7 +5,9 @@
 #include <ATen/core/Generator.h>
 #include <ATen/core/Tensor.h>
 
+#include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -21,6 +23,13 @@ struct network_shape {
   std::vector<std::int64_t> input{1, 28, 28};  ///< [C, H, W] of one sample.
   std::int64_t classes{10};
 };
+
+/// Takes what one replica has of a batch-norm layer, counted as norm_channels() does: `own` [2·C], float32, the means
+/// over its `samples` values of each channel of two numbers; `backward` or forward. Returns their means over the group,
+/// weighted by `samples`, when all replicas have brought theirs. Throws where they never will. Any thread, one at a
+/// time.
+using group_mean =
+    std::function<at::Tensor(std::size_t layer, bool backward, const at::Tensor& own, std::int64_t samples)>;
 
 class network {
  public:
@@ -45,6 +54,13 @@ class network {
 
   /// The loss that fits what forward() returns.
   virtual loss_kind loss() const = 0;
+
+  /// Channels of each batch-norm layer, in the order of a forward pass. Empty: there is none.
+  virtual std::vector<std::int64_t> norm_channels() const { return {}; }
+
+  /// Has batch-norm layers in training normalise by the statistics of a group of replicas, which `mean` brings
+  /// together, as PyTorch's SyncBatchNorm does. Null: by those of the own batch.
+  virtual void synchronise(group_mean mean) { (void)mean; }
 };
 
 /// Returns the scalar mean loss of `output` [N, classes] against `target` [N], int64.

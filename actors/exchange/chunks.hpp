@@ -12,7 +12,7 @@ namespace troupe {
 
 /// The whole cut into shards and these into chunks, which travel by themselves; key::part counts the chunks.
 struct chunking {
-  std::vector<rules::range> ranges;   ///< By chunk, ascending, covering the whole.
+  std::vector<range> ranges;          ///< By chunk, ascending, covering the whole.
   std::vector<std::uint32_t> shards;  ///< By chunk: the shard it was cut from.
 
   /// Returns the elements of the largest chunk.

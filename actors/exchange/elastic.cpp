@@ -27,7 +27,7 @@ double alpha_of(const port_options& options) {
   return found == options.settings.end() ? 0.9 / options.world_size : std::get<double>(found->second);
 }
 
-rules::range whole(const port_options& options) {
+range whole(const port_options& options) {
   return {0, options.layout.parameter_end};
 }
 

@@ -26,7 +26,7 @@ std::uint32_t shards_of(const setting_values& settings) {
   return static_cast<std::uint32_t>(std::get<std::int64_t>(settings.at("shards")));
 }
 
-std::vector<rules::range> cut_of(const models::flat_layout& layout, const setting_values& settings) {
+std::vector<range> cut_of(const models::flat_layout& layout, const setting_values& settings) {
   return rules::parameter_shards(layout, shards_of(settings));
 }
 
@@ -82,7 +82,7 @@ class client final : public member {
   rank_id server_of(std::uint32_t shard) const { return rank_id{options_.world_size + shard}; }
 
   port_options options_;
-  std::vector<rules::range> cut_;
+  std::vector<range> cut_;
   std::vector<std::uint64_t> versions_;  ///< By shard: of the last answer, 0 at first.
   std::vector<bool> awaited_;            ///< By shard.
   std::uint64_t step_{0};                ///< Of the gradient under way.
@@ -123,7 +123,7 @@ class shard_server : public serving::answering_server {
 
   bool holds_nothing() const { return index_ >= cut_.size(); }
 
-  std::vector<rules::range> cut_;
+  std::vector<range> cut_;
   std::uint32_t index_;
   std::unique_ptr<optimizer> optimizer_;
   at::Tensor x_;  ///< Frozen.

@@ -52,8 +52,7 @@ std::int64_t answering_server::largest_fold() const {
   return std::numeric_limits<std::int64_t>::max();
 }
 
-void answering_server::check(const part& piece, slot what, const std::vector<rules::range>& cut,
-                             std::uint32_t index) const {
+void answering_server::check(const part& piece, slot what, const std::vector<range>& cut, std::uint32_t index) const {
   if (piece.at != stage::contribution || static_cast<std::uint32_t>(piece.origin.sender) >= options_.world_size)
     throw exchange_error(errc::mismatch, "a server was sent what is no worker's contribution");
   if (piece.what != what)

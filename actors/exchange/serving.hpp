@@ -65,7 +65,7 @@ class answering_server : public server {
 
   /// Throws exchange_error (mismatch) unless `piece` is what a worker brings itself, is `what`, is the range of `cut`
   /// with this index, and comes from parameters that there have been.
-  void check(const part& piece, slot what, const std::vector<rules::range>& cut, std::uint32_t index) const;
+  void check(const part& piece, slot what, const std::vector<range>& cut, std::uint32_t index) const;
 
   /// Answers a contribution: with its stamp, but for sender and version.
   void answer(const part& contribution, slot what, const at::Tensor& values, outbox& out);

@@ -18,7 +18,7 @@ bool by_parameter(const setting_values& settings) {
 }
 
 /// What one message holds: everything, or one parameter with the padding behind it.
-std::vector<rules::range> pieces_of(const models::flat_layout& layout, const setting_values& settings) {
+std::vector<range> pieces_of(const models::flat_layout& layout, const setting_values& settings) {
   if (!by_parameter(settings)) return {{0, layout.parameter_end}};
   return rules::parameter_shards(layout, static_cast<std::uint32_t>(layout.parameters.size()));
 }
@@ -78,7 +78,7 @@ class star_member final : public member {
   }
 
   port_options options_;
-  std::vector<rules::range> pieces_;
+  std::vector<range> pieces_;
   rules::rank_folds folds_;  ///< At the master.
 };
 

@@ -35,12 +35,6 @@ at::Tensor fold_next(const std::optional<at::Tensor>& so_far, const weighted& ne
 /// Returns (so_far + w·x) / total_weight: the last link and the division, [m], fresh from `pool`.
 at::Tensor fold_last(const at::Tensor& so_far, const weighted& last, double total_weight, models::buffer_pool& pool);
 
-/// Elements [first, first + count) of a flat tensor.
-struct range {
-  std::int64_t first{0};
-  std::int64_t count{0};
-};
-
 /// Cuts `total` elements into at most `pieces` ranges of nearly equal size on 64-byte boundaries; none is empty, so
 /// a small tensor gives fewer.
 std::vector<range> even_ranges(std::int64_t total, std::int64_t pieces);

@@ -28,6 +28,19 @@ typename Inspector::result_type inspect(Inspector& f, completion&) {
   return detail::inspect_local(f, "completion");
 }
 
+/// Where a job of a lane stands still until its owner has what it needs to go on. Outlives both.
+class rendezvous {
+ public:
+  virtual ~rendezvous() = default;
+
+  /// The job's side, on any thread: returns when resume() has been called for it. False: the lane is gone, and nobody
+  /// will.
+  virtual bool wait() = 0;
+
+  /// The owner's side: lets one wait() return, also one that is still to come.
+  virtual void resume() = 0;
+};
+
 class lane {
  public:
   /// Work to do; what it returns is run by the owner. Must not throw: on_lane() and then_on_lane() see to it.
@@ -38,6 +51,9 @@ class lane {
 
   /// Queues `work`. Its completion reaches `owner` as (done_atom, completion); a job holds its owner alive.
   virtual void post(caf::actor owner, job work) = 0;
+
+  /// Returns where this lane's jobs wait for their owner.
+  virtual std::shared_ptr<rendezvous> meeting_point() = 0;
 };
 
 /// Makes the lanes of one process. `name` is that of the actor.
