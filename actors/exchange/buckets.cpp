@@ -137,11 +137,9 @@ bool sends_buckets(const setting_values& settings) {
 
 std::vector<range> buckets_of(const setting_values& settings, const models::flat_layout& layout,
                               const std::vector<std::size_t>& order) {
-  constexpr double mebibyte = 1024 * 1024;
-  const auto& found = settings.at("bucket_mb");
-  const auto* real = std::get_if<double>(&found);
-  const auto capacity = mebibyte * (real ? *real : static_cast<double>(std::get<std::int64_t>(found)));
   if (std::get<std::string>(settings.at("send")) == "parameter") return cut_in_buckets(layout, order, 1, 1);
+  constexpr double mebibyte = 1024 * 1024;
+  const auto capacity = mebibyte * std::get<double>(settings.at("bucket_mb"));
   return cut_in_buckets(layout, order, static_cast<std::int64_t>(std::min(mebibyte, capacity)),
                         static_cast<std::int64_t>(capacity));
 }
