@@ -27,6 +27,7 @@ struct replica::parts {
   double lr_scale{1};
   double loss_sum{0};
   std::int64_t sample_count{0};
+  std::uint64_t payload_bytes{0};  ///< As the exchange of the norms last told.
 
   explicit parts(replica_options given)
       : options(std::move(given)),
@@ -35,6 +36,27 @@ struct replica::parts {
         sampler(options.sampling) {
     network->draw_from(dropout);
     network->train(true);
+    if (options.norms.bring) network->synchronise(over_all_workers());
+  }
+
+  /// Means over all workers of what a norm has of the pass under way.
+  models::group_mean over_all_workers() {
+    return [this](std::size_t layer, bool backward, const at::Tensor& own, std::int64_t samples) {
+      const auto& norms = options.norms;
+      const auto bucket = layer + (backward ? norms.buckets.size() / 2 : 0);
+      const auto where = norms.buckets.at(bucket);
+      TROUPE_ASSERT(own.numel() == where.count, "a norm brings the statistics of its channels");
+      auto answer = norms.bring({.origin = now.origin,
+                                 .which = {norms.place, static_cast<std::uint32_t>(bucket)},
+                                 .what = slot::gradient,
+                                 .at = stage::contribution,
+                                 .piece = {where.first, own.detach().contiguous()},
+                                 .total = norms.total,
+                                 .sample_count = samples});
+      payload_bytes = answer.payload_bytes;
+      for (auto& piece : answer.pieces) piece.first -= where.first;
+      return rules::side_by_side(answer.pieces, where.count, options.pool);
+    };
   }
 
   /// g = the mean gradient over this worker's batch of the step, at `now`.
@@ -138,7 +160,8 @@ advanced replica::run(const advance& request, const std::atomic<bool>& cancelled
   advanced result{.now = std::move(my.now),
                   .gradient = std::move(my.gradient),
                   .loss_sum = my.loss_sum,
-                  .sample_count = my.sample_count};
+                  .sample_count = my.sample_count,
+                  .payload_bytes = my.payload_bytes};
   my.now = {};
   my.gradient.reset();
   return result;

@@ -12,9 +12,22 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <vector>
 
 namespace troupe {
+
+/// How the statistics of synchronised norms travel: an exchange in buckets, a forward one for each norm, in the order of
+/// a pass, and then a backward one for each.
+struct norm_exchange {
+  std::uint32_t place{0};        ///< Of the exchange.
+  std::vector<range> buckets{};  ///< Where each lies in what is exchanged.
+  std::int64_t total{0};         ///< Elements of what is exchanged.
+  /// Brings the own statistics, and returns the answer of their bucket when all workers have brought theirs. Throws
+  /// where they never will. Null: norms are not synchronised.
+  std::function<outcome(part own)> bring{};
+};
 
 struct replica_options {
   run_id run{};
@@ -30,6 +43,7 @@ struct replica_options {
   optimizer_options optimizer;
   std::uint64_t seed{0};
   std::int64_t threads{1};  ///< Intra-op threads of the lane that runs it.
+  norm_exchange norms{};
 };
 
 class replica {

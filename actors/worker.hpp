@@ -35,6 +35,8 @@ struct worker_options {
   snapshot initial;
   std::int64_t parameter_end{0};  ///< P, what is exchanged of a snapshot.
   std::chrono::milliseconds timeout{60'000};
+  /// Its compute actor waits for others in mid-step, and they keep that deadline.
+  bool synchronised_norms{false};
 };
 
 /// Whom a worker speaks to. Coordinator and recorder may be on another node.

@@ -171,12 +171,12 @@ bool stands_behind_the_step(const plan& so_far, const std::string& name) {
 }
 
 /// The traffic between members as that between workers and servers.
-std::vector<planned_edge> edges_of(const planned_exchange& exchange, const plan& so_far) {
+std::vector<planned_edge> edges_of(const planned_exchange& exchange) {
   const auto count = static_cast<std::uint32_t>(exchange.members.size());
-  auto edges = exchange.kind->edges(count, so_far.layout, exchange.settings_by_index);
+  auto edges = exchange.kind->edges(count, exchange.layout, exchange.settings_by_index);
   if (exchange.has_groups())
-    edges =
-        group_edges(exchange.groups(), edges, static_cast<std::uint64_t>(so_far.layout.parameter_end) * sizeof(float));
+    edges = group_edges(exchange.groups(), edges,
+                        static_cast<std::uint64_t>(exchange.layout.parameter_end) * sizeof(float));
   const auto ids = exchange.ids();
   for (auto& edge : edges) {
     edge.from = ids.at(edge.from);
@@ -316,6 +316,11 @@ const planned_exchange* plan::store() const {
   return found == exchanges.end() ? nullptr : &*found;
 }
 
+const planned_exchange* plan::norms() const {
+  const auto found = std::find_if(exchanges.begin(), exchanges.end(), [](const auto& one) { return one.of_norms(); });
+  return found == exchanges.end() ? nullptr : &*found;
+}
+
 bool plan::replicas_agree() const {
   return !exchanges.empty() && std::all_of(exchanges.begin(), exchanges.end(), [&](const auto& one) {
     return one.carries.sends == slot::gradient && one.nature.same_for_all && one.due.every == 1 &&
@@ -393,7 +398,39 @@ planned_exchange plan_exchange(const plan& so_far, std::size_t index) {
   made.first_server = so_far.workers + so_far.servers();
   made.due =
       make_cadence(steps_between(given.every, so_far.steps_per_epoch), stands_behind_the_step(so_far, given.name));
-  made.edges = edges_of(made, so_far);
+  made.layout = so_far.layout;
+  made.edges = edges_of(made);
+  return made;
+}
+
+planned_exchange plan_norms(const plan& so_far, const std::vector<std::int64_t>& channels) {
+  const auto& file = so_far.file;
+  const std::string key = "model.sync_batch_norm = true";
+  if (channels.empty()) refuse(file, key + ", but " + so_far.model->name + " has no batch norm; leave it out");
+  if (so_far.workers > 1 && !(so_far.replicas_agree() && so_far.deterministic()))
+    refuse(file, key + " wants workers that go through their layers together: give each exchange gradients, all "
+                       "workers, each step, and a kind that waits for all, as all_reduce does; or leave it out");
+  for (const auto& exchange : so_far.exchanges)
+    if (exchange.name == name_of_norms)
+      refuse(file, "an exchange is called \"" + exchange.name + "\", which with " + key +
+                       " is that of the norms; call it otherwise");
+  planned_exchange made{.name = name_of_norms, .kind = find_exchange("all_reduce")};
+  made.settings = made.settings_by_index = {{"route", std::string{"auto"}}};
+  for (std::uint32_t rank = 0; rank < so_far.workers; ++rank)
+    made.members.push_back({.name = "w" + std::to_string(rank), .ranks = {rank}});
+  made.nature = nature_of(*made.kind, made.settings);
+  made.first_server = so_far.workers + so_far.servers();
+  std::int64_t end = 0;
+  for (const std::string way : {"forward", "backward"})
+    for (std::size_t layer = 0; layer < channels.size(); ++layer) {
+      const auto count = 2 * channels[layer];
+      made.layout.parameters.push_back({way + " " + std::to_string(layer), {count}, end, count});
+      made.buckets.push_back({end, count});
+      made.layout.parameter_count += count;
+      end = models::aligned(end + count);
+    }
+  made.layout.parameter_end = made.layout.total = end;
+  made.edges = edges_of(made);
   return made;
 }
 
@@ -417,6 +454,7 @@ plan make_plan(const topology::topology& file, std::int64_t training_samples) {
   plan.loss = loss_of(file, *net);
   plan.layout = models::layout_of(*net);
   for (std::size_t i = 0; i < file.exchanges.size(); ++i) plan.exchanges.push_back(plan_exchange(plan, i));
+  if (file.model.sync_batch_norm) plan.exchanges.push_back(plan_norms(plan, net->norm_channels()));
   plan.actors = actors_of(plan);
   return plan;
 }
