@@ -71,7 +71,10 @@ compute_actor::behavior_type compute(compute_pointer self, replica_options optio
       [self, options](advance_atom, const advance& request) {
         auto work = [request, options, engine = self->state.engine, cancelled = self->state.cancelled] {
           if (!*engine) *engine = std::make_unique<replica>(options);
-          return (*engine)->run(request, *cancelled);
+          const auto leave = [&](part bucket) {
+            caf::anon_send(caf::actor_cast<peer_port>(request.leaving.port), part_atom_v, std::move(bucket));
+          };
+          return (*engine)->run(request, *cancelled, leave);
         };
         return on_lane<advanced>(self, *self->state.where, std::move(work));
       },
@@ -84,7 +87,8 @@ compute_actor::behavior_type compute(compute_pointer self, replica_options optio
 
 compute_actor spawn_compute(caf::actor_system& system, replica_options options, norm_contact norms,
                             std::unique_ptr<lane> where) {
-  return system.spawn(compute, std::move(options), std::move(norms), std::make_shared<std::unique_ptr<lane>>(std::move(where)));
+  return system.spawn(compute, std::move(options), std::move(norms),
+                      std::make_shared<std::unique_ptr<lane>>(std::move(where)));
 }
 
 }  // namespace troupe

@@ -1,11 +1,14 @@
 #include "troupe/runtime/plan/plan.hpp"
 
+#include "troupe/actors/exchange/buckets.hpp"
+#include "troupe/models/gradient_hooks.hpp"
 #include "troupe/runtime/support/units.hpp"
 #include "troupe/runtime/topology/error.hpp"
 #include "troupe/runtime/topology/value.hpp"
 
 #include <algorithm>
 #include <limits>
+#include <map>
 #include <numeric>
 #include <stdexcept>
 
@@ -56,6 +59,14 @@ data::split split_named(const topology::topology& file) {
   if (name == "contiguous") return data::split::contiguous;
   if (name == "all") return data::split::all;
   refuse(file, "data.split = \"" + name + "\" is not known; expected strided, contiguous or all");
+}
+
+std::int64_t micro_batches_of(const topology::topology& file) {
+  const auto batch = batch_size_of_one(file), micro = file.data.micro_batch_size.value_or(batch);
+  if (micro < 1 || batch % micro != 0)
+    refuse(file, equals("data.micro_batch_size", micro) + " does not divide a worker's batch of " +
+                     std::to_string(batch) + "; use a divisor of it");
+  return batch / micro;
 }
 
 data::sampling sampling_of(const topology::topology& file, std::int64_t samples) {
@@ -170,20 +181,43 @@ bool stands_behind_the_step(const plan& so_far, const std::string& name) {
   return false;
 }
 
-/// The traffic between members as that between workers and servers.
-std::vector<planned_edge> edges_of(const planned_exchange& exchange) {
+/// The traffic of one bucket, or of the whole, by index.
+std::vector<planned_edge> edges_by_index(const planned_exchange& exchange, const models::flat_layout& layout) {
   const auto count = static_cast<std::uint32_t>(exchange.members.size());
-  auto edges = exchange.kind->edges(count, exchange.layout, exchange.settings_by_index);
-  if (exchange.has_groups())
-    edges = group_edges(exchange.groups(), edges,
-                        static_cast<std::uint64_t>(exchange.layout.parameter_end) * sizeof(float));
+  auto edges = exchange.kind->edges(count, layout, exchange.settings_by_index);
+  if (!exchange.has_groups()) return edges;
+  return group_edges(exchange.groups(), edges, static_cast<std::uint64_t>(layout.parameter_end) * sizeof(float));
+}
+
+/// The traffic between workers and servers.
+std::vector<planned_edge> edges_of(const planned_exchange& exchange) {
+  std::vector<models::flat_layout> wholes;
+  for (const auto& bucket : exchange.buckets) wholes.push_back(layout_of_bucket(exchange.layout, bucket));
+  if (wholes.empty()) wholes.push_back(exchange.layout);
   const auto ids = exchange.ids();
-  for (auto& edge : edges) {
-    edge.from = ids.at(edge.from);
-    edge.to = ids.at(edge.to);
+  std::map<std::pair<std::uint32_t, std::uint32_t>, planned_edge> sums;
+  for (const auto& whole : wholes) {
+    for (const auto& edge : edges_by_index(exchange, whole)) {
+      const auto from = ids.at(edge.from), to = ids.at(edge.to);
+      auto& sum = sums.try_emplace({from, to}, planned_edge{from, to, 0, 0}).first->second;
+      sum.messages += edge.messages;
+      sum.bytes += edge.bytes;
+    }
   }
+  std::vector<planned_edge> edges;
+  for (const auto& [ends, edge] : sums) edges.push_back(edge);
   return edges;
 }
+
+/// Cuts a gradient that travels in buckets in the order in which gradients come.
+std::vector<range> buckets_of(const plan& so_far, const planned_exchange& exchange) {
+  if (!sends_buckets(exchange.settings)) return {};
+  const auto net = models::make_network(*so_far.model, so_far.shape, so_far.file.run.seed);
+  return buckets_of(exchange.settings, exchange.layout, models::gradient_order(*net, so_far.shape, so_far.loss));
+}
+
+/// What the exchange of synchronised norms is called.
+constexpr const char* name_of_norms = "batch_norm";
 
 topology::endpoint endpoint_of(const topology::topology& file, const std::string& key, const std::string& text) {
   if (const auto where = topology::parse_endpoint(text)) return *where;
@@ -317,7 +351,7 @@ const planned_exchange* plan::store() const {
 }
 
 const planned_exchange* plan::norms() const {
-  const auto found = std::find_if(exchanges.begin(), exchanges.end(), [](const auto& one) { return one.of_norms(); });
+  const auto found = std::find_if(exchanges.begin(), exchanges.end(), [](const auto& one) { return one.of_norms; });
   return found == exchanges.end() ? nullptr : &*found;
 }
 
@@ -326,6 +360,10 @@ bool plan::replicas_agree() const {
     return one.carries.sends == slot::gradient && one.nature.same_for_all && one.due.every == 1 &&
            one.ranks().size() == workers;
   });
+}
+
+bool plan::buffers_agree() const {
+  return layout.total == layout.parameter_end || norms() != nullptr;
 }
 
 bool plan::deterministic() const {
@@ -398,7 +436,8 @@ planned_exchange plan_exchange(const plan& so_far, std::size_t index) {
   made.first_server = so_far.workers + so_far.servers();
   made.due =
       make_cadence(steps_between(given.every, so_far.steps_per_epoch), stands_behind_the_step(so_far, given.name));
-  made.layout = so_far.layout;
+  made.layout = mixes_buffers(made.settings) ? models::with_buffers(so_far.layout) : so_far.layout;
+  made.buckets = buckets_of(so_far, made);
   made.edges = edges_of(made);
   return made;
 }
@@ -408,18 +447,20 @@ planned_exchange plan_norms(const plan& so_far, const std::vector<std::int64_t>&
   const std::string key = "model.sync_batch_norm = true";
   if (channels.empty()) refuse(file, key + ", but " + so_far.model->name + " has no batch norm; leave it out");
   if (so_far.workers > 1 && !(so_far.replicas_agree() && so_far.deterministic()))
-    refuse(file, key + " wants workers that go through their layers together: give each exchange gradients, all "
-                       "workers, each step, and a kind that waits for all, as all_reduce does; or leave it out");
+    refuse(file, key +
+                     " wants workers that go through their layers together: give each exchange gradients, all "
+                     "workers, each step, and a kind that waits for all, as all_reduce does; or leave it out");
   for (const auto& exchange : so_far.exchanges)
     if (exchange.name == name_of_norms)
       refuse(file, "an exchange is called \"" + exchange.name + "\", which with " + key +
                        " is that of the norms; call it otherwise");
-  planned_exchange made{.name = name_of_norms, .kind = find_exchange("all_reduce")};
+  planned_exchange made{.name = name_of_norms, .kind = find_exchange("all_reduce"), .of_norms = true};
   made.settings = made.settings_by_index = {{"route", std::string{"auto"}}};
   for (std::uint32_t rank = 0; rank < so_far.workers; ++rank)
     made.members.push_back({.name = "w" + std::to_string(rank), .ranks = {rank}});
   made.nature = nature_of(*made.kind, made.settings);
   made.first_server = so_far.workers + so_far.servers();
+  constexpr std::int64_t boundary = 16;  // floats in 64 bytes
   std::int64_t end = 0;
   for (const std::string way : {"forward", "backward"})
     for (std::size_t layer = 0; layer < channels.size(); ++layer) {
@@ -427,10 +468,14 @@ planned_exchange plan_norms(const plan& so_far, const std::vector<std::int64_t>&
       made.layout.parameters.push_back({way + " " + std::to_string(layer), {count}, end, count});
       made.buckets.push_back({end, count});
       made.layout.parameter_count += count;
-      end = models::aligned(end + count);
+      end += (count + boundary - 1) / boundary * boundary;
     }
   made.layout.parameter_end = made.layout.total = end;
   made.edges = edges_of(made);
+  for (auto& edge : made.edges) {
+    edge.messages *= static_cast<std::uint64_t>(so_far.micro_batches);
+    edge.bytes *= static_cast<std::uint64_t>(so_far.micro_batches);
+  }
   return made;
 }
 
@@ -447,6 +492,7 @@ plan make_plan(const topology::topology& file, std::int64_t training_samples) {
   plan.sampling = sampling_of(file, training_samples);
   plan.workers = static_cast<std::uint32_t>(file.workers.count);
   plan.nodes = nodes_of(file);
+  plan.micro_batches = micro_batches_of(file);
   plan.steps_per_epoch = static_cast<std::uint64_t>(data::steps_per_epoch(plan.sampling));
   plan.steps = steps_of(file, plan.steps_per_epoch);
   plan.evaluate_every = evaluate_every_of(file, plan.steps_per_epoch);
