@@ -106,24 +106,25 @@ struct replica::parts {
 
   /// Means over all workers of what a norm has of the pass under way.
   models::group_mean over_all_workers() {
-    return [this](std::size_t layer, bool backward, const at::Tensor& own, std::int64_t samples) {
-      const auto& norms = options.norms;
-      const auto bucket = layer + (backward ? norms.buckets.size() / 2 : 0);
-      const auto where = norms.buckets.at(bucket);
-      TROUPE_ASSERT(own.numel() == where.count, "a norm brings the statistics of its channels");
-      auto origin = now.origin;
-      origin.step = origin.step * static_cast<std::uint64_t>(options.micro_batches) + pass;
-      auto answer = norms.bring({.origin = origin,
-                                 .which = {norms.place, static_cast<std::uint32_t>(bucket)},
-                                 .what = slot::gradient,
-                                 .at = stage::contribution,
-                                 .piece = {where.first, own.detach().contiguous()},
-                                 .total = norms.total,
-                                 .sample_count = samples});
-      payload_bytes = answer.payload_bytes;
-      for (auto& piece : answer.pieces) piece.first -= where.first;
-      return rules::side_by_side(answer.pieces, where.count, options.pool);
-    };
+    return
+        [this](std::size_t layer, bool backward, const at::Tensor& own, std::int64_t samples) -> models::group_means {
+          const auto& norms = options.norms;
+          const auto bucket = layer + (backward ? norms.buckets.size() / 2 : 0);
+          const auto where = norms.buckets.at(bucket);
+          TROUPE_ASSERT(own.numel() == where.count, "a norm brings the statistics of its channels");
+          auto origin = now.origin;
+          origin.step = origin.step * static_cast<std::uint64_t>(options.micro_batches) + pass;
+          auto answer = norms.bring({.origin = origin,
+                                     .which = {norms.place, static_cast<std::uint32_t>(bucket)},
+                                     .what = slot::gradient,
+                                     .at = stage::contribution,
+                                     .piece = {where.first, own.detach().contiguous()},
+                                     .total = norms.total,
+                                     .sample_count = samples});
+          payload_bytes = answer.payload_bytes;
+          for (auto& piece : answer.pieces) piece.first -= where.first;
+          return {rules::side_by_side(answer.pieces, where.count, options.pool), answer.sample_count};
+        };
   }
 
   /// g = the mean gradient over this worker's batch of the step, at `now`. Where it leaves in buckets, each goes as
