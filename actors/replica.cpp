@@ -91,6 +91,8 @@ struct replica::parts {
   double lr_scale{1};
   double loss_sum{0};
   std::int64_t sample_count{0};
+  std::uint64_t pass{0};           ///< Of the step, under way: the exchange of the norms counts these.
+  std::uint64_t payload_bytes{0};  ///< As that exchange last told.
 
   explicit parts(replica_options given)
       : options(std::move(given)),
@@ -99,6 +101,30 @@ struct replica::parts {
         sampler(options.sampling) {
     network->draw_from(dropout);
     network->train(true);
+    if (options.norms.bring) network->synchronise(over_all_workers());
+  }
+
+  /// Means over all workers of what a norm has of the pass under way.
+  models::group_mean over_all_workers() {
+    return
+        [this](std::size_t layer, bool backward, const at::Tensor& own, std::int64_t samples) -> models::group_means {
+          const auto& norms = options.norms;
+          const auto bucket = layer + (backward ? norms.buckets.size() / 2 : 0);
+          const auto where = norms.buckets.at(bucket);
+          TROUPE_ASSERT(own.numel() == where.count, "a norm brings the statistics of its channels");
+          auto origin = now.origin;
+          origin.step = origin.step * static_cast<std::uint64_t>(options.micro_batches) + pass;
+          auto answer = norms.bring({.origin = origin,
+                                     .which = {norms.place, static_cast<std::uint32_t>(bucket)},
+                                     .what = slot::gradient,
+                                     .at = stage::contribution,
+                                     .piece = {where.first, own.detach().contiguous()},
+                                     .total = norms.total,
+                                     .sample_count = samples});
+          payload_bytes = answer.payload_bytes;
+          for (auto& piece : answer.pieces) piece.first -= where.first;
+          return {rules::side_by_side(answer.pieces, where.count, options.pool), answer.sample_count};
+        };
   }
 
   /// g = the mean gradient over this worker's batch of the step, at `now`. Where it leaves in buckets, each goes as
@@ -125,6 +151,7 @@ struct replica::parts {
 
     const auto micro = count / options.micro_batches;
     for (std::int64_t i = 0; i < options.micro_batches; ++i) {
+      pass = static_cast<std::uint64_t>(i);
       const auto begin = indices.begin() + i * micro;
       const auto batch = data::make_batch(*options.samples, options.scale, {begin, begin + micro});
       const auto loss = models::mean_loss(options.loss, network->forward(batch.inputs), batch.targets);
@@ -229,7 +256,8 @@ advanced replica::run(const advance& request, const std::atomic<bool>& cancelled
   advanced result{.now = std::move(my.now),
                   .gradient = std::move(my.gradient),
                   .loss_sum = my.loss_sum,
-                  .sample_count = my.sample_count};
+                  .sample_count = my.sample_count,
+                  .payload_bytes = my.payload_bytes};
   my.now = {};
   my.gradient.reset();
   return result;

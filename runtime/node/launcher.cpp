@@ -102,6 +102,7 @@ port_options options_of_port(const plan& plan, std::uint32_t place, std::uint32_
                    .timeout = plan.file.run.timeout,
                    .chunk_elements = options.far ? elements_of_a_chunk : 0,
                    .buckets = exchange.buckets,
+                   .answers_buckets = exchange.of_norms,
                    .due = exchange.due,
                    .carries = exchange.carries,
                    .when = &exchange == plan.store() ? when(plan) : nothing_is_asked(),
@@ -233,28 +234,40 @@ void spawn_direction(caf::actor_system& system, const plan& plan, const data::da
   into.members.emplace_back("coordinator", caf::actor_cast<caf::actor>(into.coordinator));
 }
 
+norm_exchange norms_of(const plan& plan) {
+  const auto* norms = plan.norms();
+  if (!norms) return {};
+  return {.place = static_cast<std::uint32_t>(norms - plan.exchanges.data()),
+          .buckets = norms->buckets,
+          .total = norms->layout.parameter_end};
+}
+
 compute_actor spawn_compute_of(caf::actor_system& system, const plan& plan, const data::dataset_pair& data,
                                std::uint32_t rank, lane_factory& lanes, const launch_options& options, crew& into) {
   const auto& file = plan.file;
   auto sampling = plan.sampling;
   sampling.rank = rank;
   const auto name = "compute " + std::to_string(rank);
-  const auto compute = spawn_compute(system,
-                                     {.run = id_of(plan),
-                                      .rank = rank_id{rank},
-                                      .model = plan.model,
-                                      .shape = plan.shape,
-                                      .loss = plan.loss,
-                                      .layout = plan.layout,
-                                      .pool = options.pool,
-                                      .samples = data.train,
-                                      .scale = plan.scale,
-                                      .sampling = sampling,
-                                      .optimizer = optimizer_of(file.optimizer),
-                                      .seed = file.run.seed,
-                                      .threads = file.run.threads,
-                                      .micro_batches = plan.micro_batches},
-                                     lanes.make(name));
+  const auto norms = norms_of(plan);
+  const auto compute = spawn_compute(
+      system,
+      {.run = id_of(plan),
+       .rank = rank_id{rank},
+       .model = plan.model,
+       .shape = plan.shape,
+       .loss = plan.loss,
+       .layout = plan.layout,
+       .pool = options.pool,
+       .samples = data.train,
+       .scale = plan.scale,
+       .sampling = sampling,
+       .optimizer = optimizer_of(file.optimizer),
+       .seed = file.run.seed,
+       .threads = file.run.threads,
+       .micro_batches = plan.micro_batches,
+       .norms = norms},
+      {.port = plan.norms() ? into.ports[norms.place].at(rank) : port_actor{}, .timeout = file.run.timeout},
+      lanes.make(name));
   into.members.emplace_back(name, caf::actor_cast<caf::actor>(compute));
   return compute;
 }
@@ -295,7 +308,8 @@ crew launch(caf::actor_system& system, const plan& plan, const data::dataset_pai
                                            .loop = loop_of(plan, rank),
                                            .when = when(plan),
                                            .initial = {{.run = id_of(plan), .sender = rank_id{rank}}, options.initial},
-                                           .timeout = plan.file.run.timeout},
+                                           .timeout = plan.file.run.timeout,
+                                           .synchronised_norms = plan.norms() != nullptr},
                                           std::move(own)));
     result.members.emplace_back("worker " + std::to_string(rank), caf::actor_cast<caf::actor>(result.workers.back()));
   }

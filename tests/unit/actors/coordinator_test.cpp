@@ -25,6 +25,7 @@ class immediate_lane final : public lane {
   void post(caf::actor owner, job work) override {
     caf::anon_send(owner, done_atom_v, completion{std::make_shared<std::function<void()>>(work())});
   }
+  std::shared_ptr<rendezvous> meeting_point() override { return nullptr; }  // no job waits
 };
 
 /// What a coordinator had evaluated, recorded and saved.
