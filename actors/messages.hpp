@@ -8,6 +8,8 @@
 // interface.
 #pragma once
 
+#include "troupe/actors/device/mark.hpp"
+
 #include <ATen/core/Tensor.h>
 #include <caf/actor_control_block.hpp>
 
@@ -68,6 +70,8 @@ struct range {
 struct span {
   std::int64_t first{0};
   at::Tensor values;  ///< [m], frozen.
+  /// On a device: what has computed the values; empty on the CPU.
+  std::shared_ptr<const device::mark> ready{};
 };
 
 /// What travels between a worker, its port and the ports of its peers.
