@@ -1,5 +1,7 @@
 #include "troupe/actors/compute.hpp"
 
+#include "troupe/actors/port.hpp"
+
 #include <caf/all.hpp>
 
 #include <atomic>
@@ -30,7 +32,10 @@ compute_actor::behavior_type compute(compute_actor::stateful_pointer<compute_sta
       [self, options](advance_atom, const advance& request) {
         auto work = [request, options, engine = self->state.engine, cancelled = self->state.cancelled] {
           if (!*engine) *engine = std::make_unique<replica>(options);
-          return (*engine)->run(request, *cancelled);
+          const auto leave = [&](part bucket) {
+            caf::anon_send(caf::actor_cast<peer_port>(request.leaving.port), part_atom_v, std::move(bucket));
+          };
+          return (*engine)->run(request, *cancelled, leave);
         };
         return on_lane<advanced>(self, *self->state.where, std::move(work));
       },

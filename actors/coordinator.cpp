@@ -60,8 +60,13 @@ struct coordinator_state {
   std::uint64_t target_reached{0}, without_improvement{0};
 
   bool interrupted() const { return status == "interrupted"; }
-  /// How many replicas make a result.
-  std::size_t replicas() const { return options.replicas_agree ? 1 : options.workers; }
+  /// How many replicas make a result, or its float buffers where servers hold the parameters.
+  std::size_t replicas() const {
+    const auto& layout = options.layout;
+    if (!options.holders.empty() && layout.total == layout.parameter_end) return 0;
+    const auto agree = options.buffers_agree && (options.replicas_agree || !options.holders.empty());
+    return agree ? 1 : options.workers;
+  }
   bool ends_apart() const { return halting && !options.in_lockstep && halt_answers == workers.size(); }
   bool is_last(const report& one) const { return ends_apart() ? one.ends : one.line.step == last; }
   bool may_stop_early() const { return options.target_accuracy || options.patience; }
@@ -154,43 +159,81 @@ void release(coordinator_pointer self) {
   if (my.is_last(my.latest)) finish(self);
 }
 
-/// Mean of the replicas with equal weights, and sqrt(meanᵢ ‖xᵢ − x̄‖²) over their first P elements.
-std::pair<snapshot, double> mean_and_distance(const std::map<rank_id, snapshot>& replicas, std::int64_t parameter_end,
-                                              models::buffer_pool pool) {
-  std::vector<rules::weighted> summands;
-  for (const auto& [rank, replica] : replicas) summands.push_back({replica.values, 1});
-  // Of equal values the mean is one of them; a sum would be rounded.
-  const auto& first = replicas.begin()->second;
-  if (std::all_of(summands.begin(), summands.end(), [&](const auto& one) { return one.values.equal(first.values); }))
-    return {first, 0};
-  auto mean = rules::mean_in_order(summands, pool);
-  double squares = 0;
-  for (const auto& summand : summands)
-    squares += std::pow((summand.values - mean).narrow(0, 0, parameter_end).norm().item<double>(), 2);
-  return {snapshot{replicas.begin()->second.origin, std::move(mean)},
-          std::sqrt(squares / static_cast<double>(summands.size()))};
+using replicas_by_rank = std::map<rank_id, snapshot>;
+
+/// Returns the replicas that make the result of the first report, where all have been shown.
+std::optional<replicas_by_rank> shown_of(const coordinator_state& my) {
+  const auto& first = my.reports.front();
+  replicas_by_rank all;
+  if (my.ends_apart() && my.is_last(first)) {  // each where it has ended
+    for (const auto& [step, some] : my.shown)
+      for (const auto& [rank, one] : some)
+        if (step == my.begun[static_cast<std::size_t>(rank)]) all.emplace(rank, one);
+  } else if (const auto found = my.shown.find(first.line.step); found != my.shown.end()) {
+    all = found->second;
+  }
+  return all.size() < my.replicas() ? std::nullopt : std::optional{std::move(all)};
 }
 
-/// Averages the replicas of the first report where they differ.
-void average(coordinator_pointer self) {
+/// A mean and what it was made of.
+struct averaged {
+  at::Tensor values;
+  std::optional<double> distance;  ///< sqrt(meanᵢ ‖xᵢ − x̄‖²), where the parameters may differ.
+};
+
+/// Mean of elements [first, first + count) of the replicas, with equal weights.
+at::Tensor mean_of(const replicas_by_rank& replicas, const range& where, models::buffer_pool pool) {
+  std::vector<rules::weighted> summands;
+  for (const auto& [rank, replica] : replicas)
+    summands.push_back({replica.values.narrow(0, where.first, where.count), 1});
+  // Of equal values the mean is one of them; a sum would be rounded.
+  const auto equal = [&](const auto& one) { return one.values.equal(summands.front().values); };
+  return std::all_of(summands.begin(), summands.end(), equal) ? summands.front().values
+                                                              : rules::mean_in_order(summands, pool);
+}
+
+/// Returns the result of a step: `held` [P] by the servers if anything, and what the replicas have of the rest.
+averaged result_of(const replicas_by_rank& replicas, at::Tensor held, const coordinator_options& options) {
+  const auto& layout = options.layout;
+  const range parameters{0, layout.parameter_end}, buffers{layout.parameter_end, layout.total - layout.parameter_end};
+  averaged result;
+  if (replicas.empty()) {  // nobody asks for more than the servers have
+    result.values = std::move(held);
+    return result;
+  }
+  if (!held.defined() && options.replicas_agree) held = replicas.begin()->second.values.narrow(0, 0, parameters.count);
+  if (!held.defined()) {
+    held = mean_of(replicas, parameters, options.pool);
+    double squares = 0;
+    for (const auto& [rank, replica] : replicas)
+      squares += std::pow((replica.values.narrow(0, 0, parameters.count) - held).norm().item<double>(), 2);
+    result.distance = std::sqrt(squares / static_cast<double>(replicas.size()));
+  }
+  std::vector<span> pieces{{0, std::move(held)}};
+  if (buffers.count > 0) pieces.push_back({buffers.first, mean_of(replicas, buffers, options.pool)});
+  result.values = rules::side_by_side(pieces, layout.total, options.pool);
+  return result;
+}
+
+/// Puts the result of the first report together. `held`: the servers' parameters, if they hold them.
+void put_together(coordinator_pointer self, replicas_by_rank replicas, std::vector<span> held) {
   auto& my = self->state;
-  auto& first = my.reports.front();
-  const auto& replicas = my.shown.at(first.line.step);
-  if (replicas.size() == 1) {
-    first.result = replicas.begin()->second;
+  if (replicas.size() == 1 && held.empty()) {
+    my.reports.front().result = replicas.begin()->second;
     return;
   }
   my.busy = true;
   then_on_lane(
       self, *my.where,
-      [replicas, end = my.options.parameter_end, pool = my.options.pool] {
-        return mean_and_distance(replicas, end, pool);
+      [replicas = std::move(replicas), held = std::move(held), options = my.options] {
+        const auto end = options.layout.parameter_end;
+        return result_of(replicas, held.empty() ? at::Tensor{} : rules::side_by_side(held, end, options.pool), options);
       },
-      [self](std::pair<snapshot, double> found) {
+      [self](averaged found) {
         auto& first = self->state.reports.front();
         self->state.busy = false;
-        first.result = std::move(found.first);
-        first.line.consensus_distance = found.second;
+        first.result = snapshot{{.step = first.line.step}, std::move(found.values)};
+        first.line.consensus_distance = found.distance;
         process(self);
       });
 }
@@ -212,8 +255,8 @@ void tell_of(coordinator_state& my, const std::vector<holding>& held, record& li
   my.staleness = std::move(all);
 }
 
-/// Takes what the servers hold as the result of the first report.
-void collect(coordinator_pointer self) {
+/// Takes what the servers hold as the parameters of the first report's result.
+void collect(coordinator_pointer self, const replicas_by_rank& replicas) {
   auto& my = self->state;
   my.busy = true;
   auto held = std::make_shared<std::vector<holding>>(my.options.holders.size());
@@ -221,26 +264,14 @@ void collect(coordinator_pointer self) {
   for (std::size_t i = 0; i < held->size(); ++i)
     self->request(my.options.holders[i], my.options.timeout, result_atom_v, my.reports.front().line.step)
         .then(
-            [self, held, open, i](holding& one) {
+            [self, replicas, held, open, i](holding& one) {
               (*held)[i] = std::move(one);
               if (--*open > 0) return;
-              auto& my = self->state;
-              then_on_lane(
-                  self, *my.where,
-                  [held, end = my.options.parameter_end, pool = my.options.pool] {
-                    std::vector<span> shares;
-                    for (const auto& one : *held)
-                      if (one.piece.values.defined()) shares.push_back(one.piece);
-                    return rules::side_by_side(shares, end, pool);
-                  },
-                  [self, held](at::Tensor whole) {
-                    auto& my = self->state;
-                    auto& first = my.reports.front();
-                    my.busy = false;
-                    first.result = snapshot{{.step = first.line.step}, std::move(whole)};
-                    tell_of(my, *held, first.line);
-                    process(self);
-                  });
+              std::vector<span> shares;
+              for (const auto& share : *held)
+                if (share.piece.values.defined()) shares.push_back(share.piece);
+              tell_of(self->state, *held, self->state.reports.front().line);
+              put_together(self, replicas, std::move(shares));
             },
             [self](const caf::error& why) { self->quit(make_error(errc::peer_lost, "a server: " + describe(why))); });
 }
@@ -271,11 +302,14 @@ void process(coordinator_pointer self) {
     auto& first = my.reports.front();
     const auto last = my.is_last(first);
     const auto evaluated = (first.evaluated || last) && !my.interrupted();
-    if (!my.options.holders.empty() && !first.result) {
-      collect(self);
-    } else if ((evaluated || last) && !first.result) {
-      if (my.shown[first.line.step].size() < my.replicas()) return;  // still on its way
-      average(self);
+    const auto stored = !my.options.holders.empty();  // then every line says how stale the gradients were
+    if ((stored || evaluated || last) && !first.result) {
+      const auto replicas = my.replicas() > 0 && (evaluated || last) ? shown_of(my) : replicas_by_rank{};
+      if (!replicas) return;  // still on its way
+      if (stored)
+        collect(self, *replicas);
+      else
+        put_together(self, *replicas, {});
     } else if (evaluated && !first.found)
       evaluate(self);
     else

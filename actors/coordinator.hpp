@@ -8,6 +8,7 @@
 #include "troupe/actors/rules/schedule.hpp"
 #include "troupe/actors/type_ids.hpp"
 #include "troupe/models/buffer_pool.hpp"
+#include "troupe/models/flat.hpp"
 
 #include <caf/fwd.hpp>
 #include <caf/typed_actor.hpp>
@@ -48,11 +49,12 @@ using coordinator_actor = milestone_sink::extend<caf::reacts_to<result_atom, sna
 struct coordinator_options {
   schedule when;
   std::uint32_t workers{1};
-  bool replicas_agree{true};  ///< All snapshots of a step are equal; else their average is the result.
-  /// Servers that hold the result, in the order of their shares; none: it is the workers' own.
+  bool replicas_agree{true};  ///< The parameters of all workers after a step are equal; else their average counts.
+  bool buffers_agree{true};   ///< Likewise their float buffers.
+  /// Servers that hold the result's parameters, in the order of their shares; none: they are the workers' own.
   std::vector<holder_actor> holders{};
-  bool in_lockstep{true};         ///< All workers end at one step; else, before its time, each where it has come to.
-  std::int64_t parameter_end{0};  ///< P, over which replicas are compared.
+  bool in_lockstep{true};  ///< All workers end at one step; else, before its time, each where it has come to.
+  models::flat_layout layout{};
   models::buffer_pool pool;
   std::optional<double> target_accuracy;  ///< Stop once reached in `target_hold` evaluations in a row.
   std::uint64_t target_hold{2};

@@ -22,7 +22,7 @@ class sgd final : public optimizer {
                                                         .nesterov(options_.nesterov));
     }
     parameter_.set_data(weights);
-    parameter_.mutable_grad() = gradient;
+    parameter_.mutable_grad() = clipped(gradient);
     engine_->param_groups()[0].options().set_lr(options_.lr * lr_scale);
     engine_->step();
     parameter_.mutable_grad() = at::Tensor{};
@@ -30,6 +30,12 @@ class sgd final : public optimizer {
   }
 
  private:
+  at::Tensor clipped(const at::Tensor& gradient) const {
+    if (!options_.clip_norm) return gradient;
+    const auto scale = *options_.clip_norm / (gradient.norm().item<double>() + 1e-6);
+    return scale < 1 ? gradient * scale : gradient;
+  }
+
   optimizer_options options_;
   at::Tensor parameter_;  ///< Its identity is the key of the state.
   at::Tensor nothing_ = at::empty({0});

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 
 namespace troupe {
@@ -15,6 +16,8 @@ struct optimizer_options {
   double momentum{0};
   double weight_decay{0};
   bool nesterov{false};
+  std::optional<double>
+      clip_norm{};  ///< Longest gradient (Euclidean norm over all parameters); longer ones are scaled.
 };
 
 /// Its state (momentum) is that of the steps it has made. One thread at a time.
@@ -23,7 +26,8 @@ class optimizer {
   virtual ~optimizer() = default;
 
   /// Changes `weights` [P] in place by one step along `gradient` [P]. `weights` may be another tensor each time: the
-  /// state follows the position, not the memory. SGD is PyTorch's: v ← μv + g + λp; p ← p − γv.
+  /// state follows the position, not the memory. SGD is PyTorch's: v ← μv + g + λp; p ← p − γv; with
+  /// clip_norm, g is first scaled as PyTorch's clip_grad_norm_ does, out of place: it may be everybody's.
   virtual void step(const at::Tensor& weights, const at::Tensor& gradient, double lr_scale) = 0;
 };
 

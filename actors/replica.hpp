@@ -12,6 +12,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
 
 namespace troupe {
@@ -29,7 +30,8 @@ struct replica_options {
   data::sampling sampling;
   optimizer_options optimizer;
   std::uint64_t seed{0};
-  std::int64_t threads{1};  ///< Intra-op threads of the lane that runs it.
+  std::int64_t threads{1};        ///< Intra-op threads of the lane that runs it.
+  std::int64_t micro_batches{1};  ///< Equal parts of a batch whose gradients are computed one after the other.
 };
 
 class replica {
@@ -37,9 +39,13 @@ class replica {
   explicit replica(replica_options options);
   ~replica();
 
+  /// Is given the buckets of a gradient that leaves, each once and as soon as it is there; by any thread, one at a
+  /// time.
+  using departures = std::function<void(part)>;
+
   /// Does what `request` asks for; stops after the step under way once `cancelled` is set.
   /// Throws std::runtime_error where the loss is not finite, and whatever LibTorch throws.
-  advanced run(const advance& request, const std::atomic<bool>& cancelled);
+  advanced run(const advance& request, const std::atomic<bool>& cancelled, const departures& leave);
 
  private:
   struct parts;

@@ -44,6 +44,7 @@ struct worker_state {
   bool computing{false};
   bool many_steps{false};  ///< Of `computing`: it covers several steps, of which a cancel may leave some out.
   std::optional<conversation> exchanging;
+  bool departed{false};  ///< The contribution to the next exchange has left, bucket by bucket.
   bool halted{false};
   std::optional<std::uint64_t> reported;  ///< Step of the last milestone.
   std::optional<std::uint64_t> shown;     ///< Step of the last snapshot shown.
@@ -173,8 +174,21 @@ stretch next_stretch(const worker_state& my) {
   }
 }
 
+/// Where the gradient at the end of a stretch goes while it is computed: nowhere unless the exchange that takes it is
+/// next.
+departure departure_of(const worker_state& my, const stretch& ahead) {
+  const auto& verbs = ahead.request.verbs;
+  if (verbs.empty() || verbs.back() != verb::gradient) return {};
+  const auto* exchange = std::get_if<exchange_word>(&my.options.loop[ahead.word_after]);
+  if (!exchange || exchange->sends != slot::gradient || !exchange->buckets) return {};
+  return {caf::actor_cast<caf::strong_actor_ptr>(my.contacts.ports[exchange->place]), exchange->place,
+          exchange->buckets};
+}
+
 void compute(worker_pointer self, stretch ahead) {
   auto& my = self->state;
+  ahead.request.leaving = departure_of(my, ahead);
+  my.departed = ahead.request.leaving.port != nullptr;
   my.answers.clear();
   my.gradient.reset();
   my.computing = true;
@@ -223,8 +237,8 @@ part contribution(worker_state& my, const exchange_word& exchange) {
   }
   return {.origin = my.now.origin,
           .what = slot::parameters,
-          .piece = {0, my.now.values.narrow(0, 0, my.options.parameter_end)},
-          .total = my.options.parameter_end,
+          .piece = {0, my.now.values.narrow(0, 0, exchange.elements)},
+          .total = exchange.elements,
           .sample_count = 1};
 }
 
@@ -236,7 +250,7 @@ void begin_exchange(worker_pointer self, std::size_t word) {
   own.which = {exchange.place, 0};
   const auto who = own.origin;
   my.exchanging = conversation{.word = word, .answer = {}};
-  self->send(port, part_atom_v, std::move(own));
+  if (!std::exchange(my.departed, false)) self->send(port, part_atom_v, std::move(own));
   // The port keeps the deadline, and knows who is missing; ours only guards against a port that says nothing.
   self->request(port, 2 * my.options.timeout, await_atom_v, who, key{exchange.place, 0})
       .then(

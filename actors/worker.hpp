@@ -10,6 +10,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <memory>
 #include <variant>
 #include <vector>
 
@@ -22,6 +23,10 @@ struct exchange_word {
   std::uint32_t place{0};  ///< Which one: key::place.
   slot sends{}, answers{};
   cadence when{};
+  std::int64_t elements{0};  ///< Of [P | B], how many of x are exchanged.
+  /// Of a gradient: the pieces that leave by themselves while backward still works at the rest, in the order of
+  /// leaving. None: it leaves whole.
+  std::shared_ptr<const std::vector<range>> buckets{};
 };
 
 /// One word of a loop.
@@ -33,7 +38,6 @@ struct worker_options {
   std::vector<loop_word> loop;
   schedule when;
   snapshot initial;
-  std::int64_t parameter_end{0};  ///< P, what is exchanged of a snapshot.
   std::chrono::milliseconds timeout{60'000};
 };
 

@@ -70,6 +70,14 @@ flat_layout layout_of(const network& net) {
   return layout;
 }
 
+flat_layout with_buffers(const flat_layout& layout) {
+  auto all = layout;
+  all.parameters.insert(all.parameters.end(), layout.buffers.begin(), layout.buffers.end());
+  all.buffers.clear();
+  all.parameter_end = all.total;
+  return all;
+}
+
 at::Tensor flatten(const network& net, const flat_layout& layout, buffer_pool& pool) {
   at::Tensor flat = pool.take_zeros(layout.total);
   const auto copy = [&](const at::Tensor& tensor, const flat_entry& entry) {

@@ -33,6 +33,9 @@ struct flat_layout {
 
 flat_layout layout_of(const network& net);
 
+/// Returns `layout` with the buffers as further parameters: [P | B] as one.
+flat_layout with_buffers(const flat_layout& layout);
+
 /// Copies the network's present weights into a fresh flat tensor [total] of `pool`.
 at::Tensor flatten(const network& net, const flat_layout& layout, buffer_pool& pool);
 

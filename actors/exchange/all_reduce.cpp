@@ -1,6 +1,7 @@
 #include "troupe/actors/exchange/all_reduce.hpp"
 
 #include "troupe/actors/exchange/all_reduce/routes.hpp"
+#include "troupe/actors/exchange/buckets.hpp"
 
 #include <map>
 #include <string>
@@ -49,15 +50,17 @@ exchange_kind all_reduce_kind() {
           "(local SGD), Algorithm 1",
       .carries = {{.sends = slot::gradient, .answers = slot::gradient},
                   {.sends = slot::parameters, .answers = slot::parameters, .behind_apply = true}},
-      .settings = {{.name = "route",
-                    .type = setting_type::choice,
-                    .default_text = "auto",
-                    .explanation =
-                        "how the sums travel: direct folds a shard at each worker, in rank order; auto is direct, but "
-                        "up to 16 Ki elements everyone sends everything to everyone and folds for himself, one hop "
-                        "instead of two; chain goes up the ranks and back down; these have the same bits; ring is the "
-                        "textbook one, with bits of its own",
-                    .choices = {"auto", "direct", "chain", "ring"}}},
+      .settings = with_send_settings(
+          {{.name = "route",
+            .type = setting_type::choice,
+            .default_text = "auto",
+            .explanation =
+                "how the sums travel: direct folds a shard at each worker, in rank order; auto is direct, but "
+                "up to 16 Ki elements everyone sends everything to everyone and folds for himself, one hop "
+                "instead of two; chain goes up the ranks and back down; these have the same bits; ring is the "
+                "textbook one, with bits of its own",
+            .choices = {"auto", "direct", "chain", "ring"}},
+           buffers_setting()}),
       .make_member =
           [](const port_options& options) {
             return route_of(options.settings, options.layout.parameter_end).make_member(options);

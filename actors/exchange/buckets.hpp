@@ -16,13 +16,24 @@
 
 namespace troupe {
 
+/// Returns `settings` and those that say how a gradient travels, for kinds that answer gradients with gradients: send,
+/// bucket_mb.
+std::vector<setting> with_send_settings(std::vector<setting> settings);
+
+/// Returns whether these settings have gradients sent in buckets.
+bool sends_buckets(const setting_values& settings);
+
+/// Returns the buckets in which the gradient travels under these settings: see cut_in_buckets.
+std::vector<range> buckets_of(const setting_values& settings, const models::flat_layout& layout,
+                              const std::vector<std::size_t>& order);
+
 /// Makes the side of one member, which runs a member of `make_inner` for each of own.buckets. It takes contributions
 /// bucket by bucket, in any order, or whole.
 std::unique_ptr<member> make_bucketed_member(
     const port_options& own, const std::function<std::unique_ptr<member>(const port_options&)>& make_inner);
 
-/// Returns the options of the inner member of `bucket`: its elements are the whole there.
-port_options options_of_bucket(const port_options& own, const range& bucket);
+/// Returns the parameters of `layout` that lie in `bucket`: its elements are the whole there.
+models::flat_layout layout_of_bucket(const models::flat_layout& layout, const range& bucket);
 
 /// Cuts the parameters of `layout` into buckets of at least `capacity` bytes (the last may be smaller, the first is
 /// full at `first_capacity`), `order` being that in which gradients come. A bucket of parameters that do not lie side

@@ -378,7 +378,8 @@ std::vector<setting> gossip_settings() {
            .type = setting_type::integer,
            .default_text = "",
            .explanation = "draws a random_regular graph; 0 unless it is given",
-           .minimum = 0}};
+           .minimum = 0},
+          buffers_setting()};
 }
 
 exchange_facts gossip_facts() {

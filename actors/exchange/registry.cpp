@@ -25,6 +25,21 @@ exchange_nature nature_of(const exchange_kind& kind, const setting_values& setti
   return kind.nature ? kind.nature(settings) : exchange_nature{};
 }
 
+setting buffers_setting() {
+  return {.name = "buffers",
+          .type = setting_type::choice,
+          .default_text = "local",
+          .explanation =
+              "the running statistics of batch norm: each worker's own, or mixed like the parameters (of "
+              "variances that is an approximation)",
+          .choices = {"local", "mix"}};
+}
+
+bool mixes_buffers(const setting_values& settings) {
+  const auto found = settings.find("buffers");
+  return found != settings.end() && std::get<std::string>(found->second) == "mix";
+}
+
 const std::vector<exchange_kind>& exchange_kinds() {
   return shelf();
 }

@@ -80,6 +80,12 @@ struct exchange_kind {
 /// Returns kind.nature(settings), or what holds without it.
 exchange_nature nature_of(const exchange_kind& kind, const setting_values& settings);
 
+/// What becomes of float buffers (running statistics of batch norm) in an exchange of parameters: `buffers`.
+setting buffers_setting();
+
+/// Whether these settings have float buffers exchanged with the parameters.
+bool mixes_buffers(const setting_values& settings);
+
 /// All kinds, in the order in which `troupe list` shows them.
 const std::vector<exchange_kind>& exchange_kinds();
 

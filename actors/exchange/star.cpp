@@ -1,10 +1,9 @@
 #include "troupe/actors/exchange/star.hpp"
 
+#include "troupe/actors/exchange/buckets.hpp"
 #include "troupe/actors/exchange/member.hpp"
 #include "troupe/actors/rules/reduce.hpp"
-#include "troupe/actors/rules/shards.hpp"
 
-#include <algorithm>
 #include <utility>
 
 namespace troupe {
@@ -13,37 +12,19 @@ namespace {
 
 constexpr rank_id master{0};
 
-bool by_parameter(const setting_values& settings) {
-  return std::get<std::string>(settings.at("send")) == "parameter";
-}
-
-/// What one message holds: everything, or one parameter with the padding behind it.
-std::vector<range> pieces_of(const models::flat_layout& layout, const setting_values& settings) {
-  if (!by_parameter(settings)) return {{0, layout.parameter_end}};
-  return rules::parameter_shards(layout, static_cast<std::uint32_t>(layout.parameters.size()));
-}
-
 class star_member final : public member {
  public:
-  explicit star_member(port_options options)
-      : options_(std::move(options)),
-        pieces_(pieces_of(options_.layout, options_.settings)),
-        folds_(options_.world_size, pieces_.size()) {}
+  explicit star_member(port_options options) : options_(std::move(options)), folds_(options_.world_size) {}
 
   void contribute(const part& own, outbox& out) override {
-    for (std::size_t i = 0; i < pieces_.size(); ++i) {
-      part piece = own;
-      piece.which.part = static_cast<std::uint32_t>(i);
-      piece.piece = {pieces_[i].first, own.piece.values.narrow(0, pieces_[i].first, pieces_[i].count)};
-      if (options_.rank == master)
-        gather(piece, out);
-      else
-        out.send(master, std::move(piece));
-    }
+    if (options_.rank == master)
+      gather(own, out);
+    else
+      out.send(master, own);
   }
 
   void receive(const part& piece, outbox& out) override {
-    rules::check_fits(piece, pieces_);
+    rules::check_fits(piece, {{0, options_.layout.parameter_end}});
     if (options_.rank == master) {
       if (piece.at != stage::contribution || piece.origin.sender == master)
         throw exchange_error(errc::mismatch, "only contributions of others come to the master of a star");
@@ -60,15 +41,13 @@ class star_member final : public member {
   }
 
   std::int64_t largest_fold() const override {
-    std::int64_t most = 0;
-    for (const auto& piece : pieces_) most = std::max(most, piece.count);
-    return options_.rank == master ? most * options_.world_size : 0;
+    return options_.rank == master ? options_.layout.parameter_end * options_.world_size : 0;
   }
 
   void forget_before(std::uint64_t step) override { folds_.forget_before(step); }
 
  private:
-  /// At the master: keeps a contribution, and when it is the last of its piece sends the mean to all.
+  /// At the master: keeps a contribution, and when it is the last sends the mean to all.
   void gather(const part& piece, outbox& out) {
     auto& fold = folds_.add(piece);
     if (!fold.complete()) return;
@@ -78,18 +57,16 @@ class star_member final : public member {
   }
 
   port_options options_;
-  std::vector<range> pieces_;
   rules::rank_folds folds_;  ///< At the master.
 };
 
 std::vector<planned_edge> star_edges(std::uint32_t world_size, const models::flat_layout& layout,
-                                     const setting_values& settings) {
-  const auto messages = static_cast<std::uint64_t>(pieces_of(layout, settings).size());
+                                     const setting_values&) {
   const auto bytes = static_cast<std::uint64_t>(layout.parameter_end) * sizeof(float);
   std::vector<planned_edge> edges;
   for (std::uint32_t rank = 1; rank < world_size; ++rank) {
-    edges.push_back({rank, 0, messages, bytes});
-    edges.push_back({0, rank, messages, bytes});
+    edges.push_back({rank, 0, 1, bytes});
+    edges.push_back({0, rank, 1, bytes});
   }
   return edges;
 }
@@ -101,25 +78,20 @@ exchange_kind star_kind() {
       .name = "star",
       .explanation = "gather at rank 0, fold in rank order, scatter the mean",
       .source = "textbook gather and scatter; with send = \"parameter\" in the manner of MPI_Isend and MPI_Irecv",
-      .settings = {{.name = "send",
-                    .type = setting_type::choice,
-                    .default_text = "whole",
-                    .explanation = "one message for the whole gradient, or one for each parameter, overlapping",
-                    .choices = {"whole", "parameter"}}},
+      .settings = with_send_settings({}),
       .make_member = [](const port_options& options) { return std::make_unique<star_member>(options); },
       .edges = star_edges,
       .facts = {.equation = "each gets ḡ = Σ bᵢgᵢ / Σ bᵢ, folded in rank order; then x ← step(x, ḡ) at each",
                 .picture = "w1   w2   w3\n"
                            "  ⇅   ⇅   ⇅    up: gᵢ of bᵢ samples; down: ḡ\n"
                            "      w0",
-                .messages = "2(n − 1); send = \"parameter\": as many for each parameter",
+                .messages = "2(n − 1); as many for each parameter or bucket",
                 .bytes = "2(n − 1)P, all through rank 0",
                 .synchronisation =
-                    "all wait for rank 0, and it for all; send = \"parameter\": for each parameter by itself",
+                    "all wait for rank 0, and it for all; send = \"parameter\" or \"bucket\": for each by itself",
                 .staleness = "0",
-                .equals =
-                    "one worker with the batches of all, to float tolerance; both ways to send and every route of "
-                    "all_reduce but ring, bit for bit",
+                .equals = "one worker with the batches of all, to float tolerance; all ways to send and every route of "
+                          "all_reduce but ring, bit for bit",
                 .shown_by = "tests/parity/steps.py, tests/simulation/simulation_test.cpp, "
                             "tests/unit/actors/members_test.cpp, tests/cli/catalogue.py"},
   };

@@ -5,10 +5,10 @@
 
 namespace troupe {
 
-/// `send = "whole"`: one message up and one down, the gather over before the scatter begins. `send = "parameter"`: a
-/// message for each parameter, as with isend and irecv: means leave while other parameters are still coming in.
-/// Same bits. Source: the textbook master/worker reduction (e.g. Grama et al., Introduction to Parallel Computing,
-/// §4.1).
+/// One message up and one down for each bucket (see buckets.hpp). `send = "whole"`: the gather is over before the
+/// scatter begins. `send = "parameter"`: as with isend and irecv, means leave while backward still computes other
+/// parameters. Same bits. Source: the textbook master/worker reduction (e.g. Grama et al., Introduction to Parallel
+/// Computing, §4.1).
 exchange_kind star_kind();
 
 }  // namespace troupe

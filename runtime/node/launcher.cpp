@@ -1,6 +1,7 @@
 #include "troupe/runtime/node/launcher.hpp"
 
 #include "troupe/actors/compute.hpp"
+#include "troupe/actors/exchange/buckets.hpp"
 #include "troupe/actors/port.hpp"
 #include "troupe/actors/support/assert.hpp"
 #include "troupe/actors/worker.hpp"
@@ -26,6 +27,10 @@ run_id id_of(const plan& plan) {
   return run_id{plan.file.run.seed * 0x9e3779b97f4a7c15ull + plan.steps};
 }
 
+std::shared_ptr<const std::vector<range>> buckets_of(const planned_exchange& exchange) {
+  return exchange.buckets.empty() ? nullptr : std::make_shared<const std::vector<range>>(exchange.buckets);
+}
+
 /// The loop of one worker: an exchange that it is no member of is no word of it.
 std::vector<loop_word> loop_of(const plan& plan, std::uint32_t rank) {
   std::vector<loop_word> loop;
@@ -43,7 +48,9 @@ std::vector<loop_word> loop_of(const plan& plan, std::uint32_t rank) {
       loop.emplace_back(exchange_word{.place = static_cast<std::uint32_t>(found - plan.exchanges.begin()),
                                       .sends = found->carries.sends,
                                       .answers = found->carries.answers,
-                                      .when = found->due});
+                                      .when = found->due,
+                                      .elements = found->layout.parameter_end,
+                                      .buckets = buckets_of(*found)});
     }
   }
   return loop;
@@ -58,7 +65,8 @@ optimizer_options optimizer_of(const topology::optimizer_settings& given) {
           .lr = given.lr,
           .momentum = given.momentum,
           .weight_decay = given.weight_decay,
-          .nesterov = given.nesterov};
+          .nesterov = given.nesterov,
+          .clip_norm = given.clip_norm};
 }
 
 /// Ranks [first, end).
@@ -88,11 +96,12 @@ port_options options_of_port(const plan& plan, std::uint32_t place, std::uint32_
                    .ids = {},
                    .place = place,
                    .name = exchange.name,
-                   .layout = plan.layout,
+                   .layout = exchange.layout,
                    .pool = options.pool,
                    .settings = exchange.settings_by_index,
                    .timeout = plan.file.run.timeout,
                    .chunk_elements = options.far ? elements_of_a_chunk : 0,
+                   .buckets = exchange.buckets,
                    .due = exchange.due,
                    .carries = exchange.carries,
                    .when = &exchange == plan.store() ? when(plan) : nothing_is_asked(),
@@ -107,9 +116,14 @@ port_options options_of_port(const plan& plan, std::uint32_t place, std::uint32_
   return own;
 }
 
+/// Makes a member: of each bucket one, of which each is of a group where there are groups.
 std::unique_ptr<member> member_of(const planned_exchange& exchange, const port_options& own) {
-  if (!exchange.has_groups()) return exchange.kind->make_member(own);
-  return make_group_member({.groups = exchange.groups(), .port = own, .make_inner = exchange.kind->make_member});
+  const auto& kind = *exchange.kind;
+  const auto make = [&](const port_options& each) {
+    if (!exchange.has_groups()) return kind.make_member(each);
+    return make_group_member({.groups = exchange.groups(), .port = each, .make_inner = kind.make_member});
+  };
+  return own.buckets.empty() ? make(own) : make_bucketed_member(own, make);
 }
 
 /// Spawns the ports of one exchange that belong here, and wires them to all others.
@@ -176,9 +190,11 @@ std::vector<holder_actor> holders_of(const plan& plan, const crew& so_far) {
   return holders;
 }
 
-/// Whether workers show their parameters for the result: not where servers hold it.
+/// Whether a worker shows its parameters and float buffers for the result: one for all where they are equal, none where
+/// servers hold all of it.
 bool shows(const plan& plan, std::uint32_t rank) {
-  return !plan.store() && (rank == 0 || !plan.replicas_agree());
+  if (plan.store()) return plan.layout.total > plan.layout.parameter_end && (rank == 0 || !plan.buffers_agree());
+  return rank == 0 || !plan.replicas_agree() || !plan.buffers_agree();
 }
 
 /// What only the first node has.
@@ -203,9 +219,10 @@ void spawn_direction(caf::actor_system& system, const plan& plan, const data::da
                                        {.when = when(plan),
                                         .workers = plan.workers,
                                         .replicas_agree = plan.replicas_agree(),
+                                        .buffers_agree = plan.buffers_agree(),
                                         .holders = holders_of(plan, into),
                                         .in_lockstep = !plan.workers_are_independent(),
-                                        .parameter_end = plan.layout.parameter_end,
+                                        .layout = plan.layout,
                                         .pool = options.pool,
                                         .target_accuracy = file.evaluate.target_accuracy,
                                         .target_hold = file.evaluate.target_hold,
@@ -235,7 +252,8 @@ compute_actor spawn_compute_of(caf::actor_system& system, const plan& plan, cons
                                       .sampling = sampling,
                                       .optimizer = optimizer_of(file.optimizer),
                                       .seed = file.run.seed,
-                                      .threads = file.run.threads},
+                                      .threads = file.run.threads,
+                                      .micro_batches = plan.micro_batches},
                                      lanes.make(name));
   into.members.emplace_back(name, caf::actor_cast<caf::actor>(compute));
   return compute;
@@ -277,7 +295,6 @@ crew launch(caf::actor_system& system, const plan& plan, const data::dataset_pai
                                            .loop = loop_of(plan, rank),
                                            .when = when(plan),
                                            .initial = {{.run = id_of(plan), .sender = rank_id{rank}}, options.initial},
-                                           .parameter_end = plan.layout.parameter_end,
                                            .timeout = plan.file.run.timeout},
                                           std::move(own)));
     result.members.emplace_back("worker " + std::to_string(rank), caf::actor_cast<caf::actor>(result.workers.back()));

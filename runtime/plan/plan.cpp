@@ -1,11 +1,14 @@
 #include "troupe/runtime/plan/plan.hpp"
 
+#include "troupe/actors/exchange/buckets.hpp"
+#include "troupe/models/gradient_hooks.hpp"
 #include "troupe/runtime/support/units.hpp"
 #include "troupe/runtime/topology/error.hpp"
 #include "troupe/runtime/topology/value.hpp"
 
 #include <algorithm>
 #include <limits>
+#include <map>
 #include <numeric>
 #include <stdexcept>
 
@@ -56,6 +59,14 @@ data::split split_named(const topology::topology& file) {
   if (name == "contiguous") return data::split::contiguous;
   if (name == "all") return data::split::all;
   refuse(file, "data.split = \"" + name + "\" is not known; expected strided, contiguous or all");
+}
+
+std::int64_t micro_batches_of(const topology::topology& file) {
+  const auto batch = batch_size_of_one(file), micro = file.data.micro_batch_size.value_or(batch);
+  if (micro < 1 || batch % micro != 0)
+    refuse(file, equals("data.micro_batch_size", micro) + " does not divide a worker's batch of " +
+                     std::to_string(batch) + "; use a divisor of it");
+  return batch / micro;
 }
 
 data::sampling sampling_of(const topology::topology& file, std::int64_t samples) {
@@ -170,19 +181,39 @@ bool stands_behind_the_step(const plan& so_far, const std::string& name) {
   return false;
 }
 
-/// The traffic between members as that between workers and servers.
-std::vector<planned_edge> edges_of(const planned_exchange& exchange, const plan& so_far) {
+/// The traffic of one bucket, or of the whole, by index.
+std::vector<planned_edge> edges_by_index(const planned_exchange& exchange, const models::flat_layout& layout) {
   const auto count = static_cast<std::uint32_t>(exchange.members.size());
-  auto edges = exchange.kind->edges(count, so_far.layout, exchange.settings_by_index);
-  if (exchange.has_groups())
-    edges =
-        group_edges(exchange.groups(), edges, static_cast<std::uint64_t>(so_far.layout.parameter_end) * sizeof(float));
+  auto edges = exchange.kind->edges(count, layout, exchange.settings_by_index);
+  if (!exchange.has_groups()) return edges;
+  return group_edges(exchange.groups(), edges, static_cast<std::uint64_t>(layout.parameter_end) * sizeof(float));
+}
+
+/// The traffic between workers and servers.
+std::vector<planned_edge> edges_of(const planned_exchange& exchange) {
+  std::vector<models::flat_layout> wholes;
+  for (const auto& bucket : exchange.buckets) wholes.push_back(layout_of_bucket(exchange.layout, bucket));
+  if (wholes.empty()) wholes.push_back(exchange.layout);
   const auto ids = exchange.ids();
-  for (auto& edge : edges) {
-    edge.from = ids.at(edge.from);
-    edge.to = ids.at(edge.to);
+  std::map<std::pair<std::uint32_t, std::uint32_t>, planned_edge> sums;
+  for (const auto& whole : wholes) {
+    for (const auto& edge : edges_by_index(exchange, whole)) {
+      const auto from = ids.at(edge.from), to = ids.at(edge.to);
+      auto& sum = sums.try_emplace({from, to}, planned_edge{from, to, 0, 0}).first->second;
+      sum.messages += edge.messages;
+      sum.bytes += edge.bytes;
+    }
   }
+  std::vector<planned_edge> edges;
+  for (const auto& [ends, edge] : sums) edges.push_back(edge);
   return edges;
+}
+
+/// Cuts a gradient that travels in buckets in the order in which gradients come.
+std::vector<range> buckets_of(const plan& so_far, const planned_exchange& exchange) {
+  if (!sends_buckets(exchange.settings)) return {};
+  const auto net = models::make_network(*so_far.model, so_far.shape, so_far.file.run.seed);
+  return buckets_of(exchange.settings, exchange.layout, models::gradient_order(*net, so_far.shape, so_far.loss));
 }
 
 topology::endpoint endpoint_of(const topology::topology& file, const std::string& key, const std::string& text) {
@@ -323,6 +354,10 @@ bool plan::replicas_agree() const {
   });
 }
 
+bool plan::buffers_agree() const {
+  return layout.total == layout.parameter_end;
+}
+
 bool plan::deterministic() const {
   return std::all_of(exchanges.begin(), exchanges.end(), [](const auto& one) { return one.nature.deterministic; });
 }
@@ -393,7 +428,9 @@ planned_exchange plan_exchange(const plan& so_far, std::size_t index) {
   made.first_server = so_far.workers + so_far.servers();
   made.due =
       make_cadence(steps_between(given.every, so_far.steps_per_epoch), stands_behind_the_step(so_far, given.name));
-  made.edges = edges_of(made, so_far);
+  made.layout = mixes_buffers(made.settings) ? models::with_buffers(so_far.layout) : so_far.layout;
+  made.buckets = buckets_of(so_far, made);
+  made.edges = edges_of(made);
   return made;
 }
 
@@ -410,6 +447,7 @@ plan make_plan(const topology::topology& file, std::int64_t training_samples) {
   plan.sampling = sampling_of(file, training_samples);
   plan.workers = static_cast<std::uint32_t>(file.workers.count);
   plan.nodes = nodes_of(file);
+  plan.micro_batches = micro_batches_of(file);
   plan.steps_per_epoch = static_cast<std::uint64_t>(data::steps_per_epoch(plan.sampling));
   plan.steps = steps_of(file, plan.steps_per_epoch);
   plan.evaluate_every = evaluate_every_of(file, plan.steps_per_epoch);

@@ -52,6 +52,8 @@ struct planned_exchange {
   setting_values settings_by_index{};                ///< The same, members called w0, w1 … by their indices.
   std::vector<topology::exchange_member> members{};  ///< In the order of their indices.
   exchange_nature nature{};
+  models::flat_layout layout{};  ///< Of what is exchanged: the parameters, and the float buffers where they are mixed.
+  std::vector<range> buckets{};  ///< Pieces of it that are exchanged by themselves; none: it is exchanged whole.
   cadence due{};
   std::uint32_t first_server{0};      ///< Id of its first server: all servers count on from the workers.
   std::vector<planned_edge> edges{};  ///< Between ids. Per exchange, which is each step only where due.every is 1.
@@ -75,6 +77,7 @@ struct plan {
   data::normalisation scale;  ///< What inputs are really normalised by.
   data::sampling sampling;    ///< Of rank 0; the others differ in `rank` only.
   std::uint32_t workers{1};
+  std::int64_t micro_batches{1};  ///< Parts of a worker's batch.
   std::uint64_t steps_per_epoch{0};
   std::uint64_t steps{0};           ///< Of the whole run.
   std::uint64_t evaluate_every{0};  ///< In steps; an evaluation always happens at the end.
@@ -88,6 +91,7 @@ struct plan {
   std::uint32_t node_of(std::uint32_t id) const;  ///< Index in `nodes` of a worker or server.
   const planned_exchange* store() const;          ///< The exchange whose servers hold the result, if there is one.
   bool replicas_agree() const;                    ///< All workers' parameters after a step are equal.
+  bool buffers_agree() const;                     ///< All workers' float buffers, or there are none.
   bool deterministic() const;
   bool workers_are_independent() const;  ///< No worker ever waits for another one, and servers hold the result.
   bool crosses(const planned_edge& edge) const { return node_of(edge.from) != node_of(edge.to); }

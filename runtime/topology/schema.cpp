@@ -201,6 +201,10 @@ std::vector<section> make_sections() {
             "Samples of one worker's step; excludes global_batch_size."),
         row("global_batch_size", in(&t::data, &data::global_batch_size), {.minimum = 1, .maximum = 1e9},
             "Samples of all workers' steps together; must divide by the number of workers."),
+        row("micro_batch_size", in(&t::data, &data::micro_batch_size), {.minimum = 1, .maximum = 1e6},
+            "Samples computed at once: a worker's batch is gone through in such parts, whose gradients are "
+            "accumulated. "
+            "Else the whole batch."),
         row("shuffle", in(&t::data, &data::shuffle), {}, "Each epoch in an order of its own, a function of the seed."),
         row("split", in(&t::data, &data::split), {.choices = {"strided", "contiguous", "all"}},
             "Which samples a worker sees: every n-th of the epoch's order, a fixed block, or all."),
@@ -217,7 +221,11 @@ std::vector<section> make_sections() {
             "How much of the last step's direction is kept."),
         row("weight_decay", in(&t::optimizer, &optimizer::weight_decay), {.minimum = 0, .maximum = 1e6},
             "How much of the weights is added to the gradient."),
-        row("nesterov", in(&t::optimizer, &optimizer::nesterov), {}, "Nesterov's momentum; needs momentum.")}},
+        row("nesterov", in(&t::optimizer, &optimizer::nesterov), {}, "Nesterov's momentum; needs momentum."),
+        row("clip_norm", in(&t::optimizer, &optimizer::clip_norm),
+            {.minimum = 0, .maximum = 1e9, .minimum_excluded = true},
+            "Longest gradient, in Euclidean norm over all parameters; a longer one is scaled down to it before the "
+            "step.")}},
       {"workers",
        "Who trains, and what a worker does in one step.",
        {row("count", in(&t::workers, &workers::count), {.minimum = 1, .maximum = 4096},

@@ -41,6 +41,7 @@ struct data_settings {
   std::filesystem::path dir;    ///< Absolute, or empty: see data::data_folder.
   std::int64_t batch_size{32};  ///< Per worker; where global_batch_size is set, its share of that.
   std::optional<std::int64_t> global_batch_size;
+  std::optional<std::int64_t> micro_batch_size;  ///< Divides batch_size; none: the same.
   bool shuffle{true};
   std::string split{"strided"};
   bool normalize{true};
@@ -52,6 +53,7 @@ struct optimizer_settings {
   std::string name{"sgd"};
   double lr{0.01}, momentum{0}, weight_decay{0};
   bool nesterov{false};
+  std::optional<double> clip_norm;
   bool operator==(const optimizer_settings&) const = default;
 };
 

@@ -1,5 +1,6 @@
 #include "troupe/runtime/topology/validate.hpp"
 
+#include "troupe/actors/exchange/buckets.hpp"
 #include "troupe/actors/exchange/registry.hpp"
 #include "troupe/data/dataset.hpp"
 #include "troupe/runtime/topology/endpoint.hpp"
@@ -70,7 +71,7 @@ class checker {
   void run() {
     excluded();
     const bool settled = nodes();
-    if (settled) batches();
+    if (settled && batches()) micro_batches();
     scaling();
     if (file_.optimizer.nesterov && file_.optimizer.momentum == 0) {
       refuse("optimizer.nesterov",
@@ -163,11 +164,12 @@ class checker {
     return true;
   }
 
-  void batches() {
-    if (!file_.data.global_batch_size) return;
+  /// Returns whether the size of one worker's batch is settled.
+  bool batches() {
+    if (!file_.data.global_batch_size) return true;
     const std::int64_t all = *file_.data.global_batch_size, workers = file_.workers.count;
     file_.data.batch_size = all / workers;
-    if (all % workers == 0) return;
+    if (all % workers == 0) return true;
     std::vector<std::string> nearby;
     if (all > workers) nearby.push_back(std::to_string(all - all % workers));
     nearby.push_back(std::to_string(all - all % workers + workers));
@@ -175,6 +177,17 @@ class checker {
                                          std::to_string(workers) +
                                          " workers cannot share equally; expected a multiple of " +
                                          std::to_string(workers) + ", such as " + listed(nearby));
+    return false;
+  }
+
+  void micro_batches() {
+    const std::int64_t batch = file_.data.batch_size, micro = file_.data.micro_batch_size.value_or(batch);
+    if (batch % micro == 0) return;
+    std::int64_t fits = std::min(micro, batch);
+    while (batch % fits != 0) --fits;
+    refuse("data.micro_batch_size", "data.micro_batch_size is " + std::to_string(micro) +
+                                        ", which does not divide a worker's batch of " + std::to_string(batch) +
+                                        "; expected for instance " + std::to_string(fits));
   }
 
   void scaling() {
@@ -276,6 +289,13 @@ class checker {
           if (each.every != interval{1, false})
             refuse(path + ".every", to_toml(each.kind) + " makes the step; expected it in each, without every");
         }
+        if (carried != nullptr && carried->sends != slot::gradient && sends_buckets(each.options))
+          refuse(path + ".send", "send says how a gradient travels, and this exchange sends " + each.sends +
+                                     "; expected sends = \"gradient\", or no such key");
+        if (carried != nullptr && carried->sends != slot::parameters && mixes_buffers(each.options))
+          refuse(path + ".buffers",
+                 "buffers are mixed with parameters, and this exchange sends the gradient; expected "
+                 "sends = \"parameters\", or model.sync_batch_norm = true, which keeps them equal");
         if (!kind->check) continue;
         if (const auto found = kind->check(names, each.options)) refuse(path + "." + found->key, found->text);
       } catch (const member_error& reason) {

@@ -1,0 +1,73 @@
+#include "troupe/models/gradient_hooks.hpp"
+
+#include <ATen/CPUGeneratorImpl.h>
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/rand.h>
+#include <ATen/ops/zeros.h>
+#include <torch/csrc/autograd/function_hook.h>
+#include <torch/csrc/autograd/variable.h>
+
+#include <memory>
+#include <unordered_set>
+
+namespace troupe::models {
+
+namespace {
+
+using listener = std::function<void(std::size_t)>;
+
+class post_accumulate final : public torch::autograd::PostAccumulateGradHook {
+ public:
+  post_accumulate(std::size_t index, std::shared_ptr<const listener> ready) : index_{index}, ready_{std::move(ready)} {}
+  void operator()(const at::Tensor&) override { (*ready_)(index_); }
+
+ private:
+  std::size_t index_;
+  std::shared_ptr<const listener> ready_;
+};
+
+// The first name of each parameter that learns, as layout_of() has it.
+std::vector<std::size_t> learnable(const network::named_tensors& parameters) {
+  std::vector<std::size_t> indices;
+  std::unordered_set<const c10::TensorImpl*> seen;
+  for (std::size_t index = 0; index < parameters.size(); ++index) {
+    const at::Tensor& tensor = parameters[index].second;
+    if (tensor.requires_grad() && seen.insert(tensor.unsafeGetTensorImpl()).second) indices.push_back(index);
+  }
+  return indices;
+}
+
+}  // namespace
+
+void watch_gradients(network& net, listener ready) {
+  const auto shared = std::make_shared<const listener>(std::move(ready));
+  const auto parameters = net.parameters();
+  // The hook belongs to the tensor, not to its storage or to the graph's node: it stays when either is replaced.
+  for (const std::size_t index : learnable(parameters)) {
+    torch::autograd::impl::set_post_acc_grad_hooks(parameters[index].second,
+                                                   std::make_unique<post_accumulate>(index, shared));
+  }
+}
+
+std::vector<std::size_t> gradient_order(network& net, const network_shape& shape, loss_kind loss) {
+  constexpr std::int64_t samples = 2;  // One would leave batch norm without a variance where images shrink to a point.
+  constexpr std::uint64_t seed = 1;
+  const at::AutoGradMode on{true};
+  const auto order = std::make_shared<std::vector<std::size_t>>();
+  watch_gradients(net, [order](std::size_t index) { order->push_back(index); });
+  std::vector<std::int64_t> sizes{samples};
+  sizes.insert(sizes.end(), shape.input.begin(), shape.input.end());
+  at::Generator generator = at::detail::createCPUGenerator(seed);
+  net.train(true);
+  net.draw_from(generator);
+  mean_loss(loss, net.forward(at::rand(sizes, generator)), at::zeros({samples}, at::kLong)).backward();
+  std::vector<std::size_t> found = *order;
+  const std::unordered_set<std::size_t> met{found.begin(), found.end()};
+  const std::vector<std::size_t> all = learnable(net.parameters());
+  for (auto index = all.rbegin(); index != all.rend(); ++index) {
+    if (!met.contains(*index)) found.push_back(*index);
+  }
+  return found;
+}
+
+}  // namespace troupe::models
