@@ -111,8 +111,7 @@ void issue(collective_pointer self) {
     my.issued += 1;
     my.payload_bytes += bytes_of_a_call(my.options, own.piece.values.numel());
     then_on_lane(
-        self, *my.where,
-        [engine = my.engine, own] { return engine->weighted_mean(own.piece, own.sample_count); },
+        self, *my.where, [engine = my.engine, own] { return engine->weighted_mean(own.piece, own.sample_count); },
         [self](span&& mean) {
           auto& my = self->state;
           my.ticks = 0;

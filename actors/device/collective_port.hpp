@@ -13,7 +13,8 @@
 
 namespace troupe::device {
 
-/// Spawns it: `engine`, not joined yet, is used on `where`, a lane of its own. `id`: the communicator's, of all members.
+/// Spawns it: `engine`, not joined yet, is used on `where`, a lane of its own. `id`: the communicator's, of all
+/// members.
 ///
 /// DEVICE-1: calls are made in the order of the plan's keys, (step, part); a bucket that comes early is held back. All
 /// members make them in that order, or they would wait for each other for ever. Between exchanges the loop's order

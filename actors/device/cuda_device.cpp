@@ -8,9 +8,9 @@
 #include <c10/cuda/CUDAException.h>
 #include <c10/cuda/CUDAGuard.h>
 #include <c10/cuda/CUDAStream.h>
-#include <cuda_runtime_api.h>
 
 #include <condition_variable>
+#include <cuda_runtime_api.h>
 #include <deque>
 #include <exception>
 #include <mutex>
@@ -84,6 +84,15 @@ class arrivals {
     changed_.notify_all();
   }
 
+  /// Waits until none is under way, without calling those that have not arrived.
+  void forget() {
+    std::unique_lock lock{mutex_};
+    forgotten_ = true;
+    changed_.wait(lock, [this] { return open_ == 0; });
+    forgotten_ = false;
+    problem_ = nullptr;
+  }
+
   /// Waits until none is under way; throws what went wrong with one.
   void settle() {
     std::unique_lock lock{mutex_};
@@ -111,7 +120,7 @@ class arrivals {
       std::exception_ptr problem;
       try {
         next.event->synchronize();
-        next.done(std::move(next.host));
+        if (wanted()) next.done(std::move(next.host));
       } catch (...) {
         problem = std::current_exception();
       }
@@ -125,12 +134,17 @@ class arrivals {
     }
   }
 
+  bool wanted() {
+    const std::lock_guard lock{mutex_};
+    return !forgotten_;
+  }
+
   std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<arrival> queue_;
   std::size_t open_{0};
   std::exception_ptr problem_;
-  bool closed_{false};
+  bool closed_{false}, forgotten_{false};
   std::thread thread_;  ///< Last: it uses the others.
 };
 
@@ -184,6 +198,8 @@ class cuda_accelerator final : public accelerator {
   }
 
   std::shared_ptr<const mark> mark_now() override { return std::make_shared<cuda_mark>(compute_); }
+
+  void forget() noexcept override { arrivals_.forget(); }
 
   void synchronise() override {
     compute_.synchronize();

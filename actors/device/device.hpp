@@ -58,8 +58,8 @@ class accelerator {
   /// Returns a generator of random numbers on the device.
   virtual at::Generator make_generator() = 0;
 
-  /// Copies `host` into `target`, contiguous and on the device, in the order of the stream. `host` may be let go of when
-  /// it returns, not written where it is pinned: it is frozen.
+  /// Copies `host` into `target`, contiguous and on the device, in the order of the stream. `host` may be let go of
+  /// when it returns, not written where it is pinned: it is frozen.
   virtual void upload(const at::Tensor& host, const at::Tensor& target) = 0;
 
   /// Copies `host` to the device beside the stream's work; `host` may be let go of, not written.
@@ -74,6 +74,9 @@ class accelerator {
 
   /// Returns a mark behind the stream's work so far.
   virtual std::shared_ptr<const mark> mark_now() = 0;
+
+  /// Sees to it that no `done` is called any more once it returns.
+  virtual void forget() noexcept = 0;
 
   /// Waits until all work given so far is done and every `done` has been called.
   virtual void synchronise() = 0;

@@ -7,11 +7,11 @@
 #include <c10/cuda/CUDAEvent.h>
 #include <c10/cuda/CUDAGuard.h>
 #include <c10/cuda/CUDAStream.h>
-#include <nccl.h>
 
 #include <atomic>
 #include <chrono>
 #include <cstring>
+#include <nccl.h>
 #include <thread>
 #include <utility>
 

@@ -31,6 +31,7 @@ class simulated_lane final : public lane {
     completion done{std::make_shared<std::function<void()>>(work())};
     caf::delayed_anon_send(owner, wait, done_atom_v, std::move(done));
   }
+  std::shared_ptr<rendezvous> meeting_point() override { return nullptr; }
 
  private:
   data::random_stream random_;
@@ -42,6 +43,7 @@ class simulated_lane final : public lane {
 class silent_lane final : public lane {
  public:
   void post(caf::actor, job) override {}
+  std::shared_ptr<rendezvous> meeting_point() override { return nullptr; }
 };
 
 class simulated_lanes final : public lane_factory {
@@ -82,7 +84,11 @@ run_end simulate(const plan& plan, const data::dataset_pair& data, at::Tensor in
   caf::actor_system system{config};
   auto& scheduler = dynamic_cast<caf::scheduler::test_coordinator&>(system.scheduler());
 
-  auto troupe = launch(system, plan, data, lanes, {std::move(book), std::move(initial), std::move(pool)});
+  auto troupe = launch(system, plan, data, lanes,
+                       {.book = std::move(book),
+                        .initial = std::move(initial),
+                        .pool = std::move(pool),
+                        .open_device = options.open_device});
   for (const auto& [name, member] : troupe.members) {
     caf::actor_cast<caf::abstract_actor*>(member)->attach_functor([&, name = name](const caf::error& why) {
       if (why && why != caf::exit_reason::kill) blamed.hear(name, why);

@@ -20,7 +20,8 @@ struct simulation_options {
   std::chrono::microseconds longest_job{100'000};  ///< A lane's job takes a random virtual time up to this.
   /// Called after each message with how many there were: to interrupt, to break something, to check invariants.
   std::function<void(const crew&, std::uint64_t)> after_event{};
-  std::string silent_lane{};              ///< The actor of this name gets a lane that never answers.
+  std::string silent_lane{};  ///< The actor of this name gets a lane that never answers.
+  decltype(launch_options::open_device) open_device{};
   std::uint64_t most_events{10'000'000};  ///< A run with more is taken for a hang.
 };
 

@@ -1,6 +1,6 @@
 // A stand-in for a GPU: "device" memory is the CPU's, and the stream's own work is done at once, but copies beside it
-// are late. What such a copy will fill holds NaN until it has happened, and it happens in an order drawn from a seed, so
-// that whoever does not wait, or writes what is still being read, is found out.
+// are late. What such a copy will fill holds NaN until it has happened, and it happens in an order drawn from a seed,
+// so that whoever does not wait, or writes what is still being read, is found out.
 #pragma once
 
 #include "troupe/actors/device/device.hpp"
@@ -90,6 +90,11 @@ class fake_accelerator final : public device::accelerator {
 
   std::shared_ptr<const device::mark> mark_now() override {
     return std::make_shared<late_mark>([] {});
+  }
+
+  void forget() noexcept override {
+    const std::lock_guard lock{mutex_};
+    under_way_.clear();
   }
 
   void synchronise() override {

@@ -140,8 +140,8 @@ struct question {
       handle;
 
   question(stage_with_collective& stage, std::uint32_t rank, std::uint64_t step = 0) : self(stage.system) {
-    handle.emplace(self->request(stage.ports[rank], caf::infinite, await_atom_v,
-                                 stamp{.run = run_id{5}, .step = step}, key{}));
+    handle.emplace(
+        self->request(stage.ports[rank], caf::infinite, await_atom_v, stamp{.run = run_id{5}, .step = step}, key{}));
     stage.handlers();
   }
 
