@@ -2,11 +2,14 @@
 // evaluator, coordinator, recorder); who sends what when is drawn in docs/protocol.md.
 //
 // Symbols: n workers; P elements of flat parameters (padding included), B of float buffers behind them; a step is
-// counted from 0 and called completed once its outcome is applied. Tensors are float32 on the CPU, contiguous, and
+// counted from 0 and called completed once its outcome is applied. Tensors are float32, contiguous, on the CPU
+// except where a message says that they may be on a worker's device, and
 // FROZEN once sent: a receiver reads them for as long as it holds them and never writes. It is an error to serialise a
 // message that holds one; between nodes a transport carries parts and snapshots, behind actors of the same
 // interface.
 #pragma once
+
+#include "troupe/actors/device/mark.hpp"
 
 #include <ATen/core/Tensor.h>
 #include <caf/actor_control_block.hpp>
@@ -68,6 +71,8 @@ struct range {
 struct span {
   std::int64_t first{0};
   at::Tensor values;  ///< [m], frozen.
+  /// On a device: what has computed the values; empty on the CPU.
+  std::shared_ptr<const device::mark> ready{};
 };
 
 /// What travels between a worker, its port and the ports of its peers.
@@ -99,7 +104,8 @@ struct outcome {
 /// Parameters and float buffers after `origin.step` completed steps.
 struct snapshot {
   stamp origin;
-  at::Tensor values;  ///< [P + B], frozen.
+  at::Tensor values;                            ///< [P + B], frozen.
+  std::shared_ptr<const device::mark> ready{};  ///< As of a span.
 };
 
 /// Where the last gradient of an `advance` goes in buckets, each as soon as backward has computed all of it: the
@@ -109,6 +115,7 @@ struct departure {
   std::uint32_t place{0};
   /// In the order of leaving; together they cover [0, P).
   std::shared_ptr<const std::vector<range>> buckets{};
+  bool on_device{false};  ///< The port takes tensors where the device has them; else they come to the host first.
 };
 
 /// Asks a compute actor for local work: to take in `with`, in order, and then to do `verbs` in order, `times` times
@@ -120,6 +127,8 @@ struct advance {
   std::optional<part> gradient{};  ///< g, where one is still to be applied.
   std::vector<outcome> with{};     ///< What exchanges have answered: new x, new g, or a change of x.
   departure leaving{};             ///< Of the last verb, where that is `gradient`.
+  /// Whether x and g are wanted in the host's memory; else they may stay on the device that computed them.
+  bool host_parameters{true}, host_gradient{true};
 };
 
 /// What came of it.
@@ -130,6 +139,7 @@ struct advanced {
   std::int64_t sample_count{0};  ///< How many those are.
   /// Tensor bytes that the exchange of synchronised norms has sent for this worker since the run began.
   std::uint64_t payload_bytes{0};
+  bool host_parameters{true}, host_gradient{true};  ///< Whether x and g are there. On the CPU they always are.
 };
 
 /// A worker has completed a step that the coordinator asked to hear of: the end of an epoch, an evaluation, the end.

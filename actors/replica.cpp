@@ -15,6 +15,7 @@
 #include <optional>
 #include <stdexcept>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -75,6 +76,26 @@ class bucket_watch {
   const replica::departures* leave_{nullptr};
 };
 
+/// A batch on its way to the device.
+struct upcoming {
+  std::uint64_t step{0};
+  std::int64_t part_of_batch{0};
+  device::arriving inputs, targets;
+};
+
+/// However a pass ends, nobody is called back behind its end.
+struct forgotten_at_the_end {
+  device::accelerator& where;
+  ~forgotten_at_the_end() { where.forget(); }
+};
+
+/// A tensor that the host and the device both have, so that what went one way is not sent back.
+struct twin {
+  at::Tensor host, device;
+
+  bool knows(const at::Tensor& one) const { return one.is_same(host) || one.is_same(device); }
+};
+
 }  // namespace
 
 struct replica::parts {
@@ -82,7 +103,10 @@ struct replica::parts {
   std::unique_ptr<models::network> network;
   std::unique_ptr<troupe::optimizer> optimizer;
   data::sampler sampler;
-  at::Generator dropout = at::detail::createCPUGenerator();
+  device::accelerator* gpu{nullptr};  ///< None: the CPU, where x and g are where the messages have them.
+  twin x, g;                          ///< Of an accelerator: those last seen.
+  std::optional<upcoming> ahead;      ///< The batch that is on its way.
+  at::Generator dropout;
   std::shared_ptr<const std::vector<range>> watched;  ///< The buckets that `watch` was made for.
   std::optional<bucket_watch> watch;
   snapshot now;
@@ -98,7 +122,9 @@ struct replica::parts {
       : options(std::move(given)),
         network(models::make_network(*options.model, options.shape, options.seed)),
         optimizer(make_optimizer(options.optimizer)),
-        sampler(options.sampling) {
+        sampler(options.sampling),
+        gpu(options.accelerator.get()),
+        dropout(gpu ? gpu->make_generator() : at::detail::createCPUGenerator()) {
     network->draw_from(dropout);
     network->train(true);
     if (options.norms.bring) network->synchronise(over_all_workers());
@@ -141,13 +167,14 @@ struct replica::parts {
                     .which = {.place = leaving.place, .part = 0},
                     .what = slot::gradient,
                     .at = stage::contribution,
-                    .piece = {0, options.pool.take_zeros(options.layout.parameter_end)},
+                    .piece = {0, take_zeros(options.layout.parameter_end)},
                     .total = options.layout.parameter_end,
                     .sample_count = count};
     models::bind_weights(*network, options.layout, now.values);
     models::bind_gradients(*network, options.layout, gradient->piece.values);
     dropout.set_current_seed(data::keyed(options.seed, data::purpose::dropout, rank, step));
     if (leaving.port) watch_buckets(leaving.buckets);
+    if (gpu) return compute_gradient_beside(leaving, leave, indices);
 
     const auto micro = count / options.micro_batches;
     for (std::int64_t i = 0; i < options.micro_batches; ++i) {
@@ -161,6 +188,60 @@ struct replica::parts {
       if (departs) watch->end();
       take_loss(loss.item<double>(), micro);
     }
+  }
+
+  /// The same on an accelerator, which works at it while this thread goes on: the next batch is made and sent there
+  /// meanwhile, and the losses are read when everything has been asked for.
+  void compute_gradient_beside(const departure& leaving, const departures& leave,
+                               const std::vector<std::int64_t>& indices) {
+    const auto step = now.origin.step;
+    const auto micro = static_cast<std::int64_t>(indices.size()) / options.micro_batches;
+    const departures depart = [&](part bucket) { send_off(std::move(bucket), leaving, leave); };
+    const forgotten_at_the_end at_the_end{*gpu};
+    std::vector<at::Tensor> losses;
+    for (std::int64_t i = 0; i < options.micro_batches; ++i) {
+      const auto batch = arrived(step, i);
+      const auto loss = models::mean_loss(options.loss, network->forward(batch.inputs), batch.targets);
+      losses.push_back(loss.detach());
+      const auto departs = leaving.port && i + 1 == options.micro_batches;
+      if (departs) watch->begin(*gradient, depart);
+      (options.micro_batches > 1 ? loss / static_cast<double>(options.micro_batches) : loss).backward();
+      if (departs) watch->end();
+      i + 1 < options.micro_batches ? send_ahead(step, i + 1) : send_ahead(step + 1, 0);
+    }
+    if (leaving.port) gpu->synchronise();  // all buckets have left, or what kept one is thrown
+    for (const auto& loss : losses) take_loss(loss.item<double>(), micro);
+  }
+
+  /// Lets a bucket leave: as it is for a port on the device, else when it has come to the host.
+  void send_off(part bucket, const departure& leaving, const departures& leave) {
+    if (leaving.on_device) {
+      bucket.piece.ready = gpu->mark_now();
+      return leave(std::move(bucket));
+    }
+    const auto values = std::exchange(bucket.piece.values, {});
+    gpu->download_then(values, [bucket = std::move(bucket), &leave](at::Tensor host) {
+      auto own = bucket;
+      own.piece.values = std::move(host);
+      leave(std::move(own));
+    });
+  }
+
+  /// Makes a batch and sends it to the device beside the device's own work.
+  void send_ahead(std::uint64_t step, std::int64_t part_of_batch) {
+    const auto indices = sampler.batch_at(step);
+    const auto micro = static_cast<std::int64_t>(indices.size()) / options.micro_batches;
+    const auto begin = indices.begin() + part_of_batch * micro;
+    const auto batch = data::make_batch(*options.samples, options.scale, {begin, begin + micro});
+    ahead = upcoming{step, part_of_batch, gpu->upload_ahead(batch.inputs), gpu->upload_ahead(batch.targets)};
+  }
+
+  data::batch arrived(std::uint64_t step, std::int64_t part_of_batch) {
+    if (!ahead || ahead->step != step || ahead->part_of_batch != part_of_batch) send_ahead(step, part_of_batch);
+    const auto come = *std::exchange(ahead, std::nullopt);
+    come.inputs.ready->hold(come.inputs.values);
+    come.targets.ready->hold(come.targets.values);
+    return {come.inputs.values, come.targets.values};
   }
 
   void take_loss(double loss, std::int64_t samples) {
@@ -194,7 +275,7 @@ struct replica::parts {
     const auto& last = answer.pieces.back();
     const auto end = last.first + last.values.numel();
     TROUPE_ASSERT(end == options.layout.parameter_end || end == options.layout.total, "an answer is of this model");
-    auto values = rules::side_by_side(answer.pieces, end, options.pool);
+    auto values = gpu ? on_device(answer.pieces, end) : rules::side_by_side(answer.pieces, end, options.pool);
     lr_scale *= answer.lr_scale;
     switch (answer.what) {
       case slot::gradient:
@@ -221,9 +302,72 @@ struct replica::parts {
   /// Sees to it that x may be written.
   void make_own() {
     if (std::exchange(own, true)) return;
-    auto next = options.pool.take(options.layout.total);
+    auto next = gpu ? gpu->take(options.layout.total) : options.pool.take(options.layout.total);
     next.copy_(now.values);
     now.values = std::move(next);
+  }
+
+  at::Tensor take_zeros(std::int64_t count) { return gpu ? gpu->take(count).zero_() : options.pool.take_zeros(count); }
+
+  // On an accelerator only. -----------------------------------------------------------------------------------------
+
+  bool is_there(const at::Tensor& values) const { return !values.is_cpu() && values.device() == gpu->where(); }
+
+  /// Returns what `values` is on the device; `last` is what it may be already.
+  at::Tensor brought(const at::Tensor& values, const std::shared_ptr<const device::mark>& ready, twin& last) {
+    if (last.device.defined() && last.knows(values)) return last.device;
+    if (is_there(values)) {
+      if (ready) ready->hold(values);
+      last = {{}, values};
+      return values;
+    }
+    last = {values, gpu->take(values.numel())};
+    gpu->upload(values, last.device);
+    return last.device;
+  }
+
+  /// As rules::side_by_side(), on the device.
+  at::Tensor on_device(const std::vector<span>& pieces, std::int64_t count) {
+    if (pieces.size() == 1 && is_there(pieces.front().values)) {
+      if (pieces.front().ready) pieces.front().ready->hold(pieces.front().values);
+      return pieces.front().values;
+    }
+    auto all = gpu->take(count);
+    for (const auto& piece : pieces) {
+      const auto target = all.narrow(0, piece.first, piece.values.numel());
+      if (!is_there(piece.values)) {
+        gpu->upload(piece.values, target);
+        continue;
+      }
+      if (piece.ready) piece.ready->hold(piece.values);
+      target.copy_(piece.values);
+    }
+    return all;
+  }
+
+  /// Returns `values` as they are answered: in the host's memory where that is wanted, or costs nothing. Returns
+  /// whether they are there too.
+  std::pair<at::Tensor, bool> answered(const at::Tensor& values, bool wanted, twin& last) {
+    if (!last.device.is_same(values)) last = {{}, values};
+    if (wanted && !last.host.defined()) last.host = gpu->download(values);
+    return last.host.defined() ? std::pair{last.host, true} : std::pair{values, false};
+  }
+
+  void begin_on_device() {
+    now.values = brought(now.values, now.ready, x);
+    now.ready.reset();
+    if (!gradient) return;
+    gradient->piece.values = brought(gradient->piece.values, gradient->piece.ready, g);
+    gradient->piece.ready.reset();
+  }
+
+  void end_on_device(const advance& request, advanced& result) {
+    std::tie(result.now.values, result.host_parameters) = answered(result.now.values, request.host_parameters, x);
+    if (!result.host_parameters) result.now.ready = gpu->mark_now();
+    if (!result.gradient) return;
+    auto& piece = result.gradient->piece;
+    std::tie(piece.values, result.host_gradient) = answered(piece.values, request.host_gradient, g);
+    piece.ready = result.host_gradient ? nullptr : gpu->mark_now();
   }
 };
 
@@ -243,6 +387,8 @@ advanced replica::run(const advance& request, const std::atomic<bool>& cancelled
   my.loss_sum = 0;
   my.sample_count = 0;
   const c10::AutoGradMode with_gradients{true};
+  const auto on_the_stream = my.gpu ? my.gpu->enter() : nullptr;
+  if (my.gpu) my.begin_on_device();
 
   for (const auto& answer : request.with) my.take_in(answer);
   for (std::uint32_t round = 0; round < request.times && (round == 0 || !cancelled); ++round)
@@ -260,6 +406,7 @@ advanced replica::run(const advance& request, const std::atomic<bool>& cancelled
                   .payload_bytes = my.payload_bytes};
   my.now = {};
   my.gradient.reset();
+  if (my.gpu) my.end_on_device(request, result);
   return result;
 }
 

@@ -2,6 +2,7 @@
 // no clock. One thread at a time.
 #pragma once
 
+#include "troupe/actors/device/device.hpp"
 #include "troupe/actors/messages.hpp"
 #include "troupe/actors/optimizer.hpp"
 #include "troupe/data/dataset.hpp"
@@ -45,6 +46,7 @@ struct replica_options {
   std::int64_t threads{1};        ///< Intra-op threads of the lane that runs it.
   std::int64_t micro_batches{1};  ///< Equal parts of a batch whose gradients are computed one after the other.
   norm_exchange norms{};
+  std::shared_ptr<device::accelerator> accelerator{};  ///< None: the CPU.
 };
 
 class replica {

@@ -44,7 +44,8 @@ struct worker_state {
   bool computing{false};
   bool many_steps{false};  ///< Of `computing`: it covers several steps, of which a cancel may leave some out.
   std::optional<conversation> exchanging;
-  bool departed{false};  ///< The contribution to the next exchange has left, bucket by bucket.
+  bool x_on_host{true}, g_on_host{true};  ///< Where they are, if compute has a device of its own.
+  bool departed{false};                   ///< The contribution to the next exchange has left, bucket by bucket.
   bool halted{false};
   std::optional<std::uint64_t> reported;  ///< Step of the last milestone.
   std::optional<std::uint64_t> shown;     ///< Step of the last snapshot shown.
@@ -182,12 +183,29 @@ departure departure_of(const worker_state& my, const stretch& ahead) {
   const auto* exchange = std::get_if<exchange_word>(&my.options.loop[ahead.word_after]);
   if (!exchange || exchange->sends != slot::gradient || !exchange->buckets) return {};
   return {caf::actor_cast<caf::strong_actor_ptr>(my.contacts.ports[exchange->place]), exchange->place,
-          exchange->buckets};
+          exchange->buckets, exchange->on_device};
+}
+
+/// Says what will leave the worker behind a stretch, so that nothing else has to leave the device. A guess that is
+/// wrong is mended by settle().
+void expect(const worker_state& my, stretch& ahead) {
+  const auto& loop = my.options.loop;
+  const auto completed = my.completed + ahead.steps;
+  const auto shown = my.contacts.results && (completed == my.last || my.options.when.evaluated_at(completed));
+  auto stamp = my.now.origin.step;
+  for (const auto verb : ahead.request.verbs) stamp += verb == verb::apply ? ahead.request.times : 0;
+  const auto after = ahead.word_after;
+  const auto leaving = std::holds_alternative<exchange_word>(loop[after]) ? after : beside(loop, after, stamp);
+  const auto* exchange = leaving < loop.size() ? due_at(loop[leaving], stamp) : nullptr;
+  const auto sends = [&](slot what) { return exchange && !exchange->on_device && exchange->sends == what; };
+  ahead.request.host_parameters = shown || sends(slot::parameters);
+  ahead.request.host_gradient = sends(slot::gradient) && !ahead.request.leaving.port;
 }
 
 void compute(worker_pointer self, stretch ahead) {
   auto& my = self->state;
   ahead.request.leaving = departure_of(my, ahead);
+  if (!ahead.request.verbs.empty()) expect(my, ahead);
   my.departed = ahead.request.leaving.port != nullptr;
   my.answers.clear();
   my.gradient.reset();
@@ -203,6 +221,8 @@ void compute(worker_pointer self, stretch ahead) {
             my.word = word;
             my.now = std::move(done.now);
             my.gradient = std::move(done.gradient);
+            my.x_on_host = done.host_parameters;
+            my.g_on_host = done.host_gradient;
             my.loss_sum += done.loss_sum;
             my.sample_count += done.sample_count;
             my.payload_bytes.back() = done.payload_bytes;
@@ -221,13 +241,19 @@ void compute(worker_pointer self, stretch ahead) {
           });
 }
 
-/// Has compute take in what exchanges have answered, so that x and g are whole.
+/// Has compute take in what exchanges have answered, so that x and g are whole, and bring them to the host.
 void settle(worker_pointer self) {
   const auto& my = self->state;
   compute(self, {.request = {.from = my.now, .gradient = my.gradient, .with = my.answers}, .word_after = my.word});
 }
 
 // Exchanges. -------------------------------------------------------------------------------------------------------
+
+/// Whether what the exchange takes is where it is taken from.
+bool within_reach(const worker_state& my, const exchange_word& exchange) {
+  if (exchange.on_device || my.departed) return true;
+  return exchange.sends == slot::gradient ? my.g_on_host : my.x_on_host;
+}
 
 /// What the exchange is given: the gradient as it is by now, or the parameters.
 part contribution(worker_state& my, const exchange_word& exchange) {
@@ -239,7 +265,7 @@ part contribution(worker_state& my, const exchange_word& exchange) {
   }
   return {.origin = my.now.origin,
           .what = slot::parameters,
-          .piece = {0, my.now.values.narrow(0, 0, exchange.elements)},
+          .piece = {0, my.now.values.narrow(0, 0, exchange.elements), my.now.ready},
           .total = exchange.elements,
           .sample_count = 1};
 }
@@ -290,7 +316,7 @@ void walk(worker_pointer self) {
   const auto& loop = my.options.loop;
   while (!my.computing) {
     if (!my.in_step) {
-      if (must_show(my) && !my.answers.empty()) return settle(self);
+      if (must_show(my) && (!my.answers.empty() || !my.x_on_host)) return settle(self);
       report(self);
       if (my.completed >= my.granted) return;
       my.in_step = true;
@@ -301,7 +327,7 @@ void walk(worker_pointer self) {
     const auto leaving = exchange ? my.word : beside(loop, my.word, stamp);
     const auto due = leaving < loop.size() && std::get<exchange_word>(loop[leaving]).when.due(stamp);
     if (due && !my.exchanging) {
-      if (!my.answers.empty()) return settle(self);
+      if (!my.answers.empty() || !within_reach(my, std::get<exchange_word>(loop[leaving]))) return settle(self);
       begin_exchange(self, leaving);
     }
     if (!exchange) return compute(self, next_stretch(my));

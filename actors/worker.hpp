@@ -27,6 +27,7 @@ struct exchange_word {
   /// Of a gradient: the pieces that leave by themselves while backward still works at the rest, in the order of
   /// leaving. None: it leaves whole.
   std::shared_ptr<const std::vector<range>> buckets{};
+  bool on_device{false};  ///< departure::on_device.
 };
 
 /// One word of a loop.

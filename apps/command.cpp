@@ -1,6 +1,7 @@
 // Hands the command line to a subcommand and turns what goes wrong into one message and an exit status.
 #include "troupe/apps/command.hpp"
 
+#include "troupe/actors/device/device.hpp"
 #include "troupe/actors/errc.hpp"
 #include "troupe/apps/commands.hpp"
 #include "troupe/runtime/node/fingerprint.hpp"
@@ -32,7 +33,7 @@ constexpr void (*commands[])(CLI::App&, int&) = {add_run,  add_node, add_check, 
 std::string versions() {
   const auto caf = [](int unit) { return std::to_string(CAF_VERSION / unit % 100); };
   return "troupe " + troupe::version() + "\nLibTorch " + TORCH_VERSION + "\nCAF " + caf(10000) + "." + caf(100) + "." +
-         caf(1) + "\nCUDA " + (at::hasCUDA() ? "yes" : "no") + "\nCPU capability " + at::get_cpu_capability();
+         caf(1) + "\nCUDA " + device::text_of(device::here()) + "\nCPU capability " + at::get_cpu_capability();
 }
 
 void print_error(const std::string& text) {

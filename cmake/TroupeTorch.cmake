@@ -61,4 +61,8 @@ if(TROUPE_CUDA)
   # --no-as-needed: torch_cuda registers its kernels from static initialisers, no symbol refers to it.
   target_link_libraries(troupe_torch INTERFACE -Wl,--no-as-needed troupe_wheel_torch_cuda troupe_wheel_c10_cuda
     CUDA::cudart)
+  # NCCL as LibTorch brings it: two copies of it in one process would be two worlds.
+  find_path(TROUPE_NCCL_INCLUDE nccl.h HINTS ${troupe_nvidia}/nccl/include REQUIRED)
+  find_library(TROUPE_NCCL_LIBRARY NAMES libnccl.so.2 HINTS ${troupe_nvidia}/nccl/lib REQUIRED)
+  target_link_libraries(troupe_torch INTERFACE ${TROUPE_NCCL_LIBRARY})
 endif()

@@ -103,6 +103,8 @@ TEST_CASE("every dependency has one door") {
       {"caf/", {"actors/", "runtime/", "apps/"}},
       {"cuda", {"actors/device/"}},
       {"nccl", {"actors/device/"}},
+      {"c10/cuda/", {"actors/device/"}},
+      {"ATen/cuda/", {"actors/device/"}},
   };
   for (const auto& file : sources()) {
     for (const auto& include : file.includes) {

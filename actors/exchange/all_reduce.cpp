@@ -4,6 +4,7 @@
 #include "troupe/actors/exchange/buckets.hpp"
 
 #include <map>
+#include <stdexcept>
 #include <string>
 #include <utility>
 
@@ -16,7 +17,14 @@ namespace {
 /// shards.
 constexpr std::int64_t small_gradient = std::int64_t{16} << 10;
 
+/// Whether the GPUs' own library does it. A port made by hand may leave the setting out.
+bool is_nccl(const setting_values& settings) {
+  const auto found = settings.find("engine");
+  return found != settings.end() && std::get<std::string>(found->second) == "nccl";
+}
+
 all_reduce::route route_of(const setting_values& settings, std::int64_t total) {
+  if (is_nccl(settings)) return all_reduce::ring();  // its route is its own affair; bytes are a ring's at least
   const auto& name = std::get<std::string>(settings.at("route"));
   if (name == "ring") return all_reduce::ring();
   if (name == "chain") return all_reduce::chain();
@@ -60,12 +68,27 @@ exchange_kind all_reduce_kind() {
                 "instead of two; chain goes up the ranks and back down; these have the same bits; ring is the "
                 "textbook one, with bits of its own",
             .choices = {"auto", "direct", "chain", "ring"}},
+           {.name = "engine",
+            .type = setting_type::choice,
+            .default_text = "troupe",
+            .explanation = "who adds up: troupe, between any devices and processes, with bits that the file fixes; or "
+                           "nccl, on the GPUs of one process, a worker each, in an order of its own",
+            .choices = {"troupe", "nccl"}},
            buffers_setting()}),
       .make_member =
           [](const port_options& options) {
+            if (is_nccl(options.settings)) throw std::logic_error("NCCL is no member: see device/collective_port.hpp");
             return route_of(options.settings, options.layout.parameter_end).make_member(options);
           },
       .edges = all_reduce_edges,
+      .nature = [](const setting_values& settings) { return exchange_nature{.on_devices = is_nccl(settings)}; },
+      .check = [](const std::vector<std::string>&, const setting_values& settings) -> std::optional<complaint> {
+        const auto& route = std::get<std::string>(settings.at("route"));
+        if (!is_nccl(settings) || route == "auto") return std::nullopt;
+        return complaint{"route", "route = \"" + route +
+                                      "\" is a way of our own engine, and NCCL chooses its own; expected no route "
+                                      "beside engine = \"nccl\""};
+      },
       .facts = {.equation = "gradient: each gets ḡ = Σ bᵢgᵢ / Σ bᵢ, then x ← step(x, ḡ) at each. parameters: xᵢ ← Σ xⱼ "
                             "/ n behind the "
                             "step, which with every = H is model averaging, or local SGD: H steps of one's own, then "

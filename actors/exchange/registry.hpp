@@ -32,7 +32,9 @@ struct exchange_nature {
   bool deterministic{true};       ///< No result depends on what arrives first.
   bool same_for_all{true};        ///< All members get the same answer.
   std::optional<slot> answers{};  ///< Where the settings make it another than the carriage says.
-  std::uint32_t servers{0};       ///< How many actors hold what is exchanged; what they hold is the run's result.
+  /// Runs in the GPUs' own library: tensors go in and come out there, and sums are added in an order of its own.
+  bool on_devices{false};
+  std::uint32_t servers{0};  ///< How many actors hold what is exchanged; what they hold is the run's result.
 };
 
 /// A setting that does not fit, and what a person should read of it: what is wrong, what was expected.

@@ -26,6 +26,7 @@ enum class setting_type : std::uint8_t {
   reals,             ///< A list of numbers.
   choice_or_matrix,  ///< One of `choices`, or a list of rows of numbers, all rows of one length.
   pairs,             ///< A list of lists of two strings.
+  devices,           ///< "auto", "cpu", "cuda", "cuda:1", or a list of "cpu" and "cuda:N"; kept as a list.
 };
 
 /// A value as the file gave it, checked against its row. Durations and `every` are kept as their text.

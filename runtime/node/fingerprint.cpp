@@ -1,5 +1,6 @@
 #include "troupe/runtime/node/fingerprint.hpp"
 
+#include "troupe/actors/device/device.hpp"
 #include "troupe/runtime/topology/canonical.hpp"
 #include "troupe/runtime/transport/frame.hpp"
 
@@ -40,7 +41,10 @@ std::string version() {
 }
 
 std::map<std::string, std::string> fingerprint() {
-  return {{"LibTorch", TORCH_VERSION}, {"CPU capability", at::get_cpu_capability()}, {"CPU", cpu_name()}};
+  return {{"LibTorch", TORCH_VERSION},
+          {"CPU capability", at::get_cpu_capability()},
+          {"CPU", cpu_name()},
+          {"CUDA", device::text_of(device::here())}};
 }
 
 std::string differing(const std::map<std::string, std::string>& ours,

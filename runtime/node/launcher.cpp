@@ -1,6 +1,7 @@
 #include "troupe/runtime/node/launcher.hpp"
 
 #include "troupe/actors/compute.hpp"
+#include "troupe/actors/device/collective_port.hpp"
 #include "troupe/actors/exchange/buckets.hpp"
 #include "troupe/actors/port.hpp"
 #include "troupe/actors/support/assert.hpp"
@@ -50,7 +51,8 @@ std::vector<loop_word> loop_of(const plan& plan, std::uint32_t rank) {
                                       .answers = found->carries.answers,
                                       .when = found->due,
                                       .elements = found->layout.parameter_end,
-                                      .buckets = buckets_of(*found)});
+                                      .buckets = buckets_of(*found),
+                                      .on_device = found->nature.on_devices});
     }
   }
   return loop;
@@ -127,10 +129,31 @@ std::unique_ptr<member> member_of(const planned_exchange& exchange, const port_o
   return own.buckets.empty() ? make(own) : make_bucketed_member(own, make);
 }
 
+/// Spawns the ports of an exchange in the GPUs' own library: all its workers are here, see refusal_of_collective().
+std::map<std::uint32_t, port_actor> spawn_collective(caf::actor_system& system, const plan& plan, std::uint32_t place,
+                                                     lane_factory& lanes, const launch_options& options, crew& into) {
+  const auto& exchange = plan.exchanges[place];
+  const auto id = device::make_nccl_id();
+  std::map<std::uint32_t, port_actor> ports;
+  std::vector<peer_port> peers;
+  for (const auto rank : exchange.ranks()) {
+    const auto name = exchange.name + " " + std::to_string(rank);
+    const auto own = options_of_port(plan, place, static_cast<std::uint32_t>(peers.size()), options);
+    const auto port =
+        device::spawn_collective_port(system, own, device::open_nccl(plan.devices.at(rank)), id, lanes.make(name));
+    ports.emplace(rank, port);
+    peers.emplace_back(port);
+    into.members.emplace_back(name, caf::actor_cast<caf::actor>(port));
+  }
+  for (const auto& [rank, port] : ports) caf::anon_send(port, wire_atom_v, peers);
+  return ports;
+}
+
 /// Spawns the ports of one exchange that belong here, and wires them to all others.
 std::map<std::uint32_t, port_actor> spawn_ports(caf::actor_system& system, const plan& plan, std::uint32_t place,
                                                 lane_factory& lanes, const launch_options& options, crew& into) {
   const auto& exchange = plan.exchanges[place];
+  if (exchange.nature.on_devices) return spawn_collective(system, plan, place, lanes, options, into);
   std::map<std::uint32_t, port_actor> ports;
   std::vector<peer_port> peers;
   for (const auto id : exchange.ids()) {
@@ -242,6 +265,13 @@ norm_exchange norms_of(const plan& plan) {
           .total = norms->layout.parameter_end};
 }
 
+/// None for the CPU, unless a test brings its own.
+std::shared_ptr<device::accelerator> device_of(const plan& plan, std::uint32_t rank, const launch_options& options) {
+  const auto where = plan.devices.empty() ? c10::Device{c10::kCPU} : plan.devices.at(rank);
+  if (options.open_device) return options.open_device(rank, where);
+  return where.is_cpu() ? nullptr : device::open(where);
+}
+
 compute_actor spawn_compute_of(caf::actor_system& system, const plan& plan, const data::dataset_pair& data,
                                std::uint32_t rank, lane_factory& lanes, const launch_options& options, crew& into) {
   const auto& file = plan.file;
@@ -265,7 +295,8 @@ compute_actor spawn_compute_of(caf::actor_system& system, const plan& plan, cons
        .seed = file.run.seed,
        .threads = file.run.threads,
        .micro_batches = plan.micro_batches,
-       .norms = norms},
+       .norms = norms,
+       .accelerator = device_of(plan, rank, options)},
       {.port = plan.norms() ? into.ports[norms.place].at(rank) : port_actor{}, .timeout = file.run.timeout},
       lanes.make(name));
   into.members.emplace_back(name, caf::actor_cast<caf::actor>(compute));

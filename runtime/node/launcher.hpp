@@ -3,6 +3,7 @@
 #pragma once
 
 #include "troupe/actors/coordinator.hpp"
+#include "troupe/actors/device/device.hpp"
 #include "troupe/actors/journal.hpp"
 #include "troupe/actors/port.hpp"
 #include "troupe/runtime/plan/plan.hpp"
@@ -44,6 +45,8 @@ struct launch_options {
   models::buffer_pool pool;         ///< What `initial` came from.
   std::uint32_t node{0};            ///< Whose part is spawned, where `far` is given.
   std::optional<far_actors> far{};  ///< Without it the whole plan is spawned here.
+  /// Opens the device of a worker; none is asked for the CPU unless a test puts its own in place.
+  std::function<std::shared_ptr<device::accelerator>(std::uint32_t rank, c10::Device)> open_device{};
 };
 
 /// Returns the weights that every worker begins with, flat: `model.init` if given, else PyTorch's initialisers under

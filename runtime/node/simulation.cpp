@@ -254,7 +254,11 @@ run_end simulate(const plan& plan, const data::dataset_pair& data, at::Tensor in
   caf::actor_system system{config};
   auto& scheduler = dynamic_cast<caf::scheduler::test_coordinator&>(system.scheduler());
 
-  auto troupe = launch(system, plan, data, lanes, {std::move(book), std::move(initial), std::move(pool)});
+  auto troupe = launch(system, plan, data, lanes,
+                       {.book = std::move(book),
+                        .initial = std::move(initial),
+                        .pool = std::move(pool),
+                        .open_device = options.open_device});
   for (const auto& [name, member] : troupe.members) {
     caf::actor_cast<caf::abstract_actor*>(member)->attach_functor([&, name = name](const caf::error& why) {
       if (why && why != caf::exit_reason::kill) blamed.hear(name, why);

@@ -1,4 +1,5 @@
 // The plan in words, for people and for programs.
+#include "troupe/runtime/plan/devices.hpp"
 #include "troupe/runtime/plan/plan.hpp"
 #include "troupe/runtime/support/units.hpp"
 
@@ -117,11 +118,20 @@ std::string steps_text(const plan& plan) {
                                             : "every " + plural(plan.evaluate_every, "step") + " and at the end");
 }
 
+/// "device auto" where it is the CPU for all, else who computes where.
+std::string device_text(const plan& plan) {
+  const auto& given = plan.file.workers.device;
+  const auto off_the_cpu =
+      std::any_of(plan.devices.begin(), plan.devices.end(), [](auto one) { return !one.is_cpu(); });
+  if (!off_the_cpu) return "device " + (given.size() == 1 ? given.front() : "cpu");
+  return "on " + devices_text(plan.devices);
+}
+
 std::string workers_text(const plan& plan) {
   const auto batch = static_cast<std::uint64_t>(plan.sampling.batch_size);
   return grouped(plan.workers) + " × batch " + grouped(batch) + " = " + plural(plan.workers * batch, "sample") +
-         " a step, device " + plan.file.workers.device + ", " +
-         plural(static_cast<std::uint64_t>(plan.file.run.threads), "thread") + " each";
+         " a step, " + device_text(plan) + ", " + plural(static_cast<std::uint64_t>(plan.file.run.threads), "thread") +
+         " each";
 }
 
 std::string optimizer_text(const plan& plan) {
@@ -294,6 +304,13 @@ void describe_promise(page& page, const plan& plan) {
     page.line("same bits", "no: " + joined(names, ", ") + " merges what comes first, so runs differ");
     return;
   }
+  if (!plan.promises_bits()) {
+    const auto own = std::find_if(plan.exchanges.begin(), plan.exchanges.end(),
+                                  [](const auto& one) { return one.nature.on_devices; });
+    page.line("same bits", "no: " + (own == plan.exchanges.end() ? devices_text(plan.devices) : own->name + " (NCCL)") +
+                               " may add numbers in another order from run to run");
+    return;
+  }
   page.line("same bits", "yes: another run of this file writes the same weights, bit for bit, with the same LibTorch");
   page.more("and instruction set" +
             std::string(plan.exchanges.empty() ? "" : "; sums are folded in an order that the file fixes"));
@@ -366,6 +383,8 @@ json json_of(const plan& plan, const planned_exchange& exchange) {
 std::string describe_json(const plan& plan) {
   json actors = json::array();
   for (const auto& actor : plan.actors) actors.push_back({{"name", actor.name}, {"node", actor.node}});
+  json devices = json::array();
+  for (const auto& each : plan.devices) devices.push_back(each.str());
   json nodes = json::array();
   for (const auto& node : plan.nodes) {
     json entry{{"name", node.name}};
@@ -389,6 +408,7 @@ std::string describe_json(const plan& plan) {
                     {"std", plan.scale.std},
                     {"workers", plan.workers},
                     {"batch_size", plan.sampling.batch_size},
+                    {"devices", devices},
                     {"loop", plan.file.workers.loop},
                     {"steps_per_epoch", plan.steps_per_epoch},
                     {"steps", plan.steps},
@@ -398,7 +418,7 @@ std::string describe_json(const plan& plan) {
                     {"messages_between_nodes_per_step", whole_if_it_is(crossing.messages)},
                     {"bytes_between_nodes_per_step", whole_if_it_is(crossing.bytes)},
                     {"result", result_text(plan)},
-                    {"same_bits", asynchronous(plan).empty()},
+                    {"same_bits", plan.promises_bits()},
                     {"exchanges", exchanges},
                     {"nodes", nodes},
                     {"actors", actors}};

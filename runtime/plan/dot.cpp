@@ -3,6 +3,7 @@
 // are worked out here, since a wiring has a shape that people know (a star, a ring, a mesh) and no general layout finds
 // it. Units: points; y grows upwards; the centre of the workers is the origin.
 #include "troupe/runtime/plan/canvas.hpp"
+#include "troupe/runtime/plan/devices.hpp"
 #include "troupe/runtime/plan/plan.hpp"
 #include "troupe/runtime/support/units.hpp"
 
@@ -338,8 +339,7 @@ std::string batch_text(const plan& plan) {
 }
 
 std::string compute_text(const plan& plan) {
-  const auto& device = plan.file.workers.device;
-  return "compute: " + (device == "auto" ? "cpu" : device) + ", " + batch_text(plan);
+  return "compute: " + devices_text(plan.devices) + ", " + batch_text(plan);
 }
 
 std::string amount(const tie& tie) {

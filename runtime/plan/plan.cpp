@@ -2,6 +2,7 @@
 
 #include "troupe/actors/exchange/buckets.hpp"
 #include "troupe/models/gradient_hooks.hpp"
+#include "troupe/runtime/plan/devices.hpp"
 #include "troupe/runtime/support/units.hpp"
 #include "troupe/runtime/topology/error.hpp"
 #include "troupe/runtime/topology/value.hpp"
@@ -370,6 +371,12 @@ bool plan::deterministic() const {
   return std::all_of(exchanges.begin(), exchanges.end(), [](const auto& one) { return one.nature.deterministic; });
 }
 
+bool plan::promises_bits() const {
+  return deterministic() &&
+         std::none_of(exchanges.begin(), exchanges.end(), [](const auto& one) { return one.nature.on_devices; }) &&
+         std::all_of(devices.begin(), devices.end(), [](const auto& one) { return one.is_cpu(); });
+}
+
 bool plan::workers_are_independent() const {
   return store() && std::all_of(exchanges.begin(), exchanges.end(), [](const auto& one) {
            return !one.nature.deterministic && one.nature.servers > 0 && !one.has_groups();
@@ -479,7 +486,7 @@ planned_exchange plan_norms(const plan& so_far, const std::vector<std::int64_t>&
   return made;
 }
 
-plan make_plan(const topology::topology& file, std::int64_t training_samples) {
+plan make_plan(const topology::topology& file, std::int64_t training_samples, const device::census& machine) {
   if (file.workers.count < 1 || file.workers.count > std::numeric_limits<std::int32_t>::max())
     refuse(file, equals("workers.count", file.workers.count) + " is no number of workers; use at least 1");
   plan plan;
@@ -492,6 +499,7 @@ plan make_plan(const topology::topology& file, std::int64_t training_samples) {
   plan.sampling = sampling_of(file, training_samples);
   plan.workers = static_cast<std::uint32_t>(file.workers.count);
   plan.nodes = nodes_of(file);
+  plan.devices = deal_devices(plan, machine);
   plan.micro_batches = micro_batches_of(file);
   plan.steps_per_epoch = static_cast<std::uint64_t>(data::steps_per_epoch(plan.sampling));
   plan.steps = steps_of(file, plan.steps_per_epoch);
@@ -501,6 +509,9 @@ plan make_plan(const topology::topology& file, std::int64_t training_samples) {
   plan.layout = models::layout_of(*net);
   for (std::size_t i = 0; i < file.exchanges.size(); ++i) plan.exchanges.push_back(plan_exchange(plan, i));
   if (file.model.sync_batch_norm) plan.exchanges.push_back(plan_norms(plan, net->norm_channels()));
+  for (const auto& exchange : plan.exchanges)
+    if (exchange.nature.on_devices)
+      if (const auto why = refusal_of_collective(plan, exchange, machine)) refuse(file, exchange.name + ": " + *why);
   plan.actors = actors_of(plan);
   return plan;
 }

@@ -2,6 +2,7 @@
 // `troupe graph` draws it, the launcher spawns it.
 #pragma once
 
+#include "troupe/actors/device/device.hpp"
 #include "troupe/actors/exchange/group.hpp"
 #include "troupe/actors/exchange/registry.hpp"
 #include "troupe/actors/rules/schedule.hpp"
@@ -12,6 +13,8 @@
 #include "troupe/runtime/topology/endpoint.hpp"
 #include "troupe/runtime/topology/members.hpp"
 #include "troupe/runtime/topology/topology.hpp"
+
+#include <c10/core/Device.h>
 
 #include <cstdint>
 #include <memory>
@@ -84,6 +87,7 @@ struct plan {
   std::uint64_t evaluate_every{0};  ///< In steps; an evaluation always happens at the end.
   std::vector<planned_exchange> exchanges;
   std::vector<planned_actor> actors;
+  std::vector<c10::Device> devices{};  ///< By rank; empty: the CPU for all.
   /// In the file's order, never empty; the first has coordinator, evaluator, recorder.
   std::vector<planned_node> nodes = std::vector<planned_node>(1);
   double bytes_per_step() const;  ///< Tensor payload of all senders; the mean where an exchange is not due each step.
@@ -94,7 +98,8 @@ struct plan {
   const planned_exchange* norms() const;          ///< The exchange of synchronised norms, if there is one.
   bool replicas_agree() const;                    ///< All workers' parameters after a step are equal.
   bool buffers_agree() const;                     ///< All workers' float buffers, or there are none.
-  bool deterministic() const;
+  bool deterministic() const;                     ///< No result depends on what arrives first.
+  bool promises_bits() const;            ///< And all is computed and summed on CPUs, in an order that the file fixes.
   bool workers_are_independent() const;  ///< No worker ever waits for another one, and servers hold the result.
   bool crosses(const planned_edge& edge) const { return node_of(edge.from) != node_of(edge.to); }
   traffic between_nodes() const;  ///< What crosses from one process to another.
@@ -104,8 +109,9 @@ struct plan {
 data::dataset_pair load_data(const topology::topology& file);
 
 /// Derives the plan. `training_samples`: N. Throws input_error where the numbers do not work out (no step in an epoch,
-/// more workers than samples …), naming the key to change.
-plan make_plan(const topology::topology& file, std::int64_t training_samples);
+/// more workers than samples, a device that `machine` has not …), naming the key to change.
+plan make_plan(const topology::topology& file, std::int64_t training_samples,
+               const device::census& machine = device::here());
 
 /// Derives exchange `index` of the plan's file; the exchanges before it are planned already. Throws input_error.
 planned_exchange plan_exchange(const plan& so_far, std::size_t index);

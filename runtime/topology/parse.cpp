@@ -342,12 +342,14 @@ class reader {
   std::optional<setting_value> read_value(const setting& row, const std::string& place, const std::string& called,
                                           const toml::node& node) {
     if (const toml::array* array = node.as_array()) {
+      if (row.type == setting_type::devices) return read_devices(row, place, called, *array);
       if (row.type == setting_type::words) return read_list<std::string>(row, place, called, *array, text);
       if (row.type == setting_type::reals) return read_list<double>(row, place, called, *array, real);
       if (row.type == setting_type::choice_or_matrix) return read_matrix(row, place, called, *array);
       if (row.type == setting_type::pairs) return read_pairs(row, place, called, *array);
     }
-    const std::optional<setting_value> value = typed(row, node);
+    std::optional<setting_value> value = typed(row, node);
+    if (value && row.type == setting_type::devices) value = std::vector<std::string>{std::get<std::string>(*value)};
     if (value && allowed(row, *value)) {
       if (row.type == setting_type::path) return resolved(std::get<std::string>(*value), node);
       return value;
@@ -393,6 +395,21 @@ class reader {
     return *rows;
   }
 
+  /// At least one, and each a device by itself.
+  std::optional<setting_value> read_devices(const setting& row, const std::string& place, const std::string& called,
+                                            const toml::array& array) {
+    setting each = row;
+    const auto list = read_list<std::string>(each, place, called, array, text);
+    if (!list || allowed(row, *list)) return list;
+    const auto& words = std::get<std::vector<std::string>>(*list);
+    found_.add(position_of(array.source()), called +
+                                                (words.empty() ? " names no device"
+                                                               : " holds a word for several "
+                                                                 "devices beside others") +
+                                                "; expected " + expectation(row));
+    return {};
+  }
+
   std::optional<setting_value> read_pairs(const setting& row, const std::string& place, const std::string& called,
                                           const toml::array& array) {
     const auto pairs = read_lists<std::string>(row, place, called, array, text);
@@ -433,8 +450,6 @@ class reader {
     const std::string expected = "; expected " + expectation(row);
     const std::string word = node.value_or(std::string());
     if (called == "format" && value) return expected + ", the only format that this build reads";
-    if (called == "workers.device" && word.starts_with("cuda"))
-      return ", but this build has no CUDA parts yet" + expected;
     const bool list = row.type == setting_type::words || row.type == setting_type::pairs;
     if (list && word.starts_with('[')) {
       return expected + "; in a shell, single quotes keep the double ones: --set '" + called +
@@ -472,6 +487,7 @@ class reader {
       case setting_type::path:
       case setting_type::duration:
       case setting_type::endpoint:
+      case setting_type::devices:
         return text(node);
       case setting_type::words:
       case setting_type::reals:

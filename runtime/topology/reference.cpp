@@ -80,6 +80,9 @@ json schema_of(const setting& row) {
     const json rows = {{"type", "array"}, {"items", {{"type", "array"}, {"items", result}}}};
     result = {{"oneOf", {{{"type", "string"}, {"enum", row.choices}}, rows}}};
   }
+  if (row.type == setting_type::devices) {
+    result = {{"oneOf", {{{"type", "string"}}, {{"type", "array"}, {"items", {{"type", "string"}}}, {"minItems", 1}}}}};
+  }
   if (row.type == setting_type::pairs) {
     const json ends = {{"type", "array"}, {"items", result}, {"minItems", 2}, {"maxItems", 2}};
     result = {{"type", "array"}, {"items", ends}};

@@ -73,6 +73,8 @@ std::optional<setting_value> value_of(const T& member, setting_type type) {
     return static_cast<std::int64_t>(member);
   } else {
     if (member.empty()) return {};
+    if constexpr (std::is_same_v<T, std::vector<std::string>>)
+      if (type == setting_type::devices && member.size() == 1) return member.front();
     return member;
   }
 }
@@ -236,7 +238,10 @@ std::vector<section> make_sections() {
         row("loop", in(&t::workers, &workers::loop), {},
             "Words of a step, in order: gradient, apply, exchange or the name of one. Else gradient, the exchange if "
             "there is one, apply."),
-        row("device", in(&t::workers, &workers::device), {.choices = {"auto", "cpu"}}, "Where the workers compute.")}},
+        row("device", in(&t::workers, &workers::device), {.type = setting_type::devices},
+            "Where the workers compute. A list is dealt to the workers of each node in turn, and says how many there "
+            "are where count does not; cuda stands for all GPUs there are, auto for the same, or the cpu where there "
+            "are none.")}},
       list("exchange",
            "What the workers send each other: one [exchange], or several [[exchange]] with a name each. A kind has "
            "settings of its own.",

@@ -60,8 +60,8 @@ struct optimizer_settings {
 
 struct worker_settings {
   std::int64_t count{1};
-  std::vector<std::string> loop;  ///< gradient, apply, exchange or the name of one.
-  std::string device{"auto"};
+  std::vector<std::string> loop;            ///< gradient, apply, exchange or the name of one.
+  std::vector<std::string> device{"auto"};  ///< One for all, or dealt to the workers of each node in turn.
   bool operator==(const worker_settings&) const = default;
 };
 

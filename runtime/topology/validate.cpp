@@ -70,6 +70,7 @@ class checker {
 
   void run() {
     excluded();
+    devices();
     const bool settled = nodes();
     if (settled && batches()) micro_batches();
     scaling();
@@ -96,6 +97,13 @@ class checker {
       refuse(later, first + " and " + second + " say the same thing twice; expected one of them");
     }
     if (!file_.run.epochs && !file_.run.steps) file_.run.epochs = 1;
+  }
+
+  /// A list says how many workers there are, where nothing else does.
+  void devices() {
+    const auto listed = file_.workers.device.size();
+    if (listed > 1 && file_.nodes.empty() && !known_.has("workers.count"))
+      file_.workers.count = static_cast<std::int64_t>(listed);
   }
 
   std::string node_path(std::size_t index) const { return "node." + std::to_string(index); }

@@ -136,6 +136,25 @@ std::string print_interval(const interval& every) {
   return std::to_string(every.count) + unit + (every.count == 1 ? "" : "s");
 }
 
+std::optional<std::size_t> index_of_gpu(std::string_view text) {
+  constexpr std::string_view prefix = "cuda:";
+  constexpr std::size_t highest = 127;  // c10::DeviceIndex
+  if (!text.starts_with(prefix)) return {};
+  text.remove_prefix(prefix.size());
+  std::size_t index = 0;
+  const auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), index);
+  if (error != std::errc{} || rest != text.data() + text.size() || index > highest) return {};
+  return index;
+}
+
+std::string print_devices(const std::vector<std::string>& devices) {
+  return devices.size() == 1 ? to_toml(devices.front()) : to_toml(devices);
+}
+
+std::string devices_expectation() {
+  return "\"auto\", \"cpu\", \"cuda\", a GPU such as \"cuda:0\", or a list such as [\"cuda:0\", \"cuda:1\"]";
+}
+
 std::string expectation(const setting& row) {
   if (row.minimum && row.minimum == row.maximum) return bound(*row.minimum);
   switch (row.type) {
@@ -166,6 +185,8 @@ std::string expectation(const setting& row) {
       words.push_back(matrix_expectation(row));
       return listed(words);
     }
+    case setting_type::devices:
+      return devices_expectation();
     case setting_type::pairs:
       return "a list of pairs of strings, such as [[\"w0\", \"w1\"], [\"w1\", \"w2\"]]";
   }
@@ -189,6 +210,11 @@ bool allowed(const setting& row, const setting_value& value) {
   }
   if (const auto* pairs = std::get_if<std::vector<std::vector<std::string>>>(&value)) {
     return std::all_of(pairs->begin(), pairs->end(), [](const auto& each) { return each.size() == 2; });
+  }
+  if (const auto* words = std::get_if<std::vector<std::string>>(&value); words && row.type == setting_type::devices) {
+    const auto one = [](const std::string& word) { return word == "cpu" || index_of_gpu(word); };
+    const bool single = words->size() == 1 && (words->front() == "auto" || words->front() == "cuda");
+    return single || (!words->empty() && std::all_of(words->begin(), words->end(), one));
   }
   if (const auto* text = std::get_if<std::string>(&value)) {
     if (row.type == setting_type::choice || row.type == setting_type::choice_or_matrix) {

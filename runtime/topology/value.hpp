@@ -6,6 +6,7 @@
 #include "troupe/runtime/topology/topology.hpp"
 
 #include <chrono>
+#include <cstddef>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -26,6 +27,15 @@ std::string print_duration(std::chrono::milliseconds duration);
 std::optional<interval> parse_interval(std::string_view text);
 
 std::string print_interval(const interval& every);
+
+/// Returns N of "cuda:N", at most 127, or nothing.
+std::optional<std::size_t> index_of_gpu(std::string_view text);
+
+/// Writes devices as the file has them: one as a string, several as a list.
+std::string print_devices(const std::vector<std::string>& devices);
+
+/// Says what workers.device takes.
+std::string devices_expectation();
 
 /// Says what `row` takes: "an integer from 1 to 4096".
 std::string expectation(const setting& row);

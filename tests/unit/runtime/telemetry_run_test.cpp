@@ -232,7 +232,7 @@ TEST_CASE("a journal leaves the files of the contract") {
   file.file = "ring.toml";
   file.run.epochs = 1;
   file.data.name = "mnist";
-  file.workers = {.count = 1, .loop = {"gradient", "apply"}, .device = "cpu"};
+  file.workers = {.count = 1, .loop = {"gradient", "apply"}, .device = {"cpu"}};
   const auto plan = make_plan(file, 64);
   std::ostringstream lines;
   telemetry::file_journal journal(plan, telemetry::run_folder({.out = "out"}), telemetry::make_json_display(lines));

@@ -107,7 +107,7 @@ patience = 5
   CHECK(t.optimizer.weight_decay == 1e-4);
   CHECK(t.optimizer.nesterov);
   CHECK(t.workers.count == 4);
-  CHECK(t.workers.device == "cpu");
+  CHECK(t.workers.device == std::vector<std::string>{"cpu"});
   CHECK(t.evaluate.every == topology::interval{10, false});
   CHECK(t.evaluate.batch_size == 500);
   CHECK(t.evaluate.target_accuracy == 0.95);
@@ -246,4 +246,13 @@ TEST_CASE("a key of a million parts is refused before it is believed") {
   CHECK_THROWS_AS(parsed(std::string(500'000, '[')), input_error);
   CHECK_THROWS_AS(parsed("a = " + std::string(500'000, '[')), input_error);
   CHECK_THROWS_AS(parsed("", {"run.seed=" + std::string(500'000, '{')}), input_error);
+}
+
+TEST_CASE("a list of devices says how many workers there are, where nothing else does") {
+  const std::string list = "device = [\"cpu\", \"cuda:1\", \"cpu\"]\n";
+  CHECK(topology::parse("[workers]\n" + list, "t.toml").workers.count == 3);
+  CHECK(topology::parse("[workers]\ncount = 4\n" + list, "t.toml").workers.count == 4);
+  CHECK(topology::parse("[workers]\ndevice = [\"cpu\"]\n", "t.toml").workers.count == 1);
+  CHECK(topology::parse("[workers]\n" + list + "[[node]]\nname = \"a\"\nworkers = 2\n", "t.toml").workers.count == 2);
+  CHECK(topology::parse("[workers]\n" + list + "[data]\nglobal_batch_size = 12\n", "t.toml").data.batch_size == 4);
 }

@@ -152,6 +152,9 @@ class generator {
         return "[fe80::" + std::to_string(hosts_++) + "]:" + std::to_string(below(65'535));
       case setting_type::reals:
         return std::vector<double>{real(row)};
+      case setting_type::devices:
+        if (below(2) == 0) return std::vector<std::string>{below(2) == 0 ? "auto" : "cuda"};
+        return std::vector<std::string>{"cpu", "cuda:" + std::to_string(below(128))};
       case setting_type::text:
       case setting_type::words:
       case setting_type::pairs:

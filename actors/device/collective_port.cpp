@@ -1,0 +1,228 @@
+#include "troupe/actors/device/collective_port.hpp"
+
+#include "troupe/actors/support/assert.hpp"
+
+#include <caf/all.hpp>
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <utility>
+#include <vector>
+
+namespace troupe::device {
+
+namespace {
+
+/// As in port.cpp: one more is waited for, the first may come at once.
+constexpr int ticks_of_timeout = 4;
+
+struct collective_state {
+  static inline const char* name = "collective";
+  port_options options;
+  std::shared_ptr<collective> engine;
+  std::unique_ptr<lane> where;
+  std::vector<range> buckets;          ///< In the order of the calls.
+  std::uint64_t step{0};               ///< The step that is answered next.
+  std::map<std::int64_t, part> early;  ///< Held back, by first element.
+  std::size_t issued{0};               ///< Buckets of the step whose call has been made.
+  bool joined{false};
+  std::vector<span> answered;  ///< Likewise, and come back.
+  std::optional<stamp> asked;
+  caf::typed_response_promise<outcome> promise;
+  int ticks{0};  ///< Of the deadline, while a call is under way or the worker waits.
+  std::uint64_t payload_bytes{0};
+
+  /// A call that is under way would keep the lane's thread for ever: nobody will end it any more.
+  ~collective_state() {
+    if (engine) engine->abort();
+  }
+
+  bool under_way() const { return !joined || issued > answered.size(); }
+};
+
+using collective_pointer = port_actor::stateful_pointer<collective_state>;
+
+std::uint32_t number(rank_id rank) {
+  return static_cast<std::uint32_t>(rank);
+}
+
+rank_id id_of(const port_options& options, std::uint32_t index) {
+  return options.ids.empty() ? rank_id{index} : options.ids.at(index);
+}
+
+/// "exchange: rank 0 waits for ranks 1, 2 at step 8": for all others, since a collective does not tell for whom.
+std::string waits(const collective_state& my, const std::vector<rank_id>& whom) {
+  constexpr std::size_t most = 8;
+  std::string names;
+  for (std::size_t i = 0; i < std::min(most, whom.size()); ++i)
+    names += (i == 0 ? "" : ", ") + std::to_string(number(whom[i]));
+  if (whom.size() > most) names += " and " + std::to_string(whom.size() - most) + " more";
+  return my.options.name + ": rank " + std::to_string(number(id_of(my.options, number(my.options.rank)))) +
+         " waits for rank" + (whom.size() == 1 ? " " : "s ") + names + " at step " +
+         std::to_string(my.step - my.options.due.lead + 1);
+}
+
+std::vector<rank_id> all_others(const port_options& options) {
+  std::vector<rank_id> others;
+  for (std::uint32_t index = 0; index < options.world_size; ++index)
+    if (index != number(options.rank)) others.push_back(id_of(options, index));
+  return others;
+}
+
+void fail(collective_pointer self, const caf::error& why) {
+  auto& my = self->state;
+  my.engine->abort();
+  if (my.asked) my.promise.deliver(why);
+  my.asked.reset();
+  self->quit(why);
+}
+
+/// What a ring of all members sends from each (Patarasuk and Yuan): the route is NCCL's own business.
+std::uint64_t bytes_of_a_call(const port_options& options, std::int64_t elements) {
+  const auto n = static_cast<std::uint64_t>(options.world_size);
+  return 2 * (n - 1) * static_cast<std::uint64_t>(elements) * sizeof(float) / n;
+}
+
+void answer_worker(collective_pointer self) {
+  auto& my = self->state;
+  if (!my.asked || my.answered.size() < my.buckets.size()) return;
+  std::sort(my.answered.begin(), my.answered.end(), [](const span& a, const span& b) { return a.first < b.first; });
+  my.promise.deliver(outcome{.origin = *my.asked,
+                             .what = my.options.carries.answers,
+                             .pieces = std::exchange(my.answered, {}),
+                             .versions = {},
+                             .payload_bytes = my.payload_bytes});
+  my.asked.reset();
+  my.issued = 0;
+  my.ticks = 0;
+  my.step += my.options.due.every;
+}
+
+/// Makes the calls whose turn it is (DEVICE-1).
+void issue(collective_pointer self) {
+  auto& my = self->state;
+  while (my.issued < my.buckets.size()) {
+    const auto found = my.early.find(my.buckets[my.issued].first);
+    if (found == my.early.end()) return;
+    const auto own = std::move(found->second);
+    my.early.erase(found);
+    if (my.issued == my.answered.size()) my.ticks = 0;
+    my.issued += 1;
+    my.payload_bytes += bytes_of_a_call(my.options, own.piece.values.numel());
+    then_on_lane(
+        self, *my.where, [engine = my.engine, own] { return engine->weighted_mean(own.piece, own.sample_count); },
+        [self](span&& mean) {
+          auto& my = self->state;
+          my.ticks = 0;
+          my.answered.push_back(std::move(mean));
+          answer_worker(self);
+        });
+  }
+}
+
+/// Takes the worker's own part, which is the whole or one bucket, or several of them side by side.
+std::optional<std::string> take(collective_state& my, const part& own) {
+  const auto from = " (step " + std::to_string(own.origin.step - my.options.due.lead + 1) + ")";
+  if (own.origin.run != my.options.run) return "a part of another run" + from;
+  if (own.which.place != my.options.place) return "a part of another exchange" + from;
+  if (own.origin.sender != id_of(my.options, number(my.options.rank)) || own.at != stage::contribution)
+    return "a part of another rank: a collective takes its own worker's only" + from;
+  if (own.total != my.options.layout.parameter_end) return "a part of another model" + from;
+  if (own.what != my.options.carries.sends) return "a part that is not what is exchanged" + from;
+  if (!own.piece.values.defined() || own.piece.values.scalar_type() != at::kFloat || own.sample_count <= 0)
+    return "a part without float32 values or without samples" + from;
+  if (own.origin.step != my.step) return "a part of another step than " + std::to_string(my.step + 1) + from;
+  const auto first = own.piece.first, end = first + own.piece.values.numel();
+  std::int64_t taken = 0;
+  for (std::size_t i = 0; i < my.buckets.size(); ++i) {
+    const auto& bucket = my.buckets[i];
+    if (bucket.first < first || bucket.first + bucket.count > end) continue;
+    part one = own;
+    one.receipt.reset();
+    one.piece.first = bucket.first;
+    one.piece.values = own.piece.values.narrow(0, bucket.first - first, bucket.count);
+    if (i < my.issued || !my.early.emplace(bucket.first, std::move(one)).second) return "a part that came twice" + from;
+    taken += bucket.count;
+  }
+  if (taken != own.piece.values.numel()) return "a part that is no bucket" + from;
+  return std::nullopt;
+}
+
+/// Ends the port where it has waited too long (DEVICE-2).
+void watch(collective_pointer self) {
+  auto& my = self->state;
+  const bool waiting = (my.joined && my.issued > my.answered.size()) || my.asked;
+  if (!waiting || ++my.ticks <= ticks_of_timeout) return;
+  fail(self, make_error(errc::timed_out, waits(my, all_others(my.options)) + ", for " +
+                                             std::to_string(my.options.timeout.count()) + " ms already (run.timeout)"));
+}
+
+port_actor::behavior_type collective_port(collective_pointer self, port_options options,
+                                          std::shared_ptr<collective> engine, std::string id,
+                                          std::shared_ptr<std::unique_ptr<lane>> where) {
+  report_exceptions(self);
+  auto& my = self->state;
+  my.step = options.due.first;
+  my.buckets = options.buckets;
+  if (my.buckets.empty()) my.buckets = {{0, options.layout.parameter_end}};
+  my.options = std::move(options);
+  my.options.initial.reset();
+  my.engine = std::move(engine);
+  my.where = std::move(*where);
+  return {
+      [self](part_atom, const part& own) {
+        if (const auto why = take(self->state, own)) return fail(self, make_error(errc::mismatch, *why));
+        issue(self);
+      },
+      [self](await_atom, const stamp& who, const key&) -> caf::result<outcome> {
+        auto& my = self->state;
+        if (who.step != my.step || my.asked)
+          return make_error(errc::mismatch, "asked for step " + std::to_string(who.step + 1) + " while at step " +
+                                                std::to_string(my.step + 1));
+        my.promise = self->make_response_promise<outcome>();
+        my.asked = who;
+        auto promise = my.promise;
+        answer_worker(self);
+        return promise;
+      },
+      [self, id = std::move(id)](wire_atom, const std::vector<peer_port>&) {
+        auto& my = self->state;
+        self->delayed_send(self, my.options.timeout / ticks_of_timeout, tick_atom_v);
+        then_on_lane(
+            self, *my.where,
+            [engine = my.engine, rank = number(my.options.rank), size = my.options.world_size, id] {
+              engine->join(rank, size, id);
+              return true;
+            },
+            [self](bool) { self->state.joined = true; });
+      },
+      [self](lost_atom, const std::vector<rank_id>& lost) -> caf::result<std::string> {
+        auto& my = self->state;
+        auto whom = all_others(my.options);
+        std::erase_if(whom, [&](rank_id id) { return std::find(lost.begin(), lost.end(), id) == lost.end(); });
+        if (whom.empty() || (!my.under_way() && !my.asked)) return std::string{};
+        const auto text = waits(my, whom);
+        fail(self, make_error(errc::peer_lost, text));
+        return text;
+      },
+      [](result_atom, std::uint64_t) -> caf::result<holding> {
+        return make_error(errc::mismatch, "a worker's port holds no result");
+      },
+      [self](tick_atom) {
+        self->delayed_send(self, self->state.options.timeout / ticks_of_timeout, tick_atom_v);
+        watch(self);
+      },
+      [](done_atom, const completion& done) { (*done.run)(); },
+  };
+}
+
+}  // namespace
+
+port_actor spawn_collective_port(caf::actor_system& system, port_options options, std::shared_ptr<collective> engine,
+                                 std::string id, std::unique_ptr<lane> where) {
+  return system.spawn(collective_port, std::move(options), std::move(engine), std::move(id),
+                      std::make_shared<std::unique_ptr<lane>>(std::move(where)));
+}
+
+}  // namespace troupe::device

@@ -1,0 +1,120 @@
+#include "troupe/runtime/plan/devices.hpp"
+
+#include "troupe/runtime/topology/error.hpp"
+#include "troupe/runtime/topology/value.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <map>
+#include <utility>
+
+namespace troupe {
+
+namespace {
+
+[[noreturn]] void refuse(const plan& plan, const std::string& reason) {
+  const auto& file = plan.file.file;
+  throw input_error((file.empty() ? "" : file.string() + ": ") +
+                    "workers.device = " + topology::print_devices(plan.file.workers.device) + reason);
+}
+
+/// "2 GPUs, cuda:0 and cuda:1".
+std::string gpus_text(std::size_t count) {
+  std::vector<std::string> names;
+  for (std::size_t i = 0; i < count; ++i) names.push_back("cuda:" + std::to_string(i));
+  return std::to_string(count) + (count == 1 ? " GPU, " : " GPUs, ") + topology::listed(names, "and");
+}
+
+void require_gpus(const plan& plan, const device::census& machine) {
+  if (!machine.compiled)
+    refuse(plan, " wants CUDA, and this build has no CUDA parts; use \"cpu\", or a build of the CMake preset cuda");
+  if (machine.gpus.empty())
+    refuse(plan, " wants a GPU, and CUDA finds none: " + machine.problem +
+                     "; use \"cpu\", or see that nvidia-smi lists the GPU");
+}
+
+std::vector<c10::Device> every_gpu(const device::census& machine) {
+  std::vector<c10::Device> all;
+  for (std::size_t i = 0; i < machine.gpus.size(); ++i) all.emplace_back(c10::kCUDA, static_cast<c10::DeviceIndex>(i));
+  return all;
+}
+
+/// What is dealt.
+std::vector<c10::Device> hand_of(const plan& plan, const device::census& machine) {
+  std::vector<c10::Device> hand;
+  for (const auto& word : plan.file.workers.device) {
+    if (word == "cpu" || (word == "auto" && machine.gpus.empty())) {
+      hand.emplace_back(c10::kCPU);
+      continue;
+    }
+    require_gpus(plan, machine);
+    if (word == "auto" || word == "cuda") return every_gpu(machine);
+    const auto index = topology::index_of_gpu(word);
+    if (!index) refuse(plan, " is not known; expected " + topology::devices_expectation());
+    if (*index >= machine.gpus.size())
+      refuse(plan, " names " + word + ", but this machine has " + gpus_text(machine.gpus.size()) +
+                       "; use what there is, or \"cuda\" for all of it");
+    hand.emplace_back(c10::kCUDA, static_cast<c10::DeviceIndex>(*index));
+  }
+  if (hand.empty()) refuse(plan, " names no device; expected " + topology::devices_expectation());
+  return hand;
+}
+
+}  // namespace
+
+std::vector<c10::Device> deal_devices(const plan& so_far, const device::census& machine) {
+  const auto hand = hand_of(so_far, machine);
+  std::vector<c10::Device> devices;
+  for (const auto& node : so_far.nodes)
+    for (std::uint32_t i = 0; i < node.workers; ++i) devices.push_back(hand[i % hand.size()]);
+  return devices;
+}
+
+std::optional<std::pair<std::uint32_t, std::uint32_t>> sharing_a_gpu(const plan& plan,
+                                                                     const std::vector<std::uint32_t>& ranks) {
+  std::map<std::pair<std::uint32_t, c10::DeviceIndex>, std::uint32_t> taken;  // by node and GPU
+  for (const auto rank : ranks) {
+    const auto& where = plan.devices.at(rank);
+    if (where.is_cpu()) continue;
+    const auto [found, fresh] = taken.try_emplace({plan.node_of(rank), where.index()}, rank);
+    if (!fresh) return std::pair{found->second, rank};
+  }
+  return std::nullopt;
+}
+
+std::optional<std::string> refusal_of_collective(const plan& plan, const planned_exchange& exchange,
+                                                 const device::census& machine) {
+  const std::string mend = "; use engine = \"troupe\"";
+  if (!machine.compiled) return "engine = \"nccl\" wants CUDA, and this build has no CUDA parts" + mend;
+  if (plan.nodes.size() > 1) return "engine = \"nccl\" does not reach over several [[node]]s yet" + mend;
+  if (exchange.has_groups()) return "engine = \"nccl\" knows no groups of workers" + mend;
+  const auto ranks = exchange.ranks();
+  for (const auto rank : ranks)
+    if (plan.devices.at(rank).is_cpu())
+      return "engine = \"nccl\" adds up on GPUs, and worker " + std::to_string(rank) + " computes on the cpu" + mend;
+  if (const auto both = sharing_a_gpu(plan, ranks))
+    return "engine = \"nccl\" takes one worker a GPU, and workers " + std::to_string(both->first) + " and " +
+           std::to_string(both->second) + " share " + plan.devices.at(both->first).str() + mend +
+           ", or give each a GPU of its own";
+  return std::nullopt;
+}
+
+std::string devices_text(const std::vector<c10::Device>& devices) {
+  std::vector<std::pair<std::string, std::size_t>> counted;
+  for (const auto& each : devices) {
+    const auto same = [&](const auto& one) { return one.first == each.str(); };
+    const auto found = std::find_if(counted.begin(), counted.end(), same);
+    if (found == counted.end())
+      counted.emplace_back(each.str(), 1);
+    else
+      found->second += 1;
+  }
+  std::string text = devices.empty() ? "cpu" : "";
+  for (const auto& [name, count] : counted) {
+    text += (text.empty() ? "" : ", ") + name;
+    if (counted.size() > 1) text += " (" + std::to_string(count) + (count == 1 ? " worker)" : " workers)");
+  }
+  return text;
+}
+
+}  // namespace troupe
