@@ -26,26 +26,24 @@ class post_accumulate final : public torch::autograd::PostAccumulateGradHook {
   std::shared_ptr<const listener> ready_;
 };
 
-// The first name of each parameter that learns, as layout_of() has it.
-std::vector<std::size_t> learnable(const network::named_tensors& parameters) {
-  std::vector<std::size_t> indices;
+// Each parameter that learns once, as layout_of() has them.
+std::vector<at::Tensor> learnable(const network& net) {
+  std::vector<at::Tensor> tensors;
   std::unordered_set<const c10::TensorImpl*> seen;
-  for (std::size_t index = 0; index < parameters.size(); ++index) {
-    const at::Tensor& tensor = parameters[index].second;
-    if (tensor.requires_grad() && seen.insert(tensor.unsafeGetTensorImpl()).second) indices.push_back(index);
+  for (const auto& [name, tensor] : net.parameters()) {
+    if (tensor.requires_grad() && seen.insert(tensor.unsafeGetTensorImpl()).second) tensors.push_back(tensor);
   }
-  return indices;
+  return tensors;
 }
 
 }  // namespace
 
 void watch_gradients(network& net, listener ready) {
   const auto shared = std::make_shared<const listener>(std::move(ready));
-  const auto parameters = net.parameters();
   // The hook belongs to the tensor, not to its storage or to the graph's node: it stays when either is replaced.
-  for (const std::size_t index : learnable(parameters)) {
-    torch::autograd::impl::set_post_acc_grad_hooks(parameters[index].second,
-                                                   std::make_unique<post_accumulate>(index, shared));
+  std::size_t index = 0;
+  for (const at::Tensor& tensor : learnable(net)) {
+    torch::autograd::impl::set_post_acc_grad_hooks(tensor, std::make_unique<post_accumulate>(index++, shared));
   }
 }
 
@@ -63,9 +61,8 @@ std::vector<std::size_t> gradient_order(network& net, const network_shape& shape
   mean_loss(loss, net.forward(at::rand(sizes, generator)), at::zeros({samples}, at::kLong)).backward();
   std::vector<std::size_t> found = *order;
   const std::unordered_set<std::size_t> met{found.begin(), found.end()};
-  const std::vector<std::size_t> all = learnable(net.parameters());
-  for (auto index = all.rbegin(); index != all.rend(); ++index) {
-    if (!met.contains(*index)) found.push_back(*index);
+  for (std::size_t index = learnable(net).size(); index-- > 0;) {
+    if (!met.contains(index)) found.push_back(index);
   }
   return found;
 }

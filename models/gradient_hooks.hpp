@@ -9,13 +9,13 @@
 
 namespace troupe::models {
 
-/// Has `ready(i)` called in each backward pass when the gradient of parameters()[i] is complete, by the thread that
-/// computes it. Once for a network, and for good.
+/// Has `ready(i)` called in each backward pass when the gradient of a learnable parameter is complete, by the thread
+/// that computes it; i counts as flat_layout::parameters does. Once for a network, and for good.
 void watch_gradients(network& net, std::function<void(std::size_t)> ready);
 
-/// Returns the indices of all learnable parameters in the order in which their gradients come in a backward pass, found
-/// by one over two random samples; those that get none are last, in the reverse order of registration. `net` is used
-/// up: its weights and gradients are changed.
+/// Returns the same indices, of all learnable parameters, in the order in which their gradients come in a backward
+/// pass, found by one over two random samples; those that get none are last, in the reverse order of registration.
+/// `net` is used up: its weights and gradients are changed.
 std::vector<std::size_t> gradient_order(network& net, const network_shape& shape, loss_kind loss);
 
 }  // namespace troupe::models

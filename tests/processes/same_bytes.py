@@ -34,6 +34,13 @@ def test_every_wiring():
         same(name, wired(text, wiring))
 
 
+def test_batch_norm():
+    """Each worker's own statistics, and those of all; both with buckets that leave while backward works."""
+    for own in ("", "sync_batch_norm = true\n"):
+        text = SMALL.replace('"convnet"\n', '"resnet20"\n' + own).replace("batch_size = 16", "batch_size = 4")
+        same("resnet20 " + own, wired(text.replace("steps = 20", "steps = 4"), WIRINGS["buckets"]))
+
+
 def test_the_lines_between_are_the_same_too():
     same("evaluated", SMALL + '[evaluate]\nevery = "7 steps"\n', [[3, 1], [2, 2]])
 

@@ -42,6 +42,7 @@ WIRINGS = {
     "star by parameter": (LOOP, STAR + 'send = "parameter"\n'),
     **{f"all_reduce {route}": (LOOP, EXCHANGE + f'route = "{route}"\n')
        for route in ("auto", "direct", "chain", "ring")},
+    "buckets": (LOOP, EXCHANGE + 'send = "bucket"\nbucket_mb = 0.02\n'),
     "no exchange": ('"gradient", "apply"', ""),
     "gossip on a ring": (LOOP, GOSSIP + 'graph = "ring"\n'),
     "gossip among all once they have stepped": (BEHIND, GOSSIP + 'graph = "complete"\n'),
