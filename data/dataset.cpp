@@ -8,6 +8,7 @@
 namespace troupe::data {
 
 // One for each data set, in the file of its name.
+dataset_kind cifar10();
 dataset_kind digits();
 dataset_kind mnist();
 dataset_kind fashion_mnist();
@@ -55,7 +56,7 @@ batch make_batch(const dataset& set, const normalisation& scale, const std::vect
 }
 
 const std::vector<dataset_kind>& dataset_kinds() {
-  static const std::vector<dataset_kind> kinds{digits(), mnist(), fashion_mnist()};
+  static const std::vector<dataset_kind> kinds{digits(), mnist(), fashion_mnist(), cifar10()};
   return kinds;
 }
 

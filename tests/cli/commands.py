@@ -47,8 +47,8 @@ def test_eval_needs_the_weights_alone():
 
 def test_list_names_what_a_file_may_name():
     said = troupe("list").stdout
-    for name in ("convnet", "lenet", "digits", "mnist", "fashion_mnist", "all_reduce", "star", "gossip",
-                 "parameter_server", "elastic", "sgd"):
+    for name in ("convnet", "lenet", "resnet20", "resnet18", "digits", "mnist", "fashion_mnist", "cifar10", "all_reduce",
+                 "star", "gossip", "parameter_server", "elastic", "sgd"):
         assert name in said, f"{name} is missing from {said}"
 
 

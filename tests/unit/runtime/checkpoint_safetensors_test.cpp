@@ -201,6 +201,26 @@ TEST_CASE("weights of double precision are converted") {
   CHECK(checkpoint::load_into("w", content, "tiny", tiny_layout(), pool).equal(tiny_weights()));
 }
 
+TEST_CASE("what counts is an integer in the file, and float32 again in flat storage") {
+  const scratch here;
+  const auto path = here.folder / "w.safetensors";
+  models::flat_layout layout = tiny_layout();
+  layout.buffers.push_back(
+      {.name = "norm.num_batches_tracked", .shape{}, .first = layout.total, .count = 1, .integer = true});
+  layout.total += 16;
+  models::buffer_pool pool;
+  const at::Tensor flat = pool.take_zeros(layout.total);
+  flat.select(0, layout.buffers[0].first).fill_(7);
+  checkpoint::write_model(path, {.model = "tiny", .data{}, .scale{}, .loss{}}, layout, flat);
+  const auto content = checkpoint::read_safetensors(path);
+  const auto& [name, count] = content.tensors.back();
+  CHECK(name == "norm.num_batches_tracked");
+  CHECK((count.scalar_type() == at::kLong));
+  CHECK(count.dim() == 0);
+  CHECK(count.item<std::int64_t>() == 7);
+  CHECK(checkpoint::load_into(path, content, "tiny", layout, pool).equal(flat));
+}
+
 TEST_CASE("weights of another model are refused with what differs") {
   models::buffer_pool pool;
   const auto refused = [&](const checkpoint::weights& content) {

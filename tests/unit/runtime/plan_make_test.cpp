@@ -313,7 +313,7 @@ TEST_CASE("inputs are scaled as published, as given, or not at all") {
 TEST_CASE("a name that no registry knows is refused with those it does") {
   auto file = four_workers();
   file.model.name = "convent";
-  CHECK(refusal(file).starts_with("four.toml: model.name = \"convent\" is not known; expected convnet or lenet"));
+  CHECK(refusal(file).starts_with("four.toml: model.name = \"convent\" is not known; expected convnet, lenet"));
   file = four_workers();
   file.exchanges[0].kind = "gossip_girl";
   CHECK(refusal(file).starts_with("four.toml: exchange.kind = \"gossip_girl\" is not known; expected star"));

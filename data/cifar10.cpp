@@ -1,0 +1,111 @@
+// CIFAR-10 in its binary version (Krizhevsky 2009, "Learning multiple layers of features from tiny images"): files of
+// records without a header, each a label and then the 32 x 32 red, green and blue values of an image, row by row.
+#include "troupe/data/dataset.hpp"
+
+#include <ATen/ops/empty.h>
+
+#include <algorithm>
+#include <fstream>
+
+namespace troupe::data {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::int64_t channels = 3, side = 32;
+constexpr std::uint64_t record_bytes = 1 + channels * side * side;
+
+// About thirty times a file as it is published, so that a strange one cannot ask for absurd amounts.
+constexpr std::uint64_t bytes_at_most = std::uint64_t{1} << 30;
+
+const std::vector<std::string>& classes() {
+  static const std::vector<std::string> names{"airplane", "automobile", "bird",  "cat",  "deer",
+                                              "dog",      "frog",       "horse", "ship", "truck"};
+  return names;
+}
+
+[[noreturn]] void fail(const fs::path& file, const std::string& reason) {
+  throw data_error(file.string() + ": " + reason + "; delete the file and get it again");
+}
+
+[[noreturn]] void fail_to_read(const fs::path& file) {
+  throw data_error(file.string() + ": cannot be read; check its permissions");
+}
+
+// How many records the file holds, by its size.
+std::int64_t records_in(const fs::path& file) {
+  std::error_code error;
+  if (!fs::exists(file, error)) {
+    throw data_error(file.string() + ": no such file; unpack cifar-10-binary.tar.gz from " +
+                     "https://www.cs.toronto.edu/~kriz/cifar.html, and name the folder that holds " +
+                     file.parent_path().filename().string() + "/ in data.dir or TROUPE_DATA");
+  }
+  if (!fs::is_regular_file(file, error)) throw data_error(file.string() + ": not a regular file");
+  const std::uintmax_t size = fs::file_size(file, error);
+  if (error) fail_to_read(file);
+  if (size == 0) fail(file, "the file holds no images");
+  if (size > bytes_at_most) fail(file, "the file is too large for this format");
+  if (size % record_bytes != 0) {
+    fail(file, "the file is truncated: its " + std::to_string(size) + " bytes are not a multiple of the " +
+                   std::to_string(record_bytes) + " of an image with its label");
+  }
+  return static_cast<std::int64_t>(size / record_bytes);
+}
+
+void read(const fs::path& file, const at::Tensor& into) {
+  const auto bytes = static_cast<std::streamsize>(into.numel());
+  std::ifstream stream{file, std::ios::binary};
+  if (!stream) fail_to_read(file);
+  if (!stream.read(reinterpret_cast<char*>(into.mutable_data_ptr<std::uint8_t>()), bytes)) {
+    fail(file, "the file became shorter while it was read");
+  }
+  const at::Tensor labels = into.select(1, 0).contiguous();
+  const auto* begin = labels.const_data_ptr<std::uint8_t>();
+  const auto* end = begin + labels.numel();
+  const auto* wrong = std::find_if(begin, end, [](std::uint8_t label) { return label >= classes().size(); });
+  if (wrong != end) {
+    fail(file, "label " + std::to_string(wrong - begin) + " is " + std::to_string(*wrong) + ", expected 0 to " +
+                   std::to_string(classes().size() - 1));
+  }
+}
+
+std::shared_ptr<const dataset> read_all(const std::vector<fs::path>& files) {
+  std::vector<std::int64_t> counts;
+  std::int64_t total = 0;
+  for (const auto& file : files) total += counts.emplace_back(records_in(file));
+  const at::Tensor records = at::empty({total, static_cast<std::int64_t>(record_bytes)}, at::kByte);
+  std::int64_t first = 0;
+  for (std::size_t index = 0; index < files.size(); ++index) {
+    read(files[index], records.narrow(0, first, counts[index]));
+    first += counts[index];
+  }
+  return std::make_shared<dataset>(dataset{
+      .inputs = records.narrow(1, 1, channels * side * side).reshape({total, channels, side, side}),
+      .targets = records.select(1, 0).to(at::kLong),
+      .classes = classes(),
+  });
+}
+
+}  // namespace
+
+dataset_kind cifar10() {
+  return {.name = "cifar10",
+          .explanation = "50,000 + 10,000 pictures of ten kinds of things, 3 x 32 x 32 (Krizhevsky 2009)",
+          .folder = "cifar-10-batches-bin",
+          .sample_shape = {channels, side, side},
+          .classes = 10,
+          .published = {{0.4914, 0.4822, 0.4465}, {0.2470, 0.2435, 0.2616}},
+          .load = [](const fs::path& folder) {
+            std::vector<fs::path> train;
+            for (int part = 1; part <= 5; ++part)
+              train.push_back(folder / ("data_batch_" + std::to_string(part) + ".bin"));
+            const std::vector<fs::path> test{folder / "test_batch.bin"};
+            dataset_pair pair{.train = read_all(train), .test = read_all(test), .scale = cifar10().published, .files{}};
+            for (const auto* files : {&train, &test})
+              for (const auto& file : *files) pair.files.push_back(file.string());
+            return pair;
+          }};
+}
+
+}  // namespace troupe::data

@@ -1,0 +1,257 @@
+#include "troupe/models/batch_norm.hpp"
+
+#include "tests/support/doctest.hpp"
+
+#include "troupe/models/flat.hpp"
+#include "troupe/models/module.hpp"
+
+#include <torch/nn/modules/batchnorm.h>
+#include <torch/nn/modules/conv.h>
+
+#include <algorithm>
+#include <barrier>
+#include <stdexcept>
+#include <thread>
+
+using namespace troupe::models;
+
+namespace {
+
+// Two norms with a convolution between them: the gradient of the first depends on what the second exchanges.
+class SmallImpl final : public random_module {
+ public:
+  SmallImpl() {
+    norm1 = register_module("norm1", BatchNorm2d(3));
+    conv = register_module("conv", torch::nn::Conv2d(torch::nn::Conv2dOptions(3, 4, 3)));
+    norm2 = register_module("norm2", BatchNorm2d(4));
+  }
+  at::Tensor forward(const at::Tensor& x) override {
+    return norm2->forward(conv->forward(norm1->forward(x)).relu()).mean({2, 3});
+  }
+
+ private:
+  BatchNorm2d norm1{nullptr}, norm2{nullptr};
+  torch::nn::Conv2d conv{nullptr};
+};
+
+std::unique_ptr<network> small() {
+  at::manual_seed(3);
+  auto net = as_network(std::make_shared<SmallImpl>(), loss_kind::cross_entropy);
+  const at::NoGradGuard off;
+  for (const auto& [name, tensor] : net->parameters()) {
+    if (tensor.dim() == 1) tensor.add_(at::randn(tensor.sizes()), 0.3);
+  }
+  return net;
+}
+
+at::Tensor pictures(std::int64_t count) {
+  // Far from zero, where E[x²] − E[x]² in single precision has few digits left.
+  return at::arange(count * 3 * 5 * 5, at::kFloat).mul(1.7).sin().reshape({count, 3, 5, 5}) + 4;
+}
+
+// Replicas that meet at each exchange; the means are folded in the order of ranks.
+class meeting {
+ public:
+  explicit meeting(std::size_t members)
+      : own_(members), samples_(members), layers_(members), all_here_{count(members)} {}
+
+  group_mean of(std::size_t rank) {
+    return [this, rank](std::size_t layer, bool backward, const at::Tensor& own, std::int64_t samples) {
+      own_[rank] = own;
+      samples_[rank] = samples;
+      layers_[rank].emplace_back(layer, backward);
+      all_here_.arrive_and_wait();
+      at::Tensor sum = at::zeros_like(own);
+      group_means found;
+      for (std::size_t each = 0; each < own_.size(); ++each) {
+        sum += own_[each] * static_cast<double>(samples_[each]);
+        found.samples += samples_[each];
+      }
+      found.values = sum / static_cast<double>(found.samples);
+      all_here_.arrive_and_wait();
+      return found;
+    };
+  }
+
+  const std::vector<std::pair<std::size_t, bool>>& exchanges(std::size_t rank) const { return layers_[rank]; }
+
+ private:
+  static std::ptrdiff_t count(std::size_t members) { return static_cast<std::ptrdiff_t>(members); }
+
+  std::vector<at::Tensor> own_;
+  std::vector<std::int64_t> samples_;
+  std::vector<std::vector<std::pair<std::size_t, bool>>> layers_;
+  std::barrier<> all_here_;
+};
+
+struct outcome {
+  at::Tensor output, input_gradient;
+};
+
+// Two steps of a loss that is a sum over samples, so that parts of any size add up; gradients add up over the steps.
+outcome trained(network& net, const at::Tensor& pictures) {
+  outcome made;
+  for (int step = 0; step < 2; ++step) {
+    const at::Tensor input = (pictures + step).requires_grad_();
+    made.output = net.forward(input);
+    made.output.pow(3).sum().backward();
+    made.input_gradient = input.grad();
+  }
+  return made;
+}
+
+// The largest difference, measured by the largest value where that is above 1.
+double apart(const at::Tensor& found, const at::Tensor& expected) {
+  const at::Tensor right = expected.detach();
+  return (found.detach() - right).abs().max().item<double>() / std::max(1.0, right.abs().max().item<double>());
+}
+
+void check_parts(const std::vector<std::int64_t>& parts) {
+  std::int64_t total = 0;
+  for (const std::int64_t part : parts) total += part;
+  const at::Tensor whole = pictures(total);
+  const auto alone = small();
+  const outcome expected = trained(*alone, whole);
+
+  meeting group{parts.size()};
+  std::vector<std::unique_ptr<network>> replicas;
+  std::vector<outcome> found(parts.size());
+  for (std::size_t rank = 0; rank < parts.size(); ++rank) {
+    replicas.push_back(small());
+    replicas.back()->synchronise(group.of(rank));
+  }
+  std::vector<std::thread> threads;
+  std::int64_t first = 0;
+  for (std::size_t rank = 0; rank < parts.size(); ++rank) {
+    const at::Tensor part = whole.narrow(0, first, parts[rank]).clone();
+    first += parts[rank];
+    threads.emplace_back([&, rank, part] { found[rank] = trained(*replicas[rank], part); });
+  }
+  for (auto& thread : threads) thread.join();
+
+  first = 0;
+  const auto buffers = alone->buffers();
+  for (std::size_t rank = 0; rank < parts.size(); ++rank) {
+    CHECK(apart(found[rank].output, expected.output.narrow(0, first, parts[rank])) < 1e-5);
+    CHECK(apart(found[rank].input_gradient, expected.input_gradient.narrow(0, first, parts[rank])) < 1e-5);
+    first += parts[rank];
+    using exchanges = std::vector<std::pair<std::size_t, bool>>;
+    const exchanges step{{0, false}, {1, false}, {1, true}, {0, true}};
+    CHECK(exchanges(group.exchanges(rank).begin(), group.exchanges(rank).begin() + 4) == step);
+    const auto found_buffers = replicas[rank]->buffers(), first_buffers = replicas[0]->buffers();
+    for (std::size_t index = 0; index < buffers.size(); ++index) {
+      const std::string& name = buffers[index].first;
+      CAPTURE(name);
+      CHECK(apart(found_buffers[index].second, buffers[index].second) < 1e-5);
+      CHECK(at::equal(found_buffers[index].second, first_buffers[index].second));
+    }
+  }
+  const auto parameters = alone->parameters();
+  for (std::size_t index = 0; index < parameters.size(); ++index) {
+    const std::string& name = parameters[index].first;
+    const at::Tensor& parameter = parameters[index].second;
+    at::Tensor sum = at::zeros_like(parameter);
+    for (const auto& replica : replicas) sum = sum + replica->parameters()[index].second.grad();
+    CAPTURE(name);
+    CHECK(apart(sum, parameter.grad()) < 1e-5);
+  }
+}
+
+}  // namespace
+
+TEST_CASE("batch norm alone has the bits of PyTorch's, in training and out of it") {
+  BatchNorm2d own{3};
+  torch::nn::BatchNorm2d torchs{3};
+  const auto same = [&](const at::Tensor& pictures) {
+    const at::Tensor ours = pictures.clone().requires_grad_(), theirs = pictures.clone().requires_grad_();
+    const at::Tensor found = own->forward(ours), expected = torchs->forward(theirs);
+    CHECK(at::equal(found, expected));
+    found.pow(3).sum().backward();
+    expected.pow(3).sum().backward();
+    CHECK(at::equal(ours.grad(), theirs.grad()));
+    CHECK(at::equal(own->weight.grad(), torchs->weight.grad()));
+    CHECK(at::equal(own->bias.grad(), torchs->bias.grad()));
+    CHECK(at::equal(own->running_mean, torchs->running_mean));
+    CHECK(at::equal(own->running_var, torchs->running_var));
+    CHECK(at::equal(own->num_batches_tracked, torchs->num_batches_tracked));
+  };
+  same(pictures(4));
+  same(pictures(3) * 2);
+  own->eval();
+  torchs->eval();
+  same(pictures(2));
+}
+
+TEST_CASE("three replicas with parts of a batch are one with the whole of it") {
+  SUBCASE("equal parts") {
+    check_parts({2, 2, 2});
+  }
+  SUBCASE("unequal parts") {
+    check_parts({1, 4, 2});
+  }
+  SUBCASE("a group of one") {
+    check_parts({3});
+  }
+}
+
+TEST_CASE("a group is asked in training only, and no more once it is null") {
+  const auto net = small();
+  int asked = 0;
+  net->synchronise([&](std::size_t, bool, const at::Tensor& own, std::int64_t samples) {
+    ++asked;
+    return group_means{own, samples};
+  });
+  net->train(false);
+  net->forward(pictures(2));
+  CHECK(asked == 0);
+  net->train(true);
+  net->forward(pictures(2)).sum().backward();
+  CHECK(asked == 4);
+  net->synchronise(nullptr);
+  net->forward(pictures(2)).sum().backward();
+  CHECK(asked == 4);
+}
+
+TEST_CASE("what a group throws comes out of the forward and of the backward pass") {
+  const auto net = small();
+  bool at_backward = false;
+  net->synchronise([&](std::size_t, bool backward, const at::Tensor& own, std::int64_t samples) {
+    if (backward == at_backward) throw std::runtime_error("a replica is lost");
+    return group_means{own, samples};
+  });
+  CHECK_THROWS_WITH_AS(net->forward(pictures(2)), "a replica is lost", std::runtime_error);
+  at_backward = true;
+  const at::Tensor loss = net->forward(pictures(2)).sum();
+  CHECK_THROWS_WITH_AS(loss.backward(), "a replica is lost", std::runtime_error);
+}
+
+TEST_CASE("a single value has no variance: it is refused, unless others of the group bring more") {
+  BatchNorm2d norm{3};
+  const at::Tensor point = at::ones({1, 3, 1, 1});
+  CHECK_THROWS_AS(norm->forward(point), std::invalid_argument);
+  norm->synchronise([](std::size_t, bool, const at::Tensor& own, std::int64_t) { return group_means{own, 1}; }, 0);
+  CHECK_THROWS_AS(norm->forward(point), std::invalid_argument);
+  norm->synchronise([](std::size_t, bool, const at::Tensor& own, std::int64_t) { return group_means{own, 2}; }, 0);
+  CHECK_NOTHROW(norm->forward(point));
+}
+
+TEST_CASE("batches are counted in the flat storage, and are an integer again in a state dict") {
+  const auto net = small();
+  buffer_pool pool;
+  const flat_layout layout = layout_of(*net);
+  REQUIRE(layout.buffers.size() == 6);
+  CHECK(layout.buffers[2].name == "norm1.num_batches_tracked");
+  CHECK(layout.buffers[2].integer);
+  CHECK_FALSE(layout.buffers[0].integer);
+  const at::Tensor flat = flatten(*net, layout, pool);
+  bind_weights(*net, layout, flat);
+  for (int step = 0; step < 3; ++step) net->forward(pictures(2));
+  CHECK(flat[layout.buffers[2].first].item<float>() == 3);
+  CHECK(flat[layout.buffers[0].first].item<float>() != 0);
+  for (const auto& [name, tensor] : unflatten(layout, flat)) {
+    if (name != "norm1.num_batches_tracked") continue;
+    CHECK((tensor.scalar_type() == at::kLong));
+    CHECK(tensor.dim() == 0);
+    CHECK(tensor.item<std::int64_t>() == 3);
+  }
+}
