@@ -2,9 +2,12 @@
 
 #include "troupe/data/random.hpp"
 #include "troupe/data/sampler.hpp"
+#include "troupe/models/batch_norm.hpp"
 #include "troupe/models/flat.hpp"
+#include "troupe/models/module.hpp"
 
 #include <ATen/ATen.h>
+#include <torch/nn/modules/linear.h>
 
 #include <stdexcept>
 
@@ -26,7 +29,29 @@ class tiny final : public models::network {
   at::Tensor bias_ = at::zeros({3}).requires_grad_();
 };
 
+class normed final : public models::random_module {
+ public:
+  at::Tensor forward(const at::Tensor& input) override {
+    const auto x = bn1_->forward(input.flatten(1).view({-1, 4, 1, 1}));
+    return bn2_->forward(fc_->forward(x.flatten(1)).view({-1, 3, 1, 1})).flatten(1);
+  }
+
+ private:
+  models::BatchNorm2d bn1_ = register_module("bn1", models::BatchNorm2d(4));
+  torch::nn::Linear fc_ = register_module("fc", torch::nn::Linear(4, 3));
+  models::BatchNorm2d bn2_ = register_module("bn2", models::BatchNorm2d(3));
+};
+
 }  // namespace
+
+const models::network_kind& normed_network() {
+  static const models::network_kind kind{
+      "normed", "softmax regression between batch norms",
+      [](const models::network_shape&) -> std::unique_ptr<models::network> {
+        return models::as_network(std::make_shared<normed>(), models::loss_kind::cross_entropy);
+      }};
+  return kind;
+}
 
 const models::network_kind& tiny_network() {
   static const models::network_kind kind{
@@ -56,15 +81,17 @@ plan tiny_plan(const tiny_options& options) {
   result.file.file = "tiny.toml";
   result.file.run.seed = 1;
   result.file.run.steps = options.steps;
-  result.file.optimizer = {.name = "sgd", .lr = 0.5, .momentum = 0.5, .weight_decay = 0, .nesterov = false};
+  result.file.optimizer = {.name = "sgd", .lr = 0.5, .momentum = 0.5, .weight_decay = 0, .nesterov = false, .clip_norm = {}};
   result.file.workers.count = options.workers;
   result.file.workers.loop = {"gradient", "apply"};
-  result.model = &tiny_network();
+  result.file.model.sync_batch_norm = options.norms;
+  result.model = options.norms ? &normed_network() : &tiny_network();
   result.shape = {.input = {1, 2, 2}, .classes = 3};
   result.loss = models::loss_kind::cross_entropy;
-  result.layout = models::layout_of(*tiny_network().make(result.shape));
+  const auto net = result.model->make(result.shape);
+  result.layout = models::layout_of(*net);
   result.sampling = {.samples = options.samples,
-                     .batch_size = 2,
+                     .batch_size = options.batch_size,
                      .rank = 0,
                      .workers = options.workers,
                      .how = data::split::strided,
@@ -85,6 +112,7 @@ plan tiny_plan(const tiny_options& options) {
     if (!options.exchanges.empty()) result.file.exchanges = options.exchanges;
     for (std::size_t i = 0; i < result.file.exchanges.size(); ++i) result.exchanges.push_back(plan_exchange(result, i));
   }
+  if (options.norms) result.exchanges.push_back(plan_norms(result, net->norm_channels()));
   return result;
 }
 

@@ -16,10 +16,14 @@ namespace troupe::tests {
 /// Softmax regression on [1, 2, 2]: weight [3, 4], bias [3].
 const models::network_kind& tiny_network();
 
+/// The same between two batch norms: bn1 over the 4 inputs, bn2 over the 3 scores.
+const models::network_kind& normed_network();
+
 /// `samples` points around one centre for each class, the same ones each time; train and test are one set.
 data::dataset_pair tiny_data(std::int64_t samples = 60);
 
 struct tiny_options {
+  bool norms{false};  ///< normed_network() with synchronised norms; else tiny_network().
   std::uint32_t workers{4};
   std::string exchange{"all_reduce"};  ///< Empty: none.
   setting_values settings{{"route", std::string{"auto"}}};
@@ -30,9 +34,10 @@ struct tiny_options {
   std::uint64_t steps{10};
   std::uint64_t evaluate_every{5};
   std::int64_t samples{60};
+  std::int64_t batch_size{2};
 };
 
-/// A plan over tiny_data(): batch 2, SGD with momentum.
+/// A plan over tiny_data(): SGD with momentum.
 plan tiny_plan(const tiny_options& options);
 
 /// Keeps what a run writes down.

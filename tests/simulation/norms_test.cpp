@@ -1,0 +1,123 @@
+// Synchronised batch norms: passes of all workers that wait for each other in the middle, under seeded schedules and on
+// real threads.
+#include "tests/support/doctest.hpp"
+#include "tests/support/wirings.hpp"
+
+#include "troupe/runtime/node/launcher.hpp"
+#include "troupe/runtime/node/node.hpp"
+#include "troupe/runtime/node/simulation.hpp"
+
+#include <caf/all.hpp>
+
+#include <set>
+
+namespace {
+
+using namespace troupe;
+using tests::remembered;
+using tests::tiny_options;
+
+const tiny_options three{.norms = true, .workers = 3};
+
+struct ran {
+  run_end end;
+  std::shared_ptr<remembered> book;
+};
+
+ran simulate_normed(const tiny_options& options, const simulation_options& simulation) {
+  const auto plan = tests::tiny_plan(options);
+  models::buffer_pool pool;
+  auto book = std::make_shared<remembered>();
+  const auto end =
+      simulate(plan, tests::tiny_data(options.samples), initial_weights(plan, pool), pool, book, simulation);
+  return {end, book};
+}
+
+}  // namespace
+
+TEST_CASE("norms of three workers give the same bits under every schedule, and on threads") {
+  const auto first = simulate_normed(three, {.seed = 0});
+  REQUIRE_FALSE(first.end.failure);
+  for (std::uint64_t seed = 1; seed < 50; ++seed) {
+    CAPTURE(seed);
+    const auto other = simulate_normed(three, {.seed = seed});
+    REQUIRE_FALSE(other.end.failure);
+    CHECK(other.book->result.equal(first.book->result));
+    CHECK(other.book->lines.back().val_loss == first.book->lines.back().val_loss);
+    CHECK(other.book->lines.back().bytes_sent == first.book->lines.back().bytes_sent);
+  }
+  const auto plan = tests::tiny_plan(three);
+  for (int round = 0; round < 20; ++round) {
+    models::buffer_pool pool;
+    auto book = std::make_shared<remembered>();
+    signal_watch signals;
+    const auto end =
+        run(plan, tests::tiny_data(),
+            {.initial = initial_weights(plan, pool), .pool = pool, .open_book = [&] { return book; }}, signals);
+    REQUIRE(end.status() == 0);
+    CHECK(book->result.equal(first.book->result));
+  }
+}
+
+TEST_CASE("norms of three workers are those of one with the whole batch, running statistics too") {
+  const auto many = simulate_normed(three, {.seed = 1});
+  const auto one = simulate_normed({.norms = true, .workers = 1, .exchange = "", .batch_size = 6}, {.seed = 1});
+  REQUIRE_FALSE(many.end.failure);
+  REQUIRE_FALSE(one.end.failure);
+  CHECK(at::allclose(many.book->result, one.book->result, 1e-5, 1e-5));
+  auto apart = three;
+  apart.norms = false;
+  CHECK(tests::tiny_plan(apart).norms() == nullptr);
+}
+
+TEST_CASE("bytes sent are those of the plan, the norms' among them") {
+  const auto plan = tests::tiny_plan(three);
+  REQUIRE(plan.norms() != nullptr);
+  // Each of 3 tells 2 others 2·4 and 2·3 numbers, forward and backward.
+  std::uint64_t bytes = 0;
+  for (const auto& edge : plan.norms()->edges) bytes += edge.bytes;
+  CHECK(bytes == 3 * 2 * 2 * (8 + 6) * sizeof(float));
+  const auto run = simulate_normed(three, {.seed = 2});
+  CHECK(static_cast<double>(run.book->lines.back().bytes_sent) == 10 * plan.bytes_per_step());
+}
+
+TEST_CASE("an interrupt at any message ends a run with norms at a step that all have completed") {
+  std::set<std::uint64_t> ends;
+  for (std::uint64_t event = 1; event < 600; event += 5) {
+    CAPTURE(event);
+    const auto run = simulate_normed(three, {.seed = event, .after_event = tests::interrupt_at(event)});
+    REQUIRE_FALSE(run.end.failure);
+    const auto& end = run.book->lines.back();
+    REQUIRE(end.event == "end");
+    ends.insert(end.step);
+    if (end.status != "interrupted") continue;
+    auto shorter = three;
+    shorter.steps = end.step;
+    CHECK(run.book->result.equal(simulate_normed(shorter, {}).book->result));
+  }
+  CHECK(ends.size() > 3);
+}
+
+TEST_CASE("an actor that dies in the middle of a pass ends the run, and is named") {
+  for (const std::string name : {"compute 1", "batch_norm 2"}) {
+    for (std::uint64_t event = 30; event < 120; ++event) {
+      CAPTURE(name);
+      CAPTURE(event);
+      const auto run = simulate_normed(
+          three, {.seed = event, .after_event = [&](const crew& all, std::uint64_t count) {
+                    if (count != event) return;
+                    for (const auto& [called, member] : all.members)
+                      if (called == name) caf::anon_send_exit(member, caf::exit_reason::user_shutdown);
+                  }});
+      REQUIRE(run.end.failure);
+      CHECK(run.end.failure->find(name) == 0);
+    }
+  }
+}
+
+TEST_CASE("a worker that never comes to a norm is named by those who wait for it there") {
+  const auto run = simulate_normed(three, {.seed = 1, .silent_lane = "compute 1"});
+  REQUIRE(run.end.failure);
+  CHECK(run.end.failure->find("batch_norm: rank ") != std::string::npos);
+  CHECK(run.end.failure->find(" waits for rank 1 at step 1, for 60000 ms already") != std::string::npos);
+}

@@ -1,0 +1,60 @@
+// Jobs on real threads that wait for their owner.
+#include "troupe/runtime/node/lanes.hpp"
+
+#include "tests/support/doctest.hpp"
+
+#include "troupe/actors/type_ids.hpp"
+
+#include <caf/all.hpp>
+
+namespace {
+
+using namespace troupe;
+
+struct stage_with_lane {
+  caf::actor_system_config config;
+  caf::actor_system system{config};
+  caf::scoped_actor owner{system};
+  std::unique_ptr<thread_lanes> lanes = std::make_unique<thread_lanes>();
+  std::unique_ptr<lane> where = lanes->make("waits");
+  std::shared_ptr<rendezvous> meeting = where->meeting_point();
+
+  /// Posts a job that waits so many times; returns, once it has ended, how often it was resumed.
+  template <class Meanwhile>
+  int resumed(int times, Meanwhile meanwhile) {
+    int count = 0;
+    where->post(caf::actor_cast<caf::actor>(owner), [&count, times, meeting = meeting]() -> std::function<void()> {
+      int came = 0;
+      while (came < times && meeting->wait()) ++came;
+      return [&count, came] { count = came; };
+    });
+    meanwhile();
+    owner->receive([](done_atom, const completion& done) { (*done.run)(); });
+    return count;
+  }
+};
+
+}  // namespace
+
+TEST_CASE("a job that waits goes on when its owner resumes it, be it before or after") {
+  stage_with_lane stage;
+  stage.meeting->resume();
+  CHECK(stage.resumed(3, [&] {
+    stage.meeting->resume();
+    stage.meeting->resume();
+  }) == 3);
+}
+
+TEST_CASE("a job that waits is told when its lane is gone") {
+  stage_with_lane stage;
+  CHECK(stage.resumed(2, [&] {
+    stage.meeting->resume();
+    stage.where.reset();
+  }) <= 1);
+  CHECK_FALSE(stage.meeting->wait());
+}
+
+TEST_CASE("the end of all lanes does not wait for a job that waits") {
+  stage_with_lane stage;
+  CHECK(stage.resumed(1, [&] { stage.lanes.reset(); }) == 0);
+}
