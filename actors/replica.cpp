@@ -180,7 +180,8 @@ struct replica::parts {
       if (departs) watch->begin(*gradient, depart);
       (options.micro_batches > 1 ? loss / static_cast<double>(options.micro_batches) : loss).backward();
       if (departs) watch->end();
-      i + 1 < options.micro_batches ? send_ahead(step, i + 1) : send_ahead(step + 1, 0);
+      const auto more = i + 1 < options.micro_batches;
+      send_ahead(more ? step : step + 1, more ? i + 1 : 0);
     }
     if (leaving.port) gpu->synchronise();  // all buckets have left, or what kept one is thrown
     for (const auto& loss : losses) take_loss(loss.item<double>(), micro);
