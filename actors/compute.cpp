@@ -1,10 +1,11 @@
 #include "troupe/actors/compute.hpp"
 
-#include "troupe/actors/port.hpp"
-
 #include <caf/all.hpp>
 
 #include <atomic>
+#include <functional>
+#include <stdexcept>
+#include <string>
 #include <utility>
 
 namespace troupe {
@@ -22,12 +23,50 @@ struct compute_state {
   }
 };
 
-compute_actor::behavior_type compute(compute_actor::stateful_pointer<compute_state> self, replica_options options,
+using compute_pointer = compute_actor::stateful_pointer<compute_state>;
+
+/// An answer on its way from the actor to its lane, which stands still until it is there.
+struct reply {
+  outcome answer;
+  std::string error;
+};
+
+/// Has the lane's job ask the port by way of its actor, and wait.
+std::function<outcome(part)> through(compute_pointer self, const norm_contact& norms) {
+  const auto meeting = self->state.where->meeting_point();
+  // The replica that holds this is held by the actor.
+  const caf::weak_actor_ptr owner{self->ctrl()};
+  return [self, owner, norms, meeting](const part& own) {
+    const auto came = std::make_shared<reply>();
+    const auto ask = [self, norms, meeting, own, came] {
+      self->send(norms.port, part_atom_v, own);
+      // The port keeps the deadline, and knows who is missing; ours only guards against a port that says nothing.
+      self->request(norms.port, 2 * norms.timeout, await_atom_v, own.origin, own.which)
+          .then(
+              [came, meeting](outcome& answer) {
+                came->answer = std::move(answer);
+                meeting->resume();
+              },
+              [came, meeting](const caf::error& why) {
+                came->error = describe(why);
+                meeting->resume();
+              });
+    };
+    if (const auto alive = caf::actor_cast<caf::actor>(owner))
+      caf::anon_send(alive, done_atom_v, completion{std::make_shared<std::function<void()>>(ask)});
+    if (!meeting->wait()) throw std::runtime_error("ended while a batch norm waited for the other workers");
+    if (!came->error.empty()) throw std::runtime_error("a batch norm waits for the other workers: " + came->error);
+    return std::move(came->answer);
+  };
+}
+
+compute_actor::behavior_type compute(compute_pointer self, replica_options options, const norm_contact& norms,
                                      std::shared_ptr<std::unique_ptr<lane>> where) {
   report_exceptions(self);
   self->state.engine = std::make_shared<std::unique_ptr<replica>>();
   self->state.cancelled = std::make_shared<std::atomic<bool>>(false);
   self->state.where = std::move(*where);
+  if (norms.port) options.norms.bring = through(self, norms);
   return {
       [self, options](advance_atom, const advance& request) {
         auto work = [request, options, engine = self->state.engine, cancelled = self->state.cancelled] {
@@ -46,8 +85,10 @@ compute_actor::behavior_type compute(compute_actor::stateful_pointer<compute_sta
 
 }  // namespace
 
-compute_actor spawn_compute(caf::actor_system& system, replica_options options, std::unique_ptr<lane> where) {
-  return system.spawn(compute, std::move(options), std::make_shared<std::unique_ptr<lane>>(std::move(where)));
+compute_actor spawn_compute(caf::actor_system& system, replica_options options, norm_contact norms,
+                            std::unique_ptr<lane> where) {
+  return system.spawn(compute, std::move(options), std::move(norms),
+                      std::make_shared<std::unique_ptr<lane>>(std::move(where)));
 }
 
 }  // namespace troupe

@@ -1,22 +1,34 @@
 // The compute actor: owns a device's lane and, on it, a replica (network, optimizer state, samples). Keeps no
-// parameters between messages: it is a function (snapshot, outcome, step) → (snapshot, gradient).
+// parameters between messages: it is a function (snapshot, outcome, step) → (snapshot, gradient). In the middle of it,
+// synchronised norms have it ask the other workers, through a port.
 #pragma once
 
+#include "troupe/actors/port.hpp"
 #include "troupe/actors/replica.hpp"
 #include "troupe/actors/type_ids.hpp"
 
 #include <caf/fwd.hpp>
 #include <caf/typed_actor.hpp>
 
+#include <chrono>
 #include <memory>
 
 namespace troupe {
 
 /// advance: local work; errc::failed with the text of what LibTorch or the data set threw.
 /// cancel:  an `advance` of several steps answers after the step under way.
+/// done:    from its lane, at the end of a job or in the middle of it.
 using compute_actor = caf::typed_actor<caf::replies_to<advance_atom, advance>::with<advanced>,
                                        caf::reacts_to<cancel_atom>, caf::reacts_to<done_atom, completion>>;
 
-compute_actor spawn_compute(caf::actor_system& system, replica_options options, std::unique_ptr<lane> where);
+/// Through whom the statistics of synchronised norms go.
+struct norm_contact {
+  port_actor port{};  ///< Answers buckets. None: norms are not synchronised.
+  std::chrono::milliseconds timeout{60'000};
+};
+
+/// options.norms says what `norms` carries; its `bring` is made here.
+compute_actor spawn_compute(caf::actor_system& system, replica_options options, norm_contact norms,
+                            std::unique_ptr<lane> where);
 
 }  // namespace troupe

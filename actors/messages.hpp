@@ -98,6 +98,7 @@ struct outcome {
   double lr_scale{1};                     ///< Factor on the learning rate of the `apply` that follows.
   bool counted{true};                     ///< False when the contribution was refused and only counted.
   std::uint64_t payload_bytes{0};         ///< Tensor bytes this port has sent to its peers since the run began.
+  std::int64_t sample_count{0};           ///< Samples behind the values, where the exchange tells.
 };
 
 /// Parameters and float buffers after `origin.step` completed steps.
@@ -132,10 +133,12 @@ struct advance {
 
 /// What came of it.
 struct advanced {
-  snapshot now;                                     ///< `from` itself if nothing was applied or taken in.
-  std::optional<part> gradient;                     ///< g, [P], where it is still to be applied.
-  double loss_sum{0};                               ///< Sum over the samples of the gradients computed.
-  std::int64_t sample_count{0};                     ///< How many those are.
+  snapshot now;                  ///< `from` itself if nothing was applied or taken in.
+  std::optional<part> gradient;  ///< g, [P], where it is still to be applied.
+  double loss_sum{0};            ///< Sum over the samples of the gradients computed.
+  std::int64_t sample_count{0};  ///< How many those are.
+  /// Tensor bytes that the exchange of synchronised norms has sent for this worker since the run began.
+  std::uint64_t payload_bytes{0};
   bool host_parameters{true}, host_gradient{true};  ///< Whether x and g are there. On the CPU they always are.
 };
 

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <map>
 #include <optional>
+#include <stdexcept>
 #include <type_traits>
 #include <utility>
 
@@ -28,11 +29,13 @@ struct said final : outbox {
   void answer(const part& piece) override { answered.push_back(piece); }
 };
 
-/// Pieces of one step's answer, by first element.
+/// Pieces of an answer, by first element.
 struct answer_so_far {
   std::map<std::int64_t, span> pieces;
   std::int64_t elements{0};
   slot what{slot::gradient};
+  std::int64_t sample_count{0};
+  bool given{false};
 };
 
 struct waiting_worker {
@@ -53,8 +56,9 @@ struct port_state {
   std::uint64_t step{0};
   std::uint64_t most_ahead{1};  ///< In steps.
   int quiet_ticks{0};           ///< Of a server: since a part came.
-  std::map<std::uint64_t, answer_so_far> answers;
-  std::optional<waiting_worker> waiting;
+  std::vector<range> wanted;  ///< What a worker awaits by itself of each step: the whole, or the buckets.
+  std::map<std::uint64_t, std::vector<answer_so_far>> answers;  ///< By step and by `wanted`.
+  std::map<std::uint32_t, waiting_worker> waiting;              ///< At `step`, by `wanted`.
   std::uint64_t payload_bytes{0};
 };
 
@@ -112,8 +116,7 @@ std::string overdue(const port_options& options, const awaited& whom) {
 }
 
 void fail(port_pointer self, const caf::error& why) {
-  if (self->state.waiting) self->state.waiting->promise.deliver(why);
-  self->state.waiting.reset();
+  for (auto& [which, one] : std::exchange(self->state.waiting, {})) one.promise.deliver(why);
   self->quit(why);
 }
 
@@ -140,17 +143,22 @@ void with_member(port_pointer self, Work work, Next next) {
     then(guarded());
 }
 
-void answer_worker(port_pointer self) {
+/// The answers of `step`, as far as they have come.
+std::vector<answer_so_far>& answers_of(port_state& my, std::uint64_t step) {
+  return my.answers.try_emplace(step, my.wanted.size()).first->second;
+}
+
+/// Which of port_state::wanted an element belongs to.
+std::uint32_t wanted_with(const port_state& my, std::int64_t element) {
+  for (std::uint32_t which = 0; which < my.wanted.size(); ++which)
+    if (element >= my.wanted[which].first && element < my.wanted[which].first + my.wanted[which].count) return which;
+  throw std::logic_error("a piece of an answer that nobody wants");
+}
+
+/// Leaves the step behind.
+void advance_step(port_pointer self) {
   auto& my = self->state;
-  if (!my.waiting) return;
-  const auto found = my.answers.find(my.step);
-  if (found == my.answers.end() || found->second.elements < my.options.layout.parameter_end) return;
-  outcome answer{.origin = my.waiting->who, .what = found->second.what, .pieces = {}, .versions = {}};
-  for (auto& [first, piece] : found->second.pieces) answer.pieces.push_back(std::move(piece));
-  answer.payload_bytes = my.payload_bytes;
-  my.waiting->promise.deliver(std::move(answer));
-  my.waiting.reset();
-  my.answers.erase(found);
+  my.answers.erase(my.step);
   my.step += my.options.due.every;
   with_member(
       self,
@@ -159,6 +167,27 @@ void answer_worker(port_pointer self) {
         return true;
       },
       [](bool) {});
+}
+
+void answer_worker(port_pointer self) {
+  auto& my = self->state;
+  auto& answers = answers_of(my, my.step);
+  for (auto waits = my.waiting.begin(); waits != my.waiting.end();) {
+    auto& [which, one] = *waits;
+    auto& found = answers[which];
+    if (found.elements < my.wanted[which].count) {
+      ++waits;
+      continue;
+    }
+    outcome answer{.origin = one.who, .what = found.what};
+    for (auto& [first, piece] : found.pieces) answer.pieces.push_back(std::move(piece));
+    answer.payload_bytes = my.payload_bytes;
+    answer.sample_count = found.sample_count;
+    one.promise.deliver(std::move(answer));
+    found.given = true;
+    waits = my.waiting.erase(waits);
+  }
+  if (std::all_of(answers.begin(), answers.end(), [](const auto& answer) { return answer.given; })) advance_step(self);
 }
 
 /// Does what the member has said: parts leave for the peers, answers are kept for the worker.
@@ -170,14 +199,15 @@ void carry_out(port_pointer self, said&& words) {
     self->send(my.peers.at(static_cast<std::size_t>(to)), part_atom_v, std::move(piece));
   }
   for (auto& piece : words.answered) {
-    auto& answer = my.answers[piece.origin.step];
+    auto& answer = answers_of(my, piece.origin.step)[wanted_with(my, piece.piece.first)];
     answer.what = piece.what;
+    answer.sample_count = piece.sample_count;
     answer.elements += piece.piece.values.numel();
     if (!answer.pieces.emplace(piece.piece.first, piece.piece).second)
       return fail(self, make_error(errc::stale, "a piece of the answer of step " +
                                                     std::to_string(piece.origin.step + 1) + " came twice"));
   }
-  answer_worker(self);
+  if (!my.options.is_server()) answer_worker(self);
 }
 
 /// Returns why a part cannot be taken, or nothing.
@@ -232,6 +262,8 @@ port_actor::behavior_type port(port_pointer self, port_options options, std::sha
   report_exceptions(self);
   TROUPE_ASSERT(std::is_sorted(options.ids.begin(), options.ids.end()), "ids ascend with the indices");
   self->state.step = options.due.first;
+  self->state.wanted =
+      options.answers_buckets ? options.buckets : std::vector<range>{{0, options.layout.parameter_end}};
   self->state.most_ahead = algorithm->steps_ahead() * options.due.every;
   self->state.options = std::move(options);
   self->state.options.initial.reset();  // the member has taken what it needs
@@ -260,13 +292,15 @@ port_actor::behavior_type port(port_pointer self, port_options options, std::sha
             },
             [self](said&& words) { carry_out(self, std::move(words)); });
       },
-      [self](await_atom, const stamp& who, const key&) -> caf::result<outcome> {
+      [self](await_atom, const stamp& who, const key& which) -> caf::result<outcome> {
         auto& my = self->state;
-        if (who.step != my.step || my.waiting)
+        const auto due = who.step == my.step && which.part < my.wanted.size() && !my.waiting.contains(which.part) &&
+                         !answers_of(my, my.step)[which.part].given;
+        if (!due)
           return make_error(errc::mismatch, "asked for step " + std::to_string(who.step + 1) + " while at step " +
                                                 std::to_string(my.step + 1));
         auto promise = self->make_response_promise<outcome>();
-        my.waiting = waiting_worker{who, promise};
+        my.waiting.emplace(which.part, waiting_worker{who, promise});
         answer_worker(self);
         return promise;
       },
@@ -309,12 +343,14 @@ port_actor::behavior_type port(port_pointer self, port_options options, std::sha
         if (my.options.is_server()) return watch_round(self);
         // A server knows better whom it waits for, and is given the time to say so.
         const auto patience = ticks_of_timeout + (my.options.servers > 0 ? 1 : 0);
-        if (!my.waiting || ++my.waiting->ticks <= patience) return;
+        bool overdue_at_all = false;
+        for (auto& [which, one] : my.waiting) overdue_at_all |= ++one.ticks > patience;
+        if (!overdue_at_all) return;
         with_member(
             self, [step = my.step](member& algorithm) { return awaited_by(algorithm, step); },
             [self](const awaited& whom) {
               const auto& my = self->state;
-              if (!my.waiting || my.step != whom.step) return;
+              if (my.waiting.empty() || my.step != whom.step) return;
               fail(self, make_error(errc::timed_out, overdue(my.options, whom)));
             });
       },

@@ -26,8 +26,8 @@ using peer_port = caf::typed_actor<caf::reacts_to<part_atom, part>>;
 
 /// What a worker and the launcher say to a port.
 /// part:  the worker's contribution of a step (whole, or as buckets), or a peer's part.
-/// await: answered when this step's exchange is complete, else errc::timed_out (names the missing ranks),
-///        errc::mismatch, errc::stale, errc::peer_lost.
+/// await: answered when this step's exchange is complete (or, under port_options::answers_buckets, that of the bucket
+///        key::part), else errc::timed_out (names the missing ranks), errc::mismatch, errc::stale, errc::peer_lost.
 /// wire:  once, before the first step: the ports of all members in rank order, this one among them.
 /// result: of a server: what it holds when all workers have completed so many steps.
 /// lost:  the nodes of these ranks are gone. Answered with who waits here for whom ("exchange: rank 0 waits for rank 2
@@ -69,7 +69,8 @@ struct port_options {
   /// Pieces of the whole that are exchanged by themselves, each as soon as it is contributed: contributions may come
   /// bucket by bucket. In the order of leaving, covering the whole; empty: it is one.
   std::vector<range> buckets{};
-  bool answers_buckets{false};  ///< The worker awaits each bucket by itself, key::part counting them, not the whole.
+  /// The worker awaits each bucket by itself, key::part counting them, in any order; its step is over with the last.
+  bool answers_buckets{false};
   cadence due{};
   carriage carries{};
   schedule when{};                ///< Milestones at which a server will be asked for what it holds.

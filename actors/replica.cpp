@@ -115,6 +115,8 @@ struct replica::parts {
   double lr_scale{1};
   double loss_sum{0};
   std::int64_t sample_count{0};
+  std::uint64_t pass{0};           ///< Of the step, under way: the exchange of the norms counts these.
+  std::uint64_t payload_bytes{0};  ///< As that exchange last told.
 
   explicit parts(replica_options given)
       : options(std::move(given)),
@@ -125,6 +127,32 @@ struct replica::parts {
         dropout(gpu ? gpu->make_generator() : at::detail::createCPUGenerator()) {
     network->draw_from(dropout);
     network->train(true);
+    if (options.norms.bring) network->synchronise(over_all_workers());
+  }
+
+  /// Means over all workers of what a norm has of the pass under way.
+  models::group_mean over_all_workers() {
+    return
+        [this](std::size_t layer, bool backward, const at::Tensor& own, std::int64_t samples) -> models::group_means {
+          const auto& norms = options.norms;
+          const auto bucket = layer + (backward ? norms.buckets.size() / 2 : 0);
+          const auto where = norms.buckets.at(bucket);
+          TROUPE_ASSERT(own.numel() == where.count, "a norm brings the statistics of its channels");
+          auto origin = now.origin;
+          origin.step = origin.step * static_cast<std::uint64_t>(options.micro_batches) + pass;
+          auto answer = norms.bring({.origin = origin,
+                                     .which = {norms.place, static_cast<std::uint32_t>(bucket)},
+                                     .what = slot::gradient,
+                                     .at = stage::contribution,
+                                     .piece = {where.first, on_host(own.detach().contiguous())},
+                                     .total = norms.total,
+                                     .sample_count = samples});
+          payload_bytes = answer.payload_bytes;
+          for (auto& piece : answer.pieces) piece.first -= where.first;
+          auto means = gpu ? on_device(answer.pieces, where.count)
+                           : rules::side_by_side(answer.pieces, where.count, options.pool);
+          return {std::move(means), answer.sample_count};
+        };
   }
 
   /// g = the mean gradient over this worker's batch of the step, at `now`. Where it leaves in buckets, each goes as
@@ -152,6 +180,7 @@ struct replica::parts {
 
     const auto micro = count / options.micro_batches;
     for (std::int64_t i = 0; i < options.micro_batches; ++i) {
+      pass = static_cast<std::uint64_t>(i);
       const auto begin = indices.begin() + i * micro;
       const auto batch = data::make_batch(*options.samples, options.scale, {begin, begin + micro});
       const auto loss = models::mean_loss(options.loss, network->forward(batch.inputs), batch.targets);
@@ -173,6 +202,7 @@ struct replica::parts {
     const forgotten_at_the_end at_the_end{*gpu};
     std::vector<at::Tensor> losses;
     for (std::int64_t i = 0; i < options.micro_batches; ++i) {
+      pass = static_cast<std::uint64_t>(i);
       const auto batch = arrived(step, i);
       const auto loss = models::mean_loss(options.loss, network->forward(batch.inputs), batch.targets);
       losses.push_back(loss.detach());
@@ -283,6 +313,8 @@ struct replica::parts {
 
   at::Tensor take_zeros(std::int64_t count) { return gpu ? gpu->take(count).zero_() : options.pool.take_zeros(count); }
 
+  at::Tensor on_host(const at::Tensor& values) { return gpu ? gpu->download(values) : values; }
+
   // On an accelerator only. -----------------------------------------------------------------------------------------
 
   bool is_there(const at::Tensor& values) const { return !values.is_cpu() && values.device() == gpu->where(); }
@@ -376,7 +408,8 @@ advanced replica::run(const advance& request, const std::atomic<bool>& cancelled
   advanced result{.now = std::move(my.now),
                   .gradient = std::move(my.gradient),
                   .loss_sum = my.loss_sum,
-                  .sample_count = my.sample_count};
+                  .sample_count = my.sample_count,
+                  .payload_bytes = my.payload_bytes};
   my.now = {};
   my.gradient.reset();
   if (my.gpu) my.end_on_device(request, result);

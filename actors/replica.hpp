@@ -15,8 +15,20 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <vector>
 
 namespace troupe {
+
+/// How the statistics of synchronised norms travel: an exchange in buckets, a forward one for each norm, in the order
+/// of a pass, and then a backward one for each. Its steps are passes: one for each micro-batch.
+struct norm_exchange {
+  std::uint32_t place{0};        ///< Of the exchange.
+  std::vector<range> buckets{};  ///< Where each lies in what is exchanged.
+  std::int64_t total{0};         ///< Elements of what is exchanged.
+  /// Brings the own statistics, and returns the answer of their bucket when all workers have brought theirs. Throws
+  /// where they never will. Null: norms are not synchronised.
+  std::function<outcome(part own)> bring{};
+};
 
 struct replica_options {
   run_id run{};
@@ -33,6 +45,7 @@ struct replica_options {
   std::uint64_t seed{0};
   std::int64_t threads{1};        ///< Intra-op threads of the lane that runs it.
   std::int64_t micro_batches{1};  ///< Equal parts of a batch whose gradients are computed one after the other.
+  norm_exchange norms{};
   std::shared_ptr<device::accelerator> accelerator{};  ///< None: the CPU.
 };
 

@@ -52,7 +52,7 @@ struct worker_state {
   caf::actor_clock::time_point last_glance;
   double loss_sum{0};
   std::int64_t sample_count{0};
-  std::vector<std::uint64_t> payload_bytes;  ///< By place of the exchange.
+  std::vector<std::uint64_t> payload_bytes;  ///< By place of the exchange; the last are those of synchronised norms.
   caf::typed_response_promise<std::uint64_t> halt_promise;
 };
 
@@ -212,7 +212,8 @@ void compute(worker_pointer self, stretch ahead) {
   my.computing = true;
   my.begun += ahead.begins;
   my.many_steps = ahead.request.times > 1;
-  self->request(my.contacts.compute, my.options.timeout * ahead.request.times, advance_atom_v, std::move(ahead.request))
+  const auto patience = ahead.request.times * (my.options.synchronised_norms ? 2 : 1);
+  self->request(my.contacts.compute, my.options.timeout * patience, advance_atom_v, std::move(ahead.request))
       .then(
           [self, word = ahead.word_after, steps = ahead.steps, begins = ahead.begins](advanced& done) {
             auto& my = self->state;
@@ -224,6 +225,7 @@ void compute(worker_pointer self, stretch ahead) {
             my.g_on_host = done.host_gradient;
             my.loss_sum += done.loss_sum;
             my.sample_count += done.sample_count;
+            my.payload_bytes.back() = done.payload_bytes;
             my.completed = my.many_steps ? my.now.origin.step : my.completed + steps;
             if (my.many_steps) my.begun = my.completed;
             my.in_step = !my.many_steps && my.in_step && begins + 1 > steps;
@@ -344,7 +346,7 @@ worker_actor::behavior_type worker(worker_pointer self, worker_options options, 
   my.now = options.initial;
   my.last = options.when.steps;
   my.options = std::move(options);
-  my.payload_bytes.resize(contacts.ports.size());
+  my.payload_bytes.resize(contacts.ports.size() + 1);
   my.contacts = std::move(contacts);
   return {
       [self](proceed_atom, std::uint64_t until) {

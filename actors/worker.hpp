@@ -40,6 +40,8 @@ struct worker_options {
   schedule when;
   snapshot initial;
   std::chrono::milliseconds timeout{60'000};
+  /// Its compute actor waits for others in mid-step, and they keep that deadline.
+  bool synchronised_norms{false};
 };
 
 /// Whom a worker speaks to. Coordinator and recorder may be on another node.

@@ -68,7 +68,7 @@ std::vector<double> reduce(const question& asked, std::uint32_t me) {
   const auto plane = std::make_shared<transport::tensor_plane>(transport::tensor_plane_options{
       .listen = asked.nodes[me],
       .limits =
-          {.world_size = asked.processes, .first_rank = me, .parameter_end = asked.elements, .total = asked.elements},
+          {.world_size = asked.processes, .first_rank = me, .exchanged = {asked.elements}, .total = asked.elements},
       .pool = pool});
   config settings;
   caf::actor_system system{settings};

@@ -65,7 +65,10 @@ flat_layout layout_of(const network& net) {
   layout.parameter_end = layout.total;
   for (const auto& entry : layout.parameters) layout.parameter_count += entry.count;
   for (const auto& [name, tensor] : net.buffers()) {
-    if (tensor.is_floating_point()) place(name, tensor, layout.buffers);
+    if (!tensor.is_floating_point()) continue;
+    const std::size_t placed = layout.buffers.size();
+    place(name, tensor, layout.buffers);
+    if (layout.buffers.size() > placed) layout.buffers.back().integer = net.counts(name);
   }
   return layout;
 }
@@ -117,7 +120,10 @@ network::named_tensors unflatten(const flat_layout& layout, const at::Tensor& fl
   require(flat, layout.total, "weights");
   network::named_tensors tensors;
   for (const auto& entry : layout.parameters) tensors.emplace_back(entry.name, view_of(flat, entry));
-  for (const auto& entry : layout.buffers) tensors.emplace_back(entry.name, view_of(flat, entry));
+  for (const auto& entry : layout.buffers) {
+    const at::Tensor values = view_of(flat, entry);
+    tensors.emplace_back(entry.name, entry.integer ? values.to(at::kLong) : values);
+  }
   return tensors;
 }
 

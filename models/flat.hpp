@@ -45,7 +45,8 @@ void bind_weights(network& net, const flat_layout& layout, const at::Tensor& fla
 /// Makes the gradients of `net` views of `flat` [parameter_end], so that backward adds into it.
 void bind_gradients(network& net, const flat_layout& layout, const at::Tensor& flat);
 
-/// Returns the tensors of `flat`, by name, as views with the shapes of `layout`: what a state dict holds.
+/// Returns the tensors of `flat`, by name, as views with the shapes of `layout`, integers as int64 copies: what a state
+/// dict holds.
 network::named_tensors unflatten(const flat_layout& layout, const at::Tensor& flat);
 
 }  // namespace troupe::models

@@ -1,6 +1,9 @@
 #include "troupe/models/module.hpp"
 
+#include "troupe/models/batch_norm.hpp"
+
 #include <stdexcept>
+#include <unordered_set>
 
 namespace troupe::models {
 
@@ -9,14 +12,35 @@ namespace {
 class module_network final : public network {
  public:
   module_network(std::shared_ptr<random_module> module, loss_kind loss)
-      : module_{std::move(module)}, parameters_{listed(module_->named_parameters())}, loss_{loss} {}
+      : module_{std::move(module)},
+        parameters_{listed(module_->named_parameters())},
+        norms_{batch_norms_of(*module_)},
+        loss_{loss} {
+    for (const auto& item : module_->named_buffers()) {
+      const at::Tensor& buffer = item.value();
+      if (buffer.scalar_type() != at::kLong || buffer.dim() != 0) continue;
+      buffer.set_data(buffer.to(at::kFloat));
+      counters_.insert(item.key());
+    }
+  }
 
   at::Tensor forward(const at::Tensor& input) override { return module_->forward(input); }
   void train(bool on) override { module_->train(on); }
   void draw_from(at::Generator generator) override { module_->draw_from(std::move(generator)); }
   named_tensors parameters() const override { return parameters_; }
   named_tensors buffers() const override { return listed(module_->named_buffers()); }
+  bool counts(const std::string& buffer) const override { return counters_.contains(buffer); }
   loss_kind loss() const override { return loss_; }
+
+  std::vector<std::int64_t> norm_channels() const override {
+    std::vector<std::int64_t> channels;
+    for (const auto& norm : norms_) channels.push_back(norm->channels());
+    return channels;
+  }
+
+  void synchronise(group_mean mean) override {
+    for (std::size_t layer = 0; layer < norms_.size(); ++layer) norms_[layer]->synchronise(mean, layer);
+  }
 
  private:
   static named_tensors listed(const torch::OrderedDict<std::string, at::Tensor>& tensors) {
@@ -27,6 +51,8 @@ class module_network final : public network {
 
   std::shared_ptr<random_module> module_;
   named_tensors parameters_;  ///< Kept: collecting names costs more than binding the tensors.
+  std::unordered_set<std::string> counters_;
+  std::vector<std::shared_ptr<BatchNorm2dImpl>> norms_;
   loss_kind loss_;
 };
 

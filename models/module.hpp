@@ -29,7 +29,8 @@ class random_module : public torch::nn::Module {
   at::Generator generator_;  ///< Undefined: the generator of the process.
 };
 
-/// Wraps a module; `module` is the network's from here on.
+/// Wraps a module; `module` is the network's from here on. Its batch norms must be registered in the order in which its
+/// forward pass meets them. Scalar int64 buffers become float32 that count.
 std::unique_ptr<network> as_network(std::shared_ptr<random_module> module, loss_kind loss);
 
 /// Throws std::invalid_argument, naming the model, unless samples are [C, H, W] with H and W at least `least`, and

@@ -11,6 +11,8 @@ namespace troupe::models {
 // One for each model, in the file of its name.
 std::unique_ptr<network> make_convnet(const network_shape& shape);
 std::unique_ptr<network> make_lenet(const network_shape& shape);
+std::unique_ptr<network> make_resnet18(const network_shape& shape);
+std::unique_ptr<network> make_resnet20(const network_shape& shape);
 
 at::Tensor mean_loss(loss_kind kind, const at::Tensor& output, const at::Tensor& target) {
   return kind == loss_kind::nll ? at::nll_loss(output, target) : at::cross_entropy_loss(output, target);
@@ -20,6 +22,10 @@ const std::vector<network_kind>& network_kinds() {
   static const std::vector<network_kind> kinds{
       {"convnet", "two convolutions with dropout, two linear layers: PyTorch's MNIST example (2017)", make_convnet},
       {"lenet", "two convolutions, average pooling, two linear layers; nothing random", make_lenet},
+      {"resnet20", "residual network of 20 layers for small images, with batch norm (He et al. 2015, section 4.2)",
+       make_resnet20},
+      {"resnet18", "residual network of 18 layers for large images, with batch norm (He et al. 2015, table 1)",
+       make_resnet18},
   };
   return kinds;
 }

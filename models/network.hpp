@@ -24,12 +24,17 @@ struct network_shape {
   std::int64_t classes{10};
 };
 
+/// What a group of replicas has of one batch-norm layer, all its members' brought together.
+struct group_means {
+  at::Tensor values;        ///< [2·C], float32: means over the group, each member weighted by its samples.
+  std::int64_t samples{0};  ///< Of all members: what they count for each channel.
+};
+
 /// Takes what one replica has of a batch-norm layer, counted as norm_channels() does: `own` [2·C], float32, the means
-/// over its `samples` values of each channel of two numbers; `backward` or forward. Returns their means over the group,
-/// weighted by `samples`, when all replicas have brought theirs. Throws where they never will. Any thread, one at a
-/// time.
+/// over its `samples` values of each channel of two numbers; `backward` or forward. Returns those of the group when all
+/// replicas have brought theirs; may block. Throws where they never will. Any thread, one at a time.
 using group_mean =
-    std::function<at::Tensor(std::size_t layer, bool backward, const at::Tensor& own, std::int64_t samples)>;
+    std::function<group_means(std::size_t layer, bool backward, const at::Tensor& own, std::int64_t samples)>;
 
 class network {
  public:
@@ -51,6 +56,9 @@ class network {
 
   /// Buffers, likewise.
   virtual named_tensors buffers() const = 0;
+
+  /// Says whether a buffer counts: float32 here, so that flat storage holds it, and int64 in a state dict.
+  virtual bool counts(const std::string& buffer) const { return (void)buffer, false; }
 
   /// The loss that fits what forward() returns.
   virtual loss_kind loss() const = 0;

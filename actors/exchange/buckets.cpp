@@ -36,7 +36,7 @@ class bucketed_member final : public member {
  public:
   bucketed_member(const port_options& own,
                   const std::function<std::unique_ptr<member>(const port_options&)>& make_inner)
-      : total_(own.layout.parameter_end) {
+      : me_(own.rank), total_(own.layout.parameter_end) {
     for (const auto& bucket : own.buckets) {
       auto inner = own;
       inner.buckets.clear();
@@ -66,11 +66,16 @@ class bucketed_member final : public member {
     algorithm->receive(within(where, piece), through);
   }
 
+  /// Who keeps the buckets waiting that this rank has brought; if none is, who keeps any.
   std::vector<rank_id> waiting_for(std::uint64_t step) const override {
-    std::set<rank_id> missing;
-    for (const auto& one : inner_)
-      for (const auto rank : one.algorithm->waiting_for(step)) missing.insert(rank);
-    return {missing.begin(), missing.end()};
+    std::set<rank_id> missing, missing_here;
+    for (const auto& one : inner_) {
+      const auto ranks = one.algorithm->waiting_for(step);
+      missing.insert(ranks.begin(), ranks.end());
+      if (std::find(ranks.begin(), ranks.end(), me_) == ranks.end()) missing_here.insert(ranks.begin(), ranks.end());
+    }
+    const auto& named = missing_here.empty() ? missing : missing_here;
+    return {named.begin(), named.end()};
   }
 
   std::int64_t largest_fold() const override {
@@ -106,6 +111,7 @@ class bucketed_member final : public member {
     return piece;
   }
 
+  rank_id me_;
   std::int64_t total_;
   std::vector<bucket> inner_;                                   ///< In the order of leaving.
   std::vector<std::pair<std::int64_t, std::size_t>> by_first_;  ///< Their indices by first element.
@@ -137,11 +143,9 @@ bool sends_buckets(const setting_values& settings) {
 
 std::vector<range> buckets_of(const setting_values& settings, const models::flat_layout& layout,
                               const std::vector<std::size_t>& order) {
-  constexpr double mebibyte = 1024 * 1024;
-  const auto& found = settings.at("bucket_mb");
-  const auto* real = std::get_if<double>(&found);
-  const auto capacity = mebibyte * (real ? *real : static_cast<double>(std::get<std::int64_t>(found)));
   if (std::get<std::string>(settings.at("send")) == "parameter") return cut_in_buckets(layout, order, 1, 1);
+  constexpr double mebibyte = 1024 * 1024;
+  const auto capacity = mebibyte * std::get<double>(settings.at("bucket_mb"));
   return cut_in_buckets(layout, order, static_cast<std::int64_t>(std::min(mebibyte, capacity)),
                         static_cast<std::int64_t>(capacity));
 }

@@ -34,7 +34,7 @@ struct exchange_nature {
   std::optional<slot> answers{};  ///< Where the settings make it another than the carriage says.
   /// Runs in the GPUs' own library: tensors go in and come out there, and sums are added in an order of its own.
   bool on_devices{false};
-  std::uint32_t servers{0};       ///< How many actors hold what is exchanged; what they hold is the run's result.
+  std::uint32_t servers{0};  ///< How many actors hold what is exchanged; what they hold is the run's result.
 };
 
 /// A setting that does not fit, and what a person should read of it: what is wrong, what was expected.

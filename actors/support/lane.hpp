@@ -18,7 +18,8 @@
 
 namespace troupe {
 
-/// What a finished job has its owner do, in the owner's own context. Stays in the process.
+/// What a job has its owner do, in the owner's own context: at its end, or while it stands still at a rendezvous. Stays
+/// in the process.
 struct completion {
   std::shared_ptr<std::function<void()>> run;
 };
@@ -46,13 +47,14 @@ class lane {
   /// Work to do; what it returns is run by the owner. Must not throw: on_lane() and then_on_lane() see to it.
   using job = std::function<std::function<void()>()>;
 
-  /// Lets the job under way finish, forgets those not begun. Does not wait.
+  /// Lets the job under way finish, forgets those not begun. Does not wait. A job that waits at the meeting point is
+  /// told that nobody will come.
   virtual ~lane() = default;
 
   /// Queues `work`. Its completion reaches `owner` as (done_atom, completion); a job holds its owner alive.
   virtual void post(caf::actor owner, job work) = 0;
 
-  /// Returns where this lane's jobs wait for their owner.
+  /// Returns where this lane's jobs wait for their owner. Who lets them wait asks for it before the first post().
   virtual std::shared_ptr<rendezvous> meeting_point() = 0;
 };
 

@@ -6,6 +6,7 @@
 #include <caf/send.hpp>
 
 #include <condition_variable>
+#include <cstddef>
 #include <deque>
 #include <mutex>
 #include <pthread.h>
@@ -17,9 +18,44 @@ namespace troupe {
 
 namespace {
 
+/// A semaphore that can be closed.
+class thread_rendezvous final : public rendezvous {
+ public:
+  bool wait() override {
+    std::unique_lock lock{mutex_};
+    changed_.wait(lock, [this] { return closed_ || resumes_ > 0; });
+    if (closed_) return false;
+    --resumes_;
+    return true;
+  }
+
+  void resume() override {
+    {
+      const std::lock_guard lock{mutex_};
+      ++resumes_;
+    }
+    changed_.notify_one();
+  }
+
+  void close() {
+    {
+      const std::lock_guard lock{mutex_};
+      closed_ = true;
+    }
+    changed_.notify_all();
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::size_t resumes_{0};  ///< For which no wait() has returned yet.
+  bool closed_{false};
+};
+
 struct queue {
   std::mutex mutex;
   std::condition_variable changed;
+  std::shared_ptr<thread_rendezvous> meeting = std::make_shared<thread_rendezvous>();
   std::deque<std::pair<caf::actor, lane::job>> jobs;
   bool closed{false};
 
@@ -46,6 +82,7 @@ struct queue {
       forgotten.swap(jobs);
     }
     changed.notify_all();
+    meeting->close();
   }
 };
 
@@ -62,6 +99,8 @@ class thread_lane final : public lane {
     }
     work_->changed.notify_one();
   }
+
+  std::shared_ptr<rendezvous> meeting_point() override { return work_->meeting; }
 
  private:
   std::shared_ptr<queue> work_;

@@ -8,8 +8,8 @@
 
 namespace troupe {
 
-/// Makes lanes with a thread each. The destructor waits for the jobs under way and joins every thread. One thread makes
-/// them.
+/// Makes lanes with a thread each. The destructor waits for the jobs under way and joins every thread; where one of
+/// them waits for its owner, that is over then. One thread makes them.
 class thread_lanes final : public lane_factory {
  public:
   thread_lanes();

@@ -104,6 +104,7 @@ port_options options_of_port(const plan& plan, std::uint32_t place, std::uint32_
                    .timeout = plan.file.run.timeout,
                    .chunk_elements = options.far ? elements_of_a_chunk : 0,
                    .buckets = exchange.buckets,
+                   .answers_buckets = exchange.of_norms,
                    .due = exchange.due,
                    .carries = exchange.carries,
                    .when = &exchange == plan.store() ? when(plan) : nothing_is_asked(),
@@ -256,6 +257,14 @@ void spawn_direction(caf::actor_system& system, const plan& plan, const data::da
   into.members.emplace_back("coordinator", caf::actor_cast<caf::actor>(into.coordinator));
 }
 
+norm_exchange norms_of(const plan& plan) {
+  const auto* norms = plan.norms();
+  if (!norms) return {};
+  return {.place = static_cast<std::uint32_t>(norms - plan.exchanges.data()),
+          .buckets = norms->buckets,
+          .total = norms->layout.parameter_end};
+}
+
 /// None for the CPU, unless a test brings its own.
 std::shared_ptr<device::accelerator> device_of(const plan& plan, std::uint32_t rank, const launch_options& options) {
   const auto where = plan.devices.empty() ? c10::Device{c10::kCPU} : plan.devices.at(rank);
@@ -269,23 +278,27 @@ compute_actor spawn_compute_of(caf::actor_system& system, const plan& plan, cons
   auto sampling = plan.sampling;
   sampling.rank = rank;
   const auto name = "compute " + std::to_string(rank);
-  const auto compute = spawn_compute(system,
-                                     {.run = id_of(plan),
-                                      .rank = rank_id{rank},
-                                      .model = plan.model,
-                                      .shape = plan.shape,
-                                      .loss = plan.loss,
-                                      .layout = plan.layout,
-                                      .pool = options.pool,
-                                      .samples = data.train,
-                                      .scale = plan.scale,
-                                      .sampling = sampling,
-                                      .optimizer = optimizer_of(file.optimizer),
-                                      .seed = file.run.seed,
-                                      .threads = file.run.threads,
-                                      .micro_batches = plan.micro_batches,
-                                      .accelerator = device_of(plan, rank, options)},
-                                     lanes.make(name));
+  const auto norms = norms_of(plan);
+  const auto compute = spawn_compute(
+      system,
+      {.run = id_of(plan),
+       .rank = rank_id{rank},
+       .model = plan.model,
+       .shape = plan.shape,
+       .loss = plan.loss,
+       .layout = plan.layout,
+       .pool = options.pool,
+       .samples = data.train,
+       .scale = plan.scale,
+       .sampling = sampling,
+       .optimizer = optimizer_of(file.optimizer),
+       .seed = file.run.seed,
+       .threads = file.run.threads,
+       .micro_batches = plan.micro_batches,
+       .norms = norms,
+       .accelerator = device_of(plan, rank, options)},
+      {.port = plan.norms() ? into.ports[norms.place].at(rank) : port_actor{}, .timeout = file.run.timeout},
+      lanes.make(name));
   into.members.emplace_back(name, caf::actor_cast<caf::actor>(compute));
   return compute;
 }
@@ -326,7 +339,8 @@ crew launch(caf::actor_system& system, const plan& plan, const data::dataset_pai
                                            .loop = loop_of(plan, rank),
                                            .when = when(plan),
                                            .initial = {{.run = id_of(plan), .sender = rank_id{rank}}, options.initial},
-                                           .timeout = plan.file.run.timeout},
+                                           .timeout = plan.file.run.timeout,
+                                           .synchronised_norms = plan.norms() != nullptr},
                                           std::move(own)));
     result.members.emplace_back("worker " + std::to_string(rank), caf::actor_cast<caf::actor>(result.workers.back()));
   }

@@ -99,15 +99,16 @@ introduction introduce(const plan& plan, const data::dataset_pair& data, const n
 
 std::shared_ptr<transport::tensor_plane> make_plane(const plan& plan, const node_options& options) {
   const auto& self = plan.nodes[options.node];
+  std::vector<std::int64_t> exchanged;
+  for (const auto& exchange : plan.exchanges) exchanged.push_back(exchange.layout.parameter_end);
   return std::make_shared<transport::tensor_plane>(
       transport::tensor_plane_options{.listen = self.listen,
                                       .limits = {.world_size = plan.workers,
-                                                 .places = static_cast<std::uint32_t>(plan.exchanges.size()),
                                                  .first_rank = self.first_rank,
                                                  .ranks = self.workers,
                                                  .servers = plan.servers(),
                                                  .has_servers = options.node == 0,
-                                                 .parameter_end = plan.layout.parameter_end,
+                                                 .exchanged = std::move(exchanged),
                                                  .total = plan.layout.total},
                                       .pool = options.pool,
                                       .timeout = plan.file.run.timeout});

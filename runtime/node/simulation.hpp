@@ -1,5 +1,6 @@
-// A run under CAF's test coordinator: the very actors of a node, one message at a time on one thread, in virtual time,
-// in an order drawn from a seed. Equal seeds give equal orders, so what fails under a seed can be looked at again.
+// A run under CAF's test coordinator: the very actors of a node, one message at a time, in virtual time, in an order
+// drawn from a seed. Jobs of lanes that wait for their owner have threads, of which one runs at any time. Equal seeds
+// give equal orders, so what fails under a seed can be looked at again.
 #pragma once
 
 #include "troupe/actors/journal.hpp"

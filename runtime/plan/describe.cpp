@@ -222,7 +222,10 @@ void describe_mixing(page& page, const planned_exchange& exchange) {
 }
 
 void describe_exchange(page& page, const plan& plan, const planned_exchange& exchange) {
-  std::vector<std::string> words{exchange.kind->name, "sends the " + name_of(exchange.carries.sends)};
+  std::vector<std::string> words{
+      exchange.kind->name, exchange.of_norms ? "sends the statistics of " +
+                                                   plural(exchange.buckets.size() / 2, "layer") + " and their gradients"
+                                             : "sends the " + name_of(exchange.carries.sends)};
   if (exchange.carries.answers != exchange.carries.sends)
     words.push_back("answers with the " + name_of(exchange.carries.answers));
   if (exchange.due.every > 1) words.push_back("every " + plural(exchange.due.every, "step"));

@@ -218,6 +218,9 @@ std::vector<range> buckets_of(const plan& so_far, const planned_exchange& exchan
                             models::gradient_order(*net, so_far.shape, so_far.loss));
 }
 
+/// What the exchange of synchronised norms is called.
+constexpr const char* name_of_norms = "batch_norm";
+
 topology::endpoint endpoint_of(const topology::topology& file, const std::string& key, const std::string& text) {
   if (const auto where = topology::parse_endpoint(text)) return *where;
   refuse(file, key + " = \"" + text + "\" is no host:port; expected for instance \"10.0.0.1:4700\"");
@@ -349,6 +352,11 @@ const planned_exchange* plan::store() const {
   return found == exchanges.end() ? nullptr : &*found;
 }
 
+const planned_exchange* plan::norms() const {
+  const auto found = std::find_if(exchanges.begin(), exchanges.end(), [](const auto& one) { return one.of_norms; });
+  return found == exchanges.end() ? nullptr : &*found;
+}
+
 bool plan::replicas_agree() const {
   return !exchanges.empty() && std::all_of(exchanges.begin(), exchanges.end(), [&](const auto& one) {
     return one.carries.sends == slot::gradient && one.nature.same_for_all && one.due.every == 1 &&
@@ -357,7 +365,7 @@ bool plan::replicas_agree() const {
 }
 
 bool plan::buffers_agree() const {
-  return layout.total == layout.parameter_end;
+  return layout.total == layout.parameter_end || norms() != nullptr;
 }
 
 bool plan::deterministic() const {
@@ -442,6 +450,50 @@ planned_exchange plan_exchange(const plan& so_far, std::size_t index) {
   return made;
 }
 
+planned_exchange plan_norms(const plan& so_far, const std::vector<std::int64_t>& channels) {
+  const auto& file = so_far.file;
+  const std::string key = "model.sync_batch_norm = true";
+  if (channels.empty()) refuse(file, key + ", but " + so_far.model->name + " has no batch norm; leave it out");
+  if (so_far.workers > 1 && !(so_far.replicas_agree() && so_far.deterministic()))
+    refuse(file, key +
+                     " wants workers that go through their layers together: give each exchange gradients, all "
+                     "workers, each step, and a kind that waits for all, as all_reduce does; or leave it out");
+  for (const auto& exchange : so_far.exchanges)
+    if (exchange.name == name_of_norms)
+      refuse(file, "an exchange is called \"" + exchange.name + "\", which with " + key +
+                       " is that of the norms; call it otherwise");
+  std::vector<std::uint32_t> all;
+  for (std::uint32_t rank = 0; rank < so_far.workers; ++rank) all.push_back(rank);
+  if (const auto both = sharing_a_gpu(so_far, all))
+    refuse(file, key + ": workers " + std::to_string(both->first) + " and " + std::to_string(both->second) + " share " +
+                     so_far.devices.at(both->first).str() +
+                     ", for which LibTorch has one backward thread in a process, so one would wait in it for the other "
+                     "for ever; give each a GPU of its own, or leave it out");
+  planned_exchange made{.name = name_of_norms, .kind = find_exchange("all_reduce"), .of_norms = true};
+  made.settings = made.settings_by_index = {{"route", std::string{"auto"}}};
+  for (std::uint32_t rank = 0; rank < so_far.workers; ++rank)
+    made.members.push_back({.name = "w" + std::to_string(rank), .ranks = {rank}});
+  made.nature = nature_of(*made.kind, made.settings);
+  made.first_server = so_far.workers + so_far.servers();
+  constexpr std::int64_t boundary = 16;  // floats in 64 bytes
+  std::int64_t end = 0;
+  for (const std::string way : {"forward", "backward"})
+    for (std::size_t layer = 0; layer < channels.size(); ++layer) {
+      const auto count = 2 * channels[layer];
+      made.layout.parameters.push_back({way + " " + std::to_string(layer), {count}, end, count});
+      made.buckets.push_back({end, count});
+      made.layout.parameter_count += count;
+      end += (count + boundary - 1) / boundary * boundary;
+    }
+  made.layout.parameter_end = made.layout.total = end;
+  made.edges = edges_of(made);
+  for (auto& edge : made.edges) {
+    edge.messages *= static_cast<std::uint64_t>(so_far.micro_batches);
+    edge.bytes *= static_cast<std::uint64_t>(so_far.micro_batches);
+  }
+  return made;
+}
+
 plan make_plan(const topology::topology& file, std::int64_t training_samples, const device::census& machine) {
   if (file.workers.count < 1 || file.workers.count > std::numeric_limits<std::int32_t>::max())
     refuse(file, equals("workers.count", file.workers.count) + " is no number of workers; use at least 1");
@@ -464,6 +516,7 @@ plan make_plan(const topology::topology& file, std::int64_t training_samples, co
   plan.loss = loss_of(file, *net);
   plan.layout = models::layout_of(*net);
   for (std::size_t i = 0; i < file.exchanges.size(); ++i) plan.exchanges.push_back(plan_exchange(plan, i));
+  if (file.model.sync_batch_norm) plan.exchanges.push_back(plan_norms(plan, net->norm_channels()));
   for (const auto& exchange : plan.exchanges)
     if (exchange.nature.on_devices)
       if (const auto why = refusal_of_collective(plan, exchange, machine)) refuse(file, exchange.name + ": " + *why);

@@ -46,7 +46,7 @@ struct traffic {
   double messages{0}, bytes{0};  ///< Per step; the mean where an exchange is not due each step.
 };
 
-/// One exchange of the loop.
+/// One exchange of the loop, or that of the norms, which happens in the middle of `gradient`.
 struct planned_exchange {
   std::string name;
   const exchange_kind* kind{nullptr};
@@ -57,6 +57,7 @@ struct planned_exchange {
   exchange_nature nature{};
   models::flat_layout layout{};  ///< Of what is exchanged: the parameters, and the float buffers where they are mixed.
   std::vector<range> buckets{};  ///< Pieces of it that are exchanged by themselves; none: it is exchanged whole.
+  bool of_norms{false};          ///< Of their statistics, in buckets as norm_exchange wants them.
   cadence due{};
   std::uint32_t first_server{0};      ///< Id of its first server: all servers count on from the workers.
   std::vector<planned_edge> edges{};  ///< Between ids. Per exchange, which is each step only where due.every is 1.
@@ -94,6 +95,7 @@ struct plan {
   std::uint32_t servers() const;                  ///< Of all exchanges.
   std::uint32_t node_of(std::uint32_t id) const;  ///< Index in `nodes` of a worker or server.
   const planned_exchange* store() const;          ///< The exchange whose servers hold the result, if there is one.
+  const planned_exchange* norms() const;          ///< The exchange of synchronised norms, if there is one.
   bool replicas_agree() const;                    ///< All workers' parameters after a step are equal.
   bool buffers_agree() const;                     ///< All workers' float buffers, or there are none.
   bool deterministic() const;                     ///< No result depends on what arrives first.
@@ -113,6 +115,10 @@ plan make_plan(const topology::topology& file, std::int64_t training_samples,
 
 /// Derives exchange `index` of the plan's file; the exchanges before it are planned already. Throws input_error.
 planned_exchange plan_exchange(const plan& so_far, std::size_t index);
+
+/// Derives the exchange "batch_norm", which brings together the statistics of norms of so many channels; the others are
+/// planned already. Throws input_error where workers do not go through their layers together.
+planned_exchange plan_norms(const plan& so_far, const std::vector<std::int64_t>& channels);
 
 /// "worker 3", "workers 0 to 2": what runs on a node.
 std::string ranks_text(const planned_node& node);

@@ -193,7 +193,10 @@ std::vector<section> make_sections() {
         row("init", in(&t::model, &model::init), {},
             "Weights to start from (.safetensors); else PyTorch's initialisers under the seed."),
         row("loss", in(&t::model, &model::loss), {.choices = {"auto", "cross_entropy", "nll"}},
-            "Loss, mean over the batch; auto is the one that fits the model's output.")}},
+            "Loss, mean over the batch; auto is the one that fits the model's output."),
+        row("sync_batch_norm", in(&t::model, &model::sync_batch_norm), {},
+            "Batch norm over the batches of all workers together, forward and backward, by messages in the middle of "
+            "both.")}},
       {"data",
        "What is learned from, and how the workers share it.",
        {row("name", in(&t::data, &data::name), {.choices = names(troupe::data::dataset_kinds())}, "Which data set."),

@@ -33,6 +33,7 @@ struct model_settings {
   std::string name{"convnet"};
   std::filesystem::path init;  ///< Absolute. Empty: PyTorch's initialisers under the seed.
   std::string loss{"auto"};    ///< auto, cross_entropy, nll.
+  bool sync_batch_norm{false};
   bool operator==(const model_settings&) const = default;
 };
 

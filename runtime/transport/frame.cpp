@@ -98,10 +98,9 @@ void check_part(const frame_header& header, const frame_limits& limits) {
   if (header.to - limits.first_rank >= limits.ranks && !for_server) refuse("for a rank that is not of this node");
   if (static_cast<std::uint32_t>(header.origin.sender) >= limits.world_size + limits.servers)
     refuse("from a rank that does not exist");
-  if (header.which.place >= limits.places) refuse("of an exchange that does not exist");
   if (header.what > slot::change || header.at > stage::result) refuse("with values of an unknown meaning");
-  if (header.total != limits.parameter_end || header.first < 0 ||
-      header.first > limits.parameter_end - static_cast<std::int64_t>(header.elements))
+  const auto whole = limits.exchanged[header.which.place];
+  if (header.total != whole || header.first < 0 || header.first > whole - static_cast<std::int64_t>(header.elements))
     refuse("of another model");
   if (header.sample_count < 1 || header.sample_count > most) refuse("of an impossible number of samples");
   if (!std::isfinite(header.mass)) refuse("with a mass that is not finite");
@@ -120,6 +119,12 @@ void check_empty(const frame_header& header, std::uint8_t dtype, std::uint8_t di
 }
 
 }  // namespace
+
+std::uint64_t frame_limits::largest_payload() const {
+  auto most = total;
+  for (const auto elements : exchanged) most = std::max(most, elements);
+  return static_cast<std::uint64_t>(most) * sizeof(float);
+}
 
 std::uint32_t crc32c(std::span<const std::byte> bytes, std::uint32_t so_far) {
   std::uint32_t state = ~so_far;
@@ -164,7 +169,8 @@ frame_header decode(std::span<const std::byte, header_bytes> bytes, const frame_
       check_empty(header, dtype, dims, 0);
       return header;
     case frame_kind::part:
-      check_payload(header, dtype, dims, limits.parameter_end);
+      if (header.which.place >= limits.exchanged.size()) refuse("of an exchange that does not exist");
+      check_payload(header, dtype, dims, limits.exchanged[header.which.place]);
       check_part(header, limits);
       return header;
     case frame_kind::snapshot:

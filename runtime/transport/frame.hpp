@@ -13,6 +13,7 @@
 #include <span>
 #include <stdexcept>
 #include <utility>
+#include <vector>
 
 namespace troupe::transport {
 
@@ -55,14 +56,15 @@ struct frame_header {
 
 /// What a frame may name on this node, known before the first byte comes: nothing else is believed, or allocated.
 struct frame_limits {
-  std::uint32_t world_size{1}, places{1};
-  std::uint32_t first_rank{0}, ranks{1};    ///< Ranks of this node: [first_rank, first_rank + ranks).
-  std::uint32_t servers{0};                 ///< Of all exchanges: they are called world_size and up …
-  bool has_servers{false};                  ///< … and are all of this node, or none.
-  std::int64_t parameter_end{0}, total{0};  ///< Of the model's layout.
+  std::uint32_t world_size{1};
+  std::uint32_t first_rank{0}, ranks{1};  ///< Ranks of this node: [first_rank, first_rank + ranks).
+  std::uint32_t servers{0};               ///< Of all exchanges: they are called world_size and up …
+  bool has_servers{false};                ///< … and are all of this node, or none.
+  std::vector<std::int64_t> exchanged{};  ///< By place: elements of what is exchanged there.
+  std::int64_t total{0};                  ///< Elements of a snapshot.
 
   /// The largest payload, in bytes.
-  std::uint64_t largest_payload() const { return static_cast<std::uint64_t>(total) * sizeof(float); }
+  std::uint64_t largest_payload() const;
 };
 
 /// Says what is wrong with bytes that came.
@@ -97,7 +99,7 @@ struct frame {
 /// Puts frames together from bytes that come in any pieces.
 class frame_reader {
  public:
-  frame_reader(frame_limits limits, models::buffer_pool pool) : limits_(limits), pool_(std::move(pool)) {}
+  frame_reader(frame_limits limits, models::buffer_pool pool) : limits_(std::move(limits)), pool_(std::move(pool)) {}
 
   enum class found : std::uint8_t { nothing, header, frame };
 

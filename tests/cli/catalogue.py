@@ -12,7 +12,7 @@ from troupe_command import SOURCE, main, metrics, troupe
 
 FULL = "--full" in sys.argv
 LEAST = 0.95 if FULL else 0.75
-SAME_BYTES = ["all_reduce", "data_parallel", "star", "star_overlapped", "two_nodes", "sync_ps"]
+SAME_BYTES = ["all_reduce", "data_parallel", "ddp", "star", "star_overlapped", "two_nodes", "sync_ps"]
 SERVED = {"asgd", "sync_ps"}  # whose gradients are applied at a server, which counts how stale they are
 APART = {"dpsgd_ring", "model_averaging", "hierarchy"}  # whose result is an average of workers that differ
 

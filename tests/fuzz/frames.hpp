@@ -27,8 +27,8 @@ using bytes = std::vector<std::uint8_t>;
 using engine = std::minstd_rand;
 
 // Layers small enough for many in one stream; a part takes at most one page of memory, a snapshot two.
-constexpr wire::frame_limits limits{
-    .world_size = 4, .places = 2, .first_rank = 1, .ranks = 2, .parameter_end = 1024, .total = 1100};
+inline const wire::frame_limits limits{
+    .world_size = 4, .first_rank = 1, .ranks = 2, .exchanged = {1024, 1024}, .total = 1100};
 constexpr std::int64_t page = 4096, pages = 16;
 constexpr std::size_t most_pieces = 256;  ///< What is left of a stream then comes in one.
 constexpr wire::session_id session{std::byte{'s'}, std::byte{'e'}, std::byte{'c'},
@@ -92,7 +92,7 @@ inline void append_frame(bytes& stream, engine& random) {
                              .to = 1 + static_cast<std::uint32_t>(below(random, 2)),
                              .origin = origin,
                              .first = static_cast<std::int64_t>(below(random, 1025 - count)),
-                             .total = limits.parameter_end,
+                             .total = limits.exchanged.front(),
                              .sample_count = 1 + static_cast<std::int64_t>(below(random, 64))},
                             values(count));
     }

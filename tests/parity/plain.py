@@ -73,6 +73,28 @@ def write_mnist(folder, training=480, test=64):
     return sets
 
 
+CIFAR_MEAN, CIFAR_STD = (0.4914, 0.4822, 0.4465), (0.2470, 0.2435, 0.2616)
+
+
+def write_cifar10(folder, training=480, test=64):
+    """As write_mnist(), in CIFAR-10's binary format: five training files and one for the test."""
+    random = numpy.random.default_rng(7)
+    patterns = random.integers(0, 160, (10, 3, 32, 32))
+    mean, std = (torch.tensor(each).view(3, 1, 1) for each in (CIFAR_MEAN, CIFAR_STD))
+    where = pathlib.Path(folder, "cifar-10-batches-bin")
+    where.mkdir(parents=True, exist_ok=True)
+    sets = []
+    for names, count in (([f"data_batch_{number}" for number in range(1, 6)], training), (["test_batch"], test)):
+        labels = random.integers(0, 10, count).astype(numpy.uint8)
+        images = (patterns[labels] + random.integers(0, 96, (count, 3, 32, 32))).astype(numpy.uint8)
+        records = numpy.concatenate([labels[:, None], images.reshape(count, -1)], axis=1)
+        for name, part in zip(names, numpy.array_split(records, len(names)), strict=True):
+            (where / f"{name}.bin").write_bytes(part.tobytes())
+        pixels = torch.from_numpy(images).float()
+        sets.append(((pixels / 255 - mean) / std, torch.from_numpy(labels).long()))
+    return sets
+
+
 def train(model, samples, steps, batch, lr, momentum, weight_decay):
     """Textbook SGD: `batch` consecutive samples a step, from the front again where an epoch has no further full batch."""
     images, labels = samples

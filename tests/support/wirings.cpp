@@ -31,6 +31,10 @@ setting_values automatic() {
   return {{"route", std::string{"auto"}}};
 }
 
+setting_values by_parameter(const std::string& route) {
+  return {{"route", route}, {"send", std::string{"parameter"}}};
+}
+
 /// all_reduce of gradients in two pairs, gossip of parameters between the pairs every third step.
 tiny_options hierarchy() {
   return {.workers = 4,
@@ -62,6 +66,8 @@ const std::vector<tiny_options>& deterministic_wirings() {
       {.workers = 3, .exchange = "star", .settings = {{"send", std::string{"whole"}}}},
       {.workers = 3, .exchange = "star", .settings = {{"send", std::string{"parameter"}}}},
       {.workers = 3, .exchange = "all_reduce", .settings = {{"route", std::string{"direct"}}}},
+      {.workers = 3, .exchange = "all_reduce", .settings = by_parameter("direct")},
+      {.workers = 3, .exchange = "all_reduce", .settings = by_parameter("chain")},
       {.workers = 3, .exchange = "all_reduce", .settings = {{"route", std::string{"chain"}}}},
       {.workers = 3, .exchange = "all_reduce", .settings = {{"route", std::string{"auto"}}}},  // small: sent whole
       {.workers = 3, .exchange = "all_reduce", .settings = {{"route", std::string{"ring"}}}},

@@ -25,6 +25,7 @@ class immediate_lane final : public lane {
   void post(caf::actor owner, job work) override {
     caf::anon_send(owner, done_atom_v, completion{std::make_shared<std::function<void()>>(work())});
   }
+  std::shared_ptr<rendezvous> meeting_point() override { return nullptr; }  // no job waits
 };
 
 /// What a coordinator had evaluated, recorded and saved.
@@ -73,6 +74,7 @@ struct rehearsal {
     options.when = {.steps = 4, .steps_per_epoch = 4, .evaluate_every = 1};
     options.workers = 2;
     options.replicas_agree = replicas_agree;
+    options.layout.parameter_end = options.layout.total = 16;
     members = {caf::actor_cast<caf::actor>(system.spawn(evaluator, all)),
                caf::actor_cast<caf::actor>(system.spawn(recorder, all)),
                caf::actor_cast<caf::actor>(system.spawn(worker, all)),

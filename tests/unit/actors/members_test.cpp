@@ -1,6 +1,7 @@
 // The exchanges as state machines: any order of messages gives the same answer, and a stall names who is missing.
 #include "tests/support/doctest.hpp"
 
+#include "troupe/actors/exchange/buckets.hpp"
 #include "troupe/actors/exchange/member.hpp"
 #include "troupe/actors/exchange/registry.hpp"
 #include "troupe/actors/rules/reduce.hpp"
@@ -31,23 +32,30 @@ struct wiring {
   std::string kind;
   setting_values settings;
   std::int64_t chunk_elements{0};
+  std::vector<range> buckets{};  ///< In the order of leaving.
 };
 
 wiring all_reduce(const std::string& route, std::int64_t chunk_elements = 0) {
   return {"all_reduce " + route + ", chunks of " + std::to_string(chunk_elements),
           "all_reduce",
           {{"route", route}},
-          chunk_elements};
+          chunk_elements,
+          {}};
 }
 
 const std::vector<std::string> routes{"auto", "direct", "chain", "ring"};
 
+const std::vector<range> by_parameter{{64, 112}, {48, 16}, {0, 48}};
+
 /// 176 elements are a small gradient, for which "auto" has a member of its own.
 std::vector<wiring> every_wiring() {
-  std::vector<wiring> result{{"star whole", "star", {{"send", std::string{"whole"}}}},
-                             {"star parameter", "star", {{"send", std::string{"parameter"}}}}};
-  for (const auto& route : routes)
+  std::vector<wiring> result{{"star", "star", {}, 0, {}}, {"star by parameter", "star", {}, 0, by_parameter}};
+  for (const auto& route : routes) {
     for (const std::int64_t chunk_elements : {0, 16, 48, 4096}) result.push_back(all_reduce(route, chunk_elements));
+    result.push_back(all_reduce(route, 32));
+    result.back().label += ", in two buckets";
+    result.back().buckets = {{64, 112}, {0, 64}};
+  }
   return result;
 }
 
@@ -61,12 +69,24 @@ at::Tensor contribution(std::uint32_t rank, std::uint64_t step) {
 }
 
 std::unique_ptr<member> make_member(const wiring& wired, std::uint32_t rank, std::uint32_t world_size) {
-  return find_exchange(wired.kind)
-      ->make_member({.rank = rank_id{rank},
-                     .world_size = world_size,
-                     .layout = layout(),
-                     .settings = wired.settings,
-                     .chunk_elements = wired.chunk_elements});
+  const port_options own{.rank = rank_id{rank},
+                         .world_size = world_size,
+                         .layout = layout(),
+                         .settings = wired.settings,
+                         .chunk_elements = wired.chunk_elements,
+                         .buckets = wired.buckets};
+  const auto& make = find_exchange(wired.kind)->make_member;
+  return wired.buckets.empty() ? make(own) : make_bucketed_member(own, make);
+}
+
+/// What the plan says of a wiring's traffic, bucket by bucket.
+std::vector<planned_edge> edges_of(const wiring& wired, std::uint32_t world_size) {
+  std::vector<planned_edge> all;
+  for (const auto& bucket : wired.buckets.empty() ? std::vector<range>{{0, 176}} : wired.buckets)
+    for (const auto& edge :
+         find_exchange(wired.kind)->edges(world_size, layout_of_bucket(layout(), bucket), wired.settings))
+      all.push_back(edge);
+  return all;
 }
 
 part contribution_of(std::uint32_t rank, std::uint64_t step) {
@@ -101,7 +121,7 @@ using ends = std::pair<std::uint32_t, std::uint32_t>;
 class exchange_by_hand {
  public:
   exchange_by_hand(const wiring& wired, std::uint32_t world_size, std::uint64_t seed)
-      : random_(seed), answers_(world_size) {
+      : buckets_(wired.buckets), random_(seed), answers_(world_size) {
     for (std::uint32_t rank = 0; rank < world_size; ++rank) members_.push_back(make_member(wired, rank, world_size));
   }
 
@@ -119,12 +139,17 @@ class exchange_by_hand {
         const auto rank = ready[pick];
         const auto step = next[rank]++;
         if (step > 0) members_[rank]->forget_before(step);
-        deliver({rank, true, contribution_of(rank, step)});
+        if (buckets_.empty()) deliver({rank, true, contribution_of(rank, step)});
+        for (const auto& bucket : buckets_) {  // they come in any order
+          auto piece = contribution_of(rank, step);
+          piece.piece = {bucket.first, piece.piece.values.narrow(0, bucket.first, bucket.count)};
+          in_flight_.push_back({rank, true, std::move(piece)});
+        }
       } else {
         const auto index = static_cast<std::ptrdiff_t>(pick - ready.size());
         const auto given = in_flight_[static_cast<std::size_t>(index)];
         in_flight_.erase(in_flight_.begin() + index);
-        if (next[given.to] <= given.piece.origin.step) ++early_;
+        if (!given.own && next[given.to] <= given.piece.origin.step) ++early_;
         deliver(given);
       }
     }
@@ -187,6 +212,7 @@ class exchange_by_hand {
     give(*members_[given.to], given, out);
   }
 
+  std::vector<range> buckets_;
   data::random_stream random_;
   std::vector<std::unique_ptr<member>> members_;
   std::deque<delivery> in_flight_;
@@ -212,12 +238,16 @@ at::Tensor expected(const wiring& wired, std::uint32_t world_size, std::uint64_t
   const auto route = wired.settings.find("route");
   if (route == wired.settings.end() || std::get<std::string>(route->second) != "ring")
     return mean_from(0, world_size, step);
-  std::vector<at::Tensor> segments;
-  for (const auto& segment : rules::even_ranges(176, world_size)) {
-    const auto first = static_cast<std::uint32_t>(segments.size());
-    segments.push_back(mean_from(first, world_size, step).narrow(0, segment.first, segment.count));
+  auto result = at::empty({176});
+  for (const auto& bucket : wired.buckets.empty() ? std::vector<range>{{0, 176}} : wired.buckets) {
+    std::uint32_t first = 0;
+    for (const auto& segment : rules::even_ranges(bucket.count, world_size)) {
+      const auto mean = mean_from(first++, world_size, step);
+      const auto begin = bucket.first + segment.first;
+      result.narrow(0, begin, segment.count).copy_(mean.narrow(0, begin, segment.count));
+    }
   }
-  return at::cat(segments);
+  return result;
 }
 
 }  // namespace
@@ -253,7 +283,7 @@ TEST_CASE("the plan knows how many bytes go from whom to whom, and how many mess
       exchange_by_hand exchange{wired, n, 1};
       exchange.run(1);
       std::map<ends, std::uint64_t> messages, bytes;
-      for (const auto& edge : find_exchange(wired.kind)->edges(n, layout(), wired.settings)) {
+      for (const auto& edge : edges_of(wired, n)) {
         messages[{edge.from, edge.to}] += edge.messages;
         bytes[{edge.from, edge.to}] += edge.bytes;
       }

@@ -37,7 +37,7 @@ std::vector<topology::endpoint> addresses(std::size_t count) {
 
 /// Limits of node `node`, which has rank `node`; of models whose largest payload is 4 MiB.
 frame_limits limits_of(std::uint32_t node, std::uint32_t nodes) {
-  return {.world_size = nodes, .first_rank = node, .parameter_end = million, .total = million};
+  return {.world_size = nodes, .first_rank = node, .exchanged = {million}, .total = million};
 }
 
 /// A plane and what it has heard.

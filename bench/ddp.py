@@ -1,0 +1,123 @@
+#!/usr/bin/env python3
+"""Troupe's distributed data parallelism against PyTorch's: four ranks on this machine, the same network, batch and data.
+
+Troupe: four workers of one process, all_reduce in buckets. PyTorch: four processes, DistributedDataParallel over gloo,
+which is how it is meant to be used. One intra-op thread each; both also without exchange. Runs alternate.
+    .venv/bin/python bench/ddp.py [repetitions] [convnet|resnet20]   (scripts/setup --python installs what it imports)
+"""
+
+import json
+import pathlib
+import subprocess
+import sys
+import tempfile
+import time
+
+import torch
+from torch import distributed, multiprocessing
+from torch.nn import functional
+from torch.nn.parallel import DistributedDataParallel
+
+sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "tests/parity"))
+from measure import ALONE, BUILD, TOGETHER, interleave, repetitions, setting, show, spread  # noqa: E402
+from plain import Convnet, write_cifar10, write_mnist  # noqa: E402
+from plain_resnet import resnet20  # noqa: E402
+
+WORKERS = 4
+#         network, loss, data set, who writes it, batch of one rank, steps of a run
+TASKS = {"convnet": (Convnet, functional.nll_loss, "mnist", write_mnist, 64, 150),
+         "resnet20": (lambda: resnet20(3), functional.cross_entropy, "cifar10", write_cifar10, 32, 12)}
+TOPOLOGY = """
+[run]
+seed = 1
+steps = {steps}
+[model]
+name = "{name}"
+[data]
+name = "{data}"
+dir = "{folder}"
+batch_size = {batch}
+[optimizer]
+lr = 0.05
+momentum = 0.5
+[workers]
+count = {workers}
+loop = {loop}
+[evaluate]
+every = "{steps} steps"
+{exchange}
+"""
+BUCKETS = '[exchange]\nkind = "all_reduce"\nsend = "bucket"\nbucket_mb = 0.25'
+
+
+def troupe(name, folder, loop, exchange=""):
+    """Samples per second over all workers, evaluation excluded."""
+    _, _, data, _, batch, steps = TASKS[name]
+    file = pathlib.Path(folder, "bench.toml")
+    file.write_text(TOPOLOGY.format(name=name, data=data, folder=folder, batch=batch, steps=steps, workers=WORKERS,
+                                    loop=loop, exchange=exchange))
+    subprocess.run([BUILD / "troupe", "run", file, "--out", f"{folder}/out", "--overwrite", "--quiet"], check=True)
+    lines = [json.loads(line) for line in pathlib.Path(folder, "out/metrics.jsonl").read_text().splitlines()]
+    return next(line["samples_per_second"] for line in lines if line["event"] == "end")
+
+
+def work(rank, name, folder, wrapped, samples, answer):
+    torch.set_num_threads(1)
+    distributed.init_process_group("gloo", init_method=f"file://{answer}.store", rank=rank, world_size=WORKERS)
+    network, loss, _, _, batch, steps = TASKS[name]
+    torch.manual_seed(rank)
+    images, labels = (each[rank::WORKERS] for each in samples)
+    model = network()
+    if wrapped:
+        model = DistributedDataParallel(model, bucket_cap_mb=0.25)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.5)
+
+    def train(count):
+        for _ in range(count):
+            chosen = torch.randint(0, len(labels), (batch,))
+            optimizer.zero_grad()
+            loss(model(images[chosen]), labels[chosen]).backward()
+            optimizer.step()
+
+    train(2)  # the first steps build buckets and kernels
+    distributed.barrier()
+    begin = time.monotonic()
+    train(steps)
+    distributed.barrier()
+    if rank == 0:
+        pathlib.Path(answer).write_text(str(WORKERS * batch * steps / (time.monotonic() - begin)))
+    distributed.destroy_process_group()
+
+
+def pytorch(name, folder, wrapped, samples):
+    with tempfile.TemporaryDirectory() as own:
+        multiprocessing.spawn(work, (name, folder, wrapped, samples, f"{own}/rate"), nprocs=WORKERS)
+        return float(pathlib.Path(own, "rate").read_text())
+
+
+def compare(name, rounds):
+    with tempfile.TemporaryDirectory() as folder:
+        _, _, _, write, batch, steps = TASKS[name]
+        samples, _ = write(folder, training=WORKERS * batch * 8)
+        results = interleave({
+            "Troupe, exchanging nothing": lambda: troupe(name, folder, ALONE),
+            "Troupe, all_reduce in buckets": lambda: troupe(name, folder, TOGETHER, BUCKETS),
+            "PyTorch, exchanging nothing": lambda: pytorch(name, folder, False, samples),
+            "PyTorch, DDP over gloo": lambda: pytorch(name, folder, True, samples),
+        }, rounds)
+    print(f"{name}, batch {batch} a rank, {steps} steps, {WORKERS} ranks")
+    for variant, rates in results.items():
+        show(variant, rates, "samples/s")
+    ours_alone, ours, theirs_alone, theirs = results.values()
+    for text, above, below in (("Troupe's buckets over PyTorch's DDP", ours, theirs),
+                               ("Troupe keeps of its speed without exchange", ours, ours_alone),
+                               ("PyTorch keeps of its speed without exchange", theirs, theirs_alone)):
+        median, deviation = spread([a / b for a, b in zip(above, below, strict=True)])
+        print(f"  {text}: {median:.3f} ± {deviation:.3f} (median of pairs)")
+
+
+if __name__ == "__main__":
+    setting()
+    print(f"PyTorch {torch.__version__}")
+    for task in sys.argv[2:] or TASKS:
+        compare(task, repetitions())

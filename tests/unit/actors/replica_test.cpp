@@ -1,0 +1,168 @@
+// One worker's local work: what it makes of x, what leaves it before it is done, and that nobody else's memory is
+// written.
+#include "troupe/actors/replica.hpp"
+
+#include "tests/support/doctest.hpp"
+
+#include <ATen/ATen.h>
+#include <caf/all.hpp>
+
+#include <atomic>
+#include <vector>
+
+namespace {
+
+using namespace troupe;
+
+struct setting_of_one {
+  std::string model{"lenet"};
+  std::int64_t micro_batches{1};
+  optimizer_options optimizer{.lr = 0.1};
+};
+
+/// A replica on the built-in digits, batch 8, and what it begins with.
+struct stage_for_one {
+  replica_options options;
+  at::Tensor initial;
+  std::atomic<bool> cancelled{false};
+
+  explicit stage_for_one(const setting_of_one& given = {}) {
+    const auto& kind = *models::find_network(given.model);
+    const auto& digits = *data::find_dataset("digits");
+    options.model = &kind;
+    options.shape = {.input = digits.sample_shape, .classes = digits.classes};
+    const auto network = models::make_network(kind, options.shape, 1);
+    options.loss = network->loss();
+    options.layout = models::layout_of(*network);
+    const auto sets = digits.load({});
+    options.samples = sets.train;
+    options.scale = digits.published;
+    options.sampling = {.samples = sets.train->size(), .batch_size = 8, .workers = 1, .shuffle = false, .seed = 1};
+    options.optimizer = given.optimizer;
+    options.micro_batches = given.micro_batches;
+    initial = models::flatten(*network, options.layout, options.pool);
+  }
+
+  advance request(std::vector<verb> verbs) const { return {.verbs = std::move(verbs), .from = {{}, initial}}; }
+
+  advanced run(
+      const advance& asked, const replica::departures& leave = [](part) {}) {
+    return replica{options}.run(asked, cancelled, leave);
+  }
+
+  /// All parameters but the last, in two buckets from the back: the last layer's, and those before it.
+  departure in_two_buckets(std::size_t last_layer) const {
+    const auto first = options.layout.parameters[last_layer].first;
+    return {.port = some_port,
+            .place = 3,
+            .buckets = std::make_shared<const std::vector<range>>(
+                std::vector<range>{{first, options.layout.parameter_end - first}, {0, first}})};
+  }
+
+  caf::strong_actor_ptr some_port;
+};
+
+/// A port that a departure can name; the replica never speaks to it.
+caf::strong_actor_ptr any_actor() {
+  static caf::actor_system_config config;
+  static caf::actor_system system{config};
+  return caf::actor_cast<caf::strong_actor_ptr>(system.spawn([] {}));
+}
+
+}  // namespace
+
+TEST_CASE("a bucket leaves while backward still works at the layers before it") {
+  stage_for_one here;
+  here.some_port = any_actor();
+  auto asked = here.request({verb::gradient});
+  asked.leaving = here.in_two_buckets(4);  // fc1 and what follows; conv1 and conv2
+  struct seen {
+    part bucket;
+    at::Tensor values;
+    bool rest_is_zero;
+  };
+  std::vector<seen> left;
+  const auto done = here.run(asked, [&](part bucket) {
+    // The gradient is one piece of memory: what lies before the bucket is what backward has not come to yet.
+    const auto whole = at::empty({0}).set_(bucket.piece.values.storage(), 0, {here.options.layout.parameter_end}, {1});
+    const auto before = whole.narrow(0, 0, bucket.piece.first);
+    left.push_back({bucket, bucket.piece.values.clone(), before.eq(0).all().item<bool>()});
+  });
+  REQUIRE(left.size() == 2);
+  CHECK(left[0].bucket.piece.first == here.options.layout.parameters[4].first);
+  CHECK(left[0].rest_is_zero);
+  CHECK(left[1].bucket.piece.first == 0);
+  const auto& gradient = done.gradient->piece.values;
+  CHECK_FALSE(gradient.narrow(0, 0, left[0].bucket.piece.first).eq(0).all().item<bool>());
+  for (const auto& one : left) {
+    const auto& where = one.bucket.piece;
+    CHECK(one.values.equal(gradient.narrow(0, where.first, where.values.numel())));  // complete when it left
+    CHECK(one.bucket.which.place == 3);
+    CHECK(one.bucket.total == here.options.layout.parameter_end);
+    CHECK(one.bucket.sample_count == 8);
+  }
+}
+
+TEST_CASE("buckets that leave change no bit of the gradient") {
+  stage_for_one here;
+  here.some_port = any_actor();
+  const auto whole = here.run(here.request({verb::gradient}));
+  auto asked = here.request({verb::gradient});
+  asked.leaving = here.in_two_buckets(2);
+  CHECK(here.run(asked).gradient->piece.values.equal(whole.gradient->piece.values));
+}
+
+TEST_CASE("micro-batches add up to the gradient of the batch, and leave in buckets once") {
+  stage_for_one whole, parts{{.micro_batches = 4}};
+  parts.some_port = any_actor();
+  const auto expected = whole.run(whole.request({verb::gradient}));
+  auto asked = parts.request({verb::gradient});
+  asked.leaving = parts.in_two_buckets(2);
+  std::vector<at::Tensor> left;
+  const auto found = parts.run(asked, [&](part bucket) { left.push_back(bucket.piece.values.clone()); });
+  CHECK(found.gradient->piece.values.allclose(expected.gradient->piece.values, 1e-5, 1e-6));
+  REQUIRE(left.size() == 2);
+  CHECK(at::cat({left[1], left[0]}).equal(found.gradient->piece.values));
+  CHECK(found.sample_count == 8);
+  CHECK(found.loss_sum == doctest::Approx(expected.loss_sum).epsilon(1e-5));
+}
+
+TEST_CASE("what the run began with, and what it has handed out, is never written") {
+  for (const auto* model : {"lenet", "resnet20"}) {
+    CAPTURE(model);
+    stage_for_one here{{.model = model, .optimizer = {.lr = 0.1, .momentum = 0.9}}};
+    const auto before = here.initial.clone();
+    replica one{here.options};
+    const replica::departures nobody = [](part) {};
+    const auto first = one.run(here.request({verb::gradient, verb::apply, verb::gradient}), here.cancelled, nobody);
+    const auto x = first.now.values.clone(), g = first.gradient->piece.values.clone();
+    advance next{.verbs = {verb::apply, verb::gradient}, .times = 2, .from = first.now, .gradient = first.gradient};
+    const auto second = one.run(next, here.cancelled, nobody);
+    CHECK(here.initial.equal(before));
+    CHECK(first.now.values.equal(x));
+    CHECK(first.gradient->piece.values.equal(g));
+    CHECK(second.now.origin.step == 3);
+  }
+}
+
+TEST_CASE("training keeps the running statistics of batch norm behind the parameters") {
+  stage_for_one here{{.model = "resnet20"}};
+  const auto& layout = here.options.layout;
+  REQUIRE(layout.total > layout.parameter_end);
+  const auto done = here.run(here.request({verb::gradient}));
+  const auto parameters = layout.parameter_end, buffers = layout.total - layout.parameter_end;
+  CHECK(done.now.values.narrow(0, 0, parameters).equal(here.initial.narrow(0, 0, parameters)));
+  CHECK_FALSE(done.now.values.narrow(0, parameters, buffers).equal(here.initial.narrow(0, parameters, buffers)));
+}
+
+TEST_CASE("a gradient longer than clip_norm is scaled to it before the step, out of place") {
+  stage_for_one plain{{.optimizer = {.lr = 1}}}, clipped{{.optimizer = {.lr = 1, .clip_norm = 0.01}}};
+  const auto gradient = plain.run(plain.request({verb::gradient})).gradient->piece.values;
+  const auto norm = gradient.norm().item<double>();
+  REQUIRE(norm > 0.01);
+  const auto moved = clipped.run(clipped.request({verb::gradient, verb::apply})).now.values - clipped.initial;
+  CHECK(moved.allclose(gradient * (-0.01 / norm), 1e-4, 1e-7));
+  stage_for_one loose{{.optimizer = {.lr = 1, .clip_norm = 2 * norm}}};
+  CHECK(loose.run(loose.request({verb::gradient, verb::apply}))
+            .now.values.equal(plain.run(plain.request({verb::gradient, verb::apply})).now.values));
+}
