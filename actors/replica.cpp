@@ -144,12 +144,14 @@ struct replica::parts {
                                      .which = {norms.place, static_cast<std::uint32_t>(bucket)},
                                      .what = slot::gradient,
                                      .at = stage::contribution,
-                                     .piece = {where.first, own.detach().contiguous()},
+                                     .piece = {where.first, on_host(own.detach().contiguous())},
                                      .total = norms.total,
                                      .sample_count = samples});
           payload_bytes = answer.payload_bytes;
           for (auto& piece : answer.pieces) piece.first -= where.first;
-          return {rules::side_by_side(answer.pieces, where.count, options.pool), answer.sample_count};
+          auto means = gpu ? on_device(answer.pieces, where.count)
+                           : rules::side_by_side(answer.pieces, where.count, options.pool);
+          return {std::move(means), answer.sample_count};
         };
   }
 
@@ -200,6 +202,7 @@ struct replica::parts {
     const forgotten_at_the_end at_the_end{*gpu};
     std::vector<at::Tensor> losses;
     for (std::int64_t i = 0; i < options.micro_batches; ++i) {
+      pass = static_cast<std::uint64_t>(i);
       const auto batch = arrived(step, i);
       const auto loss = models::mean_loss(options.loss, network->forward(batch.inputs), batch.targets);
       losses.push_back(loss.detach());
@@ -207,7 +210,8 @@ struct replica::parts {
       if (departs) watch->begin(*gradient, depart);
       (options.micro_batches > 1 ? loss / static_cast<double>(options.micro_batches) : loss).backward();
       if (departs) watch->end();
-      i + 1 < options.micro_batches ? send_ahead(step, i + 1) : send_ahead(step + 1, 0);
+      const auto more = i + 1 < options.micro_batches;
+      send_ahead(more ? step : step + 1, more ? i + 1 : 0);
     }
     if (leaving.port) gpu->synchronise();  // all buckets have left, or what kept one is thrown
     for (const auto& loss : losses) take_loss(loss.item<double>(), micro);
@@ -308,6 +312,8 @@ struct replica::parts {
   }
 
   at::Tensor take_zeros(std::int64_t count) { return gpu ? gpu->take(count).zero_() : options.pool.take_zeros(count); }
+
+  at::Tensor on_host(const at::Tensor& values) { return gpu ? gpu->download(values) : values; }
 
   // On an accelerator only. -----------------------------------------------------------------------------------------
 

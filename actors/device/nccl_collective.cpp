@@ -47,9 +47,9 @@ class nccl_collective final : public collective {
     if (own.ready) own.ready->hold(own.values);
     const auto count = own.values.numel();
     // The weight travels behind the values, so that one call brings both sums; exact up to 2^24 samples.
-    auto sums = at::empty({count + 1}, own.values.options());
+    auto sums = at::empty({count + 1}, own.values.options().device(where_));
     auto values = sums.narrow(0, 0, count);
-    at::mul_out(values, own.values, static_cast<double>(weight));
+    at::mul_out(values, own.values.to(where_), static_cast<double>(weight));  // what was shown came from the host
     const auto weights = sums.narrow(0, count, 1);
     weights.fill_(static_cast<double>(weight));
     finish(ncclAllReduce(sums.const_data_ptr(), sums.mutable_data_ptr(), static_cast<std::size_t>(count + 1), ncclFloat,

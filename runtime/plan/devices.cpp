@@ -73,6 +73,7 @@ std::vector<c10::Device> deal_devices(const plan& so_far, const device::census& 
 std::optional<std::pair<std::uint32_t, std::uint32_t>> sharing_a_gpu(const plan& plan,
                                                                      const std::vector<std::uint32_t>& ranks) {
   std::map<std::pair<std::uint32_t, c10::DeviceIndex>, std::uint32_t> taken;  // by node and GPU
+  if (plan.devices.empty()) return std::nullopt;
   for (const auto rank : ranks) {
     const auto& where = plan.devices.at(rank);
     if (where.is_cpu()) continue;

@@ -214,7 +214,8 @@ std::vector<planned_edge> edges_of(const planned_exchange& exchange) {
 std::vector<range> buckets_of(const plan& so_far, const planned_exchange& exchange) {
   if (!sends_buckets(exchange.settings)) return {};
   const auto net = models::make_network(*so_far.model, so_far.shape, so_far.file.run.seed);
-  return troupe::buckets_of(exchange.settings, exchange.layout, models::gradient_order(*net, so_far.shape, so_far.loss));
+  return troupe::buckets_of(exchange.settings, exchange.layout,
+                            models::gradient_order(*net, so_far.shape, so_far.loss));
 }
 
 /// What the exchange of synchronised norms is called.
@@ -461,6 +462,13 @@ planned_exchange plan_norms(const plan& so_far, const std::vector<std::int64_t>&
     if (exchange.name == name_of_norms)
       refuse(file, "an exchange is called \"" + exchange.name + "\", which with " + key +
                        " is that of the norms; call it otherwise");
+  std::vector<std::uint32_t> all;
+  for (std::uint32_t rank = 0; rank < so_far.workers; ++rank) all.push_back(rank);
+  if (const auto both = sharing_a_gpu(so_far, all))
+    refuse(file, key + ": workers " + std::to_string(both->first) + " and " + std::to_string(both->second) + " share " +
+                     so_far.devices.at(both->first).str() +
+                     ", for which LibTorch has one backward thread in a process, so one would wait in it for the other "
+                     "for ever; give each a GPU of its own, or leave it out");
   planned_exchange made{.name = name_of_norms, .kind = find_exchange("all_reduce"), .of_norms = true};
   made.settings = made.settings_by_index = {{"route", std::string{"auto"}}};
   for (std::uint32_t rank = 0; rank < so_far.workers; ++rank)

@@ -51,6 +51,19 @@ def test_overrides_are_checked_like_the_file():
     refuse("run", tiny, "--out", "out", "--set", "run.seed=1", "--set", "workers.count=none", says=["--set", "count"])
 
 
+def test_a_device_that_is_not_there_is_refused_with_the_mend():
+    cuda = next(line for line in troupe("--version").stdout.splitlines() if line.startswith("CUDA "))
+    file = write("gpu.toml", with_line('device = "cuda:99"', "workers"))
+    if cuda == "CUDA no":
+        says = ['workers.device = "cuda:99"', "this build has no CUDA parts", 'use "cpu"']
+    elif "no device" in cuda:
+        says = ['workers.device = "cuda:99"', "CUDA finds none: ", 'use "cpu"']
+    else:
+        says = ["this machine has", "cuda:0"]
+    refuse("run", file, "--out", "out", says=["gpu.toml", *says])
+    refuse("check", file, says=["gpu.toml", *says])
+
+
 def test_missing_files_are_named():
     refuse("run", "nowhere.toml", "--out", "out", says=["nowhere.toml"])
     refuse("eval", "nowhere.safetensors", says=["nowhere.safetensors"])

@@ -1,0 +1,102 @@
+"""How many images a second does a worker train on one GPU, against PyTorch's eager loop in the same minute?
+
+resnet18 at batch 256, 3x32x32 random images in CIFAR-10's format, SGD with momentum, float32. Both without TF32, as Troupe
+computes; PyTorch also as it is by default, with TF32 in convolutions. Median of the rounds. The last line is JSON.
+bf16 is not measured: there is no setting for it.
+"""
+
+import json
+import os
+import pathlib
+import statistics
+import subprocess
+import tempfile
+import time
+
+import torch
+from torch.nn import functional
+
+BATCH, STEPS, ROUNDS = 256, 60, 3
+EPOCHS = 4  # of Troupe, of STEPS each: the first, in which the GPU is made ready, is left out
+IMAGES = BATCH * STEPS
+
+
+def random_cifar(folder):
+    path = pathlib.Path(folder, "cifar-10-batches-bin")
+    path.mkdir()
+    generator = torch.Generator().manual_seed(1)
+    for name, count in [(f"data_batch_{i}", IMAGES // 5) for i in range(1, 6)] + [("test_batch", 256)]:
+        records = torch.randint(0, 256, (count, 3073), dtype=torch.uint8, generator=generator)
+        records[:, 0] %= 10
+        (path / f"{name}.bin").write_bytes(records.numpy().tobytes())
+
+
+def ours(folder):
+    file = pathlib.Path(folder, "bench.toml")
+    file.write_text(f"""
+[run]
+epochs = {EPOCHS}
+[model]
+name = "resnet18"
+[data]
+name = "cifar10"
+dir = "{folder}"
+batch_size = {BATCH}
+[optimizer]
+lr = 0.01
+momentum = 0.9
+[workers]
+device = "cuda:0"
+[evaluate]
+every = "{EPOCHS} epochs"
+""")
+    out = pathlib.Path(folder, "out")
+    subprocess.run([os.environ["TROUPE_BINARY"], "run", file, "--out", out, "--overwrite", "--quiet"], check=True)
+    lines = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
+    epochs = [line["samples_per_second"] for line in lines if line["event"] == "epoch"]
+    return statistics.median(epochs[1:])
+
+
+def eager(tf32):
+    from plain_resnet import resnet18  # of tests/parity
+
+    torch.backends.cudnn.allow_tf32 = tf32
+    model = resnet18(channels=3).cuda()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)
+    images = torch.rand(BATCH, 3, 32, 32).pin_memory()
+    labels = torch.randint(0, 10, (BATCH,)).pin_memory()
+
+    def step():
+        optimizer.zero_grad()
+        loss = functional.cross_entropy(model(images.cuda(non_blocking=True)), labels.cuda(non_blocking=True))
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    for _ in range(10):
+        step()
+    torch.cuda.synchronize()
+    begin = time.monotonic()
+    for _ in range(STEPS):
+        loss = step()
+    loss.item()
+    torch.cuda.synchronize()
+    return BATCH * STEPS / (time.monotonic() - begin)
+
+
+def main():
+    result = {"subject": f"resnet18, batch {BATCH}, 3x32x32, float32, images a second"}
+    listed = subprocess.run([os.environ["TROUPE_BINARY"], "list", "models"], capture_output=True, text=True, check=True)
+    if "resnet18" not in listed.stdout:
+        result["skipped"] = "this build has no resnet18"
+        return print(json.dumps(result))
+    with tempfile.TemporaryDirectory() as folder:
+        random_cifar(folder)
+        rounds = [(ours(folder), eager(False), eager(True)) for _ in range(ROUNDS)]
+    names = ("troupe", "PyTorch eager", "PyTorch eager with TF32")
+    for name, values in zip(names, zip(*rounds)):
+        result[name] = round(statistics.median(values), 1)
+    print(json.dumps(result))
+
+
+main()
