@@ -56,7 +56,7 @@ struct port_state {
   std::uint64_t step{0};
   std::uint64_t most_ahead{1};  ///< In steps.
   int quiet_ticks{0};           ///< Of a server: since a part came.
-  std::vector<range> wanted;  ///< What a worker awaits by itself of each step: the whole, or the buckets.
+  std::vector<range> wanted;    ///< What a worker awaits by itself of each step: the whole, or the buckets.
   std::map<std::uint64_t, std::vector<answer_so_far>> answers;  ///< By step and by `wanted`.
   std::map<std::uint32_t, waiting_worker> waiting;              ///< At `step`, by `wanted`.
   std::uint64_t payload_bytes{0};

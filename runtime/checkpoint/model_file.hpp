@@ -34,8 +34,8 @@ void write_model(const std::filesystem::path& path, const model_card& card, cons
 model_card card_of(const std::filesystem::path& path, const weights& content);
 
 /// Copies `content` into a fresh flat tensor [layout.total] of `pool`, padding zero; other types, int64 of what counts
-/// among them, are converted to float32. Throws input_error unless names and shapes are exactly those of `layout`: says which are
-/// missing, unexpected or of another shape. `path` and `model` (the layout's) are for that message.
+/// among them, are converted to float32. Throws input_error unless names and shapes are exactly those of `layout`: says
+/// which are missing, unexpected or of another shape. `path` and `model` (the layout's) are for that message.
 at::Tensor load_into(const std::filesystem::path& path, const weights& content, const std::string& model,
                      const models::flat_layout& layout, models::buffer_pool& pool);
 
