@@ -213,7 +213,8 @@ std::vector<planned_edge> edges_of(const planned_exchange& exchange) {
 std::vector<range> buckets_of(const plan& so_far, const planned_exchange& exchange) {
   if (!sends_buckets(exchange.settings)) return {};
   const auto net = models::make_network(*so_far.model, so_far.shape, so_far.file.run.seed);
-  return troupe::buckets_of(exchange.settings, exchange.layout, models::gradient_order(*net, so_far.shape, so_far.loss));
+  return troupe::buckets_of(exchange.settings, exchange.layout,
+                            models::gradient_order(*net, so_far.shape, so_far.loss));
 }
 
 /// What the exchange of synchronised norms is called.

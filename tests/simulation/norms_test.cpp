@@ -103,12 +103,12 @@ TEST_CASE("an actor that dies in the middle of a pass ends the run, and is named
     for (std::uint64_t event = 30; event < 120; ++event) {
       CAPTURE(name);
       CAPTURE(event);
-      const auto run = simulate_normed(
-          three, {.seed = event, .after_event = [&](const crew& all, std::uint64_t count) {
-                    if (count != event) return;
-                    for (const auto& [called, member] : all.members)
-                      if (called == name) caf::anon_send_exit(member, caf::exit_reason::user_shutdown);
-                  }});
+      const auto run = simulate_normed(three, {.seed = event, .after_event = [&](const crew& all, std::uint64_t count) {
+                                                 if (count != event) return;
+                                                 for (const auto& [called, member] : all.members)
+                                                   if (called == name)
+                                                     caf::anon_send_exit(member, caf::exit_reason::user_shutdown);
+                                               }});
       REQUIRE(run.end.failure);
       CHECK(run.end.failure->find(name) == 0);
     }

@@ -45,11 +45,11 @@ class normed final : public models::random_module {
 }  // namespace
 
 const models::network_kind& normed_network() {
-  static const models::network_kind kind{
-      "normed", "softmax regression between batch norms",
-      [](const models::network_shape&) -> std::unique_ptr<models::network> {
-        return models::as_network(std::make_shared<normed>(), models::loss_kind::cross_entropy);
-      }};
+  static const models::network_kind kind{"normed", "softmax regression between batch norms",
+                                         [](const models::network_shape&) -> std::unique_ptr<models::network> {
+                                           return models::as_network(std::make_shared<normed>(),
+                                                                     models::loss_kind::cross_entropy);
+                                         }};
   return kind;
 }
 
@@ -81,7 +81,8 @@ plan tiny_plan(const tiny_options& options) {
   result.file.file = "tiny.toml";
   result.file.run.seed = 1;
   result.file.run.steps = options.steps;
-  result.file.optimizer = {.name = "sgd", .lr = 0.5, .momentum = 0.5, .weight_decay = 0, .nesterov = false, .clip_norm = {}};
+  result.file.optimizer = {
+      .name = "sgd", .lr = 0.5, .momentum = 0.5, .weight_decay = 0, .nesterov = false, .clip_norm = {}};
   result.file.workers.count = options.workers;
   result.file.workers.loop = {"gradient", "apply"};
   result.file.model.sync_batch_norm = options.norms;

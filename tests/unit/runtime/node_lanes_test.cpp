@@ -1,9 +1,8 @@
 // Jobs on real threads that wait for their owner.
-#include "troupe/runtime/node/lanes.hpp"
-
 #include "tests/support/doctest.hpp"
 
 #include "troupe/actors/type_ids.hpp"
+#include "troupe/runtime/node/lanes.hpp"
 
 #include <caf/all.hpp>
 
