@@ -102,7 +102,7 @@ dataset_kind cifar10() {
               train.push_back(folder / ("data_batch_" + std::to_string(part) + ".bin"));
             const std::vector<fs::path> test{folder / "test_batch.bin"};
             dataset_pair pair{.train = read_all(train), .test = read_all(test), .scale = cifar10().published, .files{}};
-            for (const auto* files : {&train, &test})
+            for (const std::vector<fs::path>* files : {&std::as_const(train), &test})
               for (const auto& file : *files) pair.files.push_back(file.string());
             return pair;
           }};

@@ -3,6 +3,7 @@
 
 #include "tests/support/doctest.hpp"
 
+#include "troupe/actors/exchange/buckets.hpp"
 #include "troupe/actors/exchange/registry.hpp"
 
 #include <caf/all.hpp>
@@ -20,7 +21,8 @@ struct stage_with_ports {
   caf::scheduler::test_coordinator& scheduler = dynamic_cast<caf::scheduler::test_coordinator&>(system.scheduler());
   std::vector<port_actor> ports;
 
-  explicit stage_with_ports(std::uint32_t n) {
+  /// `buckets`: exchanged, and awaited, by themselves.
+  explicit stage_with_ports(std::uint32_t n, const std::vector<range>& buckets = {}) {
     models::flat_layout layout;
     layout.parameters = {{"w", {32}, 0, 32}};
     layout.parameter_end = layout.total = layout.parameter_count = 32;
@@ -31,8 +33,12 @@ struct stage_with_ports {
                                  .world_size = n,
                                  .layout = layout,
                                  .settings = {{"route", std::string{"direct"}}},
-                                 .timeout = std::chrono::seconds{8}};
-      ports.push_back(spawn_port(system, options, find_exchange("all_reduce")->make_member(options), nullptr));
+                                 .timeout = std::chrono::seconds{8},
+                                 .buckets = buckets,
+                                 .answers_buckets = !buckets.empty()};
+      const auto& make = find_exchange("all_reduce")->make_member;
+      ports.push_back(
+          spawn_port(system, options, buckets.empty() ? make(options) : make_bucketed_member(options, make), nullptr));
       peers.emplace_back(ports.back());
     }
     for (const auto& port : ports) caf::anon_send(port, wire_atom_v, peers);
@@ -128,4 +134,64 @@ TEST_CASE("a port that hears of lost ranks says whether it waits for them, and t
   answer.receive([](const outcome&) {}, [&](const caf::error& why) { heard = why; });
   CHECK(is(heard, errc::peer_lost));
   CHECK(describe(heard) == "exchange: rank 0 waits for rank 2 at step 1");
+}
+
+TEST_CASE(
+    "a port of buckets answers each by itself, asked before or after it is there, and goes on when all were given") {
+  const std::vector<range> buckets{{16, 16}, {0, 16}};
+  stage_with_ports stage{2, buckets};
+  caf::scoped_actor self{stage.system};
+  const auto run = [&] {
+    while (stage.scheduler.has_job()) stage.scheduler.run_once();
+  };
+  const auto bring = [&](std::uint32_t rank, std::uint32_t bucket, std::uint64_t step) {
+    auto piece = stage.contribution(rank, step);
+    const auto& where = buckets[bucket];
+    piece.piece = {where.first, piece.piece.values.narrow(0, where.first, where.count)};
+    caf::anon_send(stage.ports[rank], part_atom_v, piece);
+    run();
+  };
+  const auto ask = [&](std::uint32_t bucket, std::uint64_t step) {
+    auto request = self->request(stage.ports[0], caf::infinite, await_atom_v, stamp{.run = run_id{5}, .step = step},
+                                 key{.place = 0, .part = bucket});
+    run();
+    return request;
+  };
+  const auto first_of = [&](auto& request) {
+    std::int64_t first = -1;
+    request.receive(
+        [&](const outcome& answer) {
+          first = answer.pieces.front().first;
+          CHECK(answer.sample_count == 2);
+          CHECK(answer.pieces.front().values.equal(at::full_like(answer.pieces.front().values, 0.5)));
+        },
+        [&](const caf::error& why) { FAIL_CHECK(describe(why)); });
+    return first;
+  };
+  for (std::uint64_t step = 0; step < 2; ++step) {
+    auto early = ask(0, step);
+    for (const std::uint32_t bucket : {0U, 1U})
+      for (const std::uint32_t rank : {0U, 1U}) bring(rank, bucket, step);
+    CHECK(first_of(early) == 16);
+    std::string again;
+    ask(0, step).receive([](const outcome&) {}, [&](const caf::error& why) { again = describe(why); });
+    CHECK(again.find("asked for step") != std::string::npos);
+    auto late = ask(1, step);
+    CHECK(first_of(late) == 0);
+    // The other port goes on likewise.
+    for (const std::uint32_t bucket : {0U, 1U}) {
+      auto other = self->request(stage.ports[1], caf::infinite, await_atom_v,
+                                 stamp{.run = run_id{5}, .sender = rank_id{1}, .step = step}, key{0, bucket});
+      run();
+      other.receive([](const outcome&) {}, [&](const caf::error& why) { FAIL_CHECK(describe(why)); });
+    }
+  }
+}
+
+TEST_CASE("a port of buckets says for whom it waits") {
+  stage_with_ports stage{3, {{16, 16}, {0, 16}}};
+  auto piece = stage.contribution(0);
+  piece.piece = {16, piece.piece.values.narrow(0, 16, 16)};
+  CHECK(stage.answer_to(piece, 12) ==
+        "exchange: rank 0 waits for ranks 1, 2 at step 1, for 8000 ms already (run.timeout)");
 }

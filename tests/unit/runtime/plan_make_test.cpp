@@ -434,3 +434,79 @@ TEST_CASE("the plan says where workers compute, and that GPUs keep no bits") {
   CHECK(describe(make_plan(file, 60'000, machine_with(4))).find("no: exchange (NCCL) may add numbers") !=
         std::string::npos);
 }
+
+namespace {
+
+/// The same on ResNet-20, which has batch norm.
+topology::topology four_residual() {
+  auto file = four_workers();
+  file.model.name = "resnet20";
+  file.exchanges[0].options = {{"route", std::string("auto")}, {"send", std::string("bucket")}, {"bucket_mb", 0.25}};
+  return file;
+}
+
+}  // namespace
+
+TEST_CASE("buckets cover the parameters once, from the back, and carry as many bytes as the whole") {
+  auto file = four_residual();
+  const auto plan = make_plan(file, 60'000);
+  const auto& buckets = plan.exchanges[0].buckets;
+  REQUIRE(buckets.size() >= 4);
+  auto end = plan.layout.parameter_end;
+  for (const auto& bucket : buckets) {  // gradients come in the reverse order of registration here
+    CHECK(bucket.first + bucket.count == end);
+    end = bucket.first;
+  }
+  CHECK(end == 0);
+  file.exchanges[0].options["send"] = std::string("whole");
+  const auto whole = make_plan(file, 60'000);
+  CHECK(whole.exchanges[0].buckets.empty());
+  CHECK(plan.bytes_per_step() == whole.bytes_per_step());
+  CHECK(plan.messages_per_step() > whole.messages_per_step());
+}
+
+TEST_CASE("synchronised norms are an exchange of their own, of each layer forward and backward") {
+  auto file = four_residual();
+  file.model.sync_batch_norm = true;
+  const auto plan = make_plan(file, 60'000);
+  REQUIRE(plan.norms());
+  CHECK(plan.norms()->name == "batch_norm");
+  CHECK(plan.norms()->buckets.size() == 2 * 21);  // the stem, 18 in blocks, 2 where blocks change their width
+  CHECK(plan.buffers_agree());
+  CHECK(plan.replicas_agree());
+  file.model.sync_batch_norm = false;
+  CHECK_FALSE(make_plan(file, 60'000).buffers_agree());
+}
+
+TEST_CASE("synchronised norms are refused where workers do not go through their layers together") {
+  auto file = four_residual();
+  file.model.sync_batch_norm = true;
+  SUBCASE("a model without them") {
+    file.model.name = "lenet";
+    CHECK(refusal(file).find("lenet has no batch norm") != std::string::npos);
+    return;
+  }
+  SUBCASE("no exchange") {
+    file.exchanges.clear();
+    file.workers.loop = {"gradient", "apply"};
+  }
+  SUBCASE("parameters") {
+    file.exchanges[0] = {.name = "exchange", .kind = "all_reduce", .sends = "parameters", .options = {}};
+    file.exchanges[0].options = {{"route", std::string("auto")}};
+  }
+  SUBCASE("some of the workers") {
+    file.exchanges[0].members = {"w0", "w1"};
+  }
+  SUBCASE("not each step") {
+    file.exchanges[0].every = {2, false};
+  }
+  CHECK(refusal(file).find("wants workers that go through their layers together") != std::string::npos);
+}
+
+TEST_CASE("micro-batches divide a worker's batch") {
+  auto file = four_workers();
+  file.data.micro_batch_size = 4;
+  CHECK(make_plan(file, 60'000).micro_batches == 4);
+  file.data.micro_batch_size = 5;
+  CHECK(refusal(file).find("data.micro_batch_size = 5 does not divide a worker's batch of 16") != std::string::npos);
+}
