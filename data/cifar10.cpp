@@ -81,7 +81,7 @@ std::shared_ptr<const dataset> read_all(const std::vector<fs::path>& files) {
     first += counts[index];
   }
   return std::make_shared<dataset>(dataset{
-      .inputs = records.narrow(1, 1, channels * side * side).reshape({total, channels, side, side}),
+      .inputs = records.narrow(1, 1, channels * side * side).contiguous().view({total, channels, side, side}),
       .targets = records.select(1, 0).to(at::kLong),
       .classes = classes(),
   });

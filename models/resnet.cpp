@@ -108,7 +108,7 @@ class ResnetImpl final : public random_module {
     at::Tensor x = bn1->forward(conv1->forward(input)).relu_();
     if (pooled) x = at::max_pool2d(x, 3, 2, 1);
     for (const auto& each : stages) x = each->forward(x);
-    return fc->forward(at::adaptive_avg_pool2d(x, 1).flatten(1));
+    return fc->forward(at::adaptive_avg_pool2d(x, {1, 1}).flatten(1));
   }
 
  private:

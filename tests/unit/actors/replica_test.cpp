@@ -59,21 +59,16 @@ struct stage_for_one {
                 std::vector<range>{{first, options.layout.parameter_end - first}, {0, first}})};
   }
 
-  caf::strong_actor_ptr some_port;
+  caf::actor_system_config config;
+  caf::actor_system system{config};
+  /// A port that a departure can name; the replica never speaks to it.
+  caf::strong_actor_ptr some_port = caf::actor_cast<caf::strong_actor_ptr>(system.spawn([] {}));
 };
-
-/// A port that a departure can name; the replica never speaks to it.
-caf::strong_actor_ptr any_actor() {
-  static caf::actor_system_config config;
-  static caf::actor_system system{config};
-  return caf::actor_cast<caf::strong_actor_ptr>(system.spawn([] {}));
-}
 
 }  // namespace
 
 TEST_CASE("a bucket leaves while backward still works at the layers before it") {
   stage_for_one here;
-  here.some_port = any_actor();
   auto asked = here.request({verb::gradient});
   asked.leaving = here.in_two_buckets(4);  // fc1 and what follows; conv1 and conv2
   struct seen {
@@ -105,7 +100,6 @@ TEST_CASE("a bucket leaves while backward still works at the layers before it") 
 
 TEST_CASE("buckets that leave change no bit of the gradient") {
   stage_for_one here;
-  here.some_port = any_actor();
   const auto whole = here.run(here.request({verb::gradient}));
   auto asked = here.request({verb::gradient});
   asked.leaving = here.in_two_buckets(2);
@@ -114,7 +108,6 @@ TEST_CASE("buckets that leave change no bit of the gradient") {
 
 TEST_CASE("micro-batches add up to the gradient of the batch, and leave in buckets once") {
   stage_for_one whole, parts{{.micro_batches = 4}};
-  parts.some_port = any_actor();
   const auto expected = whole.run(whole.request({verb::gradient}));
   auto asked = parts.request({verb::gradient});
   asked.leaving = parts.in_two_buckets(2);

@@ -6,6 +6,8 @@
 
 #include <caf/all.hpp>
 
+#include <future>
+
 namespace {
 
 using namespace troupe;
@@ -22,11 +24,14 @@ struct stage_with_lane {
   template <class Meanwhile>
   int resumed(int times, Meanwhile meanwhile) {
     int count = 0;
-    where->post(caf::actor_cast<caf::actor>(owner), [&count, times, meeting = meeting]() -> std::function<void()> {
+    std::promise<void> begun;
+    where->post(caf::actor_cast<caf::actor>(owner), [&, times, meeting = meeting]() -> std::function<void()> {
+      begun.set_value();
       int came = 0;
       while (came < times && meeting->wait()) ++came;
       return [&count, came] { count = came; };
     });
+    begun.get_future().wait();  // a lane that is closed forgets what it has not begun
     meanwhile();
     owner->receive([](done_atom, const completion& done) { (*done.run)(); });
     return count;

@@ -63,7 +63,7 @@ const std::vector<mistake> mistakes = {
      {"the centre overshoots", "below 2"}},
     {"[exchange]\nkind = \"star\"\nevery = 0\n", "3:9", {"every is 0"}},
     {"[exchange]\nkind = \"star\"\nsend = \"hole\"\n", "3:8", {"exchange.send", "did you mean \"whole\"?"}},
-    {"[exchange]\nkind = \"star\"\nrout = \"ring\"\n", "3:1", {"[exchange] has no key \"rout\"", "or send"}},
+    {"[exchange]\nkind = \"star\"\nrout = \"ring\"\n", "3:1", {"[exchange] has no key \"rout\"", "send or bucket_mb"}},
     {"[exchange]\nkind = \"star\"\nroute = \"ring\"\n", "3:1", {"a setting of all_reduce", "of kind \"star\""}},
 
     // Types and ranges.

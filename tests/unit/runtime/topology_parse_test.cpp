@@ -42,7 +42,7 @@ TEST_CASE("an exchange brings its loop, what it sends, and its settings") {
   CHECK(t.workers.loop == std::vector<std::string>{"gradient", "exchange", "apply"});
   REQUIRE(t.exchanges.size() == 1);
   CHECK(t.exchanges[0].sends == "gradient");
-  CHECK((t.exchanges[0].options == setting_values{{"send", std::string("whole")}}));
+  CHECK((t.exchanges[0].options == setting_values{{"bucket_mb", 25.0}, {"send", std::string("whole")}}));
 }
 
 TEST_CASE("workers without an exchange train alone") {
@@ -122,10 +122,11 @@ TEST_CASE("a matrix and pairs of names reach the exchange that takes them") {
   const auto options = [&](const std::string& text, const std::vector<std::string>& overrides = {}) {
     return parsed(gossip + text, overrides).exchanges.at(0).options;
   };
-  CHECK((options("") == setting_values{{"weights", std::string("metropolis")}}));
+  CHECK((options("") == setting_values{{"buffers", std::string("local")}, {"weights", std::string("metropolis")}}));
   CHECK((options("weights = \"uniform\"\n").at("weights") == setting_value(std::string("uniform"))));
   const setting_value half = matrix{{0.5, 0.5}, {0.5, 0.5}};
-  CHECK((options("weights = [[0.5, 0.5], [0.5, 0.5]]\n") == setting_values{{"weights", half}}));
+  CHECK((options("weights = [[0.5, 0.5], [0.5, 0.5]]\n") ==
+         setting_values{{"buffers", std::string("local")}, {"weights", half}}));
   CHECK((options("weights = [\n  [0, 1],\n  [1, 0],\n]\n").at("weights") == setting_value(matrix{{0, 1}, {1, 0}})));
   CHECK((options("weights = \"uniform\"\n", {"exchange.weights=[[0.5, 0.5], [0.5, 0.5]]"}).at("weights") == half));
   CHECK((options("weights = [[1]]\n", {"exchange.weights=metropolis"}).at("weights") ==
