@@ -2,6 +2,7 @@
 
 #include "troupe/actors/exchange/buckets.hpp"
 #include "troupe/actors/exchange/registry.hpp"
+#include "troupe/data/dataset.hpp"
 #include "troupe/runtime/topology/load.hpp"
 #include "troupe/runtime/topology/schema.hpp"
 #include "troupe/runtime/topology/value.hpp"
@@ -54,8 +55,9 @@ class generator {
     if (below(2) == 0) file.evaluate.target_accuracy.reset();
     if (below(2) == 0) file.model.init.clear();
     if (file.optimizer.momentum == 0) file.optimizer.nesterov = false;
-    file.data.mean.resize(1, 0.5);
-    file.data.std.resize(1, 0.5);
+    const auto channels = static_cast<std::size_t>(data::find_dataset(file.data.name)->sample_shape[0]);
+    file.data.mean.resize(channels, 0.5);
+    file.data.std.resize(channels, 0.5);
     if (!file.data.normalize) file.data.mean = file.data.std = {};
     for (std::size_t i = 0; i < file.exchanges.size(); ++i) file.exchanges[i].name = "e" + std::to_string(i);
     if (std::any_of(file.exchanges.begin(), file.exchanges.end(), makes_the_step)) file.exchanges.resize(1);
