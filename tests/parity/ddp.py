@@ -2,7 +2,8 @@
 
 ResNet-20, four ranks, twenty steps, gloo; shuffle off, one intra-op thread on both sides. LibTorch has no CPU kernels
 for SyncBatchNorm's statistics, so this script brings the textbook's; the layer, its gradient and its messages are
-PyTorch's."""
+PyTorch's. The steps are small: gloo adds in an order of its own, and rectifiers under batch norms multiply a difference by
+two or three in each (1e-7 after the first step, 1e-4 after twenty, with a rate of 0.001)."""
 
 import pathlib
 import sys
@@ -21,8 +22,8 @@ except ImportError as error:
 
 from troupe_command import main, troupe, write
 
-RANKS, BATCH, STEPS = 4, 4, 20
-SGD = {"lr": 0.05, "momentum": 0.9, "weight_decay": 0.0001}
+RANKS, BATCH, STEPS = 4, 8, 20
+SGD = {"lr": 0.0003, "momentum": 0.9, "weight_decay": 0.0001}
 FILE = """
 [run]
 seed = 5
@@ -37,7 +38,7 @@ batch_size = {batch}
 {micro}
 shuffle = false
 [optimizer]
-lr = 0.05
+lr = 0.0003
 momentum = 0.9
 weight_decay = 0.0001
 {clip}
@@ -55,7 +56,8 @@ every = "1000000 steps"
 def run(out, steps=STEPS, send="bucket", synchronised=False, micro=None, clip=None, batch=BATCH):
     troupe("run", write(f"{out}.toml", FILE.format(
         steps=steps, send=send, synchronised=str(synchronised).lower(), batch=batch,
-        micro=f"micro_batch_size = {micro}" if micro else "", clip=f"clip_norm = {clip}" if clip else "")), "--out", out)
+        micro=f"micro_batch_size = {micro}" if micro else "", clip=f"clip_norm = {clip}" if clip else "")), "--out", out,
+           "--overwrite")
     return weights(out)
 
 
@@ -102,8 +104,8 @@ def kernels():
     return library
 
 
-class SyncBatchNorm(nn.SyncBatchNorm):
-    """PyTorch's, without its refusal of CPU tensors."""
+class SyncBatchNorm(nn.BatchNorm2d):
+    """PyTorch's, without its refusal (and DDP's) of CPU tensors."""
 
     def forward(self, x):
         if not self.training:
@@ -166,8 +168,11 @@ def check(**given):
     with tempfile.TemporaryDirectory() as folder:
         multiprocessing.spawn(train, (f"{folder}/store", options, samples, initial, f"{folder}/ddp.pt"), nprocs=RANKS)
         theirs = torch.load(f"{folder}/ddp.pt")
-    largest = assert_equal(run("trained", **options), theirs, absolute=1e-4, relative=1e-4)
-    print(f"  largest difference {largest:.1e}")
+    ours = run("trained", **options)
+    largest = assert_equal(ours, theirs, absolute=1e-4, relative=1e-4)
+    moved = max((ours[name] - values).abs().max().item() for name, values in initial.items() if "weight" in name)
+    print(f"  largest difference {largest:.1e}, where weights moved by {moved:.1e}")
+    assert moved > 20 * largest, (moved, largest)
 
 
 def test_buckets():
@@ -179,7 +184,7 @@ def test_buckets_and_synchronised_batch_norm():
 
 
 def test_accumulation_and_clipping():
-    check(batch=8, micro=4, clip=0.5)
+    check(micro=4, clip=0.5)
 
 
 def test_the_same_bits_however_it_is_sent():
@@ -191,4 +196,5 @@ def test_the_same_bits_however_it_is_sent():
             assert all(torch.equal(whole[name], other[name]) for name in whole), f"{send}: the weights differ"
 
 
-main(globals())
+if __name__ == "__main__":  # its own processes read this file too
+    main(globals())
