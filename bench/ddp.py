@@ -26,7 +26,7 @@ from plain_resnet import resnet20  # noqa: E402
 WORKERS = 4
 #         network, loss, data set, who writes it, batch of one rank, steps of a run
 TASKS = {"convnet": (Convnet, functional.nll_loss, "mnist", write_mnist, 64, 150),
-         "resnet20": (lambda: resnet20(3), functional.cross_entropy, "cifar10", write_cifar10, 32, 12)}
+         "resnet20": (lambda: resnet20(3), functional.cross_entropy, "cifar10", write_cifar10, 32, 40)}
 TOPOLOGY = """
 [run]
 seed = 1
