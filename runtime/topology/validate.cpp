@@ -297,6 +297,11 @@ class checker {
           if (each.every != interval{1, false})
             refuse(path + ".every", to_toml(each.kind) + " makes the step; expected it in each, without every");
         }
+        if (carried != nullptr && carried->makes_step() && file_.optimizer.clip_norm &&
+            nature_of(*kind, each.options).servers > 1)
+          refuse("optimizer.clip_norm", "optimizer.clip_norm goes by the whole gradient, and each server of " +
+                                            to_toml(each.name) +
+                                            " has a share of it; expected shards = 1, or no clip_norm");
         if (carried != nullptr && carried->sends != slot::gradient && sends_buckets(each.options))
           refuse(path + ".send", "send says how a gradient travels, and this exchange sends " + each.sends +
                                      "; expected sends = \"gradient\", or no such key");

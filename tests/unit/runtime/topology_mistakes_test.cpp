@@ -64,6 +64,15 @@ const std::vector<mistake> mistakes = {
     {"[exchange]\nkind = \"star\"\nevery = 0\n", "3:9", {"every is 0"}},
     {"[exchange]\nkind = \"star\"\nsend = \"hole\"\n", "3:8", {"exchange.send", "did you mean \"whole\"?"}},
     {"[exchange]\nkind = \"star\"\nrout = \"ring\"\n", "3:1", {"[exchange] has no key \"rout\"", "send or bucket_mb"}},
+    {"[exchange]\nkind = \"all_reduce\"\nsends = \"parameters\"\nsend = \"bucket\"\n",
+     "4:8",
+     {"how a gradient travels", "sends = \"gradient\""}},
+    {"[exchange]\nkind = \"all_reduce\"\nbuffers = \"mix\"\n", "3:11", {"sends the gradient", "sync_batch_norm"}},
+    {"[exchange]\nkind = \"all_reduce\"\nbucket_mb = 0\n", "3:13", {"bucket_mb is 0", "above 0"}},
+    {"[data]\nbatch_size = 12\nmicro_batch_size = 5\n", "3:20", {"does not divide", "for instance 4"}},
+    {"[optimizer]\nclip_norm = 1\n[exchange]\nkind = \"parameter_server\"\nshards = 2\n",
+     "2:13",
+     {"the whole gradient", "shards = 1"}},
     {"[exchange]\nkind = \"star\"\nroute = \"ring\"\n", "3:1", {"a setting of all_reduce", "of kind \"star\""}},
 
     // Types and ranges.

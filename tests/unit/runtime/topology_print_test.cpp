@@ -62,7 +62,10 @@ class generator {
     for (std::size_t i = 0; i < file.exchanges.size(); ++i) file.exchanges[i].name = "e" + std::to_string(i);
     if (std::any_of(file.exchanges.begin(), file.exchanges.end(), makes_the_step)) file.exchanges.resize(1);
     for (topology::exchange_settings& each : file.exchanges) {
-      if (makes_the_step(each)) each.every = {1, false};
+      if (makes_the_step(each)) {
+        each.every = {1, false};
+        file.optimizer.clip_norm.reset();  // which several servers cannot do
+      }
       each.sends = name_of(find_exchange(each.kind)->carries.front().sends);
       do each.options = options(*find_exchange(each.kind), file.workers.count);
       while (!fit(each, file.workers.count));
