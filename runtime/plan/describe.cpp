@@ -129,7 +129,9 @@ std::string device_text(const plan& plan) {
 
 std::string workers_text(const plan& plan) {
   const auto batch = static_cast<std::uint64_t>(plan.sampling.batch_size);
-  return grouped(plan.workers) + " × batch " + grouped(batch) + " = " + plural(plan.workers * batch, "sample") +
+  const auto micro =
+      plan.micro_batches > 1 ? " (in " + std::to_string(plan.micro_batches) + " micro-batches)" : std::string();
+  return grouped(plan.workers) + " × batch " + grouped(batch) + micro + " = " + plural(plan.workers * batch, "sample") +
          " a step, " + device_text(plan) + ", " + plural(static_cast<std::uint64_t>(plan.file.run.threads), "thread") +
          " each";
 }
@@ -140,6 +142,7 @@ std::string optimizer_text(const plan& plan) {
   if (optimizer.momentum != 0) text += ", momentum " + human_number(optimizer.momentum);
   if (optimizer.weight_decay != 0) text += ", weight decay " + human_number(optimizer.weight_decay);
   if (optimizer.nesterov) text += ", Nesterov";
+  if (optimizer.clip_norm) text += ", gradients no longer than " + human_number(*optimizer.clip_norm);
   return text;
 }
 
@@ -226,6 +229,8 @@ void describe_exchange(page& page, const plan& plan, const planned_exchange& exc
       exchange.kind->name, exchange.of_norms ? "sends the statistics of " +
                                                    plural(exchange.buckets.size() / 2, "layer") + " and their gradients"
                                              : "sends the " + name_of(exchange.carries.sends)};
+  if (!exchange.of_norms && exchange.buckets.size() > 1)
+    words.back() += " in " + std::to_string(exchange.buckets.size()) + " pieces";
   if (exchange.carries.answers != exchange.carries.sends)
     words.push_back("answers with the " + name_of(exchange.carries.answers));
   if (exchange.due.every > 1) words.push_back("every " + plural(exchange.due.every, "step"));
@@ -284,7 +289,9 @@ std::string result_text(const plan& plan) {
     return std::string(store->nature.servers > 1 ? "the servers' parameters" : "the server's parameters") +
            (plan.exchanges.size() > 1 ? ", of " + store->name : "");
   if (plan.workers == 1) return "worker 0's parameters";
-  return plan.replicas_agree() ? "worker 0's parameters; all workers agree" : "the average of all workers' parameters";
+  const auto* parameters =
+      plan.replicas_agree() ? "worker 0's parameters; all workers agree" : "the average of all workers' parameters";
+  return parameters + std::string(plan.buffers_agree() ? "" : ", and the average of their running statistics");
 }
 
 /// "3 workers, each with a compute actor and a port for each exchange; …".

@@ -440,7 +440,8 @@ std::vector<caption> captions_of(const plan& plan, const std::vector<tie>& ties,
     const bool seldom = exchange.due.every > 1;
     caption.what = font(12, colour,
                         exchange.name + ": " + exchange.kind->name + choices_of(exchange) + " of the " +
-                            name_of(sends) + (answers == sends ? "" : ", answered with the " + name_of(answers)) +
+                            (exchange.of_norms ? "statistics" : name_of(sends)) +
+                            (answers == sends ? "" : ", answered with the " + name_of(answers)) +
                             (seldom ? ", every " + grouped(exchange.due.every) + " steps" : ""));
     auto cost = grouped(messages) + " messages and " + human_bytes(bytes) + (seldom ? " each time" : " a step");
     if (plan.nodes.size() > 1)
