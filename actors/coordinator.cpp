@@ -60,13 +60,6 @@ struct coordinator_state {
   std::uint64_t target_reached{0}, without_improvement{0};
 
   bool interrupted() const { return status == "interrupted"; }
-  /// How many replicas make a result, or its float buffers where servers hold the parameters.
-  std::size_t replicas() const {
-    const auto& layout = options.layout;
-    if (!options.holders.empty() && layout.total == layout.parameter_end) return 0;
-    const auto agree = options.buffers_agree && (options.replicas_agree || !options.holders.empty());
-    return agree ? 1 : options.workers;
-  }
   bool ends_apart() const { return halting && !options.in_lockstep && halt_answers == workers.size(); }
   bool is_last(const report& one) const { return ends_apart() ? one.ends : one.line.step == last; }
   bool may_stop_early() const { return options.target_accuracy || options.patience; }
@@ -172,7 +165,7 @@ std::optional<replicas_by_rank> shown_of(const coordinator_state& my) {
   } else if (const auto found = my.shown.find(first.line.step); found != my.shown.end()) {
     all = found->second;
   }
-  return all.size() < my.replicas() ? std::nullopt : std::optional{std::move(all)};
+  return all.size() < my.options.replicas ? std::nullopt : std::optional{std::move(all)};
 }
 
 /// A mean and what it was made of.
@@ -303,8 +296,10 @@ void process(coordinator_pointer self) {
     const auto last = my.is_last(first);
     const auto evaluated = (first.evaluated || last) && !my.interrupted();
     const auto stored = !my.options.holders.empty();  // then every line says how stale the gradients were
-    if ((stored || evaluated || last) && !first.result) {
-      const auto replicas = my.replicas() > 0 && (evaluated || last) ? shown_of(my) : replicas_by_rank{};
+    const auto wanted = evaluated || last;
+    const auto whole = first.result && first.result->values.numel() == my.options.layout.total;
+    if ((stored && !first.result) || (wanted && !whole)) {
+      const auto replicas = wanted ? shown_of(my) : replicas_by_rank{};
       if (!replicas) return;  // still on its way
       if (stored)
         collect(self, *replicas);

@@ -49,8 +49,8 @@ using coordinator_actor = milestone_sink::extend<caf::reacts_to<result_atom, sna
 struct coordinator_options {
   schedule when;
   std::uint32_t workers{1};
+  std::size_t replicas{1};    ///< Workers that show a step; none where servers hold all of the result.
   bool replicas_agree{true};  ///< The parameters of all workers after a step are equal; else their average counts.
-  bool buffers_agree{true};   ///< Likewise their float buffers.
   /// Servers that hold the result's parameters, in the order of their shares; none: they are the workers' own.
   std::vector<holder_actor> holders{};
   bool in_lockstep{true};  ///< All workers end at one step; else, before its time, each where it has come to.

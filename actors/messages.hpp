@@ -56,7 +56,7 @@ struct stamp {
 
 /// Names one tensor of a step. The plan orders all keys.
 struct key {
-  std::uint32_t place{0};  ///< Which exchange of the loop.
+  std::uint32_t place{0};  ///< Which exchange of the plan.
   std::uint32_t part{0};   ///< Which shard, parameter, chunk or bucket of it.
 };
 

@@ -108,7 +108,7 @@ awaited awaited_by(const member& algorithm, std::uint64_t step) {
 /// "exchange: rank 0 waits for ranks 1, 2 at step 8", which is step 7 counted from 0.
 std::string waits(const port_options& options, const awaited& whom) {
   return options.name + ": " + list_of(options, {options.rank}) + " waits for " + list_of(options, whom.missing) +
-         " at step " + std::to_string(whom.step - options.due.lead + 1);
+         " at step " + std::to_string((whom.step - options.due.lead) / options.passes + 1);
 }
 
 std::string overdue(const port_options& options, const awaited& whom) {
@@ -216,7 +216,7 @@ std::optional<caf::error> refusal(const port_state& my, const part& piece) {
   const auto from = " (from " +
                     (known ? list_of(my.options, {*known})
                            : "rank " + std::to_string(static_cast<std::uint32_t>(piece.origin.sender))) +
-                    ", step " + std::to_string(piece.origin.step - my.options.due.lead + 1) + ")";
+                    ", step " + std::to_string((piece.origin.step - my.options.due.lead) / my.options.passes + 1) + ")";
   if (piece.origin.run != my.options.run) return make_error(errc::mismatch, "a part of another run" + from);
   if (!known) return make_error(errc::mismatch, "a part of an unknown rank" + from);
   if (piece.which.place != my.options.place) return make_error(errc::mismatch, "a part of another exchange" + from);

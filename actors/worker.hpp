@@ -24,6 +24,7 @@ struct exchange_word {
   slot sends{}, answers{};
   cadence when{};
   std::int64_t elements{0};  ///< Of [P | B], how many of x are exchanged.
+  bool with_buffers{false};  ///< Float buffers too: they are what the forward pass makes of them, so it comes first.
   /// Of a gradient: the pieces that leave by themselves while backward still works at the rest, in the order of
   /// leaving. None: it leaves whole.
   std::shared_ptr<const std::vector<range>> buckets{};

@@ -122,7 +122,7 @@ network::named_tensors unflatten(const flat_layout& layout, const at::Tensor& fl
   for (const auto& entry : layout.parameters) tensors.emplace_back(entry.name, view_of(flat, entry));
   for (const auto& entry : layout.buffers) {
     const at::Tensor values = view_of(flat, entry);
-    tensors.emplace_back(entry.name, entry.integer ? values.to(at::kLong) : values);
+    tensors.emplace_back(entry.name, entry.integer ? values.round().to(at::kLong) : values);
   }
   return tensors;
 }

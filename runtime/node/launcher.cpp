@@ -28,7 +28,7 @@ run_id id_of(const plan& plan) {
   return run_id{plan.file.run.seed * 0x9e3779b97f4a7c15ull + plan.steps};
 }
 
-std::shared_ptr<const std::vector<range>> buckets_of(const planned_exchange& exchange) {
+std::shared_ptr<const std::vector<range>> shared_buckets(const planned_exchange& exchange) {
   return exchange.buckets.empty() ? nullptr : std::make_shared<const std::vector<range>>(exchange.buckets);
 }
 
@@ -51,7 +51,8 @@ std::vector<loop_word> loop_of(const plan& plan, std::uint32_t rank) {
                                       .answers = found->carries.answers,
                                       .when = found->due,
                                       .elements = found->layout.parameter_end,
-                                      .buckets = buckets_of(*found),
+                                      .with_buffers = found->layout.parameter_end > plan.layout.parameter_end,
+                                      .buckets = shared_buckets(*found),
                                       .on_device = found->nature.on_devices});
     }
   }
@@ -105,6 +106,7 @@ port_options options_of_port(const plan& plan, std::uint32_t place, std::uint32_
                    .chunk_elements = options.far ? elements_of_a_chunk : 0,
                    .buckets = exchange.buckets,
                    .answers_buckets = exchange.of_norms,
+                   .passes = exchange.of_norms ? static_cast<std::uint64_t>(plan.micro_batches) : 1,
                    .due = exchange.due,
                    .carries = exchange.carries,
                    .when = &exchange == plan.store() ? when(plan) : nothing_is_asked(),
@@ -239,11 +241,13 @@ void spawn_direction(caf::actor_system& system, const plan& plan, const data::da
                                           .threads = file.run.threads},
                                          lanes.make("evaluator"));
   into.members.emplace_back("evaluator", caf::actor_cast<caf::actor>(evaluator));
+  std::size_t replicas = 0;
+  for (std::uint32_t rank = 0; rank < plan.workers; ++rank) replicas += shows(plan, rank) ? 1 : 0;
   into.coordinator = spawn_coordinator(system,
                                        {.when = when(plan),
                                         .workers = plan.workers,
+                                        .replicas = replicas,
                                         .replicas_agree = plan.replicas_agree(),
-                                        .buffers_agree = plan.buffers_agree(),
                                         .holders = holders_of(plan, into),
                                         .in_lockstep = !plan.workers_are_independent(),
                                         .layout = plan.layout,

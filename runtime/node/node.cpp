@@ -87,6 +87,14 @@ node_actor reach_first(caf::actor_system& system, const planned_node& first, con
   return {};
 }
 
+/// What the bits of this run depend on.
+std::map<std::string, std::string> fingerprint_of(const plan& plan) {
+  auto found = fingerprint();
+  const auto is_cpu = [](const auto& device) { return device.is_cpu(); };
+  if (std::all_of(plan.devices.begin(), plan.devices.end(), is_cpu)) found.erase("CUDA");
+  return found;
+}
+
 introduction introduce(const plan& plan, const data::dataset_pair& data, const node_options& options) {
   return {.node = plan.nodes[options.node].name,
           .protocol = transport::protocol_version,
@@ -94,7 +102,7 @@ introduction introduce(const plan& plan, const data::dataset_pair& data, const n
           .topology = topology::canonical(plan.file),
           .weights = digest_of(options.initial),
           .data = digest_of(data),
-          .fingerprint = fingerprint()};
+          .fingerprint = fingerprint_of(plan)};
 }
 
 std::shared_ptr<transport::tensor_plane> make_plane(const plan& plan, const node_options& options) {

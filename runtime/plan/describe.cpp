@@ -285,13 +285,14 @@ std::vector<std::string> asynchronous(const plan& plan) {
 
 /// What is evaluated and saved.
 std::string result_text(const plan& plan) {
-  if (const auto* store = plan.store())
-    return std::string(store->nature.servers > 1 ? "the servers' parameters" : "the server's parameters") +
-           (plan.exchanges.size() > 1 ? ", of " + store->name : "");
-  if (plan.workers == 1) return "worker 0's parameters";
-  const auto* parameters =
+  if (plan.workers == 1 && !plan.store()) return "worker 0's parameters";
+  std::string text =
       plan.replicas_agree() ? "worker 0's parameters; all workers agree" : "the average of all workers' parameters";
-  return parameters + std::string(plan.buffers_agree() ? "" : ", and the average of their running statistics");
+  if (const auto* store = plan.store())
+    text = std::string(store->nature.servers > 1 ? "the servers' parameters" : "the server's parameters") +
+           (plan.exchanges.size() > 1 ? ", of " + store->name : "");
+  return text +
+         (plan.workers == 1 || plan.buffers_agree() ? "" : ", and the average of the workers' running statistics");
 }
 
 /// "3 workers, each with a compute actor and a port for each exchange; …".

@@ -211,11 +211,10 @@ std::vector<planned_edge> edges_of(const planned_exchange& exchange) {
 }
 
 /// Cuts a gradient that travels in buckets in the order in which gradients come.
-std::vector<range> buckets_of(const plan& so_far, const planned_exchange& exchange) {
+std::vector<range> planned_buckets(const plan& so_far, const planned_exchange& exchange) {
   if (!sends_buckets(exchange.settings)) return {};
   const auto net = models::make_network(*so_far.model, so_far.shape, so_far.file.run.seed);
-  return troupe::buckets_of(exchange.settings, exchange.layout,
-                            models::gradient_order(*net, so_far.shape, so_far.loss));
+  return buckets_of(exchange.settings, exchange.layout, models::gradient_order(*net, so_far.shape, so_far.loss));
 }
 
 /// What the exchange of synchronised norms is called.
@@ -358,6 +357,9 @@ const planned_exchange* plan::norms() const {
 }
 
 bool plan::replicas_agree() const {
+  // A step on a GPU rounds otherwise than one on the CPU.
+  const auto alike = [&](const auto& device) { return device.type() == devices.front().type(); };
+  if (!std::all_of(devices.begin(), devices.end(), alike)) return false;
   return !exchanges.empty() && std::all_of(exchanges.begin(), exchanges.end(), [&](const auto& one) {
     return one.carries.sends == slot::gradient && one.nature.same_for_all && one.due.every == 1 &&
            one.ranks().size() == workers;
@@ -445,7 +447,7 @@ planned_exchange plan_exchange(const plan& so_far, std::size_t index) {
   made.due =
       make_cadence(steps_between(given.every, so_far.steps_per_epoch), stands_behind_the_step(so_far, given.name));
   made.layout = mixes_buffers(made.settings) ? models::with_buffers(so_far.layout) : so_far.layout;
-  made.buckets = buckets_of(so_far, made);
+  made.buckets = planned_buckets(so_far, made);
   made.edges = edges_of(made);
   return made;
 }

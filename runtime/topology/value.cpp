@@ -144,7 +144,7 @@ std::optional<std::size_t> index_of_gpu(std::string_view text) {
   std::size_t index = 0;
   const auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), index);
   if (error != std::errc{} || rest != text.data() + text.size() || index > highest) return {};
-  return index;
+  return text == std::to_string(index) ? std::optional{index} : std::nullopt;  // no 01
 }
 
 std::string print_devices(const std::vector<std::string>& devices) {

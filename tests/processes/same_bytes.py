@@ -36,9 +36,9 @@ def test_every_wiring():
 
 def test_batch_norm():
     """Each worker's own statistics, and those of all; both with buckets that leave while backward works."""
-    for own in ("", "sync_batch_norm = true\n"):
+    for own, spread in (("", [2, 2]), ("sync_batch_norm = true\n", [1, 1, 1, 1])):
         text = SMALL.replace('"convnet"\n', '"resnet20"\n' + own).replace("batch_size = 16", "batch_size = 4")
-        same("resnet20 " + own, wired(text.replace("steps = 20", "steps = 4"), WIRINGS["buckets"]))
+        same("resnet20 " + own, wired(text.replace("steps = 20", "steps = 3"), WIRINGS["buckets"]), [spread])
 
 
 def test_the_lines_between_are_the_same_too():

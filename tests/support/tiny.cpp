@@ -86,7 +86,7 @@ plan tiny_plan(const tiny_options& options) {
   result.file.workers.count = options.workers;
   result.file.workers.loop = {"gradient", "apply"};
   result.file.model.sync_batch_norm = options.norms;
-  result.model = options.norms ? &normed_network() : &tiny_network();
+  result.model = options.norms || options.normed ? &normed_network() : &tiny_network();
   result.shape = {.input = {1, 2, 2}, .classes = 3};
   result.loss = models::loss_kind::cross_entropy;
   const auto net = result.model->make(result.shape);

@@ -23,7 +23,8 @@ const models::network_kind& normed_network();
 data::dataset_pair tiny_data(std::int64_t samples = 60);
 
 struct tiny_options {
-  bool norms{false};  ///< normed_network() with synchronised norms; else tiny_network().
+  bool norms{false};   ///< normed_network() with synchronised norms; else tiny_network().
+  bool normed{false};  ///< normed_network() with norms of each worker's own.
   std::uint32_t workers{4};
   std::string exchange{"all_reduce"};  ///< Empty: none.
   setting_values settings{{"route", std::string{"auto"}}};

@@ -73,6 +73,7 @@ struct rehearsal {
     coordinator_options options;
     options.when = {.steps = 4, .steps_per_epoch = 4, .evaluate_every = 1};
     options.workers = 2;
+    options.replicas = replicas_agree ? 1 : 2;
     options.replicas_agree = replicas_agree;
     options.layout.parameter_end = options.layout.total = 16;
     members = {caf::actor_cast<caf::actor>(system.spawn(evaluator, all)),

@@ -1,0 +1,83 @@
+// Running statistics of batch norm under every wiring: kept, averaged into the result, and never lost.
+#include "tests/support/doctest.hpp"
+#include "tests/support/wirings.hpp"
+
+#include "troupe/runtime/node/launcher.hpp"
+#include "troupe/runtime/node/simulation.hpp"
+
+#include <ATen/ATen.h>
+
+#include <string>
+#include <vector>
+
+namespace {
+
+using namespace troupe;
+using tests::remembered;
+using tests::tiny_options;
+
+/// Every wiring, on a network with batch norm; those that exchange parameters also with the buffers mixed.
+std::vector<tiny_options> every_wiring() {
+  std::vector<tiny_options> all;
+  for (const auto* some : {&tests::deterministic_wirings(), &tests::asynchronous_wirings()}) {
+    for (auto one : *some) {
+      one.normed = true;
+      all.push_back(one);
+      if (one.exchanges.empty() && (one.exchange == "gossip" || one.sends == "parameters")) {
+        one.settings["buffers"] = std::string{"mix"};
+        all.push_back(one);
+      }
+    }
+  }
+  return all;
+}
+
+void check_result(const plan& plan, const remembered& book, double passes) {
+  const auto& layout = plan.layout;
+  REQUIRE(book.result.numel() == layout.total);
+  CHECK(book.result.isfinite().all().item<bool>());
+  for (const auto& entry : layout.buffers) {
+    if (!entry.integer) continue;
+    CAPTURE(entry.name);
+    CHECK(book.result[entry.first].item<double>() == doctest::Approx(passes).epsilon(1e-4));
+  }
+}
+
+}  // namespace
+
+TEST_CASE("every wiring keeps the running statistics, and counts each pass once") {
+  for (const auto& options : every_wiring()) {
+    CAPTURE(name_of(options));
+    const auto plan = tests::tiny_plan(options);
+    for (std::uint64_t seed = 0; seed < 5; ++seed) {
+      models::buffer_pool pool;
+      const auto book = std::make_shared<remembered>();
+      const auto initial = initial_weights(plan, pool);
+      const auto end = simulate(plan, tests::tiny_data(options.samples), initial, pool, book, {.seed = seed});
+      REQUIRE_FALSE(end.failure);
+      check_result(plan, *book, static_cast<double>(options.steps));
+      const auto buffers = plan.layout.total - plan.layout.parameter_end;
+      CHECK_FALSE(book->result.narrow(0, plan.layout.parameter_end, buffers)
+                      .equal(initial.narrow(0, plan.layout.parameter_end, buffers)));
+    }
+  }
+}
+
+TEST_CASE("a run of any wiring that is interrupted saves parameters and statistics, early stop or not") {
+  for (const auto& options : every_wiring()) {
+    CAPTURE(name_of(options));
+    auto plan = tests::tiny_plan(options);
+    plan.file.evaluate.target_accuracy = 1.0;  // then workers stand still for each verdict
+    plan.file.evaluate.target_hold = 3;
+    for (std::uint64_t event = 40; event < 400; event += 9) {
+      CAPTURE(event);
+      models::buffer_pool pool;
+      const auto book = std::make_shared<remembered>();
+      const auto end = simulate(plan, tests::tiny_data(options.samples), initial_weights(plan, pool), pool, book,
+                                {.seed = event, .after_event = tests::interrupt_at(event)});
+      REQUIRE_FALSE(end.failure);
+      REQUIRE(book->result.defined());
+      CHECK(book->result.numel() == plan.layout.total);
+    }
+  }
+}
