@@ -305,11 +305,6 @@ class checker {
         if (carried != nullptr && carried->sends != slot::gradient && sends_buckets(each.options))
           refuse(path + ".send", "send says how a gradient travels, and this exchange sends " + each.sends +
                                      "; expected sends = \"gradient\", or no such key");
-        if (known_.has(path + ".bucket_mb") && each.options.contains("send") &&
-            std::get<std::string>(each.options.at("send")) != "bucket")
-          refuse(path + ".bucket_mb",
-                 "bucket_mb has no effect beside send = " + to_toml(std::get<std::string>(each.options.at("send"))) +
-                     "; expected send = \"bucket\", or no such key");
         if (carried != nullptr && carried->sends != slot::parameters && mixes_buffers(each.options))
           refuse(path + ".buffers",
                  "buffers are mixed with parameters, and this exchange sends the gradient; expected "
