@@ -6,9 +6,7 @@ which is how it is meant to be used. One intra-op thread each; both also without
     .venv/bin/python bench/ddp.py [repetitions] [convnet|resnet20]   (scripts/setup --python installs what it imports)
 """
 
-import json
 import pathlib
-import subprocess
 import sys
 import tempfile
 import time
@@ -19,7 +17,7 @@ from torch.nn import functional
 from torch.nn.parallel import DistributedDataParallel
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "tests/parity"))
-from measure import ALONE, BUILD, TOGETHER, interleave, repetitions, setting, show, spread  # noqa: E402
+from measure import ALONE, TOGETHER, interleave, repetitions, setting, show, spread, troupe_rate  # noqa: E402
 from plain import Convnet, write_cifar10, write_mnist  # noqa: E402
 from plain_resnet import resnet20  # noqa: E402
 
@@ -27,38 +25,14 @@ WORKERS = 4
 #         network, loss, data set, who writes it, batch of one rank, steps of a run
 TASKS = {"convnet": (Convnet, functional.nll_loss, "mnist", write_mnist, 64, 150),
          "resnet20": (lambda: resnet20(3), functional.cross_entropy, "cifar10", write_cifar10, 32, 40)}
-TOPOLOGY = """
-[run]
-seed = 1
-steps = {steps}
-[model]
-name = "{name}"
-[data]
-name = "{data}"
-dir = "{folder}"
-batch_size = {batch}
-[optimizer]
-lr = 0.05
-momentum = 0.5
-[workers]
-count = {workers}
-loop = {loop}
-[evaluate]
-every = "{steps} steps"
-{exchange}
-"""
 BUCKETS = '[exchange]\nkind = "all_reduce"\nsend = "bucket"\nbucket_mb = 0.25'
 
 
 def troupe(name, folder, loop, exchange=""):
     """Samples per second over all workers, evaluation excluded."""
     _, _, data, _, batch, steps = TASKS[name]
-    file = pathlib.Path(folder, "bench.toml")
-    file.write_text(TOPOLOGY.format(name=name, data=data, folder=folder, batch=batch, steps=steps, workers=WORKERS,
-                                    loop=loop, exchange=exchange))
-    subprocess.run([BUILD / "troupe", "run", file, "--out", f"{folder}/out", "--overwrite", "--quiet"], check=True)
-    lines = [json.loads(line) for line in pathlib.Path(folder, "out/metrics.jsonl").read_text().splitlines()]
-    return next(line["samples_per_second"] for line in lines if line["event"] == "end")
+    return troupe_rate(model=name, data=f'name = "{data}"\ndir = "{folder}"', batch=batch, steps=steps, workers=WORKERS,
+                       loop=loop, exchange=exchange)[0]
 
 
 def work(rank, name, folder, wrapped, samples, answer):

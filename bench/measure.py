@@ -13,15 +13,16 @@ import tempfile
 ROOT = pathlib.Path(__file__).parents[1]
 BUILD = pathlib.Path(os.environ.get("TROUPE_BUILD", ROOT / "build"))
 
-# The convnet on the built-in digits; no evaluation but the one at the end, which no number here counts.
+# The convnet on the built-in digits, unless values say otherwise; no evaluation but the one at the end, which no number
+# here counts.
 TOPOLOGY = """
 [run]
 seed = 1
 steps = {steps}
 [model]
-name = "convnet"
+name = "{model}"
 [data]
-name = "digits"
+{data}
 batch_size = {batch}
 [optimizer]
 lr = 0.05
@@ -42,7 +43,8 @@ def troupe_rate(**values):
     """Trains once and returns samples per second over all workers, evaluation excluded, and the mean training loss."""
     with tempfile.TemporaryDirectory() as folder:
         file = pathlib.Path(folder, "bench.toml")
-        file.write_text(TOPOLOGY.format(**{"exchange": "", "nodes": "", **values}))
+        file.write_text(TOPOLOGY.format(**{"model": "convnet", "data": 'name = "digits"', "exchange": "", "nodes": "",
+                                           **values}))
         subprocess.run([BUILD / "troupe", "run", file, "--out", f"{folder}/out", "--quiet"], check=True)
         lines = [json.loads(line) for line in pathlib.Path(folder, "out/metrics.jsonl").read_text().splitlines()]
     samples = seconds = loss = 0.0

@@ -8,39 +8,19 @@ alternate. Hidden: 1 - (time with buckets - time alone) / (time whole - time alo
 """
 
 import asyncio
-import json
 import pathlib
 import socket
-import subprocess
 import sys
 import tempfile
 import threading
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "tests/parity"))
-from measure import ALONE, BUILD, TOGETHER, interleave, repetitions, setting, show, spread  # noqa: E402
+from measure import ALONE, TOGETHER, interleave, repetitions, setting, show, spread, troupe_rate  # noqa: E402
 from plain import write_cifar10  # noqa: E402
 
 BATCH, STEPS = 32, 15
 RATE = float(sys.argv[2]) if len(sys.argv) > 2 else 80.0
 LATENCY = float(sys.argv[3]) if len(sys.argv) > 3 else 2.0
-TOPOLOGY = """
-[run]
-seed = 1
-steps = {steps}
-[model]
-name = "resnet20"
-[data]
-name = "cifar10"
-dir = "{folder}"
-batch_size = {batch}
-[workers]
-count = 2
-loop = {loop}
-[evaluate]
-every = "{steps} steps"
-{exchange}
-{nodes}
-"""
 WHOLE = '[exchange]\nkind = "all_reduce"\nsend = "whole"'
 BUCKETS = '[exchange]\nkind = "all_reduce"\nsend = "bucket"\nbucket_mb = 0.1'
 
@@ -120,11 +100,9 @@ def far_apart():
 
 
 def seconds_of_a_step(folder, loop, exchange="", nodes=""):
-    file = pathlib.Path(folder, "bench.toml")
-    file.write_text(TOPOLOGY.format(steps=STEPS, folder=folder, batch=BATCH, loop=loop, exchange=exchange, nodes=nodes))
-    subprocess.run([BUILD / "troupe", "run", file, "--out", f"{folder}/out", "--overwrite", "--quiet"], check=True)
-    lines = [json.loads(line) for line in pathlib.Path(folder, "out/metrics.jsonl").read_text().splitlines()]
-    return 2 * BATCH / next(line["samples_per_second"] for line in lines if line["event"] == "end")
+    rate, _ = troupe_rate(model="resnet20", data=f'name = "cifar10"\ndir = "{folder}"', batch=BATCH, steps=STEPS,
+                          workers=2, loop=loop, exchange=exchange, nodes=nodes)
+    return 2 * BATCH / rate
 
 
 def compare(title, folder, nodes):
