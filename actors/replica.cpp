@@ -85,8 +85,10 @@ struct upcoming {
 
 /// However a pass ends, nobody is called back behind its end.
 struct forgotten_at_the_end {
-  device::accelerator& where;
-  ~forgotten_at_the_end() { where.forget(); }
+  device::accelerator* where;
+  ~forgotten_at_the_end() {
+    if (where) where->forget();
+  }
 };
 
 /// A tensor that the host and the device both have, so that what went one way is not sent back.
@@ -176,45 +178,32 @@ struct replica::parts {
     models::bind_gradients(*network, options.layout, gradient->piece.values);
     dropout.set_current_seed(data::keyed(options.seed, data::purpose::dropout, rank, step));
     if (leaving.port) watch_buckets(leaving.buckets);
-    if (gpu) return compute_gradient_beside(leaving, leave, indices);
-
-    const auto micro = count / options.micro_batches;
+    const departures to_the_port = [&](part bucket) {
+      gpu ? send_off(std::move(bucket), leaving, leave) : leave(std::move(bucket));
+    };
+    const forgotten_at_the_end at_the_end{gpu};
+    std::vector<at::Tensor> losses;  // read when all is asked for: an accelerator works while this thread goes on
     for (std::int64_t i = 0; i < options.micro_batches; ++i) {
       pass = static_cast<std::uint64_t>(i);
-      const auto begin = indices.begin() + i * micro;
-      const auto batch = data::make_batch(*options.samples, options.scale, {begin, begin + micro});
-      const auto loss = models::mean_loss(options.loss, network->forward(batch.inputs), batch.targets);
-      const auto departs = leaving.port && i + 1 == options.micro_batches;
-      if (departs) watch->begin(*gradient, leave);
-      (options.micro_batches > 1 ? loss / static_cast<double>(options.micro_batches) : loss).backward();
-      if (departs) watch->end();
-      take_loss(loss.item<double>(), micro);
-    }
-  }
-
-  /// The same on an accelerator, which works at it while this thread goes on: the next batch is made and sent there
-  /// meanwhile, and the losses are read when everything has been asked for.
-  void compute_gradient_beside(const departure& leaving, const departures& leave,
-                               const std::vector<std::int64_t>& indices) {
-    const auto step = now.origin.step;
-    const auto micro = static_cast<std::int64_t>(indices.size()) / options.micro_batches;
-    const departures depart = [&](part bucket) { send_off(std::move(bucket), leaving, leave); };
-    const forgotten_at_the_end at_the_end{*gpu};
-    std::vector<at::Tensor> losses;
-    for (std::int64_t i = 0; i < options.micro_batches; ++i) {
-      pass = static_cast<std::uint64_t>(i);
-      const auto batch = arrived(step, i);
+      const auto batch = gpu ? arrived(step, i) : micro_batch(indices, i);
       const auto loss = models::mean_loss(options.loss, network->forward(batch.inputs), batch.targets);
       losses.push_back(loss.detach());
-      const auto departs = leaving.port && i + 1 == options.micro_batches;
-      if (departs) watch->begin(*gradient, depart);
+      const auto more = i + 1 < options.micro_batches;
+      const auto departs = leaving.port && !more;
+      if (departs) watch->begin(*gradient, to_the_port);
       (options.micro_batches > 1 ? loss / static_cast<double>(options.micro_batches) : loss).backward();
       if (departs) watch->end();
-      const auto more = i + 1 < options.micro_batches;
-      send_ahead(more ? step : step + 1, more ? i + 1 : 0);
+      if (gpu) send_ahead(more ? step : step + 1, more ? i + 1 : 0);
     }
-    if (leaving.port) gpu->synchronise();  // all buckets have left, or what kept one is thrown
-    for (const auto& loss : losses) take_loss(loss.item<double>(), micro);
+    if (gpu && leaving.port) gpu->synchronise();  // all buckets have left, or what kept one is thrown
+    for (const auto& loss : losses) take_loss(loss.item<double>(), count / options.micro_batches);
+  }
+
+  /// Part i of the batch that `indices` name.
+  data::batch micro_batch(const std::vector<std::int64_t>& indices, std::int64_t i) const {
+    const auto micro = static_cast<std::int64_t>(indices.size()) / options.micro_batches;
+    const auto begin = indices.begin() + i * micro;
+    return data::make_batch(*options.samples, options.scale, {begin, begin + micro});
   }
 
   /// Lets a bucket leave: as it is for a port on the device, else when it has come to the host.
@@ -233,10 +222,7 @@ struct replica::parts {
 
   /// Makes a batch and sends it to the device beside the device's own work.
   void send_ahead(std::uint64_t step, std::int64_t part_of_batch) {
-    const auto indices = sampler.batch_at(step);
-    const auto micro = static_cast<std::int64_t>(indices.size()) / options.micro_batches;
-    const auto begin = indices.begin() + part_of_batch * micro;
-    const auto batch = data::make_batch(*options.samples, options.scale, {begin, begin + micro});
+    const auto batch = micro_batch(sampler.batch_at(step), part_of_batch);
     ahead = upcoming{step, part_of_batch, gpu->upload_ahead(batch.inputs), gpu->upload_ahead(batch.targets)};
   }
 
