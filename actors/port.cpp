@@ -2,6 +2,7 @@
 
 #include "troupe/actors/exchange/member.hpp"
 #include "troupe/actors/exchange/registry.hpp"
+#include "troupe/actors/port_text.hpp"
 #include "troupe/actors/support/assert.hpp"
 
 #include <caf/all.hpp>
@@ -16,9 +17,6 @@
 namespace troupe {
 
 namespace {
-
-/// A deadline is kept in ticks; the first may come at any moment after the wait began, so one more is waited for.
-constexpr int ticks_of_timeout = 4;
 
 /// What a member said while it took one part.
 struct said final : outbox {
@@ -64,55 +62,9 @@ struct port_state {
 
 using port_pointer = port_actor::stateful_pointer<port_state>;
 
-std::uint32_t parties_of(const port_options& options) {
-  return options.world_size + options.servers;
-}
-
-/// What the member or server of this index is called outside.
-rank_id id_of(const port_options& options, rank_id index) {
-  return options.ids.empty() ? index : options.ids.at(static_cast<std::size_t>(index));
-}
-
-/// The index of whom this id calls, if it is a member or server.
-std::optional<rank_id> index_of(const port_options& options, rank_id id) {
-  if (options.ids.empty())
-    return static_cast<std::uint32_t>(id) < parties_of(options) ? std::optional{id} : std::nullopt;
-  const auto found = std::lower_bound(options.ids.begin(), options.ids.end(), id);
-  if (found == options.ids.end() || *found != id) return std::nullopt;
-  return rank_id{static_cast<std::uint32_t>(found - options.ids.begin())};
-}
-
-/// "ranks 1, 2", "server 0": whom these indices mean. Nobody waits for members and servers at once.
-std::string list_of(const port_options& options, const std::vector<rank_id>& indices) {
-  constexpr std::size_t most = 8;
-  const auto servers = !indices.empty() && static_cast<std::uint32_t>(indices.front()) >= options.world_size;
-  std::string text;
-  for (std::size_t i = 0; i < std::min(most, indices.size()); ++i)
-    text += (i == 0 ? "" : ", ") + std::to_string(servers ? static_cast<std::uint32_t>(indices[i]) - options.world_size
-                                                          : static_cast<std::uint32_t>(id_of(options, indices[i])));
-  if (indices.size() > most) text += " and " + std::to_string(indices.size() - most) + " more";
-  return std::string{servers ? "server" : "rank"} + (indices.size() == 1 ? " " : "s ") + text;
-}
-
-/// Whom a member waits for, by index, and at which step.
-struct awaited {
-  std::uint64_t step{0};
-  std::vector<rank_id> missing;
-};
-
 awaited awaited_by(const member& algorithm, std::uint64_t step) {
   const auto* holder = dynamic_cast<const server*>(&algorithm);
   return {holder ? holder->open_step() : step, algorithm.waiting_for(step)};
-}
-
-/// "exchange: rank 0 waits for ranks 1, 2 at step 8", which is step 7 counted from 0.
-std::string waits(const port_options& options, const awaited& whom) {
-  return options.name + ": " + list_of(options, {options.rank}) + " waits for " + list_of(options, whom.missing) +
-         " at step " + std::to_string((whom.step - options.due.lead) / options.passes + 1);
-}
-
-std::string overdue(const port_options& options, const awaited& whom) {
-  return waits(options, whom) + ", for " + std::to_string(options.timeout.count()) + " ms already (run.timeout)";
 }
 
 void fail(port_pointer self, const caf::error& why) {
@@ -305,7 +257,9 @@ port_actor::behavior_type port(port_pointer self, port_options options, std::sha
         return promise;
       },
       [self](wire_atom, const std::vector<peer_port>& peers) {
-        TROUPE_ASSERT(peers.size() == parties_of(self->state.options), "a port is wired to every member and server");
+        const auto& options = self->state.options;
+        TROUPE_ASSERT(peers.size() == options.world_size + options.servers,
+                      "a port is wired to every member and server");
         self->state.peers = peers;
         self->delayed_send(self, self->state.options.timeout / ticks_of_timeout, tick_atom_v);
       },

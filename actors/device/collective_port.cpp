@@ -1,5 +1,6 @@
 #include "troupe/actors/device/collective_port.hpp"
 
+#include "troupe/actors/port_text.hpp"
 #include "troupe/actors/support/assert.hpp"
 
 #include <caf/all.hpp>
@@ -13,9 +14,6 @@
 namespace troupe::device {
 
 namespace {
-
-/// As in port.cpp: one more is waited for, the first may come at once.
-constexpr int ticks_of_timeout = 4;
 
 struct collective_state {
   static inline const char* name = "collective";
@@ -47,26 +45,11 @@ std::uint32_t number(rank_id rank) {
   return static_cast<std::uint32_t>(rank);
 }
 
-rank_id id_of(const port_options& options, std::uint32_t index) {
-  return options.ids.empty() ? rank_id{index} : options.ids.at(index);
-}
-
-/// "exchange: rank 0 waits for ranks 1, 2 at step 8": for all others, since a collective does not tell for whom.
-std::string waits(const collective_state& my, const std::vector<rank_id>& whom) {
-  constexpr std::size_t most = 8;
-  std::string names;
-  for (std::size_t i = 0; i < std::min(most, whom.size()); ++i)
-    names += (i == 0 ? "" : ", ") + std::to_string(number(whom[i]));
-  if (whom.size() > most) names += " and " + std::to_string(whom.size() - most) + " more";
-  return my.options.name + ": rank " + std::to_string(number(id_of(my.options, number(my.options.rank)))) +
-         " waits for rank" + (whom.size() == 1 ? " " : "s ") + names + " at step " +
-         std::to_string(my.step - my.options.due.lead + 1);
-}
-
-std::vector<rank_id> all_others(const port_options& options) {
-  std::vector<rank_id> others;
-  for (std::uint32_t index = 0; index < options.world_size; ++index)
-    if (index != number(options.rank)) others.push_back(id_of(options, index));
+/// Whom a member waits for: all others, since a collective does not tell for whom.
+awaited all_others(const collective_state& my) {
+  awaited others{.step = my.step, .missing = {}};
+  for (std::uint32_t index = 0; index < my.options.world_size; ++index)
+    if (rank_id{index} != my.options.rank) others.missing.push_back(rank_id{index});
   return others;
 }
 
@@ -126,7 +109,7 @@ std::optional<std::string> take(collective_state& my, const part& own) {
   const auto from = " (step " + std::to_string(own.origin.step - my.options.due.lead + 1) + ")";
   if (own.origin.run != my.options.run) return "a part of another run" + from;
   if (own.which.place != my.options.place) return "a part of another exchange" + from;
-  if (own.origin.sender != id_of(my.options, number(my.options.rank)) || own.at != stage::contribution)
+  if (own.origin.sender != id_of(my.options, my.options.rank) || own.at != stage::contribution)
     return "a part of another rank: a collective takes its own worker's only" + from;
   if (own.total != my.options.layout.parameter_end) return "a part of another model" + from;
   if (own.what != my.options.carries.sends) return "a part that is not what is exchanged" + from;
@@ -154,8 +137,7 @@ void watch(collective_pointer self) {
   auto& my = self->state;
   const bool waiting = (my.joined && my.issued > my.answered.size()) || my.asked;
   if (!waiting || ++my.ticks <= ticks_of_timeout) return;
-  fail(self, make_error(errc::timed_out, waits(my, all_others(my.options)) + ", for " +
-                                             std::to_string(my.options.timeout.count()) + " ms already (run.timeout)"));
+  fail(self, make_error(errc::timed_out, overdue(my.options, all_others(my))));
 }
 
 port_actor::behavior_type collective_port(collective_pointer self, port_options options,
@@ -199,10 +181,12 @@ port_actor::behavior_type collective_port(collective_pointer self, port_options 
       },
       [self](lost_atom, const std::vector<rank_id>& lost) -> caf::result<std::string> {
         auto& my = self->state;
-        auto whom = all_others(my.options);
-        std::erase_if(whom, [&](rank_id id) { return std::find(lost.begin(), lost.end(), id) == lost.end(); });
-        if (whom.empty() || (!my.under_way() && !my.asked)) return std::string{};
-        const auto text = waits(my, whom);
+        auto whom = all_others(my);
+        std::erase_if(whom.missing, [&](rank_id index) {
+          return std::find(lost.begin(), lost.end(), id_of(my.options, index)) == lost.end();
+        });
+        if (whom.missing.empty() || (!my.under_way() && !my.asked)) return std::string{};
+        const auto text = waits(my.options, whom);
         fail(self, make_error(errc::peer_lost, text));
         return text;
       },
