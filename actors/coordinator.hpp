@@ -53,6 +53,8 @@ struct coordinator_options {
   bool replicas_agree{true};  ///< The parameters of all workers after a step are equal; else their average counts.
   /// Servers that hold the result's parameters, in the order of their shares; none: they are the workers' own.
   std::vector<holder_actor> holders{};
+  /// By holder: each has all of the result, which is their mean with these weights; empty: each has a share of it.
+  std::vector<std::int64_t> holder_weights{};
   bool in_lockstep{true};  ///< All workers end at one step; else, before its time, each where it has come to.
   models::flat_layout layout{};
   models::buffer_pool pool;

@@ -43,8 +43,13 @@ typename Inspector::result_type inspect(Inspector& f, introduction& x) {
 }
 
 template <class Inspector>
+typename Inspector::result_type inspect(Inspector& f, memory_handle& x) {
+  return f(caf::meta::type_name("memory_handle"), x.process, x.file);
+}
+
+template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, welcome& x) {
-  return f(caf::meta::type_name("welcome"), x.session, x.coordinator, x.recorder);
+  return f(caf::meta::type_name("welcome"), x.session, x.coordinator, x.recorder, x.memories);
 }
 
 namespace detail {

@@ -168,8 +168,8 @@ struct holding {
 /// What the evaluator found, over the whole validation set.
 struct evaluation {
   std::uint64_t step{0};
-  double loss{0};      ///< Mean over the samples.
-  double accuracy{0};  ///< In [0, 1].
+  double loss{0};                    ///< Mean over the samples.
+  std::optional<double> accuracy{};  ///< In [0, 1]; none where samples stand for numbers.
   std::int64_t sample_count{0};
 };
 
@@ -199,11 +199,18 @@ struct introduction {
   std::map<std::string, std::string> fingerprint;  ///< What the bits of a result depend on: see node/fingerprint.hpp.
 };
 
+/// A memory that workers of several processes of one host train on: see shared_memory.hpp.
+struct memory_handle {
+  std::int64_t process{0};  ///< Whose it is.
+  std::int32_t file{-1};    ///< Its descriptor there.
+};
+
 /// What the first node answers.
 struct welcome {
-  std::string session{};                ///< 16 random bytes that the connections of this run are opened with.
-  caf::strong_actor_ptr coordinator{};  ///< A milestone_sink.
-  caf::strong_actor_ptr recorder{};     ///< A progress_sink.
+  std::string session{};                  ///< 16 random bytes that the connections of this run are opened with.
+  caf::strong_actor_ptr coordinator{};    ///< A milestone_sink.
+  caf::strong_actor_ptr recorder{};       ///< A progress_sink.
+  std::vector<memory_handle> memories{};  ///< By exchange; of those that are none, empty handles.
 };
 
 }  // namespace troupe

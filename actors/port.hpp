@@ -21,6 +21,8 @@
 
 namespace troupe {
 
+class shared_memory;
+
 /// What ports say to each other, in any order.
 using peer_port = caf::typed_actor<caf::reacts_to<part_atom, part>>;
 
@@ -74,9 +76,10 @@ struct port_options {
   std::uint64_t passes{1};  ///< Exchanges in a step of the loop: where each micro-batch has one.
   cadence due{};
   carriage carries{};
-  schedule when{};                ///< Milestones at which a server will be asked for what it holds.
-  optimizer_options optimizer{};  ///< For servers that step.
-  at::Tensor initial{};           ///< [P + B], what all workers begin with; for servers.
+  schedule when{};                          ///< Milestones at which a server will be asked for what it holds.
+  optimizer_options optimizer{};            ///< For servers that step.
+  at::Tensor initial{};                     ///< [P + B], what all workers begin with; for servers.
+  std::shared_ptr<shared_memory> memory{};  ///< For the server that holds it.
 
   bool is_server() const { return static_cast<std::uint32_t>(rank) >= world_size; }
 };

@@ -19,6 +19,8 @@
 
 namespace troupe {
 
+class shared_memory;
+
 /// How the statistics of synchronised norms travel: an exchange in buckets, a forward one for each norm, in the order
 /// of a pass, and then a backward one for each. Its steps are passes: one for each micro-batch.
 struct norm_exchange {
@@ -47,6 +49,8 @@ struct replica_options {
   std::int64_t micro_batches{1};  ///< Equal parts of a batch whose gradients are computed one after the other.
   norm_exchange norms{};
   std::shared_ptr<device::accelerator> accelerator{};  ///< None: the CPU.
+  std::shared_ptr<shared_memory> memory{};  ///< Where x is, with others who write it too; none: in the messages.
+  std::vector<int> cores{};                 ///< Of the machine, that its lane keeps to; none: any.
 };
 
 class replica {

@@ -14,10 +14,6 @@ namespace troupe {
 
 namespace {
 
-/// Steps that one request may cover where no exchange stands between them: few enough to stop soon, many enough that
-/// the two thread wakes of a request cost nothing.
-constexpr std::uint32_t most_steps_at_once = 16;
-
 /// How often a worker tells of its progress: often enough for an eye.
 constexpr std::chrono::milliseconds between_glances{100};
 
@@ -142,7 +138,7 @@ std::optional<stretch> local_steps(const worker_state& my) {
   stretch result{.request = {.from = my.now, .gradient = my.gradient, .with = my.answers}};
   for (const auto& word : my.options.loop)
     if (const auto* local = std::get_if<verb>(&word)) result.request.verbs.push_back(*local);
-  result.steps = std::min<std::uint64_t>(until - my.completed, most_steps_at_once);
+  result.steps = std::min<std::uint64_t>(until - my.completed, my.options.steps_at_once);
   result.begins = result.steps - 1;
   result.request.times = static_cast<std::uint32_t>(result.steps);
   return result;
@@ -212,7 +208,8 @@ void compute(worker_pointer self, stretch ahead) {
   my.computing = true;
   my.begun += ahead.begins;
   my.many_steps = ahead.request.times > 1;
-  const auto patience = ahead.request.times * (my.options.synchronised_norms ? 2 : 1);
+  constexpr std::uint32_t most_patience = 16;  // where there are more, they are small
+  const auto patience = std::min(ahead.request.times, most_patience) * (my.options.synchronised_norms ? 2 : 1);
   self->request(my.contacts.compute, my.options.timeout * patience, advance_atom_v, std::move(ahead.request))
       .then(
           [self, word = ahead.word_after, steps = ahead.steps, begins = ahead.begins](advanced& done) {

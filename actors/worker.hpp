@@ -41,6 +41,9 @@ struct worker_options {
   schedule when;
   snapshot initial;
   std::chrono::milliseconds timeout{60'000};
+  /// Steps that one request to compute may cover: few enough to stop soon, many enough that the thread wakes of a
+  /// request cost nothing.
+  std::uint32_t steps_at_once{16};
   /// Its compute actor waits for others in mid-step, and they keep that deadline.
   bool synchronised_norms{false};
 };

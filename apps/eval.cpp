@@ -49,8 +49,8 @@ const Kind& kind_of(const options& given, const std::string& flag, const std::st
 }
 
 models::loss_kind loss_of(const std::string& name, const models::network& net) {
-  for (const auto kind : {models::loss_kind::cross_entropy, models::loss_kind::nll})
-    if (name == checkpoint::name_of(kind)) return kind;
+  for (const auto kind : models::loss_kinds)
+    if (name == models::name_of(kind)) return kind;
   return net.loss();
 }
 
@@ -90,9 +90,9 @@ void eval(const options& given) {
   if (given.json)
     std::printf("%s\n", telemetry::json_line(found).c_str());
   else
-    std::printf("%s on the %s set of %s (%s samples): loss %.4f, accuracy %.2f %%\n", model.name.c_str(),
-                given.split.c_str(), data.name.c_str(), grouped(static_cast<std::uint64_t>(found.sample_count)).c_str(),
-                found.loss, 100 * found.accuracy);
+    std::printf("%s on the %s set of %s (%s samples): loss %.4f%s\n", model.name.c_str(), given.split.c_str(),
+                data.name.c_str(), grouped(static_cast<std::uint64_t>(found.sample_count)).c_str(), found.loss,
+                found.accuracy ? (", accuracy " + two_places(100 * *found.accuracy) + " %").c_str() : "");
 }
 
 }  // namespace

@@ -96,7 +96,8 @@ dataset_kind cifar10() {
           .sample_shape = {channels, side, side},
           .classes = 10,
           .published = {{0.4914, 0.4822, 0.4465}, {0.2470, 0.2435, 0.2616}},
-          .load = [](const fs::path& folder) {
+          .load = [](const data_source& from) {
+            const fs::path& folder = from.folder;
             std::vector<fs::path> train;
             for (int part = 1; part <= 5; ++part)
               train.push_back(folder / ("data_batch_" + std::to_string(part) + ".bin"));

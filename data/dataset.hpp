@@ -1,6 +1,8 @@
 // A data set in memory: immutable once made, shared by all workers of a process, read by any thread.
 #pragma once
 
+#include "troupe/data/sparse_rows.hpp"
+
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
@@ -14,9 +16,10 @@
 namespace troupe::data {
 
 struct dataset {
-  at::Tensor inputs;                 ///< [N, C, H, W], uint8 in 0..255.
-  at::Tensor targets;                ///< [N], int64, class indices.
-  std::vector<std::string> classes;  ///< A name for each class.
+  at::Tensor inputs;                          ///< [N, C, H, W], uint8 in 0..255; undefined where samples are sparse.
+  at::Tensor targets;                         ///< [N], int64, class indices; or float32, numbers.
+  std::vector<std::string> classes;           ///< A name for each class; none: targets are numbers.
+  std::shared_ptr<const sparse_rows> rows{};  ///< The samples where they are sparse, else null.
   std::int64_t size() const { return targets.size(0); }
 };
 
@@ -29,13 +32,27 @@ struct normalisation {
 struct dataset_pair {
   std::shared_ptr<const dataset> train, test;
   normalisation scale;
-  std::vector<std::string> files;  ///< What was read, for messages.
+  std::vector<std::string> files;            ///< What was read, for messages.
+  std::vector<std::int64_t> sample_shape{};  ///< Where the kind does not say: [columns], or [users, items].
+};
+
+/// Where a data set comes from, and what it is made like: what a topology file can say of it.
+struct data_source {
+  std::filesystem::path folder{};             ///< The set's own, below the data folder; empty for a built-in one.
+  std::filesystem::path file{}, test_file{};  ///< Of a set that is read from the user's files.
+  bool mapped{false};                         ///< Sparse rows stay in a file beside theirs, mapped into memory.
+  std::int64_t rows{20'000}, columns{10'000}, nonzeros{50};  ///< Of the built-in sparse set: its training rows.
+  double skew{1};         ///< Of it: 1, all columns alike often; above, the first ones more often.
+  std::uint64_t seed{0};  ///< Of it.
+
+  data_source() = default;
+  data_source(std::filesystem::path its_folder) : folder(std::move(its_folder)) {}
 };
 
 /// A batch as a network takes it.
 struct batch {
-  at::Tensor inputs;   ///< [b, C, H, W], float32.
-  at::Tensor targets;  ///< [b], int64.
+  at::Tensor inputs;   ///< [b, C, H, W], float32; or [b, columns], sparse CSR, float32 and int32 indices.
+  at::Tensor targets;  ///< [b], int64 or float32.
 };
 
 /// Gathers the samples `indices` in that order. Throws std::out_of_range.
@@ -51,11 +68,11 @@ struct dataset_kind {
   std::string name;
   std::string explanation;                 ///< One line.
   std::string folder;                      ///< Below the data folder; empty for a built-in one.
-  std::vector<std::int64_t> sample_shape;  ///< [C, H, W].
-  std::int64_t classes{0};
+  std::vector<std::int64_t> sample_shape;  ///< [C, H, W]; empty where the source says: [columns], or [users, items].
+  std::int64_t classes{0};                 ///< 0: targets are numbers.
   normalisation published;  ///< Mean and std of the training set as its publisher or the field states them.
-  /// Reads both sets. `folder` is the set's own. Throws data_error.
-  dataset_pair (*load)(const std::filesystem::path& folder);
+  /// Reads or makes both sets. Throws data_error.
+  dataset_pair (*load)(const data_source& from);
 };
 
 /// All data sets, in the order in which `troupe list` shows them.

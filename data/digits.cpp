@@ -180,7 +180,7 @@ dataset_kind digits() {
           .sample_shape = {1, side, side},
           .classes = classes,
           .published = {{0.1194}, {0.2359}},  // of the training set, checked by a test
-          .load = [](const std::filesystem::path&) {
+          .load = [](const data_source&) {
             return dataset_pair{drawn(0, 12000), drawn(1, 2000), digits().published, {}};
           }};
 }

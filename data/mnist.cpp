@@ -10,8 +10,8 @@ dataset_kind mnist() {
           .sample_shape = {1, 28, 28},
           .classes = 10,
           .published = {{0.1307}, {0.3081}},
-          .load = [](const std::filesystem::path& folder) {
-            dataset_pair pair = read_mnist_family(folder, {"0", "1", "2", "3", "4", "5", "6", "7", "8", "9"}, "mnist");
+          .load = [](const data_source& from) {
+            dataset_pair pair = read_mnist_family(from.folder, {"0", "1", "2", "3", "4", "5", "6", "7", "8", "9"}, "mnist");
             pair.scale = mnist().published;
             return pair;
           }};
@@ -24,8 +24,8 @@ dataset_kind fashion_mnist() {
           .sample_shape = {1, 28, 28},
           .classes = 10,
           .published = {{0.2860}, {0.3530}},
-          .load = [](const std::filesystem::path& folder) {
-            dataset_pair pair = read_mnist_family(folder,
+          .load = [](const data_source& from) {
+            dataset_pair pair = read_mnist_family(from.folder,
                                                   {"t-shirt or top", "trouser", "pullover", "dress", "coat", "sandal",
                                                    "shirt", "sneaker", "bag", "ankle boot"},
                                                   "fashion_mnist");

@@ -1,8 +1,12 @@
 #include "troupe/models/network.hpp"
 
 #include <ATen/CPUGeneratorImpl.h>
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/binary_cross_entropy_with_logits.h>
 #include <ATen/ops/cross_entropy_loss.h>
+#include <ATen/ops/mse_loss.h>
 #include <ATen/ops/nll_loss.h>
+#include <ATen/ops/relu.h>
 
 #include <mutex>
 
@@ -14,8 +18,43 @@ std::unique_ptr<network> make_lenet(const network_shape& shape);
 std::unique_ptr<network> make_resnet18(const network_shape& shape);
 std::unique_ptr<network> make_resnet20(const network_shape& shape);
 
+std::string name_of(loss_kind kind) {
+  switch (kind) {
+    case loss_kind::cross_entropy:
+      return "cross_entropy";
+    case loss_kind::nll:
+      return "nll";
+    case loss_kind::binary_cross_entropy:
+      return "binary_cross_entropy";
+    case loss_kind::hinge:
+      return "hinge";
+    case loss_kind::mse:
+      return "mse";
+  }
+  return {};
+}
+
 at::Tensor mean_loss(loss_kind kind, const at::Tensor& output, const at::Tensor& target) {
-  return kind == loss_kind::nll ? at::nll_loss(output, target) : at::cross_entropy_loss(output, target);
+  switch (kind) {
+    case loss_kind::nll:
+      return at::nll_loss(output, target);
+    case loss_kind::binary_cross_entropy:
+      return at::binary_cross_entropy_with_logits(output, target.to(output.scalar_type()));
+    case loss_kind::hinge:
+      return at::relu(1.0 - (target.to(output.scalar_type()) * 2.0 - 1.0) * output).mean();
+    case loss_kind::mse:
+      return at::mse_loss(output, target.to(output.scalar_type()));
+    case loss_kind::cross_entropy:
+      break;
+  }
+  return at::cross_entropy_loss(output, target);
+}
+
+std::optional<std::int64_t> count_correct(loss_kind kind, const at::Tensor& output, const at::Tensor& target) {
+  if (kind == loss_kind::mse) return std::nullopt;
+  const auto scores_of_each_class = kind == loss_kind::cross_entropy || kind == loss_kind::nll;
+  const auto found = scores_of_each_class ? output.argmax(1) : output.gt(0).to(at::kLong);
+  return found.eq(target).sum().item<std::int64_t>();
 }
 
 const std::vector<network_kind>& network_kinds() {

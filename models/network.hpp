@@ -10,18 +10,40 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
 namespace troupe::models {
 
-enum class loss_kind : std::uint8_t { cross_entropy, nll };
+struct flat_layout;
+struct sparse_sample;
+struct sparse_sgd_options;
+
+/// Makes the steps of `samples`, in order, in place on `x` [P] laid out as `layout`; the last step may have fewer
+/// samples. Reads and writes with relaxed atomics where the hardware has no gathers. Returns the sum over the samples
+/// of the loss before their step. A function of its arguments alone where nobody else writes x.
+using sparse_sgd = double (*)(std::span<const sparse_sample> samples, const sparse_sgd_options& options,
+                              const flat_layout& layout, float* x);
+
+enum class loss_kind : std::uint8_t {
+  cross_entropy,
+  nll,
+  binary_cross_entropy,  ///< Of one score for each sample, class 1 against class 0: log(1 + exp(−y·score)), y = ±1.
+  hinge,                 ///< Likewise: max(0, 1 − y·score).
+  mse,                   ///< Squared difference of one number for each sample.
+};
+
+inline constexpr loss_kind loss_kinds[] = {loss_kind::cross_entropy, loss_kind::nll, loss_kind::binary_cross_entropy,
+                                           loss_kind::hinge, loss_kind::mse};
 
 /// What a network is fed and what it tells apart.
 struct network_shape {
-  std::vector<std::int64_t> input{1, 28, 28};  ///< [C, H, W] of one sample.
-  std::int64_t classes{10};
+  /// Of one sample: [C, H, W] of an image, [columns] of a sparse row, [users, items] of a rating.
+  std::vector<std::int64_t> input{1, 28, 28};
+  std::int64_t classes{10};  ///< 0: samples stand for numbers.
+  std::int64_t rank{10};     ///< Of matrix_completion: length of a factor.
 };
 
 /// What a group of replicas has of one batch-norm layer, all its members' brought together.
@@ -42,7 +64,9 @@ class network {
 
   virtual ~network() = default;
 
-  /// Returns [N, classes] (scores, or log-probabilities where loss() is nll) for `input` [N, C, H, W], float32.
+  /// Returns [N, classes] (scores, or log-probabilities where loss() is nll) for `input` [N, C, H, W], float32; of
+  /// sparse samples [N], one score or number each, for `input` [N, columns], sparse CSR, float32 and int32 indices. A
+  /// rating is a row with a 1 at its user's column and one at its item's, which count on from the users.
   virtual at::Tensor forward(const at::Tensor& input) = 0;
 
   /// Switches dropout and batch-norm statistics on (training) or off.
@@ -71,8 +95,14 @@ class network {
   virtual void synchronise(group_mean mean) { (void)mean; }
 };
 
-/// Returns the scalar mean loss of `output` [N, classes] against `target` [N], int64.
+/// What the topology file calls it.
+std::string name_of(loss_kind kind);
+
+/// Returns the scalar mean loss of `output` as forward() returns it against `target` [N], int64, or float32 numbers.
 at::Tensor mean_loss(loss_kind kind, const at::Tensor& output, const at::Tensor& target);
+
+/// Returns how many samples `output` puts into their class; nothing where they stand for numbers.
+std::optional<std::int64_t> count_correct(loss_kind kind, const at::Tensor& output, const at::Tensor& target);
 
 /// A model that a topology file can name.
 struct network_kind {
@@ -81,6 +111,7 @@ struct network_kind {
   /// Makes one with PyTorch's default initialisers, drawn from the process-wide generator.
   /// Throws std::invalid_argument where the model cannot take inputs of this shape.
   std::unique_ptr<network> (*make)(const network_shape& shape);
+  sparse_sgd step{nullptr};  ///< Of sparse samples: plain SGD without a backward pass. Null: there is none.
 };
 
 /// All models, in the order in which `troupe list` shows them.

@@ -6,6 +6,7 @@
 #include "troupe/actors/messages.hpp"
 #include "troupe/actors/port.hpp"
 #include "troupe/actors/rules/mixing.hpp"
+#include "troupe/actors/shared_memory.hpp"
 #include "troupe/actors/support/setting.hpp"
 #include "troupe/models/flat.hpp"
 
@@ -35,6 +36,8 @@ struct exchange_nature {
   /// Runs in the GPUs' own library: tensors go in and come out there, and sums are added in an order of its own.
   bool on_devices{false};
   std::uint32_t servers{0};  ///< How many actors hold what is exchanged; what they hold is the run's result.
+  /// The members' x lies in one memory, which all of them write: nothing is sent, and it is no word of a loop.
+  std::optional<memory_writes> memory{};
 };
 
 /// A setting that does not fit, and what a person should read of it: what is wrong, what was expected.

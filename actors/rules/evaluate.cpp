@@ -16,7 +16,7 @@ std::optional<evaluation> evaluate(models::network& net, const data::dataset& se
   net.train(false);
   evaluation found;
   double loss_sum = 0;
-  std::int64_t correct = 0;
+  std::optional<std::int64_t> correct{0};
   for (std::int64_t first = 0; first < set.size(); first += batch_size) {
     if (cancelled && *cancelled) return std::nullopt;
     const auto count = std::min(batch_size, set.size() - first);
@@ -25,11 +25,14 @@ std::optional<evaluation> evaluate(models::network& net, const data::dataset& se
     const auto batch = data::make_batch(set, scale, indices);
     const auto output = net.forward(batch.inputs);
     loss_sum += models::mean_loss(loss, output, batch.targets).item<double>() * static_cast<double>(count);
-    correct += output.argmax(1).eq(batch.targets).sum().item<std::int64_t>();
+    if (const auto more = models::count_correct(loss, output, batch.targets))
+      *correct += *more;
+    else
+      correct.reset();
   }
   found.sample_count = set.size();
   found.loss = loss_sum / static_cast<double>(set.size());
-  found.accuracy = static_cast<double>(correct) / static_cast<double>(set.size());
+  if (correct) found.accuracy = static_cast<double>(*correct) / static_cast<double>(set.size());
   return found;
 }
 

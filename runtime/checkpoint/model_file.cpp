@@ -55,10 +55,6 @@ struct differences {
 
 }  // namespace
 
-std::string name_of(models::loss_kind loss) {
-  return loss == models::loss_kind::nll ? "nll" : "cross_entropy";
-}
-
 void write_model(const std::filesystem::path& path, const model_card& card, const models::flat_layout& layout,
                  const at::Tensor& flat) {
   weights content;

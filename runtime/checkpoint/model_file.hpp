@@ -20,11 +20,8 @@ struct model_card {
   std::string model;          ///< As topology files name it.
   std::string data;           ///< What it was trained on.
   data::normalisation scale;  ///< What its inputs were scaled by.
-  std::string loss;           ///< cross_entropy, nll.
+  std::string loss;           ///< models::name_of().
 };
-
-/// Returns the name that topology files have for a loss.
-std::string name_of(models::loss_kind loss);
 
 /// Writes the weights `flat` [layout.total]. Throws std::runtime_error naming the path.
 void write_model(const std::filesystem::path& path, const model_card& card, const models::flat_layout& layout,

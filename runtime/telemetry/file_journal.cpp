@@ -50,7 +50,7 @@ void file_journal::save(const snapshot& result) {
                           {.model = plan_.model->name,
                            .data = plan_.data->name,
                            .scale = plan_.scale,
-                           .loss = checkpoint::name_of(plan_.loss)},
+                           .loss = models::name_of(plan_.loss)},
                           plan_.layout, result.values);
 }
 

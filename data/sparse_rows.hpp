@@ -1,0 +1,44 @@
+// Rows of numbers most of which are zero: what is left of them, row after row, in memory or in a mapped file.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <utility>
+
+namespace troupe::data {
+
+/// Immutable once made; read by any thread.
+class sparse_rows {
+ public:
+  /// What is not zero of one row: `columns` ascending, each with its value. Four bytes each, one list behind the other.
+  struct row {
+    const std::int32_t* columns{nullptr};
+    const float* values{nullptr};
+    std::int64_t count{0};
+  };
+
+  /// `offsets` [rows + 1]: how many nonzeros stand before a row. `cells` [2 · nonzeros] of four bytes: of each row its
+  /// columns, then its values (float32). `owner` keeps both alive.
+  sparse_rows(std::int64_t rows, std::int64_t columns, const std::int64_t* offsets, const std::int32_t* cells,
+              std::shared_ptr<const void> owner)
+      : rows_(rows), columns_(columns), offsets_(offsets), cells_(cells), owner_(std::move(owner)) {}
+
+  std::int64_t rows() const { return rows_; }
+  std::int64_t columns() const { return columns_; }
+  std::int64_t nonzeros() const { return offsets_[rows_] - offsets_[0]; }
+
+  /// `index` is not checked.
+  row at(std::int64_t index) const {
+    const auto first = offsets_[index], count = offsets_[index + 1] - first;
+    const auto* cells = cells_ + 2 * first;
+    return {cells, reinterpret_cast<const float*>(cells + count), count};
+  }
+
+ private:
+  std::int64_t rows_, columns_;
+  const std::int64_t* offsets_;
+  const std::int32_t* cells_;
+  std::shared_ptr<const void> owner_;
+};
+
+}  // namespace troupe::data

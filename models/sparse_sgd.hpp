@@ -1,0 +1,34 @@
+// Stochastic gradient descent on sparse samples, straight on the parameters: a step reads and writes only the
+// coordinates that its samples touch. The parameters may be written by others meanwhile, without a lock: Niu, Recht,
+// Ré, Wright 2011, "Hogwild!", algorithm 1.
+#pragma once
+
+#include "troupe/models/flat.hpp"
+
+#include <cstdint>
+#include <pthread.h>
+#include <span>
+
+namespace troupe::models {
+
+/// What is not zero of a sample, and what it stands for: a class (0 or 1), or a number.
+struct sparse_sample {
+  const std::int32_t* columns{nullptr};
+  const float* values{nullptr};
+  std::int32_t count{0};
+  float target{0};
+};
+
+struct sparse_sgd_options {
+  double lr{0.01};
+  std::int64_t batch_size{1};  ///< Samples of a step: x moves by −lr times their mean gradient.
+  /// λ of λ/2 ‖x‖². Each touched coordinate decays by λ · share[column], so that an epoch decays all alike in
+  /// expectation (Hogwild!, section 2, equation 3). `share` [columns]: rows over rows that touch it; null where λ = 0.
+  double weight_decay{0};
+  const float* share{nullptr};
+  /// Each addition is one indivisible operation: none is lost. Else a coordinate that two write at once may lose one.
+  bool atomic{false};
+  pthread_mutex_t* lock{nullptr};  ///< Held during each step; null: no lock.
+};
+
+}  // namespace troupe::models
