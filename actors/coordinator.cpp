@@ -208,6 +208,15 @@ averaged result_of(const replicas_by_rank& replicas, at::Tensor held, const coor
   return result;
 }
 
+/// What the servers hold as one: shares side by side, or the mean of replicas.
+at::Tensor held_together(const std::vector<span>& held, coordinator_options options) {
+  if (options.holder_weights.empty()) return rules::side_by_side(held, options.layout.parameter_end, options.pool);
+  if (held.size() == 1) return held.front().values;
+  std::vector<rules::weighted> summands;
+  for (std::size_t i = 0; i < held.size(); ++i) summands.push_back({held[i].values, static_cast<double>(options.holder_weights.at(i))});
+  return rules::mean_in_order(summands, options.pool);
+}
+
 /// Puts the result of the first report together. `held`: the servers' parameters, if they hold them.
 void put_together(coordinator_pointer self, replicas_by_rank replicas, std::vector<span> held) {
   auto& my = self->state;
@@ -219,8 +228,7 @@ void put_together(coordinator_pointer self, replicas_by_rank replicas, std::vect
   then_on_lane(
       self, *my.where,
       [replicas = std::move(replicas), held = std::move(held), options = my.options] {
-        const auto end = options.layout.parameter_end;
-        return result_of(replicas, held.empty() ? at::Tensor{} : rules::side_by_side(held, end, options.pool), options);
+        return result_of(replicas, held.empty() ? at::Tensor{} : held_together(held, options), options);
       },
       [self](averaged found) {
         auto& first = self->state.reports.front();
@@ -234,12 +242,15 @@ void put_together(coordinator_pointer self, replicas_by_rank replicas, std::vect
 /// Notes how many updates the servers have made, and how stale the gradients of those since the last report were.
 void tell_of(coordinator_state& my, const std::vector<holding>& held, record& line) {
   std::vector<staleness_tally> tallies;
-  line.updates = ~std::uint64_t{0};
+  line.updates = ~std::uint64_t{0};  // of shares, those that all have made; of replicas, those of all together
+  std::uint64_t made = 0;
   for (const auto& one : held) {
     if (!one.piece.values.defined()) continue;
     line.updates = std::min(line.updates, one.version);
+    made += one.version;
     tallies.push_back(one.staleness);
   }
+  if (!my.options.holder_weights.empty()) line.updates = made;
   auto all = rules::pooled(tallies);
   if (const auto since = rules::since(my.staleness, all); since.applied > 0) {
     line.staleness_mean = rules::mean(since);

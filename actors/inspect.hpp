@@ -27,11 +27,6 @@ typename Inspector::result_type inspect(Inspector& f, key& x) {
 }
 
 template <class Inspector>
-typename Inspector::result_type inspect(Inspector& f, evaluation& x) {
-  return f(caf::meta::type_name("evaluation"), x.step, x.loss, x.accuracy, x.sample_count);
-}
-
-template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, milestone& x) {
   return f(caf::meta::type_name("milestone"), x.rank, x.step, x.loss_sum, x.sample_count, x.bytes_sent);
 }
@@ -98,6 +93,11 @@ typename Inspector::result_type inspect(Inspector& f, advanced& x) {
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, holding& x) {
   return detail::inspect_local(f, "holding", x.version, x.piece.first, detail::shape_of(x.piece.values));
+}
+
+template <class Inspector>
+typename Inspector::result_type inspect(Inspector& f, evaluation& x) {
+  return detail::inspect_local(f, "evaluation", x.step, x.loss, x.sample_count);
 }
 
 template <class Inspector>

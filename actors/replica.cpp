@@ -1,9 +1,13 @@
 #include "troupe/actors/replica.hpp"
 
 #include "troupe/actors/rules/pieces.hpp"
+#include "troupe/actors/shared_memory.hpp"
 #include "troupe/actors/support/assert.hpp"
+#include "troupe/actors/support/cores.hpp"
 #include "troupe/data/random.hpp"
+#include "troupe/data/sparsity.hpp"
 #include "troupe/models/gradient_hooks.hpp"
+#include "troupe/models/sparse_sgd.hpp"
 
 #include <ATen/ATen.h>
 #include <ATen/CPUGeneratorImpl.h>
@@ -13,6 +17,7 @@
 #include <algorithm>
 #include <cmath>
 #include <optional>
+#include <span>
 #include <stdexcept>
 #include <string>
 #include <tuple>
@@ -117,8 +122,12 @@ struct replica::parts {
   double lr_scale{1};
   double loss_sum{0};
   std::int64_t sample_count{0};
-  std::uint64_t pass{0};           ///< Of the step, under way: the exchange of the norms counts these.
-  std::uint64_t payload_bytes{0};  ///< As that exchange last told.
+  std::uint64_t pass{0};                      ///< Of the step, under way: the exchange of the norms counts these.
+  std::uint64_t payload_bytes{0};             ///< As that exchange last told.
+  at::Tensor handed_out;                      ///< Of a shared memory: what x was when it was last handed out.
+  std::uint64_t seen{0};                      ///< Likewise: its updates when the gradient under way was begun.
+  std::vector<models::sparse_sample> sparse;  ///< Those of the steps under way.
+  std::vector<float> share;                   ///< By column: rows over rows that touch it.
 
   explicit parts(replica_options given)
       : options(std::move(given)),
@@ -165,6 +174,7 @@ struct replica::parts {
     const auto indices = sampler.batch_at(step);
     const auto count = static_cast<std::int64_t>(indices.size());
 
+    if (options.memory) look_into_memory();
     // Forward passes write float buffers in place.
     if (options.layout.total > options.layout.parameter_end) make_own();
     gradient = part{.origin = now.origin,
@@ -252,8 +262,12 @@ struct replica::parts {
   /// x ← one optimizer step from x along g, out of place: the old x is still being read elsewhere.
   void apply() {
     TROUPE_ASSERT(gradient, "apply follows a gradient");
-    make_own();
-    optimizer->step(now.values.narrow(0, 0, options.layout.parameter_end), gradient->piece.values, lr_scale);
+    if (options.memory) {
+      apply_to_memory();
+    } else {
+      make_own();
+      optimizer->step(parameters_of(now.values), gradient->piece.values, lr_scale);
+    }
     now.origin.step += 1;
     now.origin.version += 1;
     gradient.reset();
@@ -274,7 +288,9 @@ struct replica::parts {
         gradient->sample_count = 1;  // it is everybody's: the means of all members weigh the same
         break;
       case slot::parameters:
-        if (now.values.numel() == end) {
+        if (options.memory) {  // what others have written since stays
+          options.memory->move(handed_out.narrow(0, 0, end), values);
+        } else if (now.values.numel() == end) {
           now.values = std::move(values);
           own = false;
         } else {
@@ -283,6 +299,7 @@ struct replica::parts {
         }
         break;
       case slot::change:
+        TROUPE_ASSERT(!options.memory, "no exchange of a shared memory answers with a change");
         make_own();
         now.values.narrow(0, 0, end).add_(values);
         break;
@@ -295,6 +312,107 @@ struct replica::parts {
     auto next = gpu ? gpu->take(options.layout.total) : options.pool.take(options.layout.total);
     next.copy_(now.values);
     now.values = std::move(next);
+  }
+
+  at::Tensor parameters_of(const at::Tensor& x) const { return x.narrow(0, 0, options.layout.parameter_end); }
+
+  // In a shared memory only. ----------------------------------------------------------------------------------------
+
+  void begin_in_memory() {
+    handed_out = now.values;
+    if (gpu) options.memory->bring_to(*gpu);
+    now.values = options.memory->values();
+    now.ready.reset();
+    own = true;
+  }
+
+  /// The gradient is that of x as it is while it is computed; of a locked one, as it is now.
+  void look_into_memory() {
+    seen = options.memory->updates();
+    if (options.memory->how() == memory_writes::locked) now.values = options.memory->copy(options.pool);
+  }
+
+  /// x ← one step from x as it is by now.
+  void apply_to_memory() {
+    auto& memory = *options.memory;
+    const auto x = memory.values();
+    if (memory.how() == memory_writes::atomic) {
+      const auto before = parameters_of(memory.copy(options.pool));
+      auto after = options.pool.take(before.numel());
+      after.copy_(before);
+      optimizer->step(after, gradient->piece.values, lr_scale);
+      memory.move(before, after);
+    } else {
+      const held_lock alone{memory.lock()};
+      optimizer->step(parameters_of(x), gradient->piece.values, lr_scale);
+      const auto buffers = options.layout.total - options.layout.parameter_end;
+      if (memory.lock() && buffers > 0)
+        x.narrow(0, options.layout.parameter_end, buffers)
+            .copy_(now.values.narrow(0, options.layout.parameter_end, buffers));
+    }
+    memory.count(1, seen);
+  }
+
+  /// x is handed out as a copy where it is wanted: an exchange of it, or a result, is of one moment.
+  void end_in_memory(const advance& request, advanced& result) {
+    if (gpu) gpu->synchronise();  // its keeper reads it, too
+    result.host_parameters = request.host_parameters;
+    result.now.values = request.host_parameters ? options.memory->copy(options.pool) : options.memory->values();
+  }
+
+  // Of sparse samples only. -----------------------------------------------------------------------------------------
+
+  /// Whether the steps that are asked for need no backward pass, and no dense gradient.
+  bool are_sparse_steps(const advance& request) const {
+    const auto& settings = options.optimizer;
+    const auto plain_sgd =
+        settings.name == "sgd" && settings.momentum == 0 && !settings.nesterov && !settings.clip_norm;
+    return options.model->step && options.samples->rows && plain_sgd && !gpu && !gradient && lr_scale == 1 &&
+           request.verbs == std::vector{verb::gradient, verb::apply};
+  }
+
+  /// Makes whole steps, at most `most`, of one epoch; returns how many.
+  std::uint64_t sparse_steps(std::uint64_t most) {
+    constexpr std::uint64_t rows_at_once = 4096;
+    const auto batch = static_cast<std::uint64_t>(options.sampling.batch_size);
+    const auto indices = sampler.batches_at(now.origin.step, std::clamp<std::uint64_t>(rows_at_once / batch, 1, most));
+    gather(indices);
+    if (!options.memory) make_own();
+    const models::sparse_sgd_options settings{
+        .lr = options.optimizer.lr,
+        .batch_size = options.sampling.batch_size,
+        .weight_decay = options.optimizer.weight_decay,
+        .share = options.optimizer.weight_decay > 0 ? shares() : nullptr,
+        .atomic = options.memory && options.memory->how() == memory_writes::atomic,
+        .lock = options.memory ? options.memory->lock() : nullptr};
+    if (options.memory) seen = options.memory->updates();
+    const auto loss = options.model->step(sparse, settings, options.layout, now.values.mutable_data_ptr<float>());
+    take_loss(loss / static_cast<double>(sparse.size()), static_cast<std::int64_t>(sparse.size()));
+    const auto steps = indices.size() / batch;
+    if (options.memory) options.memory->count(steps, seen);
+    now.origin.step += steps;
+    now.origin.version += steps;
+    return steps;
+  }
+
+  void gather(std::span<const std::int64_t> indices) {
+    const auto& targets = options.samples->targets;
+    const auto* classes = targets.scalar_type() == at::kLong ? targets.const_data_ptr<std::int64_t>() : nullptr;
+    const auto* numbers = classes ? nullptr : targets.const_data_ptr<float>();
+    sparse.resize(indices.size());
+    for (std::size_t i = 0; i < indices.size(); ++i) {
+      const auto row = options.samples->rows->at(indices[i]);
+      sparse[i] = {row.columns, row.values, static_cast<std::int32_t>(row.count),
+                   classes ? static_cast<float>(classes[indices[i]]) : numbers[indices[i]]};
+    }
+  }
+
+  const float* shares() {
+    if (!share.empty()) return share.data();
+    const auto rows = static_cast<float>(options.samples->rows->rows());
+    for (const auto touched : data::touches(*options.samples->rows))
+      share.push_back(touched == 0 ? 0 : rows / static_cast<float>(touched));
+    return share.data();
   }
 
   at::Tensor take_zeros(std::int64_t count) { return gpu ? gpu->take(count).zero_() : options.pool.take_zeros(count); }
@@ -346,16 +464,20 @@ struct replica::parts {
   }
 
   void begin_on_device() {
-    now.values = brought(now.values, now.ready, x);
-    now.ready.reset();
+    if (!options.memory) {
+      now.values = brought(now.values, now.ready, x);
+      now.ready.reset();
+    }
     if (!gradient) return;
     gradient->piece.values = brought(gradient->piece.values, gradient->piece.ready, g);
     gradient->piece.ready.reset();
   }
 
   void end_on_device(const advance& request, advanced& result) {
-    std::tie(result.now.values, result.host_parameters) = answered(result.now.values, request.host_parameters, x);
-    if (!result.host_parameters) result.now.ready = gpu->mark_now();
+    if (!options.memory) {
+      std::tie(result.now.values, result.host_parameters) = answered(result.now.values, request.host_parameters, x);
+      if (!result.host_parameters) result.now.ready = gpu->mark_now();
+    }
     if (!result.gradient) return;
     auto& piece = result.gradient->piece;
     std::tie(piece.values, result.host_gradient) = answered(piece.values, request.host_gradient, g);
@@ -365,6 +487,7 @@ struct replica::parts {
 
 replica::replica(replica_options options) : parts_(std::make_unique<parts>(std::move(options))) {
   at::set_num_threads(static_cast<int>(parts_->options.threads));
+  keep_to(parts_->options.cores);
 }
 
 replica::~replica() = default;
@@ -381,9 +504,13 @@ advanced replica::run(const advance& request, const std::atomic<bool>& cancelled
   const c10::AutoGradMode with_gradients{true};
   const auto on_the_stream = my.gpu ? my.gpu->enter() : nullptr;
   if (my.gpu) my.begin_on_device();
+  if (my.options.memory) my.begin_in_memory();
 
   for (const auto& answer : request.with) my.take_in(answer);
-  for (std::uint32_t round = 0; round < request.times && (round == 0 || !cancelled); ++round)
+  std::uint64_t round = 0;
+  if (my.are_sparse_steps(request))
+    while (round < request.times && (round == 0 || !cancelled)) round += my.sparse_steps(request.times - round);
+  for (; round < request.times && (round == 0 || !cancelled); ++round)
     for (std::size_t i = 0; i < request.verbs.size(); ++i) {
       const auto last = i + 1 == request.verbs.size();
       if (request.verbs[i] == verb::apply)
@@ -398,6 +525,7 @@ advanced replica::run(const advance& request, const std::atomic<bool>& cancelled
                   .payload_bytes = my.payload_bytes};
   my.now = {};
   my.gradient.reset();
+  if (my.options.memory) my.end_in_memory(request, result);
   if (my.gpu) my.end_on_device(request, result);
   return result;
 }

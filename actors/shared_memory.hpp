@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <memory>
 #include <pthread.h>
+#include <vector>
 
 namespace troupe {
 
@@ -43,17 +44,17 @@ class shared_memory {
   memory_writes how() const;
 
   /// Returns x itself, [P + B]: others write it meanwhile.
-  const at::Tensor& values() const;
+  at::Tensor values() const;
 
   /// Returns a copy of x: locked, of one moment; else each element as it is when it is reached.
   at::Tensor copy(models::buffer_pool& pool) const;
 
-  /// Writes the step from `before` to `after`, both [P] and the writer's own: adds their difference to x; where nobody
-  /// else has written since, x is `after`, to the bit.
+  /// Adds after − before to the first elements of x, as many as they are; a coordinate that is still as `before`
+  /// becomes `after`, to the bit. Both are the caller's own.
   void move(const at::Tensor& before, const at::Tensor& after);
 
   /// Held while x is read or written whole, if it is locked; else nobody holds it.
-  pthread_mutex_t* lock();
+  pthread_mutex_t* lock() const;
 
   /// How many steps all have made.
   std::uint64_t updates() const;

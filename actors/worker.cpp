@@ -108,7 +108,7 @@ std::size_t beside(const std::vector<loop_word>& loop, std::size_t word, std::ui
   if (const auto* local = std::get_if<verb>(&loop[word]); !local || *local != verb::gradient) return loop.size();
   for (++word; word < loop.size() && !std::holds_alternative<verb>(loop[word]); ++word)
     if (const auto* exchange = due_at(loop[word], stamp))
-      return exchange->sends == slot::parameters && !exchange->with_buffers ? word : loop.size();
+      return exchange->sends == slot::parameters && !exchange->gradient_first ? word : loop.size();
   return loop.size();
 }
 

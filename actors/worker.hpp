@@ -24,7 +24,9 @@ struct exchange_word {
   slot sends{}, answers{};
   cadence when{};
   std::int64_t elements{0};  ///< Of [P | B], how many of x are exchanged.
-  bool with_buffers{false};  ///< Float buffers too: they are what the forward pass makes of them, so it comes first.
+  /// x changes while the gradient is computed (float buffers, by the forward pass; a shared memory, by others): it is
+  /// exchanged behind it.
+  bool gradient_first{false};
   /// Of a gradient: the pieces that leave by themselves while backward still works at the rest, in the order of
   /// leaving. None: it leaves whole.
   std::shared_ptr<const std::vector<range>> buckets{};

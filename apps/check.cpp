@@ -24,7 +24,10 @@ struct options {
 
 void check(const options& given) {
   const auto topology = topology::load(given.file, given.overrides);
-  const auto plan = make_plan(topology, load_data(topology).train->size());
+  const auto sets = load_data(topology);
+  data_facts facts{sets};
+  if (sets.train->rows) facts.sparsity = data::sparsity_of(*sets.train->rows);
+  const auto plan = make_plan(topology, facts);
   models::buffer_pool pool;
   initial_weights(plan, pool);  // throws where model.init does not fit
   std::cout << (given.json ? describe_json(plan) + "\n" : describe(plan));

@@ -87,12 +87,14 @@ void eval(const options& given) {
     throw input_error(given.weights.string() +
                       ": the loss of these weights is not finite; they were damaged or diverged");
 
-  if (given.json)
+  if (given.json) {
     std::printf("%s\n", telemetry::json_line(found).c_str());
-  else
-    std::printf("%s on the %s set of %s (%s samples): loss %.4f%s\n", model.name.c_str(), given.split.c_str(),
-                data.name.c_str(), grouped(static_cast<std::uint64_t>(found.sample_count)).c_str(), found.loss,
-                found.accuracy ? (", accuracy " + two_places(100 * *found.accuracy) + " %").c_str() : "");
+    return;
+  }
+  std::printf("%s on the %s set of %s (%s samples): loss %.4f", model.name.c_str(), given.split.c_str(),
+              data.name.c_str(), grouped(static_cast<std::uint64_t>(found.sample_count)).c_str(), found.loss);
+  if (found.accuracy) std::printf(", accuracy %.2f %%", 100 * *found.accuracy);
+  std::printf("\n");
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include "troupe/actors/exchange/elastic.hpp"
 #include "troupe/actors/exchange/gossip.hpp"
 #include "troupe/actors/exchange/parameter_server.hpp"
+#include "troupe/actors/exchange/shared.hpp"
 #include "troupe/actors/exchange/star.hpp"
 
 #include <algorithm>
@@ -15,7 +16,7 @@ namespace {
 
 std::vector<exchange_kind>& shelf() {
   static std::vector<exchange_kind> kinds{star_kind(), all_reduce_kind(), gossip_kind(), parameter_server_kind(),
-                                          elastic_kind()};
+                                          elastic_kind(), shared_kind()};
   return kinds;
 }
 

@@ -16,7 +16,8 @@ std::optional<evaluation> evaluate(models::network& net, const data::dataset& se
   net.train(false);
   evaluation found;
   double loss_sum = 0;
-  std::optional<std::int64_t> correct{0};
+  std::int64_t correct = 0;
+  bool has_classes = true;
   for (std::int64_t first = 0; first < set.size(); first += batch_size) {
     if (cancelled && *cancelled) return std::nullopt;
     const auto count = std::min(batch_size, set.size() - first);
@@ -25,14 +26,13 @@ std::optional<evaluation> evaluate(models::network& net, const data::dataset& se
     const auto batch = data::make_batch(set, scale, indices);
     const auto output = net.forward(batch.inputs);
     loss_sum += models::mean_loss(loss, output, batch.targets).item<double>() * static_cast<double>(count);
-    if (const auto more = models::count_correct(loss, output, batch.targets))
-      *correct += *more;
-    else
-      correct.reset();
+    const auto more = models::count_correct(loss, output, batch.targets);
+    has_classes = more.has_value();
+    correct += more.value_or(0);
   }
   found.sample_count = set.size();
   found.loss = loss_sum / static_cast<double>(set.size());
-  if (correct) found.accuracy = static_cast<double>(*correct) / static_cast<double>(set.size());
+  if (has_classes) found.accuracy = static_cast<double>(correct) / static_cast<double>(set.size());
   return found;
 }
 

@@ -46,14 +46,15 @@ std::vector<loop_word> loop_of(const plan& plan, std::uint32_t rank) {
       TROUPE_ASSERT(found != plan.exchanges.end(), "every word of a loop is a verb or an exchange");
       const auto ranks = found->ranks();
       if (!std::binary_search(ranks.begin(), ranks.end(), rank)) continue;
-      loop.emplace_back(exchange_word{.place = static_cast<std::uint32_t>(found - plan.exchanges.begin()),
-                                      .sends = found->carries.sends,
-                                      .answers = found->carries.answers,
-                                      .when = found->due,
-                                      .elements = found->layout.parameter_end,
-                                      .with_buffers = found->layout.parameter_end > plan.layout.parameter_end,
-                                      .buckets = shared_buckets(*found),
-                                      .on_device = found->nature.on_devices});
+      loop.emplace_back(exchange_word{
+          .place = static_cast<std::uint32_t>(found - plan.exchanges.begin()),
+          .sends = found->carries.sends,
+          .answers = found->carries.answers,
+          .when = found->due,
+          .elements = found->layout.parameter_end,
+          .gradient_first = found->layout.parameter_end > plan.layout.parameter_end || plan.memory_of(rank) != nullptr,
+          .buckets = shared_buckets(*found),
+          .on_device = found->nature.on_devices});
     }
   }
   return loop;
@@ -92,6 +93,8 @@ port_options options_of_port(const plan& plan, std::uint32_t place, std::uint32_
                              const launch_options& options) {
   const auto& exchange = plan.exchanges[place];
   const auto& optimizer = plan.file.optimizer;
+  const auto stores = plan.stores();
+  const auto is_store = std::find(stores.begin(), stores.end(), &exchange) != stores.end();
   port_options own{.run = id_of(plan),
                    .rank = rank_id{index},
                    .world_size = static_cast<std::uint32_t>(exchange.ranks().size()),
@@ -109,7 +112,7 @@ port_options options_of_port(const plan& plan, std::uint32_t place, std::uint32_
                    .passes = exchange.of_norms ? static_cast<std::uint64_t>(plan.micro_batches) : 1,
                    .due = exchange.due,
                    .carries = exchange.carries,
-                   .when = &exchange == plan.store() ? when(plan) : nothing_is_asked(),
+                   .when = is_store ? when(plan) : nothing_is_asked(),
                    .optimizer = optimizer_of(optimizer),
                    .initial = {}};
   if (own.is_server()) own.initial = options.initial;
@@ -151,11 +154,52 @@ std::map<std::uint32_t, port_actor> spawn_collective(caf::actor_system& system, 
   return ports;
 }
 
+/// Makes the memory of an exchange, or maps the first node's.
+std::shared_ptr<shared_memory> memory_of(const plan& plan, std::uint32_t place, const launch_options& options) {
+  const auto& exchange = plan.exchanges[place];
+  if (!exchange.nature.memory) return nullptr;
+  const auto& layout = plan.layout;
+  if (options.node == 0)
+    return shared_memory::make(options.initial, layout.parameter_end, *exchange.nature.memory, exchange.cores);
+  return shared_memory::open(options.far->memories.at(place), layout.total, layout.parameter_end,
+                             *exchange.nature.memory);
+}
+
+/// Spawns who keeps a memory. Its members have no port: they are told of nothing.
+std::map<std::uint32_t, port_actor> spawn_keeper(caf::actor_system& system, const plan& plan, std::uint32_t place,
+                                                 lane_factory& lanes, const launch_options& options, crew& into) {
+  if (options.node != 0) return {};
+  const auto& exchange = plan.exchanges[place];
+  const auto name = exchange.name + " server 0";
+  port_options own{.run = id_of(plan),
+                   .rank = rank_id{0},
+                   .world_size = 0,
+                   .servers = 1,
+                   .ids = {rank_id{exchange.first_server}},
+                   .place = place,
+                   .name = exchange.name,
+                   .layout = exchange.layout,
+                   .pool = options.pool,
+                   .settings = exchange.settings_by_index,
+                   .timeout = plan.file.run.timeout,
+                   .due = exchange.due,
+                   .carries = exchange.carries,
+                   .when = when(plan)};
+  own.memory = into.memories[place];
+  auto member = exchange.kind->make_member(own);
+  auto where = member->largest_fold() <= most_elements_in_place ? nullptr : lanes.make(name);
+  const auto port = spawn_port(system, own, std::move(member), std::move(where));
+  into.members.emplace_back(name, caf::actor_cast<caf::actor>(port));
+  caf::anon_send(port, wire_atom_v, std::vector<peer_port>{port});
+  return {{exchange.first_server, port}};
+}
+
 /// Spawns the ports of one exchange that belong here, and wires them to all others.
 std::map<std::uint32_t, port_actor> spawn_ports(caf::actor_system& system, const plan& plan, std::uint32_t place,
                                                 lane_factory& lanes, const launch_options& options, crew& into) {
   const auto& exchange = plan.exchanges[place];
   if (exchange.nature.on_devices) return spawn_collective(system, plan, place, lanes, options, into);
+  if (exchange.nature.memory) return spawn_keeper(system, plan, place, lanes, options, into);
   std::map<std::uint32_t, port_actor> ports;
   std::vector<peer_port> peers;
   for (const auto id : exchange.ids()) {
@@ -209,17 +253,26 @@ namespace {
 /// The servers whose parameters are the run's result.
 std::vector<holder_actor> holders_of(const plan& plan, const crew& so_far) {
   std::vector<holder_actor> holders;
-  const auto* store = plan.store();
-  if (!store) return holders;
-  const auto& ports = so_far.ports[static_cast<std::size_t>(store - plan.exchanges.data())];
-  for (std::uint32_t i = 0; i < store->nature.servers; ++i) holders.emplace_back(ports.at(store->first_server + i));
+  for (const auto* store : plan.stores()) {
+    const auto& ports = so_far.ports[static_cast<std::size_t>(store - plan.exchanges.data())];
+    for (std::uint32_t i = 0; i < store->nature.servers; ++i) holders.emplace_back(ports.at(store->first_server + i));
+  }
   return holders;
+}
+
+/// How much each of several memories counts in the result: as much as it has workers.
+std::vector<std::int64_t> weights_of_holders(const plan& plan) {
+  std::vector<std::int64_t> weights;
+  for (const auto* store : plan.stores())
+    if (store->nature.memory) weights.push_back(static_cast<std::int64_t>(store->ranks().size()));
+  return weights;
 }
 
 /// Whether a worker shows its parameters and float buffers for the result: one for all where they are equal, none where
 /// servers hold all of it.
 bool shows(const plan& plan, std::uint32_t rank) {
-  if (plan.store()) return plan.layout.total > plan.layout.parameter_end && (rank == 0 || !plan.buffers_agree());
+  if (!plan.stores().empty())
+    return plan.layout.total > plan.layout.parameter_end && (rank == 0 || !plan.buffers_agree());
   return rank == 0 || !plan.replicas_agree() || !plan.buffers_agree();
 }
 
@@ -249,6 +302,7 @@ void spawn_direction(caf::actor_system& system, const plan& plan, const data::da
                                         .replicas = replicas,
                                         .replicas_agree = plan.replicas_agree(),
                                         .holders = holders_of(plan, into),
+                                        .holder_weights = weights_of_holders(plan),
                                         .in_lockstep = !plan.workers_are_independent(),
                                         .layout = plan.layout,
                                         .pool = options.pool,
@@ -283,6 +337,7 @@ compute_actor spawn_compute_of(caf::actor_system& system, const plan& plan, cons
   sampling.rank = rank;
   const auto name = "compute " + std::to_string(rank);
   const auto norms = norms_of(plan);
+  const auto* memory = plan.memory_of(rank);
   const auto compute = spawn_compute(
       system,
       {.run = id_of(plan),
@@ -300,11 +355,20 @@ compute_actor spawn_compute_of(caf::actor_system& system, const plan& plan, cons
        .threads = file.run.threads,
        .micro_batches = plan.micro_batches,
        .norms = norms,
-       .accelerator = device_of(plan, rank, options)},
+       .accelerator = device_of(plan, rank, options),
+       .memory = memory ? into.memories[static_cast<std::size_t>(memory - plan.exchanges.data())] : nullptr,
+       .cores = memory ? memory->cores : std::vector<int>{}},
       {.port = plan.norms() ? into.ports[norms.place].at(rank) : port_actor{}, .timeout = file.run.timeout},
       lanes.make(name));
   into.members.emplace_back(name, caf::actor_cast<caf::actor>(compute));
   return compute;
+}
+
+/// Steps of one request: thousands, where a step is a row of a sparse set.
+std::uint32_t steps_at_once(const plan& plan) {
+  constexpr std::int64_t of_networks = 16, rows = 65'536;
+  return static_cast<std::uint32_t>(plan.model->step ? std::max(of_networks, rows / plan.sampling.batch_size)
+                                                     : of_networks);
 }
 
 }  // namespace
@@ -318,6 +382,8 @@ crew launch(caf::actor_system& system, const plan& plan, const data::dataset_pai
     const auto& node = plan.nodes[options.node];
     ours = {node.first_rank, node.first_rank + node.workers};
   }
+  for (std::uint32_t place = 0; place < plan.exchanges.size(); ++place)
+    result.memories.push_back(memory_of(plan, place, options));
   for (std::uint32_t place = 0; place < plan.exchanges.size(); ++place)
     result.ports.push_back(spawn_ports(system, plan, place, lanes, options, result));
   worker_contacts contacts;
@@ -344,6 +410,7 @@ crew launch(caf::actor_system& system, const plan& plan, const data::dataset_pai
                                            .when = when(plan),
                                            .initial = {{.run = id_of(plan), .sender = rank_id{rank}}, options.initial},
                                            .timeout = plan.file.run.timeout,
+                                           .steps_at_once = steps_at_once(plan),
                                            .synchronised_norms = plan.norms() != nullptr},
                                           std::move(own)));
     result.members.emplace_back("worker " + std::to_string(rank), caf::actor_cast<caf::actor>(result.workers.back()));

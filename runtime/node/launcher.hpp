@@ -6,6 +6,7 @@
 #include "troupe/actors/device/device.hpp"
 #include "troupe/actors/journal.hpp"
 #include "troupe/actors/port.hpp"
+#include "troupe/actors/shared_memory.hpp"
 #include "troupe/runtime/plan/plan.hpp"
 
 #include <caf/actor.hpp>
@@ -28,6 +29,7 @@ struct crew {
   recorder_actor recorder;                                  ///< Likewise.
   std::vector<directed_worker> workers;                     ///< By rank, from the node's first on.
   std::vector<std::map<std::uint32_t, port_actor>> ports;   ///< By exchange, then id of the worker or server.
+  std::vector<std::shared_ptr<shared_memory>> memories;     ///< By exchange; null of those that are none.
   std::vector<std::pair<std::string, caf::actor>> members;  ///< All, by the name that errors call them.
 };
 
@@ -36,6 +38,7 @@ struct far_actors {
   milestone_sink coordinator{};  ///< Of the first node; the first has its own, as the next two.
   progress_sink recorder{};
   snapshot_sink results{};
+  std::vector<memory_handle> memories{};                 ///< The first node's, by exchange.
   std::function<peer_port(std::uint32_t rank)> port_of;  ///< Stands for the ports of a rank of another node.
 };
 

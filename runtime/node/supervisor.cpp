@@ -236,11 +236,14 @@ void take_part(supervisor_pointer self) {
           [self](const welcome& answer) {
             auto& my = self->state;
             if (answer.session.size() != my.session.size()) throw std::runtime_error("the welcome has no session");
+            if (answer.memories.size() != my.what().exchanges.size())
+              throw std::runtime_error("the welcome is of another topology");
             std::memcpy(my.session.data(), answer.session.data(), my.session.size());
             my.options.launch.far =
                 far_actors{.coordinator = caf::actor_cast<milestone_sink>(answer.coordinator),
                            .recorder = caf::actor_cast<progress_sink>(answer.recorder),
                            .results = transport::spawn_coordinator_proxy(self->home_system(), my.options.plane, 0),
+                           .memories = answer.memories,
                            .port_of = far_ports(self)};
             launch_here(self);
             my.options.say("joined; node " + my.what().nodes.front().name + " directs the run");
@@ -283,6 +286,13 @@ bool all_joined(const supervisor_state& my) {
   return std::all_of(my.guests.begin(), my.guests.end(), [](const guest& one) { return one.joined; });
 }
 
+/// Where other processes find the memories.
+std::vector<memory_handle> handles_of(const crew& ours) {
+  std::vector<memory_handle> handles;
+  for (const auto& memory : ours.memories) handles.push_back(memory ? memory->handle() : memory_handle{});
+  return handles;
+}
+
 caf::result<welcome> let_in(supervisor_pointer self, const introduction& who) {
   auto& my = self->state;
   if (!my.is_first()) return make_error(errc::mismatch, "this is not the first node of the file");
@@ -303,7 +313,8 @@ caf::result<welcome> let_in(supervisor_pointer self, const introduction& who) {
   if (all_joined(my)) self->send(self, wire_atom_v);  // after the welcome
   return welcome{.session = {reinterpret_cast<const char*>(my.session.data()), my.session.size()},
                  .coordinator = caf::actor_cast<caf::strong_actor_ptr>(my.ours.coordinator),
-                 .recorder = caf::actor_cast<caf::strong_actor_ptr>(my.ours.recorder)};
+                 .recorder = caf::actor_cast<caf::strong_actor_ptr>(my.ours.recorder),
+                 .memories = handles_of(my.ours)};
 }
 
 /// Returns which node the message under way came from, if it is one of ours.

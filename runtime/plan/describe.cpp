@@ -91,21 +91,52 @@ class page {
   std::string text_;
 };
 
+std::string loss_text(models::loss_kind loss) {
+  switch (loss) {
+    case models::loss_kind::cross_entropy:
+      return "cross-entropy";
+    case models::loss_kind::nll:
+      return "negative log-likelihood";
+    case models::loss_kind::binary_cross_entropy:
+      return "binary cross-entropy";
+    case models::loss_kind::hinge:
+      return "hinge loss";
+    case models::loss_kind::mse:
+      return "squared error";
+  }
+  return {};
+}
+
 std::string model_text(const plan& plan) {
   return plan.model->name + ", " + plural(static_cast<std::uint64_t>(plan.layout.parameter_count), "parameter") +
          " in " + plural(plan.layout.parameters.size(), "tensor") + " (" +
          human_bytes(static_cast<std::uint64_t>(plan.layout.parameter_end) * sizeof(float)) + " with padding), " +
-         (plan.loss == models::loss_kind::nll ? "negative log-likelihood" : "cross-entropy");
+         loss_text(plan.loss);
 }
 
 std::string data_text(const plan& plan) {
   std::vector<std::string> shape;
   for (const auto size : plan.shape.input) shape.push_back(std::to_string(size));
-  return plan.data->name + ", " + plural(static_cast<std::uint64_t>(plan.sampling.samples), "training sample") +
-         " of " + joined(shape, "×") + ", " + std::to_string(plan.shape.classes) + " classes, " +
+  const auto samples = plan.data->name + ", " +
+                       plural(static_cast<std::uint64_t>(plan.sampling.samples), "training sample") + " of " +
+                       joined(shape, "×") + ", ";
+  const auto classes =
+      plan.shape.classes > 0 ? std::to_string(plan.shape.classes) + " classes" : std::string("each a number");
+  if (plan.data->sample_shape.empty()) return samples + "sparse, " + classes;
+  return samples + classes + ", " +
          (plan.scale.mean.empty()
               ? "not normalised"
               : "normalised by mean " + numbers(plan.scale.mean) + " and std " + numbers(plan.scale.std));
+}
+
+/// Ω, Δ and ρ, where they were worked out, and what is evaluated where that is not a set of its own.
+void describe_data(page& page, const plan& plan) {
+  page.line("data", data_text(plan));
+  if (const auto& found = plan.facts.sparsity)
+    page.more("Ω = " + grouped(static_cast<std::uint64_t>(found->omega)) + " nonzeros at most in a sample (" +
+              human_number(found->mean_nonzeros) + " in the mean), Δ = " + human_number(found->delta) + ", ρ " +
+              (found->rho_is_exact ? "= " : "≥ ") + human_number(found->rho));
+  if (plan.facts.evaluates_training) page.more("no test samples: the training samples are evaluated");
 }
 
 std::string steps_text(const plan& plan) {
@@ -226,9 +257,11 @@ void describe_mixing(page& page, const planned_exchange& exchange) {
 
 void describe_exchange(page& page, const plan& plan, const planned_exchange& exchange) {
   std::vector<std::string> words{
-      exchange.kind->name, exchange.of_norms ? "sends the statistics of " +
-                                                   plural(exchange.buckets.size() / 2, "layer") + " and their gradients"
-                                             : "sends the " + name_of(exchange.carries.sends)};
+      exchange.kind->name,
+      exchange.of_norms
+          ? "sends the statistics of " + plural(exchange.buckets.size() / 2, "layer") + " and their gradients"
+      : exchange.nature.memory ? std::string("holds the parameters of its workers, who read and write them at once")
+                               : "sends the " + name_of(exchange.carries.sends)};
   if (!exchange.of_norms && exchange.buckets.size() > 1)
     words.back() += " in " + std::to_string(exchange.buckets.size()) + " pieces";
   if (exchange.carries.answers != exchange.carries.sends)
@@ -239,6 +272,7 @@ void describe_exchange(page& page, const plan& plan, const planned_exchange& exc
   describe_members(page, plan, exchange);
   describe_servers(page, plan, exchange);
   describe_mixing(page, exchange);
+  if (exchange.nature.memory) return;
   const auto [messages, bytes] = messages_and_bytes(exchange.edges);
   page.more(plural(messages, "message") + " and " + human_bytes(bytes) + " of tensors " +
             (exchange.due.every > 1 ? "each time" : "a step") + ", over " + plural(exchange.edges.size(), "edge"));
@@ -285,22 +319,26 @@ std::vector<std::string> asynchronous(const plan& plan) {
 
 /// What is evaluated and saved.
 std::string result_text(const plan& plan) {
-  if (plan.workers == 1 && !plan.store()) return "worker 0's parameters";
+  const auto stores = plan.stores();
+  if (plan.workers == 1 && stores.empty()) return "worker 0's parameters";
   std::string text =
       plan.replicas_agree() ? "worker 0's parameters; all workers agree" : "the average of all workers' parameters";
-  if (const auto* store = plan.store())
-    text = std::string(store->nature.servers > 1 ? "the servers' parameters" : "the server's parameters") +
-           (plan.exchanges.size() > 1 ? ", of " + store->name : "");
+  if (!stores.empty() && stores.front()->nature.memory)
+    text = stores.size() > 1 ? "the average of the memories" : "the memory";
+  else if (!stores.empty())
+    text = std::string(stores.front()->nature.servers > 1 ? "the servers' parameters" : "the server's parameters") +
+           (plan.exchanges.size() > 1 ? ", of " + stores.front()->name : "");
   return text +
          (plan.workers == 1 || plan.buffers_agree() ? "" : ", and the average of the workers' running statistics");
 }
 
 /// "3 workers, each with a compute actor and a port for each exchange; …".
 std::string actors_text(const plan& plan) {
-  const bool all_in_all = std::all_of(plan.exchanges.begin(), plan.exchanges.end(),
-                                      [&](const auto& one) { return one.ranks().size() == plan.workers; });
+  const bool all_in_all = std::all_of(plan.exchanges.begin(), plan.exchanges.end(), [&](const auto& one) {
+    return !one.nature.memory && one.ranks().size() == plan.workers;
+  });
   auto text = grouped(plan.actors.size()) + ": " + plural(plan.workers, "worker") + ", each with a compute actor";
-  if (!plan.exchanges.empty())
+  if (!plan.exchanges.empty() && !(plan.memory_of(0) && plan.stores().size() == plan.exchanges.size()))
     text += all_in_all ? " and " + plural(plan.exchanges.size(), "port")
                        : " and a port for each exchange that it takes part in";
   if (plan.servers() > 0) text += "; " + plural(plan.servers(), "server");
@@ -309,7 +347,10 @@ std::string actors_text(const plan& plan) {
 
 void describe_promise(page& page, const plan& plan) {
   if (const auto names = asynchronous(plan); !names.empty()) {
-    page.line("same bits", "no: " + joined(names, ", ") + " merges what comes first, so runs differ");
+    const auto shared = plan.memory_of(0) != nullptr;
+    page.line("same bits",
+              "no: " + joined(names, ", ") +
+                  (shared ? " is written by all at once, so runs differ" : " merges what comes first, so runs differ"));
     return;
   }
   if (!plan.promises_bits()) {
@@ -335,7 +376,7 @@ std::string ranks_text(const planned_node& node) {
 std::string describe(const plan& plan) {
   page page;
   page.line("model", model_text(plan));
-  page.line("data", data_text(plan));
+  describe_data(page, plan);
   page.line("run", steps_text(plan) + ", seed " + std::to_string(plan.file.run.seed));
   page.line("workers", workers_text(plan));
   page.line("loop", joined(plan.file.workers.loop, " → "));
@@ -386,6 +427,16 @@ json json_of(const plan& plan, const planned_exchange& exchange) {
           {"edges", edges}};
 }
 
+json sparsity_of(const plan& plan) {
+  const auto& found = plan.facts.sparsity;
+  if (!found) return {};
+  return {{"omega", found->omega},
+          {"delta", found->delta},
+          {"rho", found->rho},
+          {"rho_is_exact", found->rho_is_exact},
+          {"mean_nonzeros", found->mean_nonzeros}};
+}
+
 }  // namespace
 
 std::string describe_json(const plan& plan) {
@@ -412,6 +463,7 @@ std::string describe_json(const plan& plan) {
                     {"parameters", plan.layout.parameter_count},
                     {"data", plan.data->name},
                     {"training_samples", plan.sampling.samples},
+                    {"sparsity", sparsity_of(plan)},
                     {"mean", plan.scale.mean},
                     {"std", plan.scale.std},
                     {"workers", plan.workers},

@@ -634,6 +634,12 @@ std::string holding_text(std::uint64_t bytes) {
   return bytes == 0 ? "holds nothing" : "holds " + human_bytes(bytes);
 }
 
+/// What a server hands to a worker; of a memory, all that is in it.
+std::uint64_t bytes_of_server(const plan& plan, const planned_exchange& exchange, std::uint32_t server) {
+  return exchange.nature.memory ? static_cast<std::uint64_t>(plan.layout.total) * sizeof(float)
+                                : exchange.bytes_held(server);
+}
+
 /// "server 1", or with several exchanges that have servers "averages server 1".
 void add_servers(const plan& plan, std::vector<unit>& units) {
   const auto exchanges_served = std::count_if(plan.exchanges.begin(), plan.exchanges.end(),
@@ -641,10 +647,11 @@ void add_servers(const plan& plan, std::vector<unit>& units) {
   for (const auto& exchange : plan.exchanges) {
     const auto all = exchange.nature.servers;
     for (std::uint32_t i = 0; i < all; ++i) {
-      const auto title = "server " + std::to_string(i);
-      units.push_back({.name = exchange.name + " " + title,
+      const auto server = "server " + std::to_string(i);
+      const auto title = exchange.nature.memory ? std::string("memory") : server;
+      units.push_back({.name = exchange.name + " " + server,
                        .title = exchanges_served > 1 ? exchange.name + " " + title : title,
-                       .subtitle = holding_text(exchange.bytes_held(i)),
+                       .subtitle = holding_text(bytes_of_server(plan, exchange, i)),
                        .region = 0,
                        .several = false,
                        .server = true});
@@ -657,7 +664,7 @@ unit servers_as_one(const plan& plan) {
   const auto all = plan.servers();
   std::uint64_t held = 0;
   for (const auto& exchange : plan.exchanges)
-    for (std::uint32_t i = 0; i < exchange.nature.servers; ++i) held += exchange.bytes_held(i);
+    for (std::uint32_t i = 0; i < exchange.nature.servers; ++i) held += bytes_of_server(plan, exchange, i);
   return {.name = "servers",
           .title = all > 1 ? grouped(all) + " servers" : "server 0",
           .subtitle = all > 1 ? "of " + human_bytes(held) + " together" : holding_text(held),

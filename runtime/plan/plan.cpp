@@ -125,13 +125,16 @@ std::uint64_t evaluate_every_of(const topology::topology& file, std::uint64_t st
 
 models::loss_kind loss_of(const topology::topology& file, const models::network& net) {
   const auto& name = file.model.loss;
-  if (name == "auto") return net.loss();
-  if (name == "cross_entropy") return models::loss_kind::cross_entropy;
-  if (name == "nll" && net.loss() != models::loss_kind::nll)
+  using models::loss_kind;
+  const auto own = net.loss();
+  if (name == "auto" || name == models::name_of(own)) return own;
+  const auto of_classes = own == loss_kind::nll || own == loss_kind::cross_entropy;
+  if (name == "cross_entropy" && of_classes) return loss_kind::cross_entropy;
+  if (name == "nll" && of_classes)
     refuse(file, "model.loss = \"nll\" wants log-probabilities, and " + file.model.name +
                      " gives scores; use \"cross_entropy\"");
-  if (name == "nll") return models::loss_kind::nll;
-  refuse(file, "model.loss = \"" + name + "\" is not known; expected auto, cross_entropy or nll");
+  refuse(file, "model.loss = \"" + name + "\" does not fit what " + file.model.name + " gives; use \"" +
+                   models::name_of(own) + "\"");
 }
 
 data::normalisation scale_of(const topology::topology& file, const data::dataset_kind& kind) {
@@ -217,6 +220,47 @@ std::vector<range> planned_buckets(const plan& so_far, const planned_exchange& e
   return buckets_of(exchange.settings, exchange.layout, models::gradient_order(*net, so_far.shape, so_far.loss));
 }
 
+/// Where a data set comes from.
+data::data_source source_of(const topology::topology& file, const std::filesystem::path& folder) {
+  data::data_source from{folder};
+  const auto& given = file.data;
+  from.file = given.file;
+  from.test_file = given.test_file;
+  from.mapped = given.mapped;
+  from.rows = given.rows;
+  from.columns = given.columns;
+  from.nonzeros = given.nonzeros;
+  from.skew = given.skew;
+  from.seed = file.run.seed;
+  return from;
+}
+
+/// Throws input_error where workers cannot share a memory.
+void check_memory(const plan& so_far, const planned_exchange& exchange) {
+  if (!exchange.nature.memory) return;
+  const auto& file = so_far.file;
+  const auto ranks = exchange.ranks();
+  for (const auto& node : so_far.nodes)
+    if (!node.name.empty() && !topology::is_loopback(node.address))
+      refuse(file, exchange.name + ": workers of several hosts cannot share a memory, and node " + node.name +
+                       " is at " + topology::print_endpoint(node.address) +
+                       "; use loopback addresses, or another kind between hosts");
+  const auto& first = so_far.devices.at(ranks.front());
+  for (const auto rank : ranks) {
+    const auto& where = so_far.devices.at(rank);
+    if (where != first)
+      refuse(file, exchange.name + ": workers " + std::to_string(ranks.front()) + " and " + std::to_string(rank) +
+                       " compute on " + first.str() + " and " + where.str() +
+                       ", and share a memory; use one device for both");
+    if (where.is_cpu()) continue;
+    if (*exchange.nature.memory != memory_writes::plain)
+      refuse(file, exchange.name + ": lock and atomic are of a memory of the host, and its workers compute on " +
+                       where.str() + "; use the cpu, or leave them out");
+    if (so_far.nodes.size() > 1)
+      refuse(file, exchange.name + ": processes cannot share the memory of a GPU yet; use one node, or the cpu");
+  }
+}
+
 /// What the exchange of synchronised norms is called.
 constexpr const char* name_of_norms = "batch_norm";
 
@@ -256,8 +300,9 @@ std::vector<planned_actor> actors_of(const plan& so_far) {
   of_each_rank("worker", role::worker);
   of_each_rank("compute", role::compute);
   for (const auto& exchange : so_far.exchanges) {
-    for (const auto rank : exchange.ranks())
-      actors.push_back({exchange.name + " " + std::to_string(rank), role::port, rank, so_far.node_of(rank)});
+    if (!exchange.nature.memory)
+      for (const auto rank : exchange.ranks())
+        actors.push_back({exchange.name + " " + std::to_string(rank), role::port, rank, so_far.node_of(rank)});
     for (std::uint32_t i = 0; i < exchange.nature.servers; ++i)
       actors.push_back({exchange.name + " server " + std::to_string(i), role::server, exchange.first_server + i, 0});
   }
@@ -345,9 +390,22 @@ std::uint32_t plan::servers() const {
   return sum;
 }
 
-const planned_exchange* plan::store() const {
+std::vector<const planned_exchange*> plan::stores() const {
+  std::vector<const planned_exchange*> memories;
+  for (const auto& one : exchanges)
+    if (one.nature.memory) memories.push_back(&one);
+  if (!memories.empty()) return memories;
   const auto holds = [&](const auto& one) { return one.nature.servers > 0 && one.ranks().size() == workers; };
   const auto found = std::find_if(exchanges.begin(), exchanges.end(), holds);
+  if (found == exchanges.end()) return {};
+  return {&*found};
+}
+
+const planned_exchange* plan::memory_of(std::uint32_t rank) const {
+  const auto found = std::find_if(exchanges.begin(), exchanges.end(), [&](const auto& one) {
+    const auto ranks = one.ranks();
+    return one.nature.memory && std::binary_search(ranks.begin(), ranks.end(), rank);
+  });
   return found == exchanges.end() ? nullptr : &*found;
 }
 
@@ -367,7 +425,7 @@ bool plan::replicas_agree() const {
 }
 
 bool plan::buffers_agree() const {
-  return layout.total == layout.parameter_end || norms() != nullptr;
+  return layout.total == layout.parameter_end || norms() != nullptr || memory_of(0) != nullptr;
 }
 
 bool plan::deterministic() const {
@@ -381,9 +439,9 @@ bool plan::promises_bits() const {
 }
 
 bool plan::workers_are_independent() const {
-  return store() && std::all_of(exchanges.begin(), exchanges.end(), [](const auto& one) {
-           return !one.nature.deterministic && one.nature.servers > 0 && !one.has_groups();
-         });
+  return !stores().empty() && std::all_of(exchanges.begin(), exchanges.end(), [](const auto& one) {
+    return !one.nature.deterministic && one.nature.servers > 0 && !one.has_groups();
+  });
 }
 
 std::uint32_t plan::node_of(std::uint32_t id) const {
@@ -409,8 +467,9 @@ data::dataset_pair load_data(const topology::topology& file) try {
   const auto& kind =
       found(data::find_dataset(file.data.name), file, "data.name", file.data.name, data::dataset_kinds());
   const auto folder = kind.folder.empty() ? std::filesystem::path{} : data::data_folder(file.data.dir) / kind.folder;
-  auto sets = kind.load(folder);
+  auto sets = kind.load(source_of(file, folder));
   for (const auto& set : {sets.train, sets.test}) {
+    if (kind.sample_shape.empty()) continue;
     const auto shape = set->inputs.sizes().slice(1);
     if (shape.equals(kind.sample_shape)) continue;
     throw input_error(folder.string() + ": its samples are " + sizes_text(shape) + ", but those of " + kind.name +
@@ -496,7 +555,10 @@ planned_exchange plan_norms(const plan& so_far, const std::vector<std::int64_t>&
   return made;
 }
 
-plan make_plan(const topology::topology& file, std::int64_t training_samples, const device::census& machine) {
+data_facts::data_facts(const data::dataset_pair& sets)
+    : samples(sets.train->size()), sample_shape(sets.sample_shape), evaluates_training(sets.train == sets.test) {}
+
+plan make_plan(const topology::topology& file, const data_facts& facts, const device::census& machine) {
   if (file.workers.count < 1 || file.workers.count > std::numeric_limits<std::int32_t>::max())
     refuse(file, equals("workers.count", file.workers.count) + " is no number of workers; use at least 1");
   plan plan;
@@ -504,9 +566,12 @@ plan make_plan(const topology::topology& file, std::int64_t training_samples, co
   plan.model =
       &found(models::find_network(file.model.name), file, "model.name", file.model.name, models::network_kinds());
   plan.data = &found(data::find_dataset(file.data.name), file, "data.name", file.data.name, data::dataset_kinds());
-  plan.shape = {.input = plan.data->sample_shape, .classes = plan.data->classes};
+  plan.facts = facts;
+  plan.shape = {.input = plan.data->sample_shape.empty() ? facts.sample_shape : plan.data->sample_shape,
+                .classes = plan.data->classes,
+                .rank = file.model.rank};
   plan.scale = scale_of(file, *plan.data);
-  plan.sampling = sampling_of(file, training_samples);
+  plan.sampling = sampling_of(file, facts.samples);
   plan.workers = static_cast<std::uint32_t>(file.workers.count);
   plan.nodes = nodes_of(file);
   plan.devices = deal_devices(plan, machine);
@@ -518,6 +583,7 @@ plan make_plan(const topology::topology& file, std::int64_t training_samples, co
   plan.loss = loss_of(file, *net);
   plan.layout = models::layout_of(*net);
   for (std::size_t i = 0; i < file.exchanges.size(); ++i) plan.exchanges.push_back(plan_exchange(plan, i));
+  for (const auto& exchange : plan.exchanges) check_memory(plan, exchange);
   if (file.model.sync_batch_norm) plan.exchanges.push_back(plan_norms(plan, net->norm_channels()));
   for (const auto& exchange : plan.exchanges)
     if (exchange.nature.on_devices)

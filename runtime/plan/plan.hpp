@@ -8,6 +8,7 @@
 #include "troupe/actors/rules/schedule.hpp"
 #include "troupe/data/dataset.hpp"
 #include "troupe/data/sampler.hpp"
+#include "troupe/data/sparsity.hpp"
 #include "troupe/models/flat.hpp"
 #include "troupe/models/network.hpp"
 #include "troupe/runtime/topology/endpoint.hpp"
@@ -46,6 +47,17 @@ struct traffic {
   double messages{0}, bytes{0};  ///< Per step; the mean where an exchange is not due each step.
 };
 
+/// What a plan needs to know of the data.
+struct data_facts {
+  std::int64_t samples{0};                   ///< N of the training set.
+  std::vector<std::int64_t> sample_shape{};  ///< Where the kind does not say.
+  std::optional<data::sparsity> sparsity{};  ///< Of sparse samples, where it was worked out.
+  bool evaluates_training{false};            ///< There are no others.
+
+  data_facts(std::int64_t training_samples) : samples(training_samples) {}
+  explicit data_facts(const data::dataset_pair& sets);
+};
+
 /// One exchange of the loop, or that of the norms, which happens in the middle of `gradient`.
 struct planned_exchange {
   std::string name;
@@ -59,6 +71,7 @@ struct planned_exchange {
   std::vector<range> buckets{};  ///< Pieces of it that are exchanged by themselves; none: it is exchanged whole.
   bool of_norms{false};          ///< Of their statistics, in buckets as norm_exchange wants them.
   cadence due{};
+  std::vector<int> cores{};           ///< Of a memory: near which it lies, and its workers stay; none: anywhere.
   std::uint32_t first_server{0};      ///< Id of its first server: all servers count on from the workers.
   std::vector<planned_edge> edges{};  ///< Between ids. Per exchange, which is each step only where due.every is 1.
 
@@ -78,6 +91,7 @@ struct plan {
   models::network_shape shape;
   models::loss_kind loss{};
   models::flat_layout layout;
+  data_facts facts{0};
   data::normalisation scale;  ///< What inputs are really normalised by.
   data::sampling sampling;    ///< Of rank 0; the others differ in `rank` only.
   std::uint32_t workers{1};
@@ -94,13 +108,15 @@ struct plan {
   double messages_per_step() const;
   std::uint32_t servers() const;                  ///< Of all exchanges.
   std::uint32_t node_of(std::uint32_t id) const;  ///< Index in `nodes` of a worker or server.
-  const planned_exchange* store() const;          ///< The exchange whose servers hold the result, if there is one.
-  const planned_exchange* norms() const;          ///< The exchange of synchronised norms, if there is one.
-  bool replicas_agree() const;                    ///< All workers' parameters after a step are equal.
-  bool buffers_agree() const;                     ///< All workers' float buffers, or there are none.
-  bool deterministic() const;                     ///< No result depends on what arrives first.
-  bool promises_bits() const;            ///< And all is computed and summed on CPUs, in an order that the file fixes.
-  bool workers_are_independent() const;  ///< No worker ever waits for another one, and servers hold the result.
+  /// The exchanges whose servers hold the result: one whose shares make it up, or memories that are replicas of it.
+  std::vector<const planned_exchange*> stores() const;
+  const planned_exchange* memory_of(std::uint32_t rank) const;  ///< Where its x lies, if it is shared.
+  const planned_exchange* norms() const;  ///< The exchange of synchronised norms, if there is one.
+  bool replicas_agree() const;            ///< All workers' parameters after a step are equal.
+  bool buffers_agree() const;             ///< All workers' float buffers, or there are none.
+  bool deterministic() const;             ///< No result depends on what arrives first.
+  bool promises_bits() const;             ///< And all is computed and summed on CPUs, in an order that the file fixes.
+  bool workers_are_independent() const;   ///< No worker ever waits for another one, and servers hold the result.
   bool crosses(const planned_edge& edge) const { return node_of(edge.from) != node_of(edge.to); }
   traffic between_nodes() const;  ///< What crosses from one process to another.
 };
@@ -108,10 +124,9 @@ struct plan {
 /// Reads the data set a topology names. Throws input_error (missing folder, broken file: path, reason, mend).
 data::dataset_pair load_data(const topology::topology& file);
 
-/// Derives the plan. `training_samples`: N. Throws input_error where the numbers do not work out (no step in an epoch,
+/// Derives the plan. Throws input_error where the numbers do not work out (no step in an epoch,
 /// more workers than samples, a device that `machine` has not …), naming the key to change.
-plan make_plan(const topology::topology& file, std::int64_t training_samples,
-               const device::census& machine = device::here());
+plan make_plan(const topology::topology& file, const data_facts& facts, const device::census& machine = device::here());
 
 /// Derives exchange `index` of the plan's file; the exchanges before it are planned already. Throws input_error.
 planned_exchange plan_exchange(const plan& so_far, std::size_t index);

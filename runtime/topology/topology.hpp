@@ -32,14 +32,19 @@ struct run_settings {
 struct model_settings {
   std::string name{"convnet"};
   std::filesystem::path init;  ///< Absolute. Empty: PyTorch's initialisers under the seed.
-  std::string loss{"auto"};    ///< auto, cross_entropy, nll.
+  std::string loss{"auto"};    ///< auto, or models::name_of().
+  std::int64_t rank{10};       ///< Of matrix_completion.
   bool sync_batch_norm{false};
   bool operator==(const model_settings&) const = default;
 };
 
 struct data_settings {
   std::string name{"digits"};
-  std::filesystem::path dir;    ///< Absolute, or empty: see data::data_folder.
+  std::filesystem::path dir;              ///< Absolute, or empty: see data::data_folder.
+  std::filesystem::path file, test_file;  ///< Absolute, or empty; of sets that are read from the user's files.
+  bool mapped{false};                     ///< See data::data_source, as the next three.
+  std::int64_t rows{20'000}, columns{10'000}, nonzeros{50};
+  double skew{1};
   std::int64_t batch_size{32};  ///< Per worker; where global_batch_size is set, its share of that.
   std::optional<std::int64_t> global_batch_size;
   std::optional<std::int64_t> micro_batch_size;  ///< Divides batch_size; none: the same.

@@ -2,6 +2,7 @@
 
 #include "troupe/actors/exchange/buckets.hpp"
 #include "troupe/actors/exchange/registry.hpp"
+#include "troupe/actors/exchange/shared.hpp"
 #include "troupe/data/dataset.hpp"
 #include "troupe/runtime/topology/endpoint.hpp"
 #include "troupe/runtime/topology/members.hpp"
@@ -82,6 +83,7 @@ class checker {
     const bool named = names();
     sends();
     if (named && settled) members();
+    if (named && settled) memories();
     if (named && one_step()) loop();
   }
 
@@ -317,6 +319,61 @@ class checker {
     }
   }
 
+  /// Whether the members' x lies in the exchange.
+  static bool is_memory(const exchange_settings& exchange) {
+    const exchange_kind* kind = find_exchange(exchange.kind);
+    return kind != nullptr && nature_of(*kind, exchange.options).memory.has_value();
+  }
+
+  /// Where workers share a memory, each has one, and of those of one at most one takes part in another exchange.
+  void memories() try {
+    std::map<std::uint32_t, std::size_t> memory_of;  // by rank, the exchange
+    for (std::size_t i = 0; i < file_.exchanges.size(); ++i) {
+      const exchange_settings& each = file_.exchanges[i];
+      if (!is_memory(each)) continue;
+      for (const exchange_member& one : members_of(file_, i)) {
+        if (one.ranks.size() > 1)
+          return refuse(exchange_path(i) + ".members",
+                        to_toml(one.name) + " is a group, and workers share a memory; expected w0, w1 …");
+        if (!memory_of.emplace(one.ranks.front(), i).second)
+          return refuse(exchange_path(i) + ".members", one.name + " has a memory already, " +
+                                                           to_toml(file_.exchanges[memory_of[one.ranks.front()]].name) +
+                                                           "; expected each worker in one");
+      }
+      if (each.every != interval{1, false} && replicas_of(each.options) == replicas::machine)
+        refuse(exchange_path(i) + ".every",
+               "every says how often replicas are averaged, and there is one; expected replicas = \"node\" or "
+               "\"core\", or no such key");
+      if (known_.has(exchange_path(i) + ".members") && replicas_of(each.options) != replicas::machine)
+        refuse(exchange_path(i) + ".replicas", "replicas divides the workers by itself; expected no members beside it");
+    }
+    if (memory_of.empty()) return;
+    for (std::uint32_t rank = 0; rank < static_cast<std::uint32_t>(file_.workers.count); ++rank)
+      if (!memory_of.contains(rank))
+        return refuse(
+            exchange_path(memory_of.begin()->second) + ".members",
+            "w" + std::to_string(rank) + " has no memory where others share one; expected each worker in one");
+    for (std::size_t i = 0; i < file_.exchanges.size(); ++i) {
+      const exchange_settings& each = file_.exchanges[i];
+      if (is_memory(each)) continue;
+      if (each.sends != "parameters")
+        return refuse(exchange_path(i), to_toml(each.name) + " sends the " + each.sends +
+                                            ", and workers that share a memory step each by itself; expected sends = "
+                                            "\"parameters\"");
+      std::map<std::size_t, std::uint32_t> taking_part;  // by memory
+      for (const exchange_member& one : members_of(file_, i))
+        for (const auto rank : one.ranks) {
+          const auto [other, alone] = taking_part.emplace(memory_of.at(rank), rank);
+          if (!alone)
+            return refuse(exchange_path(i) + ".members",
+                          "w" + std::to_string(other->second) + " and w" + std::to_string(rank) +
+                              " share a memory, to which " + to_toml(each.name) +
+                              " would bring its answer twice; expected one worker of each memory");
+        }
+    }
+  } catch (const member_error&) {  // refused already
+  }
+
   /// What an exchange sends and answers, or nullptr where that was refused.
   static const carriage* carriage_of(const exchange_settings& exchange) {
     const exchange_kind* kind = find_exchange(exchange.kind);
@@ -330,6 +387,7 @@ class checker {
   std::vector<std::string> usual_loop() const {
     std::vector<std::string> words = {"gradient"}, steps, behind;
     for (const exchange_settings& each : file_.exchanges) {
+      if (is_memory(each)) continue;
       const carriage* carried = carriage_of(each);
       const bool makes_step = carried != nullptr && carried->makes_step();
       (makes_step ? steps : carried != nullptr && carried->behind_apply ? behind : words).push_back(each.name);
@@ -378,7 +436,7 @@ class checker {
     }
     for (std::size_t i = 0; i < file_.exchanges.size(); ++i) {
       const std::string& name = file_.exchanges[i].name;
-      if (seen.contains(name)) continue;
+      if (seen.contains(name) || is_memory(file_.exchanges[i])) continue;
       refuse(exchange_path(i),
              (file_.exchanges.size() > 1 ? "the exchange " + to_toml(name) : std::string("[exchange]")) +
                  " is never used; expected " + to_toml(name) + " in workers.loop, as in " + quoted_list(usual_loop()) +
@@ -415,6 +473,11 @@ class checker {
       }
       const carriage* carried = carriage_of(each);
       if (carried == nullptr) return nullptr;  // refused already
+      if (is_memory(each)) {
+        refuse(loop_path(index), to_toml(text) + " is where the parameters lie, and nothing to wait for; expected " +
+                                     quoted_list(usual_loop()));
+        return nullptr;
+      }
       if (const rule* found = find_rule(word::exchange, carried->sends, carried->answers)) return found;
       refuse(loop_path(index), to_toml(text) + " sends " + each.sends + " and answers " + name_of(carried->answers) +
                                    ", which no loop of this build can use; expected another kind");

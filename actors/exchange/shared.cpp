@@ -1,0 +1,117 @@
+#include "troupe/actors/exchange/shared.hpp"
+
+#include "troupe/actors/support/assert.hpp"
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace troupe {
+
+namespace {
+
+/// Says what is in the memory. Nothing ever comes to it.
+class keeper final : public server {
+ public:
+  explicit keeper(const port_options& options) : memory_(options.memory), pool_(options.pool) {
+    TROUPE_ASSERT(options.is_server() && memory_, "a memory has a keeper, and its members have no port");
+  }
+
+  void receive(const part&, outbox&) override {
+    throw exchange_error(errc::mismatch, "a part for a memory, to which nothing is sent");
+  }
+
+  std::vector<rank_id> waiting_for(std::uint64_t) const override { return {}; }
+  std::int64_t largest_fold() const override { return memory_->values().numel(); }
+
+  holding held(std::uint64_t) override {
+    return {.piece = {0, memory_->copy(pool_)}, .version = memory_->updates(), .staleness = memory_->staleness()};
+  }
+
+ private:
+  std::shared_ptr<shared_memory> memory_;
+  models::buffer_pool pool_;
+};
+
+bool says(const setting_values& settings, const std::string& key) {
+  const auto found = settings.find(key);
+  return found != settings.end() && std::get<bool>(found->second);
+}
+
+exchange_nature nature(const setting_values& settings) {
+  const auto how = says(settings, "lock")     ? memory_writes::locked
+                   : says(settings, "atomic") ? memory_writes::atomic
+                                              : memory_writes::plain;
+  return {.deterministic = false, .same_for_all = false, .servers = 1, .memory = how};
+}
+
+std::optional<complaint> check(const std::vector<std::string>&, const setting_values& settings) {
+  if (says(settings, "lock") && says(settings, "atomic"))
+    return complaint{"atomic", "atomic = true has nothing to add to lock = true; expected one of the two"};
+  return std::nullopt;
+}
+
+/// Who reads and writes the memory, which is counted behind them: nothing travels.
+std::vector<planned_edge> edges(std::uint32_t world_size, const models::flat_layout&, const setting_values&) {
+  std::vector<planned_edge> all;
+  for (std::uint32_t rank = 0; rank < world_size; ++rank) {
+    all.push_back({rank, world_size, 0, 0});
+    all.push_back({world_size, rank, 0, 0});
+  }
+  return all;
+}
+
+}  // namespace
+
+replicas replicas_of(const setting_values& settings) {
+  const auto found = settings.find("replicas");
+  const auto name = found == settings.end() ? std::string("machine") : std::get<std::string>(found->second);
+  return name == "node" ? replicas::node : name == "core" ? replicas::core : replicas::machine;
+}
+
+exchange_kind shared_kind() {
+  return {
+      .name = "shared",
+      .explanation = "Hogwild!: the parameters are one memory, which all workers read and write without a lock",
+      .source =
+          "Niu, Recht, Ré, Wright 2011, \"Hogwild!: A Lock-Free Approach to Parallelizing Stochastic Gradient "
+          "Descent\", algorithm 1; replicas: Zhang, Ré 2014, \"DimmWitted\", section 3.3",
+      .carries = {{slot::parameters, slot::parameters}},
+      .settings = {{.name = "lock",
+                    .type = setting_type::boolean,
+                    .default_text = "false",
+                    .explanation = "A worker reads all of the parameters, or writes them, alone: for comparison."},
+                   {.name = "atomic",
+                    .type = setting_type::boolean,
+                    .default_text = "false",
+                    .explanation =
+                        "Each coordinate's addition is indivisible, as the paper supposes; else of two at once one "
+                        "may be lost."},
+                   {.name = "replicas",
+                    .type = setting_type::choice,
+                    .default_text = "machine",
+                    .explanation =
+                        "One memory for all workers, one for those of each NUMA node, or one for each worker; "
+                        "several are averaged as often as `every` says.",
+                    .choices = {"machine", "node", "core"}}},
+      .make_member = [](const port_options& options) { return std::make_unique<keeper>(options); },
+      .edges = edges,
+      .nature = nature,
+      .check = check,
+      .facts = {.equation = "each by itself, over and over: g = ∇f(x) at x as it is; x ← x − γv(g), by coordinates",
+                .picture = "w0   w1   w2   w3\n"
+                           "  ↕    ↕    ↕    ↕    read x, add to x: no lock, no message\n"
+                           "  [ x: one memory ]",
+                .messages = "0",
+                .bytes = "0",
+                .synchronisation = "nobody waits; lock = true: for who reads or writes",
+                .staleness = "unbounded, about n − 1 of workers alike; estimated by counting the updates of others "
+                             "between a worker's reading and writing",
+                .equals = "with one worker the plain loop, bit for bit; replicas = \"core\": averaging of parameters",
+                .shown_by = "tests/simulation/shared_test.cpp, tests/unit/actors/shared_memory_test.cpp, "
+                            "tests/processes/shared.py, tests/cli/catalogue.py"},
+  };
+}
+
+}  // namespace troupe

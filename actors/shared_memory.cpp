@@ -1,0 +1,269 @@
+#include "troupe/actors/shared_memory.hpp"
+
+#include "troupe/actors/device/device.hpp"
+#include "troupe/actors/rules/staleness.hpp"
+#include "troupe/actors/support/assert.hpp"
+#include "troupe/actors/support/cores.hpp"
+
+#include <ATen/ATen.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <bit>
+#include <cerrno>
+#include <cstring>
+#include <fcntl.h>
+#include <mutex>
+#include <stdexcept>
+#include <string>
+#include <system_error>
+#include <thread>
+#include <unistd.h>
+#include <utility>
+
+namespace troupe {
+
+namespace {
+
+constexpr std::array<char, 8> magic{'t', 'r', 'o', 'u', 'p', 'e', ' ', '1'};
+constexpr std::size_t page = 4096;
+
+/// Stands before x, on pages of its own.
+struct ledger {
+  std::array<char, 8> magic;
+  memory_writes how;
+  std::int64_t total, parameters;
+  pthread_mutex_t lock;
+  alignas(64) std::atomic<std::uint64_t> updates;
+  alignas(64) std::atomic<std::uint64_t> applied;
+  std::atomic<std::uint64_t> sum, most;
+  std::array<std::atomic<std::uint64_t>, rules::staleness_entries> counts;
+};
+static_assert(sizeof(ledger) <= page && std::atomic<std::uint64_t>::is_always_lock_free);
+
+[[noreturn]] void fail(const char* what) {
+  throw std::system_error(errno, std::generic_category(), std::string{"a memory to share: "} + what);
+}
+
+/// A descriptor that is closed.
+struct open_file {
+  int descriptor{-1};
+  ~open_file() {
+    if (descriptor >= 0) close(descriptor);
+  }
+};
+
+std::size_t bytes_of(std::int64_t total) {
+  return page + static_cast<std::size_t>(total) * sizeof(float);
+}
+
+void make_lock(pthread_mutex_t& lock) {
+  pthread_mutexattr_t kind;
+  pthread_mutexattr_init(&kind);
+  pthread_mutexattr_setpshared(&kind, PTHREAD_PROCESS_SHARED);
+  pthread_mutexattr_setrobust(&kind, PTHREAD_MUTEX_ROBUST);
+  pthread_mutex_init(&lock, &kind);
+  pthread_mutexattr_destroy(&kind);
+}
+
+/// One coordinate: from `before` to `after` where it is still `before`, to the bit; else by their difference.
+template <memory_writes how>
+void move_one(float& coordinate, float before, float after) {
+  std::atomic_ref<float> x{coordinate};
+  auto now = x.load(std::memory_order_relaxed);
+  const auto next = [&] {
+    return std::bit_cast<std::uint32_t>(now) == std::bit_cast<std::uint32_t>(before) ? after : now + (after - before);
+  };
+  if constexpr (how == memory_writes::atomic) {
+    while (!x.compare_exchange_weak(now, next(), std::memory_order_relaxed)) {
+    }
+  } else {
+    x.store(next(), std::memory_order_relaxed);
+  }
+}
+
+template <memory_writes how>
+void move_all(float* x, const at::Tensor& before, const at::Tensor& after) {
+  const auto* from = before.const_data_ptr<float>();
+  const auto* to = after.const_data_ptr<float>();
+  for (std::int64_t i = 0; i < after.numel(); ++i) move_one<how>(x[i], from[i], to[i]);
+}
+
+}  // namespace
+
+struct shared_memory::block {
+  open_file file;
+  void* mapped{MAP_FAILED};
+  std::size_t bytes{0};
+  memory_writes how{};
+  at::Tensor values;     ///< [P + B], of the mapped memory.
+  std::mutex mutex;      ///< Of the next one.
+  at::Tensor on_device;  ///< Where x has moved to, if it has.
+
+  ~block() {
+    values.reset();
+    if (mapped != MAP_FAILED) munmap(mapped, bytes);
+  }
+
+  void map(std::int64_t total) {
+    bytes = bytes_of(total);
+    mapped = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file.descriptor, 0);
+    if (mapped == MAP_FAILED) fail("mmap");
+    values = at::from_blob(x(), {total}, at::kFloat);
+  }
+
+  ledger& book() const { return *static_cast<ledger*>(mapped); }
+  float* x() const { return reinterpret_cast<float*>(static_cast<char*>(mapped) + page); }
+};
+
+shared_memory::shared_memory() : block_(std::make_unique<block>()) {}
+
+shared_memory::~shared_memory() = default;
+
+std::shared_ptr<shared_memory> shared_memory::make(const at::Tensor& initial, std::int64_t parameters,
+                                                   memory_writes how, const std::vector<int>& cores) {
+  const std::shared_ptr<shared_memory> made{new shared_memory};
+  auto& block = *made->block_;
+  const auto total = initial.numel();
+  block.how = how;
+  block.file.descriptor = memfd_create("troupe", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+  if (block.file.descriptor < 0) fail("memfd_create");
+  if (ftruncate(block.file.descriptor, static_cast<off_t>(bytes_of(total))) != 0) fail("ftruncate");
+  fcntl(block.file.descriptor, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW);
+  block.map(total);
+  // A page lies near the core that first writes it.
+  std::thread{[&] {
+    keep_to(cores);
+    new (block.mapped) ledger{.magic = magic,
+                              .how = how,
+                              .total = total,
+                              .parameters = parameters,
+                              .lock = {},
+                              .updates = 0,
+                              .applied = 0,
+                              .sum = 0,
+                              .most = 0,
+                              .counts = {}};
+    make_lock(block.book().lock);
+    std::memcpy(block.x(), initial.const_data_ptr<float>(), static_cast<std::size_t>(total) * sizeof(float));
+  }}.join();
+  return made;
+}
+
+std::shared_ptr<shared_memory> shared_memory::open(const memory_handle& where, std::int64_t total,
+                                                   std::int64_t parameters, memory_writes how) {
+  const auto path = "/proc/" + std::to_string(where.process) + "/fd/" + std::to_string(where.file);
+  const std::shared_ptr<shared_memory> made{new shared_memory};
+  auto& block = *made->block_;
+  block.how = how;
+  block.file.descriptor = ::open(path.c_str(), O_RDWR | O_CLOEXEC);
+  if (block.file.descriptor < 0)
+    throw std::runtime_error("the memory of the first node cannot be opened (" + path + ": " + std::strerror(errno) +
+                             "); expected all nodes on one host, under one user");
+  struct stat status {};
+  const auto there = fstat(block.file.descriptor, &status) == 0 && S_ISREG(status.st_mode) &&
+                     static_cast<std::size_t>(status.st_size) == bytes_of(total);
+  if (there) block.map(total);
+  const auto fits = there && block.book().magic == magic && block.book().how == how && block.book().total == total &&
+                    block.book().parameters == parameters;
+  if (!fits) throw std::runtime_error(path + " is no memory of this run; expected all nodes on one host");
+  return made;
+}
+
+memory_handle shared_memory::handle() const {
+  return {.process = getpid(), .file = block_->file.descriptor};
+}
+
+memory_writes shared_memory::how() const {
+  return block_->how;
+}
+
+at::Tensor shared_memory::values() const {
+  const std::lock_guard guard{block_->mutex};
+  return block_->on_device.defined() ? block_->on_device : block_->values;
+}
+
+at::Tensor shared_memory::copy(models::buffer_pool& pool) const {
+  const auto x = values();
+  auto copied = pool.take(x.numel());
+  if (!x.is_same(block_->values)) return copied.copy_(x);
+  const held_lock guard{lock()};
+  auto* to = copied.mutable_data_ptr<float>();
+  for (std::int64_t i = 0; i < copied.numel(); ++i)
+    to[i] = std::atomic_ref<float>{block_->x()[i]}.load(std::memory_order_relaxed);
+  return copied;
+}
+
+void shared_memory::move(const at::Tensor& before, const at::Tensor& after) {
+  const auto x = values();
+  const auto count = after.numel();
+  if (!x.is_same(block_->values)) {
+    x.narrow(0, 0, count).add_(after - before);
+    return;
+  }
+  const held_lock guard{lock()};
+  if (block_->how == memory_writes::atomic)
+    move_all<memory_writes::atomic>(block_->x(), before, after);
+  else
+    move_all<memory_writes::plain>(block_->x(), before, after);
+}
+
+pthread_mutex_t* shared_memory::lock() const {
+  return block_->how == memory_writes::locked ? &block_->book().lock : nullptr;
+}
+
+std::uint64_t shared_memory::updates() const {
+  return block_->book().updates.load(std::memory_order_relaxed);
+}
+
+void shared_memory::count(std::uint64_t steps, std::uint64_t seen) {
+  if (steps == 0) return;
+  auto& book = block_->book();
+  const auto of_others = book.updates.fetch_add(steps, std::memory_order_relaxed) - seen;
+  const auto of_each = (of_others + steps / 2) / steps;
+  const auto entry = std::min<std::size_t>(of_each, rules::staleness_entries - 1);
+  book.counts[entry].fetch_add(steps, std::memory_order_relaxed);
+  book.applied.fetch_add(steps, std::memory_order_relaxed);
+  book.sum.fetch_add(of_others, std::memory_order_relaxed);
+  auto most = book.most.load(std::memory_order_relaxed);
+  while (most < of_each && !book.most.compare_exchange_weak(most, of_each, std::memory_order_relaxed)) {
+  }
+}
+
+staleness_tally shared_memory::staleness() const {
+  const auto& book = block_->book();
+  staleness_tally tally;
+  for (const auto& count : book.counts) tally.counts.push_back(count.load(std::memory_order_relaxed));
+  while (!tally.counts.empty() && tally.counts.back() == 0) tally.counts.pop_back();
+  tally.applied = book.applied.load(std::memory_order_relaxed);
+  tally.sum = book.sum.load(std::memory_order_relaxed);
+  tally.most = book.most.load(std::memory_order_relaxed);
+  return tally;
+}
+
+void shared_memory::bring_to(device::accelerator& where) {
+  TROUPE_ASSERT(block_->how == memory_writes::plain, "on a device x is written plainly");
+  const std::lock_guard guard{block_->mutex};
+  if (block_->on_device.defined()) return;
+  auto there = where.take(block_->values.numel());
+  where.upload(block_->values, there);
+  where.synchronise();
+  block_->on_device = std::move(there);
+}
+
+held_lock::held_lock(pthread_mutex_t* lock) : lock_(lock) {
+  if (!lock_) return;
+  const auto found = pthread_mutex_lock(lock_);
+  if (found == 0) return;
+  if (found == EOWNERDEAD) pthread_mutex_unlock(lock_);  // not made consistent: nobody will get it any more
+  throw std::runtime_error("a process died while it held the lock of the shared memory");
+}
+
+held_lock::~held_lock() {
+  if (lock_) pthread_mutex_unlock(lock_);
+}
+
+}  // namespace troupe
