@@ -2,7 +2,10 @@
 
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/arange.h>
+#include <ATen/ops/ones.h>
 #include <ATen/ops/rand.h>
+#include <ATen/ops/sparse_csr_tensor.h>
 #include <ATen/ops/zeros.h>
 #include <torch/csrc/autograd/function_hook.h>
 #include <torch/csrc/autograd/variable.h>
@@ -36,6 +39,25 @@ std::vector<at::Tensor> learnable(const network& net) {
   return tensors;
 }
 
+// `count` samples of this shape as network::forward() takes them; of sparse ones, each touches the first column of each
+// dimension.
+at::Tensor samples_of(const network_shape& shape, std::int64_t count, const at::Generator& generator) {
+  std::vector<std::int64_t> sizes{count};
+  if (shape.input.size() == 3) {
+    sizes.insert(sizes.end(), shape.input.begin(), shape.input.end());
+    return at::rand(sizes, generator);
+  }
+  const auto dimensions = static_cast<std::int64_t>(shape.input.size());
+  const at::Tensor first = at::zeros({dimensions}, at::kInt);
+  sizes.push_back(0);
+  for (std::int64_t i = 0; i < dimensions; ++i) {
+    first[i] = sizes[1];
+    sizes[1] += shape.input[i];
+  }
+  return at::sparse_csr_tensor(at::arange(0, count * dimensions + 1, dimensions, at::kInt), first.repeat({count}),
+                               at::ones({count * dimensions}), sizes, at::kFloat);
+}
+
 }  // namespace
 
 void watch_gradients(network& net, listener ready) {
@@ -53,12 +75,10 @@ std::vector<std::size_t> gradient_order(network& net, const network_shape& shape
   const at::AutoGradMode on{true};
   const auto order = std::make_shared<std::vector<std::size_t>>();
   watch_gradients(net, [order](std::size_t index) { order->push_back(index); });
-  std::vector<std::int64_t> sizes{samples};
-  sizes.insert(sizes.end(), shape.input.begin(), shape.input.end());
   at::Generator generator = at::detail::createCPUGenerator(seed);
   net.train(true);
   net.draw_from(generator);
-  mean_loss(loss, net.forward(at::rand(sizes, generator)), at::zeros({samples}, at::kLong)).backward();
+  mean_loss(loss, net.forward(samples_of(shape, samples, generator)), at::zeros({samples}, at::kLong)).backward();
   std::vector<std::size_t> found = *order;
   const std::unordered_set<std::size_t> met{found.begin(), found.end()};
   for (std::size_t index = learnable(net).size(); index-- > 0;) {

@@ -2,6 +2,7 @@
 
 #include "troupe/models/batch_norm.hpp"
 
+#include <algorithm>
 #include <stdexcept>
 #include <unordered_set>
 
@@ -56,6 +57,12 @@ class module_network final : public network {
   loss_kind loss_;
 };
 
+std::string given(const network_shape& shape) {
+  std::string sizes;
+  for (const std::int64_t size : shape.input) sizes += (sizes.empty() ? "" : " x ") + std::to_string(size);
+  return "samples of " + sizes + " and " + std::to_string(shape.classes) + " classes";
+}
+
 }  // namespace
 
 // The two below are ATen's _dropout_impl (native/Dropout.cpp), which takes no generator.
@@ -78,12 +85,16 @@ void require_images(const std::string& model, const network_shape& shape, std::i
   const bool image =
       shape.input.size() == 3 && shape.input[0] >= 1 && shape.input[1] >= least && shape.input[2] >= least;
   if (image && shape.classes >= 1) return;
-  std::string given;
-  for (const std::int64_t size : shape.input) given += (given.empty() ? "" : " x ") + std::to_string(size);
   throw std::invalid_argument(model + " takes images of at least 1 x " + std::to_string(least) + " x " +
-                              std::to_string(least) +
-                              " (channels, height, width) and at least one class, not samples of " + given + " and " +
-                              std::to_string(shape.classes) + " classes");
+                              std::to_string(least) + " (channels, height, width) and at least one class, not " +
+                              given(shape));
+}
+
+void require_sparse(const std::string& model, const network_shape& shape, const std::string& takes,
+                    std::size_t dimensions, std::int64_t classes) {
+  const bool fits = shape.input.size() == dimensions && shape.classes == classes &&
+                    std::all_of(shape.input.begin(), shape.input.end(), [](std::int64_t size) { return size >= 1; });
+  if (!fits) throw std::invalid_argument(model + " takes sparse " + takes + ", not " + given(shape));
 }
 
 }  // namespace troupe::models

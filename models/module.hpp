@@ -13,7 +13,7 @@ namespace troupe::models {
 /// A module whose random operators draw from a generator of its own, with the arithmetic of PyTorch's.
 class random_module : public torch::nn::Module {
  public:
-  /// Returns [N, classes] for `input` [N, C, H, W], float32.
+  /// As network::forward().
   virtual at::Tensor forward(const at::Tensor& input) = 0;
 
   void draw_from(at::Generator generator) { generator_ = std::move(generator); }
@@ -36,5 +36,10 @@ std::unique_ptr<network> as_network(std::shared_ptr<random_module> module, loss_
 /// Throws std::invalid_argument, naming the model, unless samples are [C, H, W] with H and W at least `least`, and
 /// there is at least one class.
 void require_images(const std::string& model, const network_shape& shape, std::int64_t least);
+
+/// Throws std::invalid_argument, naming the model and what it `takes`, unless samples have `dimensions` of at least 1
+/// and there are as many classes.
+void require_sparse(const std::string& model, const network_shape& shape, const std::string& takes,
+                    std::size_t dimensions, std::int64_t classes);
 
 }  // namespace troupe::models

@@ -1,5 +1,7 @@
 #include "troupe/models/network.hpp"
 
+#include "troupe/models/sparse_sgd.hpp"
+
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/binary_cross_entropy_with_logits.h>
@@ -15,8 +17,11 @@ namespace troupe::models {
 // One for each model, in the file of its name.
 std::unique_ptr<network> make_convnet(const network_shape& shape);
 std::unique_ptr<network> make_lenet(const network_shape& shape);
+std::unique_ptr<network> make_logistic(const network_shape& shape);
+std::unique_ptr<network> make_matrix_completion(const network_shape& shape);
 std::unique_ptr<network> make_resnet18(const network_shape& shape);
 std::unique_ptr<network> make_resnet20(const network_shape& shape);
+std::unique_ptr<network> make_svm(const network_shape& shape);
 
 std::string name_of(loss_kind kind) {
   switch (kind) {
@@ -65,6 +70,11 @@ const std::vector<network_kind>& network_kinds() {
        make_resnet20},
       {"resnet18", "residual network of 18 layers for large images, with batch norm (He et al. 2015, table 1)",
        make_resnet18},
+      {"logistic", "logistic regression of sparse rows in two classes", make_logistic, logistic_sgd},
+      {"svm", "linear support vector machine of sparse rows in two classes (Niu et al. 2011, section 2)", make_svm,
+       svm_sgd},
+      {"matrix_completion", "product of two thin matrices that fits known entries (Niu et al. 2011, section 2)",
+       make_matrix_completion, matrix_completion_sgd},
   };
   return kinds;
 }

@@ -31,4 +31,13 @@ struct sparse_sgd_options {
   pthread_mutex_t* lock{nullptr};  ///< Held during each step; null: no lock.
 };
 
+/// Those of the models of these names, of type sparse_sgd. The columns of a sample are distinct.
+/// Throw std::runtime_error where the lock's holder died: x may be halfway through a step.
+double logistic_sgd(std::span<const sparse_sample> samples, const sparse_sgd_options& options,
+                    const flat_layout& layout, float* x);
+double svm_sgd(std::span<const sparse_sample> samples, const sparse_sgd_options& options, const flat_layout& layout,
+               float* x);
+double matrix_completion_sgd(std::span<const sparse_sample> samples, const sparse_sgd_options& options,
+                             const flat_layout& layout, float* x);
+
 }  // namespace troupe::models

@@ -1,0 +1,252 @@
+#include "troupe/models/sparse_sgd.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <cmath>
+#include <stdexcept>
+#include <vector>
+
+namespace troupe::models {
+
+namespace {
+
+float load(const float* at) {
+  return std::atomic_ref<float>{const_cast<float&>(*at)}.load(std::memory_order_relaxed);
+}
+
+// How a coordinate grows. `plain` is two operations: what another thread wrote between them is lost.
+struct plain {
+  static void add(float* at, float change) {
+    std::atomic_ref<float>{*at}.store(load(at) + change, std::memory_order_relaxed);
+  }
+};
+struct indivisible {
+  static void add(float* at, float change) { std::atomic_ref<float>{*at}.fetch_add(change, std::memory_order_relaxed); }
+};
+
+// Holds the lock, if there is one.
+class turn {
+ public:
+  explicit turn(pthread_mutex_t* lock) : lock_{lock} {
+    if (lock_ == nullptr) return;
+    const int status = pthread_mutex_lock(lock_);
+    if (status == 0) return;
+    // Given back without being declared consistent: whoever waits for it hears of this too.
+    if (status == EOWNERDEAD) pthread_mutex_unlock(lock_);
+    throw std::runtime_error("who held the lock of the shared parameters died in the middle of a step");
+  }
+  ~turn() {
+    if (lock_ != nullptr) pthread_mutex_unlock(lock_);
+  }
+  turn(const turn&) = delete;
+  turn& operator=(const turn&) = delete;
+
+ private:
+  pthread_mutex_t* lock_;
+};
+
+constexpr std::ptrdiff_t line_bytes = 64;
+
+// Rows are visited in random order, in memory that no cache holds: the time of a step is that of its misses unless
+// they are asked for early.
+constexpr std::size_t rows_ahead = 12;
+
+void prefetch(const void* first, std::ptrdiff_t bytes) {
+  const auto* at = static_cast<const char*>(first);
+  for (const auto* end = at + bytes; at < end; at += line_bytes) __builtin_prefetch(at);
+}
+
+void prefetch(const sparse_sample& sample) {
+  prefetch(sample.columns, 4 * sample.count);
+  prefetch(sample.values, 4 * sample.count);
+}
+
+// Sum of log(1 + eᵢ), 0 <= eᵢ <= 1, with one logarithm for many: of a product, which cannot overflow before it is
+// taken.
+class log_sum {
+ public:
+  void add(double e) {
+    product_ *= 1 + e;
+    if (product_ > 0x1p1000) flush();
+  }
+  double value() {
+    flush();
+    return sum_;
+  }
+
+ private:
+  void flush() {
+    sum_ += std::log(product_);
+    product_ = 1;
+  }
+  double sum_{0}, product_{1};
+};
+
+// Losses of a score: give its derivative and add up the loss itself. y = ±1.
+class logistic_loss {
+ public:
+  float derivative(float score, float target) {
+    const float y = 2 * target - 1, margin = y * score;
+    const float e = std::exp(-std::abs(margin));
+    sum_ += std::max(-margin, 0.0f);
+    logs_.add(e);
+    return -y * (margin > 0 ? e : 1.0f) / (1 + e);
+  }
+  double sum() { return sum_ + logs_.value(); }
+
+ private:
+  double sum_{0};
+  log_sum logs_;
+};
+
+class hinge_loss {
+ public:
+  float derivative(float score, float target) {
+    const float y = 2 * target - 1, short_of = 1 - y * score;
+    if (!(short_of <= 0)) sum_ += short_of;  // NaN counts
+    return short_of > 0 ? -y : 0.0f;
+  }
+  double sum() const { return sum_; }
+
+ private:
+  double sum_{0};
+};
+
+float dot(const float* x, const sparse_sample& sample) {
+  const auto* columns = sample.columns;
+  const auto* values = sample.values;
+  float sums[4]{};
+  std::int32_t i = 0;
+  for (; i + 4 <= sample.count; i += 4) {
+    for (int k = 0; k < 4; ++k) sums[k] += load(x + columns[i + k]) * values[i + k];
+  }
+  for (; i < sample.count; ++i) sums[0] += load(x + columns[i]) * values[i];
+  return (sums[0] + sums[1]) + (sums[2] + sums[3]);
+}
+
+template <class Access>
+void add_row(float* x, const sparse_sample& sample, float factor) {
+  for (std::int32_t i = 0; i < sample.count; ++i) Access::add(x + sample.columns[i], factor * sample.values[i]);
+}
+
+template <class Access, class Loss>
+double linear_sgd(std::span<const sparse_sample> samples, const sparse_sgd_options& options, float* x) {
+  const auto batch = static_cast<std::size_t>(std::max<std::int64_t>(options.batch_size, 1));
+  const bool decays = options.weight_decay != 0;
+  const auto decay = static_cast<float>(options.weight_decay);
+  Loss loss;
+  std::vector<float> derivatives(std::min(batch, samples.size())), pulls;
+  for (std::size_t i = 0; i < std::min(rows_ahead, samples.size()); ++i) prefetch(samples[i]);
+  for (std::size_t first = 0; first < samples.size(); first += batch) {
+    const auto step = samples.subspan(first, std::min(batch, samples.size() - first));
+    const float rate = -static_cast<float>(options.lr / static_cast<double>(step.size()));
+    const turn mine{options.lock};
+    pulls.clear();
+    for (std::size_t i = 0; i < step.size(); ++i) {
+      if (first + i + rows_ahead < samples.size()) prefetch(samples[first + i + rows_ahead]);
+      derivatives[i] = loss.derivative(dot(x, step[i]), step[i].target);
+      if (!decays) continue;
+      for (std::int32_t k = 0; k < step[i].count; ++k) {
+        const auto column = step[i].columns[k];
+        pulls.push_back(decay * options.share[column] * load(x + column));
+      }
+    }
+    const float* pull = pulls.data();
+    for (std::size_t i = 0; i < step.size(); ++i) {
+      if (decays) {
+        for (std::int32_t k = 0; k < step[i].count; ++k)
+          Access::add(x + step[i].columns[k], rate * (derivatives[i] * step[i].values[k] + *pull++));
+      } else if (derivatives[i] != 0) {
+        add_row<Access>(x, step[i], rate * derivatives[i]);
+      }
+    }
+  }
+  return loss.sum();
+}
+
+template <class Loss>
+double linear_sgd(std::span<const sparse_sample> samples, const sparse_sgd_options& options, const flat_layout& layout,
+                  float* x) {
+  float* weight = x + layout.parameters.at(0).first;
+  return options.atomic ? linear_sgd<indivisible, Loss>(samples, options, weight)
+                        : linear_sgd<plain, Loss>(samples, options, weight);
+}
+
+// The factors of all users and of all items, in x.
+struct factors {
+  float *users{nullptr}, *items{nullptr};
+  std::int64_t user_count{0}, rank{0};
+
+  float* user_of(const sparse_sample& sample) const { return users + sample.columns[0] * rank; }
+  float* item_of(const sparse_sample& sample) const { return items + (sample.columns[1] - user_count) * rank; }
+};
+
+template <class Access>
+double matrix_completion_sgd(std::span<const sparse_sample> samples, const sparse_sgd_options& options,
+                             const factors& x) {
+  const auto batch = static_cast<std::size_t>(std::max<std::int64_t>(options.batch_size, 1));
+  const auto rank = static_cast<std::size_t>(x.rank);
+  const auto bytes = static_cast<std::ptrdiff_t>(4 * rank);
+  const auto decay = static_cast<float>(options.weight_decay);
+  double loss = 0;
+  std::vector<float> seen(2 * rank * std::min(batch, samples.size()));  // of each sample, its user's and its item's
+  std::vector<float> derivatives(std::min(batch, samples.size()));
+  for (std::size_t first = 0; first < samples.size(); first += batch) {
+    const auto step = samples.subspan(first, std::min(batch, samples.size() - first));
+    const float rate = -static_cast<float>(options.lr / static_cast<double>(step.size()));
+    const turn mine{options.lock};
+    for (std::size_t i = 0; i < step.size(); ++i) {
+      // The rating in good time, and when it is there the factors it needs.
+      if (first + i + 2 * rows_ahead < samples.size()) prefetch(samples[first + i + 2 * rows_ahead]);
+      if (first + i + rows_ahead < samples.size()) {
+        prefetch(x.user_of(samples[first + i + rows_ahead]), bytes);
+        prefetch(x.item_of(samples[first + i + rows_ahead]), bytes);
+      }
+      float *user = seen.data() + 2 * rank * i, *item = user + rank;
+      const float *live_user = x.user_of(step[i]), *live_item = x.item_of(step[i]);
+      float score = 0;
+      for (std::size_t k = 0; k < rank; ++k) {
+        user[k] = load(live_user + k);
+        item[k] = load(live_item + k);
+        score += user[k] * item[k];
+      }
+      const float error = score - step[i].target;
+      loss += static_cast<double>(error) * error;
+      derivatives[i] = 2 * error;
+    }
+    for (std::size_t i = 0; i < step.size(); ++i) {
+      const float *user = seen.data() + 2 * rank * i, *item = user + rank;
+      const float user_decay = decay == 0 ? 0 : decay * options.share[step[i].columns[0]];
+      const float item_decay = decay == 0 ? 0 : decay * options.share[step[i].columns[1]];
+      for (std::size_t k = 0; k < rank; ++k) {
+        Access::add(x.user_of(step[i]) + k, rate * (derivatives[i] * item[k] + user_decay * user[k]));
+        Access::add(x.item_of(step[i]) + k, rate * (derivatives[i] * user[k] + item_decay * item[k]));
+      }
+    }
+  }
+  return loss;
+}
+
+}  // namespace
+
+double logistic_sgd(std::span<const sparse_sample> samples, const sparse_sgd_options& options,
+                    const flat_layout& layout, float* x) {
+  return linear_sgd<logistic_loss>(samples, options, layout, x);
+}
+
+double svm_sgd(std::span<const sparse_sample> samples, const sparse_sgd_options& options, const flat_layout& layout,
+               float* x) {
+  return linear_sgd<hinge_loss>(samples, options, layout, x);
+}
+
+double matrix_completion_sgd(std::span<const sparse_sample> samples, const sparse_sgd_options& options,
+                             const flat_layout& layout, float* x) {
+  const flat_entry &users = layout.parameters.at(0), &items = layout.parameters.at(1);
+  const factors both{
+      .users = x + users.first, .items = x + items.first, .user_count = users.shape.at(0), .rank = users.shape.at(1)};
+  return options.atomic ? matrix_completion_sgd<indivisible>(samples, options, both)
+                        : matrix_completion_sgd<plain>(samples, options, both);
+}
+
+}  // namespace troupe::models
