@@ -25,7 +25,7 @@ name = "{model}"
 {data}
 batch_size = {batch}
 [optimizer]
-lr = 0.05
+lr = {lr}
 momentum = 0.5
 [workers]
 count = {workers}
@@ -43,8 +43,8 @@ def troupe_rate(**values):
     """Trains once and returns samples per second over all workers, evaluation excluded, and the mean training loss."""
     with tempfile.TemporaryDirectory() as folder:
         file = pathlib.Path(folder, "bench.toml")
-        file.write_text(TOPOLOGY.format(**{"model": "convnet", "data": 'name = "digits"', "exchange": "", "nodes": "",
-                                           **values}))
+        file.write_text(TOPOLOGY.format(**{"model": "convnet", "data": 'name = "digits"', "lr": 0.05, "exchange": "",
+                                           "nodes": "", **values}))
         subprocess.run([BUILD / "troupe", "run", file, "--out", f"{folder}/out", "--quiet"], check=True)
         lines = [json.loads(line) for line in pathlib.Path(folder, "out/metrics.jsonl").read_text().splitlines()]
     samples = seconds = loss = 0.0
