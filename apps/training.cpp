@@ -46,6 +46,8 @@ int train(const training_options& given, training&& what, std::uint32_t node, si
                                             make_display(how, shape_of(what.plan, where)));
     };
   if (!given.quiet) options.say = [](const std::string& text) { std::fprintf(stderr, "%s\n", text.c_str()); };
+  if (!given.quiet && node == 0)
+    for (const auto& note : what.plan.notes) options.say(note);
 
   const auto end = run(what.plan, what.data, std::move(options), signals);
   if (end.refusal) std::fprintf(stderr, "error: this node may not take part: %s\n", end.refusal->c_str());

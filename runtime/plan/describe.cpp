@@ -223,6 +223,7 @@ void describe_members(page& page, const plan& plan, const planned_exchange& exch
 void describe_servers(page& page, const plan& plan, const planned_exchange& exchange) {
   const auto servers = exchange.nature.servers;
   if (servers == 0) return;
+  if (exchange.nature.memory) return page.more(human_bytes(exchange.bytes_held(0)) + " of memory, and no message");
   std::vector<std::string> held;
   for (std::uint32_t i = 0; i < servers; ++i) held.push_back(human_bytes(exchange.bytes_held(i)));
   const auto& node = plan.nodes.front().name;
@@ -382,6 +383,8 @@ std::string describe(const plan& plan) {
   page.line("loop", joined(plan.file.workers.loop, " → "));
   page.line("optimizer", optimizer_text(plan));
   for (const auto& exchange : plan.exchanges) describe_exchange(page, plan, exchange);
+  std::string label = "note";
+  for (const auto& note : plan.notes) page.line(std::exchange(label, ""), note);
   page.line("result", result_text(plan));
   page.line("actors", actors_text(plan));
   describe_nodes(page, plan);

@@ -371,10 +371,12 @@ void draw_ties(canvas& drawing, const layout& drawn, bool labelled) {
     const auto last = leaving(box_at(to, worker_width, worker_height), to + shift, -1 * way, 4);
     const std::string colour = exchange_colours[tie.exchange % exchange_colours.size()];
     const auto& [a, b] = std::tie(drawn.units[tie.a], drawn.units[tie.b]);
+    const auto nothing_sent = tie.bytes_there == 0 && tie.bytes_back == 0;  // a memory, read and written
     drawing.line(
-        a.name, b.name, first, last, tie.bytes_back > 0 ? head : 0, tie.bytes_there > 0 ? head : 0,
+        a.name, b.name, first, last, nothing_sent || tie.bytes_back > 0 ? head : 0,
+        nothing_sent || tie.bytes_there > 0 ? head : 0,
         "color=\"" + colour + "\", penwidth=" + (dense ? "1.0" : "1.8") + ", arrowsize=" + (dense ? "0.6" : "0.9"));
-    if (!labelled) continue;
+    if (!labelled || nothing_sent) continue;
     const bool in_frame = !drawn.frames.empty() && a.region == b.region;
     drawing.label("traffic " + std::to_string(tie.a) + " " + std::to_string(tie.b) + " " + std::to_string(tie.exchange),
                   middle_of(drawn, tie, first, last), in_frame ? drawn.regions[a.region].colours->fill : panel_colour,
@@ -634,12 +636,6 @@ std::string holding_text(std::uint64_t bytes) {
   return bytes == 0 ? "holds nothing" : "holds " + human_bytes(bytes);
 }
 
-/// What a server hands to a worker; of a memory, all that is in it.
-std::uint64_t bytes_of_server(const plan& plan, const planned_exchange& exchange, std::uint32_t server) {
-  return exchange.nature.memory ? static_cast<std::uint64_t>(plan.layout.total) * sizeof(float)
-                                : exchange.bytes_held(server);
-}
-
 /// "server 1", or with several exchanges that have servers "averages server 1".
 void add_servers(const plan& plan, std::vector<unit>& units) {
   const auto exchanges_served = std::count_if(plan.exchanges.begin(), plan.exchanges.end(),
@@ -651,7 +647,7 @@ void add_servers(const plan& plan, std::vector<unit>& units) {
       const auto title = exchange.nature.memory ? std::string("memory") : server;
       units.push_back({.name = exchange.name + " " + server,
                        .title = exchanges_served > 1 ? exchange.name + " " + title : title,
-                       .subtitle = holding_text(bytes_of_server(plan, exchange, i)),
+                       .subtitle = holding_text(exchange.bytes_held(i)),
                        .region = 0,
                        .several = false,
                        .server = true});
@@ -664,7 +660,7 @@ unit servers_as_one(const plan& plan) {
   const auto all = plan.servers();
   std::uint64_t held = 0;
   for (const auto& exchange : plan.exchanges)
-    for (std::uint32_t i = 0; i < exchange.nature.servers; ++i) held += bytes_of_server(plan, exchange, i);
+    for (std::uint32_t i = 0; i < exchange.nature.servers; ++i) held += exchange.bytes_held(i);
   return {.name = "servers",
           .title = all > 1 ? grouped(all) + " servers" : "server 0",
           .subtitle = all > 1 ? "of " + human_bytes(held) + " together" : holding_text(held),

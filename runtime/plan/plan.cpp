@@ -3,6 +3,7 @@
 #include "troupe/actors/exchange/buckets.hpp"
 #include "troupe/models/gradient_hooks.hpp"
 #include "troupe/runtime/plan/devices.hpp"
+#include "troupe/runtime/plan/replicas.hpp"
 #include "troupe/runtime/support/units.hpp"
 #include "troupe/runtime/topology/error.hpp"
 #include "troupe/runtime/topology/value.hpp"
@@ -365,6 +366,7 @@ worker_groups planned_exchange::groups() const {
 }
 
 std::uint64_t planned_exchange::bytes_held(std::uint32_t server) const {
+  if (nature.memory) return static_cast<std::uint64_t>(layout.total) * sizeof(float);
   std::uint64_t most = 0;
   for (const auto& edge : edges)
     if (edge.from == first_server + server) most = std::max(most, edge.bytes);
@@ -558,11 +560,15 @@ planned_exchange plan_norms(const plan& so_far, const std::vector<std::int64_t>&
 data_facts::data_facts(const data::dataset_pair& sets)
     : samples(sets.train->size()), sample_shape(sets.sample_shape), evaluates_training(sets.train == sets.test) {}
 
-plan make_plan(const topology::topology& file, const data_facts& facts, const device::census& machine) {
+plan make_plan(const topology::topology& given, const data_facts& facts, const device::census& machine,
+               const std::vector<numa_node>& memory) {
+  const auto expanded = expand_replicas(given, memory);
+  const auto& file = expanded.file;
   if (file.workers.count < 1 || file.workers.count > std::numeric_limits<std::int32_t>::max())
     refuse(file, equals("workers.count", file.workers.count) + " is no number of workers; use at least 1");
   plan plan;
   plan.file = file;
+  plan.notes = expanded.notes;
   plan.model =
       &found(models::find_network(file.model.name), file, "model.name", file.model.name, models::network_kinds());
   plan.data = &found(data::find_dataset(file.data.name), file, "data.name", file.data.name, data::dataset_kinds());
@@ -583,7 +589,11 @@ plan make_plan(const topology::topology& file, const data_facts& facts, const de
   plan.loss = loss_of(file, *net);
   plan.layout = models::layout_of(*net);
   for (std::size_t i = 0; i < file.exchanges.size(); ++i) plan.exchanges.push_back(plan_exchange(plan, i));
-  for (const auto& exchange : plan.exchanges) check_memory(plan, exchange);
+  for (auto& exchange : plan.exchanges) {
+    check_memory(plan, exchange);
+    if (const auto near = expanded.cores.find(exchange.name); near != expanded.cores.end())
+      exchange.cores = near->second;
+  }
   if (file.model.sync_batch_norm) plan.exchanges.push_back(plan_norms(plan, net->norm_channels()));
   for (const auto& exchange : plan.exchanges)
     if (exchange.nature.on_devices)

@@ -11,6 +11,7 @@
 #include "troupe/data/sparsity.hpp"
 #include "troupe/models/flat.hpp"
 #include "troupe/models/network.hpp"
+#include "troupe/runtime/plan/numa.hpp"
 #include "troupe/runtime/topology/endpoint.hpp"
 #include "troupe/runtime/topology/members.hpp"
 #include "troupe/runtime/topology/topology.hpp"
@@ -100,6 +101,7 @@ struct plan {
   std::uint64_t steps{0};           ///< Of the whole run.
   std::uint64_t evaluate_every{0};  ///< In steps; an evaluation always happens at the end.
   std::vector<planned_exchange> exchanges;
+  std::vector<std::string> notes{};  ///< What the file comes to on this machine, where a person may not expect it.
   std::vector<planned_actor> actors;
   std::vector<c10::Device> devices{};  ///< By rank; empty: the CPU for all.
   /// In the file's order, never empty; the first has coordinator, evaluator, recorder.
@@ -124,9 +126,11 @@ struct plan {
 /// Reads the data set a topology names. Throws input_error (missing folder, broken file: path, reason, mend).
 data::dataset_pair load_data(const topology::topology& file);
 
-/// Derives the plan. Throws input_error where the numbers do not work out (no step in an epoch,
-/// more workers than samples, a device that `machine` has not …), naming the key to change.
-plan make_plan(const topology::topology& file, const data_facts& facts, const device::census& machine = device::here());
+/// Derives the plan; its file is as expand_replicas() makes it for a machine of such `memory`. Throws input_error where
+/// the numbers do not work out (no step in an epoch, more workers than samples, a device that `machine` has not …),
+/// naming the key to change.
+plan make_plan(const topology::topology& file, const data_facts& facts, const device::census& machine = device::here(),
+               const std::vector<numa_node>& memory = numa_nodes());
 
 /// Derives exchange `index` of the plan's file; the exchanges before it are planned already. Throws input_error.
 planned_exchange plan_exchange(const plan& so_far, std::size_t index);
