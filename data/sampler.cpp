@@ -37,10 +37,16 @@ sampler::sampler(const sampling& options) : options_{options} {
 }
 
 std::vector<std::int64_t> sampler::batch_at(std::uint64_t step) {
-  const auto steps = static_cast<std::uint64_t>(steps_per_epoch_);
+  const auto indices = batches_at(step, 1);
+  return {indices.begin(), indices.end()};
+}
+
+std::span<const std::int64_t> sampler::batches_at(std::uint64_t step, std::uint64_t most) {
+  const auto steps = static_cast<std::uint64_t>(steps_per_epoch_),
+             batch = static_cast<std::uint64_t>(options_.batch_size);
   enter(step / steps);
-  const auto first = order_.begin() + static_cast<std::int64_t>(step % steps) * options_.batch_size;
-  return {first, first + options_.batch_size};
+  const std::uint64_t first = step % steps;
+  return std::span<const std::int64_t>{order_}.subspan(first * batch, std::min(most, steps - first) * batch);
 }
 
 void sampler::enter(std::uint64_t epoch) {
