@@ -42,7 +42,7 @@ struct data_source {
   std::filesystem::path file{}, test_file{};  ///< Of a set that is read from the user's files.
   bool mapped{false};                         ///< Sparse rows stay in a file beside theirs, mapped into memory.
   std::int64_t rows{20'000}, columns{10'000}, nonzeros{50};  ///< Of the built-in sparse set: its training rows.
-  double skew{1};         ///< Of it: 1, all columns alike often; above, the first ones more often.
+  double skew{1};         ///< Of it: 1, all columns alike often; above, some of them in many rows.
   std::uint64_t seed{0};  ///< Of it.
 
   data_source() = default;

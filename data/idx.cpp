@@ -50,8 +50,8 @@ class source {
     constexpr int gzip_only = 16 + MAX_WBITS;
     if (compressed_ && inflateInit2(&stream_, gzip_only) != Z_OK) throw std::bad_alloc{};
   }
-  source(const data_source&) = delete;
-  source& operator=(const data_source&) = delete;
+  source(const source&) = delete;
+  source& operator=(const source&) = delete;
   ~source() {
     if (compressed_) inflateEnd(&stream_);
   }

@@ -7,7 +7,7 @@
 
 namespace troupe::data {
 
-enum class purpose : std::uint64_t { permutation = 1, dropout, augmentation, digits, graph };
+enum class purpose : std::uint64_t { permutation = 1, dropout, augmentation, digits, graph, sparse };
 
 /// Mixes a key into 64 well-spread bits (SplitMix64's finaliser over each word in turn; Steele, Lea, Flood 2014).
 constexpr std::uint64_t keyed(std::uint64_t seed, purpose why, std::uint64_t a = 0, std::uint64_t b = 0) {
@@ -38,7 +38,9 @@ class random_stream {
     __extension__ using wide = unsigned __int128;
     for (;;) {
       const wide product = static_cast<wide>(next()) * bound;
-      if (static_cast<std::uint64_t>(product) >= -bound % bound) return static_cast<std::uint64_t>(product >> 64);
+      const auto low = static_cast<std::uint64_t>(product);
+      // The division is slow and seldom matters: what it gives is below bound.
+      if (low >= bound || low >= -bound % bound) return static_cast<std::uint64_t>(product >> 64);
     }
   }
 

@@ -42,11 +42,11 @@ std::vector<std::int64_t> sampler::batch_at(std::uint64_t step) {
 }
 
 std::span<const std::int64_t> sampler::batches_at(std::uint64_t step, std::uint64_t most) {
-  const auto steps = static_cast<std::uint64_t>(steps_per_epoch_);
+  const auto steps = static_cast<std::uint64_t>(steps_per_epoch_),
+             batch = static_cast<std::uint64_t>(options_.batch_size);
   enter(step / steps);
-  const auto batch = static_cast<std::size_t>(options_.batch_size);
-  const auto count = std::min(most, steps - step % steps);
-  return std::span<const std::int64_t>(order_).subspan(step % steps * batch, count * batch);
+  const std::uint64_t first = step % steps;
+  return std::span<const std::int64_t>{order_}.subspan(first * batch, std::min(most, steps - first) * batch);
 }
 
 void sampler::enter(std::uint64_t epoch) {

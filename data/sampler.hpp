@@ -36,7 +36,8 @@ class sampler {
   /// Returns the sample indices of this worker's batch at `step`, counted from 0 over all epochs.
   std::vector<std::int64_t> batch_at(std::uint64_t step);
 
-  /// Returns those of up to `most` whole batches from `step` on, of its epoch; valid until the next call.
+  /// Returns those of up to `most` batches from `step` on, one behind the other and all of the same epoch; valid until
+  /// the next call.
   std::span<const std::int64_t> batches_at(std::uint64_t step, std::uint64_t most);
 
   std::int64_t steps_per_epoch() const { return steps_per_epoch_; }

@@ -142,6 +142,31 @@ TEST_CASE("the order is a function of seed and epoch, whatever was asked before"
   CHECK(jumping.batch_at(3) == sampler{options}.batch_at(3));
 }
 
+TEST_CASE("several batches at once are those that come one by one, and stop at the end of the epoch") {
+  for (const split how : {split::strided, split::contiguous, split::all}) {
+    const sampling options{.samples = 47, .batch_size = 3, .rank = 1, .workers = 2, .how = how, .seed = 6};
+    sampler at_once{options}, one_by_one{options};
+    const auto steps = static_cast<std::uint64_t>(at_once.steps_per_epoch());
+    for (std::uint64_t step = 0; step < 3 * steps; ++step) {
+      for (const std::uint64_t most : {std::uint64_t{0}, std::uint64_t{1}, std::uint64_t{4}, ~std::uint64_t{0}}) {
+        const auto given = at_once.batches_at(step, most);
+        indices wanted;
+        for (std::uint64_t next = step; next < step + std::min(most, steps - step % steps); ++next) {
+          const indices batch = one_by_one.batch_at(next);
+          wanted.insert(wanted.end(), batch.begin(), batch.end());
+        }
+        CHECK(indices{given.begin(), given.end()} == wanted);
+      }
+    }
+  }
+}
+
+// Fisher and Yates over draws by SplitMix64 and Lemire's rule, worked out by a program of its own in another language.
+TEST_CASE("a permutation is the same for ever") {
+  CHECK(epoch_of({.samples = 12, .batch_size = 12, .seed = 1}) == indices{2, 7, 3, 8, 9, 10, 1, 5, 11, 4, 0, 6});
+  CHECK(epoch_of({.samples = 12, .batch_size = 12, .seed = 1}, 3) == indices{5, 2, 0, 1, 10, 6, 7, 11, 3, 8, 9, 4});
+}
+
 TEST_CASE("a bounded draw is uniform") {
   random_stream stream{keyed(7, purpose::permutation)};
   std::vector<int> counts(6);

@@ -1,0 +1,570 @@
+#include "troupe/data/row_files.hpp"
+
+#include "tests/support/doctest.hpp"
+
+#include "troupe/data/random.hpp"
+
+#include <ATen/ops/equal.h>
+#include <ATen/ops/tensor.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+
+#include <chrono>
+#include <cmath>
+#include <cstring>
+#include <fstream>
+#include <functional>
+#include <sstream>
+#include <unistd.h>
+#include <zlib.h>
+
+using namespace troupe::data;
+namespace fs = std::filesystem;
+
+namespace {
+
+// A folder of its own, gone at the end of the test.
+class scratch {
+ public:
+  scratch() {
+    std::string name = (fs::temp_directory_path() / "troupe_rows_XXXXXX").string();
+    REQUIRE(mkdtemp(name.data()) != nullptr);
+    path_ = name;
+  }
+  ~scratch() { fs::remove_all(path_); }
+  fs::path write(const std::string& name, const std::string& contents) const {
+    std::ofstream{path_ / name, std::ios::binary} << contents;
+    return path_ / name;
+  }
+  // Compressed, `times` over, one member of gzip each.
+  fs::path pack(const std::string& name, const std::string& contents, int times = 1) const {
+    for (int time = 0; time < times; ++time) {
+      const gzFile file = gzopen((path_ / name).c_str(), time == 0 ? "wb" : "ab");
+      REQUIRE(gzwrite(file, contents.data(), static_cast<unsigned>(contents.size())) ==
+              static_cast<int>(contents.size()));
+      REQUIRE(gzclose(file) == Z_OK);
+    }
+    return path_ / name;
+  }
+  std::vector<std::string> names() const {
+    std::vector<std::string> found;
+    for (const auto& entry : fs::directory_iterator{path_}) found.push_back(entry.path().filename().string());
+    std::sort(found.begin(), found.end());
+    return found;
+  }
+  const fs::path& path() const { return path_; }
+
+ private:
+  fs::path path_;
+};
+
+std::string contents(const fs::path& file) {
+  std::ostringstream text;
+  text << std::ifstream{file, std::ios::binary}.rdbuf();
+  return text.str();
+}
+
+dataset_pair load(const std::string& kind, const fs::path& file, const fs::path& test_file = {}, bool mapped = false) {
+  data_source from;
+  from.file = file;
+  from.test_file = test_file;
+  from.mapped = mapped;
+  return find_dataset(kind)->load(from);
+}
+
+std::string failure(const std::function<void()>& act) {
+  try {
+    act();
+  } catch (const data_error& error) {
+    return error.what();
+  }
+  return "no failure";
+}
+
+bool holds(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+// The rows as text: `column:value …`, one in a line.
+std::string text_of(const dataset& set) {
+  std::ostringstream text;
+  for (std::int64_t index = 0; index < set.size(); ++index) {
+    const auto row = set.rows->at(index);
+    for (std::int64_t nonzero = 0; nonzero < row.count; ++nonzero)
+      text << (nonzero > 0 ? " " : "") << row.columns[nonzero] << ':' << row.values[nonzero];
+    text << '\n';
+  }
+  return text.str();
+}
+
+bool same(const dataset_pair& a, const dataset_pair& b) {
+  const auto equal = [](const dataset& left, const dataset& right) {
+    return text_of(left) == text_of(right) && at::equal(left.targets, right.targets) &&
+           left.targets.dtype() == right.targets.dtype() && left.classes == right.classes &&
+           left.rows->columns() == right.rows->columns();
+  };
+  return equal(*a.train, *b.train) && equal(*a.test, *b.test) && a.sample_shape == b.sample_shape && a.files == b.files;
+}
+
+const std::string small = "1 1:0.5 3:-2e-1 7:1\n-1 2:+4\n+1\n-1 7:1e3\n";
+
+}  // namespace
+
+TEST_CASE("LIBSVM's text is read: comments, blank lines, signs, exponents, any white space") {
+  const scratch folder;
+  const fs::path file = folder.write("train",
+                                     "# a set\n\n1 1:0.5 3:-2e-1\t7:1 \n  \n-1.0   2:+4 # more\r\n+1\n"
+                                     "-1 5:0 6:1e-60 8:1E3");
+  const dataset_pair pair = load("libsvm", file);
+  CHECK(text_of(*pair.train) == "0:0.5 2:-0.2 6:1\n1:4\n\n7:1000\n");
+  CHECK(at::equal(pair.train->targets, at::tensor({1, 0, 1, 0}, at::kLong)));
+  CHECK(pair.train->classes == std::vector<std::string>{"-1", "1"});
+  CHECK_FALSE(pair.train->inputs.defined());
+  CHECK(pair.sample_shape == std::vector<std::int64_t>{8});
+  CHECK(pair.train->rows->columns() == 8);
+  CHECK(pair.test == pair.train);
+  CHECK(pair.files == std::vector<std::string>{file.string()});
+}
+
+TEST_CASE("a compressed file is read as a plain one, also of several members") {
+  const scratch folder;
+  const dataset_pair plain = load("libsvm", folder.write("plain", small + small + small));
+  const dataset_pair packed = load("libsvm", folder.pack("packed", small, 3));
+  CHECK(text_of(*packed.train) == text_of(*plain.train));
+  CHECK(at::equal(packed.train->targets, plain.train->targets));
+}
+
+TEST_CASE("of two labels the smaller is class 0, whichever comes first") {
+  const scratch folder;
+  const struct {
+    std::string first, second;
+    std::vector<std::string> classes;
+    std::int64_t first_class;
+  } table[] = {{"0", "1", {"0", "1"}, 0},
+               {"2", "1", {"1", "2"}, 1},
+               {"-1", "+1", {"-1", "1"}, 0},
+               {"1", "-1", {"-1", "1"}, 1},
+               {"-0", "5e-1", {"0", "0.5"}, 0}};
+  for (const auto& [first, second, classes, first_class] : table) {
+    const fs::path file = folder.write("f", first + " 1:1\n" + second + " 1:1\n" + first + " 2:1\n");
+    for (const bool mapped : {false, true}) {
+      const dataset_pair pair = load("libsvm", file, {}, mapped);
+      CHECK(pair.train->classes == classes);
+      CHECK(at::equal(pair.train->targets, at::tensor({first_class, 1 - first_class, first_class}, at::kLong)));
+    }
+    fs::remove(file.string() + ".rows");
+  }
+}
+
+TEST_CASE("columns are those of both files, and the test set has the training set's labels") {
+  const scratch folder;
+  const fs::path train = folder.write("train", "2 1:1 4:1\n1 2:1\n"), test = folder.write("test", "2 9:1\n2 1:1\n");
+  for (const bool mapped : {false, true, true}) {
+    const dataset_pair pair = load("libsvm", train, test, mapped);
+    CHECK(pair.sample_shape == std::vector<std::int64_t>{9});
+    CHECK(pair.train->rows->columns() == 9);
+    CHECK(at::equal(pair.train->targets, at::tensor({1, 0}, at::kLong)));
+    CHECK(at::equal(pair.test->targets, at::tensor({1, 1}, at::kLong)));
+    CHECK(pair.files == std::vector<std::string>{train.string(), test.string()});
+  }
+  // The labels of the training set become others: what was kept of the test set is of the wrong class.
+  folder.write("train", "2 1:1 4:1\n3 2:1\n2 1:1\n");
+  CHECK(at::equal(load("libsvm", train, test, true).test->targets, at::tensor({0, 0}, at::kLong)));
+  folder.write("test", "2 9:1\n\n4 1:1\n");
+  const std::string wanted = test.string() +
+                             ":3: found the label 4, which the training set does not have; expected only 2 and 3: sets "
+                             "of two classes are read";
+  for (const bool mapped : {false, true}) {
+    CHECK(failure([&] { load("libsvm", train, test, mapped); }) == wanted);
+  }
+}
+
+TEST_CASE("what is wrong in LIBSVM's text is answered with file, line, what was found and what was expected") {
+  const scratch folder;
+  const std::string good = "1 1:1\n-1 2:1\n";
+  const struct {
+    std::string line, reason;
+  } table[] = {
+      {"1 0:1", "found the index 0; indices count from 1: add 1 to all of both files"},
+      {"1 5:1 3:1", "found the index 3 after 5; expected indices to ascend within a line, none twice"},
+      {"1 5:1 5:1", "found the index 5 after 5; expected indices to ascend within a line, none twice"},
+      {"1 2147483647:1", "found the index \"2147483647\"; the largest that can be is 2147483646"},
+      {"1 99999999999999999999999:1", "found the index \"99999999999999999999999\"; the largest that can be is"},
+      {"1 1:inf", "the value of index 1 is not a finite number of single precision"},
+      {"1 1:nan", "the value of index 1 is not a finite number of single precision"},
+      {"1 1:1e39", "the value of index 1 is not a finite number of single precision"},
+      {"1 1:-1e999", "the value of index 1 is not a finite number of single precision"},
+      {"1 1:", "found \"1:\" where index:value was expected, as 12:0.5"},
+      {"1 1:x", "found \"1:x\" where index:value was expected, as 12:0.5"},
+      {"1 1:1:1", "found \"1:1:1\" where index:value was expected, as 12:0.5"},
+      {"1 1:0x1p3", "found \"1:0x1p3\" where index:value was expected"},
+      {"1 1:+-3", "found \"1:+-3\" where index:value was expected"},
+      {"1 -3:1", "found \"-3:1\" where index:value was expected"},
+      {"1 1.5:1", "found \"1.5:1\" where index:value was expected"},
+      {"1 7", "found \"7\" where index:value was expected"},
+      {"1 : 1", "found \":\" where index:value was expected"},
+      {"1 qid:3 1:1", "found \"qid:3\" where index:value was expected"},
+      {"1,2 1:1", "found \"1,2\" where a label was expected, as 1 or -1"},
+      {"1:1 2:1", "found \"1:1\" where a label was expected, as 1 or -1"},
+      {"nan 1:1", "found \"nan\" where a label was expected, as 1 or -1"},
+      {"1e60 1:1", "found \"1e60\" where a label was expected, as 1 or -1"},
+      {"\x80\x7f 1:1", "found \"\\x80\\x7f\" where a label was expected"},
+      {"7 1:1", "found the label 7; expected only -1 and 1: sets of two classes are read"},
+      {"1 " + std::string(100, 'y'), "found \"" + std::string(40, 'y') + "…\" where index:value was expected"},
+      {std::string("1 1:1\0", 6), "found a byte 0, which text does not have; expected a text file"},
+  };
+  for (const auto& [line, reason] : table) {
+    CAPTURE(line);
+    std::string whole = good;
+    whole += line;
+    whole += "\n1 1:1\n";
+    for (const fs::path& file : {folder.write("f", whole), folder.pack("f.gz", whole)}) {
+      for (const bool mapped : {false, true}) {
+        const std::string told = failure([&] { load("libsvm", file, {}, mapped); });
+        CHECK(holds(told, file.string() + ":3: " + reason));
+      }
+    }
+  }
+  CHECK(folder.names() == std::vector<std::string>{"f", "f.gz"});  // nothing half written is left
+}
+
+TEST_CASE("files that cannot be a set are refused") {
+  const scratch folder;
+  const auto told = [](const fs::path& file, const std::string& kind = "libsvm") {
+    const std::string unmapped = failure([&] { load(kind, file); });
+    CHECK(unmapped == failure([&] { load(kind, file, {}, true); }));
+    return unmapped;
+  };
+  for (const std::string kind : {"libsvm", "triplets"}) {
+    CAPTURE(kind);
+    CHECK(told({}, kind) == "data.file is not set; set it to the file that holds the samples");
+    CHECK(told(folder.path() / "nothing", kind) ==
+          (folder.path() / "nothing").string() + ": no such file; set data.file to the file that holds the samples");
+    CHECK(told(folder.path(), kind) == folder.path().string() + ": not a regular file; set data.file to one");
+    CHECK(told("/dev/zero", kind) == "/dev/zero: not a regular file; set data.file to one");
+    const fs::path empty = folder.write("empty", "");
+    CHECK(told(empty, kind) == empty.string() + ": the file holds no samples; set data.file to one that does");
+    CHECK(told(folder.write("comments", "# none\n\n   \n"), kind) ==
+          (folder.path() / "comments").string() + ": the file holds no samples; set data.file to one that does");
+    CHECK(holds(told(folder.pack("empty.gz", ""), kind), "the file holds no samples"));
+    const fs::path good = folder.write("good", kind == "libsvm" ? small : "1 1 1\n");
+    CHECK(holds(failure([&] { load(kind, good, folder.path() / "nothing"); }), ": no such file; set data.test_file"));
+    CHECK(holds(failure([&] { load(kind, good, empty); }), "no samples; set data.test_file"));
+    const fs::path image = folder.write("image", std::string("\x89PNG\r\n\x1a\n\0\0\0\rIHDR", 16));
+    CHECK(holds(told(image, kind), image.string() + ":1: found "));
+  }
+  const fs::path one = folder.write("one", "1 1:1\n1 2:1\n");
+  CHECK(told(one) ==
+        one.string() +
+            ": every label is 1; expected two, as -1 and 1, 0 and 1, or 1 and 2; set data.file to a set of "
+            "two classes");
+  CHECK(holds(told(folder.write("bare", "1\n-1\n")), "no sample has an index"));
+}
+
+TEST_CASE("a compressed file that is damaged, truncated or followed by something is refused") {
+  const scratch folder;
+  std::string text;
+  for (int line = 0; line < 3000; ++line) text += std::to_string(line % 2) + " 1:" + std::to_string(line * 7919) + "\n";
+  const std::string good = contents(folder.pack("good.gz", text));
+  REQUIRE(load("libsvm", folder.path() / "good.gz").train->size() == 3000);
+  const auto told = [&](const std::string& bytes) {
+    const fs::path file = folder.write("f.gz", bytes);
+    const std::string reason = failure([&] { load("libsvm", file); });
+    CHECK(holds(reason, file.string() + ":"));
+    return reason;
+  };
+  for (const std::size_t size : {std::size_t{5}, std::size_t{40}, good.size() / 2, good.size() - 1})
+    CHECK(holds(told(good.substr(0, size)), ": the compressed file is truncated; get it again"));
+  std::string checksum = good;
+  checksum[good.size() - 7] = static_cast<char>(~checksum[good.size() - 7]);
+  CHECK(holds(told(checksum), "the compressed data is damaged (incorrect data check); get the file again"));
+  CHECK(holds(told(good + "more"), "the compressed data is damaged (incorrect header check)"));
+  CHECK(holds(told(good + good.substr(0, 20)), "truncated"));
+}
+
+TEST_CASE("a line that is too long is refused, one that is not is read, and memory stays within it") {
+  const scratch folder;
+  const std::string spaces(lines::longest, ' ');
+  const fs::path longer = folder.pack("long.gz", "1 1:1\n-1 2:1" + spaces + "3:1\n");
+  CHECK(failure([&] { load("libsvm", longer); }) ==
+        longer.string() + ":2: the line is longer than 16 MiB; expected a text file with one sample in a line");
+  const fs::path shorter = folder.pack("short.gz", "1 1:1\n-1 2:1" + spaces.substr(100) + "3:1\n1 1:1");
+  CHECK(load("libsvm", shorter).train->rows->at(1).count == 2);
+  lines text{shorter, "data.file"};
+  std::size_t most = 0;
+  while (text.next()) most = std::max(most, text.memory());
+  CHECK(most <= lines::longest + (std::size_t{1} << 18));
+}
+
+TEST_CASE("lines are handed out whole, wherever the blocks of the file end") {
+  const scratch folder;
+  random_stream stream{keyed(2, purpose::sparse)};
+  std::vector<std::string> wanted;
+  std::string text;
+  for (int line = 0; line < 300; ++line) {
+    wanted.emplace_back(stream.below(line % 50 == 0 ? 400'000 : 4000), static_cast<char>('a' + line % 26));
+    text += wanted.back() + (line % 3 == 0 ? "\r\n" : "\n");
+  }
+  text.pop_back();  // the last line without an end
+  for (const fs::path& file : {folder.write("f", text), folder.pack("f.gz", text)}) {
+    lines read{file, "data.file"};
+    for (const std::string& line : wanted) {
+      const auto found = read.next();
+      REQUIRE(found);
+      REQUIRE(*found == line);
+    }
+    CHECK_FALSE(read.next());
+    CHECK_FALSE(read.next());
+  }
+}
+
+TEST_CASE("ratings are read, whatever separates them") {
+  const scratch folder;
+  for (const std::string line : {"3 17 4.5", "3\t17\t4.5", "3,17,4.5", "3::17::4.5", " 3 , 17 ,4.5 ",
+                                 "3::17::4.5::978300760", "3,17,4.5,1094785740\r", "3  17 4.5 # seen twice"}) {
+    CAPTURE(line);
+    const fs::path file = folder.write("f", "# user item rating\n" + line + "\n\n0 2 -1\n");
+    const dataset_pair pair = load("triplets", file);
+    CHECK(text_of(*pair.train) == "3:1 21:1\n0:1 6:1\n");
+    CHECK(at::equal(pair.train->targets, at::tensor({4.5, -1.0}, at::kFloat)));
+    CHECK(pair.sample_shape == std::vector<std::int64_t>{4, 18});
+    CHECK(pair.train->rows->columns() == 22);
+    CHECK(pair.train->classes.empty());
+    CHECK(pair.test == pair.train);
+  }
+  CHECK(find_dataset("triplets")->classes == 0);
+}
+
+TEST_CASE("items begin behind the users of both files") {
+  const scratch folder;
+  const fs::path train = folder.write("train", "1 1 5\n2 3 4\n3 1 1\n"), test = folder.write("test", "5 0 2\n");
+  for (const bool mapped : {false, true, true}) {
+    const dataset_pair pair = load("triplets", train, test, mapped);
+    CHECK(pair.sample_shape == std::vector<std::int64_t>{6, 4});
+    CHECK(text_of(*pair.train) == "1:1 7:1\n2:1 9:1\n3:1 7:1\n");
+    CHECK(text_of(*pair.test) == "5:1 6:1\n");
+    CHECK(at::equal(pair.train->targets, at::tensor({5, 4, 1}, at::kFloat)));
+  }
+  // With fewer users in the other file, what was kept of the first is of no use.
+  folder.write("test", "0 0 2\n0 7 2\n");
+  const dataset_pair pair = load("triplets", train, test, true);
+  CHECK(pair.sample_shape == std::vector<std::int64_t>{4, 8});
+  CHECK(text_of(*pair.train) == "1:1 5:1\n2:1 7:1\n3:1 5:1\n");
+}
+
+TEST_CASE("what is wrong in ratings is answered with file, line, what was found and what was expected") {
+  const scratch folder;
+  const struct {
+    std::string line, reason;
+  } table[] = {
+      {"userId,movieId,rating",
+       "found \"userId\" where the number of a user was expected; a line is `user item rating`"},
+      {"-1 2 3", "found \"-1\" where the number of a user was expected"},
+      {"1.5 2 3", "found \"1.5\" where the number of a user was expected"},
+      {"1", "found \"\" where the number of an item was expected"},
+      {"1 2", "found \"\" where a rating was expected"},
+      {"1,,2,3", "found \"\" where the number of an item was expected"},
+      {"1:2:3", "found \"\" where the number of an item was expected"},
+      {"1 2 x", "found \"x\" where a rating was expected"},
+      {"1 2 nan", "found \"nan\" where a rating was expected"},
+      {"1 2 1e40", "found \"1e40\" where a rating was expected"},
+      {"1 2 3 4 5", "where the end of the line was expected"},
+      {"1 2 3 x", "found \"x\" where the end of the line was expected"},
+      {"2147483647 1 1", "found \"2147483647\" as the number of a user; the largest that can be is 2147483646"},
+      {"1 99999999999999999999 1", "as the number of an item; the largest that can be is 2147483646"},
+  };
+  for (const auto& [line, reason] : table) {
+    CAPTURE(line);
+    const fs::path file = folder.write("f", "1 1 1\n" + line + "\n");
+    for (const bool mapped : {false, true}) {
+      const std::string told = failure([&] { load("triplets", file, {}, mapped); });
+      CHECK(holds(told, file.string() + ":2: "));
+      CHECK(holds(told, reason));
+    }
+  }
+  CHECK(holds(failure([&] { load("triplets", folder.write("f", "2147483646 0 1\n0 1 1\n")); }),
+              ": 2147483647 users and 2 items are more than 2147483647 together; number them anew"));
+}
+
+TEST_CASE("mapped rows are those in memory, and a second run reads them from their file") {
+  const scratch folder;
+  std::string text, ratings;
+  random_stream stream{keyed(3, purpose::sparse)};
+  for (int row = 0; row < 20'001; ++row) {  // more rows than are finished at once
+    text += row % 3 == 0 ? "1" : "-1";
+    for (std::uint64_t index = 1 + stream.below(40); index < 100; index += 1 + stream.below(40))
+      text += " " + std::to_string(index) + ":" + std::to_string(stream.between(-1, 1));
+    text += "\n";
+    ratings += std::to_string(stream.below(50)) + " " + std::to_string(stream.below(70)) + " " +
+               std::to_string(stream.below(5)) + "\n";
+  }
+  for (const std::string kind : {"libsvm", "triplets"}) {
+    const std::string& written = kind == "libsvm" ? text : ratings;
+    const fs::path train = folder.pack(kind + ".gz", written),
+                   test = folder.write(kind + "_test", written.substr(written.find('\n') + 1));
+    const dataset_pair plain = load(kind, train, test), first = load(kind, train, test, true);
+    CHECK(same(plain, first));
+    const fs::path rows = train.string() + ".rows";
+    const auto made = fs::last_write_time(rows);
+    const std::string bytes = contents(rows);
+    CHECK(same(plain, load(kind, train, test, true)));
+    CHECK(fs::last_write_time(rows) == made);  // not made anew
+    CHECK(contents(rows) == bytes);
+    const batch a = make_batch(*plain.train, {}, {5, 17, 5, 20'000}),
+                b = make_batch(*first.train, {}, {5, 17, 5, 20'000});
+    CHECK(at::equal(a.inputs.to_dense(), b.inputs.to_dense()));
+    CHECK(at::equal(a.targets, b.targets));
+  }
+  CHECK(folder.names() == std::vector<std::string>{"libsvm.gz", "libsvm.gz.rows", "libsvm_test", "libsvm_test.rows",
+                                                   "triplets.gz", "triplets.gz.rows", "triplets_test",
+                                                   "triplets_test.rows"});
+}
+
+TEST_CASE("a .rows file that is damaged, truncated or of another text is not believed") {
+  const scratch folder;
+  for (const std::string kind : {"libsvm", "triplets"}) {
+    const fs::path file = folder.write(kind, kind == "libsvm" ? small : "1 1 1\n2 3 4\n0 3 2\n"),
+                   rows = file.string() + ".rows";
+    const dataset_pair plain = load(kind, file);
+    load(kind, file, {}, true);
+    const std::string good = contents(rows);
+    const auto read_again = [&](const std::string& bytes) {
+      folder.write(kind + ".rows", bytes);
+      CHECK(same(plain, load(kind, file, {}, true)));
+      CHECK(contents(rows) == good);  // made anew
+    };
+    for (std::size_t at = 0; at < good.size(); ++at) {
+      for (const int flip : {0x01, 0x80}) {
+        std::string bad = good;
+        bad[at] = static_cast<char>(bad[at] ^ flip);
+        CAPTURE(at);
+        read_again(bad);
+      }
+    }
+    for (const std::size_t size :
+         {std::size_t{0}, std::size_t{7}, std::size_t{103}, std::size_t{104}, good.size() / 2, good.size() - 1})
+      read_again(good.substr(0, size));
+    read_again(good + std::string(8, '\0'));
+    read_again(std::string(good.size(), '\0'));
+    fs::remove(rows);
+    fs::create_symlink("/dev/zero", rows);
+    read_again(good);
+    CHECK(same(plain, load(kind, file, {}, true)));
+  }
+  // The rows of one format are not those of another.
+  fs::copy_file(folder.path() / "triplets.rows", folder.path() / "libsvm.rows", fs::copy_options::overwrite_existing);
+  CHECK(load("libsvm", folder.path() / "libsvm", {}, true).train->size() == 4);
+}
+
+TEST_CASE("rows are made anew where the text has changed, be it only in its time") {
+  const scratch folder;
+  const fs::path file = folder.write("f", small), rows = file.string() + ".rows";
+  load("libsvm", file, {}, true);
+  const std::string before = contents(rows);
+  folder.write("f", small + "1 9:1\n");
+  CHECK(load("libsvm", file, {}, true).train->size() == 5);
+  folder.write("f", small);
+  fs::last_write_time(file, fs::last_write_time(file) + std::chrono::nanoseconds{1000});
+  CHECK(load("libsvm", file, {}, true).train->size() == 4);
+  CHECK(contents(rows) != before);
+}
+
+TEST_CASE("rows stay what they were for those who have them, whatever becomes of the file") {
+  const scratch folder;
+  const fs::path file = folder.write("f", small);
+  const dataset_pair kept = load("libsvm", file, {}, true);
+  const std::string before = text_of(*kept.train);
+  folder.write("f", "1 1:1\n-1 1:1\n");
+  CHECK(load("libsvm", file, {}, true).train->size() == 2);
+  CHECK(text_of(*kept.train) == before);
+}
+
+TEST_CASE("where the rows cannot be written, the answer names the file and the way out") {
+  const scratch folder;
+  const std::string mend = "); make its folder writable, or set data.mapped = false";
+  const fs::path taken = folder.write("taken", small);
+  fs::create_directory(taken.string() + ".rows");
+  const std::string told = failure([&] { load("libsvm", taken, {}, true); });
+  CHECK(holds(told, taken.string() + ".rows: cannot be written ("));
+  CHECK(holds(told, mend));
+  CHECK(folder.names() == std::vector<std::string>{"taken", "taken.rows"});
+  const fs::path long_name = folder.write(std::string(250, 'n'), small);  // no room for an ending
+  CHECK(holds(failure([&] { load("libsvm", long_name, {}, true); }), mend));
+  if (geteuid() != 0) {  // root may write everywhere
+    fs::create_directory(folder.path() / "locked");
+    const fs::path locked = folder.write("locked/f", small);
+    fs::permissions(locked.parent_path(), fs::perms::owner_read | fs::perms::owner_exec);
+    CHECK(holds(failure([&] { load("libsvm", locked, {}, true); }), "Permission denied" + mend));
+    fs::permissions(locked.parent_path(), fs::perms::owner_all);
+  }
+}
+
+TEST_CASE("no bytes crash the readers: they are a set or a data_error") {
+  const scratch folder;
+  random_stream stream{keyed(4, purpose::sparse)};
+  const std::string alphabet = "0123456789:::  \t\n\n,,.-+e#x\r\0\xff";
+  const std::string ratings = "1 1 1\n2,3,4.5\n3::4::1e-3::7\n";
+  int sets = 0;
+  for (int round = 0; round < 3000; ++round) {
+    const std::string kind = round % 2 == 0 ? "libsvm" : "triplets";
+    std::string bytes;
+    if (round % 3 == 0) {
+      for (std::uint64_t left = stream.below(200); left > 0; --left) bytes += alphabet[stream.below(alphabet.size())];
+    } else {
+      bytes = kind == "libsvm" ? small : ratings;
+      if (round % 5 == 0) bytes = contents(folder.pack("packed", bytes));
+      for (std::uint64_t left = stream.below(4); left > 0 && !bytes.empty(); --left) {
+        const std::size_t at = stream.below(bytes.size());
+        const std::uint64_t how = stream.below(3);
+        if (how == 0) bytes[at] = alphabet[stream.below(alphabet.size())];
+        if (how == 1) bytes[at] = static_cast<char>(stream.below(256));
+        if (how == 2) bytes.resize(at);
+      }
+    }
+    const fs::path file = folder.write("f", bytes);
+    CAPTURE(bytes);
+    try {
+      const dataset_pair pair = load(kind, file, {}, round % 7 == 0);
+      ++sets;
+      const sparse_rows& rows = *pair.train->rows;
+      REQUIRE(rows.rows() == pair.train->size());
+      for (std::int64_t index = 0; index < rows.rows(); ++index) {
+        const auto row = rows.at(index);
+        std::int32_t before = -1;
+        for (std::int64_t nonzero = 0; nonzero < row.count; ++nonzero) {
+          CHECK((row.columns[nonzero] > before && row.columns[nonzero] < rows.columns()));
+          CHECK(std::isfinite(row.values[nonzero]));
+          before = row.columns[nonzero];
+        }
+      }
+    } catch (const data_error& error) {
+      CHECK(holds(error.what(), file.string() + ":"));
+    }
+  }
+  CHECK(sets > 300);
+}
+
+TEST_CASE("a file larger than the memory it is given is turned into rows") {
+  const scratch folder;
+  std::string part;
+  for (int row = 0; row < 2000; ++row) {
+    part += row % 2 == 0 ? "1" : "-1";
+    for (int index = 1; index <= 100; ++index) part += " " + std::to_string(index * 9) + ":0.25";
+    part += "\n";
+  }
+  const fs::path file = folder.pack("f.gz", part, 40);  // 64 MB of rows, from 72 MB of text
+  const auto status = [](const std::string& wanted) {
+    std::ifstream text{"/proc/self/status"};
+    for (std::string line; std::getline(text, line);)
+      if (line.starts_with(wanted)) return std::stoll(line.substr(wanted.size())) << 10;
+    return -1LL;
+  };
+  std::ofstream{"/proc/self/clear_refs"} << 5 << std::flush;  // the most so far is what there is now
+  const long long before = status("VmRSS:");
+  const dataset_pair pair = load("libsvm", file, {}, true);
+  const long long most = status("VmHWM:") - before;
+  CHECK(pair.train->size() == 80'000);
+  CHECK(fs::file_size(file.string() + ".rows") > 64'000'000);
+  if (status("VmHWM:") < before + 200'000'000) CHECK(most < 24'000'000);
+  MESSAGE("memory grew by " << most / 1'000'000 << " MB");
+}
