@@ -2,11 +2,12 @@
 """Hogwild! on a dense network: Troupe's `shared` exchange against PyTorch's own example, four workers on this machine.
 
 Both as mnist_hogwild of github.com/pytorch/examples has it: the convnet with dropout, batch 64, SGD with a rate of 0.01
-and a momentum of 0.5 for each worker, each on the whole training set in an order of its own. Troupe: four workers of one
-process. PyTorch: four processes on one model in shared memory, which is the example; what it is fed with comes in two
-kinds, for the example makes each sample anew: from tensors in memory, normalised beforehand, as Troupe's workers are; and
-as published. One intra-op thread each. Runs alternate; samples per second of all workers, training alone.
+and a momentum of 0.5 for each worker, each on the whole training set in an order of its own. Troupe: four workers of
+one process. PyTorch: four processes on one model in shared memory, which is the example. It makes each sample anew, in
+the process that trains; so it runs as published, and fed from tensors in memory, normalised beforehand, too.
+One intra-op thread each. Runs alternate; samples per second of all workers, training alone.
     .venv/bin/python bench/hogwild.py [repetitions]       (scripts/setup --python installs what it imports)
+As published is with torchvision, where that is installed (pip install torchvision); else by the same steps, for less.
 What comes of it after ten epochs of the real MNIST, which TROUPE_DATA names the folder of; so many runs of each:
     .venv/bin/python bench/hogwild.py accuracy [runs] [epochs] [Troupe|PyTorch]
 """
@@ -27,9 +28,10 @@ from torch.nn import functional
 from torch.utils.data import DataLoader, Dataset
 
 try:
-    from PIL import Image  # as torchvision has it; wherever it is not, samples cost a little less
+    from PIL import Image
+    from torchvision import transforms
 except ImportError:
-    Image = None
+    transforms = None  # then Published makes samples itself, in less than half the time
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "tests/parity"))
 from measure import ALONE, BUILD, ROOT, interleave, repetitions, setting, show, spread, troupe_rate  # noqa: E402
@@ -47,9 +49,9 @@ def troupe(folder, exchange=""):
 
 
 def troupe_accuracy(seed, epochs):
-    values = {"run.epochs": epochs, "run.seed": seed, "model.name": "convnet", "data.name": "mnist", "data.split": "all",
-              "data.batch_size": BATCH, "optimizer.lr": LR, "optimizer.momentum": MOMENTUM, "workers.count": WORKERS,
-              "evaluate.every": f"{epochs} epochs"}
+    values = {"run.epochs": epochs, "run.seed": seed, "model.name": "convnet", "data.name": "mnist",
+              "data.split": "all", "data.batch_size": BATCH, "optimizer.lr": LR, "optimizer.momentum": MOMENTUM,
+              "workers.count": WORKERS, "evaluate.every": f"{epochs} epochs"}
     more = [word for key, value in values.items() for word in ("--set", f"{key}={value}")]
     with tempfile.TemporaryDirectory() as folder:
         subprocess.run([BUILD / "troupe", "run", ROOT / "topologies/hogwild.toml", "--out", f"{folder}/out", "--quiet",
@@ -64,24 +66,23 @@ def normalised(images):
 
 
 class Published(Dataset):
-    """Makes a sample when it is asked for, by the steps that torchvision's MNIST, ToTensor and Normalize make."""
+    """Makes a sample when it is asked for, as torchvision's MNIST does: picture, ToTensor, Normalize."""
 
     def __init__(self, images, labels):
         self.images, self.labels = images, labels
+        if transforms:
+            self.transform = transforms.Compose([transforms.ToTensor(), transforms.Normalize((MEAN,), (STD,))])
 
     def __len__(self):
         return len(self.labels)
 
     def __getitem__(self, index):
-        image, label = self.images[index].numpy(), int(self.labels[index])
-        if Image:
-            image = Image.fromarray(image)
-        sample = torch.from_numpy(numpy.array(image, numpy.uint8, copy=True)).view(28, 28, 1)
-        sample = sample.permute(2, 0, 1).contiguous().to(torch.float32).div(255).clone()
-        mean, std = torch.as_tensor((MEAN,)), torch.as_tensor((STD,))
-        if (std == 0).any():
-            raise ValueError("a deviation of 0")
-        return sample.sub_(mean.view(-1, 1, 1)).div_(std.view(-1, 1, 1)), label
+        image, label = self.images[index], int(self.labels[index])
+        if transforms:
+            return self.transform(Image.fromarray(image.numpy())), label
+        sample = image.clone().view(28, 28, 1).permute(2, 0, 1).contiguous().float().div(255)
+        mean, std = torch.as_tensor((MEAN,)).view(-1, 1, 1), torch.as_tensor((STD,)).view(-1, 1, 1)
+        return sample.clone().sub_(mean).div_(std), label
 
 
 class InMemory:
@@ -184,7 +185,7 @@ def compare_speed():
             "PyTorch's example, as published": lambda: pytorch((images, labels), published),
         }, repetitions())
     setting()
-    print(f"PyTorch {torch.__version__}; samples made {'with' if Image else 'without'} Pillow")
+    print(f"PyTorch {torch.__version__}; samples as published {'with' if transforms else 'without'} torchvision")
     print(f"convnet, batch {BATCH}, {STEPS} steps, {WORKERS} workers, each on all of 60,000 samples")
     for variant, rates in results.items():
         show(variant, rates, "samples/s")
@@ -208,8 +209,8 @@ def compare_accuracy(runs=5, epochs=10, *sides):
             found.append(variants[name](1 + 100 * run, int(epochs)))  # each worker's seed is its rank further on
             print(f"{name}: {100 * found[-1][0]:.2f} % in {found[-1][1]:.0f} s", file=sys.stderr, flush=True)
     setting()
-    print(f"PyTorch {torch.__version__}\nMNIST, convnet, batch {BATCH}, {epochs} epochs, {WORKERS} workers, each on all of "
-          "it")
+    print(f"PyTorch {torch.__version__}")
+    print(f"MNIST, convnet, batch {BATCH}, {epochs} epochs, {WORKERS} workers, each on all of it")
     for name, found in results.items():
         show(f"{name}, shared memory", [100 * accuracy for accuracy, _ in found], "% of the test set")
         show(f"{name}, training", [seconds for _, seconds in found], "s")
