@@ -12,8 +12,9 @@ from troupe_command import SOURCE, main, metrics, troupe
 
 FULL = "--full" in sys.argv
 LEAST = 0.95 if FULL else 0.75
+LEAST_OF = {"hogwild_sparse": 0.8}  # a twentieth of its labels is wrong
 SAME_BYTES = ["all_reduce", "data_parallel", "ddp", "star", "star_overlapped", "two_nodes", "sync_ps"]
-SERVED = {"asgd", "sync_ps"}  # whose gradients are applied at a server, which counts how stale they are
+STALE = {"asgd", "sync_ps", "hogwild", "hogwild_sparse"}  # whose gradients others pass by, or may, and who count it
 APART = {"dpsgd_ring", "model_averaging", "hierarchy"}  # whose result is an average of workers that differ
 
 
@@ -25,14 +26,16 @@ def test_every_file():
         end = metrics(name)[-1]
         print(f"  {name}: {100 * end['val_accuracy']:.2f} %, {end['seconds']:.1f} s, {end['bytes_sent']} bytes")
         assert end["event"] == "end" and end["status"] == "done", end
-        assert end["val_accuracy"] > LEAST, f"{name}: {end}"
-        assert (end["staleness_mean"] is not None) == (name in SERVED), f"{name}: {end}"
+        assert end["val_accuracy"] > LEAST_OF.get(name, LEAST), f"{name}: {end}"
+        assert (end["staleness_mean"] is not None) == (name in STALE), f"{name}: {end}"
         assert (end["consensus_distance"] is not None) == (name in APART), f"{name}: {end}"
         if name == "asgd":
             assert 1 < end["staleness_mean"] < 3.01 and end["staleness_max"] >= 3, f"{name}: {end}"
             assert sum(end["staleness_counts"]) == end["updates"], f"{name}: {end}"
         if name == "sync_ps":
             assert end["staleness_max"] == 0, f"{name}: {end}"
+        if "hogwild" in name:
+            assert sum(end["staleness_counts"]) == end["updates"] and end["bytes_sent"] == 0, f"{name}: {end}"
         sent[name] = end["bytes_sent"]
     expected = pathlib.Path(SAME_BYTES[0], "model.safetensors").read_bytes()
     for name in SAME_BYTES[1:]:

@@ -17,8 +17,9 @@ ENDLESS = TINY.replace("steps = 20", "steps = 100000000").replace("count = 2\n",
 
 LOOP, EXCHANGE = '"gradient", "exchange", "apply"', '[exchange]\nkind = "all_reduce"\n'
 AT_SERVER, BEHIND = '"gradient", "exchange"', '"gradient", "apply", "exchange"'
-STAR, GOSSIP, SERVER, ELASTIC = (EXCHANGE.replace("all_reduce", kind)
-                                 for kind in ("star", "gossip", "parameter_server", "elastic"))
+ALONE = '"gradient", "apply"'
+STAR, GOSSIP, SERVER, ELASTIC, SHARED = (EXCHANGE.replace("all_reduce", kind)
+                                         for kind in ("star", "gossip", "parameter_server", "elastic", "shared"))
 PAIRS = """
 [[exchange]]
 name = "left"
@@ -57,6 +58,8 @@ ASYNCHRONOUS = {
     "asgd": (AT_SERVER, SERVER + 'apply = "each"\n'),
     "asgd of two shards": (AT_SERVER, SERVER + 'apply = "each"\nshards = 2\n'),
     "asynchronous elastic": (LOOP, ELASTIC + 'apply = "each"\nevery = 2\n'),
+    "hogwild": (ALONE, SHARED),
+    "hogwild with a lock": (ALONE, SHARED + "lock = true\n"),
 }
 
 
@@ -194,11 +197,12 @@ def node_process(name):
     return found[0]
 
 
-def run_losing(count, victim, how, within, settings=""):
+def run_losing(count, victim, how, within, settings="", text=ENDLESS, waits=True):
     """Sends node `victim` of `count` the signal `how` in the middle of training. The run ends with status 1 within so many
-    seconds, leaves nothing, and says who is lost and who waited; returns what it said."""
+    seconds, leaves nothing, and says who is lost and, where anybody `waits` for others, who waited.
+    Returns what it said."""
     ports = free_ports(count)
-    file = write("long.toml", ENDLESS.replace("[run]", f"[run]\n{settings}") + node_tables([1] * count, ports))
+    file = write("long.toml", text.replace("[run]", f"[run]\n{settings}") + node_tables([1] * count, ports))
     with background("run", file, "--out", f"{count}") as run:
         run.until_trained(f"{count}")
         os.kill(node_process(NAMES[victim]), how)
@@ -208,7 +212,7 @@ def run_losing(count, victim, how, within, settings=""):
         nothing_is_left(ports)
         said = run.said()
         assert f"node {NAMES[victim]} is lost" in said, said
-        assert re.search(rf"rank \d waits for ranks? [\d, ]*{victim}[\d, ]* at step \d+", said), said
+        assert not waits or re.search(rf"rank \d waits for ranks? [\d, ]*{victim}[\d, ]* at step \d+", said), said
         return said
 
 

@@ -109,6 +109,25 @@ tiny_options server_of_pairs() {
   return options;
 }
 
+setting_values one_memory() {
+  return {{"lock", false}, {"atomic", false}, {"replicas", std::string{"machine"}}};
+}
+
+/// Two memories of two workers each, averaged by the first of each.
+tiny_options averaged_memories() {
+  return {
+      .workers = 4,
+      .loop = {"gradient", "apply", "average"},
+      .exchanges = {{.name = "left", .kind = "shared", .sends = {}, .members = {"w0", "w1"}, .options = one_memory()},
+                    {.name = "right", .kind = "shared", .sends = {}, .members = {"w2", "w3"}, .options = one_memory()},
+                    {.name = "average",
+                     .kind = "all_reduce",
+                     .sends = "parameters",
+                     .members = {"w0", "w2"},
+                     .every = {2, false},
+                     .options = automatic()}}};
+}
+
 /// All wait for their neighbours, and some are pulled to a centre that waits for nobody.
 tiny_options mixture() {
   return {.workers = 4,
@@ -130,6 +149,8 @@ const std::vector<tiny_options>& asynchronous_wirings() {
       {.workers = 3, .exchange = "elastic", .settings = centre_of_each(), .every = 3},
       server_of_pairs(),
       mixture(),
+      {.workers = 3, .exchange = "shared", .settings = one_memory(), .loop = {"gradient", "apply"}},
+      averaged_memories(),
   };
   return wirings;
 }

@@ -16,7 +16,7 @@ namespace troupe::tests {
 /// the routes of all_reduce (direct, chain, auto, ring).
 const std::vector<tiny_options>& deterministic_wirings();
 
-/// Those whose result depends on what comes first: parameter_server, elastic.
+/// Those whose result depends on what comes first: parameter_server, elastic, shared.
 const std::vector<tiny_options>& asynchronous_wirings();
 
 /// Interrupts a simulated run after this event: simulation_options::after_event.

@@ -4,6 +4,8 @@
 
 #include "tests/support/doctest.hpp"
 
+#include "troupe/actors/shared_memory.hpp"
+
 #include <ATen/ATen.h>
 #include <caf/all.hpp>
 
@@ -146,6 +148,46 @@ TEST_CASE("training keeps the running statistics of batch norm behind the parame
   const auto parameters = layout.parameter_end, buffers = layout.total - layout.parameter_end;
   CHECK(done.now.values.narrow(0, 0, parameters).equal(here.initial.narrow(0, 0, parameters)));
   CHECK_FALSE(done.now.values.narrow(0, parameters, buffers).equal(here.initial.narrow(0, parameters, buffers)));
+}
+
+TEST_CASE("a shared memory is stepped in place, and handed out as a copy where it is asked for") {
+  for (const auto how : {memory_writes::plain, memory_writes::atomic, memory_writes::locked}) {
+    stage_for_one here{{.optimizer = {.lr = 0.1, .momentum = 0.9}}}, plain{{.optimizer = {.lr = 0.1, .momentum = 0.9}}};
+    here.options.memory = shared_memory::make(here.initial, here.options.layout.parameter_end, how);
+    auto asked = here.request({verb::gradient, verb::apply});
+    asked.times = 3;
+    const auto expected = plain.run(asked);
+    replica one{here.options};
+    const replica::departures nobody = [](part) {};
+    const auto copied = one.run(asked, here.cancelled, nobody);
+    CHECK(copied.host_parameters);
+    CHECK(copied.now.values.equal(expected.now.values));
+    CHECK(copied.now.origin.step == 3);
+    CHECK(here.options.memory->updates() == 3);
+    asked.from = copied.now;
+    asked.host_parameters = false;
+    const auto live = one.run(asked, here.cancelled, nobody);
+    CHECK_FALSE(live.host_parameters);
+    CHECK(live.now.values.const_data_ptr() == here.options.memory->values().const_data_ptr());
+    CHECK(copied.now.values.equal(expected.now.values));  // frozen
+  }
+}
+
+TEST_CASE("an answer to a shared memory leaves what others have written since it was sent") {
+  stage_for_one here;
+  here.options.memory =
+      shared_memory::make(at::zeros_like(here.initial), here.options.layout.parameter_end, memory_writes::plain);
+  replica one{here.options};
+  const replica::departures nobody = [](part) {};
+  const auto sent = one.run(here.request({}), here.cancelled, nobody);
+  REQUIRE(sent.now.values.eq(0).all().item<bool>());
+  here.options.memory->values()[1] = 5;  // another worker
+  const auto end = here.options.layout.parameter_end;
+  const advance with_answer{.from = sent.now,
+                            .with = {{.what = slot::parameters, .pieces = {{0, at::full({end}, 2.0f)}}}}};
+  const auto done = one.run(with_answer, here.cancelled, nobody);
+  CHECK(done.now.values[0].item<float>() == 2);
+  CHECK(done.now.values[1].item<float>() == 7);
 }
 
 TEST_CASE("a gradient longer than clip_norm is scaled to it before the step, out of place") {

@@ -50,6 +50,23 @@ const std::vector<mistake> mistakes = {
     {"[workers]\ncount = 2\n[exchange]\nkind = \"parameter_server\"\nmembers = [\"w0\"]\n",
      "5:11",
      {"makes the step of its members", "expected all workers"}},
+    {"[workers]\nloop = [\"gradient\", \"exchange\", \"apply\"]\n[exchange]\nkind = \"shared\"\n",
+     "2:21",
+     {"\"exchange\" is where the parameters lie", "[\"gradient\", \"apply\"]"}},
+    {"[exchange]\nkind = \"shared\"\nlock = true\natomic = true\n", "4:10", {"expected one of the two"}},
+    {"[exchange]\nkind = \"shared\"\nevery = 4\n", "3:9", {"how often replicas are averaged", "\"node\""}},
+    {"[exchange]\nkind = \"shared\"\nreplicas = \"cores\"\n", "3:12", {"did you mean \"core\"?"}},
+    {"[workers]\ncount = 3\n[exchange]\nkind = \"shared\"\nmembers = [\"w0\", \"w1\"]\n",
+     "5:11",
+     {"w2 has no memory", "expected each worker in one"}},
+    {"[workers]\ncount = 2\n[[exchange]]\nname = \"x\"\nkind = \"shared\"\n[[exchange]]\nname = \"g\"\nkind = "
+     "\"all_reduce\"\n",
+     "6:1",
+     {"\"g\" sends the gradient", "sends = \"parameters\""}},
+    {"[workers]\ncount = 2\n[[exchange]]\nname = \"x\"\nkind = \"shared\"\n[[exchange]]\nname = \"g\"\nkind = "
+     "\"gossip\"\n",
+     "6:1",
+     {"w0 and w1 share a memory", "expected one worker of each memory"}},
     {"[exchange]\nkind = \"parameter_server\"\nevery = 4\n", "3:9", {"makes the step", "without every"}},
     {"[[exchange]]\nname = \"p\"\nkind = \"parameter_server\"\n[[exchange]]\nname = \"q\"\nkind = "
      "\"parameter_server\"\n",

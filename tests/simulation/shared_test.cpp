@@ -1,0 +1,107 @@
+// Workers on one memory. A lane's job runs whole here, so what these runs interleave are stretches of steps, never the
+// reads and writes within one: those are for threads (tests/unit/actors/shared_memory_test.cpp, tests/unit/models).
+#include "tests/support/doctest.hpp"
+#include "tests/support/tiny.hpp"
+#include "tests/support/wirings.hpp"
+
+#include "troupe/runtime/node/simulation.hpp"
+
+#include <set>
+#include <vector>
+
+namespace {
+
+using namespace troupe;
+
+setting_values shared(const std::string& how = {}) {
+  return {{"lock", how == "lock"}, {"atomic", how == "atomic"}, {"replicas", std::string{"machine"}}};
+}
+
+tests::tiny_options on_one_memory(std::uint32_t workers, const std::string& how = {}) {
+  return {.workers = workers, .exchange = "shared", .settings = shared(how), .loop = {"gradient", "apply"}};
+}
+
+std::shared_ptr<tests::remembered> simulated(const plan& plan, const simulation_options& options) {
+  auto book = std::make_shared<tests::remembered>();
+  models::buffer_pool pool;
+  const auto end = simulate(plan, tests::tiny_data(), initial_weights(plan, pool), pool, book, options);
+  REQUIRE_MESSAGE(!end.failure, end.failure.value_or(""));
+  return book;
+}
+
+}  // namespace
+
+TEST_CASE("one worker on a memory is the plain loop, bit for bit, however the memory is written") {
+  for (const auto normed : {false, true}) {
+    const auto plain = simulated(tests::tiny_plan({.normed = normed, .workers = 1, .exchange = {}}), {.seed = 0});
+    for (const auto* how : {"", "atomic", "lock"}) {
+      CAPTURE(how);
+      auto options = on_one_memory(1, how);
+      options.normed = normed;
+      const auto book = simulated(tests::tiny_plan(options), {.seed = 3});
+      CHECK(book->result.equal(plain->result));
+      CHECK(book->lines.back().train_loss == plain->lines.back().train_loss);
+      CHECK(book->lines.back().staleness_max == 0);
+      CHECK(book->lines.back().bytes_sent == 0);
+    }
+  }
+}
+
+TEST_CASE("several workers make all of their steps on one memory, each counted once, in whatever order") {
+  for (const auto* how : {"", "atomic", "lock"}) {
+    CAPTURE(how);
+    const auto plan = tests::tiny_plan(on_one_memory(3, how));
+    std::set<float> results;
+    for (std::uint64_t seed = 0; seed < 200; ++seed) {
+      CAPTURE(seed);
+      const auto book = simulated(plan, {.seed = seed});
+      const auto& end = book->lines.back();
+      CHECK(end.step == 10);
+      CHECK(end.updates == 30);
+      std::uint64_t counted = 0;
+      for (const auto each : end.staleness_counts) counted += each;
+      CHECK(counted == 30);
+      CHECK(at::isfinite(book->result).all().item<bool>());
+      CHECK(*end.val_accuracy > 0.5);
+      results.insert(book->result[0].item<float>());
+    }
+    CHECK(results.size() > 20);  // the schedules do differ
+  }
+}
+
+TEST_CASE("an interrupt leaves a memory with all the steps that were made") {
+  const auto plan = tests::tiny_plan(on_one_memory(3));
+  std::set<std::uint64_t> made;
+  for (std::uint64_t event = 1; event < 80; event += 3) {
+    CAPTURE(event);
+    const auto book = simulated(plan, {.seed = event, .after_event = tests::interrupt_at(event)});
+    std::uint64_t counted = 0;
+    for (const auto each : book->lines.back().staleness_counts) counted += each;
+    CHECK(book->lines.back().updates == counted);
+    made.insert(counted);
+    REQUIRE(book->result.defined());
+  }
+  CHECK(made.size() > 3);
+}
+
+TEST_CASE("memories that are averaged become the mean, and keep what others write meanwhile") {
+  auto options = on_one_memory(4);
+  options.loop = {"gradient", "apply", "average"};
+  options.exchanges = {{.name = "left", .kind = "shared", .sends = {}, .members = {"w0", "w1"}, .options = shared()},
+                       {.name = "right", .kind = "shared", .sends = {}, .members = {"w2", "w3"}, .options = shared()},
+                       {.name = "average",
+                        .kind = "all_reduce",
+                        .sends = "parameters",
+                        .members = {"w0", "w2"},
+                        .every = {2, false},
+                        .options = {{"route", std::string{"auto"}}}}};
+  const auto plan = tests::tiny_plan(options);
+  REQUIRE(plan.stores().size() == 2);
+  for (std::uint64_t seed = 0; seed < 100; ++seed) {
+    CAPTURE(seed);
+    const auto book = simulated(plan, {.seed = seed});
+    CHECK(book->lines.back().updates == 40);
+    CHECK(*book->lines.back().val_accuracy > 0.5);
+    CHECK(book->lines.back().bytes_sent > 0);
+  }
+}
