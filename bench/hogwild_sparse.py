@@ -80,13 +80,8 @@ def troupe(workers, writes, rows=ROWS, nonzeros=NONZEROS, judge=True):
 
 def generate(rows, columns, nonzeros, seed=1):
     """Makes a set as the built-in one is made: `nonzeros` distinct columns a row, ascending, [rows, nonzeros]; values
-<<<<<<< HEAD
-    from 0.1 to 1, scaled to a row of length 1; classes 0 and 1 [rows] by the side of a hidden plane that halves them, but
-    for a few flipped."""
-=======
     from 0.1 to 1, scaled to a row of length 1; classes [rows], 1 on one side of a hidden plane that halves the rows and
     0 on the other, but for a few flipped."""
->>>>>>> wip-bench
     random = numpy.random.default_rng(seed)
     plane = random.uniform(-1, 1, columns).astype(numpy.float32)
     indices = numpy.empty((rows, nonzeros), numpy.int32)
