@@ -8,6 +8,7 @@
 #include "troupe/runtime/support/units.hpp"
 #include "troupe/runtime/telemetry/metrics.hpp"
 #include "troupe/runtime/topology/error.hpp"
+#include "troupe/runtime/topology/load.hpp"
 #include "troupe/runtime/topology/suggest.hpp"
 
 #include <CLI/CLI.hpp>
@@ -30,6 +31,7 @@ struct options {
   std::filesystem::path weights;
   std::string model, data, split{"test"};
   std::filesystem::path dir;
+  std::vector<std::string> overrides;
   bool json{false};
 };
 
@@ -54,10 +56,29 @@ models::loss_kind loss_of(const std::string& name, const models::network& net) {
   return net.loss();
 }
 
-std::unique_ptr<models::network> make(const models::network_kind& model, const data::dataset_kind& data) try {
-  return models::make_network(model, {.input = data.sample_shape, .classes = data.classes}, 0);
+std::unique_ptr<models::network> make(const models::network_kind& model, const data::dataset_kind& data,
+                                      const checkpoint::model_card& card) try {
+  models::network_shape shape{.input = data.sample_shape, .classes = data.classes};
+  if (shape.input.empty()) shape.input = card.shape;
+  if (card.rank > 0) shape.rank = card.rank;
+  return models::make_network(model, shape, 0);
 } catch (const std::invalid_argument& reason) {
   throw input_error("--model " + model.name + " does not fit --data " + data.name + ": " + reason.what());
+}
+
+/// Samples whose shape their file says must be such as the weights were trained on: rows may have fewer columns, users
+/// and items are counted through.
+void require_shape(const options& given, const std::vector<std::int64_t>& here,
+                   const std::vector<std::int64_t>& there) {
+  const auto fits = here.size() == there.size() && (here.size() == 1 ? here <= there : here == there);
+  if (here.empty() || fits) return;
+  const auto text = [](const std::vector<std::int64_t>& sizes) {
+    std::string all;
+    for (const auto size : sizes) all += (all.empty() ? "" : " x ") + std::to_string(size);
+    return all;
+  };
+  throw input_error(given.weights.string() + ": were trained on samples of " + text(there) + ", and these are of " +
+                    text(here) + "; expected the data of the run, as --set data.file=… names it");
 }
 
 void eval(const options& given) {
@@ -66,16 +87,17 @@ void eval(const options& given) {
   const auto& model = kind_of(given, "model", given.model, card.model, models::find_network, models::network_kinds());
   const auto& data = kind_of(given, "data", given.data, card.data, data::find_dataset, data::dataset_kinds());
 
-  const auto net = make(model, data);
+  const auto net = make(model, data, card);
   const auto layout = models::layout_of(*net);
   models::buffer_pool pool;
   const auto flat = checkpoint::load_into(given.weights, content, model.name, layout, pool);
   models::bind_weights(*net, layout, flat);
 
-  topology::topology topology;
+  auto topology = topology::parse("", "--set", given.overrides);
   topology.data.name = data.name;
-  topology.data.dir = given.dir;
+  if (!given.dir.empty()) topology.data.dir = given.dir;
   const auto sets = load_data(topology);
+  if (data.sample_shape.empty()) require_shape(given, sets.sample_shape, card.shape);
   const auto& set = given.split == "train" ? *sets.train : *sets.test;
   // Weights that say nothing of how their inputs were scaled come from elsewhere: then as published.
   const auto& scale = content.metadata.contains("mean") ? card.scale : data.published;
@@ -106,6 +128,10 @@ void add_eval(CLI::App& app, int& status) {
   command->add_option("--model", given->model, "Model (default: what the weights say)");
   command->add_option("--data", given->data, "Data set (default: what the weights were trained on)");
   command->add_option("--dir", given->dir, "Data folder (default: $TROUPE_DATA)");
+  command
+      ->add_option("--set", given->overrides,
+                   "data.key=value: what the topology file said of the data (data.file, data.rows …); repeatable")
+      ->allow_extra_args(false);
   command->add_option("--split", given->split, "test or train")->check(CLI::IsMember({"test", "train"}));
   command->add_flag("--json", given->json, "Print one JSON object");
   command->callback([given, &status] {

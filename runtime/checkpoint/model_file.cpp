@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 
 namespace troupe::checkpoint {
@@ -65,6 +66,10 @@ void write_model(const std::filesystem::path& path, const model_card& card, cons
                       {"loss", card.loss},
                       {"mean", nlohmann::json(card.scale.mean).dump()},
                       {"std", nlohmann::json(card.scale.std).dump()}};
+  if (!card.shape.empty()) {
+    content.metadata["shape"] = nlohmann::json(card.shape).dump();
+    content.metadata["rank"] = nlohmann::json(std::vector{card.rank}).dump();
+  }
   write_safetensors(path, content);
 }
 
@@ -79,6 +84,18 @@ model_card card_of(const std::filesystem::path& path, const weights& content) {
                       format_version);
   model_card card{
       text("model"), text("data"), {numbers(path, content, "mean"), numbers(path, content, "std")}, text("loss")};
+  constexpr double most = 1 << 30;
+  const auto whole = [&](const std::string& key) {
+    std::vector<std::int64_t> sizes;
+    for (const auto size : numbers(path, content, key)) {
+      if (!(size >= 1 && size <= most) || size != std::floor(size))
+        throw input_error(path.string() + ": metadata " + key + " has no sizes; save the weights again");
+      sizes.push_back(static_cast<std::int64_t>(size));
+    }
+    return sizes;
+  };
+  card.shape = whole("shape");
+  for (const auto rank : whole("rank")) card.rank = rank;
   if (card.scale.mean.size() != card.scale.std.size())
     throw input_error(path.string() + ": metadata mean and std are not of one length; save the weights again");
   return card;

@@ -21,6 +21,9 @@ struct model_card {
   std::string data;           ///< What it was trained on.
   data::normalisation scale;  ///< What its inputs were scaled by.
   std::string loss;           ///< models::name_of().
+  /// Of samples whose shape the data set's kind does not say, as models::network_shape has them; else empty and 0.
+  std::vector<std::int64_t> shape{};
+  std::int64_t rank{0};
 };
 
 /// Writes the weights `flat` [layout.total]. Throws std::runtime_error naming the path.

@@ -116,14 +116,15 @@ std::string model_text(const plan& plan) {
 
 std::string data_text(const plan& plan) {
   std::vector<std::string> shape;
-  for (const auto size : plan.shape.input) shape.push_back(std::to_string(size));
+  for (const auto size : plan.shape.input) shape.push_back(grouped(static_cast<std::uint64_t>(size)));
   const auto samples = plan.data->name + ", " +
                        plural(static_cast<std::uint64_t>(plan.sampling.samples), "training sample") + " of " +
-                       joined(shape, "×") + ", ";
+                       joined(shape, "×");
   const auto classes =
       plan.shape.classes > 0 ? std::to_string(plan.shape.classes) + " classes" : std::string("each a number");
-  if (plan.data->sample_shape.empty()) return samples + "sparse, " + classes;
-  return samples + classes + ", " +
+  if (plan.data->sample_shape.empty())
+    return samples + (shape.size() > 1 ? " (users × items), " : " columns, ") + classes;
+  return samples + ", " + classes + ", " +
          (plan.scale.mean.empty()
               ? "not normalised"
               : "normalised by mean " + numbers(plan.scale.mean) + " and std " + numbers(plan.scale.std));

@@ -50,7 +50,9 @@ void file_journal::save(const snapshot& result) {
                           {.model = plan_.model->name,
                            .data = plan_.data->name,
                            .scale = plan_.scale,
-                           .loss = models::name_of(plan_.loss)},
+                           .loss = models::name_of(plan_.loss),
+                           .shape = plan_.data->sample_shape.empty() ? plan_.shape.input : std::vector<std::int64_t>{},
+                           .rank = plan_.shape.rank},
                           plan_.layout, result.values);
 }
 
