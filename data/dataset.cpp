@@ -2,6 +2,8 @@
 
 #include <ATen/ops/_sparse_csr_tensor_unsafe.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/zeros.h>
+#include <c10/util/Exception.h>
 
 #include <algorithm>
 #include <array>
@@ -47,6 +49,21 @@ at::Tensor targets_of(const dataset& set, const std::vector<std::int64_t>& indic
                                                  : gathered<std::int64_t>(set.targets, indices);
 }
 
+// The first sparse CSR tensor of a process makes LibTorch warn that their kind is young: that is none of a user's
+// business, so it is made here, with nobody listening.
+void hush() {
+  struct deaf : c10::WarningHandler {
+    void process(const c10::Warning&) override {}
+  };
+  [[maybe_unused]] static const bool once = [] {
+    deaf handler;
+    const c10::WarningUtils::WarningHandlerGuard guard{&handler};
+    const at::Tensor none = at::empty({0}, at::kInt), begins = at::zeros({1}, at::kInt);
+    at::_sparse_csr_tensor_unsafe(begins, none, none, {0, 1}, none.options().layout(at::kSparseCsr));
+    return true;
+  }();
+}
+
 at::Tensor csr(const sparse_rows& rows, const std::vector<std::int64_t>& indices) {
   std::int64_t nonzeros = 0;
   for (const std::int64_t index : indices) nonzeros += rows.at(index).count;
@@ -67,6 +84,7 @@ at::Tensor csr(const sparse_rows& rows, const std::vector<std::int64_t>& indices
     begin[1] = begin[0] + static_cast<std::int32_t>(row.count);
     ++begin;
   }
+  hush();
   // Without checks: rows are checked when they are read, and a look at each batch would take longer than its step.
   return at::_sparse_csr_tensor_unsafe(begins, columns, values, {count, rows.columns()},
                                        values.options().layout(at::kSparseCsr));

@@ -38,9 +38,7 @@ class random_stream {
     __extension__ using wide = unsigned __int128;
     for (;;) {
       const wide product = static_cast<wide>(next()) * bound;
-      const auto low = static_cast<std::uint64_t>(product);
-      // The division is slow and seldom matters: what it gives is below bound.
-      if (low >= bound || low >= -bound % bound) return static_cast<std::uint64_t>(product >> 64);
+      if (static_cast<std::uint64_t>(product) >= -bound % bound) return static_cast<std::uint64_t>(product >> 64);
     }
   }
 

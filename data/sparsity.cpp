@@ -1,8 +1,11 @@
 #include "troupe/data/sparsity.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <limits>
 #include <numeric>
+#include <span>
+#include <unordered_map>
 
 namespace troupe::data {
 
@@ -12,6 +15,10 @@ namespace {
 struct edges {
   std::vector<std::int64_t> begins;
   std::vector<std::int32_t> rows;
+
+  std::span<const std::int32_t> of(std::size_t column) const {
+    return {rows.begin() + begins[column], rows.begin() + begins[column + 1]};
+  }
 };
 
 edges transposed(const sparse_rows& rows, const std::vector<std::int64_t>& degrees) {
@@ -52,34 +59,112 @@ std::vector<candidate> candidates(const sparse_rows& rows, const std::vector<std
   return all;
 }
 
-// The most rows that one row meets, itself among them; no less than `least`, which is known to be met.
-std::int64_t most_met(const sparse_rows& rows, const std::vector<std::int64_t>& degrees, std::int64_t least,
-                      std::int64_t budget, bool& exact) {
-  const edges touching = transposed(rows, degrees);
-  std::vector<std::int32_t> seen_by(static_cast<std::size_t>(rows.rows()), -1);
-  std::int64_t best = least;
-  for (const candidate& each : candidates(rows, degrees)) {
-    if (std::min(each.bound, rows.rows()) <= best) break;
-    const auto row = rows.at(each.row);
-    std::int64_t met = 0, left = each.bound;
-    for (std::int64_t nonzero = 0; nonzero < row.count && met + left > best; ++nonzero) {
-      const auto column = static_cast<std::size_t>(row.columns[nonzero]);
-      if (budget < degrees[column]) {
-        exact = false;
-        return std::max(best, met);
-      }
-      budget -= degrees[column];
-      left -= degrees[column];
-      for (auto at = touching.begins[column]; at < touching.begins[column + 1]; ++at) {
-        auto& seen = seen_by[static_cast<std::size_t>(touching.rows[static_cast<std::size_t>(at)])];
-        met += seen != each.row ? 1 : 0;
-        seen = each.row;
-      }
+// The union of the rows that touch some columns, as bits: as many fit the fastest memory as there are rows in most
+// sets.
+class union_of_rows {
+ public:
+  explicit union_of_rows(std::int64_t rows) : words_(words_for(rows)) {}
+
+  static std::size_t words_for(std::int64_t rows) { return static_cast<std::size_t>(rows + 63) / 64; }
+
+  void clear() { std::fill(words_.begin(), words_.end(), 0); }
+
+  void add(std::span<const std::int32_t> rows) {
+    std::uint64_t* words = words_.data();
+    std::int64_t size = size_;  // not the member: the loop is what all the time is spent in
+    for (const std::int32_t row : rows) {
+      const auto at = static_cast<std::uint32_t>(row);
+      const std::uint64_t word = words[at / 64], bit = std::uint64_t{1} << at % 64;
+      size += (word & bit) == 0 ? 1 : 0;
+      words[at / 64] = word | bit;
     }
-    best = std::max(best, met);
+    size_ = size;
   }
-  return best;
-}
+
+  // Their number is to be counted once all such are in.
+  void add(const std::vector<std::uint64_t>& bits) {
+    for (std::size_t index = 0; index < words_.size(); ++index) words_[index] |= bits[index];
+  }
+
+  void count() {
+    size_ = 0;
+    for (const std::uint64_t word : words_) size_ += std::popcount(word);
+  }
+
+  std::int64_t size() const { return size_; }
+  const std::vector<std::uint64_t>& words() const { return words_; }
+
+ private:
+  std::vector<std::uint64_t> words_;
+  std::int64_t size_{0};
+};
+
+// Finds the row that meets the most rows.
+class search {
+ public:
+  search(const sparse_rows& rows, const std::vector<std::int64_t>& degrees, std::int64_t budget)
+      : rows_{rows}, degrees_{degrees}, budget_{budget}, touching_{transposed(rows, degrees)}, met_{rows.rows()} {
+    for (std::size_t column = 0; column < degrees.size(); ++column) {
+      if (is_hot(column)) hot_.emplace(column, bits_of(column));
+    }
+  }
+
+  // How many that is, itself among them; no less than `least`, which is known to be met.
+  std::int64_t most_met(std::int64_t least) {
+    std::int64_t best = least;
+    for (const candidate& each : candidates(rows_, degrees_)) {
+      if (std::min(each.bound, rows_.rows()) <= best) break;
+      best = std::max(best, met_by(each, best));
+      if (!exact_) break;
+    }
+    return best;
+  }
+
+  bool exact() const { return exact_; }
+
+ private:
+  // A column of so many rows that their bits are looked at faster than their list.
+  bool is_hot(std::size_t column) const { return degrees_[column] > rows_.rows() / 16; }
+
+  std::vector<std::uint64_t> bits_of(std::size_t column) const {
+    union_of_rows all{rows_.rows()};
+    all.add(touching_.of(column));
+    return all.words();
+  }
+
+  // How many rows it meets; too few where that cannot be more than `best`, or the budget is used up.
+  std::int64_t met_by(const candidate& each, std::int64_t best) {
+    const auto row = rows_.at(each.row);
+    std::int64_t left = each.bound;
+    met_.clear();
+    for (std::int64_t nonzero = 0; nonzero < row.count; ++nonzero) {
+      const auto column = static_cast<std::size_t>(row.columns[nonzero]);
+      if (!is_hot(column)) continue;
+      left -= degrees_[column];
+      budget_ -= static_cast<std::int64_t>(met_.words().size());
+      met_.add(hot_.at(column));
+    }
+    met_.count();
+    for (std::int64_t nonzero = 0; nonzero < row.count && met_.size() + left > best; ++nonzero) {
+      const auto column = static_cast<std::size_t>(row.columns[nonzero]);
+      if (is_hot(column)) continue;
+      left -= degrees_[column];
+      budget_ -= degrees_[column];
+      if (budget_ < 0) break;
+      met_.add(touching_.of(column));
+    }
+    exact_ = budget_ >= 0;
+    return met_.size();
+  }
+
+  const sparse_rows& rows_;
+  const std::vector<std::int64_t>& degrees_;
+  std::int64_t budget_;
+  bool exact_{true};
+  edges touching_;
+  union_of_rows met_;
+  std::unordered_map<std::size_t, std::vector<std::uint64_t>> hot_;
+};
 
 }  // namespace
 
@@ -106,7 +191,9 @@ sparsity sparsity_of(const sparse_rows& rows, std::int64_t budget) {
   if (rows.nonzeros() > budget || rows.rows() > std::numeric_limits<std::int32_t>::max()) {
     found.rho_is_exact = hottest == rows.rows();
   } else {
-    met = most_met(rows, degrees, hottest, budget, found.rho_is_exact);
+    search all{rows, degrees, budget};
+    met = all.most_met(hottest);
+    found.rho_is_exact = all.exact();
   }
   const auto all = static_cast<double>(rows.rows());
   found.delta = static_cast<double>(hottest) / all;

@@ -19,7 +19,7 @@ struct sparsity {
 
 /// Returns the three of them. Rows are looked at in descending order of how many others they could meet, until none
 /// that is left can be worse or `budget` nonzeros were looked at.
-sparsity sparsity_of(const sparse_rows& rows, std::int64_t budget = 400'000'000);
+sparsity sparsity_of(const sparse_rows& rows, std::int64_t budget = 200'000'000);
 
 /// Returns, by column, how many rows touch it.
 std::vector<std::int64_t> touches(const sparse_rows& rows);

@@ -167,6 +167,16 @@ TEST_CASE("a permutation is the same for ever") {
   CHECK(epoch_of({.samples = 12, .batch_size = 12, .seed = 1}, 3) == indices{5, 2, 0, 1, 10, 6, 7, 11, 3, 8, 9, 4});
 }
 
+TEST_CASE("a permutation is that of Fisher and Yates, one draw after the other") {
+  for (const std::int64_t samples : {1, 2, 63, 64, 65, 66, 128, 129, 1000}) {
+    indices wanted(static_cast<std::size_t>(samples));
+    std::iota(wanted.begin(), wanted.end(), 0);
+    random_stream stream{keyed(8, purpose::permutation, 2)};
+    for (std::size_t last = wanted.size(); last > 1; --last) std::swap(wanted[last - 1], wanted[stream.below(last)]);
+    CHECK(epoch_of({.samples = samples, .seed = 8}, 2) == wanted);
+  }
+}
+
 TEST_CASE("a bounded draw is uniform") {
   random_stream stream{keyed(7, purpose::permutation)};
   std::vector<int> counts(6);
