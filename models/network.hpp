@@ -22,8 +22,8 @@ struct sparse_sample;
 struct sparse_sgd_options;
 
 /// Makes the steps of `samples`, in order, in place on `x` [P] laid out as `layout`; the last step may have fewer
-/// samples. Reads and writes with relaxed atomics where the hardware has no gathers. Returns the sum over the samples
-/// of the loss before their step. A function of its arguments alone where nobody else writes x.
+/// samples. Reads and writes x by relaxed atomics. Returns the sum over the samples of the loss before their step. A
+/// function of its arguments alone where nobody else writes x.
 using sparse_sgd = double (*)(std::span<const sparse_sample> samples, const sparse_sgd_options& options,
                               const flat_layout& layout, float* x);
 

@@ -113,21 +113,48 @@ class hinge_loss {
   double sum_{0};
 };
 
-float dot(const float* x, const sparse_sample& sample) {
-  const auto* columns = sample.columns;
-  const auto* values = sample.values;
-  float sums[4]{};
+// Samples are taken by value below: compilers read through a pointer again after each atomic operation, which makes
+// these loops take half as long again. They are written out fourfold for the same reason; gathers of AVX2 were slower.
+float dot(const float* x, sparse_sample sample) {
+  const auto [columns, values, count, target] = sample;
+  float sum0 = 0, sum1 = 0, sum2 = 0, sum3 = 0;
   std::int32_t i = 0;
-  for (; i + 4 <= sample.count; i += 4) {
-    for (int k = 0; k < 4; ++k) sums[k] += load(x + columns[i + k]) * values[i + k];
+  for (; i + 4 <= count; i += 4) {
+    sum0 += load(x + columns[i]) * values[i];
+    sum1 += load(x + columns[i + 1]) * values[i + 1];
+    sum2 += load(x + columns[i + 2]) * values[i + 2];
+    sum3 += load(x + columns[i + 3]) * values[i + 3];
   }
-  for (; i < sample.count; ++i) sums[0] += load(x + columns[i]) * values[i];
-  return (sums[0] + sums[1]) + (sums[2] + sums[3]);
+  for (; i < count; ++i) sum0 += load(x + columns[i]) * values[i];
+  return (sum0 + sum1) + (sum2 + sum3);
 }
 
 template <class Access>
-void add_row(float* x, const sparse_sample& sample, float factor) {
-  for (std::int32_t i = 0; i < sample.count; ++i) Access::add(x + sample.columns[i], factor * sample.values[i]);
+void add_row(float* x, sparse_sample sample, float factor) {
+  const auto [columns, values, count, target] = sample;
+  std::int32_t i = 0;
+  for (; i + 4 <= count; i += 4) {
+    Access::add(x + columns[i], factor * values[i]);
+    Access::add(x + columns[i + 1], factor * values[i + 1]);
+    Access::add(x + columns[i + 2], factor * values[i + 2]);
+    Access::add(x + columns[i + 3], factor * values[i + 3]);
+  }
+  for (; i < count; ++i) Access::add(x + columns[i], factor * values[i]);
+}
+
+// The share of a row in the gradient of λ/2 ‖x‖², at its columns.
+void append_pulls(const float* x, sparse_sample sample, float decay, const float* share, std::vector<float>& pulls) {
+  for (std::int32_t i = 0; i < sample.count; ++i) {
+    const auto column = sample.columns[i];
+    pulls.push_back(decay * share[column] * load(x + column));
+  }
+}
+
+template <class Access>
+void add_row(float* x, sparse_sample sample, float derivative, const float* pulls, float rate) {
+  for (std::int32_t i = 0; i < sample.count; ++i) {
+    Access::add(x + sample.columns[i], rate * (derivative * sample.values[i] + pulls[i]));
+  }
 }
 
 template <class Access, class Loss>
@@ -146,17 +173,13 @@ double linear_sgd(std::span<const sparse_sample> samples, const sparse_sgd_optio
     for (std::size_t i = 0; i < step.size(); ++i) {
       if (first + i + rows_ahead < samples.size()) prefetch(samples[first + i + rows_ahead]);
       derivatives[i] = loss.derivative(dot(x, step[i]), step[i].target);
-      if (!decays) continue;
-      for (std::int32_t k = 0; k < step[i].count; ++k) {
-        const auto column = step[i].columns[k];
-        pulls.push_back(decay * options.share[column] * load(x + column));
-      }
+      if (decays) append_pulls(x, step[i], decay, options.share, pulls);
     }
     const float* pull = pulls.data();
     for (std::size_t i = 0; i < step.size(); ++i) {
       if (decays) {
-        for (std::int32_t k = 0; k < step[i].count; ++k)
-          Access::add(x + step[i].columns[k], rate * (derivatives[i] * step[i].values[k] + *pull++));
+        add_row<Access>(x, step[i], derivatives[i], pull, rate);
+        pull += step[i].count;
       } else if (derivatives[i] != 0) {
         add_row<Access>(x, step[i], rate * derivatives[i]);
       }
@@ -219,9 +242,11 @@ double matrix_completion_sgd(std::span<const sparse_sample> samples, const spars
       const float *user = seen.data() + 2 * rank * i, *item = user + rank;
       const float user_decay = decay == 0 ? 0 : decay * options.share[step[i].columns[0]];
       const float item_decay = decay == 0 ? 0 : decay * options.share[step[i].columns[1]];
+      float *live_user = x.user_of(step[i]), *live_item = x.item_of(step[i]);
+      const float derivative = derivatives[i];
       for (std::size_t k = 0; k < rank; ++k) {
-        Access::add(x.user_of(step[i]) + k, rate * (derivatives[i] * item[k] + user_decay * user[k]));
-        Access::add(x.item_of(step[i]) + k, rate * (derivatives[i] * user[k] + item_decay * item[k]));
+        Access::add(live_user + k, rate * (derivative * item[k] + user_decay * user[k]));
+        Access::add(live_item + k, rate * (derivative * user[k] + item_decay * item[k]));
       }
     }
   }
