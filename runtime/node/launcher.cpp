@@ -271,6 +271,7 @@ std::vector<std::int64_t> weights_of_holders(const plan& plan) {
 /// Whether a worker shows its parameters and float buffers for the result: one for all where they are equal, none where
 /// servers hold all of it.
 bool shows(const plan& plan, std::uint32_t rank) {
+  if (plan.memory_of(rank)) return false;
   if (!plan.stores().empty())
     return plan.layout.total > plan.layout.parameter_end && (rank == 0 || !plan.buffers_agree());
   return rank == 0 || !plan.replicas_agree() || !plan.buffers_agree();
