@@ -217,7 +217,7 @@ std::vector<section> make_sections() {
             "Of sparse: coordinates of a sample."),
         row("nonzeros", in(&t::data, &data::nonzeros), {.minimum = 1, .maximum = 1e6},
             "Of sparse: how many of them are not zero."),
-        row("skew", in(&t::data, &data::skew), {.minimum = 1, .maximum = 20},
+        row("skew", in(&t::data, &data::skew), {.minimum = 1, .maximum = 16},
             "Of sparse: 1, all columns are met alike often; above, a few are met by most samples."),
         row("batch_size", in(&t::data, &data::batch_size), {.minimum = 1, .maximum = 1e6},
             "Samples of one worker's step; excludes global_batch_size."),

@@ -5,6 +5,7 @@ import pathlib
 import re
 import socket
 import subprocess
+import tempfile
 import time
 
 from troupe_command import BINARY, TINY, write
@@ -203,8 +204,9 @@ def run_losing(count, victim, how, within, settings="", text=ENDLESS, waits=True
     Returns what it said."""
     ports = free_ports(count)
     file = write("long.toml", text.replace("[run]", f"[run]\n{settings}") + node_tables([1] * count, ports))
-    with background("run", file, "--out", f"{count}") as run:
-        run.until_trained(f"{count}")
+    out = tempfile.mkdtemp(dir=".")
+    with background("run", file, "--out", out) as run:
+        run.until_trained(out)
         os.kill(node_process(NAMES[victim]), how)
         seconds = run.wait(1, within=20)
         print(f"  {count} nodes, {NAMES[victim]} hit by {how.name}: {seconds:.2f} s")
