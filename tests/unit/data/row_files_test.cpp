@@ -561,10 +561,11 @@ TEST_CASE("a file larger than the memory it is given is turned into rows") {
   };
   std::ofstream{"/proc/self/clear_refs"} << 5 << std::flush;  // the most so far is what there is now
   const long long before = status("VmRSS:");
+  const bool forgotten = status("VmHWM:") < before + 4'000'000;  // not every machine lets a process forget
   const dataset_pair pair = load("libsvm", file, {}, true);
   const long long most = status("VmHWM:") - before;
   CHECK(pair.train->size() == 80'000);
   CHECK(fs::file_size(file.string() + ".rows") > 64'000'000);
-  if (status("VmHWM:") < before + 200'000'000) CHECK(most < 24'000'000);
+  if (forgotten) CHECK(most < 24'000'000);
   MESSAGE("memory grew by " << most / 1'000'000 << " MB");
 }

@@ -224,7 +224,8 @@ TEST_CASE("a row may have every column") {
   from.rows = 5;
   from.nonzeros = from.columns;
   from.skew = 4;
-  const auto row = make(from).train->rows->at(4);
+  const dataset_pair pair = make(from);
+  const auto row = pair.train->rows->at(4);
   for (std::int32_t column = 0; column < 60; ++column) CHECK(row.columns[column] == column);
 }
 
