@@ -5,7 +5,9 @@
 //
 // Straight on the kernel, without a run around it. Columns are drawn as perm[⌊u^SKEW · COLUMNS⌋], u uniform: 1 makes
 // all alike, 3 a few that nearly every row has. VARIANT: plain, atomic or locked. Each epoch is a fresh shuffle in
-// chunks that the threads take in turn; it prints samples/s and the mean loss before each step.
+// chunks (CHUNK in the environment: of so many samples) that the threads take in turn; it prints samples/s and the mean
+// loss before each step. HUGE_PAGES in the environment puts the rows on huge pages. Threads on cores without a cache in
+// common spend their time on passing the lines of x to and fro: what a second one brings is a property of the machine.
 #include "troupe/models/flat.hpp"
 #include "troupe/models/sparse_sgd.hpp"
 
