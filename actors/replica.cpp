@@ -125,7 +125,9 @@ struct replica::parts {
   std::uint64_t pass{0};                      ///< Of the step, under way: the exchange of the norms counts these.
   std::uint64_t payload_bytes{0};             ///< As that exchange last told.
   at::Tensor handed_out;                      ///< Of a shared memory: what x was when it was last handed out.
-  std::uint64_t seen{0};                      ///< Likewise: its updates when the gradient under way was begun.
+  std::uint64_t seen{0};                      ///< Likewise: its updates when x was read last.
+  at::Tensor taken;                           ///< Of local steps: what was read then.
+  std::int64_t made{0};                       ///< Likewise: steps since.
   std::vector<models::sparse_sample> sparse;  ///< Those of the steps under way.
   std::vector<float> share;                   ///< By column: rows over rows that touch it.
 
@@ -174,7 +176,7 @@ struct replica::parts {
     const auto indices = sampler.batch_at(step);
     const auto count = static_cast<std::int64_t>(indices.size());
 
-    if (options.memory) look_into_memory();
+    if (steps_in_memory()) look_into_memory();
     // Forward passes write float buffers in place.
     if (options.layout.total > options.layout.parameter_end) make_own();
     gradient = part{.origin = now.origin,
@@ -262,7 +264,7 @@ struct replica::parts {
   /// x ← one optimizer step from x along g, out of place: the old x is still being read elsewhere.
   void apply() {
     TROUPE_ASSERT(gradient, "apply follows a gradient");
-    if (options.memory) {
+    if (steps_in_memory()) {
       apply_to_memory();
     } else {
       make_own();
@@ -272,6 +274,7 @@ struct replica::parts {
     now.origin.version += 1;
     gradient.reset();
     lr_scale = 1;
+    if (steps_beside_memory() && ++made >= options.local_steps) give_back();
   }
 
   /// x ← what an exchange answered, or g ← it, or x ← x + it; out of place likewise.
@@ -290,6 +293,7 @@ struct replica::parts {
       case slot::parameters:
         if (options.memory) {  // what others have written since stays
           options.memory->move(handed_out.narrow(0, 0, end), values);
+          if (steps_beside_memory()) take_copy();
         } else if (now.values.numel() == end) {
           now.values = std::move(values);
           own = false;
@@ -321,9 +325,27 @@ struct replica::parts {
   void begin_in_memory() {
     handed_out = now.values;
     if (gpu) options.memory->bring_to(*gpu);
-    now.values = options.memory->values();
     now.ready.reset();
+    if (steps_beside_memory()) return take_copy();
+    now.values = options.memory->values();
     own = true;
+  }
+
+  bool steps_in_memory() const { return options.memory && options.local_steps == 1; }
+  bool steps_beside_memory() const { return options.memory && options.local_steps > 1; }
+
+  void take_copy() {
+    seen = options.memory->updates();
+    taken = options.memory->copy(options.pool);
+    now.values = taken;
+    own = false;
+  }
+
+  /// Adds what the steps on the copy have changed, float buffers too, and goes on from what there is then.
+  void give_back() {
+    options.memory->count(static_cast<std::uint64_t>(std::exchange(made, 0)), seen);
+    seen = options.memory->updates();
+    options.memory->merge(taken, now.values);
   }
 
   /// The gradient is that of x as it is while it is computed; of a locked one, as it is now.
@@ -373,25 +395,27 @@ struct replica::parts {
 
   /// Makes whole steps, at most `most`, of one epoch; returns how many.
   std::uint64_t sparse_steps(std::uint64_t most) {
-    constexpr std::uint64_t rows_at_once = 4096;
+    constexpr std::uint64_t rows_at_once = 1024;
+    if (steps_beside_memory()) most = std::min(most, static_cast<std::uint64_t>(options.local_steps - made));
     const auto batch = static_cast<std::uint64_t>(options.sampling.batch_size);
     const auto indices = sampler.batches_at(now.origin.step, std::clamp<std::uint64_t>(rows_at_once / batch, 1, most));
     gather(indices);
-    if (!options.memory) make_own();
+    if (!steps_in_memory()) make_own();
     const models::sparse_sgd_options settings{
         .lr = options.optimizer.lr,
         .batch_size = options.sampling.batch_size,
         .weight_decay = options.optimizer.weight_decay,
         .share = options.optimizer.weight_decay > 0 ? shares() : nullptr,
-        .atomic = options.memory && options.memory->how() == memory_writes::atomic,
-        .lock = options.memory ? options.memory->lock() : nullptr};
-    if (options.memory) seen = options.memory->updates();
+        .atomic = steps_in_memory() && options.memory->how() == memory_writes::atomic,
+        .lock = steps_in_memory() ? options.memory->lock() : nullptr};
+    if (steps_in_memory()) seen = options.memory->updates();
     const auto loss = options.model->step(sparse, settings, options.layout, now.values.mutable_data_ptr<float>());
     take_loss(loss / static_cast<double>(sparse.size()), static_cast<std::int64_t>(sparse.size()));
     const auto steps = indices.size() / batch;
-    if (options.memory) options.memory->count(steps, seen);
+    if (steps_in_memory()) options.memory->count(steps, seen);
     now.origin.step += steps;
     now.origin.version += steps;
+    if (steps_beside_memory() && (made += static_cast<std::int64_t>(steps)) >= options.local_steps) give_back();
     return steps;
   }
 
@@ -518,6 +542,7 @@ advanced replica::run(const advance& request, const std::atomic<bool>& cancelled
       else
         my.compute_gradient(last ? request.leaving : departure{}, leave);
     }
+  if (my.made > 0) my.give_back();
   advanced result{.now = std::move(my.now),
                   .gradient = std::move(my.gradient),
                   .loss_sum = my.loss_sum,

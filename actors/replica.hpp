@@ -50,7 +50,8 @@ struct replica_options {
   norm_exchange norms{};
   std::shared_ptr<device::accelerator> accelerator{};  ///< None: the CPU.
   std::shared_ptr<shared_memory> memory{};  ///< Where x is, with others who write it too; none: in the messages.
-  std::vector<int> cores{};                 ///< Of the machine, that its lane keeps to; none: any.
+  std::int64_t local_steps{1};  ///< Made on a copy of it, before what has changed is added to it; 1: on x itself.
+  std::vector<int> cores{};     ///< Of the machine, that its lane keeps to; none: any.
 };
 
 class replica {

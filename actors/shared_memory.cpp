@@ -69,20 +69,32 @@ void make_lock(pthread_mutex_t& lock) {
   pthread_mutexattr_destroy(&kind);
 }
 
-/// One coordinate: from `before` to `after` where it is still `before`, to the bit; else by their difference.
+bool same(float a, float b) {
+  return std::bit_cast<std::uint32_t>(a) == std::bit_cast<std::uint32_t>(b);
+}
+
+/// One coordinate: from `before` to `after` where it is still `before`, to the bit; else by their difference. Returns
+/// what it is then.
 template <memory_writes how>
-void move_one(float& coordinate, float before, float after) {
+float move_one(float& coordinate, float before, float after) {
   std::atomic_ref<float> x{coordinate};
   auto now = x.load(std::memory_order_relaxed);
-  const auto next = [&] {
-    return std::bit_cast<std::uint32_t>(now) == std::bit_cast<std::uint32_t>(before) ? after : now + (after - before);
-  };
+  if (same(before, after)) return now;  // not written: it stays with the core that has it
+  const auto next = [&] { return same(now, before) ? after : now + (after - before); };
+  auto moved = next();
   if constexpr (how == memory_writes::atomic) {
-    while (!x.compare_exchange_weak(now, next(), std::memory_order_relaxed)) {
-    }
+    while (!x.compare_exchange_weak(now, moved, std::memory_order_relaxed)) moved = next();
   } else {
-    x.store(next(), std::memory_order_relaxed);
+    x.store(moved, std::memory_order_relaxed);
   }
+  return moved;
+}
+
+template <memory_writes how>
+void merge_all(float* x, at::Tensor& taken, at::Tensor& own) {
+  auto* from = taken.mutable_data_ptr<float>();
+  auto* to = own.mutable_data_ptr<float>();
+  for (std::int64_t i = 0; i < own.numel(); ++i) from[i] = to[i] = move_one<how>(x[i], from[i], to[i]);
 }
 
 template <memory_writes how>
@@ -209,6 +221,14 @@ void shared_memory::move(const at::Tensor& before, const at::Tensor& after) {
     move_all<memory_writes::atomic>(block_->x(), before, after);
   else
     move_all<memory_writes::plain>(block_->x(), before, after);
+}
+
+void shared_memory::merge(at::Tensor& taken, at::Tensor& own) {
+  const held_lock guard{lock()};
+  if (block_->how == memory_writes::atomic)
+    merge_all<memory_writes::atomic>(block_->x(), taken, own);
+  else
+    merge_all<memory_writes::plain>(block_->x(), taken, own);
 }
 
 pthread_mutex_t* shared_memory::lock() const {

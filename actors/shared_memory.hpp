@@ -53,6 +53,9 @@ class shared_memory {
   /// becomes `after`, to the bit. Both are the caller's own.
   void move(const at::Tensor& before, const at::Tensor& after);
 
+  /// As move() from `taken` to `own`, all of x; then both are what x is, each element as it was when it was reached.
+  void merge(at::Tensor& taken, at::Tensor& own);
+
   /// Held while x is read or written whole, if it is locked; else nobody holds it.
   pthread_mutex_t* lock() const;
 

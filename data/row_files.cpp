@@ -1,5 +1,7 @@
 #include "troupe/data/row_files.hpp"
 
+#include "troupe/data/huge_pages.hpp"
+
 #include <ATen/ops/empty.h>
 #include <ATen/ops/from_blob.h>
 #include <sys/mman.h>
@@ -186,7 +188,7 @@ row_set read_to_memory(const sample_format& format, const fs::path& file, const 
                        const row_context& context) {
   struct storage {
     std::vector<std::int64_t> offsets{0};
-    std::vector<std::int32_t> cells;
+    huge_page_vector<std::int32_t> cells;
   };
   const auto kept = std::make_shared<storage>();
   std::vector<float> targets;

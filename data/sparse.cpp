@@ -2,6 +2,7 @@
 // hidden plane. A row is a function of (seed, set, index) only. Nothing but + - * / and square roots touches a number,
 // so that all machines make the same bytes.
 #include "troupe/data/dataset.hpp"
+#include "troupe/data/huge_pages.hpp"
 #include "troupe/data/random.hpp"
 
 #include <ATen/ops/empty.h>
@@ -93,7 +94,7 @@ class generator {
   std::shared_ptr<const dataset> make(key what, std::int64_t rows) {
     struct storage {
       std::vector<std::int64_t> offsets;
-      std::vector<std::int32_t> cells;
+      huge_page_vector<std::int32_t> cells;
     };
     const auto kept = std::make_shared<storage>();
     kept->offsets.resize(size(rows + 1));

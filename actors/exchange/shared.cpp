@@ -70,6 +70,11 @@ replicas replicas_of(const setting_values& settings) {
   return name == "node" ? replicas::node : name == "core" ? replicas::core : replicas::machine;
 }
 
+std::int64_t local_steps_of(const setting_values& settings) {
+  const auto found = settings.find("local_steps");
+  return found == settings.end() ? 1 : std::get<std::int64_t>(found->second);
+}
+
 exchange_kind shared_kind() {
   return {
       .name = "shared",
@@ -88,6 +93,14 @@ exchange_kind shared_kind() {
                     .explanation =
                         "Each coordinate's addition is indivisible, as the paper supposes; else of two at once one "
                         "may be lost."},
+                   {.name = "local_steps",
+                    .type = setting_type::integer,
+                    .default_text = "1",
+                    .explanation =
+                        "Steps that a worker makes on a copy before it adds what has changed to the memory: then the "
+                        "cores do not pass it to and fro with each step. 1: on the memory itself.",
+                    .minimum = 1,
+                    .maximum = 1e9},
                    {.name = "replicas",
                     .type = setting_type::choice,
                     .default_text = "machine",

@@ -3,6 +3,7 @@
 #include "troupe/actors/compute.hpp"
 #include "troupe/actors/device/collective_port.hpp"
 #include "troupe/actors/exchange/buckets.hpp"
+#include "troupe/actors/exchange/shared.hpp"
 #include "troupe/actors/port.hpp"
 #include "troupe/actors/support/assert.hpp"
 #include "troupe/actors/worker.hpp"
@@ -358,6 +359,7 @@ compute_actor spawn_compute_of(caf::actor_system& system, const plan& plan, cons
        .norms = norms,
        .accelerator = device_of(plan, rank, options),
        .memory = memory ? into.memories[static_cast<std::size_t>(memory - plan.exchanges.data())] : nullptr,
+       .local_steps = memory ? local_steps_of(memory->settings) : 1,
        .cores = memory ? memory->cores : std::vector<int>{}},
       {.port = plan.norms() ? into.ports[norms.place].at(rank) : port_actor{}, .timeout = file.run.timeout},
       lanes.make(name));

@@ -1,6 +1,7 @@
 #include "troupe/runtime/plan/plan.hpp"
 
 #include "troupe/actors/exchange/buckets.hpp"
+#include "troupe/actors/exchange/shared.hpp"
 #include "troupe/models/gradient_hooks.hpp"
 #include "troupe/runtime/plan/devices.hpp"
 #include "troupe/runtime/plan/replicas.hpp"
@@ -254,8 +255,9 @@ void check_memory(const plan& so_far, const planned_exchange& exchange) {
                        " compute on " + first.str() + " and " + where.str() +
                        ", and share a memory; use one device for both");
     if (where.is_cpu()) continue;
-    if (*exchange.nature.memory != memory_writes::plain)
-      refuse(file, exchange.name + ": lock and atomic are of a memory of the host, and its workers compute on " +
+    if (*exchange.nature.memory != memory_writes::plain || local_steps_of(exchange.settings) > 1)
+      refuse(file, exchange.name +
+                       ": lock, atomic and local_steps are of a memory of the host, and its workers compute on " +
                        where.str() + "; use the cpu, or leave them out");
     if (so_far.nodes.size() > 1)
       refuse(file, exchange.name + ": processes cannot share the memory of a GPU yet; use one node, or the cpu");

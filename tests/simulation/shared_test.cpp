@@ -14,7 +14,10 @@ namespace {
 using namespace troupe;
 
 setting_values shared(const std::string& how = {}) {
-  return {{"lock", how == "lock"}, {"atomic", how == "atomic"}, {"replicas", std::string{"machine"}}};
+  return {{"lock", how == "lock"},
+          {"atomic", how == "atomic"},
+          {"local_steps", std::int64_t{how == "local" ? 3 : 1}},
+          {"replicas", std::string{"machine"}}};
 }
 
 tests::tiny_options on_one_memory(std::uint32_t workers, const std::string& how = {}) {
@@ -34,7 +37,7 @@ std::shared_ptr<tests::remembered> simulated(const plan& plan, const simulation_
 TEST_CASE("one worker on a memory is the plain loop, bit for bit, however the memory is written") {
   for (const auto normed : {false, true}) {
     const auto plain = simulated(tests::tiny_plan({.normed = normed, .workers = 1, .exchange = {}}), {.seed = 0});
-    for (const auto* how : {"", "atomic", "lock"}) {
+    for (const auto* how : {"", "atomic", "lock", "local"}) {
       CAPTURE(how);
       auto options = on_one_memory(1, how);
       options.normed = normed;
@@ -48,7 +51,7 @@ TEST_CASE("one worker on a memory is the plain loop, bit for bit, however the me
 }
 
 TEST_CASE("several workers make all of their steps on one memory, each counted once, in whatever order") {
-  for (const auto* how : {"", "atomic", "lock"}) {
+  for (const auto* how : {"", "atomic", "lock", "local"}) {
     CAPTURE(how);
     const auto plan = tests::tiny_plan(on_one_memory(3, how));
     std::set<float> results;

@@ -156,7 +156,7 @@ TEST_CASE("servers count on from the workers, stand on the first node and hold t
   CHECK(plan.actors[13].rank == 5);
   CHECK(plan.actors[13].node == 0);
   CHECK(exchange.bytes_held(0) + exchange.bytes_held(1) == 4 * static_cast<std::uint64_t>(plan.layout.parameter_end));
-  CHECK(plan.store() == &exchange);
+  CHECK(plan.stores() == std::vector{&exchange});
   const auto text = describe(plan);
   CAPTURE(text);
   CHECK(text.find("sends the gradient, answers with the parameters") != std::string::npos);
