@@ -93,8 +93,9 @@ void eval(const options& given) {
   const auto flat = checkpoint::load_into(given.weights, content, model.name, layout, pool);
   models::bind_weights(*net, layout, flat);
 
-  auto topology = topology::parse("", "--set", given.overrides);
-  topology.data.name = data.name;
+  auto overrides = given.overrides;
+  overrides.push_back("data.name=" + data.name);
+  auto topology = topology::parse("", "--set", overrides);
   if (!given.dir.empty()) topology.data.dir = given.dir;
   const auto sets = load_data(topology);
   if (data.sample_shape.empty()) require_shape(given, sets.sample_shape, card.shape);

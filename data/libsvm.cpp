@@ -164,28 +164,30 @@ dataset_kind libsvm() {
           .sample_shape = {},
           .classes = 2,
           .published{},
-          .load = [](const data_source& from) {
-            const row_set train = read(from.file, "data.file", from.mapped, {});
-            const auto& [low, high] = train.facts.labels;
-            const std::vector<std::string> classes{text_of(low), text_of(high)};
-            std::int64_t columns = train.facts.extents[0];
-            std::optional<row_set> test;
-            if (!from.test_file.empty()) {
-              test = read(from.test_file, "data.test_file", from.mapped, {.labels = train.facts.labels});
-              columns = std::max(columns, test->facts.extents[0]);
-            }
-            if (columns == 0) {
-              throw data_error(from.file.string() + ": no sample has an index; expected lines as 1 3:0.5 7:1");
-            }
-            dataset_pair pair{.train = dataset_of(train, columns, classes),
-                              .test{},
-                              .scale{},
-                              .files = {from.file.string()},
-                              .sample_shape = {columns}};
-            pair.test = test ? dataset_of(*test, columns, classes) : pair.train;
-            if (test) pair.files.push_back(from.test_file.string());
-            return pair;
-          }};
+          .load =
+              [](const data_source& from) {
+                const row_set train = read(from.file, "data.file", from.mapped, {});
+                const auto& [low, high] = train.facts.labels;
+                const std::vector<std::string> classes{text_of(low), text_of(high)};
+                std::int64_t columns = train.facts.extents[0];
+                std::optional<row_set> test;
+                if (!from.test_file.empty()) {
+                  test = read(from.test_file, "data.test_file", from.mapped, {.labels = train.facts.labels});
+                  columns = std::max(columns, test->facts.extents[0]);
+                }
+                if (columns == 0) {
+                  throw data_error(from.file.string() + ": no sample has an index; expected lines as 1 3:0.5 7:1");
+                }
+                dataset_pair pair{.train = dataset_of(train, columns, classes),
+                                  .test{},
+                                  .scale{},
+                                  .files = {from.file.string()},
+                                  .sample_shape = {columns}};
+                pair.test = test ? dataset_of(*test, columns, classes) : pair.train;
+                if (test) pair.files.push_back(from.test_file.string());
+                return pair;
+              },
+          .reads = {"file", "test_file", "mapped"}};
 }
 
 }  // namespace troupe::data

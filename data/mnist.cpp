@@ -4,17 +4,18 @@
 namespace troupe::data {
 
 dataset_kind mnist() {
-  return {.name = "mnist",
-          .explanation = "60,000 + 10,000 handwritten digits, 28 x 28 (LeCun, Cortes, Burges)",
-          .folder = "mnist",
-          .sample_shape = {1, 28, 28},
-          .classes = 10,
-          .published = {{0.1307}, {0.3081}},
-          .load = [](const data_source& from) {
-            dataset_pair pair = read_mnist_family(from.folder, {"0", "1", "2", "3", "4", "5", "6", "7", "8", "9"}, "mnist");
-            pair.scale = mnist().published;
-            return pair;
-          }};
+  return {
+      .name = "mnist",
+      .explanation = "60,000 + 10,000 handwritten digits, 28 x 28 (LeCun, Cortes, Burges)",
+      .folder = "mnist",
+      .sample_shape = {1, 28, 28},
+      .classes = 10,
+      .published = {{0.1307}, {0.3081}},
+      .load = [](const data_source& from) {
+        dataset_pair pair = read_mnist_family(from.folder, {"0", "1", "2", "3", "4", "5", "6", "7", "8", "9"}, "mnist");
+        pair.scale = mnist().published;
+        return pair;
+      }};
 }
 
 dataset_kind fashion_mnist() {

@@ -162,20 +162,23 @@ class generator {
 }  // namespace
 
 dataset_kind sparse() {
-  return {.name = "sparse",
-          .explanation = "sparse samples of two classes, made by the program itself; needs no files",
-          .folder = "",
-          .sample_shape = {},
-          .classes = 2,
-          .published{},
-          .load = [](const data_source& from) {
+  return {
+      .name = "sparse",
+      .explanation = "sparse samples of two classes, made by the program itself; needs no files",
+      .folder = "",
+      .sample_shape = {},
+      .classes = 2,
+      .published{},
+      .load =
+          [](const data_source& from) {
             check(from);
             generator made{from};
             dataset_pair pair{
                 .train = made.make(train_row, from.rows), .test{}, .scale{}, .files{}, .sample_shape = {from.columns}};
             pair.test = made.make(test_row, std::max<std::int64_t>(1, from.rows / 10));
             return pair;
-          }};
+          },
+      .reads = {"rows", "columns", "nonzeros", "skew"}};
 }
 
 }  // namespace troupe::data

@@ -112,42 +112,46 @@ struct source_file {
 }  // namespace
 
 dataset_kind triplets() {
-  return {
-      .name = "triplets",
-      .explanation = "ratings of items by users, from a file of your own; for the completion of a matrix",
-      .folder = "",
-      .sample_shape = {},
-      .classes = 0,
-      .published{},
-      .load = [](const data_source& from) {
-        std::vector<source_file> files{{from.file, "data.file", {}}};
-        if (!from.test_file.empty()) files.push_back({from.test_file, "data.test_file", {}});
-        // Items come behind the users of both files, so that the text is read twice: first for how many there are.
-        std::int64_t users = 0, items = 0;
-        for (auto& [path, key, kept, extents] : files) {
-          if (from.mapped) kept = mapped_rows(triplets_format, path);
-          extents = kept ? kept->facts.extents : extents_of(path, key);
-          users = std::max(users, extents[0]);
-          items = std::max(items, extents[1]);
-        }
-        if (users + items > columns_at_most) {
-          throw data_error(from.file.string() + ": " + std::to_string(users) + " users and " + std::to_string(items) +
-                           " items are more than " + std::to_string(columns_at_most) + " together; number them anew");
-        }
-        dataset_pair pair{.train{}, .test{}, .scale{}, .files{}, .sample_shape = {users, items}};
-        for (auto& [path, key, kept, extents] : files) {
-          if (!kept || kept->facts.users != users) {
-            kept = read_rows(triplets_format, path, key, {.labels{}, .users = users}, from.mapped);
-          }
-          if (kept->facts.extents[0] > users || kept->facts.extents[1] > items) {
-            throw data_error(path.string() + ": the file was changed while it was read; start again when it is whole");
-          }
-          (pair.train ? pair.test : pair.train) = dataset_of(*kept, users + items, {});
-          pair.files.push_back(path.string());
-        }
-        if (!pair.test) pair.test = pair.train;
-        return pair;
-      }};
+  return {.name = "triplets",
+          .explanation = "ratings of items by users, from a file of your own; for the completion of a matrix",
+          .folder = "",
+          .sample_shape = {},
+          .classes = 0,
+          .published{},
+          .load =
+              [](const data_source& from) {
+                std::vector<source_file> files{{from.file, "data.file", {}}};
+                if (!from.test_file.empty()) files.push_back({from.test_file, "data.test_file", {}});
+                // Items come behind the users of both files, so that the text is read twice: first for how many there
+                // are.
+                std::int64_t users = 0, items = 0;
+                for (auto& [path, key, kept, extents] : files) {
+                  if (from.mapped) kept = mapped_rows(triplets_format, path);
+                  extents = kept ? kept->facts.extents : extents_of(path, key);
+                  users = std::max(users, extents[0]);
+                  items = std::max(items, extents[1]);
+                }
+                if (users + items > columns_at_most) {
+                  throw data_error(from.file.string() + ": " + std::to_string(users) + " users and " +
+                                   std::to_string(items) + " items are more than " + std::to_string(columns_at_most) +
+                                   " together; number them anew");
+                }
+                dataset_pair pair{.train{}, .test{}, .scale{}, .files{}, .sample_shape = {users, items}};
+                for (auto& [path, key, kept, extents] : files) {
+                  if (!kept || kept->facts.users != users) {
+                    kept = read_rows(triplets_format, path, key, {.labels{}, .users = users}, from.mapped);
+                  }
+                  if (kept->facts.extents[0] > users || kept->facts.extents[1] > items) {
+                    throw data_error(path.string() +
+                                     ": the file was changed while it was read; start again when it is whole");
+                  }
+                  (pair.train ? pair.test : pair.train) = dataset_of(*kept, users + items, {});
+                  pair.files.push_back(path.string());
+                }
+                if (!pair.test) pair.test = pair.train;
+                return pair;
+              },
+          .reads = {"file", "test_file", "mapped"}};
 }
 
 }  // namespace troupe::data

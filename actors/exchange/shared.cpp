@@ -86,7 +86,7 @@ exchange_kind shared_kind() {
       .settings = {{.name = "lock",
                     .type = setting_type::boolean,
                     .default_text = "false",
-                    .explanation = "A worker reads all of the parameters, or writes them, alone: for comparison."},
+                    .explanation = "a worker reads all of the parameters, or writes them, alone: for comparison."},
                    {.name = "atomic",
                     .type = setting_type::boolean,
                     .default_text = "false",

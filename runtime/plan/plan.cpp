@@ -228,11 +228,11 @@ data::data_source source_of(const topology::topology& file, const std::filesyste
   const auto& given = file.data;
   from.file = given.file;
   from.test_file = given.test_file;
-  from.mapped = given.mapped;
-  from.rows = given.rows;
-  from.columns = given.columns;
-  from.nonzeros = given.nonzeros;
-  from.skew = given.skew;
+  from.mapped = given.mapped.value_or(from.mapped);
+  from.rows = given.rows.value_or(from.rows);
+  from.columns = given.columns.value_or(from.columns);
+  from.nonzeros = given.nonzeros.value_or(from.nonzeros);
+  from.skew = given.skew.value_or(from.skew);
   from.seed = file.run.seed;
   return from;
 }
@@ -576,8 +576,8 @@ plan make_plan(const topology::topology& given, const data_facts& facts, const d
   plan.data = &found(data::find_dataset(file.data.name), file, "data.name", file.data.name, data::dataset_kinds());
   plan.facts = facts;
   plan.shape = {.input = plan.data->sample_shape.empty() ? facts.sample_shape : plan.data->sample_shape,
-                .classes = plan.data->classes,
-                .rank = file.model.rank};
+                .classes = plan.data->classes};
+  plan.shape.rank = file.model.rank.value_or(plan.shape.rank);
   plan.scale = scale_of(file, *plan.data);
   plan.sampling = sampling_of(file, facts.samples);
   plan.workers = static_cast<std::uint32_t>(file.workers.count);

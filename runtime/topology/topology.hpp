@@ -31,9 +31,9 @@ struct run_settings {
 
 struct model_settings {
   std::string name{"convnet"};
-  std::filesystem::path init;  ///< Absolute. Empty: PyTorch's initialisers under the seed.
-  std::string loss{"auto"};    ///< auto, or models::name_of().
-  std::int64_t rank{10};       ///< Of matrix_completion.
+  std::filesystem::path init;        ///< Absolute. Empty: PyTorch's initialisers under the seed.
+  std::string loss{"auto"};          ///< auto, or models::name_of().
+  std::optional<std::int64_t> rank;  ///< Of matrix_completion; none: models::network_shape's.
   bool sync_batch_norm{false};
   bool operator==(const model_settings&) const = default;
 };
@@ -42,9 +42,10 @@ struct data_settings {
   std::string name{"digits"};
   std::filesystem::path dir;              ///< Absolute, or empty: see data::data_folder.
   std::filesystem::path file, test_file;  ///< Absolute, or empty; of sets that are read from the user's files.
-  bool mapped{false};                     ///< See data::data_source, as the next three.
-  std::int64_t rows{20'000}, columns{10'000}, nonzeros{50};
-  double skew{1};
+  /// See data::data_source; set where the data set goes by them.
+  std::optional<bool> mapped;
+  std::optional<std::int64_t> rows, columns, nonzeros;
+  std::optional<double> skew;
   std::int64_t batch_size{32};  ///< Per worker; where global_batch_size is set, its share of that.
   std::optional<std::int64_t> global_batch_size;
   std::optional<std::int64_t> micro_batch_size;  ///< Divides batch_size; none: the same.

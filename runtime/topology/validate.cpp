@@ -71,6 +71,7 @@ class checker {
 
   void run() {
     excluded();
+    source();
     devices();
     const bool settled = nodes();
     if (settled && batches()) micro_batches();
@@ -99,6 +100,31 @@ class checker {
       refuse(later, first + " and " + second + " say the same thing twice; expected one of them");
     }
     if (!file_.run.epochs && !file_.run.steps) file_.run.epochs = 1;
+  }
+
+  /// Keeps of the data's source what the data set goes by, every default filled in. The rest is no mistake: a file for
+  /// one set is used with another by --set data.name.
+  void source() {
+    const data::dataset_kind* kind = data::find_dataset(file_.data.name);
+    if (kind == nullptr) return;
+    const data::data_source usual;
+    const auto reads = [&](const char* key) {
+      return std::find(kind->reads.begin(), kind->reads.end(), key) != kind->reads.end();
+    };
+    const auto settle = [&](const char* key, auto& value, auto otherwise) {
+      if (!reads(key))
+        value.reset();
+      else if (!value)
+        value = otherwise;
+    };
+    data_settings& given = file_.data;
+    settle("mapped", given.mapped, usual.mapped);
+    settle("rows", given.rows, usual.rows);
+    settle("columns", given.columns, usual.columns);
+    settle("nonzeros", given.nonzeros, usual.nonzeros);
+    settle("skew", given.skew, usual.skew);
+    if (!reads("file")) given.file.clear();
+    if (!reads("test_file")) given.test_file.clear();
   }
 
   /// A list says how many workers there are, where nothing else does.

@@ -60,7 +60,8 @@ class generator {
     file.data.std.resize(channels, 0.5);
     if (!file.data.normalize) file.data.mean = file.data.std = {};
     for (std::size_t i = 0; i < file.exchanges.size(); ++i) file.exchanges[i].name = "e" + std::to_string(i);
-    if (std::any_of(file.exchanges.begin(), file.exchanges.end(), makes_the_step)) file.exchanges.resize(1);
+    const auto stands_alone = [](const auto& each) { return makes_the_step(each) || each.kind == "shared"; };
+    if (std::any_of(file.exchanges.begin(), file.exchanges.end(), stands_alone)) file.exchanges.resize(1);
     for (topology::exchange_settings& each : file.exchanges) {
       if (makes_the_step(each)) {
         each.every = {1, false};
@@ -69,9 +70,12 @@ class generator {
       each.sends = name_of(find_exchange(each.kind)->carries.front().sends);
       do each.options = options(*find_exchange(each.kind), file.workers.count);
       while (!fit(each, file.workers.count));
+      if (each.kind == "shared") each.every = {1, false};
     }
     file.workers.loop = {};
-    file.workers.loop = topology::parse(topology::print(file), file.file).workers.loop;  // the usual one
+    const auto completed = topology::parse(topology::print(file), file.file);
+    file.workers.loop = completed.workers.loop;  // the usual one
+    file.data = completed.data;                  // with what this data set goes by
     return file;
   }
 
