@@ -102,7 +102,7 @@ def write_libsvm():
 
 
 def write_triplets():
-    """Writes three quarters of the entries of a matrix of rank two, in random order; returns them as rows and ratings."""
+    """Writes three quarters of a matrix of rank two, in random order; returns its entries as rows and ratings."""
     random = numpy.random.default_rng(8)
     ratings = (random.normal(size=(USERS, 2)) @ random.normal(size=(2, ITEMS))).astype(numpy.float32)
     everything = list(itertools.product(range(USERS), range(ITEMS)))
@@ -139,7 +139,7 @@ def content(out):
 
 
 def check_alone(sgd, exchanges, batches=(1, 8), textbook=plain.train):
-    """One worker comes to what textbook(model, samples, …) does, and with each of these exchanges to the same bytes."""
+    """One worker comes to what textbook(model, samples, …) does, with each of these exchanges to the same bytes."""
     for name, batch in itertools.product(MODELS, batches):
         samples, model = begin(name, batch=batch, sgd=sgd)
         start = {name: values.clone() for name, values in model.state_dict().items()}
