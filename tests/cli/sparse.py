@@ -199,6 +199,12 @@ def test_a_model_that_does_not_fit_the_data_is_refused():
     refuse(ratings(), "model.name=svm", says=["does not fit", "takes sparse rows"])
 
 
+def test_nothing_is_said_of_how_sparse_tensors_are_made():
+    for settings_of in ([], ["exchange.send=bucket"], ["optimizer.momentum=0.5"]):
+        _, said = train(ratings(), "workers.count=2", *BEFORE[1::2], *settings_of)
+        assert not said.stderr, said.stderr
+
+
 def test_rows_are_not_scaled_like_images():
     refuse(classes(), "data.mean=[0.5]", "data.std=[0.5]", says=["data.mean", "libsvm", "leave both out"])
     refuse(HOGWILD, "data.mean=[0.5]", "data.std=[0.5]", says=["data.mean", "sparse", "leave both out"])
