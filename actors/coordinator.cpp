@@ -56,7 +56,7 @@ struct coordinator_state {
   caf::actor_clock::time_point first_step, interval_start;
   std::uint64_t granted{0};
   std::int64_t samples{0};  ///< Of the whole run.
-  std::optional<double> train_loss, best_accuracy;
+  std::optional<double> train_loss, best_merit;
   std::uint64_t target_reached{0}, without_improvement{0};
 
   bool interrupted() const { return status == "interrupted"; }
@@ -113,9 +113,10 @@ bool stops_early(coordinator_state& my, const evaluation& found) {
     if (my.target_reached >= options.target_hold) return true;
   }
   if (options.patience) {
-    const auto better = !my.best_accuracy || found.accuracy > *my.best_accuracy;
+    const auto merit = found.accuracy.value_or(-found.loss);
+    const auto better = !my.best_merit || merit > *my.best_merit;
     my.without_improvement = better ? 0 : my.without_improvement + 1;
-    if (better) my.best_accuracy = found.accuracy;
+    if (better) my.best_merit = merit;
     if (my.without_improvement >= *options.patience) return true;
   }
   return false;
@@ -213,7 +214,8 @@ at::Tensor held_together(const std::vector<span>& held, coordinator_options opti
   if (options.holder_weights.empty()) return rules::side_by_side(held, options.layout.parameter_end, options.pool);
   if (held.size() == 1) return held.front().values;
   std::vector<rules::weighted> summands;
-  for (std::size_t i = 0; i < held.size(); ++i) summands.push_back({held[i].values, static_cast<double>(options.holder_weights.at(i))});
+  for (std::size_t i = 0; i < held.size(); ++i)
+    summands.push_back({held[i].values, static_cast<double>(options.holder_weights.at(i))});
   return rules::mean_in_order(summands, options.pool);
 }
 

@@ -246,10 +246,16 @@ struct replica::parts {
     return {come.inputs.values, come.targets.values};
   }
 
-  void take_loss(double loss, std::int64_t samples) {
-    if (!std::isfinite(loss))
-      throw std::runtime_error("the loss of step " + std::to_string(now.origin.step + 1) + " is not finite (" +
-                               std::to_string(loss) + "); try a smaller optimizer.lr");
+  /// `loss` is the mean over `samples`, those of this step and as many behind it as `steps` says.
+  void take_loss(double loss, std::int64_t samples, std::uint64_t steps = 1) {
+    if (!std::isfinite(loss)) {
+      const auto first = now.origin.step + 1;
+      const auto which = steps == 1
+                             ? "step " + std::to_string(first)
+                             : "one of the steps " + std::to_string(first) + " to " + std::to_string(first + steps - 1);
+      throw std::runtime_error("the loss of " + which + " is not finite (" + (std::isnan(loss) ? "nan" : "inf") +
+                               "); try a smaller optimizer.lr");
+    }
     loss_sum += loss * static_cast<double>(samples);
     sample_count += samples;
   }
@@ -410,8 +416,8 @@ struct replica::parts {
         .lock = steps_in_memory() ? options.memory->lock() : nullptr};
     if (steps_in_memory()) seen = options.memory->updates();
     const auto loss = options.model->step(sparse, settings, options.layout, now.values.mutable_data_ptr<float>());
-    take_loss(loss / static_cast<double>(sparse.size()), static_cast<std::int64_t>(sparse.size()));
     const auto steps = indices.size() / batch;
+    take_loss(loss / static_cast<double>(sparse.size()), static_cast<std::int64_t>(sparse.size()), steps);
     if (steps_in_memory()) options.memory->count(steps, seen);
     now.origin.step += steps;
     now.origin.version += steps;

@@ -7,6 +7,7 @@
 #include <ATen/ops/rand.h>
 #include <ATen/ops/sparse_csr_tensor.h>
 #include <ATen/ops/zeros.h>
+#include <c10/util/Exception.h>
 #include <torch/csrc/autograd/function_hook.h>
 #include <torch/csrc/autograd/variable.h>
 
@@ -39,6 +40,11 @@ std::vector<at::Tensor> learnable(const network& net) {
   return tensors;
 }
 
+// That sparse tensors are young in LibTorch, which says so at the first of a process, is none of a user's business.
+struct deaf final : c10::WarningHandler {
+  void process(const c10::Warning&) override {}
+};
+
 // `count` samples of this shape as network::forward() takes them; of sparse ones, each touches the first column of each
 // dimension.
 at::Tensor samples_of(const network_shape& shape, std::int64_t count, const at::Generator& generator) {
@@ -54,6 +60,8 @@ at::Tensor samples_of(const network_shape& shape, std::int64_t count, const at::
     first[i] = sizes[1];
     sizes[1] += shape.input[i];
   }
+  deaf handler;
+  const c10::WarningUtils::WarningHandlerGuard guard{&handler};
   return at::sparse_csr_tensor(at::arange(0, count * dimensions + 1, dimensions, at::kInt), first.repeat({count}),
                                at::ones({count * dimensions}), sizes, at::kFloat);
 }

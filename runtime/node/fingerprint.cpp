@@ -1,15 +1,18 @@
 #include "troupe/runtime/node/fingerprint.hpp"
 
 #include "troupe/actors/device/device.hpp"
+#include "troupe/data/sparse_rows.hpp"
 #include "troupe/runtime/topology/canonical.hpp"
 #include "troupe/runtime/transport/frame.hpp"
 
 #include <ATen/Version.h>
 #include <torch/headeronly/version.h>
 
+#include <array>
+#include <cstdint>
 #include <cstdio>
 #include <fstream>
-#include <initializer_list>
+#include <span>
 
 namespace troupe {
 
@@ -23,16 +26,47 @@ std::string cpu_name() {
   return "unknown";
 }
 
-std::string crc_of(std::initializer_list<at::Tensor> tensors) {
-  std::uint32_t crc = 0;
-  for (const auto& tensor : tensors) {
-    const auto dense = tensor.contiguous();
-    crc = transport::crc32c({static_cast<const std::byte*>(dense.const_data_ptr()), dense.nbytes()}, crc);
+/// A CRC-32C of all that is added, in order.
+class digest {
+ public:
+  void add(const at::Tensor& values) {
+    const auto dense = values.contiguous();
+    crc_ = transport::crc32c({static_cast<const std::byte*>(dense.const_data_ptr()), dense.nbytes()}, crc_);
   }
-  char digits[9];
-  std::snprintf(digits, sizeof(digits), "%08x", crc);
-  return digits;
-}
+
+  void add(const data::sparse_rows& rows) {
+    const std::array extents{rows.rows(), rows.columns()};
+    add(std::span{extents});
+    for (std::int64_t i = 0; i < rows.rows(); ++i) {
+      const auto [columns, values, count] = rows.at(i);
+      add(std::span{&count, 1});
+      add(std::span{columns, static_cast<std::size_t>(count)});
+      add(std::span{values, static_cast<std::size_t>(count)});
+    }
+  }
+
+  void add(const data::dataset& set) {
+    if (set.rows)
+      add(*set.rows);
+    else
+      add(set.inputs);
+    add(set.targets);
+  }
+
+  std::string text() const {
+    char digits[9];
+    std::snprintf(digits, sizeof(digits), "%08x", crc_);
+    return digits;
+  }
+
+ private:
+  template <class T, std::size_t N>
+  void add(std::span<T, N> values) {
+    crc_ = transport::crc32c(std::as_bytes(values), crc_);
+  }
+
+  std::uint32_t crc_{0};
+};
 
 }  // namespace
 
@@ -60,11 +94,16 @@ std::string differing(const std::map<std::string, std::string>& ours,
 }
 
 std::string digest_of(const at::Tensor& values) {
-  return crc_of({values});
+  digest of_all;
+  of_all.add(values);
+  return of_all.text();
 }
 
 std::string digest_of(const data::dataset_pair& data) {
-  return crc_of({data.train->inputs, data.train->targets, data.test->inputs, data.test->targets});
+  digest of_all;
+  of_all.add(*data.train);
+  of_all.add(*data.test);
+  return of_all.text();
 }
 
 }  // namespace troupe

@@ -139,6 +139,13 @@ models::loss_kind loss_of(const topology::topology& file, const models::network&
                    models::name_of(own) + "\"");
 }
 
+void check_target(const topology::topology& file, models::loss_kind loss) {
+  if (file.evaluate.target_accuracy && loss == models::loss_kind::mse)
+    refuse(file, "evaluate.target_accuracy waits for an accuracy, and " + file.model.name +
+                     " has none, for its samples stand for numbers; leave it out, or use evaluate.patience, which then "
+                     "goes by the loss");
+}
+
 data::normalisation scale_of(const topology::topology& file, const data::dataset_kind& kind) {
   if (!file.data.normalize) return {};
   const auto& mean = file.data.mean;
@@ -147,6 +154,9 @@ data::normalisation scale_of(const topology::topology& file, const data::dataset
   if (mean.empty() || std.empty())
     refuse(file,
            std::string(mean.empty() ? "data.mean" : "data.std") + " is missing; data.mean and data.std go together");
+  if (kind.sample_shape.size() != 3)
+    refuse(file, "data.mean and data.std scale images, and the rows of " + kind.name +
+                     " are taken as they are; leave both out");
   const auto channels = static_cast<std::size_t>(kind.sample_shape.front());
   for (const auto& [key, values] : {std::pair{"data.mean", &mean}, std::pair{"data.std", &std}})
     if (values->size() != channels)
@@ -589,6 +599,7 @@ plan make_plan(const topology::topology& given, const data_facts& facts, const d
   plan.evaluate_every = evaluate_every_of(file, plan.steps_per_epoch);
   const auto net = network_of(file, *plan.model, plan.shape);
   plan.loss = loss_of(file, *net);
+  check_target(file, plan.loss);
   plan.layout = models::layout_of(*net);
   for (std::size_t i = 0; i < file.exchanges.size(); ++i) plan.exchanges.push_back(plan_exchange(plan, i));
   for (auto& exchange : plan.exchanges) {

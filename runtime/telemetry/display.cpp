@@ -35,8 +35,8 @@ std::string loss_field(const std::optional<double>& loss) {
 std::string accuracy_field(const std::optional<double>& accuracy) {
   return accuracy && std::isfinite(*accuracy) ? formatted("  val %5.2f %%", 100 * *accuracy) : std::string(13, ' ');
 }
-std::string rate_field(const std::optional<double>& rate) {
-  return rate && std::isfinite(*rate) ? formatted("  %5.0f img/s", *rate) : std::string(13, ' ');
+std::string rate_field(const run_shape& shape, const std::optional<double>& rate) {
+  return rate && std::isfinite(*rate) ? formatted("  %5.0f ", *rate) + shape.sample + "/s" : std::string(13, ' ');
 }
 
 std::string time_text(double seconds) {
@@ -107,7 +107,7 @@ class live_display : public display {
   /// Replaces the live line by what is final of an epoch, and goes on below.
   void finished(const record& row) {
     const auto where = position_of(shape_, row.step);
-    out_ << "\r\x1b[K" << left(where) << rate_field(row.samples_per_second) << loss_field(row.train_loss)
+    out_ << "\r\x1b[K" << left(where) << rate_field(shape_, row.samples_per_second) << loss_field(row.train_loss)
          << accuracy_field(row.val_accuracy) << "  " << time_text(row.seconds) << '\n';
     shown_ = false;
     if (step_ > row.step) draw(options_.clock());
@@ -119,7 +119,7 @@ class live_display : public display {
     const auto speed = seconds > 0 ? static_cast<double>(step_ - entered_at_) / seconds : 0.0;
     std::optional<double> rate;
     if (speed > 0) rate = speed * static_cast<double>(shape_.samples_per_step);
-    out_ << "\r\x1b[K" << left(position_of(shape_, step_)) << rate_field(rate) << loss_field(train_loss_)
+    out_ << "\r\x1b[K" << left(position_of(shape_, step_)) << rate_field(shape_, rate) << loss_field(train_loss_)
          << accuracy_field(val_accuracy_);
     if (speed > 0)
       out_ << "  eta " << time_text(static_cast<double>(shape_.steps - std::min(step_, shape_.steps)) / speed);
@@ -186,7 +186,7 @@ class line_display : public display {
     const auto where = position_of(shape_, row.step);
     out_ << "epoch " << where.epoch << '/' << where.epochs << "  step " << row.step << '/' << shape_.steps
          << formatted("  %6.1f s", row.seconds);
-    if (row.samples_per_second) out_ << rate_field(row.samples_per_second);
+    if (row.samples_per_second) out_ << rate_field(shape_, row.samples_per_second);
     if (row.train_loss) out_ << loss_field(row.train_loss);
     if (row.val_accuracy) out_ << accuracy_field(row.val_accuracy);
     out_ << '\n';
@@ -229,6 +229,7 @@ run_shape shape_of(const plan& plan, const std::string& folder) {
   return {.steps = plan.steps,
           .steps_per_epoch = plan.steps_per_epoch,
           .samples_per_step = plan.workers * static_cast<std::uint64_t>(plan.sampling.batch_size),
+          .sample = plan.shape.input.size() == 3 ? "img" : "row",
           .folder = folder};
 }
 

@@ -29,6 +29,7 @@ struct run_shape {
   std::uint64_t steps{0};  ///< Of the whole run.
   std::uint64_t steps_per_epoch{1};
   std::uint64_t samples_per_step{1};  ///< Of all workers.
+  std::string sample{"img"};          ///< What one is called, in three letters.
   std::string folder;                 ///< Where the results will lie.
 };
 

@@ -284,7 +284,9 @@ std::vector<section> make_sections() {
         row("target_hold", in(&t::evaluate, &evaluate::target_hold), {.minimum = 1, .maximum = 1e6},
             "Evaluations in a row that must reach target_accuracy."),
         row("patience", in(&t::evaluate, &evaluate::patience), {.minimum = 1, .maximum = 1e6},
-            "Stop after so many evaluations in a row without improvement.")}},
+            "Stop after so many evaluations in a row without improvement: of the accuracy, or where there is none of "
+            "the "
+            "loss.")}},
       list("node",
            "A process that runs some of the workers: a [[node]] for each, where there are several. Ranks count through "
            "the nodes in their order.",

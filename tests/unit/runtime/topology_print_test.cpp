@@ -55,7 +55,8 @@ class generator {
     if (below(2) == 0) file.evaluate.target_accuracy.reset();
     if (below(2) == 0) file.model.init.clear();
     if (file.optimizer.momentum == 0) file.optimizer.nesterov = false;
-    const auto channels = static_cast<std::size_t>(data::find_dataset(file.data.name)->sample_shape[0]);
+    const auto& sizes = data::find_dataset(file.data.name)->sample_shape;
+    const auto channels = static_cast<std::size_t>(sizes.empty() ? 0 : sizes[0]);
     file.data.mean.resize(channels, 0.5);
     file.data.std.resize(channels, 0.5);
     if (!file.data.normalize) file.data.mean = file.data.std = {};
