@@ -8,6 +8,7 @@
 
 #include <ATen/ATen.h>
 #include <caf/all.hpp>
+#include <caf/scheduler/test_coordinator.hpp>
 
 #include <atomic>
 #include <vector>
@@ -43,6 +44,7 @@ struct stage_for_one {
     options.optimizer = given.optimizer;
     options.micro_batches = given.micro_batches;
     initial = models::flatten(*network, options.layout, options.pool);
+    dynamic_cast<caf::scheduler::test_coordinator&>(system.scheduler()).run_once();
   }
 
   advance request(std::vector<verb> verbs) const { return {.verbs = std::move(verbs), .from = {{}, initial}}; }
@@ -61,9 +63,11 @@ struct stage_for_one {
                 std::vector<range>{{first, options.layout.parameter_end - first}, {0, first}})};
   }
 
-  caf::actor_system_config config;
-  caf::actor_system system{config};
-  /// A port that a departure can name; the replica never speaks to it.
+  struct config : caf::actor_system_config {
+    config() { set("scheduler.policy", caf::atom("testing")); }
+  } settings;
+  caf::actor_system system{settings};
+  /// A port that a departure can name, ended by run_once(); the replica never speaks to it.
   caf::strong_actor_ptr some_port = caf::actor_cast<caf::strong_actor_ptr>(system.spawn([] {}));
 };
 
