@@ -208,6 +208,7 @@ struct replica::parts {
       if (gpu) send_ahead(more ? step : step + 1, more ? i + 1 : 0);
     }
     if (gpu && leaving.port) gpu->synchronise();  // all buckets have left, or what kept one is thrown
+    if (steps_in_memory()) give_back_buffers();
     for (const auto& loss : losses) take_loss(loss.item<double>(), count / options.micro_batches);
   }
 
@@ -349,15 +350,25 @@ struct replica::parts {
 
   /// Adds what the steps on the copy have changed, float buffers too, and goes on from what there is then.
   void give_back() {
-    options.memory->count(static_cast<std::uint64_t>(std::exchange(made, 0)), seen);
+    options.memory->count_at_once(static_cast<std::uint64_t>(std::exchange(made, 0)), seen);
     seen = options.memory->updates();
+    make_own();
     options.memory->merge(taken, now.values);
   }
 
   /// The gradient is that of x as it is while it is computed; of a locked one, as it is now.
   void look_into_memory() {
     seen = options.memory->updates();
-    if (options.memory->how() == memory_writes::locked) now.values = options.memory->copy(options.pool);
+    if (options.memory->how() != memory_writes::locked) return;
+    now.values = taken = options.memory->copy(options.pool);
+    own = false;
+  }
+
+  /// What the forward pass has made of the float buffers of a copy goes to the memory.
+  void give_back_buffers() {
+    const auto first = options.layout.parameter_end, count = options.layout.total - first;
+    if (count == 0 || options.memory->how() != memory_writes::locked) return;
+    options.memory->move(taken.narrow(0, first, count), now.values.narrow(0, first, count), first);
   }
 
   /// x ← one step from x as it is by now.
@@ -371,12 +382,8 @@ struct replica::parts {
       optimizer->step(after, gradient->piece.values, lr_scale);
       memory.move(before, after);
     } else {
-      const held_lock alone{memory.lock()};
+      const models::held_lock alone{memory.lock()};
       optimizer->step(parameters_of(x), gradient->piece.values, lr_scale);
-      const auto buffers = options.layout.total - options.layout.parameter_end;
-      if (memory.lock() && buffers > 0)
-        x.narrow(0, options.layout.parameter_end, buffers)
-            .copy_(now.values.narrow(0, options.layout.parameter_end, buffers));
     }
     memory.count(1, seen);
   }
@@ -392,11 +399,8 @@ struct replica::parts {
 
   /// Whether the steps that are asked for need no backward pass, and no dense gradient.
   bool are_sparse_steps(const advance& request) const {
-    const auto& settings = options.optimizer;
-    const auto plain_sgd =
-        settings.name == "sgd" && settings.momentum == 0 && !settings.nesterov && !settings.clip_norm;
-    return options.model->step && options.samples->rows && plain_sgd && !gpu && !gradient && lr_scale == 1 &&
-           request.verbs == std::vector{verb::gradient, verb::apply};
+    return makes_sparse_steps(*options.model, options.optimizer) && options.samples->rows && !gpu && !gradient &&
+           lr_scale == 1 && request.verbs == std::vector{verb::gradient, verb::apply};
   }
 
   /// Makes whole steps, at most `most`, of one epoch; returns how many.
@@ -515,6 +519,11 @@ struct replica::parts {
   }
 };
 
+bool makes_sparse_steps(const models::network_kind& model, const optimizer_options& optimizer) {
+  return model.step && optimizer.name == "sgd" && optimizer.momentum == 0 && !optimizer.nesterov &&
+         !optimizer.clip_norm;
+}
+
 replica::replica(replica_options options) : parts_(std::make_unique<parts>(std::move(options))) {
   at::set_num_threads(static_cast<int>(parts_->options.threads));
   keep_to(parts_->options.cores);
@@ -548,7 +557,7 @@ advanced replica::run(const advance& request, const std::atomic<bool>& cancelled
       else
         my.compute_gradient(last ? request.leaving : departure{}, leave);
     }
-  if (my.made > 0) my.give_back();
+  if (my.steps_beside_memory()) my.give_back();
   advanced result{.now = std::move(my.now),
                   .gradient = std::move(my.gradient),
                   .loss_sum = my.loss_sum,

@@ -54,6 +54,9 @@ struct replica_options {
   std::vector<int> cores{};     ///< Of the machine, that its lane keeps to; none: any.
 };
 
+/// Whether whole local steps touch only the coordinates of their samples: a model for it, and SGD without momentum.
+bool makes_sparse_steps(const models::network_kind& model, const optimizer_options& optimizer);
+
 class replica {
  public:
   explicit replica(replica_options options);

@@ -108,27 +108,23 @@ void move_all(float* x, const at::Tensor& before, const at::Tensor& after) {
 
 struct shared_memory::block {
   open_file file;
-  void* mapped{MAP_FAILED};
-  std::size_t bytes{0};
+  std::shared_ptr<void> mapped;  ///< Kept by `values` too, whoever still holds them.
   memory_writes how{};
   at::Tensor values;     ///< [P + B], of the mapped memory.
   std::mutex mutex;      ///< Of the next one.
   at::Tensor on_device;  ///< Where x has moved to, if it has.
 
-  ~block() {
-    values.reset();
-    if (mapped != MAP_FAILED) munmap(mapped, bytes);
-  }
-
   void map(std::int64_t total) {
-    bytes = bytes_of(total);
-    mapped = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file.descriptor, 0);
-    if (mapped == MAP_FAILED) fail("mmap");
-    values = at::from_blob(x(), {total}, at::kFloat);
+    const auto bytes = bytes_of(total);
+    void* begin = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file.descriptor, 0);
+    if (begin == MAP_FAILED) fail("mmap");
+    mapped = {begin, [bytes](void* memory) { munmap(memory, bytes); }};
+    values = at::from_blob(
+        x(), {total}, [keep = mapped](void*) {}, at::kFloat);
   }
 
-  ledger& book() const { return *static_cast<ledger*>(mapped); }
-  float* x() const { return reinterpret_cast<float*>(static_cast<char*>(mapped) + page); }
+  ledger& book() const { return *static_cast<ledger*>(mapped.get()); }
+  float* x() const { return reinterpret_cast<float*>(static_cast<char*>(mapped.get()) + page); }
 };
 
 shared_memory::shared_memory() : block_(std::make_unique<block>()) {}
@@ -144,21 +140,21 @@ std::shared_ptr<shared_memory> shared_memory::make(const at::Tensor& initial, st
   block.file.descriptor = memfd_create("troupe", MFD_CLOEXEC | MFD_ALLOW_SEALING);
   if (block.file.descriptor < 0) fail("memfd_create");
   if (ftruncate(block.file.descriptor, static_cast<off_t>(bytes_of(total))) != 0) fail("ftruncate");
-  fcntl(block.file.descriptor, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW);
+  if (fcntl(block.file.descriptor, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW) != 0) fail("fcntl");
   block.map(total);
   // A page lies near the core that first writes it.
   std::thread{[&] {
     keep_to(cores);
-    new (block.mapped) ledger{.magic = magic,
-                              .how = how,
-                              .total = total,
-                              .parameters = parameters,
-                              .lock = {},
-                              .updates = 0,
-                              .applied = 0,
-                              .sum = 0,
-                              .most = 0,
-                              .counts = {}};
+    new (block.mapped.get()) ledger{.magic = magic,
+                                    .how = how,
+                                    .total = total,
+                                    .parameters = parameters,
+                                    .lock = {},
+                                    .updates = 0,
+                                    .applied = 0,
+                                    .sum = 0,
+                                    .most = 0,
+                                    .counts = {}};
     make_lock(block.book().lock);
     std::memcpy(block.x(), initial.const_data_ptr<float>(), static_cast<std::size_t>(total) * sizeof(float));
   }}.join();
@@ -171,13 +167,16 @@ std::shared_ptr<shared_memory> shared_memory::open(const memory_handle& where, s
   const std::shared_ptr<shared_memory> made{new shared_memory};
   auto& block = *made->block_;
   block.how = how;
-  block.file.descriptor = ::open(path.c_str(), O_RDWR | O_CLOEXEC);
+  block.file.descriptor = ::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
   if (block.file.descriptor < 0)
     throw std::runtime_error("the memory of the first node cannot be opened (" + path + ": " + std::strerror(errno) +
                              "); expected all nodes on one host, under one user");
   struct stat status {};
+  // Sealed, so that nobody can shorten it under us.
+  const auto seals = fcntl(block.file.descriptor, F_GET_SEALS);
   const auto there = fstat(block.file.descriptor, &status) == 0 && S_ISREG(status.st_mode) &&
-                     static_cast<std::size_t>(status.st_size) == bytes_of(total);
+                     static_cast<std::size_t>(status.st_size) == bytes_of(total) && seals >= 0 &&
+                     (seals & F_SEAL_SHRINK) != 0;
   if (there) block.map(total);
   const auto fits = there && block.book().magic == magic && block.book().how == how && block.book().total == total &&
                     block.book().parameters == parameters;
@@ -202,29 +201,29 @@ at::Tensor shared_memory::copy(models::buffer_pool& pool) const {
   const auto x = values();
   auto copied = pool.take(x.numel());
   if (!x.is_same(block_->values)) return copied.copy_(x);
-  const held_lock guard{lock()};
+  const models::held_lock guard{lock()};
   auto* to = copied.mutable_data_ptr<float>();
   for (std::int64_t i = 0; i < copied.numel(); ++i)
     to[i] = std::atomic_ref<float>{block_->x()[i]}.load(std::memory_order_relaxed);
   return copied;
 }
 
-void shared_memory::move(const at::Tensor& before, const at::Tensor& after) {
+void shared_memory::move(const at::Tensor& before, const at::Tensor& after, std::int64_t first) {
   const auto x = values();
   const auto count = after.numel();
   if (!x.is_same(block_->values)) {
-    x.narrow(0, 0, count).add_(after - before);
+    x.narrow(0, first, count).add_(after - before);
     return;
   }
-  const held_lock guard{lock()};
+  const models::held_lock guard{lock()};
   if (block_->how == memory_writes::atomic)
-    move_all<memory_writes::atomic>(block_->x(), before, after);
+    move_all<memory_writes::atomic>(block_->x() + first, before, after);
   else
-    move_all<memory_writes::plain>(block_->x(), before, after);
+    move_all<memory_writes::plain>(block_->x() + first, before, after);
 }
 
 void shared_memory::merge(at::Tensor& taken, at::Tensor& own) {
-  const held_lock guard{lock()};
+  const models::held_lock guard{lock()};
   if (block_->how == memory_writes::atomic)
     merge_all<memory_writes::atomic>(block_->x(), taken, own);
   else
@@ -241,13 +240,23 @@ std::uint64_t shared_memory::updates() const {
 
 void shared_memory::count(std::uint64_t steps, std::uint64_t seen) {
   if (steps == 0) return;
+  const auto of_others = block_->book().updates.fetch_add(steps, std::memory_order_relaxed) - seen;
+  tally(steps, (of_others + steps / 2) / steps, of_others);
+}
+
+void shared_memory::count_at_once(std::uint64_t steps, std::uint64_t seen) {
+  if (steps == 0) return;
+  const auto of_others = block_->book().updates.fetch_add(steps, std::memory_order_relaxed) - seen;
+  tally(steps, of_others, steps * of_others);
+}
+
+/// Of `steps`, each about `of_each` stale, all together `of_all`.
+void shared_memory::tally(std::uint64_t steps, std::uint64_t of_each, std::uint64_t of_all) {
   auto& book = block_->book();
-  const auto of_others = book.updates.fetch_add(steps, std::memory_order_relaxed) - seen;
-  const auto of_each = (of_others + steps / 2) / steps;
   const auto entry = std::min<std::size_t>(of_each, rules::staleness_entries - 1);
   book.counts[entry].fetch_add(steps, std::memory_order_relaxed);
   book.applied.fetch_add(steps, std::memory_order_relaxed);
-  book.sum.fetch_add(of_others, std::memory_order_relaxed);
+  book.sum.fetch_add(of_all, std::memory_order_relaxed);
   auto most = book.most.load(std::memory_order_relaxed);
   while (most < of_each && !book.most.compare_exchange_weak(most, of_each, std::memory_order_relaxed)) {
   }
@@ -272,18 +281,6 @@ void shared_memory::bring_to(device::accelerator& where) {
   where.upload(block_->values, there);
   where.synchronise();
   block_->on_device = std::move(there);
-}
-
-held_lock::held_lock(pthread_mutex_t* lock) : lock_(lock) {
-  if (!lock_) return;
-  const auto found = pthread_mutex_lock(lock_);
-  if (found == 0) return;
-  if (found == EOWNERDEAD) pthread_mutex_unlock(lock_);  // not made consistent: nobody will get it any more
-  throw std::runtime_error("a process died while it held the lock of the shared memory");
-}
-
-held_lock::~held_lock() {
-  if (lock_) pthread_mutex_unlock(lock_);
 }
 
 }  // namespace troupe

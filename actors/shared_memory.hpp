@@ -5,6 +5,7 @@
 
 #include "troupe/actors/messages.hpp"
 #include "troupe/models/buffer_pool.hpp"
+#include "troupe/models/held_lock.hpp"
 
 #include <ATen/core/Tensor.h>
 
@@ -49,9 +50,9 @@ class shared_memory {
   /// Returns a copy of x: locked, of one moment; else each element as it is when it is reached.
   at::Tensor copy(models::buffer_pool& pool) const;
 
-  /// Adds after − before to the first elements of x, as many as they are; a coordinate that is still as `before`
-  /// becomes `after`, to the bit. Both are the caller's own.
-  void move(const at::Tensor& before, const at::Tensor& after);
+  /// Adds after − before to the elements of x from `first` on, as many as they are; a coordinate that is still as
+  /// `before` becomes `after`, to the bit. Both are the caller's own.
+  void move(const at::Tensor& before, const at::Tensor& after, std::int64_t first = 0);
 
   /// As move() from `taken` to `own`, all of x; then both are what x is, each element as it was when it was reached.
   void merge(at::Tensor& taken, at::Tensor& own);
@@ -62,9 +63,12 @@ class shared_memory {
   /// How many steps all have made.
   std::uint64_t updates() const;
 
-  /// Counts `steps` more, of a worker that read x when `seen` had been made: how stale they were is estimated by what
-  /// others have made meanwhile, for each.
+  /// Counts `steps` more, made one after the other by a worker that read x when `seen` had been made: how stale each
+  /// was is estimated by what others have made meanwhile, spread over them.
   void count(std::uint64_t steps, std::uint64_t seen);
+
+  /// Counts `steps` that are added at once to x as it was when `seen` had been made: each is as stale as all.
+  void count_at_once(std::uint64_t steps, std::uint64_t seen);
   staleness_tally staleness() const;
 
   /// Moves x to a device, once, for all who share it there. On one, only memory_writes::plain.
@@ -73,19 +77,8 @@ class shared_memory {
  private:
   struct block;
   shared_memory();
+  void tally(std::uint64_t steps, std::uint64_t of_each, std::uint64_t of_all);
   std::unique_ptr<block> block_;
-};
-
-/// Holds a lock while it lives; null: none. Throws std::runtime_error where a process died that held it.
-class held_lock {
- public:
-  explicit held_lock(pthread_mutex_t* lock);
-  ~held_lock();
-  held_lock(const held_lock&) = delete;
-  held_lock& operator=(const held_lock&) = delete;
-
- private:
-  pthread_mutex_t* lock_;
 };
 
 }  // namespace troupe

@@ -208,7 +208,7 @@ void compute(worker_pointer self, stretch ahead) {
   my.computing = true;
   my.begun += ahead.begins;
   my.many_steps = ahead.request.times > 1;
-  constexpr std::uint32_t most_patience = 16;  // where there are more, they are small
+  constexpr std::uint32_t most_patience = 100'000;  // a sum that fits a clock
   const auto patience = std::min(ahead.request.times, most_patience) * (my.options.synchronised_norms ? 2 : 1);
   self->request(my.contacts.compute, my.options.timeout * patience, advance_atom_v, std::move(ahead.request))
       .then(

@@ -78,7 +78,8 @@ void require_shape(const options& given, const std::vector<std::int64_t>& here,
     return all;
   };
   throw input_error(given.weights.string() + ": were trained on samples of " + text(there) + ", and these are of " +
-                    text(here) + "; expected the data of the run, as --set data.file=… names it");
+                    text(here) +
+                    "; expected the data of the run, as --set data.file=… or data.columns=… tells of them");
 }
 
 void eval(const options& given) {
@@ -93,8 +94,10 @@ void eval(const options& given) {
   const auto flat = checkpoint::load_into(given.weights, content, model.name, layout, pool);
   models::bind_weights(*net, layout, flat);
 
-  auto overrides = given.overrides;
-  overrides.push_back("data.name=" + data.name);
+  std::vector<std::string> overrides{"data.name=" + data.name};
+  for (const auto& setting : card.made_by)
+    if (setting.starts_with("data.") || setting.starts_with("run.seed=")) overrides.push_back(setting);
+  overrides.insert(overrides.end(), given.overrides.begin(), given.overrides.end());
   auto topology = topology::parse("", "--set", overrides);
   if (!given.dir.empty()) topology.data.dir = given.dir;
   const auto sets = load_data(topology);

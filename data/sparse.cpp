@@ -41,6 +41,10 @@ void check(const data_source& from) {
     refuse("data.nonzeros = " + std::to_string(from.nonzeros) + "; expected 1 to data.columns, which is " +
            std::to_string(from.columns));
   }
+  if (from.skew > 1 && from.nonzeros > std::max<std::int64_t>(1, from.columns / 2)) {
+    refuse("data.nonzeros = " + std::to_string(from.nonzeros) + " of data.columns = " + std::to_string(from.columns) +
+           " leaves a skew nothing to choose; expected half as many at most, or data.skew = 1");
+  }
   constexpr std::int64_t most_nonzeros = std::int64_t{1} << 36;
   if (from.rows > most_nonzeros / from.nonzeros) {
     refuse("data.rows = " + std::to_string(from.rows) + " of data.nonzeros = " + std::to_string(from.nonzeros) +

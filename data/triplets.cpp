@@ -141,7 +141,7 @@ dataset_kind triplets() {
                   if (!kept || kept->facts.users != users) {
                     kept = read_rows(triplets_format, path, key, {.labels{}, .users = users}, from.mapped);
                   }
-                  if (kept->facts.extents[0] > users || kept->facts.extents[1] > items) {
+                  if (kept->facts.users != users || kept->facts.extents[0] > users || kept->facts.extents[1] > items) {
                     throw data_error(path.string() +
                                      ": the file was changed while it was read; start again when it is whole");
                   }

@@ -1,5 +1,7 @@
 #include "troupe/models/sparse_sgd.hpp"
 
+#include "troupe/models/held_lock.hpp"
+
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
@@ -23,27 +25,6 @@ struct plain {
 };
 struct indivisible {
   static void add(float* at, float change) { std::atomic_ref<float>{*at}.fetch_add(change, std::memory_order_relaxed); }
-};
-
-// Holds the lock, if there is one.
-class turn {
- public:
-  explicit turn(pthread_mutex_t* lock) : lock_{lock} {
-    if (lock_ == nullptr) return;
-    const int status = pthread_mutex_lock(lock_);
-    if (status == 0) return;
-    // Given back without being declared consistent: whoever waits for it hears of this too.
-    if (status == EOWNERDEAD) pthread_mutex_unlock(lock_);
-    throw std::runtime_error("who held the lock of the shared parameters died in the middle of a step");
-  }
-  ~turn() {
-    if (lock_ != nullptr) pthread_mutex_unlock(lock_);
-  }
-  turn(const turn&) = delete;
-  turn& operator=(const turn&) = delete;
-
- private:
-  pthread_mutex_t* lock_;
 };
 
 constexpr std::uintptr_t line_bytes = 64;
@@ -172,7 +153,7 @@ double linear_sgd(std::span<const sparse_sample> samples, const sparse_sgd_optio
   for (std::size_t first = 0; first < samples.size(); first += batch) {
     const auto step = samples.subspan(first, std::min(batch, samples.size() - first));
     const float rate = -static_cast<float>(options.lr / static_cast<double>(step.size()));
-    const turn mine{options.lock};
+    const held_lock mine{options.lock};
     pulls.clear();
     for (std::size_t i = 0; i < step.size(); ++i) {
       if (first + i + rows_ahead < samples.size()) prefetch(samples[first + i + rows_ahead]);
@@ -222,7 +203,7 @@ double matrix_completion_sgd(std::span<const sparse_sample> samples, const spars
   for (std::size_t first = 0; first < samples.size(); first += batch) {
     const auto step = samples.subspan(first, std::min(batch, samples.size() - first));
     const float rate = -static_cast<float>(options.lr / static_cast<double>(step.size()));
-    const turn mine{options.lock};
+    const held_lock mine{options.lock};
     for (std::size_t i = 0; i < step.size(); ++i) {
       // The rating in good time, and when it is there the factors it needs.
       if (first + i + 2 * rows_ahead < samples.size()) prefetch(samples[first + i + 2 * rows_ahead]);

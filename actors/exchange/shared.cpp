@@ -49,6 +49,15 @@ exchange_nature nature(const setting_values& settings) {
 std::optional<complaint> check(const std::vector<std::string>&, const setting_values& settings) {
   if (says(settings, "lock") && says(settings, "atomic"))
     return complaint{"atomic", "atomic = true has nothing to add to lock = true; expected one of the two"};
+  if (replicas_of(settings) == replicas::core)
+    for (const auto* key : {"lock", "atomic"})
+      if (says(settings, key))
+        return complaint{key,
+                         "replicas = \"core\" leaves nobody to share a memory with; expected no " + std::string(key)};
+  if (replicas_of(settings) == replicas::core && local_steps_of(settings) > 1)
+    return complaint{"local_steps",
+                     "replicas = \"core\" makes all steps local; expected `every` to say how often they "
+                     "are averaged, and no local_steps"};
   return std::nullopt;
 }
 
@@ -100,7 +109,7 @@ exchange_kind shared_kind() {
                         "Steps that a worker makes on a copy before it adds what has changed to the memory: then the "
                         "cores do not pass it to and fro with each step. 1: on the memory itself.",
                     .minimum = 1,
-                    .maximum = 1e9},
+                    .maximum = 1e6},
                    {.name = "replicas",
                     .type = setting_type::choice,
                     .default_text = "machine",
@@ -119,11 +128,13 @@ exchange_kind shared_kind() {
                 .messages = "0",
                 .bytes = "0",
                 .synchronisation = "nobody waits; lock = true: for who reads or writes",
-                .staleness = "unbounded, about n − 1 of workers alike; estimated by counting the updates of others "
-                             "between a worker's reading and writing",
+                .staleness =
+                    "unbounded; about n − 1, or nH with H local steps, of workers alike; estimated by counting "
+                    "the updates of others between a worker's reading and writing",
                 .equals = "with one worker the plain loop, bit for bit; replicas = \"core\": averaging of parameters",
                 .shown_by = "tests/simulation/shared_test.cpp, tests/unit/actors/shared_memory_test.cpp, "
-                            "tests/processes/shared.py, tests/cli/catalogue.py"},
+                            "tests/unit/actors/hogwild_test.cpp, "
+                            "tests/processes/asynchronous.py, tests/parity/sparse.py"},
   };
 }
 

@@ -38,6 +38,17 @@ std::vector<double> numbers(const std::filesystem::path& path, const weights& co
   return list.get<std::vector<double>>();
 }
 
+std::vector<std::string> words(const std::filesystem::path& path, const weights& content, const std::string& key) {
+  const auto found = content.metadata.find(key);
+  if (found == content.metadata.end()) return {};
+  const auto list = nlohmann::json::parse(found->second, nullptr, false);
+  const bool valid =
+      list.is_array() && std::all_of(list.begin(), list.end(), [](const auto& item) { return item.is_string(); });
+  if (!valid)
+    throw input_error(path.string() + ": metadata " + key + " is not a list of texts; save the weights again");
+  return list.get<std::vector<std::string>>();
+}
+
 /// How the tensors of a file differ from those of a model.
 struct differences {
   std::vector<std::string> missing, unexpected, reshaped;
@@ -68,8 +79,9 @@ void write_model(const std::filesystem::path& path, const model_card& card, cons
                       {"std", nlohmann::json(card.scale.std).dump()}};
   if (!card.shape.empty()) {
     content.metadata["shape"] = nlohmann::json(card.shape).dump();
-    content.metadata["rank"] = nlohmann::json(std::vector{card.rank}).dump();
+    if (card.rank > 0) content.metadata["rank"] = nlohmann::json(std::vector{card.rank}).dump();
   }
+  if (!card.made_by.empty()) content.metadata["made_by"] = nlohmann::json(card.made_by).dump();
   write_safetensors(path, content);
 }
 
@@ -96,6 +108,7 @@ model_card card_of(const std::filesystem::path& path, const weights& content) {
   };
   card.shape = whole("shape");
   for (const auto rank : whole("rank")) card.rank = rank;
+  card.made_by = words(path, content, "made_by");
   if (card.scale.mean.size() != card.scale.std.size())
     throw input_error(path.string() + ": metadata mean and std are not of one length; save the weights again");
   return card;

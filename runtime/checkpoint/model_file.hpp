@@ -24,6 +24,8 @@ struct model_card {
   /// Of samples whose shape the data set's kind does not say, as models::network_shape has them; else empty and 0.
   std::vector<std::int64_t> shape{};
   std::int64_t rank{0};
+  /// Of data that the program makes by settings of the file: those, as "data.rows=…"; else empty.
+  std::vector<std::string> made_by{};
 };
 
 /// Writes the weights `flat` [layout.total]. Throws std::runtime_error naming the path.

@@ -172,20 +172,10 @@ std::map<std::uint32_t, port_actor> spawn_keeper(caf::actor_system& system, cons
   if (options.node != 0) return {};
   const auto& exchange = plan.exchanges[place];
   const auto name = exchange.name + " server 0";
-  port_options own{.run = id_of(plan),
-                   .rank = rank_id{0},
-                   .world_size = 0,
-                   .servers = 1,
-                   .ids = {rank_id{exchange.first_server}},
-                   .place = place,
-                   .name = exchange.name,
-                   .layout = exchange.layout,
-                   .pool = options.pool,
-                   .settings = exchange.settings_by_index,
-                   .timeout = plan.file.run.timeout,
-                   .due = exchange.due,
-                   .carries = exchange.carries,
-                   .when = when(plan)};
+  auto own = options_of_port(plan, place, 0, options);
+  own.world_size = 0;
+  own.servers = 1;
+  own.ids = {rank_id{exchange.first_server}};
   own.memory = into.memories[place];
   auto member = exchange.kind->make_member(own);
   auto where = member->largest_fold() <= most_elements_in_place ? nullptr : lanes.make(name);
@@ -367,11 +357,14 @@ compute_actor spawn_compute_of(caf::actor_system& system, const plan& plan, cons
   return compute;
 }
 
-/// Steps of one request: thousands, where a step is a row of a sparse set.
-std::uint32_t steps_at_once(const plan& plan) {
-  constexpr std::int64_t of_networks = 16, rows = 65'536;
-  return static_cast<std::uint32_t>(plan.model->step ? std::max(of_networks, rows / plan.sampling.batch_size)
-                                                     : of_networks);
+/// Steps of one request: thousands, where a step is a row of a sparse set; whole stretches of local steps.
+std::uint32_t steps_at_once(const plan& plan, std::uint32_t rank) {
+  constexpr std::int64_t of_networks = 16, rows = 65'536, most = std::numeric_limits<std::int32_t>::max();
+  const auto sparse = makes_sparse_steps(*plan.model, optimizer_of(plan.file.optimizer));
+  const auto least = sparse ? std::max(of_networks, rows / plan.sampling.batch_size) : of_networks;
+  const auto* memory = plan.memory_of(rank);
+  const auto local = memory ? local_steps_of(memory->settings) : 1;
+  return static_cast<std::uint32_t>(std::min(most, (least + local - 1) / local * local));
 }
 
 }  // namespace
@@ -413,7 +406,7 @@ crew launch(caf::actor_system& system, const plan& plan, const data::dataset_pai
                                            .when = when(plan),
                                            .initial = {{.run = id_of(plan), .sender = rank_id{rank}}, options.initial},
                                            .timeout = plan.file.run.timeout,
-                                           .steps_at_once = steps_at_once(plan),
+                                           .steps_at_once = steps_at_once(plan, rank),
                                            .synchronised_norms = plan.norms() != nullptr},
                                           std::move(own)));
     result.members.emplace_back("worker " + std::to_string(rank), caf::actor_cast<caf::actor>(result.workers.back()));

@@ -43,10 +43,12 @@ std::vector<c10::Device> every_gpu(const device::census& machine) {
 std::vector<c10::Device> hand_of(const plan& plan, const device::census& machine) {
   std::vector<c10::Device> hand;
   for (const auto& word : plan.file.workers.device) {
-    if (word == "cpu" || (word == "auto" && machine.gpus.empty())) {
+    const auto sparse = plan.model && plan.model->step;
+    if (word == "cpu" || (word == "auto" && (machine.gpus.empty() || sparse))) {
       hand.emplace_back(c10::kCPU);
       continue;
     }
+    if (sparse) refuse(plan, " is no place for the sparse samples of " + plan.model->name + "; use \"cpu\"");
     require_gpus(plan, machine);
     if (word == "auto" || word == "cuda") return every_gpu(machine);
     const auto index = topology::index_of_gpu(word);

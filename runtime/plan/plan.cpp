@@ -269,6 +269,8 @@ void check_memory(const plan& so_far, const planned_exchange& exchange) {
       refuse(file, exchange.name +
                        ": lock, atomic and local_steps are of a memory of the host, and its workers compute on " +
                        where.str() + "; use the cpu, or leave them out");
+    if (so_far.exchanges.size() > 1)
+      refuse(file, exchange.name + ": no other exchange can stand beside the memory of a GPU yet; use the cpu");
     if (so_far.nodes.size() > 1)
       refuse(file, exchange.name + ": processes cannot share the memory of a GPU yet; use one node, or the cpu");
   }
@@ -513,6 +515,7 @@ planned_exchange plan_exchange(const plan& so_far, std::size_t index) {
   made.settings_by_index = kind.by_index ? kind.by_index(names, given.options) : given.options;
   made.nature = nature_of(kind, made.settings_by_index);
   if (made.nature.answers) made.carries.answers = *made.nature.answers;
+  if (made.nature.memory && names.size() == 1) made.nature.deterministic = true;  // nobody else writes it
   if (made.carries.makes_step() &&
       (made.ranks().size() < so_far.workers || given.every != topology::interval{1, false}))
     refuse(file, given.name + " makes the step of its members; use it for all workers and in each step");

@@ -2,7 +2,9 @@
 
 #include "troupe/runtime/checkpoint/model_file.hpp"
 #include "troupe/runtime/topology/load.hpp"
+#include "troupe/runtime/topology/schema.hpp"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <stdexcept>
@@ -45,6 +47,21 @@ void file_journal::progress(std::uint64_t step) {
   shown_->progress(step);
 }
 
+namespace {
+
+/// What makes the samples of a set that needs no files what they are.
+std::vector<std::string> made_by(const topology::topology& file, const data::dataset_kind& kind) {
+  if (std::find(kind.reads.begin(), kind.reads.end(), "rows") == kind.reads.end()) return {};
+  std::vector<std::string> settings{"run.seed=" + std::to_string(file.run.seed)};
+  const auto& data = *topology::find_section("data");
+  for (const auto& line : topology::lines_of(data, file, 0))
+    if (std::find(kind.reads.begin(), kind.reads.end(), line.name) != kind.reads.end())
+      settings.push_back("data." + line.name + "=" + line.value);
+  return settings;
+}
+
+}  // namespace
+
 void file_journal::save(const snapshot& result) {
   checkpoint::write_model(folder_ / "model.safetensors",
                           {.model = plan_.model->name,
@@ -52,7 +69,8 @@ void file_journal::save(const snapshot& result) {
                            .scale = plan_.scale,
                            .loss = models::name_of(plan_.loss),
                            .shape = plan_.data->sample_shape.empty() ? plan_.shape.input : std::vector<std::int64_t>{},
-                           .rank = plan_.shape.rank},
+                           .rank = plan_.data->classes == 0 ? plan_.shape.rank : 0,
+                           .made_by = made_by(plan_.file, *plan_.data)},
                           plan_.layout, result.values);
 }
 

@@ -77,7 +77,13 @@ TEST_CASE("a control message survives a round trip") {
   CHECK(guest.data == "cd");
   CHECK(guest.fingerprint.at("LibTorch") == "2.11.0");
 
-  CHECK(round_trip(welcome{.session = std::string(16, '\0')}).session.size() == 16);
+  const auto answer =
+      round_trip(welcome{.session = std::string(16, '\0'), .memories = {{}, {.process = 4321, .file = 9}}});
+  CHECK(answer.session.size() == 16);
+  REQUIRE(answer.memories.size() == 2);
+  CHECK(answer.memories[0].file == -1);
+  CHECK(answer.memories[1].process == 4321);
+  CHECK(answer.memories[1].file == 9);
 }
 
 TEST_CASE("an error carries what a person reads") {

@@ -137,6 +137,17 @@ TEST_CASE("staleness is what others have added between reading and writing") {
   CHECK(found.counts == std::vector<std::uint64_t>{5, 1});
 }
 
+TEST_CASE("steps that are added at once are as stale as all of them") {
+  const auto memory = shared_memory::make(at::zeros({1}), 1, memory_writes::plain);
+  memory->count_at_once(3, 0);
+  memory->count_at_once(4, 0);  // three of another meanwhile, for each
+  const auto found = memory->staleness();
+  CHECK(found.applied == 7);
+  CHECK(found.sum == 12);
+  CHECK(found.most == 3);
+  CHECK(found.counts == std::vector<std::uint64_t>{3, 0, 0, 4});
+}
+
 TEST_CASE("who waits for a lock whose owner has died hears of it") {
   const auto memory = shared_memory::make(at::zeros({1}), 1, memory_writes::locked);
   elsewhere([&]() -> int {
@@ -145,7 +156,7 @@ TEST_CASE("who waits for a lock whose owner has died hears of it") {
     return 0;
   });
   for (int i = 0; i < 2; ++i)
-    CHECK_THROWS_WITH(held_lock{memory->lock()}, doctest::Contains("a process died while it held the lock"));
+    CHECK_THROWS_WITH(models::held_lock{memory->lock()}, doctest::Contains("died in the middle of a step"));
 }
 
 }  // namespace troupe
