@@ -28,7 +28,7 @@ ROWS, COLUMNS, NONZEROS = 200_000, 47_236, 74
 EPOCHS, LR, FLIPPED = 20, 0.5, 0.05
 DENSITIES = (10, 74, 500, 2000)
 # How x is written: what stands under [exchange].
-WRITES = {"plain": "", "atomic": "atomic = true", "locked": "lock = true"}
+WRITES = {"plain": "", "atomic": "atomic = true", "locked": "lock = true", "local steps": "local_steps = 10000"}
 ALONE = None
 
 TOPOLOGY = """
@@ -193,6 +193,7 @@ def compare_rows(with_troupe=True):
         "Troupe, two workers": lambda: troupe(2, "plain"),
         "Troupe, two workers, atomic": lambda: troupe(2, "atomic"),
         "Troupe, two workers, locked": lambda: troupe(2, "locked"),
+        "Troupe, two workers, 10,000 local steps": lambda: troupe(2, "local steps"),
     } if with_troupe else {}
     results = interleave({**ours, **others}, repetitions())
     print(f"{ROWS} rows of {NONZEROS} nonzeros in {COLUMNS} columns, {EPOCHS} epochs, rate {LR}")
@@ -200,7 +201,8 @@ def compare_rows(with_troupe=True):
         show(name, [rate for rate, _ in found], "rows/s")
         show("    log loss afterwards", [loss for _, loss in found], "")
     threads = [name for name in others if name.startswith("numba")][::-1]
-    for above, below in [*itertools.product(ours, others), *([threads] if threads else [])]:
+    two_over_one = [(name, "Troupe, one worker") for name in ours if "two workers" in name]
+    for above, below in [*two_over_one, *itertools.product(ours, others), *([threads] if threads else [])]:
         median, deviation = spread([a / b for (a, _), (b, _) in zip(results[above], results[below], strict=True)])
         print(f"  {above} over {below}: {median:.2f} ± {deviation:.2f} (median of pairs)")
 

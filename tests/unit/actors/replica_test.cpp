@@ -155,12 +155,15 @@ TEST_CASE("training keeps the running statistics of batch norm behind the parame
 }
 
 TEST_CASE("a shared memory is stepped in place, and handed out as a copy where it is asked for") {
+  stage_for_one here{{.optimizer = {.lr = 0.1, .momentum = 0.9}}};
+  auto asked = here.request({verb::gradient, verb::apply});
+  asked.times = 3;
+  const auto expected = here.run(asked);
+  const auto begun = asked.from;
   for (const auto how : {memory_writes::plain, memory_writes::atomic, memory_writes::locked}) {
-    stage_for_one here{{.optimizer = {.lr = 0.1, .momentum = 0.9}}}, plain{{.optimizer = {.lr = 0.1, .momentum = 0.9}}};
     here.options.memory = shared_memory::make(here.initial, here.options.layout.parameter_end, how);
-    auto asked = here.request({verb::gradient, verb::apply});
-    asked.times = 3;
-    const auto expected = plain.run(asked);
+    asked.from = begun;
+    asked.host_parameters = true;
     replica one{here.options};
     const replica::departures nobody = [](part) {};
     const auto copied = one.run(asked, here.cancelled, nobody);

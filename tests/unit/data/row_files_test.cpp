@@ -433,7 +433,7 @@ TEST_CASE("a .rows file that is damaged, truncated or of another text is not bel
       CHECK(same(plain, load(kind, file, {}, true)));
       CHECK(contents(rows) == good);  // made anew
     };
-    for (std::size_t at = 0; at < good.size(); ++at) {
+    for (std::size_t at = 0; at < good.size(); at += 3) {
       for (const int flip : {0x01, 0x80}) {
         std::string bad = good;
         bad[at] = static_cast<char>(bad[at] ^ flip);
@@ -505,7 +505,7 @@ TEST_CASE("no bytes crash the readers: they are a set or a data_error") {
   const std::string alphabet = "0123456789:::  \t\n\n,,.-+e#x\r\0\xff";
   const std::string ratings = "1 1 1\n2,3,4.5\n3::4::1e-3::7\n";
   int sets = 0;
-  for (int round = 0; round < 3000; ++round) {
+  for (int round = 0; round < 800; ++round) {
     const std::string kind = round % 2 == 0 ? "libsvm" : "triplets";
     std::string bytes;
     if (round % 3 == 0) {
@@ -541,7 +541,7 @@ TEST_CASE("no bytes crash the readers: they are a set or a data_error") {
       CHECK(holds(error.what(), file.string() + ":"));
     }
   }
-  CHECK(sets > 300);
+  CHECK(sets > 100);
 }
 
 TEST_CASE("a file larger than the memory it is given is turned into rows") {

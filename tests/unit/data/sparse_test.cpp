@@ -223,7 +223,7 @@ TEST_CASE("a row may have every column") {
   data_source from = small_source();
   from.rows = 5;
   from.nonzeros = from.columns;
-  from.skew = 4;
+  from.skew = 1;
   const dataset_pair pair = make(from);
   const auto row = pair.train->rows->at(4);
   for (std::int32_t column = 0; column < 60; ++column) CHECK(row.columns[column] == column);
@@ -244,6 +244,10 @@ TEST_CASE("a sparse set that cannot be made is refused by the key that is wrong"
   CHECK(told([](auto& from) { from.columns = -1; }).find("data.columns = -1") != std::string::npos);
   CHECK(told([](auto& from) { from.nonzeros = 61; }) ==
         "the sparse data set: data.nonzeros = 61; expected 1 to data.columns, which is 60");
+  CHECK(told([](auto& from) {
+          from.skew = 4;
+          from.nonzeros = 31;
+        }).find("expected half as many at most") != std::string::npos);
   CHECK(told([](auto& from) { from.skew = 0.5; }).find("expected 1 to 16") != std::string::npos);
   CHECK(told([](auto& from) { from.skew = std::nan(""); }).find("expected 1 to 16") != std::string::npos);
   CHECK(told([](auto& from) { from.rows = from.columns = from.nonzeros = 2'000'000'000; }).find("nonzeros together") !=
