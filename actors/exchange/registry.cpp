@@ -15,7 +15,7 @@ namespace troupe {
 namespace {
 
 std::vector<exchange_kind>& shelf() {
-  static std::vector<exchange_kind> kinds{star_kind(), all_reduce_kind(), gossip_kind(), parameter_server_kind(),
+  static std::vector<exchange_kind> kinds{star_kind(),    all_reduce_kind(), gossip_kind(), parameter_server_kind(),
                                           elastic_kind(), shared_kind()};
   return kinds;
 }
