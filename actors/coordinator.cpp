@@ -210,13 +210,14 @@ averaged result_of(const replicas_by_rank& replicas, at::Tensor held, const coor
 }
 
 /// What the servers hold as one: shares side by side, or the mean of replicas.
-at::Tensor held_together(const std::vector<span>& held, coordinator_options options) {
-  if (options.holder_weights.empty()) return rules::side_by_side(held, options.layout.parameter_end, options.pool);
+at::Tensor held_together(const std::vector<span>& held, const coordinator_options& options) {
+  auto pool = options.pool;
+  if (options.holder_weights.empty()) return rules::side_by_side(held, options.layout.parameter_end, pool);
   if (held.size() == 1) return held.front().values;
   std::vector<rules::weighted> summands;
   for (std::size_t i = 0; i < held.size(); ++i)
     summands.push_back({held[i].values, static_cast<double>(options.holder_weights.at(i))});
-  return rules::mean_in_order(summands, options.pool);
+  return rules::mean_in_order(summands, pool);
 }
 
 /// Puts the result of the first report together. `held`: the servers' parameters, if they hold them.

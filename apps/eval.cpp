@@ -13,6 +13,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <filesystem>
@@ -82,6 +83,19 @@ void require_shape(const options& given, const std::vector<std::int64_t>& here,
                     "; expected the data of the run, as --set data.file=… or data.columns=… tells of them");
 }
 
+/// What the weights say of data that the program makes: settings of that, whatever else stands there.
+std::vector<std::string> made_by(const checkpoint::model_card& card, const data::dataset_kind& data) {
+  std::vector<std::string> settings;
+  for (const auto& setting : card.made_by) {
+    const auto sets = [&](const std::string& key) { return setting.starts_with(key + "="); };
+    const auto is_read = std::any_of(data.reads.begin(), data.reads.end(), [&](const auto& key) {
+      return key != "file" && key != "test_file" && sets("data." + key);
+    });
+    if (is_read || sets("run.seed")) settings.push_back(setting);
+  }
+  return settings;
+}
+
 void eval(const options& given) {
   const auto content = checkpoint::read_safetensors(given.weights);
   const auto card = checkpoint::card_of(given.weights, content);
@@ -94,10 +108,9 @@ void eval(const options& given) {
   const auto flat = checkpoint::load_into(given.weights, content, model.name, layout, pool);
   models::bind_weights(*net, layout, flat);
 
-  std::vector<std::string> overrides{"data.name=" + data.name};
-  for (const auto& setting : card.made_by)
-    if (setting.starts_with("data.") || setting.starts_with("run.seed=")) overrides.push_back(setting);
+  auto overrides = made_by(card, data);
   overrides.insert(overrides.end(), given.overrides.begin(), given.overrides.end());
+  overrides.push_back("data.name=" + data.name);
   auto topology = topology::parse("", "--set", overrides);
   if (!given.dir.empty()) topology.data.dir = given.dir;
   const auto sets = load_data(topology);

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <type_traits>
 
 namespace troupe::checkpoint {
 
@@ -27,26 +28,22 @@ std::string some_of(const std::vector<std::string>& items) {
   return items.size() > 3 ? text + " and " + std::to_string(items.size() - 3) + " more" : text;
 }
 
-std::vector<double> numbers(const std::filesystem::path& path, const weights& content, const std::string& key) {
+/// A list of double or std::string.
+template <class Item>
+std::vector<Item> list_of(const std::filesystem::path& path, const weights& content, const std::string& key) {
+  constexpr bool numbers = std::is_same_v<Item, double>;
   const auto found = content.metadata.find(key);
   if (found == content.metadata.end()) return {};
   const auto list = nlohmann::json::parse(found->second, nullptr, false);
-  const bool valid =
-      list.is_array() && std::all_of(list.begin(), list.end(), [](const auto& item) { return item.is_number(); });
-  if (!valid)
-    throw input_error(path.string() + ": metadata " + key + " is not a list of numbers; save the weights again");
-  return list.get<std::vector<double>>();
+  const auto fits = [](const auto& item) { return numbers ? item.is_number() : item.is_string(); };
+  if (!list.is_array() || !std::all_of(list.begin(), list.end(), fits))
+    throw input_error(path.string() + ": metadata " + key + " is not a list of " + (numbers ? "numbers" : "texts") +
+                      "; save the weights again");
+  return list.get<std::vector<Item>>();
 }
 
-std::vector<std::string> words(const std::filesystem::path& path, const weights& content, const std::string& key) {
-  const auto found = content.metadata.find(key);
-  if (found == content.metadata.end()) return {};
-  const auto list = nlohmann::json::parse(found->second, nullptr, false);
-  const bool valid =
-      list.is_array() && std::all_of(list.begin(), list.end(), [](const auto& item) { return item.is_string(); });
-  if (!valid)
-    throw input_error(path.string() + ": metadata " + key + " is not a list of texts; save the weights again");
-  return list.get<std::vector<std::string>>();
+std::vector<double> numbers(const std::filesystem::path& path, const weights& content, const std::string& key) {
+  return list_of<double>(path, content, key);
 }
 
 /// How the tensors of a file differ from those of a model.
@@ -108,7 +105,7 @@ model_card card_of(const std::filesystem::path& path, const weights& content) {
   };
   card.shape = whole("shape");
   for (const auto rank : whole("rank")) card.rank = rank;
-  card.made_by = words(path, content, "made_by");
+  card.made_by = list_of<std::string>(path, content, "made_by");
   if (card.scale.mean.size() != card.scale.std.size())
     throw input_error(path.string() + ": metadata mean and std are not of one length; save the weights again");
   return card;

@@ -419,8 +419,9 @@ std::vector<const planned_exchange*> plan::stores() const {
 
 const planned_exchange* plan::memory_of(std::uint32_t rank) const {
   const auto found = std::find_if(exchanges.begin(), exchanges.end(), [&](const auto& one) {
+    if (!one.nature.memory) return false;
     const auto ranks = one.ranks();
-    return one.nature.memory && std::binary_search(ranks.begin(), ranks.end(), rank);
+    return std::binary_search(ranks.begin(), ranks.end(), rank);
   });
   return found == exchanges.end() ? nullptr : &*found;
 }
