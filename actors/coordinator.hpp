@@ -5,6 +5,7 @@
 #include "troupe/actors/evaluator.hpp"
 #include "troupe/actors/port.hpp"
 #include "troupe/actors/recorder.hpp"
+#include "troupe/actors/rules/learning_rate.hpp"
 #include "troupe/actors/rules/schedule.hpp"
 #include "troupe/actors/type_ids.hpp"
 #include "troupe/models/buffer_pool.hpp"
@@ -63,6 +64,8 @@ struct coordinator_options {
   std::optional<std::uint64_t> patience;  ///< Stop after so many evaluations without a better accuracy.
   std::optional<std::chrono::milliseconds> max_seconds;
   std::chrono::milliseconds timeout{60'000};
+  double lr{0};                  ///< Before its schedule.
+  learning_rate lr_over_time{};  ///< What it is multiplied by, for the record.
 };
 
 coordinator_actor spawn_coordinator(caf::actor_system& system, coordinator_options options, evaluator_actor evaluator,

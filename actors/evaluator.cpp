@@ -40,7 +40,7 @@ evaluator_actor::behavior_type evaluator(evaluator_actor::stateful_pointer<evalu
           }
           models::bind_weights(**network, options.layout, weights.values);
           auto found = rules::evaluate(**network, *options.samples, options.scale, options.loss, options.batch_size,
-                                       cancelled.get());
+                                       cancelled.get(), options.top_k);
           if (found) found->step = weights.origin.step;
           return found;
         };

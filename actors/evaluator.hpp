@@ -12,6 +12,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 
 namespace troupe {
 
@@ -30,6 +31,7 @@ struct evaluator_options {
   std::int64_t batch_size{1000};
   std::uint64_t seed{0};
   std::int64_t threads{1};
+  std::optional<std::int64_t> top_k{};  ///< Also: how often a sample's class is among the k highest scores.
 };
 
 evaluator_actor spawn_evaluator(caf::actor_system& system, evaluator_options options, std::unique_ptr<lane> where);

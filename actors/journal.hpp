@@ -18,6 +18,9 @@ class journal {
   /// Hears that every worker has completed `step` steps. Often; cheap.
   virtual void progress(std::uint64_t step) = 0;
 
+  /// Saves the best result so far, in place of the one before.
+  virtual void keep(const snapshot& best) { (void)best; }
+
   /// Saves the result of the run, before the `end` record is written.
   virtual void save(const snapshot& result) = 0;
 };

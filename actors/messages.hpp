@@ -140,6 +140,7 @@ struct advanced {
   /// Tensor bytes that the exchange of synchronised norms has sent for this worker since the run began.
   std::uint64_t payload_bytes{0};
   bool host_parameters{true}, host_gradient{true};  ///< Whether x and g are there. On the CPU they always are.
+  double data_wait{0}, busy{0};  ///< Seconds spent waiting for samples, of all that were spent; 0: not measured.
 };
 
 /// A worker has completed a step that the coordinator asked to hear of: the end of an epoch, an evaluation, the end.
@@ -149,6 +150,7 @@ struct milestone {
   double loss_sum{0};            ///< Over the samples since the worker's last milestone.
   std::int64_t sample_count{0};  ///< How many those are.
   std::uint64_t bytes_sent{0};   ///< Tensor bytes that the worker's ports have sent since the run began.
+  double data_wait{0}, busy{0};  ///< As of `advanced`, since the worker's last milestone.
 };
 
 /// How stale the gradients were that a server has applied since the run began: its version when it applied one, less
@@ -168,8 +170,9 @@ struct holding {
 /// What the evaluator found, over the whole validation set.
 struct evaluation {
   std::uint64_t step{0};
-  double loss{0};                    ///< Mean over the samples.
-  std::optional<double> accuracy{};  ///< In [0, 1]; none where samples stand for numbers.
+  double loss{0};                          ///< Mean over the samples.
+  std::optional<double> accuracy{};        ///< In [0, 1]; none where samples stand for numbers.
+  std::optional<double> top_k_accuracy{};  ///< Likewise, where it was asked for.
   std::int64_t sample_count{0};
 };
 
@@ -181,6 +184,10 @@ struct record {
   std::uint64_t updates{0};  ///< Updates applied.
   double seconds{0};         ///< Since the first step began, on the actor clock.
   std::optional<double> samples_per_second, train_loss, val_loss, val_accuracy;
+  std::optional<double> val_top_k_accuracy;
+  std::optional<double> epoch_seconds;  ///< Of `epoch`: since the last one.
+  std::optional<double> lr;             ///< Of the step before.
+  std::optional<double> data_wait;      ///< In [0, 1]: share of their time that computes waited for samples.
   std::uint64_t bytes_sent{0};
   std::optional<double> staleness_mean, staleness_max;  ///< Of the gradients applied since the last line.
   std::optional<double> consensus_distance;  ///< sqrt(mean over workers of ‖xᵢ − x̄‖²), over the parameters.

@@ -12,7 +12,7 @@ class sgd final : public optimizer {
  public:
   explicit sgd(const optimizer_options& options) : options_(options) {}
 
-  void step(const at::Tensor& weights, const at::Tensor& gradient, double lr_scale) override {
+  void step(const at::Tensor& weights, const at::Tensor& gradient, double lr_scale, std::uint64_t completed) override {
     if (!engine_) {
       parameter_ = weights.detach();
       engine_ = std::make_unique<torch::optim::SGD>(std::vector<at::Tensor>{parameter_},
@@ -23,7 +23,7 @@ class sgd final : public optimizer {
     }
     parameter_.set_data(weights);
     parameter_.mutable_grad() = clipped(gradient);
-    engine_->param_groups()[0].options().set_lr(options_.lr * lr_scale);
+    engine_->param_groups()[0].options().set_lr(options_.lr * options_.schedule.at(completed) * lr_scale);
     engine_->step();
     parameter_.mutable_grad() = at::Tensor{};
     parameter_.set_data(nothing_);  // let go of the caller's memory: it is frozen from here on

@@ -1,23 +1,31 @@
 // The optimizers of LibTorch over flat storage: one tensor is all parameters.
 #pragma once
 
+#include "troupe/actors/messages.hpp"
+#include "troupe/actors/rules/learning_rate.hpp"
+
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace troupe {
 
 struct optimizer_options {
-  std::string name{"sgd"};
+  std::string name{"sgd"};  ///< sgd, adam, adamw, novograd.
   double lr{0.01};
   double momentum{0};
   double weight_decay{0};
   bool nesterov{false};
   std::optional<double>
-      clip_norm{};  ///< Longest gradient (Euclidean norm over all parameters); longer ones are scaled.
+      clip_norm{};               ///< Longest gradient (Euclidean norm over all parameters); longer ones are scaled.
+  std::vector<double> betas{};   ///< Of adam, adamw (0.9, 0.999) and novograd (0.95, 0.98): two; empty: those.
+  double eps{1e-8};              ///< Of them.
+  learning_rate schedule{};      ///< What lr is multiplied by at a step.
+  std::vector<range> tensors{};  ///< Of novograd, which has a moment for each: where the parameters lie.
 };
 
 /// Its state (momentum) is that of the steps it has made. One thread at a time.
@@ -28,7 +36,9 @@ class optimizer {
   /// Changes `weights` [P] in place by one step along `gradient` [P]. `weights` may be another tensor each time: the
   /// state follows the position, not the memory. SGD is PyTorch's: v ← μv + g + λp; p ← p − γv; with
   /// clip_norm, g is first scaled as PyTorch's clip_grad_norm_ does, out of place: it may be everybody's.
-  virtual void step(const at::Tensor& weights, const at::Tensor& gradient, double lr_scale) = 0;
+  /// `completed`: the steps before this one, by which the schedule goes.
+  virtual void step(const at::Tensor& weights, const at::Tensor& gradient, double lr_scale,
+                    std::uint64_t completed) = 0;
 };
 
 /// Throws std::invalid_argument for an unknown name.

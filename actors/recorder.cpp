@@ -29,6 +29,10 @@ recorder_actor::behavior_type recorder(recorder_actor::stateful_pointer<recorder
         then_on_lane(
             self, *self->state.where, [book = self->state.book, line] { return book->write(line), true; }, [](bool) {});
       },
+      [self](keep_atom, const snapshot& best) {
+        then_on_lane(
+            self, *self->state.where, [book = self->state.book, best] { return book->keep(best), true; }, [](bool) {});
+      },
       [self](progress_atom, rank_id rank, std::uint64_t step) {
         auto& my = self->state;
         my.completed.at(static_cast<std::size_t>(rank)) = step;

@@ -16,8 +16,9 @@ namespace troupe {
 using progress_sink = caf::typed_actor<caf::reacts_to<progress_atom, rank_id, std::uint64_t>>;
 
 /// record:   one line of the metrics.
+/// keep:     writes the best result so far.
 /// save:     writes the result and the last line; answered with the line's step when both are on disk.
-using recorder_actor = progress_sink::extend<caf::reacts_to<record_atom, record>,
+using recorder_actor = progress_sink::extend<caf::reacts_to<record_atom, record>, caf::reacts_to<keep_atom, snapshot>,
                                              caf::replies_to<save_atom, snapshot, record>::with<std::uint64_t>,
                                              caf::reacts_to<done_atom, completion>>;
 

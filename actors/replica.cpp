@@ -275,7 +275,7 @@ struct replica::parts {
       apply_to_memory();
     } else {
       make_own();
-      optimizer->step(parameters_of(now.values), gradient->piece.values, lr_scale);
+      optimizer->step(parameters_of(now.values), gradient->piece.values, lr_scale, now.origin.step);
     }
     now.origin.step += 1;
     now.origin.version += 1;
@@ -379,11 +379,11 @@ struct replica::parts {
       const auto before = parameters_of(memory.copy(options.pool));
       auto after = options.pool.take(before.numel());
       after.copy_(before);
-      optimizer->step(after, gradient->piece.values, lr_scale);
+      optimizer->step(after, gradient->piece.values, lr_scale, now.origin.step);
       memory.move(before, after);
     } else {
       const models::held_lock alone{memory.lock()};
-      optimizer->step(parameters_of(x), gradient->piece.values, lr_scale);
+      optimizer->step(parameters_of(x), gradient->piece.values, lr_scale, now.origin.step);
     }
     memory.count(1, seen);
   }
@@ -521,7 +521,7 @@ struct replica::parts {
 
 bool makes_sparse_steps(const models::network_kind& model, const optimizer_options& optimizer) {
   return model.step && optimizer.name == "sgd" && optimizer.momentum == 0 && !optimizer.nesterov &&
-         !optimizer.clip_norm;
+         !optimizer.clip_norm && optimizer.schedule.constant();
 }
 
 replica::replica(replica_options options) : parts_(std::make_unique<parts>(std::move(options))) {

@@ -5,6 +5,7 @@
 #include "troupe/actors/device/device.hpp"
 #include "troupe/actors/messages.hpp"
 #include "troupe/actors/optimizer.hpp"
+#include "troupe/data/augment.hpp"
 #include "troupe/data/dataset.hpp"
 #include "troupe/data/sampler.hpp"
 #include "troupe/models/buffer_pool.hpp"
@@ -16,6 +17,10 @@
 #include <functional>
 #include <memory>
 #include <vector>
+
+namespace troupe::data {
+class loader_threads;
+}
 
 namespace troupe {
 
@@ -52,6 +57,10 @@ struct replica_options {
   std::shared_ptr<shared_memory> memory{};  ///< Where x is, with others who write it too; none: in the messages.
   std::int64_t local_steps{1};  ///< Made on a copy of it, before what has changed is added to it; 1: on x itself.
   std::vector<int> cores{};     ///< Of the machine, that its lane keeps to; none: any.
+  data::augmentation augment{};
+  std::shared_ptr<data::loader_threads> loading{};  ///< Who makes batches ahead; none: the lane, when it needs one.
+  bool bfloat16{false};           ///< Forward passes under autocast, as PyTorch's; weights and gradients stay float32.
+  bool stop_on_non_finite{true};  ///< A loss that is not finite is thrown; else the step is made.
 };
 
 /// Whether whole local steps touch only the coordinates of their samples: a model for it, and SGD without momentum.

@@ -49,5 +49,6 @@ CAF_ADD_ATOM(troupe, troupe, linked_atom, "linked")
 CAF_ADD_ATOM(troupe, troupe, lost_atom, "lost")
 CAF_ADD_ATOM(troupe, troupe, ready_atom, "ready")
 CAF_ADD_ATOM(troupe, troupe, result_atom, "result")
+CAF_ADD_ATOM(troupe, troupe, keep_atom, "keep")
 
 CAF_END_TYPE_ID_BLOCK(troupe)

@@ -46,7 +46,7 @@ struct worker_state {
   std::optional<std::uint64_t> reported;  ///< Step of the last milestone.
   std::optional<std::uint64_t> shown;     ///< Step of the last snapshot shown.
   caf::actor_clock::time_point last_glance;
-  double loss_sum{0};
+  double loss_sum{0}, data_wait{0}, busy{0};
   std::int64_t sample_count{0};
   std::vector<std::uint64_t> payload_bytes;  ///< By place of the exchange; the last are those of synchronised norms.
   caf::typed_response_promise<std::uint64_t> halt_promise;
@@ -77,8 +77,8 @@ void report(worker_pointer self) {
     std::uint64_t bytes = 0;
     for (const auto of_one : my.payload_bytes) bytes += of_one;
     self->send(my.contacts.coordinator, reached_atom_v,
-               milestone{my.options.rank, my.completed, my.loss_sum, my.sample_count, bytes});
-    my.loss_sum = 0;
+               milestone{my.options.rank, my.completed, my.loss_sum, my.sample_count, bytes, my.data_wait, my.busy});
+    my.loss_sum = my.data_wait = my.busy = 0;
     my.sample_count = 0;
   }
   if (must_show(my)) {
@@ -221,6 +221,8 @@ void compute(worker_pointer self, stretch ahead) {
             my.x_on_host = done.host_parameters;
             my.g_on_host = done.host_gradient;
             my.loss_sum += done.loss_sum;
+            my.data_wait += done.data_wait;
+            my.busy += done.busy;
             my.sample_count += done.sample_count;
             my.payload_bytes.back() = done.payload_bytes;
             my.completed = my.many_steps ? my.now.origin.step : my.completed + steps;

@@ -25,7 +25,7 @@ struct options {
 void check(const options& given) {
   const auto topology = topology::load(given.file, given.overrides);
   const auto sets = load_data(topology);
-  data_facts facts{sets};
+  data_facts facts{sets, topology};
   if (sets.train->rows) facts.sparsity = data::sparsity_of(*sets.train->rows);
   const auto plan = make_plan(topology, facts);
   models::buffer_pool pool;

@@ -27,7 +27,7 @@ void graph(const options& given) {
   if (ending != ".svg" && ending != ".dot")
     throw input_error(given.drawing.string() + ": the name decides the format; expected one that ends in .svg or .dot");
   const auto topology = topology::load(given.file, given.overrides);
-  const auto dot = to_dot(make_plan(topology, data_facts(load_data(topology))));
+  const auto dot = to_dot(make_plan(topology, data_facts(load_data(topology), topology)));
   const auto drawing = ending == ".dot" ? dot : to_svg(dot);
   try {
     write_aside(given.drawing, drawing);

@@ -28,7 +28,7 @@ void add_training_options(CLI::App& command, training_options& given) {
 training prepare(const training_options& given) {
   const auto topology = topology::load(given.file, given.overrides);
   auto data = load_data(topology);
-  auto plan = make_plan(topology, data_facts(data));
+  auto plan = make_plan(topology, data_facts(data, topology));
   return {std::move(data), std::move(plan)};
 }
 

@@ -92,7 +92,9 @@ at::Tensor csr(const sparse_rows& rows, const std::vector<std::int64_t>& indices
 
 }  // namespace
 
-batch make_batch(const dataset& set, const normalisation& scale, const std::vector<std::int64_t>& indices) {
+batch make_batch(const dataset& set, const normalisation& scale, const std::vector<std::int64_t>& indices,
+                 const augmenting& by) {
+  (void)by;
   for (const std::int64_t index : indices) {
     if (index < 0 || index >= set.size()) {
       throw std::out_of_range("sample " + std::to_string(index) + " of a data set of " + std::to_string(set.size()));

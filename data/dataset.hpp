@@ -15,11 +15,29 @@
 
 namespace troupe::data {
 
+/// Images in files of their own, which are read when they are wanted. Any thread.
+class image_files {
+ public:
+  virtual ~image_files() = default;
+
+  /// Decodes image `index` to the set's size: uint8 [C, H, W] at `into`. Throws data_error, naming the file.
+  virtual void read(std::int64_t index, std::uint8_t* into) const = 0;
+
+  /// What tells one set of files from another, for nodes that compare theirs: names, sizes, classes.
+  virtual std::string identity() const = 0;
+
+  /// The images `indices`, in that order.
+  virtual std::shared_ptr<const image_files> chosen(const std::vector<std::int64_t>& indices) const = 0;
+};
+
 struct dataset {
-  at::Tensor inputs;                          ///< [N, C, H, W], uint8 in 0..255; undefined where samples are sparse.
-  at::Tensor targets;                         ///< [N], int64, class indices; or float32, numbers.
-  std::vector<std::string> classes;           ///< A name for each class; none: targets are numbers.
-  std::shared_ptr<const sparse_rows> rows{};  ///< The samples where they are sparse, else null.
+  /// [N, C, H, W], uint8 in 0..255; or [N, …], float32, taken as they are; or [N, T], int64, characters. Undefined
+  /// where samples are sparse, or are files.
+  at::Tensor inputs;
+  at::Tensor targets;                ///< [N], int64, class indices; or float32, numbers; of a text [N, T], int64.
+  std::vector<std::string> classes;  ///< A name for each class; none: targets are numbers.
+  std::shared_ptr<const sparse_rows> rows{};   ///< The samples where they are sparse, else null.
+  std::shared_ptr<const image_files> files{};  ///< The samples where they are read one by one, else null.
   std::int64_t size() const { return targets.size(0); }
 };
 
@@ -33,7 +51,7 @@ struct dataset_pair {
   std::shared_ptr<const dataset> train, test;
   normalisation scale;
   std::vector<std::string> files;            ///< What was read, for messages.
-  std::vector<std::int64_t> sample_shape{};  ///< Where the kind does not say: [columns], or [users, items].
+  std::vector<std::int64_t> sample_shape{};  ///< Where the kind does not say: of one sample.
 };
 
 /// Where a data set comes from, and what it is made like: what a topology file can say of it.
@@ -42,8 +60,10 @@ struct data_source {
   std::filesystem::path file{}, test_file{};  ///< Of a set that is read from the user's files.
   bool mapped{false};                         ///< Sparse rows stay in a file beside theirs, mapped into memory.
   std::int64_t rows{20'000}, columns{10'000}, nonzeros{50};  ///< Of the built-in sparse set: its training rows.
-  double skew{1};         ///< Of it: 1, all columns alike often; above, some of them in many rows.
-  std::uint64_t seed{0};  ///< Of it.
+  double skew{1};                            ///< Of it: 1, all columns alike often; above, some of them in many rows.
+  std::uint64_t seed{0};                     ///< Of it.
+  std::int64_t sequence_length{64};          ///< Of a text: characters of a sample, T.
+  std::optional<std::int64_t> image_size{};  ///< Of a folder of images: height and width. None: all are of one size.
 
   data_source() = default;
   data_source(std::filesystem::path its_folder) : folder(std::move(its_folder)) {}
@@ -51,12 +71,21 @@ struct data_source {
 
 /// A batch as a network takes it.
 struct batch {
-  at::Tensor inputs;   ///< [b, C, H, W], float32; or [b, columns], sparse CSR, float32 and int32 indices.
-  at::Tensor targets;  ///< [b], int64 or float32.
+  at::Tensor inputs;   ///< [b, …], float32; or [b, T], int64; or [b, columns], sparse CSR, float32 and int32 indices.
+  at::Tensor targets;  ///< [b], int64 or float32; or [b, T], int64.
 };
 
-/// Gathers the samples `indices` in that order. Throws std::out_of_range.
-batch make_batch(const dataset& set, const normalisation& scale, const std::vector<std::int64_t>& indices);
+struct augmentation;
+
+/// How the images of an epoch are changed: as a function of (seed, epoch, index of the sample) only.
+struct augmenting {
+  const augmentation* how{nullptr};  ///< None: they are not.
+  std::uint64_t seed{0}, epoch{0};
+};
+
+/// Gathers the samples `indices` in that order. Throws std::out_of_range, and data_error where a file cannot be read.
+batch make_batch(const dataset& set, const normalisation& scale, const std::vector<std::int64_t>& indices,
+                 const augmenting& by = {});
 
 /// A missing, truncated or inconsistent file; what() names the file, the reason and the mend.
 struct data_error : std::runtime_error {
@@ -68,8 +97,8 @@ struct dataset_kind {
   std::string name;
   std::string explanation;                 ///< One line.
   std::string folder;                      ///< Below the data folder; empty for a built-in one.
-  std::vector<std::int64_t> sample_shape;  ///< [C, H, W]; empty where the source says: [columns], or [users, items].
-  std::int64_t classes{0};                 ///< 0: targets are numbers.
+  std::vector<std::int64_t> sample_shape;  ///< [C, H, W]; empty where the source says: see dataset_pair.
+  std::int64_t classes{0};                 ///< 0: as many as the set has; none: targets are numbers.
   normalisation published;  ///< Mean and std of the training set as its publisher or the field states them.
   /// Reads or makes both sets. Throws data_error.
   dataset_pair (*load)(const data_source& from);

@@ -61,12 +61,16 @@ std::span<const std::int64_t> sampler::batches_at(std::uint64_t step, std::uint6
 
 void sampler::enter(std::uint64_t epoch) {
   if (epoch == epoch_) return;
-  const auto& [samples, batch_size, rank, workers, how, shuffled, seed] = options_;
+  const auto& [samples, batch_size, rank, workers, how, shuffled, seed, shards] = options_;
   // The whole set, or for contiguous shards this worker's block of it; blocks differ by one sample at most.
   const std::int64_t begin = how == split::contiguous ? samples * rank / workers : 0;
   const std::int64_t end = how == split::contiguous ? samples * (rank + 1) / workers : samples;
-  order_.resize(static_cast<std::size_t>(end - begin));
-  std::iota(order_.begin(), order_.end(), begin);
+  if (how == split::given) {
+    order_ = shards->at(static_cast<std::size_t>(rank));
+  } else {
+    order_.resize(static_cast<std::size_t>(end - begin));
+    std::iota(order_.begin(), order_.end(), begin);
+  }
   // One permutation for all workers of a strided epoch; otherwise each rank has its own. With one worker all agree.
   if (shuffled) {
     shuffle(order_,

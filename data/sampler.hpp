@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -12,7 +13,11 @@ enum class split : std::uint8_t {
   strided,     ///< Worker w takes perm[w::n]: n batches of b are exactly the n·b batch of one worker.
   contiguous,  ///< Each worker a fixed block in the set's order, shuffled inside.
   all,         ///< Every worker the whole set, each in its own order.
+  given,       ///< Each worker the samples that sampling::shards has for it, shuffled among themselves.
 };
+
+/// For each worker its samples; all have floor(N / n).
+using sample_shards = std::vector<std::vector<std::int64_t>>;
 
 struct sampling {
   std::int64_t samples{0};     ///< N of the whole set.
@@ -22,6 +27,7 @@ struct sampling {
   split how{split::strided};
   bool shuffle{true};
   std::uint64_t seed{0};
+  std::shared_ptr<const sample_shards> shards{};  ///< Of split::given.
 };
 
 /// Returns the steps of an epoch, equal for all workers: floor(floor(N / n) / batch), or floor(N / batch) for `all`.

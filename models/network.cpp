@@ -10,7 +10,9 @@
 #include <ATen/ops/nll_loss.h>
 #include <ATen/ops/relu.h>
 
+#include <algorithm>
 #include <mutex>
+#include <tuple>
 
 namespace troupe::models {
 
@@ -40,6 +42,8 @@ std::string name_of(loss_kind kind) {
 }
 
 at::Tensor mean_loss(loss_kind kind, const at::Tensor& output, const at::Tensor& target) {
+  if (target.dim() > 1 && output.dim() == target.dim() + 1)  // of a text: each character is a sample
+    return mean_loss(kind, output.flatten(0, -2), target.flatten());
   switch (kind) {
     case loss_kind::nll:
       return at::nll_loss(output, target);
@@ -55,10 +59,15 @@ at::Tensor mean_loss(loss_kind kind, const at::Tensor& output, const at::Tensor&
   return at::cross_entropy_loss(output, target);
 }
 
-std::optional<std::int64_t> count_correct(loss_kind kind, const at::Tensor& output, const at::Tensor& target) {
+std::optional<std::int64_t> count_correct(loss_kind kind, const at::Tensor& output, const at::Tensor& target,
+                                          std::int64_t k) {
   if (kind == loss_kind::mse) return std::nullopt;
   const auto scores_of_each_class = kind == loss_kind::cross_entropy || kind == loss_kind::nll;
-  const auto found = scores_of_each_class ? output.argmax(1) : output.gt(0).to(at::kLong);
+  if (scores_of_each_class && k > 1) {
+    const auto most = std::min(k, output.size(-1));
+    return std::get<1>(output.topk(most, -1)).eq(target.unsqueeze(-1)).sum().item<std::int64_t>();
+  }
+  const auto found = scores_of_each_class ? output.argmax(-1) : output.gt(0).to(at::kLong);
   return found.eq(target).sum().item<std::int64_t>();
 }
 

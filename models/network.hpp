@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <filesystem>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -40,10 +41,15 @@ inline constexpr loss_kind loss_kinds[] = {loss_kind::cross_entropy, loss_kind::
 
 /// What a network is fed and what it tells apart.
 struct network_shape {
-  /// Of one sample: [C, H, W] of an image, [columns] of a sparse row, [users, items] of a rating.
+  /// Of one sample: [C, H, W] of an image, [T] of a text, [D] of numbers, [columns] of a sparse row, [users, items] of
+  /// a rating.
   std::vector<std::int64_t> input{1, 28, 28};
-  std::int64_t classes{10};  ///< 0: samples stand for numbers.
+  std::int64_t classes{10};  ///< Of a text: characters it knows. 0: samples stand for numbers.
   std::int64_t rank{10};     ///< Of matrix_completion: length of a factor.
+  /// Of a model that says so in network_kind::reads; none: that model's own default.
+  std::optional<std::int64_t> layers{}, width{}, heads{};
+  double dropout{0};               ///< Likewise: probability, in [0, 1).
+  std::filesystem::path script{};  ///< Of `script`: the TorchScript file.
 };
 
 /// What a group of replicas has of one batch-norm layer, all its members' brought together.
@@ -64,9 +70,10 @@ class network {
 
   virtual ~network() = default;
 
-  /// Returns [N, classes] (scores, or log-probabilities where loss() is nll) for `input` [N, C, H, W], float32; of
-  /// sparse samples [N], one score or number each, for `input` [N, columns], sparse CSR, float32 and int32 indices. A
-  /// rating is a row with a 1 at its user's column and one at its item's, which count on from the users.
+  /// Returns [N, classes] (scores, or log-probabilities where loss() is nll) for `input` [N, C, H, W] or [N, D],
+  /// float32; of a text [N, T, classes], scores of what comes next, for `input` [N, T], int64; of sparse samples [N],
+  /// one score or number each, for `input` [N, columns], sparse CSR, float32 and int32 indices. A rating is a row with
+  /// a 1 at its user's column and one at its item's, which count on from the users.
   virtual at::Tensor forward(const at::Tensor& input) = 0;
 
   /// Switches dropout and batch-norm statistics on (training) or off.
@@ -87,6 +94,13 @@ class network {
   /// The loss that fits what forward() returns.
   virtual loss_kind loss() const = 0;
 
+  /// Says whether another one may be asked for, because nobody knows what forward() returns.
+  virtual bool takes_any_loss() const { return false; }
+
+  /// Random operators of a forward pass in training that do not draw from draw_from()'s generator. With one, a result
+  /// is no function of the seed.
+  virtual std::vector<std::string> draws_elsewhere() const { return {}; }
+
   /// Channels of each batch-norm layer, in the order of a forward pass. Empty: there is none.
   virtual std::vector<std::int64_t> norm_channels() const { return {}; }
 
@@ -98,11 +112,14 @@ class network {
 /// What the topology file calls it.
 std::string name_of(loss_kind kind);
 
-/// Returns the scalar mean loss of `output` as forward() returns it against `target` [N], int64, or float32 numbers.
+/// Returns the scalar mean loss of `output` as forward() returns it against `target` [N], int64, or float32 numbers; of
+/// a text [N, T], the mean over all its characters, in nats.
 at::Tensor mean_loss(loss_kind kind, const at::Tensor& output, const at::Tensor& target);
 
-/// Returns how many samples `output` puts into their class; nothing where they stand for numbers.
-std::optional<std::int64_t> count_correct(loss_kind kind, const at::Tensor& output, const at::Tensor& target);
+/// Returns how many of target.numel() samples, or characters, `output` puts into their class: their own score is among
+/// the `k` highest, the first of equal ones counting as the highest. Nothing where they stand for numbers.
+std::optional<std::int64_t> count_correct(loss_kind kind, const at::Tensor& output, const at::Tensor& target,
+                                          std::int64_t k = 1);
 
 /// A model that a topology file can name.
 struct network_kind {
@@ -111,7 +128,8 @@ struct network_kind {
   /// Makes one with PyTorch's default initialisers, drawn from the process-wide generator.
   /// Throws std::invalid_argument where the model cannot take inputs of this shape.
   std::unique_ptr<network> (*make)(const network_shape& shape);
-  sparse_sgd step{nullptr};  ///< Of sparse samples: plain SGD without a backward pass. Null: there is none.
+  sparse_sgd step{nullptr};          ///< Of sparse samples: plain SGD without a backward pass. Null: there is none.
+  std::vector<std::string> reads{};  ///< The keys of network_shape that it goes by: rank, layers, width …
 };
 
 /// All models, in the order in which `troupe list` shows them.

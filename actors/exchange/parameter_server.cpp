@@ -111,10 +111,11 @@ class shard_server : public serving::answering_server {
 
   holding now() const { return {.piece = {cut_[index_].first, x_}, .version = version_, .staleness = staleness_}; }
 
-  void update(const at::Tensor& gradient) {
+  /// `completed`: steps that the gradient's worker had made, by which the learning rate goes.
+  void update(const at::Tensor& gradient, std::uint64_t completed) {
     auto next = options_.pool.take(x_.numel());
     next.copy_(x_);
-    optimizer_->step(next, gradient, 1);
+    optimizer_->step(next, gradient, 1, completed);
     x_ = std::move(next);  // PS-5
     version_ += 1;         // PS-1
   }
@@ -162,7 +163,7 @@ class shard_of_all final : public shard_server {
 
   void close(outbox& out) {
     archive_.keep_before(round_, now());
-    update(fold_.take_mean(options_.pool));
+    update(fold_.take_mean(options_.pool), version_);
     for (std::uint32_t i = 0; i < options_.world_size; ++i) rules::count(staleness_, 0);
     fold_ = rules::rank_fold{options_.world_size};
     round_ = options_.due.next_due(round_ + 1);
@@ -189,7 +190,7 @@ class shard_of_each final : public shard_server {
   void take(const part& piece, outbox& out) override {
     roll_call_.note(piece.origin.sender, piece.origin.step);
     rules::count(staleness_, version_ - piece.origin.version);
-    update(piece.piece.values);
+    update(piece.piece.values, piece.origin.step);
     answer_with_x(piece, out);
     TROUPE_ASSERT(answered_ == version_, "PS-3: every gradient has been answered");
   }

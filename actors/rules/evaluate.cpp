@@ -10,13 +10,13 @@
 namespace troupe::rules {
 
 std::optional<evaluation> evaluate(models::network& net, const data::dataset& set, const data::normalisation& scale,
-                                   models::loss_kind loss, std::int64_t batch_size,
-                                   const std::atomic<bool>* cancelled) {
+                                   models::loss_kind loss, std::int64_t batch_size, const std::atomic<bool>* cancelled,
+                                   std::optional<std::int64_t> top_k) {
   const c10::NoGradGuard no_gradients;
   net.train(false);
   evaluation found;
   double loss_sum = 0;
-  std::int64_t correct = 0;
+  std::int64_t correct = 0, in_top_k = 0, counted = 0;
   bool has_classes = true;
   for (std::int64_t first = 0; first < set.size(); first += batch_size) {
     if (cancelled && *cancelled) return std::nullopt;
@@ -29,10 +29,13 @@ std::optional<evaluation> evaluate(models::network& net, const data::dataset& se
     const auto more = models::count_correct(loss, output, batch.targets);
     has_classes = more.has_value();
     correct += more.value_or(0);
+    counted += batch.targets.numel();
+    if (top_k) in_top_k += models::count_correct(loss, output, batch.targets, *top_k).value_or(0);
   }
   found.sample_count = set.size();
   found.loss = loss_sum / static_cast<double>(set.size());
-  if (has_classes) found.accuracy = static_cast<double>(correct) / static_cast<double>(set.size());
+  if (has_classes) found.accuracy = static_cast<double>(correct) / static_cast<double>(counted);
+  if (has_classes && top_k) found.top_k_accuracy = static_cast<double>(in_top_k) / static_cast<double>(counted);
   return found;
 }
 

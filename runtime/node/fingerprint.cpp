@@ -48,6 +48,8 @@ class digest {
   void add(const data::dataset& set) {
     if (set.rows)
       add(*set.rows);
+    else if (set.files)
+      add(std::span<const char>{set.files->identity()});
     else
       add(set.inputs);
     add(set.targets);

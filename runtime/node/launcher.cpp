@@ -65,15 +65,6 @@ schedule when(const plan& plan) {
   return {.steps = plan.steps, .steps_per_epoch = plan.steps_per_epoch, .evaluate_every = plan.evaluate_every};
 }
 
-optimizer_options optimizer_of(const topology::optimizer_settings& given) {
-  return {.name = given.name,
-          .lr = given.lr,
-          .momentum = given.momentum,
-          .weight_decay = given.weight_decay,
-          .nesterov = given.nesterov,
-          .clip_norm = given.clip_norm};
-}
-
 /// Ranks [first, end).
 struct rank_range {
   std::uint32_t first{0}, end{0};
@@ -93,7 +84,6 @@ schedule nothing_is_asked() {
 port_options options_of_port(const plan& plan, std::uint32_t place, std::uint32_t index,
                              const launch_options& options) {
   const auto& exchange = plan.exchanges[place];
-  const auto& optimizer = plan.file.optimizer;
   const auto stores = plan.stores();
   const auto is_store = std::find(stores.begin(), stores.end(), &exchange) != stores.end();
   port_options own{.run = id_of(plan),
@@ -114,7 +104,7 @@ port_options options_of_port(const plan& plan, std::uint32_t place, std::uint32_
                    .due = exchange.due,
                    .carries = exchange.carries,
                    .when = is_store ? when(plan) : nothing_is_asked(),
-                   .optimizer = optimizer_of(optimizer),
+                   .optimizer = plan.optimizer,
                    .initial = {}};
   if (own.is_server()) own.initial = options.initial;
   // Thousands of ports need no list each where it says nothing.
@@ -283,7 +273,8 @@ void spawn_direction(caf::actor_system& system, const plan& plan, const data::da
                                           .scale = plan.scale,
                                           .batch_size = file.evaluate.batch_size,
                                           .seed = file.run.seed,
-                                          .threads = file.run.threads},
+                                          .threads = file.run.threads,
+                                          .top_k = file.evaluate.top_k},
                                          lanes.make("evaluator"));
   into.members.emplace_back("evaluator", caf::actor_cast<caf::actor>(evaluator));
   std::size_t replicas = 0;
@@ -302,7 +293,9 @@ void spawn_direction(caf::actor_system& system, const plan& plan, const data::da
                                         .target_hold = file.evaluate.target_hold,
                                         .patience = file.evaluate.patience,
                                         .max_seconds = file.run.max_seconds,
-                                        .timeout = file.run.timeout},
+                                        .timeout = file.run.timeout,
+                                        .lr = plan.optimizer.lr,
+                                        .lr_over_time = plan.optimizer.schedule},
                                        evaluator, into.recorder, lanes.make("coordinator"));
   into.members.emplace_back("coordinator", caf::actor_cast<caf::actor>(into.coordinator));
 }
@@ -342,7 +335,7 @@ compute_actor spawn_compute_of(caf::actor_system& system, const plan& plan, cons
        .samples = data.train,
        .scale = plan.scale,
        .sampling = sampling,
-       .optimizer = optimizer_of(file.optimizer),
+       .optimizer = plan.optimizer,
        .seed = file.run.seed,
        .threads = file.run.threads,
        .micro_batches = plan.micro_batches,
@@ -350,7 +343,11 @@ compute_actor spawn_compute_of(caf::actor_system& system, const plan& plan, cons
        .accelerator = device_of(plan, rank, options),
        .memory = memory ? into.memories[static_cast<std::size_t>(memory - plan.exchanges.data())] : nullptr,
        .local_steps = memory ? local_steps_of(memory->settings) : 1,
-       .cores = memory ? memory->cores : std::vector<int>{}},
+       .cores = memory ? memory->cores : std::vector<int>{},
+       .augment = plan.augment,
+       .loading = options.loading,
+       .bfloat16 = file.workers.precision == "bfloat16",
+       .stop_on_non_finite = file.run.stop_on_non_finite},
       {.port = plan.norms() ? into.ports[norms.place].at(rank) : port_actor{}, .timeout = file.run.timeout},
       lanes.make(name));
   into.members.emplace_back(name, caf::actor_cast<caf::actor>(compute));
@@ -360,7 +357,7 @@ compute_actor spawn_compute_of(caf::actor_system& system, const plan& plan, cons
 /// Steps of one request: thousands, where a step is a row of a sparse set; whole stretches of local steps.
 std::uint32_t steps_at_once(const plan& plan, std::uint32_t rank) {
   constexpr std::int64_t of_networks = 16, rows = 65'536, most = std::numeric_limits<std::int32_t>::max();
-  const auto sparse = makes_sparse_steps(*plan.model, optimizer_of(plan.file.optimizer));
+  const auto sparse = makes_sparse_steps(*plan.model, plan.optimizer);
   const auto least = sparse ? std::max(of_networks, rows / plan.sampling.batch_size) : of_networks;
   const auto* memory = plan.memory_of(rank);
   const auto local = memory ? local_steps_of(memory->settings) : 1;

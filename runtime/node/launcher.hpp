@@ -21,6 +21,10 @@
 #include <utility>
 #include <vector>
 
+namespace troupe::data {
+class loader_threads;
+}
+
 namespace troupe {
 
 /// The actors of a run, or of one node's part of it.
@@ -50,6 +54,7 @@ struct launch_options {
   std::optional<far_actors> far{};  ///< Without it the whole plan is spawned here.
   /// Opens the device of a worker; none is asked for the CPU unless a test puts its own in place.
   std::function<std::shared_ptr<device::accelerator>(std::uint32_t rank, c10::Device)> open_device{};
+  std::shared_ptr<data::loader_threads> loading{};  ///< Of this process; none: each lane makes its own batches.
 };
 
 /// Returns the weights that every worker begins with, flat: `model.init` if given, else PyTorch's initialisers under

@@ -61,7 +61,8 @@ data::split split_named(const topology::topology& file) {
   if (name == "strided") return data::split::strided;
   if (name == "contiguous") return data::split::contiguous;
   if (name == "all") return data::split::all;
-  refuse(file, "data.split = \"" + name + "\" is not known; expected strided, contiguous or all");
+  if (name == "dirichlet" || name == "by_label") return data::split::given;
+  refuse(file, "data.split = \"" + name + "\" is not known; expected strided, contiguous, all, dirichlet or by_label");
 }
 
 std::int64_t micro_batches_of(const topology::topology& file) {
@@ -150,7 +151,10 @@ data::normalisation scale_of(const topology::topology& file, const data::dataset
   if (!file.data.normalize) return {};
   const auto& mean = file.data.mean;
   const auto& std = file.data.std;
-  if (mean.empty() && std.empty()) return kind.published;
+  if (mean.empty() && std.empty()) {
+    auto of_preset = scale_of_preset(file, kind.sample_shape.size() == 3 ? kind.sample_shape.front() : 0);
+    return of_preset.mean.empty() ? kind.published : of_preset;
+  }
   if (mean.empty() || std.empty())
     refuse(file,
            std::string(mean.empty() ? "data.mean" : "data.std") + " is missing; data.mean and data.std go together");
@@ -573,8 +577,13 @@ planned_exchange plan_norms(const plan& so_far, const std::vector<std::int64_t>&
   return made;
 }
 
-data_facts::data_facts(const data::dataset_pair& sets)
-    : samples(sets.train->size()), sample_shape(sets.sample_shape), evaluates_training(sets.train == sets.test) {}
+data_facts::data_facts(const data::dataset_pair& sets, const topology::topology& file)
+    : samples(sets.train->size()),
+      sample_shape(sets.sample_shape),
+      classes(static_cast<std::int64_t>(sets.train->classes.size())),
+      evaluates_training(sets.train == sets.test) {
+  (void)file;
+}
 
 plan make_plan(const topology::topology& given, const data_facts& facts, const device::census& machine,
                const std::vector<numa_node>& memory) {
@@ -590,10 +599,17 @@ plan make_plan(const topology::topology& given, const data_facts& facts, const d
   plan.data = &found(data::find_dataset(file.data.name), file, "data.name", file.data.name, data::dataset_kinds());
   plan.facts = facts;
   plan.shape = {.input = plan.data->sample_shape.empty() ? facts.sample_shape : plan.data->sample_shape,
-                .classes = plan.data->classes};
+                .classes = plan.data->classes > 0 ? plan.data->classes : facts.classes,
+                .layers = file.model.layers,
+                .width = file.model.width,
+                .heads = file.model.heads,
+                .script = file.model.script};
   plan.shape.rank = file.model.rank.value_or(plan.shape.rank);
+  plan.shape.dropout = file.model.dropout.value_or(plan.shape.dropout);
   plan.scale = scale_of(file, *plan.data);
+  plan.augment = augmentation_of(file);
   plan.sampling = sampling_of(file, facts.samples);
+  plan.sampling.shards = facts.shards;
   plan.workers = static_cast<std::uint32_t>(file.workers.count);
   plan.nodes = nodes_of(file);
   plan.devices = deal_devices(plan, machine);
@@ -605,6 +621,7 @@ plan make_plan(const topology::topology& given, const data_facts& facts, const d
   plan.loss = loss_of(file, *net);
   check_target(file, plan.loss);
   plan.layout = models::layout_of(*net);
+  plan.optimizer = optimizer_of(file, plan.layout, plan.steps_per_epoch, plan.steps);
   for (std::size_t i = 0; i < file.exchanges.size(); ++i) plan.exchanges.push_back(plan_exchange(plan, i));
   for (auto& exchange : plan.exchanges) {
     check_memory(plan, exchange);

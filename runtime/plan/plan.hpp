@@ -12,6 +12,7 @@
 #include "troupe/models/flat.hpp"
 #include "troupe/models/network.hpp"
 #include "troupe/runtime/plan/numa.hpp"
+#include "troupe/runtime/plan/recipe.hpp"
 #include "troupe/runtime/topology/endpoint.hpp"
 #include "troupe/runtime/topology/members.hpp"
 #include "troupe/runtime/topology/topology.hpp"
@@ -50,13 +51,16 @@ struct traffic {
 
 /// What a plan needs to know of the data.
 struct data_facts {
-  std::int64_t samples{0};                   ///< N of the training set.
-  std::vector<std::int64_t> sample_shape{};  ///< Where the kind does not say.
-  std::optional<data::sparsity> sparsity{};  ///< Of sparse samples, where it was worked out.
-  bool evaluates_training{false};            ///< There are no others.
+  std::int64_t samples{0};                              ///< N of the training set.
+  std::vector<std::int64_t> sample_shape{};             ///< Where the kind does not say.
+  std::int64_t classes{0};                              ///< Likewise.
+  std::shared_ptr<const data::sample_shards> shards{};  ///< Of a split that goes by the samples' classes.
+  std::optional<data::sparsity> sparsity{};             ///< Of sparse samples, where it was worked out.
+  bool evaluates_training{false};                       ///< There are no others.
 
   data_facts(std::int64_t training_samples) : samples(training_samples) {}
-  explicit data_facts(const data::dataset_pair& sets);
+  /// Also draws the shards of `file`.
+  data_facts(const data::dataset_pair& sets, const topology::topology& file);
 };
 
 /// One exchange of the loop, or that of the norms, which happens in the middle of `gradient`.
@@ -94,7 +98,9 @@ struct plan {
   models::flat_layout layout;
   data_facts facts{0};
   data::normalisation scale;  ///< What inputs are really normalised by.
-  data::sampling sampling;    ///< Of rank 0; the others differ in `rank` only.
+  data::augmentation augment{};
+  optimizer_options optimizer{};
+  data::sampling sampling;  ///< Of rank 0; the others differ in `rank` only.
   std::uint32_t workers{1};
   std::int64_t micro_batches{1};  ///< Parts of a worker's batch.
   std::uint64_t steps_per_epoch{0};

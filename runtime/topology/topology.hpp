@@ -26,14 +26,18 @@ struct run_settings {
   std::int64_t threads{1};                     ///< Intra-op threads of each compute actor.
   std::chrono::milliseconds timeout{60'000};
   std::optional<std::chrono::milliseconds> max_seconds;
+  bool stop_on_non_finite{true};
   bool operator==(const run_settings&) const = default;
 };
 
 struct model_settings {
   std::string name{"convnet"};
-  std::filesystem::path init;        ///< Absolute. Empty: PyTorch's initialisers under the seed.
-  std::string loss{"auto"};          ///< auto, or models::name_of().
-  std::optional<std::int64_t> rank;  ///< Of matrix_completion; none: models::network_shape's.
+  std::filesystem::path script;                      ///< Absolute, or empty; with it the name is "script".
+  std::filesystem::path init;                        ///< Absolute. Empty: PyTorch's initialisers under the seed.
+  std::string loss{"auto"};                          ///< auto, or models::name_of().
+  std::optional<std::int64_t> rank;                  ///< Of matrix_completion; none: models::network_shape's.
+  std::optional<std::int64_t> layers, width, heads;  ///< See models::network_shape; set where the model goes by them.
+  std::optional<double> dropout;                     ///< Likewise.
   bool sync_batch_norm{false};
   bool operator==(const model_settings&) const = default;
 };
@@ -46,11 +50,15 @@ struct data_settings {
   std::optional<bool> mapped;
   std::optional<std::int64_t> rows, columns, nonzeros;
   std::optional<double> skew;
+  std::optional<std::int64_t> sequence_length, image_size;
   std::int64_t batch_size{32};  ///< Per worker; where global_batch_size is set, its share of that.
   std::optional<std::int64_t> global_batch_size;
   std::optional<std::int64_t> micro_batch_size;  ///< Divides batch_size; none: the same.
   bool shuffle{true};
   std::string split{"strided"};
+  double alpha{0.5};                    ///< Of split "dirichlet".
+  std::optional<double> validation;     ///< Share of the training set that is held out; none: the test set is used.
+  std::optional<std::int64_t> threads;  ///< That make batches ahead, in each process; none: as it sees fit.
   bool normalize{true};
   std::vector<double> mean, std;  ///< Empty: as published.
   bool operator==(const data_settings&) const = default;
@@ -60,14 +68,31 @@ struct optimizer_settings {
   std::string name{"sgd"};
   double lr{0.01}, momentum{0}, weight_decay{0};
   bool nesterov{false};
+  std::vector<double> betas;  ///< Two, or empty: the optimizer's own.
+  std::optional<double> eps;
   std::optional<double> clip_norm;
+  std::string scale_lr{"none"};  ///< linear, sqrt: with the number of workers.
+  double warmup_epochs{0}, warmup_start{0};
+  std::string schedule{"constant"};  ///< step, cosine.
+  std::vector<double> decay_epochs;  ///< Of step.
+  double decay_factor{0.1};          ///< Likewise.
   bool operator==(const optimizer_settings&) const = default;
+};
+
+/// See data::augmentation, into which they go.
+struct augment_settings {
+  std::string preset{"none"};
+  std::optional<std::int64_t> crop_padding;
+  std::optional<double> flip, rotation, shear, brightness, contrast, saturation, hue;
+  std::vector<double> scale;  ///< Least and most, or empty.
+  bool operator==(const augment_settings&) const = default;
 };
 
 struct worker_settings {
   std::int64_t count{1};
   std::vector<std::string> loop;            ///< gradient, apply, exchange or the name of one.
   std::vector<std::string> device{"auto"};  ///< One for all, or dealt to the workers of each node in turn.
+  std::string precision{"float32"};         ///< bfloat16: forward passes under autocast.
   bool operator==(const worker_settings&) const = default;
 };
 
@@ -87,6 +112,7 @@ struct evaluate_settings {
   std::optional<double> target_accuracy;
   std::uint64_t target_hold{2};
   std::optional<std::uint64_t> patience;
+  std::optional<std::int64_t> top_k;
   bool operator==(const evaluate_settings&) const = default;
 };
 
@@ -105,6 +131,7 @@ struct topology {
   run_settings run;
   model_settings model;
   data_settings data;
+  augment_settings augment;
   optimizer_settings optimizer;
   worker_settings workers;
   std::vector<exchange_settings> exchanges;
