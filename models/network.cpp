@@ -82,8 +82,11 @@ const std::vector<network_kind>& network_kinds() {
       {"logistic", "logistic regression of sparse rows in two classes", make_logistic, logistic_sgd},
       {"svm", "linear support vector machine of sparse rows in two classes (Niu et al. 2011, section 2)", make_svm,
        svm_sgd},
-      {"matrix_completion", "product of two thin matrices that fits known entries (Niu et al. 2011, section 2)",
-       make_matrix_completion, matrix_completion_sgd},
+      {"matrix_completion",
+       "product of two thin matrices that fits known entries (Niu et al. 2011, section 2)",
+       make_matrix_completion,
+       matrix_completion_sgd,
+       {"rank"}},
   };
   return kinds;
 }

@@ -4,6 +4,7 @@
 #include "troupe/actors/exchange/registry.hpp"
 #include "troupe/actors/exchange/shared.hpp"
 #include "troupe/data/dataset.hpp"
+#include "troupe/models/network.hpp"
 #include "troupe/runtime/topology/endpoint.hpp"
 #include "troupe/runtime/topology/members.hpp"
 #include "troupe/runtime/topology/schema.hpp"
@@ -72,6 +73,7 @@ class checker {
   void run() {
     excluded();
     source();
+    shape();
     devices();
     const bool settled = nodes();
     if (settled && batches()) micro_batches();
@@ -123,8 +125,24 @@ class checker {
     settle("columns", given.columns, usual.columns);
     settle("nonzeros", given.nonzeros, usual.nonzeros);
     settle("skew", given.skew, usual.skew);
+    settle("sequence_length", given.sequence_length, usual.sequence_length);
+    settle("image_size", given.image_size, usual.image_size);
     if (!reads("file")) given.file.clear();
     if (!reads("test_file")) given.test_file.clear();
+  }
+
+  /// Likewise of a model's shape; what is not given there the model knows.
+  void shape() {
+    const models::network_kind* kind = models::find_network(file_.model.name);
+    if (kind == nullptr) return;
+    const auto keep = [&](const char* key, auto& value) {
+      if (std::find(kind->reads.begin(), kind->reads.end(), key) == kind->reads.end()) value.reset();
+    };
+    keep("rank", file_.model.rank);
+    keep("layers", file_.model.layers);
+    keep("width", file_.model.width);
+    keep("heads", file_.model.heads);
+    keep("dropout", file_.model.dropout);
   }
 
   /// A list says how many workers there are, where nothing else does.

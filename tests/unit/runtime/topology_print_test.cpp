@@ -54,7 +54,18 @@ class generator {
     if (below(2) == 0) file.data.micro_batch_size.reset();
     if (below(2) == 0) file.evaluate.target_accuracy.reset();
     if (below(2) == 0) file.model.init.clear();
+    file.model.script.clear();
+    if (file.optimizer.name != "sgd") file.optimizer.momentum = 0;
+    if (file.optimizer.name == "sgd") file.optimizer.eps.reset();
+    if (file.optimizer.name == "novograd") file.optimizer.name = "adamw";  // which several servers can do, too
+    if (file.optimizer.name == "sgd" || file.optimizer.betas.size() != 2) file.optimizer.betas = {};
     if (file.optimizer.momentum == 0) file.optimizer.nesterov = false;
+    if (file.optimizer.warmup_epochs == 0) file.optimizer.warmup_start = 0;
+    std::sort(file.optimizer.decay_epochs.begin(), file.optimizer.decay_epochs.end());
+    if (file.optimizer.decay_epochs.empty() == (file.optimizer.schedule == "step")) {
+      file.optimizer.schedule = "constant";
+      file.optimizer.decay_epochs = {};
+    }
     const auto& sizes = data::find_dataset(file.data.name)->sample_shape;
     const auto channels = static_cast<std::size_t>(sizes.empty() ? 0 : sizes[0]);
     file.data.mean.resize(channels, 0.5);
@@ -77,6 +88,7 @@ class generator {
     const auto completed = topology::parse(topology::print(file), file.file);
     file.workers.loop = completed.workers.loop;  // the usual one
     file.data = completed.data;                  // with what this data set goes by
+    file.model = completed.model;                // and this model
     return file;
   }
 
