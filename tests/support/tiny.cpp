@@ -81,8 +81,7 @@ plan tiny_plan(const tiny_options& options) {
   result.file.file = "tiny.toml";
   result.file.run.seed = 1;
   result.file.run.steps = options.steps;
-  result.file.optimizer = {
-      .name = "sgd", .lr = 0.5, .momentum = 0.5, .weight_decay = 0, .nesterov = false, .clip_norm = {}};
+  result.file.optimizer.lr = result.file.optimizer.momentum = 0.5;
   result.file.workers.count = options.workers;
   result.file.workers.loop = {"gradient", "apply"};
   result.file.model.sync_batch_norm = options.norms;
@@ -102,6 +101,7 @@ plan tiny_plan(const tiny_options& options) {
   result.nodes.front().workers = options.workers;
   result.steps_per_epoch = static_cast<std::uint64_t>(data::steps_per_epoch(result.sampling));
   result.steps = options.steps;
+  result.optimizer = optimizer_of(result.file, result.layout, result.steps_per_epoch, result.steps);
   result.evaluate_every = options.evaluate_every;
   if (!options.exchange.empty()) {
     result.file.workers.loop = options.loop;
