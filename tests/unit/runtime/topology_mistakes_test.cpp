@@ -35,7 +35,7 @@ const std::vector<mistake> mistakes = {
     {"[run]\nseed = 1\n[run.more]\n", "3:6", {"[run] has no key \"more\""}},
     {"[model]\nname = \"convnot\"\n", "2:8", {"model.name is \"convnot\"", "did you mean \"convnet\"?"}},
     {"[data]\nname = \"mnits\"\n", "2:8", {"data.name is \"mnits\"", "did you mean \"mnist\"?"}},
-    {"[optimizer]\nname = \"adam\"\n", "2:8", {"optimizer.name is \"adam\"", "expected \"sgd\""}},
+    {"[optimizer]\nname = \"lamb\"\n", "2:8", {"optimizer.name is \"lamb\"", "expected \"sgd\", \"adam\""}},
     {"[exchange]\nkind = \"al_reduce\"\n", "2:8", {"exchange.kind is \"al_reduce\"", "did you mean \"all_reduce\"?"}},
     {"[workers]\nloop = [\"exchange\"]\n[exchange]\nkind = \"gossip\"\n",
      "2:8",
