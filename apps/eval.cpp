@@ -3,7 +3,10 @@
 #include "troupe/apps/commands.hpp"
 #include "troupe/models/flat.hpp"
 #include "troupe/models/network.hpp"
+#include "troupe/models/script.hpp"
+#include "troupe/models/tied.hpp"
 #include "troupe/runtime/checkpoint/model_file.hpp"
+#include "troupe/runtime/checkpoint/read_weights.hpp"
 #include "troupe/runtime/plan/plan.hpp"
 #include "troupe/runtime/support/units.hpp"
 #include "troupe/runtime/telemetry/metrics.hpp"
@@ -57,12 +60,17 @@ models::loss_kind loss_of(const std::string& name, const models::network& net) {
   return net.loss();
 }
 
+/// The model as it was trained; of weights from elsewhere, whose samples are like those here.
 std::unique_ptr<models::network> make(const models::network_kind& model, const data::dataset_kind& data,
-                                      const checkpoint::model_card& card) try {
-  models::network_shape shape{.input = data.sample_shape, .classes = data.classes};
-  if (shape.input.empty()) shape.input = card.shape;
-  if (card.rank > 0) shape.rank = card.rank;
+                                      const checkpoint::model_card& card, const topology::model_settings& settings,
+                                      const data_facts& here) try {
+  const auto& input = !data.sample_shape.empty() ? data.sample_shape : card.shape;
+  const auto classes = data.classes > 0 ? data.classes : card.classes;
+  const auto shape =
+      input.empty() ? shape_of(settings, here.sample_shape, here.classes) : shape_of(settings, input, classes);
   return models::make_network(model, shape, 0);
+} catch (const models::script_error& reason) {
+  throw input_error(reason.what());
 } catch (const std::invalid_argument& reason) {
   throw input_error("--model " + model.name + " does not fit --data " + data.name + ": " + reason.what());
 }
@@ -83,38 +91,47 @@ void require_shape(const options& given, const std::vector<std::int64_t>& here,
                     "; expected the data of the run, as --set data.file=… or data.columns=… tells of them");
 }
 
-/// What the weights say of data that the program makes: settings of that, whatever else stands there.
-std::vector<std::string> made_by(const checkpoint::model_card& card, const data::dataset_kind& data) {
+/// What the weights say of the model and of data that the program makes: settings of these, whatever else stands there.
+std::vector<std::string> made_by(const checkpoint::model_card& card, const models::network_kind& model,
+                                 const data::dataset_kind& data) {
   std::vector<std::string> settings;
   for (const auto& setting : card.made_by) {
     const auto sets = [&](const std::string& key) { return setting.starts_with(key + "="); };
-    const auto is_read = std::any_of(data.reads.begin(), data.reads.end(), [&](const auto& key) {
+    const auto of_data = std::any_of(data.reads.begin(), data.reads.end(), [&](const auto& key) {
       return key != "file" && key != "test_file" && sets("data." + key);
     });
-    if (is_read || sets("run.seed")) settings.push_back(setting);
+    const auto of_model = std::any_of(model.reads.begin(), model.reads.end(),
+                                      [&](const auto& key) { return key != "script" && sets("model." + key); });
+    if (of_data || of_model || sets("run.seed")) settings.push_back(setting);
   }
   return settings;
 }
 
 void eval(const options& given) {
-  const auto content = checkpoint::read_safetensors(given.weights);
+  const auto content = checkpoint::read_weights(given.weights);
   const auto card = checkpoint::card_of(given.weights, content);
   const auto& model = kind_of(given, "model", given.model, card.model, models::find_network, models::network_kinds());
   const auto& data = kind_of(given, "data", given.data, card.data, data::find_dataset, data::dataset_kinds());
 
-  const auto net = make(model, data, card);
-  const auto layout = models::layout_of(*net);
-  models::buffer_pool pool;
-  const auto flat = checkpoint::load_into(given.weights, content, model.name, layout, pool);
-  models::bind_weights(*net, layout, flat);
-
-  auto overrides = made_by(card, data);
+  auto overrides = made_by(card, model, data);
   overrides.insert(overrides.end(), given.overrides.begin(), given.overrides.end());
   overrides.push_back("data.name=" + data.name);
+  overrides.push_back("model.name=" + model.name);
   auto topology = topology::parse("", "--set", overrides);
   if (!given.dir.empty()) topology.data.dir = given.dir;
   const auto sets = load_data(topology);
-  if (data.sample_shape.empty()) require_shape(given, sets.sample_shape, card.shape);
+  if (data.sample_shape.empty() && !card.shape.empty()) require_shape(given, sets.sample_shape, card.shape);
+  if (card.classes > 0 && data.classes == 0 && !sets.train->classes.empty() &&
+      static_cast<std::int64_t>(sets.train->classes.size()) != card.classes)
+    throw input_error(given.weights.string() + ": were trained on " + std::to_string(card.classes) +
+                      " classes, and these samples are of " + std::to_string(sets.train->classes.size()) +
+                      "; expected the data of the run, as --set data.file=… tells of them");
+  const auto net = make(model, data, card, topology.model, data_facts{sets, topology});
+  const auto layout = models::layout_of(*net);
+  models::buffer_pool pool;
+  const auto flat =
+      checkpoint::load_into(given.weights, content, model.name, layout, pool, models::tied_names_of(*net));
+  models::bind_weights(*net, layout, flat);
   const auto& set = given.split == "train" ? *sets.train : *sets.test;
   // Weights that say nothing of how their inputs were scaled come from elsewhere: then as published.
   const auto& scale = content.metadata.contains("mean") ? card.scale : data.published;
@@ -141,13 +158,14 @@ void eval(const options& given) {
 void add_eval(CLI::App& app, int& status) {
   auto* command = app.add_subcommand("eval", "Print loss and accuracy of saved weights");
   auto given = std::make_shared<options>();
-  command->add_option("WEIGHTS", given->weights, "A model.safetensors")->required();
+  command->add_option("WEIGHTS", given->weights, "A model.safetensors, or what model.init takes")->required();
   command->add_option("--model", given->model, "Model (default: what the weights say)");
   command->add_option("--data", given->data, "Data set (default: what the weights were trained on)");
   command->add_option("--dir", given->dir, "Data folder (default: $TROUPE_DATA)");
   command
       ->add_option("--set", given->overrides,
-                   "data.key=value: what the topology file said of the data (data.file, data.rows …); repeatable")
+                   "section.key=value: what the topology file said of the data or the model (data.file, model.script "
+                   "…); repeatable")
       ->allow_extra_args(false);
   command->add_option("--split", given->split, "test or train")->check(CLI::IsMember({"test", "train"}));
   command->add_flag("--json", given->json, "Print one JSON object");

@@ -106,7 +106,9 @@ BatchNorm2dImpl::BatchNorm2dImpl(std::int64_t channels) {
 at::Tensor BatchNorm2dImpl::forward(const at::Tensor& input) {
   if (is_training()) num_batches_tracked += 1;
   if (is_training() && group_) {
-    return synchronised::apply(input, weight, bias, running_mean, running_var, group_->own);
+    // Statistics and their exchange are float32 where autocast has made values of fewer bits.
+    return synchronised::apply(input.to(at::kFloat), weight, bias, running_mean, running_var, group_->own)
+        .to(input.scalar_type());
   }
   if (is_training()) require_spread(values_per_channel(input));
   return at::batch_norm(input, weight, bias, running_mean, running_var, is_training(), momentum, epsilon,

@@ -21,8 +21,8 @@ class BatchNorm2dImpl final : public torch::nn::Module {
  public:
   explicit BatchNorm2dImpl(std::int64_t channels);
 
-  /// `input` [N, C, H, W], float32. In training it throws std::invalid_argument where a channel has a single value in
-  /// all, and what the group's mean throws; backward too.
+  /// `input` [N, C, H, W], float32, or what autocast makes of it, which is then returned too. In training it throws
+  /// std::invalid_argument where a channel has a single value in all, and what the group's mean throws; backward too.
   at::Tensor forward(const at::Tensor& input);
 
   /// Has training normalise by what `mean` makes of this layer, `layer` of the network. Null: by the own batch.

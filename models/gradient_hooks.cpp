@@ -2,12 +2,6 @@
 
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/core/grad_mode.h>
-#include <ATen/ops/arange.h>
-#include <ATen/ops/ones.h>
-#include <ATen/ops/rand.h>
-#include <ATen/ops/sparse_csr_tensor.h>
-#include <ATen/ops/zeros.h>
-#include <c10/util/Exception.h>
 #include <torch/csrc/autograd/function_hook.h>
 #include <torch/csrc/autograd/variable.h>
 
@@ -40,32 +34,6 @@ std::vector<at::Tensor> learnable(const network& net) {
   return tensors;
 }
 
-// That sparse tensors are young in LibTorch, which says so at the first of a process, is none of a user's business.
-struct deaf final : c10::WarningHandler {
-  void process(const c10::Warning&) override {}
-};
-
-// `count` samples of this shape as network::forward() takes them; of sparse ones, each touches the first column of each
-// dimension.
-at::Tensor samples_of(const network_shape& shape, std::int64_t count, const at::Generator& generator) {
-  std::vector<std::int64_t> sizes{count};
-  if (shape.input.size() == 3) {
-    sizes.insert(sizes.end(), shape.input.begin(), shape.input.end());
-    return at::rand(sizes, generator);
-  }
-  const auto dimensions = static_cast<std::int64_t>(shape.input.size());
-  const at::Tensor first = at::zeros({dimensions}, at::kInt);
-  sizes.push_back(0);
-  for (std::int64_t i = 0; i < dimensions; ++i) {
-    first[i] = sizes[1];
-    sizes[1] += shape.input[i];
-  }
-  deaf handler;
-  const c10::WarningUtils::WarningHandlerGuard guard{&handler};
-  return at::sparse_csr_tensor(at::arange(0, count * dimensions + 1, dimensions, at::kInt), first.repeat({count}),
-                               at::ones({count * dimensions}), sizes, at::kFloat);
-}
-
 }  // namespace
 
 void watch_gradients(network& net, listener ready) {
@@ -77,7 +45,8 @@ void watch_gradients(network& net, listener ready) {
   }
 }
 
-std::vector<std::size_t> gradient_order(network& net, const network_shape& shape, loss_kind loss) {
+std::vector<std::size_t> gradient_order(network& net, const network_shape& shape, loss_kind loss,
+                                        std::optional<sample_kind> fed) {
   constexpr std::int64_t samples = 2;  // One would leave batch norm without a variance where images shrink to a point.
   constexpr std::uint64_t seed = 1;
   const at::AutoGradMode on{true};
@@ -86,7 +55,9 @@ std::vector<std::size_t> gradient_order(network& net, const network_shape& shape
   at::Generator generator = at::detail::createCPUGenerator(seed);
   net.train(true);
   net.draw_from(generator);
-  mean_loss(loss, net.forward(samples_of(shape, samples, generator)), at::zeros({samples}, at::kLong)).backward();
+  const sample_kind kind = fed.value_or(shape.input.size() == 3 ? sample_kind::numbers : sample_kind::sparse);
+  const at::Tensor output = net.forward(made_up_samples(kind, shape, samples, generator));
+  mean_loss(loss, output, made_up_targets(kind, shape, samples)).backward();
   std::vector<std::size_t> found = *order;
   const std::unordered_set<std::size_t> met{found.begin(), found.end()};
   for (std::size_t index = learnable(net).size(); index-- > 0;) {

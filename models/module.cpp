@@ -57,12 +57,6 @@ class module_network final : public network {
   loss_kind loss_;
 };
 
-std::string given(const network_shape& shape) {
-  std::string sizes;
-  for (const std::int64_t size : shape.input) sizes += (sizes.empty() ? "" : " x ") + std::to_string(size);
-  return "samples of " + sizes + " and " + std::to_string(shape.classes) + " classes";
-}
-
 }  // namespace
 
 // The two below are ATen's _dropout_impl (native/Dropout.cpp), which takes no generator.
@@ -88,6 +82,23 @@ void require_images(const std::string& model, const network_shape& shape, std::i
   throw std::invalid_argument(model + " takes images of at least 1 x " + std::to_string(least) + " x " +
                               std::to_string(least) + " (channels, height, width) and at least one class, not " +
                               given(shape));
+}
+
+void require_numbers(const std::string& model, const at::Tensor& input) {
+  if (input.layout() == at::kStrided && input.is_floating_point()) return;
+  throw std::invalid_argument(model + " takes dense samples of numbers, and these are " +
+                              (input.layout() == at::kStrided ? "characters" : "sparse"));
+}
+
+void require_characters(const std::string& model, const at::Tensor& input) {
+  if (input.layout() == at::kStrided && input.scalar_type() == at::kLong && input.dim() == 2) return;
+  throw std::invalid_argument(model + " takes texts, and these samples are numbers");
+}
+
+std::string given(const network_shape& shape) {
+  std::string sizes;
+  for (const std::int64_t size : shape.input) sizes += (sizes.empty() ? "" : " x ") + std::to_string(size);
+  return "samples of " + sizes + " and " + std::to_string(shape.classes) + " classes";
 }
 
 void require_sparse(const std::string& model, const network_shape& shape, const std::string& takes,

@@ -37,6 +37,15 @@ std::unique_ptr<network> as_network(std::shared_ptr<random_module> module, loss_
 /// there is at least one class.
 void require_images(const std::string& model, const network_shape& shape, std::int64_t least);
 
+/// Throws std::invalid_argument, naming the model, unless a batch has floating-point numbers, dense.
+void require_numbers(const std::string& model, const at::Tensor& input);
+
+/// Throws std::invalid_argument, naming the model, unless a batch has characters [N, T], int64.
+void require_characters(const std::string& model, const at::Tensor& input);
+
+/// Returns what samples are like, for messages: "samples of 1 x 28 x 28 and 10 classes".
+std::string given(const network_shape& shape);
+
 /// Throws std::invalid_argument, naming the model and what it `takes`, unless samples have `dimensions` of at least 1
 /// and there are as many classes.
 void require_sparse(const std::string& model, const network_shape& shape, const std::string& takes,

@@ -18,12 +18,18 @@ namespace troupe::models {
 
 // One for each model, in the file of its name.
 std::unique_ptr<network> make_convnet(const network_shape& shape);
+std::unique_ptr<network> make_gpt(const network_shape& shape);
 std::unique_ptr<network> make_lenet(const network_shape& shape);
 std::unique_ptr<network> make_logistic(const network_shape& shape);
 std::unique_ptr<network> make_matrix_completion(const network_shape& shape);
+std::unique_ptr<network> make_mlp(const network_shape& shape);
 std::unique_ptr<network> make_resnet18(const network_shape& shape);
 std::unique_ptr<network> make_resnet20(const network_shape& shape);
+std::unique_ptr<network> make_script(const network_shape& shape);
 std::unique_ptr<network> make_svm(const network_shape& shape);
+std::unique_ptr<network> make_vgg11(const network_shape& shape);
+std::unique_ptr<network> make_vgg11_bn(const network_shape& shape);
+std::unique_ptr<network> make_wide_resnet(const network_shape& shape);
 
 std::string name_of(loss_kind kind) {
   switch (kind) {
@@ -79,6 +85,25 @@ const std::vector<network_kind>& network_kinds() {
        make_resnet20},
       {"resnet18", "residual network of 18 layers for large images, with batch norm (He et al. 2015, table 1)",
        make_resnet18},
+      {"vgg11", "eight convolutions in a row, max pooling, one linear layer (Simonyan, Zisserman 2014), CIFAR's form",
+       make_vgg11},
+      {"vgg11_bn", "the same with batch norm behind each convolution", make_vgg11_bn},
+      {.name = "wide_resnet",
+       .explanation = "wide residual network, WRN-16-10 unless told otherwise (Zagoruyko, Komodakis 2016)",
+       .make = make_wide_resnet,
+       .reads = {"layers", "width", "dropout"}},
+      {.name = "mlp",
+       .explanation = "linear layers with ReLU between them, of images or numbers, for classes or a number",
+       .make = make_mlp,
+       .reads = {"layers", "width", "dropout"}},
+      {.name = "gpt",
+       .explanation = "small transformer that continues a text, character by character (nanoGPT's definition)",
+       .make = make_gpt,
+       .reads = {"layers", "width", "heads", "dropout"}},
+      {.name = "script",
+       .explanation = "any TorchScript module, from the file model.script",
+       .make = make_script,
+       .reads = {"script"}},
       {"logistic", "logistic regression of sparse rows in two classes", make_logistic, logistic_sgd},
       {"svm", "linear support vector machine of sparse rows in two classes (Niu et al. 2011, section 2)", make_svm,
        svm_sgd},

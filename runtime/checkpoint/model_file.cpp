@@ -68,16 +68,21 @@ void write_model(const std::filesystem::path& path, const model_card& card, cons
                  const at::Tensor& flat) {
   weights content;
   content.tensors = models::unflatten(layout, flat);
+  for (const auto& [name, first] : card.tied) {
+    const auto named = [&, &first = first](const auto& tensor) { return tensor.first == first; };
+    const auto found = std::find_if(content.tensors.begin(), content.tensors.end(), named);
+    if (found == content.tensors.end())
+      throw std::runtime_error(path.string() + ": has no " + first + " to call " + name);
+    content.tensors.emplace_back(name, at::Tensor{found->second});
+  }
   content.metadata = {{"troupe_format", format_version},
                       {"model", card.model},
                       {"data", card.data},
                       {"loss", card.loss},
                       {"mean", nlohmann::json(card.scale.mean).dump()},
                       {"std", nlohmann::json(card.scale.std).dump()}};
-  if (!card.shape.empty()) {
-    content.metadata["shape"] = nlohmann::json(card.shape).dump();
-    if (card.rank > 0) content.metadata["rank"] = nlohmann::json(std::vector{card.rank}).dump();
-  }
+  if (!card.shape.empty()) content.metadata["shape"] = nlohmann::json(card.shape).dump();
+  if (card.classes > 0) content.metadata["classes"] = nlohmann::json(std::vector{card.classes}).dump();
   if (!card.made_by.empty()) content.metadata["made_by"] = nlohmann::json(card.made_by).dump();
   write_safetensors(path, content);
 }
@@ -104,16 +109,26 @@ model_card card_of(const std::filesystem::path& path, const weights& content) {
     return sizes;
   };
   card.shape = whole("shape");
-  for (const auto rank : whole("rank")) card.rank = rank;
+  for (const auto classes : whole("classes")) card.classes = classes;
   card.made_by = list_of<std::string>(path, content, "made_by");
+  for (const auto rank : whole("rank")) card.made_by.push_back("model.rank=" + std::to_string(rank));  // of version 0.3
   if (card.scale.mean.size() != card.scale.std.size())
     throw input_error(path.string() + ": metadata mean and std are not of one length; save the weights again");
   return card;
 }
 
 at::Tensor load_into(const std::filesystem::path& path, const weights& content, const std::string& model,
-                     const models::flat_layout& layout, models::buffer_pool& pool) {
+                     const models::flat_layout& layout, models::buffer_pool& pool,
+                     const std::vector<models::tied_name>& tied) {
   std::map<std::string, at::Tensor> given(content.tensors.begin(), content.tensors.end());
+  for (const auto& [name, first] : tied) {
+    auto further = given.extract(name);
+    if (further.empty()) continue;
+    const auto [known, alone] = given.try_emplace(first, further.mapped());
+    if (!alone && !known->second.equal(further.mapped()))
+      throw input_error(path.string() + ": " + first + " and " + name + " are one tensor of " + model +
+                        ", and here they differ; give weights that were saved from " + model);
+  }
   auto flat = pool.take_zeros(layout.total);
   differences found;
   for (const auto* entries : {&layout.parameters, &layout.buffers})

@@ -6,12 +6,14 @@
 #include "troupe/models/buffer_pool.hpp"
 #include "troupe/models/flat.hpp"
 #include "troupe/models/network.hpp"
+#include "troupe/models/tied.hpp"
 #include "troupe/runtime/checkpoint/safetensors.hpp"
 
 #include <ATen/core/Tensor.h>
 
 #include <filesystem>
 #include <string>
+#include <vector>
 
 namespace troupe::checkpoint {
 
@@ -21,11 +23,14 @@ struct model_card {
   std::string data;           ///< What it was trained on.
   data::normalisation scale;  ///< What its inputs were scaled by.
   std::string loss;           ///< models::name_of().
-  /// Of samples whose shape the data set's kind does not say, as models::network_shape has them; else empty and 0.
+  /// Of samples whose shape and classes the data set's kind does not say, as models::network_shape has them; else empty
+  /// and 0.
   std::vector<std::int64_t> shape{};
-  std::int64_t rank{0};
-  /// Of data that the program makes by settings of the file: those, as "data.rows=…"; else empty.
+  std::int64_t classes{0};
+  /// Settings of the file by which the model and, where the program makes them, the data are what they are:
+  /// "model.layers=4", "data.rows=…".
   std::vector<std::string> made_by{};
+  std::vector<models::tied_name> tied{};  ///< Further names of its tensors; the file has them as tensors of their own.
 };
 
 /// Writes the weights `flat` [layout.total]. Throws std::runtime_error naming the path.
@@ -37,8 +42,10 @@ model_card card_of(const std::filesystem::path& path, const weights& content);
 
 /// Copies `content` into a fresh flat tensor [layout.total] of `pool`, padding zero; other types, int64 of what counts
 /// among them, are converted to float32. Throws input_error unless names and shapes are exactly those of `layout`: says
-/// which are missing, unexpected or of another shape. `path` and `model` (the layout's) are for that message.
+/// which are missing, unexpected or of another shape. `path` and `model` (the layout's) are for that message. Of the
+/// several names of a `tied` tensor one is enough; where there are more, their values must be the same.
 at::Tensor load_into(const std::filesystem::path& path, const weights& content, const std::string& model,
-                     const models::flat_layout& layout, models::buffer_pool& pool);
+                     const models::flat_layout& layout, models::buffer_pool& pool,
+                     const std::vector<models::tied_name>& tied = {});
 
 }  // namespace troupe::checkpoint

@@ -8,6 +8,7 @@
 #include "troupe/actors/support/assert.hpp"
 #include "troupe/actors/worker.hpp"
 #include "troupe/runtime/checkpoint/model_file.hpp"
+#include "troupe/runtime/checkpoint/read_weights.hpp"
 #include "troupe/runtime/topology/error.hpp"
 
 #include <ATen/ATen.h>
@@ -220,7 +221,8 @@ struct half_launched {
 
 at::Tensor initial_weights(const plan& plan, models::buffer_pool& pool) {
   if (const auto& path = plan.file.model.init; !path.empty()) {
-    auto loaded = checkpoint::load_into(path, checkpoint::read_safetensors(path), plan.model->name, plan.layout, pool);
+    auto loaded =
+        checkpoint::load_into(path, checkpoint::read_weights(path), plan.model->name, plan.layout, pool, plan.tied);
     if (!at::isfinite(loaded).all().item<bool>())
       throw input_error(path.string() + ": holds values that are not finite; give other weights to begin with");
     return loaded;

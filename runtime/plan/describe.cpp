@@ -355,6 +355,11 @@ void describe_promise(page& page, const plan& plan) {
                   (shared ? " is written by all at once, so runs differ" : " merges what comes first, so runs differ"));
     return;
   }
+  if (!plan.draws_elsewhere.empty()) {
+    page.line("same bits", "no: the script draws random numbers of its own (" + joined(plan.draws_elsewhere, ", ") +
+                               "), which are no function of the seed");
+    return;
+  }
   if (!plan.promises_bits()) {
     const auto own = std::find_if(plan.exchanges.begin(), plan.exchanges.end(),
                                   [](const auto& one) { return one.nature.on_devices; });

@@ -3,11 +3,15 @@
 #include "troupe/actors/exchange/buckets.hpp"
 #include "troupe/actors/exchange/shared.hpp"
 #include "troupe/models/gradient_hooks.hpp"
+#include "troupe/models/script.hpp"
 #include "troupe/runtime/plan/devices.hpp"
 #include "troupe/runtime/plan/replicas.hpp"
 #include "troupe/runtime/support/units.hpp"
 #include "troupe/runtime/topology/error.hpp"
 #include "troupe/runtime/topology/value.hpp"
+
+#include <ATen/CPUGeneratorImpl.h>
+#include <ATen/core/grad_mode.h>
 
 #include <algorithm>
 #include <limits>
@@ -131,6 +135,9 @@ models::loss_kind loss_of(const topology::topology& file, const models::network&
   using models::loss_kind;
   const auto own = net.loss();
   if (name == "auto" || name == models::name_of(own)) return own;
+  if (net.takes_any_loss())
+    for (const auto kind : models::loss_kinds)
+      if (name == models::name_of(kind)) return kind;
   const auto of_classes = own == loss_kind::nll || own == loss_kind::cross_entropy;
   if (name == "cross_entropy" && of_classes) return loss_kind::cross_entropy;
   if (name == "nll" && of_classes)
@@ -174,9 +181,58 @@ data::normalisation scale_of(const topology::topology& file, const data::dataset
 std::unique_ptr<models::network> network_of(const topology::topology& file, const models::network_kind& kind,
                                             const models::network_shape& shape) try {
   return models::make_network(kind, shape, file.run.seed);
+} catch (const models::script_error& reason) {
+  throw input_error(reason.what());
 } catch (const std::invalid_argument& reason) {
   refuse(file,
          "model.name = \"" + kind.name + "\" does not fit data.name = \"" + file.data.name + "\": " + reason.what());
+}
+
+/// "1×28×28".
+std::string sizes_text(at::IntArrayRef sizes) {
+  std::string text;
+  for (const auto size : sizes) text += (text.empty() ? "" : "×") + std::to_string(size);
+  return text;
+}
+
+/// What forward() is to return for `count` samples under a loss.
+std::vector<std::int64_t> output_sizes(const plan& so_far, models::sample_kind kind, std::int64_t count) {
+  using models::loss_kind;
+  if (so_far.loss != loss_kind::cross_entropy && so_far.loss != loss_kind::nll) return {count};
+  if (kind == models::sample_kind::characters) return {count, so_far.shape.input.front(), so_far.shape.classes};
+  return {count, so_far.shape.classes};
+}
+
+/// Has a model meet samples such as those of the run, before anything starts. Throws input_error where it does not take
+/// them, or returns what the loss cannot use.
+void try_out(const plan& so_far, models::network& net) {
+  if (!so_far.facts.kind) return;
+  const auto& file = so_far.file;
+  const auto about = "model.name = \"" + file.model.name + "\" does not fit data.name = \"" + file.data.name + "\": ";
+  constexpr std::int64_t samples = 2;  // one might hide which dimension counts them
+  at::Tensor output;
+  try {
+    const at::NoGradGuard unrecorded;
+    at::Generator generator = at::detail::createCPUGenerator(1);
+    net.train(false);
+    output = net.forward(models::made_up_samples(*so_far.facts.kind, so_far.shape, samples, generator));
+  } catch (const std::exception& reason) {
+    refuse(file, about + models::reason_of(reason));
+  }
+  const auto expected = output_sizes(so_far, *so_far.facts.kind, samples);
+  if (output.sizes() == at::IntArrayRef{expected} && output.is_floating_point()) return;
+  refuse(file, about + "for " + std::to_string(samples) + " samples of " + sizes_text(so_far.shape.input) +
+                   " it returns " + (output.is_floating_point() ? "" : "whole numbers, ") + "[" +
+                   sizes_text(output.sizes()) + "], and the loss " + models::name_of(so_far.loss) + " wants [" +
+                   sizes_text(expected) + "]; change its last layer, or model.loss");
+}
+
+/// What a person may not expect of a module's own random draws.
+std::string note_on_draws(const std::vector<std::string>& operators) {
+  std::string names;
+  for (const auto& each : operators) names += (names.empty() ? "" : ", ") + each;
+  return "the script draws random numbers (" + names +
+         ") from LibTorch's own generator, not from the run's seed: two runs differ";
 }
 
 const carriage& carriage_of(const topology::topology& file, const topology::exchange_settings& given,
@@ -233,7 +289,8 @@ std::vector<planned_edge> edges_of(const planned_exchange& exchange) {
 std::vector<range> planned_buckets(const plan& so_far, const planned_exchange& exchange) {
   if (!sends_buckets(exchange.settings)) return {};
   const auto net = models::make_network(*so_far.model, so_far.shape, so_far.file.run.seed);
-  return buckets_of(exchange.settings, exchange.layout, models::gradient_order(*net, so_far.shape, so_far.loss));
+  const auto order = models::gradient_order(*net, so_far.shape, so_far.loss, so_far.facts.kind);
+  return buckets_of(exchange.settings, exchange.layout, order);
 }
 
 /// Where a data set comes from.
@@ -329,13 +386,6 @@ std::vector<planned_actor> actors_of(const plan& so_far) {
   actors.push_back({"coordinator", role::coordinator});
   actors.push_back({"recorder", role::recorder});
   return actors;
-}
-
-/// "1×28×28".
-std::string sizes_text(at::IntArrayRef sizes) {
-  std::string text;
-  for (const auto size : sizes) text += (text.empty() ? "" : "×") + std::to_string(size);
-  return text;
 }
 
 template <class Member>
@@ -454,7 +504,7 @@ bool plan::deterministic() const {
 }
 
 bool plan::promises_bits() const {
-  return deterministic() &&
+  return deterministic() && draws_elsewhere.empty() &&
          std::none_of(exchanges.begin(), exchanges.end(), [](const auto& one) { return one.nature.on_devices; }) &&
          std::all_of(devices.begin(), devices.end(), [](const auto& one) { return one.is_cpu(); });
 }
@@ -536,6 +586,8 @@ planned_exchange plan_exchange(const plan& so_far, std::size_t index) {
 planned_exchange plan_norms(const plan& so_far, const std::vector<std::int64_t>& channels) {
   const auto& file = so_far.file;
   const std::string key = "model.sync_batch_norm = true";
+  if (!so_far.file.model.script.empty())
+    refuse(file, key + " reaches into batch norms, and those of a script are in its own code; leave it out");
   if (channels.empty()) refuse(file, key + ", but " + so_far.model->name + " has no batch norm; leave it out");
   if (so_far.workers > 1 && !(so_far.replicas_agree() && so_far.deterministic()))
     refuse(file, key +
@@ -581,8 +633,25 @@ data_facts::data_facts(const data::dataset_pair& sets, const topology::topology&
     : samples(sets.train->size()),
       sample_shape(sets.sample_shape),
       classes(static_cast<std::int64_t>(sets.train->classes.size())),
-      evaluates_training(sets.train == sets.test) {
+      evaluates_training(sets.train == sets.test),
+      kind(sets.train->rows ? models::sample_kind::sparse
+           : sets.train->inputs.defined() && sets.train->inputs.scalar_type() == at::kLong
+               ? models::sample_kind::characters
+               : models::sample_kind::numbers) {
   (void)file;
+}
+
+models::network_shape shape_of(const topology::model_settings& model, const std::vector<std::int64_t>& input,
+                               std::int64_t classes) {
+  models::network_shape shape{.input = input,
+                              .classes = classes,
+                              .layers = model.layers,
+                              .width = model.width,
+                              .heads = model.heads,
+                              .script = model.script};
+  shape.rank = model.rank.value_or(shape.rank);
+  shape.dropout = model.dropout.value_or(shape.dropout);
+  return shape;
 }
 
 plan make_plan(const topology::topology& given, const data_facts& facts, const device::census& machine,
@@ -598,14 +667,8 @@ plan make_plan(const topology::topology& given, const data_facts& facts, const d
       &found(models::find_network(file.model.name), file, "model.name", file.model.name, models::network_kinds());
   plan.data = &found(data::find_dataset(file.data.name), file, "data.name", file.data.name, data::dataset_kinds());
   plan.facts = facts;
-  plan.shape = {.input = plan.data->sample_shape.empty() ? facts.sample_shape : plan.data->sample_shape,
-                .classes = plan.data->classes > 0 ? plan.data->classes : facts.classes,
-                .layers = file.model.layers,
-                .width = file.model.width,
-                .heads = file.model.heads,
-                .script = file.model.script};
-  plan.shape.rank = file.model.rank.value_or(plan.shape.rank);
-  plan.shape.dropout = file.model.dropout.value_or(plan.shape.dropout);
+  plan.shape = shape_of(file.model, plan.data->sample_shape.empty() ? facts.sample_shape : plan.data->sample_shape,
+                        plan.data->classes > 0 ? plan.data->classes : facts.classes);
   plan.scale = scale_of(file, *plan.data);
   plan.augment = augmentation_of(file);
   plan.sampling = sampling_of(file, facts.samples);
@@ -621,6 +684,10 @@ plan make_plan(const topology::topology& given, const data_facts& facts, const d
   plan.loss = loss_of(file, *net);
   check_target(file, plan.loss);
   plan.layout = models::layout_of(*net);
+  plan.tied = models::tied_names_of(*net);
+  plan.draws_elsewhere = net->draws_elsewhere();
+  if (!plan.draws_elsewhere.empty()) plan.notes.push_back(note_on_draws(plan.draws_elsewhere));
+  if (net->takes_any_loss() || plan.data->sample_shape.empty()) try_out(plan, *net);
   plan.optimizer = optimizer_of(file, plan.layout, plan.steps_per_epoch, plan.steps);
   for (std::size_t i = 0; i < file.exchanges.size(); ++i) plan.exchanges.push_back(plan_exchange(plan, i));
   for (auto& exchange : plan.exchanges) {

@@ -11,6 +11,8 @@
 #include "troupe/data/sparsity.hpp"
 #include "troupe/models/flat.hpp"
 #include "troupe/models/network.hpp"
+#include "troupe/models/samples.hpp"
+#include "troupe/models/tied.hpp"
 #include "troupe/runtime/plan/numa.hpp"
 #include "troupe/runtime/plan/recipe.hpp"
 #include "troupe/runtime/topology/endpoint.hpp"
@@ -57,6 +59,7 @@ struct data_facts {
   std::shared_ptr<const data::sample_shards> shards{};  ///< Of a split that goes by the samples' classes.
   std::optional<data::sparsity> sparsity{};             ///< Of sparse samples, where it was worked out.
   bool evaluates_training{false};                       ///< There are no others.
+  std::optional<models::sample_kind> kind{};            ///< What a sample is, where that is known.
 
   data_facts(std::int64_t training_samples) : samples(training_samples) {}
   /// Also draws the shards of `file`.
@@ -96,6 +99,8 @@ struct plan {
   models::network_shape shape;
   models::loss_kind loss{};
   models::flat_layout layout;
+  std::vector<models::tied_name> tied{};       ///< Further names of parameters of the layout.
+  std::vector<std::string> draws_elsewhere{};  ///< See models::network.
   data_facts facts{0};
   data::normalisation scale;  ///< What inputs are really normalised by.
   data::augmentation augment{};
@@ -123,7 +128,8 @@ struct plan {
   bool replicas_agree() const;            ///< All workers' parameters after a step are equal.
   bool buffers_agree() const;             ///< All workers' float buffers, or there are none.
   bool deterministic() const;             ///< No result depends on what arrives first.
-  bool promises_bits() const;             ///< And all is computed and summed on CPUs, in an order that the file fixes.
+  bool promises_bits() const;             ///< And all is computed and summed on CPUs, in an order that the file fixes,
+                                          ///< and what is random is a function of the seed.
   bool workers_are_independent() const;   ///< No worker ever waits for another one, and servers hold the result.
   bool crosses(const planned_edge& edge) const { return node_of(edge.from) != node_of(edge.to); }
   traffic between_nodes() const;  ///< What crosses from one process to another.
@@ -131,6 +137,10 @@ struct plan {
 
 /// Reads the data set a topology names. Throws input_error (missing folder, broken file: path, reason, mend).
 data::dataset_pair load_data(const topology::topology& file);
+
+/// Returns what a model is made for: samples like these, and what the file says of the model.
+models::network_shape shape_of(const topology::model_settings& model, const std::vector<std::int64_t>& input,
+                               std::int64_t classes);
 
 /// Derives the plan; its file is as expand_replicas() makes it for a machine of such `memory`. Throws input_error where
 /// the numbers do not work out (no step in an epoch, more workers than samples, a device that `machine` has not …),

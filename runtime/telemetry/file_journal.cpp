@@ -49,14 +49,27 @@ void file_journal::progress(std::uint64_t step) {
 
 namespace {
 
-/// What makes the samples of a set that needs no files what they are.
-std::vector<std::string> made_by(const topology::topology& file, const data::dataset_kind& kind) {
-  if (std::find(kind.reads.begin(), kind.reads.end(), "rows") == kind.reads.end()) return {};
-  std::vector<std::string> settings{"run.seed=" + std::to_string(file.run.seed)};
-  const auto& data = *topology::find_section("data");
-  for (const auto& line : topology::lines_of(data, file, 0))
-    if (std::find(kind.reads.begin(), kind.reads.end(), line.name) != kind.reads.end())
-      settings.push_back("data." + line.name + "=" + line.value);
+bool contains(const std::vector<std::string>& names, const std::string& name) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+/// The settings of a section that are among `read`, but for paths: those say where this machine keeps things.
+std::vector<std::string> settings_of(const topology::topology& file, const std::string& section,
+                                     const std::vector<std::string>& read) {
+  const std::vector<std::string> elsewhere{"script", "file", "test_file", "mapped"};
+  std::vector<std::string> settings;
+  for (const auto& line : topology::lines_of(*topology::find_section(section), file, 0))
+    if (contains(read, line.name) && !contains(elsewhere, line.name))
+      settings.push_back(section + "." + line.name + "=" + line.value);
+  return settings;
+}
+
+/// What makes the model, and the samples of a set that needs no files, what they are.
+std::vector<std::string> made_by(const plan& plan) {
+  auto settings = settings_of(plan.file, "model", plan.model->reads);
+  if (contains(plan.data->reads, "rows")) settings.push_back("run.seed=" + std::to_string(plan.file.run.seed));
+  const auto of_data = settings_of(plan.file, "data", plan.data->reads);
+  settings.insert(settings.end(), of_data.begin(), of_data.end());
   return settings;
 }
 
@@ -69,8 +82,9 @@ void file_journal::save(const snapshot& result) {
                            .scale = plan_.scale,
                            .loss = models::name_of(plan_.loss),
                            .shape = plan_.data->sample_shape.empty() ? plan_.shape.input : std::vector<std::int64_t>{},
-                           .rank = plan_.data->classes == 0 ? plan_.shape.rank : 0,
-                           .made_by = made_by(plan_.file, *plan_.data)},
+                           .classes = plan_.data->classes == 0 ? plan_.shape.classes : 0,
+                           .made_by = made_by(plan_),
+                           .tied = plan_.tied},
                           plan_.layout, result.values);
 }
 

@@ -72,6 +72,7 @@ class checker {
 
   void run() {
     excluded();
+    model();
     source();
     shape();
     devices();
@@ -102,6 +103,33 @@ class checker {
       refuse(later, first + " and " + second + " say the same thing twice; expected one of them");
     }
     if (!file_.run.epochs && !file_.run.steps) file_.run.epochs = 1;
+  }
+
+  /// Keeps of the model's settings what it goes by; the rest is no mistake, as with the data's. A script is a model
+  /// that needs no name.
+  void model() {
+    model_settings& given = file_.model;
+    const bool scripted = known_.has("model.script");
+    if (scripted && given.script.empty())
+      return refuse("model.script", "model.script is empty; expected a TorchScript file, such as \"model.pt\"");
+    if (scripted && known_.has("model.name") && given.name != "script")
+      return refuse("model.script",
+                    "model.script and model.name = " + to_toml(given.name) + " name two models; expected one of them");
+    if (scripted) given.name = "script";
+    if (!scripted && given.name == "script")
+      return refuse("model.name",
+                    "model.name = \"script\" does not say which; expected model.script = \"model.pt\", a file that "
+                    "torch.jit.script(model).save(\"model.pt\") writes");
+    const models::network_kind* kind = models::find_network(given.name);
+    if (kind == nullptr) return;
+    const auto settle = [&](const char* key, auto& value) {
+      if (std::find(kind->reads.begin(), kind->reads.end(), key) == kind->reads.end()) value.reset();
+    };
+    settle("rank", given.rank);
+    settle("layers", given.layers);
+    settle("width", given.width);
+    settle("heads", given.heads);
+    settle("dropout", given.dropout);
   }
 
   /// Keeps of the data's source what the data set goes by, every default filled in. The rest is no mistake: a file for

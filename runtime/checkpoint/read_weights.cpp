@@ -1,0 +1,146 @@
+#include "troupe/runtime/checkpoint/read_weights.hpp"
+
+#include "troupe/models/script.hpp"
+#include "troupe/runtime/topology/error.hpp"
+
+#include <ATen/core/ivalue.h>
+#include <caffe2/serialize/inline_container.h>
+#include <torch/csrc/jit/api/module.h>
+#include <torch/csrc/jit/serialization/unpickler.h>
+
+#include <algorithm>
+#include <cstring>
+#include <fstream>
+#include <limits>
+#include <string_view>
+#include <unordered_map>
+
+namespace troupe::checkpoint {
+
+namespace {
+
+using namespace std::string_view_literals;
+
+constexpr auto zip_magic = "PK\3\4"sv;
+/// What torch.save() began with before PyTorch 1.6: a pickled number.
+constexpr auto old_magic = "\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19"sv;
+/// Pickled, as state_dict() is: protocol 2, then the class.
+constexpr auto ordered =
+    "\x80\x02"
+    "ccollections\nOrderedDict\n"sv;
+
+[[noreturn]] void refuse(const std::filesystem::path& path, const std::string& what, const std::string& mend) {
+  throw input_error(path.string() + ": " + what + "; " + mend);
+}
+
+/// Tells how to make a plain dict of what torch.load() returns.
+std::string converting(const std::filesystem::path& path) {
+  auto converted = path;
+  converted.replace_filename(path.stem().string() + "_dict.pt");
+  return "convert it with\n  python -c \"import torch; torch.save(dict(torch.load('" + path.string() +
+         "', map_location='cpu')), '" + converted.string() + "')\"\nand give " + converted.string();
+}
+
+std::string first_bytes(const std::filesystem::path& path) {
+  std::string bytes(old_magic.size(), '\0');
+  std::ifstream in{path, std::ios::binary};
+  in.read(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+  bytes.resize(static_cast<std::size_t>(in.gcount()));
+  return bytes;
+}
+
+weights of_script(const std::filesystem::path& path) try {
+  const auto module = models::load_script(path);
+  weights content;
+  for (const auto& each : module.named_parameters()) content.tensors.emplace_back(each.name, each.value.detach());
+  for (const auto& each : module.named_buffers()) content.tensors.emplace_back(each.name, each.value);
+  return content;
+} catch (const models::script_error& reason) {
+  throw input_error(reason.what());
+}
+
+/// The values of one archive of torch.save(), whose sizes are checked before they are believed: LibTorch's reader
+/// takes the word of the pickle for how long a record is.
+class dict_reader {
+ public:
+  dict_reader(const std::filesystem::path& path, caffe2::serialize::PyTorchStreamReader& archive)
+      : path_{path}, archive_{archive} {}
+
+  weights read() {
+    const auto [data, size] = archive_.getRecord("data.pkl");
+    const std::string_view pickle{static_cast<const char*>(data.get()), size};
+    if (pickle.starts_with(ordered)) refuse(path_, "is a state_dict, which only Python reads", converting(path_));
+    weights content;
+    const auto value = value_of(pickle);
+    if (!value.isGenericDict()) refuse_others("a " + value.tagKind());
+    for (const auto& item : value.toGenericDict()) {
+      if (!item.key().isString()) refuse_others("a dict whose keys are no names");
+      const auto& name = item.key().toStringRef();
+      if (!item.value().isTensor()) refuse_others(name + ", a " + item.value().tagKind());
+      content.tensors.emplace_back(name, checked(name, item.value().toTensor()));
+    }
+    return content;
+  }
+
+ private:
+  [[noreturn]] void refuse_others(const std::string& found) const {
+    refuse(path_, "holds " + found + ", and no plain dict of tensors",
+           "save that: torch.save(dict(model.state_dict()), \"weights.pt\")");
+  }
+
+  c10::IValue value_of(std::string_view pickle) try {
+    const auto bytes = [rest = pickle](char* into, std::size_t wanted) mutable {
+      const auto count = std::min(wanted, rest.size());
+      std::memcpy(into, rest.data(), count);
+      rest.remove_prefix(count);
+      return count;
+    };
+    const auto record = [this](const std::string& name) {
+      auto [data, size] = archive_.getRecord("data/" + name);
+      sizes_[data.get()] = size;
+      return std::move(data);
+    };
+    return torch::jit::Unpickler{bytes, nullptr, nullptr, record, at::kCPU}.parse_ivalue();
+  } catch (const std::exception& reason) {
+    refuse(path_, "holds more than a plain dict of tensors (" + models::reason_of(reason) + ")",
+           "save that: torch.save(dict(model.state_dict()), \"weights.pt\")");
+  }
+
+  at::Tensor checked(const std::string& name, const at::Tensor& tensor) const {
+    if (tensor.layout() != at::kStrided) refuse_others(name + ", a tensor that is not dense");
+    if (tensor.numel() == 0) return tensor;
+    std::size_t last = static_cast<std::size_t>(tensor.storage_offset());
+    bool sane = tensor.storage_offset() >= 0;
+    for (std::int64_t i = 0; i < tensor.dim(); ++i) {
+      sane = sane && tensor.stride(i) >= 0 && tensor.size(i) > 0 &&
+             !__builtin_add_overflow(last, static_cast<std::size_t>((tensor.size(i) - 1) * tensor.stride(i)), &last);
+    }
+    const auto held = sizes_.find(tensor.storage().data());
+    if (!sane || held == sizes_.end() || last >= held->second / tensor.itemsize())
+      refuse(path_, name + " claims more than the file holds", "save or copy it again");
+    return tensor.contiguous();
+  }
+
+  std::filesystem::path path_;
+  caffe2::serialize::PyTorchStreamReader& archive_;
+  std::unordered_map<const void*, std::size_t> sizes_;  ///< Of the records that were read, in bytes.
+};
+
+}  // namespace
+
+weights read_weights(const std::filesystem::path& path) {
+  const auto begin = std::filesystem::is_directory(path) ? std::string{} : first_bytes(path);
+  if (begin == old_magic)
+    refuse(path, "is of torch.save() before PyTorch 1.6, which only Python reads", converting(path));
+  if (!begin.starts_with(zip_magic)) return read_safetensors(path);
+  try {
+    caffe2::serialize::PyTorchStreamReader archive{path.string()};
+    if (archive.hasRecord("constants.pkl")) return of_script(path);
+    if (archive.hasRecord("data.pkl")) return dict_reader{path, archive}.read();
+  } catch (const c10::Error& reason) {
+    refuse(path, "is not a whole file of PyTorch: " + models::reason_of(reason), "save or copy it again");
+  }
+  refuse(path, "is a zip archive, but not of PyTorch", "give safetensors, TorchScript or a plain dict of tensors");
+}
+
+}  // namespace troupe::checkpoint
