@@ -123,6 +123,8 @@ class checker {
     settle("columns", given.columns, usual.columns);
     settle("nonzeros", given.nonzeros, usual.nonzeros);
     settle("skew", given.skew, usual.skew);
+    settle("sequence_length", given.sequence_length, usual.sequence_length);
+    if (!reads("image_size")) given.image_size.reset();
     if (!reads("file")) given.file.clear();
     if (!reads("test_file")) given.test_file.clear();
   }
