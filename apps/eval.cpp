@@ -61,6 +61,7 @@ std::unique_ptr<models::network> make(const models::network_kind& model, const d
                                       const checkpoint::model_card& card) try {
   models::network_shape shape{.input = data.sample_shape, .classes = data.classes};
   if (shape.input.empty()) shape.input = card.shape;
+  if (shape.classes == 0) shape.classes = static_cast<std::int64_t>(card.class_names.size());
   if (card.rank > 0) shape.rank = card.rank;
   return models::make_network(model, shape, 0);
 } catch (const std::invalid_argument& reason) {
@@ -81,6 +82,17 @@ void require_shape(const options& given, const std::vector<std::int64_t>& here,
   throw input_error(given.weights.string() + ": were trained on samples of " + text(there) + ", and these are of " +
                     text(here) +
                     "; expected the data of the run, as --set data.file=… or data.columns=… tells of them");
+}
+
+/// Classes, or the characters of a text, must be those the weights were trained on: they are known by their order.
+void require_classes(const options& given, const std::vector<std::string>& here,
+                     const std::vector<std::string>& there) {
+  if (there.empty() || here == there) return;
+  const auto differ = std::mismatch(here.begin(), here.end(), there.begin(), there.end());
+  const auto name = [](const auto& at, const auto& all) { return at == all.end() ? "none" : "\"" + *at + "\""; };
+  throw input_error(given.weights.string() + ": were trained on other classes: class " +
+                    std::to_string(differ.first - here.begin()) + " is " + name(differ.first, here) + " here and " +
+                    name(differ.second, there) + " there; expected the data of the run, as --set data.file=… names");
 }
 
 /// What the weights say of data that the program makes: settings of that, whatever else stands there.
@@ -115,6 +127,7 @@ void eval(const options& given) {
   if (!given.dir.empty()) topology.data.dir = given.dir;
   const auto sets = load_data(topology);
   if (data.sample_shape.empty()) require_shape(given, sets.sample_shape, card.shape);
+  if (data.classes == 0) require_classes(given, sets.train->classes, card.class_names);
   const auto& set = given.split == "train" ? *sets.train : *sets.test;
   // Weights that say nothing of how their inputs were scaled come from elsewhere: then as published.
   const auto& scale = content.metadata.contains("mean") ? card.scale : data.published;

@@ -78,6 +78,9 @@ void write_model(const std::filesystem::path& path, const model_card& card, cons
     content.metadata["shape"] = nlohmann::json(card.shape).dump();
     if (card.rank > 0) content.metadata["rank"] = nlohmann::json(std::vector{card.rank}).dump();
   }
+  constexpr auto replace = nlohmann::json::error_handler_t::replace;  // a folder may be called by any bytes
+  if (!card.class_names.empty())
+    content.metadata["class_names"] = nlohmann::json(card.class_names).dump(-1, ' ', false, replace);
   if (!card.made_by.empty()) content.metadata["made_by"] = nlohmann::json(card.made_by).dump();
   write_safetensors(path, content);
 }
@@ -105,6 +108,7 @@ model_card card_of(const std::filesystem::path& path, const weights& content) {
   };
   card.shape = whole("shape");
   for (const auto rank : whole("rank")) card.rank = rank;
+  card.class_names = list_of<std::string>(path, content, "class_names");
   card.made_by = list_of<std::string>(path, content, "made_by");
   if (card.scale.mean.size() != card.scale.std.size())
     throw input_error(path.string() + ": metadata mean and std are not of one length; save the weights again");

@@ -24,6 +24,8 @@ struct model_card {
   /// Of samples whose shape the data set's kind does not say, as models::network_shape has them; else empty and 0.
   std::vector<std::int64_t> shape{};
   std::int64_t rank{0};
+  /// Of samples whose classes the data set's kind does not say: their names, by index; of a text its characters.
+  std::vector<std::string> class_names{};
   /// Of data that the program makes by settings of the file: those, as "data.rows=…"; else empty.
   std::vector<std::string> made_by{};
 };

@@ -10,17 +10,13 @@
 #include <fstream>
 #include <memory>
 #include <mutex>
-#include <optional>
 #include <system_error>
 
 namespace troupe::fetch {
 
 namespace fs = std::filesystem;
 
-namespace {
-
-/// Returns the SHA-256 of a file in hexadecimal, or nothing if it cannot be read.
-std::optional<std::string> sha256_of(const fs::path& path) {
+std::string sha256(const fs::path& path) {
   const std::unique_ptr<EVP_MD_CTX, decltype(&EVP_MD_CTX_free)> state(EVP_MD_CTX_new(), &EVP_MD_CTX_free);
   if (!state || EVP_DigestInit_ex(state.get(), EVP_sha256(), nullptr) != 1) throw fetch_error("OpenSSL has no SHA-256");
   std::ifstream in(path, std::ios::binary);
@@ -39,6 +35,8 @@ std::optional<std::string> sha256_of(const fs::path& path) {
   }
   return text;
 }
+
+namespace {
 
 std::uint64_t size_of(const fs::path& path) {
   std::error_code failed;
@@ -132,7 +130,7 @@ std::string fetch_from(const std::string& mirror, const fs::path& part, const re
     }
     if (size_of(part) < file.bytes)
       return "sent " + std::to_string(size_of(part)) + " of " + std::to_string(file.bytes) + " bytes";
-    if (sha256_of(part) == file.sha256) return {};
+    if (sha256(part) == file.sha256) return {};
     fs::remove(part);
     if (before == 0) break;
   }
@@ -151,7 +149,7 @@ std::string fetch_from(const std::string& mirror, const fs::path& part, const re
 
 bool is_there(const fs::path& path, const remote_file& file) {
   if (!fs::exists(path)) return false;
-  if (size_of(path) == file.bytes && sha256_of(path) == file.sha256) return true;
+  if (size_of(path) == file.bytes && sha256(path) == file.sha256) return true;
   throw input_error(path.string() + ": is not the file that was published (its sha256 is not " + file.sha256 +
                     "); remove it to download that one, or name another folder with --dir");
 }

@@ -38,6 +38,9 @@ struct fetch_error : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
+/// Returns the SHA-256 of a file in hexadecimal, or "" if it cannot be read.
+std::string sha256(const std::filesystem::path& path);
+
 /// Called now and then with the bytes that are there of a file.
 using progress = std::function<void(const remote_file& file, std::uint64_t bytes)>;
 

@@ -70,6 +70,7 @@ void file_journal::save(const snapshot& result) {
                            .loss = models::name_of(plan_.loss),
                            .shape = plan_.data->sample_shape.empty() ? plan_.shape.input : std::vector<std::int64_t>{},
                            .rank = plan_.data->classes == 0 ? plan_.shape.rank : 0,
+                           .class_names = plan_.facts.class_names,
                            .made_by = made_by(plan_.file, *plan_.data)},
                           plan_.layout, result.values);
 }
