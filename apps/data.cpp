@@ -8,6 +8,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <filesystem>
@@ -55,7 +56,7 @@ class download_display {
 void fetch_data(const options& given) {
   const auto* kind = data::find_dataset(given.name);
   const auto* from = fetch::find_source(given.name);
-  if (kind == nullptr || (from == nullptr && !kind->folder.empty())) {
+  if (kind == nullptr || (from == nullptr && kind->reads.empty() && !kind->folder.empty())) {
     std::vector<std::string> names;
     std::string legal;
     for (const auto& source : fetch::sources()) {
@@ -64,6 +65,12 @@ void fetch_data(const options& given) {
     }
     throw input_error("data fetch: \"" + given.name + "\" is not known; expected " + legal +
                       topology::did_you_mean(given.name, names));
+  }
+  const auto& reads = kind->reads;
+  if (from == nullptr && std::find(reads.begin(), reads.end(), "file") != reads.end()) {
+    std::printf("%s is read from files of your own, which data.file names: there is nothing to download\n",
+                given.name.c_str());
+    return;
   }
   if (from == nullptr) {
     std::printf("%s is built in: there is nothing to download\n", given.name.c_str());
@@ -83,7 +90,7 @@ void add_data(CLI::App& app, int& status) {
   data->require_subcommand(1);
   auto* command = data->add_subcommand("fetch", "Download a data set from its publisher and check its sha256");
   auto given = std::make_shared<options>();
-  command->add_option("NAME", given->name, "mnist or fashion_mnist")->required();
+  command->add_option("NAME", given->name, "mnist, fashion_mnist or cifar10")->required();
   command->add_option("--dir", given->dir, "Data folder (default: $TROUPE_DATA, else data-cache)");
   command->callback([given, &status] {
     fetch_data(*given);

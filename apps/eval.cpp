@@ -65,7 +65,7 @@ std::unique_ptr<models::network> make(const models::network_kind& model, const d
                                       const checkpoint::model_card& card, const topology::model_settings& settings,
                                       const data_facts& here) try {
   const auto& input = !data.sample_shape.empty() ? data.sample_shape : card.shape;
-  const auto classes = data.classes > 0 ? data.classes : card.classes;
+  const auto classes = data.classes > 0 ? data.classes : static_cast<std::int64_t>(card.class_names.size());
   const auto shape =
       input.empty() ? shape_of(settings, here.sample_shape, here.classes) : shape_of(settings, input, classes);
   return models::make_network(model, shape, 0);
@@ -89,6 +89,17 @@ void require_shape(const options& given, const std::vector<std::int64_t>& here,
   throw input_error(given.weights.string() + ": were trained on samples of " + text(there) + ", and these are of " +
                     text(here) +
                     "; expected the data of the run, as --set data.file=… or data.columns=… tells of them");
+}
+
+/// Classes, or the characters of a text, must be those the weights were trained on: they are known by their order.
+void require_classes(const options& given, const std::vector<std::string>& here,
+                     const std::vector<std::string>& there) {
+  if (there.empty() || here == there) return;
+  const auto differ = std::mismatch(here.begin(), here.end(), there.begin(), there.end());
+  const auto name = [](const auto& at, const auto& all) { return at == all.end() ? "none" : "\"" + *at + "\""; };
+  throw input_error(given.weights.string() + ": were trained on other classes: class " +
+                    std::to_string(differ.first - here.begin()) + " is " + name(differ.first, here) + " here and " +
+                    name(differ.second, there) + " there; expected the data of the run, as --set data.file=… names");
 }
 
 /// What the weights say of the model and of data that the program makes: settings of these, whatever else stands there.
@@ -121,11 +132,7 @@ void eval(const options& given) {
   if (!given.dir.empty()) topology.data.dir = given.dir;
   const auto sets = load_data(topology);
   if (data.sample_shape.empty() && !card.shape.empty()) require_shape(given, sets.sample_shape, card.shape);
-  if (card.classes > 0 && data.classes == 0 && !sets.train->classes.empty() &&
-      static_cast<std::int64_t>(sets.train->classes.size()) != card.classes)
-    throw input_error(given.weights.string() + ": were trained on " + std::to_string(card.classes) +
-                      " classes, and these samples are of " + std::to_string(sets.train->classes.size()) +
-                      "; expected the data of the run, as --set data.file=… tells of them");
+  if (data.classes == 0) require_classes(given, sets.train->classes, card.class_names);
   const auto net = make(model, data, card, topology.model, data_facts{sets, topology});
   const auto layout = models::layout_of(*net);
   models::buffer_pool pool;

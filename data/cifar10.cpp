@@ -16,6 +16,8 @@ namespace fs = std::filesystem;
 constexpr std::int64_t channels = 3, side = 32;
 constexpr std::uint64_t record_bytes = 1 + channels * side * side;
 
+constexpr std::uint64_t published_bytes = 10'000 * record_bytes;
+
 // About thirty times a file as it is published, so that a strange one cannot ask for absurd amounts.
 constexpr std::uint64_t bytes_at_most = std::uint64_t{1} << 30;
 
@@ -37,8 +39,7 @@ const std::vector<std::string>& classes() {
 std::int64_t records_in(const fs::path& file) {
   std::error_code error;
   if (!fs::exists(file, error)) {
-    throw data_error(file.string() + ": no such file; unpack cifar-10-binary.tar.gz from " +
-                     "https://www.cs.toronto.edu/~kriz/cifar.html, and name the folder that holds " +
+    throw data_error(file.string() + ": no such file; run `troupe data fetch cifar10`, or name the folder that holds " +
                      file.parent_path().filename().string() + "/ in data.dir or TROUPE_DATA");
   }
   if (!fs::is_regular_file(file, error)) throw data_error(file.string() + ": not a regular file");
@@ -46,6 +47,10 @@ std::int64_t records_in(const fs::path& file) {
   if (error) fail_to_read(file);
   if (size == 0) fail(file, "the file holds no images");
   if (size > bytes_at_most) fail(file, "the file is too large for this format");
+  if (size > published_bytes && size % record_bytes != 0) {
+    fail(file, "the file holds " + std::to_string(size % record_bytes) + " bytes beyond its " +
+                   std::to_string(size / record_bytes) + " images");
+  }
   if (size % record_bytes != 0) {
     fail(file, "the file is truncated: its " + std::to_string(size) + " bytes are not a multiple of the " +
                    std::to_string(record_bytes) + " of an image with its label");

@@ -20,6 +20,9 @@ dataset_kind fashion_mnist();
 dataset_kind libsvm();
 dataset_kind sparse();
 dataset_kind triplets();
+dataset_kind image_folder();
+dataset_kind tensors();
+dataset_kind text();
 
 namespace {
 
@@ -122,8 +125,8 @@ batch make_batch(const dataset& set, const normalisation& scale, const std::vect
 }
 
 const std::vector<dataset_kind>& dataset_kinds() {
-  static const std::vector<dataset_kind> kinds{digits(), mnist(),    fashion_mnist(), cifar10(),
-                                               libsvm(), triplets(), sparse()};
+  static const std::vector<dataset_kind> kinds{digits(),  mnist(), fashion_mnist(), cifar10(),  image_folder(),
+                                               tensors(), text(),  libsvm(),        triplets(), sparse()};
   return kinds;
 }
 

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
-#include <limits>
 
 namespace troupe::data {
 
@@ -13,7 +12,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::uint64_t largest_index = std::numeric_limits<std::int32_t>::max() - 1;
+// Each column is a weight: beyond this a stray one would ask for gigabytes, and nobody would know of which line.
+constexpr std::uint64_t largest_index = std::uint64_t{1} << 28;
 
 bool is_space(char c) {
   return c == ' ' || c == '\t' || c == '\r' || c == '\v' || c == '\f';
@@ -99,7 +99,7 @@ class libsvm_reader final : public sample_reader {
     if (error == std::errc::invalid_argument || colon == end || *colon != ':') fail_pair();
     if (error != std::errc{} || index > largest_index) {
       text_.fail("found the index " + quoted({rest_.data(), colon}) + "; the largest that can be is " +
-                 std::to_string(largest_index));
+                 std::to_string(largest_index) + ", for each is a weight of the model");
     }
     if (index == 0) text_.fail("found the index 0; indices count from 1: add 1 to all of both files");
     if (index <= before_) {

@@ -82,7 +82,9 @@ void write_model(const std::filesystem::path& path, const model_card& card, cons
                       {"mean", nlohmann::json(card.scale.mean).dump()},
                       {"std", nlohmann::json(card.scale.std).dump()}};
   if (!card.shape.empty()) content.metadata["shape"] = nlohmann::json(card.shape).dump();
-  if (card.classes > 0) content.metadata["classes"] = nlohmann::json(std::vector{card.classes}).dump();
+  constexpr auto replace = nlohmann::json::error_handler_t::replace;  // a folder may be called by any bytes
+  if (!card.class_names.empty())
+    content.metadata["class_names"] = nlohmann::json(card.class_names).dump(-1, ' ', false, replace);
   if (!card.made_by.empty()) content.metadata["made_by"] = nlohmann::json(card.made_by).dump();
   write_safetensors(path, content);
 }
@@ -109,7 +111,7 @@ model_card card_of(const std::filesystem::path& path, const weights& content) {
     return sizes;
   };
   card.shape = whole("shape");
-  for (const auto classes : whole("classes")) card.classes = classes;
+  card.class_names = list_of<std::string>(path, content, "class_names");
   card.made_by = list_of<std::string>(path, content, "made_by");
   for (const auto rank : whole("rank")) card.made_by.push_back("model.rank=" + std::to_string(rank));  // of version 0.3
   if (card.scale.mean.size() != card.scale.std.size())

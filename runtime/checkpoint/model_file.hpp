@@ -26,7 +26,8 @@ struct model_card {
   /// Of samples whose shape and classes the data set's kind does not say, as models::network_shape has them; else empty
   /// and 0.
   std::vector<std::int64_t> shape{};
-  std::int64_t classes{0};
+  /// Of samples whose classes the data set's kind does not say: their names, by index; of a text its characters.
+  std::vector<std::string> class_names{};
   /// Settings of the file by which the model and, where the program makes them, the data are what they are:
   /// "model.layers=4", "data.rows=…".
   std::vector<std::string> made_by{};

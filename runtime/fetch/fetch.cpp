@@ -1,5 +1,6 @@
 #include "troupe/runtime/fetch/fetch.hpp"
 
+#include "troupe/runtime/fetch/unpack.hpp"
 #include "troupe/runtime/topology/error.hpp"
 
 #include <curl/curl.h>
@@ -9,17 +10,13 @@
 #include <fstream>
 #include <memory>
 #include <mutex>
-#include <optional>
 #include <system_error>
 
 namespace troupe::fetch {
 
 namespace fs = std::filesystem;
 
-namespace {
-
-/// Returns the SHA-256 of a file in hexadecimal, or nothing if it cannot be read.
-std::optional<std::string> sha256_of(const fs::path& path) {
+std::string sha256(const fs::path& path) {
   const std::unique_ptr<EVP_MD_CTX, decltype(&EVP_MD_CTX_free)> state(EVP_MD_CTX_new(), &EVP_MD_CTX_free);
   if (!state || EVP_DigestInit_ex(state.get(), EVP_sha256(), nullptr) != 1) throw fetch_error("OpenSSL has no SHA-256");
   std::ifstream in(path, std::ios::binary);
@@ -38,6 +35,8 @@ std::optional<std::string> sha256_of(const fs::path& path) {
   }
   return text;
 }
+
+namespace {
 
 std::uint64_t size_of(const fs::path& path) {
   std::error_code failed;
@@ -131,7 +130,7 @@ std::string fetch_from(const std::string& mirror, const fs::path& part, const re
     }
     if (size_of(part) < file.bytes)
       return "sent " + std::to_string(size_of(part)) + " of " + std::to_string(file.bytes) + " bytes";
-    if (sha256_of(part) == file.sha256) return {};
+    if (sha256(part) == file.sha256) return {};
     fs::remove(part);
     if (before == 0) break;
   }
@@ -144,14 +143,36 @@ std::string fetch_from(const std::string& mirror, const fs::path& part, const re
                      folder.string() + ", or try again later (it goes on where it stopped):\n";
   for (const auto& each : from.files) text += "  " + from.mirrors.front() + each.name + "\n";
   text.pop_back();
+  if (!from.contents.empty()) text += "\nand run this command again, which unpacks them";
   throw fetch_error(text);
 }
 
 bool is_there(const fs::path& path, const remote_file& file) {
   if (!fs::exists(path)) return false;
-  if (size_of(path) == file.bytes && sha256_of(path) == file.sha256) return true;
+  if (size_of(path) == file.bytes && sha256(path) == file.sha256) return true;
   throw input_error(path.string() + ": is not the file that was published (its sha256 is not " + file.sha256 +
                     "); remove it to download that one, or name another folder with --dir");
+}
+
+/// Whether all that archives are unpacked to is there. A file of another size is not overwritten: it is somebody's.
+bool is_unpacked(const source& from, const fs::path& folder) {
+  std::size_t there = 0;
+  for (const auto& file : from.contents) {
+    const auto path = folder / file.name;
+    if (!fs::exists(path)) continue;
+    if (size_of(path) != file.bytes)
+      throw input_error(path.string() + ": is not the file that was published (it has " +
+                        std::to_string(size_of(path)) + " bytes, not " + std::to_string(file.bytes) +
+                        "); remove it to download that one, or name another folder with --dir");
+    ++there;
+  }
+  return there > 0 && there == from.contents.size();
+}
+
+std::size_t unpack_all(const source& from, const fs::path& folder) {
+  for (const auto& file : from.files) unpack(folder / file.name, folder, from.contents);
+  for (const auto& file : from.files) fs::remove(folder / file.name);
+  return from.contents.size();
 }
 
 }  // namespace
@@ -159,6 +180,7 @@ bool is_there(const fs::path& path, const remote_file& file) {
 std::size_t fetch(const source& from, const fs::path& folder, const progress& tell) try {
   fs::create_directories(folder);
   std::size_t fetched = 0;
+  if (is_unpacked(from, folder)) return fetched;
   for (const auto& file : from.files) {
     const auto path = folder / file.name;
     if (is_there(path, file)) continue;
@@ -176,7 +198,7 @@ std::size_t fetch(const source& from, const fs::path& folder, const progress& te
     fs::rename(part, path);
     ++fetched;
   }
-  return fetched;
+  return from.contents.empty() ? fetched : unpack_all(from, folder);
 } catch (const fs::filesystem_error& reason) {
   throw input_error(folder.string() + ": cannot write there: " + reason.code().message() +
                     "; name another folder with --dir");

@@ -22,6 +22,9 @@ struct source {
   std::string name;                  ///< Of the data set, as topology files call it.
   std::vector<std::string> mirrors;  ///< URLs of folders, tried in this order; each ends in a slash.
   std::vector<remote_file> files;
+  /// What is to be taken out of the files, which then are archives and go: names and sizes. None: the files are the
+  /// set.
+  std::vector<remote_file> contents{};
 };
 
 /// The data sets that can be downloaded.
@@ -35,12 +38,16 @@ struct fetch_error : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
+/// Returns the SHA-256 of a file in hexadecimal, or "" if it cannot be read.
+std::string sha256(const std::filesystem::path& path);
+
 /// Called now and then with the bytes that are there of a file.
 using progress = std::function<void(const remote_file& file, std::uint64_t bytes)>;
 
-/// Fetches into `folder` what is not there yet; returns how many files that were. A file under its own name is always
-/// whole and checked; an unfinished one is called NAME.part. Throws fetch_error, which says what to do by hand, and
-/// input_error where the folder cannot be written or holds another file under one of the names.
+/// Fetches into `folder` what is not there yet, and unpacks it; returns how many files were downloaded or unpacked. A
+/// file under its own name is always whole and checked; an unfinished one is called NAME.part. Throws fetch_error,
+/// which says what to do by hand, and input_error where the folder cannot be written or holds another file under one of
+/// the names.
 std::size_t fetch(const source& from, const std::filesystem::path& folder, const progress& tell = {});
 
 }  // namespace troupe::fetch

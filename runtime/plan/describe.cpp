@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cmath>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -122,12 +123,35 @@ std::string data_text(const plan& plan) {
                        joined(shape, "×");
   const auto classes =
       plan.shape.classes > 0 ? std::to_string(plan.shape.classes) + " classes" : std::string("each a number");
-  if (plan.data->sample_shape.empty())
-    return samples + (shape.size() > 1 ? " (users × items), " : " columns, ") + classes;
+  if (plan.facts.sequences)
+    return samples + " positions, of " + grouped(static_cast<std::uint64_t>(plan.shape.classes)) + " kinds";
+  const bool images = plan.data->sample_shape.size() == 3 || plan.facts.images;
+  if (!images)
+    return samples +
+           (shape.size() == 2 && plan.shape.classes == 0 ? " (users × items), "
+            : shape.size() > 1                           ? ", "
+                                                         : " columns, ") +
+           classes;
   return samples + ", " + classes + ", " +
          (plan.scale.mean.empty()
               ? "not normalised"
               : "normalised by mean " + numbers(plan.scale.mean) + " and std " + numbers(plan.scale.std));
+}
+
+/// "each worker sees 1 to 3 of 10 classes".
+std::string classes_text(const plan& plan) {
+  const auto& [least, most] = std::tie(plan.facts.least_classes, plan.facts.most_classes);
+  return "each worker sees " + (least < most ? grouped(static_cast<std::uint64_t>(least)) + " to " : "") +
+         grouped(static_cast<std::uint64_t>(most)) + " of " + std::to_string(plan.shape.classes) + " classes";
+}
+
+/// Which samples loss and accuracy are of.
+std::string evaluated_text(const plan& plan) {
+  const auto samples = grouped(static_cast<std::uint64_t>(plan.facts.evaluated));
+  if (plan.facts.evaluates_training) return "no test samples: the training samples are evaluated";
+  if (plan.facts.evaluates_held_out)
+    return "evaluated on " + samples + " samples that are held out of the training set";
+  return "evaluated on the " + samples + " test samples; data.validation = 0.1 would hold out training samples instead";
 }
 
 /// Ω, Δ and ρ, where they were worked out, and what is evaluated where that is not a set of its own.
@@ -137,7 +161,8 @@ void describe_data(page& page, const plan& plan) {
     page.more("Ω = " + grouped(static_cast<std::uint64_t>(found->omega)) + " nonzeros at most in a sample (" +
               human_number(found->mean_nonzeros) + " in the mean), Δ = " + human_number(found->delta) + ", ρ " +
               (found->rho_is_exact ? "= " : "≥ ") + human_number(found->rho));
-  if (plan.facts.evaluates_training) page.more("no test samples: the training samples are evaluated");
+  if (plan.facts.most_classes > 0) page.more(classes_text(plan));
+  if (plan.facts.evaluated > 0) page.more(evaluated_text(plan));
 }
 
 std::string steps_text(const plan& plan) {
@@ -436,6 +461,20 @@ json json_of(const plan& plan, const planned_exchange& exchange) {
           {"edges", edges}};
 }
 
+json evaluated_of(const plan& plan) {
+  const auto& facts = plan.facts;
+  if (facts.evaluated == 0) return {};
+  return {{"set", facts.evaluates_training   ? "training"
+                  : facts.evaluates_held_out ? "held_out"
+                                             : "test"},
+          {"samples", facts.evaluated}};
+}
+
+json classes_of_a_worker(const plan& plan) {
+  if (plan.facts.most_classes == 0) return {};
+  return {{"least", plan.facts.least_classes}, {"most", plan.facts.most_classes}};
+}
+
 json sparsity_of(const plan& plan) {
   const auto& found = plan.facts.sparsity;
   if (!found) return {};
@@ -472,6 +511,8 @@ std::string describe_json(const plan& plan) {
                     {"parameters", plan.layout.parameter_count},
                     {"data", plan.data->name},
                     {"training_samples", plan.sampling.samples},
+                    {"evaluated", evaluated_of(plan)},
+                    {"classes_of_a_worker", classes_of_a_worker(plan)},
                     {"sparsity", sparsity_of(plan)},
                     {"mean", plan.scale.mean},
                     {"std", plan.scale.std},

@@ -2,6 +2,8 @@
 
 #include "troupe/actors/exchange/buckets.hpp"
 #include "troupe/actors/exchange/shared.hpp"
+#include "troupe/data/hold_out.hpp"
+#include "troupe/data/shards.hpp"
 #include "troupe/models/gradient_hooks.hpp"
 #include "troupe/models/script.hpp"
 #include "troupe/runtime/plan/devices.hpp"
@@ -17,7 +19,9 @@
 #include <limits>
 #include <map>
 #include <numeric>
+#include <set>
 #include <stdexcept>
+#include <tuple>
 
 namespace troupe {
 
@@ -154,21 +158,22 @@ void check_target(const topology::topology& file, models::loss_kind loss) {
                      "goes by the loss");
 }
 
-data::normalisation scale_of(const topology::topology& file, const data::dataset_kind& kind) {
+data::normalisation scale_of(const topology::topology& file, const data::dataset_kind& kind,
+                             const models::network_shape& shape, bool images) {
   if (!file.data.normalize) return {};
   const auto& mean = file.data.mean;
   const auto& std = file.data.std;
   if (mean.empty() && std.empty()) {
-    auto of_preset = scale_of_preset(file, kind.sample_shape.size() == 3 ? kind.sample_shape.front() : 0);
+    auto of_preset = scale_of_preset(file, images ? shape.input.front() : 0);
     return of_preset.mean.empty() ? kind.published : of_preset;
   }
   if (mean.empty() || std.empty())
     refuse(file,
            std::string(mean.empty() ? "data.mean" : "data.std") + " is missing; data.mean and data.std go together");
-  if (kind.sample_shape.size() != 3)
+  if (!images)
     refuse(file, "data.mean and data.std scale images, and the rows of " + kind.name +
                      " are taken as they are; leave both out");
-  const auto channels = static_cast<std::size_t>(kind.sample_shape.front());
+  const auto channels = static_cast<std::size_t>(shape.input.front());
   for (const auto& [key, values] : {std::pair{"data.mean", &mean}, std::pair{"data.std", &std}})
     if (values->size() != channels)
       refuse(file, std::string(key) + " has " + std::to_string(values->size()) + " numbers; " + kind.name + " wants " +
@@ -304,8 +309,37 @@ data::data_source source_of(const topology::topology& file, const std::filesyste
   from.columns = given.columns.value_or(from.columns);
   from.nonzeros = given.nonzeros.value_or(from.nonzeros);
   from.skew = given.skew.value_or(from.skew);
+  from.sequence_length = given.sequence_length.value_or(from.sequence_length);
+  from.image_size = given.image_size;
   from.seed = file.run.seed;
   return from;
+}
+
+/// Which samples each worker has, where the split goes by their classes; else null.
+std::shared_ptr<const data::sample_shards> shards_of(const data::dataset& set, const topology::topology& file) {
+  const auto& split = file.data.split;
+  const auto workers = file.workers.count;
+  if (workers < 1 || split_named(file) != data::split::given) return nullptr;
+  if (set.targets.scalar_type() != at::kLong || set.targets.dim() != 1)
+    refuse(file, "data.split = \"" + split + "\" goes by the classes of samples, and those of " + file.data.name +
+                     (set.targets.dim() > 1 ? " have a target for each position" : " stand for numbers") +
+                     "; use \"strided\" or \"contiguous\"");
+  return std::make_shared<data::sample_shards>(
+      split == "dirichlet" ? data::dirichlet_shards(set.targets, workers, file.data.alpha, file.run.seed)
+                           : data::shards_by_label(set.targets, workers));
+}
+
+/// How many classes the samples of a worker are of, at least and at most.
+std::pair<std::int64_t, std::int64_t> classes_seen(const data::sample_shards& shards, const at::Tensor& targets) {
+  const auto* target = targets.const_data_ptr<std::int64_t>();
+  std::pair<std::int64_t, std::int64_t> seen{std::numeric_limits<std::int64_t>::max(), 0};
+  for (const auto& share : shards) {
+    std::set<std::int64_t> classes;
+    for (const auto sample : share) classes.insert(target[sample]);
+    const auto count = static_cast<std::int64_t>(classes.size());
+    seen = {std::min(seen.first, count), std::max(seen.second, count)};
+  }
+  return seen;
 }
 
 /// Throws input_error where workers cannot share a memory.
@@ -546,6 +580,7 @@ data::dataset_pair load_data(const topology::topology& file) try {
     throw input_error(folder.string() + ": its samples are " + sizes_text(shape) + ", but those of " + kind.name +
                       " are " + sizes_text(kind.sample_shape) + "; another set lies there");
   }
+  if (file.data.validation) data::hold_out(sets, *file.data.validation, file.run.seed);
   return sets;
 } catch (const data::data_error& reason) {
   throw input_error(reason.what());
@@ -633,12 +668,20 @@ data_facts::data_facts(const data::dataset_pair& sets, const topology::topology&
     : samples(sets.train->size()),
       sample_shape(sets.sample_shape),
       classes(static_cast<std::int64_t>(sets.train->classes.size())),
+      shards(shards_of(*sets.train, file)),
+      images(sets.train->files || (sets.train->inputs.defined() && sets.train->inputs.scalar_type() == at::kByte)),
+      sequences(sets.train->targets.dim() > 1),
+      evaluated(sets.test->size()),
       evaluates_training(sets.train == sets.test),
+      evaluates_held_out(file.data.validation.has_value()),
       kind(sets.train->rows ? models::sample_kind::sparse
            : sets.train->inputs.defined() && sets.train->inputs.scalar_type() == at::kLong
                ? models::sample_kind::characters
                : models::sample_kind::numbers) {
-  (void)file;
+  const auto* kind = data::find_dataset(file.data.name);
+  if (kind != nullptr && kind->classes == 0) class_names = sets.train->classes;
+  if (!shards) return;
+  std::tie(least_classes, most_classes) = classes_seen(*shards, sets.train->targets);
 }
 
 models::network_shape shape_of(const topology::model_settings& model, const std::vector<std::int64_t>& input,
@@ -669,7 +712,7 @@ plan make_plan(const topology::topology& given, const data_facts& facts, const d
   plan.facts = facts;
   plan.shape = shape_of(file.model, plan.data->sample_shape.empty() ? facts.sample_shape : plan.data->sample_shape,
                         plan.data->classes > 0 ? plan.data->classes : facts.classes);
-  plan.scale = scale_of(file, *plan.data);
+  plan.scale = scale_of(file, *plan.data, plan.shape, plan.data->sample_shape.size() == 3 || facts.images);
   plan.augment = augmentation_of(file);
   plan.sampling = sampling_of(file, facts.samples);
   plan.sampling.shards = facts.shards;

@@ -58,7 +58,13 @@ struct data_facts {
   std::int64_t classes{0};                              ///< Likewise.
   std::shared_ptr<const data::sample_shards> shards{};  ///< Of a split that goes by the samples' classes.
   std::optional<data::sparsity> sparsity{};             ///< Of sparse samples, where it was worked out.
-  bool evaluates_training{false};                       ///< There are no others.
+  bool images{false};                                   ///< Its samples are bytes, which are scaled.
+  bool sequences{false};                                ///< Each position of a sample has a target of its own.
+  std::vector<std::string> class_names{};               ///< Where the kind does not say how many there are.
+  std::int64_t evaluated{0};                            ///< Samples that are evaluated; 0: not known.
+  bool evaluates_training{false};                       ///< They are the training samples: there are no others.
+  bool evaluates_held_out{false};                       ///< They were taken from them.
+  std::int64_t least_classes{0}, most_classes{0};       ///< Of `shards`: that a worker sees.
   std::optional<models::sample_kind> kind{};            ///< What a sample is, where that is known.
 
   data_facts(std::int64_t training_samples) : samples(training_samples) {}

@@ -82,7 +82,7 @@ void file_journal::save(const snapshot& result) {
                            .scale = plan_.scale,
                            .loss = models::name_of(plan_.loss),
                            .shape = plan_.data->sample_shape.empty() ? plan_.shape.input : std::vector<std::int64_t>{},
-                           .classes = plan_.data->classes == 0 ? plan_.shape.classes : 0,
+                           .class_names = plan_.facts.class_names,
                            .made_by = made_by(plan_),
                            .tied = plan_.tied},
                           plan_.layout, result.values);

@@ -154,7 +154,7 @@ class checker {
     settle("nonzeros", given.nonzeros, usual.nonzeros);
     settle("skew", given.skew, usual.skew);
     settle("sequence_length", given.sequence_length, usual.sequence_length);
-    settle("image_size", given.image_size, usual.image_size);
+    if (!reads("image_size")) given.image_size.reset();
     if (!reads("file")) given.file.clear();
     if (!reads("test_file")) given.test_file.clear();
   }

@@ -90,8 +90,8 @@ TEST_CASE("what is wrong with a file of CIFAR-10 is told with its path and the m
     fs::remove(set.path() / "data_batch_4.bin");
     CHECK(failure(set.path()) ==
           (set.path() / "data_batch_4.bin").string() +
-              ": no such file; unpack cifar-10-binary.tar.gz from https://www.cs.toronto.edu/~kriz/cifar.html, and "
-              "name the folder that holds cifar-10-batches-bin/ in data.dir or TROUPE_DATA");
+              ": no such file; run `troupe data fetch cifar10`, or name the folder that holds cifar-10-batches-bin/ in "
+              "data.dir or TROUPE_DATA");
   }
   SUBCASE("truncated") {
     const fs::path file = set.write("test_batch.bin", small_set::images(0, 2).substr(1));
@@ -99,6 +99,11 @@ TEST_CASE("what is wrong with a file of CIFAR-10 is told with its path and the m
                                      ": the file is truncated: its 6145 bytes are not a multiple of the 3073 of an "
                                      "image with its label" +
                                      mend);
+  }
+  SUBCASE("bytes too many") {
+    const fs::path file = set.write("test_batch.bin", "");
+    fs::resize_file(file, 30'730'000 + 5);
+    CHECK(failure(set.path()) == file.string() + ": the file holds 5 bytes beyond its 10000 images" + mend);
   }
   SUBCASE("empty") {
     const fs::path file = set.write("data_batch_2.bin", "");

@@ -188,7 +188,7 @@ TEST_CASE("what is wrong in LIBSVM's text is answered with file, line, what was 
       {"1 0:1", "found the index 0; indices count from 1: add 1 to all of both files"},
       {"1 5:1 3:1", "found the index 3 after 5; expected indices to ascend within a line, none twice"},
       {"1 5:1 5:1", "found the index 5 after 5; expected indices to ascend within a line, none twice"},
-      {"1 2147483647:1", "found the index \"2147483647\"; the largest that can be is 2147483646"},
+      {"1 268435457:1", "found the index \"268435457\"; the largest that can be is 268435456, for each is a weight"},
       {"1 99999999999999999999999:1", "found the index \"99999999999999999999999\"; the largest that can be is"},
       {"1 1:inf", "the value of index 1 is not a finite number of single precision"},
       {"1 1:nan", "the value of index 1 is not a finite number of single precision"},

@@ -4,7 +4,6 @@
 #include "troupe/runtime/checkpoint/safetensors.hpp"
 #include "troupe/runtime/topology/error.hpp"
 
-#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <unistd.h>
@@ -26,19 +25,6 @@ struct scratch {
   }
 };
 
-std::string read(const fs::path& path) {
-  std::ifstream in(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(in), {}};
-}
-
-/// A file of this header, with its length before it, and these data.
-std::string file_of(const std::string& header, const std::string& data) {
-  std::string bytes(8, '\0');
-  const std::uint64_t length = header.size();
-  std::memcpy(bytes.data(), &length, 8);
-  return bytes + header + data;
-}
-
 std::string refusal(const fs::path& path) {
   try {
     checkpoint::read_safetensors(path);
@@ -46,15 +32,6 @@ std::string refusal(const fs::path& path) {
     return error.what();
   }
   return "accepted";
-}
-
-/// What Python's safetensors 0.6.2 writes for {"fc.weight": float32 [[1, 2, 3], [4, 5, 6]], "steps": int64 [7]} with
-/// metadata {"model": "tiny"}.
-std::string python_file() {
-  return "\xa0\0\0\0\0\0\0\0"s +
-         R"({"__metadata__":{"model":"tiny"},"steps":{"dtype":"I64","shape":[1],"data_offsets":[0,8]},)"
-         R"("fc.weight":{"dtype":"F32","shape":[2,3],"data_offsets":[8,32]}}      )" +
-         "\x07\0\0\0\0\0\0\0\0\0\x80?\0\0\0@\0\0@@\0\0\x80@\0\0\xa0@\0\0\xc0@"s;
 }
 
 /// One layer [2, 3] with a bias [2], as flat storage lays them out.
@@ -75,35 +52,6 @@ at::Tensor tiny_weights() {
 
 }  // namespace
 
-TEST_CASE("a file written by Python is read") {
-  const scratch here;
-  const auto content = checkpoint::read_safetensors(here.write(python_file()));
-  CHECK(content.metadata.at("model") == "tiny");
-  REQUIRE(content.tensors.size() == 2);
-  CHECK(content.tensors[0].first == "steps");
-  CHECK(content.tensors[0].second.item<std::int64_t>() == 7);
-  CHECK(content.tensors[1].first == "fc.weight");
-  CHECK(content.tensors[1].second.equal(at::arange(1, 7, at::kFloat).view({2, 3})));
-}
-
-TEST_CASE("what is written is read back, and equal content gives equal bytes") {
-  const scratch here;
-  const checkpoint::weights content{{{"b", at::arange(3, at::kFloat)}, {"a", at::ones({2, 2}, at::kDouble).t()}},
-                                    {{"model", "tiny \"quoted\""}}};
-  checkpoint::write_safetensors(here.folder / "1", content);
-  checkpoint::write_safetensors(here.folder / "2", content);
-  const auto bytes = read(here.folder / "1");
-  CHECK(bytes == read(here.folder / "2"));
-  CHECK((bytes.size() - 12 - 32) % 8 == 0);  // the data begin at a multiple of eight
-  CHECK(!fs::exists(here.folder / "1.tmp"));
-  const auto back = checkpoint::read_safetensors(here.folder / "1");
-  CHECK(back.metadata == content.metadata);
-  REQUIRE(back.tensors.size() == 2);
-  CHECK(back.tensors[0].first == "b");
-  CHECK((back.tensors[1].second.scalar_type() == at::kDouble));
-  CHECK(back.tensors[1].second.equal(content.tensors[1].second));
-}
-
 TEST_CASE("a file that cannot be written is named, with the reason") {
   const scratch here;
   const auto path = here.folder / "missing" / "w.safetensors";
@@ -111,72 +59,11 @@ TEST_CASE("a file that cannot be written is named, with the reason") {
                        ("cannot write " + path.string() + ": No such file or directory").c_str(), std::runtime_error);
 }
 
-TEST_CASE("a broken file is refused with the reason") {
+TEST_CASE("weights that cannot be read are wrong input") {
   const scratch here;
-  const auto four = std::string(4, 'x');
-  const auto entry = [](const std::string& fields) { return "{\"t\":{" + fields + "}}"; };
-  const struct {
-    std::string bytes, reason;
-  } broken[] = {
-      {"", "it has 0 bytes"},
-      {"\xff\0"s, "it has 2 bytes"},
-      {"\xff\xff\xff\xff\xff\xff\xff\xff{}", "its header claims 18446744073709551615 bytes of 10"},
-      {"\x03\0\0\0\0\0\0\0{}"s, "its header claims 3 bytes of 10"},
-      {file_of("[]", ""), "its header is not a JSON object"},
-      {file_of("{\"t\":", ""), "its header is not JSON"},
-      {file_of(std::string(100'000, '['), ""), "its header is not JSON"},
-      {file_of("{\"__metadata__\":{\"a\":1}}", ""), "its metadata a is not a string"},
-      {file_of("{\"__metadata__\":[]}", ""), "its metadata is not a JSON object"},
-      {file_of("{\"t\":1}", four), "tensor t is not described by a JSON object"},
-      {file_of(entry(R"("shape":[1],"data_offsets":[0,4])"), four), "tensor t has no dtype"},
-      {file_of(entry(R"("dtype":"F8_E4M3","shape":[4],"data_offsets":[0,4])"), four), "which is not supported"},
-      {file_of(entry(R"("dtype":"F32","data_offsets":[0,4])"), four), "tensor t has no list shape"},
-      {file_of(entry(R"("dtype":"F32","shape":[1])"), four), "tensor t has no list data_offsets"},
-      {file_of(entry(R"("dtype":"F32","shape":[-1],"data_offsets":[0,4])"), four), "a number in shape that is no size"},
-      {file_of(entry(R"("dtype":"F32","shape":[1.5],"data_offsets":[0,4])"), four),
-       "a number in shape that is no size"},
-      {file_of(entry(R"("dtype":"F32","shape":[1e30],"data_offsets":[0,4])"), four),
-       "a number in shape that is no size"},
-      {file_of(entry(R"("dtype":"F32","shape":[2],"data_offsets":[0,4])"), four), "not what its shape takes"},
-      {file_of(entry(R"("dtype":"F32","shape":[],"data_offsets":[0,0])"), four), "not what its shape takes"},
-      {file_of(entry(R"("dtype":"F32","shape":[4294967296,4294967296],"data_offsets":[0,0])"), ""),
-       "not what its shape takes"},  // 2^64 elements: zero, to those who overflow
-      {file_of(entry(R"("dtype":"F32","shape":[0,9223372036854775807],"data_offsets":[0,0])"), ""),
-       "not what its shape takes"},
-      {file_of(entry(R"("dtype":"F32","shape":[1],"data_offsets":[1,5])"), four), "lies outside the file"},
-      {file_of(entry(R"("dtype":"F32","shape":[1],"data_offsets":[4,0])"), four), "lies outside the file"},
-      {file_of(entry(R"("dtype":"F32","shape":[1],"data_offsets":[0,4,8])"), four), "lies outside the file"},
-      {file_of(
-           R"({"t":{"dtype":"U8","shape":[3],"data_offsets":[0,3]},"u":{"dtype":"U8","shape":[2],"data_offsets":[2,4]}})",
-           four),
-       "tensors t and u overlap"},
-      {file_of(
-           R"({"t":{"dtype":"U8","shape":[4],"data_offsets":[0,4]},"t":{"dtype":"U8","shape":[4],"data_offsets":[0,4]}})",
-           four),
-       "tensor t is listed twice"},
-  };
-  for (const auto& [bytes, reason] : broken) {
-    CAPTURE(reason);
-    const auto path = here.write(bytes);
-    const auto said = refusal(path);
-    CHECK(said.starts_with(path.string() + ": "));
-    CHECK(said.find(reason) != std::string::npos);
-  }
-  CHECK(refusal(here.folder / "none").find("No such file or directory; check the path") != std::string::npos);
-  CHECK(refusal(here.folder).find("is a folder; name the file in it") != std::string::npos);
-}
-
-TEST_CASE("a file cut short or changed in any byte is read or refused, never worse") {
-  const scratch here;
-  const auto whole = python_file();
-  for (std::size_t length = 0; length < whole.size(); ++length)
-    CHECK(refusal(here.write(whole.substr(0, length))) != "accepted");
-  for (std::size_t i = 0; i < whole.size(); ++i)
-    for (const unsigned bit : {1u, 16u, 128u}) {
-      auto changed = whole;
-      changed[i] = static_cast<char>(static_cast<unsigned char>(changed[i]) ^ bit);
-      refusal(here.write(changed));  // any other exception, or a crash, fails the test
-    }
+  const auto path = here.write("short");
+  CHECK(refusal(path) == path.string() + ": is not a whole safetensors file: it has 5 bytes; save or copy it again");
+  CHECK(!fs::exists(path.string() + ".tmp"));
 }
 
 TEST_CASE("a model file holds what one must know to use the weights") {

@@ -1,12 +1,15 @@
 #include "tests/support/doctest.hpp"
 
 #include "troupe/runtime/fetch/fetch.hpp"
+#include "troupe/runtime/fetch/unpack.hpp"
 #include "troupe/runtime/topology/error.hpp"
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
 
+#include <array>
+#include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <functional>
@@ -16,6 +19,7 @@
 #include <thread>
 #include <unistd.h>
 #include <vector>
+#include <zlib.h>
 
 using namespace troupe;
 using namespace std::string_literals;
@@ -231,10 +235,139 @@ TEST_CASE("a folder that cannot be made is wrong input") {
   CHECK_THROWS_AS(fetch::fetch(source_at({"http://127.0.0.1:9/"}), here.file() / "below"), input_error);
 }
 
+namespace {
+
+/// A member of a tar archive (POSIX ustar).
+struct member {
+  std::string name, content;
+  char type{'0'};
+  std::string link{};
+};
+
+std::string gzipped_tar(const std::vector<member>& members) {
+  std::string tar;
+  for (const auto& [name, content, type, link] : members) {
+    std::string header(512, '\0');
+    header.replace(0, name.size(), name);
+    header.replace(100, 7, "0000644");
+    std::array<char, 12> size{};
+    std::snprintf(size.data(), size.size(), "%011zo", content.size());
+    header.replace(124, 11, size.data());
+    header.replace(136, 11, "00000000000");
+    header.replace(148, 8, "        ");
+    header[156] = type;
+    header.replace(157, link.size(), link);
+    header.replace(257, 8, "ustar\00000"s);
+    unsigned sum = 0;
+    for (const char c : header) sum += static_cast<unsigned char>(c);
+    std::snprintf(size.data(), size.size(), "%06o", sum);
+    header.replace(148, 7, size.data(), 7);
+    tar += header + content + std::string((512 - content.size() % 512) % 512, '\0');
+  }
+  tar += std::string(1024, '\0');
+  std::string packed(tar.size() + 1024, '\0');
+  z_stream stream{};
+  REQUIRE(deflateInit2(&stream, 6, Z_DEFLATED, 16 + MAX_WBITS, 8, Z_DEFAULT_STRATEGY) == Z_OK);
+  stream.next_in = reinterpret_cast<Bytef*>(tar.data());
+  stream.avail_in = static_cast<uInt>(tar.size());
+  stream.next_out = reinterpret_cast<Bytef*>(packed.data());
+  stream.avail_out = static_cast<uInt>(packed.size());
+  REQUIRE(deflate(&stream, Z_FINISH) == Z_STREAM_END);
+  packed.resize(stream.total_out);
+  deflateEnd(&stream);
+  return packed;
+}
+
+/// What unpacking says of an archive in `here` that is to hold "one" and "two" of three bytes each.
+std::string unpacked(const scratch& here, const std::string& archive) {
+  here.put(here.file(), archive);
+  try {
+    fetch::unpack(here.file(), here.folder, {{"one", 3, {}}, {"two", 3, {}}});
+  } catch (const fetch::fetch_error& error) {
+    return error.what();
+  }
+  return "unpacked";
+}
+
+}  // namespace
+
+TEST_CASE("of an archive the expected files are taken, whatever folder it has them in") {
+  const scratch here;
+  CHECK(unpacked(here,
+                 gzipped_tar({{"set/", "", '5'}, {"set/two", "222"}, {"set/readme", "more"}, {"./set/one", "111"}})) ==
+        "unpacked");
+  CHECK(read(here.folder / "one") == "111");
+  CHECK(read(here.folder / "two") == "222");
+  CHECK(!fs::exists(here.folder / "readme"));
+  CHECK(!fs::exists(here.folder / "one.part"));
+}
+
+TEST_CASE("an archive that wants to write elsewhere, or anything else, writes nothing") {
+  const scratch here;
+  const auto good = gzipped_tar({{"one", "111"}, {"two", "222"}});
+  const struct {
+    std::string archive, reason;
+  } hostile[] = {
+      {gzipped_tar({{"one", "111"}, {"two", "", '2', "/etc/passwd"}}), "holds two as something else than a file"},
+      {gzipped_tar({{"one", "111"}, {"two", "", '1', "one"}}), "holds two as something else than a file"},
+      {gzipped_tar({{"one", "111"}, {"two", "", '5'}}), "holds two as something else than a file"},
+      {gzipped_tar({{"one", "111"}, {"two", "4444"}}), "holds two with 4 bytes, expected 3"},
+      {gzipped_tar({{"one", "111"}, {"two", std::string(1 << 20, 'x')}}), "holds two with 1048576 bytes, expected 3"},
+      {gzipped_tar({{"one", "111"}, {"a/one", "111"}, {"two", "222"}}), "holds one twice"},
+      {gzipped_tar({{"one", "111"}}), "does not hold two"},
+      {good.substr(0, good.size() / 2), ""},
+      {"no archive at all", ""},
+      {"", ""}};
+  for (const auto& [archive, reason] : hostile) {
+    CAPTURE(reason);
+    const auto said = unpacked(here, archive);
+    CHECK(said.starts_with("cannot unpack " + here.file().string() + ": it "));
+    CHECK(said.find(reason) != std::string::npos);
+    CHECK(!fs::exists(here.folder / "one"));
+    CHECK(!fs::exists(here.folder / "one.part"));
+  }
+  CHECK(unpacked(here, gzipped_tar({{"../one", "111"}, {"/two", "222"}})) ==
+        "unpacked");  // into the folder all the same
+  CHECK(read(here.folder / "one") == "111");
+  CHECK(!fs::exists(here.folder.parent_path() / "one"));
+}
+
+TEST_CASE("a link that lies in the folder is not written through") {
+  const scratch here;
+  here.put(here.folder / "victim", "precious");
+  fs::create_symlink(here.folder / "victim", here.folder / "one.part");
+  CHECK(unpacked(here, gzipped_tar({{"one", "111"}, {"two", "222"}})) == "unpacked");
+  CHECK(read(here.folder / "victim") == "precious");
+  CHECK(read(here.folder / "one") == "111");
+}
+
+TEST_CASE("an archive is fetched, unpacked and gone, and the set is there the second time") {
+  const scratch here;
+  const server web([](const auto& request) { return from(content, request); });
+  auto source = source_at({web.url()});
+  source.contents = {{"one", 3, {}}, {"two", 3, {}}};
+  CHECK(failure(source, here.folder).starts_with("cannot unpack " + here.file().string() + ": it is damaged"));
+  fs::remove(here.file());
+  CHECK(unpacked(here, gzipped_tar({{"one", "111"}, {"two", "222"}})) == "unpacked");
+  CHECK(fetch::fetch(source, here.folder) == 0);
+  here.put(here.folder / "two", "22222");
+  CHECK_THROWS_WITH_AS(fetch::fetch(source, here.folder),
+                       doctest::Contains("is not the file that was published (it has 5 bytes, not 3); remove it"),
+                       input_error);
+  const auto archive = gzipped_tar({{"one", "111"}, {"two", "222"}});
+  fs::remove(here.folder / "two");
+  here.put(here.file(), archive);
+  source.files = {{"file.gz", archive.size(), fetch::sha256(here.file())}};
+  CHECK(fetch::fetch(source, here.folder) == 2);  // downloaded by hand
+  CHECK(!fs::exists(here.file()));
+  CHECK(read(here.folder / "two") == "222");
+}
+
 TEST_CASE("every source is complete") {
   for (const auto& source : fetch::sources()) {
     CAPTURE(source.name);
-    CHECK(source.files.size() == 4);
+    CHECK(source.files.size() == (source.contents.empty() ? 4 : 1));
+    for (const auto& file : source.contents) CHECK(file.bytes > 0);
     for (const auto& file : source.files) CHECK(file.sha256.size() == 64);
     for (const auto& mirror : source.mirrors) CHECK(mirror.ends_with('/'));
   }

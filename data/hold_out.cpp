@@ -1,0 +1,64 @@
+#include "troupe/data/hold_out.hpp"
+
+#include "troupe/data/random.hpp"
+
+#include <ATen/ops/index_select.h>
+#include <ATen/ops/tensor.h>
+
+#include <algorithm>
+#include <numeric>
+
+namespace troupe::data {
+
+namespace {
+
+struct kept_rows {
+  std::vector<std::int64_t> offsets{0};
+  std::vector<std::int32_t> cells;
+};
+
+std::shared_ptr<const sparse_rows> chosen(const sparse_rows& all, const std::vector<std::int64_t>& indices) {
+  auto kept = std::make_shared<kept_rows>();
+  for (const std::int64_t index : indices) {
+    const auto row = all.at(index);
+    const auto* cells = row.columns;  // the values stand behind them
+    kept->cells.insert(kept->cells.end(), cells, cells + 2 * row.count);
+    kept->offsets.push_back(kept->offsets.back() + row.count);
+  }
+  return std::make_shared<sparse_rows>(static_cast<std::int64_t>(indices.size()), all.columns(), kept->offsets.data(),
+                                       kept->cells.data(), kept);
+}
+
+std::shared_ptr<const dataset> chosen(const dataset& all, const std::vector<std::int64_t>& indices) {
+  const at::Tensor which = at::tensor(indices, at::kLong);
+  return std::make_shared<dataset>(
+      dataset{.inputs = all.inputs.defined() ? all.inputs.index_select(0, which) : at::Tensor{},
+              .targets = all.targets.index_select(0, which),
+              .classes = all.classes,
+              .rows = all.rows ? chosen(*all.rows, indices) : nullptr,
+              .files = all.files ? all.files->chosen(indices) : nullptr});
+}
+
+}  // namespace
+
+void hold_out(dataset_pair& sets, double fraction, std::uint64_t seed) {
+  const std::int64_t samples = sets.train->size();
+  const auto held = static_cast<std::int64_t>(static_cast<double>(samples) * fraction);
+  if (held < 1 || held >= samples) {
+    throw data_error("data.validation holds out " + std::to_string(held) + " of " + std::to_string(samples) +
+                     " training samples; expected a share that leaves at least one on either side");
+  }
+  std::vector<std::int64_t> order(static_cast<std::size_t>(samples));
+  std::iota(order.begin(), order.end(), 0);
+  random_stream stream{keyed(seed, purpose::validation)};
+  for (std::size_t last = order.size(); last > 1; --last) std::swap(order[last - 1], order[stream.below(last)]);
+  std::vector<std::int64_t> evaluated(order.end() - held, order.end());
+  order.resize(static_cast<std::size_t>(samples - held));
+  // Samples that lie side by side are gathered faster, and blocks of the set stay blocks.
+  std::sort(order.begin(), order.end());
+  std::sort(evaluated.begin(), evaluated.end());
+  sets.test = chosen(*sets.train, evaluated);
+  sets.train = chosen(*sets.train, order);
+}
+
+}  // namespace troupe::data

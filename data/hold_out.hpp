@@ -1,0 +1,15 @@
+// A part of the training samples that is not trained on but evaluated.
+#pragma once
+
+#include "troupe/data/dataset.hpp"
+
+#include <cstdint>
+
+namespace troupe::data {
+
+/// Takes floor(N · fraction) of the training samples, the last of a permutation that is a function of `seed`, and puts
+/// them in the place of the test set; the rest is trained on, in its order. Throws data_error where one of the two
+/// would be empty.
+void hold_out(dataset_pair& sets, double fraction, std::uint64_t seed);
+
+}  // namespace troupe::data

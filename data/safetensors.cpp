@@ -1,0 +1,236 @@
+#include "troupe/data/safetensors.hpp"
+
+#include "troupe/data/dataset.hpp"
+
+#include <ATen/Functions.h>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstdint>
+#include <cstring>
+#include <fstream>
+#include <limits>
+#include <stdexcept>
+#include <tuple>
+
+namespace troupe::data {
+
+namespace {
+
+static_assert(std::endian::native == std::endian::little, "the format is little-endian and so is this code");
+
+struct element {
+  const char* name;
+  at::ScalarType type;
+};
+
+/// The element types that LibTorch and the format share.
+constexpr std::array elements{element{"F64", at::kDouble},    element{"F32", at::kFloat}, element{"F16", at::kHalf},
+                              element{"BF16", at::kBFloat16}, element{"I64", at::kLong},  element{"I32", at::kInt},
+                              element{"I16", at::kShort},     element{"I8", at::kChar},   element{"U8", at::kByte},
+                              element{"BOOL", at::kBool}};
+
+/// Length of the header's own length.
+constexpr std::uint64_t prefix_bytes = 8;
+/// A longer header is a broken file (the limit of the reference implementation, too).
+constexpr std::uint64_t header_bytes_max = 100'000'000;
+constexpr std::uint64_t alignment = 8;
+
+std::string element_name(const std::string& tensor, at::ScalarType type) {
+  for (const auto& known : elements)
+    if (known.type == type) return known.name;
+  throw std::runtime_error("tensor " + tensor + " has an element type that safetensors cannot hold");
+}
+
+/// A reader for one file: every complaint names it, says why, and what to do.
+class reader {
+ public:
+  explicit reader(std::filesystem::path path) : path_(std::move(path)), in_(path_, std::ios::binary) {}
+
+  tensor_file read() {
+    std::error_code failed;
+    file_bytes_ = std::filesystem::is_directory(path_) ? 0 : std::filesystem::file_size(path_, failed);
+    if (std::filesystem::is_directory(path_)) refuse("is a folder", "name the file in it, such as model.safetensors");
+    if (failed || !in_) refuse("cannot be read: " + reason(failed), "check the path");
+    tensor_file content;
+    std::vector<claim> claims;
+    const auto header = parse(header_text());
+    for (const auto& [name, entry] : header.items()) {
+      if (name == "__metadata__")
+        content.metadata = metadata(entry);
+      else
+        claims.push_back(checked(name, entry));
+    }
+    refuse_overlaps(claims);  // before any allocation: together they can now claim no more than the file holds
+    for (const auto& claim : claims) content.tensors.emplace_back(claim.name, tensor(claim));
+    return content;
+  }
+
+ private:
+  using json = nlohmann::ordered_json;
+
+  /// What the header says of a tensor, checked.
+  struct claim {
+    std::string name;
+    at::ScalarType type;
+    std::vector<std::int64_t> shape;
+    std::int64_t begin, end;  ///< Bytes, counted from the end of the header.
+  };
+
+  [[noreturn]] void refuse(const std::string& what, const std::string& mend) const {
+    throw data_error(path_.string() + ": " + what + "; " + mend);
+  }
+
+  [[noreturn]] void refuse_as_broken(const std::string& what) const {
+    refuse("is not a whole safetensors file: " + what, "save or copy it again");
+  }
+
+  static std::string reason(const std::error_code& failed) {
+    return failed ? failed.message() : std::string("permission denied");
+  }
+
+  std::string header_text() {
+    if (file_bytes_ < prefix_bytes) refuse_as_broken("it has " + std::to_string(file_bytes_) + " bytes");
+    std::uint64_t length = 0;
+    in_.read(reinterpret_cast<char*>(&length), prefix_bytes);
+    if (length > header_bytes_max || length > file_bytes_ - prefix_bytes)
+      refuse_as_broken("its header claims " + std::to_string(length) + " bytes of " + std::to_string(file_bytes_));
+    std::string text(length, '\0');
+    in_.read(text.data(), static_cast<std::streamsize>(length));
+    if (!in_) refuse_as_broken("it ends within the header");
+    data_first_ = prefix_bytes + length;
+    return text;
+  }
+
+  json parse(const std::string& text) const {
+    // A name that comes twice is refused: the library would silently drop one of the two.
+    std::vector<std::string> names;
+    const auto watch = [&](int depth, json::parse_event_t event, const json& value) {
+      if (event == json::parse_event_t::key && depth == 1) names.push_back(value.get<std::string>());
+      return true;
+    };
+    try {
+      auto header = json::parse(text, watch);
+      if (!header.is_object()) refuse_as_broken("its header is not a JSON object");
+      std::sort(names.begin(), names.end());
+      if (const auto same = std::adjacent_find(names.begin(), names.end()); same != names.end())
+        refuse_as_broken("tensor " + *same + " is listed twice");
+      return header;
+    } catch (const json::exception&) {
+      refuse_as_broken("its header is not JSON");
+    }
+  }
+
+  std::map<std::string, std::string> metadata(const json& entry) const {
+    std::map<std::string, std::string> values;
+    if (!entry.is_object()) refuse_as_broken("its metadata is not a JSON object");
+    for (const auto& [name, value] : entry.items()) {
+      if (!value.is_string()) refuse_as_broken("its metadata " + name + " is not a string");
+      values.emplace(name, value.get<std::string>());
+    }
+    return values;
+  }
+
+  /// Returns the unsigned integers of a JSON list, each small enough for LibTorch.
+  std::vector<std::int64_t> numbers(const std::string& name, const json& entry, const char* key) const {
+    const auto found = entry.find(key);
+    if (found == entry.end() || !found->is_array()) refuse_as_broken("tensor " + name + " has no list " + key);
+    std::vector<std::int64_t> values;
+    for (const auto& value : *found) {
+      if (!value.is_number_unsigned() ||
+          value.get<std::uint64_t>() > static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max()))
+        refuse_as_broken("tensor " + name + " has a number in " + key + " that is no size");
+      values.push_back(value.get<std::int64_t>());
+    }
+    return values;
+  }
+
+  at::ScalarType type(const std::string& name, const json& entry) const {
+    const auto found = entry.find("dtype");
+    if (found == entry.end() || !found->is_string()) refuse_as_broken("tensor " + name + " has no dtype");
+    for (const auto& known : elements)
+      if (*found == known.name) return known.type;
+    refuse("tensor " + name + " has dtype " + found->get<std::string>() + ", which is not supported", "save it as F32");
+  }
+
+  claim checked(const std::string& name, const json& entry) const {
+    if (!entry.is_object()) refuse_as_broken("tensor " + name + " is not described by a JSON object");
+    const auto element_type = type(name, entry);
+    const auto shape = numbers(name, entry, "shape");
+    const auto offsets = numbers(name, entry, "data_offsets");
+    const auto data_bytes = static_cast<std::int64_t>(file_bytes_ - data_first_);
+    if (offsets.size() != 2 || offsets[0] > offsets[1] || offsets[1] > data_bytes)
+      refuse_as_broken("tensor " + name + " lies outside the file's " + std::to_string(file_bytes_) + " bytes");
+    const auto bytes = offsets[1] - offsets[0];
+    if (!takes(shape, static_cast<std::int64_t>(c10::elementSize(element_type)), bytes))
+      refuse_as_broken("tensor " + name + " has " + std::to_string(bytes) +
+                       " bytes, which is not what its shape takes");
+    return {name, element_type, shape, offsets[0], offsets[1]};
+  }
+
+  /// Says whether a tensor of this shape takes exactly `bytes`. A shape too large for LibTorch to count takes nothing.
+  static bool takes(const std::vector<std::int64_t>& shape, std::int64_t element_bytes, std::int64_t bytes) {
+    auto product = element_bytes;
+    for (const auto size : shape)
+      if (__builtin_mul_overflow(product, std::max<std::int64_t>(size, 1), &product)) return false;
+    const bool empty = std::find(shape.begin(), shape.end(), 0) != shape.end();
+    return bytes == (empty ? 0 : product);
+  }
+
+  void refuse_overlaps(std::vector<claim> claims) const {
+    std::sort(claims.begin(), claims.end(),
+              [](const auto& a, const auto& b) { return std::tie(a.begin, a.end) < std::tie(b.begin, b.end); });
+    for (std::size_t i = 1; i < claims.size(); ++i)
+      if (claims[i].begin < claims[i - 1].end)
+        refuse_as_broken("tensors " + claims[i - 1].name + " and " + claims[i].name + " overlap");
+  }
+
+  at::Tensor tensor(const claim& claim) {
+    auto values = at::empty(claim.shape, at::TensorOptions().dtype(claim.type));
+    in_.seekg(static_cast<std::streamoff>(data_first_) + claim.begin);
+    in_.read(static_cast<char*>(values.mutable_data_ptr()), claim.end - claim.begin);
+    if (!in_) refuse_as_broken("it ends within tensor " + claim.name);
+    return values;
+  }
+
+  std::filesystem::path path_;
+  std::ifstream in_;
+  std::uint64_t file_bytes_{0};
+  std::uint64_t data_first_{0};
+};
+
+}  // namespace
+
+std::string safetensors_of(const tensor_file& content) {
+  nlohmann::ordered_json header;
+  if (!content.metadata.empty()) header["__metadata__"] = content.metadata;
+  std::uint64_t end = 0;
+  for (const auto& [name, values] : content.tensors) {
+    const auto first = end;
+    end += values.nbytes();
+    header[name] = {{"dtype", element_name(name, values.scalar_type())},
+                    {"shape", values.sizes().vec()},
+                    {"data_offsets", {first, end}}};
+  }
+  auto text = header.is_null() ? std::string("{}") : header.dump();
+  // The data begins at a multiple of eight, so that a reader may map it.
+  text.resize((text.size() + alignment - 1) / alignment * alignment, ' ');
+  const std::uint64_t length = text.size();
+  std::string bytes(prefix_bytes, '\0');
+  std::memcpy(bytes.data(), &length, prefix_bytes);
+  bytes.reserve(prefix_bytes + length + end);
+  bytes += text;
+  for (const auto& [name, values] : content.tensors) {
+    const auto plain = values.contiguous();
+    bytes.append(static_cast<const char*>(plain.const_data_ptr()), plain.nbytes());
+  }
+  return bytes;
+}
+
+tensor_file read_safetensors(const std::filesystem::path& path) {
+  return reader(path).read();
+}
+
+}  // namespace troupe::data

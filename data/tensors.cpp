@@ -1,0 +1,199 @@
+// Samples that were prepared in Python: a safetensors file with the tensors `inputs` and `targets`, one sample in each
+// row of both.
+#include "troupe/data/dataset.hpp"
+#include "troupe/data/safetensors.hpp"
+
+#include <ATen/ops/isfinite.h>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <charconv>
+
+namespace troupe::data {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+// A label beyond is a mistake, as an identifier in its place; all classes have a name in memory.
+constexpr std::int64_t classes_at_most = std::int64_t{1} << 20;
+
+std::string text_of(at::IntArrayRef shape) {
+  std::string text = "[";
+  for (const auto size : shape) text += (text.size() > 1 ? ", " : "") + std::to_string(size);
+  return text + "]";
+}
+
+// One of the two files.
+class samples {
+ public:
+  samples(fs::path file, const std::string& key) : file_{std::move(file)} {
+    if (file_.empty()) throw data_error(key + " is not set; set it to the safetensors file that holds the samples");
+    content_ = read_safetensors(file_);
+    inputs_ = as_inputs(tensor("inputs"));
+    targets_ = as_targets(tensor("targets"));
+    if (inputs_.size(0) != targets_.size(0)) {
+      fail(std::to_string(inputs_.size(0)) + " inputs and " + std::to_string(targets_.size(0)) +
+           " targets; expected as many of both");
+    }
+    if (inputs_.numel() == 0) fail("inputs is of shape " + text_of(inputs_.sizes()) + "; expected a sample");
+    if (targets_.dim() == 2 && (inputs_.scalar_type() != at::kLong || targets_.sizes() != inputs_.sizes())) {
+      fail("targets are of shape " + text_of(targets_.sizes()) +
+           "; expected one for each sample, or int64 ones of the shape of int64 inputs, one for each position");
+    }
+    check_numbers("inputs", inputs_);
+    check_numbers("targets", targets_);
+  }
+
+  // The names that the file gives to classes; none: it gives none.
+  std::vector<std::string> classes() const {
+    const auto found = content_.metadata.find("classes");
+    if (found == content_.metadata.end()) return {};
+    const auto given = nlohmann::json::parse(found->second, nullptr, false);
+    const auto is_name = [](const auto& each) { return each.is_string(); };
+    if (given.is_array() && !given.empty() && std::all_of(given.begin(), given.end(), is_name))
+      return given.get<std::vector<std::string>>();
+    if (given.is_number_integer() && given >= 1 && given <= classes_at_most) return numbered(given.get<std::int64_t>());
+    fail("metadata classes is neither a number of classes nor a list of their names; expected for instance \"10\"");
+  }
+
+  static std::vector<std::string> numbered(std::int64_t count) {
+    std::vector<std::string> names;
+    for (std::int64_t index = 0; index < count; ++index) names.push_back(std::to_string(index));
+    return names;
+  }
+
+  bool stand_for_numbers() const { return targets_.scalar_type() == at::kFloat; }
+
+  // Those that its labels show, and of a text its inputs.
+  std::int64_t classes_shown() const {
+    auto most = targets_.max().item<std::int64_t>();
+    if (targets_.dim() == 2) most = std::max(most, inputs_.max().item<std::int64_t>());
+    return most + 1;
+  }
+
+  // Throws where a label is not one of so many; where the inputs of a text are not.
+  void check_classes(std::int64_t count) const {
+    check_range("targets", targets_, count);
+    if (targets_.dim() == 2) check_range("inputs", inputs_, count);
+  }
+
+  void check_like(const samples& training) const {
+    const auto& other = training.inputs_;
+    if (inputs_.sizes().slice(1) != other.sizes().slice(1) || inputs_.scalar_type() != other.scalar_type()) {
+      fail("its samples are " + std::string(c10::toString(inputs_.scalar_type())) + " of shape " +
+           text_of(inputs_.sizes().slice(1)) + ", and those of " + training.file_.filename().string() + " " +
+           c10::toString(other.scalar_type()) + " of shape " + text_of(other.sizes().slice(1)) +
+           "; expected the same of both");
+    }
+    if (targets_.scalar_type() != training.targets_.scalar_type() || targets_.dim() != training.targets_.dim()) {
+      fail("its targets are not of the kind of those of " + training.file_.filename().string() +
+           "; expected class indices in both, or numbers in both");
+    }
+  }
+
+  std::shared_ptr<const dataset> set(const std::vector<std::string>& classes) const {
+    return std::make_shared<dataset>(dataset{.inputs = inputs_, .targets = targets_, .classes = classes});
+  }
+
+  std::vector<std::int64_t> sample_shape() const { return inputs_.sizes().slice(1).vec(); }
+
+ private:
+  [[noreturn]] void fail(const std::string& reason) const { throw data_error(file_.string() + ": " + reason); }
+
+  at::Tensor tensor(const std::string& name) const {
+    std::string names;
+    for (const auto& [known, values] : content_.tensors) {
+      if (known == name) return values;
+      names += (names.empty() ? "" : ", ") + known;
+    }
+    fail("holds no tensor " + name + (names.empty() ? "" : " (but " + names + ")") +
+         "; save it from Python by safetensors.torch.save_file({\"inputs\": …, \"targets\": …}, \"" +
+         file_.filename().string() + "\")");
+  }
+
+  at::Tensor as_inputs(const at::Tensor& given) const {
+    if (given.scalar_type() == at::kByte && given.dim() == 4) return given;
+    if (at::isFloatingType(given.scalar_type()) && given.dim() >= 2) return given.to(at::kFloat);
+    if ((given.scalar_type() == at::kLong || given.scalar_type() == at::kInt) && given.dim() == 2)
+      return given.to(at::kLong);
+    fail("inputs are " + std::string(c10::toString(given.scalar_type())) + " of shape " + text_of(given.sizes()) +
+         "; expected uint8 [N, C, H, W], images; a floating point type [N, …]; or int64 [N, T], tokens");
+  }
+
+  at::Tensor as_targets(const at::Tensor& given) const {
+    const auto type = given.scalar_type();
+    if (given.dim() == 1 && at::isFloatingType(type)) return given.to(at::kFloat);
+    if (given.dim() >= 1 && given.dim() <= 2 && at::isIntegralType(type, false)) return given.to(at::kLong);
+    fail("targets are " + std::string(c10::toString(type)) + " of shape " + text_of(given.sizes()) +
+         "; expected int64 [N], class indices; a floating point type [N], numbers; or int64 [N, T], tokens");
+  }
+
+  void check_numbers(const std::string& name, const at::Tensor& values) const {
+    if (values.scalar_type() != at::kFloat) return;
+    const auto* begin = values.const_data_ptr<float>();
+    const auto* end = begin + values.numel();
+    const auto* wrong = std::find_if_not(begin, end, [](float value) { return std::isfinite(value); });
+    if (wrong == end) return;
+    fail(name + " of sample " + std::to_string((wrong - begin) / (values.numel() / values.size(0))) +
+         " (counted from 0) hold " + (std::isnan(*wrong) ? "nan" : "an infinite number") +
+         "; expected numbers of single precision");
+  }
+
+  void check_range(const std::string& name, const at::Tensor& values, std::int64_t count) const {
+    const auto* begin = values.const_data_ptr<std::int64_t>();
+    const auto* end = begin + values.numel();
+    const auto* wrong = std::find_if(begin, end, [&](auto value) { return value < 0 || value >= count; });
+    if (wrong == end) return;
+    const auto sample = (wrong - begin) / (values.numel() / values.size(0));
+    fail(name + " of sample " + std::to_string(sample) + " (counted from 0) " + (values.dim() == 1 ? "is " : "hold ") +
+         std::to_string(*wrong) + "; expected 0 to " + std::to_string(count - 1));
+  }
+
+  fs::path file_;
+  tensor_file content_;
+  at::Tensor inputs_, targets_;
+};
+
+dataset_pair load(const data_source& from) {
+  const samples train{from.file, "data.file"};
+  std::optional<samples> test;
+  if (!from.test_file.empty()) {
+    test.emplace(from.test_file, "data.test_file");
+    test->check_like(train);
+  }
+  std::vector<std::string> classes;
+  if (!train.stand_for_numbers()) {
+    classes = train.classes();
+    const bool told = !classes.empty();
+    const auto most = told ? static_cast<std::int64_t>(classes.size()) : classes_at_most;
+    train.check_classes(most);
+    if (test) test->check_classes(most);
+    if (!told) {
+      classes = samples::numbered(std::max(train.classes_shown(), test ? test->classes_shown() : 0));
+    }
+  }
+  dataset_pair pair{.train = train.set(classes),
+                    .test{},
+                    .scale{},
+                    .files = {from.file.string()},
+                    .sample_shape = train.sample_shape()};
+  pair.test = test ? test->set(classes) : pair.train;
+  if (test) pair.files.push_back(from.test_file.string());
+  return pair;
+}
+
+}  // namespace
+
+dataset_kind tensors() {
+  return {.name = "tensors",
+          .explanation = "a safetensors file of your own with `inputs` and `targets`, as Python saves it",
+          .folder = "",
+          .sample_shape = {},
+          .classes = 0,
+          .published{},
+          .load = load,
+          .reads = {"file", "test_file"}};
+}
+
+}  // namespace troupe::data

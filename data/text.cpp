@@ -1,0 +1,171 @@
+// A text, for models of its characters: a sample is a window of it, the windows lie one behind the other, and the
+// target of each character is the next one. A character is a code point where the training text is UTF-8, else a byte.
+#include "troupe/data/dataset.hpp"
+#include "troupe/data/lines.hpp"
+
+#include <ATen/ops/empty.h>
+
+#include <algorithm>
+#include <fstream>
+#include <map>
+#include <set>
+
+namespace troupe::data {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+// A character takes eight bytes of memory: this is as much as a machine has.
+constexpr std::uint64_t bytes_at_most = std::uint64_t{1} << 30;
+
+std::string contents(const fs::path& file, const std::string& key) {
+  const auto refuse = [&](const std::string& reason) { throw data_error(file.string() + ": " + reason); };
+  if (file.empty()) throw data_error(key + " is not set; set it to the file that holds the text");
+  std::error_code error;
+  if (!fs::exists(file, error)) refuse("no such file; set " + key + " to the file that holds the text");
+  if (!fs::is_regular_file(file, error)) refuse("not a regular file; set " + key + " to one");
+  const std::uintmax_t size = fs::file_size(file, error);
+  if (!error && size > bytes_at_most) refuse("the file is larger than 1 GiB; set " + key + " to a part of it");
+  std::string text(error ? 0 : size, '\0');
+  std::ifstream stream{file, std::ios::binary};
+  if (error || !stream.read(text.data(), static_cast<std::streamsize>(text.size())))
+    refuse("cannot be read; check its permissions");
+  return text;
+}
+
+// How many bytes the character at the beginning of `text` takes in UTF-8; 0: it is none (RFC 3629).
+std::size_t length_of_first(std::string_view text) {
+  const auto byte = [&](std::size_t index) { return static_cast<unsigned char>(text[index]); };
+  const unsigned first = byte(0);
+  const std::size_t length = first < 0x80   ? 1
+                             : first < 0xc2 ? 0
+                             : first < 0xe0 ? 2
+                             : first < 0xf0 ? 3
+                             : first < 0xf5 ? 4
+                                            : 0;
+  if (length == 0 || length > text.size()) return 0;
+  for (std::size_t index = 1; index < length; ++index)
+    if ((byte(index) & 0xc0) != 0x80) return 0;
+  if (length < 3) return length;
+  const unsigned second = byte(1);
+  const bool overlong = (first == 0xe0 && second < 0xa0) || (first == 0xf0 && second < 0x90);
+  const bool beyond = (first == 0xed && second >= 0xa0) || (first == 0xf4 && second >= 0x90);
+  return overlong || beyond ? 0 : length;
+}
+
+bool is_utf8(std::string_view text) {
+  while (!text.empty()) {
+    const std::size_t length = length_of_first(text);
+    if (length == 0) return false;
+    text.remove_prefix(length);
+  }
+  return true;
+}
+
+// The character at the beginning of `text`, which is not empty.
+std::string_view first_of(std::string_view text, bool utf8) {
+  return text.substr(0, utf8 ? std::max<std::size_t>(length_of_first(text), 1) : 1);
+}
+
+// What may stand in metadata and messages.
+std::string name_of(std::string_view character) {
+  if (is_utf8(character)) return std::string{character};
+  constexpr const char* digits = "0123456789abcdef";
+  const auto byte = static_cast<unsigned char>(character[0]);
+  return std::string{"\\x"} + digits[byte / 16] + digits[byte % 16];
+}
+
+// The characters of a text, ascending.
+class vocabulary {
+ public:
+  vocabulary(std::string_view text) : utf8_{is_utf8(text)} {
+    std::set<std::string_view> found;
+    for (std::string_view rest = text; !rest.empty();) {
+      const auto character = first_of(rest, utf8_);
+      found.insert(character);
+      rest.remove_prefix(character.size());
+    }
+    for (const auto character : found) index_.emplace(character, static_cast<std::int64_t>(index_.size()));
+  }
+
+  // [characters of the text], int64.
+  at::Tensor tokens(std::string_view text, const fs::path& file, const fs::path& training_file) const {
+    const auto most = static_cast<std::int64_t>(text.size());
+    at::Tensor all = at::empty({most}, at::kLong);
+    auto* token = all.mutable_data_ptr<std::int64_t>();
+    std::int64_t count = 0;
+    for (std::string_view rest = text; !rest.empty(); ++count) {
+      const auto character = first_of(rest, utf8_);
+      const auto known = index_.find(character);
+      if (known == index_.end()) {
+        const auto seen = text.substr(0, text.size() - rest.size());
+        throw data_error(file.string() + ":" + std::to_string(std::count(seen.begin(), seen.end(), '\n') + 1) +
+                         ": found the character " + quoted(character) + ", which the training text " +
+                         training_file.filename().string() + " does not have; take it out, or add it there");
+      }
+      token[count] = known->second;
+      rest.remove_prefix(character.size());
+    }
+    return all.narrow(0, 0, count);
+  }
+
+  std::vector<std::string> names() const {
+    std::vector<std::string> all;
+    for (const auto& [character, index] : index_) all.push_back(name_of(character));
+    return all;
+  }
+
+ private:
+  bool utf8_;
+  std::map<std::string, std::int64_t, std::less<>> index_;
+};
+
+// Inputs and targets are two views of the same characters, one of which begins a character later.
+std::shared_ptr<const dataset> windows(const at::Tensor& tokens, std::int64_t length, const fs::path& file,
+                                       const std::vector<std::string>& classes) {
+  const std::int64_t count = (tokens.numel() - 1) / length;
+  if (count < 1) {
+    throw data_error(file.string() + ": has " + std::to_string(tokens.numel()) +
+                     " characters, and data.sequence_length = " + std::to_string(length) + " wants at least " +
+                     std::to_string(length + 1) + "; give more text, or a smaller data.sequence_length");
+  }
+  return std::make_shared<dataset>(dataset{.inputs = tokens.narrow(0, 0, count * length).view({count, length}),
+                                           .targets = tokens.narrow(0, 1, count * length).view({count, length}),
+                                           .classes = classes});
+}
+
+dataset_pair load(const data_source& from) {
+  std::string text = contents(from.file, "data.file");
+  const vocabulary known{text};
+  const auto classes = known.names();
+  dataset_pair pair{
+      .train = windows(known.tokens(text, from.file, from.file), from.sequence_length, from.file, classes),
+      .test{},
+      .scale{},
+      .files = {from.file.string()},
+      .sample_shape = {from.sequence_length}};
+  if (from.test_file.empty()) {
+    pair.test = pair.train;
+    return pair;
+  }
+  text = contents(from.test_file, "data.test_file");
+  pair.test = windows(known.tokens(text, from.test_file, from.file), from.sequence_length, from.test_file, classes);
+  pair.files.push_back(from.test_file.string());
+  return pair;
+}
+
+}  // namespace
+
+dataset_kind text() {
+  return {.name = "text",
+          .explanation = "a text file of your own, character by character",
+          .folder = "",
+          .sample_shape = {},
+          .classes = 0,
+          .published{},
+          .load = load,
+          .reads = {"file", "test_file", "sequence_length"}};
+}
+
+}  // namespace troupe::data

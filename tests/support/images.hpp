@@ -1,0 +1,62 @@
+// Small PNG and JPEG files for tests.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <turbojpeg.h>
+#include <vector>
+#include <zlib.h>
+
+namespace troupe::test {
+
+inline std::string big_endian(std::uint32_t value) {
+  std::string text;
+  for (int shift = 24; shift >= 0; shift -= 8) text += static_cast<char>(value >> shift & 0xffu);
+  return text;
+}
+
+inline std::string png_chunk(const std::string& name, const std::string& data) {
+  const auto body = name + data;
+  const auto sum = crc32(0, reinterpret_cast<const Bytef*>(body.data()), static_cast<uInt>(body.size()));
+  return big_endian(static_cast<std::uint32_t>(data.size())) + body + big_endian(static_cast<std::uint32_t>(sum));
+}
+
+/// The bytes of a PNG: `rows` are the raw lines without their filter byte; `colours` is PNG's colour type.
+inline std::string png(std::uint32_t width, const std::vector<std::string>& rows, int depth = 8, int colours = 2,
+                       const std::string& more_chunks = {}) {
+  std::string raw;
+  for (const auto& row : rows) raw += '\0' + row;
+  auto size = compressBound(static_cast<uLong>(raw.size()));
+  std::string packed(size, '\0');
+  compress(reinterpret_cast<Bytef*>(packed.data()), &size, reinterpret_cast<const Bytef*>(raw.data()),
+           static_cast<uLong>(raw.size()));
+  packed.resize(size);
+  const auto header = big_endian(width) + big_endian(static_cast<std::uint32_t>(rows.size())) +
+                      static_cast<char>(depth) + static_cast<char>(colours) + std::string(3, '\0');
+  return "\x89PNG\r\n\x1a\n" + png_chunk("IHDR", header) + more_chunks + png_chunk("IDAT", packed) +
+         png_chunk("IEND", {});
+}
+
+/// A PNG of one colour.
+inline std::string plain_png(std::uint32_t width, std::uint32_t height, std::uint8_t red, std::uint8_t green = 0,
+                             std::uint8_t blue = 0) {
+  std::string row;
+  for (std::uint32_t i = 0; i < width; ++i)
+    for (const auto value : {red, green, blue}) row += static_cast<char>(value);
+  return png(width, std::vector<std::string>(height, row));
+}
+
+/// A JPEG of one grey.
+inline std::string plain_jpeg(int width, int height, std::uint8_t grey) {
+  const std::vector<unsigned char> pixels(static_cast<std::size_t>(3 * width * height), grey);
+  auto* encoder = tjInitCompress();
+  unsigned char* made = nullptr;
+  unsigned long size = 0;
+  tjCompress2(encoder, pixels.data(), width, 0, height, TJPF_RGB, &made, &size, TJSAMP_444, 95, 0);
+  const std::string bytes(reinterpret_cast<const char*>(made), size);
+  tjFree(made);
+  tjDestroy(encoder);
+  return bytes;
+}
+
+}  // namespace troupe::test

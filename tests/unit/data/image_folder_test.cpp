@@ -1,0 +1,257 @@
+#include "tests/support/doctest.hpp"
+#include "tests/support/images.hpp"
+
+#include "troupe/data/dataset.hpp"
+#include "troupe/data/image_codec.hpp"
+
+#include <ATen/ops/equal.h>
+#include <ATen/ops/tensor.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <unistd.h>
+
+using namespace troupe::data;
+using namespace troupe::test;
+using namespace std::string_literals;
+namespace fs = std::filesystem;
+
+namespace {
+
+class scratch {
+ public:
+  scratch() {
+    std::string name = (fs::temp_directory_path() / "troupe_images_XXXXXX").string();
+    REQUIRE(mkdtemp(name.data()) != nullptr);
+    path_ = name;
+  }
+  ~scratch() { fs::remove_all(path_); }
+
+  fs::path write(const fs::path& name, const std::string& contents) const {
+    fs::create_directories((path_ / name).parent_path());
+    std::ofstream{path_ / name, std::ios::binary} << contents;
+    return path_ / name;
+  }
+
+  const fs::path& path() const { return path_; }
+
+ private:
+  fs::path path_;
+};
+
+data_source of(const fs::path& folder, std::optional<std::int64_t> size = {}) {
+  data_source from;
+  from.file = folder;
+  from.image_size = size;
+  return from;
+}
+
+dataset_pair load(const data_source& from) {
+  return find_dataset("image_folder")->load(from);
+}
+
+template <class Action>
+std::string failure(const Action& action) {
+  try {
+    action();
+  } catch (const data_error& error) {
+    return error.what();
+  }
+  return "no failure";
+}
+
+std::string failure(const data_source& from) {
+  return failure([&] { load(from); });
+}
+
+const std::string mend = "; replace the file, or take it out of its folder";
+
+std::vector<std::uint8_t> pixels(const dataset_pair& sets, std::int64_t index) {
+  std::vector<std::uint8_t> all(
+      static_cast<std::size_t>(sets.sample_shape[0] * sets.sample_shape[1] * sets.sample_shape[2]));
+  sets.train->files->read(index, all.data());
+  return all;
+}
+
+}  // namespace
+
+TEST_CASE("classes are folders by name, images their files by name, whatever their content's format") {
+  const scratch here;
+  here.write("zebra/2.PNG", plain_png(2, 2, 3));
+  here.write("zebra/10.jpeg", plain_png(2, 2, 2));
+  here.write("ant/b/a.png", plain_png(2, 2, 1, 11, 21));
+  here.write("ant/c.png", plain_jpeg(2, 2, 100));
+  here.write("ant/notes.txt", "not an image");
+  here.write("readme.txt", "beside the classes");
+  const auto sets = load(of(here.path()));
+  CHECK(sets.train->classes == std::vector<std::string>{"ant", "zebra"});
+  CHECK(at::equal(sets.train->targets, at::tensor({0, 0, 1, 1}, at::kLong)));
+  CHECK(sets.sample_shape == std::vector<std::int64_t>{3, 2, 2});
+  CHECK(sets.test == sets.train);
+  CHECK(pixels(sets, 0)[0] == doctest::Approx(100).epsilon(0.02));  // ant/c.png, a JPEG by another name
+  CHECK(pixels(sets, 1) == std::vector<std::uint8_t>{1, 1, 1, 1, 11, 11, 11, 11, 21, 21, 21, 21});
+  CHECK(pixels(sets, 2)[0] == 2);  // "10" stands before "2"
+  CHECK(pixels(sets, 3)[0] == 3);
+  CHECK(!sets.train->inputs.defined());
+}
+
+TEST_CASE("train and val, or test, in a folder are the two sets, and a class of the second is one of the first") {
+  const scratch here;
+  here.write("train/a/1.png", plain_png(1, 1, 1));
+  here.write("train/b/1.png", plain_png(1, 1, 2));
+  here.write("test/b/1.png", plain_png(1, 1, 3));
+  data_source from;
+  from.folder = here.path() / ".";  // as data.dir alone names it
+  CHECK(at::equal(load(from).test->targets, at::tensor({1}, at::kLong)));
+  CHECK(load(from).files == std::vector<std::string>{here.path() / "train", here.path() / "test"});
+  here.write("val/a/1.png", plain_png(1, 1, 3));
+  CHECK(at::equal(load(from).test->targets, at::tensor({0}, at::kLong)));
+  here.write("val/c/1.png", plain_png(1, 1, 3));
+  CHECK(failure(from) == (here.path() / "val" / "c").string() +
+                             ": is a class that the training images do not have; add it there, or take it out");
+  auto two = of(here.path() / "train");
+  two.test_file = here.path() / "test";
+  CHECK(load(two).test->size() == 1);
+}
+
+TEST_CASE("some images of a folder are a folder, and another one has another identity") {
+  const scratch here;
+  for (int index = 0; index < 4; ++index)
+    here.write("a/" + std::to_string(index) + ".png", plain_png(1, 1, static_cast<std::uint8_t>(index)));
+  const auto sets = load(of(here.path()));
+  const auto some = sets.train->files->chosen({3, 1});
+  std::array<std::uint8_t, 3> pixel{};
+  some->read(0, pixel.data());
+  CHECK(pixel[0] == 3);
+  some->read(1, pixel.data());
+  CHECK(pixel[0] == 1);
+  CHECK(some->identity() != sets.train->files->identity());
+  CHECK(load(of(here.path())).train->files->identity() == sets.train->files->identity());
+  CHECK(sets.train->files->identity().find(here.path().string()) == std::string::npos);  // nodes have their own folders
+}
+
+TEST_CASE("every kind of PNG becomes three channels of eight bits") {
+  const scratch here;
+  const auto decoded = [&](const std::string& bytes) { return decode_image(here.write("a.png", bytes)).pixels; };
+  using bytes = std::vector<std::uint8_t>;
+  CHECK(decoded(png(2, {"\x10\x20"s}, 8, 0)) == bytes{0x10, 0x10, 0x10, 0x20, 0x20, 0x20});  // grey
+  CHECK(decoded(png(2, {"\x80"s}, 1, 0)) == bytes{255, 255, 255, 0, 0, 0});                  // one bit
+  CHECK(decoded(png(1, {"\x10\xff\x20\x00\x30\x7f"s}, 16, 2)) == bytes{0x10, 0x20, 0x30});   // sixteen
+  CHECK(decoded(png(1, {"\x10\x20\x30\x05"s}, 8, 6)) == bytes{0x10, 0x20, 0x30});            // transparent
+  CHECK(decoded(png(1, {"\x10\x05"s}, 8, 4)) == bytes{0x10, 0x10, 0x10});                    // both
+  CHECK(decoded(png(1, {"\x01"s}, 8, 3, png_chunk("PLTE", "\x00\x00\x00\x0a\x0b\x0c"s))) == bytes{10, 11, 12});
+  const auto gamma = png_chunk("gAMA", big_endian(100'000));
+  CHECK(decoded(png(1, {"\x10\x20\x30"s}, 8, 2, gamma)) == bytes{0x10, 0x20, 0x30});
+}
+
+TEST_CASE("scaling is Pillow's, and the middle is cut out as Python rounds") {
+  // Of Pillow 13: Image.new of these values, resize((2, 2), BILINEAR) of a line of four that each stand twice.
+  image from{{2, 4}, {}};
+  for (int row = 0; row < 2; ++row)
+    for (const int value : {0, 100, 200, 250})
+      for (int channel = 0; channel < 3; ++channel) from.pixels.push_back(static_cast<std::uint8_t>(value));
+  const auto whole = scaled_and_cut(from, 2);  // nothing to scale: the middle two columns
+  CHECK(whole.pixels == std::vector<std::uint8_t>{100, 100, 100, 200, 200, 200, 100, 100, 100, 200, 200, 200});
+  const auto smaller = scaled_and_cut(from, 1);
+  CHECK(smaller.extent == image_extent{1, 1});
+  // Two columns, of which the first is the middle; weights 3, 3, 1 of 7: (0·3 + 100·3 + 200·1) / 7.
+  CHECK(smaller.pixels == std::vector<std::uint8_t>{71, 71, 71});
+}
+
+TEST_CASE("images of several sizes want data.image_size") {
+  const scratch here;
+  here.write("a/1.png", plain_png(4, 3, 1));
+  here.write("a/2.png", plain_png(4, 4, 9));
+  CHECK(failure(of(here.path())) == (here.path() / "a" / "2.png").string() + ": is 4 x 4 pixels, and " +
+                                        (here.path() / "a" / "1.png").string() +
+                                        " 4 x 3; set data.image_size, which scales all to one size");
+  const auto sets = load(of(here.path(), 2));
+  CHECK(sets.sample_shape == std::vector<std::int64_t>{3, 2, 2});
+  CHECK(pixels(sets, 1)[0] == 9);
+}
+
+TEST_CASE("a header that cannot be read is told at once, before any memory is taken") {
+  const scratch here;
+  here.write("a/1.png", plain_png(1, 1, 1));
+  const auto good = plain_png(1, 1, 1);
+  const auto bomb = "\x89PNG\r\n\x1a\n" + png_chunk("IHDR", "\x7f\xff\xff\xff\x7f\xff\xff\xff\x08\x02\0\0\0"s);
+  const auto grey = plain_jpeg(8, 8, 5);
+  const struct {
+    std::string bytes, reason;
+  } broken[] = {
+      {"", "the file is empty"},
+      {"GIF89a and so on", "is neither a PNG nor a JPEG image"},
+      {good.substr(0, 8), "the file is truncated"},
+      {good.substr(0, 20), "the file is truncated"},
+      {good.substr(0, 12) + "oops" + good.substr(16), "is damaged: a PNG image begins with its size"},
+      {bomb, "its header states 2147483647 x 2147483647 pixels, more than the 64 Mi that are decoded"},
+      {grey.substr(0, 30), "the file is truncated within its header"},
+      {"\xff\xd8\xff\xda", "is damaged: its JPEG header states no size"},
+      {"\xff\xd8\xff\xe0\x00\x00"s, "is damaged: a segment of its JPEG header has no length"},
+      {"\xff\xd8\xff\xe0\x00\x02zz"s, "is damaged: its header has something else where a JPEG marker must be"},
+      {"\xff\xd8\xff\xc0\x00\x08\x08\xff\xff\xff\xff"s,
+       "its header states 65535 x 65535 pixels, more than the 64 Mi that are decoded"},
+      {"\xff\xd8\xff\xc0\x00\x08\x08\x00\x00\xff\xff"s, "its header states a size of zero"}};
+  for (const auto& [bytes, reason] : broken) {
+    CAPTURE(reason);
+    const auto file = here.write("a/2.jpg", bytes);
+    CHECK(failure(of(here.path())) == file.string() + ": " + reason + mend);
+  }
+}
+
+TEST_CASE("damaged pixels are told with the file when they are met") {
+  const scratch here;
+  here.write("a/1.png", plain_png(8, 8, 1));
+  const auto good = plain_png(8, 8, 7);
+  const auto said = [&](const std::string& bytes) {
+    const auto file = here.write("a/2.png", bytes);
+    const auto sets = load(of(here.path()));
+    const auto text = failure([&] { pixels(sets, 1); });
+    CHECK(text.starts_with(file.string() + ": "));
+    CHECK(text.ends_with(mend));
+    return text.substr(file.string().size() + 2, text.size() - file.string().size() - 2 - mend.size());
+  };
+  CHECK(said(good.substr(0, good.size() - 20)) == "the file is truncated");
+  CHECK(said(good.substr(0, 40)) == "the file is truncated");
+  auto flipped = good;
+  flipped[48] = static_cast<char>(flipped[48] ^ 0x55);
+  CHECK(said(flipped).starts_with("is damaged (libpng: "));
+  const auto grey = plain_jpeg(8, 8, 5);
+  CHECK(said(grey.substr(0, grey.size() - 4)).starts_with("the file is truncated (libjpeg: "));
+  const auto sets = load(of(here.path()));
+  const auto file = here.write("a/2.png", plain_png(4, 4, 1));
+  CHECK(failure([&] { pixels(sets, 1); }) ==
+        file.string() + ": has another size than when the run began; start again when the folder is whole");
+  fs::remove(file);
+  CHECK(failure([&] { pixels(sets, 1); }) == file.string() + ": no such file" + mend);
+}
+
+TEST_CASE("a file cut short or changed in any byte is decoded or refused, never worse") {
+  const scratch here;
+  for (const auto& whole : {plain_png(3, 3, 200, 1, 9), plain_jpeg(9, 9, 77)}) {
+    for (std::size_t length = 0; length < whole.size(); ++length)
+      failure([&] { decode_image(here.write("a.png", whole.substr(0, length))); });
+    for (std::size_t index = 0; index < whole.size(); ++index) {
+      auto changed = whole;
+      changed[index] = static_cast<char>(changed[index] ^ 0x11);
+      failure([&] {
+        const auto file = here.write("a.png", changed);
+        extent_of_image(file);
+        decode_image(file);
+      });
+    }
+  }
+}
+
+TEST_CASE("folders that are none, or hold none, are told") {
+  const scratch here;
+  const auto missing = here.path() / "none";
+  CHECK(failure(of(missing)) ==
+        missing.string() + ": no such folder; set data.file to one that holds a folder for each class");
+  CHECK(failure(of(here.path())) ==
+        here.path().string() + ": holds no folder; expected one for each class, with its images");
+  fs::create_directory(here.path() / "a");
+  CHECK(failure(of(here.path())) ==
+        (here.path() / "a").string() +
+            ": holds no image (.png, .jpg, .jpeg); each folder here is a class: fill it, or take it out");
+}

@@ -1,0 +1,146 @@
+#include "tests/support/doctest.hpp"
+
+#include "troupe/data/dataset.hpp"
+#include "troupe/data/safetensors.hpp"
+
+#include <ATen/Functions.h>
+
+#include <cmath>
+#include <cstdlib>
+#include <fstream>
+#include <limits>
+#include <unistd.h>
+
+using namespace troupe::data;
+namespace fs = std::filesystem;
+
+namespace {
+
+class scratch {
+ public:
+  scratch() {
+    std::string name = (fs::temp_directory_path() / "troupe_tensors_XXXXXX").string();
+    REQUIRE(mkdtemp(name.data()) != nullptr);
+    path_ = name;
+  }
+  ~scratch() { fs::remove_all(path_); }
+
+  fs::path write(const std::string& name, const tensor_file& content) const {
+    std::ofstream{path_ / name, std::ios::binary} << safetensors_of(content);
+    return path_ / name;
+  }
+
+  fs::path write(const std::string& name, const at::Tensor& inputs, const at::Tensor& targets,
+                 const std::map<std::string, std::string>& metadata = {}) const {
+    return write(name, {{{"inputs", inputs}, {"targets", targets}}, metadata});
+  }
+
+ private:
+  fs::path path_;
+};
+
+dataset_pair load(const fs::path& file, const fs::path& test_file = {}) {
+  data_source from;
+  from.file = file;
+  from.test_file = test_file;
+  return find_dataset("tensors")->load(from);
+}
+
+std::string failure(const fs::path& file, const fs::path& test_file = {}) {
+  try {
+    load(file, test_file);
+  } catch (const data_error& error) {
+    return error.what();
+  }
+  return "no failure";
+}
+
+at::Tensor labels(const std::vector<std::int64_t>& values) {
+  return at::tensor(values, at::kLong);
+}
+
+}  // namespace
+
+TEST_CASE("images, numbers and tokens are read from tensors") {
+  const scratch here;
+  SUBCASE("images") {
+    const auto images = at::arange(24, at::kByte).view({2, 3, 2, 2});
+    const auto sets = load(here.write("a", images, labels({1, 4})));
+    CHECK(sets.train->inputs.equal(images));
+    CHECK(sets.train->targets.equal(labels({1, 4})));
+    CHECK(sets.train->classes == std::vector<std::string>{"0", "1", "2", "3", "4"});
+    CHECK(sets.sample_shape == std::vector<std::int64_t>{3, 2, 2});
+    CHECK(sets.test == sets.train);
+  }
+  SUBCASE("numbers of double and half precision, and targets that are numbers") {
+    for (const auto type : {at::kDouble, at::kHalf, at::kBFloat16, at::kFloat}) {
+      const auto sets = load(here.write("a", at::ones({3, 5}).to(type), at::arange(3, at::kDouble)));
+      CHECK((sets.train->inputs.scalar_type() == at::kFloat));
+      CHECK(sets.train->inputs.equal(at::ones({3, 5})));
+      CHECK(sets.train->targets.equal(at::arange(3, at::kFloat)));
+      CHECK(sets.train->classes.empty());
+      CHECK(sets.sample_shape == std::vector<std::int64_t>{5});
+    }
+  }
+  SUBCASE("tokens, with a target at each position") {
+    const auto tokens = at::arange(6, at::kLong).view({2, 3});
+    const auto sets = load(here.write("a", tokens, tokens + 1));
+    CHECK(sets.train->targets.equal(tokens + 1));
+    CHECK(sets.train->classes.size() == 7);
+  }
+}
+
+TEST_CASE("classes are those of both files, or what the metadata say") {
+  const scratch here;
+  const auto one = at::ones({1, 2});
+  const auto train = here.write("train", one, labels({1})), test = here.write("test", one, labels({3}));
+  CHECK(load(train, test).train->classes.size() == 4);
+  CHECK(load(train, test).test->size() == 1);
+  const auto told = here.write("told", one, labels({1}), {{"classes", "3"}});
+  CHECK(load(told).train->classes.size() == 3);
+  CHECK(failure(told, test) == test.string() + ": targets of sample 0 (counted from 0) is 3; expected 0 to 2");
+  const auto named = here.write("named", one, labels({1}), {{"classes", R"(["cat", "dog"])"}});
+  CHECK(load(named).train->classes == std::vector<std::string>{"cat", "dog"});
+  const auto wrong = here.write("wrong", one, labels({1}), {{"classes", "many"}});
+  CHECK(failure(wrong).find("metadata classes is neither a number of classes nor a list") != std::string::npos);
+}
+
+TEST_CASE("what is wrong with tensors is told with file and sample") {
+  const scratch here;
+  const auto two = at::ones({2, 3});
+  const auto said = [&](const at::Tensor& inputs, const at::Tensor& targets) {
+    const auto file = here.write("a", inputs, targets);
+    const auto text = failure(file);
+    CHECK(text.starts_with(file.string() + ": "));
+    return text.substr(file.string().size() + 2);
+  };
+  CHECK(said(two, labels({0, 1, 2})) == "2 inputs and 3 targets; expected as many of both");
+  CHECK(said(two, labels({0, -1})) == "targets of sample 1 (counted from 0) is -1; expected 0 to 1048575");
+  CHECK(said(two, labels({1 << 30, 1})) == "targets of sample 0 (counted from 0) is 1073741824; expected 0 to 1048575");
+  auto broken = at::ones({2, 3});
+  broken[1][2] = std::nan("");
+  CHECK(said(broken, labels({0, 1})) ==
+        "inputs of sample 1 (counted from 0) hold nan; expected numbers of single precision");
+  CHECK(said(two, at::full({2}, std::numeric_limits<float>::infinity())).find("targets of sample 0") == 0);
+  CHECK(said(at::full({2, 3}, 1e300, at::kDouble), labels({0, 1})).find("hold an infinite number") !=
+        std::string::npos);
+  CHECK(said(at::ones({2}, at::kByte), labels({0, 1})).find("inputs are Byte of shape [2]; expected uint8") == 0);
+  CHECK(said(two, at::ones({2, 3}, at::kLong)).find("targets are of shape [2, 3]; expected one for each sample") == 0);
+  CHECK(said(two, at::ones({2}, at::kBool)).find("targets are Bool") == 0);
+  CHECK(said(at::ones({0, 3}), labels({})).find("expected a sample") != std::string::npos);
+  const auto file = here.write("b", {{{"images", two}}, {}});
+  CHECK(failure(file).find(file.string() + ": holds no tensor inputs (but images); save it from Python") == 0);
+  CHECK(failure({}) == "data.file is not set; set it to the safetensors file that holds the samples");
+}
+
+TEST_CASE("two files of different samples are told apart") {
+  const scratch here;
+  const auto train = here.write("train", at::ones({2, 3}), labels({0, 1}));
+  const auto wide = here.write("wide", at::ones({2, 4}), labels({0, 1}));
+  CHECK(failure(train, wide) ==
+        wide.string() +
+            ": its samples are Float of shape [4], and those of train Float of shape [3]; expected the same "
+            "of both");
+  const auto numbers = here.write("numbers", at::ones({2, 3}), at::ones({2}));
+  CHECK(failure(train, numbers).find("its targets are not of the kind of those of train") != std::string::npos);
+}

@@ -1,0 +1,111 @@
+#include "tests/support/doctest.hpp"
+
+#include "troupe/data/dataset.hpp"
+
+#include <ATen/ops/equal.h>
+#include <ATen/ops/tensor.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <unistd.h>
+
+using namespace troupe::data;
+namespace fs = std::filesystem;
+
+namespace {
+
+class scratch {
+ public:
+  scratch() {
+    std::string name = (fs::temp_directory_path() / "troupe_text_XXXXXX").string();
+    REQUIRE(mkdtemp(name.data()) != nullptr);
+    path_ = name;
+  }
+  ~scratch() { fs::remove_all(path_); }
+
+  fs::path write(const std::string& name, const std::string& contents) const {
+    std::ofstream{path_ / name, std::ios::binary} << contents;
+    return path_ / name;
+  }
+
+  const fs::path& path() const { return path_; }
+
+ private:
+  fs::path path_;
+};
+
+dataset_pair load(const fs::path& file, std::int64_t length, const fs::path& test_file = {}) {
+  data_source from;
+  from.file = file;
+  from.test_file = test_file;
+  from.sequence_length = length;
+  return find_dataset("text")->load(from);
+}
+
+std::string failure(const fs::path& file, std::int64_t length, const fs::path& test_file = {}) {
+  try {
+    load(file, length, test_file);
+  } catch (const data_error& error) {
+    return error.what();
+  }
+  return "no failure";
+}
+
+}  // namespace
+
+TEST_CASE("samples of a text are windows one behind the other, targets the next characters") {
+  const scratch here;
+  const auto sets = load(here.write("a", "badcabcd"), 3);
+  CHECK(sets.train->classes == std::vector<std::string>{"a", "b", "c", "d"});
+  CHECK(at::equal(sets.train->inputs, at::tensor({1, 0, 3, 2, 0, 1}, at::kLong).view({2, 3})));
+  CHECK(at::equal(sets.train->targets, at::tensor({0, 3, 2, 0, 1, 2}, at::kLong).view({2, 3})));
+  CHECK(sets.train->inputs.is_contiguous());
+  CHECK(sets.train->targets.is_contiguous());
+  CHECK(sets.train->inputs.storage().data() == sets.train->targets.storage().data());  // in memory once
+  CHECK(sets.sample_shape == std::vector<std::int64_t>{3});
+  CHECK(sets.test == sets.train);
+}
+
+TEST_CASE("characters are code points where the training text is UTF-8, else bytes") {
+  const scratch here;
+  CHECK(load(here.write("a", "zäöz€𝄞"), 1).train->classes == std::vector<std::string>{"z", "ä", "ö", "€", "𝄞"});
+  CHECK(load(here.write("a", "z\xe4\nz"), 1).train->classes == std::vector<std::string>{"\n", "z", "\\xe4"});
+  for (const char* none : {"a\xc0\xaf"
+                           "a",
+                           "a\xed\xa0\x80"
+                           "a",
+                           "a\xf4\x90\x80\x80"
+                           "a",
+                           "a\xe2\x82"}) {
+    CAPTURE(none);
+    const auto names = load(here.write("a", none), 1).train->classes;
+    CHECK(names.front() == "a");
+    CHECK(names.back().starts_with("\\x"));
+  }
+}
+
+TEST_CASE("a test text has the characters of the training text") {
+  const scratch here;
+  const auto train = here.write("train", "abcä\n"), test = here.write("test", "cab\nc");
+  const auto sets = load(train, 2, test);
+  CHECK(at::equal(sets.test->inputs, at::tensor({3, 1, 2, 0}, at::kLong).view({2, 2})));
+  CHECK(sets.files == std::vector<std::string>{train, test});
+  const auto other = here.write("other", "ab\n\nabö");
+  CHECK(failure(train, 2, other) == other.string() +
+                                        ":3: found the character \"\\xc3\\xb6\", which the training text train does "
+                                        "not have; take it out, or add it there");
+  const auto bytes = here.write("bytes", "ab\xe4");
+  CHECK(failure(train, 2, bytes).find(bytes.string() + ":1: found the character \"\\xe4\"") == 0);
+}
+
+TEST_CASE("a text that fills no window is refused") {
+  const scratch here;
+  const auto file = here.write("a", "abcä");
+  CHECK(failure(file, 4) == file.string() +
+                                ": has 4 characters, and data.sequence_length = 4 wants at least 5; give more text, or "
+                                "a smaller data.sequence_length");
+  CHECK(failure(here.write("a", ""), 1).find("has 0 characters") != std::string::npos);
+  CHECK(failure({}, 1) == "data.file is not set; set it to the file that holds the text");
+  CHECK(failure(here.path() / "none", 1).find("no such file; set data.file to") != std::string::npos);
+  CHECK(failure(here.path(), 1).find("not a regular file") != std::string::npos);
+}
