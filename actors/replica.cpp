@@ -3,7 +3,9 @@
 #include "troupe/actors/rules/pieces.hpp"
 #include "troupe/actors/shared_memory.hpp"
 #include "troupe/actors/support/assert.hpp"
+#include "troupe/actors/support/autocast.hpp"
 #include "troupe/actors/support/cores.hpp"
+#include "troupe/data/loader.hpp"
 #include "troupe/data/random.hpp"
 #include "troupe/data/sparsity.hpp"
 #include "troupe/models/gradient_hooks.hpp"
@@ -15,7 +17,9 @@
 #include <c10/core/GradMode.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
+#include <limits>
 #include <optional>
 #include <span>
 #include <stdexcept>
@@ -96,6 +100,10 @@ struct forgotten_at_the_end {
   }
 };
 
+double seconds_since(std::chrono::steady_clock::time_point begin) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+}
+
 /// A tensor that the host and the device both have, so that what went one way is not sent back.
 struct twin {
   at::Tensor host, device;
@@ -109,10 +117,13 @@ struct replica::parts {
   replica_options options;
   std::unique_ptr<models::network> network;
   std::unique_ptr<troupe::optimizer> optimizer;
-  data::sampler sampler;
-  device::accelerator* gpu{nullptr};  ///< None: the CPU, where x and g are where the messages have them.
-  twin x, g;                          ///< Of an accelerator: those last seen.
-  std::optional<upcoming> ahead;      ///< The batch that is on its way.
+  data::sampler sampler;               ///< Of sparse samples.
+  std::optional<data::loader> loader;  ///< Of dense ones.
+  data::batch parted;                  ///< The batch under way, where it is taken in parts.
+  double making{0};                    ///< Seconds that sparse batches have taken.
+  device::accelerator* gpu{nullptr};   ///< None: the CPU, where x and g are where the messages have them.
+  twin x, g;                           ///< Of an accelerator: those last seen.
+  std::optional<upcoming> ahead;       ///< The batch that is on its way.
   at::Generator dropout;
   std::shared_ptr<const std::vector<range>> watched;  ///< The buckets that `watch` was made for.
   std::optional<bucket_watch> watch;
@@ -140,7 +151,23 @@ struct replica::parts {
         dropout(gpu ? gpu->make_generator() : at::detail::createCPUGenerator()) {
     network->draw_from(dropout);
     network->train(true);
+    if (!options.samples->rows) loader.emplace(loading());
     if (options.norms.bring) network->synchronise(over_all_workers());
+  }
+
+  data::loader_options loading() const {
+    data::loader_options made{.samples = options.samples,
+                              .scale = options.scale,
+                              .sampling = options.sampling,
+                              .augment = options.augment,
+                              .seed = options.seed,
+                              .threads = options.loading};
+    if (gpu)
+      made.for_device = [device = options.accelerator](at::IntArrayRef sizes, at::ScalarType type) {
+        return device->take_pinned(sizes, type);
+      };
+    if (const auto steps = options.optimizer.schedule.steps; steps > 0) made.steps = steps;
+    return made;
   }
 
   /// Means over all workers of what a norm has of the pass under way.
@@ -173,8 +200,7 @@ struct replica::parts {
   void compute_gradient(const departure& leaving, const departures& leave) {
     const auto step = now.origin.step;
     const auto rank = static_cast<std::uint64_t>(options.rank);
-    const auto indices = sampler.batch_at(step);
-    const auto count = static_cast<std::int64_t>(indices.size());
+    const auto count = options.sampling.batch_size;
 
     if (steps_in_memory()) look_into_memory();
     // Forward passes write float buffers in place.
@@ -197,8 +223,8 @@ struct replica::parts {
     std::vector<at::Tensor> losses;  // read when all is asked for: an accelerator works while this thread goes on
     for (std::int64_t i = 0; i < options.micro_batches; ++i) {
       pass = static_cast<std::uint64_t>(i);
-      const auto batch = gpu ? arrived(step, i) : micro_batch(indices, i);
-      const auto loss = models::mean_loss(options.loss, network->forward(batch.inputs), batch.targets);
+      const auto batch = gpu ? arrived(step, i) : micro_batch(step, i);
+      const auto loss = models::mean_loss(options.loss, forward(batch.inputs), batch.targets);
       losses.push_back(loss.detach());
       const auto more = i + 1 < options.micro_batches;
       const auto departs = leaving.port && !more;
@@ -212,12 +238,34 @@ struct replica::parts {
     for (const auto& loss : losses) take_loss(loss.item<double>(), count / options.micro_batches);
   }
 
-  /// Part i of the batch that `indices` name.
-  data::batch micro_batch(const std::vector<std::int64_t>& indices, std::int64_t i) const {
-    const auto micro = static_cast<std::int64_t>(indices.size()) / options.micro_batches;
-    const auto begin = indices.begin() + i * micro;
-    return data::make_batch(*options.samples, options.scale, {begin, begin + micro});
+  at::Tensor forward(const at::Tensor& inputs) {
+    const auto made = [&] {
+      const autocast_scope in_bfloat16{options.bfloat16, inputs.device().type()};
+      return network->forward(inputs);
+    }();
+    return options.bfloat16 ? made.to(at::kFloat) : made;
   }
+
+  /// Part i of the batch of `step`; the parts of a step are asked for in order.
+  data::batch micro_batch(std::uint64_t step, std::int64_t i) {
+    const auto parts = options.micro_batches, count = options.sampling.batch_size / parts;
+    if (!loader) return sparse_batch(sampler.batches_at(step, 1).subspan(as_size(i * count), as_size(count)));
+    if (i == 0) parted = loader->take(step);
+    const auto whole = i + 1 < parts ? parted : std::exchange(parted, {});
+    if (parts == 1) return whole;
+    return {whole.inputs.narrow(0, i * count, count), whole.targets.narrow(0, i * count, count)};
+  }
+
+  static std::size_t as_size(std::int64_t number) { return static_cast<std::size_t>(number); }
+
+  data::batch sparse_batch(std::span<const std::int64_t> indices) {
+    const auto begin = std::chrono::steady_clock::now();
+    auto made = data::make_batch(*options.samples, options.scale, {indices.begin(), indices.end()});
+    making += seconds_since(begin);
+    return made;
+  }
+
+  double waited() const { return loader ? loader->waited() : making; }
 
   /// Lets a bucket leave: as it is for a port on the device, else when it has come to the host.
   void send_off(part bucket, const departure& leaving, const departures& leave) {
@@ -235,7 +283,7 @@ struct replica::parts {
 
   /// Makes a batch and sends it to the device beside the device's own work.
   void send_ahead(std::uint64_t step, std::int64_t part_of_batch) {
-    const auto batch = micro_batch(sampler.batch_at(step), part_of_batch);
+    const auto batch = micro_batch(step, part_of_batch);
     ahead = upcoming{step, part_of_batch, gpu->upload_ahead(batch.inputs), gpu->upload_ahead(batch.targets)};
   }
 
@@ -249,13 +297,15 @@ struct replica::parts {
 
   /// `loss` is the mean over `samples`, those of this step and as many behind it as `steps` says.
   void take_loss(double loss, std::int64_t samples, std::uint64_t steps = 1) {
-    if (!std::isfinite(loss)) {
+    if (options.stop_on_non_finite && !std::isfinite(loss)) {
       const auto first = now.origin.step + 1;
       const auto which = steps == 1
                              ? "step " + std::to_string(first)
                              : "one of the steps " + std::to_string(first) + " to " + std::to_string(first + steps - 1);
-      throw std::runtime_error("the loss of " + which + " is not finite (" + (std::isnan(loss) ? "nan" : "inf") +
-                               "); try a smaller optimizer.lr");
+      throw std::runtime_error("worker " + std::to_string(static_cast<std::uint64_t>(options.rank)) + ": the loss of " +
+                               which + " is not finite (" + (std::isnan(loss) ? "nan" : "inf") +
+                               "); try a smaller optimizer.lr, optimizer.clip_norm, or run.stop_on_non_finite = "
+                               "false to go on");
     }
     loss_sum += loss * static_cast<double>(samples);
     sample_count += samples;
@@ -408,11 +458,12 @@ struct replica::parts {
     constexpr std::uint64_t rows_at_once = 1024;
     if (steps_beside_memory()) most = std::min(most, static_cast<std::uint64_t>(options.local_steps - made));
     const auto batch = static_cast<std::uint64_t>(options.sampling.batch_size);
-    const auto indices = sampler.batches_at(now.origin.step, std::clamp<std::uint64_t>(rows_at_once / batch, 1, most));
+    most = of_one_rate(std::clamp<std::uint64_t>(rows_at_once / batch, 1, most));
+    const auto indices = sampler.batches_at(now.origin.step, most);
     gather(indices);
     if (!steps_in_memory()) make_own();
     const models::sparse_sgd_options settings{
-        .lr = options.optimizer.lr,
+        .lr = options.optimizer.lr * options.optimizer.schedule.at(now.origin.step),
         .batch_size = options.sampling.batch_size,
         .weight_decay = options.optimizer.weight_decay,
         .share = options.optimizer.weight_decay > 0 ? shares() : nullptr,
@@ -426,6 +477,16 @@ struct replica::parts {
     now.origin.step += steps;
     now.origin.version += steps;
     if (steps_beside_memory() && (made += static_cast<std::int64_t>(steps)) >= options.local_steps) give_back();
+    return steps;
+  }
+
+  /// Returns how many of the next `most` steps have the learning rate of the first.
+  std::uint64_t of_one_rate(std::uint64_t most) const {
+    const auto& schedule = options.optimizer.schedule;
+    if (schedule.constant()) return most;
+    const auto rate = schedule.at(now.origin.step);
+    std::uint64_t steps = 1;
+    while (steps < most && schedule.at(now.origin.step + steps) == rate) ++steps;
     return steps;
   }
 
@@ -521,7 +582,7 @@ struct replica::parts {
 
 bool makes_sparse_steps(const models::network_kind& model, const optimizer_options& optimizer) {
   return model.step && optimizer.name == "sgd" && optimizer.momentum == 0 && !optimizer.nesterov &&
-         !optimizer.clip_norm && optimizer.schedule.constant();
+         !optimizer.clip_norm;
 }
 
 replica::replica(replica_options options) : parts_(std::make_unique<parts>(std::move(options))) {
@@ -533,6 +594,8 @@ replica::~replica() = default;
 
 advanced replica::run(const advance& request, const std::atomic<bool>& cancelled, const departures& leave) {
   auto& my = *parts_;
+  const auto begin = std::chrono::steady_clock::now();
+  const auto waited = my.waited();
   my.now = request.from;
   my.now.origin.sender = my.options.rank;
   my.own = false;
@@ -567,6 +630,10 @@ advanced replica::run(const advance& request, const std::atomic<bool>& cancelled
   my.gradient.reset();
   if (my.options.memory) my.end_in_memory(request, result);
   if (my.gpu) my.end_on_device(request, result);
+  if (my.options.loading) {
+    result.data_wait = my.waited() - waited;
+    result.busy = seconds_since(begin);
+  }
   return result;
 }
 

@@ -162,6 +162,11 @@ class cuda_accelerator final : public accelerator {
     return at::empty({count}, at::TensorOptions().dtype(at::kFloat).device(where_));
   }
 
+  at::Tensor take_pinned(at::IntArrayRef sizes, at::ScalarType type) override {
+    const c10::cuda::CUDAGuard on{where_};  // else a thread of the loader would make itself at home on the first device
+    return at::empty(sizes, at::TensorOptions().dtype(type).pinned_memory(true));
+  }
+
   at::Generator make_generator() override { return at::cuda::detail::createCUDAGenerator(where_.index()); }
 
   void upload(const at::Tensor& host, const at::Tensor& target) override {

@@ -8,6 +8,8 @@
 #include <ATen/core/Generator.h>
 #include <ATen/core/Tensor.h>
 #include <c10/core/Device.h>
+#include <c10/core/ScalarType.h>
+#include <c10/util/ArrayRef.h>
 
 #include <cstdint>
 #include <functional>
@@ -54,6 +56,10 @@ class accelerator {
 
   /// Returns float32 [count] on the device, contents undefined; its memory is used again once nobody holds it.
   virtual at::Tensor take(std::int64_t count) = 0;
+
+  /// Returns pinned memory of the host, contents undefined; it is not used again before copies from it are done. Any
+  /// thread, at any time.
+  virtual at::Tensor take_pinned(at::IntArrayRef sizes, at::ScalarType type) = 0;
 
   /// Returns a generator of random numbers on the device.
   virtual at::Generator make_generator() = 0;

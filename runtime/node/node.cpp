@@ -1,5 +1,6 @@
 #include "troupe/runtime/node/node.hpp"
 
+#include "troupe/data/loader.hpp"
 #include "troupe/runtime/node/fingerprint.hpp"
 #include "troupe/runtime/node/lanes.hpp"
 #include "troupe/runtime/node/supervisor.hpp"
@@ -131,6 +132,13 @@ void publish(caf::actor_system& system, const supervisor_actor& supervisor, cons
                     "); expected a free port");
 }
 
+/// One for each worker of this process, unless the file says how many; half of the cores are left to the workers.
+std::size_t loader_threads_of(const plan& plan, std::uint32_t node) {
+  if (const auto given = plan.file.data.threads) return static_cast<std::size_t>(*given);
+  const std::size_t half = std::max(1u, std::thread::hardware_concurrency() / 2);
+  return std::min(half, static_cast<std::size_t>(plan.nodes[node].workers));
+}
+
 }  // namespace
 
 run_end run(const plan& plan, const data::dataset_pair& data, node_options options, signal_watch& signals) {
@@ -138,6 +146,7 @@ run_end run(const plan& plan, const data::dataset_pair& data, node_options optio
   const auto alone = plan.nodes.size() == 1;
   const auto end = std::make_shared<run_end>();
   std::atomic<int> interrupted{0};
+  const auto loading = std::make_shared<data::loader_threads>(loader_threads_of(plan, options.node));
   thread_lanes lanes;
   std::shared_ptr<transport::tensor_plane> plane;
   if (!alone) {
@@ -153,18 +162,20 @@ run_end run(const plan& plan, const data::dataset_pair& data, node_options optio
     if (interrupted == 0) {
       auto book = options.open_book ? options.open_book() : nullptr;
       caf::scoped_actor waiting{system};
-      const auto supervisor = spawn_supervisor(
-          system,
-          {.what = std::make_shared<const troupe::plan>(plan),
-           .data = data,
-           .lanes = &lanes,
-           .launch = {.book = std::move(book), .initial = options.initial, .pool = options.pool, .node = options.node},
-           .self = alone ? introduction{} : introduce(plan, data, options),
-           .plane = std::move(plane),
-           .first = std::move(first),
-           .patience = options.patience,
-           .say = options.say,
-           .end = end});
+      const auto supervisor = spawn_supervisor(system, {.what = std::make_shared<const troupe::plan>(plan),
+                                                        .data = data,
+                                                        .lanes = &lanes,
+                                                        .launch = {.book = std::move(book),
+                                                                   .initial = options.initial,
+                                                                   .pool = options.pool,
+                                                                   .node = options.node,
+                                                                   .loading = loading},
+                                                        .self = alone ? introduction{} : introduce(plan, data, options),
+                                                        .plane = std::move(plane),
+                                                        .first = std::move(first),
+                                                        .patience = options.patience,
+                                                        .say = options.say,
+                                                        .end = end});
       options.initial.reset();
       waiting->monitor(supervisor);
       caf::anon_send(supervisor, join_atom_v);  // before others can reach it: it must know its guests by then

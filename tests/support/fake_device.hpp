@@ -27,7 +27,7 @@ class fake_accelerator final : public device::accelerator {
   explicit fake_accelerator(std::uint64_t seed) : random_(seed) {}
 
   struct counts {
-    std::uint64_t uploads{0}, ahead{0}, downloads{0}, later{0};
+    std::uint64_t uploads{0}, ahead{0}, downloads{0}, later{0}, pinned{0};
   };
   counts made() const {
     const std::lock_guard lock{mutex_};
@@ -47,6 +47,12 @@ class fake_accelerator final : public device::accelerator {
 
   at::Tensor take(std::int64_t count) override {
     return at::empty({count}).fill_(std::numeric_limits<float>::quiet_NaN());
+  }
+
+  at::Tensor take_pinned(at::IntArrayRef sizes, at::ScalarType type) override {
+    const std::lock_guard lock{mutex_};
+    made_.pinned += 1;
+    return at::empty(sizes, at::dtype(type));
   }
 
   at::Generator make_generator() override { return at::detail::createCPUGenerator(); }

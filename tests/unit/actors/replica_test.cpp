@@ -5,12 +5,16 @@
 #include "tests/support/doctest.hpp"
 
 #include "troupe/actors/shared_memory.hpp"
+#include "troupe/data/loader.hpp"
 
 #include <ATen/ATen.h>
+#include <ATen/autocast_mode.h>
 #include <caf/all.hpp>
 #include <caf/scheduler/test_coordinator.hpp>
 
 #include <atomic>
+#include <cmath>
+#include <stdexcept>
 #include <vector>
 
 namespace {
@@ -207,4 +211,122 @@ TEST_CASE("a gradient longer than clip_norm is scaled to it before the step, out
   stage_for_one loose{{.optimizer = {.lr = 1, .clip_norm = 2 * norm}}};
   CHECK(loose.run(loose.request({verb::gradient, verb::apply}))
             .now.values.equal(plain.run(plain.request({verb::gradient, verb::apply})).now.values));
+}
+
+TEST_CASE("under bfloat16 the gradient is nearly that of float32, and float32 itself") {
+  for (const auto* model : {"lenet", "resnet20"}) {
+    CAPTURE(model);
+    stage_for_one exact{{.model = model}}, rough{{.model = model, .micro_batches = 2}};
+    exact.options.micro_batches = 2;
+    rough.options.bfloat16 = true;
+    const auto expected = exact.run(exact.request({verb::gradient})),
+               found = rough.run(rough.request({verb::gradient}));
+    const auto &g = expected.gradient->piece.values, &h = found.gradient->piece.values;
+    CHECK(h.scalar_type() == at::kFloat);
+    CHECK_FALSE(h.equal(g));
+    CHECK((h - g).norm().item<double>() < 0.1 * g.norm().item<double>());
+    CHECK(found.loss_sum == doctest::Approx(expected.loss_sum).epsilon(0.02));
+    CHECK_FALSE(at::autocast::is_autocast_enabled(at::kCPU));
+  }
+}
+
+TEST_CASE("under bfloat16 a step sees the weights of the step before") {
+  stage_for_one one{{.optimizer = {.lr = 0.05}}};
+  one.options.bfloat16 = true;
+  auto asked = one.request({verb::gradient, verb::apply});
+  asked.times = 2;
+  const auto both = one.run(asked);
+  asked.times = 1;
+  replica again{one.options};
+  const replica::departures nobody = [](part) {};
+  asked.from = again.run(asked, one.cancelled, nobody).now;
+  CHECK(again.run(asked, one.cancelled, nobody).now.values.equal(both.now.values));
+}
+
+TEST_CASE("a loss that is not finite names step and worker, unless it is to be taken as it is") {
+  stage_for_one here{{.optimizer = {.lr = 1e30}}};
+  here.options.rank = rank_id{2};
+  auto asked = here.request({verb::gradient, verb::apply});
+  asked.times = 5;
+  CHECK_THROWS_WITH_AS(here.run(asked),
+                       "worker 2: the loss of step 2 is not finite (nan); try a smaller optimizer.lr, "
+                       "optimizer.clip_norm, or run.stop_on_non_finite = false to go on",
+                       std::runtime_error);
+  here.options.stop_on_non_finite = false;
+  const auto done = here.run(asked);
+  CHECK(done.now.origin.step == 5);
+  CHECK_FALSE(std::isfinite(done.loss_sum));
+}
+
+TEST_CASE("time is measured where batches are loaded by threads of the process, and there alone") {
+  stage_for_one here;
+  const auto inline_made = here.run(here.request({verb::gradient, verb::apply}));
+  CHECK(inline_made.busy == 0);
+  CHECK(inline_made.data_wait == 0);
+  here.options.loading = std::make_shared<data::loader_threads>(1);
+  const auto done = here.run(here.request({verb::gradient, verb::apply}));
+  CHECK(done.busy > 0);
+  CHECK(done.data_wait > 0);  // it made the batch itself
+  CHECK(done.data_wait < done.busy);
+  CHECK(done.now.values.equal(inline_made.now.values));
+}
+
+TEST_CASE("augmented batches are of their step's epoch, with threads and without, in parts and whole") {
+  stage_for_one here, in_parts{{.micro_batches = 4}};
+  for (auto* each : {&here, &in_parts}) {
+    each->options.augment = {.crop_padding = 1, .flip = 0.5};
+    each->options.sampling.samples = 16;  // two steps an epoch
+  }
+  auto asked = here.request({verb::gradient, verb::apply});
+  asked.times = 6;
+  const auto expected = here.run(asked);
+  here.options.loading = std::make_shared<data::loader_threads>(2);
+  const auto threaded = here.run(asked);
+  CHECK(threaded.now.values.equal(expected.now.values));
+  CHECK(threaded.loss_sum == expected.loss_sum);
+  in_parts.options.loading = here.options.loading;
+  asked.from = {{}, in_parts.initial};
+  CHECK(in_parts.run(asked).loss_sum == doctest::Approx(expected.loss_sum).epsilon(1e-4));
+  // Of the third epoch, at the weights of the first: other images.
+  auto later = here.request({verb::gradient});
+  later.from.origin.step = 4;
+  CHECK_FALSE(
+      here.run(later).gradient->piece.values.equal(here.run(here.request({verb::gradient})).gradient->piece.values));
+}
+
+TEST_CASE("sparse steps follow the schedule, however many are asked for at once") {
+  replica_options options;
+  options.model = models::find_network("logistic");
+  const auto sets = data::find_dataset("sparse")->load({});
+  options.shape = {.input = sets.sample_shape, .classes = 2};
+  const auto network = models::make_network(*options.model, options.shape, 1);
+  options.loss = network->loss();
+  options.layout = models::layout_of(*network);
+  options.samples = sets.train;
+  options.sampling = {.samples = 400, .batch_size = 4, .workers = 1, .seed = 1};
+  options.optimizer = {.lr = 0.5};
+  options.optimizer.schedule = {.warmup_steps = 5,
+                                .warmup_start = 0.1,
+                                .how = learning_rate::decay::step,
+                                .decay_at = {20, 30},
+                                .decay_factor = 0.1,
+                                .steps = 60};
+  REQUIRE(makes_sparse_steps(*options.model, options.optimizer));
+  const auto initial = models::flatten(*network, options.layout, options.pool);
+  const std::atomic<bool> cancelled{false};
+  const replica::departures nobody = [](part) {};
+  const advance all{.verbs = {verb::gradient, verb::apply}, .times = 60, .from = {{}, initial}};
+  const auto at_once = replica{options}.run(all, cancelled, nobody);
+  CHECK(at_once.now.origin.step == 60);
+
+  replica one_by_one{options};
+  snapshot now{{}, initial};
+  for (int step = 0; step < 60; ++step)
+    now = one_by_one.run({.verbs = {verb::gradient, verb::apply}, .from = now}, cancelled, nobody).now;
+  CHECK(now.values.equal(at_once.now.values));
+
+  options.optimizer.clip_norm = 1e6;  // never reached; the sparse step does not know it
+  const auto dense = replica{options}.run(all, cancelled, nobody);
+  CHECK(dense.now.values.allclose(at_once.now.values, 1e-4, 1e-6));
+  CHECK_FALSE(dense.now.values.equal(initial));
 }
