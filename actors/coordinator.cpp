@@ -26,8 +26,9 @@ struct report {
   bool evaluated{false};
   std::optional<snapshot> result;
   std::optional<evaluation> found;
-  bool ends{false};  ///< The last one of a run whose workers end apart.
-  bool told{false};  ///< The recorder has heard of `found`.
+  bool ends{false};                       ///< The last one of a run whose workers end apart.
+  bool told{false};                       ///< The recorder has heard of `found`.
+  std::optional<double> epoch_seconds{};  ///< Where an epoch ends.
 };
 
 struct coordinator_state {
@@ -55,7 +56,9 @@ struct coordinator_state {
 
   caf::actor_clock::time_point first_step, interval_start;
   std::uint64_t granted{0};
-  std::int64_t samples{0};  ///< Of the whole run.
+  std::int64_t samples{0};            ///< Of the whole run.
+  double epoch_start{0};              ///< Seconds since the first step.
+  double data_wait{0}, computing{0};  ///< Seconds of all computes, of the whole run.
   std::optional<double> train_loss, best_merit;
   std::uint64_t target_reached{0}, without_improvement{0};
 
@@ -69,6 +72,10 @@ using coordinator_pointer = coordinator_actor::stateful_pointer<coordinator_stat
 
 double seconds_between(caf::actor_clock::time_point from, caf::actor_clock::time_point to) {
   return std::chrono::duration<double>(to - from).count();
+}
+
+std::optional<double> share_of(double part, double whole) {
+  return whole > 0 ? std::optional{part / whole} : std::nullopt;
 }
 
 /// Lets the workers run to the next evaluation; one further where no verdict can stop them, so that training goes on
@@ -96,6 +103,7 @@ void finish(coordinator_pointer self) {
     end.staleness_max = static_cast<double>(my.staleness.most);
     end.staleness_counts = my.staleness.counts;
   }
+  end.data_wait = share_of(my.data_wait, my.computing);
   end.samples_per_second =
       end.seconds > 0 ? std::optional{static_cast<double>(my.samples) / end.seconds} : std::nullopt;
   // No deadline: a disk, or a terminal that is scrolled back, may take its time; what is saved must not be lost to
@@ -105,18 +113,23 @@ void finish(coordinator_pointer self) {
             [self](const caf::error& why) { self->quit(make_error(errc::peer_lost, "recorder: " + describe(why))); });
 }
 
+/// Returns whether no evaluation before was as good: by accuracy, or where there is none by loss.
+bool is_best(coordinator_state& my, const evaluation& found) {
+  const auto merit = found.accuracy.value_or(-found.loss);
+  if (std::isnan(merit) || (my.best_merit && merit <= *my.best_merit)) return false;
+  my.best_merit = merit;
+  return true;
+}
+
 /// Takes the verdict of an evaluation; returns whether the run ends here.
-bool stops_early(coordinator_state& my, const evaluation& found) {
+bool stops_early(coordinator_state& my, const evaluation& found, bool best) {
   const auto& options = my.options;
   if (options.target_accuracy) {
     my.target_reached = found.accuracy >= *options.target_accuracy ? my.target_reached + 1 : 0;
     if (my.target_reached >= options.target_hold) return true;
   }
   if (options.patience) {
-    const auto merit = found.accuracy.value_or(-found.loss);
-    const auto better = !my.best_merit || merit > *my.best_merit;
-    my.without_improvement = better ? 0 : my.without_improvement + 1;
-    if (better) my.best_merit = merit;
+    my.without_improvement = best ? 0 : my.without_improvement + 1;
     if (my.without_improvement >= *options.patience) return true;
   }
   return false;
@@ -128,22 +141,28 @@ void process(coordinator_pointer self);
 void release(coordinator_pointer self) {
   auto& my = self->state;
   auto& first = my.reports.front();
+  auto best = false;
   if (first.found && !first.told) {
     first.told = true;
     first.line.val_loss = first.found->loss;
     first.line.val_accuracy = first.found->accuracy;
+    first.line.val_top_k_accuracy = first.found->top_k_accuracy;
     first.line.event = "evaluation";
     self->send(my.recorder, record_atom_v, first.line);
+    best = is_best(my, *first.found);
+    if (best) self->send(my.recorder, keep_atom_v, *first.result);
   }
   if (first.epoch_ends) {
-    first.line.event = "epoch";
-    self->send(my.recorder, record_atom_v, first.line);
+    auto line = first.line;
+    line.event = "epoch";
+    line.epoch_seconds = first.epoch_seconds;
+    self->send(my.recorder, record_atom_v, line);
   }
   my.latest = std::move(first);
   my.reports.pop_front();
   my.shown.erase(my.shown.begin(), my.shown.lower_bound(my.latest.line.step));  // its own may still be asked for
   if (my.latest.found) {
-    if (!my.halting && stops_early(my, *my.latest.found) && !my.is_last(my.latest)) {
+    if (!my.halting && stops_early(my, *my.latest.found, best) && !my.is_last(my.latest)) {
       my.status = "stopped_early";
       my.last = my.latest.line.step;
     } else {
@@ -331,15 +350,21 @@ report report_of(coordinator_pointer self, std::uint64_t step, const std::vector
   auto& my = self->state;
   const auto now = self->clock().now();
   report made;
-  double loss_sum = 0;
+  double loss_sum = 0, data_wait = 0, computing = 0;
   std::int64_t samples = 0;
   for (const auto& one : all) {
     loss_sum += one.loss_sum;
     samples += one.sample_count;
+    data_wait += one.data_wait;
+    computing += one.busy;
     my.bytes_sent[one.rank] = one.bytes_sent;
   }
   for (const auto& [rank, bytes] : my.bytes_sent) made.line.bytes_sent += bytes;
   my.samples += samples;
+  my.data_wait += data_wait;
+  my.computing += computing;
+  made.line.data_wait = share_of(data_wait, computing);
+  if (step > 0) made.line.lr = my.options.lr * my.options.lr_over_time.at(step - 1);
   if (samples > 0) my.train_loss = loss_sum / static_cast<double>(samples);
   made.line.epoch = step / my.options.when.steps_per_epoch;
   made.line.step = made.line.updates = step;
@@ -349,6 +374,7 @@ report report_of(coordinator_pointer self, std::uint64_t step, const std::vector
     made.line.samples_per_second = static_cast<double>(samples) / length;
   made.epoch_ends = my.options.when.epoch_ends_at(step);
   made.evaluated = my.options.when.evaluated_at(step);
+  if (made.epoch_ends) made.epoch_seconds = made.line.seconds - std::exchange(my.epoch_start, made.line.seconds);
   my.interval_start = now;
   my.complete = step;
   return made;
@@ -399,6 +425,7 @@ void end_early(coordinator_pointer self) {
   auto& my = self->state;
   const auto [least, most] = std::minmax_element(my.begun.begin(), my.begun.end());
   my.last = my.options.in_lockstep ? *most : *least;
+  if (my.last == my.options.when.steps && my.status == "max_seconds") my.status = "done";  // nothing was cut short
   if (my.options.in_lockstep) std::fill(my.begun.begin(), my.begun.end(), my.last);
   for (std::size_t rank = 0; rank < my.workers.size(); ++rank)
     self->send(my.workers[rank], finish_atom_v, my.begun[rank]);
@@ -469,7 +496,9 @@ coordinator_actor::behavior_type coordinator(coordinator_pointer self, coordinat
         process(self);
       },
       [self](halt_atom) { halt(self, "interrupted"); },
-      [self](tick_atom) { halt(self, "max_seconds"); },
+      [self](tick_atom) {
+        if (!self->state.halting) halt(self, "max_seconds");  // else it ends for another reason already
+      },
       [](done_atom, const completion& done) { (*done.run)(); },
   };
 }

@@ -58,11 +58,11 @@ struct coordinator_options {
   std::vector<std::int64_t> holder_weights{};
   bool in_lockstep{true};  ///< All workers end at one step; else, before its time, each where it has come to.
   models::flat_layout layout{};
-  models::buffer_pool pool;
-  std::optional<double> target_accuracy;  ///< Stop once reached in `target_hold` evaluations in a row.
+  models::buffer_pool pool{};
+  std::optional<double> target_accuracy{};  ///< Stop once reached in `target_hold` evaluations in a row.
   std::uint64_t target_hold{2};
-  std::optional<std::uint64_t> patience;  ///< Stop after so many evaluations without a better accuracy.
-  std::optional<std::chrono::milliseconds> max_seconds;
+  std::optional<std::uint64_t> patience{};  ///< Stop after so many evaluations in a row that are no better than before.
+  std::optional<std::chrono::milliseconds> max_seconds{};
   std::chrono::milliseconds timeout{60'000};
   double lr{0};                  ///< Before its schedule.
   learning_rate lr_over_time{};  ///< What it is multiplied by, for the record.

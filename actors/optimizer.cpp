@@ -1,52 +1,39 @@
 #include "troupe/actors/optimizer.hpp"
 
-#include <torch/optim/sgd.h>
+#include "troupe/actors/optimizer_kinds.hpp"
+
+#include <ATen/ATen.h>
 
 #include <stdexcept>
+#include <utility>
 
 namespace troupe {
 
 namespace {
 
-class sgd final : public optimizer {
+/// Scales a gradient that is too long, out of place, before another one steps.
+class clipping final : public optimizer {
  public:
-  explicit sgd(const optimizer_options& options) : options_(options) {}
+  clipping(std::unique_ptr<optimizer> inner, double longest) : inner_(std::move(inner)), longest_(longest) {}
 
   void step(const at::Tensor& weights, const at::Tensor& gradient, double lr_scale, std::uint64_t completed) override {
-    if (!engine_) {
-      parameter_ = weights.detach();
-      engine_ = std::make_unique<torch::optim::SGD>(std::vector<at::Tensor>{parameter_},
-                                                    torch::optim::SGDOptions(options_.lr)
-                                                        .momentum(options_.momentum)
-                                                        .weight_decay(options_.weight_decay)
-                                                        .nesterov(options_.nesterov));
-    }
-    parameter_.set_data(weights);
-    parameter_.mutable_grad() = clipped(gradient);
-    engine_->param_groups()[0].options().set_lr(options_.lr * options_.schedule.at(completed) * lr_scale);
-    engine_->step();
-    parameter_.mutable_grad() = at::Tensor{};
-    parameter_.set_data(nothing_);  // let go of the caller's memory: it is frozen from here on
+    const auto scale = longest_ / (gradient.norm().item<double>() + 1e-6);
+    inner_->step(weights, scale < 1 ? gradient * scale : gradient, lr_scale, completed);
   }
 
  private:
-  at::Tensor clipped(const at::Tensor& gradient) const {
-    if (!options_.clip_norm) return gradient;
-    const auto scale = *options_.clip_norm / (gradient.norm().item<double>() + 1e-6);
-    return scale < 1 ? gradient * scale : gradient;
-  }
-
-  optimizer_options options_;
-  at::Tensor parameter_;  ///< Its identity is the key of the state.
-  at::Tensor nothing_ = at::empty({0});
-  std::unique_ptr<torch::optim::SGD> engine_;
+  std::unique_ptr<optimizer> inner_;
+  double longest_;
 };
 
 }  // namespace
 
 std::unique_ptr<optimizer> make_optimizer(const optimizer_options& options) {
-  if (options.name == "sgd") return std::make_unique<sgd>(options);
-  throw std::invalid_argument("no optimizer is called '" + options.name + "'");
+  const auto* kind = find_optimizer(options.name);
+  if (kind == nullptr) throw std::invalid_argument("no optimizer is called '" + options.name + "'");
+  auto made = kind->make(options);
+  if (options.clip_norm) return std::make_unique<clipping>(std::move(made), *options.clip_norm);
+  return made;
 }
 
 }  // namespace troupe

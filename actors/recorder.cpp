@@ -3,6 +3,7 @@
 #include <caf/all.hpp>
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -15,11 +16,29 @@ struct recorder_state {
   std::shared_ptr<journal> book;  ///< Used on the lane only.
   std::unique_ptr<lane> where;
   std::vector<std::uint64_t> completed;  ///< Steps, by rank.
+  std::optional<snapshot> best;          ///< To be kept; one that a better one overtakes is never written.
+  bool keeping{false};                   ///< The journal is writing the one before it.
   bool glancing{false};  ///< The journal has not yet taken the last progress; it gets no further one meanwhile.
 };
 
-recorder_actor::behavior_type recorder(recorder_actor::stateful_pointer<recorder_state> self, std::uint32_t workers,
-                                       std::shared_ptr<journal> book, std::shared_ptr<std::unique_ptr<lane>> where) {
+using recorder_pointer = recorder_actor::stateful_pointer<recorder_state>;
+
+/// Writes the best result, unless one is being written: so at most two are held, however slow the disk is.
+void keep(recorder_pointer self) {
+  auto& my = self->state;
+  if (my.keeping || !my.best) return;
+  my.keeping = true;
+  then_on_lane(
+      self, *my.where,
+      [book = my.book, best = *std::exchange(my.best, std::nullopt)] { return book->keep(best), true; },
+      [self](bool) {
+        self->state.keeping = false;
+        keep(self);
+      });
+}
+
+recorder_actor::behavior_type recorder(recorder_pointer self, std::uint32_t workers, std::shared_ptr<journal> book,
+                                       std::shared_ptr<std::unique_ptr<lane>> where) {
   report_exceptions(self);
   self->state.book = std::move(book);
   self->state.where = std::move(*where);
@@ -30,8 +49,8 @@ recorder_actor::behavior_type recorder(recorder_actor::stateful_pointer<recorder
             self, *self->state.where, [book = self->state.book, line] { return book->write(line), true; }, [](bool) {});
       },
       [self](keep_atom, const snapshot& best) {
-        then_on_lane(
-            self, *self->state.where, [book = self->state.book, best] { return book->keep(best), true; }, [](bool) {});
+        self->state.best = best;
+        keep(self);
       },
       [self](progress_atom, rank_id rank, std::uint64_t step) {
         auto& my = self->state;
@@ -46,7 +65,9 @@ recorder_actor::behavior_type recorder(recorder_actor::stateful_pointer<recorder
             [self](bool) { self->state.glancing = false; });
       },
       [self](save_atom, const snapshot& result, const record& end) {
-        return on_lane<std::uint64_t>(self, *self->state.where, [book = self->state.book, result, end] {
+        auto best = std::exchange(self->state.best, std::nullopt);
+        return on_lane<std::uint64_t>(self, *self->state.where, [book = self->state.book, best, result, end] {
+          if (best) book->keep(*best);
           book->save(result);
           book->write(end);
           return end.step;

@@ -21,6 +21,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -36,7 +37,8 @@ struct options {
   std::string model, data, split{"test"};
   std::filesystem::path dir;
   std::vector<std::string> overrides;
-  bool json{false};
+  bool json{false}, per_class{false};
+  std::optional<std::int64_t> top_k;
 };
 
 /// Returns the kind of this name: what the command line says, else what the weights say.
@@ -118,6 +120,14 @@ std::vector<std::string> made_by(const checkpoint::model_card& card, const model
   return settings;
 }
 
+/// Gives the counts the names of their classes, or numbers where the set has none for all of them.
+std::vector<telemetry::named_counts> named(const std::vector<rules::class_counts>& counts, const data::dataset& set) {
+  std::vector<telemetry::named_counts> all;
+  for (const auto& one : counts)
+    all.emplace_back(set.classes.size() == counts.size() ? set.classes[all.size()] : std::to_string(all.size()), one);
+  return all;
+}
+
 void eval(const options& given) {
   const auto content = checkpoint::read_weights(given.weights);
   const auto card = checkpoint::card_of(given.weights, content);
@@ -145,19 +155,29 @@ void eval(const options& given) {
   if (!scale.mean.empty() && static_cast<std::int64_t>(scale.mean.size()) != data.sample_shape.front())
     throw input_error(given.weights.string() + ": were trained on inputs of " + std::to_string(scale.mean.size()) +
                       " channels, which " + data.name + " has not; give another --data");
-  const auto found = *rules::evaluate(*net, set, scale, loss_of(card.loss, *net), batch_size);  // never cancelled
+  std::vector<rules::class_counts> counts;
+  const auto found = *rules::evaluate(*net, set, scale, loss_of(card.loss, *net), batch_size, nullptr, given.top_k,
+                                      given.per_class ? &counts : nullptr);  // never cancelled
   if (!std::isfinite(found.loss))
     throw input_error(given.weights.string() +
                       ": the loss of these weights is not finite; they were damaged or diverged");
 
+  if (!found.accuracy && (given.per_class || given.top_k))
+    throw input_error(given.weights.string() + ": its samples stand for numbers, so that there are no classes; leave " +
+                      (given.per_class ? "--per-class" : "--top-k") + " out");
+
+  const auto classes = named(counts, set);
   if (given.json) {
-    std::printf("%s\n", telemetry::json_line(found).c_str());
+    std::printf("%s\n", telemetry::json_line(found, classes).c_str());
     return;
   }
   std::printf("%s on the %s set of %s (%s samples): loss %.4f", model.name.c_str(), given.split.c_str(),
               data.name.c_str(), grouped(static_cast<std::uint64_t>(found.sample_count)).c_str(), found.loss);
   if (found.accuracy) std::printf(", accuracy %.2f %%", 100 * *found.accuracy);
+  if (found.top_k_accuracy)
+    std::printf(", top-%lld accuracy %.2f %%", static_cast<long long>(*given.top_k), 100 * *found.top_k_accuracy);
   std::printf("\n");
+  if (given.per_class) std::printf("\n%s", telemetry::table_of(classes).c_str());
 }
 
 }  // namespace
@@ -175,6 +195,9 @@ void add_eval(CLI::App& app, int& status) {
                    "…); repeatable")
       ->allow_extra_args(false);
   command->add_option("--split", given->split, "test or train")->check(CLI::IsMember({"test", "train"}));
+  command->add_flag("--per-class", given->per_class, "Also print precision, recall and F1 of each class");
+  command->add_option("--top-k", given->top_k, "Also print how often the class is among the K highest scores")
+      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1'000'000}));
   command->add_flag("--json", given->json, "Print one JSON object");
   command->callback([given, &status] {
     eval(*given);

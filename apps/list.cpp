@@ -1,5 +1,6 @@
 // troupe list: what a topology file can name, with the settings of each.
 #include "troupe/actors/exchange/registry.hpp"
+#include "troupe/actors/optimizer_kinds.hpp"
 #include "troupe/apps/commands.hpp"
 #include "troupe/data/dataset.hpp"
 #include "troupe/models/network.hpp"
@@ -50,12 +51,11 @@ std::vector<shelf> shelves() {
     all[2].items.push_back({kind.name, kind.explanation, kind.settings, &kind});
   }
   const topology::section& optimizer = *topology::find_section("optimizer");
-  std::vector<setting> settings;
-  for (const topology::key& key : optimizer.keys) {
-    if (key.row.name != "name") settings.push_back(key.row);
-  }
-  for (const std::string& name : topology::find_key(optimizer, "name")->row.choices) {
-    all[3].items.push_back({name, optimizer.explanation, settings});
+  for (const optimizer_kind& kind : optimizer_kinds()) {
+    std::vector<setting> settings;
+    for (const topology::key& key : optimizer.keys)
+      if (key.row.name != "name" && goes_by(kind, key.row.name)) settings.push_back(key.row);
+    all[3].items.push_back({kind.name, kind.explanation, settings});
   }
   return all;
 }

@@ -5,6 +5,7 @@
 #include "troupe/runtime/telemetry/display.hpp"
 #include "troupe/runtime/telemetry/file_journal.hpp"
 #include "troupe/runtime/telemetry/run_folder.hpp"
+#include "troupe/runtime/telemetry/times_file.hpp"
 #include "troupe/runtime/topology/load.hpp"
 
 #include <CLI/CLI.hpp>
@@ -20,7 +21,10 @@ void add_training_options(CLI::App& command, training_options& given) {
   command.add_option("--set", given.overrides, "section.key=value: overrides the file; repeatable")
       ->allow_extra_args(false);
   command.add_option("--out", given.out, "Folder for the results (default: runs/<file>-<UTC time>)");
-  command.add_flag("--overwrite", given.overwrite, "Replace a finished run in that folder");
+  command.add_option("--csv", given.csv,
+                     "Also write seconds and validation accuracy of each evaluation there; such as "
+                     "'{ranks}ranks-{batch}bs-{lr}lr.csv'");
+  command.add_flag("--overwrite", given.overwrite, "Replace a finished run in that folder, and the file of --csv");
   command.add_flag("--quiet", given.quiet, "Print errors only");
   command.add_flag("--json", given.json, "Print the lines of metrics.jsonl");
 }
@@ -29,6 +33,7 @@ training prepare(const training_options& given) {
   const auto topology = topology::load(given.file, given.overrides);
   auto data = load_data(topology);
   auto plan = make_plan(topology, data_facts(data, topology));
+  if (!given.csv.empty()) telemetry::times_path(given.csv, plan);  // before any node is started
   return {std::move(data), std::move(plan)};
 }
 
@@ -41,9 +46,11 @@ int train(const training_options& given, training&& what, std::uint32_t node, si
     options.open_book = [&] {
       run_folder folder{{.out = given.out, .topology = given.file, .overwrite = given.overwrite}};
       const auto where = folder.path().string();
+      const auto times = given.csv.empty() ? std::filesystem::path{} : times_path(given.csv, what.plan);
+      if (!times.empty()) make_way_for(times, given.overwrite);
       const auto how = given.json ? verbosity::json : given.quiet ? verbosity::quiet : verbosity::normal;
-      return std::make_shared<file_journal>(what.plan, std::move(folder),
-                                            make_display(how, shape_of(what.plan, where)));
+      return std::make_shared<file_journal>(what.plan, std::move(folder), make_display(how, shape_of(what.plan, where)),
+                                            times);
     };
   if (!given.quiet) options.say = [](const std::string& text) { std::fprintf(stderr, "%s\n", text.c_str()); };
   if (!given.quiet && node == 0)

@@ -43,6 +43,17 @@ std::string time_text(double seconds) {
   return human_duration(std::chrono::seconds(std::llround(std::clamp(seconds, 0.0, 1e9))));
 }
 
+/// " 2/10", so that columns stay in place.
+std::string of_all(std::uint64_t epoch, std::uint64_t epochs) {
+  const auto all = std::to_string(epochs), one = std::to_string(epoch);
+  return std::string(all.size() - std::min(all.size(), one.size()), ' ') + one + "/" + all;
+}
+
+/// "  0:41 (0:12)": since the run began, and of the epoch, where the row ends one.
+std::string times_field(const record& row) {
+  return "  " + time_text(row.seconds) + (row.epoch_seconds ? " (" + time_text(*row.epoch_seconds) + ")" : "");
+}
+
 /// Where in the run a step lies: 1-based epoch, and the steps of it that are done.
 struct position {
   std::uint64_t epoch, epochs, done, of;
@@ -107,8 +118,11 @@ class live_display : public display {
   /// Replaces the live line by what is final of an epoch, and goes on below.
   void finished(const record& row) {
     const auto where = position_of(shape_, row.step);
-    out_ << "\r\x1b[K" << left(where) << rate_field(shape_, row.samples_per_second) << loss_field(row.train_loss)
-         << accuracy_field(row.val_accuracy) << "  " << time_text(row.seconds) << '\n';
+    const auto times = times_field(row);
+    const auto excess = times.size() - std::min(times.size(), times_columns);  // hours take it from the bar
+    out_ << "\r\x1b[K" << left(where, bar_columns_ - std::min<std::size_t>(bar_columns_, excess))
+         << rate_field(shape_, row.samples_per_second) << loss_field(row.train_loss) << accuracy_field(row.val_accuracy)
+         << times << '\n';
     shown_ = false;
     if (step_ > row.step) draw(options_.clock());
     out_ << std::flush;
@@ -119,8 +133,8 @@ class live_display : public display {
     const auto speed = seconds > 0 ? static_cast<double>(step_ - entered_at_) / seconds : 0.0;
     std::optional<double> rate;
     if (speed > 0) rate = speed * static_cast<double>(shape_.samples_per_step);
-    out_ << "\r\x1b[K" << left(position_of(shape_, step_)) << rate_field(shape_, rate) << loss_field(train_loss_)
-         << accuracy_field(val_accuracy_);
+    out_ << "\r\x1b[K" << left(position_of(shape_, step_), bar_columns_) << rate_field(shape_, rate)
+         << loss_field(train_loss_) << accuracy_field(val_accuracy_);
     if (speed > 0)
       out_ << "  eta " << time_text(static_cast<double>(shape_.steps - std::min(step_, shape_.steps)) / speed);
     out_ << std::flush;
@@ -129,32 +143,34 @@ class live_display : public display {
   }
 
   /// Epoch, bar and percent.
-  std::string left(const position& where) const {
+  std::string left(const position& where, std::size_t columns) const {
     const auto fraction = static_cast<double>(where.done) / static_cast<double>(where.of);
-    return "epoch " + std::to_string(where.epoch) + "/" + std::to_string(where.epochs) + " " + bar(fraction) +
+    return "epoch " + of_all(where.epoch, where.epochs) + " " + bar(fraction, columns) +
            formatted(" %3.0f%%", std::floor(100 * fraction));
   }
 
   /// A bar in half columns.
-  std::string bar(double fraction) const {
-    const auto halves = static_cast<unsigned>(std::lround(std::clamp(fraction, 0.0, 1.0) * 2 * bar_columns_));
+  std::string bar(double fraction, std::size_t columns) const {
+    const auto halves =
+        static_cast<std::size_t>(std::lround(std::clamp(fraction, 0.0, 1.0) * 2 * static_cast<double>(columns)));
     std::string full;
-    for (unsigned i = 0; i < halves / 2; ++i) full += "━";
+    for (std::size_t i = 0; i < halves / 2; ++i) full += "━";
     if (halves % 2 == 1) full += "╸";
-    const auto rest = bar_columns_ - (halves + 1) / 2;
+    const auto rest = columns - (halves + 1) / 2;
     if (!options_.colour) return full + std::string(rest, ' ');
     std::string faint;
-    for (unsigned i = 0; i < rest; ++i) faint += "━";
+    for (std::size_t i = 0; i < rest; ++i) faint += "━";
     return "\x1b[36m" + full + "\x1b[90m" + faint + "\x1b[0m";
   }
 
   /// What the other fields leave of a line; its last column stays free, else some terminals wrap.
   static unsigned bar_columns(unsigned columns, const run_shape& shape) {
     const auto digits = static_cast<unsigned>(std::to_string(position_of(shape, shape.steps).epochs).size());
-    const auto fields =
-        8 + 2 * digits + 5 + 3 * 13 + 13;  // "epoch 2/3 ", " 100%", rate, loss, accuracy, "  eta 1:23:45"
-    return std::clamp(columns, fields + 1 + 6, fields + 1 + 24) - fields - 1;
+    const auto fields = 8 + 2 * digits + 5 + 3 * 13 + times_columns;  // "epoch 2/3 ", " 100%", rate, loss, accuracy
+    return std::clamp<unsigned>(columns, fields + 1 + 4, fields + 1 + 24) - fields - 1;
   }
+
+  static constexpr unsigned times_columns = 17;  // "  1:23:45 (12:34)", more than "  eta 1:23:45"
 
   run_shape shape_;
   std::ostream& out_;
@@ -184,11 +200,12 @@ class line_display : public display {
  private:
   void show(const record& row) {
     const auto where = position_of(shape_, row.step);
-    out_ << "epoch " << where.epoch << '/' << where.epochs << "  step " << row.step << '/' << shape_.steps
-         << formatted("  %6.1f s", row.seconds);
-    if (row.samples_per_second) out_ << rate_field(shape_, row.samples_per_second);
-    if (row.train_loss) out_ << loss_field(row.train_loss);
-    if (row.val_accuracy) out_ << accuracy_field(row.val_accuracy);
+    out_ << "epoch " << of_all(where.epoch, where.epochs) << rate_field(shape_, row.samples_per_second)
+         << loss_field(row.train_loss) << accuracy_field(row.val_accuracy) << formatted("  %6.1f s", row.seconds);
+    if (row.epoch_seconds)
+      out_ << formatted(" (%.1f s)", *row.epoch_seconds);
+    else
+      out_ << "  step " << row.step;
     out_ << '\n';
   }
 

@@ -1,6 +1,7 @@
 #include "troupe/runtime/telemetry/file_journal.hpp"
 
 #include "troupe/runtime/checkpoint/model_file.hpp"
+#include "troupe/runtime/support/write_aside.hpp"
 #include "troupe/runtime/topology/load.hpp"
 #include "troupe/runtime/topology/schema.hpp"
 
@@ -19,15 +20,19 @@ void check(const std::ofstream& out, const std::filesystem::path& path) {
 
 }  // namespace
 
-file_journal::file_journal(const plan& plan, run_folder folder, std::unique_ptr<display> shown)
+file_journal::file_journal(const plan& plan, run_folder folder, std::unique_ptr<display> shown,
+                           std::filesystem::path times)
     : plan_(plan),
       folder_(std::move(folder)),
       shown_(std::move(shown)),
       metrics_(folder_ / "metrics.jsonl", std::ios::binary | std::ios::trunc),
-      epochs_(csv_header() + '\n') {
+      epochs_(csv_header() + '\n'),
+      times_path_(std::move(times)),
+      times_(times_header() + '\n') {
   check(metrics_, folder_ / "metrics.jsonl");
   folder_.write("topology.toml", topology::print(plan_.file));
   folder_.write("epochs.csv", epochs_);
+  if (!times_path_.empty()) write_aside(times_path_, times_);
 }
 
 void file_journal::write(const record& line) {
@@ -36,6 +41,10 @@ void file_journal::write(const record& line) {
   if (line.event == "epoch") {
     epochs_ += csv_line(line) + '\n';
     folder_.write("epochs.csv", epochs_);
+  }
+  if (line.event == "evaluation" && !times_path_.empty()) {
+    times_ += times_line(line) + '\n';
+    write_aside(times_path_, times_);
   }
   shown_->write(line);
   // Here rather than in the constructor: fonts and plugins take a moment, and the first step should not wait for it.
@@ -75,8 +84,16 @@ std::vector<std::string> made_by(const plan& plan) {
 
 }  // namespace
 
+void file_journal::keep(const snapshot& best) {
+  write_weights("model_best.safetensors", best);
+}
+
 void file_journal::save(const snapshot& result) {
-  checkpoint::write_model(folder_ / "model.safetensors",
+  write_weights("model.safetensors", result);
+}
+
+void file_journal::write_weights(std::string_view name, const snapshot& weights) const {
+  checkpoint::write_model(folder_ / name,
                           {.model = plan_.model->name,
                            .data = plan_.data->name,
                            .scale = plan_.scale,
@@ -85,7 +102,7 @@ void file_journal::save(const snapshot& result) {
                            .class_names = plan_.facts.class_names,
                            .made_by = made_by(plan_),
                            .tied = plan_.tied},
-                          plan_.layout, result.values);
+                          plan_.layout, weights.values);
 }
 
 }  // namespace troupe::telemetry

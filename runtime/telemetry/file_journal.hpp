@@ -7,32 +7,42 @@
 #include "troupe/runtime/telemetry/metrics.hpp"
 #include "troupe/runtime/telemetry/run_folder.hpp"
 
+#include <filesystem>
 #include <fstream>
 #include <memory>
 #include <string>
+#include <string_view>
 
 namespace troupe::telemetry {
 
 /// All its functions throw std::runtime_error, naming the path, where a file cannot be written.
 class file_journal : public journal {
  public:
-  /// Writes topology.toml and the header of epochs.csv, and opens metrics.jsonl.
-  file_journal(const plan& plan, run_folder folder, std::unique_ptr<display> shown);
+  /// Writes topology.toml and the header of epochs.csv, and opens metrics.jsonl. `times`: another file, anywhere, that
+  /// gets seconds and accuracy of each evaluation; empty: none.
+  file_journal(const plan& plan, run_folder folder, std::unique_ptr<display> shown, std::filesystem::path times = {});
 
   /// Adds to metrics.jsonl and, when an epoch is complete, to epochs.csv. With the first record comes graph.svg.
   void write(const record& line) override;
 
   void progress(std::uint64_t step) override;
 
+  /// Writes model_best.safetensors.
+  void keep(const snapshot& best) override;
+
   /// Writes model.safetensors.
   void save(const snapshot& result) override;
 
  private:
+  void write_weights(std::string_view name, const snapshot& weights) const;
+
   plan plan_;
   run_folder folder_;
   std::unique_ptr<display> shown_;
   std::ofstream metrics_;
   std::string epochs_;  ///< All of epochs.csv.
+  std::filesystem::path times_path_;
+  std::string times_;  ///< All that lies there.
   bool drawn_{false};
 };
 

@@ -2,7 +2,10 @@
 
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
+#include <array>
 #include <cmath>
+#include <cstdio>
 
 namespace troupe::telemetry {
 
@@ -31,6 +34,10 @@ std::string json_line(const record& line) {
                     {"train_loss", number(line.train_loss)},
                     {"val_loss", number(line.val_loss)},
                     {"val_accuracy", number(line.val_accuracy)},
+                    {"val_top_k_accuracy", number(line.val_top_k_accuracy)},
+                    {"lr", number(line.lr)},
+                    {"epoch_seconds", number(line.epoch_seconds)},
+                    {"data_wait", number(line.data_wait)},
                     {"bytes_sent", line.bytes_sent},
                     {"staleness_mean", number(line.staleness_mean)},
                     {"staleness_max", number(line.staleness_max)},
@@ -40,20 +47,65 @@ std::string json_line(const record& line) {
   return object.dump();
 }
 
-std::string json_line(const evaluation& found) {
-  const json object{
-      {"loss", number(found.loss)}, {"accuracy", number(found.accuracy)}, {"sample_count", found.sample_count}};
+std::string json_line(const evaluation& found, const std::vector<named_counts>& classes) {
+  json object{{"loss", number(found.loss)}, {"accuracy", number(found.accuracy)}, {"sample_count", found.sample_count}};
+  if (found.top_k_accuracy) object["top_k_accuracy"] = number(found.top_k_accuracy);
+  for (const auto& [name, counts] : classes) {
+    const auto merit = rules::merit_of(counts);
+    object["classes"].push_back({{"class", name},
+                                 {"precision", merit.precision},
+                                 {"recall", merit.recall},
+                                 {"f1", merit.f1},
+                                 {"samples", counts.samples}});
+  }
   return object.dump();
 }
 
+std::string table_of(const std::vector<named_counts>& classes) {
+  std::size_t width = std::string("macro average").size();
+  for (const auto& [name, counts] : classes) width = std::max(width, name.size());
+  const auto label = [&](const std::string& text) { return text + std::string(width - text.size(), ' '); };
+  const auto row = [&](const std::string& name, const rules::class_merit& merit, std::int64_t samples) {
+    std::array<char, 80> cells{};
+    std::snprintf(cells.data(), cells.size(), "  %9.4f  %9.4f  %9.4f  %9lld\n", merit.precision, merit.recall, merit.f1,
+                  static_cast<long long>(samples));
+    return label(name) + cells.data();
+  };
+  auto text = label("class") + "  precision     recall         F1    samples\n";
+  rules::class_merit mean;
+  rules::class_counts all;
+  const auto share = 1 / static_cast<double>(std::max<std::size_t>(classes.size(), 1));
+  for (const auto& [name, counts] : classes) {
+    const auto merit = rules::merit_of(counts);
+    text += row(name, merit, counts.samples);
+    mean = {mean.precision + share * merit.precision, mean.recall + share * merit.recall, mean.f1 + share * merit.f1};
+    all.samples += counts.samples;
+    all.correct += counts.correct;
+  }
+  text += row("macro average", mean, all.samples);
+  std::array<char, 80> cells{};
+  std::snprintf(cells.data(), cells.size(), "  %9s  %9s  %9.4f  %9lld\n", "", "", rules::merit_of(all).recall,
+                static_cast<long long>(all.samples));
+  return text + label("accuracy") + cells.data();
+}
+
 std::string csv_header() {
-  return "epoch,step,seconds,samples_per_second,train_loss,val_loss,val_accuracy,bytes_sent";
+  return "epoch,step,seconds,samples_per_second,train_loss,val_loss,val_accuracy,bytes_sent,epoch_seconds,lr";
 }
 
 std::string csv_line(const record& line) {
   return std::to_string(line.epoch) + ',' + std::to_string(line.step) + ',' + cell(line.seconds) + ',' +
          cell(line.samples_per_second) + ',' + cell(line.train_loss) + ',' + cell(line.val_loss) + ',' +
-         cell(line.val_accuracy) + ',' + std::to_string(line.bytes_sent);
+         cell(line.val_accuracy) + ',' + std::to_string(line.bytes_sent) + ',' + cell(line.epoch_seconds) + ',' +
+         cell(line.lr);
+}
+
+std::string times_header() {
+  return "seconds,val_accuracy";
+}
+
+std::string times_line(const record& line) {
+  return cell(line.seconds) + ',' + cell(line.val_accuracy);
 }
 
 }  // namespace troupe::telemetry

@@ -10,8 +10,8 @@
 
 namespace troupe::topology {
 
-/// Reads `file`, lays `overrides` ("section.key=value", in order, the last wins) over it, checks names, types, ranges
-/// and legal combinations, and fills in every default. Throws input_error.
+/// Reads `file` and what it extends, lays `overrides` ("section.key=value", in order, the last wins) over it, checks
+/// names, types, ranges and legal combinations, and fills in every default. Throws input_error.
 topology load(const std::filesystem::path& file, const std::vector<std::string>& overrides = {});
 
 /// As load(), from text; `name` stands for the file in errors, relative paths begin at its folder.

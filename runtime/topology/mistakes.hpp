@@ -10,9 +10,10 @@
 
 namespace troupe::topology {
 
-/// Where something stands: a line and column of the file, both from 1, or the n-th override. All 0: nowhere.
+/// Where something stands: a line and column of a file, both from 1, or the n-th override. All 0: nowhere. File 0 is
+/// the one that is run, the others those that it extends.
 struct position {
-  std::uint32_t override_number{0}, line{0}, column{0};
+  std::uint32_t override_number{0}, file{0}, line{0}, column{0};
   auto operator<=>(const position&) const = default;
 };
 
@@ -31,13 +32,15 @@ class places {
 
 class mistakes {
  public:
-  explicit mistakes(std::string file) : file_(std::move(file)) {}
+  explicit mistakes(std::string file) : files_{std::move(file)} {}
+  /// Takes the name of a further file, and returns its number.
+  std::uint32_t add_file(std::string file);
   void add(position at, const std::string& text);
-  /// Throws input_error with what was added, one to a line, in the order of the file. Does nothing without mistakes.
+  /// Throws input_error with what was added, one to a line, in the order of the files. Does nothing without mistakes.
   void raise() const;
 
  private:
-  std::string file_;
+  std::vector<std::string> files_;
   std::multimap<position, std::string> found_;
 };
 

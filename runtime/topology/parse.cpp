@@ -27,6 +27,7 @@ constexpr void require_of_toml(bool condition, const char* text) {
 #include <fstream>
 #include <optional>
 #include <sstream>
+#include <utility>
 
 namespace troupe::topology {
 namespace {
@@ -35,16 +36,20 @@ namespace fs = std::filesystem;
 
 constexpr std::size_t largest_file_bytes = 1 << 20;
 constexpr std::size_t most_key_parts = 8;  // of an override; the table of keys needs three
-constexpr std::string_view override_prefix = "--set #";
+constexpr std::size_t most_extended = 16;  // files below the one that is run
+constexpr std::string_view override_prefix = "--set #", extended_prefix = "extended #";
+
+/// Returns the number behind `prefix` in what a source is called, or 0.
+std::uint32_t numbered(const toml::source_region& source, std::string_view prefix) {
+  std::uint32_t number = 0;
+  if (source.path && source.path->starts_with(prefix))
+    std::from_chars(source.path->data() + prefix.size(), source.path->data() + source.path->size(), number);
+  return number;
+}
 
 position position_of(const toml::source_region& source) {
-  if (source.path && source.path->starts_with(override_prefix)) {
-    position at;
-    const char* number = source.path->data() + override_prefix.size();
-    std::from_chars(number, source.path->data() + source.path->size(), at.override_number);
-    return at;
-  }
-  return {.override_number = 0, .line = source.begin.line, .column = source.begin.column};
+  if (const auto number = numbered(source, override_prefix); number > 0) return {.override_number = number};
+  return {.file = numbered(source, extended_prefix), .line = source.begin.line, .column = source.begin.column};
 }
 
 std::string clipped(const std::string& text) {
@@ -69,23 +74,156 @@ std::string shown(const toml::node& node) {
   return node.is_table() ? "a section" : "a date or time";
 }
 
-toml::table read_toml(const std::string& text, mistakes& found) {
-  if (const auto why = check_text(text)) {
-    found.add(why->at, why->text);
+/// `file`: its number.
+toml::table read_toml(const std::string& text, mistakes& found, std::uint32_t file) {
+  const auto refuse = [&](remark why) {
+    why.at.file = file;
+    found.add(why.at, why.text);
     found.raise();
-  }
+  };
+  if (const auto why = check_text(text)) refuse(*why);
   try {
-    return toml::parse(text);
+    return file == 0 ? toml::parse(text) : toml::parse(text, std::string(extended_prefix) + std::to_string(file));
   } catch (const toml::parse_error& error) {
-    const remark why = explain_syntax(text, position_of(error.source()), error.what());
-    found.add(why.at, why.text);
+    refuse(explain_syntax(text, position_of(error.source()), error.what()));
   } catch (const std::logic_error&) {
-    const remark why = odd_header(text);
-    found.add(why.at, why.text);
+    refuse(odd_header(text));
   }
-  found.raise();
   return {};
 }
+
+std::string nearby_file(const fs::path& file) {
+  std::vector<std::string> names;
+  std::error_code ignored;
+  const fs::path folder = file.has_parent_path() ? file.parent_path() : fs::path(".");
+  for (fs::directory_iterator each(folder, ignored), end; !ignored && each != end; each.increment(ignored)) {
+    if (each->path().extension() == ".toml") names.push_back(each->path().filename().string());
+  }
+  const std::string near = nearest(file.filename().string(), names);
+  return near.empty() ? "" : " (did you mean \"" + (file.parent_path() / near).string() + "\"?)";
+}
+
+/// Throws input_error.
+std::string read_text(const fs::path& file) {
+  const std::string name = file.string();
+  std::error_code error;
+  const fs::file_status status = fs::status(file, error);
+  if (!fs::exists(status)) {
+    if (error == std::errc::permission_denied) {
+      throw input_error(name + ": one of its folders cannot be entered; expected permission to read it");
+    }
+    throw input_error(name + ": there is no such file; expected a topology file" + nearby_file(file));
+  }
+  if (fs::is_directory(status)) throw input_error(name + ": this is a folder; expected a topology file in it");
+  std::ifstream stream(file, std::ios::binary);
+  if (!stream) throw input_error(name + ": the file cannot be read; expected permission to read it");
+  std::string text(largest_file_bytes + 1, '\0');
+  stream.read(text.data(), static_cast<std::streamsize>(text.size()));
+  text.resize(static_cast<std::size_t>(stream.gcount()));
+  if (stream.bad()) throw input_error(name + ": reading the file failed; expected a topology file");
+  if (text.size() > largest_file_bytes)
+    throw input_error(name + ": the file is larger than 1 MiB; expected a topology file");
+  return text;
+}
+
+// Files that extend others. -----------------------------------------------------------------------------------------
+
+/// Gives `own` what `base` says and it does not say itself.
+void inherit(toml::table& own, toml::table& base) {
+  for (auto&& [name, node] : base) {
+    toml::node* mine = own.get(name.str());
+    if (mine == nullptr)
+      node.visit([&own, &name = name](auto& value) { own.insert(name, std::move(value)); });
+    else if (mine->is_table() && node.is_table())
+      inherit(*mine->as_table(), *node.as_table());
+  }
+}
+
+/// Takes out of `base` what `own` has chosen against.
+void make_way(const toml::table& own, toml::table& base) {
+  for (const exclusion& pair : exclusions()) {
+    const toml::table* mine = own[pair.section].as_table();
+    toml::table* its = base[pair.section].as_table();
+    if (mine == nullptr || its == nullptr) continue;
+    if (mine->contains(pair.first)) its->erase(pair.second);
+    if (mine->contains(pair.second)) its->erase(pair.first);
+  }
+  const exchange_kind* kind = find_exchange(own["exchange"]["kind"].value_or(std::string()));
+  toml::table* its = base["exchange"].as_table();
+  if (kind == nullptr || its == nullptr || (*its)["kind"].value_or(std::string()) == kind->name) return;
+  std::vector<std::string> others = {"sends"};
+  for (const auto& [name, node] : *its) {
+    const std::string text(name.str());
+    const bool stays =
+        find_key(*find_section("exchange"), text) != nullptr ||
+        std::any_of(kind->settings.begin(), kind->settings.end(), [&](const setting& row) { return row.name == text; });
+    if (!stays) others.push_back(text);
+  }
+  for (const std::string& name : others) its->erase(name);
+}
+
+/// Reads a file and what it extends as one.
+class gatherer {
+ public:
+  explicit gatherer(mistakes& found) : found_(found) {}
+
+  /// `name` stands for the file of this text. Throws input_error.
+  toml::table read(const std::string& text, const fs::path& name) {
+    const auto file = static_cast<std::uint32_t>(chain_.size());
+    chain_.push_back(name);
+    toml::table own = read_toml(text, found_, file);
+    const toml::node* said = own.get("extends");
+    if (said == nullptr || !said->is_string()) return own;  // what is no string is refused like any other key
+    const fs::path below = (name.parent_path() / said->value_or(std::string())).lexically_normal();
+    toml::table base = read_base(below, position_of(said->source()));
+    own.erase("extends");
+    make_way(own, base);
+    inherit(own, base);
+    return own;
+  }
+
+  /// By number, absolute: where the relative paths of a file begin.
+  std::vector<fs::path> folders() const {
+    std::vector<fs::path> all;
+    for (const fs::path& file : chain_) all.push_back(fs::absolute(file).parent_path());
+    return all;
+  }
+
+ private:
+  toml::table read_base(const fs::path& file, position at) {
+    const auto same = [&](const fs::path& other) { return real(other) == real(file); };
+    if (const auto seen = std::find_if(chain_.begin(), chain_.end(), same); seen != chain_.end()) {
+      std::string way;
+      for (auto each = seen; each != chain_.end(); ++each) way += each->string() + " extends ";
+      refuse(at, way + file.string() + ", without end; expected a file that does not extend this one");
+    }
+    if (chain_.size() > most_extended)
+      refuse(at, "files extend each other more than " + std::to_string(most_extended) +
+                     " deep; expected fewer, one of which says more");
+    std::string text;
+    try {
+      text = read_text(file);
+    } catch (const input_error& error) {
+      refuse(at, std::string("extends ") + error.what());
+    }
+    found_.add_file(file.string());
+    return read(text, file);
+  }
+
+  static fs::path real(const fs::path& file) {
+    std::error_code failed;
+    auto path = fs::weakly_canonical(fs::absolute(file), failed);
+    return failed ? fs::absolute(file).lexically_normal() : path;
+  }
+
+  void refuse(position at, const std::string& text) {
+    found_.add(at, text);
+    found_.raise();
+  }
+
+  mistakes& found_;
+  std::vector<fs::path> chain_;
+};
 
 // Overrides. -------------------------------------------------------------------------------------------------------
 
@@ -108,6 +246,7 @@ class overrider {
     if (sign == std::string::npos || gap || parts.size() > most_key_parts) {
       return refuse(to_toml(clipped(text)) + " sets nothing; expected section.key=value, such as run.seed=1");
     }
+    if (parts.front() == "extends") return refuse("extends cannot be set; expected it at the top of the file");
     try {
       set(parts, text.substr(sign + 1));
     } catch (const toml::parse_error&) {
@@ -203,9 +342,10 @@ class overrider {
 
 class reader {
  public:
-  reader(const fs::path& name, mistakes& found) : found_(found) {
+  /// `folders`: by number of a file, where its relative paths begin.
+  reader(const fs::path& name, std::vector<fs::path> folders, mistakes& found)
+      : found_(found), folders_(std::move(folders)) {
     file_.file = name;
-    folder_ = fs::absolute(name).parent_path();
   }
 
   void read(const toml::table& root) {
@@ -511,8 +651,8 @@ class reader {
   /// Paths of the file begin at its folder, those of the command line at the current one.
   std::string resolved(const std::string& text, const toml::node& node) const {
     if (text.empty()) return text;
-    const bool overridden = position_of(node.source()).override_number > 0;
-    return ((overridden ? fs::current_path() : folder_) / text).lexically_normal().string();
+    const position at = position_of(node.source());
+    return ((at.override_number > 0 ? fs::current_path() : folders_.at(at.file)) / text).lexically_normal().string();
   }
 
   // Refusals.
@@ -558,29 +698,19 @@ class reader {
   }
 
   mistakes& found_;
-  fs::path folder_;
+  std::vector<fs::path> folders_;
 };
-
-std::string nearby_file(const fs::path& file) {
-  std::vector<std::string> names;
-  std::error_code ignored;
-  const fs::path folder = file.has_parent_path() ? file.parent_path() : fs::path(".");
-  for (fs::directory_iterator each(folder, ignored), end; !ignored && each != end; each.increment(ignored)) {
-    if (each->path().extension() == ".toml") names.push_back(each->path().filename().string());
-  }
-  const std::string near = nearest(file.filename().string(), names);
-  return near.empty() ? "" : " (did you mean \"" + (file.parent_path() / near).string() + "\"?)";
-}
 
 }  // namespace
 
 topology parse(const std::string& text, const fs::path& name, const std::vector<std::string>& overrides) {
   mistakes found(name.string());
-  toml::table root = read_toml(text, found);
+  gatherer files(found);
+  toml::table root = files.read(text, name);
   for (std::size_t i = 0; i < overrides.size(); ++i) {
     overrider(root, found, static_cast<std::uint32_t>(i + 1)).apply(overrides[i]);
   }
-  reader reader(name, found);
+  reader reader(name, files.folders(), found);
   reader.read(root);
   found.raise();
   complete(reader.file_, reader.known_, found);
@@ -589,25 +719,7 @@ topology parse(const std::string& text, const fs::path& name, const std::vector<
 }
 
 topology load(const fs::path& file, const std::vector<std::string>& overrides) {
-  const std::string name = file.string();
-  std::error_code error;
-  const fs::file_status status = fs::status(file, error);
-  if (!fs::exists(status)) {
-    if (error == std::errc::permission_denied) {
-      throw input_error(name + ": one of its folders cannot be entered; expected permission to read it");
-    }
-    throw input_error(name + ": there is no such file; expected a topology file" + nearby_file(file));
-  }
-  if (fs::is_directory(status)) throw input_error(name + ": this is a folder; expected a topology file in it");
-  std::ifstream stream(file, std::ios::binary);
-  if (!stream) throw input_error(name + ": the file cannot be read; expected permission to read it");
-  std::string text(largest_file_bytes + 1, '\0');
-  stream.read(text.data(), static_cast<std::streamsize>(text.size()));
-  text.resize(static_cast<std::size_t>(stream.gcount()));
-  if (stream.bad()) throw input_error(name + ": reading the file failed; expected a topology file");
-  if (text.size() > largest_file_bytes)
-    throw input_error(name + ": the file is larger than 1 MiB; expected a topology file");
-  return parse(text, file, overrides);
+  return parse(read_text(file), file, overrides);
 }
 
 }  // namespace troupe::topology

@@ -1,6 +1,7 @@
 #include "troupe/runtime/topology/schema.hpp"
 
 #include "troupe/actors/exchange/registry.hpp"
+#include "troupe/actors/optimizer_kinds.hpp"
 #include "troupe/data/dataset.hpp"
 #include "troupe/models/network.hpp"
 #include "troupe/runtime/topology/value.hpp"
@@ -142,6 +143,18 @@ key format_row() {
           .set = [](topology&, std::size_t, const setting_value&) {}};
 }
 
+/// Has been done away with by the time that keys are read: see parse.cpp. Here so that it is explained.
+key extends_row() {
+  return {.row = {.name = "extends",
+                  .type = setting_type::path,
+                  .default_text = "",
+                  .explanation = "Another topology file, which says what this one does not. Sections merge key by key, "
+                                 "lists are replaced whole; a kind of exchange takes the place of another with its "
+                                 "settings. Paths in it begin at its own folder. At most 16 deep."},
+          .get = [](const topology&, std::size_t) -> std::optional<setting_value> { return {}; },
+          .set = [](topology&, std::size_t, const setting_value&) {}};
+}
+
 /// Makes a section that may stand several times.
 template <class Section>
 section list(std::string name, std::string explanation, std::vector<Section> topology::*tables, std::string needed,
@@ -173,7 +186,7 @@ std::vector<section> make_sections() {
   using evaluate = evaluate_settings;
   using node = node_settings;
   return {
-      {"", "At the top of the file, before the first section.", {format_row()}},
+      {"", "At the top of the file, before the first section.", {format_row(), extends_row()}},
       {"run",
        "How long to train, and what a run depends on.",
        {row("seed", in(&t::run, &run::seed), {.minimum = 0},
@@ -289,7 +302,7 @@ std::vector<section> make_sections() {
             "Turn of the colour circle, at most, to either side.")}},
       {"optimizer",
        "The step: of sgd v = momentum·v + g + weight_decay·p; p = p - lr·v.",
-       {row("name", in(&t::optimizer, &optimizer::name), {.choices = {"sgd", "adam", "adamw", "novograd"}},
+       {row("name", in(&t::optimizer, &optimizer::name), {.choices = names(optimizer_kinds())},
             "Which optimizer, as in PyTorch; novograd as in Ginsburg et al. 2019, algorithm 1."),
         row("lr", in(&t::optimizer, &optimizer::lr), {.minimum = 0, .maximum = 1e6}, "Learning rate."),
         row("momentum", in(&t::optimizer, &optimizer::momentum), {.minimum = 0, .maximum = 1, .maximum_excluded = true},

@@ -3,6 +3,7 @@
 #include "troupe/actors/exchange/buckets.hpp"
 #include "troupe/actors/exchange/registry.hpp"
 #include "troupe/actors/exchange/shared.hpp"
+#include "troupe/actors/optimizer_kinds.hpp"
 #include "troupe/data/dataset.hpp"
 #include "troupe/models/network.hpp"
 #include "troupe/runtime/topology/endpoint.hpp"
@@ -79,11 +80,7 @@ class checker {
     const bool settled = nodes();
     if (settled && batches()) micro_batches();
     scaling();
-    if (file_.optimizer.nesterov && file_.optimizer.momentum == 0) {
-      refuse("optimizer.nesterov",
-             "optimizer.nesterov has nothing to look ahead with; expected optimizer.momentum "
-             "above 0, for instance 0.9");
-    }
+    optimizer();
     const bool named = names();
     sends();
     if (named && settled) members();
@@ -292,6 +289,37 @@ class checker {
     }
   }
 
+  /// Whether the words of the step go together.
+  void optimizer() {
+    const optimizer_settings& given = file_.optimizer;
+    const optimizer_kind* kind = find_optimizer(given.name);
+    if (kind == nullptr) return;
+    const auto foreign = [&](const std::string& key, bool set) {
+      if (!set || goes_by(*kind, key)) return false;
+      std::vector<std::string> others;
+      for (const optimizer_kind& other : optimizer_kinds())
+        if (goes_by(other, key)) others.push_back(to_toml(other.name));
+      refuse("optimizer." + key, "optimizer." + key + " is a word of " + listed(others, "and") +
+                                     ", and the optimizer is " + to_toml(kind->name) +
+                                     "; expected one of them, or no such key");
+      return true;
+    };
+    foreign("momentum", given.momentum != 0);
+    foreign("eps", given.eps.has_value());
+    if (!foreign("nesterov", given.nesterov) && given.nesterov && given.momentum == 0)
+      refuse("optimizer.nesterov",
+             "optimizer.nesterov has nothing to look ahead with; expected optimizer.momentum "
+             "above 0, for instance 0.9");
+    if (!foreign("betas", !given.betas.empty()) && !given.betas.empty() && given.betas.size() != 2)
+      refuse("optimizer.betas", "optimizer.betas has " + std::to_string(given.betas.size()) +
+                                    (given.betas.size() == 1 ? " number" : " numbers") +
+                                    "; expected two, of the first and second moment, such as [0.9, 0.999]");
+    if (given.warmup_start != 0 && given.warmup_epochs == 0)
+      refuse("optimizer.warmup_start",
+             "optimizer.warmup_start is where a warm-up begins, and there is none; expected optimizer.warmup_epochs "
+             "above 0, for instance 5, or no such key");
+  }
+
   std::string exchange_path(std::size_t index) const { return "exchange." + std::to_string(index); }
 
   /// Returns whether the loop can tell the exchanges apart.
@@ -376,6 +404,13 @@ class checker {
           refuse("optimizer.clip_norm", "optimizer.clip_norm goes by the whole gradient, and each server of " +
                                             to_toml(each.name) +
                                             " has a share of it; expected shards = 1, or no clip_norm");
+        if (carried != nullptr && carried->makes_step() && nature_of(*kind, each.options).servers > 1) {
+          const optimizer_kind* step = find_optimizer(file_.optimizer.name);
+          if (step != nullptr && step->by_layer)
+            refuse("optimizer.name", to_toml(step->name) + " looks at each layer as a whole, and each server of " +
+                                         to_toml(each.name) +
+                                         " has a share of the parameters; expected shards = 1, or another optimizer");
+        }
         if (carried != nullptr && carried->sends != slot::gradient && sends_buckets(each.options))
           refuse(path + ".send", "send says how a gradient travels, and this exchange sends " + each.sends +
                                      "; expected sends = \"gradient\", or no such key");

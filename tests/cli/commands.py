@@ -45,6 +45,70 @@ def test_eval_needs_the_weights_alone():
     assert said == again
 
 
+def test_eval_reports_on_each_class():
+    troupe("run", write("tiny.toml", TINY), "--out", "out")
+    weights = "out/model.safetensors"
+    found = json.loads(troupe("eval", weights, "--json", "--per-class", "--top-k", "3").stdout)
+    classes = found["classes"]
+    assert [each["class"] for each in classes] == [str(digit) for digit in range(10)], classes
+    assert sum(each["samples"] for each in classes) == found["sample_count"], found
+    correct = sum(each["recall"] * each["samples"] for each in classes)
+    assert abs(correct / found["sample_count"] - found["accuracy"]) < 1e-9, found
+    for each in classes:
+        total = each["precision"] + each["recall"]
+        assert abs(each["f1"] - (2 * each["precision"] * each["recall"] / total if total else 0)) < 1e-9, each
+    assert found["accuracy"] <= found["top_k_accuracy"] <= 1, found
+    said = troupe("eval", weights, "--per-class", "--top-k", "3").stdout
+    assert "top-3 accuracy" in said and "precision" in said and "macro average" in said, said
+    assert "classes" not in json.loads(troupe("eval", weights, "--json").stdout)
+
+
+def test_eval_reports_on_two_classes_of_one_score_and_refuses_numbers():
+    text = TINY.replace("lenet", "{}").replace("digits", "sparse").replace('kind = "all_reduce"', 'kind = "all_reduce"')
+    troupe("run", write("two.toml", text.format("logistic")), "--out", "two")
+    found = json.loads(troupe("eval", "two/model.safetensors", "--json", "--per-class").stdout)
+    assert len(found["classes"]) == 2, found
+    assert sum(each["samples"] for each in found["classes"]) == found["sample_count"], found
+
+
+def test_list_shows_of_each_optimizer_what_it_goes_by():
+    optimizers = {each["name"]: each for each in json.loads(troupe("list", "optimizers", "--json").stdout)["optimizers"]}
+    assert set(optimizers) == {"sgd", "adam", "adamw", "novograd"}, optimizers
+    assert "momentum" in optimizers["sgd"]["settings"] and "betas" not in optimizers["sgd"]["settings"]
+    for name in ("adam", "adamw", "novograd"):
+        settings = optimizers[name]["settings"]
+        assert {"lr", "betas", "eps", "weight_decay", "schedule"} <= set(settings), settings
+        assert "momentum" not in settings and "nesterov" not in settings, settings
+
+
+def test_words_of_a_step_that_do_not_go_together_are_refused():
+    tiny = write("tiny.toml", TINY)
+    for words, says in ((["name=adam", "momentum=0.9"], "optimizer.momentum is a word of"),
+                        (["name=novograd", "nesterov=true"], "optimizer.nesterov is a word of"),
+                        (["betas=[0.9, 0.99]"], "optimizer.betas is a word of"),
+                        (["eps=1e-6"], "optimizer.eps is a word of"),
+                        (["name=adamw", "betas=[0.9]"], "expected two"),
+                        (["name=adamw", "betas=[0.9, 1.0]"], "below 1"),
+                        (["warmup_start=0.1"], "optimizer.warmup_epochs"),
+                        (["nesterov=true"], "optimizer.momentum"),
+                        (["schedule=step"], "optimizer.decay_epochs"),
+                        (["schedule=step", "decay_epochs=[3, 2]"], "do not ascend")):
+        refused = troupe("check", tiny, *(part for word in words for part in ("--set", f"optimizer.{word}")), status=2)
+        assert says in refused.stderr, refused.stderr
+    server = ("exchange.kind=parameter_server", "workers.loop=[\"gradient\", \"exchange\"]", "optimizer.name=novograd")
+    wired = [part for word in server for part in ("--set", word)]
+    assert "shards = 1" in troupe("check", tiny, *wired, "--set", "exchange.shards=2", status=2).stderr
+    troupe("check", tiny, *wired)
+
+
+def test_a_file_may_extend_another():
+    write("base.toml", TINY)
+    write("own.toml", 'extends = "base.toml"\n[run]\nsteps = 3\n[exchange]\nkind = "star"\n')
+    troupe("run", "own.toml", "--out", "out", "--set", "optimizer.lr=0.1")
+    text = pathlib.Path("out/topology.toml").read_text()
+    assert "extends" not in text and re.search(r"steps += 3", text) and '"star"' in text and '"lenet"' in text, text
+
+
 def test_list_names_what_a_file_may_name():
     said = troupe("list").stdout
     for name in ("convnet", "lenet", "resnet20", "resnet18", "digits", "mnist", "fashion_mnist", "cifar10", "all_reduce",

@@ -7,14 +7,16 @@ import pathlib
 from troupe_command import TINY, epochs, main, metrics, troupe, write
 
 KEYS = {"event", "epoch", "step", "updates", "seconds", "samples_per_second", "train_loss", "val_loss", "val_accuracy",
-        "bytes_sent", "staleness_mean", "staleness_max", "consensus_distance"}
+        "val_top_k_accuracy", "lr", "epoch_seconds", "data_wait", "bytes_sent", "staleness_mean", "staleness_max",
+        "consensus_distance"}
 
 
 def test_every_output_is_there_and_well_formed():
     troupe("run", write("tiny.toml", TINY), "--out", "deep/er/out")
     out = pathlib.Path("deep/er/out")
     names = {path.name for path in out.iterdir()}
-    assert {"topology.toml", "metrics.jsonl", "epochs.csv", "model.safetensors", "graph.svg"} <= names, names
+    assert names == {"topology.toml", "metrics.jsonl", "epochs.csv", "model.safetensors", "model_best.safetensors",
+                     "graph.svg"}, names
     lines = metrics(out)
     assert [line["event"] for line in lines][0] == "start", lines
     assert lines[-1]["event"] == "end" and lines[-1]["step"] == 20, lines[-1]
@@ -41,6 +43,94 @@ def test_an_epoch_is_a_row_of_epochs_csv():
     for row in rows:
         for value in row.values():
             assert value == "" or math.isfinite(float(value)), row
+
+
+def test_lines_say_learning_rate_and_epoch_time():
+    text = TINY.replace("steps = 20", "epochs = 2").replace("batch_size = 8", "batch_size = 512")
+    text = text.replace("lr = 0.05", 'lr = 0.05\nwarmup_epochs = 1\nschedule = "cosine"').replace("lenet", "convnet")
+    said = troupe("run", write("two.toml", text), "--out", "two", "--set", "evaluate.top_k=3").stdout
+    lines, rows = metrics("two"), epochs("two")
+    assert lines[0]["lr"] is None and lines[0]["epoch_seconds"] is None, lines[0]
+    first, second = (line for line in lines if line["event"] == "epoch")
+    steps = second["step"] - first["step"]
+    assert math.isclose(first["lr"], 0.05 * (steps - 1) / steps, rel_tol=1e-9), first
+    assert math.isclose(second["lr"], 0.025 * (1 + math.cos(math.pi * (steps - 1) / steps)), rel_tol=1e-9), second
+    assert math.isclose(first["epoch_seconds"] + second["epoch_seconds"], second["seconds"], abs_tol=1e-6), lines
+    assert second["val_accuracy"] <= second["val_top_k_accuracy"] <= 1, second
+    for line, row in zip((first, second), rows, strict=True):
+        assert list(row)[-2:] == ["epoch_seconds", "lr"], row
+        assert math.isclose(float(row["epoch_seconds"]), line["epoch_seconds"], rel_tol=1e-9)
+        assert math.isclose(float(row["lr"]), line["lr"], rel_tol=1e-9)
+    shown = [line for line in said.splitlines() if line.startswith("epoch ")]
+    assert len(shown) == 2 and all(len(line) <= 80 for line in shown), said
+    assert "epoch 2/2" in shown[1] and " img/s  loss " in shown[1] and " val " in shown[1], said
+    assert shown[1].endswith(f"({second['epoch_seconds']:.1f} s)"), (shown[1], second)
+
+
+def test_the_best_result_is_kept():
+    bad = write("bad.toml", TINY.replace("lr = 0.05", "lr = 0.05\nmomentum = 0.9").replace("steps = 20", "steps = 40"))
+    troupe("run", bad, "--out", "out", "--set", "evaluate.every=4")
+    accuracies = [line["val_accuracy"] for line in metrics("out") if line["event"] == "evaluation"]
+    assert len(accuracies) == 10, accuracies
+    best = json.loads(troupe("eval", "out/model_best.safetensors", "--json").stdout)
+    assert math.isclose(best["accuracy"], max(accuracies)), (best, accuracies)
+    troupe("run", bad, "--out", "out", "--overwrite", "--set", "run.steps=0")
+    assert (pathlib.Path("out/model_best.safetensors").read_bytes()
+            == pathlib.Path("out/model.safetensors").read_bytes()), "one evaluation is the best of its run"
+
+
+def test_a_run_that_takes_too_long_ends_in_good_order():
+    long = write("long.toml", TINY.replace("steps = 20", 'steps = 10000000\nmax_seconds = "1s"'))
+    done = troupe("run", long, "--out", "out", timeout=60)
+    lines = metrics("out")
+    assert lines[-1]["event"] == "end" and lines[-1]["status"] == "max_seconds", lines[-1]
+    assert 0 < lines[-1]["step"] < 10_000_000 and lines[-1]["seconds"] >= 1, lines[-1]
+    assert lines[-2]["event"] in ("evaluation", "epoch") and lines[-1]["val_accuracy"] is not None, lines[-2:]
+    assert pathlib.Path("out/model.safetensors").exists() and pathlib.Path("out/model_best.safetensors").exists()
+    assert "max_seconds" in done.stdout, done.stdout
+
+
+def test_a_run_stops_early_when_it_is_good_enough():
+    early = write("early.toml", TINY.replace("steps = 20", "steps = 100000"))
+    troupe("run", early, "--out", "out", "--set", "evaluate.every=10", "--set", "evaluate.target_accuracy=0.3",
+           "--set", "optimizer.momentum=0.9")
+    lines = metrics("out")
+    accuracies = [line["val_accuracy"] for line in lines if line["event"] == "evaluation"]
+    assert lines[-1]["status"] == "stopped_early" and lines[-1]["step"] == 10 * len(accuracies), lines[-1]
+    assert min(accuracies[-2:]) >= 0.3, accuracies
+    assert not any(min(pair) >= 0.3 for pair in zip(accuracies[:-2], accuracies[1:-1], strict=True)), accuracies
+    troupe("run", early, "--out", "still", "--set", "evaluate.every=10", "--set", "optimizer.lr=0",
+           "--set", "evaluate.patience=3")
+    end = metrics("still")[-1]
+    assert end["status"] == "stopped_early" and end["step"] == 40, end  # the first sets the mark, three are no better
+
+
+def test_csv_has_a_row_for_each_evaluation():
+    tiny = write("tiny.toml", TINY)
+    troupe("run", tiny, "--out", "out", "--set", "evaluate.every=10", "--csv", "of/{ranks}ranks-{batch}bs-{lr}lr.csv")
+    path = pathlib.Path("of/2ranks-8bs-0.05lr.csv")
+    rows = path.read_text().splitlines()
+    evaluations = [line for line in metrics("out") if line["event"] == "evaluation"]
+    assert rows[0] == "seconds,val_accuracy" and len(rows) == 3, rows
+    for row, line in zip(rows[1:], evaluations, strict=True):
+        assert [float(cell) for cell in row.split(",")] == [line["seconds"], line["val_accuracy"]], (row, line)
+    refused = troupe("run", tiny, "--out", "again", "--csv", path, status=2)
+    assert "--overwrite" in refused.stderr and str(path) in refused.stderr, refused.stderr
+    troupe("run", tiny, "--out", "again", "--csv", path, "--overwrite")
+    assert len(path.read_text().splitlines()) == 2
+    for pattern in ("{rank}.csv", "{ranks.csv"):
+        refused = troupe("run", tiny, "--out", "other", "--csv", pattern, status=2)
+        assert "{ranks}" in refused.stderr and "{optimizer}" in refused.stderr, refused.stderr
+    assert not pathlib.Path("other").exists()
+
+
+def test_the_first_of_several_nodes_writes_csv():
+    nodes = "".join(f'[[node]]\nname = "{name}"\naddress = "127.0.0.1:0"\n' for name in ("alpha", "beta"))
+    file = write("nodes.toml", TINY.replace("count = 2\n", "") + nodes)
+    troupe("run", file, "--out", "out", "--csv", "{model}-{seed}.csv")
+    assert len(pathlib.Path("lenet-1.csv").read_text().splitlines()) == 2
+    refused = troupe("run", file, "--out", "other", "--csv", "{modell}.csv", status=2)
+    assert "{model}" in refused.stderr, refused.stderr
 
 
 def test_the_same_run_twice_gives_the_same_bytes():

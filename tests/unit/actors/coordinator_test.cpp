@@ -6,6 +6,9 @@
 #include <caf/all.hpp>
 #include <caf/scheduler/test_coordinator.hpp>
 
+#include <chrono>
+#include <functional>
+#include <limits>
 #include <memory>
 #include <string>
 #include <utility>
@@ -32,24 +35,33 @@ class immediate_lane final : public lane {
 struct heard {
   std::vector<float> evaluated;
   std::vector<std::string> events;
-  std::vector<float> saved;
+  std::vector<float> saved, kept;
   std::vector<std::uint64_t> finished;
+  std::vector<record> lines;
+  std::function<evaluation(const snapshot&)> verdict = [](const snapshot& weights) {
+    return evaluation{.step = weights.origin.step, .loss = 1, .accuracy = 0.5, .sample_count = 1};
+  };
 };
 
 evaluator_actor::behavior_type evaluator(evaluator_actor::pointer, std::shared_ptr<heard> all) {
   return {[all](evaluate_atom, const snapshot& weights) {
             all->evaluated.push_back(weights.values[0].item<float>());
-            return evaluation{.step = weights.origin.step, .loss = 1, .accuracy = 0.5, .sample_count = 1};
+            return all->verdict(weights);
           },
           [](cancel_atom) {}, [](done_atom, const completion&) {}};
 }
 
 recorder_actor::behavior_type recorder(recorder_actor::pointer, std::shared_ptr<heard> all) {
   return {[](progress_atom, rank_id, std::uint64_t) {},
-          [all](record_atom, const record& line) { all->events.push_back(line.event); },
+          [all](record_atom, const record& line) {
+            all->events.push_back(line.event);
+            all->lines.push_back(line);
+          },
+          [all](keep_atom, const snapshot& best) { all->kept.push_back(best.values[0].item<float>()); },
           [all](save_atom, const snapshot& result, const record& end) {
             all->saved.push_back(result.values[0].item<float>());
             all->events.push_back(end.event + " " + end.status);
+            all->lines.push_back(end);
             return end.step;
           },
           [](done_atom, const completion&) {}};
@@ -69,8 +81,7 @@ struct rehearsal {
   coordinator_actor coordinator;
   std::vector<caf::actor> members;
 
-  explicit rehearsal(bool replicas_agree) {
-    coordinator_options options;
+  explicit rehearsal(bool replicas_agree, coordinator_options options = {}) {
     options.when = {.steps = 4, .steps_per_epoch = 4, .evaluate_every = 1};
     options.workers = 2;
     options.replicas = replicas_agree ? 1 : 2;
@@ -97,9 +108,17 @@ struct rehearsal {
   void run() {
     while (scheduler.has_job()) scheduler.run_once();
   }
-  void reach(std::uint32_t rank, std::uint64_t step) {
-    caf::anon_send(coordinator, reached_atom_v, milestone{.rank = rank_id{rank}, .step = step, .sample_count = 1});
+  void reach(std::uint32_t rank, std::uint64_t step, double data_wait = 0, double busy = 0) {
+    caf::anon_send(
+        coordinator, reached_atom_v,
+        milestone{.rank = rank_id{rank}, .step = step, .sample_count = 1, .data_wait = data_wait, .busy = busy});
     run();
+  }
+  /// Both workers complete `step`, with parameters that are all `value`.
+  void complete(std::uint64_t step, float value) {
+    reach(0, step);
+    reach(1, step);
+    show(0, step, value);
   }
   /// Worker `rank` shows parameters that are all `value`.
   void show(std::uint32_t rank, std::uint64_t step, float value) {
@@ -165,4 +184,99 @@ TEST_CASE("an interrupted run saves the snapshot of its last step, also where th
   CHECK(here.all->evaluated.empty());
   CHECK(here.all->saved == std::vector<float>{7});
   CHECK(here.all->events.back() == "end interrupted");
+}
+
+namespace {
+
+/// Accuracies in the order in which they are asked for.
+std::function<evaluation(const snapshot&)> accuracies(std::vector<double> values) {
+  return [values, next = std::size_t{0}](const snapshot& weights) mutable {
+    return evaluation{.step = weights.origin.step, .loss = 1, .accuracy = values.at(next++), .sample_count = 1};
+  };
+}
+
+}  // namespace
+
+TEST_CASE("the result of an evaluation that is better than all before is kept, also of the last one") {
+  rehearsal here{true};
+  SUBCASE("by accuracy") {
+    here.all->verdict = accuracies({0.5, 0.7, 0.7, 0.8});
+  }
+  SUBCASE("by loss where samples stand for numbers, one that is no number never") {
+    here.all->verdict = [](const snapshot& weights) {
+      const double losses[] = {3, 2, std::numeric_limits<double>::quiet_NaN(), 1};
+      return evaluation{.step = weights.origin.step, .loss = losses[weights.origin.step - 1], .sample_count = 1};
+    };
+  }
+  for (std::uint64_t step = 1; step <= 4; ++step) here.complete(step, static_cast<float>(step));
+  CHECK(here.all->kept == std::vector<float>{1, 2, 4});
+  CHECK(here.all->saved == std::vector<float>{4});
+}
+
+TEST_CASE("patience runs out after so many evaluations without improvement") {
+  rehearsal here{true, {.patience = 2}};
+  here.all->verdict = accuracies({0.5, 0.6, 0.6, 0.55});
+  for (std::uint64_t step = 1; step <= 4; ++step) here.complete(step, static_cast<float>(step));
+  CHECK(here.all->events.back() == "end done");  // the last evaluation stops nothing any more
+  CHECK(here.all->kept == std::vector<float>{1, 2});
+}
+
+TEST_CASE("patience and target stop a run early at the step of the verdict") {
+  SUBCASE("patience") {
+    rehearsal here{true, {.patience = 1}};
+    here.all->verdict = accuracies({0.5, 0.5});
+    here.complete(1, 1);
+    here.complete(2, 2);
+    CHECK(here.all->events.back() == "end stopped_early");
+    CHECK(here.all->lines.back().step == 2);
+    CHECK(here.all->saved == std::vector<float>{2});
+    CHECK(here.all->kept == std::vector<float>{1});
+  }
+  SUBCASE("target, reached twice in a row") {
+    rehearsal here{true, {.target_accuracy = 0.6}};
+    here.all->verdict = accuracies({0.6, 0.5, 0.7, 0.6});
+    for (std::uint64_t step = 1; step <= 4; ++step) here.complete(step, static_cast<float>(step));
+    CHECK(here.all->events.back() == "end done");
+  }
+  SUBCASE("target, held for as many as asked") {
+    rehearsal here{true, {.target_accuracy = 0.6, .target_hold = 2}};
+    here.all->verdict = accuracies({0.5, 0.6, 0.7});
+    for (std::uint64_t step = 1; step <= 3; ++step) here.complete(step, static_cast<float>(step));
+    CHECK(here.all->events.back() == "end stopped_early");
+    CHECK(here.all->lines.back().step == 3);
+  }
+}
+
+TEST_CASE("lines say the learning rate of the step before, and the share of time that computes waited for data") {
+  rehearsal here{true, {.lr = 2, .lr_over_time = {.warmup_steps = 4, .warmup_start = 0}}};
+  here.show(0, 1, 1);
+  here.reach(0, 1, 0.5, 4);
+  here.reach(1, 1, 1.5, 4);
+  here.complete(2, 2);
+  const auto& lines = here.all->lines;
+  REQUIRE(lines.size() == 3);
+  CHECK(!lines[0].lr);
+  CHECK(lines[1].lr == 0);
+  CHECK(lines[1].data_wait == 0.25);
+  CHECK(lines[2].lr == 0.5);
+  CHECK(!lines[2].data_wait);  // nothing was measured
+  here.complete(3, 3);
+  here.complete(4, 4);
+  CHECK(here.all->lines.back().event == "end");
+  CHECK(here.all->lines.back().lr == 1.5);
+  CHECK(here.all->lines.back().data_wait == 0.25);  // of the whole run
+}
+
+TEST_CASE("an epoch says how long it took, other lines do not") {
+  rehearsal here{true};
+  here.complete(1, 1);
+  here.complete(2, 2);
+  here.scheduler.clock().advance_time(std::chrono::seconds(5));
+  here.complete(3, 3);
+  here.complete(4, 4);
+  for (const auto& line : here.all->lines) {
+    CAPTURE(line.event);
+    CHECK(line.epoch_seconds.has_value() == (line.event == "epoch"));
+    if (line.epoch_seconds) CHECK(*line.epoch_seconds == doctest::Approx(5));
+  }
 }

@@ -6,6 +6,7 @@
 #include "troupe/runtime/telemetry/file_journal.hpp"
 #include "troupe/runtime/telemetry/metrics.hpp"
 #include "troupe/runtime/telemetry/run_folder.hpp"
+#include "troupe/runtime/telemetry/times_file.hpp"
 #include "troupe/runtime/topology/error.hpp"
 
 #include <nlohmann/json.hpp>
@@ -64,6 +65,8 @@ record epoch_record(std::uint64_t epoch, std::uint64_t step, double seconds, dou
   line.train_loss = loss;
   line.val_accuracy = accuracy;
   if (accuracy) line.val_loss = 0.25;
+  line.epoch_seconds = seconds;
+  line.lr = 0.05;
   return line;
 }
 
@@ -167,7 +170,8 @@ TEST_CASE("every line of the metrics has every key, and finite numbers only") {
   line.bytes_sent = 4096;
   CHECK(telemetry::json_line(line) ==
         R"({"event":"epoch","epoch":1,"step":937,"updates":0,"seconds":12.5,"samples_per_second":1203.0,)"
-        R"("train_loss":null,"val_loss":null,"val_accuracy":null,"bytes_sent":4096,"staleness_mean":null,)"
+        R"("train_loss":null,"val_loss":null,"val_accuracy":null,"val_top_k_accuracy":null,"lr":0.05,)"
+        R"("epoch_seconds":12.5,"data_wait":null,"bytes_sent":4096,"staleness_mean":null,)"
         R"("staleness_max":null,"staleness_counts":null,"consensus_distance":null,"status":null})");
   CHECK(nlohmann::json::parse(telemetry::json_line(of_event("end")))["status"] == "done");
 }
@@ -187,27 +191,38 @@ TEST_CASE("a terminal shows one line for each epoch, with a bar, within 80 colum
   now = 1s;
   shown->progress(25);
   auto line = said();
-  CHECK(line == "\r\x1b[Kepoch 1/3 ━━━           25%   1600 img/s                            eta 0:11");
+  CHECK(line == "\r\x1b[Kepoch 1/3 ━━        25%   1600 img/s                            eta 0:11");
   CHECK(columns(line) - 4 <= 79);
   now += 50ms;
   shown->progress(30);
   CHECK(said().empty());  // at most ten times a second
   now = 4s;
   shown->progress(99);
-  CHECK(said().find("epoch 1/3 ━━━━━━━━━━━━  99%") != std::string::npos);
+  CHECK(said().find("epoch 1/3 ━━━━━━━━  99%") != std::string::npos);
   now = 5s;
   shown->progress(164);  // the evaluation of epoch 1 is under way
-  CHECK(said().find("epoch 2/3 ━━━━━━━╸      64%") != std::string::npos);
+  CHECK(said().find("epoch 2/3 ━━━━━     64%") != std::string::npos);
   shown->write(evaluation_record(1, 100, 4, 0.9731));
   CHECK(said().empty());
   shown->write(epoch_record(1, 100, 4, 0.1834, 0.9731));
   line = said();
-  CHECK(line.starts_with("\r\x1b[Kepoch 1/3 ━━━━━━━━━━━━ 100%   1203 img/s  loss 0.1834  val 97.31 %  0:04\n"));
+  CHECK(line.starts_with("\r\x1b[Kepoch 1/3 ━━━━━━━━ 100%   1203 img/s  loss 0.1834  val 97.31 %  0:04 (0:04)\n"));
   CHECK(line.find("\r\x1b[Kepoch 2/3") != std::string::npos);  // the live line goes on below
   auto end = of_event("end", 300, 41);
   end.status = "interrupted";
   shown->write(end);
   CHECK(said() == "\r\x1b[Kinterrupted after 300 steps in 0:41, validation accuracy 97.31 %\nresults in runs/ring\n");
+}
+
+TEST_CASE("a line of a long run stays within 80 columns") {
+  std::ostringstream out;
+  const auto shown = telemetry::make_live_display({.steps = 16'000, .steps_per_epoch = 100, .folder = ""}, out,
+                                                  {.columns = 80, .colour = false, .clock = [] { return 0ns; }});
+  shown->write(epoch_record(99, 9'900, 356'400, 0.1834, 0.9731));
+  const auto line = out.str();
+  CHECK(line.find("epoch  99/160 ") != std::string::npos);
+  CHECK(line.find("  99:00:00 (99:00:00)\n") != std::string::npos);
+  CHECK(columns(line) - 5 <= 79);  // less "\r\x1b[K" and the end of the line
 }
 
 TEST_CASE("a pipe receives plain lines") {
@@ -221,8 +236,8 @@ TEST_CASE("a pipe receives plain lines") {
   shown->write(epoch_record(1, 100, 4, 0.1834, 0.9731));
   shown->write(of_event("end", 250, 10));
   CHECK(out.str() ==
-        "epoch 1/3  step 50/250     2.0 s  val 50.00 %\n"
-        "epoch 1/3  step 100/250     4.0 s   1203 img/s  loss 0.1834  val 97.31 %\n"
+        "epoch 1/3                            val 50.00 %     2.0 s  step 50\n"
+        "epoch 1/3   1203 img/s  loss 0.1834  val 97.31 %     4.0 s (4.0 s)\n"
         "done after 250 steps in 0:10, validation accuracy 97.31 %\n");
 }
 
@@ -235,7 +250,9 @@ TEST_CASE("a journal leaves the files of the contract") {
   file.workers = {.count = 1, .loop = {"gradient", "apply"}, .device = {"cpu"}};
   const auto plan = make_plan(file, 64);
   std::ostringstream lines;
-  telemetry::file_journal journal(plan, telemetry::run_folder({.out = "out"}), telemetry::make_json_display(lines));
+  telemetry::make_way_for("times/of.csv", false);
+  telemetry::file_journal journal(plan, telemetry::run_folder({.out = "out"}), telemetry::make_json_display(lines),
+                                  "times/of.csv");
   CHECK(fs::exists("out/topology.toml"));
   journal.write(of_event("start"));
   CHECK(read("out/graph.svg").starts_with("<?xml"));
@@ -243,7 +260,9 @@ TEST_CASE("a journal leaves the files of the contract") {
   journal.write(evaluation_record(1, 2, 0.5, 0.5));
   CHECK(read("out/epochs.csv") == telemetry::csv_header() + "\n");
   journal.write(epoch_record(1, 2, 0.5, 0.25, 0.5));
-  CHECK(read("out/epochs.csv") == telemetry::csv_header() + "\n1,2,0.5,1203.0,0.25,0.25,0.5,0\n");
+  CHECK(read("out/epochs.csv") == telemetry::csv_header() + "\n1,2,0.5,1203.0,0.25,0.25,0.5,0,0.5,0.05\n");
+  CHECK(read("times/of.csv") == "seconds,val_accuracy\n0.5,0.5\n");
+  journal.keep({.origin = {}, .values = at::ones({plan.layout.total})});
   journal.save({.origin = {}, .values = at::zeros({plan.layout.total})});
   journal.write(of_event("end", 2, 1));
   CHECK(read("out/metrics.jsonl") == lines.str());
@@ -252,6 +271,72 @@ TEST_CASE("a journal leaves the files of the contract") {
   CHECK(card.model == "convnet");
   CHECK(card.scale.mean == std::vector{0.1307});
   CHECK(content.tensors.size() == 8);
+  const auto best = checkpoint::read_safetensors("out/model_best.safetensors");
+  CHECK(best.metadata == content.metadata);
+  CHECK(best.tensors.size() == 8);
   const auto bytes = read("out/model.safetensors");
+  CHECK(bytes != read("out/model_best.safetensors"));
   CHECK(bytes.find("out") == std::string::npos);
+}
+
+namespace {
+
+std::string refusal_of(const std::string& pattern, const plan& plan) {
+  try {
+    telemetry::times_path(pattern, plan);
+  } catch (const input_error& error) {
+    return error.what();
+  }
+  return "accepted";
+}
+
+}  // namespace
+
+TEST_CASE("the pattern of --csv says what was run") {
+  topology::topology file;
+  file.run.seed = 7;
+  file.run.epochs = 3;
+  file.data.name = "mnist";
+  file.data.batch_size = 16;
+  file.optimizer.lr = 0.1;
+  file.optimizer.momentum = 0.9;
+  file.optimizer.warmup_epochs = 5;
+  file.workers = {.count = 4, .loop = {"gradient", "apply"}, .device = {"cpu"}};
+  const auto plan = make_plan(file, 640);
+  CHECK(telemetry::times_path("{ranks}ranks-{batch}bs-{lr}lr-{momentum}m-{warmup}w.csv", plan) ==
+        "4ranks-16bs-0.1lr-0.9m-5w.csv");
+  CHECK(telemetry::times_path("of/{model}-{data}-{optimizer}-{seed}-{epochs}", plan) == "of/convnet-mnist-sgd-7-3");
+  CHECK(telemetry::times_path("plain.csv", plan) == "plain.csv");
+  CHECK(
+      refusal_of("{rank}.csv", plan) ==
+      "--csv \"{rank}.csv\": {rank} is no placeholder; expected {ranks}, {batch}, {lr}, {momentum}, {warmup}, {seed}, "
+      "{epochs}, {model}, {data} or {optimizer} (did you mean \"ranks\"?)");
+  for (const auto* pattern : {"{", "}", "{ranks", "ranks}", "{{ranks}}", "{ranks}}"})
+    CHECK(refusal_of(pattern, plan).find("a brace stands without its other one; expected") != std::string::npos);
+}
+
+TEST_CASE("the file of --csv replaces another one only where that is allowed") {
+  const scratch here;
+  telemetry::make_way_for("deep/er/times.csv", false);
+  std::ofstream("deep/er/times.csv") << "old";
+  CHECK_NOTHROW(telemetry::make_way_for("deep/er/times.csv", true));
+  CHECK_THROWS_AS(telemetry::make_way_for("deep/er/times.csv", false), input_error);
+  CHECK_THROWS_AS(telemetry::make_way_for("deep/er", true), input_error);
+  CHECK_THROWS_AS(telemetry::make_way_for("deep/er/times.csv/below.csv", true), input_error);
+}
+
+TEST_CASE("a table tells of each class, their means and the accuracy") {
+  // Of 4 a and 6 b: 3 a were taken for a, 4 b for b.
+  const std::vector<telemetry::named_counts> classes{{"a", {.samples = 4, .found = 5, .correct = 3}},
+                                                     {"b", {.samples = 6, .found = 5, .correct = 4}}};
+  CHECK(telemetry::table_of(classes) ==
+        "class          precision     recall         F1    samples\n"
+        "a                 0.6000     0.7500     0.6667          4\n"
+        "b                 0.8000     0.6667     0.7273          6\n"
+        "macro average     0.7000     0.7083     0.6970         10\n"
+        "accuracy                                0.7000         10\n");
+  const auto line = nlohmann::json::parse(telemetry::json_line(evaluation{.loss = 1, .accuracy = 0.7}, classes));
+  CHECK(line["classes"][1]["recall"] == doctest::Approx(4.0 / 6));
+  CHECK(line["classes"][0]["class"] == "a");
+  CHECK(!nlohmann::json::parse(telemetry::json_line(evaluation{.loss = 1})).contains("classes"));
 }

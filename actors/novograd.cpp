@@ -1,0 +1,63 @@
+#include "troupe/actors/novograd.hpp"
+
+#include "troupe/actors/optimizer_kinds.hpp"
+
+#include <ATen/ATen.h>
+#include <c10/core/GradMode.h>
+
+#include <vector>
+
+namespace troupe {
+
+namespace {
+
+class novograd final : public optimizer {
+ public:
+  explicit novograd(const optimizer_options& options) : options_(options), betas_(betas_of(options, 0.95, 0.98)) {}
+
+  void step(const at::Tensor& weights, const at::Tensor& gradient, double lr_scale, std::uint64_t completed) override {
+    const c10::NoGradGuard no_gradients;
+    const auto first = !v_.defined();
+    const auto [beta_1, beta_2] = betas_;
+    const auto squares = squares_of(gradient);
+    v_ = first ? squares : v_ * beta_2 + squares * (1 - beta_2);
+    const auto scales = (v_.sqrt() + options_.eps).reciprocal();
+    auto direction = weights * options_.weight_decay;
+    for (std::size_t i = 0; i < options_.tensors.size(); ++i)
+      part_of(direction, i).addcmul_(part_of(gradient, i), scales[static_cast<std::int64_t>(i)]);
+    if (first)
+      m_ = direction;
+    else
+      m_.mul_(beta_1).add_(direction, 1 - beta_1);
+    at::Tensor(weights).sub_(m_, options_.lr * options_.schedule.at(completed) * lr_scale);
+  }
+
+ private:
+  at::Tensor part_of(const at::Tensor& flat, std::size_t layer) const {
+    const auto& where = options_.tensors[layer];
+    return flat.narrow(0, where.first, where.count);
+  }
+
+  /// ‖g‖² of each layer: [layers].
+  at::Tensor squares_of(const at::Tensor& gradient) const {
+    std::vector<at::Tensor> each;
+    for (std::size_t i = 0; i < options_.tensors.size(); ++i) {
+      const auto part = part_of(gradient, i);
+      each.push_back(part.dot(part));
+    }
+    return at::stack(each);
+  }
+
+  optimizer_options options_;
+  std::pair<double, double> betas_;
+  at::Tensor v_;  ///< [layers].
+  at::Tensor m_;  ///< [P].
+};
+
+}  // namespace
+
+std::unique_ptr<optimizer> make_novograd(const optimizer_options& options) {
+  return std::make_unique<novograd>(options);
+}
+
+}  // namespace troupe

@@ -1,0 +1,137 @@
+"""Fifty steps of every optimizer and of every way of the learning rate equal PyTorch's, or where PyTorch has none a plain
+script of the paper: under one worker, four that reduce their gradients, and a server that steps for four."""
+
+import math
+import sys
+
+try:
+    import torch
+    from plain import assert_equal, write_mnist
+except ImportError as error:
+    print(f"SKIPPED: {error}; scripts/setup --python installs what the parity tests import")
+    sys.exit(77)
+
+from torch.optim import SGD, Adam, AdamW
+from torch.optim.lr_scheduler import CosineAnnealingLR, ConstantLR, LinearLR, MultiStepLR, SequentialLR
+from trained import BATCH, STEPS, initial, run
+from troupe_command import main
+
+WORKERS = 4
+WIRINGS = {
+    "alone": {"workers": 1, "batch": WORKERS * BATCH, "loop": "gradient, apply", "exchange": ""},
+    "all_reduce": {"exchange": '[exchange]\nkind = "all_reduce"'},
+    "parameter_server": {"exchange": '[exchange]\nkind = "parameter_server"', "loop": "gradient, exchange"},
+}
+PER_EPOCH = 480 // (WORKERS * BATCH)  # 15 steps in an epoch, of whatever wiring
+
+
+class NovoGrad(torch.optim.Optimizer):
+    """Ginsburg et al. 2019, algorithm 1, with gradient averaging, tensor by tensor. epsilon stands in the first step too,
+    where it changes nothing that counts."""
+
+    def __init__(self, parameters, lr, betas=(0.95, 0.98), eps=1e-8, weight_decay=0.0):
+        super().__init__(parameters, {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay})
+
+    @torch.no_grad()
+    def step(self):
+        for group in self.param_groups:
+            (beta_1, beta_2), eps, decay = group["betas"], group["eps"], group["weight_decay"]
+            for w in group["params"]:
+                state, square = self.state[w], w.grad.norm() ** 2
+                if not state:
+                    state["v"] = square
+                    state["m"] = w.grad / (square.sqrt() + eps) + decay * w
+                else:
+                    state["v"] = beta_2 * state["v"] + (1 - beta_2) * square
+                    new = w.grad / (state["v"].sqrt() + eps) + decay * w
+                    state["m"] = beta_1 * state["m"] + (1 - beta_1) * new
+                w -= group["lr"] * state["m"]
+
+
+def trained(model, samples, optimizer, schedule=None, clip_norm=None):
+    """The textbook loop: `schedule` is stepped once a step."""
+    images, labels = samples
+    model.train()
+    for step in range(STEPS):
+        rows = slice(step % PER_EPOCH * WORKERS * BATCH, (step % PER_EPOCH + 1) * WORKERS * BATCH)
+        optimizer.zero_grad()
+        model.loss(model(images[rows]), labels[rows]).backward()
+        if clip_norm:
+            torch.nn.utils.clip_grad_norm_(model.parameters(), clip_norm)
+        optimizer.step()
+        if schedule:
+            schedule.step()
+
+
+def check(recipe, make, schedule=None, clip_norm=None, wirings=tuple(WIRINGS)):
+    """`recipe`: the keys of [optimizer], as TOML."""
+    training, _ = write_mnist(".")
+    model = initial()
+    optimizer = make(model.parameters())
+    trained(model, training, optimizer, schedule and schedule(optimizer), clip_norm)
+    for name in wirings:
+        found = run(name, **{"batch": BATCH, "sgd": recipe, **WIRINGS[name]})
+        print(f"  {name}: largest difference {assert_equal(found, model.state_dict()):.1e}")
+
+
+def test_sgd_with_nesterov_and_weight_decay():
+    check({"lr": 0.01, "momentum": 0.9, "nesterov": "true", "weight_decay": 0.001},
+          lambda each: SGD(each, lr=0.01, momentum=0.9, nesterov=True, weight_decay=0.001))
+
+
+def test_adam():
+    check({"name": '"adam"', "lr": 0.001, "weight_decay": 0.01, "eps": 1e-4},
+          lambda each: Adam(each, lr=0.001, weight_decay=0.01, eps=1e-4))
+
+
+def test_adam_with_betas_of_its_own():
+    check({"name": '"adam"', "lr": 0.001, "betas": [0.8, 0.95], "eps": 1e-4},
+          lambda each: Adam(each, lr=0.001, betas=(0.8, 0.95), eps=1e-4), wirings=["all_reduce"])
+
+
+def test_adamw():
+    check({"name": '"adamw"', "lr": 0.001, "weight_decay": 0.1, "eps": 1e-4},
+          lambda each: AdamW(each, lr=0.001, weight_decay=0.1, eps=1e-4))
+
+
+def test_novograd():
+    check({"name": '"novograd"', "lr": 0.01, "weight_decay": 0.001},
+          lambda each: NovoGrad(each, lr=0.01, weight_decay=0.001))
+
+
+def test_clipping():
+    check({"lr": 0.05, "momentum": 0.9, "clip_norm": 0.5}, lambda each: SGD(each, lr=0.05, momentum=0.9), clip_norm=0.5)
+
+
+def test_warm_up_then_steps():
+    recipe = {"lr": 0.02, "momentum": 0.9, "warmup_epochs": 0.8, "warmup_start": 0.1, "schedule": '"step"',
+              "decay_epochs": [2, 3], "decay_factor": 0.2}
+    warm = round(0.8 * PER_EPOCH)
+    check(recipe, lambda each: SGD(each, lr=0.02, momentum=0.9), lambda sgd: SequentialLR(
+        sgd, [LinearLR(sgd, 0.1, total_iters=warm),
+              MultiStepLR(sgd, [2 * PER_EPOCH - warm, 3 * PER_EPOCH - warm], gamma=0.2)], [warm]))
+
+
+def test_warm_up_then_cosine():
+    recipe = {"lr": 0.02, "momentum": 0.9, "warmup_epochs": 1, "warmup_start": 0.25, "schedule": '"cosine"'}
+    check(recipe, lambda each: SGD(each, lr=0.02, momentum=0.9), lambda sgd: SequentialLR(
+        sgd, [LinearLR(sgd, 0.25, total_iters=PER_EPOCH), CosineAnnealingLR(sgd, STEPS - PER_EPOCH)], [PER_EPOCH]))
+
+
+def test_warm_up_alone():
+    recipe = {"lr": 0.02, "warmup_epochs": 1, "warmup_start": 0.5}
+    check(recipe, lambda each: SGD(each, lr=0.02), lambda sgd: SequentialLR(
+        sgd, [LinearLR(sgd, 0.5, total_iters=PER_EPOCH), ConstantLR(sgd, 1)], [PER_EPOCH]), wirings=["all_reduce"])
+
+
+def test_scaling_linearly_with_the_workers():
+    check({"lr": 0.005, "momentum": 0.9, "scale_lr": '"linear"'},
+          lambda each: SGD(each, lr=0.005 * WORKERS, momentum=0.9), wirings=["all_reduce", "parameter_server"])
+
+
+def test_scaling_with_the_root_of_the_workers():
+    check({"lr": 0.005, "momentum": 0.9, "scale_lr": '"sqrt"'},
+          lambda each: SGD(each, lr=0.005 * math.sqrt(WORKERS), momentum=0.9), wirings=["all_reduce"])
+
+
+main(globals())

@@ -1,0 +1,97 @@
+#include "troupe/actors/recorder.hpp"
+
+#include "tests/support/doctest.hpp"
+
+#include <ATen/ops/full.h>
+#include <caf/all.hpp>
+#include <caf/scheduler/test_coordinator.hpp>
+
+#include <deque>
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace {
+
+using namespace troupe;
+
+struct config : caf::actor_system_config {
+  config() { set("scheduler.policy", caf::atom("testing")); }
+};
+
+struct queue {
+  std::deque<std::pair<caf::actor, lane::job>> jobs;
+
+  void do_one() {
+    auto [owner, work] = std::move(jobs.front());
+    jobs.pop_front();
+    caf::anon_send(owner, done_atom_v, completion{std::make_shared<std::function<void()>>(work())});
+  }
+};
+
+/// Does its jobs when it is told to: a slow disk.
+class slow_lane final : public lane {
+ public:
+  explicit slow_lane(std::shared_ptr<queue> waiting) : waiting_(std::move(waiting)) {}
+  void post(caf::actor owner, job work) override { waiting_->jobs.emplace_back(std::move(owner), std::move(work)); }
+  std::shared_ptr<rendezvous> meeting_point() override { return nullptr; }
+
+ private:
+  std::shared_ptr<queue> waiting_;
+};
+
+struct diary : journal {
+  std::vector<std::string> written;
+
+  void write(const record& line) override { written.push_back(line.event); }
+  void progress(std::uint64_t) override {}
+  void keep(const snapshot& best) override { note("kept", best); }
+  void save(const snapshot& result) override { note("saved", result); }
+  void note(const std::string& what, const snapshot& one) {
+    written.push_back(what + " " + std::to_string(one.values[0].item<int>()));
+  }
+};
+
+snapshot of(float value) {
+  return {.origin = {}, .values = at::full({1}, value)};
+}
+
+}  // namespace
+
+TEST_CASE("of best results that overtake each other before they are written only the newest is, and before the end") {
+  config settings;
+  caf::actor_system system{settings};
+  auto& scheduler = dynamic_cast<caf::scheduler::test_coordinator&>(system.scheduler());
+  const auto waiting = std::make_shared<queue>();
+  const auto book = std::make_shared<diary>();
+  const auto recorder = spawn_recorder(system, 1, book, std::make_unique<slow_lane>(waiting));
+  const auto run = [&] {
+    while (scheduler.has_job()) scheduler.run_once();
+  };
+  for (const float value : {1, 2, 3}) caf::anon_send(recorder, keep_atom_v, of(value));
+  run();
+  CHECK(waiting->jobs.size() == 1);
+  SUBCASE("written one after the other") {
+    waiting->do_one();
+    run();
+    waiting->do_one();
+    run();
+    CHECK(book->written == std::vector<std::string>{"kept 1", "kept 3"});
+    CHECK(waiting->jobs.empty());
+  }
+  SUBCASE("overtaken by the end") {
+    record end;
+    end.event = "end";
+    caf::anon_send(recorder, save_atom_v, of(4), end);
+    run();
+    while (!waiting->jobs.empty()) {
+      waiting->do_one();
+      run();
+    }
+    CHECK(book->written == std::vector<std::string>{"kept 1", "kept 3", "saved 4", "end"});
+  }
+  caf::anon_send_exit(recorder, caf::exit_reason::kill);
+  run();
+}
