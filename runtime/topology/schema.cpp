@@ -272,7 +272,8 @@ std::vector<section> make_sections() {
             "and identically distributed, classes in shares drawn from a Dirichlet distribution, or a block of the "
             "samples sorted by class."),
         row("alpha", in(&t::data, &data::alpha), {.minimum = 0, .maximum = 1e6, .minimum_excluded = true},
-            "Of split dirichlet: concentration; small, a worker sees few classes, large, all of them alike."),
+            "Of split dirichlet: concentration, 0.5 by default; small, a worker sees few classes, large, all of them "
+            "alike."),
         row("normalize", in(&t::data, &data::normalize), {}, "Subtract the mean and divide by std, per channel."),
         row("mean", in(&t::data, &data::mean), {.minimum = -1e6, .maximum = 1e6},
             "Mean of each channel, inputs in [0, 1]; else as published."),
@@ -309,11 +310,16 @@ std::vector<section> make_sections() {
             "How much of the last step's direction is kept."),
         row("weight_decay", in(&t::optimizer, &optimizer::weight_decay), {.minimum = 0, .maximum = 1e6},
             "How much of the weights is added to the gradient."),
+        row("nesterov", in(&t::optimizer, &optimizer::nesterov), {}, "Nesterov's momentum; needs momentum."),
         row("betas", in(&t::optimizer, &optimizer::betas), {.minimum = 0, .maximum = 1, .maximum_excluded = true},
             "Of adam, adamw and novograd: how much is kept of the first and second moment; else [0.9, 0.999], of "
             "novograd [0.95, 0.98]."),
         row("eps", in(&t::optimizer, &optimizer::eps), {.minimum = 0, .maximum = 1, .minimum_excluded = true},
             "Of them: added to the root of the second moment; else 1e-8."),
+        row("clip_norm", in(&t::optimizer, &optimizer::clip_norm),
+            {.minimum = 0, .maximum = 1e9, .minimum_excluded = true},
+            "Longest gradient, in Euclidean norm over all parameters; a longer one is scaled down to it before the "
+            "step."),
         row("scale_lr", in(&t::optimizer, &optimizer::scale_lr), {.choices = {"none", "linear", "sqrt"}},
             "Multiplies lr by the number of workers, or its square root."),
         row("warmup_epochs", in(&t::optimizer, &optimizer::warmup_epochs), {.minimum = 0, .maximum = 1e6},
@@ -325,12 +331,7 @@ std::vector<section> make_sections() {
         row("decay_epochs", in(&t::optimizer, &optimizer::decay_epochs), {.minimum = 0, .maximum = 1e6},
             "Of schedule step: after so many epochs each, ascending."),
         row("decay_factor", in(&t::optimizer, &optimizer::decay_factor), {.minimum = 0, .maximum = 1},
-            "Of schedule step."),
-        row("nesterov", in(&t::optimizer, &optimizer::nesterov), {}, "Nesterov's momentum; needs momentum."),
-        row("clip_norm", in(&t::optimizer, &optimizer::clip_norm),
-            {.minimum = 0, .maximum = 1e9, .minimum_excluded = true},
-            "Longest gradient, in Euclidean norm over all parameters; a longer one is scaled down to it before the "
-            "step.")}},
+            "Of schedule step.")}},
       {"workers",
        "Who trains, and what a worker does in one step.",
        {row("count", in(&t::workers, &workers::count), {.minimum = 1, .maximum = 4096},

@@ -56,7 +56,7 @@ struct data_settings {
   std::optional<std::int64_t> micro_batch_size;  ///< Divides batch_size; none: the same.
   bool shuffle{true};
   std::string split{"strided"};
-  double alpha{0.5};                    ///< Of split "dirichlet".
+  std::optional<double> alpha;          ///< Set where the split is "dirichlet".
   std::optional<double> validation;     ///< Share of the training set that is held out; none: the test set is used.
   std::optional<std::int64_t> threads;  ///< That make batches ahead, in each process; none: as it sees fit.
   bool normalize{true};

@@ -151,6 +151,8 @@ class checker {
     settle("nonzeros", given.nonzeros, usual.nonzeros);
     settle("skew", given.skew, usual.skew);
     settle("sequence_length", given.sequence_length, usual.sequence_length);
+    if (given.split != "dirichlet") given.alpha.reset();
+    if (given.split == "dirichlet" && !given.alpha) given.alpha = 0.5;
     if (!reads("image_size")) given.image_size.reset();
     if (!reads("file")) given.file.clear();
     if (!reads("test_file")) given.test_file.clear();
