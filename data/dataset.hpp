@@ -20,6 +20,9 @@ class image_files {
  public:
   virtual ~image_files() = default;
 
+  /// Returns [C, H, W], the same for all.
+  virtual std::vector<std::int64_t> shape() const = 0;
+
   /// Decodes image `index` to the set's size: uint8 [C, H, W] at `into`. Throws data_error, naming the file.
   virtual void read(std::int64_t index, std::uint8_t* into) const = 0;
 
