@@ -26,6 +26,8 @@ class folder_images final : public image_files {
   folder_images(fs::path folder, std::vector<listed_image> images, image_extent extent, bool scaled)
       : folder_{std::move(folder)}, images_{std::move(images)}, extent_{extent}, scaled_{scaled} {}
 
+  std::vector<std::int64_t> shape() const override { return {3, extent_.height, extent_.width}; }
+
   void read(std::int64_t index, std::uint8_t* into) const override {
     const fs::path file = folder_ / images_.at(static_cast<std::size_t>(index)).name;
     image found = decode_image(file);

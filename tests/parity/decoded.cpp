@@ -1,0 +1,23 @@
+// The pixels of images, for images.py: decoded SIZE OUT IMAGE … writes each [H, W, 3] behind the other, as bytes, into
+// the file OUT. SIZE: what the shorter side is scaled to before the middle is cut out; 0: as they are.
+#include "troupe/data/image_codec.hpp"
+
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
+#include <fstream>
+
+int main(int count, char** words) try {
+  if (count < 3) return 2;
+  const auto size = std::atoll(words[1]);
+  std::ofstream out{words[2], std::ios::binary};
+  for (int index = 3; index < count; ++index) {
+    auto image = troupe::data::decode_image(words[index]);
+    if (size > 0) image = troupe::data::scaled_and_cut(image, size);
+    out.write(reinterpret_cast<const char*>(image.pixels.data()), static_cast<std::streamsize>(image.pixels.size()));
+  }
+  return out ? 0 : 1;
+} catch (const std::exception& error) {
+  std::fprintf(stderr, "%s\n", error.what());
+  return 1;
+}
