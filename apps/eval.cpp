@@ -152,7 +152,8 @@ void eval(const options& given) {
   const auto& set = given.split == "train" ? *sets.train : *sets.test;
   // Weights that say nothing of how their inputs were scaled come from elsewhere: then as published.
   const auto& scale = content.metadata.contains("mean") ? card.scale : data.published;
-  if (!scale.mean.empty() && static_cast<std::int64_t>(scale.mean.size()) != data.sample_shape.front())
+  const auto& input = data.sample_shape.empty() ? sets.sample_shape : data.sample_shape;
+  if (!scale.mean.empty() && (input.empty() || static_cast<std::int64_t>(scale.mean.size()) != input.front()))
     throw input_error(given.weights.string() + ": were trained on inputs of " + std::to_string(scale.mean.size()) +
                       " channels, which " + data.name + " has not; give another --data");
   std::vector<rules::class_counts> counts;

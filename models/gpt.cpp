@@ -1,6 +1,6 @@
 // A decoder-only transformer over characters (Radford et al. 2019), with the names, the operations and the initialisers
 // of github.com/karpathy/nanoGPT: pre-norm blocks, learned positions, the table of characters also the output's
-// weights. With the defaults 793,088 parameters beside the table of positions and characters.
+// weights. With the defaults 793,344 parameters beside the tables of characters and positions.
 #include "troupe/models/module.hpp"
 
 #include <ATen/Functions.h>

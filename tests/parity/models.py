@@ -1,5 +1,6 @@
-"""Residual networks: initial weights, scores, a few steps of training and the running statistics are PyTorch's."""
+"""Networks of images: initial weights, scores, a few steps of training and the running statistics are PyTorch's."""
 
+import json
 import os
 import pathlib
 import sys
@@ -7,7 +8,8 @@ import sys
 try:
     import numpy
     import torch
-    from plain import assert_equal, train, weights, write_mnist
+    from plain import assert_equal, train, weights, write_cifar10, write_mnist
+    from plain_models import Gpt, Mlp, Vgg11, WideResnet
     from plain_resnet import MODELS
 except ImportError as error:
     print(f"SKIPPED: {error}; scripts/setup --python installs what the parity tests import")
@@ -23,6 +25,7 @@ seed = {seed}
 steps = {steps}
 [model]
 name = "{model}"
+{settings}
 [data]
 name = "{data}"
 dir = "{folder}"
@@ -38,9 +41,17 @@ loop = ["gradient", "apply"]
 """
 
 
-def run(out, seed=3, steps=0, data="mnist", folder=".", **values):
+# Small ones of models with settings: a name, what the file says, the same in Python for images of so many channels.
+SMALL = {
+    "wide_resnet": ("layers = 1\nwidth = 1", lambda channels=1: WideResnet(channels, blocks=1, factor=1)),
+    "mlp": ("layers = 3\nwidth = 20", lambda channels=1: Mlp(channels * (784 if channels == 1 else 1024), layers=3,
+                                                            width=20)),
+}
+
+
+def run(out, seed=3, steps=0, data="mnist", folder=".", settings="", **values):
     troupe("run", write(f"{out}.toml", FILE.format(seed=seed, steps=steps, data=data, folder=folder, batch=BATCH,
-                                                   **{**SGD, **values})), "--out", out)
+                                                   settings=settings, **{**SGD, **values})), "--out", out)
     return weights(out)
 
 
@@ -77,13 +88,14 @@ def test_scores_are_those_of_pytorch():
         assert abs(evaluation["val_loss"] - loss) <= 1e-4 * max(1, loss), (evaluation["val_loss"], loss)
 
 
-def check_training(model, samples, channels=1, **values):
+def check_training(model, samples, channels=1, make=None, **values):
     """Gradients show in the weights after the first step; what the running statistics are is in the state dict."""
-    plain = MODELS[model](channels)
+    plain = (make or MODELS[model])(channels)
     plain.load_state_dict(run(f"{model}_before", model=model, **values), strict=True)
     train(plain, samples, STEPS, BATCH, **SGD)
     after = run(f"{model}_after", model=model, steps=STEPS, **values)
-    assert after["bn1.num_batches_tracked"].item() == STEPS
+    counters = [value for name, value in after.items() if name.endswith("num_batches_tracked")]
+    assert all(counter.item() == STEPS for counter in counters), counters
     largest = assert_equal(after, plain.state_dict(), 1e-4, 1e-4)
     print(f"  {model}: largest difference {largest:.1e}")
 
@@ -92,6 +104,53 @@ def test_a_few_steps_of_training_are_those_of_pytorch():
     training, _ = write_mnist(".")
     for model in MODELS:
         check_training(model, training)
+
+
+def check_initial(model, expected, **values):
+    found = run(f"{model}_initial", seed=12345, model=model, **values)
+    assert set(found) == set(expected), set(found) ^ set(expected)
+    for name, right in expected.items():
+        assert found[name].dtype == right.dtype and torch.equal(found[name], right), f"{model}: {name} differs"
+
+
+def test_models_with_settings_are_those_of_their_sources():
+    for data, channels, make_data in (("mnist", 1, write_mnist), ("cifar10", 3, write_cifar10)):
+        training, _ = make_data(".")
+        for model, (settings, make) in SMALL.items():
+            torch.manual_seed(12345)
+            check_initial(model, make(channels).state_dict(), data=data, settings=settings)
+            check_training(model, training, channels=channels, make=make, data=data, settings=settings)
+
+
+def test_vgg11_is_that_of_its_source():
+    training, _ = write_cifar10(".")
+    for model, norm in (("vgg11", False), ("vgg11_bn", True)):
+        torch.manual_seed(12345)
+        check_initial(model, Vgg11(norm=norm).state_dict(), data="cifar10")
+        check_training(model, training, channels=3, make=lambda _, norm=norm: Vgg11(norm=norm), data="cifar10")
+
+
+def test_weights_say_how_their_model_is_made():
+    write_mnist(".")
+    run("small", model="mlp", settings="layers = 1\nwidth = 7", steps=1)
+    said = json.loads(troupe("eval", "small/model.safetensors", "--dir", ".", "--json").stdout)
+    line = [line for line in metrics("small") if line["val_loss"] is not None][-1]
+    assert abs(said["loss"] - line["val_loss"]) < 1e-6, (said, line)
+
+
+def test_gpt_begins_as_nanogpt_and_loads_strictly():
+    if '"text"' not in troupe("list", "--json").stdout:
+        print("  SKIPPED: there is no data set text")
+        return
+    alphabet = "abcdefgh"
+    write("text.txt", "".join(alphabet[i * i % 8] for i in range(2000)) + alphabet)
+    settings = "layers = 2\nwidth = 16\nheads = 2"
+    found = run("gpt", seed=5, model="gpt", settings=settings, data='text"\nsequence_length = 8\nfile = "text.txt')
+    torch.manual_seed(5)
+    plain = Gpt(len(alphabet), 8, layers=2, width=16, heads=2)
+    for name, right in plain.state_dict().items():
+        assert torch.equal(found[name], right), f"{name} differs"
+    plain.load_state_dict(found, strict=True)
 
 
 def test_on_cifar10_too():

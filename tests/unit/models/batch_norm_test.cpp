@@ -5,6 +5,7 @@
 #include "troupe/models/flat.hpp"
 #include "troupe/models/module.hpp"
 
+#include <ATen/autocast_mode.h>
 #include <torch/nn/modules/batchnorm.h>
 #include <torch/nn/modules/conv.h>
 
@@ -253,5 +254,30 @@ TEST_CASE("batches are counted in the flat storage, and are an integer again in 
     CHECK((tensor.scalar_type() == at::kLong));
     CHECK(tensor.dim() == 0);
     CHECK(tensor.item<std::int64_t>() == 3);
+  }
+}
+
+TEST_CASE("under autocast both ways take bfloat16 and keep weights and statistics in float32") {
+  for (const bool grouped : {false, true}) {
+    const auto net = small(), whole = small();
+    for (const auto* each : {&net, &whole}) {
+      (*each)->train(true);
+      if (grouped)
+        (*each)->synchronise([](std::size_t, bool, const at::Tensor& own, std::int64_t samples) {
+          CHECK(own.scalar_type() == at::kFloat);
+          return group_means{own, samples};
+        });
+    }
+    const at::Tensor right = whole->forward(pictures(4)).detach();
+    at::autocast::set_autocast_enabled(at::kCPU, true);
+    at::autocast::set_autocast_dtype(at::kCPU, at::kBFloat16);
+    const at::Tensor found = net->forward(pictures(4));
+    at::autocast::clear_cache();
+    at::autocast::set_autocast_enabled(at::kCPU, false);
+    CHECK(found.scalar_type() == at::kBFloat16);
+    CHECK(at::allclose(found.detach().to(at::kFloat), right, 0.1, 0.05));
+    found.to(at::kFloat).square().sum().backward();
+    for (const auto& [name, tensor] : net->parameters()) CHECK(tensor.grad().scalar_type() == at::kFloat);
+    for (const auto& [name, tensor] : net->buffers()) CHECK(tensor.scalar_type() == at::kFloat);
   }
 }

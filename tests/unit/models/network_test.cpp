@@ -132,7 +132,8 @@ TEST_CASE("dropout draws what PyTorch draws from a generator in the same state")
 
 TEST_CASE("networks take other image sizes and numbers of classes") {
   for (const auto& kind : network_kinds()) {
-    if (kind.step != nullptr) continue;  // of sparse samples
+    if (kind.step != nullptr) continue;                         // of sparse samples
+    if (kind.name == "gpt" || kind.name == "script") continue;  // of texts, and of a file
     const auto net = make(kind.name.c_str(), 1, {.input = {3, 32, 32}, .classes = 7});
     CHECK(net->forward(pictures(2, 3, 32)).sizes() == at::IntArrayRef{2, 7});
   }

@@ -4,6 +4,8 @@
 #include "troupe/runtime/checkpoint/safetensors.hpp"
 #include "troupe/runtime/topology/error.hpp"
 
+#include <algorithm>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <unistd.h>
@@ -79,6 +81,49 @@ TEST_CASE("a model file holds what one must know to use the weights") {
   CHECK(card.loss == "nll");
   models::buffer_pool pool;
   CHECK(checkpoint::load_into(path, content, "tiny", tiny_layout(), pool).equal(tiny_weights()));
+}
+
+TEST_CASE("a model file says how its model is made, as settings, and reads the rank of older ones") {
+  const scratch here;
+  const auto path = here.folder / "model.safetensors";
+  const checkpoint::model_card card{.model = "gpt",
+                                    .data = "text",
+                                    .scale{},
+                                    .loss = "cross_entropy",
+                                    .shape = {64},
+                                    .classes = 27,
+                                    .made_by = {"model.layers=2"}};
+  checkpoint::write_model(path, card, tiny_layout(), tiny_weights());
+  auto content = checkpoint::read_safetensors(path);
+  content.metadata["rank"] = "[5]";
+  const auto found = checkpoint::card_of(path, content);
+  CHECK(found.shape == std::vector<std::int64_t>{64});
+  CHECK(found.classes == 27);
+  CHECK(found.made_by == std::vector<std::string>{"model.layers=2", "model.rank=5"});
+}
+
+TEST_CASE("a tied tensor is in the file under each of its names, and any of them is enough") {
+  const scratch here;
+  const auto path = here.folder / "model.safetensors";
+  const std::vector<models::tied_name> tied{{"head.weight", "fc.weight"}};
+  checkpoint::write_model(path, {.model = "tiny", .data{}, .scale{}, .loss{}, .tied = tied}, tiny_layout(),
+                          tiny_weights());
+  auto content = checkpoint::read_safetensors(path);
+  models::buffer_pool pool;
+  const auto load = [&] { return checkpoint::load_into(path, content, "tiny", tiny_layout(), pool, tied); };
+  const auto named = [&](const std::string& name) {
+    return std::find_if(content.tensors.begin(), content.tensors.end(),
+                        [&](const auto& it) { return it.first == name; });
+  };
+  REQUIRE(named("head.weight") != content.tensors.end());
+  CHECK(named("head.weight")->second.equal(named("fc.weight")->second));
+  CHECK(load().equal(tiny_weights()));
+  CHECK_THROWS_AS(checkpoint::load_into(path, content, "tiny", tiny_layout(), pool), input_error);
+  named("head.weight")->second.add_(1);
+  CHECK_THROWS_AS(load(), input_error);
+  named("head.weight")->second.sub_(1);
+  content.tensors.erase(named("fc.weight"));
+  CHECK(load().equal(tiny_weights()));
 }
 
 TEST_CASE("weights of double precision are converted") {
