@@ -120,7 +120,7 @@ class live_display : public display {
     const auto where = position_of(shape_, row.step);
     const auto times = times_field(row);
     const auto excess = times.size() - std::min(times.size(), times_columns);  // hours take it from the bar
-    out_ << "\r\x1b[K" << left(where, bar_columns_ - std::min<std::size_t>(bar_columns_, excess))
+    out_ << "\r\x1b[K" << left(where, bar_columns_ - std::min(bar_columns_, excess))
          << rate_field(shape_, row.samples_per_second) << loss_field(row.train_loss) << accuracy_field(row.val_accuracy)
          << times << '\n';
     shown_ = false;
@@ -164,18 +164,18 @@ class live_display : public display {
   }
 
   /// What the other fields leave of a line; its last column stays free, else some terminals wrap.
-  static unsigned bar_columns(unsigned columns, const run_shape& shape) {
-    const auto digits = static_cast<unsigned>(std::to_string(position_of(shape, shape.steps).epochs).size());
+  static std::size_t bar_columns(unsigned columns, const run_shape& shape) {
+    const auto digits = std::to_string(position_of(shape, shape.steps).epochs).size();
     const auto fields = 8 + 2 * digits + 5 + 3 * 13 + times_columns;  // "epoch 2/3 ", " 100%", rate, loss, accuracy
-    return std::clamp<unsigned>(columns, fields + 1 + 4, fields + 1 + 24) - fields - 1;
+    return std::clamp<std::size_t>(columns, fields + 1 + 4, fields + 1 + 24) - fields - 1;
   }
 
-  static constexpr unsigned times_columns = 17;  // "  1:23:45 (12:34)", more than "  eta 1:23:45"
+  static constexpr std::size_t times_columns = 17;  // "  1:23:45 (12:34)", more than "  eta 1:23:45"
 
   run_shape shape_;
   std::ostream& out_;
   live_options options_;
-  unsigned bar_columns_;
+  std::size_t bar_columns_;
   std::optional<double> train_loss_, val_accuracy_;  ///< Newest known.
   std::uint64_t step_{0};
   std::chrono::nanoseconds entered_{0};  ///< When this epoch began.

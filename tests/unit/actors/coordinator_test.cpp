@@ -10,6 +10,7 @@
 #include <functional>
 #include <limits>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -195,6 +196,13 @@ std::function<evaluation(const snapshot&)> accuracies(std::vector<double> values
   };
 }
 
+coordinator_options stopping(std::optional<std::uint64_t> patience, std::optional<double> target) {
+  coordinator_options options;
+  options.patience = patience;
+  options.target_accuracy = target;
+  return options;
+}
+
 }  // namespace
 
 TEST_CASE("the result of an evaluation that is better than all before is kept, also of the last one") {
@@ -214,7 +222,7 @@ TEST_CASE("the result of an evaluation that is better than all before is kept, a
 }
 
 TEST_CASE("patience runs out after so many evaluations without improvement") {
-  rehearsal here{true, {.patience = 2}};
+  rehearsal here{true, stopping(2, {})};
   here.all->verdict = accuracies({0.5, 0.6, 0.6, 0.55});
   for (std::uint64_t step = 1; step <= 4; ++step) here.complete(step, static_cast<float>(step));
   CHECK(here.all->events.back() == "end done");  // the last evaluation stops nothing any more
@@ -223,7 +231,7 @@ TEST_CASE("patience runs out after so many evaluations without improvement") {
 
 TEST_CASE("patience and target stop a run early at the step of the verdict") {
   SUBCASE("patience") {
-    rehearsal here{true, {.patience = 1}};
+    rehearsal here{true, stopping(1, {})};
     here.all->verdict = accuracies({0.5, 0.5});
     here.complete(1, 1);
     here.complete(2, 2);
@@ -232,14 +240,14 @@ TEST_CASE("patience and target stop a run early at the step of the verdict") {
     CHECK(here.all->saved == std::vector<float>{2});
     CHECK(here.all->kept == std::vector<float>{1});
   }
-  SUBCASE("target, reached twice in a row") {
-    rehearsal here{true, {.target_accuracy = 0.6}};
+  SUBCASE("target, reached, missed, and reached twice at the end") {
+    rehearsal here{true, stopping({}, 0.6)};
     here.all->verdict = accuracies({0.6, 0.5, 0.7, 0.6});
     for (std::uint64_t step = 1; step <= 4; ++step) here.complete(step, static_cast<float>(step));
     CHECK(here.all->events.back() == "end done");
   }
-  SUBCASE("target, held for as many as asked") {
-    rehearsal here{true, {.target_accuracy = 0.6, .target_hold = 2}};
+  SUBCASE("target, reached in two evaluations in a row") {
+    rehearsal here{true, stopping({}, 0.6)};
     here.all->verdict = accuracies({0.5, 0.6, 0.7});
     for (std::uint64_t step = 1; step <= 3; ++step) here.complete(step, static_cast<float>(step));
     CHECK(here.all->events.back() == "end stopped_early");
@@ -248,7 +256,10 @@ TEST_CASE("patience and target stop a run early at the step of the verdict") {
 }
 
 TEST_CASE("lines say the learning rate of the step before, and the share of time that computes waited for data") {
-  rehearsal here{true, {.lr = 2, .lr_over_time = {.warmup_steps = 4, .warmup_start = 0}}};
+  coordinator_options options;
+  options.lr = 2;
+  options.lr_over_time = {.warmup_steps = 4, .warmup_start = 0};
+  rehearsal here{true, options};
   here.show(0, 1, 1);
   here.reach(0, 1, 0.5, 4);
   here.reach(1, 1, 1.5, 4);

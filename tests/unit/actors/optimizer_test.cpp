@@ -72,7 +72,7 @@ TEST_CASE("a gradient that is too long is scaled down for every optimizer, a sho
   optimizer_options options{.name = "sgd", .lr = 1, .clip_norm = 1};
   check_close(stepped(options, row({0, 0}), {row({3, 4})}), {-0.6F, -0.8F});
   check_close(stepped(options, row({0, 0}), {row({0.3F, 0.4F})}), {-0.3F, -0.4F});
-  options = {.name = "adam", .lr = 0.1, .eps = 1, .clip_norm = 1};
+  options = {.name = "adam", .lr = 0.1, .clip_norm = 1, .eps = 1};
   check_close(stepped(options, row({0, 0}), {row({3, 4})}), {-0.1F * 0.6F / 1.6F, -0.1F * 0.8F / 1.8F});
 }
 

@@ -70,7 +70,7 @@ TEST_CASE("of best results that overtake each other before they are written only
   const auto run = [&] {
     while (scheduler.has_job()) scheduler.run_once();
   };
-  for (const float value : {1, 2, 3}) caf::anon_send(recorder, keep_atom_v, of(value));
+  for (const auto value : {1.0F, 2.0F, 3.0F}) caf::anon_send(recorder, keep_atom_v, of(value));
   run();
   CHECK(waiting->jobs.size() == 1);
   SUBCASE("written one after the other") {
