@@ -51,7 +51,7 @@ SMALL = {
 
 def run(out, seed=3, steps=0, data="mnist", folder=".", settings="", **values):
     troupe("run", write(f"{out}.toml", FILE.format(seed=seed, steps=steps, data=data, folder=folder, batch=BATCH,
-                                                   settings=settings, **{**SGD, **values})), "--out", out)
+                                                   settings=settings, **{**SGD, **values})), "--out", out, "--overwrite")
     return weights(out)
 
 

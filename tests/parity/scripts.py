@@ -98,7 +98,7 @@ def test_a_script_in_buckets_is_the_same():
     torch.manual_seed(3)
     export(Lenet())
     whole = trained("whole")
-    parts = trained("parts", exchange='[exchange]\nkind = "all_reduce"\nsend = "buckets"')
+    parts = trained("parts", exchange='[exchange]\nkind = "all_reduce"\nsend = "bucket"')
     assert_equal(parts, whole, 1e-5, 1e-5)
 
 
