@@ -209,7 +209,8 @@ std::vector<section> make_sections() {
         row("script", in(&t::model, &model::script), {},
             "A TorchScript file (.pt) to train instead: any module that Python has exported."),
         row("init", in(&t::model, &model::init), {},
-            "Weights to start from (.safetensors); else PyTorch's initialisers under the seed."),
+            "Weights to start from: safetensors, TorchScript, or a dict of tensors saved by torch.save; else PyTorch's "
+            "initialisers under the seed."),
         row("loss", in(&t::model, &model::loss),
             {.choices = {"auto", "cross_entropy", "nll", "binary_cross_entropy", "hinge", "mse"}},
             "Loss, mean over the batch; auto is the one that fits the model's output."),

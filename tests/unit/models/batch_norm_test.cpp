@@ -264,7 +264,7 @@ TEST_CASE("under autocast both ways take bfloat16 and keep weights and statistic
       (*each)->train(true);
       if (grouped)
         (*each)->synchronise([](std::size_t, bool, const at::Tensor& own, std::int64_t samples) {
-          CHECK(own.scalar_type() == at::kFloat);
+          CHECK((own.scalar_type() == at::kFloat));
           return group_means{own, samples};
         });
     }
@@ -274,10 +274,10 @@ TEST_CASE("under autocast both ways take bfloat16 and keep weights and statistic
     const at::Tensor found = net->forward(pictures(4));
     at::autocast::clear_cache();
     at::autocast::set_autocast_enabled(at::kCPU, false);
-    CHECK(found.scalar_type() == at::kBFloat16);
+    CHECK((found.scalar_type() == at::kBFloat16));
     CHECK(at::allclose(found.detach().to(at::kFloat), right, 0.1, 0.05));
     found.to(at::kFloat).square().sum().backward();
-    for (const auto& [name, tensor] : net->parameters()) CHECK(tensor.grad().scalar_type() == at::kFloat);
-    for (const auto& [name, tensor] : net->buffers()) CHECK(tensor.scalar_type() == at::kFloat);
+    for (const auto& [name, tensor] : net->parameters()) CHECK((tensor.grad().scalar_type() == at::kFloat));
+    for (const auto& [name, tensor] : net->buffers()) CHECK((tensor.scalar_type() == at::kFloat));
   }
 }

@@ -167,10 +167,10 @@ TEST_CASE("under autocast a gpt computes in bfloat16, near what it computes in f
     const at::Tensor half = net->forward(text());
     at::autocast::clear_cache();
     at::autocast::set_autocast_enabled(at::kCPU, false);
-    CHECK(half.scalar_type() == at::kBFloat16);
+    CHECK((half.scalar_type() == at::kBFloat16));
     CHECK(at::allclose(half.to(at::kFloat), whole, 0.1, 0.02));
     half.to(at::kFloat).sum().backward();
-    for (const auto& [name, tensor] : net->parameters()) CHECK(tensor.grad().scalar_type() == at::kFloat);
+    for (const auto& [name, tensor] : net->parameters()) CHECK((tensor.grad().scalar_type() == at::kFloat));
   }
 }
 
