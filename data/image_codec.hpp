@@ -27,8 +27,8 @@ struct image {
 image decode_image(const std::filesystem::path& file);
 
 /// Scales the shorter side to `size` and cuts the middle [size, size] out, as torchvision's Resize and CenterCrop do on
-/// Pillow's images: by a triangle filter as wide as a pixel of the coarser image, in Pillow's fixed-point arithmetic,
-/// so that all machines have the same bytes.
+/// Pillow's images, within a level: by a triangle filter as wide as a pixel of the coarser image, in fixed point, so
+/// that all machines have the same bytes.
 image scaled_and_cut(const image& from, std::int64_t size);
 
 }  // namespace troupe::data
