@@ -13,6 +13,7 @@
 #include <mutex>
 #include <new>
 #include <pthread.h>
+#include <sched.h>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -159,6 +160,9 @@ struct loader_threads::crew {
 
   void run() {
     at::set_num_threads(1);
+    // Who is woken to work ahead is in no hurry: it must not push a compute thread aside that has its batch.
+    const sched_param none{};
+    pthread_setschedparam(pthread_self(), SCHED_BATCH, &none);
     for (;;) {
       std::function<void()> job;
       {
@@ -239,13 +243,11 @@ struct loader::parts {
     window.clear();
   }
 
-  /// Has `ahead` batches made beyond `step`.
-  void look_ahead(std::uint64_t step) {
-    while (window.size() <= options.ahead) {
-      const auto wanted = step + window.size();
-      if (!window.empty() && wanted >= options.steps) return;
-      window.push_back(order_of(wanted));
-      if (options.ahead > 0) options.threads->post([one = window.back()] { one->make(); });
+  /// Has batches made until the window, which begins with that of `step`, holds `count`.
+  void fill(std::uint64_t step, std::size_t count) {
+    while (window.size() < count && step + window.size() < options.steps) {
+      window.push_back(order_of(step + window.size()));
+      options.threads->post([one = window.back()] { one->make(); });
     }
   }
 };
@@ -260,12 +262,16 @@ batch loader::take(std::uint64_t step) {
   auto& my = *parts_;
   const auto begin = std::chrono::steady_clock::now();
   if (step != my.next) my.forget();
-  my.look_ahead(step);
+  my.next = step + 1;
+  if (my.window.empty()) {
+    my.window.push_back(my.order_of(step));  // made here, while threads make those behind it
+    my.fill(step, my.options.ahead + 1);
+  }
   const auto first = std::move(my.window.front());
   my.window.pop_front();
-  my.next = step + 1;
   auto made = first->take();
   waited_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  my.fill(my.next, my.options.ahead);
   return made;
 }
 

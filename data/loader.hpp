@@ -66,7 +66,7 @@ class loader {
   /// Throws what kept the batch from being made: data_error, naming the file.
   batch take(std::uint64_t step);
 
-  /// Seconds spent in take() so far.
+  /// Seconds so far from calls of take() until their batch was there.
   double waited() const { return waited_; }
 
   /// Batches made or to be made that nobody has taken.
