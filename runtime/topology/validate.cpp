@@ -303,7 +303,7 @@ class checker {
         if (goes_by(other, key)) others.push_back(to_toml(other.name));
       refuse("optimizer." + key, "optimizer." + key + " is a word of " + listed(others, "and") +
                                      ", and the optimizer is " + to_toml(kind->name) +
-                                     "; expected one of them, or no such key");
+                                     "; expected optimizer.name = " + listed(others) + ", or no such key");
       return true;
     };
     foreign("momentum", given.momentum != 0);

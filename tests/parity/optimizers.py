@@ -66,7 +66,7 @@ def trained(model, samples, optimizer, schedule=None, clip_norm=None):
 def check(recipe, make, schedule=None, clip_norm=None, wirings=tuple(WIRINGS)):
     """`recipe`: the keys of [optimizer], as TOML."""
     training, _ = write_mnist(".")
-    model = initial()
+    model = initial(**WIRINGS["alone"])
     optimizer = make(model.parameters())
     trained(model, training, optimizer, schedule and schedule(optimizer), clip_norm)
     for name in wirings:
