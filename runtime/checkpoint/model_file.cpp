@@ -113,7 +113,6 @@ model_card card_of(const std::filesystem::path& path, const weights& content) {
   card.shape = whole("shape");
   card.class_names = list_of<std::string>(path, content, "class_names");
   card.made_by = list_of<std::string>(path, content, "made_by");
-  for (const auto rank : whole("rank")) card.made_by.push_back("model.rank=" + std::to_string(rank));  // of version 0.3
   if (card.scale.mean.size() != card.scale.std.size())
     throw input_error(path.string() + ": metadata mean and std are not of one length; save the weights again");
   return card;

@@ -23,8 +23,7 @@ struct model_card {
   std::string data;           ///< What it was trained on.
   data::normalisation scale;  ///< What its inputs were scaled by.
   std::string loss;           ///< models::name_of().
-  /// Of samples whose shape and classes the data set's kind does not say, as models::network_shape has them; else empty
-  /// and 0.
+  /// Of samples whose shape the data set's kind does not say; else empty.
   std::vector<std::int64_t> shape{};
   /// Of samples whose classes the data set's kind does not say: their names, by index; of a text its characters.
   std::vector<std::string> class_names{};

@@ -183,6 +183,20 @@ data::normalisation scale_of(const topology::topology& file, const data::dataset
   return {mean, std};
 }
 
+void check_augmentation(const plan& so_far, bool images) {
+  const auto& how = so_far.augment;
+  if (!how.any()) return;
+  const auto& file = so_far.file;
+  if (!images)
+    refuse(file,
+           "[augment] changes images of bytes, and the samples of " + so_far.data->name + " are none; leave it out");
+  const auto channels = so_far.shape.input.front();
+  const auto colours = how.brightness > 0 || how.contrast > 0 || how.saturation > 0 || how.hue > 0;
+  if (colours && channels != 1 && channels != 3)
+    refuse(file, "augment.brightness, contrast, saturation and hue are of images of 1 or 3 channels, and those of " +
+                     so_far.data->name + " have " + std::to_string(channels) + "; leave them out");
+}
+
 std::unique_ptr<models::network> network_of(const topology::topology& file, const models::network_kind& kind,
                                             const models::network_shape& shape) try {
   return models::make_network(kind, shape, file.run.seed);
@@ -712,8 +726,10 @@ plan make_plan(const topology::topology& given, const data_facts& facts, const d
   plan.facts = facts;
   plan.shape = shape_of(file.model, plan.data->sample_shape.empty() ? facts.sample_shape : plan.data->sample_shape,
                         plan.data->classes > 0 ? plan.data->classes : facts.classes);
-  plan.scale = scale_of(file, *plan.data, plan.shape, plan.data->sample_shape.size() == 3 || facts.images);
+  const auto images = plan.data->sample_shape.size() == 3 || facts.images;
+  plan.scale = scale_of(file, *plan.data, plan.shape, images);
   plan.augment = augmentation_of(file);
+  check_augmentation(plan, images);
   plan.sampling = sampling_of(file, facts.samples);
   plan.sampling.shards = facts.shards;
   plan.workers = static_cast<std::uint32_t>(file.workers.count);

@@ -308,10 +308,10 @@ std::vector<section> make_sections() {
             "Which optimizer, as in PyTorch; novograd as in Ginsburg et al. 2019, algorithm 1."),
         row("lr", in(&t::optimizer, &optimizer::lr), {.minimum = 0, .maximum = 1e6}, "Learning rate."),
         row("momentum", in(&t::optimizer, &optimizer::momentum), {.minimum = 0, .maximum = 1, .maximum_excluded = true},
-            "How much of the last step's direction is kept."),
+            "Of sgd: how much of the last step's direction is kept."),
         row("weight_decay", in(&t::optimizer, &optimizer::weight_decay), {.minimum = 0, .maximum = 1e6},
-            "How much of the weights is added to the gradient."),
-        row("nesterov", in(&t::optimizer, &optimizer::nesterov), {}, "Nesterov's momentum; needs momentum."),
+            "How much of the weights is added to the gradient; adamw takes it off the weights instead."),
+        row("nesterov", in(&t::optimizer, &optimizer::nesterov), {}, "Of sgd: Nesterov's momentum; needs momentum."),
         row("betas", in(&t::optimizer, &optimizer::betas), {.minimum = 0, .maximum = 1, .maximum_excluded = true},
             "Of adam, adamw and novograd: how much is kept of the first and second moment; else [0.9, 0.999], of "
             "novograd [0.95, 0.98]."),

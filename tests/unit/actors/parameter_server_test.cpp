@@ -76,7 +76,7 @@ std::vector<at::Tensor> trajectory(const wiring& wired) {
     for (std::uint32_t rank = 0; rank < wired.workers; ++rank)
       gradients.push_back({gradient_at(xs.back(), rank, step), static_cast<double>(1 + rank)});
     const auto next = xs.back().clone();
-    engine->step(next, rules::mean_in_order(gradients, pool), 1);
+    engine->step(next, rules::mean_in_order(gradients, pool), 1, step);
     xs.push_back(next);
   }
   return xs;
@@ -220,7 +220,7 @@ TEST_CASE("a forced order of two asynchronous workers gives one written-out sequ
     const auto x0 = initial(wired);
     const auto step = [&](const at::Tensor& from, const at::Tensor& gradient) {
       auto next = from.clone();
-      engine->step(next, gradient, 1);
+      engine->step(next, gradient, 1, 0);
       return next;
     };
     const auto x1 = step(x0, gradient_at(x0, 1, 0));

@@ -33,10 +33,9 @@ struct scratch {
 // y = x·w + b, with a counter that each pass replaces and a parameter that does not learn.
 torch::jit::Module affine(const std::string& forward = "    return torch.matmul(x, self.w) * self.fixed + self.b\n") {
   torch::jit::Module module{"affine"};
-  module.register_parameter("w", at::arange(6, at::kFloat).view({3, 2}), false);
-  module.register_parameter("b", at::ones({2}), false);
+  module.register_parameter("w", at::arange(6, at::kFloat).view({3, 2}).requires_grad_(), false);
+  module.register_parameter("b", at::ones({2}).requires_grad_(), false);
   module.register_parameter("fixed", at::full({}, 2.0), false);
-  module.attr("fixed").toTensor().set_requires_grad(false);
   module.register_buffer("passes", at::zeros({}, at::kLong));
   module.register_attribute("training", c10::BoolType::get(), true);
   module.define("def forward(self, x):\n    self.passes = self.passes + 1\n" + forward);
