@@ -85,8 +85,8 @@ def test_adam():
 
 
 def test_adam_with_betas_of_its_own():
-    check({"name": '"adam"', "lr": 0.001, "betas": [0.8, 0.95], "eps": 1e-4},
-          lambda each: Adam(each, lr=0.001, betas=(0.8, 0.95), eps=1e-4), wirings=["all_reduce"])
+    check({"name": '"adam"', "lr": 0.0003, "betas": [0.8, 0.95], "eps": 1e-4},
+          lambda each: Adam(each, lr=0.0003, betas=(0.8, 0.95), eps=1e-4), wirings=["all_reduce"])
 
 
 def test_adamw():
@@ -95,12 +95,12 @@ def test_adamw():
 
 
 def test_novograd():
-    check({"name": '"novograd"', "lr": 0.01, "weight_decay": 0.001},
-          lambda each: NovoGrad(each, lr=0.01, weight_decay=0.001))
+    check({"name": '"novograd"', "lr": 0.001, "weight_decay": 0.001},
+          lambda each: NovoGrad(each, lr=0.001, weight_decay=0.001))
 
 
 def test_clipping():
-    check({"lr": 0.05, "momentum": 0.9, "clip_norm": 0.5}, lambda each: SGD(each, lr=0.05, momentum=0.9), clip_norm=0.5)
+    check({"lr": 0.01, "momentum": 0.9, "clip_norm": 0.5}, lambda each: SGD(each, lr=0.01, momentum=0.9), clip_norm=0.5)
 
 
 def test_warm_up_then_steps():
@@ -130,8 +130,8 @@ def test_scaling_linearly_with_the_workers():
 
 
 def test_scaling_with_the_root_of_the_workers():
-    check({"lr": 0.005, "momentum": 0.9, "scale_lr": '"sqrt"'},
-          lambda each: SGD(each, lr=0.005 * math.sqrt(WORKERS), momentum=0.9), wirings=["all_reduce"])
+    check({"lr": 0.002, "momentum": 0.9, "scale_lr": '"sqrt"'},
+          lambda each: SGD(each, lr=0.002 * math.sqrt(WORKERS), momentum=0.9), wirings=["all_reduce"])
 
 
 main(globals())

@@ -54,7 +54,7 @@ class generator {
     if (below(2) == 0) file.data.micro_batch_size.reset();
     if (below(2) == 0) file.evaluate.target_accuracy.reset();
     if (below(2) == 0) file.model.init.clear();
-    file.model.script.clear();
+    file.model.script = file.model.name == "script" ? "/folder/model.pt" : "";
     if (file.optimizer.name != "sgd") file.optimizer.momentum = 0;
     if (file.optimizer.name == "sgd") file.optimizer.eps.reset();
     if (file.optimizer.name == "novograd") file.optimizer.name = "adamw";  // which several servers can do, too
@@ -216,13 +216,17 @@ TEST_CASE("a print has every default filled in") {
   const std::string text = topology::print(topology::parse("", "t.toml"));
   CHECK(text ==
         "format = 1\n\n"
-        "[run]\nseed    = 0\nepochs  = 1\nthreads = 1\ntimeout = \"60s\"\n\n"
+        "[run]\nseed               = 0\nepochs             = 1\nthreads            = 1\ntimeout            = "
+        "\"60s\"\nstop_on_non_finite = true\n\n"
         "[model]\nname            = \"convnet\"\nloss            = \"auto\"\nsync_batch_norm = false\n\n"
-        "[data]\nname       = \"digits\"\nbatch_size = 32\nshuffle    = true\nsplit      = \"strided\"\n"
-        "normalize  = true\n\n"
-        "[optimizer]\nname         = \"sgd\"\nlr           = 0.01\nmomentum     = 0.0\nweight_decay = 0.0\n"
-        "nesterov     = false\n\n"
-        "[workers]\ncount  = 1\nloop   = [\"gradient\", \"apply\"]\ndevice = \"auto\"\n\n"
+        "[data]\nname       = \"digits\"\nbatch_size = 32\nshuffle    = true\nsplit      = \"strided\"\nnormalize  = "
+        "true\n\n"
+        "[augment]\npreset = \"none\"\n\n"
+        "[optimizer]\nname          = \"sgd\"\nlr            = 0.01\nmomentum      = 0.0\nweight_decay  = "
+        "0.0\nnesterov      = false\nscale_lr      = \"none\"\nwarmup_epochs = 0.0\nwarmup_start  = 0.0\nschedule      "
+        "= \"constant\"\ndecay_factor  = 0.1\n\n"
+        "[workers]\ncount     = 1\nloop      = [\"gradient\", \"apply\"]\nprecision = \"float32\"\ndevice    = "
+        "\"auto\"\n\n"
         "[evaluate]\nevery       = \"1 epoch\"\nbatch_size  = 1000\ntarget_hold = 2\n");
 }
 
