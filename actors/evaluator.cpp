@@ -1,8 +1,8 @@
 #include "troupe/actors/evaluator.hpp"
 
 #include "troupe/actors/rules/evaluate.hpp"
+#include "troupe/actors/support/intra_op.hpp"
 
-#include <ATen/Parallel.h>
 #include <caf/all.hpp>
 
 #include <atomic>
@@ -35,7 +35,7 @@ evaluator_actor::behavior_type evaluator(evaluator_actor::stateful_pointer<evalu
         auto promise = self->make_response_promise<evaluation>();
         auto work = [weights, options, network = self->state.network, cancelled = self->state.cancelled] {
           if (!*network) {
-            at::set_num_threads(static_cast<int>(options.threads));
+            use_intra_op_threads(options.threads);
             *network = models::make_network(*options.model, options.shape, options.seed);
           }
           models::bind_weights(**network, options.layout, weights.values);

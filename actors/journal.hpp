@@ -19,7 +19,7 @@ class journal {
   virtual void progress(std::uint64_t step) = 0;
 
   /// Saves the best result so far, in place of the one before.
-  virtual void keep(const snapshot& best) { (void)best; }
+  virtual void keep(const snapshot& best) = 0;
 
   /// Saves the result of the run, before the `end` record is written.
   virtual void save(const snapshot& result) = 0;

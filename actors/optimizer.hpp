@@ -1,4 +1,4 @@
-// The optimizers of LibTorch over flat storage: one tensor is all parameters.
+// Optimizers over flat storage: one tensor is all parameters. optimizer_kinds.hpp lists them.
 #pragma once
 
 #include "troupe/actors/messages.hpp"
@@ -15,7 +15,7 @@
 namespace troupe {
 
 struct optimizer_options {
-  std::string name{"sgd"};  ///< sgd, adam, adamw, novograd.
+  std::string name{"sgd"};  ///< Of optimizer_kinds().
   double lr{0.01};
   double momentum{0};
   double weight_decay{0};
@@ -28,7 +28,7 @@ struct optimizer_options {
   std::vector<range> tensors{};  ///< Of novograd, which has a moment for each: where the parameters lie.
 };
 
-/// Its state (momentum) is that of the steps it has made. One thread at a time.
+/// Its state (momentum, moments) is that of the steps it has made. One thread at a time.
 class optimizer {
  public:
   virtual ~optimizer() = default;

@@ -59,7 +59,6 @@ std::unique_ptr<optimizer> make_sgd(const optimizer_options& options) {
 template <class Engine, class Options>
 std::unique_ptr<optimizer> make_adam(const optimizer_options& options) {
   return std::make_unique<of_libtorch>(options, [options](std::vector<at::Tensor> parameters) {
-    auto chosen = Options(options.lr).eps(options.eps).weight_decay(options.weight_decay);
     const auto [first, second] = betas_of(options, 0.9, 0.999);
     return std::make_unique<Engine>(
         std::move(parameters),

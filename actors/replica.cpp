@@ -5,6 +5,7 @@
 #include "troupe/actors/support/assert.hpp"
 #include "troupe/actors/support/autocast.hpp"
 #include "troupe/actors/support/cores.hpp"
+#include "troupe/actors/support/intra_op.hpp"
 #include "troupe/data/loader.hpp"
 #include "troupe/data/random.hpp"
 #include "troupe/data/sparsity.hpp"
@@ -13,13 +14,11 @@
 
 #include <ATen/ATen.h>
 #include <ATen/CPUGeneratorImpl.h>
-#include <ATen/Parallel.h>
 #include <c10/core/GradMode.h>
 
 #include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <limits>
 #include <optional>
 #include <span>
 #include <stdexcept>
@@ -166,7 +165,7 @@ struct replica::parts {
       made.for_device = [device = options.accelerator](at::IntArrayRef sizes, at::ScalarType type) {
         return device->take_pinned(sizes, type);
       };
-    if (const auto steps = options.optimizer.schedule.steps; steps > 0) made.steps = steps;
+    made.steps = options.steps;
     return made;
   }
 
@@ -586,7 +585,7 @@ bool makes_sparse_steps(const models::network_kind& model, const optimizer_optio
 }
 
 replica::replica(replica_options options) : parts_(std::make_unique<parts>(std::move(options))) {
-  at::set_num_threads(static_cast<int>(parts_->options.threads));
+  use_intra_op_threads(parts_->options.threads);
   keep_to(parts_->options.cores);
 }
 

@@ -15,6 +15,7 @@
 #include <atomic>
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <vector>
 
@@ -57,6 +58,7 @@ struct replica_options {
   std::shared_ptr<shared_memory> memory{};  ///< Where x is, with others who write it too; none: in the messages.
   std::int64_t local_steps{1};  ///< Made on a copy of it, before what has changed is added to it; 1: on x itself.
   std::vector<int> cores{};     ///< Of the machine, that its lane keeps to; none: any.
+  std::uint64_t steps{std::numeric_limits<std::uint64_t>::max()};  ///< Of the run: no batch is made beyond them.
   data::augmentation augment{};
   std::shared_ptr<data::loader_threads> loading{};  ///< Who makes batches ahead; none: the lane, when it needs one.
   bool bfloat16{false};           ///< Forward passes under autocast, as PyTorch's; weights and gradients stay float32.

@@ -1,6 +1,6 @@
 // Random changes of images while they are trained on, with torchvision's meaning and parameters (transforms.v2 on uint8
-// tensors). Their order is fixed: crop, flip, rotation, affine, colour; then come the values' scaling and
-// normalisation.
+// tensors). Their order is fixed: crop, flip, rotation, affine, colours (among themselves in an order that is drawn, as
+// ColorJitter's is); then come the values' scaling and normalisation.
 //
 // What is done to an image and how much of it is drawn first, as a function of a key; then it is done, as a function
 // of the image and of what was drawn. Images are uint8 [C, H, W], contiguous; colours want C = 3, and those of an image

@@ -1,6 +1,5 @@
 #include "troupe/data/loader.hpp"
 
-#include <ATen/Parallel.h>
 #include <ATen/ops/from_blob.h>
 
 #include <algorithm>
@@ -159,7 +158,6 @@ struct loader_threads::crew {
   bool closed{false};
 
   void run() {
-    at::set_num_threads(1);
     // Who is woken to work ahead is in no hurry: it must not push a compute thread aside that has its batch.
     const sched_param none{};
     pthread_setschedparam(pthread_self(), SCHED_BATCH, &none);

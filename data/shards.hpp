@@ -10,6 +10,9 @@
 
 namespace troupe::data {
 
+/// Where nobody says another.
+inline constexpr double usual_alpha = 0.5;
+
 /// Draws for each worker q ~ Dir(alpha · p), p the share of each class in the set, and then floor(N / n) samples, their
 /// classes from q, without replacement; of a class that is used up no more is drawn, and the rest of q counts as the
 /// whole (Hsu, Qi, Brown 2019, "Measuring the effects of non-identical data distribution for federated visual

@@ -25,10 +25,10 @@ struct class_merit {
 };
 class_merit merit_of(const class_counts& counts);
 
-/// `top_k`: counts, too, how often a sample's class is among so many highest scores.
 /// Runs `net` without dropout over `set` in batches of `batch_size`; the mean over the samples does not depend on it
-/// beyond rounding. `by_class`: is given counts of each class, or nothing where samples stand for numbers; may be null.
-/// Leaves `net` in evaluation mode. Gives up, returning nothing, once `cancelled` (may be null) is set.
+/// beyond rounding. `top_k`: counts, too, how often a sample's class is among so many highest scores. `by_class`: is
+/// given counts of each class, or nothing where samples stand for numbers; may be null. Leaves `net` in evaluation
+/// mode. Gives up, returning nothing, once `cancelled` (may be null) is set.
 std::optional<evaluation> evaluate(models::network& net, const data::dataset& set, const data::normalisation& scale,
                                    models::loss_kind loss, std::int64_t batch_size,
                                    const std::atomic<bool>* cancelled = nullptr, std::optional<std::int64_t> top_k = {},

@@ -1,8 +1,8 @@
 #include "troupe/runtime/node/lanes.hpp"
 
+#include "troupe/actors/support/intra_op.hpp"
 #include "troupe/actors/type_ids.hpp"
 
-#include <ATen/Parallel.h>
 #include <caf/send.hpp>
 
 #include <condition_variable>
@@ -123,7 +123,7 @@ std::unique_ptr<lane> thread_lanes::make(const std::string& name) {
   auto work = std::make_shared<queue>();
   std::thread thread{[work, name = name.substr(0, 15)] {
     pthread_setname_np(pthread_self(), name.c_str());
-    at::set_num_threads(1);  // of this lane; who computes more than sums and steps says otherwise there
+    use_intra_op_threads(1);  // of this lane; who computes more than sums and steps says otherwise there
     work->run();
   }};
   crew_->threads.emplace_back(work, std::move(thread));

@@ -346,6 +346,7 @@ compute_actor spawn_compute_of(caf::actor_system& system, const plan& plan, cons
        .memory = memory ? into.memories[static_cast<std::size_t>(memory - plan.exchanges.data())] : nullptr,
        .local_steps = memory ? local_steps_of(memory->settings) : 1,
        .cores = memory ? memory->cores : std::vector<int>{},
+       .steps = plan.steps,
        .augment = plan.augment,
        .loading = options.loading,
        .bfloat16 = file.workers.precision == "bfloat16",

@@ -339,8 +339,9 @@ std::shared_ptr<const data::sample_shards> shards_of(const data::dataset& set, c
                      (set.targets.dim() > 1 ? " have a target for each position" : " stand for numbers") +
                      "; use \"strided\" or \"contiguous\"");
   return std::make_shared<data::sample_shards>(
-      split == "dirichlet" ? data::dirichlet_shards(set.targets, workers, file.data.alpha.value_or(0.5), file.run.seed)
-                           : data::shards_by_label(set.targets, workers));
+      split == "dirichlet"
+          ? data::dirichlet_shards(set.targets, workers, file.data.alpha.value_or(data::usual_alpha), file.run.seed)
+          : data::shards_by_label(set.targets, workers));
 }
 
 /// How many classes the samples of a worker are of, at least and at most.

@@ -281,7 +281,9 @@ std::vector<section> make_sections() {
         row("std", in(&t::data, &data::std), {.minimum = 0, .maximum = 1e6, .minimum_excluded = true},
             "Standard deviation of each channel; else as published.")}},
       {"augment",
-       "Random changes of images in training, as torchvision's, in this order; a function of seed, epoch and sample.",
+       "Random changes of images in training, as torchvision's: crop, flip, rotation, affine, then colours in an order "
+       "that "
+       "is drawn. A function of seed, epoch and sample.",
        {row("preset", in(&t::augment, &augment::preset), {.choices = {"none", "crop_flip", "affine_jitter"}},
             "crop_flip: padding of 4, flip; affine_jitter: flip, rotation 10, shear 10, scale 0.8 to 1.2, jitter 0.2, "
             "mean and std 0.5. Keys beside it win."),

@@ -5,6 +5,7 @@
 #include "troupe/actors/exchange/shared.hpp"
 #include "troupe/actors/optimizer_kinds.hpp"
 #include "troupe/data/dataset.hpp"
+#include "troupe/data/shards.hpp"
 #include "troupe/models/network.hpp"
 #include "troupe/runtime/topology/endpoint.hpp"
 #include "troupe/runtime/topology/members.hpp"
@@ -75,7 +76,6 @@ class checker {
     excluded();
     model();
     source();
-    shape();
     devices();
     const bool settled = nodes();
     if (settled && batches()) micro_batches();
@@ -127,6 +127,9 @@ class checker {
     settle("width", given.width);
     settle("heads", given.heads);
     settle("dropout", given.dropout);
+    if (kind->step != nullptr && file_.workers.precision == "bfloat16")
+      refuse("workers.precision", "workers.precision = \"bfloat16\" is of networks, and " + given.name +
+                                      " makes its steps on single coordinates; expected \"float32\"");
   }
 
   /// Keeps of the data's source what the data set goes by, every default filled in. The rest is no mistake: a file for
@@ -152,24 +155,10 @@ class checker {
     settle("skew", given.skew, usual.skew);
     settle("sequence_length", given.sequence_length, usual.sequence_length);
     if (given.split != "dirichlet") given.alpha.reset();
-    if (given.split == "dirichlet" && !given.alpha) given.alpha = 0.5;
+    if (given.split == "dirichlet" && !given.alpha) given.alpha = data::usual_alpha;
     if (!reads("image_size")) given.image_size.reset();
     if (!reads("file")) given.file.clear();
     if (!reads("test_file")) given.test_file.clear();
-  }
-
-  /// Likewise of a model's shape; what is not given there the model knows.
-  void shape() {
-    const models::network_kind* kind = models::find_network(file_.model.name);
-    if (kind == nullptr) return;
-    const auto keep = [&](const char* key, auto& value) {
-      if (std::find(kind->reads.begin(), kind->reads.end(), key) == kind->reads.end()) value.reset();
-    };
-    keep("rank", file_.model.rank);
-    keep("layers", file_.model.layers);
-    keep("width", file_.model.width);
-    keep("heads", file_.model.heads);
-    keep("dropout", file_.model.dropout);
   }
 
   /// A list says how many workers there are, where nothing else does.

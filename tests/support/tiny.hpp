@@ -49,6 +49,7 @@ struct remembered final : journal {
 
   void write(const record& line) override;
   void progress(std::uint64_t) override {}
+  void keep(const snapshot&) override {}
   void save(const snapshot& saved) override { result = saved.values; }
 
   /// The records of one event.
