@@ -52,8 +52,9 @@ std::int64_t records_in(const fs::path& file) {
                    std::to_string(size / record_bytes) + " images");
   }
   if (size % record_bytes != 0) {
-    fail(file, "the file is truncated: its " + std::to_string(size) + " bytes are not a multiple of the " +
-                   std::to_string(record_bytes) + " of an image with its label");
+    fail(file, "the file is truncated: record " + std::to_string(size / record_bytes) +
+                   " (counted from 0) is cut after " + std::to_string(size % record_bytes) + " of the " +
+                   std::to_string(record_bytes) + " bytes of an image with its label");
   }
   return static_cast<std::int64_t>(size / record_bytes);
 }

@@ -26,7 +26,8 @@ class image_files {
   /// Decodes image `index` to the set's size: uint8 [C, H, W] at `into`. Throws data_error, naming the file.
   virtual void read(std::int64_t index, std::uint8_t* into) const = 0;
 
-  /// What tells one set of files from another, for nodes that compare theirs: names, sizes, classes.
+  /// What tells one set of files from another, for nodes that compare theirs: of each its name, its size, and a sum of
+  /// its first and last 4 KiB. Files that differ only between those pass for the same. Throws data_error.
   virtual std::string identity() const = 0;
 
   /// The images `indices`, in that order.

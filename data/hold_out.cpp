@@ -12,30 +12,13 @@ namespace troupe::data {
 
 namespace {
 
-struct kept_rows {
-  std::vector<std::int64_t> offsets{0};
-  std::vector<std::int32_t> cells;
-};
-
-std::shared_ptr<const sparse_rows> chosen(const sparse_rows& all, const std::vector<std::int64_t>& indices) {
-  auto kept = std::make_shared<kept_rows>();
-  for (const std::int64_t index : indices) {
-    const auto row = all.at(index);
-    const auto* cells = row.columns;  // the values stand behind them
-    kept->cells.insert(kept->cells.end(), cells, cells + 2 * row.count);
-    kept->offsets.push_back(kept->offsets.back() + row.count);
-  }
-  return std::make_shared<sparse_rows>(static_cast<std::int64_t>(indices.size()), all.columns(), kept->offsets.data(),
-                                       kept->cells.data(), kept);
-}
-
 std::shared_ptr<const dataset> chosen(const dataset& all, const std::vector<std::int64_t>& indices) {
   const at::Tensor which = at::tensor(indices, at::kLong);
   return std::make_shared<dataset>(
       dataset{.inputs = all.inputs.defined() ? all.inputs.index_select(0, which) : at::Tensor{},
               .targets = all.targets.index_select(0, which),
               .classes = all.classes,
-              .rows = all.rows ? chosen(*all.rows, indices) : nullptr,
+              .rows = all.rows ? all.rows->chosen(indices) : nullptr,
               .files = all.files ? all.files->chosen(indices) : nullptr});
 }
 

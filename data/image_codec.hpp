@@ -1,5 +1,5 @@
-// PNG and JPEG files as pixels, the same ones that Pillow's convert("RGB") gives, and its bilinear scaling. Which of
-// the two a file is says its content, not its name. Any thread.
+// PNG and JPEG files as pixels, the same ones that Pillow's convert("RGB") gives. Which of the two a file is says its
+// content, not its name. Any thread.
 #pragma once
 
 #include <cstdint>
@@ -25,10 +25,5 @@ struct image {
 /// and orientation that a file may state are not looked at. Throws data_error, naming the file, where it is damaged or
 /// truncated.
 image decode_image(const std::filesystem::path& file);
-
-/// Scales the shorter side to `size` and cuts the middle [size, size] out, as torchvision's Resize and CenterCrop do on
-/// Pillow's images, within a level: by a triangle filter as wide as a pixel of the coarser image, in fixed point, so
-/// that all machines have the same bytes.
-image scaled_and_cut(const image& from, std::int64_t size);
 
 }  // namespace troupe::data

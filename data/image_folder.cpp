@@ -3,11 +3,16 @@
 // are read here; pixels, when a batch wants them.
 #include "troupe/data/dataset.hpp"
 #include "troupe/data/image_codec.hpp"
+#include "troupe/data/image_scale.hpp"
+#include "troupe/data/utf8.hpp"
 
 #include <ATen/ops/tensor.h>
 
 #include <algorithm>
+#include <array>
 #include <cctype>
+#include <fstream>
+#include <zlib.h>
 
 namespace troupe::data {
 
@@ -20,6 +25,24 @@ struct listed_image {
   std::string name;  // below the set's folder
   std::uintmax_t bytes{0};
 };
+
+// CRC-32 of the first and the last 4 KiB of a file: to read all of a large set would take as long as an epoch.
+std::uint32_t sum_of_ends(const fs::path& file, std::uintmax_t bytes) {
+  constexpr std::uintmax_t most = 4096;
+  std::array<char, most> part{};
+  std::ifstream stream{file, std::ios::binary};
+  uLong sum = crc32(0, nullptr, 0);
+  const auto add = [&](std::uintmax_t from, std::uintmax_t count) {
+    stream.seekg(static_cast<std::streamoff>(from));
+    if (!stream.read(part.data(), static_cast<std::streamsize>(count)))
+      throw data_error(file.string() + ": cannot be read; start again when the folder is whole");
+    sum = crc32(sum, reinterpret_cast<const Bytef*>(part.data()), static_cast<uInt>(count));
+  };
+  const auto first = std::min(bytes, most), last = std::min(bytes - first, most);
+  add(0, first);
+  add(bytes - last, last);
+  return static_cast<std::uint32_t>(sum);
+}
 
 class folder_images final : public image_files {
  public:
@@ -45,7 +68,8 @@ class folder_images final : public image_files {
 
   std::string identity() const override {
     std::string all = std::to_string(extent_.height) + 'x' + std::to_string(extent_.width) + '\n';
-    for (const auto& [name, bytes] : images_) all += name + ' ' + std::to_string(bytes) + '\n';
+    for (const auto& [name, bytes] : images_)
+      all += name + ' ' + std::to_string(bytes) + ' ' + std::to_string(sum_of_ends(folder_ / name, bytes)) + '\n';
     return all;
   }
 
@@ -98,13 +122,6 @@ std::vector<listed_image> images_in(const fs::path& folder, const std::string& o
     images.push_back({file.lexically_relative(folder).string(), fs::file_size(file)});
   }
   return images;
-}
-
-// A name that may stand in metadata and on a terminal.
-std::string printable(std::string name) {
-  std::replace_if(
-      name.begin(), name.end(), [](unsigned char c) { return c < ' ' || c == 0x7f; }, '?');
-  return name;
 }
 
 struct folder_set {
@@ -199,7 +216,7 @@ dataset_pair load(const data_source& from) try {
   auto extent = common_extent(sets, scaled);
   if (scaled) extent = {*from.image_size, *from.image_size};
   std::vector<std::string> classes;
-  for (const auto& name : names) classes.push_back(printable(name));
+  for (const auto& name : names) classes.push_back(printable_utf8(name));
   dataset_pair pair{.train = dataset_of(std::move(train), extent, scaled, classes),
                     .test{},
                     .scale{},

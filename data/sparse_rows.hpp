@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <utility>
+#include <vector>
 
 namespace troupe::data {
 
@@ -21,21 +22,31 @@ class sparse_rows {
   /// columns, then its values (float32). `owner` keeps both alive.
   sparse_rows(std::int64_t rows, std::int64_t columns, const std::int64_t* offsets, const std::int32_t* cells,
               std::shared_ptr<const void> owner)
-      : rows_(rows), columns_(columns), offsets_(offsets), cells_(cells), owner_(std::move(owner)) {}
+      : rows_(rows),
+        columns_(columns),
+        nonzeros_(offsets[rows] - offsets[0]),
+        offsets_(offsets),
+        cells_(cells),
+        owner_(std::move(owner)) {}
+
+  /// The rows `indices`, in that order. They stay where they are: a mapped set may be larger than memory.
+  std::shared_ptr<const sparse_rows> chosen(std::vector<std::int64_t> indices) const;
 
   std::int64_t rows() const { return rows_; }
   std::int64_t columns() const { return columns_; }
-  std::int64_t nonzeros() const { return offsets_[rows_] - offsets_[0]; }
+  std::int64_t nonzeros() const { return nonzeros_; }
 
   /// `index` is not checked.
   row at(std::int64_t index) const {
+    if (which_ != nullptr) index = which_[index];
     const auto first = offsets_[index], count = offsets_[index + 1] - first;
     const auto* cells = cells_ + 2 * first;
     return {cells, reinterpret_cast<const float*>(cells + count), count};
   }
 
  private:
-  std::int64_t rows_, columns_;
+  std::int64_t rows_, columns_, nonzeros_;
+  const std::int64_t* which_{nullptr};  // where a row stands among those of the offsets; none: they are those
   const std::int64_t* offsets_;
   const std::int32_t* cells_;
   std::shared_ptr<const void> owner_;

@@ -41,6 +41,8 @@ class samples {
       fail("targets are of shape " + text_of(targets_.sizes()) +
            "; expected one for each sample, or int64 ones of the shape of int64 inputs, one for each position");
     }
+    // Tokens are not classes here: a network's table has a row for each up to the highest.
+    if (inputs_.scalar_type() == at::kLong && targets_.dim() == 1) check_range("inputs", inputs_, classes_at_most);
     check_numbers("inputs", inputs_);
     check_numbers("targets", targets_);
   }

@@ -2,6 +2,7 @@
 // target of each character is the next one. A character is a code point where the training text is UTF-8, else a byte.
 #include "troupe/data/dataset.hpp"
 #include "troupe/data/lines.hpp"
+#include "troupe/data/utf8.hpp"
 
 #include <ATen/ops/empty.h>
 
@@ -34,52 +35,20 @@ std::string contents(const fs::path& file, const std::string& key) {
   return text;
 }
 
-// How many bytes the character at the beginning of `text` takes in UTF-8; 0: it is none (RFC 3629).
-std::size_t length_of_first(std::string_view text) {
-  const auto byte = [&](std::size_t index) { return static_cast<unsigned char>(text[index]); };
-  const unsigned first = byte(0);
-  const std::size_t length = first < 0x80   ? 1
-                             : first < 0xc2 ? 0
-                             : first < 0xe0 ? 2
-                             : first < 0xf0 ? 3
-                             : first < 0xf5 ? 4
-                                            : 0;
-  if (length == 0 || length > text.size()) return 0;
-  for (std::size_t index = 1; index < length; ++index)
-    if ((byte(index) & 0xc0) != 0x80) return 0;
-  if (length < 3) return length;
-  const unsigned second = byte(1);
-  const bool overlong = (first == 0xe0 && second < 0xa0) || (first == 0xf0 && second < 0x90);
-  const bool beyond = (first == 0xed && second >= 0xa0) || (first == 0xf4 && second >= 0x90);
-  return overlong || beyond ? 0 : length;
-}
-
-bool is_utf8(std::string_view text) {
-  while (!text.empty()) {
-    const std::size_t length = length_of_first(text);
-    if (length == 0) return false;
-    text.remove_prefix(length);
-  }
-  return true;
-}
-
 // The character at the beginning of `text`, which is not empty.
 std::string_view first_of(std::string_view text, bool utf8) {
-  return text.substr(0, utf8 ? std::max<std::size_t>(length_of_first(text), 1) : 1);
+  return text.substr(0, utf8 ? std::max<std::size_t>(utf8_length_of_first(text), 1) : 1);
 }
 
-// What may stand in metadata and messages.
+// What may stand in metadata and messages: in UTF-8 as it is, else as \xNN.
 std::string name_of(std::string_view character) {
-  if (is_utf8(character)) return std::string{character};
-  constexpr const char* digits = "0123456789abcdef";
-  const auto byte = static_cast<unsigned char>(character[0]);
-  return std::string{"\\x"} + digits[byte / 16] + digits[byte % 16];
+  return utf8_length_of_first(character) > 0 ? std::string{character} : printable_utf8(character);
 }
 
 // The characters of a text, ascending.
 class vocabulary {
  public:
-  vocabulary(std::string_view text) : utf8_{is_utf8(text)} {
+  vocabulary(std::string_view text) : utf8_{utf8_beginning(text) == text.size()} {
     std::set<std::string_view> found;
     for (std::string_view rest = text; !rest.empty();) {
       const auto character = first_of(rest, utf8_);

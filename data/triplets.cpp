@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
-#include <limits>
 
 namespace troupe::data {
 
@@ -13,7 +12,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::int64_t columns_at_most = std::numeric_limits<std::int32_t>::max();
+// Each user and each item has weights in memory: an identifier in the place of a number is a mistake.
+constexpr std::int64_t columns_at_most = std::int64_t{1} << 28;
 
 class triplet_reader final : public sample_reader {
  public:
@@ -70,7 +70,7 @@ class triplet_reader final : public sample_reader {
     const auto [behind, error] = std::from_chars(found.data(), end, value);
     if (error == std::errc::result_out_of_range || value >= columns_at_most) {
       text_.fail("found " + quoted(found) + " as the number of " + of + "; the largest that can be is " +
-                 std::to_string(columns_at_most - 1));
+                 std::to_string(columns_at_most - 1) + ", for each has weights");
     }
     if (error != std::errc{} || behind != end || value < 0) fail_line(found, "the number of " + of);
     return value;

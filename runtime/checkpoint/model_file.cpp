@@ -82,9 +82,7 @@ void write_model(const std::filesystem::path& path, const model_card& card, cons
                       {"mean", nlohmann::json(card.scale.mean).dump()},
                       {"std", nlohmann::json(card.scale.std).dump()}};
   if (!card.shape.empty()) content.metadata["shape"] = nlohmann::json(card.shape).dump();
-  constexpr auto replace = nlohmann::json::error_handler_t::replace;  // a folder may be called by any bytes
-  if (!card.class_names.empty())
-    content.metadata["class_names"] = nlohmann::json(card.class_names).dump(-1, ' ', false, replace);
+  if (!card.class_names.empty()) content.metadata["class_names"] = nlohmann::json(card.class_names).dump();
   if (!card.made_by.empty()) content.metadata["made_by"] = nlohmann::json(card.made_by).dump();
   write_safetensors(path, content);
 }

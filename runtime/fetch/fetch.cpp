@@ -16,6 +16,9 @@ namespace troupe::fetch {
 
 namespace fs = std::filesystem;
 
+namespace {
+
+/// Returns the SHA-256 of a file in hexadecimal, or "" if it cannot be read.
 std::string sha256(const fs::path& path) {
   const std::unique_ptr<EVP_MD_CTX, decltype(&EVP_MD_CTX_free)> state(EVP_MD_CTX_new(), &EVP_MD_CTX_free);
   if (!state || EVP_DigestInit_ex(state.get(), EVP_sha256(), nullptr) != 1) throw fetch_error("OpenSSL has no SHA-256");
@@ -35,8 +38,6 @@ std::string sha256(const fs::path& path) {
   }
   return text;
 }
-
-namespace {
 
 std::uint64_t size_of(const fs::path& path) {
   std::error_code failed;

@@ -38,16 +38,13 @@ struct fetch_error : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-/// Returns the SHA-256 of a file in hexadecimal, or "" if it cannot be read.
-std::string sha256(const std::filesystem::path& path);
-
 /// Called now and then with the bytes that are there of a file.
 using progress = std::function<void(const remote_file& file, std::uint64_t bytes)>;
 
 /// Fetches into `folder` what is not there yet, and unpacks it; returns how many files were downloaded or unpacked. A
-/// file under its own name is always whole and checked; an unfinished one is called NAME.part. Throws fetch_error,
-/// which says what to do by hand, and input_error where the folder cannot be written or holds another file under one of
-/// the names.
+/// downloaded file under its own name is always whole and checked; an unfinished one is called NAME.part. Of an
+/// unpacked one, whose archive was checked, only the size is known later. Throws fetch_error, which says what to do by
+/// hand, and input_error where the folder cannot be written or holds another file under one of the names.
 std::size_t fetch(const source& from, const std::filesystem::path& folder, const progress& tell = {});
 
 }  // namespace troupe::fetch

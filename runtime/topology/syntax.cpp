@@ -1,5 +1,7 @@
 #include "troupe/runtime/topology/syntax.hpp"
 
+#include "troupe/data/utf8.hpp"
+
 #include <algorithm>
 #include <regex>
 #include <sstream>
@@ -78,29 +80,8 @@ std::optional<remark> bare_list(const std::string& line, position at) {
 
 constexpr const char* unreadable = "this is not readable text; expected a TOML file in UTF-8";
 
-/// Bytes of the UTF-8 character that begins with `lead`; 0 where none does.
-std::size_t sequence_length(char lead) {
-  const auto byte = static_cast<unsigned char>(lead);
-  if (byte < 0x80) return 1;
-  if (byte < 0xc2) return 0;
-  return byte < 0xe0 ? 2 : byte < 0xf0 ? 3 : byte < 0xf5 ? 4 : 0;
-}
-
 bool continues(char c) {
   return (static_cast<unsigned char>(c) & 0xc0) == 0x80;
-}
-
-/// Returns the length of the longest beginning that is UTF-8.
-std::size_t valid_utf8(std::string_view text) {
-  std::size_t i = 0;
-  while (i < text.size()) {
-    const std::size_t length = sequence_length(text[i]);
-    if (length == 0 || i + length > text.size()) return i;
-    const std::string_view rest = text.substr(i + 1, length - 1);
-    if (!std::all_of(rest.begin(), rest.end(), continues)) return i;
-    i += length;
-  }
-  return i;
 }
 
 position place_of(std::string_view text, std::size_t offset) {
@@ -172,12 +153,14 @@ std::optional<remark> too_deep(std::string_view bare) {
 }  // namespace
 
 std::optional<remark> check_text(std::string_view text) {
-  if (const std::size_t end = valid_utf8(text); end < text.size()) return remark{place_of(text, end), unreadable};
+  if (const std::size_t end = data::utf8_beginning(text); end < text.size())
+    return remark{place_of(text, end), unreadable};
   const std::string bare = without_contents(text);
-  const auto foreign = std::find_if(bare.begin(), bare.end(), [](char c) { return sequence_length(c) != 1; });
+  const auto foreign =
+      std::find_if(bare.begin(), bare.end(), [](char c) { return static_cast<unsigned char>(c) >= 0x80; });
   if (foreign == bare.end()) return too_deep(bare);
   const auto offset = static_cast<std::size_t>(foreign - bare.begin());
-  const std::string letter(text.substr(offset, sequence_length(text[offset])));
+  const std::string letter(text.substr(offset, data::utf8_length_of_first(text.substr(offset))));
   return remark{place_of(text, offset), letter + " stands outside of a string; expected " +
                                             (quotation_mark(letter) ? "straight quotes: \"" : "it in quotes")};
 }

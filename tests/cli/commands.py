@@ -64,11 +64,18 @@ def test_eval_reports_on_each_class():
 
 
 def test_eval_reports_on_two_classes_of_one_score_and_refuses_numbers():
-    text = TINY.replace("lenet", "{}").replace("digits", "sparse").replace('kind = "all_reduce"', 'kind = "all_reduce"')
-    troupe("run", write("two.toml", text.format("logistic")), "--out", "two")
+    text = TINY.replace("lenet", "{}").replace("digits", "{}")
+    troupe("run", write("two.toml", text.format("logistic", "sparse")), "--out", "two")
     found = json.loads(troupe("eval", "two/model.safetensors", "--json", "--per-class").stdout)
     assert len(found["classes"]) == 2, found
     assert sum(each["samples"] for each in found["classes"]) == found["sample_count"], found
+    ratings = write("ratings.txt", "".join(f"{user} {item} {user + item}\n" for user in range(8) for item in range(8)))
+    numbers = text.format("matrix_completion", "triplets").replace("batch_size", f'file = "{ratings}"\nbatch_size')
+    troupe("run", write("numbers.toml", numbers), "--out", "numbers")
+    asked = ["eval", "numbers/model.safetensors", "--set", f"data.file={ratings}"]
+    assert json.loads(troupe(*asked, "--json").stdout)["sample_count"] == 64
+    said = troupe(*asked, "--per-class", status=2).stderr
+    assert "its samples stand for numbers, so that there are no classes; leave --per-class out" in said, said
 
 
 def test_list_shows_of_each_optimizer_what_it_goes_by():

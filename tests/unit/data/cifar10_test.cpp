@@ -96,8 +96,8 @@ TEST_CASE("what is wrong with a file of CIFAR-10 is told with its path and the m
   SUBCASE("truncated") {
     const fs::path file = set.write("test_batch.bin", small_set::images(0, 2).substr(1));
     CHECK(failure(set.path()) == file.string() +
-                                     ": the file is truncated: its 6145 bytes are not a multiple of the 3073 of an "
-                                     "image with its label" +
+                                     ": the file is truncated: record 1 (counted from 0) is cut after 3072 of the "
+                                     "3073 bytes of an image with its label" +
                                      mend);
   }
   SUBCASE("bytes too many") {

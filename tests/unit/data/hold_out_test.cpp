@@ -50,6 +50,24 @@ TEST_CASE("a part that leaves no sample on one side is refused") {
   CHECK_THROWS_AS(hold_out(one, 0.99, 1), data_error);
 }
 
+TEST_CASE("sparse rows that are held out stay where they are") {
+  const std::vector<std::int64_t> offsets{0, 1, 3, 3, 6};
+  const std::vector<std::int32_t> cells{7, 0, 1, 2, 0, 0, 0, 1, 2, 0, 0, 0};
+  const auto owner = std::make_shared<int>(0);
+  const sparse_rows all{4, 8, offsets.data(), cells.data(), owner};
+  const auto some = all.chosen({3, 1, 0});
+  CHECK(some->rows() == 3);
+  CHECK(some->columns() == 8);
+  CHECK(some->nonzeros() == 6);
+  CHECK(some->at(0).columns == all.at(3).columns);
+  CHECK(some->at(0).count == 3);
+  const auto fewer = some->chosen({2, 0});
+  CHECK(fewer->nonzeros() == 4);
+  CHECK(fewer->at(0).columns == cells.data());
+  CHECK(fewer->at(1).values == all.at(3).values);
+  CHECK(owner.use_count() == 3);
+}
+
 TEST_CASE("sparse rows are held out with their columns") {
   data_source from;
   from.rows = 50;

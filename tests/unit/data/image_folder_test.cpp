@@ -3,6 +3,7 @@
 
 #include "troupe/data/dataset.hpp"
 #include "troupe/data/image_codec.hpp"
+#include "troupe/data/image_scale.hpp"
 
 #include <ATen/ops/equal.h>
 #include <ATen/ops/tensor.h>
@@ -128,6 +129,31 @@ TEST_CASE("some images of a folder are a folder, and another one has another ide
   CHECK(some->identity() != sets.train->files->identity());
   CHECK(load(of(here.path())).train->files->identity() == sets.train->files->identity());
   CHECK(sets.train->files->identity().find(here.path().string()) == std::string::npos);  // nodes have their own folders
+}
+
+TEST_CASE("files of one name and size are told apart by their ends") {
+  const scratch here;
+  const auto identity = [&](const std::string& bytes) {
+    here.write("a/0.png", bytes);
+    return load(of(here.path())).train->files->identity();
+  };
+  const auto good = plain_png(1, 1, 1);
+  CHECK(identity(good) == identity(good));
+  CHECK(identity(good) != identity(plain_png(1, 1, 2)));
+  const auto longer = good + std::string(10'000, 'x');
+  for (const std::size_t place : {good.size(), longer.size() - 4096, longer.size() - 1}) {
+    auto other = longer;
+    other[place] = 'y';
+    CHECK(identity(other) != identity(longer));
+  }
+}
+
+TEST_CASE("a class whose folder is not called in UTF-8 has a name that is") {
+  const scratch here;
+  here.write("caf\xe9/0.png", plain_png(1, 1, 1));
+  here.write("k\xc3\xa4se/0.png", plain_png(1, 1, 1));
+  here.write("t\tb/0.png", plain_png(1, 1, 1));
+  CHECK(load(of(here.path())).train->classes == std::vector<std::string>{"caf\\xe9", "k\xc3\xa4se", "t\\x09b"});
 }
 
 TEST_CASE("every kind of PNG becomes three channels of eight bits") {

@@ -370,8 +370,9 @@ TEST_CASE("what is wrong in ratings is answered with file, line, what was found 
       {"1 2 1e40", "found \"1e40\" where a rating was expected"},
       {"1 2 3 4 5", "where the end of the line was expected"},
       {"1 2 3 x", "found \"x\" where the end of the line was expected"},
-      {"2147483647 1 1", "found \"2147483647\" as the number of a user; the largest that can be is 2147483646"},
-      {"1 99999999999999999999 1", "as the number of an item; the largest that can be is 2147483646"},
+      {"268435456 1 1",
+       "found \"268435456\" as the number of a user; the largest that can be is 268435455, for each has weights"},
+      {"1 99999999999999999999 1", "as the number of an item; the largest that can be is 268435455"},
   };
   for (const auto& [line, reason] : table) {
     CAPTURE(line);
@@ -382,8 +383,8 @@ TEST_CASE("what is wrong in ratings is answered with file, line, what was found 
       CHECK(holds(told, reason));
     }
   }
-  CHECK(holds(failure([&] { load("triplets", folder.write("f", "2147483646 0 1\n0 1 1\n")); }),
-              ": 2147483647 users and 2 items are more than 2147483647 together; number them anew"));
+  CHECK(holds(failure([&] { load("triplets", folder.write("f", "268435455 0 1\n0 1 1\n")); }),
+              ": 268435456 users and 2 items are more than 268435456 together; number them anew"));
 }
 
 TEST_CASE("mapped rows are those in memory, and a second run reads them from their file") {

@@ -87,6 +87,7 @@ TEST_CASE("images, numbers and tokens are read from tensors") {
     const auto sets = load(here.write("a", tokens, tokens + 1));
     CHECK(sets.train->targets.equal(tokens + 1));
     CHECK(sets.train->classes.size() == 7);
+    CHECK(load(here.write("a", tokens, labels({0, 1}))).train->classes.size() == 2);  // of the targets alone
   }
 }
 
@@ -128,6 +129,9 @@ TEST_CASE("what is wrong with tensors is told with file and sample") {
   CHECK(said(two, at::ones({2, 3}, at::kLong)).find("targets are of shape [2, 3]; expected one for each sample") == 0);
   CHECK(said(two, at::ones({2}, at::kBool)).find("targets are Bool") == 0);
   CHECK(said(at::ones({0, 3}), labels({})).find("expected a sample") != std::string::npos);
+  const auto tokens = at::tensor({5, 0, 2, -1}, at::kLong).view({2, 2});
+  for (const auto& targets : {labels({0, 1}), at::ones({2}), at::ones({2, 2}, at::kLong)})
+    CHECK(said(tokens, targets) == "inputs of sample 1 (counted from 0) hold -1; expected 0 to 1048575");
   const auto file = here.write("b", {{{"images", two}}, {}});
   CHECK(failure(file).find(file.string() + ": holds no tensor inputs (but images); save it from Python") == 0);
   CHECK(failure({}) == "data.file is not set; set it to the safetensors file that holds the samples");
