@@ -1,6 +1,7 @@
 // troupe eval WEIGHTS: loss and accuracy of saved weights.
 #include "troupe/actors/rules/evaluate.hpp"
 #include "troupe/apps/commands.hpp"
+#include "troupe/models/constants.hpp"
 #include "troupe/models/flat.hpp"
 #include "troupe/models/network.hpp"
 #include "troupe/models/script.hpp"
@@ -69,7 +70,7 @@ std::unique_ptr<models::network> make(const models::network_kind& model, const d
   const auto& input = !data.sample_shape.empty() ? data.sample_shape : card.shape;
   const auto classes = data.classes > 0 ? data.classes : static_cast<std::int64_t>(card.class_names.size());
   const auto shape =
-      input.empty() ? shape_of(settings, here.sample_shape, here.classes) : shape_of(settings, input, classes);
+      input.empty() ? shape_of(settings, here.sample_shape, here.classes()) : shape_of(settings, input, classes);
   return models::make_network(model, shape, 0);
 } catch (const models::script_error& reason) {
   throw input_error(reason.what());
@@ -146,8 +147,8 @@ void eval(const options& given) {
   const auto net = make(model, data, card, topology.model, data_facts{sets, topology});
   const auto layout = models::layout_of(*net);
   models::buffer_pool pool;
-  const auto flat =
-      checkpoint::load_into(given.weights, content, model.name, layout, pool, models::tied_names_of(*net));
+  const auto flat = checkpoint::load_into(given.weights, content, model.name, layout, pool, models::tied_names_of(*net),
+                                          models::constants_of(*net));
   models::bind_weights(*net, layout, flat);
   const auto& set = given.split == "train" ? *sets.train : *sets.test;
   // Weights that say nothing of how their inputs were scaled come from elsewhere: then as published.

@@ -107,7 +107,12 @@ void bind_weights(network& net, const flat_layout& layout, const at::Tensor& fla
     impl.set_storage_offset(origin + entry.first);
   };
   match(net.parameters(), layout.parameters, point);
-  match(net.buffers(), layout.buffers, point);
+  const auto buffers = net.buffers();
+  match(buffers, layout.buffers, point);
+  for (const auto& [name, buffer] : buffers) {
+    const bool constant = !buffer.is_floating_point();  // see constants.hpp
+    if (constant && buffer.device() != flat.device()) buffer.set_data(buffer.to(flat.device()));
+  }
 }
 
 void bind_gradients(network& net, const flat_layout& layout, const at::Tensor& flat) {

@@ -39,7 +39,8 @@ flat_layout with_buffers(const flat_layout& layout);
 /// Copies the network's present weights into a fresh flat tensor [total] of `pool`.
 at::Tensor flatten(const network& net, const flat_layout& layout, buffer_pool& pool);
 
-/// Makes parameters and float buffers of `net` views of `flat` [total]. No element is copied.
+/// Makes parameters and float buffers of `net` views of `flat` [total]; constants follow it to its device. No element
+/// is copied.
 void bind_weights(network& net, const flat_layout& layout, const at::Tensor& flat);
 
 /// Makes the gradients of `net` views of `flat` [parameter_end], so that backward adds into it.

@@ -4,7 +4,6 @@
 #include "troupe/models/module.hpp"
 
 #include <ATen/Functions.h>
-#include <torch/nn/init.h>
 #include <torch/nn/modules/embedding.h>
 #include <torch/nn/modules/linear.h>
 #include <torch/nn/modules/normalization.h>

@@ -45,8 +45,8 @@ void watch_gradients(network& net, listener ready) {
   }
 }
 
-std::vector<std::size_t> gradient_order(network& net, const network_shape& shape, loss_kind loss,
-                                        std::optional<sample_kind> fed) {
+std::vector<std::size_t> gradient_order(network& net, const network_shape& shape, loss_kind loss, sample_kind fed,
+                                        bool sequences) {
   constexpr std::int64_t samples = 2;  // One would leave batch norm without a variance where images shrink to a point.
   constexpr std::uint64_t seed = 1;
   const at::AutoGradMode on{true};
@@ -55,9 +55,8 @@ std::vector<std::size_t> gradient_order(network& net, const network_shape& shape
   at::Generator generator = at::detail::createCPUGenerator(seed);
   net.train(true);
   net.draw_from(generator);
-  const sample_kind kind = fed.value_or(shape.input.size() == 3 ? sample_kind::numbers : sample_kind::sparse);
-  const at::Tensor output = net.forward(made_up_samples(kind, shape, samples, generator));
-  mean_loss(loss, output, made_up_targets(kind, shape, samples)).backward();
+  const at::Tensor output = net.forward(made_up_samples(fed, shape, samples, generator));
+  mean_loss(loss, output, made_up_targets(sequences, shape, samples)).backward();
   std::vector<std::size_t> found = *order;
   const std::unordered_set<std::size_t> met{found.begin(), found.end()};
   for (std::size_t index = learnable(net).size(); index-- > 0;) {

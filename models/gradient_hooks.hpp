@@ -6,7 +6,6 @@
 
 #include <cstddef>
 #include <functional>
-#include <optional>
 #include <vector>
 
 namespace troupe::models {
@@ -17,9 +16,9 @@ void watch_gradients(network& net, std::function<void(std::size_t)> ready);
 
 /// Returns the same indices, of all learnable parameters, in the order in which their gradients come in a backward
 /// pass, found by one over two random samples; those that get none are last, in the reverse order of registration.
-/// `fed`: what the samples are; else those of three dimensions are images, and others sparse. `net` is used up: its
-/// weights and gradients are changed.
+/// `fed`: what the samples are; `sequences`: each of their positions has a target. `net` is used up: its weights and
+/// gradients are changed.
 std::vector<std::size_t> gradient_order(network& net, const network_shape& shape, loss_kind loss,
-                                        std::optional<sample_kind> fed = {});
+                                        sample_kind fed = sample_kind::images, bool sequences = false);
 
 }  // namespace troupe::models

@@ -5,6 +5,7 @@
 #include <ATen/Functions.h>
 #include <torch/nn/modules/linear.h>
 
+#include <algorithm>
 #include <functional>
 #include <numeric>
 #include <stdexcept>

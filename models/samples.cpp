@@ -40,12 +40,12 @@ at::Tensor made_up_samples(sample_kind kind, const network_shape& shape, std::in
   if (kind == sample_kind::sparse) return sparse_samples(shape, count);
   std::vector<std::int64_t> sizes{count};
   sizes.insert(sizes.end(), shape.input.begin(), shape.input.end());
-  return kind == sample_kind::numbers ? at::rand(sizes, generator) : at::zeros(sizes, at::kLong);
+  return kind == sample_kind::characters ? at::zeros(sizes, at::kLong) : at::rand(sizes, generator);
 }
 
-at::Tensor made_up_targets(sample_kind kind, const network_shape& shape, std::int64_t count) {
+at::Tensor made_up_targets(bool sequences, const network_shape& shape, std::int64_t count) {
   std::vector<std::int64_t> sizes{count};
-  if (kind == sample_kind::characters) sizes.insert(sizes.end(), shape.input.begin(), shape.input.end());
+  if (sequences) sizes.insert(sizes.end(), shape.input.begin(), shape.input.end());
   return at::zeros(sizes, at::kLong);
 }
 

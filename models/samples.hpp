@@ -11,8 +11,9 @@
 namespace troupe::models {
 
 enum class sample_kind : std::uint8_t {
+  images,      ///< [N, C, H, W], float32: bytes that were scaled.
   numbers,     ///< [N, …], float32.
-  characters,  ///< [N, T], int64.
+  characters,  ///< [N, T], int64: of a text, or other tokens.
   sparse,      ///< [N, columns], sparse CSR.
 };
 
@@ -21,7 +22,7 @@ enum class sample_kind : std::uint8_t {
 at::Tensor made_up_samples(sample_kind kind, const network_shape& shape, std::int64_t count,
                            const at::Generator& generator);
 
-/// Returns targets that go with them: class 0, or the number 0.
-at::Tensor made_up_targets(sample_kind kind, const network_shape& shape, std::int64_t count);
+/// Returns targets for so many samples: class 0, or the number 0; of sequences one for each position.
+at::Tensor made_up_targets(bool sequences, const network_shape& shape, std::int64_t count);
 
 }  // namespace troupe::models

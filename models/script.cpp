@@ -52,6 +52,7 @@ struct argument {
 // Operators that draw from the generator of the process, and the arguments that make them not do so.
 const std::unordered_map<std::string, std::vector<argument>>& random_operators() {
   const std::vector<argument> of_dropout{{"p", 0}, {"train", 0}};
+  const std::vector<argument> of_recurrent{{"dropout", 0}, {"train", 0}, {"num_layers", 1}};  // it is between layers
   static const std::unordered_map<std::string, std::vector<argument>> operators{
       {"dropout", of_dropout},
       {"dropout_", of_dropout},
@@ -62,6 +63,10 @@ const std::unordered_map<std::string, std::vector<argument>>& random_operators()
       {"feature_alpha_dropout", of_dropout},
       {"feature_alpha_dropout_", of_dropout},
       {"native_dropout", of_dropout},
+      {"lstm", of_recurrent},
+      {"gru", of_recurrent},
+      {"rnn_tanh", of_recurrent},
+      {"rnn_relu", of_recurrent},
       {"rrelu", {{"training", 0}}},
       {"rrelu_", {{"training", 0}}},
       {"rrelu_with_noise", {{"training", 0}}},
@@ -100,15 +105,25 @@ bool is_harmless(const torch::jit::Node& node, const argument& which) {
                    (value->isBool() && static_cast<double>(value->toBool()) == which.harmless));
 }
 
+void add_random_of(torch::jit::Graph& graph, std::set<std::string>& found);
+
 void add_random(torch::jit::Block* block, std::set<std::string>& found) {
   for (torch::jit::Node* node : block->nodes()) {
     for (torch::jit::Block* inner : node->blocks()) add_random(inner, found);
+    if (node->hasAttribute(torch::jit::attr::Subgraph))  // of prim::fork
+      add_random_of(*node->g(torch::jit::attr::Subgraph), found);
     if (!node->kind().is_aten()) continue;
     const auto known = random_operators().find(node->kind().toUnqualString());
     if (known == random_operators().end()) continue;
     const auto harmless = [&](const argument& each) { return is_harmless(*node, each); };
     if (std::none_of(known->second.begin(), known->second.end(), harmless)) found.insert(known->first);
   }
+}
+
+void add_random_of(torch::jit::Graph& graph, std::set<std::string>& found) {
+  const auto flat = graph.copy();
+  torch::jit::Inline(*flat);
+  add_random(flat->block(), found);
 }
 
 class script_network final : public network {
@@ -146,10 +161,8 @@ class script_network final : public network {
   bool takes_any_loss() const override { return true; }
 
   std::vector<std::string> draws_elsewhere() const override {
-    const auto graph = module_.get_method("forward").graph()->copy();
-    torch::jit::Inline(*graph);
     std::set<std::string> found;
-    add_random(graph->block(), found);
+    add_random_of(*module_.get_method("forward").graph(), found);
     return {found.begin(), found.end()};
   }
 
@@ -159,6 +172,8 @@ class script_network final : public network {
     torch::jit::Module owner;
     std::string attribute;
     at::Tensor buffer;
+    std::string name;         ///< For messages: where in the module.
+    std::int64_t version{0};  ///< Of a constant: how often it had been written when it was loaded.
   };
 
   // A frozen parameter is a buffer here: it stays as it is, and results hold it.
@@ -173,7 +188,7 @@ class script_network final : public network {
     }
     for (const auto& each : module_.named_buffers()) {
       at::Tensor buffer = each.value;
-      if (buffer.scalar_type() == at::kLong && buffer.dim() == 0) {
+      if (buffer.scalar_type() == at::kLong && buffer.dim() == 0 && counts_batches(each.name)) {
         buffer.set_data(buffer.to(at::kFloat));
         counters_.insert(each.name);
       }
@@ -182,9 +197,17 @@ class script_network final : public network {
                "export model.float()");
       buffers_.emplace_back(each.name, buffer);
     }
-    for (const auto& owner : module_.modules()) {
-      for (const auto& each : owner.named_buffers(/*recurse=*/false)) places_.push_back({owner, each.name, each.value});
+    for (const auto& owner : module_.named_modules()) {
+      const std::string prefix = owner.name.empty() ? "" : owner.name + ".";
+      for (const auto& each : owner.value.named_buffers(/*recurse=*/false))
+        places_.push_back({owner.value, each.name, each.value, prefix + each.name, each.value._version()});
     }
+  }
+
+  // What PyTorch's batch norms count. Other whole numbers stay what they are: code may use them as indices.
+  static bool counts_batches(std::string_view name) {
+    const std::string_view counter = "num_batches_tracked";
+    return name == counter || (name.ends_with(counter) && name[name.size() - counter.size() - 1] == '.');
   }
 
   // Code may put another tensor where a buffer was (self.count = self.count + 1): its values belong into the one that
@@ -192,11 +215,19 @@ class script_network final : public network {
   void keep_buffers() {
     for (auto& each : places_) {
       const at::Tensor now = each.owner.attr(each.attribute).toTensor();
+      if (!each.buffer.is_floating_point()) require_constant(each, now);
       if (now.is_same(each.buffer)) continue;
       const at::NoGradGuard unrecorded;
       each.buffer.copy_(now);
       each.owner.setattr(each.attribute, each.buffer);
     }
+  }
+
+  void require_constant(const place& each, const at::Tensor& now) const {
+    if (now.is_same(each.buffer) ? now._version() == each.version : now.equal(each.buffer)) return;
+    throw script_error(path_.string() + ": its forward() changes the buffer " + each.name + ", which is " +
+                       c10::toString(each.buffer.scalar_type()) +
+                       ", and only float32 buffers may change here; make it float32");
   }
 
   std::filesystem::path path_;

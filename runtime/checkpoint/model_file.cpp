@@ -75,6 +75,7 @@ void write_model(const std::filesystem::path& path, const model_card& card, cons
       throw std::runtime_error(path.string() + ": has no " + first + " to call " + name);
     content.tensors.emplace_back(name, at::Tensor{found->second});
   }
+  for (const auto& [name, values] : card.constants) content.tensors.emplace_back(name, values.cpu().contiguous());
   content.metadata = {{"troupe_format", format_version},
                       {"model", card.model},
                       {"data", card.data},
@@ -118,7 +119,7 @@ model_card card_of(const std::filesystem::path& path, const weights& content) {
 
 at::Tensor load_into(const std::filesystem::path& path, const weights& content, const std::string& model,
                      const models::flat_layout& layout, models::buffer_pool& pool,
-                     const std::vector<models::tied_name>& tied) {
+                     const std::vector<models::tied_name>& tied, const models::network::named_tensors& constants) {
   std::map<std::string, at::Tensor> given(content.tensors.begin(), content.tensors.end());
   for (const auto& [name, first] : tied) {
     auto further = given.extract(name);
@@ -127,6 +128,12 @@ at::Tensor load_into(const std::filesystem::path& path, const weights& content, 
     if (!alone && !known->second.equal(further.mapped()))
       throw input_error(path.string() + ": " + first + " and " + name + " are one tensor of " + model +
                         ", and here they differ; give weights that were saved from " + model);
+  }
+  for (const auto& [name, right] : constants) {
+    const auto values = given.extract(name);
+    if (!values.empty() && !values.mapped().to(right.scalar_type()).equal(right))
+      throw input_error(path.string() + ": " + name + " is a constant of " + model +
+                        ", and here it differs; give weights that were saved from " + model);
   }
   auto flat = pool.take_zeros(layout.total);
   differences found;

@@ -31,6 +31,7 @@ struct model_card {
   /// "model.layers=4", "data.rows=…".
   std::vector<std::string> made_by{};
   std::vector<models::tied_name> tied{};  ///< Further names of its tensors; the file has them as tensors of their own.
+  models::network::named_tensors constants{};  ///< What the file has beside the layout.
 };
 
 /// Writes the weights `flat` [layout.total]. Throws std::runtime_error naming the path.
@@ -43,9 +44,11 @@ model_card card_of(const std::filesystem::path& path, const weights& content);
 /// Copies `content` into a fresh flat tensor [layout.total] of `pool`, padding zero; other types, int64 of what counts
 /// among them, are converted to float32. Throws input_error unless names and shapes are exactly those of `layout`: says
 /// which are missing, unexpected or of another shape. `path` and `model` (the layout's) are for that message. Of the
-/// several names of a `tied` tensor one is enough; where there are more, their values must be the same.
+/// several names of a `tied` tensor one is enough; where there are more, their values must be the same. `constants` may
+/// be left out, as they never change; their values must be the same too.
 at::Tensor load_into(const std::filesystem::path& path, const weights& content, const std::string& model,
                      const models::flat_layout& layout, models::buffer_pool& pool,
-                     const std::vector<models::tied_name>& tied = {});
+                     const std::vector<models::tied_name>& tied = {},
+                     const models::network::named_tensors& constants = {});
 
 }  // namespace troupe::checkpoint

@@ -55,6 +55,13 @@ class digest {
     add(set.targets);
   }
 
+  void add(const std::filesystem::path& path) {
+    std::ifstream file{path, std::ios::binary};
+    std::array<char, 1 << 16> part;
+    while (file.read(part.data(), part.size()), file.gcount() > 0)
+      add(std::span<const char>{part.data(), static_cast<std::size_t>(file.gcount())});
+  }
+
   std::string text() const {
     char digits[9];
     std::snprintf(digits, sizeof(digits), "%08x", crc_);
@@ -95,9 +102,10 @@ std::string differing(const std::map<std::string, std::string>& ours,
   return text;
 }
 
-std::string digest_of(const at::Tensor& values) {
+std::string digest_of(const at::Tensor& values, const std::filesystem::path& script) {
   digest of_all;
   of_all.add(values);
+  if (!script.empty()) of_all.add(script);
   return of_all.text();
 }
 

@@ -221,8 +221,8 @@ struct half_launched {
 
 at::Tensor initial_weights(const plan& plan, models::buffer_pool& pool) {
   if (const auto& path = plan.file.model.init; !path.empty()) {
-    auto loaded =
-        checkpoint::load_into(path, checkpoint::read_weights(path), plan.model->name, plan.layout, pool, plan.tied);
+    auto loaded = checkpoint::load_into(path, checkpoint::read_weights(path), plan.model->name, plan.layout, pool,
+                                        plan.tied, plan.constants);
     if (!at::isfinite(loaded).all().item<bool>())
       throw input_error(path.string() + ": holds values that are not finite; give other weights to begin with");
     return loaded;

@@ -101,7 +101,7 @@ introduction introduce(const plan& plan, const data::dataset_pair& data, const n
           .protocol = transport::protocol_version,
           .version = version(),
           .topology = topology::canonical(plan.file),
-          .weights = digest_of(options.initial),
+          .weights = digest_of(options.initial, plan.file.model.script),
           .data = digest_of(data),
           .fingerprint = fingerprint_of(plan)};
 }

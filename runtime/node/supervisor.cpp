@@ -277,7 +277,11 @@ std::string objection(const supervisor_state& my, const introduction& who) {
   if (my.now != phase::gathering || my.guests[static_cast<std::size_t>(found - nodes.begin())].joined)
     return "node " + found->name + " has joined already";
   if (who.data != self.data) return "the samples of " + my.what().data->name + " differ from those of node " + host;
-  if (who.weights != self.weights) return "the initial weights (model.init) differ from those of node " + host;
+  if (who.weights != self.weights)
+    return (my.what().file.model.script.empty() ? "the initial weights (model.init) differ from those of node "
+                                                : "the module (model.script) or the initial weights (model.init) "
+                                                  "differ from those of node ") +
+           host;
   return {};
 }
 

@@ -116,6 +116,19 @@ std::string model_text(const plan& plan) {
          loss_text(plan.loss);
 }
 
+/// What the extents of a sample that is no image count.
+std::string of_what(const plan& plan) {
+  const bool one = plan.shape.input.size() == 1;
+  switch (plan.facts.kind) {
+    case models::sample_kind::sparse:
+      return one ? " columns" : " (users × items)";
+    case models::sample_kind::characters:
+      return " positions";
+    default:
+      return one ? " numbers" : "";
+  }
+}
+
 std::string data_text(const plan& plan) {
   std::vector<std::string> shape;
   for (const auto size : plan.shape.input) shape.push_back(grouped(static_cast<std::uint64_t>(size)));
@@ -126,13 +139,7 @@ std::string data_text(const plan& plan) {
       plan.shape.classes > 0 ? std::to_string(plan.shape.classes) + " classes" : std::string("each a number");
   if (plan.facts.sequences)
     return samples + " positions, of " + grouped(static_cast<std::uint64_t>(plan.shape.classes)) + " kinds";
-  const bool images = plan.data->sample_shape.size() == 3 || plan.facts.images;
-  if (!images)
-    return samples +
-           (shape.size() == 2 && plan.shape.classes == 0 ? " (users × items), "
-            : shape.size() > 1                           ? ", "
-                                                         : " columns, ") +
-           classes;
+  if (!plan.images()) return samples + of_what(plan) + ", " + classes;
   return samples + ", " + classes + ", " +
          (plan.scale.mean.empty()
               ? "not normalised"

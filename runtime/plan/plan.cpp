@@ -4,6 +4,7 @@
 #include "troupe/actors/exchange/shared.hpp"
 #include "troupe/data/hold_out.hpp"
 #include "troupe/data/shards.hpp"
+#include "troupe/models/constants.hpp"
 #include "troupe/models/gradient_hooks.hpp"
 #include "troupe/models/script.hpp"
 #include "troupe/runtime/plan/devices.hpp"
@@ -183,11 +184,11 @@ data::normalisation scale_of(const topology::topology& file, const data::dataset
   return {mean, std};
 }
 
-void check_augmentation(const plan& so_far, bool images) {
+void check_augmentation(const plan& so_far) {
   const auto& how = so_far.augment;
   if (!how.any()) return;
   const auto& file = so_far.file;
-  if (!images)
+  if (!so_far.images())
     refuse(file,
            "[augment] changes images of bytes, and the samples of " + so_far.data->name + " are none; leave it out");
   const auto channels = so_far.shape.input.front();
@@ -215,17 +216,16 @@ std::string sizes_text(at::IntArrayRef sizes) {
 }
 
 /// What forward() is to return for `count` samples under a loss.
-std::vector<std::int64_t> output_sizes(const plan& so_far, models::sample_kind kind, std::int64_t count) {
-  using models::loss_kind;
-  if (so_far.loss != loss_kind::cross_entropy && so_far.loss != loss_kind::nll) return {count};
-  if (kind == models::sample_kind::characters) return {count, so_far.shape.input.front(), so_far.shape.classes};
-  return {count, so_far.shape.classes};
+std::vector<std::int64_t> output_sizes(const plan& so_far, std::int64_t count) {
+  auto sizes = models::made_up_targets(so_far.facts.sequences, so_far.shape, count).sizes().vec();
+  if (so_far.loss == models::loss_kind::cross_entropy || so_far.loss == models::loss_kind::nll)
+    sizes.push_back(so_far.shape.classes);
+  return sizes;
 }
 
 /// Has a model meet samples such as those of the run, before anything starts. Throws input_error where it does not take
 /// them, or returns what the loss cannot use.
 void try_out(const plan& so_far, models::network& net) {
-  if (!so_far.facts.kind) return;
   const auto& file = so_far.file;
   const auto about = "model.name = \"" + file.model.name + "\" does not fit data.name = \"" + file.data.name + "\": ";
   constexpr std::int64_t samples = 2;  // one might hide which dimension counts them
@@ -234,11 +234,11 @@ void try_out(const plan& so_far, models::network& net) {
     const at::NoGradGuard unrecorded;
     at::Generator generator = at::detail::createCPUGenerator(1);
     net.train(false);
-    output = net.forward(models::made_up_samples(*so_far.facts.kind, so_far.shape, samples, generator));
+    output = net.forward(models::made_up_samples(so_far.facts.kind, so_far.shape, samples, generator));
   } catch (const std::exception& reason) {
     refuse(file, about + models::reason_of(reason));
   }
-  const auto expected = output_sizes(so_far, *so_far.facts.kind, samples);
+  const auto expected = output_sizes(so_far, samples);
   if (output.sizes() == at::IntArrayRef{expected} && output.is_floating_point()) return;
   refuse(file, about + "for " + std::to_string(samples) + " samples of " + sizes_text(so_far.shape.input) +
                    " it returns " + (output.is_floating_point() ? "" : "whole numbers, ") + "[" +
@@ -308,7 +308,8 @@ std::vector<planned_edge> edges_of(const planned_exchange& exchange) {
 std::vector<range> planned_buckets(const plan& so_far, const planned_exchange& exchange) {
   if (!sends_buckets(exchange.settings)) return {};
   const auto net = models::make_network(*so_far.model, so_far.shape, so_far.file.run.seed);
-  const auto order = models::gradient_order(*net, so_far.shape, so_far.loss, so_far.facts.kind);
+  const auto& facts = so_far.facts;
+  const auto order = models::gradient_order(*net, so_far.shape, so_far.loss, facts.kind, facts.sequences);
   return buckets_of(exchange.settings, exchange.layout, order);
 }
 
@@ -327,6 +328,13 @@ data::data_source source_of(const topology::topology& file, const std::filesyste
   from.image_size = given.image_size;
   from.seed = file.run.seed;
   return from;
+}
+
+models::sample_kind kind_of(const data::dataset& set) {
+  using models::sample_kind;
+  if (set.rows) return sample_kind::sparse;
+  if (set.files || set.inputs.scalar_type() == at::kByte) return sample_kind::images;
+  return set.inputs.scalar_type() == at::kLong ? sample_kind::characters : sample_kind::numbers;
 }
 
 /// Which samples each worker has, where the split goes by their classes; else null.
@@ -681,20 +689,15 @@ planned_exchange plan_norms(const plan& so_far, const std::vector<std::int64_t>&
 
 data_facts::data_facts(const data::dataset_pair& sets, const topology::topology& file)
     : samples(sets.train->size()),
-      sample_shape(sets.sample_shape),
-      classes(static_cast<std::int64_t>(sets.train->classes.size())),
-      shards(shards_of(*sets.train, file)),
-      images(sets.train->files || (sets.train->inputs.defined() && sets.train->inputs.scalar_type() == at::kByte)),
+      kind(kind_of(*sets.train)),
       sequences(sets.train->targets.dim() > 1),
+      sample_shape(sets.sample_shape),
+      shards(shards_of(*sets.train, file)),
       evaluated(sets.test->size()),
       evaluates_training(sets.train == sets.test),
-      evaluates_held_out(file.data.validation.has_value()),
-      kind(sets.train->rows ? models::sample_kind::sparse
-           : sets.train->inputs.defined() && sets.train->inputs.scalar_type() == at::kLong
-               ? models::sample_kind::characters
-               : models::sample_kind::numbers) {
-  const auto* kind = data::find_dataset(file.data.name);
-  if (kind != nullptr && kind->classes == 0) class_names = sets.train->classes;
+      evaluates_held_out(file.data.validation.has_value()) {
+  const auto* of_set = data::find_dataset(file.data.name);
+  if (of_set != nullptr && of_set->classes == 0) class_names = sets.train->classes;
   if (!shards) return;
   std::tie(least_classes, most_classes) = classes_seen(*shards, sets.train->targets);
 }
@@ -726,11 +729,10 @@ plan make_plan(const topology::topology& given, const data_facts& facts, const d
   plan.data = &found(data::find_dataset(file.data.name), file, "data.name", file.data.name, data::dataset_kinds());
   plan.facts = facts;
   plan.shape = shape_of(file.model, plan.data->sample_shape.empty() ? facts.sample_shape : plan.data->sample_shape,
-                        plan.data->classes > 0 ? plan.data->classes : facts.classes);
-  const auto images = plan.data->sample_shape.size() == 3 || facts.images;
-  plan.scale = scale_of(file, *plan.data, plan.shape, images);
+                        plan.data->classes > 0 ? plan.data->classes : facts.classes());
+  plan.scale = scale_of(file, *plan.data, plan.shape, plan.images());
   plan.augment = augmentation_of(file);
-  check_augmentation(plan, images);
+  check_augmentation(plan);
   plan.sampling = sampling_of(file, facts.samples);
   plan.sampling.shards = facts.shards;
   plan.workers = static_cast<std::uint32_t>(file.workers.count);
@@ -745,6 +747,7 @@ plan make_plan(const topology::topology& given, const data_facts& facts, const d
   check_target(file, plan.loss);
   plan.layout = models::layout_of(*net);
   plan.tied = models::tied_names_of(*net);
+  plan.constants = models::constants_of(*net);
   plan.draws_elsewhere = net->draws_elsewhere();
   if (!plan.draws_elsewhere.empty()) plan.notes.push_back(note_on_draws(plan.draws_elsewhere));
   if (net->takes_any_loss() || plan.data->sample_shape.empty()) try_out(plan, *net);

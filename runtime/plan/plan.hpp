@@ -53,21 +53,21 @@ struct traffic {
 
 /// What a plan needs to know of the data.
 struct data_facts {
-  std::int64_t samples{0};                              ///< N of the training set.
-  std::vector<std::int64_t> sample_shape{};             ///< Where the kind does not say.
-  std::int64_t classes{0};                              ///< Likewise.
+  std::int64_t samples{0};  ///< N of the training set.
+  /// What a sample is. Where nothing is known of the data, that of most data sets.
+  models::sample_kind kind{models::sample_kind::images};
+  bool sequences{false};                                ///< Each position of a sample has a target of its own.
+  std::vector<std::int64_t> sample_shape{};             ///< Where the kind of data set does not say.
+  std::vector<std::string> class_names{};               ///< Likewise, as many as there are classes.
   std::shared_ptr<const data::sample_shards> shards{};  ///< Of a split that goes by the samples' classes.
   std::optional<data::sparsity> sparsity{};             ///< Of sparse samples, where it was worked out.
-  bool images{false};                                   ///< Its samples are bytes, which are scaled.
-  bool sequences{false};                                ///< Each position of a sample has a target of its own.
-  std::vector<std::string> class_names{};               ///< Where the kind does not say how many there are.
   std::int64_t evaluated{0};                            ///< Samples that are evaluated; 0: not known.
   bool evaluates_training{false};                       ///< They are the training samples: there are no others.
   bool evaluates_held_out{false};                       ///< They were taken from them.
   std::int64_t least_classes{0}, most_classes{0};       ///< Of `shards`: that a worker sees.
-  std::optional<models::sample_kind> kind{};            ///< What a sample is, where that is known.
 
   data_facts(std::int64_t training_samples) : samples(training_samples) {}
+  std::int64_t classes() const { return static_cast<std::int64_t>(class_names.size()); }
   /// Also draws the shards of `file`.
   data_facts(const data::dataset_pair& sets, const topology::topology& file);
 };
@@ -106,6 +106,7 @@ struct plan {
   models::loss_kind loss{};
   models::flat_layout layout;
   std::vector<models::tied_name> tied{};       ///< Further names of parameters of the layout.
+  models::network::named_tensors constants{};  ///< What its state dict has beside the layout: see models/constants.hpp.
   std::vector<std::string> draws_elsewhere{};  ///< See models::network.
   data_facts facts{0};
   data::normalisation scale;  ///< What inputs are really normalised by.
@@ -131,12 +132,13 @@ struct plan {
   std::vector<const planned_exchange*> stores() const;
   const planned_exchange* memory_of(std::uint32_t rank) const;  ///< Where its x lies, if it is shared.
   const planned_exchange* norms() const;  ///< The exchange of synchronised norms, if there is one.
-  bool replicas_agree() const;            ///< All workers' parameters after a step are equal.
-  bool buffers_agree() const;             ///< All workers' float buffers, or there are none.
-  bool deterministic() const;             ///< No result depends on what arrives first.
-  bool promises_bits() const;             ///< And all is computed and summed on CPUs, in an order that the file fixes,
-                                          ///< and what is random is a function of the seed.
-  bool workers_are_independent() const;   ///< No worker ever waits for another one, and servers hold the result.
+  bool images() const { return facts.kind == models::sample_kind::images; }
+  bool replicas_agree() const;           ///< All workers' parameters after a step are equal.
+  bool buffers_agree() const;            ///< All workers' float buffers, or there are none.
+  bool deterministic() const;            ///< No result depends on what arrives first.
+  bool promises_bits() const;            ///< And all is computed and summed on CPUs, in an order that the file fixes,
+                                         ///< and what is random is a function of the seed.
+  bool workers_are_independent() const;  ///< No worker ever waits for another one, and servers hold the result.
   bool crosses(const planned_edge& edge) const { return node_of(edge.from) != node_of(edge.to); }
   traffic between_nodes() const;  ///< What crosses from one process to another.
 };

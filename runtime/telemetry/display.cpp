@@ -246,9 +246,9 @@ run_shape shape_of(const plan& plan, const std::string& folder) {
   return {.steps = plan.steps,
           .steps_per_epoch = plan.steps_per_epoch,
           .samples_per_step = plan.workers * static_cast<std::uint64_t>(plan.sampling.batch_size),
-          .sample = plan.facts.sequences           ? "seq"
-                    : plan.shape.input.size() == 3 ? "img"
-                                                   : "row",
+          .sample = plan.facts.sequences ? "seq"
+                    : plan.images()      ? "img"
+                                         : "row",
           .folder = folder};
 }
 

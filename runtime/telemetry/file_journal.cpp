@@ -101,7 +101,8 @@ void file_journal::write_weights(std::string_view name, const snapshot& weights)
                            .shape = plan_.data->sample_shape.empty() ? plan_.shape.input : std::vector<std::int64_t>{},
                            .class_names = plan_.facts.class_names,
                            .made_by = made_by(plan_),
-                           .tied = plan_.tied},
+                           .tied = plan_.tied,
+                           .constants = plan_.constants},
                           plan_.layout, weights.values);
 }
 

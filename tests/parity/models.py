@@ -8,7 +8,7 @@ import sys
 try:
     import numpy
     import torch
-    from plain import assert_equal, train, weights, write_cifar10, write_mnist
+    from plain import Lenet, assert_equal, train, weights, write_cifar10, write_mnist
     from plain_models import Gpt, Mlp, Vgg11, WideResnet
     from plain_resnet import MODELS
 except ImportError as error:
@@ -38,6 +38,7 @@ weight_decay = {weight_decay}
 [workers]
 count = 1
 loop = ["gradient", "apply"]
+precision = "{precision}"
 """
 
 
@@ -49,9 +50,10 @@ SMALL = {
 }
 
 
-def run(out, seed=3, steps=0, data="mnist", folder=".", settings="", **values):
-    troupe("run", write(f"{out}.toml", FILE.format(seed=seed, steps=steps, data=data, folder=folder, batch=BATCH,
-                                                   settings=settings, **{**SGD, **values})), "--out", out, "--overwrite")
+def run(out, seed=3, steps=0, data="mnist", folder=".", settings="", precision="float32", **values):
+    text = FILE.format(seed=seed, steps=steps, data=data, folder=folder, batch=BATCH, settings=settings,
+                       precision=precision, **{**SGD, **values})
+    troupe("run", write(f"{out}.toml", text), "--out", out, "--overwrite")
     return weights(out)
 
 
@@ -138,19 +140,48 @@ def test_weights_say_how_their_model_is_made():
     assert abs(said["loss"] - line["val_loss"]) < 1e-6, (said, line)
 
 
-def test_gpt_begins_as_nanogpt_and_loads_strictly():
-    if '"text"' not in troupe("list", "--json").stdout:
-        print("  SKIPPED: there is no data set text")
-        return
-    alphabet = "abcdefgh"
-    write("text.txt", "".join(alphabet[i * i % 8] for i in range(2000)) + alphabet)
-    settings = "layers = 2\nwidth = 16\nheads = 2"
-    found = run("gpt", seed=5, model="gpt", settings=settings, data='text"\nsequence_length = 8\nfile = "text.txt')
-    torch.manual_seed(5)
-    plain = Gpt(len(alphabet), 8, layers=2, width=16, heads=2)
-    for name, right in plain.state_dict().items():
-        assert torch.equal(found[name], right), f"{name} differs"
-    plain.load_state_dict(found, strict=True)
+def test_gpt_is_that_of_nanogpt():
+    alphabet, length = "abcdefgh", 8
+    characters = [index * index * 5 // 7 % 8 for index in range(2000)] + list(range(8))
+    write("text.txt", "".join(alphabet[each] for each in characters))
+    text = {"settings": "layers = 2\nwidth = 16\nheads = 2",
+            "data": f'text"\nsequence_length = {length}\nfile = "text.txt'}
+    torch.manual_seed(12345)
+    check_initial("gpt", Gpt(len(alphabet), length, layers=2, width=16, heads=2).state_dict(), **text)
+    begins = range(0, BATCH * STEPS * length, length)  # one sequence behind the other, each targets one further
+    training = tuple(torch.tensor([characters[first + off:first + off + length] for first in begins])
+                     for off in (0, 1))
+    check_training("gpt", training, make=lambda _: Gpt(len(alphabet), length, layers=2, width=16, heads=2), **text)
+
+
+def distance(found, expected):
+    """Euclidean, over all the tensors of two state dicts."""
+    return sum((found[name].double() - right.double()).square().sum() for name, right in expected.items()).sqrt().item()
+
+
+def test_bfloat16_is_autocast():
+    (images, labels), _ = write_mnist(".")
+    before = run("before", model="lenet")
+
+    def plain(bfloat16):
+        model = Lenet()
+        model.load_state_dict(before)
+        optimizer = torch.optim.SGD(model.parameters(), **SGD)
+        for rows in (slice(step * BATCH, (step + 1) * BATCH) for step in range(STEPS)):
+            optimizer.zero_grad()
+            with torch.autocast("cpu", torch.bfloat16, enabled=bfloat16):
+                scores = model(images[rows])
+            model.loss(scores.float(), labels[rows]).backward()
+            optimizer.step()
+        return model.state_dict()
+
+    found = run("bfloat16", model="lenet", steps=STEPS, precision="bfloat16")
+    assert all(value.dtype == torch.float32 for value in found.values())
+    expected, exact = plain(True), plain(False)
+    off, apart = distance(found, expected), distance(exact, expected)
+    print(f"  lenet in bfloat16: {off:.1e} from autocast, which is {apart:.1e} from float32")
+    assert apart > 0 and off <= apart / 10, (off, apart)
+    assert off <= 2 ** -8 * distance(before, expected), "rounded steps are within bfloat16's precision"
 
 
 def test_on_cifar10_too():

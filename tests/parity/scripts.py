@@ -9,11 +9,13 @@ import zipfile
 try:
     import torch
     from plain import Lenet, assert_equal, train, weights, write_mnist
+    from safetensors.torch import save_file
     from torch import nn
 except ImportError as error:
     print(f"SKIPPED: {error}; scripts/setup --python installs what the parity tests import")
     sys.exit(77)
 
+from nodes import background, free_ports, node_tables
 from troupe_command import main, metrics, troupe, write
 
 BATCH, WORKERS, STEPS = 8, 2, 5
@@ -55,6 +57,59 @@ class Normal(nn.Module):
     def forward(self, x):
         x = self.norm(self.frozen(x.flatten(1)))
         return self.last(self.drop(torch.relu(self.second(torch.relu(self.first(x))))))
+
+
+class Masked(nn.Module):
+    """With buffers of whole numbers and of truth values, as attention has."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("mask", torch.tril(torch.ones(28, 28)).bool())
+        self.register_buffer("places", torch.arange(27, -1, -1))
+        self.register_buffer("first", torch.tensor(1))
+        self.fc = nn.Linear(784, 10)
+
+    def forward(self, x):
+        return self.fc(x.masked_fill(self.mask, 0.0)[:, :, self.places].flatten(int(self.first)))
+
+
+class Recurrent(nn.Module):
+    def __init__(self, dropout):
+        super().__init__()
+        self.lstm = nn.LSTM(28, 12, num_layers=2, batch_first=True, dropout=dropout)
+        self.fc = nn.Linear(12, 10)
+
+    def forward(self, x):
+        return self.fc(self.lstm(x.squeeze(1))[0][:, -1])
+
+
+class Forking(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc = nn.Linear(784, 10)
+
+    def noisy(self, x):
+        return x + torch.rand_like(x)
+
+    def forward(self, x):
+        later = torch.jit.fork(self.noisy, x.flatten(1))
+        return self.fc(torch.jit.wait(later))
+
+
+class Classifier(nn.Module):
+    """A class for each text, or scores for each of its positions."""
+
+    def __init__(self, pooled):
+        super().__init__()
+        self.pooled: bool = pooled
+        self.table = nn.Embedding(20, 8)
+        self.fc = nn.Linear(8, 3)
+
+    def forward(self, x):
+        x = self.table(x)
+        if self.pooled:
+            x = x.mean(1)
+        return self.fc(x)
 
 
 def export(model, path="model.pt"):
@@ -128,6 +183,78 @@ def test_what_a_script_draws_itself_is_said():
     said = troupe("check", file("dropping")).stdout
     assert "the script draws random numbers (dropout)" in said, said
     assert re.search("same bits +no: the script draws", said), said
+
+
+def test_random_draws_are_found_in_recurrent_layers_and_in_forks():
+    write_mnist(".")
+    export(Recurrent(0.5), "dropping.pt")
+    export(Recurrent(0.0), "plain.pt")
+    export(Forking(), "forking.pt")
+    assert "random numbers (lstm)" in troupe("check", file("dropping", model='script = "dropping.pt"')).stdout
+    assert "random numbers (rand_like)" in troupe("check", file("forking", model='script = "forking.pt"')).stdout
+    said = troupe("check", file("plain", model='script = "plain.pt"')).stdout
+    assert re.search("same bits +yes", said), said
+
+
+def test_constants_come_back_and_are_taken():
+    write_mnist(".")
+    before = export(Masked()).state_dict()
+    found = trained("first")
+    for name in ("mask", "places", "first"):
+        assert found[name].dtype == before[name].dtype and torch.equal(found[name], before[name]), name
+    Masked().load_state_dict(found, strict=True)
+    assert not torch.equal(found["fc.weight"], before["fc.weight"])
+    for init in ("first/model.safetensors", "model.pt"):
+        right = found if init.startswith("first") else before
+        again = trained("again_" + init[:5], model=f'script = "model.pt"\ninit = "{init}"', steps=0)
+        assert all(torch.equal(again[name], value) for name, value in right.items()), init
+    troupe("eval", "first/model.safetensors", "--dir", ".", "--set", "model.script=model.pt")
+    other = Masked()
+    other.places += 1
+    torch.save(dict(other.state_dict()), "other.pt")
+    said = refused("check", file("other", model='script = "model.pt"\ninit = "other.pt"'))
+    assert "places is a constant of script, and here it differs" in said, said
+
+
+def test_a_text_has_a_class_or_each_of_its_positions_has():
+    torch.manual_seed(8)
+    texts, each = torch.randint(0, 20, (64, 5)), torch.randint(0, 3, (64,))
+    save_file({"inputs": texts, "targets": each}, "classes.safetensors")
+    save_file({"inputs": texts % 3, "targets": texts % 3}, "positions.safetensors")
+    export(Classifier(pooled=True), "pooled.pt")
+    export(Classifier(pooled=False), "each.pt")
+
+    def of(name, model, data):
+        return write(f"{name}.toml", FILE.format(model=model, steps=STEPS, batch=BATCH, workers=WORKERS, loop="",
+                                                 exchange='[exchange]\nkind = "all_reduce"\nsend = "bucket"')
+                     .replace('name = "mnist"\ndir = "."', f'name = "tensors"\nfile = "{data}.safetensors"'))
+
+    gpt = 'name = "gpt"\nlayers = 1\nwidth = 8\nheads = 2'
+    for name, model, data in (("pooled", 'script = "pooled.pt"', "classes"), ("each", 'script = "each.pt"', "positions"),
+                              ("gpt", gpt, "positions")):
+        troupe("run", of(name, model, data), "--out", name)
+    for model, data, says in (('script = "each.pt"', "classes", "it returns [2×5×3], and the loss cross_entropy wants [2×3]"),
+                              ('script = "pooled.pt"', "positions", "wants [2×5×3]"), (gpt, "classes", "wants [2×3]")):
+        said = refused("check", of("wrong", model, data))
+        assert says in said, said
+
+
+def test_nodes_of_other_modules_are_refused():
+    write_mnist(".")
+    export(Lenet())
+    with zipfile.ZipFile("model.pt") as old, zipfile.ZipFile("other.pt", "w") as new:
+        for name in old.namelist():  # the same weights, and code that is another
+            code = old.read(name)
+            new.writestr(name, code.replace(b"relu", b"tanh") if name.endswith(".py") else code)
+    exchange = '[exchange]\nkind = "all_reduce"\n' + node_tables([1, 1], free_ports(2))
+    both = file("both", exchange=exchange)
+    write(both, open(both).read().replace("count = 2\n", ""))
+    with background("node", both, "--name", "alpha", "--out", "out", name="alpha") as alpha:
+        said = refused("node", both, "--name", "beta", "--set", "model.script=other.pt")
+        assert "the module (model.script) or the initial weights (model.init) differ" in said, said
+        assert alpha.process.poll() is None
+        troupe("node", both, "--name", "beta")
+        alpha.wait(0)
 
 
 def test_a_script_of_another_version_is_refused():

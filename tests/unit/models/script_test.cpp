@@ -2,6 +2,7 @@
 
 #include "tests/support/doctest.hpp"
 
+#include "troupe/models/constants.hpp"
 #include "troupe/models/flat.hpp"
 #include "troupe/models/gradient_hooks.hpp"
 
@@ -36,9 +37,10 @@ torch::jit::Module affine(const std::string& forward = "    return torch.matmul(
   module.register_parameter("w", at::arange(6, at::kFloat).view({3, 2}).requires_grad_(), false);
   module.register_parameter("b", at::ones({2}).requires_grad_(), false);
   module.register_parameter("fixed", at::full({}, 2.0), false);
-  module.register_buffer("passes", at::zeros({}, at::kLong));
+  module.register_buffer("num_batches_tracked", at::zeros({}, at::kLong));
+  module.register_buffer("places", at::arange(2));
   module.register_attribute("training", c10::BoolType::get(), true);
-  module.define("def forward(self, x):\n    self.passes = self.passes + 1\n" + forward);
+  module.define("def forward(self, x):\n    self.num_batches_tracked = self.num_batches_tracked + 1\n" + forward);
   return module;
 }
 
@@ -108,6 +110,37 @@ TEST_CASE("random operators of a script are found, and only where they draw") {
   CHECK(found("    return torch.dropout(torch.matmul(x, self.w), 0.5, False)\n").empty());
   CHECK(found("    y = torch.matmul(x, self.w)\n    if self.training:\n        y = y + torch.randn_like(y)\n"
               "    return torch.bernoulli(y)\n") == names{"bernoulli", "randn_like"});
+  const auto lstm = [&](const std::string& layers_dropout_train) {
+    return found("    h = torch.zeros([1, 1, 2])\n    y, _, _ = torch.lstm(x, [h, h], [self.w, self.w], False, " +
+                 layers_dropout_train + ", False, False)\n    return y\n");
+  };
+  CHECK(lstm("2, 0.5, self.training") == names{"lstm"});
+  CHECK(lstm("2, 0.0, self.training").empty());
+  CHECK(lstm("2, 0.5, False").empty());
+  CHECK(lstm("1, 0.5, self.training").empty());  // what would be dropped lies between layers
+  for (const std::string name : {"gru", "rnn_tanh", "rnn_relu"})
+    CHECK(found("    y, _ = torch." + name +
+                "(x, torch.zeros([1, 1, 2]), [self.w, self.w], False, 2, 0.5, True, False, False)\n    return y\n") ==
+          names{name});
+}
+
+TEST_CASE("whole numbers of a script are constants, and code that changes them is refused") {
+  const scratch file;
+  const auto net = network_of(file, affine("    return torch.matmul(x, self.w)[:, self.places]\n"));
+  const auto constants = constants_of(*net);
+  REQUIRE(constants.size() == 1);  // and not what counts batches
+  CHECK(constants[0].first == "places");
+  CHECK(constants[0].second.equal(at::arange(2)));
+  CHECK(net->forward(at::ones({1, 3})).sizes() == at::IntArrayRef{1, 2});
+  for (const std::string change : {"self.places = self.places + 1", "self.places.add_(1)"}) {
+    const scratch other;
+    const auto changing = network_of(other, affine("    " + change + "\n    return torch.matmul(x, self.w)\n"));
+    CHECK_THROWS_WITH_AS(changing->forward(at::ones({1, 3})),
+                         (other.path.string() + ": its forward() changes the buffer places, which is Long, and only "
+                                                "float32 buffers may change here; make it float32")
+                             .c_str(),
+                         script_error);
+  }
 }
 
 TEST_CASE("a script gives the same bits however often it has run") {

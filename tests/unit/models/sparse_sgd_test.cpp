@@ -234,7 +234,7 @@ TEST_CASE("the order of gradients is found for sparse models too") {
   for (const auto& of : problems()) {
     subject it{of};
     CAPTURE(of.model);
-    auto order = gradient_order(*it.net, of.shape, it.net->loss());
+    auto order = gradient_order(*it.net, of.shape, it.net->loss(), sample_kind::sparse);
     std::sort(order.begin(), order.end());
     CHECK(order.size() == it.layout.parameters.size());
     for (std::size_t i = 0; i < order.size(); ++i) CHECK(order[i] == i);

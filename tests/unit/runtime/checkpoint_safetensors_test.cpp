@@ -125,6 +125,34 @@ TEST_CASE("a tied tensor is in the file under each of its names, and any of them
   CHECK(load().equal(tiny_weights()));
 }
 
+TEST_CASE("constants are in the file as they are, and accepted where they are the same or left out") {
+  const scratch here;
+  const auto path = here.folder / "model.safetensors";
+  const models::network::named_tensors constants{{"mask", at::eye(3).to(at::kBool)}, {"places", at::arange(4)}};
+  checkpoint::write_model(path, {.model = "tiny", .data{}, .scale{}, .loss{}, .constants = constants}, tiny_layout(),
+                          tiny_weights());
+  auto content = checkpoint::read_safetensors(path);
+  models::buffer_pool pool;
+  const auto load = [&] { return checkpoint::load_into("w", content, "tiny", tiny_layout(), pool, {}, constants); };
+  const auto named = [&](const std::string& name) {
+    return std::find_if(content.tensors.begin(), content.tensors.end(),
+                        [&](const auto& it) { return it.first == name; });
+  };
+  for (const auto& [name, right] : constants) {
+    REQUIRE(named(name) != content.tensors.end());
+    CHECK((named(name)->second.scalar_type() == right.scalar_type()));
+    CHECK(named(name)->second.equal(right));
+  }
+  CHECK(load().equal(tiny_weights()));
+  CHECK_THROWS_AS(checkpoint::load_into("w", content, "tiny", tiny_layout(), pool), input_error);
+  named("places")->second.add_(1);
+  CHECK_THROWS_WITH_AS(load(),
+                       "w: places is a constant of tiny, and here it differs; give weights that were saved from tiny",
+                       input_error);
+  content.tensors.erase(named("places"));
+  CHECK(load().equal(tiny_weights()));
+}
+
 TEST_CASE("weights of double precision are converted") {
   models::buffer_pool pool;
   const checkpoint::weights content{

@@ -24,9 +24,9 @@ topology::topology four_workers() {
 }
 
 /// What make_plan says to a file it refuses.
-std::string refusal(const topology::topology& file, std::int64_t samples = 60'000) {
+std::string refusal(const topology::topology& file, const data_facts& facts = 60'000) {
   try {
-    make_plan(file, samples);
+    make_plan(file, facts);
   } catch (const input_error& error) {
     return error.what();
   }
@@ -279,6 +279,43 @@ TEST_CASE("a batch larger than a worker's share is refused with the largest that
       refusal(file, 12'000) ==
       "four.toml: data.global_batch_size = 36000 with workers.count = 4 leaves no full batch in 12000 samples; use at "
       "most 12000");
+}
+
+TEST_CASE("a model returns scores for each sample, or for each position where these have targets") {
+  auto file = four_workers();
+  file.data.name = "tensors";
+  file.model = {.name = "gpt", .layers = 1, .width = 8, .heads = 2};
+  data_facts facts{128};
+  facts.kind = models::sample_kind::characters;
+  facts.sample_shape = {6};
+  facts.class_names = {"a", "b", "c"};
+  CHECK(refusal(file, facts) ==
+        "four.toml: model.name = \"gpt\" does not fit data.name = \"tensors\": for 2 samples of 6 it returns [2×6×3], "
+        "and the loss cross_entropy wants [2×3]; change its last layer, or model.loss");
+  facts.sequences = true;
+  CHECK(refusal(file, facts) == "accepted");
+  CHECK(describe(make_plan(file, facts)).find("128 training samples of 6 positions, of 3 kinds") != std::string::npos);
+}
+
+TEST_CASE("a description says what the extents of samples count") {
+  auto file = four_workers();
+  file.data.name = "tensors";
+  file.model = {.name = "mlp"};
+  data_facts facts{128};
+  const auto said = [&](models::sample_kind kind, std::vector<std::int64_t> shape) {
+    facts.kind = kind;
+    facts.sample_shape = std::move(shape);
+    return describe(make_plan(file, facts));
+  };
+  using models::sample_kind;
+  CHECK(said(sample_kind::numbers, {7}).find("of 7 numbers, each a number\n") != std::string::npos);
+  CHECK(said(sample_kind::numbers, {7, 5}).find("of 7×5, each a number\n") != std::string::npos);
+  CHECK(said(sample_kind::images, {1, 4, 4}).find("of 1×4×4, each a number, not normalised") != std::string::npos);
+  file.model = {.name = "matrix_completion"};
+  CHECK(said(sample_kind::sparse, {7, 5}).find("of 7×5 (users × items), each a number\n") != std::string::npos);
+  file.model = {.name = "logistic"};
+  facts.class_names = {"-1", "1"};
+  CHECK(said(sample_kind::sparse, {7}).find("of 7 columns, 2 classes\n") != std::string::npos);
 }
 
 TEST_CASE("more workers than samples are refused") {
