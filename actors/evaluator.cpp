@@ -38,7 +38,10 @@ evaluator_actor::behavior_type evaluator(evaluator_actor::stateful_pointer<evalu
             use_intra_op_threads(options.threads);
             *network = models::make_network(*options.model, options.shape, options.seed);
           }
-          models::bind_weights(**network, options.layout, weights.values);
+          // A model's own code may write its buffers in evaluation, too, and a snapshot is everybody's.
+          const auto& layout = options.layout;
+          const auto own = layout.total > layout.parameter_end ? weights.values.clone() : weights.values;
+          models::bind_weights(**network, layout, own);
           auto found = rules::evaluate(**network, *options.samples, options.scale, options.loss, options.batch_size,
                                        cancelled.get(), options.top_k);
           if (found) found->step = weights.origin.step;

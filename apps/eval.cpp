@@ -35,7 +35,7 @@ constexpr std::int64_t batch_size = 1000;
 
 struct options {
   std::filesystem::path weights;
-  std::string model, data, split{"test"};
+  std::string model, data, split;
   std::filesystem::path dir;
   std::vector<std::string> overrides;
   bool json{false}, per_class{false};
@@ -116,7 +116,7 @@ std::vector<std::string> made_by(const checkpoint::model_card& card, const model
     });
     const auto of_model = std::any_of(model.reads.begin(), model.reads.end(),
                                       [&](const auto& key) { return key != "script" && sets("model." + key); });
-    if (of_data || of_model || sets("run.seed")) settings.push_back(setting);
+    if (of_data || of_model || sets("run.seed") || sets("data.validation")) settings.push_back(setting);
   }
   return settings;
 }
@@ -129,18 +129,28 @@ std::vector<telemetry::named_counts> named(const std::vector<rules::class_counts
   return all;
 }
 
+/// What is evaluated: what the command line says, else what was while the weights were trained.
+std::string split_of(const options& given, const topology::topology& file) {
+  const auto held_out = file.data.validation.has_value();
+  if (given.split.empty()) return held_out ? "validation" : "test";
+  if (given.split == "validation" && !held_out)
+    throw input_error(given.weights.string() +
+                      ": say of no samples that were held out; expected --split test, or --set data.validation=…");
+  return given.split;
+}
+
 void eval(const options& given) {
   const auto content = checkpoint::read_weights(given.weights);
   const auto card = checkpoint::card_of(given.weights, content);
   const auto& model = kind_of(given, "model", given.model, card.model, models::find_network, models::network_kinds());
   const auto& data = kind_of(given, "data", given.data, card.data, data::find_dataset, data::dataset_kinds());
 
-  auto overrides = made_by(card, model, data);
-  overrides.insert(overrides.end(), given.overrides.begin(), given.overrides.end());
-  overrides.push_back("data.name=" + data.name);
-  overrides.push_back("model.name=" + model.name);
-  auto topology = topology::parse("", "--set", overrides);
+  std::string file = "data.name = \"" + data.name + "\"\nmodel.name = \"" + model.name + "\"\n";
+  for (const auto& setting : made_by(card, model, data)) file += setting + "\n";
+  auto topology = topology::parse(file, given.weights, given.overrides);
   if (!given.dir.empty()) topology.data.dir = given.dir;
+  const auto split = split_of(given, topology);
+  if (split == "test") topology.data.validation.reset();
   const auto sets = load_data(topology);
   if (data.sample_shape.empty() && !card.shape.empty()) require_shape(given, sets.sample_shape, card.shape);
   if (data.classes == 0) require_classes(given, sets.train->classes, card.class_names);
@@ -150,9 +160,10 @@ void eval(const options& given) {
   const auto flat = checkpoint::load_into(given.weights, content, model.name, layout, pool, models::tied_names_of(*net),
                                           models::constants_of(*net));
   models::bind_weights(*net, layout, flat);
-  const auto& set = given.split == "train" ? *sets.train : *sets.test;
+  const auto& set = split == "train" ? *sets.train : *sets.test;
   // Weights that say nothing of how their inputs were scaled come from elsewhere: then as published.
-  const auto& scale = content.metadata.contains("mean") ? card.scale : data.published;
+  auto scale = content.metadata.contains("mean") ? card.scale : data.published;
+  if (!topology.data.mean.empty() || !topology.data.std.empty()) scale = {topology.data.mean, topology.data.std};
   const auto& input = data.sample_shape.empty() ? sets.sample_shape : data.sample_shape;
   if (!scale.mean.empty() && (input.empty() || static_cast<std::int64_t>(scale.mean.size()) != input.front()))
     throw input_error(given.weights.string() + ": were trained on inputs of " + std::to_string(scale.mean.size()) +
@@ -173,8 +184,9 @@ void eval(const options& given) {
     std::printf("%s\n", telemetry::json_line(found, classes).c_str());
     return;
   }
-  std::printf("%s on the %s set of %s (%s samples): loss %.4f", model.name.c_str(), given.split.c_str(),
-              data.name.c_str(), grouped(static_cast<std::uint64_t>(found.sample_count)).c_str(), found.loss);
+  const auto* name = split == "validation" ? "held-out" : sets.train == sets.test ? "training" : split.c_str();
+  std::printf("%s on the %s set of %s (%s samples): loss %.4f", model.name.c_str(), name, data.name.c_str(),
+              grouped(static_cast<std::uint64_t>(found.sample_count)).c_str(), found.loss);
   if (found.accuracy) std::printf(", accuracy %.2f %%", 100 * *found.accuracy);
   if (found.top_k_accuracy)
     std::printf(", top-%lld accuracy %.2f %%", static_cast<long long>(*given.top_k), 100 * *found.top_k_accuracy);
@@ -196,7 +208,10 @@ void add_eval(CLI::App& app, int& status) {
                    "section.key=value: what the topology file said of the data or the model (data.file, model.script "
                    "…); repeatable")
       ->allow_extra_args(false);
-  command->add_option("--split", given->split, "test or train")->check(CLI::IsMember({"test", "train"}));
+  command
+      ->add_option("--split", given->split,
+                   "test, train or validation (default: what was evaluated while they were trained)")
+      ->check(CLI::IsMember({"test", "train", "validation"}));
   command->add_flag("--per-class", given->per_class, "Also print precision, recall and F1 of each class");
   command->add_option("--top-k", given->top_k, "Also print how often the class is among the K highest scores")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1'000'000}));

@@ -47,7 +47,7 @@ int train(const training_options& given, training&& what, std::uint32_t node, si
       run_folder folder{{.out = given.out, .topology = given.file, .overwrite = given.overwrite}};
       const auto where = folder.path().string();
       const auto times = given.csv.empty() ? std::filesystem::path{} : times_path(given.csv, what.plan);
-      if (!times.empty()) make_way_for(times, given.overwrite);
+      if (!times.empty()) make_way_for(times, given.overwrite, folder.path(), given.file);
       const auto how = given.json ? verbosity::json : given.quiet ? verbosity::quiet : verbosity::normal;
       return std::make_shared<file_journal>(what.plan, std::move(folder), make_display(how, shape_of(what.plan, where)),
                                             times);

@@ -47,12 +47,15 @@ std::string element_name(const std::string& tensor, at::ScalarType type) {
 /// A reader for one file: every complaint names it, says why, and what to do.
 class reader {
  public:
-  explicit reader(std::filesystem::path path) : path_(std::move(path)), in_(path_, std::ios::binary) {}
+  explicit reader(std::filesystem::path path) : path_(std::move(path)) {
+    if (std::filesystem::is_regular_file(path_)) in_.open(path_, std::ios::binary);  // a pipe may never open
+  }
 
   tensor_file read() {
     std::error_code failed;
     file_bytes_ = std::filesystem::is_directory(path_) ? 0 : std::filesystem::file_size(path_, failed);
     if (std::filesystem::is_directory(path_)) refuse("is a folder", "name the file in it, such as model.safetensors");
+    if (!failed && !std::filesystem::is_regular_file(path_)) refuse("is not a regular file", "name one");
     if (failed || !in_) refuse("cannot be read: " + reason(failed), "check the path");
     tensor_file content;
     std::vector<claim> claims;

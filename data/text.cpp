@@ -32,6 +32,7 @@ std::string contents(const fs::path& file, const std::string& key) {
   std::ifstream stream{file, std::ios::binary};
   if (error || !stream.read(text.data(), static_cast<std::streamsize>(text.size())))
     refuse("cannot be read; check its permissions");
+  if (text.starts_with("\x1f\x8b")) refuse("is compressed by gzip; unpack it");
   return text;
 }
 

@@ -30,6 +30,8 @@ constexpr const char* how_to_export = "export the module with torch.jit.script(m
 // "data.pkl" and no code.
 void require_script(const std::filesystem::path& path) try {
   if (std::filesystem::is_directory(path)) refuse(path, "is a folder", "name the file in it, such as model.pt");
+  if (std::filesystem::exists(path) && !std::filesystem::is_regular_file(path))
+    refuse(path, "is not a regular file", how_to_export);
   std::ifstream in{path, std::ios::binary};
   char magic[4]{};
   if (!in) refuse(path, "cannot be read", "check the path");
@@ -183,6 +185,8 @@ class script_network final : public network {
         refuse(path_,
                each.name + " is " + c10::toString(each.value.scalar_type()) + ", and parameters are float32 here",
                "export model.float()");
+      if (each.value.numel() == 0)
+        refuse(path_, each.name + " has no element", "export the module without it, or give it a size");
       learns_ = learns_ || each.value.requires_grad();
       (each.value.requires_grad() ? parameters_ : buffers_).emplace_back(each.name, each.value);
     }

@@ -42,6 +42,8 @@ std::string converting(const std::filesystem::path& path) {
 }
 
 std::string first_bytes(const std::filesystem::path& path) {
+  if (std::filesystem::exists(path) && !std::filesystem::is_regular_file(path))
+    throw input_error(path.string() + ": is not a regular file; name one");
   std::string bytes(old_magic.size(), '\0');
   std::ifstream in{path, std::ios::binary};
   in.read(bytes.data(), static_cast<std::streamsize>(bytes.size()));

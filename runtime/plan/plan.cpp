@@ -184,6 +184,16 @@ data::normalisation scale_of(const topology::topology& file, const data::dataset
   return {mean, std};
 }
 
+void check_top_k(const plan& so_far) {
+  const auto& k = so_far.file.evaluate.top_k;
+  const auto scores = so_far.loss == models::loss_kind::cross_entropy || so_far.loss == models::loss_kind::nll;
+  if (!k || (scores && *k < so_far.shape.classes)) return;
+  refuse(so_far.file, equals("evaluate.top_k", *k) + " asks for the highest of " +
+                          (scores ? std::to_string(so_far.shape.classes) + " scores, where it is always right"
+                                  : "several scores, and " + so_far.file.model.name + " gives one for each sample") +
+                          "; use a smaller one, or leave it out");
+}
+
 void check_augmentation(const plan& so_far) {
   const auto& how = so_far.augment;
   if (!how.any()) return;
@@ -745,6 +755,7 @@ plan make_plan(const topology::topology& given, const data_facts& facts, const d
   const auto net = network_of(file, *plan.model, plan.shape);
   plan.loss = loss_of(file, *net);
   check_target(file, plan.loss);
+  check_top_k(plan);
   plan.layout = models::layout_of(*net);
   plan.tied = models::tied_names_of(*net);
   plan.constants = models::constants_of(*net);

@@ -4,6 +4,7 @@
 #include "troupe/runtime/support/write_aside.hpp"
 #include "troupe/runtime/topology/load.hpp"
 #include "troupe/runtime/topology/schema.hpp"
+#include "troupe/runtime/topology/value.hpp"
 
 #include <algorithm>
 #include <cerrno>
@@ -76,7 +77,10 @@ std::vector<std::string> settings_of(const topology::topology& file, const std::
 /// What makes the model, and the samples of a set that needs no files, what they are.
 std::vector<std::string> made_by(const plan& plan) {
   auto settings = settings_of(plan.file, "model", plan.model->reads);
-  if (contains(plan.data->reads, "rows")) settings.push_back("run.seed=" + std::to_string(plan.file.run.seed));
+  const auto& held_out = plan.file.data.validation;
+  if (held_out) settings.push_back("data.validation=" + topology::to_toml(*held_out));
+  if (held_out || contains(plan.data->reads, "rows"))
+    settings.push_back("run.seed=" + std::to_string(plan.file.run.seed));
   const auto of_data = settings_of(plan.file, "data", plan.data->reads);
   settings.insert(settings.end(), of_data.begin(), of_data.end());
   return settings;

@@ -72,8 +72,15 @@ fs::path times_path(const std::string& pattern, const plan& plan) {
   return path;
 }
 
-void make_way_for(const fs::path& path, bool overwrite) {
+void make_way_for(const fs::path& path, bool overwrite, const fs::path& folder, const fs::path& topology) {
   std::error_code failed;
+  if (fs::equivalent(path, topology, failed))
+    throw input_error(path.string() + ": is the topology file itself; name another file with --csv");
+  if (fs::weakly_canonical(fs::absolute(path).parent_path(), failed) == fs::weakly_canonical(folder, failed) &&
+      path.extension() != ".csv")
+    throw input_error(path.string() + ": lies among the results of the run; expected a name that ends in .csv there");
+  if (path.filename() == "epochs.csv")
+    throw input_error(path.string() + ": is what a run calls a file of its own; name another file with --csv");
   if (!path.has_filename() || fs::is_directory(path, failed))
     throw input_error(path.string() + ": is a folder; expected the name of a file behind --csv");
   if (fs::exists(path, failed) && !overwrite)

@@ -13,7 +13,9 @@ namespace troupe::telemetry {
 /// input_error for one that is not known, naming those there are, and for a brace without its other one.
 std::filesystem::path times_path(const std::string& pattern, const plan& plan);
 
-/// Makes the folders above `path`. Throws input_error where something lies there that may not be replaced.
-void make_way_for(const std::filesystem::path& path, bool overwrite);
+/// Makes the folders above `path`. Throws input_error where something lies there that may not be replaced: nothing of
+/// the run's own, which are its `folder` and the `topology` file.
+void make_way_for(const std::filesystem::path& path, bool overwrite, const std::filesystem::path& folder,
+                  const std::filesystem::path& topology);
 
 }  // namespace troupe::telemetry

@@ -115,6 +115,7 @@ std::string read_text(const fs::path& file) {
     throw input_error(name + ": there is no such file; expected a topology file" + nearby_file(file));
   }
   if (fs::is_directory(status)) throw input_error(name + ": this is a folder; expected a topology file in it");
+  if (fs::is_fifo(status)) throw input_error(name + ": this is a pipe; expected a topology file");
   std::ifstream stream(file, std::ios::binary);
   if (!stream) throw input_error(name + ": the file cannot be read; expected permission to read it");
   std::string text(largest_file_bytes + 1, '\0');

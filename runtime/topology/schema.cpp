@@ -454,7 +454,8 @@ std::vector<line> lines_of(const section& section, const topology& file, std::si
 }
 
 const std::vector<exclusion>& exclusions() {
-  static const std::vector<exclusion> all = {{"run", "epochs", "steps"}, {"data", "batch_size", "global_batch_size"}};
+  static const std::vector<exclusion> all = {
+      {"run", "epochs", "steps"}, {"data", "batch_size", "global_batch_size"}, {"model", "name", "script"}};
   return all;
 }
 
