@@ -1,5 +1,7 @@
 #include "troupe/runtime/telemetry/metrics.hpp"
 
+#include "troupe/data/utf8.hpp"
+
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
@@ -63,7 +65,7 @@ std::string json_line(const evaluation& found, const std::vector<named_counts>& 
 
 std::string table_of(const std::vector<named_counts>& classes) {
   std::size_t width = std::string("macro average").size();
-  for (const auto& [name, counts] : classes) width = std::max(width, name.size());
+  for (const auto& [name, counts] : classes) width = std::max(width, data::printable_utf8(name).size());
   const auto label = [&](const std::string& text) { return text + std::string(width - text.size(), ' '); };
   const auto row = [&](const std::string& name, const rules::class_merit& merit, std::int64_t samples) {
     std::array<char, 80> cells{};
@@ -77,7 +79,7 @@ std::string table_of(const std::vector<named_counts>& classes) {
   const auto share = 1 / static_cast<double>(std::max<std::size_t>(classes.size(), 1));
   for (const auto& [name, counts] : classes) {
     const auto merit = rules::merit_of(counts);
-    text += row(name, merit, counts.samples);
+    text += row(data::printable_utf8(name), merit, counts.samples);
     mean = {mean.precision + share * merit.precision, mean.recall + share * merit.recall, mean.f1 + share * merit.f1};
     all.samples += counts.samples;
     all.correct += counts.correct;
