@@ -284,7 +284,10 @@ TEST_CASE("a batch larger than a worker's share is refused with the largest that
 TEST_CASE("a model returns scores for each sample, or for each position where these have targets") {
   auto file = four_workers();
   file.data.name = "tensors";
-  file.model = {.name = "gpt", .layers = 1, .width = 8, .heads = 2};
+  file.model.name = "gpt";
+  file.model.layers = 1;
+  file.model.width = 8;
+  file.model.heads = 2;
   data_facts facts{128};
   facts.kind = models::sample_kind::characters;
   facts.sample_shape = {6};
@@ -300,7 +303,8 @@ TEST_CASE("a model returns scores for each sample, or for each position where th
 TEST_CASE("a description says what the extents of samples count") {
   auto file = four_workers();
   file.data.name = "tensors";
-  file.model = {.name = "mlp"};
+  file.model = {};
+  file.model.name = "mlp";
   data_facts facts{128};
   const auto said = [&](models::sample_kind kind, std::vector<std::int64_t> shape) {
     facts.kind = kind;
@@ -311,9 +315,11 @@ TEST_CASE("a description says what the extents of samples count") {
   CHECK(said(sample_kind::numbers, {7}).find("of 7 numbers, each a number\n") != std::string::npos);
   CHECK(said(sample_kind::numbers, {7, 5}).find("of 7×5, each a number\n") != std::string::npos);
   CHECK(said(sample_kind::images, {1, 4, 4}).find("of 1×4×4, each a number, not normalised") != std::string::npos);
-  file.model = {.name = "matrix_completion"};
+  file.model = {};
+  file.model.name = "matrix_completion";
   CHECK(said(sample_kind::sparse, {7, 5}).find("of 7×5 (users × items), each a number\n") != std::string::npos);
-  file.model = {.name = "logistic"};
+  file.model = {};
+  file.model.name = "logistic";
   facts.class_names = {"-1", "1"};
   CHECK(said(sample_kind::sparse, {7}).find("of 7 columns, 2 classes\n") != std::string::npos);
 }

@@ -250,7 +250,7 @@ TEST_CASE("a journal leaves the files of the contract") {
   file.workers = {.count = 1, .loop = {"gradient", "apply"}, .device = {"cpu"}};
   const auto plan = make_plan(file, 64);
   std::ostringstream lines;
-  telemetry::make_way_for("times/of.csv", false);
+  telemetry::make_way_for("times/of.csv", false, "results", "t.toml");
   telemetry::file_journal journal(plan, telemetry::run_folder({.out = "out"}), telemetry::make_json_display(lines),
                                   "times/of.csv");
   CHECK(fs::exists("out/topology.toml"));
@@ -317,12 +317,17 @@ TEST_CASE("the pattern of --csv says what was run") {
 
 TEST_CASE("the file of --csv replaces another one only where that is allowed") {
   const scratch here;
-  telemetry::make_way_for("deep/er/times.csv", false);
+  telemetry::make_way_for("deep/er/times.csv", false, "results", "t.toml");
   std::ofstream("deep/er/times.csv") << "old";
-  CHECK_NOTHROW(telemetry::make_way_for("deep/er/times.csv", true));
-  CHECK_THROWS_AS(telemetry::make_way_for("deep/er/times.csv", false), input_error);
-  CHECK_THROWS_AS(telemetry::make_way_for("deep/er", true), input_error);
-  CHECK_THROWS_AS(telemetry::make_way_for("deep/er/times.csv/below.csv", true), input_error);
+  CHECK_NOTHROW(telemetry::make_way_for("deep/er/times.csv", true, "results", "t.toml"));
+  CHECK_THROWS_AS(telemetry::make_way_for("deep/er/times.csv", false, "results", "t.toml"), input_error);
+  CHECK_THROWS_AS(telemetry::make_way_for("deep/er", true, "results", "t.toml"), input_error);
+  CHECK_THROWS_AS(telemetry::make_way_for("deep/er/times.csv/below.csv", true, "results", "t.toml"), input_error);
+  for (const auto* own : {"results/metrics.jsonl", "results/model.safetensors", "results/epochs.csv"})
+    CHECK_THROWS_AS(telemetry::make_way_for(own, true, "results", "t.toml"), input_error);
+  CHECK_NOTHROW(telemetry::make_way_for("results/times.csv", true, "results", "t.toml"));
+  std::ofstream("t.toml") << "";
+  CHECK_THROWS_AS(telemetry::make_way_for("./t.toml", true, "results", "t.toml"), input_error);
 }
 
 TEST_CASE("a table tells of each class, their means and the accuracy") {
