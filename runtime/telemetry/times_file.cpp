@@ -76,7 +76,8 @@ void make_way_for(const fs::path& path, bool overwrite, const fs::path& folder, 
   std::error_code failed;
   if (fs::equivalent(path, topology, failed))
     throw input_error(path.string() + ": is the topology file itself; name another file with --csv");
-  if (fs::weakly_canonical(fs::absolute(path).parent_path(), failed) == fs::weakly_canonical(folder, failed) &&
+  if (fs::weakly_canonical(fs::absolute(path).parent_path(), failed) ==
+          fs::weakly_canonical(fs::absolute(folder), failed) &&
       path.extension() != ".csv")
     throw input_error(path.string() + ": lies among the results of the run; expected a name that ends in .csv there");
   if (path.filename() == "epochs.csv")

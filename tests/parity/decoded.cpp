@@ -1,6 +1,7 @@
 // The pixels of images, for images.py: decoded SIZE OUT IMAGE … writes each [H, W, 3] behind the other, as bytes, into
 // the file OUT. SIZE: what the shorter side is scaled to before the middle is cut out; 0: as they are.
 #include "troupe/data/image_codec.hpp"
+#include "troupe/data/image_scale.hpp"
 
 #include <cstdio>
 #include <cstdlib>

@@ -3,6 +3,7 @@
 #include "troupe/actors/exchange/buckets.hpp"
 #include "troupe/actors/exchange/registry.hpp"
 #include "troupe/data/dataset.hpp"
+#include "troupe/models/network.hpp"
 #include "troupe/runtime/topology/load.hpp"
 #include "troupe/runtime/topology/schema.hpp"
 #include "troupe/runtime/topology/value.hpp"
@@ -55,6 +56,7 @@ class generator {
     if (below(2) == 0) file.evaluate.target_accuracy.reset();
     if (below(2) == 0) file.model.init.clear();
     file.model.script = file.model.name == "script" ? "/folder/model.pt" : "";
+    if (models::find_network(file.model.name)->step) file.workers.precision = "float32";
     if (file.optimizer.name != "sgd") file.optimizer.momentum = 0;
     if (file.optimizer.name == "sgd") file.optimizer.eps.reset();
     if (file.optimizer.name == "novograd") file.optimizer.name = "adamw";  // which several servers can do, too
