@@ -8,7 +8,7 @@ from troupe_command import TINY, main, metrics, troupe, write
 
 SPREADS = ([1, 1, 1, 1], [2, 2])
 SMALL = TINY.replace("count = 2\n", "").replace("lenet", "convnet").replace("batch_size = 8", "batch_size = 16")
-TIMES = {"seconds", "samples_per_second"}  # what the clock says in metrics.jsonl
+TIMES = {"seconds", "samples_per_second", "epoch_seconds", "data_wait"}  # what the clock says in metrics.jsonl
 
 
 def without_times(out):
