@@ -106,10 +106,15 @@ void require_classes(const options& given, const std::vector<std::string>& here,
 }
 
 /// What the weights say of the model and of data that the program makes: settings of these, whatever else stands there.
-std::vector<std::string> made_by(const checkpoint::model_card& card, const models::network_kind& model,
-                                 const data::dataset_kind& data) {
+/// Each is one line, so that it sets what it begins with and nothing else.
+std::vector<std::string> made_by(const options& given, const checkpoint::model_card& card,
+                                 const models::network_kind& model, const data::dataset_kind& data) {
   std::vector<std::string> settings;
   for (const auto& setting : card.made_by) {
+    if (setting.find_first_of("\r\n") != std::string::npos)
+      throw input_error(given.weights.string() +
+                        ": metadata made_by has a setting of several lines; save the weights "
+                        "again");
     const auto sets = [&](const std::string& key) { return setting.starts_with(key + "="); };
     const auto of_data = std::any_of(data.reads.begin(), data.reads.end(), [&](const auto& key) {
       return key != "file" && key != "test_file" && sets("data." + key);
@@ -146,7 +151,7 @@ void eval(const options& given) {
   const auto& data = kind_of(given, "data", given.data, card.data, data::find_dataset, data::dataset_kinds());
 
   std::string file = "data.name = \"" + data.name + "\"\nmodel.name = \"" + model.name + "\"\n";
-  for (const auto& setting : made_by(card, model, data)) file += setting + "\n";
+  for (const auto& setting : made_by(given, card, model, data)) file += setting + "\n";
   auto topology = topology::parse(file, given.weights, given.overrides);
   if (!given.dir.empty()) topology.data.dir = given.dir;
   const auto split = split_of(given, topology);

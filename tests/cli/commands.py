@@ -63,6 +63,18 @@ def test_eval_reports_on_each_class():
     assert "classes" not in json.loads(troupe("eval", weights, "--json").stdout)
 
 
+def test_eval_takes_one_setting_of_a_line_of_weights():
+    troupe("run", write("tiny.toml", TINY), "--out", "out")
+    raw = pathlib.Path("out/model.safetensors").read_bytes()
+    size = int.from_bytes(raw[:8], "little")
+    header = json.loads(raw[8:8 + size])
+    header["__metadata__"]["made_by"] = json.dumps(["run.seed=1\ndata.file=\"elsewhere\""])
+    forged = json.dumps(header).encode()
+    pathlib.Path("forged.safetensors").write_bytes(len(forged).to_bytes(8, "little") + forged + raw[8 + size:])
+    said = troupe("eval", "forged.safetensors", status=2).stderr
+    assert "made_by has a setting of several lines" in said, said
+
+
 def test_eval_reports_on_two_classes_of_one_score_and_refuses_numbers():
     text = TINY.replace("lenet", "{}").replace("digits", "{}")
     troupe("run", write("two.toml", text.format("logistic", "sparse")), "--out", "two")
