@@ -115,7 +115,6 @@ std::string read_text(const fs::path& file) {
     throw input_error(name + ": there is no such file; expected a topology file" + nearby_file(file));
   }
   if (fs::is_directory(status)) throw input_error(name + ": this is a folder; expected a topology file in it");
-  if (fs::is_fifo(status)) throw input_error(name + ": this is a pipe; expected a topology file");
   std::ifstream stream(file, std::ios::binary);
   if (!stream) throw input_error(name + ": the file cannot be read; expected permission to read it");
   std::string text(largest_file_bytes + 1, '\0');
@@ -201,6 +200,8 @@ class gatherer {
     if (chain_.size() > most_extended)
       refuse(at, "files extend each other more than " + std::to_string(most_extended) +
                      " deep; expected fewer, one of which says more");
+    // What is run may come through a pipe; who writes one that a file names may never come.
+    if (fs::is_fifo(file)) refuse(at, "extends " + file.string() + ": this is a pipe; expected a topology file");
     std::string text;
     try {
       text = read_text(file);
