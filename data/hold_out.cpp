@@ -1,6 +1,7 @@
 #include "troupe/data/hold_out.hpp"
 
 #include "troupe/data/random.hpp"
+#include "troupe/data/shuffle.hpp"
 
 #include <ATen/ops/index_select.h>
 #include <ATen/ops/tensor.h>
@@ -33,8 +34,7 @@ void hold_out(dataset_pair& sets, double fraction, std::uint64_t seed) {
   }
   std::vector<std::int64_t> order(static_cast<std::size_t>(samples));
   std::iota(order.begin(), order.end(), 0);
-  random_stream stream{keyed(seed, purpose::validation)};
-  for (std::size_t last = order.size(); last > 1; --last) std::swap(order[last - 1], order[stream.below(last)]);
+  shuffle(order, keyed(seed, purpose::validation));
   std::vector<std::int64_t> evaluated(order.end() - held, order.end());
   order.resize(static_cast<std::size_t>(samples - held));
   // Samples that lie side by side are gathered faster, and blocks of the set stay blocks.

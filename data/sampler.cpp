@@ -1,33 +1,14 @@
 #include "troupe/data/sampler.hpp"
 
 #include "troupe/data/random.hpp"
+#include "troupe/data/shuffle.hpp"
 
 #include <algorithm>
-#include <array>
 #include <numeric>
 #include <stdexcept>
 #include <string>
 
 namespace troupe::data {
-
-namespace {
-
-// Fisher and Yates. Draws do not depend on what is swapped: they come first, some at a time, so that memory is asked
-// for all of them at once. Of millions of samples that halves the time.
-void shuffle(std::vector<std::int64_t>& order, std::uint64_t key) {
-  random_stream stream{key};
-  std::array<std::size_t, 64> partner{};
-  for (std::size_t last = order.size(); last > 1;) {
-    const std::size_t count = std::min(partner.size(), last - 1);
-    for (std::size_t draw = 0; draw < count; ++draw) {
-      partner[draw] = stream.below(last - draw);
-      __builtin_prefetch(&order[partner[draw]], 1);
-    }
-    for (std::size_t draw = 0; draw < count; ++draw) std::swap(order[--last], order[partner[draw]]);
-  }
-}
-
-}  // namespace
 
 std::int64_t steps_per_epoch(const sampling& options) {
   const std::int64_t share = options.how == split::all ? options.samples : options.samples / options.workers;
