@@ -59,6 +59,8 @@ struct coordinator_options {
   bool in_lockstep{true};  ///< All workers end at one step; else, before its time, each where it has come to.
   models::flat_layout layout{};
   models::buffer_pool pool{};
+  bool first_buffers{false};                ///< The result has the float buffers of rank 0; else their mean.
+  bool pauses{false};                       ///< Workers wait for each evaluation, even if its verdict cannot stop them.
   std::optional<double> target_accuracy{};  ///< Stop once reached in `target_hold` evaluations in a row.
   std::uint64_t target_hold{2};
   std::optional<std::uint64_t> patience{};  ///< Stop after so many evaluations in a row that are no better than before.

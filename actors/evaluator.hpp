@@ -31,6 +31,8 @@ struct evaluator_options {
   std::int64_t batch_size{1000};
   std::uint64_t seed{0};
   std::int64_t threads{1};
+  bool drop_last{false};   ///< Leave out a last batch that is not full.
+  std::int64_t shares{1};  ///< Evaluate so many shares of the set, as of a DistributedSampler; the mean counts.
   std::optional<std::int64_t> top_k{};  ///< Also: how often a sample's class is among the k highest scores.
 };
 

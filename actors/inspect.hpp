@@ -28,8 +28,8 @@ typename Inspector::result_type inspect(Inspector& f, key& x) {
 
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, milestone& x) {
-  return f(caf::meta::type_name("milestone"), x.rank, x.step, x.loss_sum, x.sample_count, x.bytes_sent, x.data_wait,
-           x.busy);
+  return f(caf::meta::type_name("milestone"), x.rank, x.step, x.loss_sum, x.sample_count, x.correct, x.classified,
+           x.bytes_sent, x.data_wait, x.busy);
 }
 
 template <class Inspector>

@@ -137,6 +137,8 @@ struct advanced {
   std::optional<part> gradient;  ///< g, [P], where it is still to be applied.
   double loss_sum{0};            ///< Sum over the samples of the gradients computed.
   std::int64_t sample_count{0};  ///< How many those are.
+  std::int64_t correct{0};       ///< Targets that these gradients' forward passes put into their class …
+  std::int64_t classified{0};    ///< … of so many; 0 where targets are not classes, or nothing counted them.
   /// Tensor bytes that the exchange of synchronised norms has sent for this worker since the run began.
   std::uint64_t payload_bytes{0};
   bool host_parameters{true}, host_gradient{true};  ///< Whether x and g are there. On the CPU they always are.
@@ -147,10 +149,11 @@ struct advanced {
 struct milestone {
   rank_id rank{};
   std::uint64_t step{0};
-  double loss_sum{0};            ///< Over the samples since the worker's last milestone.
-  std::int64_t sample_count{0};  ///< How many those are.
-  std::uint64_t bytes_sent{0};   ///< Tensor bytes that the worker's ports have sent since the run began.
-  double data_wait{0}, busy{0};  ///< As of `advanced`, since the worker's last milestone.
+  double loss_sum{0};                      ///< Over the samples since the worker's last milestone.
+  std::int64_t sample_count{0};            ///< How many those are.
+  std::int64_t correct{0}, classified{0};  ///< As of `advanced`, since the worker's last milestone.
+  std::uint64_t bytes_sent{0};             ///< Tensor bytes that the worker's ports have sent since the run began.
+  double data_wait{0}, busy{0};            ///< As of `advanced`, since the worker's last milestone.
 };
 
 /// How stale the gradients were that a server has applied since the run began: its version when it applied one, less
@@ -183,11 +186,13 @@ struct record {
   std::uint64_t step{0};     ///< Steps completed by every worker.
   std::uint64_t updates{0};  ///< Updates applied.
   double seconds{0};         ///< Since the first step began, on the actor clock.
+  double train_seconds{0};   ///< The same without the time in which workers waited for an evaluation.
   std::optional<double> samples_per_second, train_loss, val_loss, val_accuracy;
   std::optional<double> val_top_k_accuracy;
-  std::optional<double> epoch_seconds;  ///< Of `epoch`: since the last one.
-  std::optional<double> lr;             ///< Of the step before.
-  std::optional<double> data_wait;      ///< In [0, 1]: share of their time that computes waited for samples.
+  std::optional<double> train_accuracy;  ///< In [0, 1]: of the forward passes in training since the last line.
+  std::optional<double> epoch_seconds;   ///< Of `epoch`: since the last one.
+  std::optional<double> lr;              ///< Of the step before.
+  std::optional<double> data_wait;       ///< In [0, 1]: share of their time that computes waited for samples.
   std::uint64_t bytes_sent{0};
   std::optional<double> staleness_mean, staleness_max;  ///< Of the gradients applied since the last line.
   std::optional<double> consensus_distance;  ///< sqrt(mean over workers of ‖xᵢ − x̄‖²), over the parameters.

@@ -21,11 +21,15 @@ struct optimizer_options {
   double weight_decay{0};
   bool nesterov{false};
   std::optional<double>
-      clip_norm{};               ///< Longest gradient (Euclidean norm over all parameters); longer ones are scaled.
-  std::vector<double> betas{};   ///< Of adam, adamw (0.9, 0.999) and novograd (0.95, 0.98): two; empty: those.
-  double eps{1e-8};              ///< Of them.
-  learning_rate schedule{};      ///< What lr is multiplied by at a step.
-  std::vector<range> tensors{};  ///< Of novograd, which has a moment for each: where the parameters lie.
+      clip_norm{};                 ///< Longest gradient (Euclidean norm over all parameters); longer ones are scaled.
+  double l2_penalty{0};            ///< Added by who computes the gradient, times the weights; step() does not see it.
+  std::vector<range> undecayed{};  ///< Where parameters lie to which weight_decay does not apply.
+  bool grad_averaging{false};      ///< Of novograd.
+  bool starts_at_gradient{false};  ///< Of novograd: m₁ is the first direction, as in the paper; else m₀ = 0.
+  std::vector<double> betas{};     ///< Of adam, adamw (0.9, 0.999) and novograd (0.95, 0): two; empty: those.
+  double eps{1e-8};                ///< Of them.
+  learning_rate schedule{};        ///< What lr is multiplied by at a step.
+  std::vector<range> tensors{};    ///< Of novograd, which has a moment for each: where the parameters lie.
 };
 
 /// Its state (momentum, moments) is that of the steps it has made. One thread at a time.

@@ -47,7 +47,7 @@ struct worker_state {
   std::optional<std::uint64_t> shown;     ///< Step of the last snapshot shown.
   caf::actor_clock::time_point last_glance;
   double loss_sum{0}, data_wait{0}, busy{0};
-  std::int64_t sample_count{0};
+  std::int64_t sample_count{0}, correct{0}, classified{0};
   std::vector<std::uint64_t> payload_bytes;  ///< By place of the exchange; the last are those of synchronised norms.
   caf::typed_response_promise<std::uint64_t> halt_promise;
 };
@@ -77,9 +77,10 @@ void report(worker_pointer self) {
     std::uint64_t bytes = 0;
     for (const auto of_one : my.payload_bytes) bytes += of_one;
     self->send(my.contacts.coordinator, reached_atom_v,
-               milestone{my.options.rank, my.completed, my.loss_sum, my.sample_count, bytes, my.data_wait, my.busy});
+               milestone{my.options.rank, my.completed, my.loss_sum, my.sample_count, my.correct, my.classified, bytes,
+                         my.data_wait, my.busy});
     my.loss_sum = my.data_wait = my.busy = 0;
-    my.sample_count = 0;
+    my.sample_count = my.correct = my.classified = 0;
   }
   if (must_show(my)) {
     my.shown = my.completed;
@@ -224,6 +225,8 @@ void compute(worker_pointer self, stretch ahead) {
             my.data_wait += done.data_wait;
             my.busy += done.busy;
             my.sample_count += done.sample_count;
+            my.correct += done.correct;
+            my.classified += done.classified;
             my.payload_bytes.back() = done.payload_bytes;
             my.completed = my.many_steps ? my.now.origin.step : my.completed + steps;
             if (my.many_steps) my.begun = my.completed;

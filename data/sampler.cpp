@@ -42,7 +42,8 @@ std::span<const std::int64_t> sampler::batches_at(std::uint64_t step, std::uint6
 
 void sampler::enter(std::uint64_t epoch) {
   if (epoch == epoch_) return;
-  const auto& [samples, batch_size, rank, workers, how, shuffled, seed, shards] = options_;
+  [[maybe_unused]] const auto& [samples, batch_size, rank, workers, how, shuffled, seed, drop_last, pad, shards] =
+      options_;
   // The whole set, or for contiguous shards this worker's block of it; blocks differ by one sample at most.
   const std::int64_t begin = how == split::contiguous ? samples * rank / workers : 0;
   const std::int64_t end = how == split::contiguous ? samples * (rank + 1) / workers : samples;

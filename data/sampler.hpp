@@ -27,6 +27,8 @@ struct sampling {
   split how{split::strided};
   bool shuffle{true};
   std::uint64_t seed{0};
+  bool drop_last{true};  ///< An epoch leaves out its last batch where that is not full.
+  bool pad{false};       ///< A strided epoch repeats samples from its start until its length is a multiple of n.
   std::shared_ptr<const sample_shards> shards{};  ///< Of split::given.
 };
 

@@ -39,7 +39,13 @@ enum class loss_kind : std::uint8_t {
 inline constexpr loss_kind loss_kinds[] = {loss_kind::cross_entropy, loss_kind::nll, loss_kind::binary_cross_entropy,
                                            loss_kind::hinge, loss_kind::mse};
 
-/// What a network is fed and what it tells apart.
+/// Initial weights of convolutions and linear layers drawn from N(0, deviation²).
+struct normal_initializer {
+  double deviation{0.01};
+  bool zero_biases{false};  ///< Else their biases keep the model's own initializer.
+};
+
+/// What a network is fed, what it tells apart, and the settings of its model.
 struct network_shape {
   /// Of one sample: [C, H, W] of an image, [T] of a text, [D] of numbers, [columns] of a sparse row, [users, items] of
   /// a rating.
@@ -50,6 +56,8 @@ struct network_shape {
   std::optional<std::int64_t> layers{}, width{}, heads{};
   double dropout{0};               ///< Likewise: probability, in [0, 1).
   std::filesystem::path script{};  ///< Of `script`: the TorchScript file.
+  bool padded_shortcuts{false};    ///< Of `resnet20`: shortcuts of option A instead of B (He et al. 2016, section 4.2).
+  std::optional<normal_initializer> normal{};  ///< None: the model's own initializers.
 };
 
 /// What a group of replicas has of one batch-norm layer, all its members' brought together.

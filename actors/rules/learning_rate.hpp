@@ -8,13 +8,16 @@
 namespace troupe {
 
 struct learning_rate {
-  enum class decay : std::uint8_t { none, step, cosine };
+  enum class decay : std::uint8_t { none, step, cosine, polynomial };
 
   std::uint64_t warmup_steps{0};  ///< Linear from warmup_start to 1 (Goyal et al. 2017, section 2.2).
   double warmup_start{1};
   decay how{decay::none};
   std::vector<std::uint64_t> decay_at{};  ///< Of `step`, ascending, in steps: from each on the factor below once more.
   double decay_factor{0.1};
+  double power{1};         ///< Of `polynomial`.
+  double minimum{0};       ///< Factor at the end of `cosine` and `polynomial`.
+  std::uint64_t hold{1};   ///< The factor changes every so many steps only: 1, or the steps of an epoch.
   std::uint64_t steps{0};  ///< Of the whole run: `cosine` goes from 1 after the warm-up to 0 there.
 
   /// Returns what the learning rate of the step after `completed` ones is multiplied by: PyTorch's LinearLR, then

@@ -223,6 +223,18 @@ std::vector<section> make_sections() {
             "Of gpt: attention heads, which share the width; else 4."),
         row("dropout", in(&t::model, &model::dropout), {.minimum = 0, .maximum = 1, .maximum_excluded = true},
             "Of mlp, gpt and wide_resnet: share of values that are zeroed in training; else 0."),
+        row("shortcut", in(&t::model, &model::shortcut), {.choices = {"projection", "pad"}},
+            "Used only by resnet20: how a shortcut changes the number of channels. \"projection\" (the default) is a "
+            "1x1 convolution with batch norm (He et al. 2016, option B); \"pad\" subsamples and fills the new channels "
+            "with zeros (option A)."),
+        row("initializer", in(&t::model, &model::initializer), {.choices = {"default", "normal"}},
+            "Initial weights: \"default\" uses the initializers of the model; \"normal\" draws the weights of "
+            "convolutions and linear layers from N(0, initializer_std^2). model.init, where given, wins."),
+        row("initializer_std", in(&t::model, &model::initializer_std), {.minimum = 0, .maximum = 100},
+            "Used only when initializer = \"normal\": standard deviation of the weights."),
+        row("initializer_bias", in(&t::model, &model::initializer_bias), {.choices = {"default", "zero"}},
+            "Used only when initializer = \"normal\": biases of convolutions and linear layers keep the model's "
+            "default initializer, or start at zero."),
         row("rank", in(&t::model, &model::rank), {.minimum = 1, .maximum = 4096},
             "Of matrix_completion: length of the factor of a user or an item; else 10."),
         row("sync_batch_norm", in(&t::model, &model::sync_batch_norm), {},
@@ -267,6 +279,13 @@ std::vector<section> make_sections() {
             "accumulated. "
             "Else the whole batch."),
         row("shuffle", in(&t::data, &data::shuffle), {}, "Each epoch in an order of its own, a function of the seed."),
+        row("drop_last", in(&t::data, &data::drop_last), {},
+            "Drop the last batch of an epoch if it is smaller than the others, as the PyTorch DataLoader's drop_last "
+            "does; false keeps it."),
+        row("remainder", in(&t::data, &data::remainder), {.choices = {"drop", "pad"}},
+            "What happens when the training set does not divide evenly among the workers: \"drop\" leaves the "
+            "remaining samples out of the epoch; \"pad\" repeats samples from its start until every worker has as "
+            "many, as PyTorch's DistributedSampler does."),
         row("split", in(&t::data, &data::split), {.choices = {"strided", "contiguous", "all", "dirichlet", "by_label"}},
             "Which samples a worker sees: every n-th of the epoch's order, a fixed block, or all; or, not "
             "independently "
@@ -313,24 +332,52 @@ std::vector<section> make_sections() {
             "Of sgd: how much of the last step's direction is kept."),
         row("weight_decay", in(&t::optimizer, &optimizer::weight_decay), {.minimum = 0, .maximum = 1e6},
             "How much of the weights is added to the gradient; adamw takes it off the weights instead."),
+        row("l2_penalty", in(&t::optimizer, &optimizer::l2_penalty), {.minimum = 0, .maximum = 1e6},
+            "Factor of the weights added to the gradient when a worker computes it, before any exchange. weight_decay, "
+            "by contrast, acts in the optimizer step, on the weights after the exchange. Both may be set."),
+        row("no_decay", in(&t::optimizer, &optimizer::no_decay), {},
+            "Name patterns of parameters that get no weight decay, such as [\"*.bias\", \"bn*\"]; * matches any text, "
+            "? one character."),
+        row("decay_min_dims", in(&t::optimizer, &optimizer::decay_min_dims), {.minimum = 0, .maximum = 8},
+            "Weight decay applies only to parameters with at least this many dimensions; 2 excludes biases and the "
+            "parameters of normalization layers."),
         row("nesterov", in(&t::optimizer, &optimizer::nesterov), {}, "Of sgd: Nesterov's momentum; needs momentum."),
         row("betas", in(&t::optimizer, &optimizer::betas), {.minimum = 0, .maximum = 1, .maximum_excluded = true},
             "Of adam, adamw and novograd: how much is kept of the first and second moment; else [0.9, 0.999], of "
             "novograd [0.95, 0.98]."),
         row("eps", in(&t::optimizer, &optimizer::eps), {.minimum = 0, .maximum = 1, .minimum_excluded = true},
             "Of them: added to the root of the second moment; else 1e-8."),
+        row("grad_averaging", in(&t::optimizer, &optimizer::grad_averaging), {},
+            "Used only by novograd: multiply the normalized gradient by 1 - beta1 before it enters the first moment."),
+        row("moment_start", in(&t::optimizer, &optimizer::moment_start), {.choices = {"zero", "gradient"}},
+            "Used only by novograd: the first moment before the first step is zero, as in the package torch_optimizer, "
+            "or becomes the first normalized gradient, as in algorithm 1 of the paper."),
         row("clip_norm", in(&t::optimizer, &optimizer::clip_norm),
             {.minimum = 0, .maximum = 1e9, .minimum_excluded = true},
             "Longest gradient, in Euclidean norm over all parameters; a longer one is scaled down to it before the "
             "step."),
         row("scale_lr", in(&t::optimizer, &optimizer::scale_lr), {.choices = {"none", "linear", "sqrt"}},
-            "Multiplies lr by the number of workers, or its square root."),
+            "Multiply lr by k, or by the square root of k, where k = effective batch / base_batch_size. The effective "
+            "batch is what one step averages over: the batches of all workers under a synchronous exchange of "
+            "gradients. Refused for several workers under any other wiring."),
+        row("base_batch_size", in(&t::optimizer, &optimizer::base_batch_size), {.minimum = 1, .maximum = 1e9},
+            "Used only with scale_lr: batch size that lr was chosen for; by default one worker's batch. Required "
+            "together with data.global_batch_size."),
         row("warmup_epochs", in(&t::optimizer, &optimizer::warmup_epochs), {.minimum = 0, .maximum = 1e6},
             "lr grows linearly, step by step, through so many epochs."),
         row("warmup_start", in(&t::optimizer, &optimizer::warmup_start), {.minimum = 0, .maximum = 1},
             "Factor of lr that the warm-up begins with."),
-        row("schedule", in(&t::optimizer, &optimizer::schedule), {.choices = {"constant", "step", "cosine"}},
-            "After the warm-up: as it is, times decay_factor from each of decay_epochs on, or down to 0 by a cosine."),
+        row("schedule", in(&t::optimizer, &optimizer::schedule),
+            {.choices = {"constant", "step", "cosine", "polynomial"}},
+            "Learning rate after the warm-up: \"constant\"; \"step\" multiplies it by decay_factor after each of "
+            "decay_epochs; \"cosine\" and \"polynomial\" take it down to min_lr at the end of the run."),
+        row("schedule_by", in(&t::optimizer, &optimizer::schedule_by), {.choices = {"step", "epoch"}},
+            "Whether warm-up and schedule change the learning rate after every step or only after every epoch, as a "
+            "PyTorch scheduler does whose step() is called once per epoch."),
+        row("min_lr", in(&t::optimizer, &optimizer::min_lr), {.minimum = 0, .maximum = 1e6},
+            "Used only by the schedules \"cosine\" and \"polynomial\": the learning rate at the end of the run."),
+        row("decay_power", in(&t::optimizer, &optimizer::decay_power), {.minimum = 0, .maximum = 100},
+            "Used only by the schedule \"polynomial\": its exponent; 1 is linear decay."),
         row("decay_epochs", in(&t::optimizer, &optimizer::decay_epochs), {.minimum = 0, .maximum = 1e6},
             "Of schedule step: after so many epochs each, ascending."),
         row("decay_factor", in(&t::optimizer, &optimizer::decay_factor), {.minimum = 0, .maximum = 1},
@@ -374,6 +421,16 @@ std::vector<section> make_sections() {
             "Evaluations in a row that must reach target_accuracy."),
         row("top_k", in(&t::evaluate, &evaluate::top_k), {.minimum = 1, .maximum = 1e6},
             "Also counts how often the class is among the k highest scores."),
+        row("drop_last", in(&t::evaluate, &evaluate::drop_last), {},
+            "Drop the last batch of an evaluation if it is smaller than evaluate.batch_size."),
+        row("split", in(&t::evaluate, &evaluate::split), {.choices = {"whole", "workers"}},
+            "\"whole\" evaluates the validation set once; \"workers\" divides it among the workers as "
+            "DistributedSampler does, without shuffling, evaluates each share, and reports the mean of the shares."),
+        row("buffers", in(&t::evaluate, &evaluate::buffers), {.choices = {"mean", "first"}},
+            "Running statistics of batch norm in the result, where the workers' differ: the mean over the workers, or "
+            "those of the first worker, as PyTorch's DDP with broadcast_buffers keeps them."),
+        row("pause_training", in(&t::evaluate, &evaluate::pause_training), {},
+            "Let the workers wait until an evaluation is done, so that it takes no processor time from them."),
         row("patience", in(&t::evaluate, &evaluate::patience), {.minimum = 1, .maximum = 1e6},
             "Stop after so many evaluations in a row without improvement: of the accuracy, or where there is none of "
             "the "

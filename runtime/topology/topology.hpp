@@ -38,6 +38,10 @@ struct model_settings {
   std::optional<std::int64_t> rank;                  ///< Of matrix_completion; none: models::network_shape's.
   std::optional<std::int64_t> layers, width, heads;  ///< See models::network_shape; set where the model goes by them.
   std::optional<double> dropout;                     ///< Likewise.
+  std::optional<std::string> shortcut;               ///< pad, projection; set where the model reads it.
+  std::string initializer{"default"};                ///< default, normal.
+  double initializer_std{0.01};                      ///< Standard deviation of initializer "normal".
+  std::string initializer_bias{"default"};           ///< default, zero: of initializer "normal".
   bool sync_batch_norm{false};
   bool operator==(const model_settings&) const = default;
 };
@@ -55,6 +59,8 @@ struct data_settings {
   std::optional<std::int64_t> global_batch_size;
   std::optional<std::int64_t> micro_batch_size;  ///< Divides batch_size; none: the same.
   bool shuffle{true};
+  bool drop_last{true};           ///< Leave out the last batch of an epoch where it is not full.
+  std::string remainder{"drop"};  ///< drop, pad: samples that do not divide evenly among the workers.
   std::string split{"strided"};
   std::optional<double> alpha;          ///< Set where the split is "dirichlet".
   std::optional<double> validation;     ///< Share of the training set that is held out; none: the test set is used.
@@ -67,13 +73,22 @@ struct data_settings {
 struct optimizer_settings {
   std::string name{"sgd"};
   double lr{0.01}, momentum{0}, weight_decay{0};
+  double l2_penalty{0};               ///< Added to the gradient before any exchange.
+  std::vector<std::string> no_decay;  ///< Patterns of the names of parameters without weight decay.
+  std::int64_t decay_min_dims{0};     ///< Parameters of fewer dimensions have no weight decay.
   bool nesterov{false};
   std::vector<double> betas;  ///< Two, or empty: the optimizer's own.
   std::optional<double> eps;
+  bool grad_averaging{false};        ///< novograd.
+  std::string moment_start{"zero"};  ///< zero, gradient; novograd.
   std::optional<double> clip_norm;
-  std::string scale_lr{"none"};  ///< linear, sqrt: with the number of workers.
+  std::string scale_lr{"none"};                 ///< linear, sqrt: with effective batch / base_batch_size.
+  std::optional<std::int64_t> base_batch_size;  ///< None: one worker's batch.
   double warmup_epochs{0}, warmup_start{0};
-  std::string schedule{"constant"};  ///< step, cosine.
+  std::string schedule{"constant"};  ///< step, cosine, polynomial.
+  std::string schedule_by{"step"};   ///< step, epoch: how often warm-up and schedule change the rate.
+  double min_lr{0};                  ///< The schedule ends here, not at 0.
+  double decay_power{1};             ///< Exponent of schedule "polynomial".
   std::vector<double> decay_epochs;  ///< Of step.
   double decay_factor{0.1};          ///< Likewise.
   bool operator==(const optimizer_settings&) const = default;
@@ -113,6 +128,10 @@ struct evaluate_settings {
   std::uint64_t target_hold{2};
   std::optional<std::uint64_t> patience;
   std::optional<std::int64_t> top_k;
+  bool drop_last{false};        ///< Leave out the last batch where it is not full.
+  std::string split{"whole"};   ///< whole, workers: the mean of what each worker's share gives.
+  std::string buffers{"mean"};  ///< mean, first: whose float buffers the result has.
+  bool pause_training{false};   ///< Workers wait until an evaluation is done.
   bool operator==(const evaluate_settings&) const = default;
 };
 
