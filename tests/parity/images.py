@@ -7,6 +7,7 @@ import sys
 try:
     import numpy
     import PIL.Image
+    from plain import seeded
     from torchvision.transforms import CenterCrop, InterpolationMode, Resize
 except ImportError as error:
     print(f"SKIPPED: {error}; scripts/setup --python installs what the parity tests import")
@@ -25,7 +26,7 @@ def decoded(*files, size=0):
 
 def picture(seed, width, height, channels=3):
     """Something with edges, ramps and noise, as photographs have."""
-    generator = numpy.random.default_rng(seed)
+    generator = numpy.random.default_rng(seeded(seed))
     x, y = numpy.meshgrid(numpy.arange(width), numpy.arange(height))
     made = numpy.empty((height, width, channels))
     for channel in range(channels):

@@ -1,4 +1,5 @@
-"""Networks of images: initial weights, scores, a few steps of training and the running statistics are PyTorch's."""
+"""Networks: initial weights, scores, steps of training and the running statistics are PyTorch's. Each step is compared
+from the state that Troupe reached, for most of these networks have kinks; see plain_kinks.py."""
 
 import json
 import os
@@ -8,7 +9,8 @@ import sys
 try:
     import numpy
     import torch
-    from plain import Lenet, assert_equal, train, weights, write_cifar10, write_mnist
+    from own_state import check_steps, rows_at, states_of
+    from plain import CIFAR_MEAN, CIFAR_STD, Smooth, seeded, weights, write_cifar10, write_mnist
     from plain_models import Gpt, Mlp, Vgg11, WideResnet
     from plain_resnet import MODELS
 except ImportError as error:
@@ -17,14 +19,14 @@ except ImportError as error:
 
 from troupe_command import main, metrics, troupe, write
 
-BATCH, STEPS = 16, 3
-SGD = {"lr": 0.01, "momentum": 0.9, "weight_decay": 0.001}
+BATCH, STEPS = 16, 2
+SGD = {"lr": 0.03, "momentum": 0.9, "weight_decay": 0.001}
 FILE = """
 [run]
 seed = {seed}
 steps = {steps}
 [model]
-name = "{model}"
+{key} = "{model}"
 {settings}
 [data]
 name = "{data}"
@@ -50,9 +52,10 @@ SMALL = {
 }
 
 
-def run(out, seed=3, steps=0, data="mnist", folder=".", settings="", precision="float32", **values):
-    text = FILE.format(seed=seed, steps=steps, data=data, folder=folder, batch=BATCH, settings=settings,
-                       precision=precision, **{**SGD, **values})
+def run(out, seed=3, steps=0, data="mnist", folder=".", settings="", precision="float32", key="name", batch=BATCH,
+        **values):
+    text = FILE.format(seed=seeded(seed), steps=steps, data=data, folder=folder, batch=batch, settings=settings,
+                       precision=precision, key=key, **{**SGD, **values})
     troupe("run", write(f"{out}.toml", text), "--out", out, "--overwrite")
     return weights(out)
 
@@ -68,7 +71,7 @@ def test_initial_weights_are_those_of_manual_seed_bit_for_bit():
     write_mnist(".")
     for model, make in MODELS.items():
         for seed in (1, 12345):
-            torch.manual_seed(seed)
+            torch.manual_seed(seeded(seed))
             expected = make().state_dict()
             found = run(f"{model}{seed}", seed=seed, model=model)
             assert set(found) == set(expected), set(found) ^ set(expected)
@@ -90,16 +93,13 @@ def test_scores_are_those_of_pytorch():
         assert abs(evaluation["val_loss"] - loss) <= 1e-4 * max(1, loss), (evaluation["val_loss"], loss)
 
 
-def check_training(model, samples, channels=1, make=None, **values):
-    """Gradients show in the weights after the first step; what the running statistics are is in the state dict."""
+def check_training(model, samples, channels=1, make=None, still=(), lr=SGD["lr"], batch=BATCH, **values):
+    """Gradients show in the weights after the first step, momentum after the second."""
+    values |= {"model": model, "lr": lr, "batch": batch}
+    states = states_of(lambda steps: run(f"{model}{steps}", steps=steps, **values), STEPS)
     plain = (make or MODELS[model])(channels)
-    plain.load_state_dict(run(f"{model}_before", model=model, **values), strict=True)
-    train(plain, samples, STEPS, BATCH, **SGD)
-    after = run(f"{model}_after", model=model, steps=STEPS, **values)
-    counters = [value for name, value in after.items() if name.endswith("num_batches_tracked")]
-    assert all(counter.item() == STEPS for counter in counters), counters
-    largest = assert_equal(after, plain.state_dict(), 1e-4, 1e-4)
-    print(f"  {model}: largest difference {largest:.1e}")
+    rows = rows_at(samples, batch)
+    check_steps(states, plain, lambda step: [rows(step)], still=still, what=model, **{**SGD, "lr": lr})
 
 
 def test_a_few_steps_of_training_are_those_of_pytorch():
@@ -119,7 +119,7 @@ def test_models_with_settings_are_those_of_their_sources():
     for data, channels, make_data in (("mnist", 1, write_mnist), ("cifar10", 3, write_cifar10)):
         training, _ = make_data(".")
         for model, (settings, make) in SMALL.items():
-            torch.manual_seed(12345)
+            torch.manual_seed(seeded(12345))
             check_initial(model, make(channels).state_dict(), data=data, settings=settings)
             check_training(model, training, channels=channels, make=make, data=data, settings=settings)
 
@@ -127,9 +127,12 @@ def test_models_with_settings_are_those_of_their_sources():
 def test_vgg11_is_that_of_its_source():
     training, _ = write_cifar10(".")
     for model, norm in (("vgg11", False), ("vgg11_bn", True)):
-        torch.manual_seed(12345)
+        torch.manual_seed(seeded(12345))
         check_initial(model, Vgg11(norm=norm).state_dict(), data="cifar10")
-        check_training(model, training, channels=3, make=lambda _, norm=norm: Vgg11(norm=norm), data="cifar10")
+        # Batch norm takes away what a bias before it adds.
+        still = [f"features.{index}.bias" for index in (0, 4, 8, 11, 15, 18, 22, 25)] if norm else []
+        check_training(model, training, channels=3, make=lambda _, norm=norm: Vgg11(norm=norm), still=still,
+                       lr=SGD["lr"] if norm else 3.0, batch=8, data="cifar10")
 
 
 def test_weights_say_how_their_model_is_made():
@@ -146,12 +149,13 @@ def test_gpt_is_that_of_nanogpt():
     write("text.txt", "".join(alphabet[each] for each in characters))
     text = {"settings": "layers = 2\nwidth = 16\nheads = 2",
             "data": f'text"\nsequence_length = {length}\nfile = "text.txt'}
-    torch.manual_seed(12345)
+    torch.manual_seed(seeded(12345))
     check_initial("gpt", Gpt(len(alphabet), length, layers=2, width=16, heads=2).state_dict(), **text)
     begins = range(0, BATCH * STEPS * length, length)  # one sequence behind the other, each targets one further
     training = tuple(torch.tensor([characters[first + off:first + off + length] for first in begins])
                      for off in (0, 1))
-    check_training("gpt", training, make=lambda _: Gpt(len(alphabet), length, layers=2, width=16, heads=2), **text)
+    check_training("gpt", training, make=lambda _: Gpt(len(alphabet), length, layers=2, width=16, heads=2), lr=1.0,
+                   **text)
 
 
 def distance(found, expected):
@@ -161,10 +165,12 @@ def distance(found, expected):
 
 def test_bfloat16_is_autocast():
     (images, labels), _ = write_mnist(".")
-    before = run("before", model="lenet")
+    torch.manual_seed(seeded(3))
+    model = Smooth()
+    torch.jit.script(model).save("model.pt")
+    before = {name: value.clone() for name, value in model.state_dict().items()}
 
     def plain(bfloat16):
-        model = Lenet()
         model.load_state_dict(before)
         optimizer = torch.optim.SGD(model.parameters(), **SGD)
         for rows in (slice(step * BATCH, (step + 1) * BATCH) for step in range(STEPS)):
@@ -173,13 +179,13 @@ def test_bfloat16_is_autocast():
                 scores = model(images[rows])
             model.loss(scores.float(), labels[rows]).backward()
             optimizer.step()
-        return model.state_dict()
+        return {name: value.clone() for name, value in model.state_dict().items()}
 
-    found = run("bfloat16", model="lenet", steps=STEPS, precision="bfloat16")
+    found = run("bfloat16", model="model.pt", key="script", steps=STEPS, precision="bfloat16")
     assert all(value.dtype == torch.float32 for value in found.values())
     expected, exact = plain(True), plain(False)
     off, apart = distance(found, expected), distance(exact, expected)
-    print(f"  lenet in bfloat16: {off:.1e} from autocast, which is {apart:.1e} from float32")
+    print(f"  in bfloat16: {off:.1e} from autocast, which is {apart:.1e} from float32")
     assert apart > 0 and off <= apart / 10, (off, apart)
     assert off <= 2 ** -8 * distance(before, expected), "rounded steps are within bfloat16's precision"
 
@@ -191,8 +197,7 @@ def test_on_cifar10_too():
         print("  SKIPPED: TROUPE_DATA names no folder with cifar-10-batches-bin/")
         return
     records = numpy.fromfile(part, numpy.uint8, BATCH * STEPS * 3073).reshape(-1, 3073)
-    mean = torch.tensor([0.4914, 0.4822, 0.4465]).view(1, 3, 1, 1)
-    std = torch.tensor([0.2470, 0.2435, 0.2616]).view(1, 3, 1, 1)
+    mean, std = (torch.tensor(each).view(1, 3, 1, 1) for each in (CIFAR_MEAN, CIFAR_STD))
     images = (torch.from_numpy(records[:, 1:].reshape(-1, 3, 32, 32).copy()).float() / 255 - mean) / std
     labels = torch.from_numpy(records[:, 0].astype(numpy.int64))
     check_training("resnet20", (images, labels), channels=3, data="cifar10", folder=folder)

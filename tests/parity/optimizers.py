@@ -1,19 +1,19 @@
-"""Fifty steps of every optimizer and of every way of the learning rate equal PyTorch's, or where PyTorch has none a plain
-script of the paper: under one worker, four that reduce their gradients, and a server that steps for four."""
+"""Fifty steps of every optimizer and of every way of the learning rate equal PyTorch's, or where PyTorch has none a
+plain script of the paper: under one worker, four that reduce their gradients, and a server that steps for four."""
 
 import math
 import sys
 
 try:
     import torch
-    from plain import assert_equal, write_mnist
+    from plain import write_mnist
 except ImportError as error:
     print(f"SKIPPED: {error}; scripts/setup --python installs what the parity tests import")
     sys.exit(77)
 
 from torch.optim import SGD, Adam, AdamW
 from torch.optim.lr_scheduler import CosineAnnealingLR, ConstantLR, LinearLR, MultiStepLR, SequentialLR
-from trained import BATCH, STEPS, initial, run
+from trained import BATCH, STEPS, compare, exported, run, state_of
 from troupe_command import main
 
 WORKERS = 4
@@ -26,8 +26,8 @@ PER_EPOCH = 480 // (WORKERS * BATCH)  # 15 steps in an epoch, of whatever wiring
 
 
 class NovoGrad(torch.optim.Optimizer):
-    """Ginsburg et al. 2019, algorithm 1, with gradient averaging, tensor by tensor. epsilon stands in the first step too,
-    where it changes nothing that counts."""
+    """Ginsburg et al. 2019, algorithm 1, with gradient averaging, tensor by tensor. epsilon stands in the first step
+    too, where it changes nothing that counts."""
 
     def __init__(self, parameters, lr, betas=(0.95, 0.98), eps=1e-8, weight_decay=0.0):
         super().__init__(parameters, {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay})
@@ -66,12 +66,13 @@ def trained(model, samples, optimizer, schedule=None, clip_norm=None):
 def check(recipe, make, schedule=None, clip_norm=None, wirings=tuple(WIRINGS)):
     """`recipe`: the keys of [optimizer], as TOML."""
     training, _ = write_mnist(".")
-    model = initial(**WIRINGS["alone"])
+    model = exported()
+    start = state_of(model)
     optimizer = make(model.parameters())
     trained(model, training, optimizer, schedule and schedule(optimizer), clip_norm)
     for name in wirings:
         found = run(name, **{"batch": BATCH, "sgd": recipe, **WIRINGS[name]})
-        print(f"  {name}: largest difference {assert_equal(found, model.state_dict()):.1e}")
+        compare(found, model.state_dict(), start, name)
 
 
 def test_sgd_with_nesterov_and_weight_decay():

@@ -3,6 +3,7 @@ steps by backward passes (momentum, gradients that are exchanged); weight decay 
 
 Shuffle off, one intra-op thread."""
 
+import functools
 import itertools
 import pathlib
 import sys
@@ -24,7 +25,7 @@ ROWS, COLUMNS = 100, 24  # one row of which has nothing
 USERS, ITEMS, RANK = 9, 7, 4
 FILE = """
 [run]
-seed = 5
+seed = {seed}
 steps = {steps}
 [model]
 name = "{model}"
@@ -64,9 +65,13 @@ class Logistic(Linear):
 
 
 class Svm(Linear):
+    nearest = 1.0  # how near a margin has come to the hinge, where its gradient jumps
+
     @staticmethod
     def loss(score, target):
-        return (1 - (2 * target - 1) * score).clamp(min=0).mean()
+        margin = 1 - (2 * target - 1) * score
+        Svm.nearest = min(Svm.nearest, margin.abs().min().item())
+        return margin.clamp(min=0).mean()
 
 
 class MatrixCompletion(nn.Module):
@@ -86,9 +91,9 @@ class MatrixCompletion(nn.Module):
 MODELS = {"logistic": Logistic, "svm": Svm, "matrix_completion": MatrixCompletion}
 
 
-def write_libsvm():
+def write_libsvm(seed):
     """Writes seeded rows on two sides of a plane; returns them as dense tensors."""
-    random = numpy.random.default_rng(7)
+    random = numpy.random.default_rng(seed)
     plane = random.normal(size=COLUMNS)
     rows, targets, text = numpy.zeros((ROWS, COLUMNS), numpy.float32), [], ["# rows of two classes\n"]
     for index, row in enumerate(rows):
@@ -101,9 +106,9 @@ def write_libsvm():
     return torch.from_numpy(rows), torch.tensor(targets)
 
 
-def write_triplets():
+def write_triplets(seed):
     """Writes three quarters of a matrix of rank two, in random order; returns its entries as rows and ratings."""
-    random = numpy.random.default_rng(8)
+    random = numpy.random.default_rng(seed)
     ratings = (random.normal(size=(USERS, 2)) @ random.normal(size=(2, ITEMS))).astype(numpy.float32)
     everything = list(itertools.product(range(USERS), range(ITEMS)))
     known = sorted(random.choice(len(everything), 3 * len(everything) // 4, replace=False))
@@ -119,19 +124,39 @@ def run(out, model, exchange="", loop=ALONE, workers=1, batch=8, steps=STEPS, sg
     """Trains and returns the weights by name."""
     ratings = model == "matrix_completion"
     file = write(f"{out}.toml", FILE.format(
-        steps=steps, model=model, rank=f"rank = {RANK}" if ratings else "", data="triplets" if ratings else "libsvm",
-        batch=batch, workers=workers, exchange=exchange, loop=", ".join(f'"{word}"' for word in loop.split(", ")),
+        seed=plain.seeded(5), steps=steps, model=model, rank=f"rank = {RANK}" if ratings else "",
+        data="triplets" if ratings else "libsvm", batch=batch, workers=workers, exchange=exchange,
+        loop=", ".join(f'"{word}"' for word in loop.split(", ")),
         optimizer="\n".join(f"{key} = {value}" for key, value in (sgd or PLAIN).items())))
     troupe("run", file, "--out", out, "--overwrite")
     return plain.weights(out)
 
 
-def begin(name, **wiring):
-    """The samples, and the model with the weights that such a run begins with."""
-    samples = write_triplets() if name == "matrix_completion" else write_libsvm()
-    model = MODELS[name]()
-    model.load_state_dict(run("initial", name, **{**wiring, "steps": 0}))
-    return samples, model
+@functools.cache
+def initial(name):
+    """The weights that a run begins with: a function of model and seed."""
+    write_samples(name)
+    return run("initial", name, steps=0)
+
+
+def write_samples(name, attempt=0):
+    return write_triplets(plain.seeded(8) + attempt) if name == "matrix_completion" \
+        else write_libsvm(plain.seeded(7) + attempt)
+
+
+def begin(name, textbook):
+    """Writes samples; returns what textbook(model, samples) makes of them, and the state that it began with. With these
+    samples no margin comes within rounding of the hinge, where the gradient jumps."""
+    start = initial(name)
+    for attempt in range(100):
+        Svm.nearest = 1.0
+        samples = write_samples(name, attempt)
+        model = MODELS[name]()
+        model.load_state_dict(start)
+        result = textbook(model, samples)
+        if Svm.nearest > 1e-5:
+            return result, start
+    raise AssertionError("no samples keep their distance from the hinge")
 
 
 def content(out):
@@ -141,11 +166,13 @@ def content(out):
 def check_alone(sgd, exchanges, batches=(1, 8), textbook=plain.train):
     """One worker comes to what textbook(model, samples, …) does, with each of these exchanges to the same bytes."""
     for name, batch in itertools.product(MODELS, batches):
-        samples, model = begin(name, batch=batch, sgd=sgd)
-        start = {name: values.clone() for name, values in model.state_dict().items()}
-        textbook(model, samples, STEPS, batch, **{"momentum": 0, "weight_decay": 0, **sgd})
-        largest = plain.assert_equal(run("alone", name, batch=batch, sgd=sgd), model.state_dict())
-        moved = max((values - start[key]).abs().max().item() for key, values in model.state_dict().items())
+        def train(model, samples, batch=batch):
+            textbook(model, samples, STEPS, batch, **{"momentum": 0, "weight_decay": 0, **sgd})
+            return model.state_dict()
+
+        expected, start = begin(name, train)
+        largest = plain.assert_equal(run("alone", name, batch=batch, sgd=sgd), expected, start)
+        moved = max((values - start[key]).abs().max().item() for key, values in expected.items())
         print(f"  {name}, batch {batch}: largest difference {largest:.1e}, moved by up to {moved:.2f}")
         assert moved > 0.1, "it hardly trained"
         for exchange in exchanges:
@@ -166,18 +193,18 @@ def test_steps_by_backward_passes():
 
 
 def test_nesterov_by_backward_passes():
-    def nesterov(model, samples, steps, batch, nesterov, **sgd):
-        worker = plain.workers_of(model, samples, 1, batch, nesterov=nesterov, **sgd)[0]
-        for step in range(steps):
+    sgd = {"lr": 0.02, "momentum": 0.9, "nesterov": True}
+
+    def nesterov(model, samples):
+        worker = plain.workers_of(model, samples, 1, 8, **sgd)[0]
+        for step in range(STEPS):
             worker.gradient(step)
             worker.step()
-        model.load_state_dict(worker.model.state_dict())
+        return worker.model.state_dict()
 
-    sgd = {"lr": 0.02, "momentum": 0.9, "nesterov": True}
     for name in MODELS:
-        samples, model = begin(name)
-        nesterov(model, samples, STEPS, 8, **sgd)
-        plain.assert_equal(run("alone", name, sgd={**sgd, "nesterov": "true"}), model.state_dict())
+        expected, start = begin(name, nesterov)
+        plain.assert_equal(run("alone", name, sgd={**sgd, "nesterov": "true"}), expected, start)
 
 
 def decaying_where_touched(model, samples, steps, batch, lr, weight_decay, **_):
@@ -207,10 +234,10 @@ def test_weight_decay_of_steps_on_the_rows():
 def test_weight_decay_moves_every_coordinate_alike_in_an_epoch():
     """With a rate so small that x hardly moves within the epoch: first order in it, the plain weight decay."""
     sgd = {"lr": 1e-3, "weight_decay": 0.5}
-    samples, model = begin("svm", batch=1)
+    write_samples("svm")
+    x = initial("svm")["weight"]
     found = run("decayed", "svm", batch=1, steps=ROWS, sgd=sgd)["weight"]
     without = run("kept", "svm", batch=1, steps=ROWS, sgd={"lr": 1e-3})["weight"]
-    x = model.weight.detach()
     lost = (without - found) / (sgd["lr"] * sgd["weight_decay"] * ROWS)
     apart = (lost - x).abs().max().item()
     print(f"  apart by {apart:.3f} of {x.abs().max():.3f}")
@@ -221,10 +248,15 @@ def check_workers(algorithm, exchange, loop, sgd, batch=8, count=3):
     """Compares the mean of the workers, and how far they are apart, with those of algorithm(workers)."""
     for name in MODELS:
         wiring = {"exchange": exchange, "loop": loop, "workers": count, "sgd": sgd, "batch": batch}
-        samples, model = begin(name, **wiring)
-        workers = plain.workers_of(model, samples, count, batch, **sgd)
-        algorithm(workers)
-        largest = plain.assert_equal(run("trained", name, **wiring), plain.state_of(model, plain.mean_of(workers)))
+
+        def train(model, samples):
+            workers = plain.workers_of(model, samples, count, batch, **sgd)
+            algorithm(workers)
+            return workers
+
+        workers, start = begin(name, train)
+        expected = plain.state_of(workers[0].model, plain.mean_of(workers))
+        largest = plain.assert_equal(run("trained", name, **wiring), expected, start)
         expected, found = plain.consensus_distance(workers), metrics("trained")[-1]["consensus_distance"] or 0
         print(f"  {name}: largest difference {largest:.1e}, consensus distance {found:.4f}")
         assert abs(found - expected) <= 1e-3 * expected + 1e-4, (found, expected)

@@ -4,23 +4,24 @@ import os
 import pathlib
 import subprocess
 
-from plain import MODELS, weights
+import torch
+from plain import Smooth, assert_equal, seeded, weights
 from troupe_command import troupe, write
 
 BATCH, STEPS = 8, 50
 SGD = {"lr": 0.01, "momentum": 0.9, "weight_decay": 0.001}
 FILE = """
 [run]
-seed = 5
+seed = {seed}
 steps = {steps}
 [model]
-name = "lenet"
+{model}
 [data]
 name = "mnist"
 dir = "."
 batch_size = {batch}
 shuffle = false
-split = "strided"
+split = "{split}"
 [optimizer]
 {optimizer}
 [workers]
@@ -31,19 +32,21 @@ loop = [{loop}]
 every = "1000000 steps"  # no worker gets further ahead than two evaluations
 """
 TOGETHER = "gradient, exchange, apply"
+SCRIPT = 'script = "model.pt"'
 
 
-def file_of(name, exchange="", loop=TOGETHER, workers=4, batch=BATCH, steps=STEPS, sgd=None):
+def file_of(name, exchange="", loop=TOGETHER, workers=4, batch=BATCH, steps=STEPS, sgd=None, model=SCRIPT,
+            split="strided"):
     """Writes a topology file; `exchange` is the text of its tables, `loop` its words."""
     optimizer = "\n".join(f"{key} = {value}" for key, value in (sgd or SGD).items())
     words = ", ".join(f'"{word}"' for word in loop.split(", "))
-    return write(f"{name}.toml", FILE.format(steps=steps, batch=batch, workers=workers, loop=words, exchange=exchange,
-                                             optimizer=optimizer))
+    return write(f"{name}.toml", FILE.format(seed=seeded(5), steps=steps, batch=batch, workers=workers, loop=words,
+                                             exchange=exchange, optimizer=optimizer, model=model, split=split))
 
 
 def run(out, **values):
     """Trains and returns the weights by name."""
-    troupe("run", file_of(out, **values), "--out", out)
+    troupe("run", file_of(out, **values), "--out", out, "--overwrite")
     return weights(out)
 
 
@@ -56,8 +59,19 @@ def run_in_order(out, order, **values):
     return weights(out)
 
 
-def initial(**values):
-    """The model that such a run begins with."""
-    model = MODELS["lenet"]()
-    model.load_state_dict(run("initial", **{**values, "steps": 0}))
+def exported(make=Smooth):
+    """Writes a module with seeded weights where the topology files of run() look for it, and returns it."""
+    torch.manual_seed(seeded(5))
+    model = make()
+    torch.jit.script(model).save("model.pt")
     return model
+
+
+def state_of(model):
+    return {name: values.clone() for name, values in model.state_dict().items()}
+
+
+def compare(found, expected, start, what="", **tolerance):
+    """assert_equal(), and says how equal."""
+    largest = assert_equal(found, expected, start, **tolerance)
+    print(f"  {what and what + ': '}largest difference {largest:.1e}")

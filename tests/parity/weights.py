@@ -1,15 +1,17 @@
-"""Initial weights, forward pass and gradient are PyTorch's. Run with the environment's Python."""
+"""Initial weights, forward pass, gradient and dropout are PyTorch's. Run with the environment's Python."""
 
 import sys
 
 try:
     import torch
-    from plain import MODELS, assert_equal, train, weights, write_mnist
+    from own_state import check_steps, rows_at, states_of
+    from plain_kinks import Gradient
+    from plain import MODELS, Convnet, Lenet, seeded, weights, write_mnist
 except ImportError as error:
     print(f"SKIPPED: {error}; scripts/setup --python installs what the parity tests import")
     sys.exit(77)
 
-from troupe_command import main, troupe, write
+from troupe_command import main, metrics, troupe, write
 
 FILE = """
 [run]
@@ -20,25 +22,27 @@ name = "{model}"
 [data]
 name = "mnist"
 dir = "."
-batch_size = 16
+batch_size = {batch}
 shuffle = false
 [optimizer]
-lr = 1.0
+lr = {lr}
 [workers]
-count = 1
-loop = ["gradient", "apply"]
+count = {workers}
+[exchange]
+kind = "all_reduce"
 """
+BATCH, LR = 16, 0.1
 
 
-def run(out, **values):
-    troupe("run", write(f"{out}.toml", FILE.format(**values)), "--out", out)
+def run(out, workers=1, **values):
+    troupe("run", write(f"{out}.toml", FILE.format(batch=BATCH, lr=LR, workers=workers, **values)), "--out", out)
     return weights(out)
 
 
 def test_initial_weights_are_those_of_manual_seed_bit_for_bit():
     write_mnist(".")
     for model, kind in MODELS.items():
-        for seed in (0, 1, 12345):
+        for seed in (seeded(0), seeded(1), 12345):
             torch.manual_seed(seed)
             expected = kind().state_dict()
             found = run(f"{model}{seed}", seed=seed, steps=0, model=model)
@@ -48,19 +52,38 @@ def test_initial_weights_are_those_of_manual_seed_bit_for_bit():
 
 def test_one_step_moves_lenet_by_the_gradient_of_pytorch():
     training, _ = write_mnist(".")
-    before = run("before", seed=3, steps=0, model="lenet")
-    after = run("after", seed=3, steps=1, model="lenet")
-    model = MODELS["lenet"]()
-    model.load_state_dict(before)
-    train(model, training, steps=1, batch=16, lr=1.0, momentum=0, weight_decay=0)
-    largest = assert_equal(after, model.state_dict(), 1e-4, 1e-4)
-    print(f"  largest difference {largest:.1e}")
+    states = states_of(lambda steps: run(f"lenet{steps}", seed=seeded(3), steps=steps, model="lenet"), 1)
+    check_steps(states, Lenet(), lambda step: [rows_at(training, BATCH)(step)], lr=LR)
+
+
+def keyed(seed, purpose, *words):
+    """Troupe's key of a random draw: SplitMix64's finaliser over each word in turn."""
+    mask, state = (1 << 64) - 1, seed
+    for word in (purpose, *words):
+        state = (state + 0x9e3779b97f4a7c15 + word) & mask
+        state = (state ^ state >> 30) * 0xbf58476d1ce4e5b9 & mask
+        state = (state ^ state >> 27) * 0x94d049bb133111eb & mask
+        state ^= state >> 31
+    return state
+
+
+def test_convnet_draws_its_dropout_from_a_generator_for_each_worker_and_step():
+    training, _ = write_mnist(".")
+    seed, dropout = seeded(4), 2
+    for workers in (1, 2):
+        model = Convnet()
+        model.generator = torch.Generator()
+        batches = [rows_at(training, BATCH, rank, workers) for rank in range(workers)]
+        states = states_of(lambda steps, workers=workers: run(
+            f"convnet{workers}{steps}", seed=seed, steps=steps, model="convnet", workers=workers), 3)
+        check_steps(states, model, lambda step, batches=batches: [rows(step) for rows in batches], lr=LR,
+                    before=lambda step, rank, model: model.generator.manual_seed(keyed(seed, dropout, rank, step)),
+                    what=f"{workers} workers")
 
 
 def test_convnet_without_dropout_scores_as_in_pytorch():
-    # In training its dropout draws from Troupe's keyed generator; evaluation is the part that is not random.
     _, (images, labels) = write_mnist(".")
-    found = run("convnet", seed=4, steps=0, model="convnet")
+    found = run("convnet", seed=seeded(4), steps=0, model="convnet")
     model = MODELS["convnet"]()
     model.load_state_dict(found)
     model.eval()
@@ -70,8 +93,36 @@ def test_convnet_without_dropout_scores_as_in_pytorch():
     assert abs(evaluation["val_loss"] - loss) <= 1e-4, (evaluation["val_loss"], loss)
 
 
+class Unit(torch.nn.Module):
+    """The sum of relu(w·x) over the samples, or the largest w·x of four."""
+
+    def __init__(self, pool):
+        super().__init__()
+        self.pool = pool
+        self.w = torch.nn.Parameter(torch.tensor([1.0, 1e-8, -1.0]))
+
+    def forward(self, x):
+        scores = x @ self.w
+        return torch.max_pool2d(scores.view(1, 1, 2, 2), 2) if self.pool else torch.relu(scores)
+
+    @staticmethod
+    def loss(output, _):
+        return output.sum()
+
+
+def test_units_that_rounding_may_have_on_either_side_are_found():
+    near, far, zero, below = [1.0, 1.0, 1.0], [1.0, 1.0, 0.0], [0.0, 0.0, 0.0], [0.0, 0.0, 1.0]
+    for pool, samples, gradient, band in ((False, [near, far], [2, 2, 1], 1),  # in float32, 1 + 1e-8 - 1 is 0
+                                          (False, [far, below], far, 0),
+                                          (True, [zero, near, below, below], near, 1),
+                                          (True, [zero, far, near, below], far, 0)):
+        step = Gradient(Unit(pool), torch.tensor(samples), None)
+        (found,), units = step.band()
+        assert step.values[0].tolist() == gradient, (samples, step.values)
+        assert found == units == band, (samples, found, units)
+
+
 def metrics_of(out):
-    from troupe_command import metrics
     return [line for line in metrics(out) if line["val_loss"] is not None][-1]
 
 

@@ -1,7 +1,8 @@
 """Fifty steps of the decentralised, averaging, elastic and asynchronous wirings equal the same algorithm in plain
-PyTorch; what equals the single process stands in steps.py. Asynchronous wirings are compared in a forced order of arrivals.
+PyTorch; what equals the single process stands in steps.py. Asynchronous wirings are compared in a forced order of
+arrivals.
 
-Holds for a model without batch norm or dropout; shuffle off, one intra-op thread."""
+Holds for a smooth model without batch norm or dropout; shuffle off, one intra-op thread."""
 
 import random
 import sys
@@ -13,29 +14,25 @@ except ImportError as error:
     sys.exit(77)
 
 import torch
-from trained import BATCH, SGD, STEPS, initial, run, run_in_order
+from trained import BATCH, SGD, STEPS, compare, exported, run, run_in_order, state_of
 from troupe_command import main, metrics
 
 STEP_FIRST = "gradient, apply, exchange"
 
 
-def compare(found, model, x):
-    print(f"  largest difference {plain.assert_equal(found, plain.state_of(model, x)):.1e}")
-
-
-def begin(count, **wiring):
+def begin(count, sgd=None):
     """The initial model and the textbook's workers with it."""
     training, _ = plain.write_mnist(".")
-    model = initial(workers=count, **wiring)
-    return model, plain.workers_of(model, training, count, BATCH, **SGD)
+    model = exported()
+    return model, plain.workers_of(model, training, count, BATCH, **(sgd or SGD))
 
 
 def check(algorithm, exchange, count=4, **wiring):
     """Compares the result of algorithm(workers): a vector, or nothing where it is the workers' mean."""
-    wiring["exchange"] = exchange
-    model, workers = begin(count, **wiring)
+    model, workers = begin(count)
     result = algorithm(workers)
-    compare(run("trained", workers=count, **wiring), model, plain.mean_of(workers) if result is None else result)
+    expected = plain.state_of(model, plain.mean_of(workers) if result is None else result)
+    compare(run("trained", workers=count, exchange=exchange, **wiring), expected, state_of(model))
     if result is None:
         expected, found = plain.consensus_distance(workers), metrics("trained")[-1]["consensus_distance"]
         print(f"  consensus distance {found}")
@@ -108,7 +105,7 @@ def test_pairs_that_reduce_and_gossip_between_them():
 
 def skewed(each, seed):
     """An order in which worker i comes each[i] times, those of low rank far more often at first."""
-    generator, left, order = random.Random(seed), list(each), []
+    generator, left, order = random.Random(plain.seeded(seed)), list(each), []
     while any(left):
         ready = [rank for rank, count in enumerate(left) if count]
         order.append(generator.choices(ready, [4.0 ** -rank for rank in ready])[0])
@@ -117,15 +114,16 @@ def skewed(each, seed):
 
 
 def check_asgd(shards, seed):
-    # A gradient here lies up to tens of updates behind: a step as large as elsewhere would blow rounding up.
+    # A gradient here lies up to tens of updates behind: with steps as large as elsewhere the weights diverge.
     sgd = {**SGD, "lr": 0.002}
     wiring = {"exchange": f'[exchange]\nkind = "parameter_server"\napply = "each"\nshards = {shards}',
               "loop": "gradient, exchange", "sgd": sgd}
-    model, workers = begin(4, **wiring)
+    model, workers = begin(4, sgd)
     server = plain.Replica(model, **sgd)
     order = skewed([STEPS] * 4, seed)
     staleness = plain.asgd(server, workers, order)
-    compare(run_in_order("trained", order, workers=4, **wiring), model, server.x)
+    found = run_in_order("trained", order, workers=4, **wiring)
+    compare(found, plain.state_of(model, server.x), state_of(model))
     expected = [shards * staleness.count(behind) for behind in range(max(staleness) + 1)]
     found = metrics("trained")[-1]["staleness_counts"]
     print(f"  up to {max(staleness)} updates behind")
@@ -142,10 +140,11 @@ def test_asgd_of_three_shards_in_a_skewed_order():
 
 def check_asynchronous_elastic(every):
     wiring = {"exchange": f'[exchange]\nkind = "elastic"\napply = "each"\nalpha = 0.15\nevery = {every}'}
-    model, workers = begin(4, **wiring)
+    model, workers = begin(4)
     order = skewed([sum(plain.due(step, every) for step in range(STEPS))] * 4, seed=13)
     centre = plain.asynchronous_easgd(workers, STEPS, every, 0.15, order)
-    compare(run_in_order("trained", order, workers=4, **wiring), model, centre)
+    found = run_in_order("trained", order, workers=4, **wiring)
+    compare(found, plain.state_of(model, centre), state_of(model))
 
 
 def test_asynchronous_elastic_averaging_in_a_skewed_order():
@@ -161,14 +160,15 @@ def test_asynchronous_elastic_averaging_every_fourth_step_in_a_skewed_order():
 
 def test_the_textbook_agrees_with_itself():
     training, _ = plain.write_mnist(".")
-    torch.manual_seed(5)
-    model = plain.Lenet()
+    torch.manual_seed(plain.seeded(5))
+    model = plain.Smooth()
+    start = state_of(model)
 
     def fresh(count=4, batch=BATCH):
         return plain.workers_of(model, training, count, batch, **SGD)
 
     def close(x, of):
-        return plain.assert_equal(plain.state_of(model, x), of)
+        return plain.assert_equal(plain.state_of(model, x), of, start)
 
     alone = plain.workers_of(model, training, 1, 4 * BATCH, **SGD)[0].model
     plain.train(alone, training, STEPS, 4 * BATCH, **SGD)
