@@ -33,7 +33,7 @@ struct schedule {
 /// behind the loop's `apply` sees one step more than one before it.
 struct cadence {
   std::uint64_t every{1};
-  std::uint64_t first{0};  ///< every = 1: the first stamp there is; else `every`, for it is never due at 0.
+  std::uint64_t first{0};  ///< First stamp at which it is due; see make_cadence().
   std::uint64_t lead{0};   ///< 1 where the stamp counts the step under way already, else 0.
 
   bool due(std::uint64_t step) const { return step >= first && (step - first) % every == 0; }
@@ -44,9 +44,12 @@ struct cadence {
   }
 };
 
-inline cadence make_cadence(std::uint64_t every, bool behind_apply) {
+/// An exchange of every single step is due from the first stamp on. A rarer one is first due at `every`, not at 0,
+/// unless `from_start` says otherwise; behind `apply` there is no stamp 0, so that `from_start` changes nothing.
+inline cadence make_cadence(std::uint64_t every, bool behind_apply, bool from_start = false) {
   const std::uint64_t lead = behind_apply ? 1 : 0;
-  return {.every = every, .first = every == 1 ? lead : every, .lead = lead};
+  const bool at_once = every == 1 || (from_start && !behind_apply);
+  return {.every = every, .first = at_once ? lead : every, .lead = lead};
 }
 
 }  // namespace troupe

@@ -286,10 +286,19 @@ std::vector<std::vector<double>> dense(const rules::mixing_matrix& mixing) {
   return rows;
 }
 
+/// The contraction says something of its own only where W is not normal.
+std::string rates_text(const rules::mixing_rates& rates) {
+  constexpr double same = 1e-6;
+  const auto gap = "spectral gap of W " + human_number(rates.gap);
+  if (std::abs(rates.contraction - (1 - rates.gap)) <= same) return gap;
+  return gap + " (asymptotic); one exchange multiplies the distance to the mean by at most " +
+         human_number(rates.contraction);
+}
+
 void describe_mixing(page& page, const planned_exchange& exchange) {
   const auto mixing = exchange.mixing();
   if (!mixing) return;
-  if (const auto gap = rules::spectral_gap(*mixing)) page.more("spectral gap of W " + human_number(*gap));
+  if (const auto rates = rules::rates_of(*mixing)) page.more(rates_text(*rates));
   if (mixing->rows.size() > matrix_printed_max) return;
   std::string label = "W = ";
   for (const auto& row : dense(*mixing)) {
@@ -467,7 +476,7 @@ json json_of(const plan& plan, const planned_exchange& exchange) {
   for (const auto& edge : exchange.edges)
     edges.push_back({{"from", edge.from}, {"to", edge.to}, {"messages", edge.messages}, {"bytes", edge.bytes}});
   const auto mixing = exchange.mixing();
-  const auto gap = mixing ? rules::spectral_gap(*mixing) : std::nullopt;
+  const auto rates = mixing ? rules::rates_of(*mixing) : std::nullopt;
   const bool shown = mixing && mixing->rows.size() <= matrix_in_json_max;
   return {{"name", exchange.name},
           {"kind", exchange.kind->name},
@@ -478,7 +487,8 @@ json json_of(const plan& plan, const planned_exchange& exchange) {
           {"servers", servers},
           {"settings", settings},
           {"mixing_matrix", shown ? json(dense(*mixing)) : json()},
-          {"spectral_gap", gap ? json(*gap) : json()},
+          {"spectral_gap", rates ? json(rates->gap) : json()},
+          {"contraction", rates ? json(rates->contraction) : json()},
           {"edges", edges}};
 }
 

@@ -643,8 +643,8 @@ planned_exchange plan_exchange(const plan& so_far, std::size_t index) {
       (made.ranks().size() < so_far.workers || given.every != topology::interval{1, false}))
     refuse(file, given.name + " makes the step of its members; use it for all workers and in each step");
   made.first_server = so_far.workers + so_far.servers();
-  made.due =
-      make_cadence(steps_between(given.every, so_far.steps_per_epoch), stands_behind_the_step(so_far, given.name));
+  made.due = make_cadence(steps_between(given.every, so_far.steps_per_epoch),
+                          stands_behind_the_step(so_far, given.name), made.nature.due_from_start);
   made.layout = mixes_buffers(made.settings) ? models::with_buffers(so_far.layout) : so_far.layout;
   made.buckets = planned_buckets(so_far, made);
   made.edges = edges_of(made);

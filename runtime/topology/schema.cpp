@@ -409,7 +409,9 @@ std::vector<section> make_sections() {
                 "Who takes part: workers (w0, w1 …), or names of other exchanges, each for the group of its workers; "
                 "else all workers. Who does not passes the word by."),
             row("every", each(&t::exchanges, &exchange::every), {},
-                "How often: when the completed steps divide by it, never at 0. The default is each step.")}),
+                "How often: when the number of completed steps is divisible by it, but not at 0 (except elastic with "
+                "apply = "
+                "\"each\", which begins at 0). The default is each step.")}),
       {"evaluate",
        "Validation while training; the end is always evaluated.",
        {row("every", in(&t::evaluate, &evaluate::every), {}, "How often."),

@@ -13,7 +13,8 @@
 
 namespace troupe::topology {
 
-/// `every = 4`, "4 steps", "1 epoch": when the completed steps divide by it, never at 0.
+/// `every = 4`, "4 steps", "1 epoch": when the number of completed steps is divisible by it, but not at 0; for
+/// exchanges see exchange_nature::due_from_start.
 struct interval {
   std::uint64_t count{1};
   bool in_epochs{false};
