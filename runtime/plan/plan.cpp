@@ -335,6 +335,7 @@ data::data_source source_of(const topology::topology& file, const std::filesyste
   from.nonzeros = given.nonzeros.value_or(from.nonzeros);
   from.skew = given.skew.value_or(from.skew);
   from.sequence_length = given.sequence_length.value_or(from.sequence_length);
+  from.random_windows = given.random_windows.value_or(from.random_windows);
   from.image_size = given.image_size;
   from.seed = file.run.seed;
   return from;

@@ -262,6 +262,9 @@ std::vector<section> make_sections() {
             "Of sparse: 1, the default, all columns are met alike often; above, a few are met by most samples."),
         row("sequence_length", in(&t::data, &data::sequence_length), {.minimum = 1, .maximum = 65536},
             "Of text: characters of a sample, 64 by default."),
+        row("random_windows", in(&t::data, &data::random_windows), {},
+            "Used only by text: a training sample begins anywhere in the text, drawn anew in each epoch, instead of at "
+            "a multiple of sequence_length. With data.validation, the end of the text is held out."),
         row("image_size", in(&t::data, &data::image_size), {.minimum = 1, .maximum = 4096},
             "Of image_folder: height and width; the shorter side is scaled to it and the middle cut out. Else all "
             "images must be of one size."),
@@ -414,7 +417,7 @@ std::vector<section> make_sections() {
        "Validation while training; the end is always evaluated.",
        {row("every", in(&t::evaluate, &evaluate::every), {}, "How often."),
         row("batch_size", in(&t::evaluate, &evaluate::batch_size), {.minimum = 1, .maximum = 1e6},
-            "Samples evaluated at once; changes memory and time only."),
+            "Samples evaluated at once. Without drop_last, this changes memory and time only."),
         row("target_accuracy", in(&t::evaluate, &evaluate::target_accuracy),
             {.minimum = 0, .maximum = 1, .minimum_excluded = true}, "Stop once validation accuracy reaches it."),
         row("target_hold", in(&t::evaluate, &evaluate::target_hold), {.minimum = 1, .maximum = 1e6},

@@ -155,6 +155,7 @@ class checker {
     settle("nonzeros", given.nonzeros, usual.nonzeros);
     settle("skew", given.skew, usual.skew);
     settle("sequence_length", given.sequence_length, usual.sequence_length);
+    settle("random_windows", given.random_windows, usual.random_windows);
     if (given.split != "dirichlet") given.alpha.reset();
     if (given.split == "dirichlet" && !given.alpha) given.alpha = data::usual_alpha;
     if (!reads("image_size")) given.image_size.reset();
