@@ -129,6 +129,9 @@ at::Tensor mean_loss(loss_kind kind, const at::Tensor& output, const at::Tensor&
 std::optional<std::int64_t> count_correct(loss_kind kind, const at::Tensor& output, const at::Tensor& target,
                                           std::int64_t k = 1);
 
+/// Returns count_correct() for k = 1 as an int64 scalar tensor where `output` lies, without waiting for a device.
+std::optional<at::Tensor> correct_targets(loss_kind kind, const at::Tensor& output, const at::Tensor& target);
+
 /// A model that a topology file can name.
 struct network_kind {
   std::string name;

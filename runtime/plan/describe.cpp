@@ -1,4 +1,5 @@
 // The plan in words, for people and for programs.
+#include "troupe/runtime/plan/batches.hpp"
 #include "troupe/runtime/plan/devices.hpp"
 #include "troupe/runtime/plan/plan.hpp"
 #include "troupe/runtime/support/units.hpp"
@@ -156,10 +157,12 @@ std::string classes_text(const plan& plan) {
 /// Which samples loss and accuracy are of.
 std::string evaluated_text(const plan& plan) {
   const auto samples = grouped(static_cast<std::uint64_t>(plan.facts.evaluated));
-  if (plan.facts.evaluates_training) return "no test samples: the training samples are evaluated";
+  const auto shares = shares_text(plan);
+  if (plan.facts.evaluates_training) return "no test samples: the training samples are evaluated" + shares;
   if (plan.facts.evaluates_held_out)
-    return "evaluated on " + samples + " samples that are held out of the training set";
-  return "evaluated on the " + samples + " test samples; data.validation = 0.1 would hold out training samples instead";
+    return "evaluated on " + samples + " samples that are held out of the training set" + shares;
+  return "evaluated on the " + samples + " test samples" + shares +
+         "; data.validation = 0.1 would hold out training samples instead";
 }
 
 /// Ω, Δ and ρ, where they were worked out, and what is evaluated where that is not a set of its own.
@@ -196,9 +199,12 @@ std::string workers_text(const plan& plan) {
   const auto batch = static_cast<std::uint64_t>(plan.sampling.batch_size);
   const auto micro =
       plan.micro_batches > 1 ? " (in " + std::to_string(plan.micro_batches) + " micro-batches)" : std::string();
+  const auto last = static_cast<std::uint64_t>(data::last_batch_size(plan.sampling));
+  const auto last_step =
+      last < batch ? " (" + grouped(plan.workers * last) + " in the last of an epoch)" : std::string();
   return grouped(plan.workers) + " × batch " + grouped(batch) + micro + " = " + plural(plan.workers * batch, "sample") +
-         " a step, " + device_text(plan) + ", " + plural(static_cast<std::uint64_t>(plan.file.run.threads), "thread") +
-         " each";
+         " a step" + last_step + ", " + device_text(plan) + ", " +
+         plural(static_cast<std::uint64_t>(plan.file.run.threads), "thread") + " each";
 }
 
 std::string optimizer_text(const plan& plan) {

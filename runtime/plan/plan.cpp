@@ -7,6 +7,7 @@
 #include "troupe/models/constants.hpp"
 #include "troupe/models/gradient_hooks.hpp"
 #include "troupe/models/script.hpp"
+#include "troupe/runtime/plan/batches.hpp"
 #include "troupe/runtime/plan/devices.hpp"
 #include "troupe/runtime/plan/replicas.hpp"
 #include "troupe/runtime/support/units.hpp"
@@ -92,8 +93,10 @@ data::sampling sampling_of(const topology::topology& file, std::int64_t samples)
                                 .workers = workers,
                                 .how = split_named(file),
                                 .shuffle = file.data.shuffle,
-                                .seed = file.run.seed};
-  const auto share = sampling.how == data::split::all ? samples : samples / workers;
+                                .seed = file.run.seed,
+                                .drop_last = file.data.drop_last,
+                                .pad = file.data.remainder == "pad"};
+  const auto share = data::share_of(sampling);
   if (share == 0)
     refuse(file, equals("workers.count", workers) + " leaves a worker without a sample: " + file.data.name + " has " +
                      std::to_string(samples) + "; use at most " + std::to_string(samples) + " workers");
@@ -691,7 +694,7 @@ planned_exchange plan_norms(const plan& so_far, const std::vector<std::int64_t>&
     }
   made.layout.parameter_end = made.layout.total = end;
   made.edges = edges_of(made);
-  for (auto& edge : made.edges) {
+  for (auto& edge : made.edges) {  // of a full batch
     edge.messages *= static_cast<std::uint64_t>(so_far.micro_batches);
     edge.bytes *= static_cast<std::uint64_t>(so_far.micro_batches);
   }
@@ -757,6 +760,8 @@ plan make_plan(const topology::topology& given, const data_facts& facts, const d
   plan.loss = loss_of(file, *net);
   check_target(file, plan.loss);
   check_top_k(plan);
+  check_evaluation(plan);
+  check_last_batch(plan);
   plan.layout = models::layout_of(*net);
   plan.tied = models::tied_names_of(*net);
   plan.constants = models::constants_of(*net);

@@ -76,6 +76,7 @@ class checker {
     excluded();
     model();
     source();
+    remainder();
     devices();
     const bool settled = nodes();
     if (settled && batches()) micro_batches();
@@ -161,6 +162,15 @@ class checker {
     if (!reads("image_size")) given.image_size.reset();
     if (!reads("file")) given.file.clear();
     if (!reads("test_file")) given.test_file.clear();
+  }
+
+  void remainder() {
+    const data_settings& given = file_.data;
+    if (given.remainder == "pad" && given.split != "strided")
+      refuse("data.remainder",
+             "data.remainder = \"pad\" fills up an epoch whose samples are dealt out to the workers one by one, and "
+             "data.split is " +
+                 to_toml(given.split) + "; expected data.split = \"strided\", or data.remainder = \"drop\"");
   }
 
   /// A list says how many workers there are, where nothing else does.

@@ -96,8 +96,11 @@ plan tiny_plan(const tiny_options& options) {
                      .workers = options.workers,
                      .how = data::split::strided,
                      .shuffle = true,
-                     .seed = 1};
+                     .seed = 1,
+                     .drop_last = !options.keeps_last,
+                     .pad = options.pads};
   result.workers = options.workers;
+  result.micro_batches = options.micro_batches;
   result.nodes.front().workers = options.workers;
   result.steps_per_epoch = static_cast<std::uint64_t>(data::steps_per_epoch(result.sampling));
   result.steps = options.steps;

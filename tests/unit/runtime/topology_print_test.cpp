@@ -68,6 +68,7 @@ class generator {
       file.optimizer.schedule = "constant";
       file.optimizer.decay_epochs = {};
     }
+    if (file.data.remainder == "pad") file.data.split = "strided";
     const auto& sizes = data::find_dataset(file.data.name)->sample_shape;
     const auto channels = static_cast<std::size_t>(sizes.empty() ? 0 : sizes[0]);
     file.data.mean.resize(channels, 0.5);
@@ -216,20 +217,25 @@ TEST_CASE("a matrix and pairs are printed as lists of lists") {
 
 TEST_CASE("a print has every default filled in") {
   const std::string text = topology::print(topology::parse("", "t.toml"));
-  CHECK(text ==
-        "format = 1\n\n"
-        "[run]\nseed               = 0\nepochs             = 1\nthreads            = 1\ntimeout            = "
-        "\"60s\"\nstop_on_non_finite = true\n\n"
-        "[model]\nname            = \"convnet\"\nloss            = \"auto\"\nsync_batch_norm = false\n\n"
-        "[data]\nname       = \"digits\"\nbatch_size = 32\nshuffle    = true\nsplit      = \"strided\"\nnormalize  = "
-        "true\n\n"
-        "[augment]\npreset = \"none\"\n\n"
-        "[optimizer]\nname          = \"sgd\"\nlr            = 0.01\nmomentum      = 0.0\nweight_decay  = "
-        "0.0\nnesterov      = false\nscale_lr      = \"none\"\nwarmup_epochs = 0.0\nwarmup_start  = 0.0\nschedule      "
-        "= \"constant\"\ndecay_factor  = 0.1\n\n"
-        "[workers]\ncount     = 1\nloop      = [\"gradient\", \"apply\"]\nprecision = \"float32\"\ndevice    = "
-        "\"auto\"\n\n"
-        "[evaluate]\nevery       = \"1 epoch\"\nbatch_size  = 1000\ntarget_hold = 2\n");
+  CHECK(
+      text ==
+      "format = 1\n\n"
+      "[run]\nseed               = 0\nepochs             = 1\nthreads            = 1\ntimeout            = "
+      "\"60s\"\nstop_on_non_finite = true\n\n"
+      "[model]\nname             = \"convnet\"\nloss             = \"auto\"\ninitializer      = \"default\"\n"
+      "initializer_std  = 0.01\ninitializer_bias = \"default\"\nsync_batch_norm  = false\n\n"
+      "[data]\nname       = \"digits\"\nbatch_size = 32\nshuffle    = true\ndrop_last  = true\nremainder  = \"drop\"\n"
+      "split      = \"strided\"\nnormalize  = true\n\n"
+      "[augment]\npreset = \"none\"\n\n"
+      "[optimizer]\nname           = \"sgd\"\nlr             = 0.01\nmomentum       = 0.0\nweight_decay   = 0.0\n"
+      "l2_penalty     = 0.0\ndecay_min_dims = 0\nnesterov       = false\ngrad_averaging = false\n"
+      "moment_start   = \"zero\"\nscale_lr       = \"none\"\nwarmup_epochs  = 0.0\nwarmup_start   = 0.0\n"
+      "schedule       = \"constant\"\nschedule_by    = \"step\"\nmin_lr         = 0.0\ndecay_power    = 1.0\n"
+      "decay_factor   = 0.1\n\n"
+      "[workers]\ncount     = 1\nloop      = [\"gradient\", \"apply\"]\nprecision = \"float32\"\ndevice    = "
+      "\"auto\"\n\n"
+      "[evaluate]\nevery          = \"1 epoch\"\nbatch_size     = 1000\ntarget_hold    = 2\ndrop_last      = false\n"
+      "split          = \"whole\"\nbuffers        = \"mean\"\npause_training = false\n");
 }
 
 TEST_CASE("nodes are printed one by one") {
