@@ -12,6 +12,7 @@
 
 #include <algorithm>
 #include <mutex>
+#include <stdexcept>
 #include <tuple>
 
 namespace troupe::models {
@@ -24,12 +25,20 @@ std::unique_ptr<network> make_logistic(const network_shape& shape);
 std::unique_ptr<network> make_matrix_completion(const network_shape& shape);
 std::unique_ptr<network> make_mlp(const network_shape& shape);
 std::unique_ptr<network> make_resnet18(const network_shape& shape);
+std::unique_ptr<network> make_resnet18_small_images(const network_shape& shape);
 std::unique_ptr<network> make_resnet20(const network_shape& shape);
 std::unique_ptr<network> make_script(const network_shape& shape);
 std::unique_ptr<network> make_svm(const network_shape& shape);
 std::unique_ptr<network> make_vgg11(const network_shape& shape);
 std::unique_ptr<network> make_vgg11_bn(const network_shape& shape);
 std::unique_ptr<network> make_wide_resnet(const network_shape& shape);
+std::unique_ptr<network> make_wide_resnet_pooled(const network_shape& shape);
+
+namespace {
+
+constexpr const char* not_drawn = "the initial weights of this model cannot be drawn from a normal distribution";
+
+}  // namespace
 
 std::string name_of(loss_kind kind) {
   switch (kind) {
@@ -81,10 +90,15 @@ const std::vector<network_kind>& network_kinds() {
   static const std::vector<network_kind> kinds{
       {"convnet", "two convolutions with dropout, two linear layers: PyTorch's MNIST example (2017)", make_convnet},
       {"lenet", "two convolutions, average pooling, two linear layers; nothing random", make_lenet},
-      {"resnet20", "residual network of 20 layers for small images, with batch norm (He et al. 2015, section 4.2)",
-       make_resnet20},
+      {.name = "resnet20",
+       .explanation = "residual network of 20 layers for small images, with batch norm (He et al. 2015, section 4.2)",
+       .make = make_resnet20,
+       .reads = {"shortcut"}},
       {"resnet18", "residual network of 18 layers for large images, with batch norm (He et al. 2015, table 1)",
        make_resnet18},
+      {"resnet18_small_images",
+       "the same for small images: stem of 3 x 3 without pooling, biases (Dive into Deep Learning, section 13.6)",
+       make_resnet18_small_images},
       {"vgg11", "eight convolutions in a row, max pooling, one linear layer (Simonyan, Zisserman 2014), CIFAR's form",
        make_vgg11},
       {"vgg11_bn", "the same with batch norm behind each convolution", make_vgg11_bn},
@@ -92,6 +106,10 @@ const std::vector<network_kind>& network_kinds() {
        .explanation = "wide residual network, WRN-16-10 unless told otherwise (Zagoruyko, Komodakis 2016)",
        .make = make_wide_resnet,
        .reads = {"layers", "width", "dropout"}},
+      {.name = "wide_resnet_pooled",
+       .explanation = "six wide residual blocks that normalize after they convolve, with max pooling between pairs",
+       .make = make_wide_resnet_pooled,
+       .reads = {"width", "dropout"}},
       {.name = "mlp",
        .explanation = "linear layers with ReLU between them, of images or numbers, for classes or a number",
        .make = make_mlp,
@@ -116,6 +134,11 @@ const std::vector<network_kind>& network_kinds() {
   return kinds;
 }
 
+bool draws_normal_weights(const network_kind& kind) {
+  const bool from_a_file = std::find(kind.reads.begin(), kind.reads.end(), "script") != kind.reads.end();
+  return kind.step == nullptr && !from_a_file;
+}
+
 const network_kind* find_network(const std::string& name) {
   for (const auto& kind : network_kinds()) {
     if (kind.name == name) return &kind;
@@ -132,7 +155,15 @@ std::unique_ptr<network> make_network(const network_kind& kind, const network_sh
     const std::lock_guard generator_lock{generator.mutex()};
     generator.set_current_seed(seed);
   }
-  return kind.make(shape);
+  auto made = kind.make(shape);
+  if (!shape.normal) return made;
+  if (!draws_normal_weights(kind)) throw std::invalid_argument(not_drawn);
+  made->draw_weights(*shape.normal);
+  return made;
+}
+
+void network::draw_weights(const normal_initializer&) {
+  throw std::invalid_argument(not_drawn);
 }
 
 }  // namespace troupe::models

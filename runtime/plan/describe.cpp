@@ -113,7 +113,10 @@ std::string model_text(const plan& plan) {
   return plan.model->name + ", " + plural(static_cast<std::uint64_t>(plan.layout.parameter_count), "parameter") +
          " in " + plural(plan.layout.parameters.size(), "tensor") + " (" +
          human_bytes(static_cast<std::uint64_t>(plan.layout.parameter_end) * sizeof(float)) + " with padding), " +
-         loss_text(plan.loss);
+         loss_text(plan.loss) +
+         (plan.shape.normal && plan.file.model.init.empty()
+              ? ", initial weights of deviation " + human_number(plan.shape.normal->deviation)
+              : "");
 }
 
 /// What the extents of a sample that is no image count.

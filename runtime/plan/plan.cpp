@@ -719,9 +719,13 @@ models::network_shape shape_of(const topology::model_settings& model, const std:
                               .layers = model.layers,
                               .width = model.width,
                               .heads = model.heads,
-                              .script = model.script};
+                              .dropout = model.dropout,
+                              .script = model.script,
+                              .padded_shortcuts = model.shortcut == "pad"};
   shape.rank = model.rank.value_or(shape.rank);
-  shape.dropout = model.dropout.value_or(shape.dropout);
+  if (model.initializer == "normal")
+    shape.normal =
+        models::normal_initializer{.deviation = model.initializer_std, .zero_biases = model.initializer_bias == "zero"};
   return shape;
 }
 

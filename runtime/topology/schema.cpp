@@ -217,12 +217,13 @@ std::vector<section> make_sections() {
         row("layers", in(&t::model, &model::layers), {.minimum = 1, .maximum = 1024},
             "Of mlp: hidden layers, else 2; of gpt: blocks, else 4; of wide_resnet: blocks of a group, else 2."),
         row("width", in(&t::model, &model::width), {.minimum = 1, .maximum = 65536},
-            "Of mlp: units of a hidden layer, else 128; of gpt: length of an embedding, else 128; of wide_resnet: the "
-            "factor of its widths, else 10."),
+            "Of mlp: units of a hidden layer, else 128; of gpt: length of an embedding, else 128; of wide_resnet and "
+            "wide_resnet_pooled: the factor of their widths, else 10."),
         row("heads", in(&t::model, &model::heads), {.minimum = 1, .maximum = 1024},
             "Of gpt: attention heads, which share the width; else 4."),
         row("dropout", in(&t::model, &model::dropout), {.minimum = 0, .maximum = 1, .maximum_excluded = true},
-            "Of mlp, gpt and wide_resnet: share of values that are zeroed in training; else 0."),
+            "Used by mlp, gpt, wide_resnet and wide_resnet_pooled: share of values that are zeroed in training; else 0, "
+            "for wide_resnet_pooled 0.01."),
         row("shortcut", in(&t::model, &model::shortcut), {.choices = {"projection", "pad"}},
             "Used only by resnet20: how a shortcut changes the number of channels. \"projection\" (the default) is a "
             "1x1 convolution with batch norm (He et al. 2016, option B); \"pad\" subsamples and fills the new channels "

@@ -128,9 +128,30 @@ class checker {
     settle("width", given.width);
     settle("heads", given.heads);
     settle("dropout", given.dropout);
+    settle("shortcut", given.shortcut);
+    initializer(*kind);
     if (kind->step != nullptr && file_.workers.precision == "bfloat16")
       refuse("workers.precision", "workers.precision = \"bfloat16\" is of networks, and " + given.name +
                                       " makes its steps on single coordinates; expected \"float32\"");
+  }
+
+  void initializer(const models::network_kind& kind) {
+    const model_settings& given = file_.model;
+    const bool normal = given.initializer == "normal";
+    if (normal && !models::draws_normal_weights(kind))
+      refuse("model.initializer",
+             "model.initializer = \"normal\" draws the weights of convolutions and linear layers, "
+             "and " +
+                 given.name + " does not let them be drawn; expected \"default\"");
+    const model_settings usual;
+    const auto of_normal = [&](const std::string& key, bool set) {
+      if (set && !normal)
+        refuse("model." + key, "model." + key +
+                                   " is used only with model.initializer = \"normal\"; expected that, or no " +
+                                   "model." + key);
+    };
+    of_normal("initializer_std", given.initializer_std != usual.initializer_std);
+    of_normal("initializer_bias", given.initializer_bias != usual.initializer_bias);
   }
 
   /// Keeps of the data's source what the data set goes by, every default filled in. The rest is no mistake: a file for
