@@ -1,6 +1,7 @@
 #include "troupe/runtime/plan/plan.hpp"
 
 #include "troupe/actors/exchange/buckets.hpp"
+#include "troupe/actors/exchange/norm_statistics.hpp"
 #include "troupe/actors/exchange/shared.hpp"
 #include "troupe/data/hold_out.hpp"
 #include "troupe/data/shards.hpp"
@@ -672,23 +673,15 @@ planned_exchange plan_norms(const plan& so_far, const std::vector<std::int64_t>&
                      so_far.devices.at(both->first).str() +
                      ", for which LibTorch has one backward thread in a process, so one would wait in it for the other "
                      "for ever; give each a GPU of its own, or leave it out");
-  planned_exchange made{.name = name_of_norms, .kind = find_exchange("all_reduce"), .of_norms = true};
+  planned_exchange made{.name = name_of_norms, .kind = &norm_statistics_kind(), .of_norms = true};
   made.settings = made.settings_by_index = {{"route", std::string{"auto"}}};
   for (std::uint32_t rank = 0; rank < so_far.workers; ++rank)
     made.members.push_back({.name = "w" + std::to_string(rank), .ranks = {rank}});
   made.nature = nature_of(*made.kind, made.settings);
   made.first_server = so_far.workers + so_far.servers();
-  constexpr std::int64_t boundary = 16;  // floats in 64 bytes
-  std::int64_t end = 0;
-  for (const std::string way : {"forward", "backward"})
-    for (std::size_t layer = 0; layer < channels.size(); ++layer) {
-      const auto count = 2 * channels[layer];
-      made.layout.parameters.push_back({way + " " + std::to_string(layer), {count}, end, count});
-      made.buckets.push_back({end, count});
-      made.layout.parameter_count += count;
-      end += (count + boundary - 1) / boundary * boundary;
-    }
-  made.layout.parameter_end = made.layout.total = end;
+  auto [layout, buckets] = norm_buckets_of(channels);
+  made.layout = std::move(layout);
+  made.buckets = std::move(buckets);
   made.edges = edges_of(made);
   for (auto& edge : made.edges) {
     edge.messages *= static_cast<std::uint64_t>(so_far.micro_batches);
