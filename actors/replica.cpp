@@ -129,7 +129,7 @@ struct replica::parts {
   snapshot now;
   bool own{false};  ///< x was made by this run, and nobody else has seen it yet.
   std::optional<part> gradient;
-  double lr_scale{1};
+  double lr_scale{1};  ///< Of the next step, which may be another run's: what was taken in may settle before it.
   double loss_sum{0};
   std::int64_t sample_count{0};
   std::uint64_t pass{0};                      ///< Of the step, under way: the exchange of the norms counts these.
@@ -599,7 +599,6 @@ advanced replica::run(const advance& request, const std::atomic<bool>& cancelled
   my.now.origin.sender = my.options.rank;
   my.own = false;
   my.gradient = request.gradient;
-  my.lr_scale = 1;
   my.loss_sum = 0;
   my.sample_count = 0;
   const c10::AutoGradMode with_gradients{true};

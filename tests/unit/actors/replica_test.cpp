@@ -215,6 +215,27 @@ TEST_CASE("a gradient longer than clip_norm is scaled to it before the step, out
             .now.values.equal(plain.run(plain.request({verb::gradient, verb::apply})).now.values));
 }
 
+TEST_CASE("what an exchange scales the learning rate by holds until the step, whatever is taken in before it") {
+  stage_for_one here{{.optimizer = {.lr = 0.5}}};
+  const auto end = here.options.layout.parameter_end;
+  const outcome answer{.what = slot::gradient, .pieces = {{0, at::full({end}, 2.0F)}}, .lr_scale = 0.25};
+  replica one{here.options};
+  const replica::departures nobody = [](part) {};
+  const auto computed = one.run(here.request({verb::gradient}), here.cancelled, nobody);
+  // An evaluation comes between the answer and the step: all there is to do is to take it in.
+  const auto settled =
+      one.run({.from = computed.now, .gradient = computed.gradient, .with = {answer}}, here.cancelled, nobody);
+  CHECK(settled.now.values.equal(here.initial));
+  const auto stepped =
+      one.run({.verbs = {verb::apply}, .from = settled.now, .gradient = settled.gradient}, here.cancelled, nobody);
+  const auto x = here.initial.narrow(0, 0, end);
+  CHECK(stepped.now.values.narrow(0, 0, end).allclose(x - 0.25F));  // 0.5 · 0.25 · 2
+  // It was of that step alone.
+  const auto next =
+      one.run({.verbs = {verb::apply}, .from = stepped.now, .gradient = settled.gradient}, here.cancelled, nobody);
+  CHECK(next.now.values.narrow(0, 0, end).allclose(x - 1.25F));
+}
+
 TEST_CASE("under bfloat16 the gradient is nearly that of float32, and float32 itself") {
   // Twenty layers and batch norms of four samples magnify what is rounded.
   for (const auto& [model, apart] : {std::pair<std::string, double>{"lenet", 0.1}, {"resnet20", 0.5}}) {
