@@ -208,7 +208,7 @@ struct replica::parts {
                     .which = {.place = leaving.place, .part = 0},
                     .what = slot::gradient,
                     .at = stage::contribution,
-                    .piece = {0, take_zeros(options.layout.parameter_end)},
+                    .piece = {0, begin_gradient()},
                     .total = options.layout.parameter_end,
                     .sample_count = count};
     models::bind_weights(*network, options.layout, now.values);
@@ -235,6 +235,13 @@ struct replica::parts {
     if (gpu && leaving.port) gpu->synchronise();  // all buckets have left, or what kept one is thrown
     if (steps_in_memory()) give_back_buffers();
     for (const auto& loss : losses) take_loss(loss.item<double>(), count / options.micro_batches);
+  }
+
+  /// Returns what backward passes add to: zeros, or the gradient of the penalty.
+  at::Tensor begin_gradient() {
+    auto begun = take_zeros(options.layout.parameter_end);
+    const auto penalty = options.optimizer.l2_penalty;
+    return penalty == 0 ? begun : begun.add_(parameters_of(now.values), penalty);
   }
 
   at::Tensor forward(const at::Tensor& inputs) {
@@ -581,7 +588,7 @@ struct replica::parts {
 
 bool makes_sparse_steps(const models::network_kind& model, const optimizer_options& optimizer) {
   return model.step && optimizer.name == "sgd" && optimizer.momentum == 0 && !optimizer.nesterov &&
-         !optimizer.clip_norm;
+         !optimizer.clip_norm && optimizer.l2_penalty == 0 && optimizer.undecayed.empty();
 }
 
 replica::replica(replica_options options) : parts_(std::make_unique<parts>(std::move(options))) {

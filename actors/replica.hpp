@@ -65,7 +65,8 @@ struct replica_options {
   bool stop_on_non_finite{true};  ///< A loss that is not finite is thrown; else the step is made.
 };
 
-/// Whether whole local steps touch only the coordinates of their samples: a model for it, and SGD without momentum.
+/// Whether whole local steps touch only the coordinates of their samples: a model for it, and SGD without momentum,
+/// penalty, or weights that do not decay.
 bool makes_sparse_steps(const models::network_kind& model, const optimizer_options& optimizer);
 
 class replica {

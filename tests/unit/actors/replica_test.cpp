@@ -215,6 +215,59 @@ TEST_CASE("a gradient longer than clip_norm is scaled to it before the step, out
             .now.values.equal(plain.run(plain.request({verb::gradient, verb::apply})).now.values));
 }
 
+TEST_CASE(
+    "an L2 penalty adds its share of the weights to the gradient, once for all micro-batches, and to each bucket") {
+  for (const std::int64_t parts : {1, 4}) {
+    CAPTURE(parts);
+    stage_for_one plain{{.micro_batches = parts}},
+        penalised{{.micro_batches = parts, .optimizer = {.lr = 0.1, .l2_penalty = 0.5}}};
+    const auto end = plain.options.layout.parameter_end;
+    const auto x = plain.initial.narrow(0, 0, end);
+    const auto expected = plain.run(plain.request({verb::gradient})).gradient->piece.values + x * 0.5;
+    auto asked = penalised.request({verb::gradient});
+    asked.leaving = penalised.in_two_buckets(2);
+    std::vector<at::Tensor> left;
+    const auto found =
+        penalised.run(asked, [&](part bucket) { left.push_back(bucket.piece.values.clone()); }).gradient->piece.values;
+    CHECK(found.allclose(expected, 1e-5, 1e-6));
+    CHECK_FALSE(expected.equal(expected - x * 0.5));
+    REQUIRE(left.size() == 2);
+    CHECK(at::cat({left[1], left[0]}).equal(found));
+  }
+}
+
+TEST_CASE("for one worker of plain SGD an L2 penalty is weight decay") {
+  stage_for_one penalised{{.optimizer = {.lr = 0.1, .l2_penalty = 0.5}}},
+      decayed{{.optimizer = {.lr = 0.1, .weight_decay = 0.5}}};
+  auto asked = penalised.request({verb::gradient, verb::apply});
+  asked.times = 3;
+  const auto found = penalised.run(asked).now.values;
+  asked.from = {{}, decayed.initial};
+  CHECK(found.allclose(decayed.run(asked).now.values, 1e-5, 1e-6));
+  CHECK_FALSE(found.allclose(decayed.initial, 1e-3, 1e-3));
+}
+
+TEST_CASE("an L2 penalty acts at the weights before they are mixed, weight decay at those after") {
+  stage_for_one plain{{.optimizer = {.lr = 0.5}}};
+  const auto end = plain.options.layout.parameter_end;
+  const auto x = plain.initial.narrow(0, 0, end), mixed = at::full({end}, 0.25F);
+  const auto g = plain.run(plain.request({verb::gradient})).gradient->piece.values;
+  for (const auto& [penalty, decay] : {std::pair{0.5, 0.0}, {0.0, 0.25}, {0.5, 0.25}}) {
+    CAPTURE(penalty);
+    CAPTURE(decay);
+    stage_for_one here{{.optimizer = {.lr = 0.5, .weight_decay = decay, .l2_penalty = penalty}}};
+    replica one{here.options};
+    const replica::departures nobody = [](part) {};
+    const auto computed = one.run(here.request({verb::gradient}), here.cancelled, nobody);
+    const advance after{.verbs = {verb::apply},
+                        .from = computed.now,
+                        .gradient = computed.gradient,
+                        .with = {{.what = slot::parameters, .pieces = {{0, mixed}}}}};
+    const auto found = one.run(after, here.cancelled, nobody).now.values.narrow(0, 0, end);
+    CHECK(found.allclose(mixed - 0.5 * (g + penalty * x + decay * mixed), 1e-5, 1e-6));
+  }
+}
+
 TEST_CASE("what an exchange scales the learning rate by holds until the step, whatever is taken in before it") {
   stage_for_one here{{.optimizer = {.lr = 0.5}}};
   const auto end = here.options.layout.parameter_end;
@@ -348,6 +401,13 @@ TEST_CASE("sparse steps follow the schedule, however many are asked for at once"
   for (int step = 0; step < 60; ++step)
     now = one_by_one.run({.verbs = {verb::gradient, verb::apply}, .from = now}, cancelled, nobody).now;
   CHECK(now.values.equal(at_once.now.values));
+
+  auto penalised = options;
+  penalised.optimizer.l2_penalty = 1e-3;
+  CHECK_FALSE(makes_sparse_steps(*options.model, penalised.optimizer));
+  penalised.optimizer = options.optimizer;
+  penalised.optimizer.undecayed = {{0, 1}};
+  CHECK_FALSE(makes_sparse_steps(*options.model, penalised.optimizer));
 
   options.optimizer.clip_norm = 1e6;  // never reached; the sparse step does not know it
   const auto dense = replica{options}.run(all, cancelled, nobody);
