@@ -75,8 +75,7 @@ data::augmentation augmentation_of(const topology::topology& file) {
             .scale = {0.8, 1.2},
             .brightness = 0.2,
             .contrast = 0.2,
-            .saturation = 0.2,
-            .hue = 0.2};
+            .saturation = 0.2};
   made.crop_padding = given.crop_padding.value_or(made.crop_padding);
   made.flip = given.flip.value_or(made.flip);
   made.rotation = given.rotation.value_or(made.rotation);

@@ -305,8 +305,8 @@ std::vector<section> make_sections() {
        "that "
        "is drawn. A function of seed, epoch and sample.",
        {row("preset", in(&t::augment, &augment::preset), {.choices = {"none", "crop_flip", "affine_jitter"}},
-            "crop_flip: padding of 4, flip; affine_jitter: flip, rotation 10, shear 10, scale 0.8 to 1.2, jitter 0.2, "
-            "mean and std 0.5. Keys beside it win."),
+            "crop_flip: padding of 4, flip; affine_jitter: flip, rotation 10, shear 10, scale 0.8 to 1.2, "
+            "brightness, contrast and saturation 0.2, mean and std 0.5. Keys beside it win."),
         row("crop_padding", in(&t::augment, &augment::crop_padding), {.minimum = 0, .maximum = 4096},
             "Pixels of black around an image, out of which its size is cut anywhere."),
         row("flip", in(&t::augment, &augment::flip), {.minimum = 0, .maximum = 1},
