@@ -204,29 +204,6 @@ std::string workers_text(const plan& plan) {
          " each";
 }
 
-std::string optimizer_text(const plan& plan) {
-  const auto& optimizer = plan.file.optimizer;
-  auto text = optimizer.name + ", lr " + human_number(plan.optimizer.lr);
-  if (plan.optimizer.lr != optimizer.lr)
-    text += " (" + human_number(optimizer.lr) + " for one worker, " + optimizer.scale_lr + ")";
-  if (optimizer.momentum != 0) text += ", momentum " + human_number(optimizer.momentum);
-  if (optimizer.weight_decay != 0) text += ", weight decay " + human_number(optimizer.weight_decay);
-  if (optimizer.nesterov) text += ", Nesterov";
-  if (optimizer.betas.size() == 2)
-    text += ", betas " + human_number(optimizer.betas[0]) + " and " + human_number(optimizer.betas[1]);
-  if (optimizer.clip_norm) text += ", gradients no longer than " + human_number(*optimizer.clip_norm);
-  if (optimizer.warmup_epochs != 0)
-    text += ", warm-up over " + human_number(optimizer.warmup_epochs) + " epochs from " +
-            human_number(optimizer.warmup_start) + " × lr";
-  if (optimizer.schedule == "cosine") text += ", then a cosine to 0";
-  if (optimizer.schedule == "step") {
-    std::vector<std::string> when;
-    for (const auto epochs : optimizer.decay_epochs) when.push_back(human_number(epochs));
-    text += ", × " + human_number(optimizer.decay_factor) + " after epochs " + topology::listed(when, "and");
-  }
-  return text;
-}
-
 std::pair<std::uint64_t, std::uint64_t> messages_and_bytes(const std::vector<planned_edge>& edges) {
   std::uint64_t messages = 0;
   std::uint64_t bytes = 0;

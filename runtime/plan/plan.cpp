@@ -759,8 +759,8 @@ plan make_plan(const topology::topology& given, const data_facts& facts, const d
   plan.draws_elsewhere = net->draws_elsewhere();
   if (!plan.draws_elsewhere.empty()) plan.notes.push_back(note_on_draws(plan.draws_elsewhere));
   if (net->takes_any_loss() || plan.data->sample_shape.empty()) try_out(plan, *net);
-  plan.optimizer = optimizer_of(file, plan.layout, plan.steps_per_epoch, plan.steps);
   for (std::size_t i = 0; i < file.exchanges.size(); ++i) plan.exchanges.push_back(plan_exchange(plan, i));
+  plan.optimizer = optimizer_of(plan);
   for (auto& exchange : plan.exchanges) {
     check_memory(plan, exchange);
     if (const auto near = expanded.cores.find(exchange.name); near != expanded.cores.end())

@@ -345,14 +345,14 @@ std::vector<section> make_sections() {
         row("nesterov", in(&t::optimizer, &optimizer::nesterov), {}, "Of sgd: Nesterov's momentum; needs momentum."),
         row("betas", in(&t::optimizer, &optimizer::betas), {.minimum = 0, .maximum = 1, .maximum_excluded = true},
             "Of adam, adamw and novograd: how much is kept of the first and second moment; else [0.9, 0.999], of "
-            "novograd [0.95, 0.98]."),
+            "novograd [0.95, 0.0]."),
         row("eps", in(&t::optimizer, &optimizer::eps), {.minimum = 0, .maximum = 1, .minimum_excluded = true},
             "Of them: added to the root of the second moment; else 1e-8."),
         row("grad_averaging", in(&t::optimizer, &optimizer::grad_averaging), {},
             "Used only by novograd: multiply the normalized gradient by 1 - beta1 before it enters the first moment."),
         row("moment_start", in(&t::optimizer, &optimizer::moment_start), {.choices = {"zero", "gradient"}},
-            "Used only by novograd: the first moment before the first step is zero, as in the package torch_optimizer, "
-            "or becomes the first normalized gradient, as in algorithm 1 of the paper."),
+            "Used only by novograd: the first moment starts from zero, as in the package torch_optimizer, or is the first "
+            "normalized gradient, as in algorithm 1 of the paper."),
         row("clip_norm", in(&t::optimizer, &optimizer::clip_norm),
             {.minimum = 0, .maximum = 1e9, .minimum_excluded = true},
             "Longest gradient, in Euclidean norm over all parameters; a longer one is scaled down to it before the "
@@ -365,7 +365,7 @@ std::vector<section> make_sections() {
             "Used only with scale_lr: batch size that lr was chosen for; by default one worker's batch. Required "
             "together with data.global_batch_size."),
         row("warmup_epochs", in(&t::optimizer, &optimizer::warmup_epochs), {.minimum = 0, .maximum = 1e6},
-            "lr grows linearly, step by step, through so many epochs."),
+            "Number of epochs, or a fraction, over which lr grows linearly from warmup_start * lr."),
         row("warmup_start", in(&t::optimizer, &optimizer::warmup_start), {.minimum = 0, .maximum = 1},
             "Factor of lr that the warm-up begins with."),
         row("schedule", in(&t::optimizer, &optimizer::schedule),
@@ -380,9 +380,9 @@ std::vector<section> make_sections() {
         row("decay_power", in(&t::optimizer, &optimizer::decay_power), {.minimum = 0, .maximum = 100},
             "Used only by the schedule \"polynomial\": its exponent; 1 is linear decay."),
         row("decay_epochs", in(&t::optimizer, &optimizer::decay_epochs), {.minimum = 0, .maximum = 1e6},
-            "Of schedule step: after so many epochs each, ascending."),
+            "Used only by the schedule \"step\": the epochs after which lr is multiplied by decay_factor, ascending."),
         row("decay_factor", in(&t::optimizer, &optimizer::decay_factor), {.minimum = 0, .maximum = 1},
-            "Of schedule step.")}},
+            "Used only by the schedule \"step\": factor of lr at each of decay_epochs.")}},
       {"workers",
        "Who trains, and what a worker does in one step.",
        {row("count", in(&t::workers, &workers::count), {.minimum = 1, .maximum = 4096},

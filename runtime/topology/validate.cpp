@@ -11,6 +11,7 @@
 #include "troupe/runtime/topology/members.hpp"
 #include "troupe/runtime/topology/schema.hpp"
 #include "troupe/runtime/topology/suggest.hpp"
+#include "troupe/runtime/topology/validate_optimizer.hpp"
 #include "troupe/runtime/topology/value.hpp"
 
 #include <algorithm>
@@ -80,7 +81,7 @@ class checker {
     const bool settled = nodes();
     if (settled && batches()) micro_batches();
     scaling();
-    optimizer();
+    check_optimizer(file_, known_, found_);
     const bool named = names();
     sends();
     if (named && settled) members();
@@ -300,37 +301,6 @@ class checker {
       refuse(name, std::string(name) + " has " + std::to_string(values->size()) + " numbers; expected " +
                        std::to_string(channels) + ", one for each channel of " + file_.data.name);
     }
-  }
-
-  /// Whether the words of the step go together.
-  void optimizer() {
-    const optimizer_settings& given = file_.optimizer;
-    const optimizer_kind* kind = find_optimizer(given.name);
-    if (kind == nullptr) return;
-    const auto foreign = [&](const std::string& key, bool set) {
-      if (!set || goes_by(*kind, key)) return false;
-      std::vector<std::string> others;
-      for (const optimizer_kind& other : optimizer_kinds())
-        if (goes_by(other, key)) others.push_back(to_toml(other.name));
-      refuse("optimizer." + key, "optimizer." + key + " is a word of " + listed(others, "and") +
-                                     ", and the optimizer is " + to_toml(kind->name) +
-                                     "; expected optimizer.name = " + listed(others) + ", or no such key");
-      return true;
-    };
-    foreign("momentum", given.momentum != 0);
-    foreign("eps", given.eps.has_value());
-    if (!foreign("nesterov", given.nesterov) && given.nesterov && given.momentum == 0)
-      refuse("optimizer.nesterov",
-             "optimizer.nesterov has nothing to look ahead with; expected optimizer.momentum "
-             "above 0, for instance 0.9");
-    if (!foreign("betas", !given.betas.empty()) && !given.betas.empty() && given.betas.size() != 2)
-      refuse("optimizer.betas", "optimizer.betas has " + std::to_string(given.betas.size()) +
-                                    (given.betas.size() == 1 ? " number" : " numbers") +
-                                    "; expected two, of the first and second moment, such as [0.9, 0.999]");
-    if (given.warmup_start != 0 && given.warmup_epochs == 0)
-      refuse("optimizer.warmup_start",
-             "optimizer.warmup_start is where a warm-up begins, and there is none; expected optimizer.warmup_epochs "
-             "above 0, for instance 5, or no such key");
   }
 
   std::string exchange_path(std::size_t index) const { return "exchange." + std::to_string(index); }
