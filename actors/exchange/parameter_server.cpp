@@ -96,8 +96,8 @@ class shard_server : public serving::answering_server {
       : answering_server(std::move(options)),
         cut_(cut_of(options_.layout, options_.settings)),
         index_(static_cast<std::uint32_t>(options_.rank) - options_.world_size),
-        optimizer_(make_optimizer(options_.optimizer)) {
-    if (index_ < cut_.size()) x_ = options_.initial.narrow(0, cut_[index_].first, cut_[index_].count);
+        optimizer_(make_optimizer(within(options_.optimizer, holds_nothing() ? range{} : cut_[index_]))) {
+    if (!holds_nothing()) x_ = options_.initial.narrow(0, cut_[index_].first, cut_[index_].count);
     options_.initial.reset();  // x moves on
   }
 

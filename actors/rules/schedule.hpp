@@ -29,6 +29,25 @@ struct schedule {
   static std::uint64_t next_multiple(std::uint64_t step, std::uint64_t of) { return (step / of + 1) * of; }
 };
 
+/// Counts forward passes: a step makes one for each micro-batch, the last step of an epoch perhaps fewer.
+struct pass_count {
+  std::uint64_t of_step{1};
+  std::uint64_t of_last{1};  ///< Of the last step of an epoch; at most of_step.
+  std::uint64_t steps_per_epoch{1};
+
+  std::uint64_t of_epoch() const { return (steps_per_epoch - 1) * of_step + of_last; }
+
+  /// Returns how many passes the first `steps` steps make.
+  std::uint64_t before(std::uint64_t steps) const {
+    return steps / steps_per_epoch * of_epoch() + steps % steps_per_epoch * of_step;
+  }
+
+  /// Returns the step that a pass belongs to, both counted from 0.
+  std::uint64_t step_of(std::uint64_t pass) const {
+    return pass / of_epoch() * steps_per_epoch + pass % of_epoch() / of_step;
+  }
+};
+
 /// When an exchange is due, in the completed steps that its contributions are stamped with. An exchange that stands
 /// behind the loop's `apply` sees one step more than one before it.
 struct cadence {

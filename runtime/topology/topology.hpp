@@ -56,6 +56,7 @@ struct data_settings {
   std::optional<std::int64_t> rows, columns, nonzeros;
   std::optional<double> skew;
   std::optional<std::int64_t> sequence_length, image_size;
+  std::optional<bool> random_windows;
   std::int64_t batch_size{32};  ///< Per worker; where global_batch_size is set, its share of that.
   std::optional<std::int64_t> global_batch_size;
   std::optional<std::int64_t> micro_batch_size;  ///< Divides batch_size; none: the same.

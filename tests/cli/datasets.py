@@ -205,6 +205,26 @@ def test_a_text_that_has_not_the_characters_is_told():
     assert "train.txt: has 380 characters, and data.sequence_length = 1000 wants at least 1001" in said, said
 
 
+def test_random_windows_of_a_text_know_no_placement_and_leave_alone_what_is_held_out():
+    write("train.txt", "".join(f"{number} is twice {number / 2}, " for number in range(400)))
+    text = FILE.format(name="text", file="train.txt").replace("lenet", "gpt")
+    text = text.replace("[data]", "layers = 1\nwidth = 16\nheads = 2\n[data]\nsequence_length = 16\nvalidation = 0.2")
+    text = text.replace("batch_size = 4", "batch_size = 16")
+    file = write("a.toml", text)
+    fixed = train(file, out="fixed")
+    drawn = train(file, "data.random_windows=true", out="drawn")
+    assert drawn["step"] == fixed["step"] and drawn["train_loss"] != fixed["train_loss"], (drawn, fixed)
+    nodes = "".join(f'[[node]]\nname = "{name}"\naddress = "127.0.0.1:0"\n' for name in ("alpha", "beta"))
+    apart = train(write("b.toml", text.replace("count = 2\n", "") + nodes), "data.random_windows=true", out="apart")
+    assert apart["val_loss"] == drawn["val_loss"], (apart, drawn)
+    tensors = [pathlib.Path(out, "model.safetensors").read_bytes() for out in ("drawn", "apart")]
+    assert tensors[0] == tensors[1], "two nodes draw other windows"
+    said = json.loads(troupe("eval", "drawn/model.safetensors", "--json", *settings("data.file=train.txt")).stdout)
+    assert abs(said["loss"] - drawn["val_loss"]) < 1e-5, (said, drawn)
+    again = train("drawn/topology.toml", out="again")
+    assert again["val_loss"] == drawn["val_loss"], (again, drawn)
+
+
 def test_rows_that_are_mapped_are_held_out_all_the_same():
     generator = random.Random(6)
     rows = [(sign, " ".join(f"{column}:{sign * generator.random() + 0.1:.3f}" for column in (1, 2, 3)))

@@ -96,8 +96,8 @@ def test_adamw():
 
 
 def test_novograd():
-    check({"name": '"novograd"', "lr": 0.001, "weight_decay": 0.001},
-          lambda each: NovoGrad(each, lr=0.001, weight_decay=0.001))
+    check({"name": '"novograd"', "lr": 0.001, "weight_decay": 0.001, "betas": [0.95, 0.98], "grad_averaging": "true",
+           "moment_start": '"gradient"'}, lambda each: NovoGrad(each, lr=0.001, weight_decay=0.001))
 
 
 def test_clipping():

@@ -42,3 +42,17 @@ TEST_CASE("an exchange is due when completed steps are divisible, at 0 only wher
   CHECK(make_cadence(1, false).next_due(0) == 0);
   CHECK(make_cadence(1, true, true).next_due(0) == 1);
 }
+
+TEST_CASE("passes are counted through epochs whose last step has fewer") {
+  const troupe::pass_count uneven{.of_step = 4, .of_last = 3, .steps_per_epoch = 3};  // 4 + 4 + 3 an epoch
+  const std::uint64_t begins[] = {0, 4, 8, 11, 15, 19, 22};
+  for (std::uint64_t step = 0; step < 6; ++step) {
+    CHECK(uneven.before(step) == begins[step]);
+    for (auto pass = begins[step]; pass < begins[step + 1]; ++pass) CHECK(uneven.step_of(pass) == step);
+  }
+  CHECK(troupe::pass_count{}.before(7) == 7);
+  CHECK(troupe::pass_count{}.step_of(7) == 7);
+  const troupe::pass_count even{.of_step = 4, .of_last = 4, .steps_per_epoch = 9};
+  CHECK(even.before(23) == 92);
+  CHECK(even.step_of(95) == 23);
+}
