@@ -2,7 +2,7 @@
 """Experiment B: what do the ways to communicate cost? Times, messages and bytes of VGG-11's five recipes.
 
 Each recipe for some steps, in turn, after one round to warm up: seconds per step (the median of the rounds; evaluation
-excluded), and the messages and bytes of a step as `troupe check` plans them. All see batches of 256 images unless --batch
+excluded), and the messages and bytes of a step as `troupe check` plans them. All have batches of 256 images unless --batch
 says otherwise. Four workers as threads of one process, or with --processes as processes of this host.
     TROUPE_DATA=… bench/vgg11_ways.py [--steps 8] [--rounds 5] [--batch 256] [--processes]
 """
@@ -28,7 +28,8 @@ def topology(way, processes):
 
 
 def settings(given):
-    values = {"data.global_batch_size": given.batch, "run.steps": given.steps, "evaluate.every": f"{given.steps} steps"}
+    values = {"data.global_batch_size": given.batch, "run.steps": given.steps, "evaluate.every": f"{given.steps} steps",
+              "data.validation": 0.002}  # a hundred images, so that the evaluation at the end is short
     return [word for key, value in values.items() for word in ("--set", f"{key}={value}")]
 
 
