@@ -48,7 +48,8 @@ PLANS = {
     "a_dpsgd_resnet20": Shortened(2560, 1000, 5),
     "b_vgg11_single": Shortened(1536, 500, 5),
     "b_vgg11_ddp": Shortened(1536, 500, 5),
-    "d_lenet_one_device": Shortened(3000, 600, 100),  # with small initial weights LeNet stands still for hundreds of steps
+    # With its small initial weights LeNet stands still for hundreds of steps.
+    "d_lenet_one_device": Shortened(3000, 600, 100),
     "d_lenet_two_devices": Shortened(3000, 600, 100),
     "d_resnet18_one_device": Shortened(1024, 300, 4),
     "d_resnet18_two_devices": Shortened(1024, 300, 4),
@@ -183,7 +184,8 @@ def main():
     sys.stdout.flush()
     setting()
     print(f"PyTorch {torch.__version__}\n```\n")
-    print("| recipe | side | steps | after epochs | training loss | accuracy, % | seconds |\n|---|---|---|---|---|---|---|")
+    print("| recipe | side | steps | after epochs | training loss | accuracy, % | seconds |")
+    print("|---|---|---|---|---|---|---|")
     print("\n".join(rows))
 
 
