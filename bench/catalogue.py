@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """What does each wiring of topologies/ reach on MNIST? Accuracy, seconds and bytes, for docs/results.md.
 
-Every file of topologies/, with its own settings except for the data and the number of epochs; hogwild_sparse, whose rows
-are not images, with its own data too. Besides, ASGD with settings under which it must reach 97 %. TROUPE_DATA names the
+Every file of topologies/, with its own settings except for the data and the number of epochs; hogwild_sparse, whose
+rows are not images, with its own data too. Besides, ASGD with settings under which it must reach 97 %. TROUPE_DATA names the
 folder that holds mnist/.
     cmake --preset release && cmake --build build && bench/catalogue.py [epochs] [FILE …]
 Prints that section of the page; with names of files, only the rows of those.

@@ -22,7 +22,7 @@ def panel(x0, title, curves):
     for value in (low, high):
         y = at(1, value).split(",")[1]
         lines.append(f'<text x="{x0 + LEFT - 8}" y="{y}" text-anchor="end">{value:.3g}</text>')
-    for epoch in range(1, longest + 1):
+    for epoch in range(longest, 0, -max(1, longest // 5)):
         x = at(epoch, low).split(",")[0]
         lines.append(f'<text x="{x}" y="{HEIGHT - 10}" text-anchor="middle">{epoch}</text>')
     for (name, dashed), values in curves.items():

@@ -1,5 +1,5 @@
-"""The networks of the published experiments A, B, D and E and the NovoGrad of E, in plain PyTorch, as their texts describe
-them. No Troupe in here. Each network asserts its number of parameters where the text states it."""
+"""The networks of the published experiments A, B, D and E and the NovoGrad of E, in plain PyTorch, as their texts
+describe them. No Troupe in here. Each network asserts its number of parameters where the text states it."""
 
 import torch
 from torch import nn
@@ -11,8 +11,8 @@ def parameters_of(network):
 
 
 class PaddedBlock(nn.Module):
-    """Two convolutions; where the size changes, the shortcut takes every second pixel and pads the new channels with zeros
-    (He et al. 2016, section 4.2, option A)."""
+    """Two convolutions; where the size changes, the shortcut takes every second pixel and pads the new channels with
+    zeros (He et al. 2016, section 4.2, option A)."""
 
     def __init__(self, width, to, stride):
         super().__init__()
@@ -116,8 +116,8 @@ def wide_resnet(channels):
 
 
 class NovoGrad(torch.optim.Optimizer):
-    """As in torch_optimizer, weight decay 0: v = |g|² at first, then βv + (1 − β)|g|²; d = g/(√v + ε), times 1 − β₁ with
-    grad_averaging; m ← β₁m + d from m = 0; p ← p − lr·m."""
+    """As in torch_optimizer, weight decay 0: v = |g|² at first, then βv + (1 − β)|g|²; d = g/(√v + ε), times 1 − β₁
+    with grad_averaging; m ← β₁m + d from m = 0; p ← p − lr·m."""
 
     def __init__(self, parameters, lr, betas=(0.95, 0.0), eps=1e-8):
         super().__init__(parameters, {"lr": lr, "betas": betas, "eps": eps})

@@ -63,7 +63,8 @@ EXPERIMENTS = {
     "e_lab_momentum": changed(LAB, momentum=0.9),
     "e_lab_novograd": changed(LAB, novograd=True),
     "e_assignment": changed(LAB, network=lambda: wide_resnet(3), data="cifar10", batch=256, lr=0.15, novograd=True,
-                            warmup=5, synchronised_norms=True, augment="affine_jitter", mean=(0.5,) * 3, std=(0.5,) * 3),
+                            warmup=5, synchronised_norms=True, augment="affine_jitter", mean=(0.5,) * 3,
+                            std=(0.5,) * 3),
 }
 
 
@@ -173,7 +174,8 @@ def mix_with_neighbours(peers):
     n = len(peers)
     with torch.no_grad():
         for i, peer in enumerate(peers):
-            for p, own, left, right in zip(peer.parameters(), before[i], before[i - 1], before[(i + 1) % n], strict=True):
+            nearby = zip(peer.parameters(), before[i], before[i - 1], before[(i + 1) % n], strict=True)
+            for p, own, left, right in nearby:
                 p.copy_((own + left + right) / 3)
 
 
@@ -237,8 +239,8 @@ def schedules_of(optimizers, it):
 
 
 def run(name, training, test, epochs, seed=1, **values):
-    """Trains; yields (mean training loss, accuracy) after each epoch. Samples are (bytes [N, C, H, W], labels [N]); values
-    stand in for those of the text: smaller batches, fewer workers."""
+    """Trains; yields (mean training loss, accuracy) after each epoch. Samples are (bytes [N, C, H, W], labels [N]);
+    values stand in for those of the text: smaller batches, fewer workers."""
     it = changed(EXPERIMENTS[name], **values)
     torch.manual_seed(seed)
     networks = [it.network()]

@@ -2,8 +2,8 @@
 """Experiment B: what do the ways to communicate cost? Times, messages and bytes of VGG-11's five recipes.
 
 Each recipe for some steps, in turn, after one round to warm up: seconds per step (the median of the rounds; evaluation
-excluded), and the messages and bytes of a step as `troupe check` plans them. All see batches of 256 images unless --batch
-says otherwise. Four workers as threads of one process, or with --processes as processes of this host.
+excluded), and the messages and bytes of a step as `troupe check` plans them. All have batches of 256 images unless
+--batch says otherwise. Four workers as threads of one process, or with --processes as processes of this host.
     TROUPE_DATA=… bench/vgg11_ways.py [--steps 8] [--rounds 5] [--batch 256] [--processes]
 """
 
@@ -28,19 +28,22 @@ def topology(way, processes):
 
 
 def settings(given):
-    values = {"data.global_batch_size": given.batch, "run.steps": given.steps, "evaluate.every": f"{given.steps} steps"}
+    values = {"data.global_batch_size": given.batch, "run.steps": given.steps, "evaluate.every": f"{given.steps} steps",
+              "data.validation": 0.002}  # a hundred images, so that the evaluation at the end is short
     return [word for key, value in values.items() for word in ("--set", f"{key}={value}")]
 
 
 def seconds_per_step(file, given):
     with tempfile.TemporaryDirectory() as folder:
-        subprocess.run([BUILD / "troupe", "run", file, "--out", f"{folder}/out", "--quiet", *settings(given)], check=True)
+        subprocess.run([BUILD / "troupe", "run", file, "--out", f"{folder}/out", "--quiet", *settings(given)],
+                       check=True)
         end = json.loads(pathlib.Path(folder, "out/metrics.jsonl").read_text().splitlines()[-1])
     return given.batch / end["samples_per_second"]
 
 
 def plan(file, given):
-    said = subprocess.run([BUILD / "troupe", "check", file, "--json", *settings(given)], check=True, capture_output=True)
+    said = subprocess.run([BUILD / "troupe", "check", file, "--json", *settings(given)], check=True,
+                          capture_output=True)
     return json.loads(said.stdout)
 
 
@@ -63,8 +66,8 @@ def main():
     print("```text")
     sys.stdout.flush()
     setting()
-    print(f"{given.steps} steps, {given.rounds} rounds, four workers {'as processes' if given.processes else 'as threads'}"
-          "\n```\n")
+    where = "processes" if given.processes else "threads"
+    print(f"{given.steps} steps, {given.rounds} rounds, four workers as {where}\n```\n")
     print("| recipe | seconds per step | messages per step | MB per step |\n|---|---|---|---|")
     for way in WAYS:
         median, deviation = spread(times[way])

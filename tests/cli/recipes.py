@@ -1,4 +1,4 @@
-"""The recipes of topologies/recipes/: `troupe check` accepts each, each trains, and each has the settings of its source.
+"""The recipes of topologies/recipes/: `troupe check` accepts each, each trains and has the settings of its source.
 
 Images of the published sets are noise that is made here, in the sets' own formats, so nothing has to be downloaded."""
 
@@ -51,7 +51,8 @@ EXACT = {
     "a_dpsgd_resnet20": (DPSGD, 269_722, 4, 32, 160),
     "b_vgg11_single": (VGG, 9_231_114, 1, 256, 1),
     "b_vgg11_gather_scatter": ({**VGG_OF_FOUR, "exchange.kind": "star", "exchange.send": "whole"}, 9_231_114, 4, 64, 1),
-    "b_vgg11_isend_irecv": ({**VGG_OF_FOUR, "exchange.kind": "star", "exchange.send": "parameter"}, 9_231_114, 4, 64, 1),
+    "b_vgg11_isend_irecv": ({**VGG_OF_FOUR, "exchange.kind": "star", "exchange.send": "parameter"}, 9_231_114, 4, 64,
+                            1),
     "b_vgg11_all_reduce": ({**VGG_OF_FOUR, "exchange.kind": "all_reduce", "exchange.send": "parameter"}, 9_231_114, 4,
                            64, 1),
     "b_vgg11_ddp": ({**VGG_OF_FOUR, "exchange.kind": "all_reduce", "exchange.send": "bucket",
@@ -59,7 +60,8 @@ EXACT = {
     "c_server_mnist": ({**SERVER, "exchange.apply": "all"}, 21_840, 2, 32, 10),
     "c_asgd_mnist": ({**SERVER, "exchange.apply": "each"}, 21_840, 2, 32, 10),
     "c_hogwild_mnist": ({**MNIST, "data.split": "all", "optimizer.lr": 0.01, "optimizer.momentum": 0.5,
-                         "exchange.kind": "shared", "exchange.lock": False, "exchange.local_steps": 1}, 21_840, 4, 64, 10),
+                         "exchange.kind": "shared", "exchange.lock": False, "exchange.local_steps": 1}, 21_840, 4, 64,
+                        10),
     "d_lenet_one_device": ({**LENET, "optimizer.lr": 0.2}, 129_068, 1, 256, 10),
     "d_lenet_two_devices": ({**LENET, "optimizer.lr": 0.3}, 129_068, 2, 256, 10),
     "d_resnet18_one_device": (RESNET18, 11_175_818, 1, 256, 10),
@@ -96,7 +98,8 @@ def write_images(folder, training, test):
     where = pathlib.Path(folder, "cifar-10-batches-bin")
     where.mkdir()
     for name, count in (*((f"data_batch_{number}", training // 5) for number in range(1, 6)), ("test_batch", test)):
-        (where / f"{name}.bin").write_bytes(b"".join(bytes([index % 10]) + noise.randbytes(3072) for index in range(count)))
+        records = (bytes([index % 10]) + noise.randbytes(3072) for index in range(count))
+        (where / f"{name}.bin").write_bytes(b"".join(records))
     os.environ["TROUPE_DATA"] = str(pathlib.Path(folder).resolve())
 
 
