@@ -222,7 +222,8 @@ std::vector<section> make_sections() {
         row("heads", in(&t::model, &model::heads), {.minimum = 1, .maximum = 1024},
             "Of gpt: attention heads, which share the width; else 4."),
         row("dropout", in(&t::model, &model::dropout), {.minimum = 0, .maximum = 1, .maximum_excluded = true},
-            "Used by mlp, gpt, wide_resnet and wide_resnet_pooled: share of values that are zeroed in training; else 0, "
+            "Used by mlp, gpt, wide_resnet and wide_resnet_pooled: share of values that are zeroed in training; else "
+            "0, "
             "for wide_resnet_pooled 0.01."),
         row("shortcut", in(&t::model, &model::shortcut), {.choices = {"projection", "pad"}},
             "Used only by resnet20: how a shortcut changes the number of channels. \"projection\" (the default) is a "
@@ -354,7 +355,8 @@ std::vector<section> make_sections() {
         row("grad_averaging", in(&t::optimizer, &optimizer::grad_averaging), {},
             "Used only by novograd: multiply the normalized gradient by 1 - beta1 before it enters the first moment."),
         row("moment_start", in(&t::optimizer, &optimizer::moment_start), {.choices = {"zero", "gradient"}},
-            "Used only by novograd: the first moment starts from zero, as in the package torch_optimizer, or is the first "
+            "Used only by novograd: the first moment starts from zero, as in the package torch_optimizer, or is the "
+            "first "
             "normalized gradient, as in algorithm 1 of the paper."),
         row("clip_norm", in(&t::optimizer, &optimizer::clip_norm),
             {.minimum = 0, .maximum = 1e9, .minimum_excluded = true},
