@@ -101,8 +101,8 @@ void fill_images(const dataset& set, const normalisation& scale, std::span<const
   }
 }
 
-// Of sample `index` of a text of `length` characters: where its window begins, which has a character behind it for
-// the last target.
+// Returns where the window of sample `index` begins in a text of `length` characters; one more character follows the
+// window, as its last target.
 std::int64_t beginning_of(std::int64_t index, std::int64_t length, std::int64_t window, const augmenting& by) {
   random_stream stream{keyed(by.seed, purpose::window, by.epoch, static_cast<std::uint64_t>(index))};
   return static_cast<std::int64_t>(stream.below(static_cast<std::uint64_t>(length - window)));

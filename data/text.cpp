@@ -1,4 +1,4 @@
-// A text, for models of its characters: a sample is a window of it, the windows lie one behind the other or, in
+// A text, for models of its characters: a sample is a window of it, the windows follow each other or, in
 // training, begin anywhere, and the target of each character is the next one. A character is a code point where the
 // training text is UTF-8, else a byte.
 #include "troupe/data/dataset.hpp"

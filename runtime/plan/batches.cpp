@@ -86,8 +86,8 @@ std::string shares_text(const plan& plan) {
   const auto share = share_of_evaluation(plan, how);
   const auto left_out = how.drop_last ? share % how.batch_size : 0;
   std::string text;
-  if (how.shares > 1) text += ", in " + counted(how.shares) + " shares of " + counted(share) + ", whose mean counts";
-  if (left_out > 0) text += ", the last " + counted(left_out) + (how.shares > 1 ? " of each" : "") + " left out";
+  if (how.shares > 1) text += ", in " + counted(how.shares) + " shares of " + counted(share) + ", averaged";
+  if (left_out > 0) text += ", without the last " + counted(left_out) + (how.shares > 1 ? " of each" : "");
   return text;
 }
 

@@ -67,7 +67,7 @@ const std::string& value_of(pattern_option option, const std::string& name, cons
          "{" + name + "} is not a placeholder; expected " + names_of(known) + topology::did_you_mean(name, names));
 }
 
-/// What stands for a value that there is not.
+/// Stands for a missing value.
 constexpr double none = std::numeric_limits<double>::quiet_NaN();
 
 /// A number of fixed digits, correctly rounded and whatever the locale; "nan" where it is not finite.

@@ -35,7 +35,7 @@ std::string_view beginning_of(pattern_option option);
 std::string addition_of(pattern_option option, const record& line);
 
 /// Returns what Python's `repr(round(value, digits))` returns, for 0 ≤ value < 1e15: the decimal nearest to the exact
-/// binary value, ties to even, with at least one digit behind the point and no zeros after it.
+/// binary value, ties to even, with at least one decimal place and no trailing zeros beyond it.
 std::string as_python_rounds(double value, int digits);
 
 }  // namespace troupe::telemetry

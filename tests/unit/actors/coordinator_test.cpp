@@ -377,7 +377,7 @@ TEST_CASE("workers that pause are granted one evaluation at a time") {
   }
 }
 
-TEST_CASE("an epoch tells its own loss and accuracy, an evaluation those since the last line") {
+TEST_CASE("an epoch reports its own loss and accuracy, an evaluation those since the last line") {
   rehearsal here{true};
   const auto report = [&](std::uint32_t rank, std::uint64_t step, double loss_sum, std::int64_t correct) {
     caf::anon_send(here.coordinator, reached_atom_v,

@@ -26,7 +26,7 @@ rules::replicas_by_rank two_replicas() {
 
 }  // namespace
 
-TEST_CASE("where replicas differ, parameters and buffers are their means, and their distance is told") {
+TEST_CASE("where replicas differ, parameters and buffers are their means, and their distance is reported") {
   const auto found = rules::result_of(two_replicas(), {}, five());
   CHECK(found.values.equal(at::tensor({2, 2, 4, 20, 40}, at::kFloat)));
   CHECK(*found.distance == doctest::Approx(std::sqrt(2)));

@@ -84,7 +84,7 @@ TEST_CASE("a window is a function of seed, epoch and sample, not of who asks") {
   }
 }
 
-TEST_CASE("evaluation takes the windows one behind the other") {
+TEST_CASE("evaluation takes the windows that follow each other") {
   const auto made = make_batch(*positions().test, {}, {0, 3});
   CHECK(made.inputs.equal(at::cat({at::arange(10), at::arange(30, 40)}).view({2, window})));
   CHECK(made.targets.equal(made.inputs + 1));

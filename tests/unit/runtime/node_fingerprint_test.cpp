@@ -29,7 +29,7 @@ TEST_CASE("another module of the same weights has another digest") {
   std::filesystem::remove(path);
 }
 
-TEST_CASE("a digest of a text that windows are drawn from covers what is behind the last whole one") {
+TEST_CASE("a digest of a text that windows are drawn from covers what follows the last whole one") {
   const auto digest_with = [](std::int64_t last, bool drawn) {
     auto text = at::arange(8);
     text[7] = last;

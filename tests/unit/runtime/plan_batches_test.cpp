@@ -83,7 +83,7 @@ TEST_CASE("passes are those of micro-batches, fewer in the last step of an epoch
   CHECK(passes.of_epoch() == 937 * 4 + 2);
 }
 
-TEST_CASE("an evaluation is divided and shortened as the file says, and check tells") {
+TEST_CASE("an evaluation is divided and shortened as the file says, and check says so") {
   auto file = workers(3, 64);
   CHECK(shares_text(make_plan(file, mnist())).empty());
   file.evaluate.split = "workers";
@@ -92,14 +92,13 @@ TEST_CASE("an evaluation is divided and shortened as the file says, and check te
   CHECK_FALSE(how.drop_last);
   CHECK(how.batch_size == 1000);
   CHECK(describe(make_plan(file, mnist()))
-            .find("evaluated on the 10,000 test samples, in 3 shares of 3,334, whose mean "
-                  "counts; data.validation") != std::string::npos);
+            .find("evaluated on the 10,000 test samples, in 3 shares of 3,334, averaged; data.validation") !=
+        std::string::npos);
   file.evaluate.drop_last = true;
-  CHECK(shares_text(make_plan(file, mnist())) ==
-        ", in 3 shares of 3,334, whose mean counts, the last 334 of each left out");
+  CHECK(shares_text(make_plan(file, mnist())) == ", in 3 shares of 3,334, averaged, without the last 334 of each");
   file.evaluate.split = "whole";
   file.evaluate.batch_size = 999;
-  CHECK(shares_text(make_plan(file, mnist())) == ", the last 10 left out");
+  CHECK(shares_text(make_plan(file, mnist())) == ", without the last 10");
   file.evaluate.batch_size = 1000;
   CHECK(shares_text(make_plan(file, mnist())).empty());
 }
