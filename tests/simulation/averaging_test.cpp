@@ -37,7 +37,7 @@ at::Tensor result_of(const tests::tiny_options& options, const changes& change) 
   settings = {};
   settings.lr = 0.1;
   change(settings);
-  plan.optimizer = optimizer_of(plan.file, plan.layout, plan.steps_per_epoch, plan.steps);
+  plan.optimizer = optimizer_of(plan);
   auto book = std::make_shared<tests::remembered>();
   models::buffer_pool pool;
   const auto end = simulate(plan, tests::tiny_data(), initial_weights(plan, pool), pool, book, {.seed = 1});
