@@ -293,6 +293,14 @@ def test_twenty_steps_of_a_smooth_network():
     check_smooth(broadcast=False, evaluate="")
 
 
+def test_running_statistics_of_the_first_rank():
+    _, smooth, _, theirs = everything()
+    mean = {name: values for name, values in theirs[False].items() if "running" in name}
+    first = {name: theirs[True][name] for name in mean}
+    assert_equal(first, first, mean)  # they differ clearly from the mean
+    check_smooth(broadcast=True, evaluate='buffers = "first"')
+
+
 def test_the_same_bits_however_it_is_sent():
     write_cifar10(".", training=RANKS * BATCH * SMOOTH_STEPS)
     for synchronised in (False, True):

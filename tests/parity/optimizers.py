@@ -6,7 +6,9 @@ import sys
 
 try:
     import torch
-    from plain import write_mnist
+    import torch_optimizer
+    from plain import Small, write_mnist
+    from plain_novograd import NovoGrad
 except ImportError as error:
     print(f"SKIPPED: {error}; scripts/setup --python installs what the parity tests import")
     sys.exit(77)
@@ -25,29 +27,6 @@ WIRINGS = {
 PER_EPOCH = 480 // (WORKERS * BATCH)  # 15 steps in an epoch, of whatever wiring
 
 
-class NovoGrad(torch.optim.Optimizer):
-    """Ginsburg et al. 2019, algorithm 1, with gradient averaging, tensor by tensor. epsilon stands in the first step
-    too, where it changes nothing that counts."""
-
-    def __init__(self, parameters, lr, betas=(0.95, 0.98), eps=1e-8, weight_decay=0.0):
-        super().__init__(parameters, {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay})
-
-    @torch.no_grad()
-    def step(self):
-        for group in self.param_groups:
-            (beta_1, beta_2), eps, decay = group["betas"], group["eps"], group["weight_decay"]
-            for w in group["params"]:
-                state, square = self.state[w], w.grad.norm() ** 2
-                if not state:
-                    state["v"] = square
-                    state["m"] = w.grad / (square.sqrt() + eps) + decay * w
-                else:
-                    state["v"] = beta_2 * state["v"] + (1 - beta_2) * square
-                    new = w.grad / (state["v"].sqrt() + eps) + decay * w
-                    state["m"] = beta_1 * state["m"] + (1 - beta_1) * new
-                w -= group["lr"] * state["m"]
-
-
 def trained(model, samples, optimizer, schedule=None, clip_norm=None):
     """The textbook loop: `schedule` is stepped once a step."""
     images, labels = samples
@@ -63,16 +42,16 @@ def trained(model, samples, optimizer, schedule=None, clip_norm=None):
             schedule.step()
 
 
-def check(recipe, make, schedule=None, clip_norm=None, wirings=tuple(WIRINGS)):
+def check(recipe, make, schedule=None, clip_norm=None, wirings=tuple(WIRINGS), model=None, **tolerance):
     """`recipe`: the keys of [optimizer], as TOML."""
     training, _ = write_mnist(".")
-    model = exported()
+    model = model or exported()
     start = state_of(model)
     optimizer = make(model.parameters())
     trained(model, training, optimizer, schedule and schedule(optimizer), clip_norm)
     for name in wirings:
         found = run(name, **{"batch": BATCH, "sgd": recipe, **WIRINGS[name]})
-        compare(found, model.state_dict(), start, name)
+        compare(found, model.state_dict(), start, name, **tolerance)
 
 
 def test_sgd_with_nesterov_and_weight_decay():
@@ -95,9 +74,68 @@ def test_adamw():
           lambda each: AdamW(each, lr=0.001, weight_decay=0.1, eps=1e-4))
 
 
-def test_novograd():
-    check({"name": '"novograd"', "lr": 0.001, "weight_decay": 0.001, "betas": [0.95, 0.98], "grad_averaging": "true",
-           "moment_start": '"gradient"'}, lambda each: NovoGrad(each, lr=0.001, weight_decay=0.001))
+def test_adam_with_a_small_epsilon_of_its_own():
+    # A gradient within rounding of zero takes a whole step to either side, so that there must be none in the first step.
+    for attempt in range(100):
+        training, _ = write_mnist(".")
+        model = exported(Small, attempt)
+        model.loss(model(training[0][:WORKERS * BATCH]), training[1][:WORKERS * BATCH]).backward()
+        if min(each.grad.abs().min() for each in model.parameters()) > 1e-6:
+            break
+    check({"name": '"adam"', "lr": 0.001, "eps": 1e-10}, lambda each: Adam(each, lr=0.001, eps=1e-10), model=model)
+
+
+def test_novograd_of_the_package():
+    for recipe, settings in (({}, {}), ({"grad_averaging": "true"}, {"grad_averaging": True}),
+                             ({"betas": [0.9, 0.6], "eps": 1e-6, "weight_decay": 0.01},
+                              {"betas": (0.9, 0.6), "eps": 1e-6, "weight_decay": 0.01})):
+        check({"name": '"novograd"', "lr": 0.001, **recipe},
+              lambda each, settings=settings: torch_optimizer.NovoGrad(each, lr=0.001, **settings),
+              wirings=list(WIRINGS) if recipe else ["alone"], absolute=1e-6, relative=1e-6)
+
+
+def test_novograd_of_the_paper():
+    check({"name": '"novograd"', "lr": 0.001, "weight_decay": 0.001, "moment_start": '"gradient"',
+           "grad_averaging": "true", "betas": [0.95, 0.98]}, lambda each: NovoGrad(each, lr=0.001, weight_decay=0.001))
+
+
+def grouped(make, decays, **settings):
+    """What makes an optimizer with two groups: with weight decay those parameters of which decays(parameter) holds."""
+    def made(parameters):
+        parameters = list(parameters)
+        groups = ([each for each in parameters if bool(decays(each)) == decayed] for decayed in (True, False))
+        return make([{"params": group, **extra} for group, extra in zip(groups, ({}, {"weight_decay": 0.0}), strict=True)
+                     if group], **settings)
+
+    return made
+
+
+def check_groups(recipe, make, **settings):
+    for keys, decays in (({"no_decay": ["*.bias"]}, lambda each: each.dim() == 2),
+                         ({"decay_min_dims": 2}, lambda each: each.dim() == 2),
+                         ({"no_decay": ["fc1.*"]}, lambda each: each.shape[0] == 10),
+                         ({"no_decay": ["*.bias", "fc?.weight"]}, lambda each: False),
+                         ({"no_decay": ["fc2*"], "decay_min_dims": 2}, lambda each: each.shape == (16, 49))):
+        check({**recipe, **keys}, grouped(make, decays, **settings), wirings=["parameter_server"], model=exported(Small))
+
+
+def test_groups_without_weight_decay_under_sgd():
+    check_groups({"lr": 0.01, "momentum": 0.9, "weight_decay": 0.1}, SGD, lr=0.01, momentum=0.9, weight_decay=0.1)
+
+
+def test_groups_without_weight_decay_under_adam():
+    check_groups({"name": '"adam"', "lr": 0.001, "weight_decay": 0.1, "eps": 1e-4}, Adam, lr=0.001, weight_decay=0.1,
+                 eps=1e-4)
+
+
+def test_groups_without_weight_decay_under_adamw():
+    check_groups({"name": '"adamw"', "lr": 0.001, "weight_decay": 1.0, "eps": 1e-4}, AdamW, lr=0.001, weight_decay=1.0,
+                 eps=1e-4)
+
+
+def test_groups_without_weight_decay_under_novograd():
+    check_groups({"name": '"novograd"', "lr": 0.001, "weight_decay": 0.1}, torch_optimizer.NovoGrad, lr=0.001,
+                 weight_decay=0.1)
 
 
 def test_clipping():

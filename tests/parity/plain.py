@@ -49,6 +49,20 @@ class Smooth(Lenet):
         return self.fc2(torch.tanh(self.fc1(x.flatten(1))))
 
 
+class Small(nn.Module):
+    """970 parameters: pixels averaged 4 by 4, one layer of tanh."""
+
+    def __init__(self):
+        super().__init__()
+        self.fc1 = nn.Linear(49, 16)
+        self.fc2 = nn.Linear(16, 10)
+
+    def forward(self, x):
+        return self.fc2(torch.tanh(self.fc1(functional.avg_pool2d(x, 4).flatten(1))))
+
+    loss = staticmethod(functional.cross_entropy)
+
+
 class Convnet(nn.Module):
     """The network of PyTorch's MNIST example as it was until 2019. Dropout draws from `generator`, or else the default
     one, in float32 whatever the precision of the rest."""
@@ -85,7 +99,7 @@ def write_mnist(folder, training=480, test=64):
     random = numpy.random.default_rng(seeded(7))
     patterns = random.integers(0, 160, (10, 28, 28))
     where = pathlib.Path(folder, "mnist")
-    where.mkdir(parents=True)
+    where.mkdir(parents=True, exist_ok=True)
     sets = []
     for name, count in (("train", training), ("t10k", test)):
         labels = random.integers(0, 10, count).astype(numpy.uint8)
@@ -133,12 +147,15 @@ def train(model, samples, steps, batch, lr, momentum, weight_decay):
 
 
 class Replica:
-    """A model with an optimizer of its own; `x` is all its parameters as one vector."""
+    """A model with an optimizer of its own, make(parameters) or SGD; `x` is all its parameters as one vector. `rates`:
+    learning rates by step, where they are not all the same."""
 
-    def __init__(self, model, **sgd):
+    def __init__(self, model, make=None, rates=None, clip_norm=None, **sgd):
         self.model = copy.deepcopy(model)
         self.model.train()
-        self.optimizer = torch.optim.SGD(self.model.parameters(), **sgd)
+        self.optimizer = make(self.model.parameters()) if make else torch.optim.SGD(self.model.parameters(), **sgd)
+        self.rates, self.clip_norm = rates, clip_norm
+        self.steps, self.clipped = 0, 0
 
     @property
     def x(self):
@@ -152,22 +169,28 @@ class Replica:
     def g(self):
         return parameters_to_vector([each.grad for each in self.model.parameters()])
 
-    def step(self, g=None):
-        """x <- SGD(x, g): the gradient last computed here, or the one that is given."""
+    def step(self, g=None, at=None):
+        """Steps along the gradient last computed here, or the one that is given, with the learning rate of step `at`."""
         if g is not None:
             first = 0
             for each in self.model.parameters():
                 each.grad = g[first:first + each.numel()].view_as(each).clone()
                 first += each.numel()
+        if self.clip_norm:
+            norm = torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.clip_norm)
+            self.clipped += int(norm > self.clip_norm)
+        for group in self.optimizer.param_groups if self.rates else ():
+            group["lr"] = self.rates[self.steps if at is None else at]
         self.optimizer.step()
+        self.steps += 1
 
 
 class Worker(Replica):
     """Sees the samples rank, rank + n, rank + 2n, ... of each epoch, `batch` at a step; every epoch has as many steps as
     the smallest share fills."""
 
-    def __init__(self, model, samples, rank, workers, batch, **sgd):
-        super().__init__(model, **sgd)
+    def __init__(self, model, samples, rank, workers, batch, **recipe):
+        super().__init__(model, **recipe)
         self.images, self.labels = (each[rank::workers] for each in samples)
         self.batch, self.per_epoch = batch, len(samples[1]) // workers // batch
 
@@ -177,8 +200,8 @@ class Worker(Replica):
         self.model.loss(self.model(self.images[rows]), self.labels[rows]).backward()
 
 
-def workers_of(model, samples, count, batch, **sgd):
-    return [Worker(model, samples, rank, count, batch, **sgd) for rank in range(count)]
+def workers_of(model, samples, count, batch, **recipe):
+    return [Worker(model, samples, rank, count, batch, **recipe) for rank in range(count)]
 
 
 def mean(vectors):
@@ -305,7 +328,7 @@ def asgd(server, workers, order):
     for version, rank in enumerate(order):
         staleness.append(version - read[rank])
         workers[rank].gradient(done[rank])  # its x is still that of its last answer
-        server.step(workers[rank].g)
+        server.step(workers[rank].g, at=done[rank])
         workers[rank].x = server.x
         done[rank], read[rank] = done[rank] + 1, version + 1
     return staleness

@@ -30,18 +30,20 @@ loop = [{loop}]
 {exchange}
 [evaluate]
 every = "1000000 steps"  # no worker gets further ahead than two evaluations
+{evaluate}
 """
 TOGETHER = "gradient, exchange, apply"
 SCRIPT = 'script = "model.pt"'
 
 
 def file_of(name, exchange="", loop=TOGETHER, workers=4, batch=BATCH, steps=STEPS, sgd=None, model=SCRIPT,
-            split="strided"):
+            split="strided", evaluate=""):
     """Writes a topology file; `exchange` is the text of its tables, `loop` its words."""
     optimizer = "\n".join(f"{key} = {value}" for key, value in (sgd or SGD).items())
     words = ", ".join(f'"{word}"' for word in loop.split(", "))
     return write(f"{name}.toml", FILE.format(seed=seeded(5), steps=steps, batch=batch, workers=workers, loop=words,
-                                             exchange=exchange, optimizer=optimizer, model=model, split=split))
+                                             exchange=exchange, optimizer=optimizer, model=model, split=split,
+                                             evaluate=evaluate))
 
 
 def run(out, **values):
@@ -59,9 +61,9 @@ def run_in_order(out, order, **values):
     return weights(out)
 
 
-def exported(make=Smooth):
+def exported(make=Smooth, attempt=0):
     """Writes a module with seeded weights where the topology files of run() look for it, and returns it."""
-    torch.manual_seed(seeded(5))
+    torch.manual_seed(seeded(5) + attempt)
     model = make()
     torch.jit.script(model).save("model.pt")
     return model

@@ -4,6 +4,7 @@ arrivals.
 
 Holds for a smooth model without batch norm or dropout; shuffle off, one intra-op thread."""
 
+import json
 import random
 import sys
 
@@ -14,22 +15,22 @@ except ImportError as error:
     sys.exit(77)
 
 import torch
-from trained import BATCH, SGD, STEPS, compare, exported, run, run_in_order, state_of
-from troupe_command import main, metrics
+from trained import BATCH, SGD, STEPS, compare, exported, file_of, run, run_in_order, state_of
+from troupe_command import main, metrics, troupe
 
 STEP_FIRST = "gradient, apply, exchange"
 
 
-def begin(count, sgd=None):
+def begin(count, sgd=None, make=plain.Smooth):
     """The initial model and the textbook's workers with it."""
     training, _ = plain.write_mnist(".")
-    model = exported()
+    model = exported(make)
     return model, plain.workers_of(model, training, count, BATCH, **(sgd or SGD))
 
 
-def check(algorithm, exchange, count=4, **wiring):
+def check(algorithm, exchange, count=4, make=plain.Smooth, **wiring):
     """Compares the result of algorithm(workers): a vector, or nothing where it is the workers' mean."""
-    model, workers = begin(count)
+    model, workers = begin(count, make=make)
     result = algorithm(workers)
     expected = plain.state_of(model, plain.mean_of(workers) if result is None else result)
     compare(run("trained", workers=count, exchange=exchange, **wiring), expected, state_of(model))
@@ -43,23 +44,27 @@ def gossip(settings):
     return f'[exchange]\nkind = "gossip"\n{settings}'
 
 
+def check_graph(settings, W, count):
+    check(lambda workers: plain.dpsgd(workers, STEPS, W), gossip(settings), count=count, make=plain.Small)
+
+
 def test_dpsgd_on_a_ring_of_four():
     check(lambda workers: plain.dpsgd(workers, STEPS, plain.ring(4)), gossip('graph = "ring"'))
 
 
 def test_dpsgd_every_third_step():
-    check(lambda workers: plain.dpsgd(workers, STEPS, plain.ring(4), every=3), gossip('graph = "ring"\nevery = 3'))
+    check(lambda workers: plain.dpsgd(workers, STEPS, plain.ring(4), every=3), gossip('graph = "ring"\nevery = 3'),
+          make=plain.Small)
 
 
 def test_dpsgd_on_a_line_whose_degrees_differ():
-    W = plain.metropolis(4, [(0, 1), (1, 2), (2, 3)])
-    check(lambda workers: plain.dpsgd(workers, STEPS, W), gossip('graph = "line"\nweights = "metropolis"'))
+    check_graph('graph = "line"\nweights = "metropolis"', plain.metropolis(4, [(0, 1), (1, 2), (2, 3)]), 4)
 
 
 def test_dpsgd_on_edges_written_down():
     W = plain.metropolis(4, [(0, 1), (0, 2), (0, 3), (2, 3)])
     edges = '[["w0", "w1"], ["w0", "w2"], ["w0", "w3"], ["w2", "w3"]]'
-    check(lambda workers: plain.dpsgd(workers, STEPS, W), gossip(f"edges = {edges}"))
+    check_graph(f"edges = {edges}", W, 4)
 
 
 def test_dpsgd_with_a_matrix_of_five_written_down():
@@ -68,11 +73,75 @@ def test_dpsgd_with_a_matrix_of_five_written_down():
          [0.0, 0.2, 0.6, 0.2, 0.0],
          [0.0, 0.1, 0.2, 0.4, 0.3],
          [0.2, 0.0, 0.0, 0.3, 0.5]]
-    check(lambda workers: plain.dpsgd(workers, STEPS, W), gossip(f"weights = {W}"), count=5)
+    check_graph(f"weights = {W}", W, 5)
 
 
 def test_dpsgd_on_a_directed_exponential_graph_of_six():
-    check(lambda workers: plain.dpsgd(workers, STEPS, plain.exponential(6)), gossip('graph = "exponential"'), count=6)
+    check_graph('graph = "exponential"', plain.exponential(6), 6)
+
+
+def test_dpsgd_with_a_matrix_that_is_not_symmetric():
+    W = [[0.6, 0.4, 0.0, 0.0, 0.0],
+         [0.0, 0.5, 0.3, 0.2, 0.0],
+         [0.1, 0.0, 0.5, 0.2, 0.2],
+         [0.0, 0.1, 0.2, 0.5, 0.2],
+         [0.3, 0.0, 0.0, 0.1, 0.6]]
+    model, workers = begin(5, make=plain.Small)
+    _, others = begin(5, make=plain.Small)
+    plain.dpsgd(workers, STEPS, W)
+    plain.dpsgd(others, STEPS, list(zip(*W, strict=True)))
+    apart = (plain.mean_of(workers) - plain.mean_of(others)).abs().max().item()
+    assert apart > 1e-3, f"the transposed matrix gives the same within {apart}"
+    check_graph(f"weights = {W}", W, 5)
+
+
+def test_dpsgd_on_a_torus():
+    rows, columns = 3, 4
+    edges = {tuple(sorted((row * columns + column, there))) for row in range(rows) for column in range(columns)
+             for there in ((row + 1) % rows * columns + column, row * columns + (column + 1) % columns)}
+    check_graph(f'graph = "torus"\nrows = {rows}\ncolumns = {columns}', plain.metropolis(rows * columns, edges), 12)
+
+
+def test_dpsgd_on_a_torus_of_two_rows():
+    # Up and down is the same neighbour: one edge.
+    W = plain.metropolis(6, [(0, 1), (1, 2), (0, 2), (3, 4), (4, 5), (3, 5), (0, 3), (1, 4), (2, 5)])
+    check_graph('graph = "torus"\nrows = 2\ncolumns = 3', W, 6)
+
+
+def test_dpsgd_on_a_star():
+    check_graph('graph = "star"', plain.metropolis(5, [(0, leaf) for leaf in range(1, 5)]), 5)
+
+
+def test_dpsgd_on_a_complete_graph():
+    check_graph('graph = "complete"', plain.complete(4), 4)
+
+
+def test_dpsgd_on_a_random_regular_graph():
+    """The graph is Troupe's choice: from its edges W is worked out here."""
+    begin(8)
+    settings = 'graph = "random_regular"\ndegree = 3\ngraph_seed = 4'
+    exchange, = json.loads(troupe("check", file_of("drawn", gossip(settings), workers=8), "--json").stdout)["exchanges"]
+    edges = {(edge["from"], edge["to"]) for edge in exchange["edges"]}
+    assert len(edges) == 8 * 3 and all((there, here) in edges and here != there for here, there in edges), edges
+    assert all(sum(here == each for here, _ in edges) == 3 for each in range(8)), edges
+    W = plain.metropolis(8, [edge for edge in edges if edge[0] < edge[1]])
+    assert torch.allclose(torch.tensor(W), torch.tensor(exchange["mixing_matrix"]), atol=1e-12)
+    check_graph(settings, W, 8)
+
+
+def contiguous(count):
+    """The initial model, and workers of which each has a block of the samples."""
+    training, _ = plain.write_mnist(".")
+    model, size = exported(plain.Small), len(training[1]) // count
+    blocks = [tuple(each[first:first + size] for each in training) for first in range(0, count * size, size)]
+    return model, [plain.Worker(model, block, 0, 1, BATCH, **SGD) for block in blocks]
+
+
+def test_dpsgd_where_each_worker_has_a_block_of_the_samples():
+    model, workers = contiguous(4)
+    plain.dpsgd(workers, STEPS, plain.ring(4))
+    found = run("trained", exchange=gossip('graph = "ring"'), split="contiguous")
+    compare(found, plain.state_of(model, plain.mean_of(workers)), state_of(model))
 
 
 def test_step_then_mix_on_a_ring():
