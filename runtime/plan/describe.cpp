@@ -371,8 +371,9 @@ std::string result_text(const plan& plan) {
   else if (!stores.empty())
     text = std::string(stores.front()->nature.servers > 1 ? "the servers' parameters" : "the server's parameters") +
            (plan.exchanges.size() > 1 ? ", of " + stores.front()->name : "");
-  return text +
-         (plan.workers == 1 || plan.buffers_agree() ? "" : ", and the average of the workers' running statistics");
+  if (plan.workers == 1 || plan.buffers_agree()) return text;
+  return text + (plan.file.evaluate.buffers == "first" ? ", with worker 0's running statistics"
+                                                       : ", and the average of the workers' running statistics");
 }
 
 /// "3 workers, each with a compute actor and a port for each exchange; …".

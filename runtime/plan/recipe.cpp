@@ -72,7 +72,7 @@ double scaled_lr(const plan& so_far) {
   if (batch == 0)
     refuse(so_far.file, "optimizer.scale_lr = \"" + given.scale_lr +
                             "\" scales the learning rate with the batch that a step averages over (Goyal et al. 2017, "
-                            "section 2.1), and under this wiring each worker's step has a batch of its own; expected a "
+                            "section 2.1), and under this wiring no step averages the gradients of all workers; expected a "
                             "synchronous exchange of gradients among all workers in each step, or "
                             "optimizer.scale_lr = \"none\" and the learning rate itself as optimizer.lr");
   const auto factor = static_cast<double>(batch) / static_cast<double>(base_batch(so_far));

@@ -331,7 +331,7 @@ std::vector<section> make_sections() {
       {"optimizer",
        "The step: of sgd v = momentum·v + g + weight_decay·p; p = p - lr·v.",
        {row("name", in(&t::optimizer, &optimizer::name), {.choices = names(optimizer_kinds())},
-            "Which optimizer, as in PyTorch; novograd as in Ginsburg et al. 2019, algorithm 1."),
+            "Optimizer: sgd, adam and adamw as in PyTorch, novograd as in the Python package torch_optimizer."),
         row("lr", in(&t::optimizer, &optimizer::lr), {.minimum = 0, .maximum = 1e6}, "Learning rate."),
         row("momentum", in(&t::optimizer, &optimizer::momentum), {.minimum = 0, .maximum = 1, .maximum_excluded = true},
             "Of sgd: how much of the last step's direction is kept."),
@@ -341,7 +341,7 @@ std::vector<section> make_sections() {
             "Factor of the weights added to the gradient when a worker computes it, before any exchange. weight_decay, "
             "by contrast, acts in the optimizer step, on the weights after the exchange. Both may be set."),
         row("no_decay", in(&t::optimizer, &optimizer::no_decay), {},
-            "Name patterns of parameters that get no weight decay, such as [\"*.bias\", \"bn*\"]; * matches any text, "
+            "Name patterns of parameters that get no weight decay, such as [\"*.bias\", \"*bn?.weight\"]; * matches any text, "
             "? one character."),
         row("decay_min_dims", in(&t::optimizer, &optimizer::decay_min_dims), {.minimum = 0, .maximum = 8},
             "Weight decay applies only to parameters with at least this many dimensions; 2 excludes biases and the "
@@ -353,7 +353,8 @@ std::vector<section> make_sections() {
         row("eps", in(&t::optimizer, &optimizer::eps), {.minimum = 0, .maximum = 1, .minimum_excluded = true},
             "Of them: added to the root of the second moment; else 1e-8."),
         row("grad_averaging", in(&t::optimizer, &optimizer::grad_averaging), {},
-            "Used only by novograd: multiply the normalized gradient by 1 - beta1 before it enters the first moment."),
+            "Used only by novograd: multiply the normalized gradient plus weight decay by 1 - beta1 before it enters "
+            "the first moment."),
         row("moment_start", in(&t::optimizer, &optimizer::moment_start), {.choices = {"zero", "gradient"}},
             "Used only by novograd: the first moment starts from zero, as in the package torch_optimizer, or is the "
             "first "
@@ -382,7 +383,7 @@ std::vector<section> make_sections() {
             "PyTorch scheduler does whose step() is called once per epoch."),
         row("min_lr", in(&t::optimizer, &optimizer::min_lr), {.minimum = 0, .maximum = 1e6},
             "Used only by the schedules \"cosine\" and \"polynomial\": the learning rate at the end of the run."),
-        row("decay_power", in(&t::optimizer, &optimizer::decay_power), {.minimum = 0, .maximum = 100},
+        row("decay_power", in(&t::optimizer, &optimizer::decay_power), {.minimum = 0, .maximum = 100, .minimum_excluded = true},
             "Used only by the schedule \"polynomial\": its exponent; 1 is linear decay."),
         row("decay_epochs", in(&t::optimizer, &optimizer::decay_epochs), {.minimum = 0, .maximum = 1e6},
             "Used only by the schedule \"step\": the epochs after which lr is multiplied by decay_factor, ascending."),
@@ -416,8 +417,7 @@ std::vector<section> make_sections() {
                 "else all workers. Who does not passes the word by."),
             row("every", each(&t::exchanges, &exchange::every), {},
                 "How often: when the number of completed steps is divisible by it, but not at 0 (except elastic with "
-                "apply = "
-                "\"each\", which begins at 0). The default is each step.")}),
+                "apply = \"each\" placed before \"apply\" in the loop, which begins at 0). The default is each step.")}),
       {"evaluate",
        "Validation while training; the end is always evaluated.",
        {row("every", in(&t::evaluate, &evaluate::every), {}, "How often."),

@@ -36,7 +36,7 @@ SERVER = {**MNIST, "data.split": "contiguous", "optimizer.lr": 0.001, "optimizer
 DEVICES = {"data.name": "fashion_mnist", "data.normalize": False, "data.drop_last": False,
            "model.initializer": "normal", "model.initializer_std": 0.01, "optimizer.name": "sgd",
            "optimizer.momentum": 0, "optimizer.weight_decay": 0, "optimizer.schedule": "constant",
-           "augment.preset": "none"}
+           "augment.preset": "none", "evaluate.pause_training": True}
 LENET = {**DEVICES, "model.name": "lenet", "model.initializer_bias": "zero"}
 RESNET18 = {**DEVICES, "model.name": "resnet18_small_images", "model.initializer_bias": "default", "optimizer.lr": 0.1}
 LAB = {"model.name": "wide_resnet_pooled", "model.dropout": 0.01, "model.sync_batch_norm": False,
