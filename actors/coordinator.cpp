@@ -2,7 +2,10 @@
 
 #include "troupe/actors/rules/pieces.hpp"
 #include "troupe/actors/rules/reduce.hpp"
+#include "troupe/actors/rules/result.hpp"
+#include "troupe/actors/rules/run_clock.hpp"
 #include "troupe/actors/rules/staleness.hpp"
+#include "troupe/actors/rules/training_tally.hpp"
 
 #include <ATen/ATen.h>
 #include <caf/all.hpp>
@@ -26,9 +29,10 @@ struct report {
   bool evaluated{false};
   std::optional<snapshot> result;
   std::optional<evaluation> found;
-  bool ends{false};                       ///< The last one of a run whose workers end apart.
-  bool told{false};                       ///< The recorder has heard of `found`.
-  std::optional<double> epoch_seconds{};  ///< Where an epoch ends.
+  bool ends{false};                ///< The last one of a run whose workers end apart.
+  bool told{false};                ///< The recorder has heard of `found`.
+  rules::training_tally of_epoch;  ///< Where an epoch ends.
+  double epoch_seconds{0};         ///< Likewise.
 };
 
 struct coordinator_state {
@@ -54,38 +58,34 @@ struct coordinator_state {
   std::uint64_t halt_answers{0};
   std::vector<std::uint64_t> begun;  ///< By rank: the steps that a halted worker has begun; then, where it ends.
 
-  caf::actor_clock::time_point first_step, interval_start;
+  rules::run_clock clock;
   std::uint64_t granted{0};
-  std::int64_t samples{0};            ///< Of the whole run.
-  double epoch_start{0};              ///< Seconds since the first step.
-  double data_wait{0}, computing{0};  ///< Seconds of all computes, of the whole run.
-  std::optional<double> train_loss, best_merit;
+  rules::training_tally of_run, of_epoch;    ///< Since the first step, and since the last end of an epoch.
+  double interval_start{0}, epoch_start{0};  ///< Training time of the last report, and of the last end of an epoch.
+  double data_wait{0}, computing{0};         ///< Seconds of all computes, of the whole run.
+  std::optional<double> train_loss, train_accuracy, best_merit;
   std::uint64_t target_reached{0}, without_improvement{0};
 
   bool interrupted() const { return status == "interrupted"; }
   bool ends_apart() const { return halting && !options.in_lockstep && halt_answers == workers.size(); }
   bool is_last(const report& one) const { return ends_apart() ? one.ends : one.line.step == last; }
-  bool may_stop_early() const { return options.target_accuracy || options.patience; }
+  bool waits_for_verdicts() const { return options.target_accuracy || options.patience || options.pauses; }
 };
 
 using coordinator_pointer = coordinator_actor::stateful_pointer<coordinator_state>;
-
-double seconds_between(caf::actor_clock::time_point from, caf::actor_clock::time_point to) {
-  return std::chrono::duration<double>(to - from).count();
-}
 
 std::optional<double> share_of(double part, double whole) {
   return whole > 0 ? std::optional{part / whole} : std::nullopt;
 }
 
-/// Lets the workers run to the next evaluation; one further where no verdict can stop them, so that training goes on
+/// Lets the workers run to the next evaluation; one further unless they wait for its verdict, so that training goes on
 /// while the evaluator works, with at most two snapshots waiting for it.
 void grant(coordinator_pointer self, std::uint64_t evaluated) {
   auto& my = self->state;
   if (my.halting) return;
   auto until = my.options.when.next_evaluation(evaluated);
-  if (!my.may_stop_early()) until = my.options.when.next_evaluation(until);
-  if (my.complete == my.granted) my.interval_start = self->clock().now();  // they were waiting for this
+  if (!my.waits_for_verdicts()) until = my.options.when.next_evaluation(until);
+  my.clock.release(self->clock().now());
   my.granted = until;
   for (const auto& worker : my.workers) self->send(worker, proceed_atom_v, until);
 }
@@ -98,14 +98,14 @@ void finish(coordinator_pointer self) {
   end.event = "end";
   end.status = my.status;
   end.train_loss = my.train_loss;
+  end.train_accuracy = my.train_accuracy;
   if (my.staleness.applied > 0) {
     end.staleness_mean = rules::mean(my.staleness);
     end.staleness_max = static_cast<double>(my.staleness.most);
     end.staleness_counts = my.staleness.counts;
   }
   end.data_wait = share_of(my.data_wait, my.computing);
-  end.samples_per_second =
-      end.seconds > 0 ? std::optional{static_cast<double>(my.samples) / end.seconds} : std::nullopt;
+  end.samples_per_second = my.of_run.rate(end.train_seconds);
   // No deadline: a disk, or a terminal that is scrolled back, may take its time; what is saved must not be lost to
   // that.
   self->request(my.recorder, caf::infinite, save_atom_v, *my.latest.result, std::move(end))
@@ -156,6 +156,9 @@ void release(coordinator_pointer self) {
     auto line = first.line;
     line.event = "epoch";
     line.epoch_seconds = first.epoch_seconds;
+    line.samples_per_second = first.of_epoch.rate(first.epoch_seconds);
+    line.train_loss = first.of_epoch.loss();
+    line.train_accuracy = first.of_epoch.accuracy();
     self->send(my.recorder, record_atom_v, line);
   }
   my.latest = std::move(first);
@@ -172,7 +175,7 @@ void release(coordinator_pointer self) {
   if (my.is_last(my.latest)) finish(self);
 }
 
-using replicas_by_rank = std::map<rank_id, snapshot>;
+using rules::replicas_by_rank;
 
 /// Returns the replicas that make the result of the first report, where all have been shown.
 std::optional<replicas_by_rank> shown_of(const coordinator_state& my) {
@@ -186,46 +189,6 @@ std::optional<replicas_by_rank> shown_of(const coordinator_state& my) {
     all = found->second;
   }
   return all.size() < my.options.replicas ? std::nullopt : std::optional{std::move(all)};
-}
-
-/// A mean and what it was made of.
-struct averaged {
-  at::Tensor values;
-  std::optional<double> distance;  ///< sqrt(meanᵢ ‖xᵢ − x̄‖²), where the parameters may differ.
-};
-
-/// Mean of elements [first, first + count) of the replicas, with equal weights.
-at::Tensor mean_of(const replicas_by_rank& replicas, const range& where, models::buffer_pool pool) {
-  std::vector<rules::weighted> summands;
-  for (const auto& [rank, replica] : replicas)
-    summands.push_back({replica.values.narrow(0, where.first, where.count), 1});
-  // Of equal values the mean is one of them; a sum would be rounded.
-  const auto equal = [&](const auto& one) { return one.values.equal(summands.front().values); };
-  return std::all_of(summands.begin(), summands.end(), equal) ? summands.front().values
-                                                              : rules::mean_in_order(summands, pool);
-}
-
-/// Returns the result of a step: `held` [P] by the servers if anything, and what the replicas have of the rest.
-averaged result_of(const replicas_by_rank& replicas, at::Tensor held, const coordinator_options& options) {
-  const auto& layout = options.layout;
-  const range parameters{0, layout.parameter_end}, buffers{layout.parameter_end, layout.total - layout.parameter_end};
-  averaged result;
-  if (replicas.empty()) {  // nobody asks for more than the servers have
-    result.values = std::move(held);
-    return result;
-  }
-  if (!held.defined() && options.replicas_agree) held = replicas.begin()->second.values.narrow(0, 0, parameters.count);
-  if (!held.defined()) {
-    held = mean_of(replicas, parameters, options.pool);
-    double squares = 0;
-    for (const auto& [rank, replica] : replicas)
-      squares += std::pow((replica.values.narrow(0, 0, parameters.count) - held).norm().item<double>(), 2);
-    result.distance = std::sqrt(squares / static_cast<double>(replicas.size()));
-  }
-  std::vector<span> pieces{{0, std::move(held)}};
-  if (buffers.count > 0) pieces.push_back({buffers.first, mean_of(replicas, buffers, options.pool)});
-  result.values = rules::side_by_side(pieces, layout.total, options.pool);
-  return result;
 }
 
 /// What the servers hold as one: shares side by side, or the mean of replicas.
@@ -250,9 +213,13 @@ void put_together(coordinator_pointer self, replicas_by_rank replicas, std::vect
   then_on_lane(
       self, *my.where,
       [replicas = std::move(replicas), held = std::move(held), options = my.options] {
-        return result_of(replicas, held.empty() ? at::Tensor{} : held_together(held, options), options);
+        return rules::result_of(replicas, held.empty() ? at::Tensor{} : held_together(held, options),
+                                {.layout = options.layout,
+                                 .pool = options.pool,
+                                 .replicas_agree = options.replicas_agree,
+                                 .first_buffers = options.first_buffers});
       },
-      [self](averaged found) {
+      [self](rules::step_result found) {
         auto& first = self->state.reports.front();
         self->state.busy = false;
         first.result = snapshot{{.step = first.line.step}, std::move(found.values)};
@@ -350,33 +317,36 @@ report report_of(coordinator_pointer self, std::uint64_t step, const std::vector
   auto& my = self->state;
   const auto now = self->clock().now();
   report made;
-  double loss_sum = 0, data_wait = 0, computing = 0;
-  std::int64_t samples = 0;
+  double data_wait = 0, computing = 0;
+  rules::training_tally trained;
   for (const auto& one : all) {
-    loss_sum += one.loss_sum;
-    samples += one.sample_count;
+    trained.add(one);
     data_wait += one.data_wait;
     computing += one.busy;
     my.bytes_sent[one.rank] = one.bytes_sent;
   }
   for (const auto& [rank, bytes] : my.bytes_sent) made.line.bytes_sent += bytes;
-  my.samples += samples;
+  my.of_run.add(trained);
+  my.of_epoch.add(trained);
   my.data_wait += data_wait;
   my.computing += computing;
   made.line.data_wait = share_of(data_wait, computing);
   if (step > 0) made.line.lr = my.options.lr * my.options.lr_over_time.at(step - 1);
-  if (samples > 0) my.train_loss = loss_sum / static_cast<double>(samples);
+  if (const auto loss = made.line.train_loss = trained.loss()) my.train_loss = loss;
+  if (const auto accuracy = made.line.train_accuracy = trained.accuracy()) my.train_accuracy = accuracy;
   made.line.epoch = step / my.options.when.steps_per_epoch;
   made.line.step = made.line.updates = step;
-  made.line.seconds = seconds_between(my.first_step, now);
-  made.line.train_loss = samples > 0 ? my.train_loss : std::nullopt;
-  if (const auto length = seconds_between(my.interval_start, now); length > 0 && samples > 0)
-    made.line.samples_per_second = static_cast<double>(samples) / length;
+  made.line.seconds = my.clock.seconds(now);
+  const auto training = made.line.train_seconds = my.clock.train_seconds(now);
+  made.line.samples_per_second = trained.rate(training - std::exchange(my.interval_start, training));
   made.epoch_ends = my.options.when.epoch_ends_at(step);
   made.evaluated = my.options.when.evaluated_at(step);
-  if (made.epoch_ends) made.epoch_seconds = made.line.seconds - std::exchange(my.epoch_start, made.line.seconds);
-  my.interval_start = now;
+  if (made.epoch_ends) {
+    made.of_epoch = std::exchange(my.of_epoch, {});
+    made.epoch_seconds = training - std::exchange(my.epoch_start, training);
+  }
   my.complete = step;
+  if (step == my.granted && step != my.last) my.clock.hold(now);  // until there is a verdict
   return made;
 }
 
@@ -471,7 +441,7 @@ coordinator_actor::behavior_type coordinator(coordinator_pointer self, coordinat
       [self](wire_atom, const std::vector<directed_worker>& workers) {
         auto& my = self->state;
         my.workers = workers;
-        my.first_step = my.interval_start = self->clock().now();
+        my.clock.begin(self->clock().now());
         record start;
         start.event = "start";
         self->send(my.recorder, record_atom_v, start);

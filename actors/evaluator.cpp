@@ -1,6 +1,5 @@
 #include "troupe/actors/evaluator.hpp"
 
-#include "troupe/actors/rules/evaluate.hpp"
 #include "troupe/actors/support/intra_op.hpp"
 
 #include <caf/all.hpp>
@@ -42,8 +41,8 @@ evaluator_actor::behavior_type evaluator(evaluator_actor::stateful_pointer<evalu
           const auto& layout = options.layout;
           const auto own = layout.total > layout.parameter_end ? weights.values.clone() : weights.values;
           models::bind_weights(**network, layout, own);
-          auto found = rules::evaluate(**network, *options.samples, options.scale, options.loss, options.batch_size,
-                                       cancelled.get(), options.top_k);
+          auto found =
+              rules::evaluate(**network, *options.samples, options.scale, options.loss, options.how, cancelled.get());
           if (found) found->step = weights.origin.step;
           return found;
         };

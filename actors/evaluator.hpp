@@ -2,6 +2,7 @@
 // goes on meanwhile.
 #pragma once
 
+#include "troupe/actors/rules/evaluate.hpp"
 #include "troupe/actors/type_ids.hpp"
 #include "troupe/data/dataset.hpp"
 #include "troupe/models/flat.hpp"
@@ -12,11 +13,10 @@
 
 #include <cstdint>
 #include <memory>
-#include <optional>
 
 namespace troupe {
 
-/// evaluate: over the whole set; errc::failed with the text of what LibTorch threw.
+/// evaluate: over the set; errc::failed with the text of what LibTorch threw.
 /// cancel:   the evaluation under way is given up; its answer is an error.
 using evaluator_actor = caf::typed_actor<caf::replies_to<evaluate_atom, snapshot>::with<evaluation>,
                                          caf::reacts_to<cancel_atom>, caf::reacts_to<done_atom, completion>>;
@@ -28,12 +28,9 @@ struct evaluator_options {
   models::flat_layout layout;
   std::shared_ptr<const data::dataset> samples;
   data::normalisation scale;
-  std::int64_t batch_size{1000};
+  rules::evaluation_options how{};
   std::uint64_t seed{0};
   std::int64_t threads{1};
-  bool drop_last{false};   ///< Leave out a last batch that is not full.
-  std::int64_t shares{1};  ///< Evaluate so many shares of the set, as of a DistributedSampler; the mean counts.
-  std::optional<std::int64_t> top_k{};  ///< Also: how often a sample's class is among the k highest scores.
 };
 
 evaluator_actor spawn_evaluator(caf::actor_system& system, evaluator_options options, std::unique_ptr<lane> where);

@@ -173,7 +173,7 @@ struct holding {
 /// What the evaluator found, over the whole validation set.
 struct evaluation {
   std::uint64_t step{0};
-  double loss{0};                          ///< Mean over the samples.
+  double loss{0};                          ///< Mean over the samples; of shares, the mean of theirs.
   std::optional<double> accuracy{};        ///< In [0, 1]; none where samples stand for numbers.
   std::optional<double> top_k_accuracy{};  ///< Likewise, where it was asked for.
   std::int64_t sample_count{0};
@@ -189,8 +189,8 @@ struct record {
   double train_seconds{0};   ///< The same without the time in which workers waited for an evaluation.
   std::optional<double> samples_per_second, train_loss, val_loss, val_accuracy;
   std::optional<double> val_top_k_accuracy;
-  std::optional<double> train_accuracy;  ///< In [0, 1]: of the forward passes in training since the last line.
-  std::optional<double> epoch_seconds;   ///< Of `epoch`: since the last one.
+  std::optional<double> train_accuracy;  ///< In [0, 1]: of the forward passes in training.
+  std::optional<double> epoch_seconds;   ///< Of `epoch`: training time since the last one.
   std::optional<double> lr;              ///< Of the step before.
   std::optional<double> data_wait;       ///< In [0, 1]: share of their time that computes waited for samples.
   std::uint64_t bytes_sent{0};

@@ -13,26 +13,34 @@ namespace {
 
 class novograd final : public optimizer {
  public:
-  explicit novograd(const optimizer_options& options) : options_(options), betas_(betas_of(options, 0.95, 0.98)) {}
+  explicit novograd(const optimizer_options& options) : options_(options), betas_(betas_of(options, 0.95, 0)) {}
 
   void step(const at::Tensor& weights, const at::Tensor& gradient, double lr_scale, std::uint64_t completed) override {
     const c10::NoGradGuard no_gradients;
     const auto first = !v_.defined();
     const auto [beta_1, beta_2] = betas_;
     const auto squares = squares_of(gradient);
-    v_ = first ? squares : v_ * beta_2 + squares * (1 - beta_2);
+    v_ = first ? squares : at::where(v_.eq(0), squares, v_ * beta_2 + squares * (1 - beta_2));
     const auto scales = (v_.sqrt() + options_.eps).reciprocal();
-    auto direction = weights * options_.weight_decay;
+    auto direction = decay_of(weights);
     for (std::size_t i = 0; i < options_.tensors.size(); ++i)
       part_of(direction, i).addcmul_(part_of(gradient, i), scales[static_cast<std::int64_t>(i)]);
+    const auto share = options_.grad_averaging ? 1 - beta_1 : 1;
     if (first)
-      m_ = direction;
+      m_ = options_.starts_at_gradient ? direction : direction * share;
     else
-      m_.mul_(beta_1).add_(direction, 1 - beta_1);
+      m_.mul_(beta_1).add_(direction, share);
     at::Tensor(weights).sub_(m_, options_.lr * options_.schedule.at(completed) * lr_scale);
   }
 
  private:
+  /// λw where it applies, [P].
+  at::Tensor decay_of(const at::Tensor& weights) const {
+    auto decay = weights * options_.weight_decay;
+    for (const auto& where : options_.undecayed) decay.narrow(0, where.first, where.count).zero_();
+    return decay;
+  }
+
   at::Tensor part_of(const at::Tensor& flat, std::size_t layer) const {
     const auto& where = options_.tensors[layer];
     return flat.narrow(0, where.first, where.count);

@@ -1,6 +1,6 @@
 // NovoGrad: stochastic gradients normalised layer by layer, by a second moment that is one number for each (Ginsburg et
-// al. 2019, "Stochastic gradient methods with layer-wise adaptive moments for training of deep networks", algorithm 1,
-// with gradient averaging: the first moment takes (1 − β₁) of what is new).
+// al. 2019, "Stochastic gradient methods with layer-wise adaptive moments for training of deep networks", algorithm 1),
+// with the defaults and the first step of the package torch_optimizer (NovoGrad, version 0.3.0).
 #pragma once
 
 #include "troupe/actors/optimizer.hpp"
@@ -9,8 +9,9 @@
 
 namespace troupe {
 
-/// A layer is one of options.tensors. First step: v = ‖g‖², m = g/(√v+ε) + d·w; the paper has no ε there, which keeps a
-/// layer without a gradient finite. Then v ← β₂v + (1−β₂)‖g‖², m ← β₁m + (1−β₁)(g/(√v+ε) + d·w). Always w ← w − lr·m.
+/// A layer is one of options.tensors. v ← ‖g‖² where v = 0, as in the first step, else β₂v + (1−β₂)‖g‖²;
+/// d = g/(√v+ε) + λw; m ← β₁m + d with m₀ = 0, or β₁m + (1−β₁)d under grad_averaging; w ← w − lr·m. Under
+/// starts_at_gradient the first m is d, as in the paper, averaged or not.
 std::unique_ptr<optimizer> make_novograd(const optimizer_options& options);
 
 }  // namespace troupe

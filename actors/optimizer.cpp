@@ -4,8 +4,10 @@
 
 #include <ATen/ATen.h>
 
+#include <algorithm>
 #include <stdexcept>
 #include <utility>
+#include <vector>
 
 namespace troupe {
 
@@ -26,7 +28,23 @@ class clipping final : public optimizer {
   double longest_;
 };
 
+std::vector<range> within(const std::vector<range>& ranges, const range& where) {
+  std::vector<range> kept;
+  for (const auto& one : ranges) {
+    const auto first = std::max(one.first, where.first);
+    const auto end = std::min(one.first + one.count, where.first + where.count);
+    if (first < end) kept.push_back({first - where.first, end - first});
+  }
+  return kept;
+}
+
 }  // namespace
+
+optimizer_options within(optimizer_options options, const range& where) {
+  options.undecayed = within(options.undecayed, where);
+  options.tensors = within(options.tensors, where);
+  return options;
+}
 
 std::unique_ptr<optimizer> make_optimizer(const optimizer_options& options) {
   const auto* kind = find_optimizer(options.name);

@@ -22,8 +22,8 @@ struct optimizer_options {
   bool nesterov{false};
   std::optional<double>
       clip_norm{};                 ///< Longest gradient (Euclidean norm over all parameters); longer ones are scaled.
-  double l2_penalty{0};            ///< Added by who computes the gradient, times the weights; step() does not see it.
-  std::vector<range> undecayed{};  ///< Where parameters lie to which weight_decay does not apply.
+  double l2_penalty{0};            ///< Times the weights, added to a gradient where it is computed; not by step().
+  std::vector<range> undecayed{};  ///< Where parameters lie to which weight_decay does not apply: ascending, disjoint.
   bool grad_averaging{false};      ///< Of novograd.
   bool starts_at_gradient{false};  ///< Of novograd: m₁ is the first direction, as in the paper; else m₀ = 0.
   std::vector<double> betas{};     ///< Of adam, adamw (0.9, 0.999) and novograd (0.95, 0): two; empty: those.
@@ -44,6 +44,10 @@ class optimizer {
   virtual void step(const at::Tensor& weights, const at::Tensor& gradient, double lr_scale,
                     std::uint64_t completed) = 0;
 };
+
+/// Returns the options of an optimizer for `where` alone, [first, first + count) of the flat storage, whose elements it
+/// counts from 0. Each tensor lies in `where` as a whole or not at all.
+optimizer_options within(optimizer_options options, const range& where);
 
 /// Throws std::invalid_argument for an unknown name.
 std::unique_ptr<optimizer> make_optimizer(const optimizer_options& options);

@@ -7,63 +7,110 @@
 #include <torch/optim/sgd.h>
 
 #include <algorithm>
-#include <functional>
+#include <memory>
 #include <tuple>
 #include <utility>
+#include <vector>
 
 namespace troupe {
 
 namespace {
 
-/// One of LibTorch's, over a single parameter that lies in other memory each time.
+/// A part of the flat storage of which all elements have weight decay, or none.
+struct stretch {
+  range where;
+  bool decays{true};
+};
+
+/// Cuts `total` elements into stretches; `undecayed` is ascending. One where all are alike.
+std::vector<stretch> stretches_of(const std::vector<range>& undecayed, std::int64_t total) {
+  std::vector<stretch> made;
+  std::int64_t end = 0;
+  for (const auto& one : undecayed) {
+    if (one.first > end) made.push_back({{end, one.first - end}, true});
+    made.push_back({one, false});
+    end = one.first + one.count;
+  }
+  if (total > end) made.push_back({{end, total - end}, true});
+  return made;
+}
+
+/// One of LibTorch's, over parameters that lie in other memory each time: a single one, unless weight decay does not
+/// apply to all. Then there are two groups, as PyTorch's param_groups.
+template <class Engine, class Options>
 class of_libtorch final : public optimizer {
  public:
-  using engine = torch::optim::Optimizer;
-  using engine_maker = std::function<std::unique_ptr<engine>(std::vector<at::Tensor>)>;
+  /// `settings(options, weight_decay)` are those of a group.
+  using settings_maker = Options (*)(const optimizer_options& options, double weight_decay);
 
-  of_libtorch(const optimizer_options& options, engine_maker make)
-      : lr_(options.lr), schedule_(options.schedule), make_(std::move(make)) {}
+  of_libtorch(const optimizer_options& options, settings_maker settings) : options_(options), settings_(settings) {}
 
   void step(const at::Tensor& weights, const at::Tensor& gradient, double lr_scale, std::uint64_t completed) override {
-    if (!engine_) {
-      parameter_ = weights.detach();
-      engine_ = make_({parameter_});
+    if (!engine_) begin(weights);
+    for (std::size_t i = 0; i < parameters_.size(); ++i) {
+      parameters_[i].set_data(part_of(weights, i));
+      parameters_[i].mutable_grad() = part_of(gradient, i);
     }
-    parameter_.set_data(weights);
-    parameter_.mutable_grad() = gradient;
-    engine_->param_groups()[0].options().set_lr(lr_ * schedule_.at(completed) * lr_scale);
+    const auto lr = options_.lr * options_.schedule.at(completed) * lr_scale;
+    for (auto& group : engine_->param_groups()) group.options().set_lr(lr);
     engine_->step();
-    parameter_.mutable_grad() = at::Tensor{};
-    parameter_.set_data(nothing_);  // let go of the caller's memory: it is frozen from here on
+    for (auto& parameter : parameters_) {
+      parameter.mutable_grad() = at::Tensor{};
+      parameter.set_data(nothing_);  // let go of the caller's memory: it is frozen from here on
+    }
   }
 
  private:
-  double lr_;
-  learning_rate schedule_;
-  engine_maker make_;
-  at::Tensor parameter_;  ///< Its identity is the key of the state.
+  void begin(const at::Tensor& weights) {
+    stretches_ = stretches_of(options_.undecayed, weights.numel());
+    std::vector<at::Tensor> decayed, undecayed;
+    for (std::size_t i = 0; i < stretches_.size(); ++i) {
+      parameters_.push_back(part_of(weights.detach(), i));
+      (stretches_[i].decays ? decayed : undecayed).push_back(parameters_.back());
+    }
+    const auto settings = settings_(options_, options_.weight_decay);
+    std::vector<torch::optim::OptimizerParamGroup> groups;
+    if (!decayed.empty()) groups.emplace_back(std::move(decayed), std::make_unique<Options>(settings));
+    if (!undecayed.empty())
+      groups.emplace_back(std::move(undecayed), std::make_unique<Options>(settings_(options_, 0)));
+    engine_ = std::make_unique<Engine>(std::move(groups), settings);
+  }
+
+  at::Tensor part_of(const at::Tensor& flat, std::size_t index) const {
+    if (stretches_.size() == 1) return flat;
+    const auto& where = stretches_[index].where;
+    return flat.narrow(0, where.first, where.count);
+  }
+
+  optimizer_options options_;
+  settings_maker settings_;
+  std::vector<stretch> stretches_;
+  std::vector<at::Tensor> parameters_;  ///< By stretch; their identities are the keys of the state.
   at::Tensor nothing_ = at::empty({0});
-  std::unique_ptr<engine> engine_;
+  std::unique_ptr<Engine> engine_;
 };
 
+torch::optim::SGDOptions sgd_settings(const optimizer_options& options, double weight_decay) {
+  return torch::optim::SGDOptions(options.lr)
+      .momentum(options.momentum)
+      .weight_decay(weight_decay)
+      .nesterov(options.nesterov);
+}
+
 std::unique_ptr<optimizer> make_sgd(const optimizer_options& options) {
-  return std::make_unique<of_libtorch>(options, [options](std::vector<at::Tensor> parameters) {
-    return std::make_unique<torch::optim::SGD>(std::move(parameters), torch::optim::SGDOptions(options.lr)
-                                                                          .momentum(options.momentum)
-                                                                          .weight_decay(options.weight_decay)
-                                                                          .nesterov(options.nesterov));
-  });
+  return std::make_unique<of_libtorch<torch::optim::SGD, torch::optim::SGDOptions>>(options, sgd_settings);
 }
 
 /// Adam and AdamW differ in what they do with the weight decay.
+template <class Options>
+Options adam_settings(const optimizer_options& options, double weight_decay) {
+  const auto [first, second] = betas_of(options, 0.9, 0.999);
+  return Options(options.lr).betas({first, second}).eps(options.eps).weight_decay(weight_decay);
+}
+
 template <class Engine, class Options>
 std::unique_ptr<optimizer> make_adam(const optimizer_options& options) {
-  return std::make_unique<of_libtorch>(options, [options](std::vector<at::Tensor> parameters) {
-    const auto [first, second] = betas_of(options, 0.9, 0.999);
-    return std::make_unique<Engine>(
-        std::move(parameters),
-        Options(options.lr).betas({first, second}).eps(options.eps).weight_decay(options.weight_decay));
-  });
+  return std::make_unique<of_libtorch<Engine, Options>>(options, adam_settings<Options>);
 }
 
 }  // namespace
@@ -83,9 +130,10 @@ const std::vector<optimizer_kind>& optimizer_kinds() {
        .reads = {"betas", "eps"},
        .make = make_adam<torch::optim::AdamW, torch::optim::AdamWOptions>},
       {.name = "novograd",
-       .explanation = "Ginsburg et al. 2019, algorithm 1: of each layer v = beta2·v + (1-beta2)·|g|², "
-                      "m = beta1·m + (1-beta1)·(g/(√v+eps) + weight_decay·p); p = p - lr·m; betas [0.95, 0.98]",
-       .reads = {"betas", "eps"},
+       .explanation = "Ginsburg et al. 2019, as in the package torch_optimizer: for each tensor v = beta2·v + "
+                      "(1-beta2)·|g|², from v = |g|²; m = beta1·m + g/(√v+eps) + weight_decay·p; p = p - lr·m; betas "
+                      "[0.95, 0.0]",
+       .reads = {"betas", "eps", "grad_averaging", "moment_start"},
        .by_layer = true,
        .make = make_novograd},
   };

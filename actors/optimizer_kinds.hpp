@@ -14,7 +14,7 @@ namespace troupe {
 struct optimizer_kind {
   std::string name;
   std::string explanation;         ///< One line, with the step.
-  std::vector<std::string> reads;  ///< Keys that not every optimizer goes by: momentum, nesterov, betas, eps.
+  std::vector<std::string> reads;  ///< Keys that not every optimizer reads, such as momentum, betas, grad_averaging.
   bool by_layer{false};            ///< Looks at each of optimizer_options::tensors as a whole.
   std::unique_ptr<optimizer> (*make)(const optimizer_options&);
 };

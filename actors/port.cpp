@@ -168,7 +168,8 @@ std::optional<caf::error> refusal(const port_state& my, const part& piece) {
   const auto from = " (from " +
                     (known ? list_of(my.options, {*known})
                            : "rank " + std::to_string(static_cast<std::uint32_t>(piece.origin.sender))) +
-                    ", step " + std::to_string((piece.origin.step - my.options.due.lead) / my.options.passes + 1) + ")";
+                    ", step " + std::to_string(my.options.passes.step_of(piece.origin.step - my.options.due.lead) + 1) +
+                    ")";
   if (piece.origin.run != my.options.run) return make_error(errc::mismatch, "a part of another run" + from);
   if (!known) return make_error(errc::mismatch, "a part of an unknown rank" + from);
   if (piece.which.place != my.options.place) return make_error(errc::mismatch, "a part of another exchange" + from);

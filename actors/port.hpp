@@ -73,7 +73,7 @@ struct port_options {
   std::vector<range> buckets{};
   /// The worker awaits each bucket by itself, key::part counting them, in any order; its step is over with the last.
   bool answers_buckets{false};
-  std::uint64_t passes{1};  ///< Exchanges in a step of the loop: where each micro-batch has one.
+  pass_count passes{};  ///< Exchanges in a step of the loop: where each micro-batch has one.
   cadence due{};
   carriage carries{};
   schedule when{};                          ///< Milestones at which a server will be asked for what it holds.

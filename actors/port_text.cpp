@@ -30,7 +30,7 @@ std::string list_of(const port_options& options, const std::vector<rank_id>& ind
 
 std::string waits(const port_options& options, const awaited& whom) {
   return options.name + ": " + list_of(options, {options.rank}) + " waits for " + list_of(options, whom.missing) +
-         " at step " + std::to_string((whom.step - options.due.lead) / options.passes + 1);
+         " at step " + std::to_string(options.passes.step_of(whom.step - options.due.lead) + 1);
 }
 
 std::string overdue(const port_options& options, const awaited& whom) {

@@ -84,6 +84,14 @@ class bucket_watch {
   const replica::departures* leave_{nullptr};
 };
 
+/// What a forward pass says of its micro-batch; the tensors lie where it was computed.
+struct outlook {
+  at::Tensor loss;  ///< Mean over the samples.
+  std::int64_t samples{0};
+  std::optional<at::Tensor> correct{};  ///< Targets that it puts into their class …
+  std::int64_t targets{0};              ///< … of so many.
+};
+
 /// A batch on its way to the device.
 struct upcoming {
   std::uint64_t step{0};
@@ -129,9 +137,9 @@ struct replica::parts {
   snapshot now;
   bool own{false};  ///< x was made by this run, and nobody else has seen it yet.
   std::optional<part> gradient;
-  double lr_scale{1};
+  double lr_scale{1};  ///< Of the next step, which may be another run's: what was taken in may settle before it.
   double loss_sum{0};
-  std::int64_t sample_count{0};
+  std::int64_t sample_count{0}, correct{0}, classified{0};
   std::uint64_t pass{0};                      ///< Of the step, under way: the exchange of the norms counts these.
   std::uint64_t payload_bytes{0};             ///< As that exchange last told.
   at::Tensor handed_out;                      ///< Of a shared memory: what x was when it was last handed out.
@@ -178,7 +186,7 @@ struct replica::parts {
           const auto where = norms.buckets.at(bucket);
           TROUPE_ASSERT(own.numel() == where.count, "a norm brings the statistics of its channels");
           auto origin = now.origin;
-          origin.step = origin.step * static_cast<std::uint64_t>(options.micro_batches) + pass;
+          origin.step = norms.passes.before(origin.step) + pass;
           auto answer = norms.bring({.origin = origin,
                                      .which = {norms.place, static_cast<std::uint32_t>(bucket)},
                                      .what = slot::gradient,
@@ -199,7 +207,7 @@ struct replica::parts {
   void compute_gradient(const departure& leaving, const departures& leave) {
     const auto step = now.origin.step;
     const auto rank = static_cast<std::uint64_t>(options.rank);
-    const auto count = options.sampling.batch_size;
+    const auto count = data::batch_size_at(options.sampling, step);
 
     if (steps_in_memory()) look_into_memory();
     // Forward passes write float buffers in place.
@@ -208,7 +216,7 @@ struct replica::parts {
                     .which = {.place = leaving.place, .part = 0},
                     .what = slot::gradient,
                     .at = stage::contribution,
-                    .piece = {0, take_zeros(options.layout.parameter_end)},
+                    .piece = {0, begin_gradient()},
                     .total = options.layout.parameter_end,
                     .sample_count = count};
     models::bind_weights(*network, options.layout, now.values);
@@ -219,22 +227,51 @@ struct replica::parts {
       gpu ? send_off(std::move(bucket), leaving, leave) : leave(std::move(bucket));
     };
     const forgotten_at_the_end at_the_end{gpu};
-    std::vector<at::Tensor> losses;  // read when all is asked for: an accelerator works while this thread goes on
-    for (std::int64_t i = 0; i < options.micro_batches; ++i) {
+    std::vector<outlook> seen_of_parts;  // read when all is asked for: an accelerator works while this thread goes on
+    const auto parts = parts_of(count);
+    for (std::int64_t i = 0; i < parts; ++i) {
       pass = static_cast<std::uint64_t>(i);
       const auto batch = gpu ? arrived(step, i) : micro_batch(step, i);
-      const auto loss = models::mean_loss(options.loss, forward(batch.inputs), batch.targets);
-      losses.push_back(loss.detach());
-      const auto more = i + 1 < options.micro_batches;
+      const auto output = forward(batch.inputs);
+      const auto loss = models::mean_loss(options.loss, output, batch.targets);
+      const auto samples = batch.targets.size(0);
+      seen_of_parts.push_back({loss.detach(), samples, hits_of(output, batch.targets), batch.targets.numel()});
+      const auto more = i + 1 < parts;
       const auto departs = leaving.port && !more;
       if (departs) watch->begin(*gradient, to_the_port);
-      (options.micro_batches > 1 ? loss / static_cast<double>(options.micro_batches) : loss).backward();
+      (parts > 1 ? loss / (static_cast<double>(count) / static_cast<double>(samples)) : loss).backward();
       if (departs) watch->end();
       if (gpu) send_ahead(more ? step : step + 1, more ? i + 1 : 0);
     }
     if (gpu && leaving.port) gpu->synchronise();  // all buckets have left, or what kept one is thrown
     if (steps_in_memory()) give_back_buffers();
-    for (const auto& loss : losses) take_loss(loss.item<double>(), count / options.micro_batches);
+    for (const auto& one : seen_of_parts) take_outlook(one);
+  }
+
+  /// Samples of a micro-batch; the last of a batch that is not full may have fewer.
+  std::int64_t micro_batch_size() const { return options.sampling.batch_size / options.micro_batches; }
+
+  std::int64_t parts_of(std::int64_t count) const { return (count + micro_batch_size() - 1) / micro_batch_size(); }
+
+  /// Which of the targets a forward pass has put into their class, counted where the output is; none where they are
+  /// not classes, or where the sparse steps of the same run would leave theirs out.
+  std::optional<at::Tensor> hits_of(const at::Tensor& output, const at::Tensor& targets) const {
+    if (has_sparse_steps()) return std::nullopt;
+    return models::correct_targets(options.loss, output, targets);
+  }
+
+  void take_outlook(const outlook& one) {
+    take_loss(one.loss.item<double>(), one.samples);
+    if (!one.correct) return;
+    correct += one.correct->item<std::int64_t>();
+    classified += one.targets;
+  }
+
+  /// Returns what backward passes add to: zeros, or the gradient of the penalty.
+  at::Tensor begin_gradient() {
+    auto begun = take_zeros(options.layout.parameter_end);
+    const auto penalty = options.optimizer.l2_penalty;
+    return penalty == 0 ? begun : begun.add_(parameters_of(now.values), penalty);
   }
 
   at::Tensor forward(const at::Tensor& inputs) {
@@ -247,12 +284,13 @@ struct replica::parts {
 
   /// Part i of the batch of `step`; the parts of a step are asked for in order.
   data::batch micro_batch(std::uint64_t step, std::int64_t i) {
-    const auto parts = options.micro_batches, count = options.sampling.batch_size / parts;
-    if (!loader) return sparse_batch(sampler.batches_at(step, 1).subspan(as_size(i * count), as_size(count)));
+    const auto all = data::batch_size_at(options.sampling, step), first = i * micro_batch_size(),
+               count = std::min(micro_batch_size(), all - first);
+    if (!loader) return sparse_batch(sampler.batches_at(step, 1).subspan(as_size(first), as_size(count)));
     if (i == 0) parted = loader->take(step);
-    const auto whole = i + 1 < parts ? parted : std::exchange(parted, {});
-    if (parts == 1) return whole;
-    return {whole.inputs.narrow(0, i * count, count), whole.targets.narrow(0, i * count, count)};
+    const auto whole = first + count < all ? parted : std::exchange(parted, {});
+    if (count == all) return whole;
+    return {whole.inputs.narrow(0, first, count), whole.targets.narrow(0, first, count)};
   }
 
   static std::size_t as_size(std::int64_t number) { return static_cast<std::size_t>(number); }
@@ -448,8 +486,13 @@ struct replica::parts {
 
   /// Whether the steps that are asked for need no backward pass, and no dense gradient.
   bool are_sparse_steps(const advance& request) const {
-    return makes_sparse_steps(*options.model, options.optimizer) && options.samples->rows && !gpu && !gradient &&
-           lr_scale == 1 && request.verbs == std::vector{verb::gradient, verb::apply};
+    return has_sparse_steps() && !gradient && lr_scale == 1 &&
+           request.verbs == std::vector{verb::gradient, verb::apply};
+  }
+
+  /// Whether steps of the run may be such.
+  bool has_sparse_steps() const {
+    return makes_sparse_steps(*options.model, options.optimizer) && options.samples->rows && !gpu;
   }
 
   /// Makes whole steps, at most `most`, of one epoch; returns how many.
@@ -470,7 +513,7 @@ struct replica::parts {
         .lock = steps_in_memory() ? options.memory->lock() : nullptr};
     if (steps_in_memory()) seen = options.memory->updates();
     const auto loss = options.model->step(sparse, settings, options.layout, now.values.mutable_data_ptr<float>());
-    const auto steps = indices.size() / batch;
+    const auto steps = (indices.size() + batch - 1) / batch;  // the last of an epoch may have fewer samples
     take_loss(loss / static_cast<double>(sparse.size()), static_cast<std::int64_t>(sparse.size()), steps);
     if (steps_in_memory()) options.memory->count(steps, seen);
     now.origin.step += steps;
@@ -581,7 +624,7 @@ struct replica::parts {
 
 bool makes_sparse_steps(const models::network_kind& model, const optimizer_options& optimizer) {
   return model.step && optimizer.name == "sgd" && optimizer.momentum == 0 && !optimizer.nesterov &&
-         !optimizer.clip_norm;
+         !optimizer.clip_norm && optimizer.l2_penalty == 0 && optimizer.undecayed.empty();
 }
 
 replica::replica(replica_options options) : parts_(std::make_unique<parts>(std::move(options))) {
@@ -599,9 +642,8 @@ advanced replica::run(const advance& request, const std::atomic<bool>& cancelled
   my.now.origin.sender = my.options.rank;
   my.own = false;
   my.gradient = request.gradient;
-  my.lr_scale = 1;
   my.loss_sum = 0;
-  my.sample_count = 0;
+  my.sample_count = my.correct = my.classified = 0;
   const c10::AutoGradMode with_gradients{true};
   const auto on_the_stream = my.gpu ? my.gpu->enter() : nullptr;
   if (my.gpu) my.begin_on_device();
@@ -624,6 +666,8 @@ advanced replica::run(const advance& request, const std::atomic<bool>& cancelled
                   .gradient = std::move(my.gradient),
                   .loss_sum = my.loss_sum,
                   .sample_count = my.sample_count,
+                  .correct = my.correct,
+                  .classified = my.classified,
                   .payload_bytes = my.payload_bytes};
   my.now = {};
   my.gradient.reset();

@@ -5,6 +5,7 @@
 #include "troupe/actors/device/device.hpp"
 #include "troupe/actors/messages.hpp"
 #include "troupe/actors/optimizer.hpp"
+#include "troupe/actors/rules/schedule.hpp"
 #include "troupe/data/augment.hpp"
 #include "troupe/data/dataset.hpp"
 #include "troupe/data/sampler.hpp"
@@ -33,6 +34,7 @@ struct norm_exchange {
   std::uint32_t place{0};        ///< Of the exchange.
   std::vector<range> buckets{};  ///< Where each lies in what is exchanged.
   std::int64_t total{0};         ///< Elements of what is exchanged.
+  pass_count passes{};           ///< Of the own worker, as of all others.
   /// Brings the own statistics, and returns the answer of their bucket when all workers have brought theirs. Throws
   /// where they never will. Null: norms are not synchronised.
   std::function<outcome(part own)> bring{};
@@ -52,7 +54,7 @@ struct replica_options {
   optimizer_options optimizer;
   std::uint64_t seed{0};
   std::int64_t threads{1};        ///< Intra-op threads of the lane that runs it.
-  std::int64_t micro_batches{1};  ///< Equal parts of a batch whose gradients are computed one after the other.
+  std::int64_t micro_batches{1};  ///< Equal parts of a full batch whose gradients are computed one after the other.
   norm_exchange norms{};
   std::shared_ptr<device::accelerator> accelerator{};  ///< None: the CPU.
   std::shared_ptr<shared_memory> memory{};  ///< Where x is, with others who write it too; none: in the messages.
@@ -65,7 +67,8 @@ struct replica_options {
   bool stop_on_non_finite{true};  ///< A loss that is not finite is thrown; else the step is made.
 };
 
-/// Whether whole local steps touch only the coordinates of their samples: a model for it, and SGD without momentum.
+/// Whether whole local steps touch only the coordinates of their samples: a model for it, and SGD without momentum,
+/// penalty, or weights that do not decay.
 bool makes_sparse_steps(const models::network_kind& model, const optimizer_options& optimizer);
 
 class replica {

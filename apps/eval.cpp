@@ -174,7 +174,8 @@ void eval(const options& given) {
     throw input_error(given.weights.string() + ": were trained on inputs of " + std::to_string(scale.mean.size()) +
                       " channels, which " + data.name + " has not; give another --data");
   std::vector<rules::class_counts> counts;
-  const auto found = *rules::evaluate(*net, set, scale, loss_of(card.loss, *net), batch_size, nullptr, given.top_k,
+  const rules::evaluation_options how{.batch_size = batch_size, .top_k = given.top_k};
+  const auto found = *rules::evaluate(*net, set, scale, loss_of(card.loss, *net), how, nullptr,
                                       given.per_class ? &counts : nullptr);  // never cancelled
   if (!std::isfinite(found.loss))
     throw input_error(given.weights.string() +

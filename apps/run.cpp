@@ -25,6 +25,7 @@ std::vector<local_node> commands(const training_options& given, const std::vecto
     add("--set", "node." + node.name + ".address=" + topology::print_endpoint(node.address));
   if (!given.out.empty()) add("--out", given.out.string());
   if (!given.csv.empty()) add("--csv", given.csv);
+  if (!given.epoch_log.empty()) add("--epoch-log", given.epoch_log);
   if (given.overwrite) common.emplace_back("--overwrite");
   if (given.quiet) common.emplace_back("--quiet");
   if (given.json) common.emplace_back("--json");

@@ -4,13 +4,16 @@
 #include "troupe/runtime/node/node.hpp"
 #include "troupe/runtime/telemetry/display.hpp"
 #include "troupe/runtime/telemetry/file_journal.hpp"
+#include "troupe/runtime/telemetry/pattern_files.hpp"
 #include "troupe/runtime/telemetry/run_folder.hpp"
-#include "troupe/runtime/telemetry/times_file.hpp"
+#include "troupe/runtime/topology/error.hpp"
 #include "troupe/runtime/topology/load.hpp"
 
 #include <CLI/CLI.hpp>
 
 #include <cstdio>
+#include <filesystem>
+#include <map>
 #include <memory>
 #include <utility>
 
@@ -22,18 +25,41 @@ void add_training_options(CLI::App& command, training_options& given) {
       ->allow_extra_args(false);
   command.add_option("--out", given.out, "Folder for the results (default: runs/<file>-<UTC time>)");
   command.add_option("--csv", given.csv,
-                     "Also write seconds and validation accuracy of each evaluation there; such as "
+                     "Also write training time and validation accuracy of each evaluation there; such as "
                      "'{ranks}ranks-{batch}bs-{lr}lr.csv'");
-  command.add_flag("--overwrite", given.overwrite, "Replace a finished run in that folder, and the file of --csv");
+  command.add_option("--epoch-log", given.epoch_log,
+                     "Also write a text file with number, training time, training loss and validation accuracy of each "
+                     "epoch; such as '{ranks}ranks.txt'");
+  command.add_flag("--overwrite", given.overwrite,
+                   "Replace a finished run in that folder, and the files of --csv and --epoch-log");
   command.add_flag("--quiet", given.quiet, "Print errors only");
   command.add_flag("--json", given.json, "Print the lines of metrics.jsonl");
 }
+
+namespace {
+
+/// Where the files go that options ask for. Throws input_error.
+std::map<telemetry::pattern_option, std::filesystem::path> files_of_options(const training_options& given,
+                                                                            const plan& plan) {
+  using telemetry::pattern_option;
+  std::map<pattern_option, std::filesystem::path> files;
+  for (const auto& [option, pattern] :
+       {std::pair{pattern_option::csv, given.csv}, std::pair{pattern_option::epoch_log, given.epoch_log}})
+    if (!pattern.empty()) files.emplace(option, telemetry::path_of(option, pattern, plan));
+  const auto full = [](const std::filesystem::path& path) { return std::filesystem::weakly_canonical(absolute(path)); };
+  if (files.size() == 2 && full(files.begin()->second) == full(files.rbegin()->second))
+    throw input_error(files.begin()->second.string() +
+                      ": is named by both --csv and --epoch-log; expected a file for each");
+  return files;
+}
+
+}  // namespace
 
 training prepare(const training_options& given) {
   const auto topology = topology::load(given.file, given.overrides);
   auto data = load_data(topology);
   auto plan = make_plan(topology, data_facts(data, topology));
-  if (!given.csv.empty()) telemetry::times_path(given.csv, plan);  // before any node is started
+  files_of_options(given, plan);  // what is wrong with them is found before any node is started
   return {std::move(data), std::move(plan)};
 }
 
@@ -46,11 +72,11 @@ int train(const training_options& given, training&& what, std::uint32_t node, si
     options.open_book = [&] {
       run_folder folder{{.out = given.out, .topology = given.file, .overwrite = given.overwrite}};
       const auto where = folder.path().string();
-      const auto times = given.csv.empty() ? std::filesystem::path{} : times_path(given.csv, what.plan);
-      if (!times.empty()) make_way_for(times, given.overwrite, folder.path(), given.file);
+      const auto files = files_of_options(given, what.plan);
+      for (const auto& [option, path] : files) make_way_for(option, path, given.overwrite, folder.path(), given.file);
       const auto how = given.json ? verbosity::json : given.quiet ? verbosity::quiet : verbosity::normal;
       return std::make_shared<file_journal>(what.plan, std::move(folder), make_display(how, shape_of(what.plan, where)),
-                                            times);
+                                            files);
     };
   if (!given.quiet) options.say = [](const std::string& text) { std::fprintf(stderr, "%s\n", text.c_str()); };
   if (!given.quiet && node == 0)

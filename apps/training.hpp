@@ -19,7 +19,7 @@ struct training_options {
   std::filesystem::path file;
   std::filesystem::path out;
   std::vector<std::string> overrides;
-  std::string csv;  ///< Pattern of the file with times and accuracies; empty: none.
+  std::string csv, epoch_log;  ///< Patterns of telemetry::pattern_option; empty: none.
   bool overwrite{false}, quiet{false}, json{false};
   bool together{false};  ///< All nodes were started just now: one that does not join within run.timeout has failed.
 };

@@ -101,6 +101,26 @@ void fill_images(const dataset& set, const normalisation& scale, std::span<const
   }
 }
 
+// Returns where the window of sample `index` begins in a text of `length` characters; one more character follows the
+// window, as its last target.
+std::int64_t beginning_of(std::int64_t index, std::int64_t length, std::int64_t window, const augmenting& by) {
+  random_stream stream{keyed(by.seed, purpose::window, by.epoch, static_cast<std::uint64_t>(index))};
+  return static_cast<std::int64_t>(stream.below(static_cast<std::uint64_t>(length - window)));
+}
+
+void fill_windows(const at::Tensor& text, std::span<const std::int64_t> indices, const augmenting& by,
+                  const batch& into) {
+  const auto window = into.inputs.size(1);
+  const auto* from = text.const_data_ptr<std::int64_t>();
+  auto* input = into.inputs.mutable_data_ptr<std::int64_t>();
+  auto* target = into.targets.mutable_data_ptr<std::int64_t>();
+  for (const std::int64_t index : indices) {
+    const auto* begin = from + beginning_of(index, text.numel(), window, by);
+    input = std::copy_n(begin, window, input);
+    target = std::copy_n(begin + 1, window, target);
+  }
+}
+
 void check_indices(const dataset& set, std::span<const std::int64_t> indices) {
   for (const std::int64_t index : indices) {
     if (index < 0 || index >= set.size()) {
@@ -170,6 +190,7 @@ std::int64_t batch_bytes(const dataset& set, std::int64_t count) {
 void fill_batch(const dataset& set, const normalisation& scale, std::span<const std::int64_t> indices,
                 const augmenting& by, const batch& into) {
   check_indices(set, indices);
+  if (by.how && set.drawn_from.defined()) return fill_windows(set.drawn_from, indices, by, into);
   if (are_images(set))
     fill_images(set, scale, indices, by, into.inputs);
   else

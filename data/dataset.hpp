@@ -42,6 +42,9 @@ struct dataset {
   std::vector<std::string> classes;  ///< A name for each class; none: targets are numbers.
   std::shared_ptr<const sparse_rows> rows{};   ///< The samples where they are sparse, else null.
   std::shared_ptr<const image_files> files{};  ///< The samples where they are read one by one, else null.
+  /// [characters], int64: the text that windows are drawn from in training, each beginning anywhere; undefined: samples
+  /// are trained on as they are. Evaluation takes `inputs` and `targets` in any case.
+  at::Tensor drawn_from{};
   std::int64_t size() const { return targets.size(0); }
 };
 
@@ -67,6 +70,7 @@ struct data_source {
   double skew{1};                            ///< Of it: 1, all columns alike often; above, some of them in many rows.
   std::uint64_t seed{0};                     ///< Of it.
   std::int64_t sequence_length{64};          ///< Of a text: characters of a sample, T.
+  bool random_windows{false};                ///< Of a text: a sample begins anywhere in training.
   std::optional<std::int64_t> image_size{};  ///< Of a folder of images: height and width. None: all are of one size.
 
   data_source() = default;
@@ -81,9 +85,9 @@ struct batch {
 
 struct augmentation;
 
-/// How the images of an epoch are changed: as a function of (seed, epoch, index of the sample) only.
+/// How the samples of an epoch are changed, or drawn: as a function of (seed, epoch, index of the sample) only.
 struct augmenting {
-  const augmentation* how{nullptr};  ///< None: they are not.
+  const augmentation* how{nullptr};  ///< None: they are not, as in evaluation.
   std::uint64_t seed{0}, epoch{0};
 };
 

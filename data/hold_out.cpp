@@ -23,6 +23,19 @@ std::shared_ptr<const dataset> chosen(const dataset& all, const std::vector<std:
               .files = all.files ? all.files->chosen(indices) : nullptr});
 }
 
+// What is held out begins with the character that is the last target of what is trained on.
+void divide_text(dataset_pair& sets, std::int64_t held) {
+  const auto all = sets.train;
+  const auto kept = all->size() - held, length = all->inputs.size(1);
+  sets.test = std::make_shared<dataset>(dataset{.inputs = all->inputs.narrow(0, kept, held),
+                                                .targets = all->targets.narrow(0, kept, held),
+                                                .classes = all->classes});
+  sets.train = std::make_shared<dataset>(dataset{.inputs = all->inputs.narrow(0, 0, kept),
+                                                 .targets = all->targets.narrow(0, 0, kept),
+                                                 .classes = all->classes,
+                                                 .drawn_from = all->drawn_from.narrow(0, 0, kept * length + 1)});
+}
+
 }  // namespace
 
 void hold_out(dataset_pair& sets, double fraction, std::uint64_t seed) {
@@ -32,6 +45,7 @@ void hold_out(dataset_pair& sets, double fraction, std::uint64_t seed) {
     throw data_error("data.validation holds out " + std::to_string(held) + " of " + std::to_string(samples) +
                      " training samples; expected a share that leaves at least one on either side");
   }
+  if (sets.train->drawn_from.defined()) return divide_text(sets, held);
   std::vector<std::int64_t> order(static_cast<std::size_t>(samples));
   std::iota(order.begin(), order.end(), 0);
   shuffle(order, keyed(seed, purpose::validation));

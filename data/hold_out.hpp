@@ -8,8 +8,9 @@
 namespace troupe::data {
 
 /// Takes floor(N · fraction) of the training samples, the last of a permutation that is a function of `seed`, and puts
-/// them in the place of the test set; the rest is trained on, in its order. Throws data_error where one of the two
-/// would be empty.
+/// them in the place of the test set; the rest is trained on, in its order. Of a text whose windows begin anywhere it
+/// takes the last ones instead, and ends the text there, so that no window reaches into what is held out. Throws
+/// data_error where one of the two would be empty.
 void hold_out(dataset_pair& sets, double fraction, std::uint64_t seed);
 
 }  // namespace troupe::data

@@ -7,7 +7,17 @@
 
 namespace troupe::data {
 
-enum class purpose : std::uint64_t { permutation = 1, dropout, augmentation, digits, graph, sparse, split, validation };
+enum class purpose : std::uint64_t {
+  permutation = 1,
+  dropout,
+  augmentation,
+  digits,
+  graph,
+  sparse,
+  split,
+  validation,
+  window
+};
 
 /// Mixes a key into 64 well-spread bits (SplitMix64's finaliser over each word in turn; Steele, Lea, Flood 2014).
 constexpr std::uint64_t keyed(std::uint64_t seed, purpose why, std::uint64_t a = 0, std::uint64_t b = 0) {

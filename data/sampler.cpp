@@ -10,15 +10,32 @@
 
 namespace troupe::data {
 
+std::int64_t share_of(const sampling& options) {
+  if (options.how == split::all) return options.samples;
+  return (options.samples + (options.pad ? options.workers - 1 : 0)) / options.workers;
+}
+
 std::int64_t steps_per_epoch(const sampling& options) {
-  const std::int64_t share = options.how == split::all ? options.samples : options.samples / options.workers;
-  return share / options.batch_size;
+  return (share_of(options) + (options.drop_last ? 0 : options.batch_size - 1)) / options.batch_size;
+}
+
+std::int64_t last_batch_size(const sampling& options) {
+  const auto before = (steps_per_epoch(options) - 1) * options.batch_size;
+  return std::min(options.batch_size, share_of(options) - before);
+}
+
+std::int64_t batch_size_at(const sampling& options, std::uint64_t step) {
+  if (options.drop_last) return options.batch_size;
+  const auto steps = static_cast<std::uint64_t>(steps_per_epoch(options));
+  return (step + 1) % steps == 0 ? last_batch_size(options) : options.batch_size;
 }
 
 sampler::sampler(const sampling& options) : options_{options} {
   if (options.batch_size < 1 || options.workers < 1 || options.rank < 0 || options.rank >= options.workers) {
     throw std::invalid_argument("a batch needs at least one sample, and a rank must be below the number of workers");
   }
+  if (options.pad && options.how != split::strided) throw std::invalid_argument("only a strided epoch can be padded");
+  share_ = share_of(options);
   steps_per_epoch_ = data::steps_per_epoch(options);
   if (steps_per_epoch_ < 1) {
     throw std::invalid_argument("an epoch has no step: " + std::to_string(options.samples) + " samples, shared by " +
@@ -37,13 +54,13 @@ std::span<const std::int64_t> sampler::batches_at(std::uint64_t step, std::uint6
              batch = static_cast<std::uint64_t>(options_.batch_size);
   enter(step / steps);
   const std::uint64_t first = step % steps;
-  return std::span<const std::int64_t>{order_}.subspan(first * batch, std::min(most, steps - first) * batch);
+  const std::span<const std::int64_t> from = std::span<const std::int64_t>{order_}.subspan(first * batch);
+  return from.first(std::min(std::min(most, steps - first) * batch, from.size()));
 }
 
 void sampler::enter(std::uint64_t epoch) {
   if (epoch == epoch_) return;
-  [[maybe_unused]] const auto& [samples, batch_size, rank, workers, how, shuffled, seed, drop_last, pad, shards] =
-      options_;
+  const auto& [samples, batch_size, rank, workers, how, shuffled, seed, drop_last, pad, shards] = options_;
   // The whole set, or for contiguous shards this worker's block of it; blocks differ by one sample at most.
   const std::int64_t begin = how == split::contiguous ? samples * rank / workers : 0;
   const std::int64_t end = how == split::contiguous ? samples * (rank + 1) / workers : samples;
@@ -59,12 +76,15 @@ void sampler::enter(std::uint64_t epoch) {
             keyed(seed, purpose::permutation, epoch, how == split::strided ? 0 : static_cast<std::uint64_t>(rank)));
   }
   if (how == split::strided) {
+    const auto whole = order_.size(), all = static_cast<std::size_t>(share_ * workers);
+    while (order_.size() < all) order_.push_back(std::int64_t{order_[order_.size() - whole]});
     std::size_t kept = 0;
     for (auto at = static_cast<std::size_t>(rank); at < order_.size(); at += static_cast<std::size_t>(workers)) {
       order_[kept++] = order_[at];
     }
     order_.resize(kept);
   }
+  order_.resize(static_cast<std::size_t>(share_));  // a block may have one sample more than the others
   epoch_ = epoch;
 }
 

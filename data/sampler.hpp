@@ -28,17 +28,28 @@ struct sampling {
   bool shuffle{true};
   std::uint64_t seed{0};
   bool drop_last{true};  ///< An epoch leaves out its last batch where that is not full.
-  bool pad{false};       ///< A strided epoch repeats samples from its start until its length is a multiple of n.
+  bool pad{false};       ///< A strided epoch repeats its first samples until its length is a multiple of n.
   std::shared_ptr<const sample_shards> shards{};  ///< Of split::given.
 };
 
-/// Returns the steps of an epoch, equal for all workers: floor(floor(N / n) / batch), or floor(N / batch) for `all`.
+/// Returns how many samples a worker has in an epoch, equal for all workers: floor(N / n), padded ceil(N / n), or N for
+/// `all`.
+std::int64_t share_of(const sampling& options);
+
+/// Returns the steps of an epoch, equal for all workers: floor(share / batch), or without drop_last ceil(share /
+/// batch).
 std::int64_t steps_per_epoch(const sampling& options);
+
+/// Returns how many samples the last batch of an epoch has: batch_size, or without drop_last perhaps fewer.
+std::int64_t last_batch_size(const sampling& options);
+
+/// Returns how many samples a worker's batch at `step` has.
+std::int64_t batch_size_at(const sampling& options, std::uint64_t step);
 
 /// Walks one worker's samples. Keeps the permutation of the epoch it was last asked for; one thread at a time.
 class sampler {
  public:
-  /// Throws std::invalid_argument where an epoch would have no step.
+  /// Throws std::invalid_argument where an epoch would have no step, or where a split other than strided is padded.
   explicit sampler(const sampling& options);
 
   /// Returns the sample indices of this worker's batch at `step`, counted from 0 over all epochs.
@@ -54,7 +65,7 @@ class sampler {
   void enter(std::uint64_t epoch);
 
   sampling options_;
-  std::int64_t steps_per_epoch_;
+  std::int64_t share_, steps_per_epoch_;
   std::uint64_t epoch_{~std::uint64_t{0}};
   std::vector<std::int64_t> order_;  ///< This worker's samples of epoch_.
 };

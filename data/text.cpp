@@ -1,5 +1,6 @@
-// A text, for models of its characters: a sample is a window of it, the windows lie one behind the other, and the
-// target of each character is the next one. A character is a code point where the training text is UTF-8, else a byte.
+// A text, for models of its characters: a sample is a window of it, the windows follow each other or, in
+// training, begin anywhere, and the target of each character is the next one. A character is a code point where the
+// training text is UTF-8, else a byte.
 #include "troupe/data/dataset.hpp"
 #include "troupe/data/lines.hpp"
 #include "troupe/data/utf8.hpp"
@@ -10,6 +11,7 @@
 #include <fstream>
 #include <map>
 #include <set>
+#include <utility>
 
 namespace troupe::data {
 
@@ -92,35 +94,38 @@ class vocabulary {
 };
 
 // Inputs and targets are two views of the same characters, one of which begins a character later.
-std::shared_ptr<const dataset> windows(const at::Tensor& tokens, std::int64_t length, const fs::path& file,
-                                       const std::vector<std::string>& classes) {
+dataset windows(const at::Tensor& tokens, std::int64_t length, const fs::path& file,
+                const std::vector<std::string>& classes) {
   const std::int64_t count = (tokens.numel() - 1) / length;
   if (count < 1) {
     throw data_error(file.string() + ": has " + std::to_string(tokens.numel()) +
                      " characters, and data.sequence_length = " + std::to_string(length) + " wants at least " +
                      std::to_string(length + 1) + "; give more text, or a smaller data.sequence_length");
   }
-  return std::make_shared<dataset>(dataset{.inputs = tokens.narrow(0, 0, count * length).view({count, length}),
-                                           .targets = tokens.narrow(0, 1, count * length).view({count, length}),
-                                           .classes = classes});
+  return {.inputs = tokens.narrow(0, 0, count * length).view({count, length}),
+          .targets = tokens.narrow(0, 1, count * length).view({count, length}),
+          .classes = classes};
 }
 
 dataset_pair load(const data_source& from) {
   std::string text = contents(from.file, "data.file");
   const vocabulary known{text};
   const auto classes = known.names();
-  dataset_pair pair{
-      .train = windows(known.tokens(text, from.file, from.file), from.sequence_length, from.file, classes),
-      .test{},
-      .scale{},
-      .files = {from.file.string()},
-      .sample_shape = {from.sequence_length}};
+  const auto tokens = known.tokens(text, from.file, from.file);
+  auto train = windows(tokens, from.sequence_length, from.file, classes);
+  if (from.random_windows) train.drawn_from = tokens;
+  dataset_pair pair{.train = std::make_shared<dataset>(std::move(train)),
+                    .test{},
+                    .scale{},
+                    .files = {from.file.string()},
+                    .sample_shape = {from.sequence_length}};
   if (from.test_file.empty()) {
     pair.test = pair.train;
     return pair;
   }
   text = contents(from.test_file, "data.test_file");
-  pair.test = windows(known.tokens(text, from.test_file, from.file), from.sequence_length, from.test_file, classes);
+  pair.test = std::make_shared<dataset>(
+      windows(known.tokens(text, from.test_file, from.file), from.sequence_length, from.test_file, classes));
   pair.files.push_back(from.test_file.string());
   return pair;
 }
@@ -135,7 +140,7 @@ dataset_kind text() {
           .classes = 0,
           .published{},
           .load = load,
-          .reads = {"file", "test_file", "sequence_length"}};
+          .reads = {"file", "test_file", "sequence_length", "random_windows"}};
 }
 
 }  // namespace troupe::data

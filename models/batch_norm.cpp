@@ -42,6 +42,15 @@ at::Tensor spread(const at::Tensor& per_channel) {
   return per_channel.view({1, -1, 1, 1});
 }
 
+// Returns mean and biased variance of each channel, [2·C]. The variance is about the mean, for E[x²] − E[x]² loses that
+// of values far from zero; what rounding has left of the mean is corrected in both.
+at::Tensor own_moments(const at::Tensor& x) {
+  const at::Tensor rough = channel_means(x);
+  const at::Tensor apart = x - spread(rough);
+  const at::Tensor rest = channel_means(apart);
+  return at::cat({rough + rest, (channel_means(apart.square()) - rest.square()).clamp_min_(0)});
+}
+
 // Symbols as in Ioffe and Szegedy 2015, section 3: x̂ = (x − µ) / σ, y = γ x̂ + β; m values of each channel in the
 // group. Both exchanges carry means rather than sums, so that what is added is of the size of a value.
 class synchronised : public torch::autograd::Function<synchronised> {
@@ -52,16 +61,11 @@ class synchronised : public torch::autograd::Function<synchronised> {
   static at::Tensor forward(context* kept, const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
                             at::Tensor running_mean, at::Tensor running_var,
                             const c10::intrusive_ptr<exchange>& group) {
-    // E[x²] − E[x]² loses the variance of values far from zero. The running mean is near the mean, and is the same at
-    // all replicas: moments about it lose nothing that matters.
     const std::int64_t channels = x.size(1);
-    const at::Tensor apart = x - spread(running_mean);
-    const auto [moments, samples] = group->mean(
-        group->layer, false, at::cat({channel_means(apart), channel_means(apart.square())}), values_per_channel(x));
+    const auto [merged, samples] = group->mean(group->layer, false, own_moments(x), values_per_channel(x));
     require_spread(samples);
-    const at::Tensor shift = moments.narrow(0, 0, channels);
-    const at::Tensor variance = (moments.narrow(0, channels, channels) - shift.square()).clamp_min_(0);
-    const at::Tensor mean = running_mean + shift;
+    const at::Tensor mean = merged.narrow(0, 0, channels).clone();
+    const at::Tensor variance = merged.narrow(0, channels, channels);
     const at::Tensor inverse = (variance + epsilon).rsqrt_();
     const double unbiased = static_cast<double>(samples) / static_cast<double>(samples - 1);
     running_mean.mul_(1 - momentum).add_(mean, momentum);

@@ -152,6 +152,13 @@ class GptImpl final : public random_module {
     return head->forward(body->forward(input, is_training() && share > 0, drop));
   }
 
+  // The head is a linear layer, so the characters' table, which is its weights, is drawn too.
+  void draw_weights(const normal_initializer& how) override {
+    random_module::draw_weights(how);
+    const at::NoGradGuard unrecorded;
+    head->weight.normal_(0, how.deviation);
+  }
+
  private:
   void initialise(std::int64_t layers) {
     const at::NoGradGuard unrecorded;
@@ -188,7 +195,7 @@ std::unique_ptr<network> make_gpt(const network_shape& shape) {
   if (of.width % of.heads != 0)
     throw std::invalid_argument(std::to_string(of.heads) + " heads cannot share a width of " +
                                 std::to_string(of.width) + "; use a width that is a multiple of the heads");
-  return as_network(std::make_shared<GptImpl>(of, shape.dropout), loss_kind::cross_entropy);
+  return as_network(std::make_shared<GptImpl>(of, shape.dropout.value_or(0)), loss_kind::cross_entropy);
 }
 
 }  // namespace troupe::models

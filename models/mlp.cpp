@@ -16,7 +16,7 @@ namespace {
 
 class MlpImpl final : public random_module {
  public:
-  explicit MlpImpl(const network_shape& shape) : share{shape.dropout}, number{shape.classes == 0} {
+  explicit MlpImpl(const network_shape& shape) : share{shape.dropout.value_or(0)}, number{shape.classes == 0} {
     std::int64_t from = std::accumulate(shape.input.begin(), shape.input.end(), std::int64_t{1}, std::multiplies{});
     const auto add = [&](std::int64_t to) {
       layers.push_back(register_module("fc" + std::to_string(layers.size() + 1), torch::nn::Linear(from, to)));

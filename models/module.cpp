@@ -2,6 +2,9 @@
 
 #include "troupe/models/batch_norm.hpp"
 
+#include <torch/nn/modules/conv.h>
+#include <torch/nn/modules/linear.h>
+
 #include <algorithm>
 #include <stdexcept>
 #include <unordered_set>
@@ -39,6 +42,8 @@ class module_network final : public network {
     return channels;
   }
 
+  void draw_weights(const normal_initializer& how) override { module_->draw_weights(how); }
+
   void synchronise(group_mean mean) override {
     for (std::size_t layer = 0; layer < norms_.size(); ++layer) norms_[layer]->synchronise(mean, layer);
   }
@@ -58,6 +63,18 @@ class module_network final : public network {
 };
 
 }  // namespace
+
+void random_module::draw_weights(const normal_initializer& how) {
+  const at::NoGradGuard unrecorded;
+  const auto draw = [&](at::Tensor& weight, at::Tensor& bias) {
+    weight.normal_(0, how.deviation);
+    if (how.zero_biases && bias.defined()) bias.zero_();
+  };
+  for (const auto& child : modules(/*include_self=*/false)) {
+    if (const auto conv = std::dynamic_pointer_cast<torch::nn::Conv2dImpl>(child)) draw(conv->weight, conv->bias);
+    if (const auto linear = std::dynamic_pointer_cast<torch::nn::LinearImpl>(child)) draw(linear->weight, linear->bias);
+  }
+}
 
 // The two below are ATen's _dropout_impl (native/Dropout.cpp), which takes no generator.
 at::Tensor random_module::dropout(const at::Tensor& input, double p) {

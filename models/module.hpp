@@ -18,6 +18,9 @@ class random_module : public torch::nn::Module {
 
   void draw_from(at::Generator generator) { generator_ = std::move(generator); }
 
+  /// As network::draw_weights(). A model whose linear layers are not all torch::nn::Linear adds those.
+  virtual void draw_weights(const normal_initializer& how);
+
  protected:
   /// Zeroes each element with probability p and scales the rest by 1/(1 − p), 0 <= p < 1; as it is when not training.
   at::Tensor dropout(const at::Tensor& input, double p);

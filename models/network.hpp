@@ -54,21 +54,22 @@ struct network_shape {
   std::int64_t rank{10};     ///< Of matrix_completion: length of a factor.
   /// Of a model that says so in network_kind::reads; none: that model's own default.
   std::optional<std::int64_t> layers{}, width{}, heads{};
-  double dropout{0};               ///< Likewise: probability, in [0, 1).
-  std::filesystem::path script{};  ///< Of `script`: the TorchScript file.
-  bool padded_shortcuts{false};    ///< Of `resnet20`: shortcuts of option A instead of B (He et al. 2016, section 4.2).
+  std::optional<double> dropout{};  ///< Likewise: probability, in [0, 1).
+  std::filesystem::path script{};   ///< Of `script`: the TorchScript file.
+  bool padded_shortcuts{false};  ///< Of `resnet20`: shortcuts of option A instead of B (He et al. 2016, section 4.2).
   std::optional<normal_initializer> normal{};  ///< None: the model's own initializers.
 };
 
 /// What a group of replicas has of one batch-norm layer, all its members' brought together.
 struct group_means {
-  at::Tensor values;        ///< [2·C], float32: means over the group, each member weighted by its samples.
+  at::Tensor values;        ///< [2·C], float32: as of one member whose samples are those of all.
   std::int64_t samples{0};  ///< Of all members: what they count for each channel.
 };
 
-/// Takes what one replica has of a batch-norm layer, counted as norm_channels() does: `own` [2·C], float32, the means
-/// over its `samples` values of each channel of two numbers; `backward` or forward. Returns those of the group when all
-/// replicas have brought theirs; may block. Throws where they never will. Any thread, one at a time.
+/// Takes what one replica has of a batch-norm layer, counted as norm_channels() does, of its `samples` values of each
+/// channel: `own` [2·C], float32. Forward that is their mean and then their biased variance, which are merged;
+/// `backward` it is the means of two numbers, which are averaged. Returns those of the group when all replicas have
+/// brought theirs; may block. Throws where they never will. Any thread, one at a time.
 using group_mean =
     std::function<group_means(std::size_t layer, bool backward, const at::Tensor& own, std::int64_t samples)>;
 
@@ -98,6 +99,10 @@ class network {
 
   /// Says whether a buffer counts: float32 here, so that flat storage holds it, and int64 in a state dict.
   virtual bool counts(const std::string& buffer) const { return (void)buffer, false; }
+
+  /// Draws the weights of all convolutions and linear layers anew, in order of registration, from the process-wide
+  /// generator. Throws std::invalid_argument where the model has none that are its own to draw.
+  virtual void draw_weights(const normal_initializer& how);
 
   /// The loss that fits what forward() returns.
   virtual loss_kind loss() const = 0;
@@ -129,12 +134,15 @@ at::Tensor mean_loss(loss_kind kind, const at::Tensor& output, const at::Tensor&
 std::optional<std::int64_t> count_correct(loss_kind kind, const at::Tensor& output, const at::Tensor& target,
                                           std::int64_t k = 1);
 
+/// Returns count_correct() for k = 1 as an int64 scalar tensor where `output` lies, without waiting for a device.
+std::optional<at::Tensor> correct_targets(loss_kind kind, const at::Tensor& output, const at::Tensor& target);
+
 /// A model that a topology file can name.
 struct network_kind {
   std::string name;
   std::string explanation;  ///< One line.
-  /// Makes one with PyTorch's default initialisers, drawn from the process-wide generator.
-  /// Throws std::invalid_argument where the model cannot take inputs of this shape.
+  /// Makes one with the model's own initialisers, drawn from the process-wide generator; network_shape::normal is
+  /// make_network's affair. Throws std::invalid_argument where the model cannot take inputs of this shape.
   std::unique_ptr<network> (*make)(const network_shape& shape);
   sparse_sgd step{nullptr};          ///< Of sparse samples: plain SGD without a backward pass. Null: there is none.
   std::vector<std::string> reads{};  ///< The keys of network_shape that it goes by: rank, layers, width …
@@ -143,11 +151,15 @@ struct network_kind {
 /// All models, in the order in which `troupe list` shows them.
 const std::vector<network_kind>& network_kinds();
 
+/// Says whether network_shape::normal applies to a model: not to a script, nor to one of sparse samples.
+bool draws_normal_weights(const network_kind& kind);
+
 /// Returns the model of this name, or nullptr.
 const network_kind* find_network(const std::string& name);
 
 /// Makes a network with initial weights that are a function of `seed` only: those of `torch.manual_seed(seed)`
-/// followed by the module's construction in Python. Callable from any thread.
+/// followed by the module's construction in Python and, where the shape says so, by drawing its weights anew. Callable
+/// from any thread.
 std::unique_ptr<network> make_network(const network_kind& kind, const network_shape& shape, std::uint64_t seed);
 
 }  // namespace troupe::models

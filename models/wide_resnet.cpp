@@ -66,7 +66,7 @@ class group final : public torch::nn::Module {
 
 class WideResnetImpl final : public random_module {
  public:
-  explicit WideResnetImpl(const network_shape& shape) : share{shape.dropout} {
+  explicit WideResnetImpl(const network_shape& shape) : share{shape.dropout.value_or(0)} {
     const std::int64_t factor = shape.width.value_or(10), count = shape.layers.value_or(2);
     std::int64_t width = 16;
     conv1 = register_module("conv1", convolution(shape.input[0], width, 3, 1));

@@ -89,24 +89,26 @@ exchange_kind all_reduce_kind() {
                                       "\" is a way of our own engine, and NCCL chooses its own; expected no route "
                                       "beside engine = \"nccl\""};
       },
-      .facts = {.equation = "gradient: each gets ḡ = Σ bᵢgᵢ / Σ bᵢ, then x ← step(x, ḡ) at each. parameters: xᵢ ← Σ xⱼ "
-                            "/ n behind the "
-                            "step, which with every = H is model averaging, or local SGD: H steps of one's own, then "
-                            "the mean of all; "
-                            "momentum stays each worker's own",
-                .picture = "w0 ⇄ w1\n"
-                           " ⇅ ⤫ ⇅     direct: worker j folds shard j of n\n"
-                           "w2 ⇄ w3",
-                .messages =
-                    "direct, ring: 2n(n − 1); chain: 2(n − 1); auto up to 16 Ki elements: n(n − 1), else as direct",
-                .bytes = "2(n − 1)P; auto up to 16 Ki elements: n(n − 1)P",
-                .synchronisation = "all wait for all, each time",
-                .staleness = "0",
-                .equals =
-                    "gradient: star, bit for bit (ring: to float tolerance). parameters: with every = 1 a mean of "
-                    "gradients, to float tolerance; with more, local SGD in PyTorch, likewise",
-                .shown_by = "tests/unit/actors/members_test.cpp, tests/simulation/simulation_test.cpp, "
-                            "tests/parity/steps.py, tests/parity/wirings.py, tests/cli/catalogue.py"},
+      .facts =
+          {.equation = "gradient: each gets ḡ = Σ bᵢgᵢ / Σ bᵢ, then x ← step(x, ḡ) at each. parameters: xᵢ ← Σ xⱼ "
+                       "/ n behind the "
+                       "step, which with every = H is model averaging, or local SGD: H steps of one's own, then "
+                       "the mean of all; "
+                       "momentum stays each worker's own",
+           .picture = "w0 ⇄ w1\n"
+                      " ⇅ ⤫ ⇅     direct: worker j folds shard j of n\n"
+                      "w2 ⇄ w3",
+           .messages = "direct, ring: 2n(n − 1); chain: 2(n − 1); auto up to 16 Ki elements: n(n − 1), else as direct",
+           .bytes = "2(n − 1)P; auto up to 16 Ki elements: n(n − 1)P",
+           .synchronisation = "all wait for all, each time",
+           .staleness = "0",
+           .equals =
+               "gradient: star, bit for bit (ring: to float tolerance). parameters: with every = 1 the exchange of "
+               "gradients, to float tolerance, with an optimizer that is linear in the gradient (SGD, momentum, "
+               "Nesterov; not Adam, NovoGrad or clipping); with more, local SGD in PyTorch, likewise",
+           .shown_by = "tests/unit/actors/members_test.cpp, tests/simulation/simulation_test.cpp, "
+                       "tests/simulation/averaging_test.cpp, tests/parity/steps.py, tests/parity/wirings.py, "
+                       "tests/cli/catalogue.py"},
   };
 }
 

@@ -209,6 +209,7 @@ exchange_nature nature(const setting_values& settings) {
   return {.deterministic = !each,
           .same_for_all = false,
           .answers = each ? std::optional{slot::change} : std::nullopt,
+          .due_from_start = each,  // algorithm 1: "if τ divides tⁱ", which is 0 at first
           .servers = 1};
 }
 

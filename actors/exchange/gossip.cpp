@@ -186,9 +186,21 @@ setting_values by_index(const std::vector<std::string>& names, const setting_val
   return result;
 }
 
+/// A periodic W has a spectral gap of 0. Only a written one can be: the others give every member a weight of its own.
+void check_period(const rules::mixing_matrix& mixing) {
+  const auto period = rules::period_of(mixing);
+  if (period == 1) return;
+  refuse("weights",
+         "the members never agree: no member keeps a share of its own parameters, and every path back to a "
+         "member takes a multiple of " +
+             std::to_string(period) +
+             " exchanges, so the spectral gap of W is 0; expected a number above 0 on the diagonal of the "
+             "matrix of weights, for one member at least");
+}
+
 std::optional<complaint> check(const std::vector<std::string>& names, const setting_values& settings) {
   try {
-    mixing_of(names, settings);
+    check_period(mixing_of(names, settings));
   } catch (const unfit_setting& problem) {
     return problem.why;
   }
@@ -383,25 +395,27 @@ std::vector<setting> gossip_settings() {
 }
 
 exchange_facts gossip_facts() {
-  return {.equation =
-              "xᵢ ← Σⱼ W(i,j) xⱼ over i and its neighbours j; then xᵢ ← xᵢ − γ gᵢ, gᵢ the gradient at the xᵢ "
-              "before the exchange",
-          .picture =
-              "w0 ⇄ w1 ⇄ w2\n"
-              " ⇅         ⇅\n"
-              "w5 ⇄ w4 ⇄ w3",
-          .messages = "one for each direction of an edge: 2n on a ring, n(n − 1) on a complete graph",
-          .bytes = "P for each message: 2nP on a ring",
-          .synchronisation =
-              "each waits for its neighbours only; members are at most as many steps apart as there are "
-              "edges between them",
-          .staleness = "0",
-          .equals =
-              "the mean of all parameters is kept; on a complete graph, step then mix is all_reduce of the "
-              "gradients, to float tolerance",
-          .shown_by =
-              "tests/unit/actors/mixing_test.cpp, tests/unit/actors/gossip_test.cpp, tests/parity/wirings.py, "
-              "tests/parity/steps.py"};
+  return {
+      .equation =
+          "xᵢ ← Σⱼ W(i,j) xⱼ over i and its neighbours j; then xᵢ ← xᵢ − γ gᵢ, gᵢ the gradient at the xᵢ "
+          "before the exchange",
+      .picture =
+          "w0 ⇄ w1 ⇄ w2\n"
+          " ⇅         ⇅\n"
+          "w5 ⇄ w4 ⇄ w3",
+      .messages = "one for each direction of an edge: 2n on a ring, n(n − 1) on a complete graph",
+      .bytes = "P for each message: 2nP on a ring",
+      .synchronisation =
+          "each waits for its neighbours only; members are at most as many steps apart as there are "
+          "edges between them",
+      .staleness = "0",
+      .equals =
+          "the mean of all parameters is kept; on a complete graph, step then mix is all_reduce of the gradients, to "
+          "float tolerance, with an optimizer that is linear in the gradient (SGD, momentum, Nesterov; not Adam, "
+          "NovoGrad or clipping)",
+      .shown_by =
+          "tests/unit/actors/mixing_test.cpp, tests/unit/actors/gossip_test.cpp, tests/parity/wirings.py, "
+          "tests/parity/steps.py, tests/simulation/averaging_test.cpp"};
 }
 
 }  // namespace

@@ -96,8 +96,8 @@ class shard_server : public serving::answering_server {
       : answering_server(std::move(options)),
         cut_(cut_of(options_.layout, options_.settings)),
         index_(static_cast<std::uint32_t>(options_.rank) - options_.world_size),
-        optimizer_(make_optimizer(options_.optimizer)) {
-    if (index_ < cut_.size()) x_ = options_.initial.narrow(0, cut_[index_].first, cut_[index_].count);
+        optimizer_(make_optimizer(within(options_.optimizer, holds_nothing() ? range{} : cut_[index_]))) {
+    if (!holds_nothing()) x_ = options_.initial.narrow(0, cut_[index_].first, cut_[index_].count);
     options_.initial.reset();  // x moves on
   }
 
@@ -254,11 +254,12 @@ exchange_kind parameter_server_kind() {
                 .messages = "2n · shards",
                 .bytes = "2nP",
                 .synchronisation = "all: everybody waits for the slowest; each: nobody waits for another worker",
-                .staleness = "all: 0; each: unbounded, n − 1 if workers are equally fast; counted",
+                .staleness = "all: 0; each: unbounded; n − 1 on average, whatever the workers' speeds; counted",
                 .equals =
                     "all: star and all_reduce with the same optimizer, bit for bit, whatever the number of shards; "
                     "each with one worker: plain SGD",
-                .shown_by = "tests/unit/actors/parameter_server_test.cpp, tests/parity/steps.py, "
+                .shown_by = "tests/unit/actors/parameter_server_test.cpp, tests/unit/actors/staleness_test.cpp, "
+                            "tests/parity/steps.py, "
                             "tests/parity/wirings.py, tests/cli/catalogue.py"},
   };
 }

@@ -121,20 +121,21 @@ exchange_kind shared_kind() {
       .edges = edges,
       .nature = nature,
       .check = check,
-      .facts = {.equation = "each by itself, over and over: g = ∇f(x) at x as it is; x ← x − γv(g), by coordinates",
-                .picture = "w0   w1   w2   w3\n"
-                           "  ↕    ↕    ↕    ↕    read x, add to x: no lock, no message\n"
-                           "  [ x: one memory ]",
-                .messages = "0",
-                .bytes = "0",
-                .synchronisation = "nobody waits; lock = true: for who reads or writes",
-                .staleness =
-                    "unbounded; about n − 1, or nH with H local steps, of workers alike; estimated by counting "
-                    "the updates of others between a worker's reading and writing",
-                .equals = "with one worker the plain loop, bit for bit; replicas = \"core\": averaging of parameters",
-                .shown_by = "tests/simulation/shared_test.cpp, tests/unit/actors/shared_memory_test.cpp, "
-                            "tests/unit/actors/hogwild_test.cpp, "
-                            "tests/processes/asynchronous.py, tests/parity/sparse.py"},
+      .facts =
+          {.equation = "each by itself, over and over: g = ∇f(x) at x as it is; x ← x − γv(g), by coordinates",
+           .picture = "w0   w1   w2   w3\n"
+                      "  ↕    ↕    ↕    ↕    read x, add to x: no lock, no message\n"
+                      "  [ x: one memory ]",
+           .messages = "0",
+           .bytes = "0",
+           .synchronisation = "nobody waits; lock = true: for who reads or writes",
+           .staleness =
+               "unbounded; among equally fast workers n − 1, or (n − 1)H with H local steps; estimated by counting "
+               "the updates of others between a worker's reading and writing",
+           .equals = "with one worker the plain loop, bit for bit; replicas = \"core\": averaging of parameters",
+           .shown_by = "tests/simulation/shared_test.cpp, tests/unit/actors/shared_memory_test.cpp, "
+                       "tests/unit/actors/hogwild_test.cpp, "
+                       "tests/processes/asynchronous.py, tests/parity/sparse.py"},
   };
 }
 

@@ -25,13 +25,26 @@ struct class_merit {
 };
 class_merit merit_of(const class_counts& counts);
 
-/// Runs `net` without dropout over `set` in batches of `batch_size`; the mean over the samples does not depend on it
-/// beyond rounding. `top_k`: counts, too, how often a sample's class is among so many highest scores. `by_class`: is
-/// given counts of each class, or nothing where samples stand for numbers; may be null. Leaves `net` in evaluation
-/// mode. Gives up, returning nothing, once `cancelled` (may be null) is set.
+/// How a set is gone through.
+struct evaluation_options {
+  std::int64_t batch_size{1000};
+  /// Shares that the set is divided into, each evaluated by itself: sample i goes to share i mod n, and the set is
+  /// padded with its first samples to a multiple of n, as PyTorch's DistributedSampler(shuffle = False) does.
+  std::int64_t shares{1};
+  bool drop_last{false};                ///< Each share leaves out its last batch where that is not full.
+  std::optional<std::int64_t> top_k{};  ///< Also counts how often a sample's class is among so many highest scores.
+};
+
+/// Returns how many samples of a set of `samples` are evaluated, repeated ones included; may be none.
+std::int64_t evaluated_samples(std::int64_t samples, const evaluation_options& how);
+
+/// Runs `net` without dropout over `set`. Returns the mean over the shares of each share's mean over its samples, which
+/// without drop_last does not depend on the batch size beyond rounding. `by_class`: is given counts of each class, or
+/// nothing where samples stand for numbers; may be null. Leaves `net` in evaluation mode. Gives up, returning nothing,
+/// once `cancelled` (may be null) is set. Throws std::invalid_argument where no sample is left to evaluate.
 std::optional<evaluation> evaluate(models::network& net, const data::dataset& set, const data::normalisation& scale,
-                                   models::loss_kind loss, std::int64_t batch_size,
-                                   const std::atomic<bool>* cancelled = nullptr, std::optional<std::int64_t> top_k = {},
+                                   models::loss_kind loss, const evaluation_options& how,
+                                   const std::atomic<bool>* cancelled = nullptr,
                                    std::vector<class_counts>* by_class = nullptr);
 
 }  // namespace troupe::rules

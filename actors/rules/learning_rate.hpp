@@ -15,13 +15,14 @@ struct learning_rate {
   decay how{decay::none};
   std::vector<std::uint64_t> decay_at{};  ///< Of `step`, ascending, in steps: from each on the factor below once more.
   double decay_factor{0.1};
-  double power{1};         ///< Of `polynomial`.
-  double minimum{0};       ///< Factor at the end of `cosine` and `polynomial`.
-  std::uint64_t hold{1};   ///< The factor changes every so many steps only: 1, or the steps of an epoch.
-  std::uint64_t steps{0};  ///< Of the whole run: `cosine` goes from 1 after the warm-up to 0 there.
+  double power{1};        ///< Of `polynomial`.
+  double minimum{0};      ///< Factor at the end of `cosine` and `polynomial`.
+  std::uint64_t hold{1};  ///< The factor changes every so many steps only: 1, or the steps of an epoch.
+  std::uint64_t steps{
+      0};  ///< Of the whole run: `cosine` and `polynomial` go from 1 after the warm-up to minimum there.
 
   /// Returns what the learning rate of the step after `completed` ones is multiplied by: PyTorch's LinearLR, then
-  /// MultiStepLR or CosineAnnealingLR, each stepped once a step, in closed form.
+  /// MultiStepLR, CosineAnnealingLR or PolynomialLR, each stepped every `hold` steps, in closed form.
   double at(std::uint64_t completed) const;
 
   /// Whether it is always 1.

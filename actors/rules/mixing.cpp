@@ -6,11 +6,13 @@
 #include <ATen/ops/abs.h>
 #include <ATen/ops/linalg_eigvals.h>
 #include <ATen/ops/linalg_eigvalsh.h>
+#include <ATen/ops/linalg_svdvals.h>
 #include <ATen/ops/sort.h>
 #include <ATen/ops/zeros.h>
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <tuple>
 
 namespace troupe::rules {
@@ -19,7 +21,7 @@ namespace {
 
 using edge = std::pair<std::uint32_t, std::uint32_t>;
 
-constexpr std::uint32_t nodes_max_of_gap = 1024;
+constexpr std::uint32_t nodes_max_of_rates = 1024;
 
 graph without_edges(std::uint32_t n) {
   return {std::vector<std::vector<std::uint32_t>>(n)};
@@ -268,17 +270,35 @@ std::vector<std::uint32_t> distances_from(const graph& wires, std::uint32_t from
   return hops_from(reversed(wires), from);
 }
 
-std::optional<double> spectral_gap(const mixing_matrix& mixing) {
+std::uint32_t period_of(const mixing_matrix& mixing) {
+  const auto never = static_cast<std::uint32_t>(mixing.rows.size());
+  if (never == 1) return 1;
+  const auto level = hops_from(graph_of(mixing), 0);
+  std::uint32_t period = 0;
+  for (std::uint32_t node = 0; node < never; ++node) {
+    for (const auto& each : mixing.rows[node]) {
+      TROUPE_ASSERT(level[node] != never && level[each.index] != never, "a period is that of a connected graph");
+      period = std::gcd(period, level[node] + 1 - level[each.index]);  // of a breadth-first search: never below 0
+    }
+  }
+  return period;
+}
+
+std::optional<mixing_rates> rates_of(const mixing_matrix& mixing) {
   const auto n = static_cast<std::int64_t>(mixing.rows.size());
-  if (n > nodes_max_of_gap) return std::nullopt;
-  if (n == 1) return 1;
+  if (n > nodes_max_of_rates) return std::nullopt;
+  if (n == 1) return mixing_rates{};
   auto dense = at::zeros({n, n}, at::kDouble);
   auto entries = dense.accessor<double, 2>();
   for (std::int64_t row = 0; row < n; ++row)
     for (const auto& each : mixing.rows[static_cast<std::size_t>(row)]) entries[row][each.index] = each.weight;
-  const auto values = dense.equal(dense.t()) ? at::linalg_eigvalsh(dense) : at::linalg_eigvals(dense);
+  const bool symmetric = dense.equal(dense.t());
+  const auto values = symmetric ? at::linalg_eigvalsh(dense) : at::linalg_eigvals(dense);
   const auto ascending = std::get<0>(at::sort(at::abs(values)));
-  return 1 - ascending[n - 2].item<double>();
+  const auto second = ascending[n - 2].item<double>();
+  if (symmetric) return mixing_rates{.gap = 1 - second, .contraction = second};
+  const auto singular = at::linalg_svdvals(dense.sub(1 / static_cast<double>(n)));  // descending
+  return mixing_rates{.gap = 1 - second, .contraction = singular[0].item<double>()};
 }
 
 }  // namespace troupe::rules

@@ -90,8 +90,23 @@ std::optional<std::pair<std::uint32_t, std::uint32_t>> unconnected_nodes(const g
 /// Returns for each node after how many exchanges it has heard, by way of others, of `from`; n where never.
 std::vector<std::uint32_t> distances_from(const graph& wires, std::uint32_t from);
 
-/// Returns 1 − |λ₂|, λ₂ the eigenvalue of W that is the second largest in absolute value: how fast all come to agree.
-/// 1 for one node; nothing beyond 1024 nodes, where it would take too long.
-std::optional<double> spectral_gap(const mixing_matrix& mixing);
+/// Returns the greatest common divisor of the lengths of all cycles of W's graph, where an own weight is a cycle of
+/// length 1; 1 for one node. W must be connected. If the period p exceeds 1, W has p eigenvalues of absolute value 1 (a
+/// gap of 0): values only move round, and the nodes never agree.
+std::uint32_t period_of(const mixing_matrix& mixing);
+
+/// How fast repeated mixing brings all nodes to the mean of their values; W must be doubly stochastic. Source: Xiao and
+/// Boyd 2004, "Fast linear iterations for distributed averaging": asymptotic and per-step convergence factor.
+struct mixing_rates {
+  /// 1 − |λ₂|, where λ₂ is the eigenvalue of W that is second largest in absolute value: after many exchanges, each one
+  /// multiplies the distance to the mean by 1 − gap.
+  double gap{1};
+  /// σ₂, the largest singular value of W − 11ᵀ/n: no exchange multiplies the distance to the mean by more. Equals
+  /// 1 − gap where W is normal, for instance symmetric or circulant.
+  double contraction{0};
+};
+
+/// Returns the rates of W: {1, 0} for one node, nothing beyond 1024 nodes, where computing them would take too long.
+std::optional<mixing_rates> rates_of(const mixing_matrix& mixing);
 
 }  // namespace troupe::rules

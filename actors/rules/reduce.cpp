@@ -142,14 +142,17 @@ std::vector<rank_id> rank_fold::missing() const {
 }
 
 at::Tensor rank_fold::take_mean(models::buffer_pool& pool) {
-  TROUPE_ASSERT(complete() && !summands_.empty(), "a mean is taken of all ranks, once");
-  return mean_in_order(std::exchange(summands_, {}), pool);
+  return mean_in_order(take_summands(), pool);
+}
+
+std::vector<weighted> rank_fold::take_summands() {
+  TROUPE_ASSERT(complete() && !summands_.empty(), "contributions are taken of all ranks, once");
+  return std::exchange(summands_, {});
 }
 
 std::vector<at::Tensor> rank_fold::take_values() {
-  TROUPE_ASSERT(complete() && !summands_.empty(), "values are taken of all ranks, once");
   std::vector<at::Tensor> values;
-  for (auto& summand : std::exchange(summands_, {})) values.push_back(std::move(summand.values));
+  for (auto& summand : take_summands()) values.push_back(std::move(summand.values));
   return values;
 }
 

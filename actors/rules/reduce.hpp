@@ -62,6 +62,10 @@ class rank_fold {
   /// Returns the mean over all samples and lets go of the contributions: once, when complete() holds.
   at::Tensor take_mean(models::buffer_pool& pool);
 
+  /// Returns the contributions by rank, weighted by their samples, for another merge than a mean, and lets go of them:
+  /// once, when complete() holds.
+  std::vector<weighted> take_summands();
+
   /// Returns the contributions by rank, for what is not a mean, and lets go of them: once, when complete() holds.
   std::vector<at::Tensor> take_values();
 

@@ -29,11 +29,30 @@ struct schedule {
   static std::uint64_t next_multiple(std::uint64_t step, std::uint64_t of) { return (step / of + 1) * of; }
 };
 
+/// Counts forward passes: a step makes one for each micro-batch, the last step of an epoch perhaps fewer.
+struct pass_count {
+  std::uint64_t of_step{1};
+  std::uint64_t of_last{1};  ///< Of the last step of an epoch; at most of_step.
+  std::uint64_t steps_per_epoch{1};
+
+  std::uint64_t of_epoch() const { return (steps_per_epoch - 1) * of_step + of_last; }
+
+  /// Returns how many passes the first `steps` steps make.
+  std::uint64_t before(std::uint64_t steps) const {
+    return steps / steps_per_epoch * of_epoch() + steps % steps_per_epoch * of_step;
+  }
+
+  /// Returns the step that a pass belongs to, both counted from 0.
+  std::uint64_t step_of(std::uint64_t pass) const {
+    return pass / of_epoch() * steps_per_epoch + pass % of_epoch() / of_step;
+  }
+};
+
 /// When an exchange is due, in the completed steps that its contributions are stamped with. An exchange that stands
 /// behind the loop's `apply` sees one step more than one before it.
 struct cadence {
   std::uint64_t every{1};
-  std::uint64_t first{0};  ///< every = 1: the first stamp there is; else `every`, for it is never due at 0.
+  std::uint64_t first{0};  ///< First stamp at which it is due; see make_cadence().
   std::uint64_t lead{0};   ///< 1 where the stamp counts the step under way already, else 0.
 
   bool due(std::uint64_t step) const { return step >= first && (step - first) % every == 0; }
@@ -44,9 +63,12 @@ struct cadence {
   }
 };
 
-inline cadence make_cadence(std::uint64_t every, bool behind_apply) {
+/// An exchange of every single step is due from the first stamp on. A rarer one is first due at `every`, not at 0,
+/// unless `from_start` says otherwise; behind `apply` there is no stamp 0, so that `from_start` changes nothing.
+inline cadence make_cadence(std::uint64_t every, bool behind_apply, bool from_start = false) {
   const std::uint64_t lead = behind_apply ? 1 : 0;
-  return {.every = every, .first = every == 1 ? lead : every, .lead = lead};
+  const bool at_once = every == 1 || (from_start && !behind_apply);
+  return {.every = every, .first = at_once ? lead : every, .lead = lead};
 }
 
 }  // namespace troupe

@@ -53,6 +53,7 @@ class digest {
     else
       add(set.inputs);
     add(set.targets);
+    if (set.drawn_from.defined()) add(set.drawn_from);  // it may go on after the last whole window
   }
 
   void add(const std::filesystem::path& path) {

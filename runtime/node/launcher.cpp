@@ -9,6 +9,7 @@
 #include "troupe/actors/worker.hpp"
 #include "troupe/runtime/checkpoint/model_file.hpp"
 #include "troupe/runtime/checkpoint/read_weights.hpp"
+#include "troupe/runtime/plan/batches.hpp"
 #include "troupe/runtime/topology/error.hpp"
 
 #include <ATen/ATen.h>
@@ -101,7 +102,7 @@ port_options options_of_port(const plan& plan, std::uint32_t place, std::uint32_
                    .chunk_elements = options.far ? elements_of_a_chunk : 0,
                    .buckets = exchange.buckets,
                    .answers_buckets = exchange.of_norms,
-                   .passes = exchange.of_norms ? static_cast<std::uint64_t>(plan.micro_batches) : 1,
+                   .passes = exchange.of_norms ? passes_of(plan) : pass_count{},
                    .due = exchange.due,
                    .carries = exchange.carries,
                    .when = is_store ? when(plan) : nothing_is_asked(),
@@ -255,9 +256,9 @@ std::vector<std::int64_t> weights_of_holders(const plan& plan) {
 /// servers hold all of it.
 bool shows(const plan& plan, std::uint32_t rank) {
   if (plan.memory_of(rank)) return false;
-  if (!plan.stores().empty())
-    return plan.layout.total > plan.layout.parameter_end && (rank == 0 || !plan.buffers_agree());
-  return rank == 0 || !plan.replicas_agree() || !plan.buffers_agree();
+  const auto for_buffers = rank == 0 || !(plan.buffers_agree() || plan.file.evaluate.buffers == "first");
+  if (!plan.stores().empty()) return plan.layout.total > plan.layout.parameter_end && for_buffers;
+  return for_buffers || !plan.replicas_agree();
 }
 
 /// What only the first node has.
@@ -273,10 +274,9 @@ void spawn_direction(caf::actor_system& system, const plan& plan, const data::da
                                           .layout = plan.layout,
                                           .samples = data.test,
                                           .scale = plan.scale,
-                                          .batch_size = file.evaluate.batch_size,
+                                          .how = evaluation_of(plan),
                                           .seed = file.run.seed,
-                                          .threads = file.run.threads,
-                                          .top_k = file.evaluate.top_k},
+                                          .threads = file.run.threads},
                                          lanes.make("evaluator"));
   into.members.emplace_back("evaluator", caf::actor_cast<caf::actor>(evaluator));
   std::size_t replicas = 0;
@@ -291,6 +291,8 @@ void spawn_direction(caf::actor_system& system, const plan& plan, const data::da
                                         .in_lockstep = !plan.workers_are_independent(),
                                         .layout = plan.layout,
                                         .pool = options.pool,
+                                        .first_buffers = file.evaluate.buffers == "first",
+                                        .pauses = file.evaluate.pause_training,
                                         .target_accuracy = file.evaluate.target_accuracy,
                                         .target_hold = file.evaluate.target_hold,
                                         .patience = file.evaluate.patience,
@@ -307,7 +309,8 @@ norm_exchange norms_of(const plan& plan) {
   if (!norms) return {};
   return {.place = static_cast<std::uint32_t>(norms - plan.exchanges.data()),
           .buckets = norms->buckets,
-          .total = norms->layout.parameter_end};
+          .total = norms->layout.parameter_end,
+          .passes = passes_of(plan)};
 }
 
 /// None for the CPU, unless a test brings its own.

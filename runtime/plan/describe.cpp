@@ -1,4 +1,5 @@
 // The plan in words, for people and for programs.
+#include "troupe/runtime/plan/batches.hpp"
 #include "troupe/runtime/plan/devices.hpp"
 #include "troupe/runtime/plan/plan.hpp"
 #include "troupe/runtime/support/units.hpp"
@@ -113,7 +114,10 @@ std::string model_text(const plan& plan) {
   return plan.model->name + ", " + plural(static_cast<std::uint64_t>(plan.layout.parameter_count), "parameter") +
          " in " + plural(plan.layout.parameters.size(), "tensor") + " (" +
          human_bytes(static_cast<std::uint64_t>(plan.layout.parameter_end) * sizeof(float)) + " with padding), " +
-         loss_text(plan.loss);
+         loss_text(plan.loss) +
+         (plan.shape.normal && plan.file.model.init.empty()
+              ? ", initial weights of deviation " + human_number(plan.shape.normal->deviation)
+              : "");
 }
 
 /// What the extents of a sample that is no image count.
@@ -156,10 +160,12 @@ std::string classes_text(const plan& plan) {
 /// Which samples loss and accuracy are of.
 std::string evaluated_text(const plan& plan) {
   const auto samples = grouped(static_cast<std::uint64_t>(plan.facts.evaluated));
-  if (plan.facts.evaluates_training) return "no test samples: the training samples are evaluated";
+  const auto shares = shares_text(plan);
+  if (plan.facts.evaluates_training) return "no test samples: the training samples are evaluated" + shares;
   if (plan.facts.evaluates_held_out)
-    return "evaluated on " + samples + " samples that are held out of the training set";
-  return "evaluated on the " + samples + " test samples; data.validation = 0.1 would hold out training samples instead";
+    return "evaluated on " + samples + " samples that are held out of the training set" + shares;
+  return "evaluated on the " + samples + " test samples" + shares +
+         "; data.validation = 0.1 would hold out training samples instead";
 }
 
 /// Ω, Δ and ρ, where they were worked out, and what is evaluated where that is not a set of its own.
@@ -196,32 +202,12 @@ std::string workers_text(const plan& plan) {
   const auto batch = static_cast<std::uint64_t>(plan.sampling.batch_size);
   const auto micro =
       plan.micro_batches > 1 ? " (in " + std::to_string(plan.micro_batches) + " micro-batches)" : std::string();
+  const auto last = static_cast<std::uint64_t>(data::last_batch_size(plan.sampling));
+  const auto last_step =
+      last < batch ? " (" + grouped(plan.workers * last) + " in the last of an epoch)" : std::string();
   return grouped(plan.workers) + " × batch " + grouped(batch) + micro + " = " + plural(plan.workers * batch, "sample") +
-         " a step, " + device_text(plan) + ", " + plural(static_cast<std::uint64_t>(plan.file.run.threads), "thread") +
-         " each";
-}
-
-std::string optimizer_text(const plan& plan) {
-  const auto& optimizer = plan.file.optimizer;
-  auto text = optimizer.name + ", lr " + human_number(plan.optimizer.lr);
-  if (plan.optimizer.lr != optimizer.lr)
-    text += " (" + human_number(optimizer.lr) + " for one worker, " + optimizer.scale_lr + ")";
-  if (optimizer.momentum != 0) text += ", momentum " + human_number(optimizer.momentum);
-  if (optimizer.weight_decay != 0) text += ", weight decay " + human_number(optimizer.weight_decay);
-  if (optimizer.nesterov) text += ", Nesterov";
-  if (optimizer.betas.size() == 2)
-    text += ", betas " + human_number(optimizer.betas[0]) + " and " + human_number(optimizer.betas[1]);
-  if (optimizer.clip_norm) text += ", gradients no longer than " + human_number(*optimizer.clip_norm);
-  if (optimizer.warmup_epochs != 0)
-    text += ", warm-up over " + human_number(optimizer.warmup_epochs) + " epochs from " +
-            human_number(optimizer.warmup_start) + " × lr";
-  if (optimizer.schedule == "cosine") text += ", then a cosine to 0";
-  if (optimizer.schedule == "step") {
-    std::vector<std::string> when;
-    for (const auto epochs : optimizer.decay_epochs) when.push_back(human_number(epochs));
-    text += ", × " + human_number(optimizer.decay_factor) + " after epochs " + topology::listed(when, "and");
-  }
-  return text;
+         " a step" + last_step + ", " + device_text(plan) + ", " +
+         plural(static_cast<std::uint64_t>(plan.file.run.threads), "thread") + " each";
 }
 
 std::pair<std::uint64_t, std::uint64_t> messages_and_bytes(const std::vector<planned_edge>& edges) {
@@ -286,10 +272,19 @@ std::vector<std::vector<double>> dense(const rules::mixing_matrix& mixing) {
   return rows;
 }
 
+/// The contraction says something of its own only where W is not normal.
+std::string rates_text(const rules::mixing_rates& rates) {
+  constexpr double same = 1e-6;
+  const auto gap = "spectral gap of W " + human_number(rates.gap);
+  if (std::abs(rates.contraction - (1 - rates.gap)) <= same) return gap;
+  return gap + " (asymptotic); one exchange multiplies the distance to the mean by at most " +
+         human_number(rates.contraction);
+}
+
 void describe_mixing(page& page, const planned_exchange& exchange) {
   const auto mixing = exchange.mixing();
   if (!mixing) return;
-  if (const auto gap = rules::spectral_gap(*mixing)) page.more("spectral gap of W " + human_number(*gap));
+  if (const auto rates = rules::rates_of(*mixing)) page.more(rates_text(*rates));
   if (mixing->rows.size() > matrix_printed_max) return;
   std::string label = "W = ";
   for (const auto& row : dense(*mixing)) {
@@ -467,7 +462,7 @@ json json_of(const plan& plan, const planned_exchange& exchange) {
   for (const auto& edge : exchange.edges)
     edges.push_back({{"from", edge.from}, {"to", edge.to}, {"messages", edge.messages}, {"bytes", edge.bytes}});
   const auto mixing = exchange.mixing();
-  const auto gap = mixing ? rules::spectral_gap(*mixing) : std::nullopt;
+  const auto rates = mixing ? rules::rates_of(*mixing) : std::nullopt;
   const bool shown = mixing && mixing->rows.size() <= matrix_in_json_max;
   return {{"name", exchange.name},
           {"kind", exchange.kind->name},
@@ -478,7 +473,8 @@ json json_of(const plan& plan, const planned_exchange& exchange) {
           {"servers", servers},
           {"settings", settings},
           {"mixing_matrix", shown ? json(dense(*mixing)) : json()},
-          {"spectral_gap", gap ? json(*gap) : json()},
+          {"spectral_gap", rates ? json(rates->gap) : json()},
+          {"contraction", rates ? json(rates->contraction) : json()},
           {"edges", edges}};
 }
 

@@ -1,12 +1,14 @@
 #include "troupe/runtime/plan/plan.hpp"
 
 #include "troupe/actors/exchange/buckets.hpp"
+#include "troupe/actors/exchange/norm_statistics.hpp"
 #include "troupe/actors/exchange/shared.hpp"
 #include "troupe/data/hold_out.hpp"
 #include "troupe/data/shards.hpp"
 #include "troupe/models/constants.hpp"
 #include "troupe/models/gradient_hooks.hpp"
 #include "troupe/models/script.hpp"
+#include "troupe/runtime/plan/batches.hpp"
 #include "troupe/runtime/plan/devices.hpp"
 #include "troupe/runtime/plan/replicas.hpp"
 #include "troupe/runtime/support/units.hpp"
@@ -92,8 +94,10 @@ data::sampling sampling_of(const topology::topology& file, std::int64_t samples)
                                 .workers = workers,
                                 .how = split_named(file),
                                 .shuffle = file.data.shuffle,
-                                .seed = file.run.seed};
-  const auto share = sampling.how == data::split::all ? samples : samples / workers;
+                                .seed = file.run.seed,
+                                .drop_last = file.data.drop_last,
+                                .pad = file.data.remainder == "pad"};
+  const auto share = data::share_of(sampling);
   if (share == 0)
     refuse(file, equals("workers.count", workers) + " leaves a worker without a sample: " + file.data.name + " has " +
                      std::to_string(samples) + "; use at most " + std::to_string(samples) + " workers");
@@ -335,6 +339,7 @@ data::data_source source_of(const topology::topology& file, const std::filesyste
   from.nonzeros = given.nonzeros.value_or(from.nonzeros);
   from.skew = given.skew.value_or(from.skew);
   from.sequence_length = given.sequence_length.value_or(from.sequence_length);
+  from.random_windows = given.random_windows.value_or(from.random_windows);
   from.image_size = given.image_size;
   from.seed = file.run.seed;
   return from;
@@ -643,8 +648,8 @@ planned_exchange plan_exchange(const plan& so_far, std::size_t index) {
       (made.ranks().size() < so_far.workers || given.every != topology::interval{1, false}))
     refuse(file, given.name + " makes the step of its members; use it for all workers and in each step");
   made.first_server = so_far.workers + so_far.servers();
-  made.due =
-      make_cadence(steps_between(given.every, so_far.steps_per_epoch), stands_behind_the_step(so_far, given.name));
+  made.due = make_cadence(steps_between(given.every, so_far.steps_per_epoch),
+                          stands_behind_the_step(so_far, given.name), made.nature.due_from_start);
   made.layout = mixes_buffers(made.settings) ? models::with_buffers(so_far.layout) : so_far.layout;
   made.buckets = planned_buckets(so_far, made);
   made.edges = edges_of(made);
@@ -672,25 +677,17 @@ planned_exchange plan_norms(const plan& so_far, const std::vector<std::int64_t>&
                      so_far.devices.at(both->first).str() +
                      ", for which LibTorch has one backward thread in a process, so one would wait in it for the other "
                      "for ever; give each a GPU of its own, or leave it out");
-  planned_exchange made{.name = name_of_norms, .kind = find_exchange("all_reduce"), .of_norms = true};
+  planned_exchange made{.name = name_of_norms, .kind = &norm_statistics_kind(), .of_norms = true};
   made.settings = made.settings_by_index = {{"route", std::string{"auto"}}};
   for (std::uint32_t rank = 0; rank < so_far.workers; ++rank)
     made.members.push_back({.name = "w" + std::to_string(rank), .ranks = {rank}});
   made.nature = nature_of(*made.kind, made.settings);
   made.first_server = so_far.workers + so_far.servers();
-  constexpr std::int64_t boundary = 16;  // floats in 64 bytes
-  std::int64_t end = 0;
-  for (const std::string way : {"forward", "backward"})
-    for (std::size_t layer = 0; layer < channels.size(); ++layer) {
-      const auto count = 2 * channels[layer];
-      made.layout.parameters.push_back({way + " " + std::to_string(layer), {count}, end, count});
-      made.buckets.push_back({end, count});
-      made.layout.parameter_count += count;
-      end += (count + boundary - 1) / boundary * boundary;
-    }
-  made.layout.parameter_end = made.layout.total = end;
+  auto [layout, buckets] = norm_buckets_of(channels);
+  made.layout = std::move(layout);
+  made.buckets = std::move(buckets);
   made.edges = edges_of(made);
-  for (auto& edge : made.edges) {
+  for (auto& edge : made.edges) {  // of a full batch
     edge.messages *= static_cast<std::uint64_t>(so_far.micro_batches);
     edge.bytes *= static_cast<std::uint64_t>(so_far.micro_batches);
   }
@@ -719,9 +716,13 @@ models::network_shape shape_of(const topology::model_settings& model, const std:
                               .layers = model.layers,
                               .width = model.width,
                               .heads = model.heads,
-                              .script = model.script};
+                              .dropout = model.dropout,
+                              .script = model.script,
+                              .padded_shortcuts = model.shortcut == "pad"};
   shape.rank = model.rank.value_or(shape.rank);
-  shape.dropout = model.dropout.value_or(shape.dropout);
+  if (model.initializer == "normal")
+    shape.normal =
+        models::normal_initializer{.deviation = model.initializer_std, .zero_biases = model.initializer_bias == "zero"};
   return shape;
 }
 
@@ -756,14 +757,16 @@ plan make_plan(const topology::topology& given, const data_facts& facts, const d
   plan.loss = loss_of(file, *net);
   check_target(file, plan.loss);
   check_top_k(plan);
+  check_evaluation(plan);
+  check_last_batch(plan);
   plan.layout = models::layout_of(*net);
   plan.tied = models::tied_names_of(*net);
   plan.constants = models::constants_of(*net);
   plan.draws_elsewhere = net->draws_elsewhere();
   if (!plan.draws_elsewhere.empty()) plan.notes.push_back(note_on_draws(plan.draws_elsewhere));
   if (net->takes_any_loss() || plan.data->sample_shape.empty()) try_out(plan, *net);
-  plan.optimizer = optimizer_of(file, plan.layout, plan.steps_per_epoch, plan.steps);
   for (std::size_t i = 0; i < file.exchanges.size(); ++i) plan.exchanges.push_back(plan_exchange(plan, i));
+  plan.optimizer = optimizer_of(plan);
   for (auto& exchange : plan.exchanges) {
     check_memory(plan, exchange);
     if (const auto near = expanded.cores.find(exchange.name); near != expanded.cores.end())

@@ -1,9 +1,14 @@
 #include "troupe/runtime/plan/recipe.hpp"
 
+#include "troupe/runtime/plan/plan.hpp"
+#include "troupe/runtime/plan/undecayed.hpp"
+#include "troupe/runtime/support/units.hpp"
 #include "troupe/runtime/topology/error.hpp"
+#include "troupe/runtime/topology/value.hpp"
 
 #include <algorithm>
 #include <cmath>
+#include <vector>
 
 namespace troupe {
 
@@ -17,13 +22,21 @@ std::uint64_t steps_in(double epochs, std::uint64_t steps_per_epoch) {
   return static_cast<std::uint64_t>(std::llround(epochs * static_cast<double>(steps_per_epoch)));
 }
 
-learning_rate schedule_of(const topology::topology& file, std::uint64_t steps_per_epoch, std::uint64_t steps) {
+learning_rate schedule_of(const plan& so_far, double lr) {
+  const auto& file = so_far.file;
   const auto& given = file.optimizer;
-  learning_rate made{.warmup_steps = steps_in(given.warmup_epochs, steps_per_epoch),
+  learning_rate made{.warmup_steps = steps_in(given.warmup_epochs, so_far.steps_per_epoch),
                      .warmup_start = given.warmup_start,
                      .decay_factor = given.decay_factor,
-                     .steps = steps};
+                     .power = given.decay_power,
+                     .hold = given.schedule_by == "epoch" ? so_far.steps_per_epoch : 1,
+                     .steps = so_far.steps};
   if (given.schedule == "cosine") made.how = learning_rate::decay::cosine;
+  if (given.schedule == "polynomial") made.how = learning_rate::decay::polynomial;
+  if (given.min_lr > lr)
+    refuse(file, "optimizer.min_lr = " + human_number(given.min_lr) + " is above the learning rate of " +
+                     human_number(lr) + "; expected at most that");
+  if (given.min_lr > 0) made.minimum = given.min_lr / lr;
   if (given.schedule == "step") {
     if (given.decay_epochs.empty())
       refuse(
@@ -32,36 +45,119 @@ learning_rate schedule_of(const topology::topology& file, std::uint64_t steps_pe
     if (!std::is_sorted(given.decay_epochs.begin(), given.decay_epochs.end()))
       refuse(file, "optimizer.decay_epochs do not ascend; expected for instance [80, 120]");
     made.how = learning_rate::decay::step;
-    for (const auto epochs : given.decay_epochs) made.decay_at.push_back(steps_in(epochs, steps_per_epoch));
-  } else if (!given.decay_epochs.empty()) {
-    refuse(file, "optimizer.decay_epochs belong to optimizer.schedule = \"step\", and it is \"" + given.schedule +
-                     "\"; expected that, or none of them");
+    for (const auto epochs : given.decay_epochs) made.decay_at.push_back(steps_in(epochs, so_far.steps_per_epoch));
   }
   return made;
 }
 
-double scaled_lr(const topology::topology& file) {
-  const auto workers = static_cast<double>(file.workers.count);
-  const auto& how = file.optimizer.scale_lr;
-  return file.optimizer.lr * (how == "linear" ? workers : how == "sqrt" ? std::sqrt(workers) : 1);
+/// Whether a step makes one mean of the gradients of all workers.
+bool averages_all_gradients(const plan& so_far) {
+  const auto& all = so_far.exchanges;
+  const auto of_all = [&](const planned_exchange& one) {
+    return one.carries.sends == slot::gradient && one.nature.same_for_all && one.due.every == 1 &&
+           one.ranks().size() == so_far.workers;
+  };
+  return so_far.deterministic() && std::any_of(all.begin(), all.end(), of_all);
+}
+
+/// What lr was chosen for.
+std::int64_t base_batch(const plan& so_far) {
+  return so_far.file.optimizer.base_batch_size.value_or(so_far.sampling.batch_size);
+}
+
+double scaled_lr(const plan& so_far) {
+  const auto& given = so_far.file.optimizer;
+  if (given.scale_lr == "none") return given.lr;
+  const auto batch = effective_batch(so_far);
+  if (batch == 0)
+    refuse(so_far.file, "optimizer.scale_lr = \"" + given.scale_lr +
+                            "\" scales the learning rate with the batch that a step averages over (Goyal et al. 2017, "
+                            "section 2.1), and under this wiring each worker's step has a batch of its own; expected a "
+                            "synchronous exchange of gradients among all workers in each step, or "
+                            "optimizer.scale_lr = \"none\" and the learning rate itself as optimizer.lr");
+  const auto factor = static_cast<double>(batch) / static_cast<double>(base_batch(so_far));
+  return given.lr * (given.scale_lr == "linear" ? factor : std::sqrt(factor));
+}
+
+std::string schedule_text(const topology::optimizer_settings& given) {
+  std::string text;
+  if (given.warmup_epochs != 0)
+    text += ", warm-up over " + human_number(given.warmup_epochs) + " epochs from " + human_number(given.warmup_start) +
+            " × lr";
+  const auto end = " to " + human_number(given.min_lr);
+  if (given.schedule == "cosine") text += ", then a cosine" + end;
+  if (given.schedule == "polynomial") text += ", then a polynomial of power " + human_number(given.decay_power) + end;
+  if (given.schedule == "step") {
+    std::vector<std::string> when;
+    for (const auto epochs : given.decay_epochs) when.push_back(human_number(epochs));
+    text += ", × " + human_number(given.decay_factor) + " after epochs " + topology::listed(when, "and");
+  }
+  if (given.schedule_by == "epoch" && !text.empty()) text += ", changed after each epoch";
+  return text;
+}
+
+/// "3 of 8 tensors".
+std::string decayed_text(const plan& plan) {
+  const auto& all = plan.layout.parameters;
+  const auto& undecayed = plan.optimizer.undecayed;
+  const auto decays = [&](const models::flat_entry& entry) {
+    return std::none_of(undecayed.begin(), undecayed.end(), [&](const range& where) {
+      return entry.first >= where.first && entry.first < where.first + where.count;
+    });
+  };
+  return std::to_string(std::count_if(all.begin(), all.end(), decays)) + " of " + std::to_string(all.size()) +
+         " tensors";
+}
+
+/// "0.01 for a batch of 32, scaled linearly to 128".
+std::string scaling_text(const plan& plan) {
+  const auto& given = plan.file.optimizer;
+  return human_number(given.lr) + " for a batch of " + std::to_string(base_batch(plan)) + ", scaled " +
+         (given.scale_lr == "linear" ? "linearly" : "by the square root") + " to " +
+         std::to_string(effective_batch(plan));
 }
 
 }  // namespace
 
-optimizer_options optimizer_of(const topology::topology& file, const models::flat_layout& layout,
-                               std::uint64_t steps_per_epoch, std::uint64_t steps) {
+optimizer_options optimizer_of(const plan& so_far) {
+  const auto& file = so_far.file;
   const auto& given = file.optimizer;
   optimizer_options made{.name = given.name,
-                         .lr = scaled_lr(file),
+                         .lr = scaled_lr(so_far),
                          .momentum = given.momentum,
                          .weight_decay = given.weight_decay,
                          .nesterov = given.nesterov,
                          .clip_norm = given.clip_norm,
+                         .l2_penalty = given.l2_penalty,
+                         .undecayed = undecayed_of(file, so_far.layout, so_far.tied),
+                         .grad_averaging = given.grad_averaging,
+                         .starts_at_gradient = given.moment_start == "gradient",
                          .betas = given.betas};
   made.eps = given.eps.value_or(made.eps);
-  made.schedule = schedule_of(file, steps_per_epoch, steps);
-  for (const auto& entry : layout.parameters) made.tensors.push_back({entry.first, entry.count});
+  made.schedule = schedule_of(so_far, made.lr);
+  for (const auto& entry : so_far.layout.parameters) made.tensors.push_back({entry.first, entry.count});
   return made;
+}
+
+std::int64_t effective_batch(const plan& so_far) {
+  const auto own = so_far.sampling.batch_size;
+  if (so_far.workers == 1) return own;
+  return averages_all_gradients(so_far) ? own * so_far.workers : 0;
+}
+
+std::string optimizer_text(const plan& plan) {
+  const auto& given = plan.file.optimizer;
+  auto text = given.name + ", lr " + human_number(plan.optimizer.lr);
+  if (given.scale_lr != "none") text += " (" + scaling_text(plan) + ")";
+  if (given.momentum != 0) text += ", momentum " + human_number(given.momentum);
+  if (given.l2_penalty != 0) text += ", L2 penalty " + human_number(given.l2_penalty) + " in the gradient";
+  if (given.weight_decay != 0) text += ", weight decay " + human_number(given.weight_decay);
+  if (given.weight_decay != 0 && !plan.optimizer.undecayed.empty()) text += " on " + decayed_text(plan);
+  if (given.nesterov) text += ", Nesterov";
+  if (given.betas.size() == 2)
+    text += ", betas " + human_number(given.betas[0]) + " and " + human_number(given.betas[1]);
+  if (given.clip_norm) text += ", gradients no longer than " + human_number(*given.clip_norm);
+  return text + schedule_text(given);
 }
 
 data::augmentation augmentation_of(const topology::topology& file) {
@@ -75,8 +171,7 @@ data::augmentation augmentation_of(const topology::topology& file) {
             .scale = {0.8, 1.2},
             .brightness = 0.2,
             .contrast = 0.2,
-            .saturation = 0.2,
-            .hue = 0.2};
+            .saturation = 0.2};
   made.crop_padding = given.crop_padding.value_or(made.crop_padding);
   made.flip = given.flip.value_or(made.flip);
   made.rotation = given.rotation.value_or(made.rotation);

@@ -4,17 +4,25 @@
 #include "troupe/actors/optimizer.hpp"
 #include "troupe/data/augment.hpp"
 #include "troupe/data/dataset.hpp"
-#include "troupe/models/flat.hpp"
 #include "troupe/runtime/topology/topology.hpp"
 
 #include <cstdint>
+#include <string>
 
 namespace troupe {
 
-/// Returns the optimizer of a run of so many steps, its learning rate scaled with the number of workers. Throws
-/// input_error where the words contradict each other.
-optimizer_options optimizer_of(const topology::topology& file, const models::flat_layout& layout,
-                               std::uint64_t steps_per_epoch, std::uint64_t steps);
+struct plan;
+
+/// Returns the optimizer of a run whose steps and exchanges are planned already, its learning rate scaled with the
+/// batch. Throws input_error where the settings contradict each other or the wiring.
+optimizer_options optimizer_of(const plan& so_far);
+
+/// Returns the samples that one step's gradient is the mean of: those of all workers where each step has a synchronous
+/// exchange of gradients among them, those of one where there is one. 0: under another wiring no step has such a batch.
+std::int64_t effective_batch(const plan& so_far);
+
+/// Says for people what optimizer_of() has made of the file, on one line.
+std::string optimizer_text(const plan& plan);
 
 /// Returns what the preset says, but for the keys that the file gives.
 data::augmentation augmentation_of(const topology::topology& file);

@@ -35,6 +35,11 @@ std::string loss_field(const std::optional<double>& loss) {
 std::string accuracy_field(const std::optional<double>& accuracy) {
   return accuracy && std::isfinite(*accuracy) ? formatted("  val %5.2f %%", 100 * *accuracy) : std::string(13, ' ');
 }
+/// "  train 87.1 %", where it was counted: only results of epochs show it, so that there is no column to keep.
+std::string train_field(const record& row) {
+  const auto& accuracy = row.train_accuracy;
+  return accuracy && std::isfinite(*accuracy) ? formatted("  train %4.1f %%", 100 * *accuracy) : std::string();
+}
 std::string rate_field(const run_shape& shape, const std::optional<double>& rate) {
   return rate && std::isfinite(*rate) ? formatted("  %5.0f ", *rate) + shape.sample + "/s" : std::string(13, ' ');
 }
@@ -115,14 +120,25 @@ class live_display : public display {
   }
 
  private:
-  /// Replaces the live line by what is final of an epoch, and goes on below.
+  /// Replaces the live line by what is final of an epoch, and goes on below. The training accuracy takes its columns
+  /// from the bar, or all of the bar's, which is full; where even that is too little, it is left out.
   void finished(const record& row) {
     const auto where = position_of(shape_, row.step);
-    const auto times = times_field(row);
+    const auto name = "epoch " + of_all(where.epoch, where.epochs), times = times_field(row);
     const auto excess = times.size() - std::min(times.size(), times_columns);  // hours take it from the bar
-    out_ << "\r\x1b[K" << left(where, bar_columns_ - std::min(bar_columns_, excess))
-         << rate_field(shape_, row.samples_per_second) << loss_field(row.train_loss) << accuracy_field(row.val_accuracy)
-         << times << '\n';
+    const auto bar = bar_columns_ - std::min(bar_columns_, excess);
+    const auto fields = [&](const std::string& train) {
+      return rate_field(shape_, row.samples_per_second) + loss_field(row.train_loss) + train +
+             accuracy_field(row.val_accuracy) + times;
+    };
+    const auto train = train_field(row);
+    out_ << "\r\x1b[K";
+    if (train.size() + least_bar <= bar)
+      out_ << left(where, bar - train.size()) << fields(train) << '\n';
+    else if (!train.empty() && name.size() + fields(train).size() < options_.columns)
+      out_ << name << fields(train) << '\n';
+    else
+      out_ << left(where, bar) << fields("") << '\n';
     shown_ = false;
     if (step_ > row.step) draw(options_.clock());
     out_ << std::flush;
@@ -167,9 +183,10 @@ class live_display : public display {
   static std::size_t bar_columns(unsigned columns, const run_shape& shape) {
     const auto digits = std::to_string(position_of(shape, shape.steps).epochs).size();
     const auto fields = 8 + 2 * digits + 5 + 3 * 13 + times_columns;  // "epoch 2/3 ", " 100%", rate, loss, accuracy
-    return std::clamp<std::size_t>(columns, fields + 1 + 4, fields + 1 + 24) - fields - 1;
+    return std::clamp<std::size_t>(columns, fields + 1 + least_bar, fields + 1 + 24) - fields - 1;
   }
 
+  static constexpr std::size_t least_bar = 4;
   static constexpr std::size_t times_columns = 17;  // "  1:23:45 (12:34)", more than "  eta 1:23:45"
 
   run_shape shape_;
@@ -201,7 +218,8 @@ class line_display : public display {
   void show(const record& row) {
     const auto where = position_of(shape_, row.step);
     out_ << "epoch " << of_all(where.epoch, where.epochs) << rate_field(shape_, row.samples_per_second)
-         << loss_field(row.train_loss) << accuracy_field(row.val_accuracy) << formatted("  %6.1f s", row.seconds);
+         << loss_field(row.train_loss) << train_field(row) << accuracy_field(row.val_accuracy)
+         << formatted("  %6.1f s", row.seconds);
     if (row.epoch_seconds)
       out_ << formatted(" (%.1f s)", *row.epoch_seconds);
     else

@@ -22,18 +22,19 @@ void check(const std::ofstream& out, const std::filesystem::path& path) {
 }  // namespace
 
 file_journal::file_journal(const plan& plan, run_folder folder, std::unique_ptr<display> shown,
-                           std::filesystem::path times)
+                           const std::map<pattern_option, std::filesystem::path>& beside)
     : plan_(plan),
       folder_(std::move(folder)),
       shown_(std::move(shown)),
       metrics_(folder_ / "metrics.jsonl", std::ios::binary | std::ios::trunc),
-      epochs_(csv_header() + '\n'),
-      times_path_(std::move(times)),
-      times_(times_header() + '\n') {
+      epochs_(csv_header() + '\n') {
   check(metrics_, folder_ / "metrics.jsonl");
   folder_.write("topology.toml", topology::print(plan_.file));
   folder_.write("epochs.csv", epochs_);
-  if (!times_path_.empty()) write_aside(times_path_, times_);
+  for (const auto& [option, path] : beside) {
+    beside_.push_back({option, path, std::string(beginning_of(option))});
+    write_aside(path, beside_.back().text);
+  }
 }
 
 void file_journal::write(const record& line) {
@@ -43,9 +44,11 @@ void file_journal::write(const record& line) {
     epochs_ += csv_line(line) + '\n';
     folder_.write("epochs.csv", epochs_);
   }
-  if (line.event == "evaluation" && !times_path_.empty()) {
-    times_ += times_line(line) + '\n';
-    write_aside(times_path_, times_);
+  for (auto& file : beside_) {
+    const auto added = addition_of(file.option, line);
+    if (added.empty()) continue;
+    file.text += added;
+    write_aside(file.path, file.text);
   }
   shown_->write(line);
   // Here rather than in the constructor: fonts and plugins take a moment, and the first step should not wait for it.

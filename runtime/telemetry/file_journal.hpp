@@ -5,24 +5,29 @@
 #include "troupe/runtime/plan/plan.hpp"
 #include "troupe/runtime/telemetry/display.hpp"
 #include "troupe/runtime/telemetry/metrics.hpp"
+#include "troupe/runtime/telemetry/pattern_files.hpp"
 #include "troupe/runtime/telemetry/run_folder.hpp"
 
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace troupe::telemetry {
 
 /// All its functions throw std::runtime_error, naming the path, where a file cannot be written.
 class file_journal : public journal {
  public:
-  /// Writes topology.toml and the header of epochs.csv, and opens metrics.jsonl. `times`: another file, anywhere, that
-  /// gets seconds and accuracy of each evaluation; empty: none.
-  file_journal(const plan& plan, run_folder folder, std::unique_ptr<display> shown, std::filesystem::path times = {});
+  /// Writes topology.toml and the header of epochs.csv, and opens metrics.jsonl. `beside`: further files, anywhere, by
+  /// the option that asks for them.
+  file_journal(const plan& plan, run_folder folder, std::unique_ptr<display> shown,
+               const std::map<pattern_option, std::filesystem::path>& beside = {});
 
-  /// Adds to metrics.jsonl and, when an epoch is complete, to epochs.csv. With the first record comes graph.svg.
+  /// Adds to metrics.jsonl and the files of options, and when an epoch is complete to epochs.csv. With the first record
+  /// comes graph.svg.
   void write(const record& line) override;
 
   void progress(std::uint64_t step) override;
@@ -34,6 +39,12 @@ class file_journal : public journal {
   void save(const snapshot& result) override;
 
  private:
+  struct file_of_option {
+    pattern_option option{};
+    std::filesystem::path path;
+    std::string text;  ///< All of it.
+  };
+
   void write_weights(std::string_view name, const snapshot& weights) const;
 
   plan plan_;
@@ -41,8 +52,7 @@ class file_journal : public journal {
   std::unique_ptr<display> shown_;
   std::ofstream metrics_;
   std::string epochs_;  ///< All of epochs.csv.
-  std::filesystem::path times_path_;
-  std::string times_;  ///< All that lies there.
+  std::vector<file_of_option> beside_;
   bool drawn_{false};
 };
 

@@ -32,8 +32,10 @@ std::string json_line(const record& line) {
                     {"step", line.step},
                     {"updates", line.updates},
                     {"seconds", number(line.seconds)},
+                    {"train_seconds", number(line.train_seconds)},
                     {"samples_per_second", number(line.samples_per_second)},
                     {"train_loss", number(line.train_loss)},
+                    {"train_accuracy", number(line.train_accuracy)},
                     {"val_loss", number(line.val_loss)},
                     {"val_accuracy", number(line.val_accuracy)},
                     {"val_top_k_accuracy", number(line.val_top_k_accuracy)},
@@ -92,22 +94,15 @@ std::string table_of(const std::vector<named_counts>& classes) {
 }
 
 std::string csv_header() {
-  return "epoch,step,seconds,samples_per_second,train_loss,val_loss,val_accuracy,bytes_sent,epoch_seconds,lr";
+  return "epoch,step,seconds,samples_per_second,train_loss,val_loss,val_accuracy,bytes_sent,epoch_seconds,lr,"
+         "train_seconds,train_accuracy";
 }
 
 std::string csv_line(const record& line) {
   return std::to_string(line.epoch) + ',' + std::to_string(line.step) + ',' + cell(line.seconds) + ',' +
          cell(line.samples_per_second) + ',' + cell(line.train_loss) + ',' + cell(line.val_loss) + ',' +
          cell(line.val_accuracy) + ',' + std::to_string(line.bytes_sent) + ',' + cell(line.epoch_seconds) + ',' +
-         cell(line.lr);
-}
-
-std::string times_header() {
-  return "seconds,val_accuracy";
-}
-
-std::string times_line(const record& line) {
-  return cell(line.seconds) + ',' + cell(line.val_accuracy);
+         cell(line.lr) + ',' + cell(line.train_seconds) + ',' + cell(line.train_accuracy);
 }
 
 }  // namespace troupe::telemetry

@@ -29,10 +29,4 @@ std::string csv_header();
 /// Returns a row without a line break; empty between commas where a value does not apply.
 std::string csv_line(const record& line);
 
-/// Of the file that --csv asks for.
-std::string times_header();
-
-/// Likewise, of an evaluation.
-std::string times_line(const record& line);
-
 }  // namespace troupe::telemetry

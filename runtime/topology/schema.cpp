@@ -217,12 +217,14 @@ std::vector<section> make_sections() {
         row("layers", in(&t::model, &model::layers), {.minimum = 1, .maximum = 1024},
             "Of mlp: hidden layers, else 2; of gpt: blocks, else 4; of wide_resnet: blocks of a group, else 2."),
         row("width", in(&t::model, &model::width), {.minimum = 1, .maximum = 65536},
-            "Of mlp: units of a hidden layer, else 128; of gpt: length of an embedding, else 128; of wide_resnet: the "
-            "factor of its widths, else 10."),
+            "Of mlp: units of a hidden layer, else 128; of gpt: length of an embedding, else 128; of wide_resnet and "
+            "wide_resnet_pooled: the factor of their widths, else 10."),
         row("heads", in(&t::model, &model::heads), {.minimum = 1, .maximum = 1024},
             "Of gpt: attention heads, which share the width; else 4."),
         row("dropout", in(&t::model, &model::dropout), {.minimum = 0, .maximum = 1, .maximum_excluded = true},
-            "Of mlp, gpt and wide_resnet: share of values that are zeroed in training; else 0."),
+            "Used by mlp, gpt, wide_resnet and wide_resnet_pooled: share of values that are zeroed in training; else "
+            "0, "
+            "for wide_resnet_pooled 0.01."),
         row("shortcut", in(&t::model, &model::shortcut), {.choices = {"projection", "pad"}},
             "Used only by resnet20: how a shortcut changes the number of channels. \"projection\" (the default) is a "
             "1x1 convolution with batch norm (He et al. 2016, option B); \"pad\" subsamples and fills the new channels "
@@ -262,6 +264,9 @@ std::vector<section> make_sections() {
             "Of sparse: 1, the default, all columns are met alike often; above, a few are met by most samples."),
         row("sequence_length", in(&t::data, &data::sequence_length), {.minimum = 1, .maximum = 65536},
             "Of text: characters of a sample, 64 by default."),
+        row("random_windows", in(&t::data, &data::random_windows), {},
+            "Used only by text: a training sample begins anywhere in the text, drawn anew in each epoch, instead of at "
+            "a multiple of sequence_length. With data.validation, the end of the text is held out."),
         row("image_size", in(&t::data, &data::image_size), {.minimum = 1, .maximum = 4096},
             "Of image_folder: height and width; the shorter side is scaled to it and the middle cut out. Else all "
             "images must be of one size."),
@@ -304,8 +309,8 @@ std::vector<section> make_sections() {
        "that "
        "is drawn. A function of seed, epoch and sample.",
        {row("preset", in(&t::augment, &augment::preset), {.choices = {"none", "crop_flip", "affine_jitter"}},
-            "crop_flip: padding of 4, flip; affine_jitter: flip, rotation 10, shear 10, scale 0.8 to 1.2, jitter 0.2, "
-            "mean and std 0.5. Keys beside it win."),
+            "crop_flip: padding of 4, flip; affine_jitter: flip, rotation 10, shear 10, scale 0.8 to 1.2, "
+            "brightness, contrast and saturation 0.2, mean and std 0.5. Keys beside it win."),
         row("crop_padding", in(&t::augment, &augment::crop_padding), {.minimum = 0, .maximum = 4096},
             "Pixels of black around an image, out of which its size is cut anywhere."),
         row("flip", in(&t::augment, &augment::flip), {.minimum = 0, .maximum = 1},
@@ -344,14 +349,15 @@ std::vector<section> make_sections() {
         row("nesterov", in(&t::optimizer, &optimizer::nesterov), {}, "Of sgd: Nesterov's momentum; needs momentum."),
         row("betas", in(&t::optimizer, &optimizer::betas), {.minimum = 0, .maximum = 1, .maximum_excluded = true},
             "Of adam, adamw and novograd: how much is kept of the first and second moment; else [0.9, 0.999], of "
-            "novograd [0.95, 0.98]."),
+            "novograd [0.95, 0.0]."),
         row("eps", in(&t::optimizer, &optimizer::eps), {.minimum = 0, .maximum = 1, .minimum_excluded = true},
             "Of them: added to the root of the second moment; else 1e-8."),
         row("grad_averaging", in(&t::optimizer, &optimizer::grad_averaging), {},
             "Used only by novograd: multiply the normalized gradient by 1 - beta1 before it enters the first moment."),
         row("moment_start", in(&t::optimizer, &optimizer::moment_start), {.choices = {"zero", "gradient"}},
-            "Used only by novograd: the first moment before the first step is zero, as in the package torch_optimizer, "
-            "or becomes the first normalized gradient, as in algorithm 1 of the paper."),
+            "Used only by novograd: the first moment starts from zero, as in the package torch_optimizer, or is the "
+            "first "
+            "normalized gradient, as in algorithm 1 of the paper."),
         row("clip_norm", in(&t::optimizer, &optimizer::clip_norm),
             {.minimum = 0, .maximum = 1e9, .minimum_excluded = true},
             "Longest gradient, in Euclidean norm over all parameters; a longer one is scaled down to it before the "
@@ -364,7 +370,7 @@ std::vector<section> make_sections() {
             "Used only with scale_lr: batch size that lr was chosen for; by default one worker's batch. Required "
             "together with data.global_batch_size."),
         row("warmup_epochs", in(&t::optimizer, &optimizer::warmup_epochs), {.minimum = 0, .maximum = 1e6},
-            "lr grows linearly, step by step, through so many epochs."),
+            "Number of epochs, or a fraction, over which lr grows linearly from warmup_start * lr."),
         row("warmup_start", in(&t::optimizer, &optimizer::warmup_start), {.minimum = 0, .maximum = 1},
             "Factor of lr that the warm-up begins with."),
         row("schedule", in(&t::optimizer, &optimizer::schedule),
@@ -379,9 +385,9 @@ std::vector<section> make_sections() {
         row("decay_power", in(&t::optimizer, &optimizer::decay_power), {.minimum = 0, .maximum = 100},
             "Used only by the schedule \"polynomial\": its exponent; 1 is linear decay."),
         row("decay_epochs", in(&t::optimizer, &optimizer::decay_epochs), {.minimum = 0, .maximum = 1e6},
-            "Of schedule step: after so many epochs each, ascending."),
+            "Used only by the schedule \"step\": the epochs after which lr is multiplied by decay_factor, ascending."),
         row("decay_factor", in(&t::optimizer, &optimizer::decay_factor), {.minimum = 0, .maximum = 1},
-            "Of schedule step.")}},
+            "Used only by the schedule \"step\": factor of lr at each of decay_epochs.")}},
       {"workers",
        "Who trains, and what a worker does in one step.",
        {row("count", in(&t::workers, &workers::count), {.minimum = 1, .maximum = 4096},
@@ -409,12 +415,14 @@ std::vector<section> make_sections() {
                 "Who takes part: workers (w0, w1 …), or names of other exchanges, each for the group of its workers; "
                 "else all workers. Who does not passes the word by."),
             row("every", each(&t::exchanges, &exchange::every), {},
-                "How often: when the completed steps divide by it, never at 0. The default is each step.")}),
+                "How often: when the number of completed steps is divisible by it, but not at 0 (except elastic with "
+                "apply = "
+                "\"each\", which begins at 0). The default is each step.")}),
       {"evaluate",
        "Validation while training; the end is always evaluated.",
        {row("every", in(&t::evaluate, &evaluate::every), {}, "How often."),
         row("batch_size", in(&t::evaluate, &evaluate::batch_size), {.minimum = 1, .maximum = 1e6},
-            "Samples evaluated at once; changes memory and time only."),
+            "Samples evaluated at once. Without drop_last, this changes memory and time only."),
         row("target_accuracy", in(&t::evaluate, &evaluate::target_accuracy),
             {.minimum = 0, .maximum = 1, .minimum_excluded = true}, "Stop once validation accuracy reaches it."),
         row("target_hold", in(&t::evaluate, &evaluate::target_hold), {.minimum = 1, .maximum = 1e6},

@@ -13,7 +13,8 @@
 
 namespace troupe::topology {
 
-/// `every = 4`, "4 steps", "1 epoch": when the completed steps divide by it, never at 0.
+/// `every = 4`, "4 steps", "1 epoch": when the number of completed steps is divisible by it, but not at 0; for
+/// exchanges see exchange_nature::due_from_start.
 struct interval {
   std::uint64_t count{1};
   bool in_epochs{false};
@@ -55,6 +56,7 @@ struct data_settings {
   std::optional<std::int64_t> rows, columns, nonzeros;
   std::optional<double> skew;
   std::optional<std::int64_t> sequence_length, image_size;
+  std::optional<bool> random_windows;
   std::int64_t batch_size{32};  ///< Per worker; where global_batch_size is set, its share of that.
   std::optional<std::int64_t> global_batch_size;
   std::optional<std::int64_t> micro_batch_size;  ///< Divides batch_size; none: the same.

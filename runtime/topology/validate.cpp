@@ -11,6 +11,7 @@
 #include "troupe/runtime/topology/members.hpp"
 #include "troupe/runtime/topology/schema.hpp"
 #include "troupe/runtime/topology/suggest.hpp"
+#include "troupe/runtime/topology/validate_optimizer.hpp"
 #include "troupe/runtime/topology/value.hpp"
 
 #include <algorithm>
@@ -76,11 +77,12 @@ class checker {
     excluded();
     model();
     source();
+    remainder();
     devices();
     const bool settled = nodes();
     if (settled && batches()) micro_batches();
     scaling();
-    optimizer();
+    check_optimizer(file_, known_, found_);
     const bool named = names();
     sends();
     if (named && settled) members();
@@ -128,9 +130,30 @@ class checker {
     settle("width", given.width);
     settle("heads", given.heads);
     settle("dropout", given.dropout);
+    settle("shortcut", given.shortcut);
+    initializer(*kind);
     if (kind->step != nullptr && file_.workers.precision == "bfloat16")
       refuse("workers.precision", "workers.precision = \"bfloat16\" is of networks, and " + given.name +
                                       " makes its steps on single coordinates; expected \"float32\"");
+  }
+
+  void initializer(const models::network_kind& kind) {
+    const model_settings& given = file_.model;
+    const bool normal = given.initializer == "normal";
+    if (normal && !models::draws_normal_weights(kind))
+      refuse("model.initializer",
+             "model.initializer = \"normal\" draws the weights of convolutions and linear layers, "
+             "and " +
+                 given.name + " does not let them be drawn; expected \"default\"");
+    const model_settings usual;
+    const auto of_normal = [&](const std::string& key, bool set) {
+      if (set && !normal)
+        refuse("model." + key, "model." + key +
+                                   " is used only with model.initializer = \"normal\"; expected that, or no " +
+                                   "model." + key);
+    };
+    of_normal("initializer_std", given.initializer_std != usual.initializer_std);
+    of_normal("initializer_bias", given.initializer_bias != usual.initializer_bias);
   }
 
   /// Keeps of the data's source what the data set goes by, every default filled in. The rest is no mistake: a file for
@@ -155,11 +178,21 @@ class checker {
     settle("nonzeros", given.nonzeros, usual.nonzeros);
     settle("skew", given.skew, usual.skew);
     settle("sequence_length", given.sequence_length, usual.sequence_length);
+    settle("random_windows", given.random_windows, usual.random_windows);
     if (given.split != "dirichlet") given.alpha.reset();
     if (given.split == "dirichlet" && !given.alpha) given.alpha = data::usual_alpha;
     if (!reads("image_size")) given.image_size.reset();
     if (!reads("file")) given.file.clear();
     if (!reads("test_file")) given.test_file.clear();
+  }
+
+  void remainder() {
+    const data_settings& given = file_.data;
+    if (given.remainder == "pad" && given.split != "strided")
+      refuse("data.remainder",
+             "data.remainder = \"pad\" fills up an epoch whose samples are dealt out to the workers one by one, and "
+             "data.split is " +
+                 to_toml(given.split) + "; expected data.split = \"strided\", or data.remainder = \"drop\"");
   }
 
   /// A list says how many workers there are, where nothing else does.
@@ -279,37 +312,6 @@ class checker {
       refuse(name, std::string(name) + " has " + std::to_string(values->size()) + " numbers; expected " +
                        std::to_string(channels) + ", one for each channel of " + file_.data.name);
     }
-  }
-
-  /// Whether the words of the step go together.
-  void optimizer() {
-    const optimizer_settings& given = file_.optimizer;
-    const optimizer_kind* kind = find_optimizer(given.name);
-    if (kind == nullptr) return;
-    const auto foreign = [&](const std::string& key, bool set) {
-      if (!set || goes_by(*kind, key)) return false;
-      std::vector<std::string> others;
-      for (const optimizer_kind& other : optimizer_kinds())
-        if (goes_by(other, key)) others.push_back(to_toml(other.name));
-      refuse("optimizer." + key, "optimizer." + key + " is a word of " + listed(others, "and") +
-                                     ", and the optimizer is " + to_toml(kind->name) +
-                                     "; expected optimizer.name = " + listed(others) + ", or no such key");
-      return true;
-    };
-    foreign("momentum", given.momentum != 0);
-    foreign("eps", given.eps.has_value());
-    if (!foreign("nesterov", given.nesterov) && given.nesterov && given.momentum == 0)
-      refuse("optimizer.nesterov",
-             "optimizer.nesterov has nothing to look ahead with; expected optimizer.momentum "
-             "above 0, for instance 0.9");
-    if (!foreign("betas", !given.betas.empty()) && !given.betas.empty() && given.betas.size() != 2)
-      refuse("optimizer.betas", "optimizer.betas has " + std::to_string(given.betas.size()) +
-                                    (given.betas.size() == 1 ? " number" : " numbers") +
-                                    "; expected two, of the first and second moment, such as [0.9, 0.999]");
-    if (given.warmup_start != 0 && given.warmup_epochs == 0)
-      refuse("optimizer.warmup_start",
-             "optimizer.warmup_start is where a warm-up begins, and there is none; expected optimizer.warmup_epochs "
-             "above 0, for instance 5, or no such key");
   }
 
   std::string exchange_path(std::size_t index) const { return "exchange." + std::to_string(index); }

@@ -18,7 +18,7 @@
 namespace troupe::transport {
 
 /// Version of frames and control messages alike; nodes of one run have the same.
-constexpr std::uint16_t protocol_version = 3;
+constexpr std::uint16_t protocol_version = 4;
 
 constexpr std::size_t header_bytes = 112;
 

@@ -44,4 +44,11 @@ def test_every_file():
     assert 0.9 < sent["all_reduce"] / (8 * sent["model_averaging"]) < 1.1, sent
 
 
+def test_the_results_have_a_row_for_every_file():
+    page = (SOURCE / "docs" / "results.md").read_text()
+    files = [file.name for file in sorted((SOURCE / "topologies").glob("*.toml"))]
+    missing = [name for name in files if f"topologies/{name})" not in page]
+    assert not missing, f"docs/results.md has no row for {', '.join(missing)}; bench/catalogue.py makes them"
+
+
 main(globals())

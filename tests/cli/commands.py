@@ -5,7 +5,7 @@ import pathlib
 import re
 import unicodedata
 
-from troupe_command import SOURCE, TINY, main, troupe, write
+from troupe_command import SOURCE, TINY, main, metrics, troupe, write
 
 
 def catalogue():
@@ -43,6 +43,16 @@ def test_eval_needs_the_weights_alone():
     assert "accuracy" in said and "loss" in said, said
     again = troupe("eval", "out/model.safetensors").stdout
     assert said == again
+
+
+def test_weights_say_how_shortcuts_and_widths_were_made():
+    tiny = write("tiny.toml", TINY)
+    for model, setting in (("resnet20", "shortcut=pad"), ("wide_resnet_pooled", "width=1")):
+        made = (f"model.name={model}", f"model.{setting}", "model.initializer=normal", "run.steps=0")
+        troupe("run", tiny, "--out", model, *(part for word in made for part in ("--set", word)))
+        line = [line for line in metrics(model) if line["val_loss"] is not None][-1]
+        said = json.loads(troupe("eval", f"{model}/model.safetensors", "--json").stdout)
+        assert abs(said["loss"] - line["val_loss"]) < 1e-6, (said, line)
 
 
 def test_eval_reports_on_each_class():

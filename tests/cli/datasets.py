@@ -8,7 +8,7 @@ import random
 import struct
 import zlib
 
-from troupe_command import SOURCE, main, metrics, troupe, write
+from troupe_command import main, metrics, troupe, write
 
 FILE = """
 [run]
@@ -205,33 +205,24 @@ def test_a_text_that_has_not_the_characters_is_told():
     assert "train.txt: has 380 characters, and data.sequence_length = 1000 wants at least 1001" in said, said
 
 
-def test_check_passes_every_recipe():
-    noise = random.Random(5)
-    where = pathlib.Path("data")
-    clothes, pictures = where / "fashion-mnist", where / "cifar-10-batches-bin"
-    clothes.mkdir(parents=True)
-    pictures.mkdir()
-    for name, count in (("train", 520), ("t10k", 20)):
-        (clothes / f"{name}-images-idx3-ubyte").write_bytes(
-            struct.pack(">iiii", 2051, count, 28, 28) + noise.randbytes(count * 784))
-        (clothes / f"{name}-labels-idx1-ubyte").write_bytes(
-            struct.pack(">ii", 2049, count) + bytes(index % 10 for index in range(count)))
-    for name in (*(f"data_batch_{number}" for number in range(1, 6)), "test_batch"):
-        (pictures / f"{name}.bin").write_bytes(
-            b"".join(bytes([index % 10]) + noise.randbytes(3072) for index in range(104)))
-    before = os.environ.get("TROUPE_DATA")
-    os.environ["TROUPE_DATA"] = str(where)
-    try:
-        recipes = sorted((SOURCE / "topologies" / "recipes").glob("*.toml"))
-        assert recipes
-        for file in recipes:
-            said = troupe("check", file).stdout
-            assert "training samples" in said, f"{file}: {said}"
-    finally:
-        if before is None:
-            del os.environ["TROUPE_DATA"]
-        else:
-            os.environ["TROUPE_DATA"] = before
+def test_random_windows_of_a_text_know_no_placement_and_leave_alone_what_is_held_out():
+    write("train.txt", "".join(f"{number} is twice {number / 2}, " for number in range(400)))
+    text = FILE.format(name="text", file="train.txt").replace("lenet", "gpt")
+    text = text.replace("[data]", "layers = 1\nwidth = 16\nheads = 2\n[data]\nsequence_length = 16\nvalidation = 0.2")
+    text = text.replace("batch_size = 4", "batch_size = 16")
+    file = write("a.toml", text)
+    fixed = train(file, out="fixed")
+    drawn = train(file, "data.random_windows=true", out="drawn")
+    assert drawn["step"] == fixed["step"] and drawn["train_loss"] != fixed["train_loss"], (drawn, fixed)
+    nodes = "".join(f'[[node]]\nname = "{name}"\naddress = "127.0.0.1:0"\n' for name in ("alpha", "beta"))
+    apart = train(write("b.toml", text.replace("count = 2\n", "") + nodes), "data.random_windows=true", out="apart")
+    assert apart["val_loss"] == drawn["val_loss"], (apart, drawn)
+    tensors = [pathlib.Path(out, "model.safetensors").read_bytes() for out in ("drawn", "apart")]
+    assert tensors[0] == tensors[1], "two nodes draw other windows"
+    said = json.loads(troupe("eval", "drawn/model.safetensors", "--json", *settings("data.file=train.txt")).stdout)
+    assert abs(said["loss"] - drawn["val_loss"]) < 1e-5, (said, drawn)
+    again = train("drawn/topology.toml", out="again")
+    assert again["val_loss"] == drawn["val_loss"], (again, drawn)
 
 
 def test_rows_that_are_mapped_are_held_out_all_the_same():

@@ -8,7 +8,7 @@ from troupe_command import TINY, epochs, main, metrics, troupe, write
 
 KEYS = {"event", "epoch", "step", "updates", "seconds", "samples_per_second", "train_loss", "val_loss", "val_accuracy",
         "val_top_k_accuracy", "lr", "epoch_seconds", "data_wait", "bytes_sent", "staleness_mean", "staleness_max",
-        "consensus_distance"}
+        "consensus_distance", "train_seconds", "train_accuracy"}
 
 
 def test_every_output_is_there_and_well_formed():
@@ -55,15 +55,17 @@ def test_lines_say_learning_rate_and_epoch_time():
     steps = second["step"] - first["step"]
     assert math.isclose(first["lr"], 0.05 * (steps - 1) / steps, rel_tol=1e-9), first
     assert math.isclose(second["lr"], 0.025 * (1 + math.cos(math.pi * (steps - 1) / steps)), rel_tol=1e-9), second
-    assert math.isclose(first["epoch_seconds"] + second["epoch_seconds"], second["seconds"], abs_tol=1e-6), lines
+    assert math.isclose(first["epoch_seconds"] + second["epoch_seconds"], second["train_seconds"], abs_tol=1e-6), lines
     assert second["val_accuracy"] <= second["val_top_k_accuracy"] <= 1, second
     for line, row in zip((first, second), rows, strict=True):
-        assert list(row)[-2:] == ["epoch_seconds", "lr"], row
-        assert math.isclose(float(row["epoch_seconds"]), line["epoch_seconds"], rel_tol=1e-9)
-        assert math.isclose(float(row["lr"]), line["lr"], rel_tol=1e-9)
+        assert list(row)[-4:] == ["epoch_seconds", "lr", "train_seconds", "train_accuracy"], row
+        for key in list(row)[-4:]:
+            assert math.isclose(float(row[key]), line[key], rel_tol=1e-9), (key, row, line)
+        assert 0 <= line["train_accuracy"] <= 1 and line["train_seconds"] <= line["seconds"], line
     shown = [line for line in said.splitlines() if line.startswith("epoch ")]
-    assert len(shown) == 2 and all(len(line) <= 80 for line in shown), said
+    assert len(shown) == 2 and all(len(line) <= 96 for line in shown), said
     assert "epoch 2/2" in shown[1] and " img/s  loss " in shown[1] and " val " in shown[1], said
+    assert f"  train {100 * second['train_accuracy']:4.1f} %  val" in shown[1], (shown[1], second)
     assert shown[1].endswith(f"({second['epoch_seconds']:.1f} s)"), (shown[1], second)
 
 
@@ -105,30 +107,82 @@ def test_a_run_stops_early_when_it_is_good_enough():
     assert end["status"] == "stopped_early" and end["step"] == 40, end  # the first sets the mark, three are no better
 
 
+def csv_of(lines):
+    """The file of --csv, as the published program writes it: Python's round, and its own text of a float."""
+    rows = [(round(line["train_seconds"], 1), round(line["val_accuracy"], 4))
+            for line in lines if line["event"] == "evaluation"]
+    return "".join(f"{time},{accuracy}\n" for time, accuracy in [("time", "val_accuracy"), (0.0, 0.0), *rows])
+
+
 def test_csv_has_a_row_for_each_evaluation():
     tiny = write("tiny.toml", TINY)
-    troupe("run", tiny, "--out", "out", "--set", "evaluate.every=10", "--csv", "of/{ranks}ranks-{batch}bs-{lr}lr.csv")
+    troupe("run", tiny, "--out", "out", "--set", "evaluate.every=2", "--csv", "of/{ranks}ranks-{batch}bs-{lr}lr.csv")
     path = pathlib.Path("of/2ranks-8bs-0.05lr.csv")
-    rows = path.read_text().splitlines()
-    evaluations = [line for line in metrics("out") if line["event"] == "evaluation"]
-    assert rows[0] == "seconds,val_accuracy" and len(rows) == 3, rows
-    for row, line in zip(rows[1:], evaluations, strict=True):
-        assert [float(cell) for cell in row.split(",")] == [line["seconds"], line["val_accuracy"]], (row, line)
+    assert path.read_bytes().decode() == csv_of(metrics("out")), (path.read_text(), metrics("out"))
+    assert path.read_text().startswith("time,val_accuracy\n0.0,0.0\n") and len(path.read_text().splitlines()) == 12
     refused = troupe("run", tiny, "--out", "again", "--csv", path, status=2)
     assert "--overwrite" in refused.stderr and str(path) in refused.stderr, refused.stderr
     troupe("run", tiny, "--out", "again", "--csv", path, "--overwrite")
-    assert len(path.read_text().splitlines()) == 2
-    for pattern in ("{rank}.csv", "{ranks.csv"):
-        refused = troupe("run", tiny, "--out", "other", "--csv", pattern, status=2)
-        assert "{ranks}" in refused.stderr and "{optimizer}" in refused.stderr, refused.stderr
+    assert len(path.read_text().splitlines()) == 3
+    for option in ("--csv", "--epoch-log"):
+        for pattern in ("{rank}.csv", "{ranks.csv"):
+            refused = troupe("run", tiny, "--out", "other", option, pattern, status=2)
+            assert "{ranks}" in refused.stderr and "{optimizer}" in refused.stderr, refused.stderr
+            assert option in refused.stderr, refused.stderr
+    refused = troupe("run", tiny, "--out", "other", "--csv", "x.csv", "--epoch-log", "./x.csv", status=2)
+    assert "both --csv and --epoch-log" in refused.stderr, refused.stderr
     assert not pathlib.Path("other").exists()
+
+
+def test_the_epoch_log_has_a_line_for_each_epoch():
+    text = TINY.replace("steps = 20", "epochs = 3").replace("batch_size = 8", "batch_size = 512")
+    two = write("two.toml", text.replace("lenet", "convnet"))
+    troupe("run", two, "--out", "out", "--epoch-log", "{ranks}-{model}.txt", "--set", "evaluate.every=2 epochs")
+    lines = [line for line in metrics("out") if line["event"] == "epoch"]
+    assert [line["val_accuracy"] is None for line in lines] == [True, False, False], lines
+    wanted = "".join(f"{line['epoch']}  {line['train_seconds']:.2f}  {line['train_loss']:.4f}  "
+                     + ("nan\n" if line["val_accuracy"] is None else f"{100 * line['val_accuracy']:.2f}\n")
+                     for line in lines)
+    assert pathlib.Path("2-convnet.txt").read_bytes().decode() == wanted, wanted
+    refused = troupe("run", two, "--out", "again", "--epoch-log", "2-convnet.txt", status=2)
+    assert "--overwrite" in refused.stderr and "--epoch-log" in refused.stderr, refused.stderr
+
+
+def test_training_time_leaves_out_evaluations_that_training_waits_for():
+    tiny = write("tiny.toml", TINY)
+    troupe("run", tiny, "--out", "free", "--set", "evaluate.every=5")
+    troupe("run", tiny, "--out", "paused", "--set", "evaluate.every=5", "--set", "evaluate.pause_training=true")
+    lines = [line for line in metrics("paused") if line["event"] == "evaluation"]
+    assert len(lines) == 4, lines
+    held_back = [line["seconds"] - line["train_seconds"] for line in lines]
+    assert held_back[0] == 0 and all(a < b for a, b in zip(held_back, held_back[1:])), held_back
+    assert pathlib.Path("paused/model.safetensors").read_bytes() == pathlib.Path("free/model.safetensors").read_bytes()
+
+
+def test_epochs_keep_their_last_batch_where_they_are_told_to():
+    text = TINY.replace("steps = 20", "epochs = 2").replace("batch_size = 8", "batch_size = 3500")
+    text = text.replace("lenet", "convnet") + "[evaluate]\nbatch_size = 300\n"
+    keeping = write("keeping.toml", text.replace("[optimizer]", "drop_last = false\n[optimizer]"))
+    check = json.loads(troupe("check", keeping, "--json").stdout)
+    assert check["steps_per_epoch"] == 2 and check["steps"] == 4, check  # 6000 = 3500 + 2500
+    said = troupe("check", keeping, "--set", "evaluate.split=workers", "--set", "evaluate.drop_last=true").stdout
+    assert "(5,000 in the last of an epoch)" in said, said
+    assert "in 2 shares of 1,000, averaged, without the last 100 of each" in said, said
+    troupe("run", keeping, "--out", "kept")
+    kept = [line for line in metrics("kept") if line["event"] == "epoch"]
+    assert [line["step"] for line in kept] == [2, 4], kept
+    assert math.isclose(kept[0]["samples_per_second"] * kept[0]["epoch_seconds"], 12_000, rel_tol=1e-9), kept
+    troupe("run", write("dropping.toml", text), "--out", "dropped")
+    assert [line["step"] for line in metrics("dropped") if line["event"] == "epoch"] == [1, 2]
 
 
 def test_the_first_of_several_nodes_writes_csv():
     nodes = "".join(f'[[node]]\nname = "{name}"\naddress = "127.0.0.1:0"\n' for name in ("alpha", "beta"))
     file = write("nodes.toml", TINY.replace("count = 2\n", "") + nodes)
-    troupe("run", file, "--out", "out", "--csv", "{model}-{seed}.csv")
-    assert len(pathlib.Path("lenet-1.csv").read_text().splitlines()) == 2
+    troupe("run", file, "--out", "out", "--csv", "{model}-{seed}.csv", "--epoch-log", "{model}-{seed}.txt",
+           "--set", "data.batch_size=300")
+    assert pathlib.Path("lenet-1.csv").read_text() == csv_of(metrics("out"))
+    assert len(pathlib.Path("lenet-1.txt").read_text().splitlines()) == 1
     refused = troupe("run", file, "--out", "other", "--csv", "{modell}.csv", status=2)
     assert "{model}" in refused.stderr, refused.stderr
 

@@ -220,9 +220,9 @@ def mix(workers, W):
         worker.x = sum(weight * x for weight, x in zip(row, before, strict=True))
 
 
-def due(step, every):
-    """Before step `step`, which is as many as are completed; never at 0, but for every = 1, which is always."""
-    return every == 1 or (step > 0 and step % every == 0)
+def due(step, every, from_start=False):
+    """Before step `step`, which is as many as are completed; at 0 only if every = 1, or from the start."""
+    return every == 1 or ((from_start or step > 0) and step % every == 0)
 
 
 def dpsgd(workers, steps, W, every=1):
@@ -284,7 +284,7 @@ def easgd(workers, steps, every, alpha):
 
 def asynchronous_easgd(workers, steps, every, alpha, order):
     """Elastic averaging where the centre moves at each arrival; `order` are the workers in the order in which it takes
-    their parameters. Returns c. (Zhang, Choromanska, LeCun 2015, algorithm 1.)"""
+    their parameters: before the steps 0, every, 2 every, … Returns c. (Zhang, Choromanska, LeCun 2015, algorithm 1.)"""
     centre = workers[0].x
     done = [0] * len(workers)
 
@@ -292,7 +292,7 @@ def asynchronous_easgd(workers, steps, every, alpha, order):
         """Steps until there is something to exchange, with the gradient of that step at hand; or to the end."""
         while done[rank] < steps:
             workers[rank].gradient(done[rank])
-            if due(done[rank], every):
+            if due(done[rank], every, from_start=True):
                 return
             workers[rank].step()
             done[rank] += 1

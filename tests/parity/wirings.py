@@ -210,7 +210,7 @@ def test_asgd_of_three_shards_in_a_skewed_order():
 def check_asynchronous_elastic(every):
     wiring = {"exchange": f'[exchange]\nkind = "elastic"\napply = "each"\nalpha = 0.15\nevery = {every}'}
     model, workers = begin(4)
-    order = skewed([sum(plain.due(step, every) for step in range(STEPS))] * 4, seed=13)
+    order = skewed([sum(plain.due(step, every, from_start=True) for step in range(STEPS))] * 4, seed=13)
     centre = plain.asynchronous_easgd(workers, STEPS, every, 0.15, order)
     found = run_in_order("trained", order, workers=4, **wiring)
     compare(found, plain.state_of(model, centre), state_of(model))
@@ -290,6 +290,10 @@ def test_the_textbook_by_hand():
     assert [worker.x.item() for worker in workers] == [6.25, 2.75]
     workers = two()  # at 8 nothing pulls: 7, 5; worker 1 first: pull -0.75, centre 7.25; worker 0: -0.0625, 7.1875
     assert plain.asynchronous_easgd(workers, 2, 1, 0.25, [0, 1, 1, 0]).item() == 7.1875
+    # Due before the steps 0 and 2. Worker 0: no pull at 8, then at 6 -0.5, centre 7.5. Worker 1: at 8 0.125, centre
+    # 7.625; at 7.875 - 6 = 1.875 -1.4375, centre 6.1875.
+    workers = two()
+    assert plain.asynchronous_easgd(workers, 3, 2, 0.25, [0, 0, 1, 1]).item() == 6.1875
     workers = two()  # due before the third step alone: 8, 7, 6 and 8, 5, 2; pulls -0.5, -1.5
     assert plain.easgd(workers, 3, every=2, alpha=0.25).item() == 6
     server = plain.Replica(Slope(), lr=1.0)

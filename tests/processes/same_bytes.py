@@ -8,7 +8,7 @@ from troupe_command import TINY, main, metrics, troupe, write
 
 SPREADS = ([1, 1, 1, 1], [2, 2])
 SMALL = TINY.replace("count = 2\n", "").replace("lenet", "convnet").replace("batch_size = 8", "batch_size = 16")
-TIMES = {"seconds", "samples_per_second", "epoch_seconds", "data_wait"}  # what the clock says in metrics.jsonl
+TIMES = {"seconds", "train_seconds", "samples_per_second", "epoch_seconds", "data_wait"}  # what the clock says in metrics.jsonl
 
 
 def without_times(out):
@@ -43,6 +43,18 @@ def test_batch_norm():
 
 def test_the_lines_between_are_the_same_too():
     same("evaluated", SMALL + '[evaluate]\nevery = "7 steps"\n', [[3, 1], [2, 2]])
+
+
+def test_epochs_that_are_padded_and_keep_their_last_batch():
+    """12,000 samples for seven workers: 1,715 each, in batches of 700, 700 and 315; evaluated in shares."""
+    text = SMALL.replace("steps = 20", "epochs = 1").replace("batch_size = 16", "batch_size = 700\nmicro_batch_size = 350")
+    text = text.replace("[optimizer]", 'drop_last = false\nremainder = "pad"\n[optimizer]')
+    text += '[evaluate]\nsplit = "workers"\nbatch_size = 50\ndrop_last = true\npause_training = true\n'
+    troupe("run", write("one.toml", text.replace("[workers]\n", "[workers]\ncount = 7\n")), "--out", "one")
+    troupe("run", write("more.toml", text + node_tables([3, 4])), "--out", "more")
+    assert weights("one") == weights("more"), "the weights differ"
+    assert without_times("one") == without_times("more"), "the metrics differ"
+    assert metrics("one")[-1]["step"] == 3, metrics("one")[-1]
 
 
 def test_uneven_and_many_nodes():

@@ -81,7 +81,7 @@ const std::vector<wiring> wirings{
       .steps = 7,
       .evaluate_every = 3},
      1,
-     3},
+     4},  // at 0, 2, 4 and 6
 };
 
 struct seen_run {

@@ -83,3 +83,68 @@ TEST_CASE("a run of any wiring that is interrupted saves parameters and statisti
     }
   }
 }
+
+namespace {
+
+/// Batch norm on a ring, where each worker's running statistics are its own.
+tiny_options normed_ring(std::uint64_t evaluate_every) {
+  auto options = tests::deterministic_wirings()[9];
+  options.normed = true;
+  options.evaluate_every = evaluate_every;
+  return options;
+}
+
+std::shared_ptr<remembered> book_of(const plan& plan, simulation_options simulation = {.seed = 3}) {
+  models::buffer_pool pool;
+  auto book = std::make_shared<remembered>();
+  const auto end = simulate(plan, tests::tiny_data(), initial_weights(plan, pool), pool, book, simulation);
+  REQUIRE_MESSAGE(!end.failure, end.failure.value_or(""));
+  return book;
+}
+
+}  // namespace
+
+TEST_CASE("an evaluation averages parameters and statistics, and hands nothing back to the workers") {
+  REQUIRE(normed_ring(1).exchange == "gossip");
+  const auto often = book_of(tests::tiny_plan(normed_ring(1))), once = book_of(tests::tiny_plan(normed_ring(10)));
+  CHECK(often->of("evaluation").size() == 10);
+  CHECK(once->of("evaluation").size() == 1);
+  CHECK(often->result.equal(once->result));
+  CHECK(often->lines.back().consensus_distance == once->lines.back().consensus_distance);
+  CHECK(*once->lines.back().consensus_distance > 0);
+}
+
+TEST_CASE("with buffers = first the result has the statistics of the first worker, and the parameters as ever") {
+  for (const std::size_t which : {3U, 9U}) {  // all_reduce of gradients, where only worker 0 shows then, and a ring
+    auto options = tests::deterministic_wirings()[which];
+    options.normed = true;
+    CAPTURE(name_of(options));
+    auto plan = tests::tiny_plan(options);
+    const auto mean = book_of(plan)->result;
+    plan.file.evaluate.buffers = "first";
+    const auto first = book_of(plan)->result;
+    const auto parameters = plan.layout.parameter_end, buffers = plan.layout.total - parameters;
+    CHECK(first.narrow(0, 0, parameters).equal(mean.narrow(0, 0, parameters)));
+    CHECK_FALSE(first.narrow(0, parameters, buffers).equal(mean.narrow(0, parameters, buffers)));
+  }
+  for (const auto& options : every_wiring()) {
+    CAPTURE(name_of(options));
+    auto plan = tests::tiny_plan(options);
+    plan.file.evaluate.buffers = "first";
+    const auto sharing = plan.memory_of(0) ? plan.workers / plan.stores().size() : 1;
+    check_result(plan, *book_of(plan), static_cast<double>(options.steps * sharing));
+    CHECK(book_of(plan, {.seed = 4, .after_event = tests::interrupt_at(90)})->result.numel() == plan.layout.total);
+  }
+  // Of the first worker: the wiring and another of the same workers whose result is worker 0's alone.
+  auto options = tests::deterministic_wirings()[0];
+  options.normed = true;
+  auto plan = tests::tiny_plan(options);
+  plan.file.evaluate.buffers = "first";
+  const auto first = book_of(plan)->result;
+  auto alone = plan;
+  alone.workers = 1;  // it goes on seeing a third of the samples
+  alone.nodes.front().workers = 1;
+  const auto own = book_of(alone)->result;
+  const auto parameters = plan.layout.parameter_end, buffers = plan.layout.total - parameters;
+  CHECK(first.narrow(0, parameters, buffers).equal(own.narrow(0, parameters, buffers)));
+}

@@ -145,5 +145,5 @@ TEST_CASE("a cancelled evaluation does not fail the run it was part of") {
   const auto plan = tests::tiny_plan({});
   auto net = plan.model->make(plan.shape);
   const std::atomic<bool> cancelled{true};
-  CHECK_FALSE(rules::evaluate(*net, *tests::tiny_data().test, {}, plan.loss, 1, &cancelled));
+  CHECK_FALSE(rules::evaluate(*net, *tests::tiny_data().test, {}, plan.loss, {.batch_size = 1}, &cancelled));
 }

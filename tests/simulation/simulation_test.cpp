@@ -189,6 +189,34 @@ TEST_CASE("an early stop takes effect before the first step after the verdict") 
   }
 }
 
+TEST_CASE("training time does not grow while workers pause for an evaluation, and training comes out the same") {
+  const tiny_options options{.workers = 3, .steps = 20, .evaluate_every = 5};
+  auto plan = tests::tiny_plan(options);
+  const auto run_of = [&](std::uint64_t seed) {
+    models::buffer_pool pool;
+    auto book = std::make_shared<remembered>();
+    const auto end = simulate(plan, tests::tiny_data(), initial_weights(plan, pool), pool, book, {.seed = seed});
+    REQUIRE_FALSE(end.failure);
+    return book;
+  };
+  const auto free = run_of(5);
+  plan.file.evaluate.pause_training = true;
+  for (std::uint64_t seed = 0; seed < 20; ++seed) {
+    const auto book = run_of(seed);
+    CHECK(book->result.equal(free->result));
+    const auto evaluations = book->of("evaluation");
+    REQUIRE(evaluations.size() == 4);
+    // Each pause, and all of them, is in one clock and not in the other.
+    for (std::size_t i = 1; i < evaluations.size(); ++i) {
+      const auto &before = evaluations[i - 1], &after = evaluations[i];
+      CHECK(after.seconds - after.train_seconds > before.seconds - before.train_seconds);
+      CHECK(after.train_seconds > before.train_seconds);
+    }
+    CHECK(evaluations.front().train_seconds == evaluations.front().seconds);
+    CHECK(evaluations.front().train_accuracy.has_value());
+  }
+}
+
 TEST_CASE("a failure anywhere ends the run and names who failed and why") {
   const auto fails = [](const tiny_options& options, auto break_it) {
     return simulate_tiny(options, {.seed = 1,

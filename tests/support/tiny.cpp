@@ -96,12 +96,14 @@ plan tiny_plan(const tiny_options& options) {
                      .workers = options.workers,
                      .how = data::split::strided,
                      .shuffle = true,
-                     .seed = 1};
+                     .seed = 1,
+                     .drop_last = !options.keeps_last,
+                     .pad = options.pads};
   result.workers = options.workers;
+  result.micro_batches = options.micro_batches;
   result.nodes.front().workers = options.workers;
   result.steps_per_epoch = static_cast<std::uint64_t>(data::steps_per_epoch(result.sampling));
   result.steps = options.steps;
-  result.optimizer = optimizer_of(result.file, result.layout, result.steps_per_epoch, result.steps);
   result.evaluate_every = options.evaluate_every;
   if (!options.exchange.empty()) {
     result.file.workers.loop = options.loop;
@@ -113,6 +115,7 @@ plan tiny_plan(const tiny_options& options) {
     if (!options.exchanges.empty()) result.file.exchanges = options.exchanges;
     for (std::size_t i = 0; i < result.file.exchanges.size(); ++i) result.exchanges.push_back(plan_exchange(result, i));
   }
+  result.optimizer = optimizer_of(result);
   if (options.norms) result.exchanges.push_back(plan_norms(result, net->norm_channels()));
   return result;
 }

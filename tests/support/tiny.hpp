@@ -36,6 +36,9 @@ struct tiny_options {
   std::uint64_t evaluate_every{5};
   std::int64_t samples{60};
   std::int64_t batch_size{2};
+  bool keeps_last{false};  ///< Of an epoch: its last batch, where that is not full.
+  bool pads{false};        ///< The epoch, to a multiple of the workers.
+  std::int64_t micro_batches{1};
 };
 
 /// A plan over tiny_data(): SGD with momentum.

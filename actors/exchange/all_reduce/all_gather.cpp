@@ -6,11 +6,12 @@ namespace troupe::all_reduce {
 
 namespace {
 
-/// Gathers the whole gradient of all ranks and folds it for its own worker.
+/// Gathers the whole contribution of all ranks and merges it for its own worker.
 class all_gather_member final : public member {
  public:
-  explicit all_gather_member(port_options options)
+  all_gather_member(port_options options, merge_rule merge)
       : options_(std::move(options)),
+        merge_(merge),
         whole_{{{0, options_.layout.parameter_end}}, {0}},
         me_(static_cast<std::uint32_t>(options_.rank)),
         folds_(options_.world_size) {}
@@ -38,10 +39,12 @@ class all_gather_member final : public member {
   void gather(const part& piece, outbox& out) {
     auto& fold = folds_.add(piece);
     if (!fold.complete()) return;
-    out.answer(rules::take_result(fold, piece, options_.rank, options_.pool));
+    auto merged = merge_(fold.take_summands(), options_.pool);
+    out.answer(rules::result_of(fold, piece, options_.rank, std::move(merged)));
   }
 
   port_options options_;
+  merge_rule merge_;
   chunking whole_;
   std::uint32_t me_;
   rules::rank_folds folds_;
@@ -49,15 +52,18 @@ class all_gather_member final : public member {
 
 }  // namespace
 
+std::unique_ptr<member> make_gathering_member(const port_options& options, merge_rule merge) {
+  return std::make_unique<all_gather_member>(options, merge);
+}
+
 route all_gather() {
-  return {.make_member = [](const port_options& options) -> std::unique_ptr<member> {
-            return std::make_unique<all_gather_member>(options);
-          },
-          .list_messages =
-              [](std::uint32_t n, std::int64_t total, const message_counter& count) {
-                for (std::uint32_t from = 0; from < n; ++from)
-                  for (std::uint32_t i = 1; i < n; ++i) count(from, (from + i) % n, total);
-              }};
+  return {
+      .make_member = [](const port_options& options) { return make_gathering_member(options, rules::mean_in_order); },
+      .list_messages =
+          [](std::uint32_t n, std::int64_t total, const message_counter& count) {
+            for (std::uint32_t from = 0; from < n; ++from)
+              for (std::uint32_t i = 1; i < n; ++i) count(from, (from + i) % n, total);
+          }};
 }
 
 }  // namespace troupe::all_reduce

@@ -1,5 +1,6 @@
-// The ways in which the sums of all_reduce travel, a file each, and what they share. Only all_reduce.cpp and these
-// files know of it. A part's sender is the rank that it comes from: who hands a mean on puts itself there.
+// The ways in which the sums of all_reduce travel, a file each, and what they share. Only all_reduce.cpp,
+// norm_statistics.cpp and these files know of it. A part's sender is the rank that it comes from: who hands a mean on
+// puts itself there.
 #pragma once
 
 #include "troupe/actors/exchange/chunks.hpp"
@@ -10,6 +11,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <vector>
 
 namespace troupe::all_reduce {
 
@@ -25,6 +27,12 @@ struct route {
 
 /// Everyone sends everything to everyone and folds for himself: one hop.
 route all_gather();
+
+/// Makes of the contributions of all ranks, in rank order, what each rank is answered.
+using merge_rule = at::Tensor (*)(const std::vector<rules::weighted>& contributions, models::buffer_pool& pool);
+
+/// Makes a member of all_gather() whose contributions are merged otherwise than to a mean.
+std::unique_ptr<member> make_gathering_member(const port_options& options, merge_rule merge);
 
 /// Rank j folds shard j of all ranks and hands the mean to all: two hops.
 route direct();

@@ -333,9 +333,12 @@ TEST_CASE("any order of arrival gives all the same bits, and what is asked for i
 TEST_CASE("thousands of schedules of workers served one by one keep the invariants") {
   for (std::uint64_t seed = 1; seed <= 1'000; ++seed) {
     CAPTURE(seed);
+    const auto nature = nature_of(*find_exchange("elastic"), settings_of({.apply = "each"}));
+    const auto every = 1 + seed / 4 % 3;
     const wiring wired{.apply = "each",
                        .workers = static_cast<std::uint32_t>(1 + seed % 4),
                        .when = {.steps = 5},
+                       .due = make_cadence(every, false, nature.due_from_start),
                        .layout = one_parameter()};
     checker check{wired};
     auto options = pumped(wired);
@@ -344,7 +347,7 @@ TEST_CASE("thousands of schedules of workers served one by one keep the invarian
     pump.run(seed);
     check.finish();
     const auto now = dynamic_cast<server&>(pump.at(wired.workers)).held(5);
-    CHECK(now.version == 5 * wired.workers);
+    CHECK(now.version == (5 + every - 1) / every * wired.workers);  // before the steps 0, τ, 2τ … below 5
     CHECK(now.piece.values.equal(check.centre()));
   }
 }
@@ -421,5 +424,8 @@ TEST_CASE("the plan knows the traffic of elastic averaging") {
   CHECK(nature.servers == 1);
   CHECK(nature.deterministic);
   CHECK_FALSE(nature.same_for_all);
-  CHECK_FALSE(nature_of(*find_exchange("elastic"), settings_of({.apply = "each"})).deterministic);
+  const auto each = nature_of(*find_exchange("elastic"), settings_of({.apply = "each"}));
+  CHECK_FALSE(each.deterministic);
+  CHECK(each.due_from_start);  // algorithm 1, where t is 0 at first
+  CHECK_FALSE(nature.due_from_start);
 }

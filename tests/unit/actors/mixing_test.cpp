@@ -35,7 +35,7 @@ bool close(const dense& a, const dense& b) {
 }
 
 double gap(const rules::graph& wires) {
-  return *rules::spectral_gap(rules::metropolis_weights(wires));
+  return rules::rates_of(rules::metropolis_weights(wires))->gap;
 }
 
 /// A graph on n nodes whose edges are drawn by a seed, with a line through all of them.
@@ -246,6 +246,56 @@ TEST_CASE("spectral gaps are those of the textbook") {
   CHECK(gap(rules::torus_graph(4, 6)) == doctest::Approx(1 - (3 + 2 * std::cos(2 * pi / 6)) / 5));
   for (const std::uint32_t log : {1U, 2U, 3U, 4U, 5U})  // Ying et al. 2021: 2 / (1 + log₂ n)
     CHECK(gap(rules::exponential_graph(1U << log)) == doctest::Approx(2.0 / (1 + log)));
-  CHECK(*rules::spectral_gap(rules::matrix_of({{0, 1, 0}, {0, 0, 1}, {1, 0, 0}})) == doctest::Approx(0));
-  CHECK_FALSE(rules::spectral_gap(rules::metropolis_weights(rules::ring_graph(1025))));
+  CHECK(rules::rates_of(rules::matrix_of({{0, 1, 0}, {0, 0, 1}, {1, 0, 0}}))->gap == doctest::Approx(0));
+  CHECK_FALSE(rules::rates_of(rules::metropolis_weights(rules::ring_graph(1025))));
+}
+
+TEST_CASE("where W is normal, one exchange contracts as fast as many do") {
+  for (std::uint32_t n = 1; n <= 40; ++n) {
+    for (const auto& each : graphs_of(n)) {  // symmetric, or circulant: the exponential graph
+      CAPTURE(n);
+      CAPTURE(each.label);
+      const auto rates = rules::rates_of(rules::metropolis_weights(each.wires));
+      REQUIRE(rates);
+      CHECK(rates->contraction == doctest::Approx(1 - rates->gap).epsilon(1e-9));
+    }
+  }
+  for (const std::uint32_t log : {1U, 2U, 3U, 4U, 5U}) {  // 1 − 2 / (1 + log₂ n)
+    const auto rates = rules::rates_of(rules::metropolis_weights(rules::exponential_graph(1U << log)));
+    CHECK(rates->contraction == doctest::Approx((log - 1.0) / (log + 1.0)));
+  }
+}
+
+TEST_CASE("where W is not normal, the eigenvalues hide how slow one exchange may be") {
+  // 11ᵀ/3 + uvᵀ/√3 with u = (1, −1, 0)/√2 and v = (1, 1, −2)/√6: W − 11ᵀ/3 squared is 0, so all its eigenvalues are 0,
+  // and its only singular value is 1/√3.
+  const double half = 0.5, third = 1.0 / 3, sixth = 1.0 / 6;
+  const auto nilpotent = rules::matrix_of({{half, half, 0}, {sixth, sixth, 2 * third}, {third, third, third}});
+  REQUIRE_FALSE(rules::first_uneven(nilpotent));
+  const auto rates = rules::rates_of(nilpotent);
+  CHECK(rates->gap == doctest::Approx(1).epsilon(1e-6));
+  CHECK(rates->contraction == doctest::Approx(1 / std::numbers::sqrt3));
+  // v is shrunk by exactly that in one exchange, and is gone after two.
+  const std::vector<double> v{1, 1, -2};
+  const std::vector<double> once{(v[0] + v[1]) / 2, (v[0] + v[1]) / 6 + 2 * v[2] / 3, (v[0] + v[1] + v[2]) / 3};
+  CHECK(std::hypot(once[0], once[1], once[2]) == doctest::Approx(rates->contraction * std::hypot(1, 1, 2)));
+  CHECK((once[0] + once[1]) / 2 == doctest::Approx(0));
+
+  // Nodes that pass their values round a circle and mix in one place: each exchange may leave the distance as it is.
+  const auto circle = rules::rates_of(rules::matrix_of({{half, 0, half}, {half, 0, half}, {0, 1, 0}}));
+  CHECK(circle->contraction == doctest::Approx(1));
+  CHECK(circle->gap == doctest::Approx(half));  // trace 1/2, determinant 0: eigenvalues 1, −1/2, 0
+}
+
+TEST_CASE("a graph has a period where all its cycles have a common length") {
+  CHECK(rules::period_of(rules::matrix_of({{1}})) == 1);
+  CHECK(rules::period_of(rules::matrix_of({{0, 1}, {1, 0}})) == 2);
+  CHECK(rules::period_of(rules::matrix_of({{0, 1, 0}, {0, 0, 1}, {1, 0, 0}})) == 3);
+  const double half = 0.5;
+  CHECK(rules::period_of(rules::matrix_of(
+            {{0, half, 0, half}, {half, 0, half, 0}, {0, half, 0, half}, {half, 0, half, 0}})) == 2);   // even and odd
+  CHECK(rules::period_of(rules::matrix_of({{0, half, half}, {half, 0, half}, {half, half, 0}})) == 1);  // 2 and 3
+  CHECK(rules::period_of(rules::matrix_of({{half, half}, {half, half}})) == 1);
+  for (std::uint32_t n = 1; n <= 40; ++n)
+    for (const auto& each : graphs_of(n)) CHECK(rules::period_of(rules::metropolis_weights(each.wires)) == 1);
 }

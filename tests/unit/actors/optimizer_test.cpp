@@ -59,13 +59,96 @@ TEST_CASE("adam adds the weight decay to the gradient, adamw takes it from the w
   check_close(stepped(options, row({1, -2}), {row({2, 4}), row({2, 4})}), {0.7075F, -2});
 }
 
-TEST_CASE("novograd has one second moment for each layer, and adds the decay beside the normalised gradient") {
-  const optimizer_options options{
-      .name = "novograd", .lr = 0.1, .weight_decay = 0.5, .betas = {0.5, 0.75}, .tensors = {{0, 2}, {3, 1}}};
-  // v = 25, then 43.75; m = (1.1, 1.3), then (0.7725, 1.62342895). Second layer: without a gradient, then v = 1.
-  check_close(stepped(options, row({1, 1, 0, 2}), {row({3, 4, 0, 0})}), {0.89F, 0.87F, 0, 1.9F});
-  check_close(stepped(options, row({1, 1, 0, 2}), {row({3, 4, 0, 0}), row({0, 10, 0, 2})}),
-              {0.81275F, 0.7076571F, 0, 1.7025F});
+namespace {
+
+/// Two layers, of two numbers and of one, with padding between them, and three gradients; the second layer begins
+/// without one.
+const std::vector<at::Tensor> layered{row({3, 4, 0, 0}), row({0, 10, 0, 2}), row({-6, 8, 0, 1})};
+
+optimizer_options novograd() {
+  return {.name = "novograd", .lr = 0.1, .weight_decay = 0.5, .betas = {0.5, 0.75}, .tensors = {{0, 2}, {3, 1}}};
+}
+
+at::Tensor layers_after(const optimizer_options& options, std::size_t steps) {
+  return stepped(options, row({1, 1, 0, 2}), {layered.begin(), layered.begin() + static_cast<std::ptrdiff_t>(steps)});
+}
+
+}  // namespace
+
+TEST_CASE("novograd begins with half of its moments at zero, as the package torch_optimizer") {
+  // By hand: v = 25, d = (3, 4)/5 + (1, 1)/2, m = d; then v = 43.75. The second layer has v = 0, and then 4.
+  check_close(layers_after(novograd(), 1), {0.89F, 0.87F, 0, 1.9F});
+  check_close(layers_after(novograd(), 2), {0.7905F, 0.6103142F, 0, 1.655F});
+  // Printed by torch_optimizer 0.3.0: NovoGrad(lr=0.1, betas=(0.5, 0.75), weight_decay=0.5).
+  check_close(layers_after(novograd(), 3), {0.7801365F, 0.3447402F, 0, 1.39428F});
+}
+
+TEST_CASE("novograd averages gradients where it is told to") {
+  auto options = novograd();
+  options.grad_averaging = true;
+  check_close(layers_after(options, 1), {0.945F, 0.935F, 0, 1.95F});
+  // Printed by torch_optimizer 0.3.0 with grad_averaging=True.
+  check_close(layers_after(options, 2), {0.893875F, 0.8035321F, 0, 1.82625F});
+  check_close(layers_after(options, 3), {0.8854214F, 0.6651022F, 0, 1.6909838F});
+}
+
+TEST_CASE("novograd keeps nothing of the second moment unless told otherwise") {
+  // Printed by torch_optimizer 0.3.0: NovoGrad(lr=0.1).
+  const optimizer_options options{.name = "novograd", .lr = 0.1, .tensors = {{0, 2}, {3, 1}}};
+  check_close(layers_after(options, 2), {0.883F, 0.744F, 0, 1.9F});
+  check_close(layers_after(options, 3), {0.88885F, 0.4968F, 0, 1.705F});
+}
+
+TEST_CASE("novograd begins with its first direction where it is told to, averaged or not") {
+  auto options = novograd();
+  options.starts_at_gradient = true;
+  for (const std::size_t steps : {1, 2, 3}) CHECK(layers_after(options, steps).equal(layers_after(novograd(), steps)));
+  options.grad_averaging = true;
+  // m = (1.1, 1.3), then (0.7725, 1.62342895): the first step is whole, the second by halves. Second layer: 1, 1.475.
+  check_close(layers_after(options, 1), {0.89F, 0.87F, 0, 1.9F});
+  check_close(layers_after(options, 2), {0.81275F, 0.7076571F, 0, 1.7525F});
+}
+
+TEST_CASE("weight decay leaves out what it is told to, for every optimizer, as PyTorch's groups of parameters") {
+  const auto weights = row({1, -2, 3, -1});
+  const std::vector<at::Tensor> gradients{row({2, 4, 1, 3}), row({0, 2, -1, -2})};
+  const auto after = [&](optimizer_options options) {
+    options.weight_decay = 0.5;
+    options.undecayed = {{2, 1}};
+    return stepped(options, weights, gradients);
+  };
+  // Printed by PyTorch: the third weight in a group with weight_decay=0, the others in one with 0.5.
+  check_close(after({.name = "sgd", .lr = 0.5, .momentum = 0.5}), {-0.8125F, -4.375F, 2.75F, -1.3125F});
+  check_close(after({.name = "adam", .lr = 0.1, .eps = 1e-3}), {0.8209496F, -2.1862798F, 2.9053578F, -1.0937099F});
+  check_close(after({.name = "adamw", .lr = 0.1, .eps = 1e-3}), {0.7405890F, -1.9931648F, 2.9053578F, -1.0119147F});
+  auto options = novograd();
+  options.undecayed = {{3, 1}};
+  // Printed by torch_optimizer 0.3.0 with two groups.
+  check_close(layers_after(options, 3), {0.7801365F, 0.3447402F, 0, 1.7945299F});
+}
+
+TEST_CASE("weight decay that leaves out all is none, and that leaves out nothing is whole") {
+  for (const auto& kind : optimizer_kinds()) {
+    CAPTURE(kind.name);
+    optimizer_options options{.name = kind.name, .lr = 0.1, .weight_decay = 0.5, .tensors = {{0, 2}, {3, 1}}};
+    const auto whole = layers_after(options, 3);
+    options.undecayed = {{0, 4}};
+    const auto left_out = layers_after(options, 3);
+    CHECK_FALSE(left_out.equal(whole));
+    options.undecayed = {};
+    options.weight_decay = 0;
+    CHECK(left_out.equal(layers_after(options, 3)));
+  }
+}
+
+TEST_CASE("the options of a part of the storage count from its beginning") {
+  optimizer_options options{.undecayed = {{0, 16}, {32, 32}, {80, 16}},
+                            .tensors = {{0, 10}, {16, 3}, {32, 30}, {80, 5}}};
+  const auto part = within(options, {16, 32});
+  CHECK((part.undecayed == std::vector<range>{{16, 16}}));
+  CHECK((part.tensors.front() == range{0, 3}));
+  CHECK(within(options, {64, 16}).undecayed.empty());
+  CHECK((within(options, {0, 96}).undecayed == options.undecayed));
 }
 
 TEST_CASE("a gradient that is too long is scaled down for every optimizer, a shorter one is left alone") {

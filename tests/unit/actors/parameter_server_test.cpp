@@ -233,6 +233,26 @@ TEST_CASE("a forced order of two asynchronous workers gives one written-out sequ
   }
 }
 
+TEST_CASE("weights that do not decay are the same ones however many servers there are") {
+  const auto layout = three_parameters();
+  const optimizer_options all{.lr = 0.125, .momentum = 0.9, .weight_decay = 0.5};
+  for (const std::size_t excluded : {0, 1, 2}) {
+    auto some = all;
+    some.undecayed = {{layout.parameters[excluded].first, layout.parameters[excluded].count}};
+    std::vector<at::Tensor> results;
+    for (const std::uint32_t shards : {1U, 2U, 3U}) {
+      CAPTURE(excluded);
+      CAPTURE(shards);
+      const wiring wired{.shards = shards, .workers = 2, .optimizer = some};
+      exchange_pump pump{pumped(wired)};
+      pump.run(3);
+      results.push_back(held(pump, wired, wired.when.steps));
+      CHECK(results.back().allclose(trajectory(wired).back(), 1e-6, 1e-6));
+      CHECK_FALSE(results.back().allclose(trajectory({.workers = 2, .optimizer = all}).back(), 1e-3, 1e-3));
+    }
+  }
+}
+
 TEST_CASE("thousands of schedules keep the invariants, and what was asked for is exact though workers race ahead") {
   const schedule when{.steps = 5, .steps_per_epoch = 3, .evaluate_every = 2};
   std::map<std::uint32_t, std::vector<at::Tensor>> trajectories;  // by number of workers

@@ -14,8 +14,10 @@
 
 #include <atomic>
 #include <cmath>
+#include <numeric>
 #include <stdexcept>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -132,6 +134,68 @@ TEST_CASE("micro-batches add up to the gradient of the batch, and leave in bucke
   CHECK(found.loss_sum == doctest::Approx(expected.loss_sum).epsilon(1e-5));
 }
 
+TEST_CASE("the last batch of an epoch has what is left, and its gradient is the mean over that") {
+  stage_for_one expected;
+  expected.options.sampling.batch_size = 4;
+  auto of_four = expected.request({verb::gradient});
+  of_four.from.origin.step = 4;  // samples 16 to 19
+  const auto four = expected.run(of_four);
+  // In parts of 8, of 2 and of 3 samples; the last part of 4 has 4, 2 and 1.
+  for (const auto& [batch, parts, step] : {std::tuple{8, 1, 2}, std::tuple{8, 4, 2}, std::tuple{6, 2, 3}}) {
+    CAPTURE(batch);
+    CAPTURE(parts);
+    stage_for_one here;
+    here.options.sampling.samples = batch == 8 ? 20 : 22;
+    here.options.sampling.batch_size = batch;
+    here.options.sampling.drop_last = false;
+    here.options.micro_batches = parts;
+    auto asked = here.request({verb::gradient});
+    asked.from.origin.step = static_cast<std::uint64_t>(step);
+    if (batch == 6) {  // samples 18 to 21
+      expected.options.sampling = here.options.sampling;
+      expected.options.sampling.shuffle = false;
+      of_four.from.origin.step = static_cast<std::uint64_t>(step);
+      expected.options.micro_batches = 1;
+    }
+    const auto wanted = batch == 6 ? expected.run(of_four) : four;
+    const auto found = here.run(asked);
+    CHECK(found.sample_count == 4);
+    CHECK(found.gradient->sample_count == 4);
+    CHECK(found.classified == 4);
+    CHECK(found.correct == wanted.correct);
+    CHECK(found.loss_sum == doctest::Approx(wanted.loss_sum).epsilon(1e-5));
+    if (parts == 1)
+      CHECK(found.gradient->piece.values.equal(wanted.gradient->piece.values));
+    else
+      CHECK(found.gradient->piece.values.allclose(wanted.gradient->piece.values, 1e-5, 1e-6));
+  }
+}
+
+TEST_CASE("training counts how many samples its forward passes put into their class") {
+  stage_for_one here, in_parts{{.micro_batches = 4}};
+  auto asked = here.request({verb::gradient, verb::apply});
+  asked.times = 3;
+  // By hand: the same batches through the same weights, which change with each step.
+  std::int64_t correct = 0;
+  const auto net = models::make_network(*here.options.model, here.options.shape, 1);
+  auto x = here.initial;
+  for (std::int64_t step = 0; step < 3; ++step) {
+    models::bind_weights(*net, here.options.layout, x);
+    std::vector<std::int64_t> indices(8);
+    std::iota(indices.begin(), indices.end(), 8 * step);
+    const auto batch = data::make_batch(*here.options.samples, here.options.scale, indices);
+    correct += net->forward(batch.inputs).argmax(1).eq(batch.targets).sum().item<std::int64_t>();
+    auto one = asked;
+    one.times = 1;
+    one.from = {{.step = static_cast<std::uint64_t>(step)}, x};
+    x = here.run(one).now.values;
+  }
+  const auto found = here.run(asked);
+  CHECK(found.classified == 24);
+  CHECK(found.correct == correct);
+  CHECK(in_parts.run(in_parts.request({verb::gradient})).correct == here.run(here.request({verb::gradient})).correct);
+}
+
 TEST_CASE("what the run began with, and what it has handed out, is never written") {
   for (const auto* model : {"lenet", "resnet20"}) {
     CAPTURE(model);
@@ -213,6 +277,80 @@ TEST_CASE("a gradient longer than clip_norm is scaled to it before the step, out
   stage_for_one loose{{.optimizer = {.lr = 1, .clip_norm = 2 * norm}}};
   CHECK(loose.run(loose.request({verb::gradient, verb::apply}))
             .now.values.equal(plain.run(plain.request({verb::gradient, verb::apply})).now.values));
+}
+
+TEST_CASE(
+    "an L2 penalty adds its share of the weights to the gradient, once for all micro-batches, and to each bucket") {
+  for (const std::int64_t parts : {1, 4}) {
+    CAPTURE(parts);
+    stage_for_one plain{{.micro_batches = parts}},
+        penalised{{.micro_batches = parts, .optimizer = {.lr = 0.1, .l2_penalty = 0.5}}};
+    const auto end = plain.options.layout.parameter_end;
+    const auto x = plain.initial.narrow(0, 0, end);
+    const auto expected = plain.run(plain.request({verb::gradient})).gradient->piece.values + x * 0.5;
+    auto asked = penalised.request({verb::gradient});
+    asked.leaving = penalised.in_two_buckets(2);
+    std::vector<at::Tensor> left;
+    const auto found =
+        penalised.run(asked, [&](part bucket) { left.push_back(bucket.piece.values.clone()); }).gradient->piece.values;
+    CHECK(found.allclose(expected, 1e-5, 1e-6));
+    CHECK_FALSE(expected.equal(expected - x * 0.5));
+    REQUIRE(left.size() == 2);
+    CHECK(at::cat({left[1], left[0]}).equal(found));
+  }
+}
+
+TEST_CASE("for one worker of plain SGD an L2 penalty is weight decay") {
+  stage_for_one penalised{{.optimizer = {.lr = 0.1, .l2_penalty = 0.5}}},
+      decayed{{.optimizer = {.lr = 0.1, .weight_decay = 0.5}}};
+  auto asked = penalised.request({verb::gradient, verb::apply});
+  asked.times = 3;
+  const auto found = penalised.run(asked).now.values;
+  asked.from = {{}, decayed.initial};
+  CHECK(found.allclose(decayed.run(asked).now.values, 1e-5, 1e-6));
+  CHECK_FALSE(found.allclose(decayed.initial, 1e-3, 1e-3));
+}
+
+TEST_CASE("an L2 penalty acts at the weights before they are mixed, weight decay at those after") {
+  stage_for_one plain{{.optimizer = {.lr = 0.5}}};
+  const auto end = plain.options.layout.parameter_end;
+  const auto x = plain.initial.narrow(0, 0, end), mixed = at::full({end}, 0.25F);
+  const auto g = plain.run(plain.request({verb::gradient})).gradient->piece.values;
+  for (const auto& [penalty, decay] : {std::pair{0.5, 0.0}, {0.0, 0.25}, {0.5, 0.25}}) {
+    CAPTURE(penalty);
+    CAPTURE(decay);
+    stage_for_one here{{.optimizer = {.lr = 0.5, .weight_decay = decay, .l2_penalty = penalty}}};
+    replica one{here.options};
+    const replica::departures nobody = [](part) {};
+    const auto computed = one.run(here.request({verb::gradient}), here.cancelled, nobody);
+    const advance after{.verbs = {verb::apply},
+                        .from = computed.now,
+                        .gradient = computed.gradient,
+                        .with = {{.what = slot::parameters, .pieces = {{0, mixed}}}}};
+    const auto found = one.run(after, here.cancelled, nobody).now.values.narrow(0, 0, end);
+    CHECK(found.allclose(mixed - 0.5 * (g + penalty * x + decay * mixed), 1e-5, 1e-6));
+  }
+}
+
+TEST_CASE("what an exchange scales the learning rate by holds until the step, whatever is taken in before it") {
+  stage_for_one here{{.optimizer = {.lr = 0.5}}};
+  const auto end = here.options.layout.parameter_end;
+  const outcome answer{.what = slot::gradient, .pieces = {{0, at::full({end}, 2.0F)}}, .lr_scale = 0.25};
+  replica one{here.options};
+  const replica::departures nobody = [](part) {};
+  const auto computed = one.run(here.request({verb::gradient}), here.cancelled, nobody);
+  // An evaluation comes between the answer and the step: all there is to do is to take it in.
+  const auto settled =
+      one.run({.from = computed.now, .gradient = computed.gradient, .with = {answer}}, here.cancelled, nobody);
+  CHECK(settled.now.values.equal(here.initial));
+  const auto stepped =
+      one.run({.verbs = {verb::apply}, .from = settled.now, .gradient = settled.gradient}, here.cancelled, nobody);
+  const auto x = here.initial.narrow(0, 0, end);
+  CHECK(stepped.now.values.narrow(0, 0, end).allclose(x - 0.25F));  // 0.5 · 0.25 · 2
+  // It was of that step alone.
+  const auto next =
+      one.run({.verbs = {verb::apply}, .from = stepped.now, .gradient = settled.gradient}, here.cancelled, nobody);
+  CHECK(next.now.values.narrow(0, 0, end).allclose(x - 1.25F));
 }
 
 TEST_CASE("under bfloat16 the gradient is nearly that of float32, and float32 itself") {
@@ -319,8 +457,17 @@ TEST_CASE("sparse steps follow the schedule, however many are asked for at once"
   const std::atomic<bool> cancelled{false};
   const replica::departures nobody = [](part) {};
   const advance all{.verbs = {verb::gradient, verb::apply}, .times = 60, .from = {{}, initial}};
+  std::int64_t seen = 240;
+  SUBCASE("in full batches") {}
+  SUBCASE("with a smaller one at the end of each epoch") {
+    options.sampling.samples = 42;  // 10 batches of 4, one of 2
+    options.sampling.drop_last = false;
+    seen = 5 * 42 + 5 * 4;
+  }
   const auto at_once = replica{options}.run(all, cancelled, nobody);
   CHECK(at_once.now.origin.step == 60);
+  CHECK(at_once.sample_count == seen);
+  CHECK(at_once.classified == 0);  // these steps look at no class
 
   replica one_by_one{options};
   snapshot now{{}, initial};
@@ -328,8 +475,17 @@ TEST_CASE("sparse steps follow the schedule, however many are asked for at once"
     now = one_by_one.run({.verbs = {verb::gradient, verb::apply}, .from = now}, cancelled, nobody).now;
   CHECK(now.values.equal(at_once.now.values));
 
+  auto penalised = options;
+  penalised.optimizer.l2_penalty = 1e-3;
+  CHECK_FALSE(makes_sparse_steps(*options.model, penalised.optimizer));
+  penalised.optimizer = options.optimizer;
+  penalised.optimizer.undecayed = {{0, 1}};
+  CHECK_FALSE(makes_sparse_steps(*options.model, penalised.optimizer));
+
   options.optimizer.clip_norm = 1e6;  // never reached; the sparse step does not know it
   const auto dense = replica{options}.run(all, cancelled, nobody);
+  CHECK(dense.sample_count == seen);
+  CHECK(dense.classified == seen);
   CHECK(dense.now.values.allclose(at_once.now.values, 1e-4, 1e-6));
   CHECK_FALSE(dense.now.values.equal(initial));
 }

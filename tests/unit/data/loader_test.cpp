@@ -109,6 +109,24 @@ TEST_CASE("batches are the same from any number of threads") {
   }
 }
 
+TEST_CASE("the last batch of an epoch may be smaller, with threads and without") {
+  const auto set = images();
+  auto options = augmented(0);
+  options.sampling = {.samples = samples, .batch_size = 5, .shuffle = true, .seed = 5, .drop_last = false};
+  sampler order{options.sampling};
+  for (const std::size_t threads : {0, 2}) {
+    options.threads = std::make_shared<loader_threads>(threads);
+    loader one{options};
+    for (std::uint64_t step = 0; step < 15; ++step) {
+      const auto made = one.take(step);
+      CHECK(made.targets.size(0) == (step % 5 == 4 ? 4 : 5));
+      const auto expected = make_batch(*set, {}, order.batch_at(step), {&crop_flip, 5, step / 5});
+      CHECK(made.inputs.equal(expected.inputs));
+      CHECK(made.targets.equal(expected.targets));
+    }
+  }
+}
+
 TEST_CASE("each epoch changes images anew") {
   auto options = augmented(1);
   options.sampling.shuffle = false;

@@ -161,6 +161,155 @@ TEST_CASE("several batches at once are those that come one by one, and stop at t
   }
 }
 
+namespace {
+
+// As epoch_of(), whatever the sizes of the batches.
+std::vector<indices> batches_of(const sampling& options, std::uint64_t epoch = 0) {
+  sampler walk{options};
+  const auto steps = static_cast<std::uint64_t>(walk.steps_per_epoch());
+  std::vector<indices> all;
+  for (std::uint64_t step = 0; step < steps; ++step) {
+    all.push_back(walk.batch_at(epoch * steps + step));
+    CHECK(static_cast<std::int64_t>(all.back().size()) == batch_size_at(options, epoch * steps + step));
+  }
+  return all;
+}
+
+indices joined(const std::vector<indices>& batches) {
+  indices all;
+  for (const auto& batch : batches) all.insert(all.end(), batch.begin(), batch.end());
+  return all;
+}
+
+}  // namespace
+
+TEST_CASE("without drop_last an epoch keeps its last, smaller batch") {
+  const sampling mnist{.samples = 60000, .batch_size = 64, .drop_last = false};
+  CHECK(steps_per_epoch(mnist) == 938);
+  CHECK(last_batch_size(mnist) == 32);
+  CHECK(batch_size_at(mnist, 936) == 64);
+  CHECK(batch_size_at(mnist, 937) == 32);
+  CHECK(batch_size_at(mnist, 938) == 64);
+  CHECK(batch_size_at(mnist, 2 * 938 - 1) == 32);
+  CHECK(last_batch_size({.samples = 64, .batch_size = 16, .drop_last = false}) == 16);
+  CHECK(last_batch_size({.samples = 70, .batch_size = 16}) == 16);
+  CHECK(steps_per_epoch({.samples = 9, .batch_size = 16, .drop_last = false}) == 1);
+  CHECK(batches_of({.samples = 5, .batch_size = 2, .shuffle = false, .drop_last = false}) ==
+        std::vector<indices>{{0, 1}, {2, 3}, {4}});
+}
+
+TEST_CASE("every sample of a share is seen once an epoch, in every split, and shares are equal") {
+  const auto given =
+      std::make_shared<sample_shards>(sample_shards{{0, 3, 6, 9, 12}, {1, 4, 7, 10, 13}, {2, 5, 8, 11, 14}});
+  for (const split how : {split::strided, split::contiguous, split::all, split::given}) {
+    for (const std::int64_t samples : {15, 16, 17}) {
+      indices together;
+      for (std::int64_t rank = 0; rank < 3; ++rank) {
+        const sampling options{.samples = samples,
+                               .batch_size = 4,
+                               .rank = rank,
+                               .workers = 3,
+                               .how = how,
+                               .seed = 2,
+                               .drop_last = false,
+                               .shards = how == split::given ? given : nullptr};
+        const auto mine = joined(batches_of(options, 1));
+        CHECK(distinct_below(mine, samples));
+        CHECK(static_cast<std::int64_t>(mine.size()) == (how == split::all ? samples : 5));
+        together.insert(together.end(), mine.begin(), mine.end());
+      }
+      if (how != split::all) CHECK(distinct_below(together, samples));
+    }
+  }
+}
+
+TEST_CASE("batches kept at the end of an epoch leave those before them as they were") {
+  sampling options{.samples = 47, .batch_size = 6, .rank = 1, .workers = 2, .seed = 3};
+  const auto dropped = batches_of(options, 2);
+  options.drop_last = false;
+  auto kept = batches_of(options, 2);
+  REQUIRE(kept.size() == dropped.size() + 1);
+  CHECK(kept.back().size() == 5);
+  kept.pop_back();
+  CHECK(kept == dropped);
+}
+
+TEST_CASE("n strided batches are that of one worker, the last of an epoch too, where n divides the samples") {
+  sampler whole{{.samples = 60, .batch_size = 24, .seed = 9, .drop_last = false}};
+  std::vector<sampler> parts;
+  for (std::int64_t rank = 0; rank < 3; ++rank)
+    parts.emplace_back(
+        sampling{.samples = 60, .batch_size = 8, .rank = rank, .workers = 3, .seed = 9, .drop_last = false});
+  for (std::uint64_t step = 0; step < 6; ++step) {
+    indices together = whole.batch_at(step);
+    CHECK(together.size() == (step % 3 == 2 ? 12 : 24));
+    for (std::size_t rank = 0; rank < 3; ++rank) {
+      const auto part = parts[rank].batch_at(step);
+      for (std::size_t i = 0; i < part.size(); ++i) CHECK(part[i] == together.at(3 * i + rank));
+    }
+  }
+}
+
+TEST_CASE("several batches at once end with the smaller one of the epoch") {
+  const sampling options{.samples = 47, .batch_size = 3, .rank = 1, .workers = 2, .seed = 6, .drop_last = false};
+  sampler at_once{options}, one_by_one{options};
+  CHECK(at_once.steps_per_epoch() == 8);  // 23 = 7 · 3 + 2
+  for (std::uint64_t step = 0; step < 24; ++step) {
+    for (const std::uint64_t most : {std::uint64_t{0}, std::uint64_t{1}, std::uint64_t{4}, ~std::uint64_t{0}}) {
+      const auto given = at_once.batches_at(step, most);
+      indices wanted;
+      for (std::uint64_t next = step; next < step + std::min(most, 8 - step % 8); ++next) {
+        const indices batch = one_by_one.batch_at(next);
+        wanted.insert(wanted.end(), batch.begin(), batch.end());
+      }
+      CHECK(indices{given.begin(), given.end()} == wanted);
+    }
+  }
+}
+
+// As torch.utils.data.DistributedSampler(range(10), 4, rank, shuffle=False) and of range(2) for 5.
+TEST_CASE("a padded epoch begins again at its front until all shares are equal") {
+  const auto of = [](std::int64_t samples, std::int64_t workers, std::int64_t rank) {
+    return joined(batches_of({.samples = samples,
+                              .batch_size = 2,
+                              .rank = rank,
+                              .workers = workers,
+                              .shuffle = false,
+                              .drop_last = false,
+                              .pad = true}));
+  };
+  CHECK(of(10, 4, 0) == indices{0, 4, 8});
+  CHECK(of(10, 4, 1) == indices{1, 5, 9});
+  CHECK(of(10, 4, 2) == indices{2, 6, 0});
+  CHECK(of(10, 4, 3) == indices{3, 7, 1});
+  for (std::int64_t rank = 0; rank < 5; ++rank) CHECK(of(2, 5, rank) == indices{rank % 2});
+  CHECK(of(8, 4, 3) == indices{3, 7});
+}
+
+TEST_CASE("a padded epoch is its permutation over and over") {
+  const sampling alone{.samples = 13, .batch_size = 13, .seed = 4};
+  for (const std::int64_t workers : {2, 5, 20}) {
+    for (const std::uint64_t epoch : {0, 3}) {
+      const auto permutation = joined(batches_of(alone, epoch));
+      for (std::int64_t rank = 0; rank < workers; ++rank) {
+        const auto mine = joined(batches_of({.samples = 13,
+                                             .batch_size = 2,
+                                             .rank = rank,
+                                             .workers = workers,
+                                             .seed = 4,
+                                             .drop_last = false,
+                                             .pad = true},
+                                            epoch));
+        REQUIRE(static_cast<std::int64_t>(mine.size()) == (13 + workers - 1) / workers);
+        for (std::size_t i = 0; i < mine.size(); ++i)
+          CHECK(mine[i] == permutation[(static_cast<std::size_t>(rank) + i * static_cast<std::size_t>(workers)) % 13]);
+      }
+    }
+  }
+  CHECK_THROWS_AS((sampler{{.samples = 9, .workers = 2, .how = split::contiguous, .pad = true}}),
+                  std::invalid_argument);
+}
+
 // Fisher and Yates over draws by SplitMix64 and Lemire's rule, worked out by a program of its own in another language.
 TEST_CASE("a permutation is the same for ever") {
   CHECK(epoch_of({.samples = 12, .batch_size = 12, .seed = 1}) == indices{2, 7, 3, 8, 9, 10, 1, 5, 11, 4, 0, 6});

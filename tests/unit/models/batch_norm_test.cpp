@@ -50,7 +50,8 @@ at::Tensor pictures(std::int64_t count) {
   return at::arange(count * 3 * 5 * 5, at::kFloat).mul(1.7).sin().reshape({count, 3, 5, 5}) + 4;
 }
 
-// Replicas that meet at each exchange; the means are folded in the order of ranks.
+// Replicas that meet at each exchange, in double precision: means are averaged; the mean and the variance of all are
+// worked out from E[x²] = v + m², which a double can hold for the values here.
 class meeting {
  public:
   explicit meeting(std::size_t members)
@@ -62,13 +63,16 @@ class meeting {
       samples_[rank] = samples;
       layers_[rank].emplace_back(layer, backward);
       all_here_.arrive_and_wait();
-      at::Tensor sum = at::zeros_like(own);
+      at::Tensor sum = at::zeros_like(own, at::kDouble);
       group_means found;
       for (std::size_t each = 0; each < own_.size(); ++each) {
-        sum += own_[each] * static_cast<double>(samples_[each]);
+        const auto brought = own_[each].to(at::kDouble).chunk(2);
+        const at::Tensor second = backward ? brought[1] : brought[1] + brought[0].square();
+        sum += at::cat({brought[0], second}) * static_cast<double>(samples_[each]);
         found.samples += samples_[each];
       }
-      found.values = sum / static_cast<double>(found.samples);
+      const auto means = (sum / static_cast<double>(found.samples)).chunk(2);
+      found.values = at::cat({means[0], backward ? means[1] : means[1] - means[0].square()}).to(at::kFloat);
       all_here_.arrive_and_wait();
       return found;
     };
@@ -192,6 +196,33 @@ TEST_CASE("three replicas with parts of a batch are one with the whole of it") {
   }
   SUBCASE("a group of one") {
     check_parts({3});
+  }
+}
+
+TEST_CASE("a group finds a small deviation about a large mean in its first step, running statistics still cold") {
+  // Two replicas, means 1000 and 1000.01, deviation 0.01: in float32 x² has steps of 0.06.
+  const at::Tensor noise = at::arange(2 * 4 * 3 * 6 * 6, at::kDouble).mul(1.7).sin().mul(0.01).reshape({2, 4, 3, 6, 6});
+  const at::Tensor pictures = (noise + at::tensor({1000.0, 1000.01}).view({2, 1, 1, 1, 1})).to(at::kFloat);
+  meeting group{2};
+  std::vector<BatchNorm2d> norms{BatchNorm2d(3), BatchNorm2d(3)};
+  std::vector<at::Tensor> found(2);
+  std::vector<std::thread> threads;
+  for (std::size_t rank = 0; rank < 2; ++rank) {
+    norms[rank]->synchronise(group.of(rank), 0);
+    threads.emplace_back(
+        [&, rank] { found[rank] = norms[rank]->forward(pictures[static_cast<std::int64_t>(rank)]).detach(); });
+  }
+  for (auto& thread : threads) thread.join();
+  // PyTorch's own over the whole batch, in double precision.
+  torch::nn::BatchNorm2d exact{3};
+  exact->to(at::kDouble);
+  const at::Tensor expected = exact->forward(pictures.flatten(0, 1).to(at::kDouble)).detach();
+  const auto of_first_step = [](const at::Tensor& running_var) { return (running_var.to(at::kDouble) - 0.9) / 0.1; };
+  for (std::size_t rank = 0; rank < 2; ++rank) {
+    // A mean of 1000 is rounded to 3e-5 in float32, which is 0.003 deviations.
+    CHECK(apart(found[rank].to(at::kDouble), expected.narrow(0, 4 * static_cast<std::int64_t>(rank), 4)) < 0.005);
+    CHECK(at::allclose(norms[rank]->running_mean.to(at::kDouble), exact->running_mean, 1e-6, 0));
+    CHECK(at::allclose(of_first_step(norms[rank]->running_var), of_first_step(exact->running_var), 0.02, 0));
   }
 }
 

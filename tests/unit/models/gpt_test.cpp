@@ -99,6 +99,29 @@ TEST_CASE("a gpt begins with nanoGPT's weights after torch.manual_seed(1) in Pyt
   }
 }
 
+TEST_CASE("normal weights of a gpt are those of its linear layers, and its output stays tied to its table") {
+  network_shape shape = small;
+  shape.width = 64;
+  const auto own = make(shape);
+  shape.normal = normal_initializer{.deviation = 0.5};
+  const auto net = make(shape);
+  CHECK(tied_names_of(*net).size() == 1);
+  const auto all = net->parameters(), before = own->parameters();
+  for (std::size_t index = 0; index < all.size(); ++index) {
+    const auto& [name, tensor] = all[index];
+    CAPTURE(name);
+    const bool linear =
+        name.find(".ln_") == std::string::npos && name.ends_with("weight") && !name.ends_with("wpe.weight");
+    if (linear)
+      CHECK(std::abs(tensor.std().item<double>() / 0.5 - 1) < 5 / std::sqrt(2.0 * static_cast<double>(tensor.numel())));
+    else
+      CHECK(tensor.equal(before[index].second));  // norms, biases, the table of positions
+  }
+  CHECK(all.front().first == "transformer.wte.weight");
+  CHECK(all.back().first == "lm_head.weight");
+  CHECK(all.back().second.is_same(all.front().second));
+}
+
 TEST_CASE("with dropout, attention by hand is that of the fused operator but for what is dropped") {
   auto shape = small;
   shape.dropout = 1e-12;  // drops nothing, and takes the other way

@@ -4,7 +4,9 @@
 
 #include "troupe/models/flat.hpp"
 
+#include <ATen/ATen.h>
 #include <ATen/CPUGeneratorImpl.h>
+#include <ATen/core/grad_mode.h>
 
 #include <algorithm>
 #include <cmath>
@@ -175,6 +177,121 @@ TEST_CASE("residual networks name their states as torchvision does") {
   CHECK(net->counts("bn1.num_batches_tracked"));
   CHECK_FALSE(net->counts("bn1.running_mean"));
   CHECK(make("lenet")->norm_channels().empty());
+}
+
+TEST_CASE("resnet18_small_images has the published number of parameters, under torchvision's names") {
+  const auto net = make("resnet18_small_images");
+  CHECK(layout_of(*net).parameter_count == 11'175'818);
+  const auto all = names(*net);
+  const std::vector<std::string> first{"conv1.weight",          "conv1.bias",         "bn1.weight", "bn1.bias",
+                                       "layer1.0.conv1.weight", "layer1.0.conv1.bias"};
+  CHECK(std::vector(all.begin(), all.begin() + 6) == first);
+  for (const auto* stage : {"layer2", "layer3", "layer4"}) {
+    const auto width = tensor_of(*net, std::string(stage) + ".0.bn2.bias").numel();
+    CHECK((tensor_of(*net, std::string(stage) + ".0.downsample.weight").sizes() ==
+           at::IntArrayRef{width, width / 2, 1, 1}));
+    CHECK(tensor_of(*net, std::string(stage) + ".0.downsample.bias").numel() == width);
+  }
+  CHECK(std::count_if(all.begin(), all.end(),
+                      [](const auto& name) { return name.find("downsample") != std::string::npos; }) == 6);
+  CHECK(net->norm_channels().size() == 17);
+}
+
+TEST_CASE("resnet18_small_images begins with PyTorch's default weights, and is its formula in the first blocks") {
+  const auto net = make("resnet18_small_images");
+  // Uniform within 1/sqrt(fan-in): PyTorch's default of convolutions.
+  const auto weight = tensor_of(*net, "layer4.1.conv2.weight");
+  const double bound = 1 / std::sqrt(512.0 * 9);
+  CHECK(weight.abs().max().item<double>() <= bound);
+  CHECK(weight.std().item<double>() == doctest::Approx(bound / std::sqrt(3.0)).epsilon(0.01));
+  // In training a norm of zeros: all that is left of block 2.0 is the shortcut of relu(stem).
+  const at::NoGradGuard unrecorded;
+  for (const auto& [name, tensor] : net->parameters())
+    if (name.find(".bn2.") != std::string::npos) tensor.zero_();
+  at::Tensor x = pictures(2, 1, 28);
+  x = at::conv2d(x, tensor_of(*net, "conv1.weight"), tensor_of(*net, "conv1.bias"), 1, 1);
+  x = at::batch_norm(x, {}, {}, {}, {}, true, 0.1, 1e-5, false).relu();
+  for (const auto* stage : {"layer2", "layer3", "layer4"}) {
+    const auto of = [&](const char* name) { return tensor_of(*net, std::string(stage) + ".0.downsample." + name); };
+    x = at::conv2d(x, of("weight"), of("bias"), 2).relu();
+  }
+  CHECK(x.sizes() == at::IntArrayRef{2, 512, 4, 4});
+  x = at::addmm(tensor_of(*net, "fc.bias"), x.mean({2, 3}), tensor_of(*net, "fc.weight").t());
+  CHECK(at::allclose(net->forward(pictures(2, 1, 28)), x, 1e-4, 1e-5));
+}
+
+TEST_CASE("resnet20 pads its shortcuts where it is told to, without parameters") {
+  const network_shape padded{.input = {3, 32, 32}, .padded_shortcuts = true};
+  const auto net = make("resnet20", 1, padded);
+  CHECK(layout_of(*net).parameter_count == 269'722);
+  CHECK(net->norm_channels().size() == 19);
+  const at::NoGradGuard unrecorded;
+  for (const auto& [name, tensor] : net->parameters()) {
+    CHECK(name.find("downsample") == std::string::npos);
+    if (name.find(".bn2.") != std::string::npos) tensor.zero_();
+  }
+  // All that is left of the blocks: every second pixel, 8 and 16 channels of zeros on either side.
+  for (const std::int64_t side : {32, 13}) {
+    at::Tensor x = at::conv2d(pictures(2, 3, side), tensor_of(*net, "conv1.weight"), {}, 1, 1);
+    x = at::batch_norm(x, {}, {}, {}, {}, true, 0.1, 1e-5, false).relu();
+    for (const std::int64_t beside : {8, 16}) {
+      x = x.slice(2, 0, std::nullopt, 2).slice(3, 0, std::nullopt, 2);
+      const auto zeros = at::zeros({2, beside, x.size(2), x.size(3)});
+      x = at::cat({zeros, x, zeros}, 1);
+    }
+    x = at::addmm(tensor_of(*net, "fc.bias"), x.mean({2, 3}), tensor_of(*net, "fc.weight").t());
+    CHECK(at::allclose(net->forward(pictures(2, 3, side)), x, 1e-4, 1e-5));
+  }
+}
+
+TEST_CASE("normal weights have their moments, and leave norms and biases alone unless told otherwise") {
+  const auto own = make("resnet18_small_images", 3);
+  network_shape shape;
+  shape.normal = normal_initializer{.deviation = 0.01};
+  const auto drawn_anew = make("resnet18_small_images", 3, shape), again = make("resnet18_small_images", 3, shape),
+             other = make("resnet18_small_images", 4, shape);
+  for (const auto& [name, tensor] : drawn_anew->parameters()) {
+    CAPTURE(name);
+    CHECK(tensor.equal(tensor_of(*again, name)));
+    if (tensor.dim() == 1) {
+      CHECK(tensor.equal(tensor_of(*own, name)));
+      continue;
+    }
+    CHECK_FALSE(tensor.equal(tensor_of(*other, name)));
+    const double n = static_cast<double>(tensor.numel());  // five standard errors either side
+    CHECK(std::abs(tensor.mean().item<double>()) < 5 * 0.01 / std::sqrt(n));
+    CHECK(std::abs(tensor.std().item<double>() / 0.01 - 1) < 5 / std::sqrt(2 * n));
+    CHECK((tensor.abs() > 0.03).sum().item<double>() < 0.0027 * n + 5 * std::sqrt(0.0027 * n));
+  }
+  shape.normal->zero_biases = true;
+  const auto zeroed = make("resnet18_small_images", 3, shape);
+  for (const auto& [name, tensor] : zeroed->parameters()) {
+    CAPTURE(name);
+    const bool norm = name.find("bn") != std::string::npos;
+    if (tensor.dim() == 1 && !norm)
+      CHECK(tensor.eq(0).all().item<bool>());
+    else
+      CHECK(tensor.equal(tensor_of(*drawn_anew, name)));
+  }
+}
+
+TEST_CASE("normal weights are drawn after the model's own, in the order of its layers") {
+  network_shape shape;
+  shape.normal = normal_initializer{.deviation = 0.5};
+  const auto net = make("lenet", 5, shape);
+  make("lenet", 5);  // leaves the process-wide generator as construction does
+  for (const auto* name : {"conv1.weight", "conv2.weight", "fc1.weight", "fc2.weight"}) {
+    const auto& tensor = tensor_of(*net, name);
+    CAPTURE(name);
+    CHECK(tensor_of(*net, name).equal(at::empty(tensor.sizes()).normal_(0, 0.5)));
+  }
+}
+
+TEST_CASE("scripts and models of sparse samples have no weights to draw") {
+  for (const auto& kind : network_kinds())
+    CHECK(draws_normal_weights(kind) == (kind.step == nullptr && kind.name != "script"));
+  CHECK_THROWS_AS(make("logistic", 1, {.input = {10}, .classes = 2, .normal = normal_initializer{}}),
+                  std::invalid_argument);
 }
 
 TEST_CASE("residual networks refuse what is not an image") {

@@ -5,8 +5,8 @@
 #include "troupe/runtime/telemetry/display.hpp"
 #include "troupe/runtime/telemetry/file_journal.hpp"
 #include "troupe/runtime/telemetry/metrics.hpp"
+#include "troupe/runtime/telemetry/pattern_files.hpp"
 #include "troupe/runtime/telemetry/run_folder.hpp"
-#include "troupe/runtime/telemetry/times_file.hpp"
 #include "troupe/runtime/topology/error.hpp"
 
 #include <nlohmann/json.hpp>
@@ -20,6 +20,7 @@
 
 using namespace troupe;
 using namespace std::chrono_literals;
+using telemetry::pattern_option;
 namespace fs = std::filesystem;
 
 namespace {
@@ -61,6 +62,7 @@ record epoch_record(std::uint64_t epoch, std::uint64_t step, double seconds, dou
   line.epoch = epoch;
   line.step = step;
   line.seconds = seconds;
+  line.train_seconds = seconds - 0.25;
   line.samples_per_second = 1203;
   line.train_loss = loss;
   line.val_accuracy = accuracy;
@@ -76,6 +78,7 @@ record evaluation_record(std::uint64_t epoch, std::uint64_t step, double seconds
   line.epoch = epoch;
   line.step = step;
   line.seconds = seconds;
+  line.train_seconds = seconds - 0.25;
   line.val_loss = 0.25;
   line.val_accuracy = accuracy;
   return line;
@@ -168,11 +171,13 @@ TEST_CASE("a folder that cannot be written is refused with path, reason and mend
 TEST_CASE("every line of the metrics has every key, and finite numbers only") {
   auto line = epoch_record(1, 937, 12.5, std::numeric_limits<double>::quiet_NaN());
   line.bytes_sent = 4096;
-  CHECK(telemetry::json_line(line) ==
-        R"({"event":"epoch","epoch":1,"step":937,"updates":0,"seconds":12.5,"samples_per_second":1203.0,)"
-        R"("train_loss":null,"val_loss":null,"val_accuracy":null,"val_top_k_accuracy":null,"lr":0.05,)"
-        R"("epoch_seconds":12.5,"data_wait":null,"bytes_sent":4096,"staleness_mean":null,)"
-        R"("staleness_max":null,"staleness_counts":null,"consensus_distance":null,"status":null})");
+  line.train_accuracy = 0.5;
+  CHECK(
+      telemetry::json_line(line) ==
+      R"({"event":"epoch","epoch":1,"step":937,"updates":0,"seconds":12.5,"train_seconds":12.25,)"
+      R"("samples_per_second":1203.0,"train_loss":null,"train_accuracy":0.5,"val_loss":null,"val_accuracy":null,"val_top_k_accuracy":null,"lr":0.05,)"
+      R"("epoch_seconds":12.5,"data_wait":null,"bytes_sent":4096,"staleness_mean":null,)"
+      R"("staleness_max":null,"staleness_counts":null,"consensus_distance":null,"status":null})");
   CHECK(nlohmann::json::parse(telemetry::json_line(of_event("end")))["status"] == "done");
 }
 
@@ -223,6 +228,27 @@ TEST_CASE("a line of a long run stays within 80 columns") {
   CHECK(line.find("epoch  99/160 ") != std::string::npos);
   CHECK(line.find("  99:00:00 (99:00:00)\n") != std::string::npos);
   CHECK(columns(line) - 5 <= 79);  // less "\r\x1b[K" and the end of the line
+  auto with_accuracy = epoch_record(99, 9'900, 356'400, 0.1834, 0.9731);
+  with_accuracy.train_accuracy = 0.871;
+  out.str("");
+  shown->write(with_accuracy);
+  CHECK(out.str() == line);  // there is no room for it
+}
+
+TEST_CASE("an epoch's line shows the training accuracy in place of the bar, or beside it where there is room") {
+  for (const unsigned width : {80U, 120U}) {
+    std::ostringstream out;
+    const auto shown = telemetry::make_live_display({.steps = 300, .steps_per_epoch = 100, .folder = ""}, out,
+                                                    {.columns = width, .colour = false, .clock = [] { return 0ns; }});
+    auto line = epoch_record(1, 100, 4, 0.1834, 0.9731);
+    line.train_accuracy = 0.871;
+    shown->write(line);
+    CHECK(out.str() == (width == 80 ? "\r\x1b[Kepoch 1/3   1203 img/s  loss 0.1834  train 87.1 %  val 97.31 %  0:04 "
+                                      "(0:04)\n"
+                                    : "\r\x1b[Kepoch 1/3 ━━━━━━━━━━ 100%   1203 img/s  loss 0.1834  train 87.1 %  val "
+                                      "97.31 %  0:04 (0:04)\n"));
+    CHECK(columns(out.str()) - 5 < width);
+  }
 }
 
 TEST_CASE("a pipe receives plain lines") {
@@ -234,10 +260,14 @@ TEST_CASE("a pipe receives plain lines") {
   shown->write(evaluation_record(0, 50, 2, 0.5));
   shown->write(evaluation_record(1, 100, 4, 0.9731));
   shown->write(epoch_record(1, 100, 4, 0.1834, 0.9731));
+  auto with_accuracy = epoch_record(2, 200, 8, 0.1834, 0.9731);
+  with_accuracy.train_accuracy = 0.871;
+  shown->write(with_accuracy);
   shown->write(of_event("end", 250, 10));
   CHECK(out.str() ==
         "epoch 1/3                            val 50.00 %     2.0 s  step 50\n"
         "epoch 1/3   1203 img/s  loss 0.1834  val 97.31 %     4.0 s (4.0 s)\n"
+        "epoch 2/3   1203 img/s  loss 0.1834  train 87.1 %  val 97.31 %     8.0 s (8.0 s)\n"
         "done after 250 steps in 0:10, validation accuracy 97.31 %\n");
 }
 
@@ -250,9 +280,9 @@ TEST_CASE("a journal leaves the files of the contract") {
   file.workers = {.count = 1, .loop = {"gradient", "apply"}, .device = {"cpu"}};
   const auto plan = make_plan(file, 64);
   std::ostringstream lines;
-  telemetry::make_way_for("times/of.csv", false, "results", "t.toml");
+  telemetry::make_way_for(pattern_option::csv, "times/of.csv", false, "results", "t.toml");
   telemetry::file_journal journal(plan, telemetry::run_folder({.out = "out"}), telemetry::make_json_display(lines),
-                                  "times/of.csv");
+                                  {{pattern_option::csv, "times/of.csv"}, {pattern_option::epoch_log, "times/of.txt"}});
   CHECK(fs::exists("out/topology.toml"));
   journal.write(of_event("start"));
   CHECK(read("out/graph.svg").starts_with("<?xml"));
@@ -260,8 +290,9 @@ TEST_CASE("a journal leaves the files of the contract") {
   journal.write(evaluation_record(1, 2, 0.5, 0.5));
   CHECK(read("out/epochs.csv") == telemetry::csv_header() + "\n");
   journal.write(epoch_record(1, 2, 0.5, 0.25, 0.5));
-  CHECK(read("out/epochs.csv") == telemetry::csv_header() + "\n1,2,0.5,1203.0,0.25,0.25,0.5,0,0.5,0.05\n");
-  CHECK(read("times/of.csv") == "seconds,val_accuracy\n0.5,0.5\n");
+  CHECK(read("out/epochs.csv") == telemetry::csv_header() + "\n1,2,0.5,1203.0,0.25,0.25,0.5,0,0.5,0.05,0.25,\n");
+  CHECK(read("times/of.csv") == "time,val_accuracy\n0.0,0.0\n0.2,0.5\n");  // a quarter to even, as Python rounds it
+  CHECK(read("times/of.txt") == "1  0.25  0.2500  50.00\n");
   journal.keep({.origin = {}, .values = at::ones({plan.layout.total})});
   journal.save({.origin = {}, .values = at::zeros({plan.layout.total})});
   journal.write(of_event("end", 2, 1));
@@ -283,7 +314,7 @@ namespace {
 
 std::string refusal_of(const std::string& pattern, const plan& plan) {
   try {
-    telemetry::times_path(pattern, plan);
+    telemetry::path_of(pattern_option::csv, pattern, plan);
   } catch (const input_error& error) {
     return error.what();
   }
@@ -303,31 +334,83 @@ TEST_CASE("the pattern of --csv says what was run") {
   file.optimizer.warmup_epochs = 5;
   file.workers = {.count = 4, .loop = {"gradient", "apply"}, .device = {"cpu"}};
   const auto plan = make_plan(file, 640);
-  CHECK(telemetry::times_path("{ranks}ranks-{batch}bs-{lr}lr-{momentum}m-{warmup}w.csv", plan) ==
+  CHECK(telemetry::path_of(pattern_option::csv, "{ranks}ranks-{batch}bs-{lr}lr-{momentum}m-{warmup}w.csv", plan) ==
         "4ranks-16bs-0.1lr-0.9m-5w.csv");
-  CHECK(telemetry::times_path("of/{model}-{data}-{optimizer}-{seed}-{epochs}", plan) == "of/convnet-mnist-sgd-7-3");
-  CHECK(telemetry::times_path("plain.csv", plan) == "plain.csv");
-  CHECK(
-      refusal_of("{rank}.csv", plan) ==
-      "--csv \"{rank}.csv\": {rank} is no placeholder; expected {ranks}, {batch}, {lr}, {momentum}, {warmup}, {seed}, "
-      "{epochs}, {model}, {data} or {optimizer} (did you mean \"ranks\"?)");
+  CHECK(telemetry::path_of(pattern_option::csv, "of/{model}-{data}-{optimizer}-{seed}-{epochs}", plan) ==
+        "of/convnet-mnist-sgd-7-3");
+  CHECK(telemetry::path_of(pattern_option::csv, "plain.csv", plan) == "plain.csv");
+  CHECK(refusal_of("{rank}.csv", plan) ==
+        "--csv \"{rank}.csv\": {rank} is not a placeholder; expected {ranks}, {batch}, {lr}, {momentum}, {warmup}, "
+        "{seed}, "
+        "{epochs}, {model}, {data} or {optimizer} (did you mean \"ranks\"?)");
   for (const auto* pattern : {"{", "}", "{ranks", "ranks}", "{{ranks}}", "{ranks}}"})
-    CHECK(refusal_of(pattern, plan).find("a brace stands without its other one; expected") != std::string::npos);
+    CHECK(refusal_of(pattern, plan).find("a brace has no counterpart; expected") != std::string::npos);
 }
 
-TEST_CASE("the file of --csv replaces another one only where that is allowed") {
+TEST_CASE("a file of an option replaces another one only where that is allowed") {
   const scratch here;
-  telemetry::make_way_for("deep/er/times.csv", false, "results", "t.toml");
+  const auto make_way = [](const fs::path& path, bool overwrite, pattern_option option = pattern_option::csv) {
+    telemetry::make_way_for(option, path, overwrite, "results", "t.toml");
+  };
+  make_way("deep/er/times.csv", false);
   std::ofstream("deep/er/times.csv") << "old";
-  CHECK_NOTHROW(telemetry::make_way_for("deep/er/times.csv", true, "results", "t.toml"));
-  CHECK_THROWS_AS(telemetry::make_way_for("deep/er/times.csv", false, "results", "t.toml"), input_error);
-  CHECK_THROWS_AS(telemetry::make_way_for("deep/er", true, "results", "t.toml"), input_error);
-  CHECK_THROWS_AS(telemetry::make_way_for("deep/er/times.csv/below.csv", true, "results", "t.toml"), input_error);
+  CHECK_NOTHROW(make_way("deep/er/times.csv", true));
+  CHECK_THROWS_AS(make_way("deep/er/times.csv", false), input_error);
+  CHECK_THROWS_AS(make_way("deep/er", true), input_error);
+  CHECK_THROWS_AS(make_way("deep/er/times.csv/below.csv", true), input_error);
   for (const auto* own : {"results/metrics.jsonl", "results/model.safetensors", "results/epochs.csv"})
-    CHECK_THROWS_AS(telemetry::make_way_for(own, true, "results", "t.toml"), input_error);
-  CHECK_NOTHROW(telemetry::make_way_for("results/times.csv", true, "results", "t.toml"));
+    for (const auto option : {pattern_option::csv, pattern_option::epoch_log})
+      CHECK_THROWS_AS(make_way(own, true, option), input_error);
+  CHECK_NOTHROW(make_way("results/times.csv", true));
+  CHECK_NOTHROW(make_way("results/log.txt", true, pattern_option::epoch_log));
+  CHECK_THROWS_WITH_AS(
+      make_way("results/log", true, pattern_option::epoch_log),
+      "results/log: lies among the results of the run; expected a name that ends in .txt or .log there", input_error);
+  CHECK_THROWS_WITH_AS(make_way("deep/er/times.csv", false, pattern_option::epoch_log),
+                       "deep/er/times.csv: exists; replace it with --overwrite, or name another file with --epoch-log",
+                       input_error);
   std::ofstream("t.toml") << "";
-  CHECK_THROWS_AS(telemetry::make_way_for("./t.toml", true, "results", "t.toml"), input_error);
+  CHECK_THROWS_AS(make_way("./t.toml", true), input_error);
+}
+
+// Each as Python prints repr(round(value, digits)).
+TEST_CASE("numbers are rounded and printed as Python does") {
+  using telemetry::as_python_rounds;
+  CHECK(as_python_rounds(0, 1) == "0.0");
+  CHECK(as_python_rounds(12, 1) == "12.0");
+  CHECK(as_python_rounds(0.25, 1) == "0.2");
+  CHECK(as_python_rounds(0.75, 1) == "0.8");
+  CHECK(as_python_rounds(0.35, 1) == "0.3");  // a little below 0.35 in binary
+  CHECK(as_python_rounds(0.45, 1) == "0.5");  // a little above
+  CHECK(as_python_rounds(2.675, 2) == "2.67");
+  CHECK(as_python_rounds(1234.0625, 3) == "1234.062");
+  CHECK(as_python_rounds(99.96, 1) == "100.0");
+  CHECK(as_python_rounds(123456.78, 1) == "123456.8");
+  CHECK(as_python_rounds(0.85, 4) == "0.85");
+  CHECK(as_python_rounds(0.85125, 4) == "0.8512");
+  CHECK(as_python_rounds(0.00005, 4) == "0.0001");
+  CHECK(as_python_rounds(0.00004, 4) == "0.0");
+  CHECK(as_python_rounds(1, 4) == "1.0");
+}
+
+TEST_CASE("the files of options take what is theirs of a run") {
+  const auto csv = pattern_option::csv, log = pattern_option::epoch_log;
+  auto evaluation = evaluation_record(1, 100, 12.3, 0.98765);
+  evaluation.train_seconds = 11.25;
+  CHECK(telemetry::beginning_of(csv) == "time,val_accuracy\n0.0,0.0\n");
+  CHECK(telemetry::addition_of(csv, evaluation) == "11.2,0.9877\n");
+  evaluation.val_accuracy.reset();
+  CHECK(telemetry::addition_of(csv, evaluation) == "11.2,\n");
+  CHECK(telemetry::addition_of(log, evaluation).empty());
+  auto epoch = epoch_record(12, 1200, 100, 0.5, 0.98765);
+  CHECK(telemetry::beginning_of(log).empty());
+  CHECK(telemetry::addition_of(log, epoch) == "12  99.75  0.5000  98.77\n");
+  CHECK(telemetry::addition_of(csv, epoch).empty());
+  epoch.val_accuracy.reset();
+  epoch.train_loss = std::numeric_limits<double>::infinity();
+  CHECK(telemetry::addition_of(log, epoch) == "12  99.75  nan  nan\n");
+  for (const auto* event : {"start", "end"})
+    for (const auto option : {csv, log}) CHECK(telemetry::addition_of(option, of_event(event)).empty());
 }
 
 TEST_CASE("a table tells of each class, their means and the accuracy") {

@@ -127,7 +127,8 @@ TEST_CASE("a matrix and pairs of names reach the exchange that takes them") {
   const setting_value half = matrix{{0.5, 0.5}, {0.5, 0.5}};
   CHECK((options("weights = [[0.5, 0.5], [0.5, 0.5]]\n") ==
          setting_values{{"buffers", std::string("local")}, {"weights", half}}));
-  CHECK((options("weights = [\n  [0, 1],\n  [1, 0],\n]\n").at("weights") == setting_value(matrix{{0, 1}, {1, 0}})));
+  CHECK((options("weights = [\n  [0.25, 0.75],\n  [0.75, 0.25],\n]\n").at("weights") ==
+         setting_value(matrix{{0.25, 0.75}, {0.75, 0.25}})));
   CHECK((options("weights = \"uniform\"\n", {"exchange.weights=[[0.5, 0.5], [0.5, 0.5]]"}).at("weights") == half));
   CHECK((options("weights = [[1]]\n", {"exchange.weights=metropolis"}).at("weights") ==
          setting_value(std::string("metropolis"))));

@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <cstdint>
 #include <random>
 #include <string>
@@ -62,12 +63,9 @@ class generator {
     if (file.optimizer.name == "novograd") file.optimizer.name = "adamw";  // which several servers can do, too
     if (file.optimizer.name == "sgd" || file.optimizer.betas.size() != 2) file.optimizer.betas = {};
     if (file.optimizer.momentum == 0) file.optimizer.nesterov = false;
-    if (file.optimizer.warmup_epochs == 0) file.optimizer.warmup_start = 0;
-    std::sort(file.optimizer.decay_epochs.begin(), file.optimizer.decay_epochs.end());
-    if (file.optimizer.decay_epochs.empty() == (file.optimizer.schedule == "step")) {
-      file.optimizer.schedule = "constant";
-      file.optimizer.decay_epochs = {};
-    }
+    fit_optimizer(file);
+    fit_initializer(file.model);
+    if (file.data.remainder == "pad") file.data.split = "strided";
     const auto& sizes = data::find_dataset(file.data.name)->sample_shape;
     const auto channels = static_cast<std::size_t>(sizes.empty() ? 0 : sizes[0]);
     file.data.mean.resize(channels, 0.5);
@@ -96,6 +94,41 @@ class generator {
 
  private:
   std::uint64_t below(std::uint64_t n) { return random_() % n; }
+
+  /// Keys that only some optimizers, schedules or models read.
+  static void fit_optimizer(topology::topology& file) {
+    topology::optimizer_settings& drawn = file.optimizer;
+    const topology::optimizer_settings usual;
+    drawn.grad_averaging = usual.grad_averaging;  // of novograd alone
+    drawn.moment_start = usual.moment_start;
+    if (drawn.scale_lr == "none") drawn.base_batch_size.reset();
+    if (drawn.scale_lr != "none" && file.data.global_batch_size) drawn.base_batch_size = 256;
+    if (models::find_network(file.model.name)->step) {
+      drawn.no_decay = {};
+      drawn.decay_min_dims = 0;
+    }
+    if (drawn.warmup_epochs == 0) drawn.warmup_start = 0;
+    if (drawn.schedule_by == "epoch") {
+      drawn.warmup_epochs = std::ceil(drawn.warmup_epochs);
+      for (double& epochs : drawn.decay_epochs) epochs = std::ceil(epochs);
+    }
+    std::sort(drawn.decay_epochs.begin(), drawn.decay_epochs.end());
+    if (drawn.decay_epochs.empty() && drawn.schedule == "step") drawn.schedule = "constant";
+    if (drawn.schedule != "step") {
+      drawn.decay_epochs = {};
+      drawn.decay_factor = usual.decay_factor;
+    }
+    if (drawn.schedule != "polynomial") drawn.decay_power = usual.decay_power;
+    if (drawn.schedule != "polynomial" && drawn.schedule != "cosine") drawn.min_lr = usual.min_lr;
+  }
+
+  static void fit_initializer(topology::model_settings& drawn) {
+    const topology::model_settings usual;
+    if (!models::draws_normal_weights(*models::find_network(drawn.name))) drawn.initializer = usual.initializer;
+    if (drawn.initializer == "normal") return;
+    drawn.initializer_std = usual.initializer_std;
+    drawn.initializer_bias = usual.initializer_bias;
+  }
 
   /// Then it is used in each step, and by no other exchange's side.
   static bool makes_the_step(const topology::exchange_settings& each) {
@@ -216,20 +249,69 @@ TEST_CASE("a matrix and pairs are printed as lists of lists") {
 
 TEST_CASE("a print has every default filled in") {
   const std::string text = topology::print(topology::parse("", "t.toml"));
-  CHECK(text ==
-        "format = 1\n\n"
-        "[run]\nseed               = 0\nepochs             = 1\nthreads            = 1\ntimeout            = "
-        "\"60s\"\nstop_on_non_finite = true\n\n"
-        "[model]\nname            = \"convnet\"\nloss            = \"auto\"\nsync_batch_norm = false\n\n"
-        "[data]\nname       = \"digits\"\nbatch_size = 32\nshuffle    = true\nsplit      = \"strided\"\nnormalize  = "
-        "true\n\n"
-        "[augment]\npreset = \"none\"\n\n"
-        "[optimizer]\nname          = \"sgd\"\nlr            = 0.01\nmomentum      = 0.0\nweight_decay  = "
-        "0.0\nnesterov      = false\nscale_lr      = \"none\"\nwarmup_epochs = 0.0\nwarmup_start  = 0.0\nschedule      "
-        "= \"constant\"\ndecay_factor  = 0.1\n\n"
-        "[workers]\ncount     = 1\nloop      = [\"gradient\", \"apply\"]\nprecision = \"float32\"\ndevice    = "
-        "\"auto\"\n\n"
-        "[evaluate]\nevery       = \"1 epoch\"\nbatch_size  = 1000\ntarget_hold = 2\n");
+  CHECK(text == R"(format = 1
+
+[run]
+seed               = 0
+epochs             = 1
+threads            = 1
+timeout            = "60s"
+stop_on_non_finite = true
+
+[model]
+name             = "convnet"
+loss             = "auto"
+initializer      = "default"
+initializer_std  = 0.01
+initializer_bias = "default"
+sync_batch_norm  = false
+
+[data]
+name       = "digits"
+batch_size = 32
+shuffle    = true
+drop_last  = true
+remainder  = "drop"
+split      = "strided"
+normalize  = true
+
+[augment]
+preset = "none"
+
+[optimizer]
+name           = "sgd"
+lr             = 0.01
+momentum       = 0.0
+weight_decay   = 0.0
+l2_penalty     = 0.0
+decay_min_dims = 0
+nesterov       = false
+grad_averaging = false
+moment_start   = "zero"
+scale_lr       = "none"
+warmup_epochs  = 0.0
+warmup_start   = 0.0
+schedule       = "constant"
+schedule_by    = "step"
+min_lr         = 0.0
+decay_power    = 1.0
+decay_factor   = 0.1
+
+[workers]
+count     = 1
+loop      = ["gradient", "apply"]
+precision = "float32"
+device    = "auto"
+
+[evaluate]
+every          = "1 epoch"
+batch_size     = 1000
+target_hold    = 2
+drop_last      = false
+split          = "whole"
+buffers        = "mean"
+pause_training = false
+)");
 }
 
 TEST_CASE("nodes are printed one by one") {

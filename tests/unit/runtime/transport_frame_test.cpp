@@ -241,7 +241,7 @@ TEST_CASE("a header that asks for the impossible is refused in words, and nothin
   };
 
   refuses(with(good, 0, std::uint32_t{0}), "no frame of Troupe");
-  refuses(with(good, 4, std::uint16_t{1}), "protocol 1, where this build speaks 3");
+  refuses(with(good, 4, std::uint16_t{1}), "protocol 1, where this build speaks 4");
   for (const int kind : {0, 5, 255}) refuses(with(good, 6, static_cast<std::uint8_t>(kind)), "unknown kind");
   refuses(with(good, 7, std::uint8_t{2}), "not a float32 vector");
   refuses(with(good, 8, std::uint8_t{2}), "not a float32 vector");

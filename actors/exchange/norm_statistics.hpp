@@ -1,0 +1,27 @@
+// The exchange that brings together the statistics of synchronised batch norms. No file names it: a plan adds it where
+// model.sync_batch_norm is set. Of each layer there is a bucket forward, merged as means and variances, and a bucket
+// backward, averaged; see docs/decisions/0008-norm-moments.md.
+#pragma once
+
+#include "troupe/actors/exchange/registry.hpp"
+#include "troupe/actors/messages.hpp"
+#include "troupe/models/flat.hpp"
+
+#include <cstdint>
+#include <vector>
+
+namespace troupe {
+
+/// What is exchanged, and its buckets: those of all layers forward, in order, and then those backward.
+struct norm_buckets {
+  models::flat_layout layout{};
+  std::vector<range> buckets{};
+};
+
+/// Lays out the statistics of layers with so many channels each.
+norm_buckets norm_buckets_of(const std::vector<std::int64_t>& channels);
+
+/// The kind; its settings are those of all_reduce.
+const exchange_kind& norm_statistics_kind();
+
+}  // namespace troupe

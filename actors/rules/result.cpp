@@ -1,0 +1,54 @@
+#include "troupe/actors/rules/result.hpp"
+
+#include "troupe/actors/rules/pieces.hpp"
+#include "troupe/actors/rules/reduce.hpp"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+#include <vector>
+
+namespace troupe::rules {
+
+namespace {
+
+/// Mean of elements [first, first + count) of the replicas, with equal weights.
+at::Tensor mean_of(const replicas_by_rank& replicas, const range& where, models::buffer_pool pool) {
+  std::vector<weighted> summands;
+  for (const auto& [rank, replica] : replicas)
+    summands.push_back({replica.values.narrow(0, where.first, where.count), 1});
+  // Of equal values the mean is one of them; a sum would be rounded.
+  const auto equal = [&](const auto& one) { return one.values.equal(summands.front().values); };
+  return std::all_of(summands.begin(), summands.end(), equal) ? summands.front().values : mean_in_order(summands, pool);
+}
+
+}  // namespace
+
+step_result result_of(const replicas_by_rank& replicas, at::Tensor held, const result_options& options) {
+  const auto& layout = options.layout;
+  const range parameters{0, layout.parameter_end}, buffers{layout.parameter_end, layout.total - layout.parameter_end};
+  step_result result;
+  if (replicas.empty()) {  // nobody asks for more than the servers have
+    result.values = std::move(held);
+    return result;
+  }
+  const auto& first = replicas.begin()->second.values;
+  if (!held.defined() && options.replicas_agree) held = first.narrow(0, 0, parameters.count);
+  if (!held.defined()) {
+    held = mean_of(replicas, parameters, options.pool);
+    double squares = 0;
+    for (const auto& [rank, replica] : replicas)
+      squares += std::pow((replica.values.narrow(0, 0, parameters.count) - held).norm().item<double>(), 2);
+    result.distance = std::sqrt(squares / static_cast<double>(replicas.size()));
+  }
+  std::vector<span> pieces{{0, std::move(held)}};
+  if (buffers.count > 0)
+    pieces.push_back({buffers.first, options.first_buffers ? first.narrow(0, buffers.first, buffers.count)
+                                                           : mean_of(replicas, buffers, options.pool)});
+  result.values = side_by_side(pieces, layout.total, options.pool);
+  return result;
+}
+
+}  // namespace troupe::rules

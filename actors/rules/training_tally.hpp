@@ -1,0 +1,49 @@
+// What workers report of their training between two points of a run, added up.
+#pragma once
+
+#include "troupe/actors/messages.hpp"
+
+#include <cstdint>
+#include <optional>
+
+namespace troupe::rules {
+
+class training_tally {
+ public:
+  void add(const milestone& one) {
+    loss_sum_ += one.loss_sum;
+    samples_ += one.sample_count;
+    correct_ += one.correct;
+    classified_ += one.classified;
+  }
+
+  void add(const training_tally& other) {
+    loss_sum_ += other.loss_sum_;
+    samples_ += other.samples_;
+    correct_ += other.correct_;
+    classified_ += other.classified_;
+  }
+
+  std::int64_t samples() const { return samples_; }
+
+  /// Returns the mean over the samples, or nothing where there are none.
+  std::optional<double> loss() const { return share(loss_sum_, samples_); }
+
+  /// Returns the share of the targets that were put into their class, or nothing where none was counted.
+  std::optional<double> accuracy() const { return share(static_cast<double>(correct_), classified_); }
+
+  /// Returns samples per second, or nothing where either is none.
+  std::optional<double> rate(double seconds) const {
+    return samples_ > 0 && seconds > 0 ? std::optional{static_cast<double>(samples_) / seconds} : std::nullopt;
+  }
+
+ private:
+  static std::optional<double> share(double part, std::int64_t whole) {
+    return whole > 0 ? std::optional{part / static_cast<double>(whole)} : std::nullopt;
+  }
+
+  double loss_sum_{0};
+  std::int64_t samples_{0}, correct_{0}, classified_{0};
+};
+
+}  // namespace troupe::rules

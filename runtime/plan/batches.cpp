@@ -1,0 +1,94 @@
+#include "troupe/runtime/plan/batches.hpp"
+
+#include "troupe/models/samples.hpp"
+#include "troupe/models/script.hpp"
+#include "troupe/runtime/support/units.hpp"
+#include "troupe/runtime/topology/error.hpp"
+
+#include <ATen/CPUGeneratorImpl.h>
+#include <ATen/core/grad_mode.h>
+
+#include <exception>
+
+namespace troupe {
+
+namespace {
+
+[[noreturn]] void refuse(const topology::topology& file, const std::string& reason) {
+  throw input_error(file.file.empty() ? reason : file.file.string() + ": " + reason);
+}
+
+std::string counted(std::int64_t number) {
+  return grouped(static_cast<std::uint64_t>(number));
+}
+
+std::int64_t micro_batch_size(const plan& plan) {
+  return plan.sampling.batch_size / plan.micro_batches;
+}
+
+/// Of a share of the validation set, before a batch is dropped.
+std::int64_t share_of_evaluation(const plan& plan, const rules::evaluation_options& how) {
+  return (plan.facts.evaluated + how.shares - 1) / how.shares;
+}
+
+}  // namespace
+
+rules::evaluation_options evaluation_of(const plan& plan) {
+  const auto& given = plan.file.evaluate;
+  return {.batch_size = given.batch_size,
+          .shares = given.split == "workers" ? static_cast<std::int64_t>(plan.workers) : 1,
+          .drop_last = given.drop_last,
+          .top_k = given.top_k};
+}
+
+pass_count passes_of(const plan& plan) {
+  const auto micro = micro_batch_size(plan);
+  const auto of_last = (data::last_batch_size(plan.sampling) + micro - 1) / micro;
+  return {.of_step = static_cast<std::uint64_t>(plan.micro_batches),
+          .of_last = static_cast<std::uint64_t>(of_last),
+          .steps_per_epoch = plan.steps_per_epoch};
+}
+
+void check_evaluation(const plan& so_far) {
+  const auto how = evaluation_of(so_far);
+  const auto samples = so_far.facts.evaluated;
+  if (samples == 0 || rules::evaluated_samples(samples, how) > 0) return;
+  const auto share = share_of_evaluation(so_far, how);
+  const auto whose = how.shares == 1 ? "the " + counted(samples) + " samples that are evaluated"
+                                     : "a share of " + counted(share) + " samples (" + counted(samples) +
+                                           " are evaluated, divided among " + counted(how.shares) + " workers)";
+  refuse(so_far.file, "evaluate.drop_last = true leaves nothing to evaluate: evaluate.batch_size = " +
+                          std::to_string(how.batch_size) + " is more than " + whose + "; use at most " +
+                          std::to_string(share));
+}
+
+void check_last_batch(const plan& so_far) {
+  const auto micro = micro_batch_size(so_far), last = data::last_batch_size(so_far.sampling);
+  const auto synchronised = so_far.file.model.sync_batch_norm && so_far.workers > 1;
+  if (so_far.sampling.drop_last || micro == 1 || last % micro != 1 || synchronised) return;
+  try {
+    const at::NoGradGuard unrecorded;
+    at::Generator generator = at::detail::createCPUGenerator(1);
+    const auto net = models::make_network(*so_far.model, so_far.shape, so_far.file.run.seed);
+    net->draw_from(generator);
+    net->train(true);
+    net->forward(models::made_up_samples(so_far.facts.kind, so_far.shape, 1, generator));
+  } catch (const std::exception& reason) {
+    refuse(so_far.file, std::string("data.drop_last = false leaves a last ") + (last == 1 ? "batch" : "micro-batch") +
+                            " of one sample, on which " + so_far.model->name +
+                            " cannot be trained: " + models::reason_of(reason) + "; use another " +
+                            (last == 1 ? "data.batch_size" : "data.micro_batch_size") + ", or data.drop_last = true");
+  }
+}
+
+std::string shares_text(const plan& plan) {
+  const auto how = evaluation_of(plan);
+  const auto share = share_of_evaluation(plan, how);
+  const auto left_out = how.drop_last ? share % how.batch_size : 0;
+  std::string text;
+  if (how.shares > 1) text += ", in " + counted(how.shares) + " shares of " + counted(share) + ", averaged";
+  if (left_out > 0) text += ", without the last " + counted(left_out) + (how.shares > 1 ? " of each" : "");
+  return text;
+}
+
+}  // namespace troupe

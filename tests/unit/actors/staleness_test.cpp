@@ -1,0 +1,99 @@
+// What can be said of staleness in advance: of an asynchronous server's whatever the speeds of its workers, and of
+// local steps on a shared memory.
+#include "troupe/actors/rules/staleness.hpp"
+
+#include "tests/support/doctest.hpp"
+#include "tests/support/exchange_pump.hpp"
+
+#include "troupe/actors/exchange/registry.hpp"
+#include "troupe/actors/shared_memory.hpp"
+#include "troupe/data/random.hpp"
+
+#include <algorithm>
+#include <numeric>
+#include <string>
+#include <vector>
+
+namespace {
+
+using namespace troupe;
+using namespace troupe::testing;
+
+std::unique_ptr<member> server_of_each(std::uint32_t workers) {
+  return find_exchange("parameter_server")
+      ->make_member({.rank = rank_id{workers},
+                     .world_size = workers,
+                     .servers = 1,
+                     .ids = {},
+                     .layout = one_parameter(),
+                     .pool = {},
+                     .settings = {{"apply", std::string{"each"}}, {"shards", std::int64_t{1}}},
+                     .when = {.steps = 1'000'000},
+                     .optimizer = {.lr = 0.5},
+                     .initial = at::zeros({16})});
+}
+
+/// Workers that push a gradient and fetch what comes of it, in whatever order.
+struct asynchronous_run {
+  explicit asynchronous_run(std::uint32_t workers)
+      : server_side(server_of_each(workers)), steps(workers, 0), fetched(workers, 0) {}
+
+  void push(std::uint32_t worker) {
+    server_side->receive({.origin = {.sender = rank_id{worker}, .step = steps[worker]++, .version = fetched[worker]},
+                          .piece = {0, at::ones({16})},
+                          .total = 16,
+                          .sample_count = 1},
+                         out);
+    fetched[worker] = out.sent.back().second.origin.version;
+    out.sent.clear();
+  }
+
+  staleness_tally tally() { return dynamic_cast<server&>(*server_side).held(0).staleness; }
+
+  std::unique_ptr<member> server_side;
+  kept out;
+  std::vector<std::uint64_t> steps, fetched;
+};
+
+}  // namespace
+
+TEST_CASE("the mean staleness of an asynchronous server is n − 1 at any speeds, but for what is still under way") {
+  for (const std::uint32_t n : {1U, 2U, 4U, 7U}) {
+    for (const std::uint64_t factor : {1U, 10U, 1'000U}) {  // worker 0 is so many times as fast as each of the others
+      CAPTURE(n);
+      CAPTURE(factor);
+      asynchronous_run run{n};
+      data::random_stream random{data::keyed(11, data::purpose::digits, n, factor)};
+      constexpr std::uint64_t updates = 20'000;
+      for (std::uint64_t i = 0; i < updates; ++i) {
+        const auto drawn = random.below(factor + n - 1);
+        run.push(drawn < factor ? 0 : static_cast<std::uint32_t>(drawn - factor + 1));
+      }
+      const auto found = run.tally();
+      CHECK(found.applied == updates);
+      // Each update makes each of the n − 1 other gradients under way one version older.
+      std::uint64_t under_way = 0;
+      for (const auto version : run.fetched) under_way += updates - version;
+      CHECK(found.sum + under_way == (n - 1) * updates);
+      if (factor == 10) CHECK(rules::mean(found) == doctest::Approx(n - 1).epsilon(0.02));
+      if (factor == 1'000 && n > 1) CHECK(found.most > 1'000);  // of the slow ones, which the mean does not show
+    }
+  }
+}
+
+TEST_CASE("workers that take turns with H local steps are (n − 1)H behind, and the documents say so") {
+  constexpr std::uint64_t workers = 4, local_steps = 5, rounds = 50;
+  const auto memory = shared_memory::make(at::zeros({1}), 1, memory_writes::plain);
+  std::vector<std::uint64_t> seen(workers, 0);
+  for (std::uint64_t turn = 0; turn < workers * rounds; ++turn) {
+    auto& when_read = seen[turn % workers];
+    memory->count_at_once(local_steps, when_read);
+    when_read = memory->updates();
+  }
+  const auto found = memory->staleness();
+  CHECK(found.applied == workers * local_steps * rounds);
+  CHECK(found.most == (workers - 1) * local_steps);
+  CHECK(found.counts.back() == (workers * rounds - (workers - 1)) * local_steps);  // all but the first three turns
+  CHECK(find_exchange("shared")->facts.staleness.find("(n − 1)H with H local steps") != std::string::npos);
+  CHECK(find_exchange("parameter_server")->facts.staleness.find("whatever the workers' speeds") != std::string::npos);
+}
