@@ -1,5 +1,5 @@
-"""Batch norm under gossip and under model averaging, its running statistics local or mixed, equals PyTorch's after fifty
-steps: weights, and running statistics of the first worker and of the mean.
+"""Batch norm under gossip and under model averaging, with running statistics local or mixed, equals PyTorch's after
+fifty steps: weights, and running statistics of the first worker and of the mean.
 
 The network is smooth; shuffle off, one intra-op thread."""
 
@@ -80,8 +80,8 @@ def averaged(workers, mixed):
 
 
 def check(algorithm, exchange, loop):
-    """Weights are the workers' mean, running statistics those of the mean or of the first worker: there it shows whether
-    they were mixed, for mixing keeps their mean."""
+    """Compares the mean of the weights, and the running statistics of the first worker and their mean. Mixing does not
+    change the mean, so it shows in those of the first worker only."""
     training, _ = plain.write_mnist(".")
     model = exported(Normed)
     firsts = []

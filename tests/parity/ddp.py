@@ -7,7 +7,6 @@ CPU kernels for SyncBatchNorm's statistics, so this script brings the textbook's
 messages are PyTorch's."""
 
 import functools
-import pathlib
 import sys
 import tempfile
 
@@ -58,7 +57,7 @@ every = "1000000 steps"
 """
 DEFAULTS = {"synchronised": False, "micro": None, "clip": None}
 WAYS = {"buckets": DEFAULTS, "synchronised": {**DEFAULTS, "synchronised": True},
-        "accumulated": {**DEFAULTS, "micro": 4, "clip": 2.0}}
+        "accumulated": {"synchronised": True, "micro": 4, "clip": 2.0}}
 
 
 class SmoothResnet(nn.Module):
@@ -243,13 +242,10 @@ def everything():
 
 def band(samples, states, step, synchronised, micro, clip):
     """By how much kinks may have the results of a step differ. Clipping makes that less; it is not considered."""
-    shares = [rows_of(samples, rank, step) for rank in range(RANKS)]
-    if synchronised:
-        shares = [tuple(torch.cat(each) for each in zip(*shares, strict=True))]
-    assert not (synchronised and micro)
-    micro = micro or len(shares[0][1])
-    batches = [tuple(each[first:first + micro] for each in share) for share in shares
-               for first in range(0, len(share[1]), micro)]
+    micro, batches = micro or BATCH, []
+    for first in range(0, BATCH, micro):
+        parts = [tuple(each[first:first + micro] for each in rows_of(samples, rank, step)) for rank in range(RANKS)]
+        batches += [tuple(torch.cat(each) for each in zip(*parts, strict=True))] if synchronised else parts
     return Step(resnet20(3), states[step], None, batches, SGD["lr"]).band()
 
 
@@ -276,7 +272,7 @@ def test_buckets_and_synchronised_batch_norm():
     check("synchronised")
 
 
-def test_accumulation_and_clipping():
+def test_micro_batches_with_synchronised_batch_norm_and_clipping():
     check("accumulated")
 
 

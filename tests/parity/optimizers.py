@@ -75,7 +75,7 @@ def test_adamw():
 
 
 def test_adam_with_a_small_epsilon_of_its_own():
-    # A gradient within rounding of zero takes a whole step to either side, so that there must be none in the first step.
+    # Adam makes a whole step of a gradient within rounding of zero, to either side: the first step must have none.
     for attempt in range(100):
         training, _ = write_mnist(".")
         model = exported(Small, attempt)
@@ -103,9 +103,10 @@ def grouped(make, decays, **settings):
     """What makes an optimizer with two groups: with weight decay those parameters of which decays(parameter) holds."""
     def made(parameters):
         parameters = list(parameters)
-        groups = ([each for each in parameters if bool(decays(each)) == decayed] for decayed in (True, False))
-        return make([{"params": group, **extra} for group, extra in zip(groups, ({}, {"weight_decay": 0.0}), strict=True)
-                     if group], **settings)
+        with_decay = [each for each in parameters if decays(each)]
+        without = [each for each in parameters if not decays(each)]
+        groups = [{"params": with_decay}] if with_decay else []
+        return make([*groups, {"params": without, "weight_decay": 0.0}], **settings)
 
     return made
 
@@ -116,7 +117,8 @@ def check_groups(recipe, make, **settings):
                          ({"no_decay": ["fc1.*"]}, lambda each: each.shape[0] == 10),
                          ({"no_decay": ["*.bias", "fc?.weight"]}, lambda each: False),
                          ({"no_decay": ["fc2*"], "decay_min_dims": 2}, lambda each: each.shape == (16, 49))):
-        check({**recipe, **keys}, grouped(make, decays, **settings), wirings=["parameter_server"], model=exported(Small))
+        check({**recipe, **keys}, grouped(make, decays, **settings), wirings=["parameter_server"],
+              model=exported(Small))
 
 
 def test_groups_without_weight_decay_under_sgd():

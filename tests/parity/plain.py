@@ -40,8 +40,8 @@ class Lenet(nn.Module):
 
 
 class Smooth(Lenet):
-    """Lenet with a tanh or softplus for each rectifier. Its gradient is continuous, so a difference in rounding stays as
-    small as that; a rectifier can turn it into another gradient."""
+    """Lenet with a tanh or softplus for each rectifier. Its gradient is continuous, so a difference in rounding stays
+    small; a rectifier can turn it into another gradient."""
 
     def forward(self, x):
         x = functional.avg_pool2d(torch.tanh(self.conv1(x)), 2)

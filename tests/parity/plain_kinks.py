@@ -8,7 +8,6 @@ another program's gradient may differ by. Where there is no such unit, the band 
 import copy
 
 import torch
-from torch import nn
 from torch.nn import functional
 from torch.overrides import TorchFunctionMode
 

@@ -57,7 +57,8 @@ class Resnet18SmallImages(nn.Module):
 
 
 def conv_norm_relu(before, after):
-    return nn.Sequential(nn.Conv2d(before, after, kernel_size=3, padding=1, bias=False), nn.BatchNorm2d(after), nn.ReLU())
+    convolution = nn.Conv2d(before, after, kernel_size=3, padding=1, bias=False)
+    return nn.Sequential(convolution, nn.BatchNorm2d(after), nn.ReLU())
 
 
 class WideBlock(nn.Module):
@@ -118,8 +119,8 @@ class CifarBlock(nn.Module):
 
 
 class Resnet20(nn.Module):
-    """He et al. 2016, section 4.2, n = 3: shortcuts of option A, zeros for new channels, or of option B, projections. The
-    paper does not say where the zeros go: `ahead` is the share of them in front of the input's channels."""
+    """He et al. 2016, section 4.2, n = 3: shortcuts of option A, zeros for new channels, or of option B, projections.
+    The paper does not say where the zeros go: `ahead` is the share of them in front of the input's channels."""
 
     def __init__(self, channels=3, classes=10, projection=False, ahead=0.0):
         super().__init__()

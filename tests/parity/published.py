@@ -49,8 +49,8 @@ WIDE = 'name = "wide_resnet_pooled"\ndropout = 0.0'
 COUNTERS = ("running_mean", "running_var", "num_batches_tracked")
 
 
-def file_of(name, model, steps=0, data="mnist", folder=".", batch=BATCH, more="normalize = false", lr=0.05, momentum=0.0,
-            workers=1):
+def file_of(name, model, steps=0, data="mnist", folder=".", batch=BATCH, more="normalize = false", lr=0.05,
+            momentum=0.0, workers=1):
     return write(f"{name}.toml", FILE.format(seed=plain.seeded(6), steps=steps, model=model, data=data, folder=folder,
                                              batch=batch, more=more, lr=lr, momentum=momentum, workers=workers))
 
@@ -157,7 +157,8 @@ def test_lenet_with_normal_weights():
 def test_resnet18_for_small_images():
     model = Resnet18SmallImages()
     # Batch norm takes away what a bias before it adds.
-    still = [name for name, _ in model.named_parameters() if name.endswith(("first.bias", "second.bias", "stem.0.bias"))]
+    biases = "first.bias", "second.bias", "stem.0.bias"
+    still = [name for name, _ in model.named_parameters() if name.endswith(biases)]
     check_initial(check("resnet18", RESNET18, [model], 2, still=still), 0.01)
 
 
@@ -203,8 +204,8 @@ def check_last_batch(samples, folder, batch, workers, epochs=1):
     model = exported(plain.Small)
     start = state_of(model)
     steps = epochs * math.ceil(len(samples[1]) / batch)
-    file = file_of("kept", 'script = "model.pt"', steps, folder=folder, batch=batch // workers, more=KEPT, workers=workers,
-                   **SGD)
+    file = file_of("kept", 'script = "model.pt"', steps, folder=folder, batch=batch // workers, more=KEPT,
+                   workers=workers, **SGD)
     epoch = json.loads(troupe("check", file, "--json").stdout)["steps_per_epoch"]
     assert epoch * epochs == steps, f"{epoch} steps in an epoch"
     epochs_of(model, samples, batch, epochs, **SGD)

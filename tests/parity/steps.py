@@ -26,11 +26,11 @@ def textbook():
     return start, model.state_dict()
 
 
-def check(exchange, workers=4, batch=BATCH, loop=TOGETHER):
+def check(exchange, workers=4, batch=BATCH, loop=TOGETHER, data=""):
     plain.write_mnist(".")
     start, expected = textbook()
     exported()
-    compare(run("trained", exchange=exchange, workers=workers, batch=batch, loop=loop), expected, start)
+    compare(run("trained", exchange=exchange, workers=workers, batch=batch, loop=loop, data=data), expected, start)
 
 
 def test_one_worker_alone():
@@ -51,6 +51,14 @@ def test_all_reduce():
 
 def test_all_reduce_ring():
     check('[exchange]\nkind = "all_reduce"\nroute = "ring"')
+
+
+def test_all_reduce_ring_of_buckets():
+    check('[exchange]\nkind = "all_reduce"\nroute = "ring"\nsend = "bucket"\nbucket_mb = 0.1')
+
+
+def test_all_reduce_of_micro_batches():
+    check('[exchange]\nkind = "all_reduce"\nsend = "bucket"\nbucket_mb = 0.1', data="micro_batch_size = 2")
 
 
 def test_parameter_server():

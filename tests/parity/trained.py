@@ -22,6 +22,7 @@ dir = "."
 batch_size = {batch}
 shuffle = false
 split = "{split}"
+{data}
 [optimizer]
 {optimizer}
 [workers]
@@ -37,13 +38,13 @@ SCRIPT = 'script = "model.pt"'
 
 
 def file_of(name, exchange="", loop=TOGETHER, workers=4, batch=BATCH, steps=STEPS, sgd=None, model=SCRIPT,
-            split="strided", evaluate=""):
+            split="strided", data="", evaluate=""):
     """Writes a topology file; `exchange` is the text of its tables, `loop` its words."""
     optimizer = "\n".join(f"{key} = {value}" for key, value in (sgd or SGD).items())
     words = ", ".join(f'"{word}"' for word in loop.split(", "))
     return write(f"{name}.toml", FILE.format(seed=seeded(5), steps=steps, batch=batch, workers=workers, loop=words,
                                              exchange=exchange, optimizer=optimizer, model=model, split=split,
-                                             evaluate=evaluate))
+                                             data=data, evaluate=evaluate))
 
 
 def run(out, **values):

@@ -1,6 +1,6 @@
-"""Every optimizer, clipping and a schedule of the learning rate, each under every wiring, equal the same in plain PyTorch
-after thirty steps; asynchronous wirings in a forced order of arrivals. optimizers.py has them with more settings under
-gradients that are reduced.
+"""Every optimizer, clipping and a schedule of the learning rate, each under every wiring, equal the same in plain
+PyTorch after thirty steps; asynchronous wirings in a forced order of arrivals. optimizers.py has more settings of them,
+under gradients that are reduced.
 
 The model is smooth; shuffle off, one intra-op thread."""
 
@@ -59,8 +59,8 @@ RECIPES = {
 
 
 def begin(count, batch):
-    """The samples, and a model in whose first step no weight has a gradient within rounding of zero: Adam with an epsilon
-    of 1e-8 makes a step of full length of it, to either side."""
+    """The samples, and a model in whose first step no weight has a gradient within rounding of zero: Adam would make a
+    whole step of it, to either side."""
     samples, _ = plain.write_mnist(".")
     for attempt in itertools.count():
         model = exported(plain.Small, attempt)
