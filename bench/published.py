@@ -111,7 +111,7 @@ SHORTEN = {"fashion_mnist": shorten_fashion_mnist, "cifar10": shorten_cifar10}
 
 
 def troupe(name, plan, folder):
-    values = {"data.dir": folder, "run.epochs": plan.epochs, **plan.changed}
+    values = {"data.dir": folder, "run.epochs": plan.epochs, "run.timeout": "30min", **plan.changed}
     words = [word for key, value in values.items() for word in ("--set", f"{key}={value}")]
     begin = time.monotonic()
     subprocess.run([BUILD / "troupe", "run", ROOT / f"topologies/recipes/{name}.toml", "--out", f"{folder}/{name}",
