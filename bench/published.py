@@ -53,10 +53,10 @@ PLANS = {
     "d_lenet_two_devices": Shortened(3000, 600, 100),
     "d_resnet18_one_device": Shortened(1024, 300, 4),
     "d_resnet18_two_devices": Shortened(1024, 300, 4),
-    "e_lab_sgd": Shortened(256, 128, 4, SMALL, TWO_OF_8),
-    "e_lab_momentum": Shortened(256, 128, 4, SMALL, TWO_OF_8),
-    "e_lab_novograd": Shortened(256, 128, 4, SMALL, TWO_OF_8),
-    "e_assignment": Shortened(256, 128, 4, {**SMALL, "optimizer.warmup_start": 0.5}, TWO_OF_8),
+    "e_lab_sgd": Shortened(128, 64, 3, SMALL, TWO_OF_8),
+    "e_lab_momentum": Shortened(128, 64, 3, SMALL, TWO_OF_8),
+    "e_lab_novograd": Shortened(128, 64, 3, SMALL, TWO_OF_8),
+    "e_assignment": Shortened(128, 64, 3, {**SMALL, "optimizer.warmup_start": 0.5}, TWO_OF_8),
 }
 
 
@@ -111,7 +111,7 @@ SHORTEN = {"fashion_mnist": shorten_fashion_mnist, "cifar10": shorten_cifar10}
 
 
 def troupe(name, plan, folder):
-    values = {"data.dir": folder, "run.epochs": plan.epochs, **plan.changed}
+    values = {"data.dir": folder, "run.epochs": plan.epochs, "run.timeout": "30min", **plan.changed}
     words = [word for key, value in values.items() for word in ("--set", f"{key}={value}")]
     begin = time.monotonic()
     subprocess.run([BUILD / "troupe", "run", ROOT / f"topologies/recipes/{name}.toml", "--out", f"{folder}/{name}",

@@ -28,7 +28,8 @@ def topology(way, processes):
 
 
 def settings(given):
-    values = {"data.global_batch_size": given.batch, "run.steps": given.steps, "evaluate.every": f"{given.steps} steps",
+    values = {"data.global_batch_size": given.batch, "run.steps": given.steps, "run.timeout": "10min",
+              "evaluate.every": f"{given.steps} steps",
               "data.validation": 0.002}  # a hundred images, so that the evaluation at the end is short
     return [word for key, value in values.items() for word in ("--set", f"{key}={value}")]
 

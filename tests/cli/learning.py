@@ -14,7 +14,7 @@ from troupe_command import SOURCE, main, metrics, troupe
 FULL = "--full" in sys.argv
 RECIPES = SOURCE / "topologies/recipes"
 SMALL = ["--set", "model.layers=2", "--set", "model.width=64", "--set", "optimizer.lr=4e-3",
-         "--set", "run.steps=1100"]
+         "--set", "run.steps=1200"]
 
 
 def run(name, *settings):

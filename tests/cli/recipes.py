@@ -127,7 +127,7 @@ def test_every_recipe_trains_three_steps_with_the_settings_of_its_source():
     write_images("data", 80, 8)
     for name, file in files().items():
         words = [word for key, value in SHORT[name[0]].items() for word in ("--set", f"{key}={value}")]
-        troupe("run", file, "--out", name, "--set", "run.steps=3", *words)
+        troupe("run", file, "--out", name, "--set", "run.steps=3", "--set", "run.timeout=5min", *words)
         end = metrics(name)[-1]
         assert end["status"] == "done" and end["step"] == 3, f"{name}: {end}"
         for key in ("train_loss", "val_loss"):

@@ -125,7 +125,7 @@ def test_elastic_averaging():
 
 
 def test_asynchronous_elastic_averaging():
-    order = order_of(sum(plain.due(step, 3) for step in range(STEPS)))
+    order = order_of(sum(plain.due(step, 3, from_start=True) for step in range(STEPS)))
     check(lambda workers, _: plain.asynchronous_easgd(workers, STEPS, 3, 0.15, order),
           '[exchange]\nkind = "elastic"\napply = "each"\nalpha = 0.15\nevery = 3', order=order)
 
