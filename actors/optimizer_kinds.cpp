@@ -16,13 +16,13 @@ namespace troupe {
 
 namespace {
 
-/// A part of the flat storage of which all elements have weight decay, or none.
+/// A contiguous range with or without weight decay.
 struct stretch {
   range where;
   bool decays{true};
 };
 
-/// Cuts `total` elements into stretches; `undecayed` is ascending. One where all are alike.
+/// Cuts `total` elements into such ranges; `undecayed` is ascending. Returns a single one if nothing is excluded.
 std::vector<stretch> stretches_of(const std::vector<range>& undecayed, std::int64_t total) {
   std::vector<stretch> made;
   std::int64_t end = 0;

@@ -84,7 +84,7 @@ class bucket_watch {
   const replica::departures* leave_{nullptr};
 };
 
-/// What a forward pass says of its micro-batch; the tensors lie where it was computed.
+/// Results of one micro-batch's forward pass; tensors stay on the device that computed them.
 struct outlook {
   at::Tensor loss;  ///< Mean over the samples.
   std::int64_t samples{0};
@@ -253,8 +253,8 @@ struct replica::parts {
 
   std::int64_t parts_of(std::int64_t count) const { return (count + micro_batch_size() - 1) / micro_batch_size(); }
 
-  /// Which of the targets a forward pass has put into their class, counted where the output is; none where they are
-  /// not classes, or where the sparse steps of the same run would leave theirs out.
+  /// Returns the number of correctly classified targets as a tensor on the output's device; nothing for regression, and
+  /// for runs with sparse steps, which do not count theirs.
   std::optional<at::Tensor> hits_of(const at::Tensor& output, const at::Tensor& targets) const {
     if (has_sparse_steps()) return std::nullopt;
     return models::correct_targets(options.loss, output, targets);
@@ -490,7 +490,7 @@ struct replica::parts {
            request.verbs == std::vector{verb::gradient, verb::apply};
   }
 
-  /// Whether steps of the run may be such.
+  /// Returns whether this run can use sparse steps.
   bool has_sparse_steps() const {
     return makes_sparse_steps(*options.model, options.optimizer) && options.samples->rows && !gpu;
   }

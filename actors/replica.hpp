@@ -34,7 +34,7 @@ struct norm_exchange {
   std::uint32_t place{0};        ///< Of the exchange.
   std::vector<range> buckets{};  ///< Where each lies in what is exchanged.
   std::int64_t total{0};         ///< Elements of what is exchanged.
-  pass_count passes{};           ///< Of the own worker, as of all others.
+  pass_count passes{};           ///< The same for every worker.
   /// Brings the own statistics, and returns the answer of their bucket when all workers have brought theirs. Throws
   /// where they never will. Null: norms are not synchronised.
   std::function<outcome(part own)> bring{};
@@ -67,8 +67,8 @@ struct replica_options {
   bool stop_on_non_finite{true};  ///< A loss that is not finite is thrown; else the step is made.
 };
 
-/// Whether whole local steps touch only the coordinates of their samples: a model for it, and SGD without momentum,
-/// penalty, or weights that do not decay.
+/// Returns whether local steps update only the coordinates of their samples: a sparse model under SGD without momentum,
+/// clipping, L2 penalty or parameters excluded from weight decay.
 bool makes_sparse_steps(const models::network_kind& model, const optimizer_options& optimizer);
 
 class replica {

@@ -42,8 +42,8 @@ struct dataset {
   std::vector<std::string> classes;  ///< A name for each class; none: targets are numbers.
   std::shared_ptr<const sparse_rows> rows{};   ///< The samples where they are sparse, else null.
   std::shared_ptr<const image_files> files{};  ///< The samples where they are read one by one, else null.
-  /// [characters], int64: the text that windows are drawn from in training, each beginning anywhere; undefined: samples
-  /// are trained on as they are. Evaluation takes `inputs` and `targets` in any case.
+  /// [characters], int64: the text from which training draws windows that begin anywhere. If undefined, training uses
+  /// `inputs` and `targets`; evaluation always does.
   at::Tensor drawn_from{};
   std::int64_t size() const { return targets.size(0); }
 };

@@ -23,7 +23,7 @@ std::shared_ptr<const dataset> chosen(const dataset& all, const std::vector<std:
               .files = all.files ? all.files->chosen(indices) : nullptr});
 }
 
-// What is held out begins with the character that is the last target of what is trained on.
+// The two parts share one character: the last training target is the first validation input.
 void divide_text(dataset_pair& sets, std::int64_t held) {
   const auto all = sets.train;
   const auto kept = all->size() - held, length = all->inputs.size(1);

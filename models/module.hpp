@@ -18,7 +18,7 @@ class random_module : public torch::nn::Module {
 
   void draw_from(at::Generator generator) { generator_ = std::move(generator); }
 
-  /// As network::draw_weights(). A model whose linear layers are not all torch::nn::Linear adds those.
+  /// See network::draw_weights(). Override it if some linear layers are not torch::nn::Linear.
   virtual void draw_weights(const normal_initializer& how);
 
  protected:

@@ -60,16 +60,16 @@ struct network_shape {
   std::optional<normal_initializer> normal{};  ///< None: the model's own initializers.
 };
 
-/// What a group of replicas has of one batch-norm layer, all its members' brought together.
+/// Statistics of one batch-norm layer over a group of replicas.
 struct group_means {
-  at::Tensor values;        ///< [2·C], float32: as of one member whose samples are those of all.
+  at::Tensor values;        ///< [2·C], float32, as if one replica held all samples.
   std::int64_t samples{0};  ///< Of all members: what they count for each channel.
 };
 
-/// Takes what one replica has of a batch-norm layer, counted as norm_channels() does, of its `samples` values of each
-/// channel: `own` [2·C], float32. Forward that is their mean and then their biased variance, which are merged;
-/// `backward` it is the means of two numbers, which are averaged. Returns those of the group when all replicas have
-/// brought theirs; may block. Throws where they never will. Any thread, one at a time.
+/// Combines the statistics of one batch-norm layer (numbered as in norm_channels()) over all replicas. `own` [2·C],
+/// float32, are those of one replica over `samples` values per channel: forward, C means and then C biased variances,
+/// which are merged; backward, two means per channel, which are averaged. Blocks until all replicas have brought
+/// theirs; throws if one never will. Any thread, one at a time.
 using group_mean =
     std::function<group_means(std::size_t layer, bool backward, const at::Tensor& own, std::int64_t samples)>;
 
@@ -101,7 +101,7 @@ class network {
   virtual bool counts(const std::string& buffer) const { return (void)buffer, false; }
 
   /// Draws the weights of all convolutions and linear layers anew, in order of registration, from the process-wide
-  /// generator. Throws std::invalid_argument where the model has none that are its own to draw.
+  /// generator. Throws std::invalid_argument if the model does not support it.
   virtual void draw_weights(const normal_initializer& how);
 
   /// The loss that fits what forward() returns.

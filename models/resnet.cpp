@@ -94,7 +94,7 @@ class block final : public torch::nn::Module {
   bool pads{false};
 };
 
-// What the networks differ in.
+// The settings in which the networks differ.
 struct plan {
   std::int64_t stem_side, stem_stride;
   bool pooled;                       ///< Whether the stem ends in max pooling.

@@ -1,6 +1,6 @@
-// The exchange that brings together the statistics of synchronised batch norms. No file names it: a plan adds it where
-// model.sync_batch_norm is set. Of each layer there is a bucket forward, merged as means and variances, and a bucket
-// backward, averaged; see docs/decisions/0008-norm-moments.md.
+// Exchanges the statistics of synchronised batch norms. Topology files cannot name it: a plan adds it if
+// model.sync_batch_norm is set. Each layer has a forward bucket (merged means and variances) and a backward bucket
+// (averaged); see docs/decisions/0008-norm-moments.md.
 #pragma once
 
 #include "troupe/actors/exchange/registry.hpp"

@@ -35,7 +35,7 @@ struct exchange_nature {
   std::optional<slot> answers{};  ///< Where the settings make it another than the carriage says.
   /// Runs in the GPUs' own library: tensors go in and come out there, and sums are added in an order of its own.
   bool on_devices{false};
-  bool due_from_start{false};  ///< An exchange of every τ-th step is due before the first step too, at 0.
+  bool due_from_start{false};  ///< An exchange with every = τ is also due at step 0.
   std::uint32_t servers{0};    ///< How many actors hold what is exchanged; what they hold is the run's result.
   /// The members' x lies in one memory, which all of them write: nothing is sent, and it is no word of a loop.
   std::optional<memory_writes> memory{};

@@ -25,7 +25,7 @@ struct class_merit {
 };
 class_merit merit_of(const class_counts& counts);
 
-/// How a set is gone through.
+/// How a data set is evaluated.
 struct evaluation_options {
   std::int64_t batch_size{1000};
   /// Shares that the set is divided into, each evaluated by itself: sample i goes to share i mod n, and the set is

@@ -92,7 +92,7 @@ std::vector<std::uint32_t> distances_from(const graph& wires, std::uint32_t from
 
 /// Returns the greatest common divisor of the lengths of all cycles of W's graph, where an own weight is a cycle of
 /// length 1; 1 for one node. W must be connected. If the period p exceeds 1, W has p eigenvalues of absolute value 1 (a
-/// gap of 0): values only move round, and the nodes never agree.
+/// gap of 0): values only circulate, and the nodes never agree.
 std::uint32_t period_of(const mixing_matrix& mixing);
 
 /// How fast repeated mixing brings all nodes to the mean of their values; W must be doubly stochastic. Source: Xiao and

@@ -64,7 +64,7 @@ struct cadence {
 };
 
 /// An exchange of every single step is due from the first stamp on. A rarer one is first due at `every`, not at 0,
-/// unless `from_start` says otherwise; behind `apply` there is no stamp 0, so that `from_start` changes nothing.
+/// unless `from_start` is set. After `apply` the first stamp is 1, so `from_start` has no effect there.
 inline cadence make_cadence(std::uint64_t every, bool behind_apply, bool from_start = false) {
   const std::uint64_t lead = behind_apply ? 1 : 0;
   const bool at_once = every == 1 || (from_start && !behind_apply);

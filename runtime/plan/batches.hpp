@@ -11,7 +11,7 @@
 
 namespace troupe {
 
-/// How the validation set is gone through.
+/// Returns how the validation set is evaluated.
 rules::evaluation_options evaluation_of(const plan& plan);
 
 /// Forward passes of a worker: one for each micro-batch.

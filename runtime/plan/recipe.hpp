@@ -17,11 +17,11 @@ struct plan;
 /// batch. Throws input_error where the settings contradict each other or the wiring.
 optimizer_options optimizer_of(const plan& so_far);
 
-/// Returns the samples that one step's gradient is the mean of: those of all workers where each step has a synchronous
-/// exchange of gradients among them, those of one where there is one. 0: under another wiring no step has such a batch.
+/// Returns the number of samples that one step averages over: the batches of all workers if every step averages the
+/// gradients of all of them, or the batch of a single worker. Returns 0 if no step averages over all workers.
 std::int64_t effective_batch(const plan& so_far);
 
-/// Says for people what optimizer_of() has made of the file, on one line.
+/// Describes the optimizer on one line, for people.
 std::string optimizer_text(const plan& plan);
 
 /// Returns what the preset says, but for the keys that the file gives.

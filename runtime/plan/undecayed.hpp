@@ -11,7 +11,7 @@
 
 namespace troupe {
 
-/// Says whether `name` as a whole is such as `pattern` says: * is any text, ? any one character.
+/// Returns whether all of `name` matches `pattern`: * is any text, ? any one character.
 bool matches(std::string_view pattern, std::string_view name);
 
 /// Returns where the parameters lie that have no weight decay, ascending, each with the padding after it. A further

@@ -120,8 +120,8 @@ class live_display : public display {
   }
 
  private:
-  /// Replaces the live line by what is final of an epoch, and goes on below. The training accuracy takes its columns
-  /// from the bar, or all of the bar's, which is full; where even that is too little, it is left out.
+  /// Replaces the live line by what is final of an epoch, and goes on below. The training accuracy
+  /// replaces part or all of the bar; it is omitted if the line is still too long.
   void finished(const record& row) {
     const auto where = position_of(shape_, row.step);
     const auto name = "epoch " + of_all(where.epoch, where.epochs), times = times_field(row);

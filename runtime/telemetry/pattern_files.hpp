@@ -1,6 +1,5 @@
-// The files that `--csv PATTERN` and `--epoch-log PATTERN` ask for, under a name that says what was run: what scripts
-// that plot many runs look for. They have the formats of published programs, byte by byte; docs/outputs.md describes
-// them.
+// The files of `--csv PATTERN` and `--epoch-log PATTERN`, named after the run's settings, for scripts that plot many
+// runs. They have the formats of published programs, byte by byte; docs/outputs.md describes them.
 #pragma once
 
 #include "troupe/actors/messages.hpp"

@@ -28,10 +28,10 @@ struct route {
 /// Everyone sends everything to everyone and folds for himself: one hop.
 route all_gather();
 
-/// Makes of the contributions of all ranks, in rank order, what each rank is answered.
+/// Combines the contributions of all ranks, in rank order, into the answer.
 using merge_rule = at::Tensor (*)(const std::vector<rules::weighted>& contributions, models::buffer_pool& pool);
 
-/// Makes a member of all_gather() whose contributions are merged otherwise than to a mean.
+/// Makes a member of all_gather() whose contributions are merged by `merge` instead of averaged.
 std::unique_ptr<member> make_gathering_member(const port_options& options, merge_rule merge);
 
 /// Rank j folds shard j of all ranks and hands the mean to all: two hops.
