@@ -14,7 +14,7 @@ except ImportError as error:
     sys.exit(77)
 
 from torch.optim import SGD, Adam, AdamW
-from torch.optim.lr_scheduler import CosineAnnealingLR, ConstantLR, LinearLR, MultiStepLR, SequentialLR
+from torch.optim.lr_scheduler import CosineAnnealingLR, ConstantLR, LinearLR, MultiStepLR, PolynomialLR, SequentialLR
 from trained import BATCH, STEPS, compare, exported, run, state_of
 from troupe_command import main
 
@@ -144,35 +144,70 @@ def test_clipping():
     check({"lr": 0.01, "momentum": 0.9, "clip_norm": 0.5}, lambda each: SGD(each, lr=0.01, momentum=0.9), clip_norm=0.5)
 
 
+def check_rates(recipe, schedule, wirings=tuple(WIRINGS), by=1, lr=0.02):
+    """Of SGD with momentum. `schedule(optimizer)` is stepped once in `by` steps."""
+    made = {}
+
+    class Stepped:
+        def __init__(self, optimizer):
+            self.inner, self.steps = schedule(optimizer), 0
+
+        def step(self):
+            self.steps += 1
+            if self.steps % by == 0:
+                self.inner.step()
+            made[self.steps] = self.inner.get_last_lr()[0]
+
+    check({"momentum": 0.9, **recipe}, lambda each: SGD(each, lr=lr, momentum=0.9), Stepped, wirings=wirings,
+          model=exported(Small))
+    assert len(set(made.values())) > 2, made
+
+
 def test_warm_up_then_steps():
-    recipe = {"lr": 0.02, "momentum": 0.9, "warmup_epochs": 0.8, "warmup_start": 0.1, "schedule": '"step"',
-              "decay_epochs": [2, 3], "decay_factor": 0.2}
+    recipe = {"lr": 0.02, "warmup_epochs": 0.8, "warmup_start": 0.1, "schedule": '"step"', "decay_epochs": [2, 3],
+              "decay_factor": 0.2}
     warm = round(0.8 * PER_EPOCH)
-    check(recipe, lambda each: SGD(each, lr=0.02, momentum=0.9), lambda sgd: SequentialLR(
+    check_rates(recipe, lambda sgd: SequentialLR(
         sgd, [LinearLR(sgd, 0.1, total_iters=warm),
               MultiStepLR(sgd, [2 * PER_EPOCH - warm, 3 * PER_EPOCH - warm], gamma=0.2)], [warm]))
 
 
 def test_warm_up_then_cosine():
-    recipe = {"lr": 0.02, "momentum": 0.9, "warmup_epochs": 1, "warmup_start": 0.25, "schedule": '"cosine"'}
-    check(recipe, lambda each: SGD(each, lr=0.02, momentum=0.9), lambda sgd: SequentialLR(
+    recipe = {"lr": 0.02, "warmup_epochs": 1, "warmup_start": 0.25, "schedule": '"cosine"'}
+    check_rates(recipe, lambda sgd: SequentialLR(
         sgd, [LinearLR(sgd, 0.25, total_iters=PER_EPOCH), CosineAnnealingLR(sgd, STEPS - PER_EPOCH)], [PER_EPOCH]))
 
 
+def test_cosine_down_to_a_least_rate():
+    check_rates({"lr": 0.02, "schedule": '"cosine"', "min_lr": 0.005},
+                lambda sgd: CosineAnnealingLR(sgd, STEPS, eta_min=0.005), wirings=["all_reduce"])
+
+
+def test_polynomial():
+    check_rates({"lr": 0.02, "schedule": '"polynomial"', "decay_power": 2.0},
+                lambda sgd: PolynomialLR(sgd, STEPS, power=2.0), wirings=["parameter_server"])
+
+
 def test_warm_up_alone():
-    recipe = {"lr": 0.02, "warmup_epochs": 1, "warmup_start": 0.5}
-    check(recipe, lambda each: SGD(each, lr=0.02), lambda sgd: SequentialLR(
+    check_rates({"lr": 0.02, "warmup_epochs": 1, "warmup_start": 0.5}, lambda sgd: SequentialLR(
         sgd, [LinearLR(sgd, 0.5, total_iters=PER_EPOCH), ConstantLR(sgd, 1)], [PER_EPOCH]), wirings=["all_reduce"])
+
+
+def test_warm_up_by_epochs():
+    recipe = {"lr": 0.02, "warmup_epochs": 3, "warmup_start": 0.25, "schedule_by": '"epoch"'}
+    check_rates(recipe, lambda sgd: LinearLR(sgd, start_factor=0.25, total_iters=3), by=PER_EPOCH)
 
 
 def test_scaling_linearly_with_the_workers():
     check({"lr": 0.005, "momentum": 0.9, "scale_lr": '"linear"'},
-          lambda each: SGD(each, lr=0.005 * WORKERS, momentum=0.9), wirings=["all_reduce", "parameter_server"])
+          lambda each: SGD(each, lr=0.005 * WORKERS, momentum=0.9), wirings=["all_reduce", "parameter_server"],
+          model=exported(Small))
 
 
 def test_scaling_with_the_root_of_the_workers():
     check({"lr": 0.002, "momentum": 0.9, "scale_lr": '"sqrt"'},
-          lambda each: SGD(each, lr=0.002 * math.sqrt(WORKERS), momentum=0.9), wirings=["all_reduce"])
+          lambda each: SGD(each, lr=0.002 * math.sqrt(WORKERS), momentum=0.9), wirings=["all_reduce"],
+          model=exported(Small))
 
 
 main(globals())

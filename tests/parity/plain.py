@@ -148,13 +148,13 @@ def train(model, samples, steps, batch, lr, momentum, weight_decay):
 
 class Replica:
     """A model with an optimizer of its own, make(parameters) or SGD; `x` is all its parameters as one vector. `rates`:
-    learning rates by step, where they are not all the same."""
+    learning rates by step, where they are not all the same. `l2_penalty`: how much of x is added to a gradient at once."""
 
-    def __init__(self, model, make=None, rates=None, clip_norm=None, **sgd):
+    def __init__(self, model, make=None, rates=None, clip_norm=None, l2_penalty=0.0, **sgd):
         self.model = copy.deepcopy(model)
         self.model.train()
         self.optimizer = make(self.model.parameters()) if make else torch.optim.SGD(self.model.parameters(), **sgd)
-        self.rates, self.clip_norm = rates, clip_norm
+        self.rates, self.clip_norm, self.l2_penalty = rates, clip_norm, l2_penalty
         self.steps, self.clipped = 0, 0
 
     @property
@@ -198,6 +198,8 @@ class Worker(Replica):
         rows = slice(step % self.per_epoch * self.batch, (step % self.per_epoch + 1) * self.batch)
         self.optimizer.zero_grad()
         self.model.loss(self.model(self.images[rows]), self.labels[rows]).backward()
+        for each in self.model.parameters() if self.l2_penalty else ():
+            each.grad += self.l2_penalty * each.detach()
 
 
 def workers_of(model, samples, count, batch, **recipe):

@@ -28,12 +28,12 @@ def begin(count, sgd=None, make=plain.Smooth):
     return model, plain.workers_of(model, training, count, BATCH, **(sgd or SGD))
 
 
-def check(algorithm, exchange, count=4, make=plain.Smooth, **wiring):
+def check(algorithm, exchange, count=4, make=plain.Smooth, sgd=None, **wiring):
     """Compares the result of algorithm(workers): a vector, or nothing where it is the workers' mean."""
-    model, workers = begin(count, make=make)
+    model, workers = begin(count, sgd, make)
     result = algorithm(workers)
     expected = plain.state_of(model, plain.mean_of(workers) if result is None else result)
-    compare(run("trained", workers=count, exchange=exchange, **wiring), expected, state_of(model))
+    compare(run("trained", workers=count, exchange=exchange, sgd=sgd, **wiring), expected, state_of(model))
     if result is None:
         expected, found = plain.consensus_distance(workers), metrics("trained")[-1]["consensus_distance"]
         print(f"  consensus distance {found}")
@@ -50,6 +50,18 @@ def check_graph(settings, W, count):
 
 def test_dpsgd_on_a_ring_of_four():
     check(lambda workers: plain.dpsgd(workers, STEPS, plain.ring(4)), gossip('graph = "ring"'))
+
+
+def test_dpsgd_with_weight_decay_before_and_after_mixing():
+    results = []
+    for decays in {"l2_penalty": 0.2, "weight_decay": 0.02}, {"l2_penalty": 0.02, "weight_decay": 0.2}:
+        _, workers = begin(4, {"lr": 0.5, **decays}, plain.Small)
+        plain.dpsgd(workers, STEPS, plain.ring(4))
+        results.append(plain.mean_of(workers))
+    apart = (results[0] - results[1]).abs().max().item()
+    assert apart > 2e-4, f"the two exchanged, it is the same within {apart}"
+    check(lambda workers: plain.dpsgd(workers, STEPS, plain.ring(4)), gossip('graph = "ring"'), make=plain.Small,
+          sgd={"lr": 0.5, "l2_penalty": 0.2, "weight_decay": 0.02})
 
 
 def test_dpsgd_every_third_step():
