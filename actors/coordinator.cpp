@@ -29,10 +29,10 @@ struct report {
   bool evaluated{false};
   std::optional<snapshot> result;
   std::optional<evaluation> found;
-  bool ends{false};                ///< The last one of a run whose workers end apart.
-  bool told{false};                ///< The recorder has heard of `found`.
-  rules::training_tally of_epoch;  ///< Where an epoch ends.
-  double epoch_seconds{0};         ///< Likewise.
+  bool ends{false};                        ///< The last one of a run whose workers end apart.
+  bool told{false};                        ///< The recorder has heard of `found`.
+  double epoch_seconds{0};                 ///< Where an epoch ends.
+  std::optional<double> epoch_train_loss;  ///< Likewise.
 };
 
 struct coordinator_state {
@@ -156,9 +156,7 @@ void release(coordinator_pointer self) {
     auto line = first.line;
     line.event = "epoch";
     line.epoch_seconds = first.epoch_seconds;
-    line.samples_per_second = first.of_epoch.rate(first.epoch_seconds);
-    line.train_loss = first.of_epoch.loss();
-    line.train_accuracy = first.of_epoch.accuracy();
+    line.epoch_train_loss = first.epoch_train_loss;
     self->send(my.recorder, record_atom_v, line);
   }
   my.latest = std::move(first);
@@ -342,7 +340,7 @@ report report_of(coordinator_pointer self, std::uint64_t step, const std::vector
   made.epoch_ends = my.options.when.epoch_ends_at(step);
   made.evaluated = my.options.when.evaluated_at(step);
   if (made.epoch_ends) {
-    made.of_epoch = std::exchange(my.of_epoch, {});
+    made.epoch_train_loss = std::exchange(my.of_epoch, {}).loss();
     made.epoch_seconds = training - std::exchange(my.epoch_start, training);
   }
   my.complete = step;

@@ -189,10 +189,11 @@ struct record {
   double train_seconds{0};   ///< The same without the time in which workers waited for an evaluation.
   std::optional<double> samples_per_second, train_loss, val_loss, val_accuracy;
   std::optional<double> val_top_k_accuracy;
-  std::optional<double> train_accuracy;  ///< In [0, 1]: of the forward passes in training.
-  std::optional<double> epoch_seconds;   ///< Of `epoch`: training time since the last one.
-  std::optional<double> lr;              ///< Of the step before.
-  std::optional<double> data_wait;       ///< In [0, 1]: share of their time that computes waited for samples.
+  std::optional<double> train_accuracy;    ///< In [0, 1]: of the forward passes in training.
+  std::optional<double> epoch_seconds;     ///< Of `epoch`: training time since the last one.
+  std::optional<double> epoch_train_loss;  ///< Of `epoch`: mean over its samples; `train_loss` is since the last line.
+  std::optional<double> lr;                ///< Of the step before.
+  std::optional<double> data_wait;         ///< In [0, 1]: share of their time that computes waited for samples.
   std::uint64_t bytes_sent{0};
   std::optional<double> staleness_mean, staleness_max;  ///< Of the gradients applied since the last line.
   std::optional<double> consensus_distance;  ///< sqrt(mean over workers of ‖xᵢ − x̄‖²), over the parameters.

@@ -1,19 +1,26 @@
 """The published experiments A, B, D and E in plain PyTorch, written from their texts. No Troupe in here.
 
 These algorithms are synchronous, so that n workers are simulated in one process, one after the other; only the order of
-additions could tell. run(recipe, …) trains and yields the mean training loss and the test accuracy of each epoch."""
+additions could tell. run(recipe, …) trains and yields the mean training loss and the test accuracy of each epoch. The
+networks are those of tests/parity."""
 
 import copy
 import math
+import pathlib
+import sys
 from dataclasses import dataclass
 from typing import Callable
 
 import torch
-from published_models import NovoGrad, lenet, resnet18, resnet20, vgg11, wide_resnet
 from torch import nn
 from torch.nn import functional
 from torch.optim.lr_scheduler import LinearLR, MultiStepLR
 from torch.utils.data import DistributedSampler
+from torch_optimizer import NovoGrad
+
+sys.path.append(str(pathlib.Path(__file__).parents[1] / "tests/parity"))
+from plain_models import Vgg11  # noqa: E402
+from plain_published import Lenet, Resnet18SmallImages, Resnet20, WideResnetPooled, named_as  # noqa: E402
 
 CIFAR_MEAN = (0.4914, 0.4822, 0.4465)
 
@@ -41,9 +48,9 @@ class Experiment:
 
 
 CIFAR = {"data": "cifar10", "mean": CIFAR_MEAN}
-VGG = Experiment(vgg11, 64, 0.1, workers=4, momentum=0.9, weight_decay=1e-4, std=(0.2470, 0.2435, 0.2616),
+VGG = Experiment(lambda: Vgg11(norm=True), 64, 0.1, workers=4, momentum=0.9, weight_decay=1e-4, std=(0.2470, 0.2435, 0.2616),
                  augment="crop_flip", **CIFAR)
-LAB = Experiment(lambda: wide_resnet(1), 32, 0.01, "fashion_mnist", workers=4, drop_last=True, sharded_evaluation=True)
+LAB = Experiment(lambda: WideResnetPooled(dropout=0.01), 32, 0.01, "fashion_mnist", workers=4, drop_last=True, sharded_evaluation=True)
 
 
 def changed(base, **values):
@@ -51,18 +58,18 @@ def changed(base, **values):
 
 
 EXPERIMENTS = {
-    "a_dpsgd_resnet20": Experiment(resnet20, 32, 0.1, workers=4, weight_decay=1e-4, std=(0.2023, 0.1994, 0.2010),
+    "a_dpsgd_resnet20": Experiment(Resnet20, 32, 0.1, workers=4, weight_decay=1e-4, std=(0.2023, 0.1994, 0.2010),
                                    augment="crop_flip", gossip=True, **CIFAR),
     "b_vgg11_single": changed(VGG, batch=256, workers=1),
     "b_vgg11_ddp": VGG,  # and the three other ways, which have the same arithmetic
-    "d_lenet_one_device": Experiment(lenet, 256, 0.2, "fashion_mnist"),
-    "d_lenet_two_devices": Experiment(lenet, 512, 0.3, "fashion_mnist", halves=2),
-    "d_resnet18_one_device": Experiment(resnet18, 256, 0.1, "fashion_mnist"),
-    "d_resnet18_two_devices": Experiment(resnet18, 512, 0.1, "fashion_mnist", halves=2),
+    "d_lenet_one_device": Experiment(Lenet, 256, 0.2, "fashion_mnist"),
+    "d_lenet_two_devices": Experiment(Lenet, 512, 0.3, "fashion_mnist", halves=2),
+    "d_resnet18_one_device": Experiment(Resnet18SmallImages, 256, 0.1, "fashion_mnist"),
+    "d_resnet18_two_devices": Experiment(Resnet18SmallImages, 512, 0.1, "fashion_mnist", halves=2),
     "e_lab_sgd": LAB,
     "e_lab_momentum": changed(LAB, momentum=0.9),
     "e_lab_novograd": changed(LAB, novograd=True),
-    "e_assignment": changed(LAB, network=lambda: wide_resnet(3), data="cifar10", batch=256, lr=0.15, novograd=True,
+    "e_assignment": changed(LAB, network=lambda: WideResnetPooled(3, dropout=0.01), data="cifar10", batch=256, lr=0.15, novograd=True,
                             warmup=5, synchronised_norms=True, augment="affine_jitter", mean=(0.5,) * 3,
                             std=(0.5,) * 3),
 }
@@ -227,7 +234,7 @@ def accuracy(network, samples, it):
 
 def optimizer_of(network, it):
     if it.novograd:
-        return NovoGrad(network.parameters(), it.lr)
+        return NovoGrad(network.parameters(), it.lr, grad_averaging=True)
     return torch.optim.SGD(network.parameters(), it.lr, it.momentum, weight_decay=it.weight_decay)
 
 
@@ -238,12 +245,13 @@ def schedules_of(optimizers, it):
     return [LinearLR(each, 1 / it.workers, total_iters=it.warmup) for each in optimizers] if it.warmup else []
 
 
-def run(name, training, test, epochs, seed=1, **values):
-    """Trains; yields (mean training loss, accuracy) after each epoch. Samples are (bytes [N, C, H, W], labels [N]);
-    values stand in for those of the text: smaller batches, fewer workers."""
+def run(name, initial, training, test, epochs, seed=1, **values):
+    """Trains from `initial`, a state; yields (mean training loss, accuracy) after each epoch. Samples are (bytes [N, C,
+    H, W], labels [N]); values stand in for those of the text: smaller batches, fewer workers."""
     it = changed(EXPERIMENTS[name], **values)
     torch.manual_seed(seed)
     networks = [it.network()]
+    networks[0].load_state_dict(named_as(networks[0], initial))
     if it.gossip:
         networks += [copy.deepcopy(networks[0]) for _ in range(1, it.workers)]
     optimizers = [optimizer_of(each, it) for each in networks]

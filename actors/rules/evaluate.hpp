@@ -35,6 +35,9 @@ struct evaluation_options {
   std::optional<std::int64_t> top_k{};  ///< Also counts how often a sample's class is among so many highest scores.
 };
 
+/// Returns how many samples of a set of `samples` each share has, before drop_last.
+std::int64_t samples_per_share(std::int64_t samples, const evaluation_options& how);
+
 /// Returns how many samples of a set of `samples` are evaluated, repeated ones included; may be none.
 std::int64_t evaluated_samples(std::int64_t samples, const evaluation_options& how);
 

@@ -1,9 +1,9 @@
 #include "troupe/runtime/plan/recipe.hpp"
 
 #include "troupe/runtime/plan/plan.hpp"
+#include "troupe/runtime/plan/refuse.hpp"
 #include "troupe/runtime/plan/undecayed.hpp"
 #include "troupe/runtime/support/units.hpp"
-#include "troupe/runtime/topology/error.hpp"
 #include "troupe/runtime/topology/value.hpp"
 
 #include <algorithm>
@@ -13,10 +13,6 @@
 namespace troupe {
 
 namespace {
-
-[[noreturn]] void refuse(const topology::topology& file, const std::string& reason) {
-  throw input_error(file.file.empty() ? reason : file.file.string() + ": " + reason);
-}
 
 std::uint64_t steps_in(double epochs, std::uint64_t steps_per_epoch) {
   return static_cast<std::uint64_t>(std::llround(epochs * static_cast<double>(steps_per_epoch)));
@@ -70,11 +66,12 @@ double scaled_lr(const plan& so_far) {
   if (given.scale_lr == "none") return given.lr;
   const auto batch = effective_batch(so_far);
   if (batch == 0)
-    refuse(so_far.file, "optimizer.scale_lr = \"" + given.scale_lr +
-                            "\" scales the learning rate with the batch that a step averages over (Goyal et al. 2017, "
-                            "section 2.1), and under this wiring no step averages the gradients of all workers; expected a "
-                            "synchronous exchange of gradients among all workers in each step, or "
-                            "optimizer.scale_lr = \"none\" and the learning rate itself as optimizer.lr");
+    refuse(so_far.file,
+           "optimizer.scale_lr = \"" + given.scale_lr +
+               "\" scales the learning rate with the batch that a step averages over (Goyal et al. 2017, "
+               "section 2.1), and under this wiring no step averages the gradients of all workers; expected a "
+               "synchronous exchange of gradients among all workers in each step, or "
+               "optimizer.scale_lr = \"none\" and the learning rate itself as optimizer.lr");
   const auto factor = static_cast<double>(batch) / static_cast<double>(base_batch(so_far));
   return given.lr * (given.scale_lr == "linear" ? factor : std::sqrt(factor));
 }

@@ -130,7 +130,8 @@ std::string addition_of(pattern_option option, const record& line) {
   }
   if (line.event != "epoch") return {};
   return std::to_string(line.epoch) + "  " + fixed(line.train_seconds, 2) + "  " +
-         fixed(line.train_loss.value_or(none), 4) + "  " + fixed(100 * line.val_accuracy.value_or(none), 2) + '\n';
+         fixed(line.epoch_train_loss.value_or(none), 4) + "  " + fixed(100 * line.val_accuracy.value_or(none), 2) +
+         '\n';
 }
 
 std::string as_python_rounds(double value, int digits) {

@@ -78,6 +78,7 @@ class checker {
     model();
     source();
     remainder();
+    windows();
     devices();
     const bool settled = nodes();
     if (settled && batches()) micro_batches();
@@ -193,6 +194,13 @@ class checker {
              "data.remainder = \"pad\" fills up an epoch whose samples are dealt out to the workers one by one, and "
              "data.split is " +
                  to_toml(given.split) + "; expected data.split = \"strided\", or data.remainder = \"drop\"");
+  }
+
+  void windows() {
+    if (file_.data.random_windows.value_or(false) && file_.data.split == "contiguous")
+      refuse("data.random_windows",
+             "data.random_windows = true draws samples from the whole text, and data.split = \"contiguous\" gives each "
+             "worker a part of it; expected data.split = \"strided\" or \"all\", or data.random_windows = false");
   }
 
   /// A list says how many workers there are, where nothing else does.

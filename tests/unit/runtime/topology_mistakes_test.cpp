@@ -41,10 +41,10 @@ const std::vector<mistake> mistakes = {
      "2:8",
      {"computes no gradient", "\"gradient\""}},
     {"[workers]\ncount = 2\n[exchange]\nkind = \"star\"\nmembers = [\"w0\", \"w2\"]\n",
-     "5:18",
+     "4:18",
      {"\"w2\" is no worker", "expected w0 to w1"}},
     {"[workers]\ncount = 2\n[exchange]\nkind = \"star\"\nmembers = [\"w0\", \"w0\"]\n",
-     "5:18",
+     "4:18",
      {"w0 is in this exchange twice"}},
     {"[workers]\ncount = 2\n[exchange]\nkind = \"star\"\nmembers = []\n", "5:11", {"needs a member"}},
     {"[workers]\ncount = 2\n[exchange]\nkind = \"parameter_server\"\nmembers = [\"w0\"]\n",
@@ -160,6 +160,9 @@ const std::vector<mistake> mistakes = {
     {"[data]\nsplit = \"contiguous\"\nremainder = \"pad\"\n",
      "3:13",
      {"data.remainder = \"pad\"", "data.split is \"contiguous\"", "expected data.split = \"strided\""}},
+    {"[data]\nname = \"text\"\nsplit = \"contiguous\"\nrandom_windows = true\n",
+     "4:18",
+     {"draws samples from the whole text", "data.split = \"contiguous\"", "expected data.split = \"strided\""}},
     {"[data]\nremainder = \"pads\"\n", "2:13", {"did you mean \"pad\"?"}},
     {"[evaluate]\nsplit = \"worker\"\n", "2:9", {"did you mean \"workers\"?"}},
     {"[exchange]\n", "1:2", {"does not say of which kind", "kind = \"star\", \"all_reduce\""}},
@@ -336,5 +339,8 @@ TEST_CASE("a name is suggested when it is near enough to be meant") {
   CHECK(nearest("al_reduce", {"star", "all_reduce"}) == "all_reduce");
   CHECK(nearest("gossip", {"star", "all_reduce"}).empty());
   CHECK(nearest("", {"star"}).empty());
+  CHECK(nearest("learning_rate", {"name", "lr", "momentum"}) == "lr");
+  CHECK(nearest("optimizer.learning_rate", {"run.steps", "optimizer.lr"}) == "optimizer.lr");
+  CHECK(nearest("dataset", {"name", "model.name", "data.name"}) == "data.name");
   CHECK(nearest("x", {"lr"}).empty());
 }
