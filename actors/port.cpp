@@ -184,7 +184,10 @@ std::optional<caf::error> refusal(const port_state& my, const part& piece) {
     return make_error(errc::mismatch, "a part of a step without this exchange" + from);
   if (my.options.is_server()) return std::nullopt;
   if (piece.origin.step < my.step) return make_error(errc::stale, "a part of a step that is over" + from);
-  if (piece.origin.step > my.step + my.most_ahead) return make_error(errc::mismatch, "a part of too far ahead" + from);
+  if (piece.origin.step > my.step + my.most_ahead)
+    return make_error(errc::mismatch, "a part further ahead than the " + std::to_string(my.most_ahead) +
+                                          (my.most_ahead == 1 ? " step" : " steps") +
+                                          " that member::steps_ahead() allows" + from);
   return std::nullopt;
 }
 

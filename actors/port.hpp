@@ -56,6 +56,7 @@ using holder_actor = caf::typed_actor<caf::replies_to<result_atom, std::uint64_t
 /// What a port needs to know of the run.
 struct port_options {
   run_id run{};
+  std::uint64_t seed{0};         ///< run.seed, the same for all members: see data::keyed.
   rank_id rank{};                ///< Whose port it is: an index among the members and servers.
   std::uint32_t world_size{1};   ///< n: the members of this exchange.
   std::uint32_t servers{0};      ///< Servers, at the indices from n on.

@@ -144,10 +144,20 @@ std::string split_of(const options& given, const topology::topology& file) {
   return given.split;
 }
 
+/// The weights of a TorchScript module do not hold the module itself.
+void require_script(const options& given, const models::network_kind& model) {
+  const auto is_script = [](const std::string& text) { return text.starts_with("model.script="); };
+  if (model.name != "script" || std::any_of(given.overrides.begin(), given.overrides.end(), is_script)) return;
+  throw input_error(given.weights.string() +
+                    ": holds the weights of a TorchScript module, but not the module; expected --set "
+                    "model.script=FILE.pt, the file that the run was given");
+}
+
 void eval(const options& given) {
   const auto content = checkpoint::read_weights(given.weights);
   const auto card = checkpoint::card_of(given.weights, content);
   const auto& model = kind_of(given, "model", given.model, card.model, models::find_network, models::network_kinds());
+  require_script(given, model);
   const auto& data = kind_of(given, "data", given.data, card.data, data::find_dataset, data::dataset_kinds());
 
   std::string file = "data.name = \"" + data.name + "\"\nmodel.name = \"" + model.name + "\"\n";

@@ -28,6 +28,8 @@ struct entry {
   std::string kind;  ///< Of the exchange that has it, or empty.
   setting row;
   std::string name() const { return section.empty() ? row.name : section + "." + row.name; }
+  /// The name, and of which kind of exchange it is where several have a key of this name.
+  std::string label() const { return name() + (kind.empty() ? "" : " (" + kind + ")"); }
 };
 
 std::vector<entry> all_entries() {
@@ -71,9 +73,9 @@ void print_in_full(const entry& each) {
 
 void print_in_brief(const std::vector<entry>& entries) {
   std::size_t width = 0;
-  for (const entry& each : entries) width = std::max(width, each.name().size());
+  for (const entry& each : entries) width = std::max(width, each.label().size());
   for (const entry& each : entries) {
-    std::cout << each.name() << std::string(width + 2 - each.name().size(), ' ') << each.row.explanation << "\n";
+    std::cout << each.label() << std::string(width + 2 - each.label().size(), ' ') << each.row.explanation << "\n";
   }
 }
 

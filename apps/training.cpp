@@ -1,5 +1,6 @@
 #include "troupe/apps/training.hpp"
 
+#include "troupe/apps/messages.hpp"
 #include "troupe/runtime/node/launcher.hpp"
 #include "troupe/runtime/node/node.hpp"
 #include "troupe/runtime/telemetry/display.hpp"
@@ -11,7 +12,6 @@
 
 #include <CLI/CLI.hpp>
 
-#include <cstdio>
 #include <filesystem>
 #include <map>
 #include <memory>
@@ -65,9 +65,8 @@ training prepare(const training_options& given) {
 
 int train(const training_options& given, training&& what, std::uint32_t node, signal_watch& signals) {
   using namespace telemetry;
-  node_options options{.node = node};
+  node_options options{.node = node, .together = given.together};
   options.initial = initial_weights(what.plan, options.pool);
-  if (given.together) options.patience = what.plan.file.run.timeout;
   if (node == 0)
     options.open_book = [&] {
       run_folder folder{{.out = given.out, .topology = given.file, .overwrite = given.overwrite}};
@@ -78,13 +77,13 @@ int train(const training_options& given, training&& what, std::uint32_t node, si
       return std::make_shared<file_journal>(what.plan, std::move(folder), make_display(how, shape_of(what.plan, where)),
                                             files);
     };
-  if (!given.quiet) options.say = [](const std::string& text) { std::fprintf(stderr, "%s\n", text.c_str()); };
+  if (!given.quiet) options.say = print_note;
   if (!given.quiet && node == 0)
     for (const auto& note : what.plan.notes) options.say(note);
 
   const auto end = run(what.plan, what.data, std::move(options), signals);
-  if (end.refusal) std::fprintf(stderr, "error: this node may not take part: %s\n", end.refusal->c_str());
-  if (end.failure) std::fprintf(stderr, "error: the run failed: %s\n", end.failure->c_str());
+  if (end.refusal) print_error("this node may not take part: " + *end.refusal);
+  if (end.failure) print_error("the run failed: " + *end.failure);
   return end.status();
 }
 

@@ -102,17 +102,21 @@ dataset_kind cifar10() {
           .sample_shape = {channels, side, side},
           .classes = 10,
           .published = {{0.4914, 0.4822, 0.4465}, {0.2470, 0.2435, 0.2616}},
-          .load = [](const data_source& from) {
-            const fs::path& folder = from.folder;
-            std::vector<fs::path> train;
-            for (int part = 1; part <= 5; ++part)
-              train.push_back(folder / ("data_batch_" + std::to_string(part) + ".bin"));
-            const std::vector<fs::path> test{folder / "test_batch.bin"};
-            dataset_pair pair{.train = read_all(train), .test = read_all(test), .scale = cifar10().published, .files{}};
-            for (const std::vector<fs::path>* files : {&std::as_const(train), &test})
-              for (const auto& file : *files) pair.files.push_back(file.string());
-            return pair;
-          }};
+          .load =
+              [](const data_source& from) {
+                const fs::path& folder = from.folder;
+                std::vector<fs::path> train;
+                for (int part = 1; part <= 5; ++part)
+                  train.push_back(folder / ("data_batch_" + std::to_string(part) + ".bin"));
+                const std::vector<fs::path> test{folder / "test_batch.bin"};
+                dataset_pair pair{
+                    .train = read_all(train), .test = read_all(test), .scale = cifar10().published, .files{}};
+                for (const std::vector<fs::path>* files : {&std::as_const(train), &test})
+                  for (const auto& file : *files) pair.files.push_back(file.string());
+                return pair;
+              },
+          .training_samples = 50'000,
+          .test_samples = 10'000};
 }
 
 }  // namespace troupe::data

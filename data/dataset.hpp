@@ -110,7 +110,8 @@ struct dataset_kind {
   normalisation published;  ///< Mean and std of the training set as its publisher or the field states them.
   /// Reads or makes both sets. Throws data_error.
   dataset_pair (*load)(const data_source& from);
-  std::vector<std::string> reads{};  ///< The keys of data_source that it goes by, besides its folder.
+  std::vector<std::string> reads{};                   ///< The keys of data_source that it goes by, besides its folder.
+  std::int64_t training_samples{0}, test_samples{0};  ///< As published; 0: only its files say.
 };
 
 /// All data sets, in the order in which `troupe list` shows them.

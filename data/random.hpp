@@ -16,7 +16,8 @@ enum class purpose : std::uint64_t {
   sparse,
   split,
   validation,
-  window
+  window,
+  exchange  ///< For members of exchanges: see port_options::seed.
 };
 
 /// Mixes a key into 64 well-spread bits (SplitMix64's finaliser over each word in turn; Steele, Lea, Flood 2014).

@@ -3,7 +3,9 @@
 # Each stage prints its name and the seconds since the script began.
 
 # say TEXT: one line under the script's name, with the elapsed seconds.
-say() { printf '\033[1m[%s %4d s]\033[0m %s\n' "${0##*/}" "$SECONDS" "$*"; }
+bold= plain=
+if [ -t 1 ] && [ -z "${NO_COLOR-}" ]; then bold=$'\033[1m' plain=$'\033[0m'; fi
+say() { printf '%s[%s %4d s]%s %s\n' "$bold" "${0##*/}" "$SECONDS" "$plain" "$*"; }
 
 # die TEXT: what went wrong and what to do about it.
 die() { printf '[%s %4d s] error: %s\n' "${0##*/}" "$SECONDS" "$*" >&2; exit 1; }

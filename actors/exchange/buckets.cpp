@@ -136,6 +136,12 @@ std::vector<setting> with_send_settings(std::vector<setting> settings) {
   return settings;
 }
 
+setting_values without_idle_send_settings(setting_values settings) {
+  const auto found = settings.find("send");
+  if (found != settings.end() && found->second != setting_value{std::string("bucket")}) settings.erase("bucket_mb");
+  return settings;
+}
+
 bool sends_buckets(const setting_values& settings) {
   const auto found = settings.find("send");
   return found != settings.end() && std::get<std::string>(found->second) != "whole";

@@ -20,6 +20,9 @@ namespace troupe {
 /// bucket_mb.
 std::vector<setting> with_send_settings(std::vector<setting> settings);
 
+/// Returns the settings without bucket_mb where no bucket has that size.
+setting_values without_idle_send_settings(setting_values settings);
+
 /// Returns whether these settings have gradients sent in buckets.
 bool sends_buckets(const setting_values& settings);
 

@@ -21,10 +21,14 @@ namespace troupe {
 
 namespace {
 
-/// α, by default the paper's β/n with its β = 0.9 (§5).
+/// α is by default the paper's β/n with its β = 0.9 (§5).
+setting_values with_alpha(std::uint32_t workers, setting_values settings) {
+  settings.try_emplace("alpha", 0.9 / workers);
+  return settings;
+}
+
 double alpha_of(const port_options& options) {
-  const auto found = options.settings.find("alpha");
-  return found == options.settings.end() ? 0.9 / options.world_size : std::get<double>(found->second);
+  return std::get<double>(with_alpha(options.world_size, options.settings).at("alpha"));
 }
 
 range whole(const port_options& options) {
@@ -252,6 +256,7 @@ exchange_kind elastic_kind() {
       .make_member = make_side,
       .edges = edges_of,
       .nature = nature,
+      .derive = with_alpha,
       .check = check,
       .facts =
           {.equation =

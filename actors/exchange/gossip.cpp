@@ -394,6 +394,15 @@ std::vector<setting> gossip_settings() {
           buffers_setting()};
 }
 
+/// The graph is by default a ring, drawn by seed 0 where it is random.
+setting_values with_graph(std::uint32_t, setting_values settings) {
+  if (settings.contains("edges") || find<matrix>(settings, "weights")) return settings;
+  const auto name = graph_name(settings);
+  settings.try_emplace("graph", name);
+  if (name == "random_regular") settings.try_emplace("graph_seed", std::int64_t{0});
+  return settings;
+}
+
 exchange_facts gossip_facts() {
   return {
       .equation =
@@ -448,6 +457,7 @@ exchange_kind gossip_kind() {
       .make_member = [](const port_options& options) { return std::make_unique<gossip_member>(options); },
       .edges = gossip_edges,
       .nature = gossip_nature,
+      .derive = with_graph,
       .check = check,
       .by_index = by_index,
       .mixing = mixing_of,

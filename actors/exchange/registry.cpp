@@ -1,6 +1,7 @@
 #include "troupe/actors/exchange/registry.hpp"
 
 #include "troupe/actors/exchange/all_reduce.hpp"
+#include "troupe/actors/exchange/buckets.hpp"
 #include "troupe/actors/exchange/elastic.hpp"
 #include "troupe/actors/exchange/gossip.hpp"
 #include "troupe/actors/exchange/parameter_server.hpp"
@@ -24,6 +25,12 @@ std::vector<exchange_kind>& shelf() {
 
 exchange_nature nature_of(const exchange_kind& kind, const setting_values& settings) {
   return kind.nature ? kind.nature(settings) : exchange_nature{};
+}
+
+setting_values settled(const exchange_kind& kind, slot what, std::uint32_t members, const setting_values& settings) {
+  auto values = kind.derive ? kind.derive(members, settings) : settings;
+  if (what != slot::parameters && !mixes_buffers(values)) values.erase("buffers");
+  return without_idle_send_settings(std::move(values));
 }
 
 setting buffers_setting() {

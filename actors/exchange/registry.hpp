@@ -26,6 +26,7 @@ struct planned_edge {
   std::uint32_t from{0}, to{0};  ///< Ranks.
   std::uint64_t messages{0};     ///< Per exchange.
   std::uint64_t bytes{0};        ///< Tensor payload per exchange.
+  double used{1};  ///< Share of the exchanges that use this edge, below 1 where the edges change from one to the next.
 };
 
 /// What a kind comes to under its settings.
@@ -71,6 +72,9 @@ struct exchange_kind {
       edges;
   /// Says what it is under these settings; none: exchange_nature{}.
   std::function<exchange_nature(const setting_values&)> nature{};
+  /// Returns the settings with those filled in whose default depends on the number of members or on other settings;
+  /// none: no default does.
+  std::function<setting_values(std::uint32_t members, setting_values)> derive{};
   /// Says what does not fit the settings of `names.size()` members so called, or nothing.
   std::function<std::optional<complaint>(const std::vector<std::string>& names, const setting_values&)> check{};
   /// Returns the settings with each name of a member in them replaced by w0, w1, … by its index, which is how
@@ -85,6 +89,10 @@ struct exchange_kind {
 
 /// Returns kind.nature(settings), or what holds without it.
 exchange_nature nature_of(const exchange_kind& kind, const setting_values& settings);
+
+/// Returns the settings as they take effect among `members` that send `what`: every default filled in, and without
+/// those that have no effect.
+setting_values settled(const exchange_kind& kind, slot what, std::uint32_t members, const setting_values& settings);
 
 /// What becomes of float buffers (running statistics of batch norm) in an exchange of parameters: `buffers`.
 setting buffers_setting();

@@ -89,6 +89,7 @@ port_options options_of_port(const plan& plan, std::uint32_t place, std::uint32_
   const auto stores = plan.stores();
   const auto is_store = std::find(stores.begin(), stores.end(), &exchange) != stores.end();
   port_options own{.run = id_of(plan),
+                   .seed = plan.file.run.seed,
                    .rank = rank_id{index},
                    .world_size = static_cast<std::uint32_t>(exchange.ranks().size()),
                    .servers = exchange.nature.servers,

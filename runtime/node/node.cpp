@@ -6,6 +6,7 @@
 #include "troupe/runtime/node/supervisor.hpp"
 #include "troupe/runtime/topology/canonical.hpp"
 #include "troupe/runtime/topology/error.hpp"
+#include "troupe/runtime/topology/value.hpp"
 #include "troupe/runtime/transport/free_ports.hpp"
 
 #include <caf/all.hpp>
@@ -66,26 +67,36 @@ node_actor dial_first(caf::actor_system& system, caf::scoped_actor& self, const 
 }
 
 /// Returns the first node's supervisor as soon as there is one, or nothing once `interrupted`.
-node_actor reach_first(caf::actor_system& system, const planned_node& first, const node_options& options,
-                       const std::atomic<int>& interrupted) {
+node_actor reach_first(caf::actor_system& system, const planned_node& first, const join_wait& wait,
+                       const node_options& options, const std::atomic<int>& interrupted) {
   using clock = std::chrono::steady_clock;
   constexpr auto between_tries = 50ms;
-  constexpr auto between_words = 5s;
   const auto where = "node " + first.name + " at " + topology::print_endpoint(first.address);
   const auto begin = clock::now();
-  auto words = begin;
+  auto next_word = begin + wait.first_word;
   caf::scoped_actor self{system};
   while (interrupted == 0) {
     if (auto found = dial_first(system, self, first)) return found;
-    if (options.patience && clock::now() - begin > *options.patience)
-      throw std::runtime_error(where + " did not appear within " + std::to_string(options.patience->count()) + " ms");
-    if (clock::now() >= words) {
+    if (clock::now() - begin > wait.limit)
+      throw std::runtime_error(where + " did not answer within " + topology::print_duration(wait.limit) + " (" +
+                               wait.set_by + ")");
+    if (clock::now() >= next_word) {
       options.say("waiting for " + where);
-      words += between_words;
+      next_word += wait.between;
     }
     std::this_thread::sleep_for(between_tries);
   }
   return {};
+}
+
+join_wait wait_of(const plan& plan, const node_options& options) {
+  const auto& run = plan.file.run;
+  join_wait wait{.limit = run.join_timeout};
+  if (options.together) {
+    if (run.timeout < wait.limit) wait = {.limit = run.timeout, .set_by = "run.timeout"};
+    wait.first_word = wait.between;
+  }
+  return wait;
 }
 
 /// What the bits of this run depend on.
@@ -146,6 +157,7 @@ run_end run(const plan& plan, const data::dataset_pair& data, node_options optio
   const auto alone = plan.nodes.size() == 1;
   const auto end = std::make_shared<run_end>();
   std::atomic<int> interrupted{0};
+  const auto wait = wait_of(plan, options);
   const auto loading = std::make_shared<data::loader_threads>(loader_threads_of(plan, options.node));
   thread_lanes lanes;
   std::shared_ptr<transport::tensor_plane> plane;
@@ -158,7 +170,7 @@ run_end run(const plan& plan, const data::dataset_pair& data, node_options optio
     caf::actor_system system{config};
     const signal_handler while_dialling{signals, [&](int signal) { interrupted = signal; }};
     node_actor first;
-    if (options.node > 0) first = reach_first(system, plan.nodes.front(), options, interrupted);
+    if (options.node > 0) first = reach_first(system, plan.nodes.front(), wait, options, interrupted);
     if (interrupted == 0) {
       auto book = options.open_book ? options.open_book() : nullptr;
       caf::scoped_actor waiting{system};
@@ -173,7 +185,7 @@ run_end run(const plan& plan, const data::dataset_pair& data, node_options optio
                                                         .self = alone ? introduction{} : introduce(plan, data, options),
                                                         .plane = std::move(plane),
                                                         .first = std::move(first),
-                                                        .patience = options.patience,
+                                                        .wait = wait,
                                                         .say = options.say,
                                                         .end = end});
       options.initial.reset();

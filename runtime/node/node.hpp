@@ -22,9 +22,10 @@ struct node_options {
   /// Opens the journal of the first node, once nothing that can be known before is in the way of the run; the others
   /// keep none.
   std::function<std::shared_ptr<journal>()> open_book{};
-  /// How long to wait for the others to join; without it, for ever.
-  std::optional<std::chrono::milliseconds> patience{};
-  /// Is told in a line who has joined, and what is waited for; from any thread, one at a time.
+  /// The other nodes are started at the same time by the same command: `say` hears of a missing one only after a while,
+  /// and run.timeout bounds the wait too.
+  bool together{false};
+  /// Receives a line about each node that joins, and about the missing ones; from any thread, one at a time.
   std::function<void(const std::string&)> say = [](const auto&) {};
 };
 

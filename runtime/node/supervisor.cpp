@@ -2,6 +2,7 @@
 
 #include "troupe/runtime/node/fingerprint.hpp"
 #include "troupe/runtime/topology/canonical.hpp"
+#include "troupe/runtime/topology/value.hpp"
 #include "troupe/runtime/transport/proxy.hpp"
 
 #include <caf/all.hpp>
@@ -35,6 +36,7 @@ struct supervisor_state {
   static inline const char* name = "supervisor";
   supervisor_options options;
   phase now{phase::gathering};
+  caf::actor_clock::time_point gathering_since{};
   crew ours;
   std::map<caf::actor_addr, std::string> alive;  ///< Of our crew.
   blame blamed;
@@ -83,13 +85,32 @@ void fail(supervisor_pointer self, std::string why) {
   if (my.is_first()) over(self);
 }
 
-/// The others have had their time to join.
-void give_up_gathering(supervisor_pointer self) {
-  auto& my = self->state;
-  std::string missing;
+/// "node beta", "nodes beta and gamma": those that have not joined the first node.
+std::string missing(const supervisor_state& my) {
+  std::vector<std::string> names;
   for (std::size_t i = 0; i < my.guests.size(); ++i)
-    if (!my.guests[i].joined) missing += (missing.empty() ? "" : ", ") + my.what().nodes[i].name;
-  fail(self, "node " + missing + " has not joined within " + std::to_string(my.options.patience->count()) + " ms");
+    if (!my.guests[i].joined) names.push_back(my.what().nodes[i].name);
+  return (names.size() == 1 ? "node " : "nodes ") + topology::listed(names, "and");
+}
+
+/// Reports at intervals who is missing, until the time for joining is over.
+void go_on_gathering(supervisor_pointer self) {
+  auto& my = self->state;
+  const auto& wait = my.options.wait;
+  const auto waited = std::chrono::duration_cast<std::chrono::milliseconds>(self->clock().now() - my.gathering_since);
+  if (my.is_first() && waited >= wait.limit)
+    return fail(
+        self, missing(my) + " did not join within " + topology::print_duration(wait.limit) + " (" + wait.set_by + ")");
+  if (waited >= wait.first_word)
+    my.options.say("waiting for " + (my.is_first() ? missing(my) + " to join"
+                                                   : "node " + my.what().nodes.front().name + " to begin the run"));
+  const auto next = waited < wait.first_word ? wait.first_word - waited : wait.between;
+  self->delayed_send(self, my.is_first() ? std::min(next, wait.limit - waited) : next, tick_atom_v);
+}
+
+void gather(supervisor_pointer self) {
+  self->state.gathering_since = self->clock().now();
+  go_on_gathering(self);
 }
 
 // Who waits for whom. ----------------------------------------------------------------------------------------------
@@ -227,8 +248,7 @@ void take_part(supervisor_pointer self) {
     my.guests[0].joined = true;
     my.options.launch.far = far_actors{.port_of = far_ports(self)};
     launch_here(self);
-    if (my.options.patience) self->delayed_send(self, *my.options.patience, tick_atom_v);
-    return;
+    return gather(self);
   }
   self->monitor(my.options.first);
   self->request(my.options.first, my.what().file.run.timeout, join_atom_v, my.options.self)
@@ -247,6 +267,7 @@ void take_part(supervisor_pointer self) {
                            .port_of = far_ports(self)};
             launch_here(self);
             my.options.say("joined; node " + my.what().nodes.front().name + " directs the run");
+            gather(self);
           },
           [self](const caf::error& why) {
             auto& end = *self->state.options.end;
@@ -433,7 +454,7 @@ supervisor_actor::behavior_type supervisor(supervisor_pointer self, supervisor_o
       },
       [self](tick_atom) {
         if (self->state.now == phase::ending) return self->quit();
-        if (self->state.now == phase::gathering) give_up_gathering(self);
+        if (self->state.now == phase::gathering) go_on_gathering(self);
       },
   };
 }

@@ -35,9 +35,17 @@ using node_actor =
 
 /// join:   from its own process: take part.
 /// linked: from the tensor plane.
-/// tick:   from itself: enough waited for the others, to join or to leave.
+/// tick:   from itself, while it waits for the others to join or to leave.
 using supervisor_actor =
     node_actor::extend<caf::reacts_to<join_atom>, caf::reacts_to<linked_atom>, caf::reacts_to<tick_atom>>;
+
+/// How a node waits for the others before the run begins.
+struct join_wait {
+  std::chrono::milliseconds limit{300'000};
+  std::string set_by{"run.join_timeout"};     ///< Which key of the topology file the limit is.
+  std::chrono::milliseconds first_word{0};    ///< When it first reports who is missing,
+  std::chrono::milliseconds between{10'000};  ///< and how often after that.
+};
 
 struct supervisor_options {
   std::shared_ptr<const plan> what;
@@ -45,11 +53,11 @@ struct supervisor_options {
   lane_factory* lanes{nullptr};  ///< Outlives the actor.
   launch_options launch;         ///< `far` is filled in by the supervisor.
   introduction self{};
-  std::shared_ptr<transport::tensor_plane> plane;       ///< None where the plan has one node.
-  node_actor first{};                                   ///< None on the first node itself.
-  std::optional<std::chrono::milliseconds> patience{};  ///< Of the first node, for the others to join.
-  std::function<void(const std::string&)> say;          ///< A line for the person who started the node.
-  std::shared_ptr<run_end> end;                         ///< Written before the actor ends.
+  std::shared_ptr<transport::tensor_plane> plane;  ///< None where the plan has one node.
+  node_actor first{};                              ///< None on the first node itself.
+  join_wait wait{};                                ///< For the other nodes to join.
+  std::function<void(const std::string&)> say;     ///< A line for the person who started the node.
+  std::shared_ptr<run_end> end;                    ///< Written before the actor ends.
 };
 
 /// Spawns the supervisor of a node, which waits for `join` and ends when all of the node's actors have, and `end` says

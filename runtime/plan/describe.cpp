@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -150,11 +151,39 @@ std::string data_text(const plan& plan) {
               : "normalised by mean " + numbers(plan.scale.mean) + " and std " + numbers(plan.scale.std));
 }
 
+/// How many classes a worker sees, at least and at most.
+std::pair<std::int64_t, std::int64_t> classes_seen(const plan& plan) {
+  std::int64_t least = std::numeric_limits<std::int64_t>::max(), most = 0;
+  for (const auto& counts : plan.facts.class_counts) {
+    const auto seen = std::count_if(counts.begin(), counts.end(), [](auto count) { return count > 0; });
+    least = std::min<std::int64_t>(least, seen);
+    most = std::max<std::int64_t>(most, seen);
+  }
+  return {least, most};
+}
+
 /// "each worker sees 1 to 3 of 10 classes".
 std::string classes_text(const plan& plan) {
-  const auto& [least, most] = std::tie(plan.facts.least_classes, plan.facts.most_classes);
+  const auto [least, most] = classes_seen(plan);
   return "each worker sees " + (least < most ? grouped(static_cast<std::uint64_t>(least)) + " to " : "") +
          grouped(static_cast<std::uint64_t>(most)) + " of " + std::to_string(plan.shape.classes) + " classes";
+}
+
+/// How many samples of each class each worker has, where that is a table that can be read.
+void describe_classes(page& page, const plan& plan) {
+  const auto& workers = plan.facts.class_counts;
+  page.more(classes_text(plan));
+  constexpr std::size_t most_workers = 16, most_classes = 20;
+  if (workers.size() > most_workers || workers.front().size() > most_classes) return;
+  for (std::size_t rank = 0; rank < workers.size(); ++rank) {
+    auto line = "w" + std::to_string(rank);
+    line.resize(4, ' ');
+    for (const auto count : workers[rank]) {
+      const auto cell = std::to_string(count);
+      line += std::string(7 - std::min<std::size_t>(cell.size(), 6), ' ') + cell;
+    }
+    page.more(line);
+  }
 }
 
 /// Which samples loss and accuracy are of.
@@ -175,7 +204,7 @@ void describe_data(page& page, const plan& plan) {
     page.more("Ω = " + grouped(static_cast<std::uint64_t>(found->omega)) + " nonzeros at most in a sample (" +
               human_number(found->mean_nonzeros) + " in the mean), Δ = " + human_number(found->delta) + ", ρ " +
               (found->rho_is_exact ? "= " : "≥ ") + human_number(found->rho));
-  if (plan.facts.most_classes > 0) page.more(classes_text(plan));
+  if (!plan.facts.class_counts.empty()) describe_classes(page, plan);
   if (plan.facts.evaluated > 0) page.more(evaluated_text(plan));
 }
 
@@ -210,18 +239,23 @@ std::string workers_text(const plan& plan) {
          plural(static_cast<std::uint64_t>(plan.file.run.threads), "thread") + " each";
 }
 
-std::pair<std::uint64_t, std::uint64_t> messages_and_bytes(const std::vector<planned_edge>& edges) {
-  std::uint64_t messages = 0;
-  std::uint64_t bytes = 0;
-  for (const auto& edge : edges) {
-    messages += edge.messages;
-    bytes += edge.bytes;
-  }
-  return {messages, bytes};
-}
-
 std::uint64_t rounded(double number) {
   return static_cast<std::uint64_t>(std::llround(number));
+}
+
+/// Of one exchange; the mean where its edges change.
+std::pair<std::uint64_t, std::uint64_t> messages_and_bytes(const std::vector<planned_edge>& edges) {
+  double messages = 0, bytes = 0;
+  for (const auto& edge : edges) {
+    messages += edge.used * static_cast<double>(edge.messages);
+    bytes += edge.used * static_cast<double>(edge.bytes);
+  }
+  return {rounded(messages), rounded(bytes)};
+}
+
+/// ", in 33.3 % of the exchanges", where the edge is not part of each.
+std::string used_text(const planned_edge& edge) {
+  return edge.used == 1 ? "" : ", in " + human_number(std::round(1000 * edge.used) / 10) + " % of the exchanges";
 }
 
 std::string name_of_id(const plan& plan, const planned_exchange& exchange, std::uint32_t id) {
@@ -328,7 +362,7 @@ void describe_exchange(page& page, const plan& plan, const planned_exchange& exc
   }
   for (const auto& edge : exchange.edges)
     page.more(name_of_id(plan, exchange, edge.from) + " → " + name_of_id(plan, exchange, edge.to) + "   " +
-              plural(edge.messages, "message") + ", " + human_bytes(edge.bytes) +
+              plural(edge.messages, "message") + ", " + human_bytes(edge.bytes) + used_text(edge) +
               (plan.crosses(edge) ? ", from " + plan.nodes[plan.node_of(edge.from)].name + " to " +
                                         plan.nodes[plan.node_of(edge.to)].name
                                   : ""));
@@ -461,7 +495,11 @@ json json_of(const plan& plan, const planned_exchange& exchange) {
                        {"bytes", exchange.bytes_held(i)}});
   json edges = json::array();
   for (const auto& edge : exchange.edges)
-    edges.push_back({{"from", edge.from}, {"to", edge.to}, {"messages", edge.messages}, {"bytes", edge.bytes}});
+    edges.push_back({{"from", edge.from},
+                     {"to", edge.to},
+                     {"messages", edge.messages},
+                     {"bytes", edge.bytes},
+                     {"used", edge.used}});
   const auto mixing = exchange.mixing();
   const auto rates = mixing ? rules::rates_of(*mixing) : std::nullopt;
   const bool shown = mixing && mixing->rows.size() <= matrix_in_json_max;
@@ -489,8 +527,9 @@ json evaluated_of(const plan& plan) {
 }
 
 json classes_of_a_worker(const plan& plan) {
-  if (plan.facts.most_classes == 0) return {};
-  return {{"least", plan.facts.least_classes}, {"most", plan.facts.most_classes}};
+  if (plan.facts.class_counts.empty()) return {};
+  const auto [least, most] = classes_seen(plan);
+  return {{"least", least}, {"most", most}, {"samples", plan.facts.class_counts}};
 }
 
 json sparsity_of(const plan& plan) {

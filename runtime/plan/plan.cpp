@@ -10,9 +10,10 @@
 #include "troupe/models/script.hpp"
 #include "troupe/runtime/plan/batches.hpp"
 #include "troupe/runtime/plan/devices.hpp"
+#include "troupe/runtime/plan/refuse.hpp"
 #include "troupe/runtime/plan/replicas.hpp"
+#include "troupe/runtime/plan/warnings.hpp"
 #include "troupe/runtime/support/units.hpp"
-#include "troupe/runtime/topology/error.hpp"
 #include "troupe/runtime/topology/value.hpp"
 
 #include <ATen/CPUGeneratorImpl.h>
@@ -29,10 +30,6 @@
 namespace troupe {
 
 namespace {
-
-[[noreturn]] void refuse(const topology::topology& file, const std::string& reason) {
-  throw input_error(file.file.empty() ? reason : file.file.string() + ": " + reason);
-}
 
 /// The names of a registry, for messages.
 template <class Kinds>
@@ -238,8 +235,8 @@ std::vector<std::int64_t> output_sizes(const plan& so_far, std::int64_t count) {
 }
 
 /// Has a model meet samples such as those of the run, before anything starts. Throws input_error where it does not take
-/// them, or returns what the loss cannot use.
-void try_out(const plan& so_far, models::network& net) {
+/// them, or returns what the loss cannot use. Returns what is wrong with the outputs all the same.
+std::vector<std::string> try_out(const plan& so_far, models::network& net) {
   const auto& file = so_far.file;
   const auto about = "model.name = \"" + file.model.name + "\" does not fit data.name = \"" + file.data.name + "\": ";
   constexpr std::int64_t samples = 2;  // one might hide which dimension counts them
@@ -253,7 +250,8 @@ void try_out(const plan& so_far, models::network& net) {
     refuse(file, about + models::reason_of(reason));
   }
   const auto expected = output_sizes(so_far, samples);
-  if (output.sizes() == at::IntArrayRef{expected} && output.is_floating_point()) return;
+  if (output.sizes() == at::IntArrayRef{expected} && output.is_floating_point())
+    return warnings_of_output(output, so_far.loss);
   refuse(file, about + "for " + std::to_string(samples) + " samples of " + sizes_text(so_far.shape.input) +
                    " it returns " + (output.is_floating_point() ? "" : "whole numbers, ") + "[" +
                    sizes_text(output.sizes()) + "], and the loss " + models::name_of(so_far.loss) + " wants [" +
@@ -311,6 +309,7 @@ std::vector<planned_edge> edges_of(const planned_exchange& exchange) {
       auto& sum = sums.try_emplace({from, to}, planned_edge{from, to, 0, 0}).first->second;
       sum.messages += edge.messages;
       sum.bytes += edge.bytes;
+      sum.used = edge.used;
     }
   }
   std::vector<planned_edge> edges;
@@ -367,17 +366,16 @@ std::shared_ptr<const data::sample_shards> shards_of(const data::dataset& set, c
           : data::shards_by_label(set.targets, workers));
 }
 
-/// How many classes the samples of a worker are of, at least and at most.
-std::pair<std::int64_t, std::int64_t> classes_seen(const data::sample_shards& shards, const at::Tensor& targets) {
+/// How many samples of each class each worker has.
+std::vector<std::vector<std::int64_t>> count_classes(const data::sample_shards& shards, const at::Tensor& targets) {
   const auto* target = targets.const_data_ptr<std::int64_t>();
-  std::pair<std::int64_t, std::int64_t> seen{std::numeric_limits<std::int64_t>::max(), 0};
+  const auto classes = targets.numel() > 0 ? targets.max().item<std::int64_t>() + 1 : 0;
+  std::vector<std::vector<std::int64_t>> counts;
   for (const auto& share : shards) {
-    std::set<std::int64_t> classes;
-    for (const auto sample : share) classes.insert(target[sample]);
-    const auto count = static_cast<std::int64_t>(classes.size());
-    seen = {std::min(seen.first, count), std::max(seen.second, count)};
+    counts.emplace_back(static_cast<std::size_t>(classes));
+    for (const auto sample : share) ++counts.back()[static_cast<std::size_t>(target[sample])];
   }
-  return seen;
+  return counts;
 }
 
 /// Throws input_error where workers cannot share a memory.
@@ -465,7 +463,7 @@ double sum_over_edges(const plan& plan, Member member) {
   double sum = 0;
   for (const auto& exchange : plan.exchanges)
     for (const auto& edge : exchange.edges)
-      sum += static_cast<double>(edge.*member) / static_cast<double>(exchange.due.every);
+      sum += edge.used * static_cast<double>(edge.*member) / static_cast<double>(exchange.due.every);
   return sum;
 }
 
@@ -600,8 +598,9 @@ traffic plan::between_nodes() const {
     for (const auto& edge : exchange.edges) {
       if (!crosses(edge)) continue;
       ++sum.edges;
-      sum.messages += static_cast<double>(edge.messages) / static_cast<double>(exchange.due.every);
-      sum.bytes += static_cast<double>(edge.bytes) / static_cast<double>(exchange.due.every);
+      const auto per_step = edge.used / static_cast<double>(exchange.due.every);
+      sum.messages += per_step * static_cast<double>(edge.messages);
+      sum.bytes += per_step * static_cast<double>(edge.bytes);
     }
   return sum;
 }
@@ -640,7 +639,8 @@ planned_exchange plan_exchange(const plan& so_far, std::size_t index) {
   if (kind.check)
     if (const auto wrong = kind.check(names, given.options))
       refuse(file, given.name + "." + wrong->key + ": " + wrong->text);
-  made.settings_by_index = kind.by_index ? kind.by_index(names, given.options) : given.options;
+  made.settings = settled(kind, made.carries.sends, static_cast<std::uint32_t>(names.size()), given.options);
+  made.settings_by_index = kind.by_index ? kind.by_index(names, made.settings) : made.settings;
   made.nature = nature_of(kind, made.settings_by_index);
   if (made.nature.answers) made.carries.answers = *made.nature.answers;
   if (made.nature.memory && names.size() == 1) made.nature.deterministic = true;  // nobody else writes it
@@ -705,8 +705,19 @@ data_facts::data_facts(const data::dataset_pair& sets, const topology::topology&
       evaluates_held_out(file.data.validation.has_value()) {
   const auto* of_set = data::find_dataset(file.data.name);
   if (of_set != nullptr && of_set->classes == 0) class_names = sets.train->classes;
-  if (!shards) return;
-  std::tie(least_classes, most_classes) = classes_seen(*shards, sets.train->targets);
+  if (shards) class_counts = count_classes(*shards, sets.train->targets);
+}
+
+data_facts::data_facts(const data::dataset_kind& of_set, const topology::topology& file)
+    : samples(of_set.training_samples),
+      evaluated(of_set.test_samples),
+      evaluates_held_out(file.data.validation.has_value()) {
+  if (samples == 0)
+    refuse(file, "the size of data.name = \"" + of_set.name + "\" is known from its files only; expected them in " +
+                     "data.dir, and no --no-data");
+  if (!file.data.validation) return;
+  evaluated = data::held_out_of(samples, *file.data.validation);
+  samples -= evaluated;
 }
 
 models::network_shape shape_of(const topology::model_settings& model, const std::vector<std::int64_t>& input,
@@ -764,8 +775,12 @@ plan make_plan(const topology::topology& given, const data_facts& facts, const d
   plan.constants = models::constants_of(*net);
   plan.draws_elsewhere = net->draws_elsewhere();
   if (!plan.draws_elsewhere.empty()) plan.notes.push_back(note_on_draws(plan.draws_elsewhere));
-  if (net->takes_any_loss() || plan.data->sample_shape.empty()) try_out(plan, *net);
-  for (std::size_t i = 0; i < file.exchanges.size(); ++i) plan.exchanges.push_back(plan_exchange(plan, i));
+  std::vector<std::string> warnings;
+  if (net->takes_any_loss() || plan.data->sample_shape.empty()) warnings = try_out(plan, *net);
+  for (std::size_t i = 0; i < file.exchanges.size(); ++i) {
+    plan.exchanges.push_back(plan_exchange(plan, i));
+    plan.file.exchanges[i].options = plan.exchanges[i].settings;
+  }
   plan.optimizer = optimizer_of(plan);
   for (auto& exchange : plan.exchanges) {
     check_memory(plan, exchange);
@@ -777,6 +792,8 @@ plan make_plan(const topology::topology& given, const data_facts& facts, const d
     if (exchange.nature.on_devices)
       if (const auto why = refusal_of_collective(plan, exchange, machine)) refuse(file, exchange.name + ": " + *why);
   plan.actors = actors_of(plan);
+  for (const auto& each : warnings_of(plan)) warnings.push_back(each);
+  for (const auto& each : warnings) plan.notes.push_back("warning: " + each);
   return plan;
 }
 

@@ -56,17 +56,19 @@ struct data_facts {
   std::int64_t samples{0};  ///< N of the training set.
   /// What a sample is. Where nothing is known of the data, that of most data sets.
   models::sample_kind kind{models::sample_kind::images};
-  bool sequences{false};                                ///< Each position of a sample has a target of its own.
-  std::vector<std::int64_t> sample_shape{};             ///< Where the kind of data set does not say.
-  std::vector<std::string> class_names{};               ///< Likewise, as many as there are classes.
-  std::shared_ptr<const data::sample_shards> shards{};  ///< Of a split that goes by the samples' classes.
-  std::optional<data::sparsity> sparsity{};             ///< Of sparse samples, where it was worked out.
-  std::int64_t evaluated{0};                            ///< Samples that are evaluated; 0: not known.
-  bool evaluates_training{false};                       ///< They are the training samples: there are no others.
-  bool evaluates_held_out{false};                       ///< They were taken from them.
-  std::int64_t least_classes{0}, most_classes{0};       ///< Of `shards`: that a worker sees.
+  bool sequences{false};                                  ///< Each position of a sample has a target of its own.
+  std::vector<std::int64_t> sample_shape{};               ///< Where the kind of data set does not say.
+  std::vector<std::string> class_names{};                 ///< Likewise, as many as there are classes.
+  std::shared_ptr<const data::sample_shards> shards{};    ///< Of a split that goes by the samples' classes.
+  std::optional<data::sparsity> sparsity{};               ///< Of sparse samples, where it was worked out.
+  std::int64_t evaluated{0};                              ///< Samples that are evaluated; 0: not known.
+  bool evaluates_training{false};                         ///< They are the training samples: there are no others.
+  bool evaluates_held_out{false};                         ///< They were taken from them.
+  std::vector<std::vector<std::int64_t>> class_counts{};  ///< Of `shards`: samples by worker, then class.
 
   data_facts(std::int64_t training_samples) : samples(training_samples) {}
+  /// What is known of a data set whose files are not here, as published. Throws input_error where nothing is.
+  data_facts(const data::dataset_kind& kind, const topology::topology& file);
   std::int64_t classes() const { return static_cast<std::int64_t>(class_names.size()); }
   /// Also draws the shards of `file`.
   data_facts(const data::dataset_pair& sets, const topology::topology& file);

@@ -12,6 +12,7 @@
 #include <fstream>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -25,6 +26,11 @@ class file_journal : public journal {
   /// the option that asks for them.
   file_journal(const plan& plan, run_folder folder, std::unique_ptr<display> shown,
                const std::map<pattern_option, std::filesystem::path>& beside = {});
+
+  /// Ends a run that has begun and has no `end` record yet with one whose status is "failed".
+  ~file_journal() override;
+  file_journal(const file_journal&) = delete;
+  file_journal& operator=(const file_journal&) = delete;
 
   /// Adds to metrics.jsonl and the files of options, and when an epoch is complete to epochs.csv. With the first record
   /// comes graph.svg.
@@ -53,6 +59,7 @@ class file_journal : public journal {
   std::ofstream metrics_;
   std::string epochs_;  ///< All of epochs.csv.
   std::vector<file_of_option> beside_;
+  std::optional<record> latest_{};  ///< The last record that was written.
   bool drawn_{false};
 };
 

@@ -678,6 +678,10 @@ class reader {
       return;
     }
     const std::string home = home_of(name);
+    if (!home.empty() && at.override_number > 0) {
+      found_.add(at, "\"" + name + "\" is a key of [" + home + "]; expected " + home + "." + name + "=value");
+      return;
+    }
     found_.add(at, home.empty()
                        ? "there is no key \"" + clipped(name) +
                              "\" outside a section; expected format, or a section such as [run]"

@@ -198,6 +198,8 @@ std::vector<section> make_sections() {
         row("threads", in(&t::run, &run::threads), {.minimum = 1, .maximum = 256},
             "Threads inside one worker's tensor operations; another number gives other bits."),
         row("timeout", in(&t::run, &run::timeout), {}, "How long any actor waits for another before the run fails."),
+        row("join_timeout", in(&t::run, &run::join_timeout), {},
+            "How long nodes wait for each other before the run begins. A run of one node has nobody to wait for."),
         row("max_seconds", in(&t::run, &run::max_seconds),
             {.minimum = 0.001, .maximum = 3.6e7, .type = setting_type::real},
             "Ends the run in good order after so many seconds."),
@@ -341,7 +343,8 @@ std::vector<section> make_sections() {
             "Factor of the weights added to the gradient when a worker computes it, before any exchange. weight_decay, "
             "by contrast, acts in the optimizer step, on the weights after the exchange. Both may be set."),
         row("no_decay", in(&t::optimizer, &optimizer::no_decay), {},
-            "Name patterns of parameters that get no weight decay, such as [\"*.bias\", \"*bn?.weight\"]; * matches any text, "
+            "Name patterns of parameters that get no weight decay, such as [\"*.bias\", \"*bn?.weight\"]; * matches "
+            "any text, "
             "? one character."),
         row("decay_min_dims", in(&t::optimizer, &optimizer::decay_min_dims), {.minimum = 0, .maximum = 8},
             "Weight decay applies only to parameters with at least this many dimensions; 2 excludes biases and the "
@@ -383,7 +386,8 @@ std::vector<section> make_sections() {
             "PyTorch scheduler does whose step() is called once per epoch."),
         row("min_lr", in(&t::optimizer, &optimizer::min_lr), {.minimum = 0, .maximum = 1e6},
             "Used only by the schedules \"cosine\" and \"polynomial\": the learning rate at the end of the run."),
-        row("decay_power", in(&t::optimizer, &optimizer::decay_power), {.minimum = 0, .maximum = 100, .minimum_excluded = true},
+        row("decay_power", in(&t::optimizer, &optimizer::decay_power),
+            {.minimum = 0, .maximum = 100, .minimum_excluded = true},
             "Used only by the schedule \"polynomial\": its exponent; 1 is linear decay."),
         row("decay_epochs", in(&t::optimizer, &optimizer::decay_epochs), {.minimum = 0, .maximum = 1e6},
             "Used only by the schedule \"step\": the epochs after which lr is multiplied by decay_factor, ascending."),
@@ -402,22 +406,23 @@ std::vector<section> make_sections() {
             "Where the workers compute. A list is dealt to the workers of each node in turn, and says how many there "
             "are where count does not; cuda stands for all GPUs there are, auto for the same, or the cpu where there "
             "are none.")}},
-      list("exchange",
-           "What the workers send each other: one [exchange], or several [[exchange]] with a name each. A kind has "
-           "settings of its own.",
-           &t::exchanges, "kind",
-           {row("name", each(&t::exchanges, &exchange::name), {},
-                "What the loop and messages call it; needed where there are several."),
-            row("kind", each(&t::exchanges, &exchange::kind), {.choices = names(exchange_kinds())},
-                "The wiring. Always needed."),
-            row("sends", each(&t::exchanges, &exchange::sends), {.choices = {"gradient", "parameters"}},
-                "What a worker puts in; else what the kind is made for."),
-            row("members", each(&t::exchanges, &exchange::members), {},
-                "Who takes part: workers (w0, w1 …), or names of other exchanges, each for the group of its workers; "
-                "else all workers. Who does not passes the word by."),
-            row("every", each(&t::exchanges, &exchange::every), {},
-                "How often: when the number of completed steps is divisible by it, but not at 0 (except elastic with "
-                "apply = \"each\" placed before \"apply\" in the loop, which begins at 0). The default is each step.")}),
+      list(
+          "exchange",
+          "What the workers send each other: one [exchange], or several [[exchange]] with a name each. A kind has "
+          "settings of its own.",
+          &t::exchanges, "kind",
+          {row("name", each(&t::exchanges, &exchange::name), {},
+               "What the loop and messages call it; needed where there are several."),
+           row("kind", each(&t::exchanges, &exchange::kind), {.choices = names(exchange_kinds())},
+               "The wiring. Always needed."),
+           row("sends", each(&t::exchanges, &exchange::sends), {.choices = {"gradient", "parameters"}},
+               "What a worker puts in; else what the kind is made for."),
+           row("members", each(&t::exchanges, &exchange::members), {},
+               "Who takes part: workers (w0, w1 …), or names of other exchanges, each for the group of its workers; "
+               "else all workers. Who does not passes the word by."),
+           row("every", each(&t::exchanges, &exchange::every), {},
+               "How often: when the number of completed steps is divisible by it, but not at 0 (except elastic with "
+               "apply = \"each\" placed before \"apply\" in the loop, which begins at 0). The default is each step.")}),
       {"evaluate",
        "Validation while training; the end is always evaluated.",
        {row("every", in(&t::evaluate, &evaluate::every), {}, "How often."),

@@ -13,7 +13,8 @@ namespace troupe::topology {
 std::size_t edit_distance(std::string_view a, std::string_view b);
 
 /// Returns the name nearest to `word`, upper and lower case and "-" and "_" being the same, or "" where none is near
-/// enough to be meant: at most a third of the letters may differ, and at least one may.
+/// enough to be meant: at most a third of the letters may differ, and at least one may. The names of other frameworks
+/// ("learning_rate" for lr) count as near.
 std::string nearest(std::string_view word, const std::vector<std::string>& names);
 
 /// Returns " (did you mean …?)" for the nearest name, or "".

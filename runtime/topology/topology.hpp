@@ -26,6 +26,7 @@ struct run_settings {
   std::optional<std::uint64_t> epochs, steps;  ///< Exactly one is set after validation.
   std::int64_t threads{1};                     ///< Intra-op threads of each compute actor.
   std::chrono::milliseconds timeout{60'000};
+  std::chrono::milliseconds join_timeout{300'000};  ///< How long nodes wait for each other before the run begins.
   std::optional<std::chrono::milliseconds> max_seconds;
   bool stop_on_non_finite{true};
   bool operator==(const run_settings&) const = default;

@@ -93,7 +93,7 @@ TEST_CASE("a port refuses what does not belong to its step, and says what and fr
   }
   SUBCASE("two steps ahead") {
     piece.origin.step = 2;
-    expected = "a part of too far ahead (from rank 1, step 3)";
+    expected = "a part further ahead than the 1 step that member::steps_ahead() allows (from rank 1, step 3)";
   }
   SUBCASE("another exchange") {
     piece.which.place = 3;
