@@ -54,8 +54,9 @@ std::function<outcome(part)> through(compute_pointer self, const norm_contact& n
     };
     if (const auto alive = caf::actor_cast<caf::actor>(owner))
       caf::anon_send(alive, done_atom_v, completion{std::make_shared<std::function<void()>>(ask)});
-    if (!meeting->wait()) throw std::runtime_error("ended while a batch norm waited for the other workers");
-    if (!came->error.empty()) throw std::runtime_error("a batch norm waits for the other workers: " + came->error);
+    if (!meeting->wait())
+      throw std::runtime_error("the run ended while a batch norm was waiting for the other workers");
+    if (!came->error.empty()) throw std::runtime_error("a batch norm is waiting for the other workers: " + came->error);
     return std::move(came->answer);
   };
 }

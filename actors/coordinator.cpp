@@ -266,7 +266,7 @@ void collect(coordinator_pointer self, const replicas_by_rank& replicas) {
               tell_of(self->state, *held, self->state.reports.front().line);
               put_together(self, replicas, std::move(shares));
             },
-            [self](const caf::error& why) { self->quit(make_error(errc::peer_lost, "a server: " + describe(why))); });
+            [self](const caf::error& why) { self->quit(make_error(errc::peer_lost, "server: " + describe(why))); });
 }
 
 void evaluate(coordinator_pointer self) {
@@ -462,7 +462,7 @@ coordinator_actor::behavior_type coordinator(coordinator_pointer self, coordinat
         const auto step = replica.origin.step;
         if (!my.shown[step].emplace(replica.origin.sender, replica).second)
           throw std::logic_error("worker " + std::to_string(static_cast<std::uint32_t>(replica.origin.sender)) +
-                                 " showed step " + std::to_string(step) + " twice");
+                                 " sent its parameters for step " + std::to_string(step) + " twice");
         process(self);
       },
       [self](halt_atom) { halt(self, "interrupted"); },

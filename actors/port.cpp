@@ -104,7 +104,7 @@ std::vector<answer_so_far>& answers_of(port_state& my, std::uint64_t step) {
 std::uint32_t wanted_with(const port_state& my, std::int64_t element) {
   for (std::uint32_t which = 0; which < my.wanted.size(); ++which)
     if (element >= my.wanted[which].first && element < my.wanted[which].first + my.wanted[which].count) return which;
-  throw std::logic_error("a piece of an answer that nobody wants");
+  throw std::logic_error("a piece of an answer lies outside every requested range");
 }
 
 /// Leaves the step behind.
@@ -156,8 +156,8 @@ void carry_out(port_pointer self, said&& words) {
     answer.sample_count = piece.sample_count;
     answer.elements += piece.piece.values.numel();
     if (!answer.pieces.emplace(piece.piece.first, piece.piece).second)
-      return fail(self, make_error(errc::stale, "a piece of the answer of step " +
-                                                    std::to_string(piece.origin.step + 1) + " came twice"));
+      return fail(self, make_error(errc::stale, "a piece of the answer to step " +
+                                                    std::to_string(piece.origin.step + 1) + " arrived twice"));
   }
   if (!my.options.is_server()) answer_worker(self);
 }
@@ -170,21 +170,27 @@ std::optional<caf::error> refusal(const port_state& my, const part& piece) {
                            : "rank " + std::to_string(static_cast<std::uint32_t>(piece.origin.sender))) +
                     ", step " + std::to_string(my.options.passes.step_of(piece.origin.step - my.options.due.lead) + 1) +
                     ")";
-  if (piece.origin.run != my.options.run) return make_error(errc::mismatch, "a part of another run" + from);
-  if (!known) return make_error(errc::mismatch, "a part of an unknown rank" + from);
-  if (piece.which.place != my.options.place) return make_error(errc::mismatch, "a part of another exchange" + from);
+  if (piece.origin.run != my.options.run)
+    return make_error(errc::mismatch, "received a part that belongs to another run" + from);
+  if (!known) return make_error(errc::mismatch, "received a part from an unknown rank" + from);
+  if (piece.which.place != my.options.place)
+    return make_error(errc::mismatch, "received a part that belongs to another exchange" + from);
   if (piece.total != my.options.layout.parameter_end)
-    return make_error(errc::mismatch, "a part of another model" + from);
+    return make_error(errc::mismatch, "received a part that belongs to another model" + from);
   const auto due = piece.at == stage::result ? my.options.carries.answers : my.options.carries.sends;
-  if (piece.what != due) return make_error(errc::mismatch, "a part that is no " + name_of(due) + from);
-  if (piece.origin.generation != 0) return make_error(errc::mismatch, "a part of another membership" + from);
+  if (piece.what != due)
+    return make_error(errc::mismatch, "received a part whose values are not of kind " + name_of(due) + from);
+  if (piece.origin.generation != 0)
+    return make_error(errc::mismatch, "received a part from another set of members" + from);
   if (!piece.piece.values.defined() || piece.piece.values.scalar_type() != at::kFloat || piece.sample_count <= 0)
-    return make_error(errc::mismatch, "a part without float32 values or without samples" + from);
+    return make_error(errc::mismatch, "received a part without float32 values or without samples" + from);
   if (!my.options.due.due(piece.origin.step))
-    return make_error(errc::mismatch, "a part of a step without this exchange" + from);
+    return make_error(errc::mismatch, "received a part for a step without this exchange" + from);
   if (my.options.is_server()) return std::nullopt;
-  if (piece.origin.step < my.step) return make_error(errc::stale, "a part of a step that is over" + from);
-  if (piece.origin.step > my.step + my.most_ahead) return make_error(errc::mismatch, "a part of too far ahead" + from);
+  if (piece.origin.step < my.step)
+    return make_error(errc::stale, "received a part for a step that is already complete" + from);
+  if (piece.origin.step > my.step + my.most_ahead)
+    return make_error(errc::mismatch, "received a part from too far in the future" + from);
   return std::nullopt;
 }
 
@@ -213,7 +219,7 @@ part as_member_sees(const port_state& my, const part& piece) {
 port_actor::behavior_type port(port_pointer self, port_options options, std::shared_ptr<member> algorithm,
                                std::shared_ptr<std::unique_ptr<lane>> where) {
   report_exceptions(self);
-  TROUPE_ASSERT(std::is_sorted(options.ids.begin(), options.ids.end()), "ids ascend with the indices");
+  TROUPE_ASSERT(std::is_sorted(options.ids.begin(), options.ids.end()), "ids must ascend with the indices");
   self->state.step = options.due.first;
   self->state.wanted =
       options.answers_buckets ? options.buckets : std::vector<range>{{0, options.layout.parameter_end}};
@@ -250,8 +256,8 @@ port_actor::behavior_type port(port_pointer self, port_options options, std::sha
         const auto due = who.step == my.step && which.part < my.wanted.size() && !my.waiting.contains(which.part) &&
                          !answers_of(my, my.step)[which.part].given;
         if (!due)
-          return make_error(errc::mismatch, "asked for step " + std::to_string(who.step + 1) + " while at step " +
-                                                std::to_string(my.step + 1));
+          return make_error(errc::mismatch, "requested the answer to step " + std::to_string(who.step + 1) +
+                                                " at step " + std::to_string(my.step + 1));
         auto promise = self->make_response_promise<outcome>();
         my.waiting.emplace(which.part, waiting_worker{who, promise});
         answer_worker(self);
@@ -260,7 +266,7 @@ port_actor::behavior_type port(port_pointer self, port_options options, std::sha
       [self](wire_atom, const std::vector<peer_port>& peers) {
         const auto& options = self->state.options;
         TROUPE_ASSERT(peers.size() == options.world_size + options.servers,
-                      "a port is wired to every member and server");
+                      "a port must be wired to every member and server");
         self->state.peers = peers;
         self->delayed_send(self, self->state.options.timeout / ticks_of_timeout, tick_atom_v);
       },
@@ -286,7 +292,7 @@ port_actor::behavior_type port(port_pointer self, port_options options, std::sha
             self,
             [step](member& algorithm) {
               auto* holder = dynamic_cast<server*>(&algorithm);
-              if (!holder) throw exchange_error(errc::mismatch, "a worker's port holds no result");
+              if (!holder) throw exchange_error(errc::mismatch, "a worker's port has no result");
               return holder->held(step);
             },
             [promise](holding now) mutable { promise.deliver(std::move(now)); });

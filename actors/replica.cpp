@@ -40,7 +40,7 @@ class bucket_watch {
         return entry.first >= one.first && entry.first < one.first + one.count;
       };
       const auto found = std::find_if(buckets_.begin(), buckets_.end(), holds);
-      TROUPE_ASSERT(found != buckets_.end(), "every parameter is in a bucket");
+      TROUPE_ASSERT(found != buckets_.end(), "every parameter must be in a bucket");
       bucket_of_.push_back(static_cast<std::size_t>(found - buckets_.begin()));
     }
   }
@@ -184,7 +184,7 @@ struct replica::parts {
           const auto& norms = options.norms;
           const auto bucket = layer + (backward ? norms.buckets.size() / 2 : 0);
           const auto where = norms.buckets.at(bucket);
-          TROUPE_ASSERT(own.numel() == where.count, "a norm brings the statistics of its channels");
+          TROUPE_ASSERT(own.numel() == where.count, "a norm must provide one set of statistics per channel");
           auto origin = now.origin;
           origin.step = norms.passes.before(origin.step) + pass;
           auto answer = norms.bring({.origin = origin,
@@ -341,8 +341,8 @@ struct replica::parts {
                              : "one of the steps " + std::to_string(first) + " to " + std::to_string(first + steps - 1);
       throw std::runtime_error("worker " + std::to_string(static_cast<std::uint64_t>(options.rank)) + ": the loss of " +
                                which + " is not finite (" + (std::isnan(loss) ? "nan" : "inf") +
-                               "); try a smaller optimizer.lr, optimizer.clip_norm, or run.stop_on_non_finite = "
-                               "false to go on");
+                               "); reduce optimizer.lr, set optimizer.clip_norm, or set run.stop_on_non_finite = "
+                               "false to continue");
     }
     loss_sum += loss * static_cast<double>(samples);
     sample_count += samples;
@@ -357,7 +357,7 @@ struct replica::parts {
 
   /// x ← one optimizer step from x along g, out of place: the old x is still being read elsewhere.
   void apply() {
-    TROUPE_ASSERT(gradient, "apply follows a gradient");
+    TROUPE_ASSERT(gradient, "apply must follow a gradient");
     if (steps_in_memory()) {
       apply_to_memory();
     } else {
@@ -375,12 +375,13 @@ struct replica::parts {
   void take_in(const outcome& answer) {
     const auto& last = answer.pieces.back();
     const auto end = last.first + last.values.numel();
-    TROUPE_ASSERT(end == options.layout.parameter_end || end == options.layout.total, "an answer is of this model");
+    TROUPE_ASSERT(end == options.layout.parameter_end || end == options.layout.total,
+                  "an answer must have the size of this model");
     auto values = gpu ? on_device(answer.pieces, end) : rules::side_by_side(answer.pieces, end, options.pool);
     lr_scale *= answer.lr_scale;
     switch (answer.what) {
       case slot::gradient:
-        TROUPE_ASSERT(gradient, "an exchange of gradients follows a gradient");
+        TROUPE_ASSERT(gradient, "an exchange of gradients must follow a gradient");
         gradient->piece = {0, std::move(values)};
         gradient->sample_count = 1;  // it is everybody's: the means of all members weigh the same
         break;
@@ -397,7 +398,7 @@ struct replica::parts {
         }
         break;
       case slot::change:
-        TROUPE_ASSERT(!options.memory, "no exchange of a shared memory answers with a change");
+        TROUPE_ASSERT(!options.memory, "an exchange of a shared memory must not answer with a change");
         make_own();
         now.values.narrow(0, 0, end).add_(values);
         break;

@@ -45,7 +45,7 @@ struct ledger {
 static_assert(sizeof(ledger) <= page && std::atomic<std::uint64_t>::is_always_lock_free);
 
 [[noreturn]] void fail(const char* what) {
-  throw std::system_error(errno, std::generic_category(), std::string{"a memory to share: "} + what);
+  throw std::system_error(errno, std::generic_category(), std::string{"cannot set up shared memory: "} + what);
 }
 
 /// A descriptor that is closed.
@@ -169,8 +169,8 @@ std::shared_ptr<shared_memory> shared_memory::open(const memory_handle& where, s
   block.how = how;
   block.file.descriptor = ::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
   if (block.file.descriptor < 0)
-    throw std::runtime_error("the memory of the first node cannot be opened (" + path + ": " + std::strerror(errno) +
-                             "); expected all nodes on one host, under one user");
+    throw std::runtime_error("cannot open the shared memory of the first node (" + path + ": " + std::strerror(errno) +
+                             "); expected all nodes to run on one host and under one user");
   struct stat status {};
   // Sealed, so that nobody can shorten it under us.
   const auto seals = fcntl(block.file.descriptor, F_GET_SEALS);
@@ -180,7 +180,8 @@ std::shared_ptr<shared_memory> shared_memory::open(const memory_handle& where, s
   if (there) block.map(total);
   const auto fits = there && block.book().magic == magic && block.book().how == how && block.book().total == total &&
                     block.book().parameters == parameters;
-  if (!fits) throw std::runtime_error(path + " is no memory of this run; expected all nodes on one host");
+  if (!fits)
+    throw std::runtime_error(path + ": not the shared memory of this run; expected all nodes to run on one host");
   return made;
 }
 
@@ -274,7 +275,7 @@ staleness_tally shared_memory::staleness() const {
 }
 
 void shared_memory::bring_to(device::accelerator& where) {
-  TROUPE_ASSERT(block_->how == memory_writes::plain, "on a device x is written plainly");
+  TROUPE_ASSERT(block_->how == memory_writes::plain, "x on a device requires plain writes");
   const std::lock_guard guard{block_->mutex};
   if (block_->on_device.defined()) return;
   auto there = where.take(block_->values.numel());

@@ -260,7 +260,7 @@ bool within_reach(const worker_state& my, const exchange_word& exchange) {
 /// What the exchange is given: the gradient as it is by now, or the parameters.
 part contribution(worker_state& my, const exchange_word& exchange) {
   if (exchange.sends == slot::gradient) {
-    TROUPE_ASSERT(my.gradient, "an exchange of gradients follows a gradient");
+    TROUPE_ASSERT(my.gradient, "an exchange of gradients must follow a gradient");
     auto own = *my.gradient;
     if (exchange.answers == slot::parameters) my.gradient.reset();  // it is applied there
     return own;
@@ -288,7 +288,7 @@ void begin_exchange(worker_pointer self, std::size_t word) {
             self->state.exchanging->answer = std::move(answer);
             walk(self);
           },
-          [self](const caf::error& why) { lose(self, "its exchange", why); });
+          [self](const caf::error& why) { lose(self, "exchange", why); });
 }
 
 /// Keeps the answer for compute, which alone knows what it does to x or g.
@@ -343,7 +343,7 @@ void walk(worker_pointer self) {
 
 worker_actor::behavior_type worker(worker_pointer self, worker_options options, worker_contacts contacts) {
   report_exceptions(self);
-  TROUPE_ASSERT(!options.loop.empty(), "a loop has a word");
+  TROUPE_ASSERT(!options.loop.empty(), "a loop must not be empty");
   auto& my = self->state;
   my.now = options.initial;
   my.last = options.when.steps;
@@ -368,7 +368,7 @@ worker_actor::behavior_type worker(worker_pointer self, worker_options options, 
       },
       [self](finish_atom, std::uint64_t step) {
         auto& my = self->state;
-        if (step < my.begun) throw std::logic_error("told to finish at a step before one that has begun");
+        if (step < my.begun) throw std::logic_error("received a final step that precedes a step already begun");
         my.halted = true;
         my.granted = my.last = step;
         walk(self);

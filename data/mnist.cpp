@@ -6,7 +6,7 @@ namespace troupe::data {
 dataset_kind mnist() {
   return {
       .name = "mnist",
-      .explanation = "60,000 + 10,000 handwritten digits, 28 x 28 (LeCun, Cortes, Burges)",
+      .explanation = "60,000 training and 10,000 test images of handwritten digits, 28 x 28 (LeCun, Cortes, Burges)",
       .folder = "mnist",
       .sample_shape = {1, 28, 28},
       .classes = 10,
@@ -20,7 +20,7 @@ dataset_kind mnist() {
 
 dataset_kind fashion_mnist() {
   return {.name = "fashion_mnist",
-          .explanation = "60,000 + 10,000 pictures of clothes, 28 x 28 (Xiao, Rasul, Vollgraf 2017)",
+          .explanation = "60,000 training and 10,000 test images of clothing, 28 x 28 (Xiao, Rasul, Vollgraf 2017)",
           .folder = "fashion-mnist",
           .sample_shape = {1, 28, 28},
           .classes = 10,

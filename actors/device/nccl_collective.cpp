@@ -34,7 +34,7 @@ class nccl_collective final : public collective {
 
   void join(std::uint32_t rank, std::uint32_t size, const std::string& id) override {
     ncclUniqueId shared{};
-    if (id.size() != sizeof(shared.internal)) throw std::runtime_error("the id of a communicator has another length");
+    if (id.size() != sizeof(shared.internal)) throw std::runtime_error("the id of a communicator has the wrong length");
     std::memcpy(shared.internal, id.data(), id.size());
     const c10::cuda::CUDAGuard on{where_};
     ncclConfig_t config = NCCL_CONFIG_INITIALIZER;

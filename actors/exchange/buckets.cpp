@@ -163,14 +163,15 @@ models::flat_layout layout_of_bucket(const models::flat_layout& layout, const ra
 
 std::unique_ptr<member> make_bucketed_member(
     const port_options& own, const std::function<std::unique_ptr<member>(const port_options&)>& make_inner) {
-  TROUPE_ASSERT(!own.is_server() && !own.buckets.empty(), "workers exchange buckets, and there is one");
+  TROUPE_ASSERT(!own.is_server() && !own.buckets.empty(),
+                "only workers exchange buckets, and at least one is required");
   return std::make_unique<bucketed_member>(own, make_inner);
 }
 
 std::vector<range> cut_in_buckets(const models::flat_layout& layout, const std::vector<std::size_t>& order,
                                   std::int64_t first_capacity, std::int64_t capacity) {
   const auto& entries = layout.parameters;
-  TROUPE_ASSERT(order.size() == entries.size(), "every parameter has a place in the order");
+  TROUPE_ASSERT(order.size() == entries.size(), "every parameter must have a place in the order");
   const auto end_of = [&](std::size_t index) {
     return index + 1 < entries.size() ? entries[index + 1].first : layout.parameter_end;
   };

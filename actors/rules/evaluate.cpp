@@ -88,7 +88,8 @@ std::optional<evaluation> evaluate(models::network& net, const data::dataset& se
   const auto samples = evaluated_samples(set.size(), how), share = samples / how.shares;
   if (samples < 1)
     throw std::invalid_argument("a share of " + std::to_string((set.size() + how.shares - 1) / how.shares) +
-                                " samples has no full batch of " + std::to_string(how.batch_size) + " to evaluate");
+                                " samples does not fill an evaluation batch of " + std::to_string(how.batch_size) +
+                                "; reduce evaluate.batch_size or set evaluate.drop_last = false");
   sums whole;
   for (std::int64_t which = 0; which < how.shares; ++which) {
     sums of_share;
