@@ -20,8 +20,8 @@ struct optimizer_options {
   double momentum{0};
   double weight_decay{0};
   bool nesterov{false};
-  std::optional<double>
-      clip_norm{};  ///< Maximum gradient norm (Euclidean, over all parameters); larger gradients are scaled down.
+  /// Maximum gradient norm (Euclidean, over all parameters); larger gradients are scaled down.
+  std::optional<double> clip_norm{};
   /// Multiple of the weights that is added to a gradient where it is computed; step() ignores it.
   double l2_penalty{0};
   /// Ranges of the parameters to which weight_decay does not apply: ascending and disjoint.
