@@ -19,8 +19,8 @@ struct learning_rate {
   double power{1};        ///< Exponent of `polynomial`.
   double minimum{0};      ///< Factor at the end of `cosine` and `polynomial`.
   std::uint64_t hold{1};  ///< The factor changes only every so many steps: 1, or the steps of an epoch.
-  std::uint64_t steps{
-      0};  ///< Steps of the whole run; `cosine` and `polynomial` fall from 1 after the warm-up to minimum at the end.
+  /// Steps of the whole run; `cosine` and `polynomial` fall from 1 after the warm-up to minimum at the end.
+  std::uint64_t steps{0};
 
   /// Returns the factor applied to the learning rate of the step after `completed` ones: PyTorch's LinearLR, then
   /// MultiStepLR, CosineAnnealingLR or PolynomialLR, each stepped every `hold` steps, in closed form.
