@@ -46,14 +46,14 @@ struct coordinator_state {
   std::map<std::uint64_t, std::map<rank_id, milestone>> arriving;  ///< By step, then rank.
   std::map<std::uint64_t, std::map<rank_id, snapshot>> shown;      ///< By step, then rank.
   std::deque<report> reports;
-  bool busy{false};                             ///< The first report is being averaged or evaluated.
+  bool busy{false};                             ///< Whether the first report is being averaged or evaluated.
   std::uint64_t last{0};                        ///< The step the run ends at.
   std::string status{"done"};                   ///< What the `end` record will say.
   std::optional<std::uint64_t> complete;        ///< The last step reported by all.
   report latest;                                ///< The last report that left, its result included.
   std::vector<std::uint64_t> reported;          ///< By rank: the last step.
   std::map<rank_id, std::uint64_t> bytes_sent;  ///< By rank, so far.
-  staleness_tally staleness;                    ///< As last told.
+  staleness_tally staleness;                    ///< As last reported.
   bool halting{false}, finished{false};
   std::uint64_t halt_answers{0};
   std::vector<std::uint64_t> begun;  ///< By rank: the steps that a halted worker has begun; then, where it ends.

@@ -107,7 +107,7 @@ std::uint32_t wanted_with(const port_state& my, std::int64_t element) {
   throw std::logic_error("a piece of an answer lies outside every requested range");
 }
 
-/// Leaves the step behind.
+/// Moves on to the next step.
 void advance_step(port_pointer self) {
   auto& my = self->state;
   my.answers.erase(my.step);
@@ -142,7 +142,7 @@ void answer_worker(port_pointer self) {
   if (std::all_of(answers.begin(), answers.end(), [](const auto& answer) { return answer.given; })) advance_step(self);
 }
 
-/// Does what the member has said: parts leave for the peers, answers are kept for the worker.
+/// Executes the member's output: sends parts to the peers and stores answers for the worker.
 void carry_out(port_pointer self, said&& words) {
   auto& my = self->state;
   for (auto& [to, piece] : words.sent) {
@@ -162,7 +162,7 @@ void carry_out(port_pointer self, said&& words) {
   if (!my.options.is_server()) answer_worker(self);
 }
 
-/// Returns why a part cannot be taken, or nothing.
+/// Returns why a part cannot be accepted, or nothing.
 std::optional<caf::error> refusal(const port_state& my, const part& piece) {
   const auto known = index_of(my.options, piece.origin.sender);
   const auto from = " (from " +
@@ -194,8 +194,8 @@ std::optional<caf::error> refusal(const port_state& my, const part& piece) {
   return std::nullopt;
 }
 
-/// Ends the port where a round of it has begun and nothing comes any more: a server says so before its workers, who
-/// know only that they wait for it.
+/// Ends the port if a round has begun and nothing arrives any more. A server reports this before its workers do, which
+/// know only that they are waiting for it.
 void watch_round(port_pointer self) {
   auto& my = self->state;
   if (++my.quiet_ticks <= ticks_of_timeout) return;
@@ -208,7 +208,7 @@ void watch_round(port_pointer self) {
       });
 }
 
-/// What the member takes as its own: the sender by index, the receipt let go of.
+/// Returns the part as the member sees it: with the sender's index and without the receipt.
 part as_member_sees(const port_state& my, const part& piece) {
   auto taken = piece;
   taken.receipt.reset();
@@ -302,7 +302,7 @@ port_actor::behavior_type port(port_pointer self, port_options options, std::sha
         auto& my = self->state;
         self->delayed_send(self, my.options.timeout / ticks_of_timeout, tick_atom_v);
         if (my.options.is_server()) return watch_round(self);
-        // A server knows better whom it waits for, and is given the time to say so.
+        // A server knows better which ranks it is waiting for, and is given the time to report it.
         const auto patience = ticks_of_timeout + (my.options.servers > 0 ? 1 : 0);
         bool overdue_at_all = false;
         for (auto& [which, one] : my.waiting) overdue_at_all |= ++one.ticks > patience;

@@ -31,7 +31,7 @@ namespace troupe {
 
 namespace {
 
-/// Counts which gradients of a backward pass have come, and lets go of each bucket with its last one.
+/// Counts the finished gradients of a backward pass and releases each bucket with its last one.
 class bucket_watch {
  public:
   bucket_watch(const models::flat_layout& layout, std::vector<range> buckets) : buckets_(std::move(buckets)) {
@@ -99,7 +99,7 @@ struct upcoming {
   device::arriving inputs, targets;
 };
 
-/// However a pass ends, nobody is called back behind its end.
+/// Ensures that no callback runs after a pass has ended, however it ends.
 struct forgotten_at_the_end {
   device::accelerator* where;
   ~forgotten_at_the_end() {
@@ -135,13 +135,13 @@ struct replica::parts {
   std::shared_ptr<const std::vector<range>> watched;  ///< The buckets that `watch` was made for.
   std::optional<bucket_watch> watch;
   snapshot now;
-  bool own{false};  ///< x was made by this run, and nobody else has seen it yet.
+  bool own{false};  ///< x was made by this run and is not shared yet.
   std::optional<part> gradient;
   double lr_scale{1};  ///< Of the next step, which may be another run's: what was taken in may settle before it.
   double loss_sum{0};
   std::int64_t sample_count{0}, correct{0}, classified{0};
   std::uint64_t pass{0};                      ///< Of the step, under way: the exchange of the norms counts these.
-  std::uint64_t payload_bytes{0};             ///< As that exchange last told.
+  std::uint64_t payload_bytes{0};             ///< As last reported by that exchange.
   at::Tensor handed_out;                      ///< Of a shared memory: what x was when it was last handed out.
   std::uint64_t seen{0};                      ///< Likewise: its updates when x was read last.
   at::Tensor taken;                           ///< Of local steps: what was read then.
@@ -332,7 +332,7 @@ struct replica::parts {
     return {come.inputs.values, come.targets.values};
   }
 
-  /// `loss` is the mean over `samples`, those of this step and as many behind it as `steps` says.
+  /// `loss` is the mean over `samples`: those of this step and of the following ones, `steps` in all.
   void take_loss(double loss, std::int64_t samples, std::uint64_t steps = 1) {
     if (options.stop_on_non_finite && !std::isfinite(loss)) {
       const auto first = now.origin.step + 1;
@@ -371,7 +371,7 @@ struct replica::parts {
     if (steps_beside_memory() && ++made >= options.local_steps) give_back();
   }
 
-  /// x ← what an exchange answered, or g ← it, or x ← x + it; out of place likewise.
+  /// Applies an answer out of place: x ← answer, g ← answer, or x ← x + answer.
   void take_in(const outcome& answer) {
     const auto& last = answer.pieces.back();
     const auto end = last.first + last.values.numel();
@@ -383,7 +383,7 @@ struct replica::parts {
       case slot::gradient:
         TROUPE_ASSERT(gradient, "an exchange of gradients must follow a gradient");
         gradient->piece = {0, std::move(values)};
-        gradient->sample_count = 1;  // it is everybody's: the means of all members weigh the same
+        gradient->sample_count = 1;  // it belongs to all: the means of all members have equal weight
         break;
       case slot::parameters:
         if (options.memory) {  // what others have written since stays

@@ -31,7 +31,7 @@ namespace {
 constexpr std::array<char, 8> magic{'t', 'r', 'o', 'u', 'p', 'e', ' ', '1'};
 constexpr std::size_t page = 4096;
 
-/// Stands before x, on pages of its own.
+/// Header of the memory, before x, on its own pages.
 struct ledger {
   std::array<char, 8> magic;
   memory_writes how;
@@ -172,7 +172,7 @@ std::shared_ptr<shared_memory> shared_memory::open(const memory_handle& where, s
     throw std::runtime_error("cannot open the shared memory of the first node (" + path + ": " + std::strerror(errno) +
                              "); expected all nodes to run on one host and under one user");
   struct stat status {};
-  // Sealed, so that nobody can shorten it under us.
+  // Sealed, so that no process can shrink it while it is mapped.
   const auto seals = fcntl(block.file.descriptor, F_GET_SEALS);
   const auto there = fstat(block.file.descriptor, &status) == 0 && S_ISREG(status.st_mode) &&
                      static_cast<std::size_t>(status.st_size) == bytes_of(total) && seals >= 0 &&

@@ -130,8 +130,8 @@ void check_indices(const dataset& set, std::span<const std::int64_t> indices) {
   }
 }
 
-// The first sparse CSR tensor of a process makes LibTorch warn that their kind is young: that is none of a user's
-// business, so it is made here, with nobody listening.
+// The first sparse CSR tensor of a process makes LibTorch warn that this tensor type is in beta. Users need not see
+// that, so it is made here with warnings discarded.
 void hush() {
   struct deaf : c10::WarningHandler {
     void process(const c10::Warning&) override {}

@@ -1,6 +1,6 @@
-// Images in a folder for each class, by the rule of torchvision.datasets.ImageFolder: classes are the folders in the
-// order of their names, images the .png, .jpg and .jpeg files in them and below, in the order of theirs. Only headers
-// are read here; pixels, when a batch wants them.
+// Images in one folder per class, as in torchvision.datasets.ImageFolder: classes are the folders in the order of their
+// names, images the .png, .jpg and .jpeg files in them and below, in the order of theirs. Only headers are read here;
+// pixels are read when a batch needs them.
 #include "troupe/data/dataset.hpp"
 #include "troupe/data/image_codec.hpp"
 #include "troupe/data/image_scale.hpp"

@@ -12,7 +12,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Each column is a weight: beyond this a stray one would ask for gigabytes, and nobody would know of which line.
+// Each column has a weight: beyond this limit, a stray index would require gigabytes without indicating which line is
+// at fault.
 constexpr std::uint64_t largest_index = std::uint64_t{1} << 28;
 
 bool is_space(char c) {

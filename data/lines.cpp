@@ -41,7 +41,7 @@ struct lines::gzip {
   ~gzip() { inflateEnd(&stream); }
 
   z_stream stream{};
-  bool ended{false};  // of the member: a gzip file is one or several, one behind the other
+  bool ended{false};  // of the member: a gzip file has one or several, one after the other
   std::array<unsigned char, std::size_t{64} << 10> bytes{};
 };
 

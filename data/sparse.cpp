@@ -53,7 +53,7 @@ void check(const data_source& from) {
   if (!(from.skew >= 1 && from.skew <= 16)) refuse("data.skew = " + std::to_string(from.skew) + "; expected 1 to 16");
 }
 
-// u^skew, the skew in steps of 1/256: u^(1/2), u^(1/4) and so on for the bits behind the point.
+// u^skew, with the skew in steps of 1/256: u^(1/2), u^(1/4) and so on for the bits after the point.
 class power {
  public:
   explicit power(double skew) : whole_{static_cast<int>(skew)}, part_{static_cast<int>((skew - whole_) * 256)} {}

@@ -69,14 +69,14 @@ class samples {
 
   bool stand_for_numbers() const { return targets_.scalar_type() == at::kFloat; }
 
-  // Those that its labels show, and of a text its inputs.
+  // Returns the number of classes implied by the targets, and for text also by the inputs.
   std::int64_t classes_shown() const {
     auto most = targets_.max().item<std::int64_t>();
     if (targets_.dim() == 2) most = std::max(most, inputs_.max().item<std::int64_t>());
     return most + 1;
   }
 
-  // Throws where a label is not one of so many; where the inputs of a text are not.
+  // Throws if a target is not below `count`, or, for text, an input.
   void check_classes(std::int64_t count) const {
     check_range("targets", targets_, count);
     if (targets_.dim() == 2) check_range("inputs", inputs_, count);

@@ -30,7 +30,7 @@ class triplet_reader final : public sample_reader {
       const std::string_view last = field();
       const auto rating = number_in(last);
       if (!rating || !std::isfinite(static_cast<float>(*rating))) fail_line(last, "a rating");
-      // MovieLens has the time behind the rating.
+      // MovieLens has the time after the rating.
       if (!rest_.empty()) {
         const std::string_view time = field();
         if (!number_in(time) || !rest_.empty()) fail_line(time, "the end of the line");
@@ -122,8 +122,7 @@ dataset_kind triplets() {
               [](const data_source& from) {
                 std::vector<source_file> files{{from.file, "data.file", {}}};
                 if (!from.test_file.empty()) files.push_back({from.test_file, "data.test_file", {}});
-                // Items come behind the users of both files, so that the text is read twice: first for how many there
-                // are.
+                // Item columns follow the users of both files, so the text is read twice: first to count them.
                 std::int64_t users = 0, items = 0;
                 for (auto& [path, key, kept, extents] : files) {
                   if (from.mapped) kept = mapped_rows(triplets_format, path);

@@ -31,7 +31,7 @@ struct collective_state {
   int ticks{0};  ///< Of the deadline, while a call is under way or the worker waits.
   std::uint64_t payload_bytes{0};
 
-  /// A call that is under way would keep the lane's thread for ever: nobody will end it any more.
+  /// Aborts a call under way, which would otherwise block the lane's thread forever, because nothing else can end it.
   ~collective_state() {
     if (engine) engine->abort();
   }
@@ -45,7 +45,7 @@ std::uint32_t number(rank_id rank) {
   return static_cast<std::uint32_t>(rank);
 }
 
-/// Whom a member waits for: all others, since a collective does not tell for whom.
+/// Returns all other members, because a collective does not report which of them is missing.
 awaited all_others(const collective_state& my) {
   awaited others{.step = my.step, .missing = {}};
   for (std::uint32_t index = 0; index < my.options.world_size; ++index)

@@ -66,7 +66,8 @@ class bucketed_member final : public member {
     algorithm->receive(within(where, piece), through);
   }
 
-  /// Who keeps the buckets waiting that this rank has brought; if none is, who keeps any.
+  /// Returns the ranks that hold up the buckets contributed by this rank, or, if there are none, those that hold up any
+  /// bucket.
   std::vector<rank_id> waiting_for(std::uint64_t step) const override {
     std::set<rank_id> missing, missing_here;
     for (const auto& one : inner_) {
@@ -104,7 +105,7 @@ class bucketed_member final : public member {
     return inner_[std::prev(after)->second];
   }
 
-  /// `piece` as the member of the bucket knows it, who checks it.
+  /// Returns `piece` as the bucket's member knows it; that member checks it.
   static part within(const range& where, part piece) {
     piece.piece.first -= where.first;
     piece.total = where.count;

@@ -2,7 +2,7 @@
 // EL-1: the version grows by one with each move of the centre: by one per round of all workers, or per contribution.
 // EL-2: no contribution is taken twice and none out of turn: each worker's follow one another (serving::roll_call).
 // EL-3: none is lost: every contribution moves the centre once, and is answered once.
-// EL-4: with apply = "all", everybody in a round is answered with the centre that the round before has left.
+// EL-4: with apply = "all", every worker in a round is answered with the centre that the previous round left.
 // EL-5: with apply = "each", the centre gains what the worker loses, from one and the same rounded d.
 // EL-6: what was answered is never written again: the centre is moved out of place.
 #include "troupe/actors/exchange/elastic.hpp"
@@ -35,7 +35,7 @@ rank_id centre_of(const port_options& options) {
   return rank_id{options.world_size};
 }
 
-/// A worker's side. With apply = "all" it makes the own move itself, because it knows xⁱ and is told x̃.
+/// A worker's part. With apply = "all" it moves itself, because it knows xⁱ and receives x̃.
 class client final : public member {
  public:
   explicit client(port_options options)

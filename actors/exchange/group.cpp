@@ -43,7 +43,7 @@ class translation {
     return rank_id{index < count() ? groups_[index].front() : index - count() + workers_};
   }
 
-  /// The group that `outer` leads, or a server; nothing for a worker who leads none.
+  /// Returns the group that `outer` leads, or a server; nothing for a worker that leads none.
   std::optional<rank_id> inner(rank_id outer) const {
     const auto index = static_cast<std::uint32_t>(outer);
     if (index >= workers_) return rank_id{index - workers_ + count()};
@@ -115,7 +115,7 @@ class leader final : public member {
     with_inner(out, [&](outbox& within) { inner_->receive(from_outside(names_, piece), within); });
   }
 
-  /// Who is missing in the group, and whom the group waits for.
+  /// Returns the missing workers of the group and the ranks that the group is waiting for.
   std::vector<rank_id> waiting_for(std::uint64_t step) const override {
     std::set<rank_id> missing;
     for (const auto rank : inner_->waiting_for(step))

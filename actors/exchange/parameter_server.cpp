@@ -30,7 +30,7 @@ std::vector<range> cut_of(const models::flat_layout& layout, const setting_value
   return rules::parameter_shards(layout, shards_of(settings));
 }
 
-/// A worker's side: cuts the gradient over the servers, and hands on what they answer.
+/// A worker's part: cuts the gradient over the servers and passes on their answers.
 class client final : public member {
  public:
   explicit client(port_options options)

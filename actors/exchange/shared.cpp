@@ -11,7 +11,7 @@ namespace troupe {
 
 namespace {
 
-/// Says what is in the memory. Nothing ever comes to it.
+/// Returns what the memory holds. No part is ever sent to it.
 class keeper final : public server {
  public:
   explicit keeper(const port_options& options) : memory_(options.memory), pool_(options.pool) {
@@ -62,7 +62,7 @@ std::optional<complaint> check(const std::vector<std::string>&, const setting_va
   return std::nullopt;
 }
 
-/// Who reads and writes the memory, which is counted behind them: nothing travels.
+/// Lists the workers that read and write the memory. Nothing is sent, so the traffic is 0.
 std::vector<planned_edge> edges(std::uint32_t world_size, const models::flat_layout&, const setting_values&) {
   std::vector<planned_edge> all;
   for (std::uint32_t rank = 0; rank < world_size; ++rank) {

@@ -17,7 +17,7 @@ bool has_score_of_each(models::loss_kind loss) {
   return loss == models::loss_kind::cross_entropy || loss == models::loss_kind::nll;
 }
 
-/// Of each sample the class that it is taken for: [N], or of a text [N, T].
+/// Returns the predicted class of each sample: [N], or [N, T] for text.
 at::Tensor classes_of(models::loss_kind loss, const at::Tensor& output) {
   return has_score_of_each(loss) ? output.argmax(-1) : output.gt(0).to(at::kLong);
 }

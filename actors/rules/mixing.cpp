@@ -43,7 +43,7 @@ graph tidied(graph wires) {
   return wires;
 }
 
-/// Turns every edge round: row j lists who hears j.
+/// Reverses every edge: row j lists the nodes that hear j.
 graph reversed(const graph& wires) {
   auto result = without_edges(static_cast<std::uint32_t>(wires.hears.size()));
   for (std::uint32_t node = 0; node < wires.hears.size(); ++node)
