@@ -124,10 +124,10 @@ def test_a_corrupt_image_among_many_is_named():
     assert "pictures/red/057.png: the file is truncated; replace the file or remove it from its folder" in said, said
     victim.write_bytes(whole[:60] + b"?" + whole[61:])
     said = refusal("run", file, "--out", "flipped", status=1)
-    assert "pictures/red/057.png: is damaged (libpng: " in said, said
+    assert "pictures/red/057.png: the file is damaged (libpng: " in said, said
     victim.write_bytes(b"<html>not found</html>")
     said = refusal("run", file, "--out", "html")
-    assert "pictures/red/057.png: is neither a PNG nor a JPEG image" in said, said
+    assert "pictures/red/057.png: the file is neither a PNG nor a JPEG image" in said, said
 
 
 def test_tensors_of_three_kinds():

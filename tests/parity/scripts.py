@@ -277,7 +277,7 @@ def test_what_is_no_script_or_does_not_fit_is_refused():
     assert "the file contains values written by torch.save()" in refused("check", file("state", model='script = "state.pt"'))
     write("text.pt", "import torch")
     assert "text.pt: not a TorchScript file" in refused("check", file("text", model='script = "text.pt"'))
-    assert "gone.pt: cannot be read" in refused("check", file("gone", model='script = "gone.pt"'))
+    assert "gone.pt: cannot read the file" in refused("check", file("gone", model='script = "gone.pt"'))
     torch.jit.freeze(torch.jit.script(model.eval())).save("frozen.pt")
     assert "no trainable parameters" in refused("check", file("frozen", model='script = "frozen.pt"'))
     export(nn.Linear(5, 10), "linear.pt")

@@ -111,7 +111,7 @@ TEST_CASE("what is wrong with a file of CIFAR-10 is told with its path and the m
   }
   SUBCASE("a label out of range") {
     const fs::path file = set.write("data_batch_5.bin", small_set::images(9, 2));
-    CHECK(failure(set.path()) == file.string() + ": label 1 is 10, expected 0 to 9" + mend);
+    CHECK(failure(set.path()) == file.string() + ": label 1 is 10; expected 0 to 9" + mend);
   }
   SUBCASE("absurdly large") {
     const fs::path file = set.write("data_batch_1.bin", "");

@@ -206,14 +206,14 @@ TEST_CASE("a header that cannot be read is told at once, before any memory is ta
     std::string bytes, reason;
   } broken[] = {
       {"", "the file is empty"},
-      {"GIF89a and so on", "is neither a PNG nor a JPEG image"},
+      {"GIF89a and so on", "the file is neither a PNG nor a JPEG image"},
       {good.substr(0, 8), "the file is truncated"},
       {good.substr(0, 20), "the file is truncated"},
       {good.substr(0, 12) + "oops" + good.substr(16), "the file is damaged: a PNG image must begin with its size"},
       {bomb, "the header gives 2147483647 x 2147483647 pixels, more than the limit of 64 Mi"},
       {grey.substr(0, 30), "the file is truncated within its header"},
       {"\xff\xd8\xff\xda", "the file is damaged: its JPEG header does not give a size"},
-      {"\xff\xd8\xff\xe0\x00\x00"s, "is damaged: a segment of its JPEG header has no length"},
+      {"\xff\xd8\xff\xe0\x00\x00"s, "the file is damaged: a segment of its JPEG header has no length"},
       {"\xff\xd8\xff\xe0\x00\x02zz"s, "the file is damaged: its header lacks a JPEG marker where one is required"},
       {"\xff\xd8\xff\xc0\x00\x08\x08\xff\xff\xff\xff"s,
        "the header gives 65535 x 65535 pixels, more than the limit of 64 Mi"},
@@ -241,7 +241,7 @@ TEST_CASE("damaged pixels are told with the file when they are met") {
   CHECK(said(good.substr(0, 40)) == "the file is truncated");
   auto flipped = good;
   flipped[48] = static_cast<char>(flipped[48] ^ 0x55);
-  CHECK(said(flipped).starts_with("is damaged (libpng: "));
+  CHECK(said(flipped).starts_with("the file is damaged (libpng: "));
   const auto grey = plain_jpeg(8, 8, 5);
   CHECK(said(grey.substr(0, grey.size() - 4)).starts_with("the file is truncated (libjpeg: "));
   const auto sets = load(of(here.path()));

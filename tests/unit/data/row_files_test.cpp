@@ -242,8 +242,9 @@ TEST_CASE("files that cannot be a set are refused") {
     CHECK(told({}, kind) == "data.file is not set; set it to the file that contains the samples");
     CHECK(told(folder.path() / "nothing", kind) ==
           (folder.path() / "nothing").string() + ": no such file; set data.file to the file that contains the samples");
-    CHECK(told(folder.path(), kind) == folder.path().string() + ": not a regular file; set data.file to one");
-    CHECK(told("/dev/zero", kind) == "/dev/zero: not a regular file; set data.file to one");
+    CHECK(told(folder.path(), kind) ==
+          folder.path().string() + ": not a regular file; set data.file to a regular file");
+    CHECK(told("/dev/zero", kind) == "/dev/zero: not a regular file; set data.file to a regular file");
     const fs::path empty = folder.write("empty", "");
     CHECK(told(empty, kind) == empty.string() + ": the file contains no samples; set data.file to a file that does");
     CHECK(told(folder.write("comments", "# none\n\n   \n"), kind) ==

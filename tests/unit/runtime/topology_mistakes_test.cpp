@@ -186,12 +186,12 @@ const std::vector<mistake> mistakes = {
      {"two exchanges are called \"a\""}},
 
     {gossip + "weights = [[0.5, 0.5], [0.4, 0.5]]\n", "5:11", {"the row of \"w1\"", "sums to 0.9", "expected"}},
-    {gossip + "weights = [[1.0]]\n", "5:11", {"has 1 row, and there are 2 members", "expected"}},
+    {gossip + "weights = [[1.0]]\n", "5:11", {"has 1 row, but there are 2 members", "expected"}},
     {gossip + "edges = [[\"w0\", \"w2\"]]\n", "5:9", {"\"w2\", which is not a member", "from \"w0\" to \"w1\""}},
     {gossip + "graph = \"ring\"\nedges = [[\"w0\", \"w1\"]]\n",
      "6:9",
      {"both edges and graph define", "expected only one of them"}},
-    {gossip + "rows = 2\n", "5:8", {"rows has no effect here", "with graph = \"torus\" only"}},
+    {gossip + "rows = 2\n", "5:8", {"rows has no effect here", "only with graph = \"torus\""}},
     {gossip + "graph = \"torus\"\nrows = 2\n", "3:2", {"has no columns", "such as rows = 1 and columns = 2"}},
 
     // Nodes.
