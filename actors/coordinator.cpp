@@ -46,14 +46,14 @@ struct coordinator_state {
   std::map<std::uint64_t, std::map<rank_id, milestone>> arriving;  ///< By step, then rank.
   std::map<std::uint64_t, std::map<rank_id, snapshot>> shown;      ///< By step, then rank.
   std::deque<report> reports;
-  bool busy{false};                             ///< The first report is being averaged or evaluated.
+  bool busy{false};                             ///< Whether the first report is being averaged or evaluated.
   std::uint64_t last{0};                        ///< The step the run ends at.
   std::string status{"done"};                   ///< What the `end` record will say.
   std::optional<std::uint64_t> complete;        ///< The last step reported by all.
   report latest;                                ///< The last report that left, its result included.
   std::vector<std::uint64_t> reported;          ///< By rank: the last step.
   std::map<rank_id, std::uint64_t> bytes_sent;  ///< By rank, so far.
-  staleness_tally staleness;                    ///< As last told.
+  staleness_tally staleness;                    ///< As last reported.
   bool halting{false}, finished{false};
   std::uint64_t halt_answers{0};
   std::vector<std::uint64_t> begun;  ///< By rank: the steps that a halted worker has begun; then, where it ends.
@@ -264,7 +264,7 @@ void collect(coordinator_pointer self, const replicas_by_rank& replicas) {
               tell_of(self->state, *held, self->state.reports.front().line);
               put_together(self, replicas, std::move(shares));
             },
-            [self](const caf::error& why) { self->quit(make_error(errc::peer_lost, "a server: " + describe(why))); });
+            [self](const caf::error& why) { self->quit(make_error(errc::peer_lost, "server: " + describe(why))); });
 }
 
 void evaluate(coordinator_pointer self) {
@@ -460,7 +460,7 @@ coordinator_actor::behavior_type coordinator(coordinator_pointer self, coordinat
         const auto step = replica.origin.step;
         if (!my.shown[step].emplace(replica.origin.sender, replica).second)
           throw std::logic_error("worker " + std::to_string(static_cast<std::uint32_t>(replica.origin.sender)) +
-                                 " showed step " + std::to_string(step) + " twice");
+                                 " sent its parameters for step " + std::to_string(step) + " twice");
         process(self);
       },
       [self](halt_atom) { halt(self, "interrupted"); },

@@ -42,7 +42,7 @@ std::int64_t held_out_of(std::int64_t samples, double fraction) {
   const auto held = static_cast<std::int64_t>(static_cast<double>(samples) * fraction);
   if (held < 1 || held >= samples) {
     throw data_error("data.validation holds out " + std::to_string(held) + " of " + std::to_string(samples) +
-                     " training samples; expected a share that leaves at least one on either side");
+                     " training samples; expected a share that leaves at least one sample in each of the two sets");
   }
   return held;
 }

@@ -77,7 +77,7 @@ exchange_kind all_reduce_kind() {
            buffers_setting()}),
       .make_member =
           [](const port_options& options) {
-            if (is_nccl(options.settings)) throw std::logic_error("NCCL is no member: see device/collective_port.hpp");
+            if (is_nccl(options.settings)) throw std::logic_error("NCCL has no member; see device/collective_port.hpp");
             return route_of(options.settings, options.layout.parameter_end).make_member(options);
           },
       .edges = all_reduce_edges,
@@ -86,8 +86,8 @@ exchange_kind all_reduce_kind() {
         const auto& route = std::get<std::string>(settings.at("route"));
         if (!is_nccl(settings) || route == "auto") return std::nullopt;
         return complaint{"route", "route = \"" + route +
-                                      "\" is a way of our own engine, and NCCL chooses its own; expected no route "
-                                      "beside engine = \"nccl\""};
+                                      "\" cannot be combined with engine = \"nccl\", which chooses its own "
+                                      "algorithm; remove the key route"};
       },
       .facts =
           {.equation = "gradient: each gets ḡ = Σ bᵢgᵢ / Σ bᵢ, then x ← step(x, ḡ) at each. parameters: xᵢ ← Σ xⱼ "

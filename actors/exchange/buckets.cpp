@@ -66,7 +66,8 @@ class bucketed_member final : public member {
     algorithm->receive(within(where, piece), through);
   }
 
-  /// Who keeps the buckets waiting that this rank has brought; if none is, who keeps any.
+  /// Returns the ranks that hold up the buckets contributed by this rank, or, if there are none, those that hold up any
+  /// bucket.
   std::vector<rank_id> waiting_for(std::uint64_t step) const override {
     std::set<rank_id> missing, missing_here;
     for (const auto& one : inner_) {
@@ -104,7 +105,7 @@ class bucketed_member final : public member {
     return inner_[std::prev(after)->second];
   }
 
-  /// `piece` as the member of the bucket knows it, who checks it.
+  /// Returns `piece` as the bucket's member knows it; that member checks it.
   static part within(const range& where, part piece) {
     piece.piece.first -= where.first;
     piece.total = where.count;
@@ -169,14 +170,15 @@ models::flat_layout layout_of_bucket(const models::flat_layout& layout, const ra
 
 std::unique_ptr<member> make_bucketed_member(
     const port_options& own, const std::function<std::unique_ptr<member>(const port_options&)>& make_inner) {
-  TROUPE_ASSERT(!own.is_server() && !own.buckets.empty(), "workers exchange buckets, and there is one");
+  TROUPE_ASSERT(!own.is_server() && !own.buckets.empty(),
+                "only workers exchange buckets, and at least one is required");
   return std::make_unique<bucketed_member>(own, make_inner);
 }
 
 std::vector<range> cut_in_buckets(const models::flat_layout& layout, const std::vector<std::size_t>& order,
                                   std::int64_t first_capacity, std::int64_t capacity) {
   const auto& entries = layout.parameters;
-  TROUPE_ASSERT(order.size() == entries.size(), "every parameter has a place in the order");
+  TROUPE_ASSERT(order.size() == entries.size(), "every parameter must have a place in the order");
   const auto end_of = [&](std::size_t index) {
     return index + 1 < entries.size() ? entries[index + 1].first : layout.parameter_end;
   };

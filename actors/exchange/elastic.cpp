@@ -2,7 +2,7 @@
 // EL-1: the version grows by one with each move of the centre: by one per round of all workers, or per contribution.
 // EL-2: no contribution is taken twice and none out of turn: each worker's follow one another (serving::roll_call).
 // EL-3: none is lost: every contribution moves the centre once, and is answered once.
-// EL-4: with apply = "all", everybody in a round is answered with the centre that the round before has left.
+// EL-4: with apply = "all", every worker in a round is answered with the centre that the previous round left.
 // EL-5: with apply = "each", the centre gains what the worker loses, from one and the same rounded d.
 // EL-6: what was answered is never written again: the centre is moved out of place.
 #include "troupe/actors/exchange/elastic.hpp"
@@ -39,7 +39,7 @@ rank_id centre_of(const port_options& options) {
   return rank_id{options.world_size};
 }
 
-/// A worker's side. With apply = "all" it makes the own move itself, because it knows xⁱ and is told x̃.
+/// A worker's part. With apply = "all" it moves itself, because it knows xⁱ and receives x̃.
 class client final : public member {
  public:
   explicit client(port_options options)
@@ -61,11 +61,11 @@ class client final : public member {
     rules::check_fits(piece, {whole(options_)});
     const auto what = each_ ? slot::change : slot::parameters;
     if (piece.at != stage::result || piece.what != what || piece.origin.sender != centre_of(options_))
-      throw exchange_error(errc::mismatch, "a worker was sent what is no answer of the centre");
+      throw exchange_error(errc::mismatch, "a worker received a part that is not an answer from the centre");
     if (!awaited_ || piece.origin.step != step_)
-      throw exchange_error(errc::stale, "the centre answered what it was not asked");
+      throw exchange_error(errc::stale, "a worker received an answer from the centre that it did not request");
     if (piece.origin.version < version_)
-      throw exchange_error(errc::mismatch, "the centre answered with what it was before");
+      throw exchange_error(errc::mismatch, "the centre answered with an outdated version");
     awaited_ = false;
     version_ = piece.origin.version;
     auto answer = piece;
@@ -161,7 +161,7 @@ class centre_of_all final : public centre {
     archive_.keep_before(step_, now());
     centre_ = rules::moved_centre(centre_, open_.positions, alpha_, options_.pool);  // EL-6
     version_ += 1;                                                                   // EL-1
-    TROUPE_ASSERT(answered_ == version_ * options_.world_size, "EL-3: every contribution has been answered");
+    TROUPE_ASSERT(answered_ == version_ * options_.world_size, "EL-3: every contribution must have been answered");
     step_ = options_.due.next_due(step_ + 1);
     open_ = std::exchange(ahead_, round{options_.world_size});
     for (const auto& piece : std::exchange(open_.unanswered, {})) answer(piece, slot::parameters, centre_, out);
@@ -188,7 +188,7 @@ class centre_of_each final : public centre {
     centre_ = std::move(visit.centre);
     version_ += 1;  // EL-1
     answer(piece, slot::change, visit.change, out);
-    TROUPE_ASSERT(answered_ == version_, "EL-3: every contribution has been answered");
+    TROUPE_ASSERT(answered_ == version_, "EL-3: every contribution must have been answered");
   }
 };
 
@@ -226,7 +226,7 @@ std::optional<complaint> check(const std::vector<std::string>& names, const sett
   if (std::get<double>(found->second) * n < 2) return {};
   return complaint{"alpha",
                    "alpha is so large that the centre overshoots: with apply = \"all\", the number of workers "
-                   "times alpha must stay below 2; expected for instance 0.9 divided by the number of workers"};
+                   "times alpha must be less than 2; expected, for instance, 0.9 divided by the number of workers"};
 }
 
 }  // namespace

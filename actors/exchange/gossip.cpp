@@ -49,18 +49,18 @@ void check_combination(const setting_values& settings) {
   const bool named = settings.contains("graph");
   const bool listed = settings.contains("edges");
   const bool written = find<matrix>(settings, "weights") != nullptr;
-  if (listed && named) refuse("edges", "edges stand beside graph, and both say who hears whom; expected one of them");
+  if (listed && named) refuse("edges", "both edges and graph define the neighbours; expected only one of them");
   if (written && named)
-    refuse("weights", "a matrix of weights stands beside graph, and both say who hears whom; expected one of them");
+    refuse("weights", "both a matrix of weights and graph define the neighbours; expected only one of them");
   if (written && listed)
-    refuse("weights", "a matrix of weights stands beside edges, and both say who hears whom; expected one of them");
+    refuse("weights", "both a matrix of weights and edges define the neighbours; expected only one of them");
   const std::string graph = listed ? "" : written ? "" : graph_name(settings);
   for (const auto& [key, owner] : {std::pair{"rows", "torus"},
                                    {"columns", "torus"},
                                    {"degree", "random_regular"},
                                    {"graph_seed", "random_regular"}}) {
     if (settings.contains(key) && graph != owner)
-      refuse(key, std::string(key) + " has no effect here; expected it with graph = \"" + owner + "\" only");
+      refuse(key, std::string(key) + " has no effect here; expected it only with graph = \"" + owner + "\"");
   }
 }
 
@@ -81,20 +81,21 @@ rules::graph torus_of(std::uint32_t n, const setting_values& settings) {
   const auto columns = *find<std::int64_t>(settings, "columns");
   if (rows < 1 || columns < 1 || rows > n || columns > n || rows * columns != n)
     refuse("rows", "a torus of " + std::to_string(rows) + " rows and " + std::to_string(columns) +
-                       " columns does not hold " + counted(n) + "; expected their product to be " + std::to_string(n) +
+                       " columns does not fit " + counted(n) + "; expected their product to be " + std::to_string(n) +
                        ", " + example_of_torus(n));
   return rules::torus_graph(static_cast<std::uint32_t>(rows), static_cast<std::uint32_t>(columns));
 }
 
 rules::graph random_regular_of(std::uint32_t n, const setting_values& settings) {
   const auto* degree = find<std::int64_t>(settings, "degree");
-  if (!degree) refuse("degree", "a random_regular graph has no degree; expected how many neighbours each member has");
+  if (!degree)
+    refuse("degree", "a random_regular graph has no degree; expected the number of neighbours of each member");
   if (*degree < 0 || *degree >= n)
-    refuse("degree", "degree is " + std::to_string(*degree) + ", and of " + counted(n) + " each has " +
-                         std::to_string(n - 1) + " others; expected a degree of at most that");
+    refuse("degree", "degree is " + std::to_string(*degree) + ", but there are only " + counted(n) +
+                         "; expected a degree of at most " + std::to_string(n - 1));
   if (*degree * n % 2 != 0)
-    refuse("degree", "no graph gives " + counted(n) + " " + std::to_string(*degree) +
-                         " neighbours each, since an edge is between two; expected an even product of both");
+    refuse("degree", "no graph of " + counted(n) + " gives each of them " + std::to_string(*degree) +
+                         " neighbours; expected the product of members and degree to be even");
   if (!rules::has_regular_graph(n, static_cast<std::uint32_t>(*degree)))
     refuse("degree", "a degree of " + std::to_string(*degree) + " cannot connect " + counted(n) +
                          "; expected a degree of at least " + (n == 2 ? "1" : "2"));
@@ -109,14 +110,14 @@ rules::graph graph_of_pairs(const std::vector<std::string>& names, const pairs& 
   const auto index_of = [&](const std::string& name) {
     const auto found = index.find(name);
     if (found == index.end())
-      refuse("edges", "edges name \"" + name + "\", which is no member; expected names from \"" + names.front() +
+      refuse("edges", "edges name \"" + name + "\", which is not a member; expected names from \"" + names.front() +
                           "\" to \"" + names.back() + "\"");
     return found->second;
   };
   std::vector<std::pair<std::uint32_t, std::uint32_t>> result;
   for (const auto& ends : edges) {
     if (ends.size() != 2)
-      refuse("edges", "an edge has " + std::to_string(ends.size()) + " ends; expected the names of two members");
+      refuse("edges", "an edge has " + std::to_string(ends.size()) + " entries; expected the names of two members");
     result.emplace_back(index_of(ends[0]), index_of(ends[1]));
     if (ends[0] == ends[1])
       refuse("edges", "an edge goes from \"" + ends[0] + "\" to itself; expected two different members");
@@ -133,14 +134,14 @@ rules::graph named_graph(std::uint32_t n, const setting_values& settings) {
   if (name == "complete") return rules::complete_graph(n);
   if (name == "exponential") return rules::exponential_graph(n);
   if (name == "random_regular") return random_regular_of(n, settings);
-  refuse("graph", "graph is \"" + name + "\"; expected one that `troupe list exchanges` shows");
+  refuse("graph", "unknown graph \"" + name + "\"; expected one of the graphs shown by `troupe list exchanges`");
 }
 
 rules::mixing_matrix written_matrix(std::size_t n, const matrix& rows) {
   if (rows.size() != n)
     refuse("weights", "the matrix of weights has " + std::to_string(rows.size()) +
-                          (rows.size() == 1 ? " row" : " rows") + ", and there " + (n == 1 ? "is " : "are ") +
-                          counted(n) + "; expected a row for each");
+                          (rows.size() == 1 ? " row" : " rows") + ", but there " + (n == 1 ? "is " : "are ") +
+                          counted(n) + "; expected one row per member");
   for (const auto& row : rows) {
     if (row.size() != n)
       refuse("weights", "a row of weights has " + std::to_string(row.size()) +
@@ -148,7 +149,8 @@ rules::mixing_matrix written_matrix(std::size_t n, const matrix& rows) {
                             ", one for each member");
     for (const auto weight : row)
       if (!(weight >= 0))
-        refuse("weights", "the matrix of weights holds " + short_number(weight) + "; expected numbers of at least 0");
+        refuse("weights",
+               "the matrix of weights contains " + short_number(weight) + "; expected numbers of at least 0");
   }
   return rules::matrix_of(rows);
 }
@@ -161,9 +163,10 @@ rules::mixing_matrix weighted_graph(const rules::graph& wires, const std::vector
     const auto neighbours = [&](std::uint32_t node) {
       return "\"" + names[node] + "\" has " + std::to_string(wires.hears[node].size());
     };
-    refuse("weights", "uniform weights need a graph in which all have as many neighbours, or the mean drifts, and " +
-                          neighbours(unequal->first) + ", " + neighbours(unequal->second) +
-                          "; expected weights = \"metropolis\"");
+    refuse(
+        "weights",
+        "uniform weights require a graph in which all members have equally many neighbours, or the mean drifts, but " +
+            neighbours(unequal->first) + " and " + neighbours(unequal->second) + "; expected weights = \"metropolis\"");
   }
   return rules::uniform_weights(wires);
 }
@@ -191,11 +194,11 @@ void check_period(const rules::mixing_matrix& mixing) {
   const auto period = rules::period_of(mixing);
   if (period == 1) return;
   refuse("weights",
-         "the members never agree: no member keeps a share of its own parameters, and every path back to a "
+         "the members never reach agreement: no member keeps a share of its own parameters, and every path back to a "
          "member takes a multiple of " +
              std::to_string(period) +
-             " exchanges, so the spectral gap of W is 0; expected a number above 0 on the diagonal of the "
-             "matrix of weights, for one member at least");
+             " exchanges, so the spectral gap of W is 0; expected at least one positive number on the diagonal of the "
+             "matrix of weights");
 }
 
 std::optional<complaint> check(const std::vector<std::string>& names, const setting_values& settings) {
@@ -230,7 +233,7 @@ class gossip_member final : public member {
   void contribute(const part& own, outbox& out) override {
     auto& now = at(own.origin.step);
     if (std::exchange(now.contributed, true))
-      throw exchange_error(errc::stale, "a member contributed twice to one step");
+      throw exchange_error(errc::stale, "a member contributed to the same step twice");
     for (std::uint32_t chunk = 0; chunk < chunks_.ranges.size(); ++chunk) {
       const auto piece = cut(own, chunks_, chunk);
       for (const auto hearer : hearers_) out.send(rank_id{hearer}, piece);
@@ -247,7 +250,7 @@ class gossip_member final : public member {
     const auto sender = static_cast<std::uint32_t>(piece.origin.sender);
     const auto place = place_of(sender);
     if (piece.at != stage::contribution || piece.what != slot::parameters || sender == me_ || !place)
-      throw exchange_error(errc::mismatch, "only parameters of neighbours come to a gossip");
+      throw exchange_error(errc::mismatch, "a gossip member received a part that is not the parameters of a neighbour");
     auto& now = at(piece.origin.step);
     keep(now.folds[piece.which.part], *place, piece);
     mix_if_complete(now, piece, out);
@@ -304,7 +307,7 @@ class gossip_member final : public member {
   void keep(fold& into, std::size_t place, const part& piece) const {
     if (into.came[place])
       throw exchange_error(errc::stale, "chunk " + std::to_string(piece.which.part) + " of rank " +
-                                            std::to_string(mixed_[place].index) + " came twice in one step");
+                                            std::to_string(mixed_[place].index) + " arrived twice in one step");
     into.came[place] = true;
     into.summands[place] = {piece.piece.values, mixed_[place].weight};
   }
@@ -442,7 +445,7 @@ rules::mixing_matrix mixing_of(const std::vector<std::string>& names, const sett
                           "\" in the matrix of weights sums to " + short_number(uneven->sum) +
                           "; expected every row and every column to sum to 1");
   if (const auto apart = rules::unconnected_nodes(rules::graph_of(mixing)))
-    refuse(rows ? "weights" : "edges", "nothing of \"" + names[apart->first] + "\" ever comes to \"" +
+    refuse(rows ? "weights" : "edges", "no path leads from \"" + names[apart->first] + "\" to \"" +
                                            names[apart->second] + "\"; expected all members to be connected");
   return mixing;
 }

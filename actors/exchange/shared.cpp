@@ -11,15 +11,15 @@ namespace troupe {
 
 namespace {
 
-/// Says what is in the memory. Nothing ever comes to it.
+/// Returns what the memory holds. No part is ever sent to it.
 class keeper final : public server {
  public:
   explicit keeper(const port_options& options) : memory_(options.memory), pool_(options.pool) {
-    TROUPE_ASSERT(options.is_server() && memory_, "a memory has a keeper, and its members have no port");
+    TROUPE_ASSERT(options.is_server() && memory_, "only the owner of a shared memory may have a port");
   }
 
   void receive(const part&, outbox&) override {
-    throw exchange_error(errc::mismatch, "a part for a memory, to which nothing is sent");
+    throw exchange_error(errc::mismatch, "a shared memory received a part, but its exchange sends no messages");
   }
 
   std::vector<rank_id> waiting_for(std::uint64_t) const override { return {}; }
@@ -48,20 +48,21 @@ exchange_nature nature(const setting_values& settings) {
 
 std::optional<complaint> check(const std::vector<std::string>&, const setting_values& settings) {
   if (says(settings, "lock") && says(settings, "atomic"))
-    return complaint{"atomic", "atomic = true has nothing to add to lock = true; expected one of the two"};
+    return complaint{"atomic", "atomic = true has no effect with lock = true; expected only one of the two"};
   if (replicas_of(settings) == replicas::core)
     for (const auto* key : {"lock", "atomic"})
       if (says(settings, key))
-        return complaint{key,
-                         "replicas = \"core\" leaves nobody to share a memory with; expected no " + std::string(key)};
+        return complaint{key, "replicas = \"core\" gives each worker its own memory, so " + std::string(key) +
+                                  " has no effect; remove " + key};
   if (replicas_of(settings) == replicas::core && local_steps_of(settings) > 1)
-    return complaint{"local_steps",
-                     "replicas = \"core\" makes all steps local; expected `every` to say how often they "
-                     "are averaged, and no local_steps"};
+    return complaint{
+        "local_steps",
+        "local_steps cannot be combined with replicas = \"core\", where all steps are local; set `every` to choose how "
+        "often the replicas are averaged"};
   return std::nullopt;
 }
 
-/// Who reads and writes the memory, which is counted behind them: nothing travels.
+/// Lists the workers that read and write the memory. Nothing is sent, so the traffic is 0.
 std::vector<planned_edge> edges(std::uint32_t world_size, const models::flat_layout&, const setting_values&) {
   std::vector<planned_edge> all;
   for (std::uint32_t rank = 0; rank < world_size; ++rank) {

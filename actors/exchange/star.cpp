@@ -27,11 +27,12 @@ class star_member final : public member {
     rules::check_fits(piece, {{0, options_.layout.parameter_end}});
     if (options_.rank == master) {
       if (piece.at != stage::contribution || piece.origin.sender == master)
-        throw exchange_error(errc::mismatch, "only contributions of others come to the master of a star");
+        throw exchange_error(errc::mismatch,
+                             "the master of a star received a part that is not a contribution from another rank");
       gather(piece, out);
     } else {
       if (piece.at != stage::result || piece.origin.sender != master)
-        throw exchange_error(errc::mismatch, "only answers of the master come to a rank that is not the master");
+        throw exchange_error(errc::mismatch, "a rank of a star received a part that is not an answer from the master");
       out.answer(piece);
     }
   }

@@ -121,13 +121,13 @@ def test_a_corrupt_image_among_many_is_named():
     file = write("a.toml", FILE.format(name="image_folder", file="pictures"))
     victim.write_bytes(whole[:len(whole) // 2])
     said = refusal("run", file, "--out", "cut", status=1)
-    assert "pictures/red/057.png: the file is truncated; replace the file, or take it out of its folder" in said, said
+    assert "pictures/red/057.png: the file is truncated; replace the file or remove it from its folder" in said, said
     victim.write_bytes(whole[:60] + b"?" + whole[61:])
     said = refusal("run", file, "--out", "flipped", status=1)
-    assert "pictures/red/057.png: is damaged (libpng: " in said, said
+    assert "pictures/red/057.png: the file is damaged (libpng: " in said, said
     victim.write_bytes(b"<html>not found</html>")
     said = refusal("run", file, "--out", "html")
-    assert "pictures/red/057.png: is neither a PNG nor a JPEG image" in said, said
+    assert "pictures/red/057.png: the file is neither a PNG nor a JPEG image" in said, said
 
 
 def test_tensors_of_three_kinds():
@@ -156,12 +156,12 @@ def test_broken_tensors_are_told_with_the_sample():
     good = "F32", [2, 1, 14, 14], struct.pack("<392f", *[0.5] * 392)
     file = write("a.toml", FILE.format(name="tensors", file="a"))
     safetensors("a", {"inputs": good, "targets": labels([0, -3])})
-    assert "/a: targets of sample 1 (counted from 0) is -3" in refusal("check", file)
+    assert "/a: targets of sample 1 (counting from 0) is -3" in refusal("check", file)
     safetensors("a", {"inputs": (*good[:2], good[2][:-4] + struct.pack("<f", float("nan"))), "targets": labels([0, 1])})
-    assert "/a: inputs of sample 1 (counted from 0) hold nan" in refusal("check", file)
+    assert "/a: inputs of sample 1 (counting from 0) contain nan" in refusal("check", file)
     safetensors("a", {"inputs": good, "targets": labels([0, 1])}, {"classes": "2"})
     safetensors("b", {"inputs": good, "targets": labels([0, 2])})
-    assert "/b: targets of sample 1 (counted from 0) is 2; expected 0 to 1" in refusal(
+    assert "/b: targets of sample 1 (counting from 0) is 2; expected 0 to 1" in refusal(
         "check", file, *settings("data.test_file=b"))
 
 
@@ -200,9 +200,9 @@ def test_a_text_that_has_not_the_characters_is_told():
     write("test.txt", "to be\nor what\n" * 10)
     file = write("a.toml", FILE.format(name="text", file="train.txt"))
     said = refusal("check", file, *settings("data.test_file=test.txt"))
-    assert 'test.txt:2: found the character "w", which the training text train.txt does not have' in said, said
+    assert 'test.txt:2: found the character "w", which does not occur in the training text train.txt' in said, said
     said = refusal("check", file, *settings("data.sequence_length=1000"))
-    assert "train.txt: has 380 characters, and data.sequence_length = 1000 wants at least 1001" in said, said
+    assert "train.txt: the file has 380 characters, but data.sequence_length = 1000 requires at least 1001" in said, said
 
 
 def test_random_windows_of_a_text_know_no_placement_and_leave_alone_what_is_held_out():

@@ -175,7 +175,7 @@ def test_what_is_wrong_with_a_file_is_said_with_its_place_and_mend():
     refuse(file, "data.test_file=nowhere.txt", says=["nowhere.txt: no such file", "set data.test_file"])
     refuse(file, "data.file=.", says=["not a regular file", "data.file"])
     write("broken.txt", "1 1:1\n-1 2;1\n")
-    refuse(file, "data.file=broken.txt", says=["broken.txt:2:", "2;1", "index:value was expected"])
+    refuse(file, "data.file=broken.txt", says=["broken.txt:2:", "2;1", "instead of index:value"])
     refuse(file, "data.test_file=broken.txt", says=["broken.txt:2:"])
     write("three.txt", "1 1:1\n2 2:1\n\n3 3:1\n")
     refuse(file, "data.file=three.txt", says=["three.txt:4:", "label 3", "expected only 1 and 2"])
@@ -188,15 +188,15 @@ def test_what_is_wrong_with_a_file_is_said_with_its_place_and_mend():
     write("bare.txt", "1\n-1\n")
     refuse(file, "data.file=bare.txt", "data.test_file=bare.txt", says=["bare.txt:", "no sample has an index"])
     write("user.txt", "0 0 1\n1 x 2\n")
-    refuse(ratings(), "data.file=user.txt", says=["user.txt:2:", '"x"', "number of an item was expected"])
+    refuse(ratings(), "data.file=user.txt", says=["user.txt:2:", '"x"', "instead of the number of an item"])
 
 
 def test_a_model_that_does_not_fit_the_data_is_refused():
     file = classes()
-    refuse(file, "data.name=digits", says=["logistic", "does not fit", "digits", "takes sparse rows"])
-    refuse(file, "model.name=convnet", says=["convnet", "does not fit", "libsvm", "takes images"])
-    refuse(file, "model.name=matrix_completion", says=["does not fit", "takes sparse ratings"])
-    refuse(ratings(), "model.name=svm", says=["does not fit", "takes sparse rows"])
+    refuse(file, "data.name=digits", says=["logistic", "does not fit", "digits", "requires sparse rows"])
+    refuse(file, "model.name=convnet", says=["convnet", "does not fit", "libsvm", "requires images"])
+    refuse(file, "model.name=matrix_completion", says=["does not fit", "requires sparse ratings"])
+    refuse(ratings(), "model.name=svm", says=["does not fit", "requires sparse rows"])
 
 
 def test_nothing_is_said_of_how_sparse_tensors_are_made():
@@ -269,7 +269,7 @@ def test_replicas_on_one_numa_node_are_said_to_be_one():
 def test_a_loss_that_is_not_finite_names_steps_and_worker():
     def fail(*pairs):
         said = troupe("run", ratings(), "--out", "out", "--overwrite", *settings("optimizer.lr=10", *pairs), status=1)
-        found = re.search(r"worker (\d): the loss of (.*) is not finite \((?:nan|inf)\); try a smaller optimizer.lr",
+        found = re.search(r"worker (\d): the loss of (.*) is not finite \((?:nan|inf)\); reduce optimizer.lr",
                           said.stderr)
         assert found, said.stderr
         return found.group(2)

@@ -127,7 +127,7 @@ TEST_CASE("an evaluation that drops all there is is refused with the numbers") {
 TEST_CASE("a last batch of one sample is refused where batch norm would see one value of each channel") {
   const auto found = refusal(workers(1, 64, "resnet18"), 65);
   CHECK(found.find("t.toml: data.drop_last = false leaves a last batch of one sample, on which resnet18 cannot be "
-                   "trained: batch norm in training needs more than one value per channel") == 0);
+                   "trained: batch norm needs more than one value per channel in training") == 0);
   CHECK(found.find("; use another data.batch_size, or data.drop_last = true") != std::string::npos);
   CHECK(refusal(workers(1, 64, "resnet18"), 66) == "accepted");
   CHECK(refusal(workers(1, 64, "resnet20"), 65) == "accepted");  // its maps are of 7 pixels there
