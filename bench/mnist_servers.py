@@ -35,7 +35,7 @@ def row(recipe, seed, accuracy, loss, seconds):
 
 
 def reported(right, loss):
-    return f"{right / 100:.2f} % ({'' if loss is None else f'loss {loss}, '}as reported by the source)"
+    return f"{right / 100:.2f} % ({'' if loss is None else f'loss {loss}, '}as the source reports)"
 
 
 def main(seeds=3, epochs=10):
