@@ -3,9 +3,9 @@
 
 Both train as mnist_hogwild of github.com/pytorch/examples does: the convnet with dropout, batch 64, SGD with a learning
 rate of 0.01 and a momentum of 0.5 for each worker, each on the whole training set in its own order. Troupe: four
-workers of one process under `shared`. PyTorch: the example, four processes on one model in shared memory. The example prepares
-each sample in the process that trains, so it runs twice: as published, and with normalised tensors from memory.
-One intra-op thread each. Runs alternate. Prints samples per second of all workers, training only.
+workers of one process under `shared`. PyTorch: the example, four processes on one model in shared memory. The example
+prepares each sample in the process that trains, so it runs twice: as published, and with normalised tensors from
+memory. One intra-op thread each. Runs alternate. Prints samples per second of all workers, training only.
     .venv/bin/python bench/hogwild.py [repetitions]
     (scripts/setup --python installs the packages that it imports)
 As published, samples are prepared by torchvision if it is installed, and otherwise by the same operations in PyTorch,

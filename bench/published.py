@@ -166,7 +166,8 @@ def main():
     arguments.add_argument("subjects", nargs="*", default=["A", "B", "D", "E"], help="A, B, D, E or names of recipes")
     for key in ("images", "test", "epochs"):
         arguments.add_argument(f"--{key}", type=int)
-    arguments.add_argument("--threads", type=int, default=1, help="threads of PyTorch (default: 1)")
+    arguments.add_argument("--threads", type=int, default=1,
+                           help="threads of PyTorch (default: 1, the fastest while other programs run)")
     arguments.add_argument("--out", type=pathlib.Path, default=ROOT / "bench/results")
     given = arguments.parse_args()
     torch.set_num_threads(given.threads)

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """What does each wiring cost? Compares four workers under it with the same four exchanging nothing, in one process and
-in four. On two cores, a gossip ring, a synchronous parameter server and ASGD must keep at least 0.90 of the speed, or 0.80
-over processes.
+in four. On two cores, a gossip ring, a synchronous parameter server and ASGD must keep at least 0.90 of the speed, or
+0.80 over processes.
 
 Convnet, digits, batch 64 per worker, one intra-op thread each.
     cmake --preset bench && cmake --build build && bench/wirings.py [repetitions]
