@@ -44,14 +44,14 @@ class Shortened:
     alike: dict = dataclasses.field(default_factory=dict)    # of published_reference.Experiment, to the same effect
 
 
-# A target is not to end a run before the other side's.
+# A target accuracy must not end one program's run before the other's.
 SMALL = {"workers.count": 2, "data.batch_size": 8, "evaluate.batch_size": 8, "evaluate.target_accuracy": 1}
 TWO_OF_8 = {"workers": 2, "batch": 8}
 PLANS = {
     "a_dpsgd_resnet20": Shortened(2560, 1000, 5),
     "b_vgg11_single": Shortened(1536, 500, 5, {"data.global_batch_size": 64}, {"batch": 64}),
     "b_vgg11_ddp": Shortened(1536, 500, 5, {"data.global_batch_size": 64}, {"batch": 16}),
-    # With its small initial weights LeNet stands still for hundreds of steps.
+    # With its small initial weights, LeNet does not learn for hundreds of steps.
     "d_lenet_one_device": Shortened(3000, 600, 100),
     "d_lenet_two_devices": Shortened(3000, 600, 100),
     "d_resnet18_one_device": Shortened(1024, 300, 4, {"data.global_batch_size": 32}, {"batch": 32}),
@@ -67,10 +67,10 @@ PLANS = {
 
 
 def folder_of(name):
-    """TROUPE_DATA's folder whose name begins with `name`: fashion-mnist may be there in part only."""
+    """Returns the folder in TROUPE_DATA whose name begins with `name`; fashion-mnist may be incomplete."""
     found = sorted(pathlib.Path(os.environ.get("TROUPE_DATA", "nowhere")).glob(f"{name}*"))
     if not found:
-        sys.exit(f"TROUPE_DATA names no folder that holds {name}/; troupe data fetch downloads it")
+        sys.exit(f"TROUPE_DATA does not name a folder that contains {name}/; troupe data fetch downloads it")
     return found[0]
 
 
@@ -154,7 +154,7 @@ def compare(name, plan):
 
 
 def row(name, side, epochs, steps, seconds):
-    """At most five epochs are shown, the last one among them."""
+    """Returns a row of the table with at most five epochs, including the last one."""
     shown = [number for number in range(len(epochs), 0, -math.ceil(len(epochs) / 5))][::-1]
     losses = " ".join(f"{epochs[number - 1][0]:.3f}" for number in shown)
     rights = " ".join(f"{100 * epochs[number - 1][1]:.1f}" for number in shown)
@@ -180,7 +180,8 @@ def main():
     arguments.add_argument("subjects", nargs="*", default=["A", "B", "D", "E"], help="A, B, D, E or names of recipes")
     for key in ("images", "test", "epochs"):
         arguments.add_argument(f"--{key}", type=int)
-    arguments.add_argument("--threads", type=int, default=1, help="of PyTorch; 1 is fastest where other programs run")
+    arguments.add_argument("--threads", type=int, default=1,
+                           help="threads of PyTorch (default: 1, the fastest while other programs run)")
     arguments.add_argument("--out", type=pathlib.Path, default=ROOT / "bench/results")
     given = arguments.parse_args()
     torch.set_num_threads(given.threads)
@@ -189,7 +190,7 @@ def main():
         names = [name for name in PLANS if name in (subject, pathlib.Path(subject).stem)
                  or name.startswith(f"{subject.lower()}_")]
         if not names:
-            sys.exit(f"{subject} is neither A, B, D or E nor one of {', '.join(PLANS)}")
+            sys.exit(f"unknown experiment or recipe {subject}; expected A, B, D, E or one of {', '.join(PLANS)}")
         changes = {key: getattr(given, key) for key in ("images", "test", "epochs") if getattr(given, key)}
         results = {name: compare(name, dataclasses.replace(PLANS[name], **changes)) for name in names}
         write(given.out / f"published_{pathlib.Path(subject).stem.lower()}", results)

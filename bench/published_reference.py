@@ -27,7 +27,7 @@ CIFAR_MEAN = (0.4914, 0.4822, 0.4465)
 
 @dataclass
 class Experiment:
-    """What a text says, but for images and epochs."""
+    """The settings that a text specifies, without images and epochs."""
     network: Callable[[], nn.Module]
     batch: int  # of one worker
     lr: float
@@ -40,7 +40,7 @@ class Experiment:
     std: tuple = ()
     augment: str = ""
     warmup: int = 0  # epochs
-    halves: int = 1  # that a batch is cut into, each normalised by itself (DataParallel)
+    halves: int = 1  # parts into which a batch is cut, each normalised separately (DataParallel)
     synchronised_norms: bool = False
     drop_last: bool = False
     sharded_evaluation: bool = False
@@ -61,7 +61,7 @@ EXPERIMENTS = {
     "a_dpsgd_resnet20": Experiment(Resnet20, 32, 0.1, workers=4, weight_decay=1e-4, std=(0.2023, 0.1994, 0.2010),
                                    augment="crop_flip", gossip=True, **CIFAR),
     "b_vgg11_single": changed(VGG, batch=256, workers=1),
-    "b_vgg11_ddp": VGG,  # and the three other ways, which have the same arithmetic
+    "b_vgg11_ddp": VGG,  # the three other recipes have the same arithmetic
     "d_lenet_one_device": Experiment(Lenet, 256, 0.2, "fashion_mnist"),
     "d_lenet_two_devices": Experiment(Lenet, 512, 0.3, "fashion_mnist", halves=2),
     "d_resnet18_one_device": Experiment(Resnet18SmallImages, 256, 0.1, "fashion_mnist"),
@@ -88,7 +88,7 @@ def crop_flip(images):
 
 
 def warped(images, matrices):
-    """Inverse maps about the centre, [N, 2, 2]; nearest pixel, black outside."""
+    """Applies inverse maps [N, 2, 2] about the centre; nearest pixel, black outside."""
     theta = functional.pad(matrices, (0, 1))
     return functional.grid_sample(images, functional.affine_grid(theta, list(images.shape), False), "nearest", "zeros",
                                   False)
@@ -103,7 +103,7 @@ def grey(image):
 
 
 def jittered(image):
-    """ColorJitter(0.2, 0.2, 0.2) of one image in [0, 1]; the order is drawn too."""
+    """ColorJitter(0.2, 0.2, 0.2) of one image in [0, 1], in random order."""
     def other(which):
         if which == 0:
             return torch.zeros_like(image)
@@ -135,7 +135,7 @@ def as_input(images, it, training):
 
 
 def epoch_of(it, samples, epoch):
-    """The batches of each worker, as DistributedSampler deals them: [steps][workers] of (inputs, labels)."""
+    """Yields the batches of each step, as DistributedSampler assigns them: [workers] of (inputs, labels)."""
     images, labels = samples
     of_workers = []
     for rank in range(it.workers):
@@ -151,15 +151,15 @@ def epoch_of(it, samples, epoch):
 
 
 def keep_statistics(network, kept):
-    """Running statistics are those of rank 0 only: elsewhere a forward pass leaves them as they are."""
+    """Makes forward passes update the running statistics only if `kept`, which is so on rank 0."""
     for each in network.modules():
         if isinstance(each, nn.BatchNorm2d):
             each.momentum = 0.1 if kept else 0.0
 
 
 def synchronous_step(network, optimizer, batches, it):
-    """One step with the mean gradient over all samples; returns the sum of their losses. Each worker normalises its own
-    batch, unless norms are synchronised, which is one batch of all."""
+    """Steps with the mean gradient over all samples; returns the sum of their losses. Each worker normalises its own
+    batch; with synchronised norms, all batches form one."""
     if it.synchronised_norms:
         batches = [tuple(torch.cat(each) for each in zip(*batches, strict=True))]
     if it.halves > 1:
@@ -187,7 +187,7 @@ def mix_with_neighbours(peers):
 
 
 def decentralised_step(peers, optimizers, batches):
-    """The gradient at x_i plus 1e-4 x_i; the mixture; plain SGD with a weight decay of its own, at the mixed x_i."""
+    """Adds 1e-4 x_i to the gradient at x_i, mixes, and steps by plain SGD with weight decay at the mixed x_i."""
     losses = 0.0
     for peer, optimizer, (inputs, labels) in zip(peers, optimizers, batches, strict=True):
         optimizer.zero_grad()
@@ -206,7 +206,7 @@ def decentralised_step(peers, optimizers, batches):
 
 
 def averaged(peers):
-    """The mean of the peers' parameters and buffers."""
+    """Returns a network with the mean of the peers' parameters and buffers."""
     result = copy.deepcopy(peers[0])
     states = [peer.state_dict() for peer in peers]
     result.load_state_dict({name: sum(state[name] for state in states) / len(states) if first.is_floating_point()
@@ -218,7 +218,7 @@ def averaged(peers):
 def accuracy(network, samples, it):
     network.eval()
     images, labels = samples
-    if it.sharded_evaluation:  # each worker its share, without the last batch; the mean of the shares
+    if it.sharded_evaluation:  # a share per worker, without its last batch; then the mean of the shares
         shares = [torch.tensor(list(DistributedSampler(range(len(labels)), it.workers, rank, shuffle=False)))
                   for rank in range(it.workers)]
         batches = [[each for each in share.split(it.batch) if len(each) == it.batch] for share in shares]
@@ -239,7 +239,7 @@ def optimizer_of(network, it):
 
 
 def schedules_of(optimizers, it):
-    """Stepped once after each epoch."""
+    """Returns the schedules, which are stepped once after each epoch."""
     if it.gossip:
         return [MultiStepLR(each, [80, 120], 0.1) for each in optimizers]
     return [LinearLR(each, 1 / it.workers, total_iters=it.warmup) for each in optimizers] if it.warmup else []
