@@ -41,7 +41,7 @@ void print_error(const std::string& text) {
   std::cerr << (red ? "\033[1;31merror:\033[0m " : "error: ") << text << "\n";
 }
 
-/// What is wrong with the command line, in our own words where CLI11's are few.
+/// Describes what is wrong with the command line, in more detail than CLI11 where its message is short.
 std::string explain(const CLI::App& app, const CLI::ParseError& error, int count, char** words) {
   std::vector<std::string> names;
   for (const CLI::App* each : app.get_subcommands({})) names.push_back(each->get_name());
@@ -49,18 +49,22 @@ std::string explain(const CLI::App& app, const CLI::ParseError& error, int count
   const std::string first = count > 1 ? words[1] : "";
   if (called) {
     const std::string name = app.get_subcommands().front()->get_name();
-    return std::string(error.what()) + "; \"troupe " + name + " --help\" says what it takes";
+    return std::string(error.what()) + "; run \"troupe " + name + " --help\" for usage";
   }
-  if (first.starts_with('-')) return "\"" + first + "\" is no command; \"troupe --help\" lists them, and the options";
-  if (first.empty()) return "no command to run; \"troupe --help\" lists them";
-  return "there is no command \"" + first + "\"; \"troupe --help\" lists them" + topology::did_you_mean(first, names);
+  if (first.starts_with('-'))
+    return "\"" + first + "\" is not a command; \"troupe --help\" lists the commands and options";
+  if (first.empty()) return "no command given; \"troupe --help\" lists the commands";
+  return "unknown command \"" + first + "\"; \"troupe --help\" lists the commands" +
+         topology::did_you_mean(first, names);
 }
 
 }  // namespace
 
 int command(int count, char** words) {
-  CLI::App app("Distributed training as a company of actors.", "troupe");
-  app.set_version_flag("--version", versions, "Versions of Troupe, LibTorch and CAF, and what the machine can do");
+  CLI::App app("Distributed SGD training, described by a topology file and run by actors.", "troupe");
+  app.set_version_flag(
+      "--version", versions,
+      "Print the versions of Troupe, LibTorch and CAF, and the CUDA and CPU capabilities of this machine");
   app.require_subcommand(1);
   int status = 0;
   // A stream that was closed would be the first file or socket of the run.

@@ -115,7 +115,7 @@ def test_who_is_no_node_is_waited_out():
 
 def test_names_are_looked_up():
     file = file_of(2, free_ports(2))
-    refuse("node", file, "--name", "bета", "--out", "out", says=["no node is called", '"alpha"', '"beta"'])
+    refuse("node", file, "--name", "bета", "--out", "out", says=["unknown node", '"alpha"', '"beta"'])
     refuse("node", file, "--name", "betta", "--out", "out", says=["tiny.toml", '"betta"', 'did you mean', "beta"])
     refuse("node", file, "--out", "out", says=["--name"])
     refuse("node", write("alone.toml", TINY), "--name", "alpha", "--out", "out", says=["no [[node]]", "troupe run"])
