@@ -41,8 +41,8 @@ std::vector<std::string> meant(const std::vector<std::string>& names) {
                          const std::vector<std::string>& names) {
   throw input_error((file.file.empty() ? "" : file.file.string() + ": ") +
                     "optimizer.no_decay: " + topology::to_toml(pattern) + " matches no parameter of " +
-                    file.model.name + "; expected a pattern of names such as " + topology::to_toml(names.front()) +
-                    topology::did_you_mean(pattern, meant(names)));
+                    file.model.name + "; expected a pattern that matches names such as " +
+                    topology::to_toml(names.front()) + topology::did_you_mean(pattern, meant(names)));
 }
 
 }  // namespace

@@ -121,7 +121,7 @@ def test_words_of_a_step_that_do_not_go_together_are_refused():
                         (["warmup_start=0.1"], "optimizer.warmup_epochs"),
                         (["nesterov=true"], "optimizer.momentum"),
                         (["schedule=step"], "optimizer.decay_epochs"),
-                        (["schedule=step", "decay_epochs=[3, 2]"], "do not ascend")):
+                        (["schedule=step", "decay_epochs=[3, 2]"], "must be in ascending order")):
         refused = troupe("check", tiny, *(part for word in words for part in ("--set", f"optimizer.{word}")), status=2)
         assert says in refused.stderr, refused.stderr
     server = ("exchange.kind=parameter_server", "workers.loop=[\"gradient\", \"exchange\"]", "optimizer.name=novograd")
