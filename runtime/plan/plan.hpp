@@ -82,25 +82,24 @@ struct planned_exchange {
   setting_values settings_by_index{};                ///< The same settings, with members named w0, w1 … by index.
   std::vector<topology::exchange_member> members{};  ///< In index order.
   exchange_nature nature{};
-  models::flat_layout
-      layout{};  ///< Layout of the exchanged tensor: the parameters, and the float buffers if they are mixed.
+  /// Layout of the exchanged tensor: the parameters, and the float buffers if they are mixed.
+  models::flat_layout layout{};
   std::vector<range> buckets{};  ///< Parts of it that are exchanged separately; empty means all at once.
-  bool of_norms{
-      false};     ///< Whether it exchanges statistics of batch norms, in the buckets that norm_exchange requires.
-  cadence due{};  ///< The steps in which it happens.
+  /// Whether it exchanges statistics of batch norms, in the buckets that norm_exchange requires.
+  bool of_norms{false};
+  cadence due{};                  ///< The steps in which it happens.
   std::vector<int> cores{};       ///< Cores near a shared memory, where its workers stay; empty means any core.
   std::uint32_t first_server{0};  ///< Id of its first server; ids of servers count on from the workers.
-  std::vector<planned_edge>
-      edges{};  ///< Edges between ids; traffic per exchange, which is per step only if due.every is 1.
+  /// Edges between ids, with the traffic of one exchange; that is the traffic of one step only if due.every is 1.
+  std::vector<planned_edge> edges{};
 
   std::vector<std::uint32_t> ranks() const;  ///< Ranks of all its workers, ascending.
   std::vector<std::uint32_t> ids() const;  ///< ranks(), then the ids of its servers; its ports address these by index.
   std::vector<std::string> names() const;  ///< Names of the members.
   bool has_groups() const;                 ///< Whether some member has several workers.
   worker_groups groups() const;            ///< For each member, its workers as indices in ranks().
-  std::uint64_t bytes_held(
-      std::uint32_t server) const;                     ///< Bytes that server first_server + `server` sends to a worker.
-  std::optional<rules::mixing_matrix> mixing() const;  ///< Mixing matrix W over the members, if the kind has one.
+  std::uint64_t bytes_held(std::uint32_t server) const;  ///< Bytes that this server sends to a worker.
+  std::optional<rules::mixing_matrix> mixing() const;    ///< Mixing matrix W over the members, if the kind has one.
 };
 
 /// A validated topology with everything derived from it.
@@ -111,9 +110,8 @@ struct plan {
   models::network_shape shape;
   models::loss_kind loss{};
   models::flat_layout layout;
-  std::vector<models::tied_name> tied{};  ///< Additional names of parameters of the layout.
-  models::network::named_tensors
-      constants{};  ///< Entries of the state dict outside the layout; see models/constants.hpp.
+  std::vector<models::tied_name> tied{};       ///< Additional names of parameters of the layout.
+  models::network::named_tensors constants{};  ///< State dict entries outside the layout: see models/constants.hpp.
   std::vector<std::string> draws_elsewhere{};  ///< See models::network.
   data_facts facts{0};
   data::normalisation scale;  ///< Normalisation in effect.
@@ -138,9 +136,8 @@ struct plan {
   /// Returns the exchanges whose servers hold the result: one exchange whose shards form it, or shared memories that
   /// are replicas of it.
   std::vector<const planned_exchange*> stores() const;
-  const planned_exchange* memory_of(
-      std::uint32_t rank) const;          ///< The exchange whose shared memory holds its parameters, or null.
-  const planned_exchange* norms() const;  ///< The exchange of synchronised batch norms, or null.
+  const planned_exchange* memory_of(std::uint32_t rank) const;  ///< The exchange that shares its parameters, or null.
+  const planned_exchange* norms() const;                        ///< The exchange of synchronised batch norms, or null.
   bool images() const { return facts.kind == models::sample_kind::images; }
   bool replicas_agree() const;  ///< Whether all workers have equal parameters after each step.
   bool buffers_agree() const;   ///< Whether all workers have equal float buffers, or none.

@@ -306,7 +306,7 @@ def test_nodes_that_read_other_rows_do_not_train_together():
         with background("node", "here/two.toml", "--name", "alpha", "--out", "out", name="alpha") as alpha:
             said = troupe("node", "there/two.toml", "--name", "beta", status=2).stderr
             assert "the samples of libsvm differ" in said, (what, said)
-            assert "was not let in" in alpha.said(), (what, alpha)
+            assert "refused a node" in alpha.said(), (what, alpha)
 
 
 def test_two_processes_share_a_memory():
