@@ -39,7 +39,7 @@ struct crew {
 
 /// The actors on other nodes that a node communicates with.
 struct far_actors {
-  milestone_sink coordinator{};  ///< Those of the first node. The first node uses its own, also for the next two.
+  milestone_sink coordinator{};  ///< Of the first node; not set on the first node itself, like the next two.
   progress_sink recorder{};
   snapshot_sink results{};
   std::vector<memory_handle> memories{};                 ///< Shared memories of the first node, by exchange.
