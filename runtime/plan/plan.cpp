@@ -360,8 +360,8 @@ std::shared_ptr<const data::sample_shards> shards_of(const data::dataset& set, c
   const auto workers = file.workers.count;
   if (workers < 1 || split_named(file) != data::split::given) return nullptr;
   if (set.targets.scalar_type() != at::kLong || set.targets.dim() != 1)
-    refuse(file, "data.split = \"" + split + "\" goes by the classes of samples, and those of " + file.data.name +
-                     (set.targets.dim() > 1 ? " have a target for each position" : " stand for numbers") +
+    refuse(file, "data.split = \"" + split + "\" distributes samples by class, but those of " + file.data.name +
+                     (set.targets.dim() > 1 ? " have a target for each position" : " have numeric targets") +
                      "; use \"strided\" or \"contiguous\"");
   return std::make_shared<data::sample_shards>(
       split == "dirichlet"
