@@ -236,7 +236,7 @@ def test_weights_are_begun_with_and_must_fit():
 
 def test_eval_refuses_other_data_than_that_of_the_weights():
     train(classes())
-    for given, words in ((["--data", "sparse"], ["samples of 30", "data of the run"]),
+    for given, words in ((["--data", "sparse"], ["samples of size 30", "data of the run"]),
                          (["--data", "digits"], ["does not fit"]), ([], ["data.file is not set"])):
         said = troupe("eval", "out/model.safetensors", *given, status=2).stderr
         assert all(word in said for word in words), said

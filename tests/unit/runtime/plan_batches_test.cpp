@@ -117,7 +117,7 @@ TEST_CASE("an evaluation that drops all there is is refused with the numbers") {
   CHECK(refusal(file) == "accepted");
   file.evaluate.split = "workers";
   CHECK(refusal(file) ==
-        "t.toml: evaluate.drop_last = true leaves nothing to evaluate: evaluate.batch_size = 2501 is more than a share "
+        "t.toml: evaluate.drop_last = true leaves nothing to evaluate: evaluate.batch_size = 2501 exceeds a share "
         "of 2,500 samples (10,000 are evaluated, divided among 4 workers); use at most 2500");
   file.evaluate.batch_size = 2500;
   CHECK(refusal(file) == "accepted");
