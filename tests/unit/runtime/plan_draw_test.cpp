@@ -227,7 +227,7 @@ TEST_CASE("a group has a frame, which holds its workers and no others") {
   }
   const auto on_two = to_dot(on_nodes(pairs(2), {2, 2}));
   CHECK(frames_of(on_two).size() == 2);
-  CHECK(on_two.find(">of pair 1, batch 16<") != std::string::npos);
+  CHECK(on_two.find(">in pair 1, batch 16<") != std::string::npos);
 }
 
 TEST_CASE("servers of groups stand outside the groups") {
@@ -344,7 +344,7 @@ TEST_CASE("over 64 actors a drawing is a summary") {
   const auto with_servers = to_dot(served(100, 3));
   CHECK(with_servers.find(">100 workers<") != std::string::npos);
   CHECK(with_servers.find(">3 servers<") != std::string::npos);
-  CHECK(with_servers.find(">of 3.0 KiB together<") != std::string::npos);
+  CHECK(with_servers.find(">hold 3.0 KiB in total<") != std::string::npos);
   CHECK(count(with_servers, ">300 KiB<") == 1);
 }
 

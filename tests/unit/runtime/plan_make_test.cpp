@@ -120,7 +120,7 @@ TEST_CASE("ranks count through the nodes, and the first has what is there but on
   CHECK(text.find("alpha, 10.0.0.1:4700: worker 0, listening on 0.0.0.0:4700; evaluator, coordinator, recorder") !=
         std::string::npos);
   CHECK(text.find("beta, [::1]:0: workers 1 to 3\n") != std::string::npos);
-  CHECK(text.find("between nodes 12 messages") != std::string::npos);
+  CHECK(text.find("between nodes: 12 messages") != std::string::npos);
   CHECK(text.find(", from beta to alpha") != std::string::npos);
   const auto json = describe_json(plan);
   CHECK(json.find("\"listen\": \"0.0.0.0:4700\"") != std::string::npos);
