@@ -192,7 +192,8 @@ def test_workers_see_classes_in_unequal_shares():
     assert end["val_accuracy"] > 0.2, end
     write("numbers.txt", "0 0 1\n1 1 2\n")
     said = refusal("check", file, *settings("data.name=triplets", "data.file=numbers.txt", "data.split=by_label"))
-    assert 'data.split = "by_label" distributes samples by class, but those of triplets have numeric targets' in said, said
+    words = 'data.split = "by_label" distributes samples by class, but those of triplets have numeric targets'
+    assert words in said, said
 
 
 def test_a_text_that_has_not_the_characters_is_told():
