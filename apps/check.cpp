@@ -56,10 +56,12 @@ void check(const options& given) {
 }  // namespace
 
 void add_check(CLI::App& app, int& status) {
-  auto* command = app.add_subcommand("check", "Print what a topology file comes to, without running it");
+  auto* command = app.add_subcommand("check", "Print the plan of a run without starting it");
   auto given = std::make_shared<options>();
   command->add_option("FILE", given->file, "Topology file")->required();
-  command->add_option("--set", given->overrides, "section.key=value: overrides the file; repeatable")
+  command
+      ->add_option("--set", given->overrides,
+                   "Override a key of the topology file, given as section.key=value; repeatable")
       ->allow_extra_args(false);
   command->add_flag("--no-data", given->no_data,
                     "Do not read the data set: check with its published size (mnist, fashion_mnist, cifar10)");

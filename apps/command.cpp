@@ -38,8 +38,8 @@ std::string versions() {
          caf(1) + "\nCUDA " + device::text_of(device::here()) + "\nCPU capability " + at::get_cpu_capability();
 }
 
-/// Returns what a person may have meant by the first option in `words` that `command` does not have: another option of
-/// it, or a key of the topology file, which --set takes.
+/// Returns a suggestion for the first option in `words` that `command` does not have: one of its options, or --set with
+/// a key of the topology file.
 std::string suggestion(const CLI::App& command, const std::vector<std::string>& words) {
   std::vector<std::string> options, keys;
   for (const auto* each : command.get_options())
@@ -65,7 +65,7 @@ std::string suggestion(const CLI::App& command, const std::vector<std::string>& 
   return {};
 }
 
-/// What is wrong with the command line, in our own words where CLI11's are few.
+/// Describes what is wrong with the command line, in more detail than CLI11 where its message is short.
 std::string explain(const CLI::App& app, const CLI::ParseError& error, int count, char** words) {
   std::vector<std::string> names;
   for (const CLI::App* each : app.get_subcommands({})) names.push_back(each->get_name());
@@ -73,18 +73,22 @@ std::string explain(const CLI::App& app, const CLI::ParseError& error, int count
   const std::string first = count > 1 ? words[1] : "";
   if (called) {
     const auto* command = app.get_subcommands().front();
-    return std::string(error.what()) + "; \"troupe " + command->get_name() + " --help\" lists its options" +
+    return std::string(error.what()) + "; run \"troupe " + command->get_name() + " --help\" for usage" +
            suggestion(*command, {words + 2, words + count});
   }
-  if (first.starts_with('-')) return "\"" + first + "\" is no command; \"troupe --help\" lists them, and the options";
-  return "there is no command \"" + first + "\"; \"troupe --help\" lists them" + topology::did_you_mean(first, names);
+  if (first.starts_with('-'))
+    return "\"" + first + "\" is not a command; \"troupe --help\" lists the commands and options";
+  return "unknown command \"" + first + "\"; \"troupe --help\" lists the commands" +
+         topology::did_you_mean(first, names);
 }
 
 }  // namespace
 
 int command(int count, char** words) {
-  CLI::App app("Distributed training as a company of actors.", "troupe");
-  app.set_version_flag("--version", versions, "Versions of Troupe, LibTorch and CAF, and what the machine can do");
+  CLI::App app("Distributed SGD training, described by a topology file and run by actors.", "troupe");
+  app.set_version_flag(
+      "--version", versions,
+      "Print the versions of Troupe, LibTorch and CAF, and the CUDA and CPU capabilities of this machine");
   app.require_subcommand(0, 1);
   int status = 0;
   // A stream that was closed would be the first file or socket of the run.

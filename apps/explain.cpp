@@ -60,7 +60,7 @@ std::vector<entry> find(const std::string& word) {
     names.push_back(each.name());
     names.push_back(each.row.name);
   }
-  throw input_error("there is no key \"" + word + "\"; expected a section or section.key, such as run.seed" +
+  throw input_error("unknown key \"" + word + "\"; expected a section or section.key, such as run.seed" +
                     topology::did_you_mean(word, names));
 }
 
@@ -117,11 +117,12 @@ void explain(const options& given) {
 }  // namespace
 
 void add_explain(CLI::App& app, int&) {
-  CLI::App* command = app.add_subcommand("explain", "Explain a key of the topology file");
+  CLI::App* command = app.add_subcommand("explain", "Explain a section or key of the topology file");
   const auto given = std::make_shared<options>();
-  command->add_option("KEY", given->key, "A section or section.key, such as run.seed; without one, all keys in brief");
-  command->add_flag("--json", given->as_json, "As JSON, in the words of JSON Schema");
-  command->add_flag("--schema", given->as_schema, "The JSON Schema of the whole file, for editors");
+  command->add_option("KEY", given->key,
+                      "Section or section.key to explain, such as run.seed (default: one line for each key)");
+  command->add_flag("--json", given->as_json, "Print JSON with the keywords of JSON Schema");
+  command->add_flag("--schema", given->as_schema, "Print the JSON Schema of the topology file, for editors");
   command->add_flag("--markdown", given->as_markdown)->group("");  // makes docs/topology.md
   command->callback([given] { explain(*given); });
 }

@@ -226,7 +226,8 @@ at::Tensor initial_weights(const plan& plan, models::buffer_pool& pool) {
     auto loaded = checkpoint::load_into(path, checkpoint::read_weights(path), plan.model->name, plan.layout, pool,
                                         plan.tied, plan.constants);
     if (!at::isfinite(loaded).all().item<bool>())
-      throw input_error(path.string() + ": holds values that are not finite; give other weights to begin with");
+      throw input_error(path.string() +
+                        ": the weights contain values that are not finite; choose other initial weights");
     return loaded;
   }
   const auto network = models::make_network(*plan.model, plan.shape, plan.file.run.seed);

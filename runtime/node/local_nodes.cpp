@@ -109,7 +109,7 @@ int status_of(child& who) {
   who.process = -1;
   if (WIFEXITED(status)) return WEXITSTATUS(status);
   if (!who.sent_off)
-    std::fprintf(stderr, "error: node %s was ended by signal %d (%s)\n", who.name.c_str(), WTERMSIG(status),
+    std::fprintf(stderr, "error: node %s was terminated by signal %d (%s)\n", who.name.c_str(), WTERMSIG(status),
                  strsignal(WTERMSIG(status)));
   return 1;
 }
@@ -142,7 +142,7 @@ struct family {
       if (one.process < 0 || told) continue;
       const auto stopped = is_stopped(one.process);
       if (stopped)
-        std::fprintf(stderr, "%s: node %s was stopped (SIGSTOP or a debugger) and has been killed\n",
+        std::fprintf(stderr, "%s: node %s was suspended (SIGSTOP or a debugger) and has been killed\n",
                      failed ? "error" : "warning", one.name.c_str());
       kill(one.process, stopped ? SIGKILL : SIGTERM);
     }
@@ -151,8 +151,8 @@ struct family {
   void kill_all(bool failed) {
     for (auto& one : members) {
       if (one.process < 0) continue;
-      std::fprintf(stderr, "%s: node %s did not end with the others and was killed\n", failed ? "error" : "warning",
-                   one.name.c_str());
+      std::fprintf(stderr, "%s: node %s did not exit with the other nodes and has been killed\n",
+                   failed ? "error" : "warning", one.name.c_str());
       one.sent_off = true;
       kill(one.process, SIGKILL);
     }
@@ -169,9 +169,9 @@ void choose_ports(std::vector<planned_node>& nodes) {
   for (const auto& node : nodes)
     if (!topology::is_loopback(node.address))
       throw input_error("node " + node.name + " is at " + topology::print_endpoint(node.address) +
-                        ", and `troupe run` starts nodes on this host only; expected a loopback address, or "
+                        ", but `troupe run` starts nodes on this host only; expected a loopback address, or "
                         "`troupe node FILE --name " +
-                        node.name + "` there");
+                        node.name + "` on that host");
   transport::free_ports free;
   for (auto& node : nodes) {
     if (node.address.port == 0) {

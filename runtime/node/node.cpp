@@ -62,7 +62,7 @@ node_actor dial_first(caf::actor_system& system, caf::scoped_actor& self, const 
           [](const caf::error&) {});
   if (foreign)
     throw input_error("node " + first.name + " at " + topology::print_endpoint(first.address) +
-                      " is of another version of Troupe; expected the same on all nodes");
+                      " runs a different version of Troupe; expected the same version on all nodes");
   return found;
 }
 
@@ -78,7 +78,7 @@ node_actor reach_first(caf::actor_system& system, const planned_node& first, con
   while (interrupted == 0) {
     if (auto found = dial_first(system, self, first)) return found;
     if (clock::now() - begin > wait.limit)
-      throw std::runtime_error(where + " did not answer within " + topology::print_duration(wait.limit) + " (" +
+      throw std::runtime_error(where + " could not be reached within " + topology::print_duration(wait.limit) + " (" +
                                wait.set_by + ")");
     if (clock::now() >= next_word) {
       options.say("waiting for " + where);
@@ -139,7 +139,7 @@ void publish(caf::actor_system& system, const supervisor_actor& supervisor, cons
       system.middleman().publish(caf::actor_cast<node_actor>(supervisor), listen.port, listen.host.c_str(), true);
   if (published) return;
   caf::anon_send_exit(supervisor, caf::exit_reason::kill);
-  throw input_error(topology::print_endpoint(listen) + " cannot be listened on (" + system.render(published.error()) +
+  throw input_error("cannot listen on " + topology::print_endpoint(listen) + " (" + system.render(published.error()) +
                     "); expected a free port");
 }
 

@@ -49,7 +49,7 @@ void check_evaluation(const plan& so_far) {
                                      : "a share of " + counted(share) + " samples (" + counted(samples) +
                                            " are evaluated, divided among " + counted(how.shares) + " workers)";
   refuse(so_far.file, "evaluate.drop_last = true leaves nothing to evaluate: evaluate.batch_size = " +
-                          std::to_string(how.batch_size) + " is more than " + whose + "; use at most " +
+                          std::to_string(how.batch_size) + " exceeds " + whose + "; use at most " +
                           std::to_string(share));
 }
 
@@ -77,8 +77,9 @@ std::string shares_text(const plan& plan) {
   const auto share = rules::samples_per_share(plan.facts.evaluated, how);
   const auto left_out = how.drop_last ? share % how.batch_size : 0;
   std::string text;
-  if (how.shares > 1) text += ", in " + counted(how.shares) + " shares of " + counted(share) + ", averaged";
-  if (left_out > 0) text += ", without the last " + counted(left_out) + (how.shares > 1 ? " of each" : "");
+  if (how.shares > 1)
+    text += ", divided into " + counted(how.shares) + " shares of " + counted(share) + " whose results are averaged";
+  if (left_out > 0) text += ", without the last " + counted(left_out) + (how.shares > 1 ? " of each share" : "");
   return text;
 }
 

@@ -1,4 +1,4 @@
-// A drawing in Graphviz's DOT language whose positions are already worked out. It knows nothing of plans.
+// A drawing in Graphviz's DOT language with fixed positions. It does not depend on plans.
 // Units: points; y grows upwards.
 #pragma once
 
@@ -28,34 +28,36 @@ struct palette {
   const char *fill, *line, *text;
 };
 
-/// Graphviz's HTML for text in one size and colour.
+/// Returns Graphviz HTML for text of one size and colour.
 std::string font(double size, const std::string& colour, const std::string& text);
+/// Returns Graphviz HTML in bold.
 std::string bold(const std::string& html);
 
-/// Collects what is drawn.
+/// Collects the elements of a drawing.
 class canvas {
  public:
+  /// Adds a box with a label. `more`: further DOT attributes, starting with a comma.
   void box(const std::string& name, point at, double width, double height, const palette& colours,
            const std::string& html, const std::string& more = {});
 
-  /// Text without a box; its width depends on the font, so it is centred.
+  /// Adds text without a box. It is centred, because its width depends on the font.
   void text(const std::string& name, point at, const std::string& html);
 
-  /// Text that covers what runs below it.
+  /// Adds text with a background that hides the lines below it.
   void label(const std::string& name, point at, const std::string& background, const std::string& html);
 
-  /// A line between two boxes, from tip to tip, with arrowheads of this length (0: none).
+  /// Adds a line between two boxes, from tip to tip, with arrowheads of the given lengths (0: no arrowhead).
   void line(const std::string& from, const std::string& to, point first, point last, double head_at_first,
             double head_at_last, const std::string& style);
 
-  /// A frame around the boxes of these names, below all of them and all lines.
+  /// Adds a frame around the boxes with these names, drawn below all boxes and lines.
   void cluster(const std::string& name, const rectangle& frame, const palette& colours,
                const std::vector<std::string>& members);
 
-  /// A filled rectangle with round corners behind everything.
+  /// Sets the background: a filled rectangle with rounded corners.
   void panel(const rectangle& frame, const std::string& colour);
 
-  /// Returns the drawing, `frame` of which is shown.
+  /// Returns the drawing as DOT. `frame`: the visible part.
   std::string dot(const std::string& heading, const rectangle& frame) const;
 
  private:

@@ -1,4 +1,4 @@
-// The plan in words, for people and for programs.
+// Describes a plan, as text for people and as JSON for programs.
 #include "troupe/runtime/plan/batches.hpp"
 #include "troupe/runtime/plan/devices.hpp"
 #include "troupe/runtime/plan/plan.hpp"
@@ -117,7 +117,7 @@ std::string model_text(const plan& plan) {
          human_bytes(static_cast<std::uint64_t>(plan.layout.parameter_end) * sizeof(float)) + " with padding), " +
          loss_text(plan.loss) +
          (plan.shape.normal && plan.file.model.init.empty()
-              ? ", initial weights of deviation " + human_number(plan.shape.normal->deviation)
+              ? ", initial weights with standard deviation " + human_number(plan.shape.normal->deviation)
               : "");
 }
 
@@ -130,7 +130,7 @@ std::string of_what(const plan& plan) {
     case models::sample_kind::characters:
       return " positions";
     default:
-      return one ? " numbers" : "";
+      return one ? " features" : "";
   }
 }
 
@@ -141,14 +141,14 @@ std::string data_text(const plan& plan) {
                        plural(static_cast<std::uint64_t>(plan.sampling.samples), "training sample") + " of " +
                        joined(shape, "×");
   const auto classes =
-      plan.shape.classes > 0 ? std::to_string(plan.shape.classes) + " classes" : std::string("each a number");
+      plan.shape.classes > 0 ? std::to_string(plan.shape.classes) + " classes" : std::string("numeric targets");
   if (plan.facts.sequences)
-    return samples + " positions, of " + grouped(static_cast<std::uint64_t>(plan.shape.classes)) + " kinds";
+    return samples + " positions, " + grouped(static_cast<std::uint64_t>(plan.shape.classes)) + " classes per position";
   if (!plan.images()) return samples + of_what(plan) + ", " + classes;
   return samples + ", " + classes + ", " +
          (plan.scale.mean.empty()
               ? "not normalised"
-              : "normalised by mean " + numbers(plan.scale.mean) + " and std " + numbers(plan.scale.std));
+              : "normalised with mean " + numbers(plan.scale.mean) + " and std " + numbers(plan.scale.std));
 }
 
 /// How many classes a worker sees, at least and at most.
@@ -190,9 +190,10 @@ void describe_classes(page& page, const plan& plan) {
 std::string evaluated_text(const plan& plan) {
   const auto samples = grouped(static_cast<std::uint64_t>(plan.facts.evaluated));
   const auto shares = shares_text(plan);
-  if (plan.facts.evaluates_training) return "no test samples: the training samples are evaluated" + shares;
+  if (plan.facts.evaluates_training)
+    return "evaluated on the training samples, because there are no test samples" + shares;
   if (plan.facts.evaluates_held_out)
-    return "evaluated on " + samples + " samples that are held out of the training set" + shares;
+    return "evaluated on " + samples + " samples held out of the training set" + shares;
   return "evaluated on the " + samples + " test samples" + shares +
          "; data.validation = 0.1 would hold out training samples instead";
 }
@@ -201,8 +202,8 @@ std::string evaluated_text(const plan& plan) {
 void describe_data(page& page, const plan& plan) {
   page.line("data", data_text(plan));
   if (const auto& found = plan.facts.sparsity)
-    page.more("Ω = " + grouped(static_cast<std::uint64_t>(found->omega)) + " nonzeros at most in a sample (" +
-              human_number(found->mean_nonzeros) + " in the mean), Δ = " + human_number(found->delta) + ", ρ " +
+    page.more("at most Ω = " + grouped(static_cast<std::uint64_t>(found->omega)) + " nonzeros per sample (" +
+              human_number(found->mean_nonzeros) + " on average), Δ = " + human_number(found->delta) + ", ρ " +
               (found->rho_is_exact ? "= " : "≥ ") + human_number(found->rho));
   if (!plan.facts.class_counts.empty()) describe_classes(page, plan);
   if (plan.facts.evaluated > 0) page.more(evaluated_text(plan));
@@ -233,9 +234,9 @@ std::string workers_text(const plan& plan) {
       plan.micro_batches > 1 ? " (in " + std::to_string(plan.micro_batches) + " micro-batches)" : std::string();
   const auto last = static_cast<std::uint64_t>(data::last_batch_size(plan.sampling));
   const auto last_step =
-      last < batch ? " (" + grouped(plan.workers * last) + " in the last of an epoch)" : std::string();
+      last < batch ? " (" + grouped(plan.workers * last) + " in the last step of an epoch)" : std::string();
   return grouped(plan.workers) + " × batch " + grouped(batch) + micro + " = " + plural(plan.workers * batch, "sample") +
-         " a step" + last_step + ", " + device_text(plan) + ", " +
+         " per step" + last_step + ", " + device_text(plan) + ", " +
          plural(static_cast<std::uint64_t>(plan.file.run.threads), "thread") + " each";
 }
 
@@ -279,7 +280,7 @@ void describe_members(page& page, const plan& plan, const planned_exchange& exch
   }
   if (exchange.members.size() > named_max) {
     page.more("among " + plural(exchange.members.size(), "member") +
-              ", groups with a leader each, their lowest worker");
+              "; each group is led by its worker of lowest rank");
     return;
   }
   for (const auto& one : exchange.members)
@@ -290,7 +291,7 @@ void describe_members(page& page, const plan& plan, const planned_exchange& exch
 void describe_servers(page& page, const plan& plan, const planned_exchange& exchange) {
   const auto servers = exchange.nature.servers;
   if (servers == 0) return;
-  if (exchange.nature.memory) return page.more(human_bytes(exchange.bytes_held(0)) + " of memory, and no message");
+  if (exchange.nature.memory) return page.more(human_bytes(exchange.bytes_held(0)) + " of shared memory, no messages");
   std::vector<std::string> held;
   for (std::uint32_t i = 0; i < servers; ++i) held.push_back(human_bytes(exchange.bytes_held(i)));
   const auto& node = plan.nodes.front().name;
@@ -336,11 +337,12 @@ void describe_exchange(page& page, const plan& plan, const planned_exchange& exc
   std::vector<std::string> words{
       exchange.kind->name,
       exchange.of_norms
-          ? "sends the statistics of " + plural(exchange.buckets.size() / 2, "layer") + " and their gradients"
-      : exchange.nature.memory ? std::string("holds the parameters of its workers, who read and write them at once")
-                               : "sends the " + name_of(exchange.carries.sends)};
+          ? "sends the batch statistics of " + plural(exchange.buckets.size() / 2, "layer") + " and their gradients"
+      : exchange.nature.memory
+          ? std::string("holds the parameters of its workers, which read and write them concurrently")
+          : "sends the " + name_of(exchange.carries.sends)};
   if (!exchange.of_norms && exchange.buckets.size() > 1)
-    words.back() += " in " + std::to_string(exchange.buckets.size()) + " pieces";
+    words.back() += " in " + std::to_string(exchange.buckets.size()) + " buckets";
   if (exchange.carries.answers != exchange.carries.sends)
     words.push_back("answers with the " + name_of(exchange.carries.answers));
   if (exchange.due.every > 1) words.push_back("every " + plural(exchange.due.every, "step"));
@@ -352,12 +354,13 @@ void describe_exchange(page& page, const plan& plan, const planned_exchange& exc
   if (exchange.nature.memory) return;
   const auto [messages, bytes] = messages_and_bytes(exchange.edges);
   page.more(plural(messages, "message") + " and " + human_bytes(bytes) + " of tensors " +
-            (exchange.due.every > 1 ? "each time" : "a step") + ", over " + plural(exchange.edges.size(), "edge"));
+            (exchange.due.every > 1 ? "per exchange" : "per step") + ", over " + plural(exchange.edges.size(), "edge"));
   if (exchange.edges.size() > edges_listed_max) {
     const auto by_bytes = [](const planned_edge& a, const planned_edge& b) { return a.bytes < b.bytes; };
     const auto [least, most] = std::minmax_element(exchange.edges.begin(), exchange.edges.end(), by_bytes);
-    page.more(least->bytes == most->bytes ? "each edge " + human_bytes(least->bytes)
-                                          : "an edge " + human_bytes(least->bytes) + " to " + human_bytes(most->bytes));
+    page.more(least->bytes == most->bytes
+                  ? human_bytes(least->bytes) + " per edge"
+                  : human_bytes(least->bytes) + " to " + human_bytes(most->bytes) + " per edge");
     return;
   }
   for (const auto& edge : exchange.edges)
@@ -382,8 +385,8 @@ void describe_nodes(page& page, const plan& plan) {
   }
   if (plan.exchanges.empty()) return;
   const auto crossing = plan.between_nodes();
-  page.more("between nodes " + plural(rounded(crossing.messages), "message") + " and " +
-            human_bytes(rounded(crossing.bytes)) + " of tensors a step, over " + plural(crossing.edges, "edge"));
+  page.more("between nodes: " + plural(rounded(crossing.messages), "message") + " and " +
+            human_bytes(rounded(crossing.bytes)) + " of tensors per step, over " + plural(crossing.edges, "edge"));
 }
 
 /// The exchanges of the plan that are not deterministic, by name.
@@ -401,10 +404,10 @@ std::string result_text(const plan& plan) {
   std::string text =
       plan.replicas_agree() ? "worker 0's parameters; all workers agree" : "the average of all workers' parameters";
   if (!stores.empty() && stores.front()->nature.memory)
-    text = stores.size() > 1 ? "the average of the memories" : "the memory";
+    text = stores.size() > 1 ? "the average of the shared memories" : "the shared memory";
   else if (!stores.empty())
     text = std::string(stores.front()->nature.servers > 1 ? "the servers' parameters" : "the server's parameters") +
-           (plan.exchanges.size() > 1 ? ", of " + stores.front()->name : "");
+           (plan.exchanges.size() > 1 ? " (exchange " + stores.front()->name + ")" : "");
   if (plan.workers == 1 || plan.buffers_agree()) return text;
   return text + (plan.file.evaluate.buffers == "first" ? ", with worker 0's running statistics"
                                                        : ", and the average of the workers' running statistics");
@@ -426,26 +429,26 @@ std::string actors_text(const plan& plan) {
 void describe_promise(page& page, const plan& plan) {
   if (const auto names = asynchronous(plan); !names.empty()) {
     const auto shared = plan.memory_of(0) != nullptr;
-    page.line("same bits",
-              "no: " + joined(names, ", ") +
-                  (shared ? " is written by all at once, so runs differ" : " merges what comes first, so runs differ"));
+    page.line("same bits", "no: " + joined(names, ", ") +
+                               (shared ? " is written concurrently by its workers, so runs differ"
+                                       : " merges updates in order of arrival, so runs differ"));
     return;
   }
   if (!plan.draws_elsewhere.empty()) {
-    page.line("same bits", "no: the script draws random numbers of its own (" + joined(plan.draws_elsewhere, ", ") +
-                               "), which are no function of the seed");
+    page.line("same bits", "no: the script draws its own random numbers (" + joined(plan.draws_elsewhere, ", ") +
+                               "), which do not depend on run.seed");
     return;
   }
   if (!plan.promises_bits()) {
     const auto own = std::find_if(plan.exchanges.begin(), plan.exchanges.end(),
                                   [](const auto& one) { return one.nature.on_devices; });
     page.line("same bits", "no: " + (own == plan.exchanges.end() ? devices_text(plan.devices) : own->name + " (NCCL)") +
-                               " may add numbers in another order from run to run");
+                               " may sum in a different order from run to run");
     return;
   }
   page.line("same bits", "yes: another run of this file writes the same weights, bit for bit, with the same LibTorch");
   page.more("and instruction set" +
-            std::string(plan.exchanges.empty() ? "" : "; sums are folded in an order that the file fixes"));
+            std::string(plan.exchanges.empty() ? "" : "; the file fixes the order of all sums"));
 }
 
 }  // namespace

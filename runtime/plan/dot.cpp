@@ -445,14 +445,14 @@ std::vector<caption> captions_of(const plan& plan, const std::vector<tie>& ties,
                             (exchange.of_norms ? "statistics" : name_of(sends)) +
                             (answers == sends ? "" : ", answered with the " + name_of(answers)) +
                             (seldom ? ", every " + grouped(exchange.due.every) + " steps" : ""));
-    auto cost = grouped(messages) + " messages and " + human_bytes(bytes) + (seldom ? " each time" : " a step");
+    auto cost = grouped(messages) + " messages and " + human_bytes(bytes) + (seldom ? " per exchange" : " per step");
     if (plan.nodes.size() > 1)
       cost += ", " +
               (crossing == bytes ? "all"
                : crossing == 0   ? "none"
                                  : human_bytes(crossing)) +
               " of it between nodes";
-    if (!labelled) cost += ", " + range_of(ties, place) + " along each arrow";
+    if (!labelled) cost += ", " + range_of(ties, place) + " per arrow";
     if (messages > 0) caption.cost = font(10.5, colour, cost);
     captions.push_back(caption);
   }
@@ -629,7 +629,7 @@ void name_groups(const plan& plan, layout& drawn, const planned_exchange& exchan
   for (const auto& member : exchange.members)
     for (const auto rank : member.ranks)
       if (member.ranks.size() > 1)
-        drawn.units[rank].subtitle = "of " + clipped(member.name, 8) + ", " + batch_text(plan);
+        drawn.units[rank].subtitle = "in " + clipped(member.name, 8) + ", " + batch_text(plan);
 }
 
 std::string holding_text(std::uint64_t bytes) {
@@ -663,7 +663,7 @@ unit servers_as_one(const plan& plan) {
     for (std::uint32_t i = 0; i < exchange.nature.servers; ++i) held += exchange.bytes_held(i);
   return {.name = "servers",
           .title = all > 1 ? grouped(all) + " servers" : "server 0",
-          .subtitle = all > 1 ? "of " + human_bytes(held) + " together" : holding_text(held),
+          .subtitle = all > 1 ? "hold " + human_bytes(held) + " in total" : holding_text(held),
           .region = 0,
           .several = all > 1,
           .server = true};

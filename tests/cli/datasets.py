@@ -95,7 +95,7 @@ def test_a_folder_of_images_is_trained_on_and_evaluated():
     pathlib.Path("pictures/train/blue").rename("pictures/train/azure")
     pathlib.Path("pictures/val/blue").rename("pictures/val/azure")
     said = refusal("eval", "out/model.safetensors", "--set", "data.file=pictures")
-    assert 'class 0 is "azure" here and "blue" there' in said, said
+    assert 'class 0 is "azure" in this data and "blue" in the weights' in said, said
 
 
 def test_the_bits_do_not_depend_on_loader_threads():
@@ -111,7 +111,7 @@ def test_the_bits_do_not_depend_on_loader_threads():
 def test_data_dir_alone_is_the_folder():
     folder("pictures", 8)
     file = write("a.toml", FILE.format(name="image_folder", file="").replace('file = ""', 'dir = "pictures"'))
-    assert "no test samples: the training samples are evaluated" in troupe("check", file).stdout
+    assert "evaluated on the training samples, because there are no test samples" in troupe("check", file).stdout
 
 
 def test_a_corrupt_image_among_many_is_named():
@@ -138,7 +138,7 @@ def test_tensors_of_three_kinds():
     safetensors("images", {"inputs": ("U8", [count, 1, 16, 16], pixels), "targets": labels(classes)})
     file = write("a.toml", FILE.format(name="tensors", file="images"))
     said = troupe("check", file, *settings("data.mean=[0.5]", "data.std=[0.25]")).stdout
-    assert "40 training samples of 1×16×16, 3 classes, normalised by mean 0.5 and std 0.25" in said, said
+    assert "40 training samples of 1×16×16, 3 classes, normalised with mean 0.5 and std 0.25" in said, said
     end = train(file, "run.epochs=4")
     floats = struct.pack(f"<{len(pixels)}f", *(byte / 255 for byte in pixels))
     safetensors("floats", {"inputs": ("F32", [count, 1, 16, 16], floats), "targets": labels(classes)})
@@ -173,7 +173,7 @@ def test_a_part_of_the_training_samples_is_held_out():
     said = json.loads(troupe("check", file, "--json").stdout)
     assert said["evaluated"] == {"set": "test", "samples": 2000}, said["evaluated"]
     words = troupe("check", file, *settings("data.validation=0.1")).stdout
-    assert "evaluated on 1,200 samples that are held out of the training set" in words, words
+    assert "evaluated on 1,200 samples held out of the training set" in words, words
     end = train(file, "data.validation=0.1", "run.epochs=1", "data.batch_size=100")
     assert end["val_accuracy"] > 0.1, end
 
@@ -192,7 +192,8 @@ def test_workers_see_classes_in_unequal_shares():
     assert end["val_accuracy"] > 0.2, end
     write("numbers.txt", "0 0 1\n1 1 2\n")
     said = refusal("check", file, *settings("data.name=triplets", "data.file=numbers.txt", "data.split=by_label"))
-    assert 'data.split = "by_label" goes by the classes of samples, and those of triplets stand for numbers' in said, said
+    words = 'data.split = "by_label" distributes samples by class, but those of triplets have numeric targets'
+    assert words in said, said
 
 
 def test_a_text_that_has_not_the_characters_is_told():

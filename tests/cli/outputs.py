@@ -166,8 +166,8 @@ def test_epochs_keep_their_last_batch_where_they_are_told_to():
     check = json.loads(troupe("check", keeping, "--json").stdout)
     assert check["steps_per_epoch"] == 2 and check["steps"] == 4, check  # 6000 = 3500 + 2500
     said = troupe("check", keeping, "--set", "evaluate.split=workers", "--set", "evaluate.drop_last=true").stdout
-    assert "(5,000 in the last of an epoch)" in said, said
-    assert "in 2 shares of 1,000, averaged, without the last 100 of each" in said, said
+    assert "(5,000 in the last step of an epoch)" in said, said
+    assert "divided into 2 shares of 1,000 whose results are averaged, without the last 100 of each share" in said, said
     troupe("run", keeping, "--out", "kept")
     kept = [line for line in metrics("kept") if line["event"] == "epoch"]
     assert [line["step"] for line in kept] == [2, 4], kept

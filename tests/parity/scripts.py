@@ -236,8 +236,10 @@ def test_a_text_has_a_class_or_each_of_its_positions_has():
     for name, model, data in (("pooled", 'script = "pooled.pt"', "classes"), ("each", 'script = "each.pt"', "positions"),
                               ("gpt", gpt, "positions")):
         troupe("run", of(name, model, data), "--out", name)
-    for model, data, says in (('script = "each.pt"', "classes", "it returns [2×5×3], and the loss cross_entropy wants [2×3]"),
-                              ('script = "pooled.pt"', "positions", "wants [2×5×3]"), (gpt, "classes", "wants [2×3]")):
+    for model, data, says in (('script = "each.pt"', "classes",
+                               "it returns [2×5×3], but the loss cross_entropy requires [2×3]"),
+                              ('script = "pooled.pt"', "positions", "requires [2×5×3]"),
+                              (gpt, "classes", "requires [2×3]")):
         said = refused("check", of("wrong", model, data))
         assert says in said, said
 
@@ -285,8 +287,9 @@ def test_what_is_no_script_or_does_not_fit_is_refused():
     assert "mat1 and mat2 shapes cannot be multiplied" in said and "model.name = \"script\"" in said, said
     export(nn.Sequential(nn.Flatten(), nn.Linear(784, 3)), "three.pt")
     said = refused("check", file("three", model='script = "three.pt"'))
-    assert "it returns [2×3], and the loss cross_entropy wants [2×10]" in said, said
-    assert "are in its own code" in refused("check", file("norms", model='script = "model.pt"\nsync_batch_norm = true'))
+    assert "it returns [2×3], but the loss cross_entropy requires [2×10]" in said, said
+    said = refused("check", file("norms", model='script = "model.pt"\nsync_batch_norm = true'))
+    assert "is not supported for a script, which computes its batch norms itself" in said, said
     assert "name two models" in refused("check", file("two", model='name = "lenet"\nscript = "model.pt"'))
     assert "does not say which" in refused("check", file("none", model='name = "script"'))
 

@@ -283,7 +283,7 @@ TEST_CASE("an actor that disappears ends the run") {
 
 TEST_CASE("a simulated run that does not end says so, with its seed") {
   CHECK_THROWS_WITH(simulate_tiny({.workers = 2}, {.seed = 9, .most_events = 50}),
-                    "the simulated run does not end (schedule seed 9)");
+                    "the simulated run did not end (schedule seed 9)");
 }
 
 TEST_CASE("lanes that cannot be had leave no actor behind") {
