@@ -365,57 +365,64 @@ setting count(const std::string& name, double minimum, double maximum, const std
 
 std::vector<setting> gossip_settings() {
   constexpr double most = 4096;
-  return {{.name = "graph",
-           .type = setting_type::choice,
-           .default_text = "",
-           .explanation = "who hears whom, a ring if nothing says otherwise; torus needs rows and columns, "
-                          "random_regular a degree; exponential is directed: i hears i − 1, i − 2, i − 4, … mod n",
-           .choices = {"ring", "line", "torus", "star", "complete", "exponential", "random_regular"}},
-          {.name = "weights",
-           .type = setting_type::choice_or_matrix,
-           .default_text = "metropolis",
-           .explanation = "how much each counts: metropolis is 1/(1 + the larger number of neighbours), the rest one's "
-                          "own; uniform, 1/(1 + neighbours), is for regular graphs, where it is the same; or W itself, "
-                          "whose rows and columns sum to 1, in place of a graph",
-           .choices = {"metropolis", "uniform"},
-           .minimum = 0},
-          {.name = "edges",
-           .type = setting_type::pairs,
-           .default_text = "",
-           .explanation = "pairs of members that hear each other, in place of a graph by name"},
-          count("rows", 1, most, "of a torus; members are counted along its rows"),
-          count("columns", 1, most, "of a torus"),
-          count("degree", 0, most - 1, "of a random_regular graph: how many neighbours each member has"),
-          {.name = "graph_seed",
-           .type = setting_type::integer,
-           .default_text = "",
-           .explanation = "draws a random_regular graph; 0 unless it is given",
-           .minimum = 0},
-          buffers_setting()};
+  return {
+      {.name = "graph",
+       .type = setting_type::choice,
+       .default_text = "",
+       .explanation = "Graph that determines which members receive each other's parameters. Defaults to \"ring\". "
+                      "\"torus\" requires rows and columns; \"random_regular\" requires degree. \"exponential\" is "
+                      "directed: member i receives from i − 1, i − 2, i − 4, … mod n.",
+       .choices = {"ring", "line", "torus", "star", "complete", "exponential", "random_regular"}},
+      {.name = "weights",
+       .type = setting_type::choice_or_matrix,
+       .default_text = "metropolis",
+       .explanation = "Weights with which members mix parameters. \"metropolis\" gives a neighbour 1/(1 + the larger "
+                      "number of neighbours of the two), and the member itself the rest. \"uniform\" gives each "
+                      "neighbour 1/(1 + neighbours); it requires a regular graph, on which the two are equal. A matrix "
+                      "is W itself, is used instead of a graph, and has rows and columns that sum to 1.",
+       .choices = {"metropolis", "uniform"},
+       .minimum = 0},
+      {.name = "edges",
+       .type = setting_type::pairs,
+       .default_text = "",
+       .explanation = "Pairs of members that receive each other's parameters. Cannot be combined with graph or with a "
+                      "matrix of weights."},
+      count("rows", 1, most,
+            "Number of rows of the torus; members are numbered along the rows. Used only when graph = \"torus\", which "
+            "requires it."),
+      count("columns", 1, most, "Number of columns of the torus. Used only when graph = \"torus\", which requires it."),
+      count("degree", 0, most - 1,
+            "Number of neighbours of each member. Used only when graph = \"random_regular\", which requires it."),
+      {.name = "graph_seed",
+       .type = setting_type::integer,
+       .default_text = "",
+       .explanation = "Seed from which the random graph is drawn. Used only when graph = \"random_regular\", where it "
+                      "defaults to 0.",
+       .minimum = 0},
+      buffers_setting()};
 }
 
 exchange_facts gossip_facts() {
-  return {
-      .equation =
-          "xᵢ ← Σⱼ W(i,j) xⱼ over i and its neighbours j; then xᵢ ← xᵢ − γ gᵢ, gᵢ the gradient at the xᵢ "
-          "before the exchange",
-      .picture =
-          "w0 ⇄ w1 ⇄ w2\n"
-          " ⇅         ⇅\n"
-          "w5 ⇄ w4 ⇄ w3",
-      .messages = "one for each direction of an edge: 2n on a ring, n(n − 1) on a complete graph",
-      .bytes = "P for each message: 2nP on a ring",
-      .synchronisation =
-          "each waits for its neighbours only; members are at most as many steps apart as there are "
-          "edges between them",
-      .staleness = "0",
-      .equals =
-          "the mean of all parameters is kept; on a complete graph, step then mix is all_reduce of the gradients, to "
-          "float tolerance, with an optimizer that is linear in the gradient (SGD, momentum, Nesterov; not Adam, "
-          "NovoGrad or clipping)",
-      .shown_by =
-          "tests/unit/actors/mixing_test.cpp, tests/unit/actors/gossip_test.cpp, tests/parity/wirings.py, "
-          "tests/parity/steps.py, tests/simulation/averaging_test.cpp"};
+  return {.equation =
+              "xᵢ ← Σⱼ W(i,j) xⱼ over i and its neighbours j; then xᵢ ← xᵢ − γ gᵢ, where gᵢ is the gradient at the xᵢ "
+              "before the exchange",
+          .picture =
+              "w0 ⇄ w1 ⇄ w2\n"
+              " ⇅         ⇅\n"
+              "w5 ⇄ w4 ⇄ w3",
+          .messages = "one for each direction of an edge: 2n on a ring, n(n − 1) on a complete graph",
+          .bytes = "P for each message: 2nP on a ring",
+          .synchronisation =
+              "each member waits only for its neighbours; two members are at most as many steps apart as there are "
+              "edges between them",
+          .staleness = "0",
+          .equals =
+              "the mean of all parameters is preserved; on a complete graph, a step followed by the exchange equals "
+              "all_reduce of the gradients, to float tolerance, if the optimizer is linear in the gradient (SGD, "
+              "momentum, Nesterov; not Adam, NovoGrad or clipping)",
+          .shown_by =
+              "tests/unit/actors/mixing_test.cpp, tests/unit/actors/gossip_test.cpp, tests/parity/wirings.py, "
+              "tests/parity/steps.py, tests/simulation/averaging_test.cpp"};
 }
 
 }  // namespace
@@ -441,7 +448,7 @@ rules::mixing_matrix mixing_of(const std::vector<std::string>& names, const sett
 exchange_kind gossip_kind() {
   return {
       .name = "gossip",
-      .explanation = "everybody mixes his parameters with those of his neighbours on a graph",
+      .explanation = "Each member mixes its parameters with those of its neighbours on a graph.",
       .source = "Lian et al. 2017, \"Can decentralized algorithms outperform centralized algorithms?\", Algorithm 1",
       .carries = {{.sends = slot::parameters, .answers = slot::parameters}},
       .settings = gossip_settings(),
