@@ -49,18 +49,22 @@ void check_combination(const setting_values& settings) {
   const bool named = settings.contains("graph");
   const bool listed = settings.contains("edges");
   const bool written = find<matrix>(settings, "weights") != nullptr;
-  if (listed && named) refuse("edges", "edges stand beside graph, and both say who hears whom; expected one of them");
+  if (listed && named)
+    refuse("edges", "edges and graph cannot be combined, because both define the graph; expected one of them");
   if (written && named)
-    refuse("weights", "a matrix of weights stands beside graph, and both say who hears whom; expected one of them");
+    refuse("weights",
+           "a matrix of weights and graph cannot be combined, because both define the graph; expected one of them");
   if (written && listed)
-    refuse("weights", "a matrix of weights stands beside edges, and both say who hears whom; expected one of them");
+    refuse("weights",
+           "a matrix of weights and edges cannot be combined, because both define the graph; expected one of them");
   const std::string graph = listed ? "" : written ? "" : graph_name(settings);
   for (const auto& [key, owner] : {std::pair{"rows", "torus"},
                                    {"columns", "torus"},
                                    {"degree", "random_regular"},
                                    {"graph_seed", "random_regular"}}) {
     if (settings.contains(key) && graph != owner)
-      refuse(key, std::string(key) + " has no effect here; expected it with graph = \"" + owner + "\" only");
+      refuse(key,
+             std::string(key) + " is used only when graph = \"" + owner + "\"; expected that graph, or remove the key");
   }
 }
 
@@ -75,7 +79,7 @@ std::string example_of_torus(std::uint32_t n) {
 rules::graph torus_of(std::uint32_t n, const setting_values& settings) {
   for (const auto* key : {"rows", "columns"})
     if (!settings.contains(key))
-      refuse(key, std::string("a torus of ") + counted(n) + " has no " + key + "; expected both rows and columns, " +
+      refuse(key, std::string("a torus of ") + counted(n) + " requires " + key + "; expected both rows and columns, " +
                       example_of_torus(n));
   const auto rows = *find<std::int64_t>(settings, "rows");
   const auto columns = *find<std::int64_t>(settings, "columns");
@@ -88,13 +92,15 @@ rules::graph torus_of(std::uint32_t n, const setting_values& settings) {
 
 rules::graph random_regular_of(std::uint32_t n, const setting_values& settings) {
   const auto* degree = find<std::int64_t>(settings, "degree");
-  if (!degree) refuse("degree", "a random_regular graph has no degree; expected how many neighbours each member has");
+  if (!degree)
+    refuse("degree", "a random_regular graph requires degree; expected the number of neighbours of each member");
   if (*degree < 0 || *degree >= n)
-    refuse("degree", "degree is " + std::to_string(*degree) + ", and of " + counted(n) + " each has " +
+    refuse("degree", "degree is " + std::to_string(*degree) + ", but each of " + counted(n) + " has only " +
                          std::to_string(n - 1) + " others; expected a degree of at most that");
   if (*degree * n % 2 != 0)
-    refuse("degree", "no graph gives " + counted(n) + " " + std::to_string(*degree) +
-                         " neighbours each, since an edge is between two; expected an even product of both");
+    refuse("degree",
+           "no graph gives " + counted(n) + " " + std::to_string(*degree) +
+               " neighbours each, because an edge joins two members; expected an even product of the two numbers");
   if (!rules::has_regular_graph(n, static_cast<std::uint32_t>(*degree)))
     refuse("degree", "a degree of " + std::to_string(*degree) + " cannot connect " + counted(n) +
                          "; expected a degree of at least " + (n == 2 ? "1" : "2"));
@@ -109,7 +115,7 @@ rules::graph graph_of_pairs(const std::vector<std::string>& names, const pairs& 
   const auto index_of = [&](const std::string& name) {
     const auto found = index.find(name);
     if (found == index.end())
-      refuse("edges", "edges name \"" + name + "\", which is no member; expected names from \"" + names.front() +
+      refuse("edges", "edges name \"" + name + "\", which is not a member; expected names from \"" + names.front() +
                           "\" to \"" + names.back() + "\"");
     return found->second;
   };
@@ -139,8 +145,8 @@ rules::graph named_graph(std::uint32_t n, const setting_values& settings) {
 rules::mixing_matrix written_matrix(std::size_t n, const matrix& rows) {
   if (rows.size() != n)
     refuse("weights", "the matrix of weights has " + std::to_string(rows.size()) +
-                          (rows.size() == 1 ? " row" : " rows") + ", and there " + (n == 1 ? "is " : "are ") +
-                          counted(n) + "; expected a row for each");
+                          (rows.size() == 1 ? " row" : " rows") + ", but there " + (n == 1 ? "is " : "are ") +
+                          counted(n) + "; expected one row for each member");
   for (const auto& row : rows) {
     if (row.size() != n)
       refuse("weights", "a row of weights has " + std::to_string(row.size()) +
@@ -161,9 +167,11 @@ rules::mixing_matrix weighted_graph(const rules::graph& wires, const std::vector
     const auto neighbours = [&](std::uint32_t node) {
       return "\"" + names[node] + "\" has " + std::to_string(wires.hears[node].size());
     };
-    refuse("weights", "uniform weights need a graph in which all have as many neighbours, or the mean drifts, and " +
-                          neighbours(unequal->first) + ", " + neighbours(unequal->second) +
-                          "; expected weights = \"metropolis\"");
+    refuse("weights",
+           "uniform weights require that all members have the same number of neighbours (otherwise the mean drifts), "
+           "but " +
+               neighbours(unequal->first) + " and " + neighbours(unequal->second) +
+               "; expected weights = \"metropolis\"");
   }
   return rules::uniform_weights(wires);
 }
@@ -440,7 +448,7 @@ rules::mixing_matrix mixing_of(const std::vector<std::string>& names, const sett
                           "\" in the matrix of weights sums to " + short_number(uneven->sum) +
                           "; expected every row and every column to sum to 1");
   if (const auto apart = rules::unconnected_nodes(rules::graph_of(mixing)))
-    refuse(rows ? "weights" : "edges", "nothing of \"" + names[apart->first] + "\" ever comes to \"" +
+    refuse(rows ? "weights" : "edges", "nothing from \"" + names[apart->first] + "\" ever reaches \"" +
                                            names[apart->second] + "\"; expected all members to be connected");
   return mixing;
 }

@@ -48,16 +48,17 @@ exchange_nature nature(const setting_values& settings) {
 
 std::optional<complaint> check(const std::vector<std::string>&, const setting_values& settings) {
   if (says(settings, "lock") && says(settings, "atomic"))
-    return complaint{"atomic", "atomic = true has nothing to add to lock = true; expected one of the two"};
+    return complaint{"atomic", "atomic = true has no effect with lock = true; expected one of the two"};
   if (replicas_of(settings) == replicas::core)
     for (const auto* key : {"lock", "atomic"})
       if (says(settings, key))
-        return complaint{key,
-                         "replicas = \"core\" leaves nobody to share a memory with; expected no " + std::string(key)};
+        return complaint{key, "replicas = \"core\" gives each worker its own memory, so " + std::string(key) +
+                                  " has no effect; expected " + std::string(key) + " = false, or remove the key"};
   if (replicas_of(settings) == replicas::core && local_steps_of(settings) > 1)
-    return complaint{"local_steps",
-                     "replicas = \"core\" makes all steps local; expected `every` to say how often they "
-                     "are averaged, and no local_steps"};
+    return complaint{
+        "local_steps",
+        "replicas = \"core\" makes all steps local, so local_steps has no effect; expected every instead, which "
+        "sets how often the replicas are averaged"};
   return std::nullopt;
 }
 

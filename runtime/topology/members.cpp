@@ -50,7 +50,7 @@ std::optional<std::vector<std::uint32_t>> group_named(const topology& file, cons
   std::string expected =
       file.workers.count == 1 ? "w0" : "w0 to " + name_of_worker(static_cast<std::uint32_t>(file.workers.count - 1));
   if (!groups.empty()) expected += ", or " + listed(in_quotes(groups)) + " for the workers of that exchange";
-  throw member_error(which, to_toml(name) + " is no worker, and no exchange between named workers; expected " +
+  throw member_error(which, to_toml(name) + " is neither a worker nor an exchange with named workers; expected " +
                                 expected + did_you_mean(name, groups));
 }
 
@@ -76,8 +76,8 @@ std::vector<exchange_member> members_of(const topology& file, std::size_t index)
     for (const auto rank : one.ranks) {
       const auto [other, fresh] = taken.emplace(rank, names[i]);
       if (!fresh)
-        throw member_error(i, name_of_worker(rank) + " is in this exchange twice, by " + to_toml(other->second) +
-                                  " and by " + to_toml(names[i]) + "; expected each worker once");
+        throw member_error(i, name_of_worker(rank) + " is in this exchange twice, through " + to_toml(other->second) +
+                                  " and " + to_toml(names[i]) + "; expected each worker once");
     }
     members.push_back(std::move(one));
   }

@@ -110,11 +110,11 @@ std::string read_text(const fs::path& file) {
   const fs::file_status status = fs::status(file, error);
   if (!fs::exists(status)) {
     if (error == std::errc::permission_denied) {
-      throw input_error(name + ": one of its folders cannot be entered; expected permission to read it");
+      throw input_error(name + ": a folder in this path cannot be opened; expected permission to read it");
     }
-    throw input_error(name + ": there is no such file; expected a topology file" + nearby_file(file));
+    throw input_error(name + ": no such file; expected a topology file" + nearby_file(file));
   }
-  if (fs::is_directory(status)) throw input_error(name + ": this is a folder; expected a topology file in it");
+  if (fs::is_directory(status)) throw input_error(name + ": this is a folder; expected a topology file");
   std::ifstream stream(file, std::ios::binary);
   if (!stream) throw input_error(name + ": the file cannot be read; expected permission to read it");
   std::string text(largest_file_bytes + 1, '\0');
@@ -195,11 +195,11 @@ class gatherer {
     if (const auto seen = std::find_if(chain_.begin(), chain_.end(), same); seen != chain_.end()) {
       std::string way;
       for (auto each = seen; each != chain_.end(); ++each) way += each->string() + " extends ";
-      refuse(at, way + file.string() + ", without end; expected a file that does not extend this one");
+      refuse(at, way + file.string() + " in a circle; expected a file that does not extend this one");
     }
     if (chain_.size() > most_extended)
       refuse(at, "files extend each other more than " + std::to_string(most_extended) +
-                     " deep; expected fewer, one of which says more");
+                     " levels deep; expected fewer levels");
     // What is run may come through a pipe; who writes one that a file names may never come.
     if (fs::is_fifo(file)) refuse(at, "extends " + file.string() + ": this is a pipe; expected a topology file");
     std::string text;
@@ -246,9 +246,10 @@ class overrider {
     const std::vector<std::string> parts = split(text.substr(0, sign));
     const bool gap = std::any_of(parts.begin(), parts.end(), [](const auto& part) { return part.empty(); });
     if (sign == std::string::npos || gap || parts.size() > most_key_parts) {
-      return refuse(to_toml(clipped(text)) + " sets nothing; expected section.key=value, such as run.seed=1");
+      return refuse(to_toml(clipped(text)) + " is not an assignment; expected section.key=value, such as run.seed=1");
     }
-    if (parts.front() == "extends") return refuse("extends cannot be set; expected it at the top of the file");
+    if (parts.front() == "extends")
+      return refuse("extends cannot be set on the command line; expected it at the top of the file");
     try {
       set(parts, text.substr(sign + 1));
     } catch (const toml::parse_error&) {
@@ -308,7 +309,7 @@ class overrider {
       }
       table = node->as_table();
       if (table == nullptr && node->is_array_of_tables()) {
-        refuse(path + " is a list; expected " + path + ".NAME." + parts.back());
+        refuse(path + " is a list of sections; expected " + path + ".NAME." + parts.back());
         return nullptr;
       }
       if (table == nullptr) {
@@ -431,8 +432,8 @@ class reader {
     const exchange_kind* kind = find_exchange(exchange.kind);
     if (kind == nullptr) {
       if (!table.contains("kind")) {
-        found_.add(at, "[exchange] does not say of which kind; expected kind = " +
-                           listed(in_quotes(find_key(section, "kind")->row.choices)));
+        found_.add(
+            at, "[exchange] has no kind; expected kind = " + listed(in_quotes(find_key(section, "kind")->row.choices)));
       }
       return;  // which other keys are right depends on the kind
     }
@@ -465,7 +466,7 @@ class reader {
         refuse_key(section, names, text, at);
       } else {
         found_.add(at, "\"" + text + "\" is a setting of " + listed(others, "and") +
-                           ", and this exchange is of kind \"" + kind.name + "\"; expected " + listed(names));
+                           ", but this exchange is of kind \"" + kind.name + "\"; expected " + listed(names));
       }
     }
   }
@@ -530,8 +531,8 @@ class reader {
     for (std::size_t i = 1; i < rows->size(); ++i) {
       if ((*rows)[i].size() == rows->front().size()) continue;
       found_.add(position_of(array[i].source()), called + " has a row of " + counted(rows->front().size(), "number") +
-                                                     " and then one of " + std::to_string((*rows)[i].size()) +
-                                                     "; expected rows of one length");
+                                                     " and a row of " + std::to_string((*rows)[i].size()) +
+                                                     "; expected rows of equal length");
       return {};
     }
     return *rows;
@@ -544,11 +545,9 @@ class reader {
     const auto list = read_list<std::string>(each, place, called, array, text);
     if (!list || allowed(row, *list)) return list;
     const auto& words = std::get<std::vector<std::string>>(*list);
-    found_.add(position_of(array.source()), called +
-                                                (words.empty() ? " names no device"
-                                                               : " holds a word for several "
-                                                                 "devices beside others") +
-                                                "; expected " + expectation(row));
+    found_.add(position_of(array.source()),
+               called + (words.empty() ? " names no device" : " combines \"auto\" or \"cuda\" with other devices") +
+                   "; expected " + expectation(row));
     return {};
   }
 
@@ -575,7 +574,7 @@ class reader {
       const toml::array* inner = each.as_array();
       if (inner == nullptr) {
         found_.add(position_of(each.source()),
-                   called + " holds " + shown(each) + " where a list stands; expected " + expectation(row));
+                   called + " holds " + shown(each) + " instead of a list; expected " + expectation(row));
         return {};
       }
       const auto list = read_list<T>(row, place + "." + std::to_string(lists.size()), called, *inner, element);
@@ -594,7 +593,7 @@ class reader {
     if (called == "format" && value) return expected + ", the only format that this build reads";
     const bool list = row.type == setting_type::words || row.type == setting_type::pairs;
     if (list && word.starts_with('[')) {
-      return expected + "; in a shell, single quotes keep the double ones: --set '" + called +
+      return expected + "; in a shell, put single quotes around the argument: --set '" + called +
              (row.type == setting_type::words ? "=[\"gradient\", …]'" : "=[[\"w0\", \"w1\"], …]'");
     }
     if (!row.choices.empty()) return expected + did_you_mean(word, row.choices);
@@ -661,10 +660,10 @@ class reader {
 
   void refuse_section(const section& section, const toml::node& node, position at) {
     if (node.is_array_of_tables()) {
-      found_.add(at, "[[" + section.name + "]] is for several of a kind; expected one [" + section.name + "]");
+      found_.add(at, "[[" + section.name + "]] is the form of a repeated section; expected one [" + section.name + "]");
     } else {
       found_.add(at, section.name + " is " + shown(node) + "; expected a section: a line [" + section.name +
-                         "], and below it keys such as " + section.keys.front().row.name);
+                         "], followed by keys such as " + section.keys.front().row.name);
     }
   }
 
@@ -678,10 +677,9 @@ class reader {
       return;
     }
     const std::string home = home_of(name);
-    found_.add(at, home.empty()
-                       ? "there is no key \"" + clipped(name) +
-                             "\" outside a section; expected format, or a section such as [run]"
-                       : "\"" + name + "\" stands outside its section; expected it below a line [" + home + "]");
+    found_.add(at, home.empty() ? "there is no key \"" + clipped(name) +
+                                      "\" outside a section; expected format, extends, or a section such as [run]"
+                                : "\"" + name + "\" is outside its section; expected it below a line [" + home + "]");
   }
 
   void refuse_key(const section& section, const std::vector<std::string>& names, const std::string& name, position at) {
