@@ -15,7 +15,7 @@ constexpr std::size_t longest_text = 1 << 20;
 constexpr std::size_t longest_word = 60;
 constexpr std::size_t most_told = 5;
 
-/// The lines of a canonical text, in their order: key and value.
+/// Returns the keys and values of a canonical text, in their order.
 std::vector<std::pair<std::string_view, std::string_view>> pairs_of(std::string_view text) {
   constexpr std::string_view equals = " = ";
   std::vector<std::pair<std::string_view, std::string_view>> pairs;

@@ -16,7 +16,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// How a member is held in a setting_value. ------------------------------------------------------------------------
+// How a setting_value holds a member. -----------------------------------------------------------------------------
 
 template <class T>
 struct holds : std::type_identity<T> {};
@@ -87,7 +87,7 @@ std::optional<setting_value> value_of(const std::optional<T>& member, setting_ty
 
 // Rows. ------------------------------------------------------------------------------------------------------------
 
-/// Where a member lies, by the section's struct, of which there may be a list.
+/// Returns a function that accesses a member of a section's struct (in), or of a list of such structs (each).
 template <class Section, class Member>
 auto in(Section topology::*section, Member Section::*member) {
   return [=](auto& file, std::size_t) -> auto& {
@@ -106,10 +106,10 @@ struct limits {
   std::optional<double> minimum{}, maximum{};
   bool minimum_excluded{false}, maximum_excluded{false};
   std::vector<std::string> choices{};
-  std::optional<setting_type> type{};  ///< Where the member's own is not what the file says.
+  std::optional<setting_type> type{};  ///< Type in the file, where it differs from the member's own.
 };
 
-/// Makes a key. Its type and its default are those of the member, and so are said only there.
+/// Makes a key. Its type and default are those of the member, so that they are defined in one place.
 template <class Where>
 key row(std::string name, Where where, limits within, std::string explanation) {
   topology defaults;
@@ -131,7 +131,7 @@ key row(std::string name, Where where, limits within, std::string explanation) {
           .set = [=](topology& file, std::size_t index, const setting_value& v) { assign(where(file, index), v); }};
 }
 
-/// The only format there is, so that a file of a later one is refused rather than misread.
+/// Makes the key `format`. Only format 1 exists, so a file of a later one is refused rather than misread.
 key format_row() {
   return {
       .row = {.name = "format",
@@ -144,7 +144,7 @@ key format_row() {
       .set = [](topology&, std::size_t, const setting_value&) {}};
 }
 
-/// Has been done away with by the time that keys are read: see parse.cpp. Here so that it is explained.
+/// Makes the key `extends`. parse.cpp removes it before keys are read; this row only documents it.
 key extends_row() {
   return {.row = {.name = "extends",
                   .type = setting_type::path,
@@ -158,7 +158,7 @@ key extends_row() {
           .set = [](topology&, std::size_t, const setting_value&) {}};
 }
 
-/// Makes a section that may stand several times.
+/// Makes a section that may appear several times.
 template <class Section>
 section list(std::string name, std::string explanation, std::vector<Section> topology::*tables, std::string needed,
              std::vector<key> keys) {

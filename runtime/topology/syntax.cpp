@@ -22,7 +22,7 @@ std::string line_of(const std::string& text, std::size_t number) {
   return line;
 }
 
-/// A slip that a line gives away. The first group of `pattern` is where it is; `advice` may use all of them.
+/// A mistake that can be recognized in a line. The first group of `pattern` is its place; `advice` may use all groups.
 struct slip {
   std::regex pattern;
   std::string advice;
@@ -71,7 +71,7 @@ std::optional<remark> twice(const std::string& line, position at) {
   return remark{at, "a key appears twice; expected each key once"};
 }
 
-/// "loop = [gradient, apply]"
+/// Recognizes a list of words without quotes, such as "loop = [gradient, apply]".
 std::optional<remark> bare_list(const std::string& line, position at) {
   std::smatch match;
   if (!std::regex_search(line, match, std::regex(R"(=\s*(\[\s*[A-Za-z_][^"'\]]*\]))"))) return {};
@@ -99,7 +99,7 @@ position place_of(std::string_view text, std::size_t offset) {
   return at;
 }
 
-/// Returns where the string that opens at `begin` ends, or its line or the text does before.
+/// Returns the end of the string that opens at `begin`, or of its line or the text if that comes first.
 std::size_t end_of_string(std::string_view text, std::size_t begin) {
   const char quote = text[begin];
   const std::string three(3, quote);
@@ -111,14 +111,15 @@ std::size_t end_of_string(std::string_view text, std::size_t begin) {
       return i;
     } else if (multiline && text.substr(i, 3) == three) {
       i += 2;
-      for (int more = 0; more < 2 && text.substr(i + 1, 1) == three.substr(2); ++more) ++i;  // two may stand before
+      for (int more = 0; more < 2 && text.substr(i + 1, 1) == three.substr(2); ++more)
+        ++i;  // two quotes may precede the end
       return i;
     }
   }
   return text.size();
 }
 
-/// Returns the text with an x for each byte in a string, and blanks for comments and a byte order mark.
+/// Returns the text with an x for each byte inside a string, and with spaces for comments and a byte order mark.
 std::string without_contents(std::string_view text) {
   std::string bare(text);
   if (text.starts_with("\xef\xbb\xbf")) std::fill_n(bare.begin(), 3, ' ');

@@ -23,17 +23,17 @@
 namespace troupe::topology {
 namespace {
 
-// What a word of the loop needs and leaves: the table of legal combinations. A loop is legal when each word finds what
-// it needs, and no gradient is left over at the end. ---------------------------------------------------------------
+// The table of legal loops: what each operation of the loop needs and what it leaves behind. A loop is legal if each
+// operation has what it needs, and if no gradient is left over at the end. -----------------------------------------
 
 enum class word : std::uint8_t { gradient, apply, exchange };
 
-/// What becomes of the gradient that is still to be applied, if there is one.
+/// State of the gradient after an operation: whether there is one that is yet to be applied.
 enum class leaves : std::uint8_t { a_gradient, none, as_it_was };
 
 struct rule {
   word what;
-  slot sends, answers;  ///< Of an exchange.
+  slot sends, answers;  ///< Used only for exchanges.
   bool needs_gradient;
   leaves after;
 };
@@ -62,9 +62,9 @@ bool legal_name(const std::string& name) {
          std::all_of(name.begin(), name.end(), [](unsigned char c) { return std::isalnum(c) || c == '_' || c == '-'; });
 }
 
-constexpr std::uint16_t highest_port = 65534;  // its next is a node's second one
+constexpr std::uint16_t highest_port = 65534;  // a node also uses the next port
 
-/// "4700 and 4701"
+/// Returns the two ports of a node, such as "4700 and 4701".
 std::string ports_of(const endpoint& where) {
   return std::to_string(where.port) + " and " + std::to_string(where.port + 1);
 }
@@ -97,7 +97,7 @@ class checker {
     for (const exclusion& pair : exclusions()) {
       const std::string first = pair.section + "." + pair.first, second = pair.section + "." + pair.second;
       if (!known_.has(first) || !known_.has(second)) continue;
-      if (second == "model.script") continue;  // its name may be said, too: model() looks at it
+      if (second == "model.script") continue;  // the name may be set too: model() checks it
       const std::string& later =
           std::max(first, second, [&](const auto& a, const auto& b) { return known_.at(a) < known_.at(b); });
       refuse(later, first + " and " + second + " cannot be combined; expected one of them");
@@ -105,8 +105,8 @@ class checker {
     if (!file_.run.epochs && !file_.run.steps) file_.run.epochs = 1;
   }
 
-  /// Keeps of the model's settings what it goes by; the rest is no mistake, as with the data's. A script is a model
-  /// that needs no name.
+  /// Keeps the settings that the model reads. The others are ignored, as for data sets. A script is a model that needs
+  /// no name.
   void model() {
     model_settings& given = file_.model;
     const bool scripted = known_.has("model.script");
@@ -156,8 +156,8 @@ class checker {
     of_normal("initializer_bias", given.initializer_bias != usual.initializer_bias);
   }
 
-  /// Keeps of the data's source what the data set goes by, every default filled in. The rest is no mistake: a file for
-  /// one set is used with another by --set data.name.
+  /// Keeps the settings that the data set reads and fills in their defaults. The others are ignored, so that a file for
+  /// one data set can be used with another by --set data.name.
   void source() {
     const data::dataset_kind* kind = data::find_dataset(file_.data.name);
     if (kind == nullptr) return;
@@ -194,7 +194,7 @@ class checker {
                                    "; expected data.split = \"strided\", or data.remainder = \"drop\"");
   }
 
-  /// A list says how many workers there are, where nothing else does.
+  /// Takes the number of workers from a list of devices, if nothing else sets it.
   void devices() {
     const auto listed = file_.workers.device.size();
     if (listed > 1 && file_.nodes.empty() && !known_.has("workers.count"))
@@ -222,9 +222,9 @@ class checker {
     return file_.nodes.empty() || sum();
   }
 
-  /// Two nodes cannot have the same ports of one host.
+  /// Refuses two nodes that use the same ports of one host.
   void ports() {
-    std::map<std::string, std::map<std::uint16_t, std::string>> taken;  // by host and first port, who
+    std::map<std::string, std::map<std::uint16_t, std::string>> taken;  // by host and first port: the node
     for (std::size_t i = 0; i < file_.nodes.size(); ++i) {
       const endpoint where = parse_endpoint(file_.nodes[i].address).value_or(endpoint{});
       if (where.port == 0) continue;
@@ -316,7 +316,7 @@ class checker {
 
   std::string exchange_path(std::size_t index) const { return "exchange." + std::to_string(index); }
 
-  /// Returns whether the loop can tell the exchanges apart.
+  /// Returns whether all exchanges have valid and distinct names.
   bool names() {
     bool good = true;
     const auto refuse = [&](const std::string& path, const std::string& text) {
@@ -366,7 +366,7 @@ class checker {
     }
   }
 
-  /// Who takes part, whether the settings fit them, and how often.
+  /// Checks the members of each exchange, whether its settings fit them, and its interval.
   void members() {
     for (std::size_t i = 0; i < file_.exchanges.size(); ++i) {
       const exchange_settings& each = file_.exchanges[i];
@@ -422,13 +422,14 @@ class checker {
     }
   }
 
-  /// Whether the members' x lies in the exchange.
+  /// Returns whether the exchange holds the parameters of its members (a shared memory).
   static bool is_memory(const exchange_settings& exchange) {
     const exchange_kind* kind = find_exchange(exchange.kind);
     return kind != nullptr && nature_of(*kind, exchange.options).memory.has_value();
   }
 
-  /// Where workers share a memory, each has one, and of those of one at most one takes part in another exchange.
+  /// Checks shared memories: if there are any, each worker uses exactly one, and at most one worker of each memory
+  /// takes part in another exchange.
   void memories() try {
     std::map<std::uint32_t, std::size_t> memory_of;  // by rank, the exchange
     for (std::size_t i = 0; i < file_.exchanges.size(); ++i) {
@@ -480,7 +481,7 @@ class checker {
   } catch (const member_error&) {  // refused already
   }
 
-  /// What an exchange sends and answers, or nullptr where that was refused.
+  /// Returns what an exchange sends and answers, or nullptr if it was refused.
   static const carriage* carriage_of(const exchange_settings& exchange) {
     const exchange_kind* kind = find_exchange(exchange.kind);
     if (kind == nullptr) return nullptr;
@@ -489,7 +490,7 @@ class checker {
     return found == kind->carries.end() ? nullptr : &*found;
   }
 
-  /// The loop that a file without one means.
+  /// Returns the loop of a file that does not set one.
   std::vector<std::string> usual_loop() const {
     std::vector<std::string> words = {"gradient"}, steps, behind;
     for (const exchange_settings& each : file_.exchanges) {
@@ -551,7 +552,7 @@ class checker {
     }
   }
 
-  /// Returns whether at most one exchange makes the workers' step.
+  /// Returns whether at most one exchange applies the update.
   bool one_step() {
     std::string first;
     for (std::size_t i = 0; i < file_.exchanges.size(); ++i) {
@@ -567,7 +568,7 @@ class checker {
     return true;
   }
 
-  /// Returns the rule of the loop's word, or nullptr after refusing it.
+  /// Returns the rule for an operation of the loop, or nullptr after refusing it.
   const rule* known_word(std::size_t index) {
     const std::string& text = file_.workers.loop[index];
     if (text == "gradient") return find_rule(word::gradient);

@@ -34,7 +34,7 @@ class checker {
     found_.add(known_.at("optimizer." + key), "optimizer." + key + " " + text);
   }
 
-  /// Refuses a key that another optimizer reads, and says whether it did.
+  /// Refuses a key that only other optimizers read. Returns whether it did.
   bool foreign(const optimizer_kind& kind, const std::string& key, bool set) {
     if (!set || goes_by(kind, key)) return false;
     std::vector<std::string> others;
@@ -58,7 +58,7 @@ class checker {
                           "; expected two, one for the first and one for the second moment, such as [0.9, 0.999]");
   }
 
-  /// A sparse step decays the coordinates of its samples, whatever tensor they lie in.
+  /// Refuses tensor groups for models with a sparse step, which decays the coordinates of its samples in any tensor.
   void groups() {
     const models::network_kind* model = models::find_network(file_.model.name);
     if (model == nullptr || model->step == nullptr) return;

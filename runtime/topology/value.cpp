@@ -23,7 +23,7 @@ std::string number(double value) {
   return {text, std::to_chars(text, text + sizeof text, value).ptr};
 }
 
-/// As in prose: a range of integers has no exponents.
+/// Returns a number for prose: integers are written without exponents.
 std::string bound(double value) {
   return std::abs(value) < 1e15 && value == std::floor(value) ? std::to_string(static_cast<std::int64_t>(value))
                                                               : number(value);
