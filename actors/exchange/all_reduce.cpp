@@ -91,25 +91,25 @@ exchange_kind all_reduce_kind() {
                              "\" is a route of engine = \"troupe\", but NCCL chooses its own; expected route = "
                              "\"auto\" with engine = \"nccl\""};
       },
-      .facts =
-          {.equation = "gradient: each worker gets ḡ = Σ bᵢgᵢ / Σ bᵢ and applies x ← step(x, ḡ). parameters: xᵢ ← Σ xⱼ "
-                       "/ n after the step; with every = H this is model averaging, or local SGD: H local steps, then "
-                       "the mean of all workers. Each worker keeps its own momentum",
-           .picture = "w0 ⇄ w1\n"
-                      " ⇅ ⤫ ⇅     direct: worker j folds shard j of n\n"
-                      "w2 ⇄ w3",
-           .messages =
-               "direct, ring: 2n(n − 1); chain: 2(n − 1); auto: n(n − 1) up to 16 Ki elements, above that as direct",
-           .bytes = "2(n − 1)P; auto up to 16 Ki elements: n(n − 1)P",
-           .synchronisation = "all workers wait for each other in every exchange",
-           .staleness = "0",
-           .equals =
-               "gradient: star, bit for bit (ring: to float tolerance). parameters: with every = 1, the exchange of "
-               "gradients, to float tolerance, if the optimizer is linear in the gradient (SGD, momentum, Nesterov; "
-               "not Adam, NovoGrad or clipping); with a longer interval, local SGD in PyTorch, to float tolerance",
-           .shown_by = "tests/unit/actors/members_test.cpp, tests/simulation/simulation_test.cpp, "
-                       "tests/simulation/averaging_test.cpp, tests/parity/steps.py, tests/parity/wirings.py, "
-                       "tests/cli/catalogue.py"},
+      .facts = {.equation =
+                    "gradient: each worker gets ḡ = Σ bᵢgᵢ / Σ bᵢ and applies x ← step(x, ḡ). parameters: xᵢ ← Σ xⱼ "
+                    "/ n after the step; with every = H this is model averaging, or local SGD: H local steps, then "
+                    "the mean of all workers. Each worker keeps its own momentum",
+                .picture = "w0 ⇄ w1\n"
+                           " ⇅ ⤫ ⇅     direct: worker j folds shard j of n\n"
+                           "w2 ⇄ w3",
+                .messages = "direct, ring: 2n(n − 1); chain: 2(n − 1); auto: n(n − 1) up to 16 Ki elements, above that "
+                            "as direct; engine = \"nccl\": counted as ring",
+                .bytes = "2(n − 1)P; auto up to 16 Ki elements: n(n − 1)P",
+                .synchronisation = "all workers wait for each other in every exchange",
+                .staleness = "0",
+                .equals = "gradient: star, bit for bit (ring and nccl: to float tolerance). parameters: with every = "
+                          "1, the exchange of gradients, to float tolerance, if the optimizer is linear in the "
+                          "gradient (SGD, momentum, Nesterov; not Adam, NovoGrad or clipping); with a longer interval, "
+                          "local SGD in PyTorch, to float tolerance",
+                .shown_by = "tests/unit/actors/members_test.cpp, tests/simulation/simulation_test.cpp, "
+                            "tests/simulation/averaging_test.cpp, tests/parity/steps.py, tests/parity/wirings.py, "
+                            "tests/cli/catalogue.py"},
   };
 }
 

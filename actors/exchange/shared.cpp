@@ -129,8 +129,10 @@ exchange_kind shared_kind() {
                 .picture = "w0   w1   w2   w3\n"
                            "  ↕    ↕    ↕    ↕    read x, add to x: no lock, no message\n"
                            "  [ x: one memory ]",
-                .messages = "0",
-                .bytes = "0",
+                .messages =
+                    "0; with replicas = \"node\" or \"core\", as all_reduce of parameters with one member per memory",
+                .bytes =
+                    "0; with replicas = \"node\" or \"core\", as all_reduce of parameters with one member per memory",
                 .synchronisation = "no worker waits; with lock = true, a worker waits while another reads or writes",
                 .staleness = "estimated by counting the updates of others between a worker's reading and its writing; "
                              "unbounded, but n − 1 among equally fast workers, or (n − 1)H with H local steps",
