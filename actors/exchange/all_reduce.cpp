@@ -103,10 +103,10 @@ exchange_kind all_reduce_kind() {
                 .bytes = "2(n − 1)P; auto up to 16 Ki elements: n(n − 1)P",
                 .synchronisation = "all workers wait for each other in every exchange",
                 .staleness = "0",
-                .equals = "gradient: star, bit for bit (ring and nccl: to float tolerance). parameters: with every = "
-                          "1, the exchange of gradients, to float tolerance, if the optimizer is linear in the "
-                          "gradient (SGD, momentum, Nesterov; not Adam, NovoGrad or clipping); with a longer interval, "
-                          "local SGD in PyTorch, to float tolerance",
+                .equals = "gradient: star, bit for bit (ring: to float tolerance; nccl: to rounding, not yet tested on "
+                          "a GPU). parameters: with every = 1, the exchange of gradients, to float tolerance, if the "
+                          "optimizer is linear in the gradient (SGD, momentum, Nesterov; not Adam, NovoGrad or "
+                          "clipping); with a longer interval, local SGD in PyTorch, to float tolerance",
                 .shown_by = "tests/unit/actors/members_test.cpp, tests/simulation/simulation_test.cpp, "
                             "tests/simulation/averaging_test.cpp, tests/parity/steps.py, tests/parity/wirings.py, "
                             "tests/cli/catalogue.py"},
