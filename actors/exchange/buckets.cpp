@@ -121,16 +121,19 @@ class bucketed_member final : public member {
 }  // namespace
 
 std::vector<setting> with_send_settings(std::vector<setting> settings) {
-  settings.push_back({.name = "send",
-                      .type = setting_type::choice,
-                      .default_text = "whole",
-                      .explanation = "a gradient travels whole, or while backward still works at the rest: each "
-                                     "parameter by itself, or in buckets of bucket_mb, as DDP sends it",
-                      .choices = {"whole", "parameter", "bucket"}});
+  settings.push_back(
+      {.name = "send",
+       .type = setting_type::choice,
+       .default_text = "whole",
+       .explanation = "How a gradient is sent: \"whole\" sends one piece after the backward pass; \"parameter\" and "
+                      "\"bucket\" send pieces during it, namely each parameter by itself, or buckets of bucket_mb as "
+                      "DDP does. Used only when sends = \"gradient\".",
+       .choices = {"whole", "parameter", "bucket"}});
   settings.push_back({.name = "bucket_mb",
                       .type = setting_type::real,
                       .default_text = "25.0",
-                      .explanation = "size of a bucket in MiB, of whole parameters; the first is full at 1 MiB",
+                      .explanation = "Size of a bucket in MiB. A bucket holds whole parameters; the first one counts "
+                                     "as full at 1 MiB. Used only when send = \"bucket\".",
                       .minimum = 0,
                       .maximum = 1e5,
                       .minimum_excluded = true});

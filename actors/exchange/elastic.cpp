@@ -234,48 +234,46 @@ std::optional<complaint> check(const std::vector<std::string>& names, const sett
 exchange_kind elastic_kind() {
   return {
       .name = "elastic",
-      .explanation = "a server holds a centre; workers and centre pull each other together (EASGD)",
+      .explanation = "A server holds a centre, and the centre and the workers pull each other together (EASGD).",
       .source = "Zhang, Choromanska, LeCun 2015 (NIPS), \"Deep learning with Elastic Averaging SGD\", Algorithm 1",
       .carries = {{.sends = slot::parameters, .answers = slot::parameters}},
-      .settings = {{.name = "alpha",
-                    .type = setting_type::real,
-                    .default_text = "",
-                    .explanation = "moving rate: the share of its distance that worker and centre each move; unset: "
-                                   "0.9/n",
-                    .minimum = 0,
-                    .maximum = 1,
-                    .minimum_excluded = true,
-                    .maximum_excluded = true},
-                   {.name = "apply",
-                    .type = setting_type::choice,
-                    .default_text = "all",
-                    .explanation =
-                        "when the centre moves: once all workers have come, from the values before the move, "
-                        "or with each worker as it comes (asynchronous)",
-                    .choices = {"all", "each"}}},
+      .settings =
+          {{.name = "alpha",
+            .type = setting_type::real,
+            .default_text = "",
+            .explanation =
+                "Moving rate: the fraction of the distance between a worker and the centre by which each of the two "
+                "moves. With apply = \"all\" and n workers, n times alpha must be below 2. Defaults to 0.9/n.",
+            .minimum = 0,
+            .maximum = 1,
+            .minimum_excluded = true,
+            .maximum_excluded = true},
+           {.name = "apply",
+            .type = setting_type::choice,
+            .default_text = "all",
+            .explanation = "When the centre moves: \"all\" waits for all workers and uses the values from before the "
+                           "move; \"each\" moves with every worker as soon as it arrives (asynchronous).",
+            .choices = {"all", "each"}}},
       .make_member = make_side,
       .edges = edges_of,
       .nature = nature,
       .derive = with_alpha,
       .check = check,
-      .facts =
-          {.equation =
-               "all: xⁱ ← xⁱ − α(xⁱ − x̃), x̃ ← x̃ + α Σ(xⁱ − x̃), all from the values before; each: d = α(xⁱ − x̃), "
-               "xⁱ ← xⁱ − d, x̃ ← x̃ + d. In the loop gradient, exchange, apply the step is made with the "
-               "gradient at xⁱ before the move. An optimizer with momentum and nesterov = true is the paper's "
-               "momentum variant (EAMSGD) in PyTorch's form: the elastic force is taken at the looked-ahead "
-               "point",
-           .picture = "worker i ── xⁱ ──▶ centre x̃\n"
-                      "worker i ◀─ x̃ ── centre x̃   (each: −d instead)",
-           .messages = "2n",
-           .bytes = "2nP",
-           .synchronisation = "all: nobody is more than a round ahead of the slowest; each: nobody waits for another "
-                              "worker",
-           .staleness = "no gradient leaves its worker",
-           .equals =
-               "with α = 1/n the centre of all is the mean of their positions; with one worker all and each are the "
-               "same, bit for bit",
-           .shown_by = "tests/unit/actors/elastic_test.cpp, tests/parity/wirings.py"},
+      .facts = {.equation =
+                    "all: xⁱ ← xⁱ − α(xⁱ − x̃), x̃ ← x̃ + α Σ(xⁱ − x̃), all from the values before the move; each: d = "
+                    "α(xⁱ − x̃), xⁱ ← xⁱ − d, x̃ ← x̃ + d. In the loop gradient, exchange, apply, the step uses the "
+                    "gradient at xⁱ before the move. An optimizer with momentum and nesterov = true is the paper's "
+                    "momentum variant (EAMSGD) in PyTorch's form: the elastic force is taken at the looked-ahead point",
+                .picture = "worker i ── xⁱ ──▶ centre x̃\n"
+                           "worker i ◀─ x̃ ── centre x̃   (each: −d instead)",
+                .messages = "2n",
+                .bytes = "2nP",
+                .synchronisation =
+                    "all: no worker is more than one round ahead of the slowest; each: no worker waits for another",
+                .staleness = "0: no gradient leaves its worker",
+                .equals = "all, with α = 1/n: the centre is the mean of the workers' parameters; with one worker, all "
+                          "and each are the same, bit for bit",
+                .shown_by = "tests/unit/actors/elastic_test.cpp, tests/parity/wirings.py"},
   };
 }
 

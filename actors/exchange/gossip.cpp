@@ -49,18 +49,22 @@ void check_combination(const setting_values& settings) {
   const bool named = settings.contains("graph");
   const bool listed = settings.contains("edges");
   const bool written = find<matrix>(settings, "weights") != nullptr;
-  if (listed && named) refuse("edges", "both edges and graph define the neighbours; expected only one of them");
+  if (listed && named)
+    refuse("edges", "edges and graph cannot be combined, because both define the graph; expected one of them");
   if (written && named)
-    refuse("weights", "both a matrix of weights and graph define the neighbours; expected only one of them");
+    refuse("weights",
+           "a matrix of weights and graph cannot be combined, because both define the graph; expected one of them");
   if (written && listed)
-    refuse("weights", "both a matrix of weights and edges define the neighbours; expected only one of them");
+    refuse("weights",
+           "a matrix of weights and edges cannot be combined, because both define the graph; expected one of them");
   const std::string graph = listed ? "" : written ? "" : graph_name(settings);
   for (const auto& [key, owner] : {std::pair{"rows", "torus"},
                                    {"columns", "torus"},
                                    {"degree", "random_regular"},
                                    {"graph_seed", "random_regular"}}) {
     if (settings.contains(key) && graph != owner)
-      refuse(key, std::string(key) + " has no effect here; expected it only with graph = \"" + owner + "\"");
+      refuse(key,
+             std::string(key) + " is used only when graph = \"" + owner + "\"; expected that graph, or remove the key");
   }
 }
 
@@ -75,7 +79,7 @@ std::string example_of_torus(std::uint32_t n) {
 rules::graph torus_of(std::uint32_t n, const setting_values& settings) {
   for (const auto* key : {"rows", "columns"})
     if (!settings.contains(key))
-      refuse(key, std::string("a torus of ") + counted(n) + " has no " + key + "; expected both rows and columns, " +
+      refuse(key, std::string("a torus of ") + counted(n) + " requires " + key + "; expected both rows and columns, " +
                       example_of_torus(n));
   const auto rows = *find<std::int64_t>(settings, "rows");
   const auto columns = *find<std::int64_t>(settings, "columns");
@@ -89,13 +93,14 @@ rules::graph torus_of(std::uint32_t n, const setting_values& settings) {
 rules::graph random_regular_of(std::uint32_t n, const setting_values& settings) {
   const auto* degree = find<std::int64_t>(settings, "degree");
   if (!degree)
-    refuse("degree", "a random_regular graph has no degree; expected the number of neighbours of each member");
+    refuse("degree", "a random_regular graph requires degree; expected the number of neighbours of each member");
   if (*degree < 0 || *degree >= n)
-    refuse("degree", "degree is " + std::to_string(*degree) + ", but there are only " + counted(n) +
-                         "; expected a degree of at most " + std::to_string(n - 1));
+    refuse("degree", "degree is " + std::to_string(*degree) + ", but each of " + counted(n) + " has only " +
+                         std::to_string(n - 1) + " others; expected a degree of at most that");
   if (*degree * n % 2 != 0)
-    refuse("degree", "no graph of " + counted(n) + " gives each of them " + std::to_string(*degree) +
-                         " neighbours; expected the product of members and degree to be even");
+    refuse("degree",
+           "no graph gives " + counted(n) + " " + std::to_string(*degree) +
+               " neighbours each, because an edge joins two members; expected an even product of the two numbers");
   if (!rules::has_regular_graph(n, static_cast<std::uint32_t>(*degree)))
     refuse("degree", "a degree of " + std::to_string(*degree) + " cannot connect " + counted(n) +
                          "; expected a degree of at least " + (n == 2 ? "1" : "2"));
@@ -141,7 +146,7 @@ rules::mixing_matrix written_matrix(std::size_t n, const matrix& rows) {
   if (rows.size() != n)
     refuse("weights", "the matrix of weights has " + std::to_string(rows.size()) +
                           (rows.size() == 1 ? " row" : " rows") + ", but there " + (n == 1 ? "is " : "are ") +
-                          counted(n) + "; expected one row per member");
+                          counted(n) + "; expected one row for each member");
   for (const auto& row : rows) {
     if (row.size() != n)
       refuse("weights", "a row of weights has " + std::to_string(row.size()) +
@@ -163,10 +168,11 @@ rules::mixing_matrix weighted_graph(const rules::graph& wires, const std::vector
     const auto neighbours = [&](std::uint32_t node) {
       return "\"" + names[node] + "\" has " + std::to_string(wires.hears[node].size());
     };
-    refuse(
-        "weights",
-        "uniform weights require a graph in which all members have equally many neighbours, or the mean drifts, but " +
-            neighbours(unequal->first) + " and " + neighbours(unequal->second) + "; expected weights = \"metropolis\"");
+    refuse("weights",
+           "uniform weights require that all members have the same number of neighbours (otherwise the mean drifts), "
+           "but " +
+               neighbours(unequal->first) + " and " + neighbours(unequal->second) +
+               "; expected weights = \"metropolis\"");
   }
   return rules::uniform_weights(wires);
 }
@@ -368,33 +374,41 @@ setting count(const std::string& name, double minimum, double maximum, const std
 
 std::vector<setting> gossip_settings() {
   constexpr double most = 4096;
-  return {{.name = "graph",
-           .type = setting_type::choice,
-           .default_text = "",
-           .explanation = "who hears whom, a ring if nothing says otherwise; torus needs rows and columns, "
-                          "random_regular a degree; exponential is directed: i hears i − 1, i − 2, i − 4, … mod n",
-           .choices = {"ring", "line", "torus", "star", "complete", "exponential", "random_regular"}},
-          {.name = "weights",
-           .type = setting_type::choice_or_matrix,
-           .default_text = "metropolis",
-           .explanation = "how much each counts: metropolis is 1/(1 + the larger number of neighbours), the rest one's "
-                          "own; uniform, 1/(1 + neighbours), is for regular graphs, where it is the same; or W itself, "
-                          "whose rows and columns sum to 1, in place of a graph",
-           .choices = {"metropolis", "uniform"},
-           .minimum = 0},
-          {.name = "edges",
-           .type = setting_type::pairs,
-           .default_text = "",
-           .explanation = "pairs of members that hear each other, in place of a graph by name"},
-          count("rows", 1, most, "of a torus; members are counted along its rows"),
-          count("columns", 1, most, "of a torus"),
-          count("degree", 0, most - 1, "of a random_regular graph: how many neighbours each member has"),
-          {.name = "graph_seed",
-           .type = setting_type::integer,
-           .default_text = "",
-           .explanation = "draws a random_regular graph; 0 unless it is given",
-           .minimum = 0},
-          buffers_setting()};
+  return {
+      {.name = "graph",
+       .type = setting_type::choice,
+       .default_text = "",
+       .explanation = "Graph that determines which members receive each other's parameters. Defaults to \"ring\". "
+                      "\"torus\" requires rows and columns; \"random_regular\" requires degree. \"exponential\" is "
+                      "directed: member i receives from i − 1, i − 2, i − 4, … mod n.",
+       .choices = {"ring", "line", "torus", "star", "complete", "exponential", "random_regular"}},
+      {.name = "weights",
+       .type = setting_type::choice_or_matrix,
+       .default_text = "metropolis",
+       .explanation = "Weights with which members mix parameters. \"metropolis\" gives a neighbour 1/(1 + the larger "
+                      "number of neighbours of the two), and the member itself the rest. \"uniform\" gives each "
+                      "neighbour 1/(1 + neighbours); it requires a regular graph, on which the two are equal. A matrix "
+                      "is W itself, is used instead of a graph, and has rows and columns that sum to 1.",
+       .choices = {"metropolis", "uniform"},
+       .minimum = 0},
+      {.name = "edges",
+       .type = setting_type::pairs,
+       .default_text = "",
+       .explanation = "Pairs of members that receive each other's parameters. Cannot be combined with graph or with a "
+                      "matrix of weights."},
+      count("rows", 1, most,
+            "Number of rows of the torus; members are numbered along the rows. Used only when graph = \"torus\", which "
+            "requires it."),
+      count("columns", 1, most, "Number of columns of the torus. Used only when graph = \"torus\", which requires it."),
+      count("degree", 0, most - 1,
+            "Number of neighbours of each member. Used only when graph = \"random_regular\", which requires it."),
+      {.name = "graph_seed",
+       .type = setting_type::integer,
+       .default_text = "",
+       .explanation = "Seed from which the random graph is drawn. Used only when graph = \"random_regular\", where it "
+                      "defaults to 0.",
+       .minimum = 0},
+      buffers_setting()};
 }
 
 /// The graph is by default a ring, drawn by seed 0 where it is random.
@@ -407,27 +421,26 @@ setting_values with_graph(std::uint32_t, setting_values settings) {
 }
 
 exchange_facts gossip_facts() {
-  return {
-      .equation =
-          "xᵢ ← Σⱼ W(i,j) xⱼ over i and its neighbours j; then xᵢ ← xᵢ − γ gᵢ, gᵢ the gradient at the xᵢ "
-          "before the exchange",
-      .picture =
-          "w0 ⇄ w1 ⇄ w2\n"
-          " ⇅         ⇅\n"
-          "w5 ⇄ w4 ⇄ w3",
-      .messages = "one for each direction of an edge: 2n on a ring, n(n − 1) on a complete graph",
-      .bytes = "P for each message: 2nP on a ring",
-      .synchronisation =
-          "each waits for its neighbours only; members are at most as many steps apart as there are "
-          "edges between them",
-      .staleness = "0",
-      .equals =
-          "the mean of all parameters is kept; on a complete graph, step then mix is all_reduce of the gradients, to "
-          "float tolerance, with an optimizer that is linear in the gradient (SGD, momentum, Nesterov; not Adam, "
-          "NovoGrad or clipping)",
-      .shown_by =
-          "tests/unit/actors/mixing_test.cpp, tests/unit/actors/gossip_test.cpp, tests/parity/wirings.py, "
-          "tests/parity/steps.py, tests/simulation/averaging_test.cpp"};
+  return {.equation =
+              "xᵢ ← Σⱼ W(i,j) xⱼ over i and its neighbours j; then xᵢ ← xᵢ − γ gᵢ, where gᵢ is the gradient at the xᵢ "
+              "before the exchange",
+          .picture =
+              "w0 ⇄ w1 ⇄ w2\n"
+              " ⇅         ⇅\n"
+              "w5 ⇄ w4 ⇄ w3",
+          .messages = "one for each direction of an edge: 2n on a ring, n(n − 1) on a complete graph",
+          .bytes = "P for each message: 2nP on a ring",
+          .synchronisation =
+              "each member waits only for its neighbours; two members are at most as many steps apart as there are "
+              "edges between them",
+          .staleness = "0",
+          .equals =
+              "the mean of all parameters is preserved; on a complete graph, a step followed by the exchange equals "
+              "all_reduce of the gradients, to float tolerance, if the optimizer is linear in the gradient (SGD, "
+              "momentum, Nesterov; not Adam, NovoGrad or clipping)",
+          .shown_by =
+              "tests/unit/actors/mixing_test.cpp, tests/unit/actors/gossip_test.cpp, tests/parity/wirings.py, "
+              "tests/parity/steps.py, tests/simulation/averaging_test.cpp"};
 }
 
 }  // namespace
@@ -445,7 +458,7 @@ rules::mixing_matrix mixing_of(const std::vector<std::string>& names, const sett
                           "\" in the matrix of weights sums to " + short_number(uneven->sum) +
                           "; expected every row and every column to sum to 1");
   if (const auto apart = rules::unconnected_nodes(rules::graph_of(mixing)))
-    refuse(rows ? "weights" : "edges", "no path leads from \"" + names[apart->first] + "\" to \"" +
+    refuse(rows ? "weights" : "edges", "nothing from \"" + names[apart->first] + "\" ever reaches \"" +
                                            names[apart->second] + "\"; expected all members to be connected");
   return mixing;
 }
@@ -453,7 +466,7 @@ rules::mixing_matrix mixing_of(const std::vector<std::string>& names, const sett
 exchange_kind gossip_kind() {
   return {
       .name = "gossip",
-      .explanation = "everybody mixes his parameters with those of his neighbours on a graph",
+      .explanation = "Each member mixes its parameters with those of its neighbours on a graph.",
       .source = "Lian et al. 2017, \"Can decentralized algorithms outperform centralized algorithms?\", Algorithm 1",
       .carries = {{.sends = slot::parameters, .answers = slot::parameters}},
       .settings = gossip_settings(),

@@ -227,7 +227,8 @@ exchange_nature nature(const setting_values& settings) {
 exchange_kind parameter_server_kind() {
   return {
       .name = "parameter_server",
-      .explanation = "servers hold the parameters, step along gradients and answer with what came of it",
+      .explanation =
+          "Servers hold the parameters, step along the workers' gradients and answer with the new parameters.",
       .source =
           "Li et al. 2014 (OSDI), \"Scaling Distributed Machine Learning with the Parameter Server\"; "
           "asynchronous: Dean et al. 2012 (NIPS), \"Large Scale Distributed Deep Networks\", section 4.1",
@@ -236,29 +237,29 @@ exchange_kind parameter_server_kind() {
                     .type = setting_type::choice,
                     .default_text = "all",
                     .explanation =
-                        "when a server steps: along the mean once all workers' gradients have come, or along "
-                        "each gradient as it comes (asynchronous SGD)",
+                        "When a server steps: \"all\" waits for the gradients of all workers and steps along their "
+                        "mean; \"each\" steps along each gradient as soon as it arrives (asynchronous SGD).",
                     .choices = {"all", "each"}},
                    {.name = "shards",
                     .type = setting_type::integer,
                     .default_text = "1",
-                    .explanation = "servers that the parameters are spread over, by size, each parameter whole; those "
-                                   "beyond the number of parameters hold nothing",
+                    .explanation = "Number of servers that share the parameters. Each holds whole parameters of about "
+                                   "the same total size; servers beyond the number of parameters hold nothing. More "
+                                   "than one cannot be combined with optimizer.clip_norm or with novograd.",
                     .minimum = 1,
                     .maximum = 64}},
       .make_member = make_side,
       .edges = edges_of,
       .nature = nature,
-      .facts = {.equation = "all: x ← step(x, Σ bᵢgᵢ / Σ bᵢ); each: x ← step(x, gᵢ), one gradient after the other",
+      .facts = {.equation = "all: x ← step(x, Σ bᵢgᵢ / Σ bᵢ); each: x ← step(x, gᵢ), one gradient after another",
                 .picture = "worker i ── gradient ──▶ server j (shard j of x, optimizer, version)\n"
                            "worker i ◀─ parameters ─ server j",
                 .messages = "2n · shards",
                 .bytes = "2nP",
-                .synchronisation = "all: everybody waits for the slowest; each: nobody waits for another worker",
-                .staleness = "all: 0; each: unbounded; n − 1 on average, whatever the workers' speeds; counted",
-                .equals =
-                    "all: star and all_reduce with the same optimizer, bit for bit, whatever the number of shards; "
-                    "each with one worker: plain SGD",
+                .synchronisation = "all: every worker waits for the slowest; each: no worker waits for another",
+                .staleness = "all: 0; each: counted; unbounded, but n − 1 on average, whatever the workers' speeds",
+                .equals = "all: star and all_reduce with the same optimizer, bit for bit, for any number of shards; "
+                          "each, with one worker: plain SGD",
                 .shown_by = "tests/unit/actors/parameter_server_test.cpp, tests/unit/actors/staleness_test.cpp, "
                             "tests/parity/steps.py, "
                             "tests/parity/wirings.py, tests/cli/catalogue.py"},

@@ -34,13 +34,14 @@ setting_values settled(const exchange_kind& kind, slot what, std::uint32_t membe
 }
 
 setting buffers_setting() {
-  return {.name = "buffers",
-          .type = setting_type::choice,
-          .default_text = "local",
-          .explanation =
-              "the running statistics of batch norm: each worker's own, or mixed like the parameters (of "
-              "variances that is an approximation)",
-          .choices = {"local", "mix"}};
+  return {
+      .name = "buffers",
+      .type = setting_type::choice,
+      .default_text = "local",
+      .explanation =
+          "How the running statistics of batch norm are treated: \"local\" leaves each worker its own; \"mix\" mixes "
+          "them like the parameters, which is an approximation for variances. \"mix\" requires sends = \"parameters\".",
+      .choices = {"local", "mix"}};
 }
 
 bool mixes_buffers(const setting_values& settings) {

@@ -8,7 +8,7 @@
 namespace troupe::topology {
 namespace {
 
-constexpr std::size_t longest = 64;  // beyond this nobody mistyped a name
+constexpr std::size_t longest = 64;  // longer words are not mistyped names
 
 std::string folded(std::string_view word) {
   std::string result(word);

@@ -290,8 +290,8 @@ def test_what_is_no_script_or_does_not_fit_is_refused():
     assert "it returns [2×3], but the loss cross_entropy requires [2×10]" in said, said
     said = refused("check", file("norms", model='script = "model.pt"\nsync_batch_norm = true'))
     assert "is not supported for a script, which computes its batch norms itself" in said, said
-    assert "name two models" in refused("check", file("two", model='name = "lenet"\nscript = "model.pt"'))
-    assert "does not say which" in refused("check", file("none", model='name = "script"'))
+    assert "each select a model" in refused("check", file("two", model='name = "lenet"\nscript = "model.pt"'))
+    assert "requires a file" in refused("check", file("none", model='name = "script"'))
 
 
 def test_weights_begin_where_python_left_them():
