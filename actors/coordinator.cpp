@@ -14,6 +14,7 @@
 #include <cmath>
 #include <deque>
 #include <functional>
+#include <limits>
 #include <map>
 #include <stdexcept>
 #include <utility>
@@ -317,13 +318,20 @@ report report_of(coordinator_pointer self, std::uint64_t step, const std::vector
   report made;
   double data_wait = 0, computing = 0;
   rules::training_tally trained;
+  std::map<rank_id, rules::training_tally> by_worker;
   for (const auto& one : all) {
     trained.add(one);
+    by_worker[one.rank].add(one);
     data_wait += one.data_wait;
     computing += one.busy;
     my.bytes_sent[one.rank] = one.bytes_sent;
   }
   for (const auto& [rank, bytes] : my.bytes_sent) made.line.bytes_sent += bytes;
+  constexpr std::uint64_t most_listed = 64;
+  if (my.options.workers > 1 && my.options.workers <= most_listed)
+    for (std::uint32_t rank = 0; rank < my.options.workers; ++rank)
+      made.line.train_loss_workers.push_back(
+          by_worker[rank_id{rank}].loss().value_or(std::numeric_limits<double>::quiet_NaN()));
   my.of_run.add(trained);
   my.of_epoch.add(trained);
   my.data_wait += data_wait;

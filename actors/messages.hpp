@@ -200,6 +200,9 @@ struct record {
   std::optional<double> epoch_train_loss;  ///< Mean loss over the samples of the epoch; only for event epoch.
   std::optional<double> lr;                ///< Learning rate of the last step.
   std::optional<double> data_wait;         ///< Share of the workers' compute time spent waiting for samples, in [0, 1].
+  /// Mean training loss of each worker since the last line, by rank; NaN for a worker without samples. Empty for a
+  /// single worker, and for more than 64.
+  std::vector<double> train_loss_workers{};
   std::uint64_t bytes_sent{0};
   std::optional<double> staleness_mean, staleness_max;  ///< Staleness of the gradients applied since the last line.
   std::optional<double> consensus_distance;  ///< sqrt(mean over workers of ‖xᵢ − x̄‖²), over the parameters.

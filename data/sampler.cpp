@@ -40,7 +40,7 @@ sampler::sampler(const sampling& options) : options_{options} {
   share_ = share_of(options);
   if (options.how == split::given &&
       static_cast<std::int64_t>(options.shards->at(static_cast<std::size_t>(options.rank)).size()) < share_)
-    throw std::invalid_argument("the shard of rank " + std::to_string(options.rank) + " has less than " +
+    throw std::invalid_argument("the shard of rank " + std::to_string(options.rank) + " has fewer than " +
                                 std::to_string(share_) + " samples");
   steps_per_epoch_ = data::steps_per_epoch(options);
   if (steps_per_epoch_ < 1) {

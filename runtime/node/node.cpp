@@ -39,7 +39,7 @@ struct system_config : caf::actor_system_config {
     load<caf::io::middleman>();
     add_message_types<caf::id_block::troupe>();
     set("middleman.workers", 1u);
-    // Off by default. A node that says nothing is lost before anybody's own patience, `timeout`, is at an end.
+    // Off by default. A silent node counts as lost before run.timeout, `timeout`, has passed.
     const auto silence = std::max(timeout * 2 / 3, milliseconds{500});
     set("middleman.connection-timeout", caf::timespan{silence});
     set("middleman.heartbeat-interval", caf::timespan{std::clamp(silence / 8, milliseconds{50}, milliseconds{1000})});
@@ -48,7 +48,7 @@ struct system_config : caf::actor_system_config {
 
 /// Dials the first node once. Returns its supervisor, or nothing where there is none yet. Throws input_error.
 node_actor dial_first(caf::actor_system& system, caf::scoped_actor& self, const planned_node& first) {
-  constexpr auto patience = 500ms;  // whoever listens there may be no node, and say nothing
+  constexpr auto patience = 500ms;  // the listener may not be a node, and never answer
   node_actor found;
   bool foreign = false;
   self->request(system.middleman().actor_handle(), patience, caf::connect_atom_v, first.address.host,

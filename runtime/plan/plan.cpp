@@ -720,8 +720,8 @@ data_facts::data_facts(const data::dataset_kind& of_set, const topology::topolog
       evaluated(of_set.test_samples),
       evaluates_held_out(file.data.validation.has_value()) {
   if (samples == 0)
-    refuse(file, "the size of data.name = \"" + of_set.name + "\" is known from its files only; expected them in " +
-                     "data.dir, and no --no-data");
+    refuse(file, "the size of data.name = \"" + of_set.name + "\" depends on its files; expected those files, and " +
+                     "no --no-data");
   if (!file.data.validation) return;
   evaluated = data::held_out_of(samples, *file.data.validation);
   samples -= evaluated;

@@ -11,7 +11,7 @@ namespace troupe {
 
 namespace {
 
-/// Workers that no exchange reaches train alone; only the result averages them.
+/// Workers that take part in no exchange train separate models, which only the result averages.
 void check_exchanges(const plan& plan, std::vector<std::string>& found) {
   if (plan.workers == 1) return;
   std::uint32_t alone = 0;
@@ -24,14 +24,15 @@ void check_exchanges(const plan& plan, std::vector<std::string>& found) {
   const auto which = alone == plan.workers
                          ? "no exchange connects the " + grouped(plan.workers) + " workers"
                          : grouped(alone) + " of " + grouped(plan.workers) + " workers take part in no exchange";
-  found.push_back(which +
-                  ": each trains a model of its own, and only the result averages them; add an [exchange] for "
-                  "all workers, or set workers.count = 1");
+  found.push_back(
+      which +
+      ": each of them trains a separate model, and only the result averages the models; add an [exchange] for "
+      "all workers, or set workers.count = 1");
 }
 
 void check_optimizer(const plan& plan, std::vector<std::string>& found) {
   const auto& given = plan.file.optimizer;
-  if (given.lr == 0) found.push_back("optimizer.lr = 0 leaves the weights as they are");
+  if (given.lr == 0) found.push_back("optimizer.lr = 0 does not change the weights");
   if (given.weight_decay == 0 && (!given.no_decay.empty() || given.decay_min_dims > 0))
     found.push_back(std::string(given.no_decay.empty() ? "optimizer.decay_min_dims" : "optimizer.no_decay") +
                     " has no effect without optimizer.weight_decay");
@@ -39,16 +40,16 @@ void check_optimizer(const plan& plan, std::vector<std::string>& found) {
     found.push_back("optimizer.schedule_by has no effect without a schedule or a warm-up");
 }
 
-/// With classes divided among the workers, a batch that holds all samples of a class says nothing of the others.
+/// If the split is by class and a batch exceeds every class of every worker, the batch size is probably a mistake.
 void check_classes(const plan& plan, std::vector<std::string>& found) {
   std::int64_t most = 0;
   for (const auto& counts : plan.facts.class_counts)
     for (const auto count : counts) most = std::max(most, count);
   if (most == 0 || plan.sampling.batch_size <= most) return;
   found.push_back("data.batch_size = " + std::to_string(plan.sampling.batch_size) +
-                  " is larger than any class of any worker (at most " + grouped(static_cast<std::uint64_t>(most)) +
-                  " samples under data.split = \"" + plan.file.data.split +
-                  "\"): set a smaller batch, or fewer workers");
+                  " is larger than the number of samples that any worker has of any class (at most " +
+                  grouped(static_cast<std::uint64_t>(most)) + " with data.split = \"" + plan.file.data.split +
+                  "\"); reduce the batch size or the number of workers");
 }
 
 void check_nodes(const plan& plan, std::vector<std::string>& found) {
@@ -56,7 +57,7 @@ void check_nodes(const plan& plan, std::vector<std::string>& found) {
     if (!node.name.empty() && !topology::is_loopback(node.address))
       found.push_back("node " + node.name + " is at " + topology::print_endpoint(node.address) +
                       ": start it there with `troupe node FILE --name " + node.name +
-                      "`; `troupe run` starts nodes on this host only");
+                      "`, because `troupe run` starts nodes on this host only");
 }
 
 }  // namespace
@@ -76,7 +77,7 @@ std::vector<std::string> warnings_of_output(const at::Tensor& output, models::lo
   const auto sums_to_one = (output.sum(1) - 1).abs().max().item<double>() < rounding;
   if (!sums_to_one || output.min().item<double>() < 0) return {};
   return {
-      "the model returns probabilities, and the loss cross_entropy applies a softmax itself: remove the softmax from "
+      "the model returns probabilities, but the loss cross_entropy applies a softmax itself; remove the softmax from "
       "the model, or return log-probabilities and set model.loss = \"nll\""};
 }
 

@@ -1,4 +1,4 @@
-// What is legal in a topology file, and surely not meant.
+// Warnings about topology files that are legal but probably not intended.
 #pragma once
 
 #include "troupe/runtime/plan/plan.hpp"
@@ -8,11 +8,11 @@
 
 namespace troupe {
 
-/// Returns a line for each thing in a plan that a person may not have meant: what it does, and how to change it.
+/// Returns one line per warning: what the plan does, and how to change it.
 std::vector<std::string> warnings_of(const plan& plan);
 
-/// Returns the warning for a model whose outputs are probabilities under a loss that takes scores, or nothing. `output`
-/// is what the model returned for made-up samples.
+/// Returns a warning if the model returns probabilities but the loss expects scores; else nothing. `output` is the
+/// model's output for generated samples, [b, classes, …].
 std::vector<std::string> warnings_of_output(const at::Tensor& output, models::loss_kind loss);
 
 }  // namespace troupe

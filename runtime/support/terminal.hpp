@@ -1,4 +1,4 @@
-// Text on its way to a terminal.
+// Makes text safe to print on a terminal.
 #pragma once
 
 #include <string>
@@ -6,8 +6,8 @@
 
 namespace troupe {
 
-/// Returns `text` so that nothing in it controls a terminal, whoever wrote it: bytes that are not UTF-8 and control
-/// characters other than the end of a line become \xNN, and the middle of a line of more than 1,000 bytes is left out.
+/// Returns `text` without anything that could control a terminal: replaces control characters except line feeds, and
+/// bytes that are not UTF-8, by \xNN, and omits the middle of lines longer than 1,000 bytes.
 std::string for_terminal(std::string_view text);
 
 }  // namespace troupe

@@ -19,6 +19,14 @@ json number(const std::optional<double>& value) {
   return value && std::isfinite(*value) ? json(*value) : json(nullptr);
 }
 
+/// Returns the numbers, or null for none.
+json list(const std::vector<double>& values) {
+  if (values.empty()) return nullptr;
+  json numbers = json::array();
+  for (const auto value : values) numbers.push_back(number(value));
+  return numbers;
+}
+
 std::string cell(const std::optional<double>& value) {
   const auto text = number(value);
   return text.is_null() ? "" : text.dump();
@@ -43,6 +51,7 @@ std::string json_line(const record& line) {
                     {"epoch_seconds", number(line.epoch_seconds)},
                     {"epoch_train_loss", number(line.epoch_train_loss)},
                     {"data_wait", number(line.data_wait)},
+                    {"train_loss_workers", list(line.train_loss_workers)},
                     {"bytes_sent", line.bytes_sent},
                     {"staleness_mean", number(line.staleness_mean)},
                     {"staleness_max", number(line.staleness_max)},

@@ -8,7 +8,8 @@ from troupe_command import TINY, epochs, main, metrics, troupe, write
 
 KEYS = {"event", "epoch", "step", "updates", "seconds", "samples_per_second", "train_loss", "val_loss", "val_accuracy",
         "val_top_k_accuracy", "lr", "epoch_seconds", "data_wait", "bytes_sent", "staleness_mean", "staleness_max",
-        "consensus_distance", "train_seconds", "train_accuracy", "epoch_train_loss"}
+        "consensus_distance", "train_seconds", "train_accuracy", "epoch_train_loss",
+        "train_loss_workers"}
 
 
 def test_every_output_is_there_and_well_formed():
@@ -28,6 +29,7 @@ def test_every_output_is_there_and_well_formed():
     assert len(evaluations) == 1 and evaluations[0]["step"] == 20, "one evaluation, at the end"
     assert 0 <= evaluations[0]["val_accuracy"] <= 1 and math.isfinite(evaluations[0]["val_loss"])
     assert lines[-1]["bytes_sent"] > 0
+    assert evaluations[0]["train_loss"] == sum(evaluations[0]["train_loss_workers"]) / 2, evaluations[0]
     steps = [line["step"] for line in lines]
     assert steps == sorted(steps), steps
     assert "<svg" in (out / "graph.svg").read_text()
