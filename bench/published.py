@@ -5,8 +5,8 @@ program that is written from the text (bench/published_reference.py): same image
 Both start with Troupe's initial weights, whose distribution is tested in tests/parity. The other random numbers differ
 (order, augmentation, dropout), so curves are not equal: they lie together. The algorithms are synchronous; PyTorch
 simulates n workers one after the other in one process, so seconds compare nothing. Images are fewer, and for the large
-networks (all but ResNet-20 and LeNet) batches are smaller, so that a run that a CPU can bear has more than a few steps;
-in E workers are fewer too.
+networks (all but ResNet-20 and LeNet) batches are smaller, so that a run that a CPU can bear has more than a few steps:
+in B the learning rate is smaller by the same factor, and in E there are fewer workers.
     TROUPE_DATA=… .venv/bin/python bench/published.py [A|B|D|E|RECIPE …] [--images N] [--epochs N]
 Prints a table and writes bench/results/published_<experiment>.csv and .svg (--out DIR: there).
 """
@@ -47,10 +47,11 @@ class Shortened:
 # A target accuracy must not end one program's run before the other's.
 SMALL = {"workers.count": 2, "data.batch_size": 8, "evaluate.batch_size": 8, "evaluate.target_accuracy": 1}
 TWO_OF_8 = {"workers": 2, "batch": 8}
+QUARTER = {"data.global_batch_size": 64, "optimizer.lr": 0.025}
 PLANS = {
     "a_dpsgd_resnet20": Shortened(2560, 1000, 5),
-    "b_vgg11_single": Shortened(1536, 500, 5, {"data.global_batch_size": 64}, {"batch": 64}),
-    "b_vgg11_ddp": Shortened(1536, 500, 5, {"data.global_batch_size": 64}, {"batch": 16}),
+    "b_vgg11_single": Shortened(1536, 500, 5, QUARTER, {"batch": 64, "lr": 0.025}),
+    "b_vgg11_ddp": Shortened(1536, 500, 5, QUARTER, {"batch": 16, "lr": 0.025}),
     # With its small initial weights, LeNet does not learn for hundreds of steps.
     "d_lenet_one_device": Shortened(3000, 600, 100),
     "d_lenet_two_devices": Shortened(3000, 600, 100),

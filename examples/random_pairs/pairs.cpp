@@ -62,8 +62,8 @@ class pair_member final : public member {
     theirs_.erase(theirs_.begin(), theirs_.lower_bound(step));
   }
 
-  /// A worker waits for its partners only, so that others may be any number of exchanges ahead of this one. Each sends
-  /// once and then waits for the answer: at most n parts are kept here.
+  /// A worker waits only for its partners, so others may be many exchanges ahead of this one. Each of them sends one part
+  /// and then waits for its answer, so at most n parts are kept here.
   std::uint64_t steps_ahead() const override { return std::uint64_t{1} << 20; }
 
  private:
@@ -78,7 +78,7 @@ class pair_member final : public member {
     return answer;
   }
 
-  /// Both of a pair add in the order of their ranks, so that they get the same bits.
+  /// Both members of a pair add in the order of their ranks, so that they get the same bits.
   void answer_if_complete(std::uint64_t step, outbox& out) {
     const auto own = own_.find(step), theirs = theirs_.find(step);
     if (own == own_.end() || theirs == theirs_.end()) return;
@@ -93,7 +93,7 @@ class pair_member final : public member {
   std::map<std::uint64_t, part> own_, theirs_;  ///< By step.
 };
 
-/// All edges that can occur. A worker has one partner among n − 1 in each exchange; of an odd number, one has none.
+/// All edges that can occur. In each exchange a worker has one of n − 1 partners; if n is odd, one worker has none.
 std::vector<planned_edge> edges(std::uint32_t world_size, const models::flat_layout& layout, const setting_values&) {
   const auto bytes = static_cast<std::uint64_t>(layout.parameter_end) * sizeof(float);
   const auto used = 1.0 / (world_size % 2 == 0 ? world_size - 1 : world_size);

@@ -9,8 +9,8 @@
 #include <cstdint>
 #include <vector>
 
-/// Returns by rank who is paired with whom in `step`: a function of the run's seed, so that all workers draw the same
-/// pairs without a message. With an odd number of workers one is paired with itself.
+/// Returns the partner of each rank in `step`. It is a function of the run's seed, so that all workers draw the same pairs
+/// without a message. If the number of workers is odd, one of them is its own partner.
 std::vector<std::uint32_t> pairs_at(std::uint32_t workers, std::uint64_t seed, std::uint64_t step);
 
 troupe::exchange_kind random_pairs_kind();

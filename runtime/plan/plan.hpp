@@ -133,7 +133,7 @@ struct plan {
   /// In the order of the file, never empty; the first node has the coordinator, evaluator and recorder.
   std::vector<planned_node> nodes = std::vector<planned_node>(1);
   double bytes_per_step() const;  ///< Tensor payload of all senders; the mean if an exchange is not due in every step.
-  double messages_per_step() const;               ///< The number of tensor messages, averaged likewise.
+  double messages_per_step() const;               ///< The number of tensor messages, averaged in the same way.
   std::uint32_t servers() const;                  ///< Number of servers of all exchanges.
   std::uint32_t node_of(std::uint32_t id) const;  ///< Index in `nodes` of the node of a worker or server.
   /// Returns the exchanges whose servers hold the result: one exchange whose shards form it, or shared memories that

@@ -174,6 +174,8 @@ def test_any_module_trains_under_every_wiring_and_comes_back():
         assert found["norm.num_batches_tracked"].item() > 0
         losses = [line["val_loss"] for line in metrics(name) if line["val_loss"] is not None]
         assert losses[-1] < 2.5, losses
+        said = troupe("eval", f"{name}/model.safetensors", "--dir", ".", status=2).stderr
+        assert "expected --set model.script=FILE.pt" in said, said
         said = troupe("eval", f"{name}/model.safetensors", "--dir", ".", "--set", "model.script=model.pt").stdout
         assert said.startswith("script on the test set of mnist"), said
 
@@ -288,6 +290,9 @@ def test_what_is_no_script_or_does_not_fit_is_refused():
     export(nn.Sequential(nn.Flatten(), nn.Linear(784, 3)), "three.pt")
     said = refused("check", file("three", model='script = "three.pt"'))
     assert "it returns [2×3], but the loss cross_entropy requires [2×10]" in said, said
+    export(nn.Sequential(nn.Flatten(), nn.Linear(784, 10), nn.Softmax(1)), "softmax.pt")
+    said = troupe("check", file("softmax", model='script = "softmax.pt"')).stdout
+    assert "warning: the model returns probabilities" in said, said
     said = refused("check", file("norms", model='script = "model.pt"\nsync_batch_norm = true'))
     assert "is not supported for a script, which computes its batch norms itself" in said, said
     assert "each select a model" in refused("check", file("two", model='name = "lenet"\nscript = "model.pt"'))
