@@ -206,6 +206,12 @@ void describe_data(page& page, const plan& plan) {
               human_number(found->mean_nonzeros) + " on average), Δ = " + human_number(found->delta) + ", ρ " +
               (found->rho_is_exact ? "= " : "≥ ") + human_number(found->rho));
   if (!plan.facts.class_counts.empty()) describe_classes(page, plan);
+  if (plan.file.data.random_windows.value_or(false))
+    page.more("training windows begin anywhere in the text, at positions drawn anew in each epoch");
+  if (plan.sampling.pad && plan.sampling.samples % plan.workers != 0)
+    page.more("each epoch is padded to " +
+              grouped(plan.workers * static_cast<std::uint64_t>(data::share_of(plan.sampling))) +
+              " samples, a multiple of the number of workers");
   if (plan.facts.evaluated > 0) page.more(evaluated_text(plan));
 }
 
@@ -216,7 +222,8 @@ std::string steps_text(const plan& plan) {
       " (" + human_number(epochs) + (epochs == 1 ? " epoch of " : " epochs of ") + grouped(plan.steps_per_epoch) + ")";
   return text + ", evaluated " +
          (plan.evaluate_every >= plan.steps ? "at the end"
-                                            : "every " + plural(plan.evaluate_every, "step") + " and at the end");
+                                            : "every " + plural(plan.evaluate_every, "step") + " and at the end") +
+         (plan.file.evaluate.pause_training ? ", while the workers wait" : "");
 }
 
 /// "device auto" where it is the CPU for all, else who computes where.
@@ -526,7 +533,9 @@ json evaluated_of(const plan& plan) {
   return {{"set", facts.evaluates_training   ? "training"
                   : facts.evaluates_held_out ? "held_out"
                                              : "test"},
-          {"samples", facts.evaluated}};
+          {"samples", facts.evaluated},
+          {"shares", evaluation_of(plan).shares},
+          {"drop_last", plan.file.evaluate.drop_last}};
 }
 
 json classes_of_a_worker(const plan& plan) {

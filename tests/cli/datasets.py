@@ -169,9 +169,9 @@ def test_a_part_of_the_training_samples_is_held_out():
     file = write("a.toml", FILE.format(name="digits", file=""))
     said = json.loads(troupe("check", file, "--json", *settings("data.validation=0.1")).stdout)
     assert said["training_samples"] == 10_800, said["training_samples"]
-    assert said["evaluated"] == {"set": "held_out", "samples": 1200}, said["evaluated"]
+    assert said["evaluated"] == {"set": "held_out", "samples": 1200, "shares": 1, "drop_last": False}, said["evaluated"]
     said = json.loads(troupe("check", file, "--json").stdout)
-    assert said["evaluated"] == {"set": "test", "samples": 2000}, said["evaluated"]
+    assert said["evaluated"] == {"set": "test", "samples": 2000, "shares": 1, "drop_last": False}, said["evaluated"]
     words = troupe("check", file, *settings("data.validation=0.1")).stdout
     assert "evaluated on 1,200 samples held out of the training set" in words, words
     end = train(file, "data.validation=0.1", "run.epochs=1", "data.batch_size=100")

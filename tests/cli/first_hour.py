@@ -126,6 +126,14 @@ def test_check_counts_the_classes_of_each_worker():
     assert len(counts) == 2 and all(sum(each) == 6_000 for each in counts), counts
 
 
+def test_check_shows_padding_shares_and_pauses():
+    three = write("three.toml", TINY.replace("count = 2", "count = 7"))
+    said = troupe("check", three, "--set", "data.remainder=pad", "--set", "evaluate.pause_training=true",
+                  "--set", "evaluate.split=workers").stdout
+    for words in ("padded to 12,005 samples", "while the workers wait", "7 shares of 286"):
+        assert words in said, (words, said)
+
+
 def test_a_failed_run_ends_its_metrics():
     troupe("run", write("tiny.toml", TINY), "--out", "failed", "--set", "optimizer.lr=1e30", status=1)
     last = metrics("failed")[-1]
