@@ -26,6 +26,7 @@ struct planned_edge {
   std::uint32_t from{0}, to{0};  ///< Ranks.
   std::uint64_t messages{0};     ///< Per exchange.
   std::uint64_t bytes{0};        ///< Tensor payload per exchange.
+  double used{1};  ///< Share of the exchanges that use this edge, below 1 where the edges change from one to the next.
 };
 
 /// What a kind comes to under its settings.

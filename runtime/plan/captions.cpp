@@ -6,8 +6,8 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <optional>
-#include <set>
 #include <variant>
 
 namespace troupe {
@@ -62,6 +62,7 @@ std::string choices_of(const planned_exchange& exchange) {
 
 /// What the lines cannot show of a graph.
 std::string remark_of(const planned_exchange& exchange) {
+  if (changes(exchange)) return "drawn anew at each exchange";
   if (!is_random(exchange)) return {};
   const auto seed = text_of(exchange, "graph_seed");
   return "random graph, seed " + (seed.empty() ? "0" : seed);
@@ -92,12 +93,14 @@ std::string what_of(const planned_exchange& exchange) {
 
 std::string cost_of(const plan& plan, const picture& drawn, std::size_t place) {
   const auto& exchange = plan.exchanges[place];
-  std::uint64_t messages = 0, bytes = 0, crossing = 0;
+  double mean_messages = 0, mean_bytes = 0, mean_crossing = 0;
   for (const auto& edge : exchange.edges) {
-    messages += edge.messages;
-    bytes += edge.bytes;
-    if (plan.crosses(edge)) crossing += edge.bytes;
+    mean_messages += edge.used * static_cast<double>(edge.messages);
+    mean_bytes += edge.used * static_cast<double>(edge.bytes);
+    if (plan.crosses(edge)) mean_crossing += edge.used * static_cast<double>(edge.bytes);
   }
+  const auto whole = [](double mean) { return static_cast<std::uint64_t>(std::llround(mean)); };
+  const auto messages = whole(mean_messages), bytes = whole(mean_bytes), crossing = whole(mean_crossing);
   if (messages == 0) return {};
   auto cost =
       grouped(messages) + " messages and " + human_bytes(bytes) + (exchange.due.every > 1 ? " each time" : " a step");
@@ -109,15 +112,16 @@ std::string cost_of(const plan& plan, const picture& drawn, std::size_t place) {
             " of it between nodes";
   const auto each = range_of(drawn.ties, place);
   if (each.empty() || drawn.styles[place] == tie_style::bundle) return cost;  // the hub says it
-  if (!has_labels(drawn)) cost += ", " + each + " along each arrow";
+  if (!has_labels(drawn)) cost += ", " + each + " along each arrow" + (drawn.changing[place] ? " in use" : "");
   if (drawn.styles[place] == tie_style::faint)
-    cost += "; only the arrows of " + drawn.units[first_unit_of(drawn, place)].title + " are drawn in full";
+    cost += "; faint: all but the arrows of " + drawn.units[first_unit_of(drawn, place)].title;
   if (drawn.styles[place] == tie_style::bus) cost += "; every worker exchanges with every server";
   return cost;
 }
 
 void add(lines_of_text& lines, const std::string& text, double size, const std::string& colour) {
-  for (const auto& line : wrapped(text, size, width_max - margins)) lines.push_back(font(size, colour, line));
+  constexpr double width = 625;  // of the narrowest panel, less its margins
+  for (const auto& line : wrapped(text, size, width)) lines.push_back(font(size, colour, line));
 }
 
 }  // namespace
@@ -137,6 +141,10 @@ std::vector<std::string> wrapped(const std::string& text, double size, double wi
     at = end + 1;
   }
   return lines;
+}
+
+bool changes(const planned_exchange& exchange) {
+  return std::any_of(exchange.edges.begin(), exchange.edges.end(), [](const auto& edge) { return edge.used < 1; });
 }
 
 lines_of_text subtitle_of(const plan& plan, const std::string& where) {
@@ -174,7 +182,14 @@ std::vector<note> hub_text_of(const plan& plan, const picture& drawn) {
     if (drawn.styles[place] != tie_style::bundle) continue;
     const std::string colour = colours::of_exchange(place);
     if (text.empty())
-      text.push_back({"each of the " + grouped(drawn.units.size()) + " with every other", colours::title});
+      text.push_back({"each of the " + grouped(drawn.units.size()) + " with " +
+                          (drawn.changing[place] ? "any" : "every") + " other",
+                      colours::title});
+    if (drawn.changing[place]) {
+      text.push_back({remark_of(plan.exchanges[place]), colour});
+      text.push_back({range_of(drawn.ties, place) + " along each edge in use", colour});
+      continue;
+    }
     const auto edges =
         2 * std::count_if(drawn.ties.begin(), drawn.ties.end(), [&](const auto& tie) { return tie.exchange == place; });
     text.push_back({grouped(static_cast<std::uint64_t>(edges)) + " edges of " + range_of(drawn.ties, place), colour});

@@ -12,6 +12,9 @@ namespace troupe {
 /// Lines of HTML, each no wider than a drawing.
 using lines_of_text = std::vector<std::string>;
 
+/// Says whether other edges are used from one exchange to the next.
+bool changes(const planned_exchange& exchange);
+
 /// Returns the lines above the drawing, below its title. `where`: what they say of the nodes; may be empty.
 lines_of_text subtitle_of(const plan& plan, const std::string& where);
 

@@ -294,7 +294,10 @@ std::string drawn_by(const plan& plan, picture drawn) {
   set_lanes(drawn);
   set_sizes(drawn);
   drawn.centre = centre_of(drawn);
-  for (std::size_t place = 0; place < plan.exchanges.size(); ++place) drawn.styles.push_back(style_of(drawn, place));
+  for (std::size_t place = 0; place < plan.exchanges.size(); ++place) {
+    drawn.styles.push_back(style_of(drawn, place));
+    drawn.changing.push_back(changes(plan.exchanges[place]));
+  }
   drawn.hub_text = hub_text_of(plan, drawn);
   if (!drawn.hub_text.empty()) {
     double width = 0;

@@ -13,7 +13,8 @@ constexpr double content_max = width_max - margins;
 
 /// The least distances between boxes: enough for a label on a line, or only for the line.
 point gap_of(const picture& drawn) {
-  return drawn.units.size() <= 8 ? point{104, 58} : point{30, 30};
+  if (drawn.units.size() <= 6) return {104, 58};
+  return drawn.units.size() <= 8 ? point{60, 44} : point{30, 30};
 }
 
 bool apart(const rectangle& a, const rectangle& b, point gap) {
@@ -105,8 +106,9 @@ std::vector<point> places_on_ellipse(const picture& drawn, const std::vector<std
     for (std::uint32_t i = 0; i < places.size(); ++i)
       (is_inside(i) ? inner : outer).push_back(box_at(places[i], drawn.units[i]));
     if (drawn.hub) inner.push_back(*drawn.hub);
+    const auto room = drawn.units.size() <= 6 ? point{94, 48} : point{44, 44};
     const auto clear = [&](const rectangle& box) {
-      return std::all_of(inner.begin(), inner.end(), [&](const auto& in) { return apart(box, in, {44, 44}); });
+      return std::all_of(inner.begin(), inner.end(), [&](const auto& in) { return apart(box, in, room); });
     };
     return room_between(outer, gap_of(drawn)) && std::all_of(outer.begin(), outer.end(), clear);
   };
@@ -200,7 +202,8 @@ std::vector<point> places_in_line(const picture& drawn) {
 /// Frames the units between the corners of `units`; the title stands on the side away from the other regions. The quiet
 /// actors stand beside each other, or below each other in a narrow frame.
 frame framed(const region& region, rectangle units, bool beside_each_other) {
-  constexpr double margin = 18, title_height = 26, address_height = 18;
+  const double margin = beside_each_other ? 18 : 10;
+  constexpr double title_height = 26, address_height = 18;
   const auto centre = middle(units);
   frame result{.border = units, .title = {}, .address = {}, .quiet = {}};
   if (region.name.empty()) return result;
@@ -215,7 +218,7 @@ frame framed(const region& region, rectangle units, bool beside_each_other) {
     const auto at = add_row(16, 3 * quiet_width + 24, quiet_height);
     result.quiet = row_of(3, at, quiet_width + 12);
   } else if (region.quiet) {
-    for (int i = 0; i < 3; ++i) result.quiet.push_back(add_row(i == 0 ? 16 : 6, quiet_width, quiet_height));
+    for (int i = 0; i < 3; ++i) result.quiet.push_back(add_row(i == 0 ? 12 : 6, quiet_width, quiet_height));
     if (outward > 0) std::reverse(result.quiet.begin(), result.quiet.end());
   }
   const auto add_title = [&] { result.title = add_row(6, width_of(region.name, 14), title_height - 6); };
@@ -328,7 +331,8 @@ std::optional<placing> places_by_region(const picture& drawn, bool second_backwa
     for (const auto& frame : frames_of(drawn, places)) borders.push_back(frame.border);
     return borders;
   };
-  const point beside = arcs > 4 ? point{34, 26} : point{90, 56};
+  const bool labels = drawn.ties.size() <= 8 && arcs < 4;
+  const point beside = arcs > 4 ? point{28, 24} : point{labels ? 90.0 : 44.0, 56};
   const auto has_room = [&](const ellipse& rim) {
     const auto places = places_at(rim);
     std::vector<rectangle> outside;

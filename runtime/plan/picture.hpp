@@ -67,6 +67,7 @@ struct picture {
   std::vector<region> regions{};
   std::vector<tie> ties{};
   std::vector<tie_style> styles{};  ///< By exchange.
+  std::vector<bool> changing{};     ///< By exchange: its ties are not all used each time, and are dashed.
   std::optional<rectangle> hub{};   ///< Of bundles; made with its size, then moved to its place.
   std::vector<note> hub_text{};
   std::optional<std::uint32_t> centre{};  ///< The unit that all traffic goes through, if there is one.
@@ -85,7 +86,7 @@ void include(rectangle& frame, const rectangle& more);
 /// Returns where the ray from `inside` along `way` leaves a box, `gap` beyond its border.
 point leaving(const rectangle& box, point inside, point way, double gap);
 
-constexpr double quiet_width = 104, quiet_height = 30;
+constexpr double quiet_width = 88, quiet_height = 28;
 
 /// No drawing is wider than this, so that its smallest text has 12 pixels where the drawing is 830 wide.
 constexpr double width_max = 760, small_text = 11;

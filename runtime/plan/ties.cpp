@@ -80,12 +80,12 @@ void draw_tie(canvas& drawing, const picture& drawn, const tie& tie, const std::
                      tie.b != first_unit_of(drawn, tie.exchange);
   const bool unseen = style == tie_style::bundle || style == tie_style::bus;
   const double head = faint ? 0 : dense ? 7 : 9;
-  const std::string look = "color=\"" + std::string(colours::of_exchange(tie.exchange)) + (faint ? "38" : "") +
-                           "\", penwidth=" +
-                           (faint   ? "1.2"
-                            : dense ? "1.4"
-                                    : "1.8") +
-                           ", arrowsize=" + (dense ? "0.7" : "0.9") + ", ";
+  const std::string look =
+      "color=\"" + std::string(colours::of_exchange(tie.exchange)) + (faint ? "38" : "") + "\", penwidth=" +
+      (faint   ? "1.2"
+       : dense ? "1.4"
+               : "1.8") +
+      ", arrowsize=" + (dense ? "0.7" : "0.9") + ", " + (drawn.changing[tie.exchange] ? "style=dashed, " : "");
   const auto& [a, b] = std::tie(drawn.units[tie.a].name, drawn.units[tie.b].name);
   const auto there = attributes(exchange, tie.bytes_there), back = attributes(exchange, tie.bytes_back);
   const bool two_headed = is_both_ways(tie) || sends_nothing(tie);
@@ -127,7 +127,8 @@ void draw_bundles(canvas& drawing, const picture& drawn) {
       const auto aside = 8 * (static_cast<double>(i) - (static_cast<double>(bundles.size()) - 1) / 2);
       const point shift{-way.y / length * aside, way.x / length * aside};
       drawing.stroke(leaving(box_of(drawn, unit), from + shift, way, gap),
-                     leaving(*drawn.hub, centre + shift, -1 * way, gap), {8, 8}, colours::of_exchange(bundles[i]), 1.6);
+                     leaving(*drawn.hub, centre + shift, -1 * way, gap), {8, 8}, colours::of_exchange(bundles[i]), 1.6,
+                     drawn.changing[bundles[i]] ? "dashed" : "solid");
     }
   }
   drawing.panel(*drawn.hub, colours::page, colours::of_exchange(bundles.front()));
