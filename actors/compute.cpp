@@ -19,7 +19,7 @@ struct compute_state {
   std::unique_ptr<lane> where;
 
   ~compute_state() {
-    if (cancelled) *cancelled = true;  // nobody waits for what is under way
+    if (cancelled) *cancelled = true;  // nothing is waiting for the current job
   }
 };
 
@@ -40,7 +40,8 @@ std::function<outcome(part)> through(compute_pointer self, const norm_contact& n
     const auto came = std::make_shared<reply>();
     const auto ask = [self, norms, meeting, own, came] {
       self->send(norms.port, part_atom_v, own);
-      // The port keeps the deadline, and knows who is missing; ours only guards against a port that says nothing.
+      // The port enforces the deadline and knows which ranks are missing; this timeout only guards against a port that
+      // does not answer.
       self->request(norms.port, 2 * norms.timeout, await_atom_v, own.origin, own.which)
           .then(
               [came, meeting](outcome& answer) {
@@ -54,8 +55,9 @@ std::function<outcome(part)> through(compute_pointer self, const norm_contact& n
     };
     if (const auto alive = caf::actor_cast<caf::actor>(owner))
       caf::anon_send(alive, done_atom_v, completion{std::make_shared<std::function<void()>>(ask)});
-    if (!meeting->wait()) throw std::runtime_error("ended while a batch norm waited for the other workers");
-    if (!came->error.empty()) throw std::runtime_error("a batch norm waits for the other workers: " + came->error);
+    if (!meeting->wait())
+      throw std::runtime_error("the run ended while a batch norm was waiting for the other workers");
+    if (!came->error.empty()) throw std::runtime_error("a batch norm is waiting for the other workers: " + came->error);
     return std::move(came->answer);
   };
 }

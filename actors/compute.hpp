@@ -1,6 +1,6 @@
-// The compute actor: owns a device's lane and, on it, a replica (network, optimizer state, samples). Keeps no
-// parameters between messages: it is a function (snapshot, outcome, step) → (snapshot, gradient). In the middle of it,
-// synchronised norms have it ask the other workers, through a port.
+// The compute actor owns the lane of a device and, on it, a replica (network, optimizer state, samples). It keeps no
+// parameters between messages: it is a function (snapshot, outcome, step) → (snapshot, gradient). Synchronised norms
+// make it query the other workers through a port in the middle of a computation.
 #pragma once
 
 #include "troupe/actors/port.hpp"
@@ -21,13 +21,13 @@ namespace troupe {
 using compute_actor = caf::typed_actor<caf::replies_to<advance_atom, advance>::with<advanced>,
                                        caf::reacts_to<cancel_atom>, caf::reacts_to<done_atom, completion>>;
 
-/// Through whom the statistics of synchronised norms go.
+/// Connection through which the statistics of synchronised norms are exchanged.
 struct norm_contact {
-  port_actor port{};  ///< Answers buckets. None: norms are not synchronised.
+  port_actor port{};  ///< Port that answers each bucket. Empty if norms are not synchronised.
   std::chrono::milliseconds timeout{60'000};
 };
 
-/// options.norms says what `norms` carries; its `bring` is made here.
+/// Spawns a compute actor. `options.norms` describes what `norms` carries; its member `bring` is set here.
 compute_actor spawn_compute(caf::actor_system& system, replica_options options, norm_contact norms,
                             std::unique_ptr<lane> where);
 

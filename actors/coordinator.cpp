@@ -14,6 +14,7 @@
 #include <cmath>
 #include <deque>
 #include <functional>
+#include <limits>
 #include <map>
 #include <stdexcept>
 #include <utility>
@@ -29,10 +30,10 @@ struct report {
   bool evaluated{false};
   std::optional<snapshot> result;
   std::optional<evaluation> found;
-  bool ends{false};                ///< The last one of a run whose workers end apart.
-  bool told{false};                ///< The recorder has heard of `found`.
-  rules::training_tally of_epoch;  ///< Where an epoch ends.
-  double epoch_seconds{0};         ///< Likewise.
+  bool ends{false};                        ///< The last one of a run whose workers end apart.
+  bool told{false};                        ///< The recorder has heard of `found`.
+  double epoch_seconds{0};                 ///< Where an epoch ends.
+  std::optional<double> epoch_train_loss;  ///< Likewise.
 };
 
 struct coordinator_state {
@@ -46,14 +47,14 @@ struct coordinator_state {
   std::map<std::uint64_t, std::map<rank_id, milestone>> arriving;  ///< By step, then rank.
   std::map<std::uint64_t, std::map<rank_id, snapshot>> shown;      ///< By step, then rank.
   std::deque<report> reports;
-  bool busy{false};                             ///< The first report is being averaged or evaluated.
+  bool busy{false};                             ///< Whether the first report is being averaged or evaluated.
   std::uint64_t last{0};                        ///< The step the run ends at.
   std::string status{"done"};                   ///< What the `end` record will say.
   std::optional<std::uint64_t> complete;        ///< The last step reported by all.
   report latest;                                ///< The last report that left, its result included.
   std::vector<std::uint64_t> reported;          ///< By rank: the last step.
   std::map<rank_id, std::uint64_t> bytes_sent;  ///< By rank, so far.
-  staleness_tally staleness;                    ///< As last told.
+  staleness_tally staleness;                    ///< As last reported.
   bool halting{false}, finished{false};
   std::uint64_t halt_answers{0};
   std::vector<std::uint64_t> begun;  ///< By rank: the steps that a halted worker has begun; then, where it ends.
@@ -156,9 +157,7 @@ void release(coordinator_pointer self) {
     auto line = first.line;
     line.event = "epoch";
     line.epoch_seconds = first.epoch_seconds;
-    line.samples_per_second = first.of_epoch.rate(first.epoch_seconds);
-    line.train_loss = first.of_epoch.loss();
-    line.train_accuracy = first.of_epoch.accuracy();
+    line.epoch_train_loss = first.epoch_train_loss;
     self->send(my.recorder, record_atom_v, line);
   }
   my.latest = std::move(first);
@@ -266,7 +265,7 @@ void collect(coordinator_pointer self, const replicas_by_rank& replicas) {
               tell_of(self->state, *held, self->state.reports.front().line);
               put_together(self, replicas, std::move(shares));
             },
-            [self](const caf::error& why) { self->quit(make_error(errc::peer_lost, "a server: " + describe(why))); });
+            [self](const caf::error& why) { self->quit(make_error(errc::peer_lost, "server: " + describe(why))); });
 }
 
 void evaluate(coordinator_pointer self) {
@@ -319,13 +318,20 @@ report report_of(coordinator_pointer self, std::uint64_t step, const std::vector
   report made;
   double data_wait = 0, computing = 0;
   rules::training_tally trained;
+  std::map<rank_id, rules::training_tally> by_worker;
   for (const auto& one : all) {
     trained.add(one);
+    by_worker[one.rank].add(one);
     data_wait += one.data_wait;
     computing += one.busy;
     my.bytes_sent[one.rank] = one.bytes_sent;
   }
   for (const auto& [rank, bytes] : my.bytes_sent) made.line.bytes_sent += bytes;
+  constexpr std::uint64_t most_listed = 64;
+  if (my.options.workers > 1 && my.options.workers <= most_listed)
+    for (std::uint32_t rank = 0; rank < my.options.workers; ++rank)
+      made.line.train_loss_workers.push_back(
+          by_worker[rank_id{rank}].loss().value_or(std::numeric_limits<double>::quiet_NaN()));
   my.of_run.add(trained);
   my.of_epoch.add(trained);
   my.data_wait += data_wait;
@@ -342,7 +348,7 @@ report report_of(coordinator_pointer self, std::uint64_t step, const std::vector
   made.epoch_ends = my.options.when.epoch_ends_at(step);
   made.evaluated = my.options.when.evaluated_at(step);
   if (made.epoch_ends) {
-    made.of_epoch = std::exchange(my.of_epoch, {});
+    made.epoch_train_loss = std::exchange(my.of_epoch, {}).loss();
     made.epoch_seconds = training - std::exchange(my.epoch_start, training);
   }
   my.complete = step;
@@ -462,7 +468,7 @@ coordinator_actor::behavior_type coordinator(coordinator_pointer self, coordinat
         const auto step = replica.origin.step;
         if (!my.shown[step].emplace(replica.origin.sender, replica).second)
           throw std::logic_error("worker " + std::to_string(static_cast<std::uint32_t>(replica.origin.sender)) +
-                                 " showed step " + std::to_string(step) + " twice");
+                                 " sent its parameters for step " + std::to_string(step) + " twice");
         process(self);
       },
       [self](halt_atom) { halt(self, "interrupted"); },

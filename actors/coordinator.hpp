@@ -1,5 +1,5 @@
-// The coordinator: grants the workers their steps, collects what they report, has the result evaluated, recorded and
-// saved, and ends the run in good order, also before its time. It sees no gradient and no exchange.
+// The coordinator grants steps to the workers, collects their reports, has results evaluated, recorded and saved, and
+// ends the run in an orderly way, also ahead of time. It handles no gradients and no exchanges.
 #pragma once
 
 #include "troupe/actors/evaluator.hpp"
@@ -22,27 +22,29 @@
 
 namespace troupe {
 
-/// What a coordinator says to a worker.
-/// proceed: steps may be begun until this many are completed.
-/// halt:    begin no further step; answers how many will be completed by what has begun.
-/// finish:  the run ends at this many completed steps; a milestone there is owed.
+/// Messages from a coordinator to a worker.
+/// proceed: steps may be started as long as fewer than this many are completed.
+/// halt:    start no further step; the answer is the number of steps that will be completed, including those already
+///          started.
+/// finish:  the run ends after this many completed steps, and the worker owes a milestone there.
 using directed_worker =
     caf::typed_actor<caf::reacts_to<proceed_atom, std::uint64_t>, caf::replies_to<halt_atom>::with<std::uint64_t>,
                      caf::reacts_to<finish_atom, std::uint64_t>>;
 
-/// What others say to a coordinator: numbers, which may come from another node …
-/// reached: a worker has completed a step that was to be reported.
-/// halt:    ends the run at the next step that all workers can complete; saves, evaluates no more.
+/// Numbers sent to a coordinator, possibly from another node.
+/// reached: a worker has completed a step that had to be reported.
+/// halt:    ends the run at the next step that all workers can complete; saves the result without a further evaluation.
 using milestone_sink = caf::typed_actor<caf::reacts_to<reached_atom, milestone>, caf::reacts_to<halt_atom>>;
 
-/// … and tensors, which between nodes take a way of their own, and so may come before or after the milestone.
-/// result: a worker's parameters after a step that is evaluated, or the last; from rank 0, or from all where they
-/// differ.
+/// Tensors sent to a coordinator. Between nodes they travel separately from numbers, so they may arrive before or after
+/// the corresponding milestone.
+/// result: a worker's parameters after an evaluated step or after the last step; sent by rank 0, or by all workers if
+///         their parameters differ.
 using snapshot_sink = caf::typed_actor<caf::reacts_to<result_atom, snapshot>>;
 
-/// wire: begins the run.
-/// tick: from itself, when max_seconds are over.
-/// The actor ends normally when all is recorded.
+/// wire: starts the run.
+/// tick: sent by the actor to itself when max_seconds have passed.
+/// The actor ends normally when everything is recorded.
 using coordinator_actor = milestone_sink::extend<caf::reacts_to<result_atom, snapshot>,
                                                  caf::reacts_to<wire_atom, std::vector<directed_worker>>,
                                                  caf::reacts_to<tick_atom>, caf::reacts_to<done_atom, completion>>;
@@ -50,24 +52,30 @@ using coordinator_actor = milestone_sink::extend<caf::reacts_to<result_atom, sna
 struct coordinator_options {
   schedule when;
   std::uint32_t workers{1};
-  std::size_t replicas{1};    ///< Workers that show a step; none where servers hold all of the result.
-  bool replicas_agree{true};  ///< The parameters of all workers after a step are equal; else their average counts.
-  /// Servers that hold the result's parameters, in the order of their shares; none: they are the workers' own.
+  /// Number of workers that send their parameters for a step; 0 if servers hold the complete result.
+  std::size_t replicas{1};
+  /// Whether the parameters of all workers are equal after a step; otherwise their average is the result.
+  bool replicas_agree{true};
+  /// Servers that hold the result's parameters, in the order of their shares; empty if the workers hold them.
   std::vector<holder_actor> holders{};
-  /// By holder: each has all of the result, which is their mean with these weights; empty: each has a share of it.
+  /// Weights indexed by holder. If not empty, each holder has the complete result and the weighted mean is used;
+  /// otherwise each has a share of it.
   std::vector<std::int64_t> holder_weights{};
-  bool in_lockstep{true};  ///< All workers end at one step; else, before its time, each where it has come to.
+  /// Whether all workers end at the same step; otherwise, if the run ends early, each ends at the step it has reached.
+  bool in_lockstep{true};
   models::flat_layout layout{};
   models::buffer_pool pool{};
-  bool first_buffers{false};                ///< The result has the float buffers of rank 0; else their mean.
-  bool pauses{false};                       ///< Workers wait for each evaluation, even if its verdict cannot stop them.
-  std::optional<double> target_accuracy{};  ///< Stop once reached in `target_hold` evaluations in a row.
+  /// Whether the result contains the float buffers of rank 0; otherwise it contains their mean.
+  bool first_buffers{false};
+  bool pauses{false};  ///< Whether workers wait for each evaluation even if its verdict cannot stop them.
+  /// Stop once this accuracy is reached in `target_hold` consecutive evaluations.
+  std::optional<double> target_accuracy{};
   std::uint64_t target_hold{2};
-  std::optional<std::uint64_t> patience{};  ///< Stop after so many evaluations in a row that are no better than before.
+  std::optional<std::uint64_t> patience{};  ///< Stop after this many consecutive evaluations without improvement.
   std::optional<std::chrono::milliseconds> max_seconds{};
   std::chrono::milliseconds timeout{60'000};
-  double lr{0};                  ///< Before its schedule.
-  learning_rate lr_over_time{};  ///< What it is multiplied by, for the record.
+  double lr{0};                  ///< Learning rate before the schedule is applied.
+  learning_rate lr_over_time{};  ///< Schedule factor applied to the learning rate, for the record.
 };
 
 coordinator_actor spawn_coordinator(caf::actor_system& system, coordinator_options options, evaluator_actor evaluator,

@@ -52,7 +52,7 @@ std::string describe(const std::exception_ptr& raised) {
   } catch (const std::exception& error) {
     return error.what();
   } catch (...) {
-    return "an exception that is no std::exception";
+    return "an exception that is not a std::exception";
   }
 }
 

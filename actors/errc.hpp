@@ -1,4 +1,4 @@
-// Every failure an actor may answer with. A code exists only where some caller can act on it in its own way.
+// Every failure an actor may answer with. A separate code exists only if some caller can handle it differently.
 #pragma once
 
 #include <caf/error.hpp>
@@ -10,25 +10,25 @@
 namespace troupe {
 
 enum class errc : std::uint8_t {
-  stale = 1,  ///< A part of a step, version or generation that is over, or that was merged already.
-  mismatch,   ///< A part whose run, sender, shape or dtype does not fit the receiver.
-  peer_lost,  ///< A member of the exchange is gone; the text names it.
-  timed_out,  ///< Members did not come within the topology's timeout; the text says who waits for whom.
-  failed,     ///< The work itself failed, in a lane or in a handler; the text says how.
+  stale = 1,  ///< The part belongs to a step, version or generation that has ended, or was already merged.
+  mismatch,   ///< The run, sender, shape or dtype of the part does not fit the receiver.
+  peer_lost,  ///< A member of the exchange was lost; the text names it.
+  timed_out,  ///< Members did not answer within the topology's timeout; the text names who is waiting for whom.
+  failed,     ///< The work itself failed, in a lane or in a handler; the text gives the reason.
 };
 
 std::string to_string(errc code);
 
-/// Returns an error that carries `text`, what a person reads.
+/// Returns an error that carries `text`, a message for people.
 caf::error make_error(errc code, std::string text = {});
 
-/// Tells whether `error` is this one of ours.
+/// Returns whether `error` has this code and belongs to Troupe.
 bool is(const caf::error& error, errc code);
 
-/// Returns what a person should read of an exception: LibTorch's without the stack it brings along.
+/// Returns a readable message for an exception; messages of LibTorch lose their stack trace.
 std::string describe(const std::exception_ptr& raised);
 
-/// Returns what a person should read of `error`: the text if it carries one, else CAF's own words.
+/// Returns a readable message for `error`: its text if it has one, otherwise CAF's description.
 std::string describe(const caf::error& error);
 
 }  // namespace troupe

@@ -19,7 +19,7 @@ struct evaluator_state {
   std::unique_ptr<lane> where;
 
   ~evaluator_state() {
-    if (cancelled) *cancelled = true;  // nobody waits for what is under way
+    if (cancelled) *cancelled = true;  // nothing is waiting for the current job
   }
 };
 
@@ -37,7 +37,7 @@ evaluator_actor::behavior_type evaluator(evaluator_actor::stateful_pointer<evalu
             use_intra_op_threads(options.threads);
             *network = models::make_network(*options.model, options.shape, options.seed);
           }
-          // A model's own code may write its buffers in evaluation, too, and a snapshot is everybody's.
+          // A model's own code may write its buffers during evaluation too, and a snapshot is shared.
           const auto& layout = options.layout;
           const auto own = layout.total > layout.parameter_end ? weights.values.clone() : weights.values;
           models::bind_weights(**network, layout, own);

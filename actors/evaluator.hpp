@@ -1,5 +1,5 @@
-// The evaluator: measures loss and accuracy of a snapshot on the validation set, on a lane of its own, so that training
-// goes on meanwhile.
+// The evaluator measures loss and accuracy of a snapshot on the validation set, on a lane of its own, so that training
+// continues meanwhile.
 #pragma once
 
 #include "troupe/actors/rules/evaluate.hpp"
@@ -16,8 +16,8 @@
 
 namespace troupe {
 
-/// evaluate: over the set; errc::failed with the text of what LibTorch threw.
-/// cancel:   the evaluation under way is given up; its answer is an error.
+/// evaluate: evaluates the validation set; answers errc::failed with LibTorch's text if LibTorch throws.
+/// cancel:   aborts the evaluation under way, which is then answered with an error.
 using evaluator_actor = caf::typed_actor<caf::replies_to<evaluate_atom, snapshot>::with<evaluation>,
                                          caf::reacts_to<cancel_atom>, caf::reacts_to<done_atom, completion>>;
 

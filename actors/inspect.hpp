@@ -1,6 +1,6 @@
-// How CAF prints and serialises the messages. Control messages are ordinary values. A message that holds a tensor, or
-// work to be done, stays in its process: it can be printed, and serialising it is an error, so that CAF can never send
-// it over its own network format (or, worse, an empty one in its place).
+// How CAF prints and serialises the messages. Control messages are ordinary values. A message that holds a tensor or
+// work to be done never leaves its process: it can be printed, but serialising it is an error, so that CAF never sends
+// it over its own network format or, worse, sends an empty one in its place.
 #pragma once
 
 #include "troupe/actors/messages.hpp"
@@ -50,7 +50,7 @@ typename Inspector::result_type inspect(Inspector& f, welcome& x) {
 
 namespace detail {
 
-/// Inspects a message that stays in its process: `shown` is all of it that anyone sees.
+/// Inspects a message that never leaves its process; only `shown` is visible.
 template <class Inspector, class... Shown>
 typename Inspector::result_type inspect_local(Inspector& f, const char* name, Shown... shown) {
   using base = std::decay_t<Inspector>;
@@ -61,7 +61,7 @@ typename Inspector::result_type inspect_local(Inspector& f, const char* name, Sh
   }
 }
 
-/// Shape of a tensor, for people.
+/// Returns the shape of a tensor as readable text.
 std::string shape_of(const at::Tensor& tensor);
 
 }  // namespace detail

@@ -1,5 +1,5 @@
-// Where a run is written down. The recorder actor calls it from its lane, one call at a time; the runtime implements
-// it with files and a terminal, tests with a vector.
+// Output of a run. The recorder actor calls it from its lane, one call at a time; the runtime implements it with files
+// and a terminal, tests with a vector.
 #pragma once
 
 #include "troupe/actors/messages.hpp"
@@ -12,13 +12,13 @@ class journal {
  public:
   virtual ~journal() = default;
 
-  /// Takes one line of the metrics.
+  /// Writes one line of the metrics.
   virtual void write(const record& line) = 0;
 
-  /// Hears that every worker has completed `step` steps. Often; cheap.
+  /// Reports that every worker has completed `step` steps. Called often, so it must be cheap.
   virtual void progress(std::uint64_t step) = 0;
 
-  /// Saves the best result so far, in place of the one before.
+  /// Saves the best result so far, replacing the previous one.
   virtual void keep(const snapshot& best) = 0;
 
   /// Saves the result of the run, before the `end` record is written.

@@ -48,7 +48,7 @@ optimizer_options within(optimizer_options options, const range& where) {
 
 std::unique_ptr<optimizer> make_optimizer(const optimizer_options& options) {
   const auto* kind = find_optimizer(options.name);
-  if (kind == nullptr) throw std::invalid_argument("no optimizer is called '" + options.name + "'");
+  if (kind == nullptr) throw std::invalid_argument("unknown optimizer '" + options.name + "'");
   auto made = kind->make(options);
   if (options.clip_norm) return std::make_unique<clipping>(std::move(made), *options.clip_norm);
   return made;

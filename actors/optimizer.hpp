@@ -1,4 +1,4 @@
-// Optimizers over flat storage: one tensor is all parameters. optimizer_kinds.hpp lists them.
+// Optimizers over flat storage, where one tensor holds all parameters. optimizer_kinds.hpp lists them.
 #pragma once
 
 #include "troupe/actors/messages.hpp"
@@ -15,41 +15,47 @@
 namespace troupe {
 
 struct optimizer_options {
-  std::string name{"sgd"};  ///< Of optimizer_kinds().
+  std::string name{"sgd"};  ///< Name of a row of optimizer_kinds().
   double lr{0.01};
   double momentum{0};
   double weight_decay{0};
   bool nesterov{false};
-  std::optional<double>
-      clip_norm{};                 ///< Longest gradient (Euclidean norm over all parameters); longer ones are scaled.
-  double l2_penalty{0};            ///< Times the weights, added to a gradient where it is computed; not by step().
-  std::vector<range> undecayed{};  ///< Where parameters lie to which weight_decay does not apply: ascending, disjoint.
-  bool grad_averaging{false};      ///< Of novograd.
-  bool starts_at_gradient{false};  ///< Of novograd: m₁ is the first direction, as in the paper; else m₀ = 0.
-  std::vector<double> betas{};     ///< Of adam, adamw (0.9, 0.999) and novograd (0.95, 0): two; empty: those.
-  double eps{1e-8};                ///< Of them.
-  learning_rate schedule{};        ///< What lr is multiplied by at a step.
-  std::vector<range> tensors{};    ///< Of novograd, which has a moment for each: where the parameters lie.
+  /// Maximum gradient norm (Euclidean, over all parameters); larger gradients are scaled down.
+  std::optional<double> clip_norm{};
+  /// Multiple of the weights that is added to a gradient where it is computed; step() ignores it.
+  double l2_penalty{0};
+  /// Ranges of the parameters to which weight_decay does not apply: ascending and disjoint.
+  std::vector<range> undecayed{};
+  bool grad_averaging{false};  ///< Used only by novograd.
+  /// Used only by novograd: m₁ is the first direction, as in the paper; otherwise m₀ = 0.
+  bool starts_at_gradient{false};
+  /// Two betas, used only by adam and adamw (default 0.9, 0.999) and novograd (default 0.95, 0); empty for the
+  /// defaults.
+  std::vector<double> betas{};
+  double eps{1e-8};          ///< Used only by adam, adamw and novograd.
+  learning_rate schedule{};  ///< Factor by which lr is multiplied at each step.
+  /// Ranges of the parameter tensors; used only by novograd, which has one moment per tensor.
+  std::vector<range> tensors{};
 };
 
-/// Its state (momentum, moments) is that of the steps it has made. One thread at a time.
+/// An optimizer whose state (momentum, moments) reflects the steps it has taken. One thread at a time.
 class optimizer {
  public:
   virtual ~optimizer() = default;
 
-  /// Changes `weights` [P] in place by one step along `gradient` [P]. `weights` may be another tensor each time: the
-  /// state follows the position, not the memory. SGD is PyTorch's: v ← μv + g + λp; p ← p − γv; with
-  /// clip_norm, g is first scaled as PyTorch's clip_grad_norm_ does, out of place: it may be everybody's.
-  /// `completed`: the steps before this one, by which the schedule goes.
+  /// Updates `weights` [P] in place by one step along `gradient` [P]. `weights` may be a different tensor each time:
+  /// the state belongs to the position, not to the memory. SGD follows PyTorch: v ← μv + g + λp; p ← p − γv. With
+  /// clip_norm, g is first scaled as by PyTorch's clip_grad_norm_, but out of place because g may be shared.
+  /// `completed` is the number of previous steps, which the schedule uses.
   virtual void step(const at::Tensor& weights, const at::Tensor& gradient, double lr_scale,
                     std::uint64_t completed) = 0;
 };
 
-/// Returns the options of an optimizer for `where` alone, [first, first + count) of the flat storage, whose elements it
-/// counts from 0. Each tensor lies in `where` as a whole or not at all.
+/// Returns the options of an optimizer for the range `where` of the flat storage only, with elements counted from the
+/// start of that range. Each tensor must lie in `where` completely or not at all.
 optimizer_options within(optimizer_options options, const range& where);
 
-/// Throws std::invalid_argument for an unknown name.
+/// Makes the optimizer. Throws std::invalid_argument if the name is unknown.
 std::unique_ptr<optimizer> make_optimizer(const optimizer_options& options);
 
 }  // namespace troupe

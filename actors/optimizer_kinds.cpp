@@ -118,21 +118,23 @@ std::unique_ptr<optimizer> make_adam(const optimizer_options& options) {
 const std::vector<optimizer_kind>& optimizer_kinds() {
   static const std::vector<optimizer_kind> kinds{
       {.name = "sgd",
-       .explanation = "v = momentum·v + g + weight_decay·p; p = p - lr·v",
+       .explanation = "SGD: v = momentum·v + g + weight_decay·p; p = p - lr·v.",
        .reads = {"momentum", "nesterov"},
        .make = make_sgd},
       {.name = "adam",
-       .explanation = "Kingma and Ba 2015, algorithm 1; weight_decay·p is added to the gradient; betas [0.9, 0.999]",
+       .explanation = "Adam (Kingma and Ba 2015, algorithm 1), with weight_decay·p added to the gradient and betas of "
+                      "[0.9, 0.999] by default.",
        .reads = {"betas", "eps"},
        .make = make_adam<torch::optim::Adam, torch::optim::AdamOptions>},
       {.name = "adamw",
-       .explanation = "Loshchilov and Hutter 2019, algorithm 2: as adam, but p = p - lr·weight_decay·p beside the step",
+       .explanation = "AdamW (Loshchilov and Hutter 2019, algorithm 2): like adam, but p = p - lr·weight_decay·p is a "
+                      "separate update.",
        .reads = {"betas", "eps"},
        .make = make_adam<torch::optim::AdamW, torch::optim::AdamWOptions>},
       {.name = "novograd",
-       .explanation = "Ginsburg et al. 2019, as in the package torch_optimizer: for each tensor v = beta2·v + "
-                      "(1-beta2)·|g|², from v = |g|²; m = beta1·m + g/(√v+eps) + weight_decay·p; p = p - lr·m; betas "
-                      "[0.95, 0.0]",
+       .explanation = "NovoGrad (Ginsburg et al. 2019) as in the package torch_optimizer. For each tensor, v = beta2·v "
+                      "+ (1-beta2)·|g|², starting from v = |g|²; m = beta1·m + g/(√v+eps) + weight_decay·p; p = p - "
+                      "lr·m. The default betas are [0.95, 0.0].",
        .reads = {"betas", "eps", "grad_averaging", "moment_start"},
        .by_layer = true,
        .make = make_novograd},

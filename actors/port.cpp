@@ -104,10 +104,10 @@ std::vector<answer_so_far>& answers_of(port_state& my, std::uint64_t step) {
 std::uint32_t wanted_with(const port_state& my, std::int64_t element) {
   for (std::uint32_t which = 0; which < my.wanted.size(); ++which)
     if (element >= my.wanted[which].first && element < my.wanted[which].first + my.wanted[which].count) return which;
-  throw std::logic_error("a piece of an answer that nobody wants");
+  throw std::logic_error("a piece of an answer lies outside every requested range");
 }
 
-/// Leaves the step behind.
+/// Moves on to the next step.
 void advance_step(port_pointer self) {
   auto& my = self->state;
   my.answers.erase(my.step);
@@ -142,7 +142,7 @@ void answer_worker(port_pointer self) {
   if (std::all_of(answers.begin(), answers.end(), [](const auto& answer) { return answer.given; })) advance_step(self);
 }
 
-/// Does what the member has said: parts leave for the peers, answers are kept for the worker.
+/// Executes the member's output: sends parts to the peers and stores answers for the worker.
 void carry_out(port_pointer self, said&& words) {
   auto& my = self->state;
   for (auto& [to, piece] : words.sent) {
@@ -156,13 +156,13 @@ void carry_out(port_pointer self, said&& words) {
     answer.sample_count = piece.sample_count;
     answer.elements += piece.piece.values.numel();
     if (!answer.pieces.emplace(piece.piece.first, piece.piece).second)
-      return fail(self, make_error(errc::stale, "a piece of the answer of step " +
-                                                    std::to_string(piece.origin.step + 1) + " came twice"));
+      return fail(self, make_error(errc::stale, "a piece of the answer to step " +
+                                                    std::to_string(piece.origin.step + 1) + " arrived twice"));
   }
   if (!my.options.is_server()) answer_worker(self);
 }
 
-/// Returns why a part cannot be taken, or nothing.
+/// Returns why a part cannot be accepted, or nothing.
 std::optional<caf::error> refusal(const port_state& my, const part& piece) {
   const auto known = index_of(my.options, piece.origin.sender);
   const auto from = " (from " +
@@ -170,26 +170,34 @@ std::optional<caf::error> refusal(const port_state& my, const part& piece) {
                            : "rank " + std::to_string(static_cast<std::uint32_t>(piece.origin.sender))) +
                     ", step " + std::to_string(my.options.passes.step_of(piece.origin.step - my.options.due.lead) + 1) +
                     ")";
-  if (piece.origin.run != my.options.run) return make_error(errc::mismatch, "a part of another run" + from);
-  if (!known) return make_error(errc::mismatch, "a part of an unknown rank" + from);
-  if (piece.which.place != my.options.place) return make_error(errc::mismatch, "a part of another exchange" + from);
+  if (piece.origin.run != my.options.run)
+    return make_error(errc::mismatch, "received a part that belongs to another run" + from);
+  if (!known) return make_error(errc::mismatch, "received a part from an unknown rank" + from);
+  if (piece.which.place != my.options.place)
+    return make_error(errc::mismatch, "received a part that belongs to another exchange" + from);
   if (piece.total != my.options.layout.parameter_end)
-    return make_error(errc::mismatch, "a part of another model" + from);
+    return make_error(errc::mismatch, "received a part that belongs to another model" + from);
   const auto due = piece.at == stage::result ? my.options.carries.answers : my.options.carries.sends;
-  if (piece.what != due) return make_error(errc::mismatch, "a part that is no " + name_of(due) + from);
-  if (piece.origin.generation != 0) return make_error(errc::mismatch, "a part of another membership" + from);
+  if (piece.what != due)
+    return make_error(errc::mismatch, "received a part whose values are not of kind " + name_of(due) + from);
+  if (piece.origin.generation != 0)
+    return make_error(errc::mismatch, "received a part from another set of members" + from);
   if (!piece.piece.values.defined() || piece.piece.values.scalar_type() != at::kFloat || piece.sample_count <= 0)
-    return make_error(errc::mismatch, "a part without float32 values or without samples" + from);
+    return make_error(errc::mismatch, "received a part without float32 values or without samples" + from);
   if (!my.options.due.due(piece.origin.step))
-    return make_error(errc::mismatch, "a part of a step without this exchange" + from);
+    return make_error(errc::mismatch, "received a part for a step without this exchange" + from);
   if (my.options.is_server()) return std::nullopt;
-  if (piece.origin.step < my.step) return make_error(errc::stale, "a part of a step that is over" + from);
-  if (piece.origin.step > my.step + my.most_ahead) return make_error(errc::mismatch, "a part of too far ahead" + from);
+  if (piece.origin.step < my.step)
+    return make_error(errc::stale, "received a part for a step that is already complete" + from);
+  if (piece.origin.step > my.step + my.most_ahead)
+    return make_error(errc::mismatch, "received a part more than " + std::to_string(my.most_ahead) +
+                                          (my.most_ahead == 1 ? " step" : " steps") +
+                                          " ahead, the limit that member::steps_ahead() sets" + from);
   return std::nullopt;
 }
 
-/// Ends the port where a round of it has begun and nothing comes any more: a server says so before its workers, who
-/// know only that they wait for it.
+/// Ends the port if a round has begun and nothing arrives any more. A server reports this before its workers do, which
+/// know only that they are waiting for it.
 void watch_round(port_pointer self) {
   auto& my = self->state;
   if (++my.quiet_ticks <= ticks_of_timeout) return;
@@ -202,7 +210,7 @@ void watch_round(port_pointer self) {
       });
 }
 
-/// What the member takes as its own: the sender by index, the receipt let go of.
+/// Returns the part as the member sees it: with the sender's index and without the receipt.
 part as_member_sees(const port_state& my, const part& piece) {
   auto taken = piece;
   taken.receipt.reset();
@@ -213,7 +221,7 @@ part as_member_sees(const port_state& my, const part& piece) {
 port_actor::behavior_type port(port_pointer self, port_options options, std::shared_ptr<member> algorithm,
                                std::shared_ptr<std::unique_ptr<lane>> where) {
   report_exceptions(self);
-  TROUPE_ASSERT(std::is_sorted(options.ids.begin(), options.ids.end()), "ids ascend with the indices");
+  TROUPE_ASSERT(std::is_sorted(options.ids.begin(), options.ids.end()), "ids must ascend with the indices");
   self->state.step = options.due.first;
   self->state.wanted =
       options.answers_buckets ? options.buckets : std::vector<range>{{0, options.layout.parameter_end}};
@@ -250,8 +258,8 @@ port_actor::behavior_type port(port_pointer self, port_options options, std::sha
         const auto due = who.step == my.step && which.part < my.wanted.size() && !my.waiting.contains(which.part) &&
                          !answers_of(my, my.step)[which.part].given;
         if (!due)
-          return make_error(errc::mismatch, "asked for step " + std::to_string(who.step + 1) + " while at step " +
-                                                std::to_string(my.step + 1));
+          return make_error(errc::mismatch, "requested the answer to step " + std::to_string(who.step + 1) +
+                                                " at step " + std::to_string(my.step + 1));
         auto promise = self->make_response_promise<outcome>();
         my.waiting.emplace(which.part, waiting_worker{who, promise});
         answer_worker(self);
@@ -260,7 +268,7 @@ port_actor::behavior_type port(port_pointer self, port_options options, std::sha
       [self](wire_atom, const std::vector<peer_port>& peers) {
         const auto& options = self->state.options;
         TROUPE_ASSERT(peers.size() == options.world_size + options.servers,
-                      "a port is wired to every member and server");
+                      "a port must be wired to every member and server");
         self->state.peers = peers;
         self->delayed_send(self, self->state.options.timeout / ticks_of_timeout, tick_atom_v);
       },
@@ -286,7 +294,7 @@ port_actor::behavior_type port(port_pointer self, port_options options, std::sha
             self,
             [step](member& algorithm) {
               auto* holder = dynamic_cast<server*>(&algorithm);
-              if (!holder) throw exchange_error(errc::mismatch, "a worker's port holds no result");
+              if (!holder) throw exchange_error(errc::mismatch, "a worker's port has no result");
               return holder->held(step);
             },
             [promise](holding now) mutable { promise.deliver(std::move(now)); });
@@ -296,7 +304,7 @@ port_actor::behavior_type port(port_pointer self, port_options options, std::sha
         auto& my = self->state;
         self->delayed_send(self, my.options.timeout / ticks_of_timeout, tick_atom_v);
         if (my.options.is_server()) return watch_round(self);
-        // A server knows better whom it waits for, and is given the time to say so.
+        // A server knows better which ranks it is waiting for, and is given the time to report it.
         const auto patience = ticks_of_timeout + (my.options.servers > 0 ? 1 : 0);
         bool overdue_at_all = false;
         for (auto& [which, one] : my.waiting) overdue_at_all |= ++one.ticks > patience;

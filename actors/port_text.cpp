@@ -29,12 +29,12 @@ std::string list_of(const port_options& options, const std::vector<rank_id>& ind
 }
 
 std::string waits(const port_options& options, const awaited& whom) {
-  return options.name + ": " + list_of(options, {options.rank}) + " waits for " + list_of(options, whom.missing) +
+  return options.name + ": " + list_of(options, {options.rank}) + " is waiting for " + list_of(options, whom.missing) +
          " at step " + std::to_string(options.passes.step_of(whom.step - options.due.lead) + 1);
 }
 
 std::string overdue(const port_options& options, const awaited& whom) {
-  return waits(options, whom) + ", for " + std::to_string(options.timeout.count()) + " ms already (run.timeout)";
+  return waits(options, whom) + "; no answer within " + std::to_string(options.timeout.count()) + " ms (run.timeout)";
 }
 
 }  // namespace troupe

@@ -1,4 +1,4 @@
-// The recorder: writes the run down in its journal, on a lane of its own, in the order in which it was told.
+// The recorder writes the run's outputs to its journal, on a lane of its own, in the order of the messages it receives.
 #pragma once
 
 #include "troupe/actors/journal.hpp"
@@ -12,12 +12,12 @@
 
 namespace troupe {
 
-/// What workers say to a recorder, now and then: so many steps are completed. May come from another node.
+/// Progress reports from workers: number of completed steps. May come from another node.
 using progress_sink = caf::typed_actor<caf::reacts_to<progress_atom, rank_id, std::uint64_t>>;
 
-/// record:   one line of the metrics.
+/// record:   writes one line of the metrics.
 /// keep:     writes the best result so far.
-/// save:     writes the result and the last line; answered with the line's step when both are on disk.
+/// save:     writes the result and the last line; answered with the step of that line when both are on disk.
 using recorder_actor = progress_sink::extend<caf::reacts_to<record_atom, record>, caf::reacts_to<keep_atom, snapshot>,
                                              caf::replies_to<save_atom, snapshot, record>::with<std::uint64_t>,
                                              caf::reacts_to<done_atom, completion>>;

@@ -31,7 +31,7 @@ namespace troupe {
 
 namespace {
 
-/// Counts which gradients of a backward pass have come, and lets go of each bucket with its last one.
+/// Counts the finished gradients of a backward pass and releases each bucket with its last one.
 class bucket_watch {
  public:
   bucket_watch(const models::flat_layout& layout, std::vector<range> buckets) : buckets_(std::move(buckets)) {
@@ -40,7 +40,7 @@ class bucket_watch {
         return entry.first >= one.first && entry.first < one.first + one.count;
       };
       const auto found = std::find_if(buckets_.begin(), buckets_.end(), holds);
-      TROUPE_ASSERT(found != buckets_.end(), "every parameter is in a bucket");
+      TROUPE_ASSERT(found != buckets_.end(), "every parameter must be in a bucket");
       bucket_of_.push_back(static_cast<std::size_t>(found - buckets_.begin()));
     }
   }
@@ -99,7 +99,7 @@ struct upcoming {
   device::arriving inputs, targets;
 };
 
-/// However a pass ends, nobody is called back behind its end.
+/// Ensures that no callback runs after a pass has ended, however it ends.
 struct forgotten_at_the_end {
   device::accelerator* where;
   ~forgotten_at_the_end() {
@@ -135,13 +135,13 @@ struct replica::parts {
   std::shared_ptr<const std::vector<range>> watched;  ///< The buckets that `watch` was made for.
   std::optional<bucket_watch> watch;
   snapshot now;
-  bool own{false};  ///< x was made by this run, and nobody else has seen it yet.
+  bool own{false};  ///< x was made by this run and is not shared yet.
   std::optional<part> gradient;
   double lr_scale{1};  ///< Of the next step, which may be another run's: what was taken in may settle before it.
   double loss_sum{0};
   std::int64_t sample_count{0}, correct{0}, classified{0};
   std::uint64_t pass{0};                      ///< Of the step, under way: the exchange of the norms counts these.
-  std::uint64_t payload_bytes{0};             ///< As that exchange last told.
+  std::uint64_t payload_bytes{0};             ///< As last reported by that exchange.
   at::Tensor handed_out;                      ///< Of a shared memory: what x was when it was last handed out.
   std::uint64_t seen{0};                      ///< Likewise: its updates when x was read last.
   at::Tensor taken;                           ///< Of local steps: what was read then.
@@ -184,7 +184,7 @@ struct replica::parts {
           const auto& norms = options.norms;
           const auto bucket = layer + (backward ? norms.buckets.size() / 2 : 0);
           const auto where = norms.buckets.at(bucket);
-          TROUPE_ASSERT(own.numel() == where.count, "a norm brings the statistics of its channels");
+          TROUPE_ASSERT(own.numel() == where.count, "a norm must provide one set of statistics per channel");
           auto origin = now.origin;
           origin.step = norms.passes.before(origin.step) + pass;
           auto answer = norms.bring({.origin = origin,
@@ -332,7 +332,7 @@ struct replica::parts {
     return {come.inputs.values, come.targets.values};
   }
 
-  /// `loss` is the mean over `samples`, those of this step and as many behind it as `steps` says.
+  /// `loss` is the mean over `samples`: those of this step and of the following ones, `steps` in all.
   void take_loss(double loss, std::int64_t samples, std::uint64_t steps = 1) {
     if (options.stop_on_non_finite && !std::isfinite(loss)) {
       const auto first = now.origin.step + 1;
@@ -341,8 +341,8 @@ struct replica::parts {
                              : "one of the steps " + std::to_string(first) + " to " + std::to_string(first + steps - 1);
       throw std::runtime_error("worker " + std::to_string(static_cast<std::uint64_t>(options.rank)) + ": the loss of " +
                                which + " is not finite (" + (std::isnan(loss) ? "nan" : "inf") +
-                               "); try a smaller optimizer.lr, optimizer.clip_norm, or run.stop_on_non_finite = "
-                               "false to go on");
+                               "); reduce optimizer.lr, set optimizer.clip_norm, or set run.stop_on_non_finite = "
+                               "false to continue");
     }
     loss_sum += loss * static_cast<double>(samples);
     sample_count += samples;
@@ -357,7 +357,7 @@ struct replica::parts {
 
   /// x ← one optimizer step from x along g, out of place: the old x is still being read elsewhere.
   void apply() {
-    TROUPE_ASSERT(gradient, "apply follows a gradient");
+    TROUPE_ASSERT(gradient, "apply must follow a gradient");
     if (steps_in_memory()) {
       apply_to_memory();
     } else {
@@ -371,18 +371,19 @@ struct replica::parts {
     if (steps_beside_memory() && ++made >= options.local_steps) give_back();
   }
 
-  /// x ← what an exchange answered, or g ← it, or x ← x + it; out of place likewise.
+  /// Applies an answer out of place: x ← answer, g ← answer, or x ← x + answer.
   void take_in(const outcome& answer) {
     const auto& last = answer.pieces.back();
     const auto end = last.first + last.values.numel();
-    TROUPE_ASSERT(end == options.layout.parameter_end || end == options.layout.total, "an answer is of this model");
+    TROUPE_ASSERT(end == options.layout.parameter_end || end == options.layout.total,
+                  "an answer must have the size of this model");
     auto values = gpu ? on_device(answer.pieces, end) : rules::side_by_side(answer.pieces, end, options.pool);
     lr_scale *= answer.lr_scale;
     switch (answer.what) {
       case slot::gradient:
-        TROUPE_ASSERT(gradient, "an exchange of gradients follows a gradient");
+        TROUPE_ASSERT(gradient, "an exchange of gradients must follow a gradient");
         gradient->piece = {0, std::move(values)};
-        gradient->sample_count = 1;  // it is everybody's: the means of all members weigh the same
+        gradient->sample_count = 1;  // it belongs to all: the means of all members have equal weight
         break;
       case slot::parameters:
         if (options.memory) {  // what others have written since stays
@@ -397,7 +398,7 @@ struct replica::parts {
         }
         break;
       case slot::change:
-        TROUPE_ASSERT(!options.memory, "no exchange of a shared memory answers with a change");
+        TROUPE_ASSERT(!options.memory, "an exchange of a shared memory must not answer with a change");
         make_own();
         now.values.narrow(0, 0, end).add_(values);
         break;

@@ -1,5 +1,5 @@
-// What runs on a compute actor's lane: one copy of the network, its optimizer state, one worker's samples. No actor,
-// no clock. One thread at a time.
+// One copy of the network, with its optimizer state and one worker's samples: the part of a compute actor that runs on
+// its lane. No actor, no clock. One thread at a time.
 #pragma once
 
 #include "troupe/actors/device/device.hpp"
@@ -28,15 +28,15 @@ namespace troupe {
 
 class shared_memory;
 
-/// How the statistics of synchronised norms travel: an exchange in buckets, a forward one for each norm, in the order
-/// of a pass, and then a backward one for each. Its steps are passes: one for each micro-batch.
+/// How the statistics of synchronised norms are exchanged: in buckets, one per norm for the forward pass in its order,
+/// then one per norm for the backward pass. A step of this exchange is a pass, of which each micro-batch has one.
 struct norm_exchange {
-  std::uint32_t place{0};        ///< Of the exchange.
-  std::vector<range> buckets{};  ///< Where each lies in what is exchanged.
-  std::int64_t total{0};         ///< Elements of what is exchanged.
-  pass_count passes{};           ///< The same for every worker.
-  /// Brings the own statistics, and returns the answer of their bucket when all workers have brought theirs. Throws
-  /// where they never will. Null: norms are not synchronised.
+  std::uint32_t place{0};        ///< Index of the exchange.
+  std::vector<range> buckets{};  ///< Range of each bucket in the exchanged tensor.
+  std::int64_t total{0};         ///< Number of elements exchanged.
+  pass_count passes{};           ///< Passes per step, equal for every worker.
+  /// Contributes the own statistics and returns the answer of their bucket once all workers have contributed theirs.
+  /// Throws if they never will. Null if norms are not synchronised.
   std::function<outcome(part own)> bring{};
 };
 
@@ -53,18 +53,23 @@ struct replica_options {
   data::sampling sampling;
   optimizer_options optimizer;
   std::uint64_t seed{0};
-  std::int64_t threads{1};        ///< Intra-op threads of the lane that runs it.
-  std::int64_t micro_batches{1};  ///< Equal parts of a full batch whose gradients are computed one after the other.
+  std::int64_t threads{1};  ///< Intra-op threads of the lane that runs the replica.
+  /// Number of equal parts of a full batch whose gradients are computed one after the other.
+  std::int64_t micro_batches{1};
   norm_exchange norms{};
-  std::shared_ptr<device::accelerator> accelerator{};  ///< None: the CPU.
-  std::shared_ptr<shared_memory> memory{};  ///< Where x is, with others who write it too; none: in the messages.
-  std::int64_t local_steps{1};  ///< Made on a copy of it, before what has changed is added to it; 1: on x itself.
-  std::vector<int> cores{};     ///< Of the machine, that its lane keeps to; none: any.
-  std::uint64_t steps{std::numeric_limits<std::uint64_t>::max()};  ///< Of the run: no batch is made beyond them.
+  std::shared_ptr<device::accelerator> accelerator{};  ///< Device of the replica; null for the CPU.
+  /// Shared memory that holds x and that others write concurrently; null if x is in the messages.
+  std::shared_ptr<shared_memory> memory{};
+  /// Steps taken on a copy of x before the change is added to x; 1 for steps on x itself.
+  std::int64_t local_steps{1};
+  std::vector<int> cores{};  ///< Cores of the machine to which the lane is pinned; empty for any.
+  /// Steps of the run; no batch is made beyond them.
+  std::uint64_t steps{std::numeric_limits<std::uint64_t>::max()};
   data::augmentation augment{};
-  std::shared_ptr<data::loader_threads> loading{};  ///< Who makes batches ahead; none: the lane, when it needs one.
-  bool bfloat16{false};           ///< Forward passes under autocast, as PyTorch's; weights and gradients stay float32.
-  bool stop_on_non_finite{true};  ///< A loss that is not finite is thrown; else the step is made.
+  /// Threads that make batches ahead; null if the lane makes each batch when needed.
+  std::shared_ptr<data::loader_threads> loading{};
+  bool bfloat16{false};  ///< Run forward passes under autocast as in PyTorch; weights and gradients stay float32.
+  bool stop_on_non_finite{true};  ///< Throw if a loss is not finite; otherwise the update is applied.
 };
 
 /// Returns whether local steps update only the coordinates of their samples: a sparse model under SGD without momentum,
@@ -76,12 +81,12 @@ class replica {
   explicit replica(replica_options options);
   ~replica();
 
-  /// Is given the buckets of a gradient that leaves, each once and as soon as it is there; by any thread, one at a
+  /// Receives the buckets of a gradient that leaves, each once and as soon as it is computed, from any thread, one at a
   /// time.
   using departures = std::function<void(part)>;
 
-  /// Does what `request` asks for; stops after the step under way once `cancelled` is set.
-  /// Throws std::runtime_error where the loss is not finite, and whatever LibTorch throws.
+  /// Executes `request`; stops after the step under way once `cancelled` is set. Throws std::runtime_error if the loss
+  /// is not finite, and whatever LibTorch throws.
   advanced run(const advance& request, const std::atomic<bool>& cancelled, const departures& leave);
 
  private:

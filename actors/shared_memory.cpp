@@ -31,7 +31,7 @@ namespace {
 constexpr std::array<char, 8> magic{'t', 'r', 'o', 'u', 'p', 'e', ' ', '1'};
 constexpr std::size_t page = 4096;
 
-/// Stands before x, on pages of its own.
+/// Header of the memory, before x, on its own pages.
 struct ledger {
   std::array<char, 8> magic;
   memory_writes how;
@@ -45,7 +45,7 @@ struct ledger {
 static_assert(sizeof(ledger) <= page && std::atomic<std::uint64_t>::is_always_lock_free);
 
 [[noreturn]] void fail(const char* what) {
-  throw std::system_error(errno, std::generic_category(), std::string{"a memory to share: "} + what);
+  throw std::system_error(errno, std::generic_category(), std::string{"cannot set up shared memory: "} + what);
 }
 
 /// A descriptor that is closed.
@@ -169,10 +169,10 @@ std::shared_ptr<shared_memory> shared_memory::open(const memory_handle& where, s
   block.how = how;
   block.file.descriptor = ::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
   if (block.file.descriptor < 0)
-    throw std::runtime_error("the memory of the first node cannot be opened (" + path + ": " + std::strerror(errno) +
-                             "); expected all nodes on one host, under one user");
+    throw std::runtime_error("cannot open the shared memory of the first node (" + path + ": " + std::strerror(errno) +
+                             "); expected all nodes to run on one host and under one user");
   struct stat status {};
-  // Sealed, so that nobody can shorten it under us.
+  // Sealed, so that no process can shrink it while it is mapped.
   const auto seals = fcntl(block.file.descriptor, F_GET_SEALS);
   const auto there = fstat(block.file.descriptor, &status) == 0 && S_ISREG(status.st_mode) &&
                      static_cast<std::size_t>(status.st_size) == bytes_of(total) && seals >= 0 &&
@@ -180,7 +180,8 @@ std::shared_ptr<shared_memory> shared_memory::open(const memory_handle& where, s
   if (there) block.map(total);
   const auto fits = there && block.book().magic == magic && block.book().how == how && block.book().total == total &&
                     block.book().parameters == parameters;
-  if (!fits) throw std::runtime_error(path + " is no memory of this run; expected all nodes on one host");
+  if (!fits)
+    throw std::runtime_error(path + ": not the shared memory of this run; expected all nodes to run on one host");
   return made;
 }
 
@@ -274,7 +275,7 @@ staleness_tally shared_memory::staleness() const {
 }
 
 void shared_memory::bring_to(device::accelerator& where) {
-  TROUPE_ASSERT(block_->how == memory_writes::plain, "on a device x is written plainly");
+  TROUPE_ASSERT(block_->how == memory_writes::plain, "x on a device requires plain writes");
   const std::lock_guard guard{block_->mutex};
   if (block_->on_device.defined()) return;
   auto there = where.take(block_->values.numel());

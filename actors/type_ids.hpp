@@ -1,5 +1,5 @@
-// The single CAF type-id block: every message type and every atom of the project. CAF 0.17 knows a message by name
-// and a field by position, so an entry is only ever added at the end. An atom has at most ten characters.
+// The single CAF type-id block: every message type and every atom of the project. CAF 0.17 identifies a message by name
+// and a field by position, so entries must only be appended. An atom has at most ten characters.
 #pragma once
 
 #include "troupe/actors/inspect.hpp"

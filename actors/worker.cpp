@@ -14,7 +14,7 @@ namespace troupe {
 
 namespace {
 
-/// How often a worker tells of its progress: often enough for an eye.
+/// Interval of a worker's progress reports: often enough for a person.
 constexpr std::chrono::milliseconds between_glances{100};
 
 /// An exchange under way.
@@ -183,8 +183,8 @@ departure departure_of(const worker_state& my, const stretch& ahead) {
           exchange->buckets, exchange->on_device};
 }
 
-/// Says what will leave the worker behind a stretch, so that nothing else has to leave the device. A guess that is
-/// wrong is mended by settle().
+/// Predicts what will leave the worker after `ahead`, so that nothing else has to be copied from the device. settle()
+/// corrects a wrong guess.
 void expect(const worker_state& my, stretch& ahead) {
   const auto& loop = my.options.loop;
   const auto completed = my.completed + ahead.steps;
@@ -260,7 +260,7 @@ bool within_reach(const worker_state& my, const exchange_word& exchange) {
 /// What the exchange is given: the gradient as it is by now, or the parameters.
 part contribution(worker_state& my, const exchange_word& exchange) {
   if (exchange.sends == slot::gradient) {
-    TROUPE_ASSERT(my.gradient, "an exchange of gradients follows a gradient");
+    TROUPE_ASSERT(my.gradient, "an exchange of gradients must follow a gradient");
     auto own = *my.gradient;
     if (exchange.answers == slot::parameters) my.gradient.reset();  // it is applied there
     return own;
@@ -281,14 +281,15 @@ void begin_exchange(worker_pointer self, std::size_t word) {
   const auto who = own.origin;
   my.exchanging = conversation{.word = word, .answer = {}};
   if (!std::exchange(my.departed, false)) self->send(port, part_atom_v, std::move(own));
-  // The port keeps the deadline, and knows who is missing; ours only guards against a port that says nothing.
+  // The port enforces the deadline and knows which ranks are missing; this timeout only guards against a port that does
+  // not answer.
   self->request(port, 2 * my.options.timeout, await_atom_v, who, key{exchange.place, 0})
       .then(
           [self](outcome& answer) {
             self->state.exchanging->answer = std::move(answer);
             walk(self);
           },
-          [self](const caf::error& why) { lose(self, "its exchange", why); });
+          [self](const caf::error& why) { lose(self, "exchange", why); });
 }
 
 /// Keeps the answer for compute, which alone knows what it does to x or g.
@@ -301,7 +302,7 @@ void take_in(worker_state& my, const exchange_word& exchange, outcome answer) {
   my.answers.push_back(std::move(answer));
 }
 
-/// Leaves the word behind, and with the last one the step.
+/// Completes the element of the loop, and with the last one the step.
 void pass(worker_pointer self) {
   auto& my = self->state;
   my.word = (my.word + 1) % my.options.loop.size();
@@ -343,7 +344,7 @@ void walk(worker_pointer self) {
 
 worker_actor::behavior_type worker(worker_pointer self, worker_options options, worker_contacts contacts) {
   report_exceptions(self);
-  TROUPE_ASSERT(!options.loop.empty(), "a loop has a word");
+  TROUPE_ASSERT(!options.loop.empty(), "a loop must not be empty");
   auto& my = self->state;
   my.now = options.initial;
   my.last = options.when.steps;
@@ -368,7 +369,7 @@ worker_actor::behavior_type worker(worker_pointer self, worker_options options, 
       },
       [self](finish_atom, std::uint64_t step) {
         auto& my = self->state;
-        if (step < my.begun) throw std::logic_error("told to finish at a step before one that has begun");
+        if (step < my.begun) throw std::logic_error("received a final step that precedes a step already begun");
         my.halted = true;
         my.granted = my.last = step;
         walk(self);

@@ -1,4 +1,4 @@
-// The worker: owns the current snapshot and walks the loop. It computes nothing and knows no algorithm.
+// The worker owns the current snapshot and executes the loop. It computes nothing and knows no algorithm.
 #pragma once
 
 #include "troupe/actors/compute.hpp"
@@ -18,22 +18,22 @@ namespace troupe {
 
 using worker_actor = directed_worker;
 
-/// An exchange that the worker is a member of.
+/// An exchange in which the worker takes part, as an element of the loop.
 struct exchange_word {
-  std::uint32_t place{0};  ///< Which one: key::place.
+  std::uint32_t place{0};  ///< Index of the exchange: key::place.
   slot sends{}, answers{};
   cadence when{};
-  std::int64_t elements{0};  ///< Of [P | B], how many of x are exchanged.
-  /// x changes while the gradient is computed (float buffers, by the forward pass; a shared memory, by others): it is
-  /// exchanged behind it.
+  std::int64_t elements{0};  ///< Number of leading elements of [P | B] that are exchanged.
+  /// Whether x changes while the gradient is computed (float buffers through the forward pass, a shared memory through
+  /// other workers), so that it is exchanged after the gradient.
   bool gradient_first{false};
-  /// Of a gradient: the pieces that leave by themselves while backward still works at the rest, in the order of
-  /// leaving. None: it leaves whole.
+  /// Pieces of a gradient that leave separately while backward still computes the rest, in the order of leaving. Null
+  /// if it leaves whole.
   std::shared_ptr<const std::vector<range>> buckets{};
-  bool on_device{false};  ///< departure::on_device.
+  bool on_device{false};  ///< See departure::on_device.
 };
 
-/// One word of a loop.
+/// One element of a loop.
 using loop_word = std::variant<verb, exchange_word>;
 
 struct worker_options {
@@ -43,19 +43,19 @@ struct worker_options {
   schedule when;
   snapshot initial;
   std::chrono::milliseconds timeout{60'000};
-  /// Steps that one request to compute may cover: few enough to stop soon, many enough that the thread wakes of a
-  /// request cost nothing.
+  /// Maximum number of steps per request to compute: few enough to stop soon, many enough that the thread wake-up per
+  /// request is negligible.
   std::uint32_t steps_at_once{16};
-  /// Its compute actor waits for others in mid-step, and they keep that deadline.
+  /// Whether its compute actor waits for other workers in mid-step. Those keep that deadline.
   bool synchronised_norms{false};
 };
 
-/// Whom a worker speaks to. Coordinator and recorder may be on another node.
+/// Actors a worker communicates with. Coordinator and recorder may be on another node.
 struct worker_contacts {
   compute_actor compute{};
-  std::vector<port_actor> ports{};  ///< By place of the exchange; none where the worker is no member.
+  std::vector<port_actor> ports{};  ///< Ports by place of the exchange; empty where the worker is not a member.
   milestone_sink coordinator{};
-  snapshot_sink results{};  ///< Is shown what is evaluated or saved; none where another worker's is the same.
+  snapshot_sink results{};  ///< Receives results to evaluate or save; empty if another worker's result is identical.
   progress_sink recorder{};
 };
 

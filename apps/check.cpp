@@ -2,6 +2,8 @@
 #include "troupe/apps/commands.hpp"
 #include "troupe/runtime/node/launcher.hpp"
 #include "troupe/runtime/plan/plan.hpp"
+#include "troupe/runtime/topology/endpoint.hpp"
+#include "troupe/runtime/topology/error.hpp"
 #include "troupe/runtime/topology/load.hpp"
 
 #include <CLI/CLI.hpp>
@@ -19,15 +21,33 @@ namespace {
 struct options {
   std::filesystem::path file;
   std::vector<std::string> overrides;
-  bool json{false};
+  bool json{false}, no_data{false};
 };
+
+/// What the plan needs to know of the data; nothing is read with --no-data unless the program makes the data itself.
+data_facts facts_of(const options& given, const topology::topology& file) {
+  const auto* kind = data::find_dataset(file.data.name);
+  if (given.no_data && kind != nullptr && !kind->folder.empty()) return {*kind, file};
+  const auto sets = load_data(file);
+  data_facts facts{sets, file};
+  if (sets.train->rows) facts.sparsity = data::sparsity_of(*sets.train->rows);
+  return facts;
+}
+
+/// Throws input_error where a node could not listen.
+void check_listening(const plan& plan) {
+  for (const auto& node : plan.nodes)
+    if (!node.name.empty() && !topology::is_loopback(node.listen))
+      throw input_error((plan.file.file.empty() ? "" : plan.file.file.string() + ": ") + "node " + node.name +
+                        " would listen on " + topology::print_endpoint(node.listen) +
+                        ", and this version listens on loopback addresses only; expected such an address, for "
+                        "instance 127.0.0.1:4700");
+}
 
 void check(const options& given) {
   const auto topology = topology::load(given.file, given.overrides);
-  const auto sets = load_data(topology);
-  data_facts facts{sets, topology};
-  if (sets.train->rows) facts.sparsity = data::sparsity_of(*sets.train->rows);
-  const auto plan = make_plan(topology, facts);
+  const auto plan = make_plan(topology, facts_of(given, topology));
+  check_listening(plan);
   models::buffer_pool pool;
   initial_weights(plan, pool);  // throws where model.init does not fit
   std::cout << (given.json ? describe_json(plan) + "\n" : describe(plan));
@@ -36,11 +56,15 @@ void check(const options& given) {
 }  // namespace
 
 void add_check(CLI::App& app, int& status) {
-  auto* command = app.add_subcommand("check", "Print what a topology file comes to, without running it");
+  auto* command = app.add_subcommand("check", "Print the plan of a run without starting it");
   auto given = std::make_shared<options>();
   command->add_option("FILE", given->file, "Topology file")->required();
-  command->add_option("--set", given->overrides, "section.key=value: overrides the file; repeatable")
+  command
+      ->add_option("--set", given->overrides,
+                   "Override a key of the topology file, given as section.key=value; repeatable")
       ->allow_extra_args(false);
+  command->add_flag("--no-data", given->no_data,
+                    "Do not read the data set: check with its published size (mnist, fashion_mnist, cifar10)");
   command->add_flag("--json", given->json, "Print the plan as one JSON object");
   command->callback([given, &status] {
     check(*given);

@@ -4,8 +4,10 @@
 #include "troupe/actors/device/device.hpp"
 #include "troupe/actors/errc.hpp"
 #include "troupe/apps/commands.hpp"
+#include "troupe/apps/messages.hpp"
 #include "troupe/runtime/node/fingerprint.hpp"
 #include "troupe/runtime/topology/error.hpp"
+#include "troupe/runtime/topology/schema.hpp"
 #include "troupe/runtime/topology/suggest.hpp"
 
 #include <ATen/Version.h>
@@ -13,9 +15,9 @@
 #include <caf/config.hpp>
 #include <torch/headeronly/version.h>
 
+#include <algorithm>
 #include <csignal>
 #include <cstdio>
-#include <cstdlib>
 #include <exception>
 #include <fcntl.h>
 #include <iostream>
@@ -36,32 +38,58 @@ std::string versions() {
          caf(1) + "\nCUDA " + device::text_of(device::here()) + "\nCPU capability " + at::get_cpu_capability();
 }
 
-void print_error(const std::string& text) {
-  const bool red = isatty(STDERR_FILENO) != 0 && std::getenv("NO_COLOR") == nullptr;
-  std::cerr << (red ? "\033[1;31merror:\033[0m " : "error: ") << text << "\n";
+/// Returns a suggestion for the first option in `words` that `command` does not have: one of its options, or --set with
+/// a key of the topology file.
+std::string suggestion(const CLI::App& command, const std::vector<std::string>& words) {
+  std::vector<std::string> options, keys;
+  for (const auto* each : command.get_options())
+    for (const auto& name : each->get_lnames()) options.push_back("--" + name);
+  for (const auto& section : topology::sections())
+    for (const auto& key : section.keys)
+      if (!section.name.empty()) keys.push_back(section.name + "." + key.row.name);
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    const auto option = words[i].substr(0, words[i].find('='));
+    if (!option.starts_with("--") || std::find(options.begin(), options.end(), option) != options.end()) continue;
+    const auto value = option.size() < words[i].size()                          ? words[i].substr(option.size() + 1)
+                       : i + 1 < words.size() && !words[i + 1].starts_with('-') ? words[i + 1]
+                                                                                : "VALUE";
+    auto name = option.substr(2);
+    std::replace(name.begin(), name.end(), '-', '_');
+    const auto ends = [&](const auto& key) { return key == name || key.ends_with("." + name); };
+    if (const auto key = std::find_if(keys.begin(), keys.end(), ends); key != keys.end())
+      return " (did you mean --set " + *key + "=" + value + "?)";
+    if (const auto near = topology::nearest(option, options); !near.empty()) return " (did you mean " + near + "?)";
+    if (const auto key = topology::nearest(name, keys); !key.empty())
+      return " (did you mean --set " + key + "=" + value + "?)";
+  }
+  return {};
 }
 
-/// What is wrong with the command line, in our own words where CLI11's are few.
+/// Describes what is wrong with the command line, in more detail than CLI11 where its message is short.
 std::string explain(const CLI::App& app, const CLI::ParseError& error, int count, char** words) {
   std::vector<std::string> names;
   for (const CLI::App* each : app.get_subcommands({})) names.push_back(each->get_name());
   const bool called = !app.get_subcommands().empty();
   const std::string first = count > 1 ? words[1] : "";
   if (called) {
-    const std::string name = app.get_subcommands().front()->get_name();
-    return std::string(error.what()) + "; \"troupe " + name + " --help\" says what it takes";
+    const auto* command = app.get_subcommands().front();
+    return std::string(error.what()) + "; run \"troupe " + command->get_name() + " --help\" for usage" +
+           suggestion(*command, {words + 2, words + count});
   }
-  if (first.starts_with('-')) return "\"" + first + "\" is no command; \"troupe --help\" lists them, and the options";
-  if (first.empty()) return "no command to run; \"troupe --help\" lists them";
-  return "there is no command \"" + first + "\"; \"troupe --help\" lists them" + topology::did_you_mean(first, names);
+  if (first.starts_with('-'))
+    return "\"" + first + "\" is not a command; \"troupe --help\" lists the commands and options";
+  return "unknown command \"" + first + "\"; \"troupe --help\" lists the commands" +
+         topology::did_you_mean(first, names);
 }
 
 }  // namespace
 
 int command(int count, char** words) {
-  CLI::App app("Distributed training as a company of actors.", "troupe");
-  app.set_version_flag("--version", versions, "Versions of Troupe, LibTorch and CAF, and what the machine can do");
-  app.require_subcommand(1);
+  CLI::App app("Distributed SGD training, described by a topology file and run by actors.", "troupe");
+  app.set_version_flag(
+      "--version", versions,
+      "Print the versions of Troupe, LibTorch and CAF, and the CUDA and CPU capabilities of this machine");
+  app.require_subcommand(0, 1);
   int status = 0;
   // A stream that was closed would be the first file or socket of the run.
   for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
@@ -70,6 +98,7 @@ int command(int count, char** words) {
   for (const auto add : commands) add(app, status);
   try {
     app.parse(count, words);
+    if (app.get_subcommands().empty()) std::cout << app.help();
     // A run has its files; for the others, what they print is all there is.
     if (status == 0 && !app.got_subcommand("run") && !app.got_subcommand("node") &&
         (std::fflush(stdout) != 0 || !std::cout.flush())) {

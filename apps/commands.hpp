@@ -1,6 +1,6 @@
-// The subcommands of `troupe`, one thin file each. Each adds itself to the command line and, when it is the one that
-// was called, leaves the exit status in `status`: 0 done, 1 the run failed, 2 the input was wrong, 130 or 143
-// interrupted. Wrong input is thrown as input_error; command() prints it.
+// The subcommands of `troupe`, one thin file each. Each function adds its subcommand to the command line. When that
+// subcommand is called, it stores the exit status in `status`: 0 success, 1 the run failed, 2 invalid input, 130 or 143
+// interrupted. Invalid input is thrown as input_error; command() prints it.
 #pragma once
 
 namespace CLI {

@@ -63,35 +63,35 @@ void fetch_data(const options& given) {
       names.push_back(source.name);
       legal += (legal.empty() ? "" : ", ") + source.name;
     }
-    throw input_error("data fetch: \"" + given.name + "\" is not known; expected " + legal +
+    throw input_error("data fetch: unknown data set \"" + given.name + "\"; expected " + legal +
                       topology::did_you_mean(given.name, names));
   }
   const auto& reads = kind->reads;
   if (from == nullptr && std::find(reads.begin(), reads.end(), "file") != reads.end()) {
-    std::printf("%s is read from files of your own, which data.file names: there is nothing to download\n",
+    std::printf("%s is read from your own files, given by data.file; there is nothing to download\n",
                 given.name.c_str());
     return;
   }
   if (from == nullptr) {
-    std::printf("%s is built in: there is nothing to download\n", given.name.c_str());
+    std::printf("%s is built in; there is nothing to download\n", given.name.c_str());
     return;
   }
   const auto folder = data::data_folder(given.dir) / kind->folder;
   download_display display;
   const auto fetched = fetch::fetch(*from, folder, std::ref(display));
-  std::printf("%s %s in %s\n", given.name.c_str(),
-              fetched > 0 ? "is now" : "is there already:", folder.string().c_str());
+  std::printf("%s %s in %s\n", given.name.c_str(), fetched > 0 ? "is now" : "is already", folder.string().c_str());
 }
 
 }  // namespace
 
 void add_data(CLI::App& app, int& status) {
-  auto* data = app.add_subcommand("data", "Fetch data sets");
+  auto* data = app.add_subcommand("data", "Download data sets");
   data->require_subcommand(1);
-  auto* command = data->add_subcommand("fetch", "Download a data set from its publisher and check its sha256");
+  auto* command =
+      data->add_subcommand("fetch", "Download a data set from its publisher and verify its SHA-256 checksum");
   auto given = std::make_shared<options>();
-  command->add_option("NAME", given->name, "mnist, fashion_mnist or cifar10")->required();
-  command->add_option("--dir", given->dir, "Data folder (default: $TROUPE_DATA, else data-cache)");
+  command->add_option("NAME", given->name, "Data set to download: mnist, fashion_mnist or cifar10")->required();
+  command->add_option("--dir", given->dir, "Data folder (default: $TROUPE_DATA, or data-cache if that is not set)");
   command->callback([given, &status] {
     fetch_data(*given);
     status = 0;

@@ -47,14 +47,15 @@ template <class Kind>
 const Kind& kind_of(const options& given, const std::string& flag, const std::string& asked, const std::string& written,
                     const Kind* (*find)(const std::string&), const std::vector<Kind>& kinds) {
   const auto& name = asked.empty() ? written : asked;
-  if (name.empty()) throw input_error(given.weights.string() + ": does not say its " + flag + "; give --" + flag);
+  if (name.empty())
+    throw input_error(given.weights.string() + ": the file does not record its " + flag + "; give it with --" + flag);
   if (const auto* kind = find(name)) return *kind;
   std::vector<std::string> names;
   for (const auto& kind : kinds) names.push_back(kind.name);
   std::string legal;
   for (const auto& known : names) legal += (legal.empty() ? "" : ", ") + known;
-  throw input_error((asked.empty() ? given.weights.string() + ": " : "--") + flag + " \"" + name +
-                    "\" is not known; expected " + legal + topology::did_you_mean(name, names));
+  throw input_error((asked.empty() ? given.weights.string() + ": unknown " : "unknown --") + flag + " \"" + name +
+                    "\"; expected " + legal + topology::did_you_mean(name, names));
 }
 
 models::loss_kind loss_of(const std::string& name, const models::network& net) {
@@ -89,9 +90,9 @@ void require_shape(const options& given, const std::vector<std::int64_t>& here,
     for (const auto size : sizes) all += (all.empty() ? "" : " x ") + std::to_string(size);
     return all;
   };
-  throw input_error(given.weights.string() + ": were trained on samples of " + text(there) + ", and these are of " +
-                    text(here) +
-                    "; expected the data of the run, as --set data.file=… or data.columns=… tells of them");
+  throw input_error(given.weights.string() + ": the weights were trained on samples of size " + text(there) +
+                    ", but these samples have size " + text(here) +
+                    "; expected the data of the run, given with --set data.file=… or --set data.columns=…");
 }
 
 /// Classes, or the characters of a text, must be those the weights were trained on: they are known by their order.
@@ -99,10 +100,11 @@ void require_classes(const options& given, const std::vector<std::string>& here,
                      const std::vector<std::string>& there) {
   if (there.empty() || here == there) return;
   const auto differ = std::mismatch(here.begin(), here.end(), there.begin(), there.end());
-  const auto name = [](const auto& at, const auto& all) { return at == all.end() ? "none" : "\"" + *at + "\""; };
-  throw input_error(given.weights.string() + ": were trained on other classes: class " +
-                    std::to_string(differ.first - here.begin()) + " is " + name(differ.first, here) + " here and " +
-                    name(differ.second, there) + " there; expected the data of the run, as --set data.file=… names");
+  const auto name = [](const auto& at, const auto& all) { return at == all.end() ? "missing" : "\"" + *at + "\""; };
+  throw input_error(given.weights.string() + ": the weights were trained on other classes: class " +
+                    std::to_string(differ.first - here.begin()) + " is " + name(differ.first, here) +
+                    " in this data and " + name(differ.second, there) +
+                    " in the weights; expected the data of the run, given with --set data.file=…");
 }
 
 /// What the weights say of the model and of data that the program makes: settings of these, whatever else stands there.
@@ -113,7 +115,7 @@ std::vector<std::string> made_by(const options& given, const checkpoint::model_c
   for (const auto& setting : card.made_by) {
     if (setting.find_first_of("\r\n") != std::string::npos)
       throw input_error(given.weights.string() +
-                        ": metadata made_by has a setting of several lines; save the weights "
+                        ": a setting in the metadata made_by spans several lines; save the weights "
                         "again");
     const auto sets = [&](const std::string& key) { return setting.starts_with(key + "="); };
     const auto of_data = std::any_of(data.reads.begin(), data.reads.end(), [&](const auto& key) {
@@ -139,15 +141,26 @@ std::string split_of(const options& given, const topology::topology& file) {
   const auto held_out = file.data.validation.has_value();
   if (given.split.empty()) return held_out ? "validation" : "test";
   if (given.split == "validation" && !held_out)
-    throw input_error(given.weights.string() +
-                      ": say of no samples that were held out; expected --split test, or --set data.validation=…");
+    throw input_error(
+        given.weights.string() +
+        ": the file does not record which samples were held out; expected --split test, or --set data.validation=…");
   return given.split;
+}
+
+/// The weights of a TorchScript module do not hold the module itself.
+void require_script(const options& given, const models::network_kind& model) {
+  const auto is_script = [](const std::string& text) { return text.starts_with("model.script="); };
+  if (model.name != "script" || std::any_of(given.overrides.begin(), given.overrides.end(), is_script)) return;
+  throw input_error(given.weights.string() +
+                    ": holds the weights of a TorchScript module, but not the module; expected --set "
+                    "model.script=FILE.pt, the file that the run was given");
 }
 
 void eval(const options& given) {
   const auto content = checkpoint::read_weights(given.weights);
   const auto card = checkpoint::card_of(given.weights, content);
   const auto& model = kind_of(given, "model", given.model, card.model, models::find_network, models::network_kinds());
+  require_script(given, model);
   const auto& data = kind_of(given, "data", given.data, card.data, data::find_dataset, data::dataset_kinds());
 
   std::string file = "data.name = \"" + data.name + "\"\nmodel.name = \"" + model.name + "\"\n";
@@ -171,19 +184,21 @@ void eval(const options& given) {
   if (!topology.data.mean.empty() || !topology.data.std.empty()) scale = {topology.data.mean, topology.data.std};
   const auto& input = data.sample_shape.empty() ? sets.sample_shape : data.sample_shape;
   if (!scale.mean.empty() && (input.empty() || static_cast<std::int64_t>(scale.mean.size()) != input.front()))
-    throw input_error(given.weights.string() + ": were trained on inputs of " + std::to_string(scale.mean.size()) +
-                      " channels, which " + data.name + " has not; give another --data");
+    throw input_error(given.weights.string() + ": the weights were trained on inputs with " +
+                      std::to_string(scale.mean.size()) + " channels, which the samples of " + data.name +
+                      " do not have; choose another data set with --data");
   std::vector<rules::class_counts> counts;
   const rules::evaluation_options how{.batch_size = batch_size, .top_k = given.top_k};
   const auto found = *rules::evaluate(*net, set, scale, loss_of(card.loss, *net), how, nullptr,
                                       given.per_class ? &counts : nullptr);  // never cancelled
   if (!std::isfinite(found.loss))
     throw input_error(given.weights.string() +
-                      ": the loss of these weights is not finite; they were damaged or diverged");
+                      ": the loss of these weights is not finite; the file is damaged, or training diverged");
 
   if (!found.accuracy && (given.per_class || given.top_k))
-    throw input_error(given.weights.string() + ": its samples stand for numbers, so that there are no classes; leave " +
-                      (given.per_class ? "--per-class" : "--top-k") + " out");
+    throw input_error(given.weights.string() + ": " + data.name +
+                      " is a regression data set and has no classes; remove " +
+                      (given.per_class ? "--per-class" : "--top-k"));
 
   const auto classes = named(counts, set);
   if (given.json) {
@@ -203,23 +218,26 @@ void eval(const options& given) {
 }  // namespace
 
 void add_eval(CLI::App& app, int& status) {
-  auto* command = app.add_subcommand("eval", "Print loss and accuracy of saved weights");
+  auto* command = app.add_subcommand("eval", "Print the loss and accuracy of saved weights");
   auto given = std::make_shared<options>();
-  command->add_option("WEIGHTS", given->weights, "A model.safetensors, or what model.init takes")->required();
-  command->add_option("--model", given->model, "Model (default: what the weights say)");
-  command->add_option("--data", given->data, "Data set (default: what the weights were trained on)");
-  command->add_option("--dir", given->dir, "Data folder (default: $TROUPE_DATA)");
+  command
+      ->add_option("WEIGHTS", given->weights,
+                   "Weights to evaluate: the model.safetensors of a run, or any file that model.init accepts")
+      ->required();
+  command->add_option("--model", given->model, "Model (default: the one recorded in the weights)");
+  command->add_option("--data", given->data, "Data set (default: the one the weights were trained on)");
+  command->add_option("--dir", given->dir, "Data folder (default: $TROUPE_DATA, or data-cache if that is not set)");
   command
       ->add_option("--set", given->overrides,
-                   "section.key=value: what the topology file said of the data or the model (data.file, model.script "
-                   "…); repeatable")
+                   "Setting of the data or the model, as in the topology file of the run, given as section.key=value "
+                   "(data.file, model.script …); repeatable")
       ->allow_extra_args(false);
   command
       ->add_option("--split", given->split,
-                   "test, train or validation (default: what was evaluated while they were trained)")
+                   "Samples to evaluate: test, train or validation (default: those evaluated during training)")
       ->check(CLI::IsMember({"test", "train", "validation"}));
   command->add_flag("--per-class", given->per_class, "Also print precision, recall and F1 of each class");
-  command->add_option("--top-k", given->top_k, "Also print how often the class is among the K highest scores")
+  command->add_option("--top-k", given->top_k, "Also print how often the true class is among the K highest scores")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1'000'000}));
   command->add_flag("--json", given->json, "Print one JSON object");
   command->callback([given, &status] {

@@ -28,6 +28,8 @@ struct entry {
   std::string kind;  ///< Of the exchange that has it, or empty.
   setting row;
   std::string name() const { return section.empty() ? row.name : section + "." + row.name; }
+  /// The name, and of which kind of exchange it is where several have a key of this name.
+  std::string label() const { return name() + (kind.empty() ? "" : " (" + kind + ")"); }
 };
 
 std::vector<entry> all_entries() {
@@ -58,7 +60,7 @@ std::vector<entry> find(const std::string& word) {
     names.push_back(each.name());
     names.push_back(each.row.name);
   }
-  throw input_error("there is no key \"" + word + "\"; expected a section or section.key, such as run.seed" +
+  throw input_error("unknown key \"" + word + "\"; expected a section or section.key, such as run.seed" +
                     topology::did_you_mean(word, names));
 }
 
@@ -71,9 +73,9 @@ void print_in_full(const entry& each) {
 
 void print_in_brief(const std::vector<entry>& entries) {
   std::size_t width = 0;
-  for (const entry& each : entries) width = std::max(width, each.name().size());
+  for (const entry& each : entries) width = std::max(width, each.label().size());
   for (const entry& each : entries) {
-    std::cout << each.name() << std::string(width + 2 - each.name().size(), ' ') << each.row.explanation << "\n";
+    std::cout << each.label() << std::string(width + 2 - each.label().size(), ' ') << each.row.explanation << "\n";
   }
 }
 
@@ -115,11 +117,12 @@ void explain(const options& given) {
 }  // namespace
 
 void add_explain(CLI::App& app, int&) {
-  CLI::App* command = app.add_subcommand("explain", "Explain a key of the topology file");
+  CLI::App* command = app.add_subcommand("explain", "Explain a section or key of the topology file");
   const auto given = std::make_shared<options>();
-  command->add_option("KEY", given->key, "A section or section.key, such as run.seed; without one, all keys in brief");
-  command->add_flag("--json", given->as_json, "As JSON, in the words of JSON Schema");
-  command->add_flag("--schema", given->as_schema, "The JSON Schema of the whole file, for editors");
+  command->add_option("KEY", given->key,
+                      "Section or section.key to explain, such as run.seed (default: one line for each key)");
+  command->add_flag("--json", given->as_json, "Print JSON with the keywords of JSON Schema");
+  command->add_flag("--schema", given->as_schema, "Print the JSON Schema of the topology file, for editors");
   command->add_flag("--markdown", given->as_markdown)->group("");  // makes docs/topology.md
   command->callback([given] { explain(*given); });
 }

@@ -25,25 +25,28 @@ struct options {
 void graph(const options& given) {
   const auto ending = given.drawing.extension();
   if (ending != ".svg" && ending != ".dot")
-    throw input_error(given.drawing.string() + ": the name decides the format; expected one that ends in .svg or .dot");
+    throw input_error(given.drawing.string() +
+                      ": the extension selects the format; expected a name that ends in .svg or .dot");
   const auto topology = topology::load(given.file, given.overrides);
   const auto dot = to_dot(make_plan(topology, data_facts(load_data(topology), topology)));
   const auto drawing = ending == ".dot" ? dot : to_svg(dot);
   try {
     write_aside(given.drawing, drawing);
   } catch (const std::runtime_error& reason) {
-    throw input_error(std::string(reason.what()) + "; name another place with -o");
+    throw input_error(std::string(reason.what()) + "; choose another path with -o");
   }
 }
 
 }  // namespace
 
 void add_graph(CLI::App& app, int& status) {
-  auto* command = app.add_subcommand("graph", "Draw the wiring of a topology file");
+  auto* command = app.add_subcommand("graph", "Draw the wiring that a topology file describes");
   auto given = std::make_shared<options>();
   command->add_option("FILE", given->file, "Topology file")->required();
-  command->add_option("-o,--output", given->drawing, "Drawing to write: .svg, or .dot for Graphviz")->required();
-  command->add_option("--set", given->overrides, "section.key=value: overrides the file; repeatable")
+  command->add_option("-o,--output", given->drawing, "File to write: .svg, or .dot for Graphviz")->required();
+  command
+      ->add_option("--set", given->overrides,
+                   "Override a key of the topology file, given as section.key=value; repeatable")
       ->allow_extra_args(false);
   command->callback([given, &status] {
     graph(*given);

@@ -69,7 +69,7 @@ std::vector<shelf> chosen(const std::string& name) {
     if (each.name == name) return {each};
     names.push_back(each.name);
   }
-  throw input_error("there is no list of \"" + name + "\"; expected " + topology::listed(names) +
+  throw input_error("unknown list \"" + name + "\"; expected " + topology::listed(names) +
                     topology::did_you_mean(name, names));
 }
 
@@ -161,7 +161,8 @@ void print_brief(const shelf& shelf) {
 void print_in_full(const shelf& shelf) {
   constexpr std::size_t column = 21;
   std::cout << shelf.name << " (" << shelf.key << ")\n"
-            << "  n members, P bytes of parameters; messages and bytes are of one exchange, over all members\n";
+            << "  n: number of members; P: bytes of parameters; messages and bytes: totals of one exchange over all "
+               "members\n";
   for (const item& each : shelf.items) {
     std::cout << "\n";
     print_wrapped("  " + each.name, column, each.explanation);
@@ -200,8 +201,8 @@ void add_list(CLI::App& app, int&) {
       app.add_subcommand("list", "List models, data sets, exchanges and optimizers, with their settings");
   const auto name = std::make_shared<std::string>();
   const auto as_json = std::make_shared<bool>(false);
-  command->add_option("WHAT", *name, "models, data, exchanges or optimizers; without it, all of them");
-  command->add_flag("--json", *as_json, "As JSON");
+  command->add_option("WHAT", *name, "What to list: models, data, exchanges or optimizers (default: all)");
+  command->add_flag("--json", *as_json, "Print JSON");
   command->callback([name, as_json] {
     const std::vector<shelf> shelves = chosen(*name);
     if (*as_json) {
@@ -217,7 +218,7 @@ void add_list(CLI::App& app, int&) {
       else
         print_brief(each);
       if (has_more && shelves.size() > 1)
-        std::cout << "  troupe list " << each.name << " tells what each sends and equals\n";
+        std::cout << "  \"troupe list " << each.name << "\" describes each kind in full\n";
     }
   });
 }

@@ -1,4 +1,4 @@
-// The `troupe` command. A program with exchanges of its own looks the same, but for what it registers before.
+// The `troupe` command. A program with its own exchanges looks the same, except that it registers them first.
 #include "troupe/apps/command.hpp"
 
 int main(int count, char** words) {

@@ -25,14 +25,14 @@ std::uint32_t find_node(const training_options& given, const plan& plan, const s
     if (node.name != name) continue;
     if (plan.nodes.size() > 1 && (node.address.port == 0 || plan.nodes.front().address.port == 0))
       throw input_error(given.file.string() +
-                        ": port 0 leaves the choice to `troupe run`; expected addresses that the "
-                        "other nodes can dial, such as 127.0.0.1:4700");
+                        ": only `troupe run` can choose a port for port 0; expected addresses that the "
+                        "other nodes can connect to, such as 127.0.0.1:4700");
     return i;
   }
   if (plan.file.nodes.empty())
     throw input_error(given.file.string() +
                       ": the file has no [[node]]; expected `troupe run`, or a [[node]] with name = \"" + name + "\"");
-  throw input_error(given.file.string() + ": no node is called \"" + name + "\"; expected " +
+  throw input_error(given.file.string() + ": unknown node \"" + name + "\"; expected " +
                     topology::listed(topology::in_quotes(names)) + topology::did_you_mean(name, names));
 }
 
@@ -46,12 +46,12 @@ int run_node(const training_options& given, const std::string& name) {
 }  // namespace
 
 void add_node(CLI::App& app, int& status) {
-  auto* command = app.add_subcommand("node", "Run one node of a topology file with [[node]]s on this host");
+  auto* command = app.add_subcommand("node", "Run one [[node]] of a topology file on this host");
   auto given = std::make_shared<training_options>();
   auto name = std::make_shared<std::string>();
   add_training_options(*command, *given);
-  command->add_option("--name", *name, "Which [[node]] this is")->required();
-  command->add_flag("--together", given->together)->group("");  // what `troupe run` says; not for people
+  command->add_option("--name", *name, "Name of the [[node]] to run")->required();
+  command->add_flag("--together", given->together)->group("");  // passed by `troupe run`; not for users
   command->callback([given, name, &status] { status = run_node(*given, *name); });
 }
 

@@ -51,7 +51,7 @@ int run_topology(const training_options& given) {
 }  // namespace
 
 void add_run(CLI::App& app, int& status) {
-  auto* command = app.add_subcommand("run", "Train a model as a topology file says");
+  auto* command = app.add_subcommand("run", "Train the model that a topology file describes");
   auto given = std::make_shared<training_options>();
   add_training_options(*command, *given);
   command->callback([given, &status] { status = run_topology(*given); });

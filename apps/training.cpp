@@ -1,5 +1,6 @@
 #include "troupe/apps/training.hpp"
 
+#include "troupe/apps/messages.hpp"
 #include "troupe/runtime/node/launcher.hpp"
 #include "troupe/runtime/node/node.hpp"
 #include "troupe/runtime/telemetry/display.hpp"
@@ -11,7 +12,6 @@
 
 #include <CLI/CLI.hpp>
 
-#include <cstdio>
 #include <filesystem>
 #include <map>
 #include <memory>
@@ -21,24 +21,28 @@ namespace troupe::apps {
 
 void add_training_options(CLI::App& command, training_options& given) {
   command.add_option("FILE", given.file, "Topology file")->required();
-  command.add_option("--set", given.overrides, "section.key=value: overrides the file; repeatable")
+  command
+      .add_option("--set", given.overrides,
+                  "Override a key of the topology file, given as section.key=value; repeatable")
       ->allow_extra_args(false);
   command.add_option("--out", given.out, "Folder for the results (default: runs/<file>-<UTC time>)");
-  command.add_option("--csv", given.csv,
-                     "Also write training time and validation accuracy of each evaluation there; such as "
-                     "'{ranks}ranks-{batch}bs-{lr}lr.csv'");
-  command.add_option("--epoch-log", given.epoch_log,
-                     "Also write a text file with number, training time, training loss and validation accuracy of each "
-                     "epoch; such as '{ranks}ranks.txt'");
+  command.add_option(
+      "--csv", given.csv,
+      "Also write the training time and validation accuracy of each evaluation to this CSV file; the name may "
+      "contain placeholders, such as '{ranks}ranks-{batch}bs-{lr}lr.csv'");
+  command.add_option(
+      "--epoch-log", given.epoch_log,
+      "Also write the number, training time, training loss and validation accuracy of each epoch to this text "
+      "file; the name may contain placeholders, such as '{ranks}ranks.txt'");
   command.add_flag("--overwrite", given.overwrite,
-                   "Replace a finished run in that folder, and the files of --csv and --epoch-log");
+                   "Replace a finished run in the results folder, and the files of --csv and --epoch-log");
   command.add_flag("--quiet", given.quiet, "Print errors only");
-  command.add_flag("--json", given.json, "Print the lines of metrics.jsonl");
+  command.add_flag("--json", given.json, "Print the lines of metrics.jsonl instead of progress");
 }
 
 namespace {
 
-/// Where the files go that options ask for. Throws input_error.
+/// Returns the paths of the files that options request. Throws input_error.
 std::map<telemetry::pattern_option, std::filesystem::path> files_of_options(const training_options& given,
                                                                             const plan& plan) {
   using telemetry::pattern_option;
@@ -49,7 +53,7 @@ std::map<telemetry::pattern_option, std::filesystem::path> files_of_options(cons
   const auto full = [](const std::filesystem::path& path) { return std::filesystem::weakly_canonical(absolute(path)); };
   if (files.size() == 2 && full(files.begin()->second) == full(files.rbegin()->second))
     throw input_error(files.begin()->second.string() +
-                      ": is named by both --csv and --epoch-log; expected a file for each");
+                      ": both --csv and --epoch-log name this file; expected two different files");
   return files;
 }
 
@@ -65,9 +69,8 @@ training prepare(const training_options& given) {
 
 int train(const training_options& given, training&& what, std::uint32_t node, signal_watch& signals) {
   using namespace telemetry;
-  node_options options{.node = node};
+  node_options options{.node = node, .together = given.together};
   options.initial = initial_weights(what.plan, options.pool);
-  if (given.together) options.patience = what.plan.file.run.timeout;
   if (node == 0)
     options.open_book = [&] {
       run_folder folder{{.out = given.out, .topology = given.file, .overwrite = given.overwrite}};
@@ -78,13 +81,13 @@ int train(const training_options& given, training&& what, std::uint32_t node, si
       return std::make_shared<file_journal>(what.plan, std::move(folder), make_display(how, shape_of(what.plan, where)),
                                             files);
     };
-  if (!given.quiet) options.say = [](const std::string& text) { std::fprintf(stderr, "%s\n", text.c_str()); };
+  if (!given.quiet) options.say = print_note;
   if (!given.quiet && node == 0)
     for (const auto& note : what.plan.notes) options.say(note);
 
   const auto end = run(what.plan, what.data, std::move(options), signals);
-  if (end.refusal) std::fprintf(stderr, "error: this node may not take part: %s\n", end.refusal->c_str());
-  if (end.failure) std::fprintf(stderr, "error: the run failed: %s\n", end.failure->c_str());
+  if (end.refusal) print_error("this node cannot take part in the run: " + *end.refusal);
+  if (end.failure) print_error("the run failed: " + *end.failure);
   return end.status();
 }
 

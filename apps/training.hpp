@@ -1,4 +1,4 @@
-// What `troupe run` and `troupe node` share: the options, and a node that trains.
+// Code shared by `troupe run` and `troupe node`: the options, and training on one node.
 #pragma once
 
 #include "troupe/runtime/node/signals.hpp"
@@ -19,21 +19,21 @@ struct training_options {
   std::filesystem::path file;
   std::filesystem::path out;
   std::vector<std::string> overrides;
-  std::string csv, epoch_log;  ///< Patterns of telemetry::pattern_option; empty: none.
+  std::string csv, epoch_log;  ///< Patterns of telemetry::pattern_option; empty means no such file.
   bool overwrite{false}, quiet{false}, json{false};
-  bool together{false};  ///< All nodes were started just now: one that does not join within run.timeout has failed.
+  bool together{false};  ///< All nodes were started together: a node that does not join within run.timeout has failed.
 };
 
-/// Adds FILE and the options to `command`. `given` outlives it.
+/// Adds FILE and the options to `command`. `given` must outlive it.
 void add_training_options(CLI::App& command, training_options& given);
 
-/// A topology that can be run: file, data and plan.
+/// A topology ready to run: its data and its plan, which contains the file.
 struct training {
   data::dataset_pair data;
   troupe::plan plan;
 };
 
-/// Throws input_error.
+/// Loads the topology file and its data, and derives the plan. Throws input_error.
 training prepare(const training_options& given);
 
 /// Runs one node of the plan and returns the exit status.

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""How fast is an all-reduce between processes of one host, against gloo (torch.distributed)? 2 and 4 processes; 1 KB,
-1 MB and 25 MB of float32; median milliseconds of a round at rank 0, the two taking turns.
+"""How fast is an all-reduce between processes of one host, compared with gloo (torch.distributed)?
 
+Runs both in turn with 2 and 4 processes and 1 KB, 1 MB and 25 MB of float32; prints the median time of a round at rank
+0 in milliseconds.
     cmake --preset bench && cmake --build build && .venv/bin/python bench/all_reduce_processes.py [repetitions]
-    (scripts/setup --python installs what it imports)
+    (scripts/setup --python installs the packages that it imports)
 """
 
 import os
@@ -20,7 +21,7 @@ PROCESSES = (2, 4)
 
 
 def gloo(rank, processes, elements, rounds, store):
-    """One process; rank 0 prints the median milliseconds."""
+    """Runs one process of gloo; rank 0 prints the median in milliseconds."""
     import torch
     from torch import distributed
 

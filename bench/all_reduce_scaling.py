@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""What does exchanging gradients cost? Four workers under all_reduce keep at least 0.90 of the speed of the same four
-exchanging nothing, and 0.85 where each is a process of its own (two cores).
+"""What does exchanging gradients cost? On two cores, four workers under all_reduce must keep at least 0.90 of their
+speed without an exchange, or 0.85 if each is a separate process.
 
-Convnet, digits, batch 64 a worker, one intra-op thread each.
+Convnet, digits, batch 64 per worker, one intra-op thread each.
     cmake --preset release && cmake --build build && bench/all_reduce_scaling.py [repetitions]
 """
 

@@ -1,4 +1,4 @@
-"""Line charts as SVG, for documents. Standard library only."""
+"""Line charts as SVG, for documents. Requires only the standard library."""
 
 from html import escape
 
@@ -7,7 +7,7 @@ COLOURS = ("#1f77b4", "#d62728", "#2ca02c", "#9467bd", "#8c564b", "#e377c2")
 
 
 def panel(x0, title, curves):
-    """curves: {label: [value after epoch 1, 2, …]}; a label is (name, whether dashed), and a name has one colour."""
+    """Returns the lines of one chart; curves: {(name, dashed): [value after epoch 1, 2, …]}. A name has one colour."""
     low = min(min(values) for values in curves.values())
     high = max(max(values) for values in curves.values())
     high, longest = max(high, low + 1e-9), max(len(values) for values in curves.values())
@@ -34,7 +34,7 @@ def panel(x0, title, curves):
 
 
 def chart(panels, solid, dashed):
-    """Returns an SVG of panels side by side, {title: curves}, over epochs, with a legend."""
+    """Returns an SVG with the panels {title: curves} next to each other, over epochs, and a legend."""
     names = list(dict.fromkeys(name for curves in panels.values() for name, _ in curves))
     height = HEIGHT + 16 * (len(names) + 1)
     lines = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH * len(panels)} {height}" '

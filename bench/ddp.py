@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
-"""Troupe's distributed data parallelism against PyTorch's: four ranks on this machine, the same network, batch and data.
+"""How fast is Troupe's distributed data parallelism, compared with PyTorch's? Four ranks on one machine, with the same
+network, batch and data.
 
 Troupe: four workers of one process, all_reduce in buckets. PyTorch: four processes, DistributedDataParallel over gloo,
-which is how it is meant to be used. One intra-op thread each; both also without exchange. Runs alternate.
-    .venv/bin/python bench/ddp.py [repetitions] [convnet|resnet20]   (scripts/setup --python installs what it imports)
+as PyTorch recommends. One intra-op thread each; both also without exchange. Runs alternate.
+    .venv/bin/python bench/ddp.py [repetitions] [convnet|resnet20]
+    (scripts/setup --python installs the packages that it imports)
 """
 
 import pathlib
@@ -22,14 +24,14 @@ from plain import Convnet, write_cifar10, write_mnist  # noqa: E402
 from plain_resnet import resnet20  # noqa: E402
 
 WORKERS = 4
-#         network, loss, data set, who writes it, batch of one rank, steps of a run
+#         network, loss, data set, function that writes the data, batch per rank, steps per run
 TASKS = {"convnet": (Convnet, functional.nll_loss, "mnist", write_mnist, 64, 150),
          "resnet20": (lambda: resnet20(3), functional.cross_entropy, "cifar10", write_cifar10, 32, 40)}
 BUCKETS = '[exchange]\nkind = "all_reduce"\nsend = "bucket"\nbucket_mb = 0.25'
 
 
 def troupe(name, folder, loop, exchange=""):
-    """Samples per second over all workers, evaluation excluded."""
+    """Returns samples per second over all workers, without evaluation."""
     _, _, data, _, batch, steps = TASKS[name]
     return troupe_rate(model=name, data=f'name = "{data}"\ndir = "{folder}"', batch=batch, steps=steps, workers=WORKERS,
                        loop=loop, exchange=exchange)[0]

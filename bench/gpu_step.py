@@ -1,8 +1,8 @@
-"""How many images a second does a worker train on one GPU, against PyTorch's eager loop in the same minute?
+"""How many images per second does a worker train on one GPU, compared with PyTorch's eager loop?
 
-resnet18 at batch 256, 3x32x32 random images in CIFAR-10's format, SGD with momentum, float32. Both without TF32, as Troupe
-computes; PyTorch also as it is by default, with TF32 in convolutions. Median of the rounds. The last line is JSON.
-bf16 is not measured: there is no setting for it.
+resnet18 with batches of 256 random 3x32x32 images in CIFAR-10's format, SGD with momentum, float32, in alternating
+rounds. Both run without TF32, which Troupe never uses; PyTorch also runs with its default, TF32 in convolutions. The
+last line of the output is JSON with the medians of the rounds. bfloat16 is not measured.
 """
 
 import json
@@ -17,7 +17,7 @@ import torch
 from torch.nn import functional
 
 BATCH, STEPS, ROUNDS = 256, 60, 3
-EPOCHS = 4  # of Troupe, of STEPS each: the first, in which the GPU is made ready, is left out
+EPOCHS = 4  # Troupe's, of STEPS each; the first, which initialises the GPU, is not counted
 IMAGES = BATCH * STEPS
 
 

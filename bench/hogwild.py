@@ -1,14 +1,16 @@
 #!/usr/bin/env python3
-"""Hogwild! on a dense network: Troupe's `shared` exchange against PyTorch's own example, four workers on this machine.
+"""How fast is Hogwild! on a dense network, compared with PyTorch's own example? Four workers on one machine.
 
-Both as mnist_hogwild of github.com/pytorch/examples has it: the convnet with dropout, batch 64, SGD with a rate of 0.01
-and a momentum of 0.5 for each worker, each on the whole training set in an order of its own. Troupe: four workers of
-one process. PyTorch: four processes on one model in shared memory, which is the example. It makes each sample anew, in
-the process that trains; so it runs as published, and fed from tensors in memory, normalised beforehand, too.
-One intra-op thread each. Runs alternate; samples per second of all workers, training alone.
-    .venv/bin/python bench/hogwild.py [repetitions]       (scripts/setup --python installs what it imports)
-As published is with torchvision, where that is installed (pip install torchvision); else by the same steps, for less.
-What comes of it after ten epochs of the real MNIST, which TROUPE_DATA names the folder of; so many runs of each:
+Both train as mnist_hogwild of github.com/pytorch/examples does: the convnet with dropout, batch 64, SGD with a learning
+rate of 0.01 and a momentum of 0.5 for each worker, each on the whole training set in its own order. Troupe: four
+workers of one process under `shared`. PyTorch: the example, four processes on one model in shared memory. The example
+prepares each sample in the process that trains, so it runs twice: as published, and with normalised tensors from
+memory. One intra-op thread each. Runs alternate. Prints samples per second of all workers, training only.
+    .venv/bin/python bench/hogwild.py [repetitions]
+    (scripts/setup --python installs the packages that it imports)
+As published, samples are prepared by torchvision if it is installed, and otherwise by the same operations in PyTorch,
+which takes less time.
+To measure accuracy after ten epochs of the real MNIST in TROUPE_DATA, with several runs of each:
     .venv/bin/python bench/hogwild.py accuracy [runs] [epochs] [Troupe|PyTorch]
 """
 
@@ -31,19 +33,19 @@ try:
     from PIL import Image
     from torchvision import transforms
 except ImportError:
-    transforms = None  # then Published makes samples itself, in less than half the time
+    transforms = None  # Published then prepares samples itself, in less than half the time
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "tests/parity"))
 from measure import ALONE, BUILD, ROOT, interleave, repetitions, setting, show, spread, troupe_rate  # noqa: E402
 from plain import MEAN, STD, Convnet, write_mnist  # noqa: E402
 
 WORKERS, BATCH, LR, MOMENTUM = 4, 64, 0.01, 0.5
-WARM, STEPS = 5, 150  # of a run that is timed
+WARM, STEPS = 5, 150  # steps before and during the timed part of a run
 SHARED = '[exchange]\nkind = "shared"'
 
 
 def troupe(folder, exchange=""):
-    """Samples per second over all workers, evaluation excluded."""
+    """Returns samples per second over all workers, without evaluation."""
     return troupe_rate(data=f'name = "mnist"\ndir = "{folder}"\nsplit = "all"', batch=BATCH, steps=STEPS, lr=LR,
                        workers=WORKERS, loop=ALONE, exchange=exchange)[0]
 
@@ -61,12 +63,12 @@ def troupe_accuracy(seed, epochs):
 
 
 def normalised(images):
-    """[N, 28, 28] of bytes as [N, 1, 28, 28] of floats."""
+    """Returns bytes [N, 28, 28] as normalised floats [N, 1, 28, 28]."""
     return (images.unsqueeze(1).float() / 255 - MEAN) / STD
 
 
 class Published(Dataset):
-    """Makes a sample when it is asked for, as torchvision's MNIST does: picture, ToTensor, Normalize."""
+    """Prepares a sample when it is requested, as torchvision's MNIST does: image, ToTensor, Normalize."""
 
     def __init__(self, images, labels):
         self.images, self.labels = images, labels
@@ -86,7 +88,7 @@ class Published(Dataset):
 
 
 class InMemory:
-    """An epoch of batches, each gathered from tensors by index, in an order of its own; the last one may be smaller."""
+    """Iterates over an epoch of batches, gathered from tensors in random order; the last batch may be smaller."""
 
     def __init__(self, images, labels):
         self.images, self.labels = images, labels
@@ -100,13 +102,13 @@ class InMemory:
 
 
 def published(images, labels):
-    # On a CPU the example asks for no loader processes: the worker makes its samples itself.
+    # On a CPU, the example uses no loader processes: the worker prepares its own samples.
     return DataLoader(Published(images, labels), batch_size=BATCH, shuffle=True)
 
 
 def work(rank, model, samples, feed, steps, seed, barrier, seconds):
-    """One process of the example: trains `steps` steps after some that are not timed; rank 0 notes the seconds that the
-    slowest took."""
+    """Runs one process of the example: `steps` steps after some that are not timed. Rank 0 records the seconds of the
+    slowest process."""
     torch.set_num_threads(1)
     torch.manual_seed(seed + rank)
     batches = feed(*samples)
@@ -120,7 +122,7 @@ def work(rank, model, samples, feed, steps, seed, barrier, seconds):
             except StopIteration:
                 source = iter(batches)
                 images, labels = next(source)
-            optimizer.zero_grad()  # to None, so that each process has gradients of its own
+            optimizer.zero_grad()  # to None, so that each process has its own gradients
             functional.nll_loss(model(images), labels).backward()
             optimizer.step()
         return source
@@ -159,7 +161,7 @@ def pytorch_accuracy(training, test, seed, epochs):
 
 
 def read_idx(path):
-    """A file of the MNIST family, packed or not: bytes of any shape."""
+    """Returns the bytes of a file of the MNIST family, packed or not, as a tensor of any shape."""
     packed = path.with_name(path.name + ".gz")
     content = path.read_bytes() if path.exists() else gzip.decompress(packed.read_bytes())
     dimensions = content[3]
@@ -168,7 +170,7 @@ def read_idx(path):
 
 
 def read_mnist(folder):
-    """[(images, labels) of bytes, …]: training set, test set."""
+    """Returns [(images, labels), …] for training set and test set; images are bytes."""
     return [(read_idx(folder / f"{name}-images-idx3-ubyte"), read_idx(folder / f"{name}-labels-idx1-ubyte").long())
             for name in ("train", "t10k")]
 
@@ -200,13 +202,13 @@ def compare_speed():
 def compare_accuracy(runs=5, epochs=10, *sides):
     folder = pathlib.Path(os.environ.get("TROUPE_DATA", "nowhere"), "mnist")
     if not folder.is_dir():
-        sys.exit("TROUPE_DATA names no folder that holds mnist/; troupe data fetch mnist downloads it")
+        sys.exit("TROUPE_DATA does not name a folder that contains mnist/; troupe data fetch mnist downloads it")
     training, test = ((normalised(images), labels) for images, labels in read_mnist(folder))
     variants = {"Troupe": troupe_accuracy, "PyTorch": lambda seed, count: pytorch_accuracy(training, test, seed, count)}
     results = {name: [] for name in sides or variants}
     for run in range(int(runs)):
         for name, found in results.items():
-            found.append(variants[name](1 + 100 * run, int(epochs)))  # each worker's seed is its rank further on
+            found.append(variants[name](1 + 100 * run, int(epochs)))  # a worker's seed is this plus its rank
             print(f"{name}: {100 * found[-1][0]:.2f} % in {found[-1][1]:.0f} s", file=sys.stderr, flush=True)
     setting()
     print(f"PyTorch {torch.__version__}")

@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
-"""Hogwild! where it is at home: logistic regression, a step for each sparse row, against scikit-learn and numba.
+"""How fast is Hogwild! on sparse rows, compared with scikit-learn and numba? Logistic regression, one step per row.
 
-200,000 rows of 74 nonzeros in 47,236 columns (the shape of RCV1), all columns alike often, made by the recipe of the
-built-in set `sparse`; constant rate, the same epochs. Rows per second of training, and the log loss on the training
-rows afterwards. scikit-learn: SGDClassifier, which has one thread. numba: the loop one would write, on one thread and
-on two that share the weights. Then what a second worker is worth, the denser the rows, for each way to write.
+200,000 rows of 74 nonzeros in 47,236 columns (the shape of RCV1), with all columns equally frequent, generated like the
+built-in set `sparse`; constant learning rate, the same number of epochs. Prints training rows per second, and the log
+loss on the training rows afterwards. scikit-learn: SGDClassifier, which has one thread. numba: a plain loop, on one
+thread and on two that share the weights. Then measures how much a second worker adds, for each density of the rows and
+each way to write.
     .venv/bin/python bench/hogwild_sparse.py [repetitions] [rows|rivals|density …]
-Rivals that are missing are passed by: .venv/bin/pip install scikit-learn numba
+Libraries that are not installed are skipped: .venv/bin/pip install scikit-learn numba
 """
 
 import functools
@@ -27,7 +28,7 @@ from measure import BUILD, interleave, repetitions, setting, show, spread
 ROWS, COLUMNS, NONZEROS = 200_000, 47_236, 74
 EPOCHS, LR, FLIPPED = 20, 0.5, 0.05
 DENSITIES = (10, 74, 500, 2000)
-# How x is written: what stands under [exchange].
+# How x is written: additional settings of [exchange].
 WRITES = {"plain": "", "atomic": "atomic = true", "locked": "lock = true", "local steps": "local_steps = 10000"}
 ALONE = None
 
@@ -57,7 +58,7 @@ every = "{epochs} epochs"
 
 
 def train_once(folder, name, **values):
-    """Trains, and returns the last line of its numbers; weights lie in `folder`/`name` then."""
+    """Trains and returns the last line of the metrics; the weights are then in `folder`/`name`."""
     file = pathlib.Path(folder, f"{name}.toml")
     file.write_text(TOPOLOGY.format(**{"columns": COLUMNS, "init": "", "exchange": "", **values}))
     subprocess.run([BUILD / "troupe", "run", file, "--out", f"{folder}/{name}", "--quiet"], check=True)
@@ -65,23 +66,23 @@ def train_once(folder, name, **values):
 
 
 def troupe(workers, writes, rows=ROWS, nonzeros=NONZEROS, judge=True):
-    """Rows per second over all workers, evaluation excluded, and the log loss on the training rows at the end."""
+    """Returns rows per second over all workers, without evaluation, and the final log loss on the training rows."""
     exchange = "" if writes is ALONE else f'[exchange]\nkind = "shared"\n{WRITES[writes]}'
     with tempfile.TemporaryDirectory() as folder:
         same = {"rows": rows, "nonzeros": nonzeros}
         end = train_once(folder, "trained", epochs=EPOCHS, lr=LR, workers=workers, exchange=exchange, **same)
         if not judge:
             return end["samples_per_second"], None
-        # An epoch with a rate of 0 goes through the training rows and stays where it is.
+        # An epoch with a learning rate of 0 evaluates the training rows and leaves the weights unchanged.
         judged = train_once(folder, "judged", epochs=1, lr=0.0, workers=1,
                             init=f'init = "{folder}/trained/model.safetensors"', **same)
     return end["samples_per_second"], judged["train_loss"]
 
 
 def generate(rows, columns, nonzeros, seed=1):
-    """Makes a set as the built-in one is made: `nonzeros` distinct columns a row, ascending, [rows, nonzeros]; values
-    from 0.1 to 1, scaled to a row of length 1; classes [rows], 1 on one side of a hidden plane that halves the rows and
-    0 on the other, but for a few flipped."""
+    """Generates a set like the built-in one. Returns `nonzeros` distinct ascending columns per row [rows, nonzeros];
+    their values, from 0.1 to 1 before each row is scaled to length 1; and classes [rows]: 1 on one side of a hidden
+    plane that halves the rows, 0 on the other, except for a few that are flipped."""
     random = numpy.random.default_rng(seed)
     plane = random.uniform(-1, 1, columns).astype(numpy.float32)
     indices = numpy.empty((rows, nonzeros), numpy.int32)
@@ -90,7 +91,7 @@ def generate(rows, columns, nonzeros, seed=1):
     for first in range(0, rows, 10_000):
         part = slice(first, min(first + 10_000, rows))
         drawn = numpy.sort(random.integers(0, columns, (part.stop - first, nonzeros), numpy.int32), axis=1)
-        while True:  # a column that a row has already is drawn again, until none is
+        while True:  # draws duplicate columns of a row again, until there are none
             again = numpy.zeros(drawn.shape, bool)
             again[:, 1:] = drawn[:, 1:] == drawn[:, :-1]
             if not again.any():
@@ -106,7 +107,7 @@ def generate(rows, columns, nonzeros, seed=1):
 
 
 def log_loss(weights, indices, values, classes):
-    """Mean over the rows, in double precision."""
+    """Returns the mean over the rows, in double precision."""
     total = 0.0
     for first in range(0, len(classes), 10_000):
         part = slice(first, first + 10_000)
@@ -141,7 +142,7 @@ def make_numba_loop(numba):
 
 
 def numba_threads(go_through, count, indices, values, classes):
-    """Each thread goes through every `count`-th row, in an order of its own; nobody waits at the end of an epoch."""
+    """Each thread trains on every `count`-th row, in its own order; no thread waits at the end of an epoch."""
     rows, nonzeros = indices.shape
     starts = numpy.arange(rows + 1, dtype=numpy.int64) * nonzeros
     weights = numpy.zeros(COLUMNS, numpy.float32)
@@ -165,7 +166,7 @@ def numba_threads(go_through, count, indices, values, classes):
 
 
 def rivals():
-    """{name: function} of those that are installed; of the others, says how to come by them."""
+    """Returns {name: function} of the installed libraries; prints how to install the others."""
     found = {}
     made = functools.cache(lambda: generate(ROWS, COLUMNS, NONZEROS))
     try:

@@ -1,4 +1,5 @@
-"""What the benches share: runs that alternate, medians, and what stands beside a number. Standard library only."""
+"""Functions that the benches share: alternating runs, medians, and the setting that is printed with every number.
+Requires only the standard library."""
 
 import datetime
 import json
@@ -13,8 +14,7 @@ import tempfile
 ROOT = pathlib.Path(__file__).parents[1]
 BUILD = pathlib.Path(os.environ.get("TROUPE_BUILD", ROOT / "build"))
 
-# The convnet on the built-in digits, unless values say otherwise; no evaluation but the one at the end, which no number
-# here counts.
+# By default, trains the convnet on the built-in digits. The only evaluation is the one at the end, which is not timed.
 TOPOLOGY = """
 [run]
 seed = 1
@@ -40,7 +40,7 @@ TOGETHER = '["gradient", "exchange", "apply"]'
 
 
 def troupe_rate(**values):
-    """Trains once and returns samples per second over all workers, evaluation excluded, and the mean training loss."""
+    """Trains once; returns samples per second over all workers, without evaluation, and the mean training loss."""
     with tempfile.TemporaryDirectory() as folder:
         file = pathlib.Path(folder, "bench.toml")
         file.write_text(TOPOLOGY.format(**{"model": "convnet", "data": 'name = "digits"', "lr": 0.05, "exchange": "",
@@ -52,12 +52,12 @@ def troupe_rate(**values):
         if line["samples_per_second"] and line["train_loss"] is not None:
             samples, seconds, loss = line["step"], line["seconds"], line["train_loss"]
             rate = line["samples_per_second"]
-    assert samples and seconds, "no line with a rate"
+    assert samples and seconds, "no line of the metrics has a rate"
     return rate, loss
 
 
 def interleave(variants, repetitions):
-    """Runs {name: function} in turn, `repetitions` rounds after one to warm up; returns {name: [result, …]}."""
+    """Runs {name: function} in turn, `repetitions` rounds after a warm-up round; returns {name: [result, …]}."""
     results = {name: [] for name in variants}
     for round_number in range(repetitions + 1):
         for name, run in variants.items():
@@ -70,7 +70,7 @@ def interleave(variants, repetitions):
 
 
 def spread(values):
-    """Median and median absolute deviation."""
+    """Returns median and median absolute deviation."""
     median = statistics.median(values)
     return median, statistics.median(abs(value - median) for value in values)
 
@@ -81,7 +81,7 @@ def show(name, values, unit):
 
 
 def setting():
-    """Hardware, versions, date: printed with every result."""
+    """Prints date, hardware, versions and command, for every result."""
     cpu = next((line.split(":")[1].strip() for line in open("/proc/cpuinfo") if line.startswith("model name")), "?")
     version = subprocess.run([BUILD / "troupe", "--version"], capture_output=True, text=True, check=False).stdout
     print(f"{datetime.date.today()}, {os.cpu_count()} x {cpu}, {platform.system()} {platform.release()}")

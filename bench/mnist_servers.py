@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""Experiment C in full: what do its three recipes reach on MNIST, beside what their sources report?
+"""Experiment C in full: what do its three recipes reach on MNIST, compared with the figures of their sources?
 
-Three seeds each, ten epochs; accuracy and mean loss on the 10,000 test images, and their medians.
-    TROUPE_DATA=… bench/mnist_servers.py [seeds] [epochs]     (3 and 10)
-Prints a table for docs/results.md; nothing but the standard library is needed.
+Runs each recipe for ten epochs with three seeds. Prints accuracy and mean loss on the 10,000 test images, and their
+medians.
+    TROUPE_DATA=… bench/mnist_servers.py [seeds] [epochs]     (defaults: 3 and 10)
+Prints a table for docs/results.md. Requires only the standard library.
 """
 
 import json
@@ -16,12 +17,12 @@ import tempfile
 
 from measure import BUILD, ROOT, setting
 
-# Recipe, and what its source reports of 10,000 test images: how many are right, and the mean loss.
+# Recipe: number of the 10,000 test images that its source reports as classified correctly, and mean loss.
 RECIPES = {"c_server_mnist": (9696, None), "c_asgd_mnist": (9696, None), "c_hogwild_mnist": (9898, 0.0325)}
 
 
 def train(recipe, seed, epochs):
-    """Accuracy in [0, 1], mean test loss, seconds."""
+    """Trains once; returns accuracy in [0, 1], mean test loss and seconds."""
     with tempfile.TemporaryDirectory() as folder:
         subprocess.run([BUILD / "troupe", "run", ROOT / f"topologies/recipes/{recipe}.toml", "--out", f"{folder}/out",
                         "--quiet", "--set", f"run.seed={seed}", "--set", f"run.epochs={epochs}"], check=True)
@@ -39,7 +40,7 @@ def reported(right, loss):
 
 def main(seeds=3, epochs=10):
     if not pathlib.Path(os.environ.get("TROUPE_DATA", "nowhere"), "mnist").is_dir():
-        sys.exit("TROUPE_DATA names no folder that holds mnist/; troupe data fetch mnist downloads it")
+        sys.exit("TROUPE_DATA does not name a folder that contains mnist/; troupe data fetch mnist downloads it")
     rows, summary = [], []
     for recipe, source in RECIPES.items():
         found = []

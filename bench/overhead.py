@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""What does a worker alone cost over the bare LibTorch loop? At most 2 %.
+"""What does a single worker cost over the bare LibTorch loop? At most 2 % is allowed.
 
-Convnet, digits, batch 64, one intra-op thread, one worker: `troupe run` and bench/bare_loop in turn.
+Convnet, digits, batch 64, one intra-op thread, one worker: runs `troupe run` and bench/bare_loop in turn.
     cmake --preset bench && cmake --build build && bench/overhead.py [repetitions]
 """
 

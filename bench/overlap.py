@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """How much of the communication do buckets hide behind backward?
 
-ResNet-20 on two workers: in one process, and in two with a slow link between them, which a relay on this host makes: so
-many Mbit/s each way, and some milliseconds. Runs without exchange, with the gradient sent whole, and in buckets
-alternate. Hidden: 1 - (time with buckets - time alone) / (time whole - time alone).
-    .venv/bin/python bench/overlap.py [repetitions] [Mbit/s] [ms]   (scripts/setup --python installs what it imports)
+ResNet-20 on two workers: in one process, and in two processes with a slow link between them. A relay on the same host
+limits the link to a bandwidth in each direction and adds a latency. Runs without exchange, with the gradient sent as a
+whole, and in buckets alternate. Hidden share: 1 - (time with buckets - time alone) / (time whole - time alone).
+    .venv/bin/python bench/overlap.py [repetitions] [Mbit/s] [ms]
+    (scripts/setup --python installs the packages that it imports)
 """
 
 import asyncio
@@ -26,7 +27,7 @@ BUCKETS = '[exchange]\nkind = "all_reduce"\nsend = "bucket"\nbucket_mb = 0.1'
 
 
 class Relay(threading.Thread):
-    """Passes connections on, RATE Mbit/s in each direction of each, and LATENCY ms late."""
+    """Forwards connections, with RATE Mbit/s per direction of each connection and a delay of LATENCY ms."""
 
     def __init__(self, ports):
         super().__init__(daemon=True)
@@ -67,7 +68,7 @@ class Relay(threading.Thread):
             while data := await reader.read(16 * 1024):
                 free = max(free, loop.time()) + len(data) * 8 / (RATE * 1e6)
                 await waiting.put((free + LATENCY / 1000, data))
-                await asyncio.sleep(max(0.0, free - loop.time()))  # no more is taken in than the link carries
+                await asyncio.sleep(max(0.0, free - loop.time()))  # reads no faster than the link transfers
             await waiting.put(None)
             await sender
         except OSError:
@@ -76,7 +77,7 @@ class Relay(threading.Thread):
 
 
 def free_ports(count):
-    """The first of so many pairs of ports that are free."""
+    """Returns the first port of each of `count` free pairs of consecutive ports."""
     found = []
     while len(found) < count:
         with socket.socket() as one, socket.socket() as next_one:
@@ -92,7 +93,7 @@ def free_ports(count):
 
 
 def far_apart():
-    """Two nodes that reach each other through the relay only."""
+    """Returns the tables of two nodes that reach each other only through the relay."""
     ports = free_ports(4)
     Relay({ports[node] + plane: ports[2 + node] + plane for node in (0, 1) for plane in (0, 1)})
     return "\n".join(f'[[node]]\nname = "node{node}"\naddress = "127.0.0.1:{ports[node]}"\n'

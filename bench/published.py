@@ -2,9 +2,11 @@
 """Do the recipes of experiments A, B, D and E train as their texts say? Each recipe, shortened, against a plain PyTorch
 program that is written from the text (bench/published_reference.py): same images, batches, steps and evaluations.
 
-Random numbers differ (initial weights, order, augmentation, dropout), so curves are not equal: they lie together. The
-algorithms are synchronous; PyTorch simulates n workers one after the other in one process, so seconds compare nothing.
-Only the images are fewer, and in E also workers and batches, because 17 million parameters are slow on a CPU.
+Both start with Troupe's initial weights, whose distribution is tested in tests/parity. The other random numbers differ
+(order, augmentation, dropout), so curves are not equal: they lie together. The algorithms are synchronous; PyTorch
+simulates n workers one after the other in one process, so seconds compare nothing. Images are fewer, and for the large
+networks (all but ResNet-20 and LeNet) batches are smaller, so that a run that a CPU can bear has more than a few steps:
+in B the learning rate is smaller by the same factor, and in E there are fewer workers.
     TROUPE_DATA=… .venv/bin/python bench/published.py [A|B|D|E|RECIPE …] [--images N] [--epochs N]
 Prints a table and writes bench/results/published_<experiment>.csv and .svg (--out DIR: there).
 """
@@ -28,6 +30,7 @@ import torch
 from curves import chart
 from measure import BUILD, ROOT, setting
 from published_reference import EXPERIMENTS, run
+from safetensors.torch import load_file
 
 TROUPE, PYTORCH = "Troupe", "PyTorch"
 
@@ -41,18 +44,19 @@ class Shortened:
     alike: dict = dataclasses.field(default_factory=dict)    # of published_reference.Experiment, to the same effect
 
 
-# A target is not to end a run before the other side's.
+# A target accuracy must not end one program's run before the other's.
 SMALL = {"workers.count": 2, "data.batch_size": 8, "evaluate.batch_size": 8, "evaluate.target_accuracy": 1}
 TWO_OF_8 = {"workers": 2, "batch": 8}
+QUARTER = {"data.global_batch_size": 64, "optimizer.lr": 0.025}
 PLANS = {
     "a_dpsgd_resnet20": Shortened(2560, 1000, 5),
-    "b_vgg11_single": Shortened(1536, 500, 5),
-    "b_vgg11_ddp": Shortened(1536, 500, 5),
-    # With its small initial weights LeNet stands still for hundreds of steps.
+    "b_vgg11_single": Shortened(1536, 500, 5, QUARTER, {"batch": 64, "lr": 0.025}),
+    "b_vgg11_ddp": Shortened(1536, 500, 5, QUARTER, {"batch": 16, "lr": 0.025}),
+    # With its small initial weights, LeNet does not learn for hundreds of steps.
     "d_lenet_one_device": Shortened(3000, 600, 100),
     "d_lenet_two_devices": Shortened(3000, 600, 100),
-    "d_resnet18_one_device": Shortened(1024, 300, 4),
-    "d_resnet18_two_devices": Shortened(1024, 300, 4),
+    "d_resnet18_one_device": Shortened(1024, 300, 4, {"data.global_batch_size": 32}, {"batch": 32}),
+    "d_resnet18_two_devices": Shortened(1024, 300, 4, {"data.global_batch_size": 64}, {"batch": 64}),
     "e_lab_sgd": Shortened(128, 64, 3, SMALL, TWO_OF_8),
     "e_lab_momentum": Shortened(128, 64, 3, SMALL, TWO_OF_8),
     "e_lab_novograd": Shortened(128, 64, 3, SMALL, TWO_OF_8),
@@ -64,10 +68,10 @@ PLANS = {
 
 
 def folder_of(name):
-    """TROUPE_DATA's folder whose name begins with `name`: fashion-mnist may be there in part only."""
+    """Returns the folder in TROUPE_DATA whose name begins with `name`; fashion-mnist may be incomplete."""
     found = sorted(pathlib.Path(os.environ.get("TROUPE_DATA", "nowhere")).glob(f"{name}*"))
     if not found:
-        sys.exit(f"TROUPE_DATA names no folder that holds {name}/; troupe data fetch downloads it")
+        sys.exit(f"TROUPE_DATA does not name a folder that contains {name}/; troupe data fetch downloads it")
     return found[0]
 
 
@@ -110,37 +114,48 @@ SHORTEN = {"fashion_mnist": shorten_fashion_mnist, "cifar10": shorten_cifar10}
 # Both sides: [(mean training loss, accuracy) after each epoch], steps, seconds.
 
 
-def troupe(name, plan, folder):
-    values = {"data.dir": folder, "run.epochs": plan.epochs, "run.timeout": "30min", **plan.changed}
+def train(name, plan, folder, **length):
+    """Troupe's run; returns its metrics."""
+    values = {"data.dir": folder, "run.timeout": "30min", **plan.changed, **length}
     words = [word for key, value in values.items() for word in ("--set", f"{key}={value}")]
-    begin = time.monotonic()
     subprocess.run([BUILD / "troupe", "run", ROOT / f"topologies/recipes/{name}.toml", "--out", f"{folder}/{name}",
                     "--overwrite", "--quiet", *words], check=True)
-    lines = [json.loads(line) for line in pathlib.Path(folder, name, "metrics.jsonl").read_text().splitlines()]
+    return [json.loads(line) for line in pathlib.Path(folder, name, "metrics.jsonl").read_text().splitlines()]
+
+
+def troupe(name, plan, folder):
+    begin = time.monotonic()
+    lines = train(name, plan, folder, **{"run.epochs": plan.epochs})
     epochs = [(line["train_loss"], line["val_accuracy"]) for line in lines if line["event"] == "epoch"]
     return epochs, lines[-1]["step"], time.monotonic() - begin
 
 
-def pytorch(name, plan, sets, steps):
+def pytorch(name, plan, initial, sets, steps):
     begin = time.monotonic()
-    epochs = list(run(name, *sets, plan.epochs, **plan.alike))
+    epochs = list(run(name, initial, *sets, plan.epochs, **plan.alike))
     return epochs, steps, time.monotonic() - begin
+
+
+def initial_weights(name, plan, folder):
+    train(name, plan, folder, **{"run.steps": 0})
+    return load_file(pathlib.Path(folder, name, "model.safetensors"))
 
 
 def compare(name, plan):
     """{side: (epochs, steps, seconds)}"""
     with tempfile.TemporaryDirectory() as folder:
         sets = SHORTEN[EXPERIMENTS[name].data](folder, (plan.images, plan.test))
+        initial = initial_weights(name, plan, folder)
         ours = troupe(name, plan, folder)
         print(row(name, TROUPE, *ours), file=sys.stderr, flush=True)
-        theirs = pytorch(name, plan, sets, ours[1])
+        theirs = pytorch(name, plan, initial, sets, ours[1])
         print(row(name, PYTORCH, *theirs), file=sys.stderr, flush=True)
     assert len(ours[0]) == len(theirs[0]) == plan.epochs, (ours, theirs)
     return {TROUPE: ours, PYTORCH: theirs}
 
 
 def row(name, side, epochs, steps, seconds):
-    """At most five epochs are shown, the last one among them."""
+    """Returns a row of the table with at most five epochs, including the last one."""
     shown = [number for number in range(len(epochs), 0, -math.ceil(len(epochs) / 5))][::-1]
     losses = " ".join(f"{epochs[number - 1][0]:.3f}" for number in shown)
     rights = " ".join(f"{100 * epochs[number - 1][1]:.1f}" for number in shown)
@@ -166,7 +181,8 @@ def main():
     arguments.add_argument("subjects", nargs="*", default=["A", "B", "D", "E"], help="A, B, D, E or names of recipes")
     for key in ("images", "test", "epochs"):
         arguments.add_argument(f"--{key}", type=int)
-    arguments.add_argument("--threads", type=int, default=1, help="of PyTorch; 1 is fastest where other programs run")
+    arguments.add_argument("--threads", type=int, default=1,
+                           help="threads of PyTorch (default: 1, the fastest while other programs run)")
     arguments.add_argument("--out", type=pathlib.Path, default=ROOT / "bench/results")
     given = arguments.parse_args()
     torch.set_num_threads(given.threads)
@@ -175,10 +191,10 @@ def main():
         names = [name for name in PLANS if name in (subject, pathlib.Path(subject).stem)
                  or name.startswith(f"{subject.lower()}_")]
         if not names:
-            sys.exit(f"{subject} is neither A, B, D or E nor one of {', '.join(PLANS)}")
+            sys.exit(f"unknown experiment or recipe {subject}; expected A, B, D, E or one of {', '.join(PLANS)}")
         changes = {key: getattr(given, key) for key in ("images", "test", "epochs") if getattr(given, key)}
         results = {name: compare(name, dataclasses.replace(PLANS[name], **changes)) for name in names}
-        write(given.out / f"published_{subject.lower()}", results)
+        write(given.out / f"published_{pathlib.Path(subject).stem.lower()}", results)
         rows += [row(name, side, *found) for name, sides in results.items() for side, found in sides.items()]
     print("```text")
     sys.stdout.flush()

@@ -1,26 +1,33 @@
 """The published experiments A, B, D and E in plain PyTorch, written from their texts. No Troupe in here.
 
 These algorithms are synchronous, so that n workers are simulated in one process, one after the other; only the order of
-additions could tell. run(recipe, …) trains and yields the mean training loss and the test accuracy of each epoch."""
+additions could tell. run(recipe, …) trains and yields the mean training loss and the test accuracy of each epoch. The
+networks are those of tests/parity."""
 
 import copy
 import math
+import pathlib
+import sys
 from dataclasses import dataclass
 from typing import Callable
 
 import torch
-from published_models import NovoGrad, lenet, resnet18, resnet20, vgg11, wide_resnet
 from torch import nn
 from torch.nn import functional
 from torch.optim.lr_scheduler import LinearLR, MultiStepLR
 from torch.utils.data import DistributedSampler
+from torch_optimizer import NovoGrad
+
+sys.path.append(str(pathlib.Path(__file__).parents[1] / "tests/parity"))
+from plain_models import Vgg11  # noqa: E402
+from plain_published import Lenet, Resnet18SmallImages, Resnet20, WideResnetPooled, named_as  # noqa: E402
 
 CIFAR_MEAN = (0.4914, 0.4822, 0.4465)
 
 
 @dataclass
 class Experiment:
-    """What a text says, but for images and epochs."""
+    """The settings that a text specifies, without images and epochs."""
     network: Callable[[], nn.Module]
     batch: int  # of one worker
     lr: float
@@ -33,7 +40,7 @@ class Experiment:
     std: tuple = ()
     augment: str = ""
     warmup: int = 0  # epochs
-    halves: int = 1  # that a batch is cut into, each normalised by itself (DataParallel)
+    halves: int = 1  # parts into which a batch is cut, each normalised separately (DataParallel)
     synchronised_norms: bool = False
     drop_last: bool = False
     sharded_evaluation: bool = False
@@ -41,9 +48,9 @@ class Experiment:
 
 
 CIFAR = {"data": "cifar10", "mean": CIFAR_MEAN}
-VGG = Experiment(vgg11, 64, 0.1, workers=4, momentum=0.9, weight_decay=1e-4, std=(0.2470, 0.2435, 0.2616),
+VGG = Experiment(lambda: Vgg11(norm=True), 64, 0.1, workers=4, momentum=0.9, weight_decay=1e-4, std=(0.2470, 0.2435, 0.2616),
                  augment="crop_flip", **CIFAR)
-LAB = Experiment(lambda: wide_resnet(1), 32, 0.01, "fashion_mnist", workers=4, drop_last=True, sharded_evaluation=True)
+LAB = Experiment(lambda: WideResnetPooled(dropout=0.01), 32, 0.01, "fashion_mnist", workers=4, drop_last=True, sharded_evaluation=True)
 
 
 def changed(base, **values):
@@ -51,18 +58,18 @@ def changed(base, **values):
 
 
 EXPERIMENTS = {
-    "a_dpsgd_resnet20": Experiment(resnet20, 32, 0.1, workers=4, weight_decay=1e-4, std=(0.2023, 0.1994, 0.2010),
+    "a_dpsgd_resnet20": Experiment(Resnet20, 32, 0.1, workers=4, weight_decay=1e-4, std=(0.2023, 0.1994, 0.2010),
                                    augment="crop_flip", gossip=True, **CIFAR),
     "b_vgg11_single": changed(VGG, batch=256, workers=1),
-    "b_vgg11_ddp": VGG,  # and the three other ways, which have the same arithmetic
-    "d_lenet_one_device": Experiment(lenet, 256, 0.2, "fashion_mnist"),
-    "d_lenet_two_devices": Experiment(lenet, 512, 0.3, "fashion_mnist", halves=2),
-    "d_resnet18_one_device": Experiment(resnet18, 256, 0.1, "fashion_mnist"),
-    "d_resnet18_two_devices": Experiment(resnet18, 512, 0.1, "fashion_mnist", halves=2),
+    "b_vgg11_ddp": VGG,  # the three other recipes have the same arithmetic
+    "d_lenet_one_device": Experiment(Lenet, 256, 0.2, "fashion_mnist"),
+    "d_lenet_two_devices": Experiment(Lenet, 512, 0.3, "fashion_mnist", halves=2),
+    "d_resnet18_one_device": Experiment(Resnet18SmallImages, 256, 0.1, "fashion_mnist"),
+    "d_resnet18_two_devices": Experiment(Resnet18SmallImages, 512, 0.1, "fashion_mnist", halves=2),
     "e_lab_sgd": LAB,
     "e_lab_momentum": changed(LAB, momentum=0.9),
     "e_lab_novograd": changed(LAB, novograd=True),
-    "e_assignment": changed(LAB, network=lambda: wide_resnet(3), data="cifar10", batch=256, lr=0.15, novograd=True,
+    "e_assignment": changed(LAB, network=lambda: WideResnetPooled(3, dropout=0.01), data="cifar10", batch=256, lr=0.15, novograd=True,
                             warmup=5, synchronised_norms=True, augment="affine_jitter", mean=(0.5,) * 3,
                             std=(0.5,) * 3),
 }
@@ -81,7 +88,7 @@ def crop_flip(images):
 
 
 def warped(images, matrices):
-    """Inverse maps about the centre, [N, 2, 2]; nearest pixel, black outside."""
+    """Applies inverse maps [N, 2, 2] about the centre; nearest pixel, black outside."""
     theta = functional.pad(matrices, (0, 1))
     return functional.grid_sample(images, functional.affine_grid(theta, list(images.shape), False), "nearest", "zeros",
                                   False)
@@ -96,7 +103,7 @@ def grey(image):
 
 
 def jittered(image):
-    """ColorJitter(0.2, 0.2, 0.2) of one image in [0, 1]; the order is drawn too."""
+    """ColorJitter(0.2, 0.2, 0.2) of one image in [0, 1], in random order."""
     def other(which):
         if which == 0:
             return torch.zeros_like(image)
@@ -128,7 +135,7 @@ def as_input(images, it, training):
 
 
 def epoch_of(it, samples, epoch):
-    """The batches of each worker, as DistributedSampler deals them: [steps][workers] of (inputs, labels)."""
+    """Yields the batches of each step, as DistributedSampler assigns them: [workers] of (inputs, labels)."""
     images, labels = samples
     of_workers = []
     for rank in range(it.workers):
@@ -144,15 +151,15 @@ def epoch_of(it, samples, epoch):
 
 
 def keep_statistics(network, kept):
-    """Running statistics are those of rank 0 only: elsewhere a forward pass leaves them as they are."""
+    """Makes forward passes update the running statistics only if `kept`, which is so on rank 0."""
     for each in network.modules():
         if isinstance(each, nn.BatchNorm2d):
             each.momentum = 0.1 if kept else 0.0
 
 
 def synchronous_step(network, optimizer, batches, it):
-    """One step with the mean gradient over all samples; returns the sum of their losses. Each worker normalises its own
-    batch, unless norms are synchronised, which is one batch of all."""
+    """Steps with the mean gradient over all samples; returns the sum of their losses. Each worker normalises its own
+    batch; with synchronised norms, all batches form one."""
     if it.synchronised_norms:
         batches = [tuple(torch.cat(each) for each in zip(*batches, strict=True))]
     if it.halves > 1:
@@ -180,7 +187,7 @@ def mix_with_neighbours(peers):
 
 
 def decentralised_step(peers, optimizers, batches):
-    """The gradient at x_i plus 1e-4 x_i; the mixture; plain SGD with a weight decay of its own, at the mixed x_i."""
+    """Adds 1e-4 x_i to the gradient at x_i, mixes, and steps by plain SGD with weight decay at the mixed x_i."""
     losses = 0.0
     for peer, optimizer, (inputs, labels) in zip(peers, optimizers, batches, strict=True):
         optimizer.zero_grad()
@@ -199,7 +206,7 @@ def decentralised_step(peers, optimizers, batches):
 
 
 def averaged(peers):
-    """The mean of the peers' parameters and buffers."""
+    """Returns a network with the mean of the peers' parameters and buffers."""
     result = copy.deepcopy(peers[0])
     states = [peer.state_dict() for peer in peers]
     result.load_state_dict({name: sum(state[name] for state in states) / len(states) if first.is_floating_point()
@@ -211,7 +218,7 @@ def averaged(peers):
 def accuracy(network, samples, it):
     network.eval()
     images, labels = samples
-    if it.sharded_evaluation:  # each worker its share, without the last batch; the mean of the shares
+    if it.sharded_evaluation:  # a share per worker, without its last batch; then the mean of the shares
         shares = [torch.tensor(list(DistributedSampler(range(len(labels)), it.workers, rank, shuffle=False)))
                   for rank in range(it.workers)]
         batches = [[each for each in share.split(it.batch) if len(each) == it.batch] for share in shares]
@@ -227,23 +234,24 @@ def accuracy(network, samples, it):
 
 def optimizer_of(network, it):
     if it.novograd:
-        return NovoGrad(network.parameters(), it.lr)
+        return NovoGrad(network.parameters(), it.lr, grad_averaging=True)
     return torch.optim.SGD(network.parameters(), it.lr, it.momentum, weight_decay=it.weight_decay)
 
 
 def schedules_of(optimizers, it):
-    """Stepped once after each epoch."""
+    """Returns the schedules, which are stepped once after each epoch."""
     if it.gossip:
         return [MultiStepLR(each, [80, 120], 0.1) for each in optimizers]
     return [LinearLR(each, 1 / it.workers, total_iters=it.warmup) for each in optimizers] if it.warmup else []
 
 
-def run(name, training, test, epochs, seed=1, **values):
-    """Trains; yields (mean training loss, accuracy) after each epoch. Samples are (bytes [N, C, H, W], labels [N]);
-    values stand in for those of the text: smaller batches, fewer workers."""
+def run(name, initial, training, test, epochs, seed=1, **values):
+    """Trains from `initial`, a state; yields (mean training loss, accuracy) after each epoch. Samples are (bytes [N, C,
+    H, W], labels [N]); values stand in for those of the text: smaller batches, fewer workers."""
     it = changed(EXPERIMENTS[name], **values)
     torch.manual_seed(seed)
     networks = [it.network()]
+    networks[0].load_state_dict(named_as(networks[0], initial))
     if it.gossip:
         networks += [copy.deepcopy(networks[0]) for _ in range(1, it.workers)]
     optimizers = [optimizer_of(each, it) for each in networks]

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""How long from the start of the process to its first training step? Under one second on a warm machine.
+"""How long does a process take to start its first training step? Less than one second is required on a warm machine.
 
-The main job, topologies/all_reduce.toml on the digits, until its `start` event arrives on a pipe.
+Runs topologies/all_reduce.toml on the digits until its `start` event arrives on a pipe.
     cmake --preset release && cmake --build build && bench/start_up.py [repetitions]
 """
 

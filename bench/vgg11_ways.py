@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Experiment B: what do the ways to communicate cost? Times, messages and bytes of VGG-11's five recipes.
+"""Experiment B: what does each way to communicate cost? Times, messages and bytes of VGG-11's five recipes.
 
-Each recipe for some steps, in turn, after one round to warm up: seconds per step (the median of the rounds; evaluation
-excluded), and the messages and bytes of a step as `troupe check` plans them. All have batches of 256 images unless
---batch says otherwise. Four workers as threads of one process, or with --processes as processes of this host.
+Runs each recipe in turn for some steps, after one warm-up round. Prints seconds per step (the median of the rounds,
+without evaluation) and the messages and bytes per step that `troupe check` plans. All recipes have batches of 256
+images, or --batch images. The four workers are threads of one process, or with --processes processes of this host.
     TROUPE_DATA=… bench/vgg11_ways.py [--steps 8] [--rounds 5] [--batch 256] [--processes]
 """
 
@@ -22,7 +22,7 @@ NODES = "".join(f'[[node]]\nname = "n{i}"\n' for i in range(4))
 
 
 def topology(way, processes):
-    """A file that extends the recipe; a single process is what it is."""
+    """Returns a file that extends the recipe, with a process per worker if `processes`; `single` has one worker."""
     text = f'extends = "{ROOT}/topologies/recipes/b_vgg11_{way}.toml"\n'
     return text + (NODES if processes and way != "single" else "")
 
@@ -30,7 +30,7 @@ def topology(way, processes):
 def settings(given):
     values = {"data.global_batch_size": given.batch, "run.steps": given.steps, "run.timeout": "10min",
               "evaluate.every": f"{given.steps} steps",
-              "data.validation": 0.002}  # a hundred images, so that the evaluation at the end is short
+              "data.validation": 0.002}  # a hundred images, to keep the evaluation at the end short
     return [word for key, value in values.items() for word in ("--set", f"{key}={value}")]
 
 
@@ -56,7 +56,8 @@ def main():
     arguments.add_argument("--processes", action="store_true")
     given = arguments.parse_args()
     if not pathlib.Path(os.environ.get("TROUPE_DATA", "nowhere"), "cifar-10-batches-bin").is_dir():
-        sys.exit("TROUPE_DATA names no folder that holds cifar-10-batches-bin/; troupe data fetch cifar10 downloads it")
+        sys.exit("TROUPE_DATA does not name a folder that contains cifar-10-batches-bin/; "
+                 "troupe data fetch cifar10 downloads it")
     with tempfile.TemporaryDirectory() as folder:
         files = {way: pathlib.Path(folder, f"{way}.toml") for way in WAYS}
         for way, file in files.items():

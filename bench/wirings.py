@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""What does each wiring cost? Four workers under it against the same four exchanging nothing, in one process and as a
-process each. On two cores a gossip ring, a synchronous parameter server and ASGD keep at least 0.90 of the speed, 0.80
-over processes.
+"""What does each wiring cost? Compares four workers under it with the same four exchanging nothing, in one process and
+in four. On two cores, a gossip ring, a synchronous parameter server and ASGD must keep at least 0.90 of the speed, or
+0.80 over processes.
 
-Convnet, digits, batch 64 a worker, one intra-op thread each.
+Convnet, digits, batch 64 per worker, one intra-op thread each.
     cmake --preset bench && cmake --build build && bench/wirings.py [repetitions]
 """
 
@@ -14,7 +14,7 @@ PROCESSES = "\n".join(f'[[node]]\nname = "n{i}"' for i in range(WORKERS))
 AT_SERVER, BEHIND = '["gradient", "exchange"]', '["gradient", "apply", "exchange"]'
 NOTHING = "exchanging nothing"
 
-# Loop, the exchange's settings, and what it promises to keep in one process and over four, if anything.
+# Loop, settings of the exchange, and the shares of the speed that it must keep in one process and over four, or None.
 WIRINGS = {
     NOTHING: (ALONE, "", None),
     "all_reduce": (TOGETHER, 'kind = "all_reduce"', (0.90, 0.85)),

@@ -124,13 +124,14 @@ void fill_windows(const at::Tensor& text, std::span<const std::int64_t> indices,
 void check_indices(const dataset& set, std::span<const std::int64_t> indices) {
   for (const std::int64_t index : indices) {
     if (index < 0 || index >= set.size()) {
-      throw std::out_of_range("sample " + std::to_string(index) + " of a data set of " + std::to_string(set.size()));
+      throw std::out_of_range("sample index " + std::to_string(index) + " is out of range; the data set has " +
+                              std::to_string(set.size()) + " samples");
     }
   }
 }
 
-// The first sparse CSR tensor of a process makes LibTorch warn that their kind is young: that is none of a user's
-// business, so it is made here, with nobody listening.
+// The first sparse CSR tensor of a process makes LibTorch warn that this tensor type is in beta. Users need not see
+// that, so it is made here with warnings discarded.
 void hush() {
   struct deaf : c10::WarningHandler {
     void process(const c10::Warning&) override {}
@@ -148,7 +149,8 @@ at::Tensor csr(const sparse_rows& rows, const std::vector<std::int64_t>& indices
   std::int64_t nonzeros = 0;
   for (const std::int64_t index : indices) nonzeros += rows.at(index).count;
   if (nonzeros > std::numeric_limits<std::int32_t>::max()) {
-    throw std::out_of_range("a batch of " + std::to_string(nonzeros) + " nonzeros; data.batch_size is too large");
+    throw std::out_of_range("a batch has " + std::to_string(nonzeros) +
+                            " nonzeros, too many for 32-bit indices; reduce data.batch_size");
   }
   const auto count = static_cast<std::int64_t>(indices.size());
   const at::Tensor begins = at::empty({count + 1}, at::kInt), columns = at::empty({nonzeros}, at::kInt);

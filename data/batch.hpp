@@ -1,4 +1,5 @@
-// What make_batch() does for dense samples, in two steps, for who has memory for a batch already: the loader.
+// What make_batch() does for dense samples, in two steps, for callers that already have memory for a batch, such as the
+// loader.
 #pragma once
 
 #include "troupe/data/dataset.hpp"
@@ -12,16 +13,17 @@
 
 namespace troupe::data {
 
-/// Returns a contiguous tensor of the host, contents undefined.
+/// Allocates a contiguous host tensor with undefined contents.
 using host_memory = std::function<at::Tensor(at::IntArrayRef sizes, at::ScalarType type)>;
 
-/// Returns the tensors of a batch of `count` samples, contents undefined. The set's samples are dense.
+/// Returns the tensors of a batch of `count` samples with undefined contents. The set's samples must be dense.
 batch empty_batch(const dataset& set, std::int64_t count, const host_memory& from);
 
-/// Returns the bytes of those tensors.
+/// Returns the number of bytes of those tensors.
 std::int64_t batch_bytes(const dataset& set, std::int64_t count);
 
-/// Fills `into`, an empty_batch() of as many, with the samples `indices`. Throws as make_batch() does. Any thread.
+/// Fills `into`, an empty_batch() of the same size, with the samples `indices`. Throws as make_batch() does. Any
+/// thread.
 void fill_batch(const dataset& set, const normalisation& scale, std::span<const std::int64_t> indices,
                 const augmenting& by, const batch& into);
 

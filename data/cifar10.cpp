@@ -28,33 +28,35 @@ const std::vector<std::string>& classes() {
 }
 
 [[noreturn]] void fail(const fs::path& file, const std::string& reason) {
-  throw data_error(file.string() + ": " + reason + "; delete the file and get it again");
+  throw data_error(file.string() + ": " + reason + "; delete the file and fetch it again");
 }
 
 [[noreturn]] void fail_to_read(const fs::path& file) {
-  throw data_error(file.string() + ": cannot be read; check its permissions");
+  throw data_error(file.string() + ": cannot read the file; check its permissions");
 }
 
 // How many records the file holds, by its size.
 std::int64_t records_in(const fs::path& file) {
   std::error_code error;
   if (!fs::exists(file, error)) {
-    throw data_error(file.string() + ": no such file; run `troupe data fetch cifar10`, or name the folder that holds " +
-                     file.parent_path().filename().string() + "/ in data.dir or TROUPE_DATA");
+    throw data_error(
+        file.string() +
+        ": no such file; run `troupe data fetch cifar10`, or set data.dir or TROUPE_DATA to the folder that contains " +
+        file.parent_path().filename().string() + "/");
   }
   if (!fs::is_regular_file(file, error)) throw data_error(file.string() + ": not a regular file");
   const std::uintmax_t size = fs::file_size(file, error);
   if (error) fail_to_read(file);
-  if (size == 0) fail(file, "the file holds no images");
+  if (size == 0) fail(file, "the file contains no images");
   if (size > bytes_at_most) fail(file, "the file is too large for this format");
   if (size > published_bytes && size % record_bytes != 0) {
-    fail(file, "the file holds " + std::to_string(size % record_bytes) + " bytes beyond its " +
+    fail(file, "the file has " + std::to_string(size % record_bytes) + " extra bytes after its " +
                    std::to_string(size / record_bytes) + " images");
   }
   if (size % record_bytes != 0) {
-    fail(file, "the file is truncated: record " + std::to_string(size / record_bytes) +
-                   " (counted from 0) is cut after " + std::to_string(size % record_bytes) + " of the " +
-                   std::to_string(record_bytes) + " bytes of an image with its label");
+    fail(file, "the file is truncated: record " + std::to_string(size / record_bytes) + " (counting from 0) has only " +
+                   std::to_string(size % record_bytes) + " of the " + std::to_string(record_bytes) +
+                   " bytes of an image and its label");
   }
   return static_cast<std::int64_t>(size / record_bytes);
 }
@@ -64,14 +66,14 @@ void read(const fs::path& file, const at::Tensor& into) {
   std::ifstream stream{file, std::ios::binary};
   if (!stream) fail_to_read(file);
   if (!stream.read(reinterpret_cast<char*>(into.mutable_data_ptr<std::uint8_t>()), bytes)) {
-    fail(file, "the file became shorter while it was read");
+    fail(file, "the file shrank while it was being read");
   }
   const at::Tensor labels = into.select(1, 0).contiguous();
   const auto* begin = labels.const_data_ptr<std::uint8_t>();
   const auto* end = begin + labels.numel();
   const auto* wrong = std::find_if(begin, end, [](std::uint8_t label) { return label >= classes().size(); });
   if (wrong != end) {
-    fail(file, "label " + std::to_string(wrong - begin) + " is " + std::to_string(*wrong) + ", expected 0 to " +
+    fail(file, "label " + std::to_string(wrong - begin) + " is " + std::to_string(*wrong) + "; expected 0 to " +
                    std::to_string(classes().size() - 1));
   }
 }
@@ -97,22 +99,26 @@ std::shared_ptr<const dataset> read_all(const std::vector<fs::path>& files) {
 
 dataset_kind cifar10() {
   return {.name = "cifar10",
-          .explanation = "50,000 + 10,000 pictures of ten kinds of things, 3 x 32 x 32 (Krizhevsky 2009)",
+          .explanation = "50,000 training and 10,000 test images in ten classes, 3 x 32 x 32 (Krizhevsky 2009)",
           .folder = "cifar-10-batches-bin",
           .sample_shape = {channels, side, side},
           .classes = 10,
           .published = {{0.4914, 0.4822, 0.4465}, {0.2470, 0.2435, 0.2616}},
-          .load = [](const data_source& from) {
-            const fs::path& folder = from.folder;
-            std::vector<fs::path> train;
-            for (int part = 1; part <= 5; ++part)
-              train.push_back(folder / ("data_batch_" + std::to_string(part) + ".bin"));
-            const std::vector<fs::path> test{folder / "test_batch.bin"};
-            dataset_pair pair{.train = read_all(train), .test = read_all(test), .scale = cifar10().published, .files{}};
-            for (const std::vector<fs::path>* files : {&std::as_const(train), &test})
-              for (const auto& file : *files) pair.files.push_back(file.string());
-            return pair;
-          }};
+          .load =
+              [](const data_source& from) {
+                const fs::path& folder = from.folder;
+                std::vector<fs::path> train;
+                for (int part = 1; part <= 5; ++part)
+                  train.push_back(folder / ("data_batch_" + std::to_string(part) + ".bin"));
+                const std::vector<fs::path> test{folder / "test_batch.bin"};
+                dataset_pair pair{
+                    .train = read_all(train), .test = read_all(test), .scale = cifar10().published, .files{}};
+                for (const std::vector<fs::path>* files : {&std::as_const(train), &test})
+                  for (const auto& file : *files) pair.files.push_back(file.string());
+                return pair;
+              },
+          .training_samples = 50'000,
+          .test_samples = 10'000};
 }
 
 }  // namespace troupe::data

@@ -38,13 +38,18 @@ void divide_text(dataset_pair& sets, std::int64_t held) {
 
 }  // namespace
 
-void hold_out(dataset_pair& sets, double fraction, std::uint64_t seed) {
-  const std::int64_t samples = sets.train->size();
+std::int64_t held_out_of(std::int64_t samples, double fraction) {
   const auto held = static_cast<std::int64_t>(static_cast<double>(samples) * fraction);
   if (held < 1 || held >= samples) {
     throw data_error("data.validation holds out " + std::to_string(held) + " of " + std::to_string(samples) +
-                     " training samples; expected a share that leaves at least one on either side");
+                     " training samples; expected a share that leaves at least one sample in each of the two sets");
   }
+  return held;
+}
+
+void hold_out(dataset_pair& sets, double fraction, std::uint64_t seed) {
+  const std::int64_t samples = sets.train->size();
+  const auto held = held_out_of(samples, fraction);
   if (sets.train->drawn_from.defined()) return divide_text(sets, held);
   std::vector<std::int64_t> order(static_cast<std::size_t>(samples));
   std::iota(order.begin(), order.end(), 0);

@@ -1,4 +1,4 @@
-// A part of the training samples that is not trained on but evaluated.
+// Holds out part of the training samples for evaluation.
 #pragma once
 
 #include "troupe/data/dataset.hpp"
@@ -7,10 +7,13 @@
 
 namespace troupe::data {
 
-/// Takes floor(N · fraction) of the training samples, the last of a permutation that is a function of `seed`, and puts
-/// them in the place of the test set; the rest is trained on, in its order. Of a text whose windows begin anywhere it
-/// takes the last ones instead, and ends the text there, so that no window reaches into what is held out. Throws
-/// data_error where one of the two would be empty.
+/// Returns floor(samples · fraction), the number of samples to hold out. Throws data_error if that is none or all.
+std::int64_t held_out_of(std::int64_t samples, double fraction);
+
+/// Replaces the test set by floor(N · fraction) of the training samples, the last ones of a permutation that is a
+/// function of `seed`; the others remain in the training set, in their order. For a text with random windows, the last
+/// samples are taken instead and the text ends before them, so that no window reaches into the held-out part. Throws
+/// data_error if either set would be empty.
 void hold_out(dataset_pair& sets, double fraction, std::uint64_t seed);
 
 }  // namespace troupe::data

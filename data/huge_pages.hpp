@@ -1,5 +1,5 @@
-// Memory for sparse rows that are met in no order: on pages of 2 MiB a step finds them a quarter faster than on pages
-// of 4 KiB, whose addresses no core can keep.
+// Memory for sparse rows that are accessed in random order: on pages of 2 MiB, a step finds them a quarter faster than
+// on pages of 4 KiB, because the TLB cannot hold that many addresses.
 #pragma once
 
 #include <sys/mman.h>
@@ -11,7 +11,7 @@
 
 namespace troupe::data {
 
-/// Asks the kernel for large pages where there is enough to fill some; a wish, which it need not grant.
+/// Requests huge pages from the kernel if the memory fills several; a hint that the kernel may ignore.
 template <class T>
 struct huge_page_allocator {
   using value_type = T;
@@ -35,7 +35,7 @@ struct huge_page_allocator {
   bool operator==(const huge_page_allocator&) const { return true; }
 };
 
-/// As sparse_rows reads them.
+/// Vector with such memory, as sparse_rows reads it.
 template <class T>
 using huge_page_vector = std::vector<T, huge_page_allocator<T>>;
 

@@ -23,7 +23,7 @@ constexpr std::uint64_t bytes_at_most = std::uint64_t{1} << 30;
 constexpr std::uint64_t deflate_ratio_at_most = 1032;
 
 [[noreturn]] void fail(const fs::path& file, const std::string& reason) {
-  throw data_error(file.string() + ": " + reason + "; delete the file and get it again");
+  throw data_error(file.string() + ": " + reason + "; delete the file and fetch it again");
 }
 
 std::vector<unsigned char> contents(const fs::path& file) {
@@ -35,7 +35,7 @@ std::vector<unsigned char> contents(const fs::path& file) {
   std::vector<unsigned char> bytes(error ? 0 : size);
   std::ifstream stream{file, std::ios::binary};
   if (error || !stream.read(reinterpret_cast<char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()))) {
-    throw data_error(file.string() + ": cannot be read; check its permissions");
+    throw data_error(file.string() + ": cannot read the file; check its permissions");
   }
   return bytes;
 }
@@ -78,10 +78,10 @@ class source {
       stream_.next_out = &beyond;
       stream_.avail_out = 1;
       unfold();
-      if (stream_.avail_out == 0) fail(file_, "the file holds more bytes than its header states");
+      if (stream_.avail_out == 0) fail(file_, "the file is longer than its header states");
       if (!ended_) fail(file_, "the file is truncated");
     }
-    if (stream_.avail_in != 0) fail(file_, "the file holds more bytes than its header states");
+    if (stream_.avail_in != 0) fail(file_, "the file is longer than its header states");
   }
 
   // An upper bound of what read() can still give.
@@ -115,9 +115,9 @@ fs::path present(const fs::path& folder, const std::string& name, const std::str
     fs::path file = folder / (name + ending);
     if (fs::exists(file, error)) return file;
   }
-  throw data_error((folder / (name + ".gz")).string() + ": no such file, nor without .gz; run `troupe data fetch " +
-                   fetch + "`, or name the folder that holds " + folder.filename().string() +
-                   "/ in data.dir or TROUPE_DATA");
+  throw data_error((folder / (name + ".gz")).string() + ": no such file, with or without .gz; run `troupe data fetch " +
+                   fetch + "`, or set data.dir or TROUPE_DATA to the folder that contains " +
+                   folder.filename().string() + "/");
 }
 
 struct files {
@@ -127,16 +127,16 @@ struct files {
 dataset assemble(const files& from, const at::Tensor& images, const at::Tensor& labels,
                  std::vector<std::string> classes) {
   if (images.size(0) != labels.size(0)) {
-    throw data_error(from.labels.string() + ": " + std::to_string(labels.size(0)) + " labels for the " +
-                     std::to_string(images.size(0)) + " images of " + from.images.filename().string() +
-                     "; delete both files and get them again");
+    throw data_error(from.labels.string() + ": " + std::to_string(labels.size(0)) + " labels, but " +
+                     std::to_string(images.size(0)) + " images in " + from.images.filename().string() +
+                     "; delete both files and fetch them again");
   }
-  if (images.numel() == 0) fail(from.images, "the file holds no images");
+  if (images.numel() == 0) fail(from.images, "the file contains no images");
   const auto* begin = labels.const_data_ptr<std::uint8_t>();
   const auto* end = begin + labels.numel();
   const auto* wrong = std::find_if(begin, end, [&](std::uint8_t label) { return label >= classes.size(); });
   if (wrong != end) {
-    fail(from.labels, "label " + std::to_string(wrong - begin) + " is " + std::to_string(*wrong) + ", expected 0 to " +
+    fail(from.labels, "label " + std::to_string(wrong - begin) + " is " + std::to_string(*wrong) + "; expected 0 to " +
                           std::to_string(classes.size() - 1));
   }
   return {images.unsqueeze(1), labels.to(at::kLong), std::move(classes)};
@@ -162,7 +162,7 @@ at::Tensor read_idx(const fs::path& file, int dimensions) {
     count *= size;
     // A size of zero must not hide absurd ones beside it. Both factors are below 2^32: no overflow before the refusal.
     extent *= std::max<std::uint64_t>(size, 1);
-    if (extent > bytes_at_most) fail(file, "the header states absurd dimensions");
+    if (extent > bytes_at_most) fail(file, "the dimensions in the header are implausibly large");
   }
   if (count > bytes.left_at_most()) fail(file, "the file is truncated");
   at::Tensor values = at::empty(shape, at::kByte);
@@ -184,8 +184,8 @@ dataset_pair read_mnist_family(const fs::path& folder, const std::vector<std::st
   pair.train = std::make_shared<dataset>(assemble(train, train_images.get(), train_labels, classes));
   pair.test = std::make_shared<dataset>(assemble(test, test_images, test_labels, classes));
   if (pair.train->inputs.sizes().slice(1) != pair.test->inputs.sizes().slice(1)) {
-    throw data_error(test.images.string() + ": its images have another size than those of " +
-                     train.images.filename().string() + "; delete both files and get them again");
+    throw data_error(test.images.string() + ": its images differ in size from those in " +
+                     train.images.filename().string() + "; delete both files and fetch them again");
   }
   for (const auto& file : {train.images, train.labels, test.images, test.labels}) pair.files.push_back(file.string());
   return pair;

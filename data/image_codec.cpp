@@ -28,7 +28,7 @@ constexpr std::uintmax_t file_bytes_at_most = std::uintmax_t{1} << 28;
 constexpr std::array<std::uint8_t, 8> png_signature{0x89, 'P', 'N', 'G', '\r', '\n', 0x1a, '\n'};
 
 [[noreturn]] void fail(const fs::path& file, const std::string& reason) {
-  throw data_error(file.string() + ": " + reason + "; replace the file, or take it out of its folder");
+  throw data_error(file.string() + ": " + reason + "; replace the file or remove it from its folder");
 }
 
 bool is_png(std::span<const std::uint8_t> begin) {
@@ -40,7 +40,7 @@ bool is_jpeg(std::span<const std::uint8_t> begin) {
 }
 
 [[noreturn]] void fail_as_neither(const fs::path& file, std::uintmax_t size) {
-  fail(file, size == 0 ? "the file is empty" : "is neither a PNG nor a JPEG image");
+  fail(file, size == 0 ? "the file is empty" : "the file is neither a PNG nor a JPEG image");
 }
 
 std::ifstream opened(const fs::path& file) {
@@ -48,15 +48,15 @@ std::ifstream opened(const fs::path& file) {
   if (!fs::exists(file, error)) fail(file, "no such file");
   if (!fs::is_regular_file(file, error)) fail(file, "not a regular file");
   std::ifstream stream{file, std::ios::binary};
-  if (!stream) throw data_error(file.string() + ": cannot be read; check its permissions");
+  if (!stream) throw data_error(file.string() + ": cannot read the file; check its permissions");
   return stream;
 }
 
 image_extent sane(const fs::path& file, std::int64_t height, std::int64_t width) {
-  if (height < 1 || width < 1) fail(file, "its header states a size of zero");
+  if (height < 1 || width < 1) fail(file, "the header gives a size of zero");
   if (height > pixels_at_most / width) {
-    fail(file, "its header states " + std::to_string(width) + " x " + std::to_string(height) +
-                   " pixels, more than the " + std::to_string(pixels_at_most >> 20) + " Mi that are decoded");
+    fail(file, "the header gives " + std::to_string(width) + " x " + std::to_string(height) +
+                   " pixels, more than the limit of " + std::to_string(pixels_at_most >> 20) + " Mi");
   }
   return {height, width};
 }
@@ -72,7 +72,8 @@ std::int64_t big_endian(std::span<const std::uint8_t> digits) {
 image_extent extent_of_png(const fs::path& file, std::ifstream& stream) {
   std::array<std::uint8_t, 16> chunk{};  // its length, its name, and of IHDR width and height
   if (!stream.read(reinterpret_cast<char*>(chunk.data()), chunk.size())) fail(file, "the file is truncated");
-  if (std::memcmp(chunk.data() + 4, "IHDR", 4) != 0) fail(file, "is damaged: a PNG image begins with its size");
+  if (std::memcmp(chunk.data() + 4, "IHDR", 4) != 0)
+    fail(file, "the file is damaged: a PNG image must begin with its size");
   const std::span all{chunk};
   return sane(file, big_endian(all.subspan(12, 4)), big_endian(all.subspan(8, 4)));
 }
@@ -107,7 +108,7 @@ bool decode_png(png_structp png, png_infop info, const image_extent& wanted, std
   png_read_info(png, info);
   if (png_get_image_width(png, info) != static_cast<png_uint_32>(wanted.width) ||
       png_get_image_height(png, info) != static_cast<png_uint_32>(wanted.height))
-    png_error(png, "its size is not the one that its header states");
+    png_error(png, "its size differs from the size in its header");
   png_set_palette_to_rgb(png);
   png_set_expand_gray_1_2_4_to_8(png);
   png_set_strip_16(png);
@@ -116,7 +117,7 @@ bool decode_png(png_structp png, png_infop info, const image_extent& wanted, std
   png_set_interlace_handling(png);
   png_read_update_info(png, info);
   const auto stride = static_cast<std::size_t>(3 * wanted.width);
-  if (png_get_rowbytes(png, info) != stride) png_error(png, "its pixels are of an unknown kind");
+  if (png_get_rowbytes(png, info) != stride) png_error(png, "its pixel format is unknown");
   for (std::int64_t row = 0; row < wanted.height; ++row) rows[row] = pixels + static_cast<std::size_t>(row) * stride;
   png_read_image(png, rows);
   png_read_end(png, nullptr);
@@ -140,7 +141,8 @@ image decoded_png(const fs::path& file, const bytes& content) {
   png_set_user_limits(png, static_cast<png_uint_32>(pixels_at_most), static_cast<png_uint_32>(pixels_at_most));
   if (!decode_png(png, info, made.extent, made.pixels.data(), rows.data())) {
     const std::string_view why{input.complaint.data()};
-    fail(file, why == "the file is truncated" ? std::string{why} : "is damaged (libpng: " + std::string{why} + ")");
+    fail(file,
+         why == "the file is truncated" ? std::string{why} : "the file is damaged (libpng: " + std::string{why} + ")");
   }
   return made;
 }
@@ -160,11 +162,11 @@ image_extent extent_of_jpeg(const fs::path& file, std::ifstream& stream) {
   };
   for (;;) {
     std::uint8_t marker = next();
-    if (marker != 0xff) fail(file, "is damaged: its header has something else where a JPEG marker must be");
+    if (marker != 0xff) fail(file, "the file is damaged: its header lacks a JPEG marker where one is required");
     while (marker == 0xff) marker = next();
     const bool alone = marker == 0x01 || (marker >= 0xd0 && marker <= 0xd8);
     if (alone) continue;
-    if (marker == 0xd9 || marker == 0xda) fail(file, "is damaged: its JPEG header states no size");
+    if (marker == 0xd9 || marker == 0xda) fail(file, "the file is damaged: its JPEG header does not give a size");
     const std::int64_t length = word();
     const bool states_size = marker >= 0xc0 && marker <= 0xcf && marker != 0xc4 && marker != 0xc8 && marker != 0xcc;
     if (states_size) {
@@ -172,7 +174,7 @@ image_extent extent_of_jpeg(const fs::path& file, std::ifstream& stream) {
       const std::int64_t height = word(), width = word();
       return sane(file, height, width);
     }
-    if (length < 2) fail(file, "is damaged: a segment of its JPEG header has no length");
+    if (length < 2) fail(file, "the file is damaged: a segment of its JPEG header has no length");
     stream.seekg(length - 2, std::ios::cur);
   }
 }
@@ -207,7 +209,7 @@ image decoded_jpeg(const fs::path& file, const bytes& content) {
   const auto complain = [&] {
     const std::string why = tjGetErrorStr2(decoder.get());
     const bool truncated = why.find("remature end") != std::string::npos;
-    fail(file, (truncated ? "the file is truncated (libjpeg: " : "is damaged (libjpeg: ") + why + ")");
+    fail(file, (truncated ? "the file is truncated (libjpeg: " : "the file is damaged (libjpeg: ") + why + ")");
   };
   int width = 0, height = 0, subsampling = 0, colours = 0;
   const auto size = static_cast<unsigned long>(content.size());
@@ -252,7 +254,7 @@ image decode_image(const fs::path& file) {
   if (!error && size > file_bytes_at_most) fail(file, "the file is too large for an image");
   bytes content(error ? 0 : size);
   if (error || !stream.read(reinterpret_cast<char*>(content.data()), static_cast<std::streamsize>(content.size())))
-    throw data_error(file.string() + ": cannot be read; check its permissions");
+    throw data_error(file.string() + ": cannot read the file; check its permissions");
   if (is_png(content)) return decoded_png(file, content);
   if (!is_jpeg(content)) fail_as_neither(file, content.size());
   return decoded_jpeg(file, content);

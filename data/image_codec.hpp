@@ -1,5 +1,5 @@
-// PNG and JPEG files as pixels, the same ones that Pillow's convert("RGB") gives. Which of the two a file is says its
-// content, not its name. Any thread.
+// Decodes PNG and JPEG files to the same pixels as Pillow's convert("RGB"). The type is detected from the content, not
+// the name. Any thread.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,8 @@ struct image_extent {
   bool operator==(const image_extent&) const = default;
 };
 
-/// Reads no more than the header. Throws data_error where the file is missing, no image, or claims an absurd size.
+/// Returns the size of an image; reads only the header. Throws data_error if the file is missing, not an image, or has
+/// an implausible size.
 image_extent extent_of_image(const std::filesystem::path& file);
 
 struct image {
@@ -21,9 +22,8 @@ struct image {
   std::vector<std::uint8_t> pixels{};  ///< [height, width, 3]: red, green, blue.
 };
 
-/// Decodes a file. Grey becomes three equal channels, transparency is dropped, 16 bits are cut to their upper 8; gamma
-/// and orientation that a file may state are not looked at. Throws data_error, naming the file, where it is damaged or
-/// truncated.
+/// Decodes a file. Grey becomes three equal channels, transparency is dropped, 16-bit values keep their upper 8 bits;
+/// gamma and orientation in the file are ignored. Throws data_error, naming the file, if it is damaged or truncated.
 image decode_image(const std::filesystem::path& file);
 
 }  // namespace troupe::data

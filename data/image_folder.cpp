@@ -1,6 +1,6 @@
-// Images in a folder for each class, by the rule of torchvision.datasets.ImageFolder: classes are the folders in the
-// order of their names, images the .png, .jpg and .jpeg files in them and below, in the order of theirs. Only headers
-// are read here; pixels, when a batch wants them.
+// Images in one folder per class, as in torchvision.datasets.ImageFolder: classes are the folders in the order of their
+// names, images the .png, .jpg and .jpeg files in them and below, in the order of theirs. Only headers are read here;
+// pixels are read when a batch needs them.
 #include "troupe/data/dataset.hpp"
 #include "troupe/data/image_codec.hpp"
 #include "troupe/data/image_scale.hpp"
@@ -35,7 +35,7 @@ std::uint32_t sum_of_ends(const fs::path& file, std::uintmax_t bytes) {
   const auto add = [&](std::uintmax_t from, std::uintmax_t count) {
     stream.seekg(static_cast<std::streamoff>(from));
     if (!stream.read(part.data(), static_cast<std::streamsize>(count)))
-      throw data_error(file.string() + ": cannot be read; start again when the folder is whole");
+      throw data_error(file.string() + ": cannot read the file; restart once the folder is complete");
     sum = crc32(sum, reinterpret_cast<const Bytef*>(part.data()), static_cast<uInt>(count));
   };
   const auto first = std::min(bytes, most), last = std::min(bytes - first, most);
@@ -57,7 +57,7 @@ class folder_images final : public image_files {
     if (scaled_) found = scaled_and_cut(found, extent_.width);
     if (found.extent != extent_) {
       throw data_error(file.string() +
-                       ": has another size than when the run began; start again when the folder is whole");
+                       ": the image's size changed after the run began; restart once the folder is complete");
     }
     const auto pixels = static_cast<std::size_t>(extent_.height * extent_.width);
     for (std::size_t channel = 0; channel < 3; ++channel) {
@@ -113,8 +113,9 @@ std::vector<listed_image> images_in(const fs::path& folder, const std::string& o
   }
   std::sort(found.begin(), found.end());
   if (found.empty()) {
-    throw data_error((folder / of_class).string() +
-                     ": holds no image (.png, .jpg, .jpeg); each folder here is a class: fill it, or take it out");
+    throw data_error(
+        (folder / of_class).string() +
+        ": the folder contains no image (.png, .jpg, .jpeg); every folder here is a class: add images or remove it");
   }
   std::vector<listed_image> images;
   for (const auto& [parent, name] : found) {
@@ -136,7 +137,7 @@ folder_set set_of(const fs::path& folder, const std::vector<std::string>& classe
     const auto found = std::lower_bound(classes.begin(), classes.end(), name);
     if (found == classes.end() || *found != name) {
       throw data_error((folder / name).string() +
-                       ": is a class that the training images do not have; add it there, or take it out");
+                       ": this class does not occur in the training images; add it there or remove this folder");
     }
     auto images = images_in(folder, name);
     made.targets.insert(made.targets.end(), images.size(), found - classes.begin());
@@ -154,10 +155,11 @@ image_extent common_extent(const std::vector<const folder_set*>& sets, bool scal
       const auto extent = extent_of_image(file);
       if (!all) all = extent;
       if (scaled || *all == extent) continue;
-      throw data_error(file.string() + ": is " + std::to_string(extent.width) + " x " + std::to_string(extent.height) +
-                       " pixels, and " + (sets.front()->folder / sets.front()->images.front().name).string() + " " +
+      throw data_error(file.string() + ": the image has " + std::to_string(extent.width) + " x " +
+                       std::to_string(extent.height) + " pixels, but " +
+                       (sets.front()->folder / sets.front()->images.front().name).string() + " has " +
                        std::to_string(all->width) + " x " + std::to_string(all->height) +
-                       "; set data.image_size, which scales all to one size");
+                       "; set data.image_size to scale all images to one size");
     }
   }
   return *all;
@@ -170,7 +172,8 @@ bool is_folder(const fs::path& path) {
 
 void require_folder(const fs::path& folder, const std::string& key) {
   if (!is_folder(folder)) {
-    throw data_error(folder.string() + ": no such folder; set " + key + " to one that holds a folder for each class");
+    throw data_error(folder.string() + ": no such folder; set " + key +
+                     " to a folder that contains one folder per class");
   }
 }
 
@@ -201,14 +204,14 @@ dataset_pair load(const data_source& from) try {
   const auto [train_folder, test_folder] = folders_of(from);
   const auto names = folders_in(train_folder);
   if (names.empty()) {
-    throw data_error(train_folder.string() + ": holds no folder; expected one for each class, with its images");
+    throw data_error(train_folder.string() + ": contains no folders; expected one folder of images per class");
   }
   folder_set train = set_of(train_folder, names), test;
   std::vector<const folder_set*> sets{&train};
   if (!test_folder.empty()) {
     test = set_of(test_folder, names);
     if (test.images.empty()) {
-      throw data_error(test_folder.string() + ": holds no folder; expected one for each class, with its images");
+      throw data_error(test_folder.string() + ": contains no folders; expected one folder of images per class");
     }
     sets.push_back(&test);
   }
@@ -226,7 +229,7 @@ dataset_pair load(const data_source& from) try {
   if (!test_folder.empty()) pair.files.push_back(test_folder.string());
   return pair;
 } catch (const fs::filesystem_error& reason) {
-  throw data_error(reason.path1().string() + ": cannot be read (" + reason.code().message() +
+  throw data_error(reason.path1().string() + ": cannot read this path (" + reason.code().message() +
                    "); check its permissions");
 }
 
@@ -234,7 +237,7 @@ dataset_pair load(const data_source& from) try {
 
 dataset_kind image_folder() {
   return {.name = "image_folder",
-          .explanation = "PNG and JPEG images of your own, in a folder for each class",
+          .explanation = "your own PNG and JPEG images, in one folder per class",
           .folder = ".",  // the data folder itself
           .sample_shape = {},
           .classes = 0,

@@ -12,7 +12,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Each column is a weight: beyond this a stray one would ask for gigabytes, and nobody would know of which line.
+// Each column has a weight: beyond this limit, a stray index would require gigabytes without indicating which line is
+// at fault.
 constexpr std::uint64_t largest_index = std::uint64_t{1} << 28;
 
 bool is_space(char c) {
@@ -50,7 +51,8 @@ class libsvm_reader final : public sample_reader {
   row_facts facts() const override {
     if (labels_.size() != 2) {
       throw data_error(text_.file().string() + ": every label is " + text_of(labels_.at(0)) +
-                       "; expected two, as -1 and 1, 0 and 1, or 1 and 2; set " + key_ + " to a set of two classes");
+                       "; expected two labels, such as -1 and 1, 0 and 1, or 1 and 2; set " + key_ +
+                       " to a file with two classes");
     }
     const bool swapped = labels_[1] < labels_[0];
     return {.extents = {static_cast<std::int64_t>(columns_), 0},
@@ -77,16 +79,16 @@ class libsvm_reader final : public sample_reader {
   float label(std::string_view found) {
     const auto number = number_in(found);
     if (!number || !std::isfinite(static_cast<float>(*number))) {
-      text_.fail("found " + quoted(found) + " where a label was expected, as 1 or -1");
+      text_.fail("found " + quoted(found) + " instead of a label; expected a number such as 1 or -1");
     }
     const float value = static_cast<float>(*number) + 0.0f;  // -0 is 0
     const auto known = std::find(labels_.begin(), labels_.end(), value);
     if (known != labels_.end()) return static_cast<float>(known - labels_.begin());
     if (labels_.size() == 2) {
       text_.fail("found the label " + text_of(value) +
-                 (from_training_ ? ", which the training set does not have" : "") + "; expected only " +
+                 (from_training_ ? ", which does not occur in the training set" : "") + "; expected only " +
                  text_of(std::min(labels_[0], labels_[1])) + " and " + text_of(std::max(labels_[0], labels_[1])) +
-                 ": sets of two classes are read");
+                 " because only two classes are supported");
     }
     labels_.push_back(value);
     return static_cast<float>(labels_.size() - 1);
@@ -98,13 +100,13 @@ class libsvm_reader final : public sample_reader {
     const auto [colon, error] = std::from_chars(rest_.data(), end, index);
     if (error == std::errc::invalid_argument || colon == end || *colon != ':') fail_pair();
     if (error != std::errc{} || index > largest_index) {
-      text_.fail("found the index " + quoted({rest_.data(), colon}) + "; the largest that can be is " +
-                 std::to_string(largest_index) + ", for each is a weight of the model");
+      text_.fail("found the index " + quoted({rest_.data(), colon}) + "; the largest supported index is " +
+                 std::to_string(largest_index) + " because the model has one weight per index");
     }
-    if (index == 0) text_.fail("found the index 0; indices count from 1: add 1 to all of both files");
+    if (index == 0) text_.fail("found the index 0; indices start at 1: add 1 to every index in both files");
     if (index <= before_) {
       text_.fail("found the index " + std::to_string(index) + " after " + std::to_string(before_) +
-                 "; expected indices to ascend within a line, none twice");
+                 "; expected the indices of a line in ascending order, each once");
     }
     double value = 0;
     const auto [behind, wrong] = std::from_chars(colon + 1, end, value);
@@ -119,7 +121,7 @@ class libsvm_reader final : public sample_reader {
     const auto narrow = static_cast<float>(value);
     if (!std::isfinite(narrow)) {
       text_.fail("the value of index " + std::to_string(index) +
-                 " is not a finite number of single precision; expected one, as 0.5 or 1e-3");
+                 " is not a finite single-precision number; expected a value such as 0.5 or 1e-3");
     }
     before_ = index;
     columns_ = std::max(columns_, index);
@@ -130,7 +132,7 @@ class libsvm_reader final : public sample_reader {
 
   [[noreturn]] void fail_pair() { fail_pair(token()); }
   [[noreturn]] void fail_pair(std::string_view found) const {
-    text_.fail("found " + quoted(found) + " where index:value was expected, as 12:0.5");
+    text_.fail("found " + quoted(found) + " instead of index:value; expected a pair such as 12:0.5");
   }
 
   lines text_;
@@ -159,7 +161,7 @@ row_set read(const fs::path& file, const std::string& key, bool mapped, const ro
 
 dataset_kind libsvm() {
   return {.name = "libsvm",
-          .explanation = "sparse samples of two classes, from a file of your own in LIBSVM's text format",
+          .explanation = "sparse samples of two classes, from your own file in LIBSVM's text format",
           .folder = "",
           .sample_shape = {},
           .classes = 2,
@@ -176,7 +178,7 @@ dataset_kind libsvm() {
                   columns = std::max(columns, test->facts.extents[0]);
                 }
                 if (columns == 0) {
-                  throw data_error(from.file.string() + ": no sample has an index; expected lines as 1 3:0.5 7:1");
+                  throw data_error(from.file.string() + ": no sample has an index; expected lines such as 1 3:0.5 7:1");
                 }
                 dataset_pair pair{.train = dataset_of(train, columns, classes),
                                   .test{},

@@ -20,12 +20,12 @@ constexpr std::size_t block = std::size_t{256} << 10;  // of text at first
 
 std::FILE* opened(const fs::path& file, const std::string& key) {
   const auto refuse = [&](const std::string& reason) { throw data_error(file.string() + ": " + reason); };
-  if (file.empty()) throw data_error(key + " is not set; set it to the file that holds the samples");
+  if (file.empty()) throw data_error(key + " is not set; set it to the file that contains the samples");
   std::error_code error;
-  if (!fs::exists(file, error)) refuse("no such file; set " + key + " to the file that holds the samples");
-  if (!fs::is_regular_file(file, error)) refuse("not a regular file; set " + key + " to one");
+  if (!fs::exists(file, error)) refuse("no such file; set " + key + " to the file that contains the samples");
+  if (!fs::is_regular_file(file, error)) refuse("not a regular file; set " + key + " to a regular file");
   std::FILE* stream = std::fopen(file.c_str(), "rbe");
-  if (stream == nullptr) refuse("cannot be read; check its permissions");
+  if (stream == nullptr) refuse("cannot read the file; check its permissions");
   return stream;
 }
 
@@ -41,7 +41,7 @@ struct lines::gzip {
   ~gzip() { inflateEnd(&stream); }
 
   z_stream stream{};
-  bool ended{false};  // of the member: a gzip file is one or several, one behind the other
+  bool ended{false};  // of the member: a gzip file has one or several, one after the other
   std::array<unsigned char, std::size_t{64} << 10> bytes{};
 };
 
@@ -81,7 +81,7 @@ std::optional<std::string_view> lines::next() {
     std::string_view line{first, newline == nullptr ? end_ - begin_ : static_cast<std::size_t>(newline - first)};
     begin_ += line.size() + (newline == nullptr ? 0 : 1);
     if (line.find('\0') != std::string_view::npos) {
-      fail("found a byte 0, which text does not have; expected a text file, plain or compressed by gzip");
+      fail("found a zero byte, which cannot occur in text; expected a text file, plain or compressed with gzip");
     }
     if (line.ends_with('\r')) line.remove_suffix(1);
     return line;
@@ -97,7 +97,7 @@ bool lines::more() {
   if (end_ == text_.size()) {
     if (end_ >= longest) {
       fail("the line is longer than " + std::to_string(longest >> 20) +
-           " MiB; expected a text file with one sample in a line");
+           " MiB; expected a text file with one sample per line");
     }
     text_.resize(2 * text_.size());
   }
@@ -110,7 +110,7 @@ std::size_t lines::read(char* into, std::size_t room) {
   const auto from_file = [&](void* bytes, std::size_t most) {
     const std::size_t count = std::fread(bytes, 1, most, stream_.get());
     if (count < most && std::ferror(stream_.get()) != 0)
-      fail("cannot be read further: " + std::string{std::strerror(errno)});
+      fail("cannot read any further: " + std::string{std::strerror(errno)});
     return count;
   };
   if (!packed_) return from_file(into, room);
@@ -123,7 +123,7 @@ std::size_t lines::read(char* into, std::size_t room) {
       stream.avail_in = static_cast<uInt>(from_file(packed_->bytes.data(), packed_->bytes.size()));
     }
     if (stream.avail_in == 0) {
-      if (!packed_->ended) fail("the compressed file is truncated; get it again");
+      if (!packed_->ended) fail("the compressed file is truncated; obtain it again");
       break;
     }
     if (packed_->ended) inflateReset(&stream);
@@ -131,7 +131,7 @@ std::size_t lines::read(char* into, std::size_t room) {
     packed_->ended = code == Z_STREAM_END;
     if (code != Z_OK && code != Z_STREAM_END) {
       fail(std::string{"the compressed data is damaged ("} + (stream.msg != nullptr ? stream.msg : "zlib") +
-           "); get the file again");
+           "); obtain the file again");
     }
   }
   return room - stream.avail_out;

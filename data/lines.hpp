@@ -1,5 +1,5 @@
-// The lines of a text file of any size, plain or compressed by gzip, one at a time: read in blocks, so that memory is
-// bounded whatever the file is. One thread at a time.
+// Reads the lines of a text file of any size, plain or compressed with gzip, one at a time and in blocks, so that
+// memory is bounded whatever the size of the file. One thread at a time.
 #pragma once
 
 #include <cstddef>
@@ -16,23 +16,23 @@ namespace troupe::data {
 
 class lines {
  public:
-  /// A longer line is refused: what is not text has lines of any length.
+  /// Maximum length of a line. Longer lines are rejected, because files that are not text have lines of any length.
   static constexpr std::size_t longest = std::size_t{16} << 20;
 
-  /// Opens a file that the topology file names by `key`. Throws data_error where there is none to read.
+  /// Opens a file that the topology file names with `key`. Throws data_error if it cannot be read.
   lines(std::filesystem::path file, const std::string& key);
   ~lines();
 
-  /// Returns the next line without its end (\n or \r\n), valid until the next call; nothing at the end of the file.
-  /// Throws data_error where a line is too long or not text, or the compressed data is damaged or truncated.
+  /// Returns the next line without its end (\n or \r\n), valid until the next call, or nothing at the end of the file.
+  /// Throws data_error if a line is too long or not text, or the compressed data is damaged or truncated.
   std::optional<std::string_view> next();
 
-  /// Throws data_error: the file, the line that next() returned last or was reading, and `reason`.
+  /// Throws data_error with the file, the number of the line that next() last returned or was reading, and `reason`.
   [[noreturn]] void fail(const std::string& reason) const;
 
   const std::filesystem::path& file() const { return file_; }
 
-  /// Bytes of memory that the buffers take; at most `longest` and a little.
+  /// Returns the number of bytes of its buffers; at most slightly more than `longest`.
   std::size_t memory() const;
 
  private:
@@ -49,11 +49,11 @@ class lines {
   std::int64_t number_{0};
 };
 
-/// Returns a piece of a file for a message: in quotes, cut where it is long, bytes that are not letters as \xNN.
+/// Returns part of a file for a message: in quotes, shortened if long, with bytes that are not printable as \xNN.
 std::string quoted(std::string_view text);
 
-/// Returns the number that `text` is in C's decimal notation, else nothing. What is too small is 0; what is too large,
-/// infinite.
+/// Returns the number in `text`, in C's decimal notation, or nothing. Values that are too small become 0, values that
+/// are too large become infinite.
 std::optional<double> number_in(std::string_view text);
 
 }  // namespace troupe::data

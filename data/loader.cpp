@@ -23,10 +23,10 @@ namespace troupe::data {
 
 namespace {
 
-/// Batches that wait for their replicas take this much memory at most, but two there are.
+/// Maximum memory for batches waiting for their replicas; two batches are always allowed.
 constexpr std::int64_t window_bytes = 256 << 20;
 
-/// Memory for batches, as models::buffer_pool: what the last holder of a tensor lets go of is used again.
+/// Memory for batches, as in models::buffer_pool: memory is reused once the last reference to a tensor is released.
 class batch_memory {
  public:
   at::Tensor take(at::IntArrayRef sizes, at::ScalarType type) const {
@@ -93,7 +93,7 @@ struct recipe {
   }
 };
 
-/// A batch of the window. Made once: by a thread, or by who takes it where none has begun.
+/// A batch of the window. Made once: by a thread, or by the caller that takes it if no thread has begun.
 ///
 ///   queued -> begun -> made | failed
 ///   queued -> forgotten
@@ -102,7 +102,7 @@ class order {
   order(std::shared_ptr<const recipe> how, std::vector<std::int64_t> indices, std::uint64_t epoch)
       : how_(std::move(how)), indices_(std::move(indices)), epoch_(epoch) {}
 
-  /// Makes it, unless somebody has begun to or nobody wants it any more.
+  /// Makes the batch unless it was begun or is no longer needed.
   void make() {
     {
       const std::lock_guard lock{mutex_};

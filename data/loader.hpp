@@ -1,6 +1,6 @@
-// Batches made before they are asked for: threads of the process read, decode and augment, each loader keeps a bounded
-// window of batches ahead of its replica. What a batch holds is a function of (seed, epoch, sample) alone, so that
-// neither the number of threads nor their timing can be seen in it. Dense samples only.
+// Batches prepared in advance: threads of the process read, decode and augment, and each loader keeps a bounded window
+// of batches ahead of its replica. A batch is a function of (seed, epoch, sample) alone, so that it does not depend on
+// the number or timing of the threads. Dense samples only.
 #pragma once
 
 #include "troupe/data/augment.hpp"
@@ -16,21 +16,21 @@
 
 namespace troupe::data {
 
-/// The threads of one process that make batches, for all its loaders. They start with the first job. Any thread.
+/// Threads that prepare batches for all loaders of one process. They start with the first job. Any thread.
 class loader_threads {
  public:
-  /// With `count` 0 there are none, and loaders make their batches themselves.
+  /// Makes `count` threads. With 0 there are none, and loaders make their batches themselves.
   explicit loader_threads(std::size_t count);
 
-  /// Forgets the jobs not begun, and waits for the others.
+  /// Drops jobs not begun, and waits for the others.
   ~loader_threads();
 
   std::size_t count() const { return count_; }
 
-  /// How many have been started.
+  /// Returns the number of threads started.
   std::size_t started() const;
 
-  /// Queues `job`, which must not throw; jobs are begun in this order. Wants a count above 0.
+  /// Queues `job`, which must not throw; jobs begin in the order of these calls. Requires count() > 0.
   void post(std::function<void()> job);
 
  private:
@@ -44,35 +44,37 @@ struct loader_options {
   normalisation scale{};
   data::sampling sampling{};
   augmentation augment{};
-  std::uint64_t seed{0};                      ///< Of the augmentation.
-  std::shared_ptr<loader_threads> threads{};  ///< None: a batch is made by who takes it.
-  /// Memory that a device reads, of the host; safe to let go of before it has. None: memory of the loader's own. With
-  /// it the caller has other work while a batch is made, so that all are made by threads.
+  std::uint64_t seed{0};  ///< Seed of the augmentation.
+  /// Threads that make batches; null if the caller of take() makes each batch.
+  std::shared_ptr<loader_threads> threads{};
+  /// Host memory that a device reads, which may be released before the device has read it; null for memory of the
+  /// loader's own. If it is set, the caller has other work while a batch is made, so all batches are made by threads.
   host_memory for_device{};
-  std::uint64_t steps{std::numeric_limits<std::uint64_t>::max()};  ///< Of the run: none is made ahead beyond them.
-  std::size_t ahead{4};                                            ///< Batches made before they are asked for, at most.
+  /// Steps of the run; no batch is made beyond them.
+  std::uint64_t steps{std::numeric_limits<std::uint64_t>::max()};
+  std::size_t ahead{4};  ///< Maximum number of batches made in advance.
 };
 
-/// The batches of one worker, step by step. One thread at a time.
+/// Provides the batches of one worker, step by step. One thread at a time.
 class loader {
  public:
-  /// Throws std::invalid_argument where an epoch would have no step.
+  /// Throws std::invalid_argument if an epoch would have no step.
   explicit loader(loader_options options);
 
-  /// Lets go of what is being made.
+  /// Drops batches that are being made.
   ~loader();
 
-  /// Returns the batch of `step`; waits for it. A step other than the one after the last taken throws the window away.
-  /// Throws what kept the batch from being made: data_error, naming the file.
+  /// Returns the batch of `step`, waiting for it if necessary. A step other than the successor of the last one discards
+  /// the window. Throws what prevented the batch from being made: data_error, naming the file.
   batch take(std::uint64_t step);
 
-  /// Seconds so far from calls of take() until their batch was there.
+  /// Returns the total seconds that take() has waited for batches.
   double waited() const { return waited_; }
 
-  /// Batches made or to be made that nobody has taken.
+  /// Returns the number of batches made or being made that have not been taken.
   std::size_t in_window() const;
 
-  /// Blocks of memory that batches were ever made in: shows in tests that they are reused.
+  /// Returns the number of memory blocks ever allocated for batches; tests use it to check reuse.
   std::size_t allocated() const;
 
  private:

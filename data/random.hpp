@@ -16,10 +16,11 @@ enum class purpose : std::uint64_t {
   sparse,
   split,
   validation,
-  window
+  window,
+  exchange  ///< For members of exchanges: see port_options::seed.
 };
 
-/// Mixes a key into 64 well-spread bits (SplitMix64's finaliser over each word in turn; Steele, Lea, Flood 2014).
+/// Mixes a key into 64 well-distributed bits (SplitMix64's finaliser over each word in turn; Steele, Lea, Flood 2014).
 constexpr std::uint64_t keyed(std::uint64_t seed, purpose why, std::uint64_t a = 0, std::uint64_t b = 0) {
   std::uint64_t state = seed;
   for (const std::uint64_t word : {static_cast<std::uint64_t>(why), a, b}) {
@@ -31,7 +32,7 @@ constexpr std::uint64_t keyed(std::uint64_t seed, purpose why, std::uint64_t a =
   return state;
 }
 
-/// SplitMix64 from a key: a small generator for permutations and the built-in data set.
+/// SplitMix64 from a key: a small generator for permutations and the built-in data sets.
 class random_stream {
  public:
   explicit constexpr random_stream(std::uint64_t key) : state_(key) {}
@@ -43,7 +44,7 @@ class random_stream {
     return z ^ (z >> 31);
   }
 
-  /// Uniform in [0, bound), without bias (Lemire 2019); bound > 0.
+  /// Returns a uniform number in [0, bound), without bias (Lemire 2019); requires bound > 0.
   constexpr std::uint64_t below(std::uint64_t bound) {
     __extension__ using wide = unsigned __int128;
     for (;;) {
@@ -52,7 +53,7 @@ class random_stream {
     }
   }
 
-  /// Uniform in [low, high).
+  /// Returns a uniform number in [low, high).
   constexpr double between(double low, double high) {
     return low + (high - low) * (static_cast<double>(next() >> 11) * 0x1.0p-53);
   }

@@ -111,8 +111,8 @@ class output {
   void forget_sum() { sum_ = 0; }
 
   [[noreturn]] void fail() const {
-    throw data_error(file_.string() + ": cannot be written (" + std::strerror(errno) +
-                     "); make room and its folder writable, or set data.mapped = false");
+    throw data_error(file_.string() + ": cannot write the file (" + std::strerror(errno) +
+                     "); free some disk space and make its folder writable, or set data.mapped = false");
   }
 
  private:
@@ -157,7 +157,7 @@ class aside {
 
  private:
   [[noreturn]] void fail() const {
-    throw data_error(wanted_.string() + ": cannot be written (" + std::strerror(errno) +
+    throw data_error(wanted_.string() + ": cannot write the file (" + std::strerror(errno) +
                      "); make its folder writable, or set data.mapped = false");
   }
 
@@ -181,7 +181,7 @@ const std::vector<std::int32_t>& cells_of(const sample& row, std::vector<std::in
 }
 
 [[noreturn]] void fail_empty(const fs::path& file, const std::string& key) {
-  throw data_error(file.string() + ": the file holds no samples; set " + key + " to one that does");
+  throw data_error(file.string() + ": the file contains no samples; set " + key + " to a file that does");
 }
 
 row_set read_to_memory(const sample_format& format, const fs::path& file, const std::string& key,
@@ -279,7 +279,7 @@ void write_rows(const sample_format& format, const fs::path& file, const std::st
   });
   out.flush();
   if (before != last_change(file)) {
-    throw data_error(file.string() + ": the file was changed while it was read; start again when it is whole");
+    throw data_error(file.string() + ": the file changed while it was being read; restart once it is complete");
   }
   head.source_bytes = before.bytes;
   head.source_seconds = before.seconds;
@@ -401,8 +401,10 @@ row_set read_rows(const sample_format& format, const fs::path& file, const std::
   if (!mapped) return read_to_memory(format, file, key, context);
   write_rows(format, file, key, context);
   if (auto set = mapped_rows(format, file)) return *std::move(set);
-  throw data_error(rows_path(file).string() +
-                   ": what was written is not what is read; has another run changed it or the text beside it?");
+  throw data_error(
+      rows_path(file).string() +
+      ": the file was changed after it was written; check that no other run changes this file or the text file it "
+      "was made from");
 }
 
 std::shared_ptr<const dataset> dataset_of(const row_set& set, std::int64_t columns, std::vector<std::string> classes) {

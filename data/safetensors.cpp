@@ -41,7 +41,7 @@ constexpr std::uint64_t alignment = 8;
 std::string element_name(const std::string& tensor, at::ScalarType type) {
   for (const auto& known : elements)
     if (known.type == type) return known.name;
-  throw std::runtime_error("tensor " + tensor + " has an element type that safetensors cannot hold");
+  throw std::runtime_error("tensor " + tensor + " has an element type that safetensors cannot store");
 }
 
 /// A reader for one file: every complaint names it, says why, and what to do.
@@ -54,9 +54,10 @@ class reader {
   tensor_file read() {
     std::error_code failed;
     file_bytes_ = std::filesystem::is_directory(path_) ? 0 : std::filesystem::file_size(path_, failed);
-    if (std::filesystem::is_directory(path_)) refuse("is a folder", "name the file in it, such as model.safetensors");
-    if (!failed && !std::filesystem::is_regular_file(path_)) refuse("is not a regular file", "name one");
-    if (failed || !in_) refuse("cannot be read: " + reason(failed), "check the path");
+    if (std::filesystem::is_directory(path_))
+      refuse("the path is a folder", "name the file in it, such as model.safetensors");
+    if (!failed && !std::filesystem::is_regular_file(path_)) refuse("not a regular file", "name a regular file");
+    if (failed || !in_) refuse("cannot read the file: " + reason(failed), "check the path");
     tensor_file content;
     std::vector<claim> claims;
     const auto header = parse(header_text());
@@ -87,7 +88,7 @@ class reader {
   }
 
   [[noreturn]] void refuse_as_broken(const std::string& what) const {
-    refuse("is not a whole safetensors file: " + what, "save or copy it again");
+    refuse("not a complete safetensors file: " + what, "save or copy it again");
   }
 
   static std::string reason(const std::error_code& failed) {
@@ -95,11 +96,12 @@ class reader {
   }
 
   std::string header_text() {
-    if (file_bytes_ < prefix_bytes) refuse_as_broken("it has " + std::to_string(file_bytes_) + " bytes");
+    if (file_bytes_ < prefix_bytes) refuse_as_broken("it has only " + std::to_string(file_bytes_) + " bytes");
     std::uint64_t length = 0;
     in_.read(reinterpret_cast<char*>(&length), prefix_bytes);
     if (length > header_bytes_max || length > file_bytes_ - prefix_bytes)
-      refuse_as_broken("its header claims " + std::to_string(length) + " bytes of " + std::to_string(file_bytes_));
+      refuse_as_broken("its header claims " + std::to_string(length) + " bytes, but the file has " +
+                       std::to_string(file_bytes_));
     std::string text(length, '\0');
     in_.read(text.data(), static_cast<std::streamsize>(length));
     if (!in_) refuse_as_broken("it ends within the header");
@@ -144,7 +146,7 @@ class reader {
     for (const auto& value : *found) {
       if (!value.is_number_unsigned() ||
           value.get<std::uint64_t>() > static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max()))
-        refuse_as_broken("tensor " + name + " has a number in " + key + " that is no size");
+        refuse_as_broken("tensor " + name + " has an invalid size in " + key);
       values.push_back(value.get<std::int64_t>());
     }
     return values;
@@ -165,11 +167,10 @@ class reader {
     const auto offsets = numbers(name, entry, "data_offsets");
     const auto data_bytes = static_cast<std::int64_t>(file_bytes_ - data_first_);
     if (offsets.size() != 2 || offsets[0] > offsets[1] || offsets[1] > data_bytes)
-      refuse_as_broken("tensor " + name + " lies outside the file's " + std::to_string(file_bytes_) + " bytes");
+      refuse_as_broken("tensor " + name + " extends beyond the file's " + std::to_string(file_bytes_) + " bytes");
     const auto bytes = offsets[1] - offsets[0];
     if (!takes(shape, static_cast<std::int64_t>(c10::elementSize(element_type)), bytes))
-      refuse_as_broken("tensor " + name + " has " + std::to_string(bytes) +
-                       " bytes, which is not what its shape takes");
+      refuse_as_broken("tensor " + name + " has " + std::to_string(bytes) + " bytes, which does not match its shape");
     return {name, element_type, shape, offsets[0], offsets[1]};
   }
 

@@ -1,5 +1,5 @@
-// Tensors on disk, in the safetensors format (8-byte little-endian header length, JSON header, data), so that Python
-// reads them by the usual names. Distrusts what it reads: sizes and offsets are checked before they are believed.
+// Tensors on disk in the safetensors format (8-byte little-endian header length, JSON header, data), so that Python
+// reads them by the usual names. Input is not trusted: sizes and offsets are checked before use.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -12,17 +12,17 @@
 
 namespace troupe::data {
 
-/// What such a file holds.
+/// Contents of such a file.
 struct tensor_file {
   std::vector<std::pair<std::string, at::Tensor>> tensors;  ///< Contiguous, CPU.
   std::map<std::string, std::string> metadata;
 };
 
-/// Returns the bytes of the file: a function of `content` alone. Throws std::runtime_error where the format has no such
-/// elements.
+/// Returns the bytes of the file, a function of `content` alone. Throws std::runtime_error if the format does not
+/// support an element type.
 std::string safetensors_of(const tensor_file& content);
 
-/// Throws data_error: path, reason, mend.
+/// Reads a file. Throws data_error with the path, the reason and the fix.
 tensor_file read_safetensors(const std::filesystem::path& path);
 
 }  // namespace troupe::data

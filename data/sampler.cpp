@@ -32,15 +32,22 @@ std::int64_t batch_size_at(const sampling& options, std::uint64_t step) {
 
 sampler::sampler(const sampling& options) : options_{options} {
   if (options.batch_size < 1 || options.workers < 1 || options.rank < 0 || options.rank >= options.workers) {
-    throw std::invalid_argument("a batch needs at least one sample, and a rank must be below the number of workers");
+    throw std::invalid_argument(
+        "a batch must have at least one sample, and a rank must be less than the number of workers");
   }
-  if (options.pad && options.how != split::strided) throw std::invalid_argument("only a strided epoch can be padded");
+  if (options.pad && options.how != split::strided)
+    throw std::invalid_argument("only an epoch with strided sampling can be padded");
   share_ = share_of(options);
+  if (options.how == split::given &&
+      static_cast<std::int64_t>(options.shards->at(static_cast<std::size_t>(options.rank)).size()) < share_)
+    throw std::invalid_argument("the shard of rank " + std::to_string(options.rank) + " has fewer than " +
+                                std::to_string(share_) + " samples");
   steps_per_epoch_ = data::steps_per_epoch(options);
   if (steps_per_epoch_ < 1) {
-    throw std::invalid_argument("an epoch has no step: " + std::to_string(options.samples) + " samples, shared by " +
+    throw std::invalid_argument("an epoch has no steps: " + std::to_string(options.samples) +
+                                " samples divided among " +
                                 std::to_string(options.how == split::all ? 1 : options.workers) +
-                                ", do not fill a batch of " + std::to_string(options.batch_size));
+                                " do not fill a batch of " + std::to_string(options.batch_size));
   }
 }
 

@@ -6,7 +6,7 @@
 
 namespace troupe::data {
 
-/// Puts `order` into one of its permutations, all equally likely, by the random stream of `key`.
+/// Permutes `order` with the random stream of `key`; all permutations are equally likely.
 void shuffle(std::vector<std::int64_t>& order, std::uint64_t key);
 
 }  // namespace troupe::data

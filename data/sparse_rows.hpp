@@ -1,4 +1,4 @@
-// Rows of numbers most of which are zero: what is left of them, row after row, in memory or in a mapped file.
+// Rows of numbers most of which are zero: the nonzeros, row after row, in memory or in a mapped file.
 #pragma once
 
 #include <cstdint>
@@ -8,18 +8,18 @@
 
 namespace troupe::data {
 
-/// Immutable once made; read by any thread.
+/// Sparse rows; immutable once made, readable by any thread.
 class sparse_rows {
  public:
-  /// What is not zero of one row: `columns` ascending, each with its value. Four bytes each, one list behind the other.
+  /// Nonzeros of one row: `columns` ascending, each with its value. Four bytes each, one list after the other.
   struct row {
     const std::int32_t* columns{nullptr};
     const float* values{nullptr};
     std::int64_t count{0};
   };
 
-  /// `offsets` [rows + 1]: how many nonzeros stand before a row. `cells` [2 · nonzeros] of four bytes: of each row its
-  /// columns, then its values (float32). `owner` keeps both alive.
+  /// Makes a set of rows. `offsets` [rows + 1] is the number of nonzeros before each row. `cells` [2 · nonzeros], four
+  /// bytes each, contain for each row its columns, then its values (float32). `owner` keeps both alive.
   sparse_rows(std::int64_t rows, std::int64_t columns, const std::int64_t* offsets, const std::int32_t* cells,
               std::shared_ptr<const void> owner)
       : rows_(rows),
@@ -29,14 +29,15 @@ class sparse_rows {
         cells_(cells),
         owner_(std::move(owner)) {}
 
-  /// The rows `indices`, in that order. They stay where they are: a mapped set may be larger than memory.
+  /// Returns the rows `indices`, in that order. The data stays where it is, because a mapped set may be larger than
+  /// memory.
   std::shared_ptr<const sparse_rows> chosen(std::vector<std::int64_t> indices) const;
 
   std::int64_t rows() const { return rows_; }
   std::int64_t columns() const { return columns_; }
   std::int64_t nonzeros() const { return nonzeros_; }
 
-  /// `index` is not checked.
+  /// Returns row `index`, which is not checked.
   row at(std::int64_t index) const {
     if (which_ != nullptr) index = which_[index];
     const auto first = offsets_[index], count = offsets_[index + 1] - first;
@@ -46,7 +47,7 @@ class sparse_rows {
 
  private:
   std::int64_t rows_, columns_, nonzeros_;
-  const std::int64_t* which_{nullptr};  // where a row stands among those of the offsets; none: they are those
+  const std::int64_t* which_{nullptr};  // Position of each row among those of the offsets; null if they are the same.
   const std::int64_t* offsets_;
   const std::int32_t* cells_;
   std::shared_ptr<const void> owner_;

@@ -28,18 +28,18 @@ std::string text_of(at::IntArrayRef shape) {
 class samples {
  public:
   samples(fs::path file, const std::string& key) : file_{std::move(file)} {
-    if (file_.empty()) throw data_error(key + " is not set; set it to the safetensors file that holds the samples");
+    if (file_.empty()) throw data_error(key + " is not set; set it to the safetensors file that contains the samples");
     content_ = read_safetensors(file_);
     inputs_ = as_inputs(tensor("inputs"));
     targets_ = as_targets(tensor("targets"));
     if (inputs_.size(0) != targets_.size(0)) {
       fail(std::to_string(inputs_.size(0)) + " inputs and " + std::to_string(targets_.size(0)) +
-           " targets; expected as many of both");
+           " targets; expected equal numbers of both");
     }
-    if (inputs_.numel() == 0) fail("inputs is of shape " + text_of(inputs_.sizes()) + "; expected a sample");
+    if (inputs_.numel() == 0) fail("inputs have shape " + text_of(inputs_.sizes()) + "; expected at least one sample");
     if (targets_.dim() == 2 && (inputs_.scalar_type() != at::kLong || targets_.sizes() != inputs_.sizes())) {
-      fail("targets are of shape " + text_of(targets_.sizes()) +
-           "; expected one for each sample, or int64 ones of the shape of int64 inputs, one for each position");
+      fail("targets have shape " + text_of(targets_.sizes()) +
+           "; expected one target per sample, or int64 targets of the same shape as int64 inputs, one per position");
     }
     // Tokens are not classes here: a network's table has a row for each up to the highest.
     if (inputs_.scalar_type() == at::kLong && targets_.dim() == 1) check_range("inputs", inputs_, classes_at_most);
@@ -56,7 +56,9 @@ class samples {
     if (given.is_array() && !given.empty() && std::all_of(given.begin(), given.end(), is_name))
       return given.get<std::vector<std::string>>();
     if (given.is_number_integer() && given >= 1 && given <= classes_at_most) return numbered(given.get<std::int64_t>());
-    fail("metadata classes is neither a number of classes nor a list of their names; expected for instance \"10\"");
+    fail(
+        "metadata entry `classes` is neither a number of classes nor a list of class names; expected, for instance, "
+        "\"10\"");
   }
 
   static std::vector<std::string> numbered(std::int64_t count) {
@@ -67,14 +69,14 @@ class samples {
 
   bool stand_for_numbers() const { return targets_.scalar_type() == at::kFloat; }
 
-  // Those that its labels show, and of a text its inputs.
+  // Returns the number of classes implied by the targets, and for text also by the inputs.
   std::int64_t classes_shown() const {
     auto most = targets_.max().item<std::int64_t>();
     if (targets_.dim() == 2) most = std::max(most, inputs_.max().item<std::int64_t>());
     return most + 1;
   }
 
-  // Throws where a label is not one of so many; where the inputs of a text are not.
+  // Throws if a target is not below `count`, or, for text, an input.
   void check_classes(std::int64_t count) const {
     check_range("targets", targets_, count);
     if (targets_.dim() == 2) check_range("inputs", inputs_, count);
@@ -83,13 +85,13 @@ class samples {
   void check_like(const samples& training) const {
     const auto& other = training.inputs_;
     if (inputs_.sizes().slice(1) != other.sizes().slice(1) || inputs_.scalar_type() != other.scalar_type()) {
-      fail("its samples are " + std::string(c10::toString(inputs_.scalar_type())) + " of shape " +
-           text_of(inputs_.sizes().slice(1)) + ", and those of " + training.file_.filename().string() + " " +
-           c10::toString(other.scalar_type()) + " of shape " + text_of(other.sizes().slice(1)) +
-           "; expected the same of both");
+      fail("its samples are " + std::string(c10::toString(inputs_.scalar_type())) + " with shape " +
+           text_of(inputs_.sizes().slice(1)) + ", but those of " + training.file_.filename().string() + " are " +
+           c10::toString(other.scalar_type()) + " with shape " + text_of(other.sizes().slice(1)) +
+           "; expected the same type and shape in both files");
     }
     if (targets_.scalar_type() != training.targets_.scalar_type() || targets_.dim() != training.targets_.dim()) {
-      fail("its targets are not of the kind of those of " + training.file_.filename().string() +
+      fail("its targets differ in kind from those of " + training.file_.filename().string() +
            "; expected class indices in both, or numbers in both");
     }
   }
@@ -109,8 +111,8 @@ class samples {
       if (known == name) return values;
       names += (names.empty() ? "" : ", ") + known;
     }
-    fail("holds no tensor " + name + (names.empty() ? "" : " (but " + names + ")") +
-         "; save it from Python by safetensors.torch.save_file({\"inputs\": …, \"targets\": …}, \"" +
+    fail("the file has no tensor " + name + (names.empty() ? "" : " (it has " + names + ")") +
+         "; save it in Python with safetensors.torch.save_file({\"inputs\": …, \"targets\": …}, \"" +
          file_.filename().string() + "\")");
   }
 
@@ -119,16 +121,16 @@ class samples {
     if (at::isFloatingType(given.scalar_type()) && given.dim() >= 2) return given.to(at::kFloat);
     if ((given.scalar_type() == at::kLong || given.scalar_type() == at::kInt) && given.dim() == 2)
       return given.to(at::kLong);
-    fail("inputs are " + std::string(c10::toString(given.scalar_type())) + " of shape " + text_of(given.sizes()) +
-         "; expected uint8 [N, C, H, W], images; a floating point type [N, …]; or int64 [N, T], tokens");
+    fail("inputs are " + std::string(c10::toString(given.scalar_type())) + " with shape " + text_of(given.sizes()) +
+         "; expected uint8 [N, C, H, W] for images, a floating-point type [N, …], or int64 [N, T] for tokens");
   }
 
   at::Tensor as_targets(const at::Tensor& given) const {
     const auto type = given.scalar_type();
     if (given.dim() == 1 && at::isFloatingType(type)) return given.to(at::kFloat);
     if (given.dim() >= 1 && given.dim() <= 2 && at::isIntegralType(type, false)) return given.to(at::kLong);
-    fail("targets are " + std::string(c10::toString(type)) + " of shape " + text_of(given.sizes()) +
-         "; expected int64 [N], class indices; a floating point type [N], numbers; or int64 [N, T], tokens");
+    fail("targets are " + std::string(c10::toString(type)) + " with shape " + text_of(given.sizes()) +
+         "; expected int64 [N] for class indices, a floating-point type [N] for numbers, or int64 [N, T] for tokens");
   }
 
   void check_numbers(const std::string& name, const at::Tensor& values) const {
@@ -138,8 +140,8 @@ class samples {
     const auto* wrong = std::find_if_not(begin, end, [](float value) { return std::isfinite(value); });
     if (wrong == end) return;
     fail(name + " of sample " + std::to_string((wrong - begin) / (values.numel() / values.size(0))) +
-         " (counted from 0) hold " + (std::isnan(*wrong) ? "nan" : "an infinite number") +
-         "; expected numbers of single precision");
+         " (counting from 0) contain " + (std::isnan(*wrong) ? "nan" : "an infinite number") +
+         "; expected finite single-precision numbers");
   }
 
   void check_range(const std::string& name, const at::Tensor& values, std::int64_t count) const {
@@ -148,8 +150,9 @@ class samples {
     const auto* wrong = std::find_if(begin, end, [&](auto value) { return value < 0 || value >= count; });
     if (wrong == end) return;
     const auto sample = (wrong - begin) / (values.numel() / values.size(0));
-    fail(name + " of sample " + std::to_string(sample) + " (counted from 0) " + (values.dim() == 1 ? "is " : "hold ") +
-         std::to_string(*wrong) + "; expected 0 to " + std::to_string(count - 1));
+    fail(name + " of sample " + std::to_string(sample) + " (counting from 0) " +
+         (values.dim() == 1 ? "is " : "contain ") + std::to_string(*wrong) + "; expected 0 to " +
+         std::to_string(count - 1));
   }
 
   fs::path file_;
@@ -189,7 +192,7 @@ dataset_pair load(const data_source& from) {
 
 dataset_kind tensors() {
   return {.name = "tensors",
-          .explanation = "a safetensors file of your own with `inputs` and `targets`, as Python saves it",
+          .explanation = "your own safetensors file with the tensors `inputs` and `targets`, as saved by Python",
           .folder = "",
           .sample_shape = {},
           .classes = 0,

@@ -24,17 +24,17 @@ constexpr std::uint64_t bytes_at_most = std::uint64_t{1} << 30;
 
 std::string contents(const fs::path& file, const std::string& key) {
   const auto refuse = [&](const std::string& reason) { throw data_error(file.string() + ": " + reason); };
-  if (file.empty()) throw data_error(key + " is not set; set it to the file that holds the text");
+  if (file.empty()) throw data_error(key + " is not set; set it to the file that contains the text");
   std::error_code error;
-  if (!fs::exists(file, error)) refuse("no such file; set " + key + " to the file that holds the text");
-  if (!fs::is_regular_file(file, error)) refuse("not a regular file; set " + key + " to one");
+  if (!fs::exists(file, error)) refuse("no such file; set " + key + " to the file that contains the text");
+  if (!fs::is_regular_file(file, error)) refuse("not a regular file; set " + key + " to a regular file");
   const std::uintmax_t size = fs::file_size(file, error);
   if (!error && size > bytes_at_most) refuse("the file is larger than 1 GiB; set " + key + " to a part of it");
   std::string text(error ? 0 : size, '\0');
   std::ifstream stream{file, std::ios::binary};
   if (error || !stream.read(text.data(), static_cast<std::streamsize>(text.size())))
-    refuse("cannot be read; check its permissions");
-  if (text.starts_with("\x1f\x8b")) refuse("is compressed by gzip; unpack it");
+    refuse("cannot read the file; check its permissions");
+  if (text.starts_with("\x1f\x8b")) refuse("the file is compressed with gzip; decompress it");
   return text;
 }
 
@@ -73,8 +73,8 @@ class vocabulary {
       if (known == index_.end()) {
         const auto seen = text.substr(0, text.size() - rest.size());
         throw data_error(file.string() + ":" + std::to_string(std::count(seen.begin(), seen.end(), '\n') + 1) +
-                         ": found the character " + quoted(character) + ", which the training text " +
-                         training_file.filename().string() + " does not have; take it out, or add it there");
+                         ": found the character " + quoted(character) + ", which does not occur in the training text " +
+                         training_file.filename().string() + "; remove it here or add it there");
       }
       token[count] = known->second;
       rest.remove_prefix(character.size());
@@ -98,9 +98,9 @@ dataset windows(const at::Tensor& tokens, std::int64_t length, const fs::path& f
                 const std::vector<std::string>& classes) {
   const std::int64_t count = (tokens.numel() - 1) / length;
   if (count < 1) {
-    throw data_error(file.string() + ": has " + std::to_string(tokens.numel()) +
-                     " characters, and data.sequence_length = " + std::to_string(length) + " wants at least " +
-                     std::to_string(length + 1) + "; give more text, or a smaller data.sequence_length");
+    throw data_error(file.string() + ": the file has " + std::to_string(tokens.numel()) +
+                     " characters, but data.sequence_length = " + std::to_string(length) + " requires at least " +
+                     std::to_string(length + 1) + "; provide more text or reduce data.sequence_length");
   }
   return {.inputs = tokens.narrow(0, 0, count * length).view({count, length}),
           .targets = tokens.narrow(0, 1, count * length).view({count, length}),
@@ -134,7 +134,7 @@ dataset_pair load(const data_source& from) {
 
 dataset_kind text() {
   return {.name = "text",
-          .explanation = "a text file of your own, character by character",
+          .explanation = "your own text file, read character by character",
           .folder = "",
           .sample_shape = {},
           .classes = 0,

@@ -30,14 +30,14 @@ class triplet_reader final : public sample_reader {
       const std::string_view last = field();
       const auto rating = number_in(last);
       if (!rating || !std::isfinite(static_cast<float>(*rating))) fail_line(last, "a rating");
-      // MovieLens has the time behind the rating.
+      // MovieLens has the time after the rating.
       if (!rest_.empty()) {
         const std::string_view time = field();
         if (!number_in(time) || !rest_.empty()) fail_line(time, "the end of the line");
       }
       extents_ = {std::max(extents_[0], user + 1), std::max(extents_[1], item + 1)};
       if (users_ > 0 && (user >= users_ || users_ + item >= columns_at_most)) {
-        text_.fail("the file was changed while it was read; start again when it is whole");
+        text_.fail("the file changed while it was being read; restart once it is complete");
       }
       into.columns.assign({static_cast<std::int32_t>(user), static_cast<std::int32_t>(users_ + item)});
       into.values.assign({1, 1});
@@ -69,16 +69,16 @@ class triplet_reader final : public sample_reader {
     const char* end = found.data() + found.size();
     const auto [behind, error] = std::from_chars(found.data(), end, value);
     if (error == std::errc::result_out_of_range || value >= columns_at_most) {
-      text_.fail("found " + quoted(found) + " as the number of " + of + "; the largest that can be is " +
-                 std::to_string(columns_at_most - 1) + ", for each has weights");
+      text_.fail("found " + quoted(found) + " as the number of " + of + "; the largest supported number is " +
+                 std::to_string(columns_at_most - 1) + " because the model has weights for each");
     }
     if (error != std::errc{} || behind != end || value < 0) fail_line(found, "the number of " + of);
     return value;
   }
 
   [[noreturn]] void fail_line(std::string_view found, const std::string& wanted) const {
-    text_.fail("found " + quoted(found) + " where " + wanted +
-               " was expected; a line is `user item rating`, as `3 17 4.5`" + "; a heading or a remark begins with #");
+    text_.fail("found " + quoted(found) + " instead of " + wanted +
+               "; expected a line `user item rating`, such as `3 17 4.5`, or a comment that begins with #");
   }
 
   lines text_;
@@ -113,7 +113,7 @@ struct source_file {
 
 dataset_kind triplets() {
   return {.name = "triplets",
-          .explanation = "ratings of items by users, from a file of your own; for the completion of a matrix",
+          .explanation = "ratings of items by users, from your own file; for matrix completion",
           .folder = "",
           .sample_shape = {},
           .classes = 0,
@@ -122,8 +122,7 @@ dataset_kind triplets() {
               [](const data_source& from) {
                 std::vector<source_file> files{{from.file, "data.file", {}}};
                 if (!from.test_file.empty()) files.push_back({from.test_file, "data.test_file", {}});
-                // Items come behind the users of both files, so that the text is read twice: first for how many there
-                // are.
+                // Item columns follow the users of both files, so the text is read twice: first to count them.
                 std::int64_t users = 0, items = 0;
                 for (auto& [path, key, kept, extents] : files) {
                   if (from.mapped) kept = mapped_rows(triplets_format, path);
@@ -133,8 +132,8 @@ dataset_kind triplets() {
                 }
                 if (users + items > columns_at_most) {
                   throw data_error(from.file.string() + ": " + std::to_string(users) + " users and " +
-                                   std::to_string(items) + " items are more than " + std::to_string(columns_at_most) +
-                                   " together; number them anew");
+                                   std::to_string(items) + " items exceed the total limit of " +
+                                   std::to_string(columns_at_most) + "; renumber them without gaps");
                 }
                 dataset_pair pair{.train{}, .test{}, .scale{}, .files{}, .sample_shape = {users, items}};
                 for (auto& [path, key, kept, extents] : files) {
@@ -143,7 +142,7 @@ dataset_kind triplets() {
                   }
                   if (kept->facts.users != users || kept->facts.extents[0] > users || kept->facts.extents[1] > items) {
                     throw data_error(path.string() +
-                                     ": the file was changed while it was read; start again when it is whole");
+                                     ": the file changed while it was being read; restart once it is complete");
                   }
                   (pair.train ? pair.test : pair.train) = dataset_of(*kept, users + items, {});
                   pair.files.push_back(path.string());

@@ -34,7 +34,8 @@ std::string printable_utf8(std::string_view text) {
   while (!text.empty()) {
     const auto byte = static_cast<unsigned char>(text.front());
     std::size_t length = utf8_length_of_first(text);
-    if (length == 0 || byte < ' ' || byte == 0x7f) {
+    const auto is_c1 = length == 2 && byte == 0xc2 && static_cast<unsigned char>(text[1]) < 0xa0;
+    if (length == 0 || byte < ' ' || byte == 0x7f || is_c1) {
       made += std::string{"\\x"} + digits[byte / 16] + digits[byte % 16];
       length = 1;
     } else {

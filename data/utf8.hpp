@@ -1,4 +1,4 @@
-// UTF-8 (RFC 3629), for texts and names that others wrote: what is in it, and what is not.
+// UTF-8 (RFC 3629), for texts and names from outside: which bytes are valid.
 #pragma once
 
 #include <cstddef>
@@ -7,14 +7,15 @@
 
 namespace troupe::data {
 
-/// Bytes of the character that `text` begins with; 0: it begins with none, or is empty.
+/// Returns the length in bytes of the first character of `text`; 0 if `text` is empty or does not begin with a
+/// character.
 std::size_t utf8_length_of_first(std::string_view text);
 
-/// Bytes of the longest beginning of `text` that is UTF-8: all of them where it is.
+/// Returns the length in bytes of the longest UTF-8 prefix of `text`.
 std::size_t utf8_beginning(std::string_view text);
 
-/// The text, with \xNN for each byte that is no part of a character, and for control characters: what may stand in
-/// metadata and on a terminal.
+/// Returns the text with \xNN for each byte that is not part of a character and for control characters, so that it may
+/// appear in metadata and on a terminal.
 std::string printable_utf8(std::string_view text);
 
 }  // namespace troupe::data

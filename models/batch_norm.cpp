@@ -30,8 +30,8 @@ std::int64_t values_per_channel(const at::Tensor& x) {
 void require_spread(std::int64_t samples) {
   if (samples > 1) return;
   throw std::invalid_argument(
-      "batch norm in training needs more than one value per channel, not a batch of one whose "
-      "images have shrunk to a point; make the batch larger");
+      "batch norm needs more than one value per channel in training, but the batch has one sample of one pixel at "
+      "this layer; increase the batch size");
 }
 
 at::Tensor channel_means(const at::Tensor& x) {

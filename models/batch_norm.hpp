@@ -1,6 +1,6 @@
-// Batch norm over images (Ioffe, Szegedy 2015), by the statistics of the own batch, with the bits of PyTorch's
-// BatchNorm2d, or by those of a group of replicas, with the formulas of its SyncBatchNorm. Heavy: included by the .cpp
-// files of models only.
+// Batch norm over images (Ioffe, Szegedy 2015), either with the statistics of the own batch and the bits of PyTorch's
+// BatchNorm2d, or with those of a group of replicas and the formulas of SyncBatchNorm. Heavy: include it only in the
+// .cpp files of models.
 #pragma once
 
 #include "troupe/models/network.hpp"
@@ -15,17 +15,20 @@
 
 namespace troupe::models {
 
-/// y = weight · (x − mean) / √(var + 1e-5) + bias for each channel. In training mean and biased var are the batch's (or
-/// the group's), and the running statistics take a tenth of them, var unbiased; else they are the running statistics.
+/// y = weight · (x − mean) / √(var + 1e-5) + bias for each channel. In training, mean and biased var are those of the
+/// batch (or of the group), and the running statistics take a tenth of them, with unbiased var; otherwise the running
+/// statistics are used.
 class BatchNorm2dImpl final : public torch::nn::Module {
  public:
   explicit BatchNorm2dImpl(std::int64_t channels);
 
-  /// `input` [N, C, H, W], float32, or what autocast makes of it, which is then returned too. In training it throws
-  /// std::invalid_argument where a channel has a single value in all, and what the group's mean throws; backward too.
+  /// Normalises `input` [N, C, H, W], float32 or the type autocast chooses, which is then also returned. In training it
+  /// throws std::invalid_argument if a channel has only a single value in total, and whatever the group's mean throws;
+  /// so does backward.
   at::Tensor forward(const at::Tensor& input);
 
-  /// Has training normalise by what `mean` makes of this layer, `layer` of the network. Null: by the own batch.
+  /// Makes training use the statistics returned by `mean` for this layer, which is `layer` of the network. Null: use
+  /// the own batch.
   void synchronise(group_mean mean, std::size_t layer);
 
   std::int64_t channels() const { return running_mean.size(0); }
@@ -37,7 +40,7 @@ class BatchNorm2dImpl final : public torch::nn::Module {
  private:
   struct group;
 
-  std::shared_ptr<const group> group_;  ///< Null: the own batch.
+  std::shared_ptr<const group> group_;  ///< Null for the own batch.
 };
 TORCH_MODULE(BatchNorm2d);
 

@@ -1,6 +1,6 @@
-// Reused memory for flat tensors. A tensor of the pool is an ordinary tensor; when its last holder lets go, wherever
-// that is, its memory returns to the pool. So a buffer is written only by whoever took it from the pool, before it
-// is sent, and nothing is cloned to be sent, read or evaluated. Any thread.
+// Reused memory for flat tensors. A tensor of the pool is an ordinary tensor; when its last reference is released,
+// anywhere, its memory returns to the pool. So a buffer is written only by the code that took it from the pool, before
+// it is sent, and nothing is cloned to be sent, read or evaluated. Any thread.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -15,13 +15,13 @@ class buffer_pool {
  public:
   buffer_pool();
 
-  /// Returns a float32 tensor [count], 64-byte aligned, contents undefined.
+  /// Returns a float32 tensor [count], 64-byte aligned, with undefined contents.
   at::Tensor take(std::int64_t count);
 
-  /// As take(), filled with zeros.
+  /// Returns a tensor as take() does, filled with zeros.
   at::Tensor take_zeros(std::int64_t count);
 
-  /// How many blocks were ever allocated: shows in tests that memory is reused.
+  /// Returns the number of blocks ever allocated; tests use it to check reuse.
   std::size_t allocated() const;
 
  private:

@@ -34,7 +34,7 @@ void match(const network::named_tensors& tensors, const std::vector<flat_entry>&
   for (const auto& [name, tensor] : tensors) {
     if (entry == entries.end() || name != entry->name) continue;
     if (tensor.sizes() != c10::IntArrayRef{entry->shape}) {
-      throw std::invalid_argument("the network's " + name + " does not have the shape that the flat layout states");
+      throw std::invalid_argument("the network's " + name + " does not have the shape given by the flat layout");
     }
     visit(tensor, *entry);
     ++entry;
@@ -44,7 +44,7 @@ void match(const network::named_tensors& tensors, const std::vector<flat_entry>&
 
 void require(const at::Tensor& flat, std::int64_t count, const char* what) {
   if (flat.scalar_type() == at::kFloat && flat.dim() == 1 && flat.size(0) == count && flat.is_contiguous()) return;
-  throw std::invalid_argument(std::string{"expected flat "} + what + " of " + std::to_string(count) +
+  throw std::invalid_argument(std::string{"expected flat "} + what + " with " + std::to_string(count) +
                               " float32 elements");
 }
 

@@ -186,15 +186,15 @@ class GptImpl final : public random_module {
 
 std::unique_ptr<network> make_gpt(const network_shape& shape) {
   if (shape.input.size() != 1 || shape.input[0] < 1 || shape.classes < 1)
-    throw std::invalid_argument("gpt takes texts [T] of at least one character, not " + given(shape));
+    throw std::invalid_argument("gpt requires texts [T] of at least one character, not " + given(shape));
   const sizes of{.characters = shape.classes,
                  .length = shape.input[0],
                  .layers = shape.layers.value_or(4),
                  .width = shape.width.value_or(128),
                  .heads = shape.heads.value_or(4)};
   if (of.width % of.heads != 0)
-    throw std::invalid_argument(std::to_string(of.heads) + " heads cannot share a width of " +
-                                std::to_string(of.width) + "; use a width that is a multiple of the heads");
+    throw std::invalid_argument(std::to_string(of.heads) + " attention heads cannot divide a width of " +
+                                std::to_string(of.width) + "; set model.width to a multiple of model.heads");
   return as_network(std::make_shared<GptImpl>(of, shape.dropout.value_or(0)), loss_kind::cross_entropy);
 }
 

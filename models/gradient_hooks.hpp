@@ -1,4 +1,4 @@
-// Who hears of a gradient as soon as it is there, while backward still works at the others.
+// Notifies when each gradient is complete, while backward still computes the others.
 #pragma once
 
 #include "troupe/models/network.hpp"
@@ -10,14 +10,14 @@
 
 namespace troupe::models {
 
-/// Has `ready(i)` called in each backward pass when the gradient of a learnable parameter is complete, by the thread
-/// that computes it; i counts as flat_layout::parameters does. Once for a network, and for good.
+/// Makes each backward pass call `ready(i)` when the gradient of a learnable parameter is complete, on the thread that
+/// computes it; i counts as in flat_layout::parameters. Call it once per network; it cannot be undone.
 void watch_gradients(network& net, std::function<void(std::size_t)> ready);
 
-/// Returns the same indices, of all learnable parameters, in the order in which their gradients come in a backward
-/// pass, found by one over two random samples; those that get none are last, in the reverse order of registration.
-/// `fed`: what the samples are; `sequences`: each of their positions has a target. `net` is used up: its weights and
-/// gradients are changed.
+/// Returns the indices of all learnable parameters in the order in which a backward pass completes their gradients,
+/// determined by one pass over two random samples; those that get none come last, in the reverse order of registration.
+/// `fed` is the kind of the samples; `sequences` is set if each of their positions has a target. Uses up `net`: its
+/// weights and gradients are changed.
 std::vector<std::size_t> gradient_order(network& net, const network_shape& shape, loss_kind loss,
                                         sample_kind fed = sample_kind::images, bool sequences = false);
 

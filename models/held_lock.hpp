@@ -1,4 +1,4 @@
-// A lock that several processes may share, held for as long as it is in scope.
+// A lock that several processes may share, held while it is in scope.
 #pragma once
 
 #include <cerrno>
@@ -7,16 +7,16 @@
 
 namespace troupe::models {
 
-/// Null: there is no lock. Throws std::runtime_error where somebody died who held it; so does everybody after that.
+/// Holds `lock`; null for no lock. Throws std::runtime_error if its holder died, then and at every later attempt.
 class held_lock {
  public:
   explicit held_lock(pthread_mutex_t* lock) : lock_{lock} {
     if (lock_ == nullptr) return;
     const int status = pthread_mutex_lock(lock_);
     if (status == 0) return;
-    // Given back without being declared consistent: whoever waits for it hears of this too.
+    // Unlocked without being declared consistent, so that other waiting threads learn of this too.
     if (status == EOWNERDEAD) pthread_mutex_unlock(lock_);
-    throw std::runtime_error("who held the lock of the shared parameters died in the middle of a step");
+    throw std::runtime_error("the process that held the lock of the shared parameters died in the middle of a step");
   }
   ~held_lock() {
     if (lock_ != nullptr) pthread_mutex_unlock(lock_);

@@ -41,7 +41,7 @@ class MatrixCompletionImpl final : public random_module {
     if (columns.numel() != 2 * input.size(0)) {
       throw std::invalid_argument("matrix_completion: " + std::to_string(input.size(0)) + " rows have " +
                                   std::to_string(columns.numel()) +
-                                  " nonzeros; a rating has two, for its user and its item");
+                                  " nonzeros; expected two per rating, one for the user and one for the item");
     }
     const at::Tensor pairs = columns.view({-1, 2});
     return (users_->of(pairs.select(1, 0)) * items_->of(pairs.select(1, 1) - first_item_)).sum(1);
@@ -57,7 +57,7 @@ class MatrixCompletionImpl final : public random_module {
 std::unique_ptr<network> make_matrix_completion(const network_shape& shape) {
   require_sparse("matrix_completion", shape, "ratings [users, items] and 0 classes", 2, 0);
   if (shape.rank < 1) {
-    throw std::invalid_argument("matrix_completion takes a rank of at least 1, not " + std::to_string(shape.rank));
+    throw std::invalid_argument("matrix_completion requires a rank of at least 1, not " + std::to_string(shape.rank));
   }
   return as_network(std::make_shared<MatrixCompletionImpl>(shape), loss_kind::mse);
 }

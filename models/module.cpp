@@ -96,20 +96,20 @@ void require_images(const std::string& model, const network_shape& shape, std::i
   const bool image =
       shape.input.size() == 3 && shape.input[0] >= 1 && shape.input[1] >= least && shape.input[2] >= least;
   if (image && shape.classes >= 1) return;
-  throw std::invalid_argument(model + " takes images of at least 1 x " + std::to_string(least) + " x " +
+  throw std::invalid_argument(model + " requires images of at least 1 x " + std::to_string(least) + " x " +
                               std::to_string(least) + " (channels, height, width) and at least one class, not " +
                               given(shape));
 }
 
 void require_numbers(const std::string& model, const at::Tensor& input) {
   if (input.layout() == at::kStrided && input.is_floating_point()) return;
-  throw std::invalid_argument(model + " takes dense samples of numbers, and these are " +
+  throw std::invalid_argument(model + " requires dense samples of numbers, but these are " +
                               (input.layout() == at::kStrided ? "characters" : "sparse"));
 }
 
 void require_characters(const std::string& model, const at::Tensor& input) {
   if (input.layout() == at::kStrided && input.scalar_type() == at::kLong && input.dim() == 2) return;
-  throw std::invalid_argument(model + " takes texts, and these samples are numbers");
+  throw std::invalid_argument(model + " requires texts, but these samples are numbers");
 }
 
 std::string given(const network_shape& shape) {
@@ -122,7 +122,7 @@ void require_sparse(const std::string& model, const network_shape& shape, const 
                     std::size_t dimensions, std::int64_t classes) {
   const bool fits = shape.input.size() == dimensions && shape.classes == classes &&
                     std::all_of(shape.input.begin(), shape.input.end(), [](std::int64_t size) { return size >= 1; });
-  if (!fits) throw std::invalid_argument(model + " takes sparse " + takes + ", not " + given(shape));
+  if (!fits) throw std::invalid_argument(model + " requires sparse " + takes + ", not " + given(shape));
 }
 
 }  // namespace troupe::models

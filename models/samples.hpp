@@ -1,4 +1,4 @@
-// What batches of samples are made of, and made-up ones of any shape: to try a network before it meets real ones.
+// Kinds of samples, and synthetic samples of any shape for trying a network before real ones arrive.
 #pragma once
 
 #include "troupe/models/network.hpp"
@@ -11,18 +11,18 @@
 namespace troupe::models {
 
 enum class sample_kind : std::uint8_t {
-  images,      ///< [N, C, H, W], float32: bytes that were scaled.
+  images,      ///< [N, C, H, W], float32: scaled bytes.
   numbers,     ///< [N, …], float32.
-  characters,  ///< [N, T], int64: of a text, or other tokens.
+  characters,  ///< [N, T], int64: characters of a text, or other tokens.
   sparse,      ///< [N, columns], sparse CSR.
 };
 
-/// Returns `count` samples of this shape as network::forward() takes them: numbers in [0, 1) from `generator`, the
+/// Returns `count` samples of this shape in the form network::forward() takes: numbers in [0, 1) from `generator`, the
 /// first character, or a 1 in the first column of each dimension.
 at::Tensor made_up_samples(sample_kind kind, const network_shape& shape, std::int64_t count,
                            const at::Generator& generator);
 
-/// Returns targets for so many samples: class 0, or the number 0; of sequences one for each position.
+/// Returns targets for `count` samples: class 0 or the number 0; for sequences, one per position.
 at::Tensor made_up_targets(bool sequences, const network_shape& shape, std::int64_t count);
 
 }  // namespace troupe::models

@@ -29,21 +29,22 @@ constexpr const char* how_to_export = "export the module with torch.jit.script(m
 // Throws unless the file is an archive of TorchScript that this LibTorch reads. An archive of torch.save() alone holds
 // "data.pkl" and no code.
 void require_script(const std::filesystem::path& path) try {
-  if (std::filesystem::is_directory(path)) refuse(path, "is a folder", "name the file in it, such as model.pt");
+  if (std::filesystem::is_directory(path))
+    refuse(path, "the path is a folder", "name the file in it, such as model.pt");
   if (std::filesystem::exists(path) && !std::filesystem::is_regular_file(path))
-    refuse(path, "is not a regular file", how_to_export);
+    refuse(path, "not a regular file", how_to_export);
   std::ifstream in{path, std::ios::binary};
   char magic[4]{};
-  if (!in) refuse(path, "cannot be read", "check the path");
+  if (!in) refuse(path, "cannot read the file", "check the path");
   in.read(magic, sizeof(magic));
   if (std::string_view{magic, sizeof(magic)} != std::string_view{"PK\3\4", 4})
-    refuse(path, "is not a TorchScript file", how_to_export);
+    refuse(path, "not a TorchScript file", how_to_export);
   caffe2::serialize::PyTorchStreamReader archive{path.string()};
   if (!archive.hasRecord("constants.pkl"))
-    refuse(path, "holds values that torch.save() wrote, and no module", how_to_export);
+    refuse(path, "the file contains values written by torch.save(), not a module", how_to_export);
 } catch (const c10::Error& failure) {
-  refuse(path, "is not a TorchScript file that this LibTorch " TORCH_VERSION " reads: " + reason_of(failure),
-         "save it again, with a PyTorch that is no newer");
+  refuse(path, "LibTorch " TORCH_VERSION " cannot read this as a TorchScript file: " + reason_of(failure),
+         "export it with PyTorch " TORCH_VERSION " or older");
 }
 
 struct argument {
@@ -132,11 +133,11 @@ class script_network final : public network {
  public:
   script_network(std::filesystem::path path, loss_kind loss)
       : path_{std::move(path)}, loss_{loss}, module_{load_script(path_)} {
-    if (!module_.find_method("forward")) refuse(path_, "its module has no forward()", how_to_export);
+    if (!module_.find_method("forward")) refuse(path_, "the module has no forward()", how_to_export);
     list_tensors();
     if (!learns_)
-      refuse(path_, "its module has no parameter to train",
-             "export it before torch.jit.freeze(), with requires_grad where something is to learn");
+      refuse(path_, "the module has no trainable parameters",
+             "export it before torch.jit.freeze(), with requires_grad set on the parameters to train");
   }
 
   at::Tensor forward(const at::Tensor& input) override {
@@ -149,7 +150,7 @@ class script_network final : public network {
     }
     if (!output.isTensor())
       throw script_error(path_.string() + ": its forward() returns a " + output.tagKind() +
-                         ", and a loss wants one tensor");
+                         "; expected a single tensor for the loss");
     keep_buffers();
     return output.toTensor();
   }
@@ -182,11 +183,10 @@ class script_network final : public network {
   void list_tensors() {
     for (const auto& each : module_.named_parameters()) {
       if (each.value.scalar_type() != at::kFloat)
-        refuse(path_,
-               each.name + " is " + c10::toString(each.value.scalar_type()) + ", and parameters are float32 here",
+        refuse(path_, each.name + " is " + c10::toString(each.value.scalar_type()) + ", but parameters must be float32",
                "export model.float()");
       if (each.value.numel() == 0)
-        refuse(path_, each.name + " has no element", "export the module without it, or give it a size");
+        refuse(path_, each.name + " has no elements", "export the module without it, or give it a size");
       learns_ = learns_ || each.value.requires_grad();
       (each.value.requires_grad() ? parameters_ : buffers_).emplace_back(each.name, each.value);
     }
@@ -197,8 +197,10 @@ class script_network final : public network {
         counters_.insert(each.name);
       }
       if (buffer.is_floating_point() && buffer.scalar_type() != at::kFloat)
-        refuse(path_, each.name + " is " + c10::toString(buffer.scalar_type()) + ", and buffers are float32 here",
-               "export model.float()");
+        refuse(
+            path_,
+            each.name + " is " + c10::toString(buffer.scalar_type()) + ", but floating-point buffers must be float32",
+            "export model.float()");
       buffers_.emplace_back(each.name, buffer);
     }
     for (const auto& owner : module_.named_modules()) {
@@ -231,7 +233,7 @@ class script_network final : public network {
     if (now.is_same(each.buffer) ? now._version() == each.version : now.equal(each.buffer)) return;
     throw script_error(path_.string() + ": its forward() changes the buffer " + each.name + ", which is " +
                        c10::toString(each.buffer.scalar_type()) +
-                       ", and only float32 buffers may change here; make it float32");
+                       ", but only float32 buffers may change; make it float32");
   }
 
   std::filesystem::path path_;
@@ -250,8 +252,8 @@ torch::jit::Module load_script(const std::filesystem::path& path) {
   try {
     return torch::jit::load(path.string(), at::kCPU);
   } catch (const std::exception& failure) {
-    refuse(path, "is not a TorchScript module that this LibTorch " TORCH_VERSION " reads: " + reason_of(failure),
-           "export it again, with a PyTorch that is no newer");
+    refuse(path, "LibTorch " TORCH_VERSION " cannot read this as a TorchScript module: " + reason_of(failure),
+           "export it with PyTorch " TORCH_VERSION " or older");
   }
 }
 

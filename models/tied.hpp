@@ -1,5 +1,5 @@
-// Parameters that have several names, such as a table of characters that is also the weights of the output. Flat
-// storage has each once, under the first; a state dict of PyTorch has them all.
+// Parameters that have several names, such as an embedding table of characters that is also the weights of the output.
+// Flat storage holds each once, under its first name; a PyTorch state dict has all names.
 #pragma once
 
 #include "troupe/models/network.hpp"
@@ -10,11 +10,11 @@
 namespace troupe::models {
 
 struct tied_name {
-  std::string name;   ///< The further one.
-  std::string first;  ///< The one in the flat layout.
+  std::string name;   ///< Additional name.
+  std::string first;  ///< Name in the flat layout.
 };
 
-/// Returns the further names of the learnable parameters of `net`, in order of registration.
+/// Returns the additional names of the learnable parameters of `net`, in order of registration.
 std::vector<tied_name> tied_names_of(const network& net);
 
 }  // namespace troupe::models

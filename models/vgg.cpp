@@ -1,5 +1,5 @@
 // VGG of eleven layers (Simonyan, Zisserman 2014, table 1, column A) in its usual form for CIFAR: one linear layer
-// behind the convolutions, with the names and the order of the module of github.com/kuangliu/pytorch-cifar. 9,225,610
+// after the convolutions, with the names and the order of the module of github.com/kuangliu/pytorch-cifar. 9,225,610
 // parameters for ten classes of images in three channels, 9,231,114 with batch norm.
 #include "troupe/models/batch_norm.hpp"
 #include "troupe/models/module.hpp"

@@ -222,3 +222,25 @@ TEST_CASE("links between documents lead somewhere") {
     }
   }
 }
+
+// See the section on voice in CONTRIBUTING.md, which quotes some of these.
+TEST_CASE("texts that people read avoid phrases that make them read twice") {
+  static const std::regex habit{
+      "or no such key|[Ll]ikewise|\\b(goes|go) by\\b|\\btells? of\\b|\\bsays? of\\b|\\bcomes? to\\b|\\bfor ever\\b|"
+      "\\bmend(s|ed)?\\b|\\bwho dials\\b|\\b(every|no)body\\b|\\bis no such\\b"};
+  static const std::regex literal{"\"(?:[^\"\\\\\n]|\\\\.)*\""};
+  const auto check = [](const fs::path& path, const std::string& text) {
+    std::smatch found;
+    INFO(fs::relative(path, root).generic_string());
+    CHECK_MESSAGE(!std::regex_search(text, found, habit), found.str());
+  };
+  for (const auto& path : list({"docs", "bench", "topologies"}, {".md", ".toml"})) check(path, read(path));
+  for (const auto* name : {"README.md", "CHANGELOG.md"}) check(root / name, read(root / name));
+  for (const auto& path : list({"models", "data", "actors", "runtime", "apps", "examples"}, {".hpp"}))
+    check(path, read(path));
+  for (const auto& path : list({"models", "data", "actors", "runtime", "apps"}, {".cpp"})) {
+    const auto text = read(path);
+    for (std::sregex_iterator match{text.begin(), text.end(), literal}, end; match != end; ++match)
+      check(path, match->str());
+  }
+}

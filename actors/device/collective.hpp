@@ -1,6 +1,6 @@
-// A communicator of a device's own collectives, behind the only door to NCCL: nccl_collective.cpp is built with
-// TROUPE_CUDA, no_cuda.cpp without; tests have a fake (tests/support/fake_collective.hpp). It is used on one lane; only
-// abort() comes from outside. Its order of sums is its own: promise 1 does not cover what it adds.
+// A communicator of a device's own collectives, the only interface to NCCL: nccl_collective.cpp is built with
+// TROUPE_CUDA, no_cuda.cpp without; tests use a fake (tests/support/fake_collective.hpp). It is used on one lane; only
+// abort() may be called from outside. The library chooses the order of its sums, so promise 1 does not cover them.
 #pragma once
 
 #include "troupe/actors/messages.hpp"
@@ -14,7 +14,7 @@
 
 namespace troupe::device {
 
-/// What a call of an aborted communicator throws.
+/// Thrown by a call on an aborted communicator.
 struct aborted : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
@@ -23,19 +23,20 @@ class collective {
  public:
   virtual ~collective() = default;
 
-  /// Brings the communicator about; returns when all `size` members have called it with the same `id`. Throws aborted,
-  /// or std::runtime_error with what the library reports, also where a peer is lost.
+  /// Creates the communicator; returns when all `size` members have called it with the same `id`. Throws aborted, or
+  /// std::runtime_error with the library's message, also if a peer is lost.
   virtual void join(std::uint32_t rank, std::uint32_t size, const std::string& id) = 0;
 
-  /// Returns Σ wⱼ·vⱼ / Σ wⱼ over the members' values and weights, in fresh memory on the device; `own.values` stays as
-  /// it is. All members call it in one order with as many elements each. Returns when it is computed; throws as join().
+  /// Returns Σ wⱼ·vⱼ / Σ wⱼ over the members' values and weights, in fresh memory on the device; `own.values` is not
+  /// changed. All members must call it in the same order with the same number of elements. Returns when the result is
+  /// computed; throws as join() does.
   virtual span weighted_mean(const span& own, std::int64_t weight) = 0;
 
-  /// Any thread: has the call under way and every later one throw `aborted`.
+  /// Makes the current and every later call throw `aborted`. Safe from any thread.
   virtual void abort() = 0;
 };
 
-/// Returns what the members of one new communicator know each other by.
+/// Returns a new id by which the members of one communicator find each other.
 std::string make_nccl_id();
 
 /// Returns a communicator of NCCL for the GPU `where`, not joined yet.

@@ -31,7 +31,7 @@ struct collective_state {
   int ticks{0};  ///< Of the deadline, while a call is under way or the worker waits.
   std::uint64_t payload_bytes{0};
 
-  /// A call that is under way would keep the lane's thread for ever: nobody will end it any more.
+  /// Aborts a call under way, which would otherwise block the lane's thread forever, because nothing else can end it.
   ~collective_state() {
     if (engine) engine->abort();
   }
@@ -45,7 +45,7 @@ std::uint32_t number(rank_id rank) {
   return static_cast<std::uint32_t>(rank);
 }
 
-/// Whom a member waits for: all others, since a collective does not tell for whom.
+/// Returns all other members, because a collective does not report which of them is missing.
 awaited all_others(const collective_state& my) {
   awaited others{.step = my.step, .missing = {}};
   for (std::uint32_t index = 0; index < my.options.world_size; ++index)
@@ -107,15 +107,15 @@ void issue(collective_pointer self) {
 /// Takes the worker's own part, which is the whole or one bucket, or several of them side by side.
 std::optional<std::string> take(collective_state& my, const part& own) {
   const auto from = " (step " + std::to_string(own.origin.step - my.options.due.lead + 1) + ")";
-  if (own.origin.run != my.options.run) return "a part of another run" + from;
-  if (own.which.place != my.options.place) return "a part of another exchange" + from;
+  if (own.origin.run != my.options.run) return "received a part that belongs to another run" + from;
+  if (own.which.place != my.options.place) return "received a part that belongs to another exchange" + from;
   if (own.origin.sender != id_of(my.options, my.options.rank) || own.at != stage::contribution)
-    return "a part of another rank: a collective takes its own worker's only" + from;
-  if (own.total != my.options.layout.parameter_end) return "a part of another model" + from;
-  if (own.what != my.options.carries.sends) return "a part that is not what is exchanged" + from;
+    return "received a part from another rank, but a collective accepts only parts from its own worker" + from;
+  if (own.total != my.options.layout.parameter_end) return "received a part that belongs to another model" + from;
+  if (own.what != my.options.carries.sends) return "received a part with values of the wrong kind" + from;
   if (!own.piece.values.defined() || own.piece.values.scalar_type() != at::kFloat || own.sample_count <= 0)
-    return "a part without float32 values or without samples" + from;
-  if (own.origin.step != my.step) return "a part of another step than " + std::to_string(my.step + 1) + from;
+    return "received a part without float32 values or without samples" + from;
+  if (own.origin.step != my.step) return "received a part for another step than " + std::to_string(my.step + 1) + from;
   const auto first = own.piece.first, end = first + own.piece.values.numel();
   std::int64_t taken = 0;
   for (std::size_t i = 0; i < my.buckets.size(); ++i) {
@@ -125,10 +125,10 @@ std::optional<std::string> take(collective_state& my, const part& own) {
     one.receipt.reset();
     one.piece.first = bucket.first;
     one.piece.values = own.piece.values.narrow(0, bucket.first - first, bucket.count);
-    if (i < my.issued || !my.early.emplace(bucket.first, std::move(one)).second) return "a part that came twice" + from;
+    if (i < my.issued || !my.early.emplace(bucket.first, std::move(one)).second) return "received a part twice" + from;
     taken += bucket.count;
   }
-  if (taken != own.piece.values.numel()) return "a part that is no bucket" + from;
+  if (taken != own.piece.values.numel()) return "received a part that is not a bucket" + from;
   return std::nullopt;
 }
 
@@ -160,8 +160,8 @@ port_actor::behavior_type collective_port(collective_pointer self, port_options 
       [self](await_atom, const stamp& who, const key&) -> caf::result<outcome> {
         auto& my = self->state;
         if (who.step != my.step || my.asked)
-          return make_error(errc::mismatch, "asked for step " + std::to_string(who.step + 1) + " while at step " +
-                                                std::to_string(my.step + 1));
+          return make_error(errc::mismatch, "requested the answer to step " + std::to_string(who.step + 1) +
+                                                " at step " + std::to_string(my.step + 1));
         my.promise = self->make_response_promise<outcome>();
         my.asked = who;
         auto promise = my.promise;
@@ -191,7 +191,7 @@ port_actor::behavior_type collective_port(collective_pointer self, port_options 
         return text;
       },
       [](result_atom, std::uint64_t) -> caf::result<holding> {
-        return make_error(errc::mismatch, "a worker's port holds no result");
+        return make_error(errc::mismatch, "a worker's port has no result");
       },
       [self](tick_atom) {
         self->delayed_send(self, self->state.options.timeout / ticks_of_timeout, tick_atom_v);

@@ -1,5 +1,5 @@
-// A port whose exchange is one call of a device's own collective (NCCL): tensors go in and come out on the device, and
-// no part travels between ports. To its worker it is a port as any other.
+// A port whose exchange is one call of a device's own collective (NCCL): tensors enter and leave on the device, and no
+// part travels between ports. To its worker it looks like any other port.
 #pragma once
 
 #include "troupe/actors/device/collective.hpp"
@@ -13,14 +13,14 @@
 
 namespace troupe::device {
 
-/// Spawns it: `engine`, not joined yet, is used on `where`, a lane of its own. `id`: the communicator's, of all
-/// members.
+/// Spawns the port. `engine` must not have joined yet; it runs on `where`, a lane of its own. `id` is the
+/// communicator's, the same for all members.
 ///
-/// DEVICE-1: calls are made in the order of the plan's keys, (step, part); a bucket that comes early is held back. All
-/// members make them in that order, or they would wait for each other for ever. Between exchanges the loop's order
-/// holds: a worker awaits one before it begins the next.
-/// DEVICE-2: nothing waits longer than options.timeout: the actor keeps the deadline, aborts the communicator from
-/// outside and ends with errc::timed_out; where a member's node is lost with errc::peer_lost.
+/// DEVICE-1: calls are made in the order of the plan's keys, (step, part); a bucket that arrives early is held back.
+/// All members use the same order, because otherwise they would wait for each other forever. Between exchanges the
+/// order of the loop holds: a worker awaits one before it begins the next.
+/// DEVICE-2: nothing waits longer than options.timeout: the actor enforces the deadline, aborts the communicator from
+/// outside and ends with errc::timed_out, or with errc::peer_lost if a member's node is lost.
 port_actor spawn_collective_port(caf::actor_system& system, port_options options, std::shared_ptr<collective> engine,
                                  std::string id, std::unique_ptr<lane> where);
 

@@ -34,7 +34,7 @@ class nccl_collective final : public collective {
 
   void join(std::uint32_t rank, std::uint32_t size, const std::string& id) override {
     ncclUniqueId shared{};
-    if (id.size() != sizeof(shared.internal)) throw std::runtime_error("the id of a communicator has another length");
+    if (id.size() != sizeof(shared.internal)) throw std::runtime_error("the id of a communicator has the wrong length");
     std::memcpy(shared.internal, id.data(), id.size());
     const c10::cuda::CUDAGuard on{where_};
     ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
@@ -46,7 +46,7 @@ class nccl_collective final : public collective {
     const CUDAStreamGuard on{stream_};
     if (own.ready) own.ready->hold(own.values);
     const auto count = own.values.numel();
-    // The weight travels behind the values, so that one call brings both sums; exact up to 2^24 samples.
+    // The weight is sent after the values, so that one call computes both sums; exact up to 2^24 samples.
     auto sums = at::empty({count + 1}, own.values.options().device(where_));
     auto values = sums.narrow(0, 0, count);
     at::mul_out(values, own.values.to(where_), static_cast<double>(weight));  // what was shown came from the host
@@ -83,7 +83,7 @@ class nccl_collective final : public collective {
     }
   }
 
-  /// Lets others run; throws where nobody waits for the call any more.
+  /// Yields to other threads; throws once the call has been abandoned.
   void breathe() {
     if (!aborted_) return std::this_thread::sleep_for(std::chrono::microseconds{20});
     give_up();

@@ -9,13 +9,13 @@ namespace troupe::device {
 namespace {
 
 [[noreturn]] void refuse() {
-  throw std::runtime_error("this build has no CUDA parts; configure it with -DTROUPE_CUDA=ON");
+  throw std::runtime_error("this build has no CUDA support; configure it with -DTROUPE_CUDA=ON");
 }
 
 }  // namespace
 
 const census& here() {
-  static const census none{.compiled = false, .version = {}, .gpus = {}, .problem = "this build has no CUDA parts"};
+  static const census none{.compiled = false, .version = {}, .gpus = {}, .problem = "this build has no CUDA support"};
   return none;
 }
 

@@ -51,10 +51,10 @@ std::vector<planned_edge> all_reduce_edges(std::uint32_t world_size, const model
 exchange_kind all_reduce_kind() {
   return {
       .name = "all_reduce",
-      .explanation = "everybody ends with the mean of all, without a master",
+      .explanation = "Every worker receives the mean of all contributions; there is no master.",
       .source =
-          "direct: Rabenseifner 2004, reduce-scatter and all-gather; ring: Patarasuk and Yuan 2009, section 3; of "
-          "parameters: Zinkevich et al. 2010 (averaged once, at the end), McMahan et al. 2017 (FedAvg), Stich 2019 "
+          "direct: Rabenseifner 2004, reduce-scatter and all-gather; ring: Patarasuk and Yuan 2009, section 3; "
+          "averaging of parameters: Zinkevich et al. 2010 (once, at the end), McMahan et al. 2017 (FedAvg), Stich 2019 "
           "(local SGD), Algorithm 1",
       .carries = {{.sends = slot::gradient, .answers = slot::gradient},
                   {.sends = slot::parameters, .answers = slot::parameters, .behind_apply = true}},
@@ -62,22 +62,23 @@ exchange_kind all_reduce_kind() {
           {{.name = "route",
             .type = setting_type::choice,
             .default_text = "auto",
-            .explanation =
-                "how the sums travel: direct folds a shard at each worker, in rank order; auto is direct, but "
-                "up to 16 Ki elements everyone sends everything to everyone and folds for himself, one hop "
-                "instead of two; chain goes up the ranks and back down; these have the same bits; ring is the "
-                "textbook one, with bits of its own",
+            .explanation = "How the sums are computed and sent. \"direct\" adds up one shard at each worker, in rank "
+                           "order. \"auto\" is like direct, except that a tensor of at most 16 Ki elements goes whole "
+                           "from every worker to every other one, and each adds them all up itself, which takes one "
+                           "hop instead of two. \"chain\" passes the sum up the ranks and the mean back down. These "
+                           "three give the same bits. \"ring\" is the textbook algorithm, whose bits differ.",
             .choices = {"auto", "direct", "chain", "ring"}},
            {.name = "engine",
             .type = setting_type::choice,
             .default_text = "troupe",
-            .explanation = "who adds up: troupe, between any devices and processes, with bits that the file fixes; or "
-                           "nccl, on the GPUs of one process, a worker each, in an order of its own",
+            .explanation = "What computes the sums. \"troupe\" works between any devices and processes, and the file "
+                           "determines the bits. \"nccl\" works between the GPUs of one process, with one worker on "
+                           "each, and chooses the order of the sums itself; it requires route = \"auto\".",
             .choices = {"troupe", "nccl"}},
            buffers_setting()}),
       .make_member =
           [](const port_options& options) {
-            if (is_nccl(options.settings)) throw std::logic_error("NCCL is no member: see device/collective_port.hpp");
+            if (is_nccl(options.settings)) throw std::logic_error("NCCL has no member; see device/collective_port.hpp");
             return route_of(options.settings, options.layout.parameter_end).make_member(options);
           },
       .edges = all_reduce_edges,
@@ -85,30 +86,30 @@ exchange_kind all_reduce_kind() {
       .check = [](const std::vector<std::string>&, const setting_values& settings) -> std::optional<complaint> {
         const auto& route = std::get<std::string>(settings.at("route"));
         if (!is_nccl(settings) || route == "auto") return std::nullopt;
-        return complaint{"route", "route = \"" + route +
-                                      "\" is a way of our own engine, and NCCL chooses its own; expected no route "
-                                      "beside engine = \"nccl\""};
+        return complaint{"route",
+                         "route = \"" + route +
+                             "\" is a route of engine = \"troupe\", but NCCL chooses its own; expected route = "
+                             "\"auto\" with engine = \"nccl\""};
       },
-      .facts =
-          {.equation = "gradient: each gets ḡ = Σ bᵢgᵢ / Σ bᵢ, then x ← step(x, ḡ) at each. parameters: xᵢ ← Σ xⱼ "
-                       "/ n behind the "
-                       "step, which with every = H is model averaging, or local SGD: H steps of one's own, then "
-                       "the mean of all; "
-                       "momentum stays each worker's own",
-           .picture = "w0 ⇄ w1\n"
-                      " ⇅ ⤫ ⇅     direct: worker j folds shard j of n\n"
-                      "w2 ⇄ w3",
-           .messages = "direct, ring: 2n(n − 1); chain: 2(n − 1); auto up to 16 Ki elements: n(n − 1), else as direct",
-           .bytes = "2(n − 1)P; auto up to 16 Ki elements: n(n − 1)P",
-           .synchronisation = "all wait for all, each time",
-           .staleness = "0",
-           .equals =
-               "gradient: star, bit for bit (ring: to float tolerance). parameters: with every = 1 the exchange of "
-               "gradients, to float tolerance, with an optimizer that is linear in the gradient (SGD, momentum, "
-               "Nesterov; not Adam, NovoGrad or clipping); with more, local SGD in PyTorch, likewise",
-           .shown_by = "tests/unit/actors/members_test.cpp, tests/simulation/simulation_test.cpp, "
-                       "tests/simulation/averaging_test.cpp, tests/parity/steps.py, tests/parity/wirings.py, "
-                       "tests/cli/catalogue.py"},
+      .facts = {.equation =
+                    "gradient: each worker gets ḡ = Σ bᵢgᵢ / Σ bᵢ and applies x ← step(x, ḡ). parameters: xᵢ ← Σ xⱼ "
+                    "/ n after the step; with every = H this is model averaging, or local SGD: H local steps, then "
+                    "the mean of all workers. Each worker keeps its own momentum",
+                .picture = "w0 ⇄ w1\n"
+                           " ⇅ ⤫ ⇅     direct: worker j folds shard j of n\n"
+                           "w2 ⇄ w3",
+                .messages = "direct, ring: 2n(n − 1); chain: 2(n − 1); auto: n(n − 1) up to 16 Ki elements, above that "
+                            "as direct; engine = \"nccl\": counted as ring",
+                .bytes = "2(n − 1)P; auto up to 16 Ki elements: n(n − 1)P",
+                .synchronisation = "all workers wait for each other in every exchange",
+                .staleness = "0",
+                .equals = "gradient: star, bit for bit (ring: to float tolerance; nccl: to rounding, not yet tested on "
+                          "a GPU). parameters: with every = 1, the exchange of gradients, to float tolerance, if the "
+                          "optimizer is linear in the gradient (SGD, momentum, Nesterov; not Adam, NovoGrad or "
+                          "clipping); with a longer interval, local SGD in PyTorch, to float tolerance",
+                .shown_by = "tests/unit/actors/members_test.cpp, tests/simulation/simulation_test.cpp, "
+                            "tests/simulation/averaging_test.cpp, tests/parity/steps.py, tests/parity/wirings.py, "
+                            "tests/cli/catalogue.py"},
   };
 }
 

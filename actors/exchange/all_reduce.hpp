@@ -1,20 +1,23 @@
-// Everybody ends with the mean of everybody's gradients, without a master.
+// Averages the gradients of all workers without a master; every worker ends with the mean.
 #pragma once
 
 #include "troupe/actors/exchange/registry.hpp"
 
 namespace troupe {
 
-/// Routes, a file each in all_reduce/; all but the ring have the bits of the fold in rank order.
-/// "direct": rank j folds shard j of all ranks where it lies and hands the mean to all; in one process nothing is
-/// copied on the way. Two hops; each worker sends 2·(n−1)/n of the gradient.
-/// "auto": direct, but a small gradient goes whole from everyone to everyone: one hop, n−1 gradients sent by each.
-/// "chain": the sum goes up the ranks, the mean comes back down. 2(n−1) hops; each link carries one gradient each way.
+/// Returns the kind. Its routes are implemented in one file each in all_reduce/. All routes except the ring give the
+/// bits of the fold in rank order.
+/// "direct": rank j folds shard j of all ranks in place and sends the mean to all; within one process nothing is
+/// copied. Two hops; each worker sends 2·(n−1)/n of the gradient.
+/// "auto": as direct, but a small gradient is sent whole from every worker to every other: one hop, n−1 gradients sent
+/// by each worker.
+/// "chain": the sum travels up the ranks and the mean travels back down. 2(n−1) hops; each link carries one gradient in
+/// each direction.
 /// "ring": the textbook ring (Patarasuk and Yuan, "Bandwidth optimal all-reduce algorithms for clusters of
-/// workstations", 2009, §3). 2(n−1) hops; each segment's sum starts at another rank, so its bits are its own. Bytes as
-/// direct.
-/// All but the small one are cut into chunks (port_options::chunk_elements), each of which travels on its own, so that
-/// the hops of one overlap with those of the others.
+/// workstations", 2009, §3). 2(n−1) hops; each segment's sum starts at another rank, so its bits differ from the other
+/// routes. Bytes as for direct.
+/// All routes except the small case of "auto" are cut into chunks (port_options::chunk_elements) that travel
+/// separately, so that their hops overlap.
 exchange_kind all_reduce_kind();
 
 }  // namespace troupe

@@ -66,7 +66,8 @@ class bucketed_member final : public member {
     algorithm->receive(within(where, piece), through);
   }
 
-  /// Who keeps the buckets waiting that this rank has brought; if none is, who keeps any.
+  /// Returns the ranks that hold up the buckets contributed by this rank, or, if there are none, those that hold up any
+  /// bucket.
   std::vector<rank_id> waiting_for(std::uint64_t step) const override {
     std::set<rank_id> missing, missing_here;
     for (const auto& one : inner_) {
@@ -104,7 +105,7 @@ class bucketed_member final : public member {
     return inner_[std::prev(after)->second];
   }
 
-  /// `piece` as the member of the bucket knows it, who checks it.
+  /// Returns `piece` as the bucket's member knows it; that member checks it.
   static part within(const range& where, part piece) {
     piece.piece.first -= where.first;
     piece.total = where.count;
@@ -120,19 +121,28 @@ class bucketed_member final : public member {
 }  // namespace
 
 std::vector<setting> with_send_settings(std::vector<setting> settings) {
-  settings.push_back({.name = "send",
-                      .type = setting_type::choice,
-                      .default_text = "whole",
-                      .explanation = "a gradient travels whole, or while backward still works at the rest: each "
-                                     "parameter by itself, or in buckets of bucket_mb, as DDP sends it",
-                      .choices = {"whole", "parameter", "bucket"}});
+  settings.push_back(
+      {.name = "send",
+       .type = setting_type::choice,
+       .default_text = "whole",
+       .explanation = "How a gradient is sent: \"whole\" sends one piece after the backward pass; \"parameter\" and "
+                      "\"bucket\" send pieces during it, namely each parameter by itself, or buckets of bucket_mb as "
+                      "DDP does. Used only when sends = \"gradient\".",
+       .choices = {"whole", "parameter", "bucket"}});
   settings.push_back({.name = "bucket_mb",
                       .type = setting_type::real,
                       .default_text = "25.0",
-                      .explanation = "size of a bucket in MiB, of whole parameters; the first is full at 1 MiB",
+                      .explanation = "Size of a bucket in MiB. A bucket holds whole parameters; the first one counts "
+                                     "as full at 1 MiB. Used only when send = \"bucket\".",
                       .minimum = 0,
                       .maximum = 1e5,
                       .minimum_excluded = true});
+  return settings;
+}
+
+setting_values without_idle_send_settings(setting_values settings) {
+  const auto found = settings.find("send");
+  if (found != settings.end() && found->second != setting_value{std::string("bucket")}) settings.erase("bucket_mb");
   return settings;
 }
 
@@ -163,14 +173,15 @@ models::flat_layout layout_of_bucket(const models::flat_layout& layout, const ra
 
 std::unique_ptr<member> make_bucketed_member(
     const port_options& own, const std::function<std::unique_ptr<member>(const port_options&)>& make_inner) {
-  TROUPE_ASSERT(!own.is_server() && !own.buckets.empty(), "workers exchange buckets, and there is one");
+  TROUPE_ASSERT(!own.is_server() && !own.buckets.empty(),
+                "only workers exchange buckets, and at least one is required");
   return std::make_unique<bucketed_member>(own, make_inner);
 }
 
 std::vector<range> cut_in_buckets(const models::flat_layout& layout, const std::vector<std::size_t>& order,
                                   std::int64_t first_capacity, std::int64_t capacity) {
   const auto& entries = layout.parameters;
-  TROUPE_ASSERT(order.size() == entries.size(), "every parameter has a place in the order");
+  TROUPE_ASSERT(order.size() == entries.size(), "every parameter must have a place in the order");
   const auto end_of = [&](std::size_t index) {
     return index + 1 < entries.size() ? entries[index + 1].first : layout.parameter_end;
   };

@@ -35,7 +35,8 @@ part cut(const part& own, const chunking& chunks, std::uint32_t index) {
 }
 
 void mark(std::vector<bool>& came, std::uint32_t index) {
-  if (came.at(index)) throw exchange_error(errc::stale, "chunk " + std::to_string(index) + " came twice in one step");
+  if (came.at(index))
+    throw exchange_error(errc::stale, "chunk " + std::to_string(index) + " arrived twice in one step");
   came[index] = true;
 }
 

@@ -2,7 +2,7 @@
 // EL-1: the version grows by one with each move of the centre: by one per round of all workers, or per contribution.
 // EL-2: no contribution is taken twice and none out of turn: each worker's follow one another (serving::roll_call).
 // EL-3: none is lost: every contribution moves the centre once, and is answered once.
-// EL-4: with apply = "all", everybody in a round is answered with the centre that the round before has left.
+// EL-4: with apply = "all", every worker in a round is answered with the centre that the previous round left.
 // EL-5: with apply = "each", the centre gains what the worker loses, from one and the same rounded d.
 // EL-6: what was answered is never written again: the centre is moved out of place.
 #include "troupe/actors/exchange/elastic.hpp"
@@ -21,10 +21,14 @@ namespace troupe {
 
 namespace {
 
-/// α, by default the paper's β/n with its β = 0.9 (§5).
+/// α is by default the paper's β/n with its β = 0.9 (§5).
+setting_values with_alpha(std::uint32_t workers, setting_values settings) {
+  settings.try_emplace("alpha", 0.9 / workers);
+  return settings;
+}
+
 double alpha_of(const port_options& options) {
-  const auto found = options.settings.find("alpha");
-  return found == options.settings.end() ? 0.9 / options.world_size : std::get<double>(found->second);
+  return std::get<double>(with_alpha(options.world_size, options.settings).at("alpha"));
 }
 
 range whole(const port_options& options) {
@@ -35,7 +39,7 @@ rank_id centre_of(const port_options& options) {
   return rank_id{options.world_size};
 }
 
-/// A worker's side. With apply = "all" it makes the own move itself, because it knows xⁱ and is told x̃.
+/// A worker's part. With apply = "all" it moves itself, because it knows xⁱ and receives x̃.
 class client final : public member {
  public:
   explicit client(port_options options)
@@ -57,11 +61,11 @@ class client final : public member {
     rules::check_fits(piece, {whole(options_)});
     const auto what = each_ ? slot::change : slot::parameters;
     if (piece.at != stage::result || piece.what != what || piece.origin.sender != centre_of(options_))
-      throw exchange_error(errc::mismatch, "a worker was sent what is no answer of the centre");
+      throw exchange_error(errc::mismatch, "a worker received a part that is not an answer from the centre");
     if (!awaited_ || piece.origin.step != step_)
-      throw exchange_error(errc::stale, "the centre answered what it was not asked");
+      throw exchange_error(errc::stale, "a worker received an answer from the centre that it did not request");
     if (piece.origin.version < version_)
-      throw exchange_error(errc::mismatch, "the centre answered with what it was before");
+      throw exchange_error(errc::mismatch, "the centre answered with an outdated version");
     awaited_ = false;
     version_ = piece.origin.version;
     auto answer = piece;
@@ -157,7 +161,7 @@ class centre_of_all final : public centre {
     archive_.keep_before(step_, now());
     centre_ = rules::moved_centre(centre_, open_.positions, alpha_, options_.pool);  // EL-6
     version_ += 1;                                                                   // EL-1
-    TROUPE_ASSERT(answered_ == version_ * options_.world_size, "EL-3: every contribution has been answered");
+    TROUPE_ASSERT(answered_ == version_ * options_.world_size, "EL-3: every contribution must have been answered");
     step_ = options_.due.next_due(step_ + 1);
     open_ = std::exchange(ahead_, round{options_.world_size});
     for (const auto& piece : std::exchange(open_.unanswered, {})) answer(piece, slot::parameters, centre_, out);
@@ -184,7 +188,7 @@ class centre_of_each final : public centre {
     centre_ = std::move(visit.centre);
     version_ += 1;  // EL-1
     answer(piece, slot::change, visit.change, out);
-    TROUPE_ASSERT(answered_ == version_, "EL-3: every contribution has been answered");
+    TROUPE_ASSERT(answered_ == version_, "EL-3: every contribution must have been answered");
   }
 };
 
@@ -222,7 +226,7 @@ std::optional<complaint> check(const std::vector<std::string>& names, const sett
   if (std::get<double>(found->second) * n < 2) return {};
   return complaint{"alpha",
                    "alpha is so large that the centre overshoots: with apply = \"all\", the number of workers "
-                   "times alpha must stay below 2; expected for instance 0.9 divided by the number of workers"};
+                   "times alpha must be less than 2; expected, for instance, 0.9 divided by the number of workers"};
 }
 
 }  // namespace
@@ -230,47 +234,46 @@ std::optional<complaint> check(const std::vector<std::string>& names, const sett
 exchange_kind elastic_kind() {
   return {
       .name = "elastic",
-      .explanation = "a server holds a centre; workers and centre pull each other together (EASGD)",
+      .explanation = "A server holds a centre, and the centre and the workers pull each other together (EASGD).",
       .source = "Zhang, Choromanska, LeCun 2015 (NIPS), \"Deep learning with Elastic Averaging SGD\", Algorithm 1",
       .carries = {{.sends = slot::parameters, .answers = slot::parameters}},
-      .settings = {{.name = "alpha",
-                    .type = setting_type::real,
-                    .default_text = "",
-                    .explanation = "moving rate: the share of its distance that worker and centre each move; unset: "
-                                   "0.9/n",
-                    .minimum = 0,
-                    .maximum = 1,
-                    .minimum_excluded = true,
-                    .maximum_excluded = true},
-                   {.name = "apply",
-                    .type = setting_type::choice,
-                    .default_text = "all",
-                    .explanation =
-                        "when the centre moves: once all workers have come, from the values before the move, "
-                        "or with each worker as it comes (asynchronous)",
-                    .choices = {"all", "each"}}},
+      .settings =
+          {{.name = "alpha",
+            .type = setting_type::real,
+            .default_text = "",
+            .explanation =
+                "Moving rate: the fraction of the distance between a worker and the centre by which each of the two "
+                "moves. With apply = \"all\" and n workers, n times alpha must be below 2. Defaults to 0.9/n.",
+            .minimum = 0,
+            .maximum = 1,
+            .minimum_excluded = true,
+            .maximum_excluded = true},
+           {.name = "apply",
+            .type = setting_type::choice,
+            .default_text = "all",
+            .explanation = "When the centre moves: \"all\" waits for all workers and uses the values from before the "
+                           "move; \"each\" moves with every worker as soon as it arrives (asynchronous).",
+            .choices = {"all", "each"}}},
       .make_member = make_side,
       .edges = edges_of,
       .nature = nature,
+      .derive = with_alpha,
       .check = check,
-      .facts =
-          {.equation =
-               "all: xⁱ ← xⁱ − α(xⁱ − x̃), x̃ ← x̃ + α Σ(xⁱ − x̃), all from the values before; each: d = α(xⁱ − x̃), "
-               "xⁱ ← xⁱ − d, x̃ ← x̃ + d. In the loop gradient, exchange, apply the step is made with the "
-               "gradient at xⁱ before the move. An optimizer with momentum and nesterov = true is the paper's "
-               "momentum variant (EAMSGD) in PyTorch's form: the elastic force is taken at the looked-ahead "
-               "point",
-           .picture = "worker i ── xⁱ ──▶ centre x̃\n"
-                      "worker i ◀─ x̃ ── centre x̃   (each: −d instead)",
-           .messages = "2n",
-           .bytes = "2nP",
-           .synchronisation = "all: nobody is more than a round ahead of the slowest; each: nobody waits for another "
-                              "worker",
-           .staleness = "no gradient leaves its worker",
-           .equals =
-               "with α = 1/n the centre of all is the mean of their positions; with one worker all and each are the "
-               "same, bit for bit",
-           .shown_by = "tests/unit/actors/elastic_test.cpp, tests/parity/wirings.py"},
+      .facts = {.equation =
+                    "all: xⁱ ← xⁱ − α(xⁱ − x̃), x̃ ← x̃ + α Σ(xⁱ − x̃), all from the values before the move; each: d = "
+                    "α(xⁱ − x̃), xⁱ ← xⁱ − d, x̃ ← x̃ + d. In the loop gradient, exchange, apply, the step uses the "
+                    "gradient at xⁱ before the move. An optimizer with momentum and nesterov = true is the paper's "
+                    "momentum variant (EAMSGD) in PyTorch's form: the elastic force is taken at the looked-ahead point",
+                .picture = "worker i ── xⁱ ──▶ centre x̃\n"
+                           "worker i ◀─ x̃ ── centre x̃   (each: −d instead)",
+                .messages = "2n",
+                .bytes = "2nP",
+                .synchronisation =
+                    "all: no worker is more than one round ahead of the slowest; each: no worker waits for another",
+                .staleness = "0: no gradient leaves its worker",
+                .equals = "all, with α = 1/n: the centre is the mean of the workers' parameters; with one worker, all "
+                          "and each are the same, bit for bit",
+                .shown_by = "tests/unit/actors/elastic_test.cpp, tests/parity/wirings.py"},
   };
 }
 

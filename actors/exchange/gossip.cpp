@@ -49,18 +49,22 @@ void check_combination(const setting_values& settings) {
   const bool named = settings.contains("graph");
   const bool listed = settings.contains("edges");
   const bool written = find<matrix>(settings, "weights") != nullptr;
-  if (listed && named) refuse("edges", "edges stand beside graph, and both say who hears whom; expected one of them");
+  if (listed && named)
+    refuse("edges", "edges and graph cannot be combined, because both define the graph; expected one of them");
   if (written && named)
-    refuse("weights", "a matrix of weights stands beside graph, and both say who hears whom; expected one of them");
+    refuse("weights",
+           "a matrix of weights and graph cannot be combined, because both define the graph; expected one of them");
   if (written && listed)
-    refuse("weights", "a matrix of weights stands beside edges, and both say who hears whom; expected one of them");
+    refuse("weights",
+           "a matrix of weights and edges cannot be combined, because both define the graph; expected one of them");
   const std::string graph = listed ? "" : written ? "" : graph_name(settings);
   for (const auto& [key, owner] : {std::pair{"rows", "torus"},
                                    {"columns", "torus"},
                                    {"degree", "random_regular"},
                                    {"graph_seed", "random_regular"}}) {
     if (settings.contains(key) && graph != owner)
-      refuse(key, std::string(key) + " has no effect here; expected it with graph = \"" + owner + "\" only");
+      refuse(key,
+             std::string(key) + " is used only when graph = \"" + owner + "\"; expected that graph, or remove the key");
   }
 }
 
@@ -75,26 +79,28 @@ std::string example_of_torus(std::uint32_t n) {
 rules::graph torus_of(std::uint32_t n, const setting_values& settings) {
   for (const auto* key : {"rows", "columns"})
     if (!settings.contains(key))
-      refuse(key, std::string("a torus of ") + counted(n) + " has no " + key + "; expected both rows and columns, " +
+      refuse(key, std::string("a torus of ") + counted(n) + " requires " + key + "; expected both rows and columns, " +
                       example_of_torus(n));
   const auto rows = *find<std::int64_t>(settings, "rows");
   const auto columns = *find<std::int64_t>(settings, "columns");
   if (rows < 1 || columns < 1 || rows > n || columns > n || rows * columns != n)
     refuse("rows", "a torus of " + std::to_string(rows) + " rows and " + std::to_string(columns) +
-                       " columns does not hold " + counted(n) + "; expected their product to be " + std::to_string(n) +
+                       " columns does not fit " + counted(n) + "; expected their product to be " + std::to_string(n) +
                        ", " + example_of_torus(n));
   return rules::torus_graph(static_cast<std::uint32_t>(rows), static_cast<std::uint32_t>(columns));
 }
 
 rules::graph random_regular_of(std::uint32_t n, const setting_values& settings) {
   const auto* degree = find<std::int64_t>(settings, "degree");
-  if (!degree) refuse("degree", "a random_regular graph has no degree; expected how many neighbours each member has");
+  if (!degree)
+    refuse("degree", "a random_regular graph requires degree; expected the number of neighbours of each member");
   if (*degree < 0 || *degree >= n)
-    refuse("degree", "degree is " + std::to_string(*degree) + ", and of " + counted(n) + " each has " +
+    refuse("degree", "degree is " + std::to_string(*degree) + ", but each of " + counted(n) + " has only " +
                          std::to_string(n - 1) + " others; expected a degree of at most that");
   if (*degree * n % 2 != 0)
-    refuse("degree", "no graph gives " + counted(n) + " " + std::to_string(*degree) +
-                         " neighbours each, since an edge is between two; expected an even product of both");
+    refuse("degree",
+           "no graph gives " + counted(n) + " " + std::to_string(*degree) +
+               " neighbours each, because an edge joins two members; expected an even product of the two numbers");
   if (!rules::has_regular_graph(n, static_cast<std::uint32_t>(*degree)))
     refuse("degree", "a degree of " + std::to_string(*degree) + " cannot connect " + counted(n) +
                          "; expected a degree of at least " + (n == 2 ? "1" : "2"));
@@ -109,14 +115,14 @@ rules::graph graph_of_pairs(const std::vector<std::string>& names, const pairs& 
   const auto index_of = [&](const std::string& name) {
     const auto found = index.find(name);
     if (found == index.end())
-      refuse("edges", "edges name \"" + name + "\", which is no member; expected names from \"" + names.front() +
+      refuse("edges", "edges name \"" + name + "\", which is not a member; expected names from \"" + names.front() +
                           "\" to \"" + names.back() + "\"");
     return found->second;
   };
   std::vector<std::pair<std::uint32_t, std::uint32_t>> result;
   for (const auto& ends : edges) {
     if (ends.size() != 2)
-      refuse("edges", "an edge has " + std::to_string(ends.size()) + " ends; expected the names of two members");
+      refuse("edges", "an edge has " + std::to_string(ends.size()) + " entries; expected the names of two members");
     result.emplace_back(index_of(ends[0]), index_of(ends[1]));
     if (ends[0] == ends[1])
       refuse("edges", "an edge goes from \"" + ends[0] + "\" to itself; expected two different members");
@@ -133,14 +139,14 @@ rules::graph named_graph(std::uint32_t n, const setting_values& settings) {
   if (name == "complete") return rules::complete_graph(n);
   if (name == "exponential") return rules::exponential_graph(n);
   if (name == "random_regular") return random_regular_of(n, settings);
-  refuse("graph", "graph is \"" + name + "\"; expected one that `troupe list exchanges` shows");
+  refuse("graph", "unknown graph \"" + name + "\"; expected one of the graphs shown by `troupe list exchanges`");
 }
 
 rules::mixing_matrix written_matrix(std::size_t n, const matrix& rows) {
   if (rows.size() != n)
     refuse("weights", "the matrix of weights has " + std::to_string(rows.size()) +
-                          (rows.size() == 1 ? " row" : " rows") + ", and there " + (n == 1 ? "is " : "are ") +
-                          counted(n) + "; expected a row for each");
+                          (rows.size() == 1 ? " row" : " rows") + ", but there " + (n == 1 ? "is " : "are ") +
+                          counted(n) + "; expected one row for each member");
   for (const auto& row : rows) {
     if (row.size() != n)
       refuse("weights", "a row of weights has " + std::to_string(row.size()) +
@@ -148,7 +154,8 @@ rules::mixing_matrix written_matrix(std::size_t n, const matrix& rows) {
                             ", one for each member");
     for (const auto weight : row)
       if (!(weight >= 0))
-        refuse("weights", "the matrix of weights holds " + short_number(weight) + "; expected numbers of at least 0");
+        refuse("weights",
+               "the matrix of weights contains " + short_number(weight) + "; expected numbers of at least 0");
   }
   return rules::matrix_of(rows);
 }
@@ -161,9 +168,11 @@ rules::mixing_matrix weighted_graph(const rules::graph& wires, const std::vector
     const auto neighbours = [&](std::uint32_t node) {
       return "\"" + names[node] + "\" has " + std::to_string(wires.hears[node].size());
     };
-    refuse("weights", "uniform weights need a graph in which all have as many neighbours, or the mean drifts, and " +
-                          neighbours(unequal->first) + ", " + neighbours(unequal->second) +
-                          "; expected weights = \"metropolis\"");
+    refuse("weights",
+           "uniform weights require that all members have the same number of neighbours (otherwise the mean drifts), "
+           "but " +
+               neighbours(unequal->first) + " and " + neighbours(unequal->second) +
+               "; expected weights = \"metropolis\"");
   }
   return rules::uniform_weights(wires);
 }
@@ -191,11 +200,11 @@ void check_period(const rules::mixing_matrix& mixing) {
   const auto period = rules::period_of(mixing);
   if (period == 1) return;
   refuse("weights",
-         "the members never agree: no member keeps a share of its own parameters, and every path back to a "
+         "the members never reach agreement: no member keeps a share of its own parameters, and every path back to a "
          "member takes a multiple of " +
              std::to_string(period) +
-             " exchanges, so the spectral gap of W is 0; expected a number above 0 on the diagonal of the "
-             "matrix of weights, for one member at least");
+             " exchanges, so the spectral gap of W is 0; expected at least one positive number on the diagonal of the "
+             "matrix of weights");
 }
 
 std::optional<complaint> check(const std::vector<std::string>& names, const setting_values& settings) {
@@ -230,7 +239,7 @@ class gossip_member final : public member {
   void contribute(const part& own, outbox& out) override {
     auto& now = at(own.origin.step);
     if (std::exchange(now.contributed, true))
-      throw exchange_error(errc::stale, "a member contributed twice to one step");
+      throw exchange_error(errc::stale, "a member contributed to the same step twice");
     for (std::uint32_t chunk = 0; chunk < chunks_.ranges.size(); ++chunk) {
       const auto piece = cut(own, chunks_, chunk);
       for (const auto hearer : hearers_) out.send(rank_id{hearer}, piece);
@@ -247,7 +256,7 @@ class gossip_member final : public member {
     const auto sender = static_cast<std::uint32_t>(piece.origin.sender);
     const auto place = place_of(sender);
     if (piece.at != stage::contribution || piece.what != slot::parameters || sender == me_ || !place)
-      throw exchange_error(errc::mismatch, "only parameters of neighbours come to a gossip");
+      throw exchange_error(errc::mismatch, "a gossip member received a part that is not the parameters of a neighbour");
     auto& now = at(piece.origin.step);
     keep(now.folds[piece.which.part], *place, piece);
     mix_if_complete(now, piece, out);
@@ -304,7 +313,7 @@ class gossip_member final : public member {
   void keep(fold& into, std::size_t place, const part& piece) const {
     if (into.came[place])
       throw exchange_error(errc::stale, "chunk " + std::to_string(piece.which.part) + " of rank " +
-                                            std::to_string(mixed_[place].index) + " came twice in one step");
+                                            std::to_string(mixed_[place].index) + " arrived twice in one step");
     into.came[place] = true;
     into.summands[place] = {piece.piece.values, mixed_[place].weight};
   }
@@ -365,57 +374,73 @@ setting count(const std::string& name, double minimum, double maximum, const std
 
 std::vector<setting> gossip_settings() {
   constexpr double most = 4096;
-  return {{.name = "graph",
-           .type = setting_type::choice,
-           .default_text = "",
-           .explanation = "who hears whom, a ring if nothing says otherwise; torus needs rows and columns, "
-                          "random_regular a degree; exponential is directed: i hears i − 1, i − 2, i − 4, … mod n",
-           .choices = {"ring", "line", "torus", "star", "complete", "exponential", "random_regular"}},
-          {.name = "weights",
-           .type = setting_type::choice_or_matrix,
-           .default_text = "metropolis",
-           .explanation = "how much each counts: metropolis is 1/(1 + the larger number of neighbours), the rest one's "
-                          "own; uniform, 1/(1 + neighbours), is for regular graphs, where it is the same; or W itself, "
-                          "whose rows and columns sum to 1, in place of a graph",
-           .choices = {"metropolis", "uniform"},
-           .minimum = 0},
-          {.name = "edges",
-           .type = setting_type::pairs,
-           .default_text = "",
-           .explanation = "pairs of members that hear each other, in place of a graph by name"},
-          count("rows", 1, most, "of a torus; members are counted along its rows"),
-          count("columns", 1, most, "of a torus"),
-          count("degree", 0, most - 1, "of a random_regular graph: how many neighbours each member has"),
-          {.name = "graph_seed",
-           .type = setting_type::integer,
-           .default_text = "",
-           .explanation = "draws a random_regular graph; 0 unless it is given",
-           .minimum = 0},
-          buffers_setting()};
+  return {
+      {.name = "graph",
+       .type = setting_type::choice,
+       .default_text = "",
+       .explanation = "Graph that determines which members receive each other's parameters. Defaults to \"ring\". "
+                      "\"torus\" requires rows and columns; \"random_regular\" requires degree. \"exponential\" is "
+                      "directed: member i receives from i − 1, i − 2, i − 4, … mod n.",
+       .choices = {"ring", "line", "torus", "star", "complete", "exponential", "random_regular"}},
+      {.name = "weights",
+       .type = setting_type::choice_or_matrix,
+       .default_text = "metropolis",
+       .explanation = "Weights with which members mix parameters. \"metropolis\" gives a neighbour 1/(1 + the larger "
+                      "number of neighbours of the two), and the member itself the rest. \"uniform\" gives each "
+                      "neighbour 1/(1 + neighbours); it requires a regular graph, on which the two are equal. A matrix "
+                      "is W itself, is used instead of a graph, and has rows and columns that sum to 1.",
+       .choices = {"metropolis", "uniform"},
+       .minimum = 0},
+      {.name = "edges",
+       .type = setting_type::pairs,
+       .default_text = "",
+       .explanation = "Pairs of members that receive each other's parameters. Cannot be combined with graph or with a "
+                      "matrix of weights."},
+      count("rows", 1, most,
+            "Number of rows of the torus; members are numbered along the rows. Used only when graph = \"torus\", which "
+            "requires it."),
+      count("columns", 1, most, "Number of columns of the torus. Used only when graph = \"torus\", which requires it."),
+      count("degree", 0, most - 1,
+            "Number of neighbours of each member. Used only when graph = \"random_regular\", which requires it."),
+      {.name = "graph_seed",
+       .type = setting_type::integer,
+       .default_text = "",
+       .explanation = "Seed from which the random graph is drawn. Used only when graph = \"random_regular\", where it "
+                      "defaults to 0.",
+       .minimum = 0},
+      buffers_setting()};
+}
+
+/// The graph is by default a ring, drawn by seed 0 where it is random.
+setting_values with_graph(std::uint32_t, setting_values settings) {
+  if (settings.contains("edges") || find<matrix>(settings, "weights")) return settings;
+  const auto name = graph_name(settings);
+  settings.try_emplace("graph", name);
+  if (name == "random_regular") settings.try_emplace("graph_seed", std::int64_t{0});
+  return settings;
 }
 
 exchange_facts gossip_facts() {
-  return {
-      .equation =
-          "xᵢ ← Σⱼ W(i,j) xⱼ over i and its neighbours j; then xᵢ ← xᵢ − γ gᵢ, gᵢ the gradient at the xᵢ "
-          "before the exchange",
-      .picture =
-          "w0 ⇄ w1 ⇄ w2\n"
-          " ⇅         ⇅\n"
-          "w5 ⇄ w4 ⇄ w3",
-      .messages = "one for each direction of an edge: 2n on a ring, n(n − 1) on a complete graph",
-      .bytes = "P for each message: 2nP on a ring",
-      .synchronisation =
-          "each waits for its neighbours only; members are at most as many steps apart as there are "
-          "edges between them",
-      .staleness = "0",
-      .equals =
-          "the mean of all parameters is kept; on a complete graph, step then mix is all_reduce of the gradients, to "
-          "float tolerance, with an optimizer that is linear in the gradient (SGD, momentum, Nesterov; not Adam, "
-          "NovoGrad or clipping)",
-      .shown_by =
-          "tests/unit/actors/mixing_test.cpp, tests/unit/actors/gossip_test.cpp, tests/parity/wirings.py, "
-          "tests/parity/steps.py, tests/simulation/averaging_test.cpp"};
+  return {.equation =
+              "xᵢ ← Σⱼ W(i,j) xⱼ over i and its neighbours j; then xᵢ ← xᵢ − γ gᵢ, where gᵢ is the gradient at the xᵢ "
+              "before the exchange",
+          .picture =
+              "w0 ⇄ w1 ⇄ w2\n"
+              " ⇅         ⇅\n"
+              "w5 ⇄ w4 ⇄ w3",
+          .messages = "one for each direction of an edge: 2n on a ring, n(n − 1) on a complete graph",
+          .bytes = "P for each message: 2nP on a ring",
+          .synchronisation =
+              "each member waits only for its neighbours; two members are at most as many steps apart as there are "
+              "edges between them",
+          .staleness = "0",
+          .equals =
+              "the mean of all parameters is preserved; on a complete graph, a step followed by the exchange equals "
+              "all_reduce of the gradients, to float tolerance, if the optimizer is linear in the gradient (SGD, "
+              "momentum, Nesterov; not Adam, NovoGrad or clipping)",
+          .shown_by =
+              "tests/unit/actors/mixing_test.cpp, tests/unit/actors/gossip_test.cpp, tests/parity/wirings.py, "
+              "tests/parity/steps.py, tests/simulation/averaging_test.cpp"};
 }
 
 }  // namespace
@@ -433,7 +458,7 @@ rules::mixing_matrix mixing_of(const std::vector<std::string>& names, const sett
                           "\" in the matrix of weights sums to " + short_number(uneven->sum) +
                           "; expected every row and every column to sum to 1");
   if (const auto apart = rules::unconnected_nodes(rules::graph_of(mixing)))
-    refuse(rows ? "weights" : "edges", "nothing of \"" + names[apart->first] + "\" ever comes to \"" +
+    refuse(rows ? "weights" : "edges", "nothing from \"" + names[apart->first] + "\" ever reaches \"" +
                                            names[apart->second] + "\"; expected all members to be connected");
   return mixing;
 }
@@ -441,13 +466,14 @@ rules::mixing_matrix mixing_of(const std::vector<std::string>& names, const sett
 exchange_kind gossip_kind() {
   return {
       .name = "gossip",
-      .explanation = "everybody mixes his parameters with those of his neighbours on a graph",
+      .explanation = "Each member mixes its parameters with those of its neighbours on a graph.",
       .source = "Lian et al. 2017, \"Can decentralized algorithms outperform centralized algorithms?\", Algorithm 1",
       .carries = {{.sends = slot::parameters, .answers = slot::parameters}},
       .settings = gossip_settings(),
       .make_member = [](const port_options& options) { return std::make_unique<gossip_member>(options); },
       .edges = gossip_edges,
       .nature = gossip_nature,
+      .derive = with_graph,
       .check = check,
       .by_index = by_index,
       .mixing = mixing_of,

@@ -21,9 +21,9 @@ class translation {
     std::vector<bool> seen(workers_, false);
     for (const auto& group : groups_) {
       TROUPE_ASSERT(!group.empty() && std::is_sorted(group.begin(), group.end()),
-                    "groups are ascending, none is empty");
+                    "groups must be ascending and not empty");
       for (const auto worker : group) {
-        TROUPE_ASSERT(worker < workers_ && !seen[worker], "every worker is in one group");
+        TROUPE_ASSERT(worker < workers_ && !seen[worker], "every worker must be in exactly one group");
         seen[worker] = true;
       }
     }
@@ -33,7 +33,7 @@ class translation {
   std::uint32_t group_of(std::uint32_t worker) const {
     for (std::uint32_t i = 0; i < groups_.size(); ++i)
       if (std::binary_search(groups_[i].begin(), groups_[i].end(), worker)) return i;
-    TROUPE_ASSERT(false, "every worker is in one group");
+    TROUPE_ASSERT(false, "every worker must be in exactly one group");
     return 0;
   }
 
@@ -43,7 +43,7 @@ class translation {
     return rank_id{index < count() ? groups_[index].front() : index - count() + workers_};
   }
 
-  /// The group that `outer` leads, or a server; nothing for a worker who leads none.
+  /// Returns the group that `outer` leads, or a server; nothing for a worker that leads none.
   std::optional<rank_id> inner(rank_id outer) const {
     const auto index = static_cast<std::uint32_t>(outer);
     if (index >= workers_) return rank_id{index - workers_ + count()};
@@ -82,7 +82,9 @@ class translated final : public outbox {
 /// Returns `piece` as the inner member knows it. Throws exchange_error (mismatch) where no leader or server sent it.
 part from_outside(const translation& names, const part& piece) {
   const auto sender = names.inner(piece.origin.sender);
-  if (!sender) throw exchange_error(errc::mismatch, "a part came from a worker of another group who is not its leader");
+  if (!sender)
+    throw exchange_error(errc::mismatch,
+                         "received a part from a worker of another group that is not the leader of that group");
   part result = piece;
   result.origin.sender = *sender;
   return result;
@@ -113,7 +115,7 @@ class leader final : public member {
     with_inner(out, [&](outbox& within) { inner_->receive(from_outside(names_, piece), within); });
   }
 
-  /// Who is missing in the group, and whom the group waits for.
+  /// Returns the missing workers of the group and the ranks that the group is waiting for.
   std::vector<rank_id> waiting_for(std::uint64_t step) const override {
     std::set<rank_id> missing;
     for (const auto rank : inner_->waiting_for(step))
@@ -138,7 +140,8 @@ class leader final : public member {
  private:
   void gather(const part& piece, outbox& out) {
     if (piece.at != stage::contribution)
-      throw exchange_error(errc::mismatch, "a leader was sent what is no contribution by a worker of the group");
+      throw exchange_error(errc::mismatch,
+                           "a leader received a part that is not a contribution from a worker of its group");
     rules::check_fits(piece, {{0, options_.layout.parameter_end}});
     const auto sender = static_cast<std::uint32_t>(piece.origin.sender);
     const auto position = std::lower_bound(workers_.begin(), workers_.end(), sender) - workers_.begin();
@@ -181,19 +184,20 @@ class follower final : public member {
 
   void contribute(const part& own, outbox& out) override {
     if (!answered_.try_emplace(own.origin.step).second)
-      throw exchange_error(errc::stale, "a rank contributed twice to one step");
+      throw exchange_error(errc::stale, "a rank contributed to the same step twice");
     out.send(leader_, own);
   }
 
   void receive(const part& piece, outbox& out) override {
     const auto found = answered_.find(piece.origin.step);
     if (piece.at != stage::result || piece.origin.sender != leader_ || found == answered_.end())
-      throw exchange_error(errc::mismatch, "a worker of a group was sent what is no answer of his leader");
+      throw exchange_error(errc::mismatch,
+                           "a worker received a part that is not an answer from the leader of its group");
     const auto end = piece.piece.first + piece.piece.values.numel();
     if (piece.piece.first < 0 || end > options_.layout.parameter_end)
       throw exchange_error(errc::mismatch, "a part does not fit this model");
     if (!found->second.insert(piece.piece.first).second)
-      throw exchange_error(errc::stale, "a piece of an answer came twice");
+      throw exchange_error(errc::stale, "a piece of an answer arrived twice");
     out.answer(piece);
   }
 
@@ -233,7 +237,7 @@ class group_server final : public server {
  private:
   static server& as_server(member& made) {
     auto* result = dynamic_cast<server*>(&made);
-    TROUPE_ASSERT(result != nullptr, "the member of a server's index is a server");
+    TROUPE_ASSERT(result != nullptr, "the member at a server's index must be a server");
     return *result;
   }
 

@@ -12,16 +12,16 @@
 
 namespace troupe {
 
-/// What is exchanged, and its buckets: those of all layers forward, in order, and then those backward.
+/// The exchanged tensor and its buckets: those of all layers forward, in order, then those backward.
 struct norm_buckets {
   models::flat_layout layout{};
   std::vector<range> buckets{};
 };
 
-/// Lays out the statistics of layers with so many channels each.
+/// Lays out the statistics of layers with these numbers of channels.
 norm_buckets norm_buckets_of(const std::vector<std::int64_t>& channels);
 
-/// The kind; its settings are those of all_reduce.
+/// Returns the kind; its settings are those of all_reduce.
 const exchange_kind& norm_statistics_kind();
 
 }  // namespace troupe

@@ -30,7 +30,7 @@ std::vector<range> cut_of(const models::flat_layout& layout, const setting_value
   return rules::parameter_shards(layout, shards_of(settings));
 }
 
-/// A worker's side: cuts the gradient over the servers, and hands on what they answer.
+/// A worker's part: cuts the gradient over the servers and passes on their answers.
 class client final : public member {
  public:
   explicit client(port_options options)
@@ -57,11 +57,12 @@ class client final : public member {
     rules::check_fits(piece, cut_);
     const auto shard = piece.which.part;
     if (piece.at != stage::result || piece.what != slot::parameters || piece.origin.sender != server_of(shard))
-      throw exchange_error(errc::mismatch, "a worker was sent what is no answer of the shard's server");
+      throw exchange_error(errc::mismatch,
+                           "a worker received a part that is not an answer from the server of that shard");
     if (!awaited_[shard] || piece.origin.step != step_)
-      throw exchange_error(errc::stale, "a server answered what it was not asked");
+      throw exchange_error(errc::stale, "a worker received an answer from a server that it did not request");
     if (piece.origin.version <= versions_[shard])
-      throw exchange_error(errc::mismatch, "a server answered with parameters from before the gradient");
+      throw exchange_error(errc::mismatch, "a server answered with parameters older than the gradient");
     awaited_[shard] = false;
     versions_[shard] = piece.origin.version;
     out.answer(piece);
@@ -151,10 +152,10 @@ class shard_of_all final : public shard_server {
  private:
   void take(const part& piece, outbox& out) override {
     if (piece.origin.step > round_)
-      throw exchange_error(errc::mismatch, "a gradient came before that of the step before it was answered");
+      throw exchange_error(errc::mismatch, "received a gradient before the previous step's gradient was answered");
     roll_call_.note(piece.origin.sender, piece.origin.step);
     if (piece.origin.version != version_)
-      throw exchange_error(errc::mismatch, "a gradient is not of the present parameters");  // PS-4
+      throw exchange_error(errc::mismatch, "a gradient was computed from outdated parameters");  // PS-4
     fold_.add(piece.origin.sender, piece.piece.values, piece.sample_count);
     came_.push_back(piece);
     came_.back().piece.values.reset();  // the fold has it
@@ -168,7 +169,7 @@ class shard_of_all final : public shard_server {
     fold_ = rules::rank_fold{options_.world_size};
     round_ = options_.due.next_due(round_ + 1);
     for (const auto& piece : std::exchange(came_, {})) answer_with_x(piece, out);
-    TROUPE_ASSERT(answered_ == version_ * options_.world_size, "PS-3: every gradient has been answered");
+    TROUPE_ASSERT(answered_ == version_ * options_.world_size, "PS-3: every gradient must have been answered");
   }
 
   serving::archive archive_;
@@ -192,7 +193,7 @@ class shard_of_each final : public shard_server {
     rules::count(staleness_, version_ - piece.origin.version);
     update(piece.piece.values, piece.origin.step);
     answer_with_x(piece, out);
-    TROUPE_ASSERT(answered_ == version_, "PS-3: every gradient has been answered");
+    TROUPE_ASSERT(answered_ == version_, "PS-3: every gradient must have been answered");
   }
 };
 
@@ -226,7 +227,8 @@ exchange_nature nature(const setting_values& settings) {
 exchange_kind parameter_server_kind() {
   return {
       .name = "parameter_server",
-      .explanation = "servers hold the parameters, step along gradients and answer with what came of it",
+      .explanation =
+          "Servers hold the parameters, step along the workers' gradients and answer with the new parameters.",
       .source =
           "Li et al. 2014 (OSDI), \"Scaling Distributed Machine Learning with the Parameter Server\"; "
           "asynchronous: Dean et al. 2012 (NIPS), \"Large Scale Distributed Deep Networks\", section 4.1",
@@ -235,29 +237,29 @@ exchange_kind parameter_server_kind() {
                     .type = setting_type::choice,
                     .default_text = "all",
                     .explanation =
-                        "when a server steps: along the mean once all workers' gradients have come, or along "
-                        "each gradient as it comes (asynchronous SGD)",
+                        "When a server steps: \"all\" waits for the gradients of all workers and steps along their "
+                        "mean; \"each\" steps along each gradient as soon as it arrives (asynchronous SGD).",
                     .choices = {"all", "each"}},
                    {.name = "shards",
                     .type = setting_type::integer,
                     .default_text = "1",
-                    .explanation = "servers that the parameters are spread over, by size, each parameter whole; those "
-                                   "beyond the number of parameters hold nothing",
+                    .explanation = "Number of servers that share the parameters. Each holds whole parameters of about "
+                                   "the same total size; servers beyond the number of parameters hold nothing. More "
+                                   "than one cannot be combined with optimizer.clip_norm or with novograd.",
                     .minimum = 1,
                     .maximum = 64}},
       .make_member = make_side,
       .edges = edges_of,
       .nature = nature,
-      .facts = {.equation = "all: x ← step(x, Σ bᵢgᵢ / Σ bᵢ); each: x ← step(x, gᵢ), one gradient after the other",
+      .facts = {.equation = "all: x ← step(x, Σ bᵢgᵢ / Σ bᵢ); each: x ← step(x, gᵢ), one gradient after another",
                 .picture = "worker i ── gradient ──▶ server j (shard j of x, optimizer, version)\n"
                            "worker i ◀─ parameters ─ server j",
                 .messages = "2n · shards",
                 .bytes = "2nP",
-                .synchronisation = "all: everybody waits for the slowest; each: nobody waits for another worker",
-                .staleness = "all: 0; each: unbounded; n − 1 on average, whatever the workers' speeds; counted",
-                .equals =
-                    "all: star and all_reduce with the same optimizer, bit for bit, whatever the number of shards; "
-                    "each with one worker: plain SGD",
+                .synchronisation = "all: every worker waits for the slowest; each: no worker waits for another",
+                .staleness = "all: 0; each: counted; unbounded, but n − 1 on average, whatever the workers' speeds",
+                .equals = "all: star and all_reduce with the same optimizer, bit for bit, for any number of shards; "
+                          "each, with one worker: plain SGD",
                 .shown_by = "tests/unit/actors/parameter_server_test.cpp, tests/unit/actors/staleness_test.cpp, "
                             "tests/parity/steps.py, "
                             "tests/parity/wirings.py, tests/cli/catalogue.py"},

@@ -1,6 +1,7 @@
 #include "troupe/actors/exchange/registry.hpp"
 
 #include "troupe/actors/exchange/all_reduce.hpp"
+#include "troupe/actors/exchange/buckets.hpp"
 #include "troupe/actors/exchange/elastic.hpp"
 #include "troupe/actors/exchange/gossip.hpp"
 #include "troupe/actors/exchange/parameter_server.hpp"
@@ -26,14 +27,21 @@ exchange_nature nature_of(const exchange_kind& kind, const setting_values& setti
   return kind.nature ? kind.nature(settings) : exchange_nature{};
 }
 
+setting_values settled(const exchange_kind& kind, slot what, std::uint32_t members, const setting_values& settings) {
+  auto values = kind.derive ? kind.derive(members, settings) : settings;
+  if (what != slot::parameters && !mixes_buffers(values)) values.erase("buffers");
+  return without_idle_send_settings(std::move(values));
+}
+
 setting buffers_setting() {
-  return {.name = "buffers",
-          .type = setting_type::choice,
-          .default_text = "local",
-          .explanation =
-              "the running statistics of batch norm: each worker's own, or mixed like the parameters (of "
-              "variances that is an approximation)",
-          .choices = {"local", "mix"}};
+  return {
+      .name = "buffers",
+      .type = setting_type::choice,
+      .default_text = "local",
+      .explanation =
+          "How the running statistics of batch norm are treated: \"local\" leaves each worker its own; \"mix\" mixes "
+          "them like the parameters, which is an approximation for variances. \"mix\" requires sends = \"parameters\".",
+      .choices = {"local", "mix"}};
 }
 
 bool mixes_buffers(const setting_values& settings) {

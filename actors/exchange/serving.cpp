@@ -18,8 +18,8 @@ void roll_call::note(rank_id worker, std::uint64_t step) {
   const auto index = static_cast<std::size_t>(worker);
   auto& next = next_.at(index);
   if (step < next)
-    throw exchange_error(errc::stale, "rank " + std::to_string(index) + " contributed twice to one step");
-  if (step > next) throw exchange_error(errc::mismatch, "rank " + std::to_string(index) + " left out a step");
+    throw exchange_error(errc::stale, "rank " + std::to_string(index) + " contributed to the same step twice");
+  if (step > next) throw exchange_error(errc::mismatch, "rank " + std::to_string(index) + " skipped a step");
   next = due_.next_due(step + 1);
 }
 
@@ -54,13 +54,14 @@ std::int64_t answering_server::largest_fold() const {
 
 void answering_server::check(const part& piece, slot what, const std::vector<range>& cut, std::uint32_t index) const {
   if (piece.at != stage::contribution || static_cast<std::uint32_t>(piece.origin.sender) >= options_.world_size)
-    throw exchange_error(errc::mismatch, "a server was sent what is no worker's contribution");
-  if (piece.what != what)
-    throw exchange_error(errc::mismatch, "a server was sent another kind of values than it takes");
-  if (piece.which.part != index) throw exchange_error(errc::mismatch, "a server was sent another server's shard");
+    throw exchange_error(errc::mismatch, "a server received a part that is not a contribution from a worker");
+  if (piece.what != what) throw exchange_error(errc::mismatch, "a server received values of the wrong kind");
+  if (piece.which.part != index)
+    throw exchange_error(errc::mismatch, "a server received a part for another server's shard");
   rules::check_fits(piece, cut);
   if (piece.origin.version > version_)
-    throw exchange_error(errc::mismatch, "a contribution is of parameters that there have not been yet");
+    throw exchange_error(errc::mismatch,
+                         "a contribution refers to a version of the parameters that does not exist yet");
 }
 
 void answering_server::answer(const part& contribution, slot what, const at::Tensor& values, outbox& out) {

@@ -1,5 +1,5 @@
-// What the servers of exchanges have in common: which contribution must come next, how it is answered, and what has to
-// be kept for later although workers have gone on.
+// Shared parts of the servers of exchanges: which contribution must come next, how it is answered, and what has to be
+// kept after workers have moved on.
 #pragma once
 
 #include "troupe/actors/exchange/member.hpp"
@@ -14,66 +14,66 @@
 
 namespace troupe::serving {
 
-/// Whether the settings say apply = "each" rather than "all".
+/// Returns whether the settings contain apply = "each" rather than "all".
 bool applies_each(const setting_values& settings);
 
-/// The steps of each worker's contributions, one after the other as the exchange is due. So nothing is taken twice and
-/// nothing is left out.
+/// Tracks the steps of each worker's contributions, which must come one after the other at the steps where the exchange
+/// is due. So nothing is accepted twice and nothing is skipped.
 class roll_call {
  public:
   roll_call(std::uint32_t world_size, const cadence& due);
 
-  /// Notes that the contribution of `worker` to `step` has come. Throws exchange_error: stale (it came already),
-  /// mismatch (it is another's turn).
+  /// Notes that the contribution of `worker` to `step` has arrived. Throws exchange_error: stale if it arrived before,
+  /// mismatch if an earlier one is missing.
   void note(rank_id worker, std::uint64_t step);
 
-  /// Workers whose contribution to `step` has not come.
+  /// Returns the workers whose contribution to `step` has not arrived.
   std::vector<rank_id> missing(std::uint64_t step) const;
 
  private:
   cadence due_;
-  std::vector<std::uint64_t> next_;  ///< By worker: the step that must come next.
+  std::vector<std::uint64_t> next_;  ///< Next step expected from each worker.
 };
 
-/// What a server held at steps that workers are beyond, until it is asked for.
+/// Keeps what a server held at steps that workers have passed, until it is requested.
 class archive {
  public:
   archive(const schedule& when, const cadence& due) : when_(when), due_(due) {}
 
-  /// To be told what the server holds before it takes in the contributions of all that are stamped `step`.
+  /// Records what the server holds before it accepts the contributions of all workers that are stamped `step`.
   void keep_before(std::uint64_t step, const holding& now);
 
-  /// Returns what the server held when all had completed `step` steps, which is `now` unless that was kept. Forgets
-  /// what was kept up to there.
+  /// Returns what the server held when all workers had completed `step` steps: the kept value, or else `now`. Forgets
+  /// everything kept up to that step.
   holding take(std::uint64_t step, const holding& now);
 
  private:
   schedule when_;
   cadence due_;
-  std::uint64_t reached_{0};  ///< Up to here, excluded, it is known what the server held.
+  std::uint64_t reached_{0};  ///< Steps below this one are known.
   std::map<std::uint64_t, holding> kept_;
 };
 
-/// What all servers do alike: they look at what comes, and answer each contribution once.
+/// Common behaviour of servers: they check what arrives and answer each contribution once.
 class answering_server : public server {
  public:
-  /// A pass over all that it holds, or a step of LibTorch's optimizer, never belongs in a handler.
+  /// Returns the maximum: a pass over everything held, or a step of LibTorch's optimizer, never belongs in a handler.
   std::int64_t largest_fold() const final;
 
  protected:
   explicit answering_server(port_options options);
 
-  /// Throws exchange_error (mismatch) unless `piece` is what a worker brings itself, is `what`, is the range of `cut`
-  /// with this index, and comes from parameters that there have been.
+  /// Throws exchange_error (mismatch) unless `piece` is a contribution from a worker, is of kind `what`, is the range
+  /// of `cut` with this index, and was computed from parameters that have existed.
   void check(const part& piece, slot what, const std::vector<range>& cut, std::uint32_t index) const;
 
-  /// Answers a contribution: with its stamp, but for sender and version.
+  /// Answers a contribution: the answer has the contribution's stamp except for sender and version.
   void answer(const part& contribution, slot what, const at::Tensor& values, outbox& out);
 
   port_options options_;
   roll_call roll_call_;
-  std::uint64_t version_{0};   ///< Updates made.
-  std::uint64_t answered_{0};  ///< Contributions.
+  std::uint64_t version_{0};   ///< Number of updates made.
+  std::uint64_t answered_{0};  ///< Number of contributions answered.
 };
 
 }  // namespace troupe::serving

@@ -11,15 +11,15 @@ namespace troupe {
 
 namespace {
 
-/// Says what is in the memory. Nothing ever comes to it.
+/// Returns what the memory holds. No part is ever sent to it.
 class keeper final : public server {
  public:
   explicit keeper(const port_options& options) : memory_(options.memory), pool_(options.pool) {
-    TROUPE_ASSERT(options.is_server() && memory_, "a memory has a keeper, and its members have no port");
+    TROUPE_ASSERT(options.is_server() && memory_, "only the owner of a shared memory may have a port");
   }
 
   void receive(const part&, outbox&) override {
-    throw exchange_error(errc::mismatch, "a part for a memory, to which nothing is sent");
+    throw exchange_error(errc::mismatch, "a shared memory received a part, but its exchange sends no messages");
   }
 
   std::vector<rank_id> waiting_for(std::uint64_t) const override { return {}; }
@@ -48,20 +48,21 @@ exchange_nature nature(const setting_values& settings) {
 
 std::optional<complaint> check(const std::vector<std::string>&, const setting_values& settings) {
   if (says(settings, "lock") && says(settings, "atomic"))
-    return complaint{"atomic", "atomic = true has nothing to add to lock = true; expected one of the two"};
+    return complaint{"atomic", "atomic = true has no effect with lock = true; expected one of the two"};
   if (replicas_of(settings) == replicas::core)
     for (const auto* key : {"lock", "atomic"})
       if (says(settings, key))
-        return complaint{key,
-                         "replicas = \"core\" leaves nobody to share a memory with; expected no " + std::string(key)};
+        return complaint{key, "replicas = \"core\" gives each worker its own memory, so " + std::string(key) +
+                                  " has no effect; expected " + std::string(key) + " = false, or remove the key"};
   if (replicas_of(settings) == replicas::core && local_steps_of(settings) > 1)
-    return complaint{"local_steps",
-                     "replicas = \"core\" makes all steps local; expected `every` to say how often they "
-                     "are averaged, and no local_steps"};
+    return complaint{
+        "local_steps",
+        "replicas = \"core\" makes all steps local, so local_steps has no effect; expected every instead, which "
+        "sets how often the replicas are averaged"};
   return std::nullopt;
 }
 
-/// Who reads and writes the memory, which is counted behind them: nothing travels.
+/// Lists the workers that read and write the memory. Nothing is sent, so the traffic is 0.
 std::vector<planned_edge> edges(std::uint32_t world_size, const models::flat_layout&, const setting_values&) {
   std::vector<planned_edge> all;
   for (std::uint32_t rank = 0; rank < world_size; ++rank) {
@@ -87,55 +88,58 @@ std::int64_t local_steps_of(const setting_values& settings) {
 exchange_kind shared_kind() {
   return {
       .name = "shared",
-      .explanation = "Hogwild!: the parameters are one memory, which all workers read and write without a lock",
+      .explanation = "All workers read and write the parameters in one shared memory, without a lock (Hogwild!).",
       .source =
           "Niu, Recht, Ré, Wright 2011, \"Hogwild!: A Lock-Free Approach to Parallelizing Stochastic Gradient "
           "Descent\", algorithm 1; replicas: Zhang, Ré 2014, \"DimmWitted\", section 3.3",
       .carries = {{slot::parameters, slot::parameters}},
-      .settings = {{.name = "lock",
-                    .type = setting_type::boolean,
-                    .default_text = "false",
-                    .explanation = "a worker reads all of the parameters, or writes them, alone: for comparison."},
-                   {.name = "atomic",
-                    .type = setting_type::boolean,
-                    .default_text = "false",
-                    .explanation =
-                        "Each coordinate's addition is indivisible, as the paper supposes; else of two at once one "
-                        "may be lost."},
-                   {.name = "local_steps",
-                    .type = setting_type::integer,
-                    .default_text = "1",
-                    .explanation =
-                        "Steps that a worker makes on a copy before it adds what has changed to the memory: then the "
-                        "cores do not pass it to and fro with each step. 1: on the memory itself.",
-                    .minimum = 1,
-                    .maximum = 1e6},
-                   {.name = "replicas",
-                    .type = setting_type::choice,
-                    .default_text = "machine",
-                    .explanation =
-                        "One memory for all workers, one for those of each NUMA node, or one for each worker; "
-                        "several are averaged as often as `every` says.",
-                    .choices = {"machine", "node", "core"}}},
+      .settings =
+          {{.name = "lock",
+            .type = setting_type::boolean,
+            .default_text = "false",
+            .explanation = "Whether a worker locks the memory while it reads or writes the parameters. Meant for "
+                           "comparison with the lock-free form. Cannot be combined with atomic."},
+           {.name = "atomic",
+            .type = setting_type::boolean,
+            .default_text = "false",
+            .explanation = "Whether the addition to each coordinate is atomic, as the paper assumes. Otherwise one of "
+                           "two simultaneous additions may be lost."},
+           {.name = "local_steps",
+            .type = setting_type::integer,
+            .default_text = "1",
+            .explanation = "Number of steps that a worker makes on a local copy before it adds the total change to the "
+                           "memory, so that the cores do not pass the memory back and forth in every step. With 1, a "
+                           "worker steps on the memory itself.",
+            .minimum = 1,
+            .maximum = 1e6},
+           {.name = "replicas",
+            .type = setting_type::choice,
+            .default_text = "machine",
+            .explanation =
+                "How many memories there are: \"machine\" has one for all workers, \"node\" one for the workers of "
+                "each NUMA node, and \"core\" one for each worker. Several memories are averaged at the interval that "
+                "`every` sets. \"core\" cannot be combined with lock, atomic or local_steps above 1.",
+            .choices = {"machine", "node", "core"}}},
       .make_member = [](const port_options& options) { return std::make_unique<keeper>(options); },
       .edges = edges,
       .nature = nature,
       .check = check,
-      .facts =
-          {.equation = "each by itself, over and over: g = ∇f(x) at x as it is; x ← x − γv(g), by coordinates",
-           .picture = "w0   w1   w2   w3\n"
-                      "  ↕    ↕    ↕    ↕    read x, add to x: no lock, no message\n"
-                      "  [ x: one memory ]",
-           .messages = "0",
-           .bytes = "0",
-           .synchronisation = "nobody waits; lock = true: for who reads or writes",
-           .staleness =
-               "unbounded; among equally fast workers n − 1, or (n − 1)H with H local steps; estimated by counting "
-               "the updates of others between a worker's reading and writing",
-           .equals = "with one worker the plain loop, bit for bit; replicas = \"core\": averaging of parameters",
-           .shown_by = "tests/simulation/shared_test.cpp, tests/unit/actors/shared_memory_test.cpp, "
-                       "tests/unit/actors/hogwild_test.cpp, "
-                       "tests/processes/asynchronous.py, tests/parity/sparse.py"},
+      .facts = {.equation = "each worker independently, in every step: g = ∇f(x) at the current x; x ← x − γv(g), "
+                            "coordinate by coordinate",
+                .picture = "w0   w1   w2   w3\n"
+                           "  ↕    ↕    ↕    ↕    read x, add to x: no lock, no message\n"
+                           "  [ x: one memory ]",
+                .messages =
+                    "0; with replicas = \"node\" or \"core\", as all_reduce of parameters with one member per memory",
+                .bytes =
+                    "0; with replicas = \"node\" or \"core\", as all_reduce of parameters with one member per memory",
+                .synchronisation = "no worker waits; with lock = true, a worker waits while another reads or writes",
+                .staleness = "estimated by counting the updates of others between a worker's reading and its writing; "
+                             "unbounded, but n − 1 among equally fast workers, or (n − 1)H with H local steps",
+                .equals = "with one worker, plain SGD, bit for bit; with replicas = \"core\", averaging of parameters",
+                .shown_by = "tests/simulation/shared_test.cpp, tests/unit/actors/shared_memory_test.cpp, "
+                            "tests/unit/actors/hogwild_test.cpp, "
+                            "tests/processes/asynchronous.py, tests/parity/sparse.py"},
   };
 }
 

@@ -27,11 +27,12 @@ class star_member final : public member {
     rules::check_fits(piece, {{0, options_.layout.parameter_end}});
     if (options_.rank == master) {
       if (piece.at != stage::contribution || piece.origin.sender == master)
-        throw exchange_error(errc::mismatch, "only contributions of others come to the master of a star");
+        throw exchange_error(errc::mismatch,
+                             "the master of a star received a part that is not a contribution from another rank");
       gather(piece, out);
     } else {
       if (piece.at != stage::result || piece.origin.sender != master)
-        throw exchange_error(errc::mismatch, "only answers of the master come to a rank that is not the master");
+        throw exchange_error(errc::mismatch, "a rank of a star received a part that is not an answer from the master");
       out.answer(piece);
     }
   }
@@ -76,22 +77,22 @@ std::vector<planned_edge> star_edges(std::uint32_t world_size, const models::fla
 exchange_kind star_kind() {
   return {
       .name = "star",
-      .explanation = "gather at rank 0, fold in rank order, scatter the mean",
-      .source = "textbook gather and scatter; with send = \"parameter\" in the manner of MPI_Isend and MPI_Irecv",
+      .explanation = "Rank 0 gathers the gradients, adds them in rank order and sends the mean back to all workers.",
+      .source = "textbook gather and scatter; with send = \"parameter\", in the manner of MPI_Isend and MPI_Irecv",
       .settings = with_send_settings({}),
       .make_member = [](const port_options& options) { return std::make_unique<star_member>(options); },
       .edges = star_edges,
-      .facts = {.equation = "each gets ḡ = Σ bᵢgᵢ / Σ bᵢ, folded in rank order; then x ← step(x, ḡ) at each",
+      .facts = {.equation = "each worker gets ḡ = Σ bᵢgᵢ / Σ bᵢ, folded in rank order, and applies x ← step(x, ḡ)",
                 .picture = "w1   w2   w3\n"
                            "  ⇅   ⇅   ⇅    up: gᵢ of bᵢ samples; down: ḡ\n"
                            "      w0",
-                .messages = "2(n − 1); as many for each parameter or bucket",
+                .messages = "2(n − 1); with send = \"parameter\" or \"bucket\", as many for each parameter or bucket",
                 .bytes = "2(n − 1)P, all through rank 0",
-                .synchronisation =
-                    "all wait for rank 0, and it for all; send = \"parameter\" or \"bucket\": for each by itself",
+                .synchronisation = "all workers wait for rank 0, which waits for all of them; with send = "
+                                   "\"parameter\" or \"bucket\", separately for each parameter or bucket",
                 .staleness = "0",
-                .equals = "one worker with the batches of all, to float tolerance; all ways to send and every route of "
-                          "all_reduce but ring, bit for bit",
+                .equals = "one worker with the batches of all workers, to float tolerance; every choice of send, and "
+                          "all_reduce with every route but ring, bit for bit",
                 .shown_by = "tests/parity/steps.py, tests/simulation/simulation_test.cpp, "
                             "tests/unit/actors/members_test.cpp, tests/cli/catalogue.py"},
   };

@@ -44,7 +44,7 @@ void visit(float* __restrict moved, float* __restrict change, const float* __res
 at::Tensor pulled_to_centre(const at::Tensor& position, const at::Tensor& centre, double alpha,
                             models::buffer_pool& pool) {
   const auto count = centre.numel();
-  TROUPE_ASSERT(position.numel() == count, "worker and centre have one size");
+  TROUPE_ASSERT(position.numel() == count, "worker and centre must have the same size");
   auto result = pool.take(count);
   pull(result.data_ptr<float>(), position.const_data_ptr<float>(), centre.const_data_ptr<float>(),
        static_cast<float>(alpha), count);
@@ -53,14 +53,14 @@ at::Tensor pulled_to_centre(const at::Tensor& position, const at::Tensor& centre
 
 at::Tensor moved_centre(const at::Tensor& centre, const std::vector<at::Tensor>& positions, double alpha,
                         models::buffer_pool& pool) {
-  TROUPE_ASSERT(!positions.empty(), "somebody pulls at the centre");
+  TROUPE_ASSERT(!positions.empty(), "at least one worker must move the centre");
   const auto count = centre.numel();
   auto result = pool.take(count);
   auto* sum = result.data_ptr<float>();
   const auto* from = centre.const_data_ptr<float>();
   std::vector<const float*> values;
   for (const auto& position : positions) {
-    TROUPE_ASSERT(position.numel() == count, "workers and centre have one size");
+    TROUPE_ASSERT(position.numel() == count, "workers and centre must have the same size");
     values.push_back(position.const_data_ptr<float>());
   }
   for (std::int64_t first = 0; first < count; first += block) {
@@ -76,7 +76,7 @@ at::Tensor moved_centre(const at::Tensor& centre, const std::vector<at::Tensor>&
 elastic_visit visited_centre(const at::Tensor& centre, const at::Tensor& position, double alpha,
                              models::buffer_pool& pool) {
   const auto count = centre.numel();
-  TROUPE_ASSERT(position.numel() == count, "worker and centre have one size");
+  TROUPE_ASSERT(position.numel() == count, "worker and centre must have the same size");
   elastic_visit result{pool.take(count), pool.take(count)};
   visit(result.centre.data_ptr<float>(), result.change.data_ptr<float>(), centre.const_data_ptr<float>(),
         position.const_data_ptr<float>(), static_cast<float>(alpha), count);

@@ -1,6 +1,7 @@
-// Elastic averaging: worker and centre pull each other together. Zhang, Choromanska, LeCun, "Deep learning with Elastic
-// Averaging SGD", 2015, Algorithm 1 and equations 2 and 3, in its symbols: xⁱ a worker's parameters, x̃ the centre, α
-// the moving rate. float32, [m], in our own loops without contraction; results are fresh from the pool.
+// Elastic averaging: worker and centre move towards each other. Zhang, Choromanska, LeCun, "Deep learning with Elastic
+// Averaging SGD", 2015, Algorithm 1 and equations 2 and 3, in its symbols: xⁱ is a worker's parameters, x̃ the centre,
+// α the moving rate. All tensors are float32, [m]; loops are our own, without contraction, and results are fresh from
+// the pool.
 #pragma once
 
 #include "troupe/models/buffer_pool.hpp"
@@ -11,7 +12,7 @@
 
 namespace troupe::rules {
 
-/// Returns xⁱ − α(xⁱ − x̃), per element rounded after each operation.
+/// Returns xⁱ − α(xⁱ − x̃), rounded per element after each operation.
 at::Tensor pulled_to_centre(const at::Tensor& position, const at::Tensor& centre, double alpha,
                             models::buffer_pool& pool);
 
@@ -19,7 +20,8 @@ at::Tensor pulled_to_centre(const at::Tensor& position, const at::Tensor& centre
 at::Tensor moved_centre(const at::Tensor& centre, const std::vector<at::Tensor>& positions, double alpha,
                         models::buffer_pool& pool);
 
-/// What one worker's visit makes of the centre, and what the worker has to add to its own parameters: d = α(xⁱ − x̃).
+/// Effect of one worker's visit: the new centre and the change that the worker adds to its own parameters, based on d =
+/// α(xⁱ − x̃).
 struct elastic_visit {
   at::Tensor centre;  ///< x̃ + d.
   at::Tensor change;  ///< −d.

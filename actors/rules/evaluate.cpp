@@ -17,7 +17,7 @@ bool has_score_of_each(models::loss_kind loss) {
   return loss == models::loss_kind::cross_entropy || loss == models::loss_kind::nll;
 }
 
-/// Of each sample the class that it is taken for: [N], or of a text [N, T].
+/// Returns the predicted class of each sample: [N], or [N, T] for text.
 at::Tensor classes_of(models::loss_kind loss, const at::Tensor& output) {
   return has_score_of_each(loss) ? output.argmax(-1) : output.gt(0).to(at::kLong);
 }
@@ -75,8 +75,12 @@ class_merit merit_of(const class_counts& counts) {
       .precision = ratio(correct, found), .recall = ratio(correct, samples), .f1 = ratio(2 * correct, found + samples)};
 }
 
+std::int64_t samples_per_share(std::int64_t samples, const evaluation_options& how) {
+  return (samples + how.shares - 1) / how.shares;
+}
+
 std::int64_t evaluated_samples(std::int64_t samples, const evaluation_options& how) {
-  const auto share = (samples + how.shares - 1) / how.shares;
+  const auto share = samples_per_share(samples, how);
   return how.shares * (how.drop_last ? share / how.batch_size * how.batch_size : share);
 }
 
@@ -87,8 +91,9 @@ std::optional<evaluation> evaluate(models::network& net, const data::dataset& se
   net.train(false);
   const auto samples = evaluated_samples(set.size(), how), share = samples / how.shares;
   if (samples < 1)
-    throw std::invalid_argument("a share of " + std::to_string((set.size() + how.shares - 1) / how.shares) +
-                                " samples has no full batch of " + std::to_string(how.batch_size) + " to evaluate");
+    throw std::invalid_argument("a share of " + std::to_string(samples_per_share(set.size(), how)) +
+                                " samples does not fill an evaluation batch of " + std::to_string(how.batch_size) +
+                                "; reduce evaluate.batch_size or set evaluate.drop_last = false");
   sums whole;
   for (std::int64_t which = 0; which < how.shares; ++which) {
     sums of_share;

@@ -1,5 +1,5 @@
-// The learning rate over a run, as a function of completed steps: what optimizers, coordinator and plan must agree on
-// without asking.
+// The learning rate over a run as a function of completed steps, on which optimizers, coordinator and plan must agree
+// without communicating.
 #pragma once
 
 #include <cstdint>
@@ -10,22 +10,23 @@ namespace troupe {
 struct learning_rate {
   enum class decay : std::uint8_t { none, step, cosine, polynomial };
 
-  std::uint64_t warmup_steps{0};  ///< Linear from warmup_start to 1 (Goyal et al. 2017, section 2.2).
+  /// Steps of linear warm-up from warmup_start to 1 (Goyal et al. 2017, section 2.2).
+  std::uint64_t warmup_steps{0};
   double warmup_start{1};
   decay how{decay::none};
-  std::vector<std::uint64_t> decay_at{};  ///< Of `step`, ascending, in steps: from each on the factor below once more.
+  std::vector<std::uint64_t> decay_at{};  ///< Steps at which `step` multiplies by decay_factor, ascending.
   double decay_factor{0.1};
-  double power{1};        ///< Of `polynomial`.
+  double power{1};        ///< Exponent of `polynomial`.
   double minimum{0};      ///< Factor at the end of `cosine` and `polynomial`.
-  std::uint64_t hold{1};  ///< The factor changes every so many steps only: 1, or the steps of an epoch.
-  std::uint64_t steps{
-      0};  ///< Of the whole run: `cosine` and `polynomial` go from 1 after the warm-up to minimum there.
+  std::uint64_t hold{1};  ///< The factor changes only every so many steps: 1, or the steps of an epoch.
+  /// Steps of the whole run; `cosine` and `polynomial` fall from 1 after the warm-up to minimum at the end.
+  std::uint64_t steps{0};
 
-  /// Returns what the learning rate of the step after `completed` ones is multiplied by: PyTorch's LinearLR, then
+  /// Returns the factor applied to the learning rate of the step after `completed` ones: PyTorch's LinearLR, then
   /// MultiStepLR, CosineAnnealingLR or PolynomialLR, each stepped every `hold` steps, in closed form.
   double at(std::uint64_t completed) const;
 
-  /// Whether it is always 1.
+  /// Returns whether the factor is always 1.
   bool constant() const { return warmup_steps == 0 && how == decay::none; }
 };
 

@@ -43,7 +43,7 @@ graph tidied(graph wires) {
   return wires;
 }
 
-/// Turns every edge round: row j lists who hears j.
+/// Reverses every edge: row j lists the nodes that hear j.
 graph reversed(const graph& wires) {
   auto result = without_edges(static_cast<std::uint32_t>(wires.hears.size()));
   for (std::uint32_t node = 0; node < wires.hears.size(); ++node)
@@ -158,7 +158,7 @@ bool has_regular_graph(std::uint32_t n, std::uint32_t degree) {
 }
 
 graph random_regular_graph(std::uint32_t n, std::uint32_t degree, std::uint64_t seed) {
-  TROUPE_ASSERT(has_regular_graph(n, degree), "such a graph exists");
+  TROUPE_ASSERT(has_regular_graph(n, degree), "no regular graph of this degree exists");
   data::random_stream random{data::keyed(seed, data::purpose::graph, n, degree)};
   auto edges = circulant_edges(n, degree);
   adjacency all{n, edges};
@@ -176,7 +176,7 @@ graph random_regular_graph(std::uint32_t n, std::uint32_t degree, std::uint64_t 
 graph graph_of_edges(std::uint32_t n, const std::vector<edge>& edges) {
   auto wires = without_edges(n);
   for (const auto& [a, b] : edges) {
-    TROUPE_ASSERT(a < n && b < n && a != b, "an edge is between different nodes");
+    TROUPE_ASSERT(a < n && b < n && a != b, "an edge must connect different nodes");
     join(wires, a, b);
   }
   return tidied(std::move(wires));
@@ -219,10 +219,10 @@ mixing_matrix uniform_weights(const graph& wires) {
 mixing_matrix matrix_of(const std::vector<std::vector<double>>& rows) {
   mixing_matrix mixing;
   for (const auto& row : rows) {
-    TROUPE_ASSERT(row.size() == rows.size(), "a mixing matrix is square");
+    TROUPE_ASSERT(row.size() == rows.size(), "a mixing matrix must be square");
     auto& entries = mixing.rows.emplace_back();
     for (std::uint32_t column = 0; column < row.size(); ++column) {
-      TROUPE_ASSERT(row[column] >= 0, "weights are at least 0");
+      TROUPE_ASSERT(row[column] >= 0, "weights must not be negative");
       if (row[column] > 0) entries.push_back({column, row[column]});
     }
   }
@@ -277,7 +277,7 @@ std::uint32_t period_of(const mixing_matrix& mixing) {
   std::uint32_t period = 0;
   for (std::uint32_t node = 0; node < never; ++node) {
     for (const auto& each : mixing.rows[node]) {
-      TROUPE_ASSERT(level[node] != never && level[each.index] != never, "a period is that of a connected graph");
+      TROUPE_ASSERT(level[node] != never && level[each.index] != never, "only a connected graph has a period");
       period = std::gcd(period, level[node] + 1 - level[each.index]);  // of a breadth-first search: never below 0
     }
   }

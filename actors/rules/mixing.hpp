@@ -1,6 +1,6 @@
-// Mixing matrices of decentralised averaging: graphs, weights on them, and what can be said of both. Pure functions.
-// Node i of n hears node j where W(i,j) > 0, and then xᵢ ← Σⱼ W(i,j) xⱼ. Parallel edges count as one, nodes hear
-// themselves without an edge, and a graph of one node has no edges: W = [[1]].
+// Mixing matrices of decentralised averaging: graphs, weights on them, and properties of both. Pure functions. Node i
+// of n hears node j if W(i,j) > 0, and then xᵢ ← Σⱼ W(i,j) xⱼ. Parallel edges count as one, nodes hear themselves
+// without an edge, and a graph of one node has no edges: W = [[1]].
 #pragma once
 
 #include <cstdint>
@@ -10,68 +10,68 @@
 
 namespace troupe::rules {
 
-/// Who hears whom: row i lists the others whom node i hears, ascending. All graphs here but the exponential one are
-/// symmetric.
+/// Neighbours of each node: row i lists the other nodes that node i hears, ascending. All graphs here except the
+/// exponential one are symmetric.
 struct graph {
   std::vector<std::vector<std::uint32_t>> hears;
 };
 
-/// Every node and the next, in a circle.
+/// Returns a ring: each node and the next.
 graph ring_graph(std::uint32_t n);
 
-/// Every node and the next; the ends have one neighbour.
+/// Returns a line: each node and the next; the ends have one neighbour.
 graph line_graph(std::uint32_t n);
 
-/// Rows and columns of rings; the node in row r and column c is r · columns + c.
+/// Returns a torus of rings in rows and columns; the node in row r and column c is r · columns + c.
 graph torus_graph(std::uint32_t rows, std::uint32_t columns);
 
-/// Node 0 and every other.
+/// Returns a star: node 0 and every other node.
 graph star_graph(std::uint32_t n);
 
-/// Every node and every other.
+/// Returns a complete graph.
 graph complete_graph(std::uint32_t n);
 
-/// Directed: node i hears (i − 2ᵏ) mod n for each 2ᵏ < n. Source: Ying et al. 2021, "Exponential graph is provably
-/// efficient for decentralized deep training", §3.
+/// Returns a directed graph in which node i hears (i − 2ᵏ) mod n for each 2ᵏ < n. Source: Ying et al. 2021,
+/// "Exponential graph is provably efficient for decentralized deep training", §3.
 graph exponential_graph(std::uint32_t n);
 
-/// Says whether a simple connected graph exists in which every node has `degree` neighbours.
+/// Returns whether a simple connected graph exists in which every node has `degree` neighbours.
 bool has_regular_graph(std::uint32_t n, std::uint32_t degree);
 
-/// A connected graph in which every node has `degree` neighbours, a function of the arguments alone; asks for
-/// has_regular_graph. Made from a circulant graph by random switches of two edges, ten for each edge, and more until it
-/// is connected.
+/// Returns a connected graph in which every node has `degree` neighbours, as a function of the arguments alone.
+/// Requires has_regular_graph. It is made from a circulant graph by random switches of two edges, ten per edge, and
+/// more until it is connected.
 graph random_regular_graph(std::uint32_t n, std::uint32_t degree, std::uint64_t seed);
 
-/// Edges between pairs of different nodes below n.
+/// Returns the graph with these edges between pairs of different nodes below n.
 graph graph_of_edges(std::uint32_t n, const std::vector<std::pair<std::uint32_t, std::uint32_t>>& edges);
 
-/// Returns two nodes that hear different numbers of others, or nothing where the graph is regular.
+/// Returns two nodes that hear different numbers of others, or nothing if the graph is regular.
 std::optional<std::pair<std::uint32_t, std::uint32_t>> unequal_nodes(const graph& wires);
 
-/// An entry of a row of W that is not 0.
+/// A non-zero entry of a row of W.
 struct neighbour {
   std::uint32_t index{0};
-  double weight{0};  ///< Above 0.
+  double weight{0};  ///< Positive weight.
 };
 
-/// W, [n, n], sparse: row i has the nodes that i averages, ascending, itself among them where it has a weight.
+/// Sparse matrix W, [n, n]: row i lists the nodes that i averages, ascending, including i if it has a weight.
 struct mixing_matrix {
   std::vector<std::vector<neighbour>> rows;
 };
 
-/// W(i,j) = 1 / (1 + max(dᵢ, dⱼ)) on edges, the rest of each row on the diagonal (Xiao, Boyd and Lall 2006,
-/// "Distributed average consensus with time-varying Metropolis weights"). The same bits as uniform_weights on a regular
-/// graph.
+/// Returns W(i,j) = 1 / (1 + max(dᵢ, dⱼ)) on edges, with the rest of each row on the diagonal (Xiao, Boyd and Lall
+/// 2006, "Distributed average consensus with time-varying Metropolis weights"). The bits equal those of uniform_weights
+/// on a regular graph.
 mixing_matrix metropolis_weights(const graph& wires);
 
-/// W(i,j) = 1 / (1 + dᵢ) on edges and the diagonal. Doubly stochastic on regular graphs only.
+/// Returns W(i,j) = 1 / (1 + dᵢ) on edges and the diagonal. Doubly stochastic on regular graphs only.
 mixing_matrix uniform_weights(const graph& wires);
 
-/// W as it is written, [n, n], entries of at least 0.
+/// Returns W as given, [n, n], with entries of at least 0.
 mixing_matrix matrix_of(const std::vector<std::vector<double>>& rows);
 
-/// Returns who hears whom under W.
+/// Returns the graph of W: which node hears which.
 graph graph_of(const mixing_matrix& mixing);
 
 /// A row or column of W that does not sum to 1.
@@ -81,13 +81,13 @@ struct uneven_sum {
   double sum{0};
 };
 
-/// Returns a row or column that does not sum to 1 ± 1e-6; nothing where W is doubly stochastic.
+/// Returns a row or column that does not sum to 1 ± 1e-6, or nothing if W is doubly stochastic.
 std::optional<uneven_sum> first_uneven(const mixing_matrix& mixing);
 
-/// Returns nodes (j, i) such that nothing of j ever comes to i, or nothing where all is (strongly) connected.
+/// Returns nodes (j, i) such that nothing of j ever reaches i, or nothing if the graph is (strongly) connected.
 std::optional<std::pair<std::uint32_t, std::uint32_t>> unconnected_nodes(const graph& wires);
 
-/// Returns for each node after how many exchanges it has heard, by way of others, of `from`; n where never.
+/// Returns for each node the number of exchanges after which it has heard `from` through others; n if never.
 std::vector<std::uint32_t> distances_from(const graph& wires, std::uint32_t from);
 
 /// Returns the greatest common divisor of the lengths of all cycles of W's graph, where an own weight is a cycle of
@@ -95,18 +95,19 @@ std::vector<std::uint32_t> distances_from(const graph& wires, std::uint32_t from
 /// gap of 0): values only circulate, and the nodes never agree.
 std::uint32_t period_of(const mixing_matrix& mixing);
 
-/// How fast repeated mixing brings all nodes to the mean of their values; W must be doubly stochastic. Source: Xiao and
-/// Boyd 2004, "Fast linear iterations for distributed averaging": asymptotic and per-step convergence factor.
+/// Rate at which repeated mixing brings all nodes to the mean of their values; W must be doubly stochastic. Source:
+/// Xiao and Boyd 2004, "Fast linear iterations for distributed averaging": asymptotic and per-step convergence factor.
 struct mixing_rates {
   /// 1 − |λ₂|, where λ₂ is the eigenvalue of W that is second largest in absolute value: after many exchanges, each one
   /// multiplies the distance to the mean by 1 − gap.
   double gap{1};
-  /// σ₂, the largest singular value of W − 11ᵀ/n: no exchange multiplies the distance to the mean by more. Equals
-  /// 1 − gap where W is normal, for instance symmetric or circulant.
+  /// σ₂, the largest singular value of W − 11ᵀ/n: the largest factor by which one exchange can multiply the distance to
+  /// the mean. Equals 1 − gap if W is normal, for instance symmetric or circulant.
   double contraction{0};
 };
 
-/// Returns the rates of W: {1, 0} for one node, nothing beyond 1024 nodes, where computing them would take too long.
+/// Returns the rates of W: {1, 0} for one node, or nothing for more than 1024 nodes, where computing them would take
+/// too long.
 std::optional<mixing_rates> rates_of(const mixing_matrix& mixing);
 
 }  // namespace troupe::rules

@@ -5,13 +5,13 @@
 namespace troupe::rules {
 
 at::Tensor moments_in_order(const std::vector<weighted>& summands, models::buffer_pool& pool) {
-  TROUPE_ASSERT(!summands.empty(), "a merge has at least one summand");
+  TROUPE_ASSERT(!summands.empty(), "a merge requires at least one summand");
   if (summands.size() == 1) return summands.front().values;
   const auto channels = summands.front().values.numel() / 2;
   double samples = 0;
   std::vector<const float*> parts;
   for (const auto& summand : summands) {
-    TROUPE_ASSERT(summand.values.numel() == 2 * channels, "summands have a mean and a variance for each channel");
+    TROUPE_ASSERT(summand.values.numel() == 2 * channels, "summands must have a mean and a variance per channel");
     samples += summand.weight;
     parts.push_back(summand.values.const_data_ptr<float>());
   }

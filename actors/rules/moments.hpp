@@ -1,6 +1,6 @@
-// Means and variances of parts of a set, merged into those of the whole. Unlike E[x²] − E[x]², this loses nothing where
-// the mean is large and the variance small (Chan, Golub, LeVeque 1983, "Algorithms for computing the sample variance",
-// section 3, equation 2.1 for any number of parts).
+// Means and variances of parts of a set, merged into those of the whole. Unlike E[x²] − E[x]², this loses no precision
+// when the mean is large and the variance small (Chan, Golub, LeVeque 1983, "Algorithms for computing the sample
+// variance", section 3, equation 2.1 for any number of parts).
 #pragma once
 
 #include "troupe/actors/rules/reduce.hpp"

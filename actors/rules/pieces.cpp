@@ -9,11 +9,11 @@ at::Tensor side_by_side(const std::vector<span>& pieces, std::int64_t total, mod
   auto whole = pool.take(total);
   std::int64_t end = 0;
   for (const auto& piece : pieces) {
-    TROUPE_ASSERT(piece.first == end, "pieces follow each other");
+    TROUPE_ASSERT(piece.first == end, "pieces must be contiguous");
     end += piece.values.numel();
     whole.narrow(0, piece.first, piece.values.numel()).copy_(piece.values);
   }
-  TROUPE_ASSERT(end == total, "pieces cover the whole");
+  TROUPE_ASSERT(end == total, "pieces must cover the whole tensor");
   return whole;
 }
 

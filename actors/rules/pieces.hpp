@@ -1,4 +1,4 @@
-// Flat tensors that lie in pieces.
+// Flat tensors stored in pieces.
 #pragma once
 
 #include "troupe/actors/messages.hpp"
@@ -11,8 +11,8 @@
 
 namespace troupe::rules {
 
-/// Lays `pieces`, which follow each other and cover [0, total), side by side: [total], fresh from `pool`. A single
-/// piece that is the whole is returned where it lies.
+/// Joins `pieces`, which are contiguous and cover [0, total), into one tensor [total], fresh from `pool`. A single
+/// piece that is the whole is returned without a copy.
 at::Tensor side_by_side(const std::vector<span>& pieces, std::int64_t total, models::buffer_pool pool);
 
 }  // namespace troupe::rules

@@ -44,7 +44,7 @@ at::Tensor fold_in_order(const std::vector<weighted>& summands, models::buffer_p
   auto* sum = result.data_ptr<float>();
   std::vector<const float*> values;
   for (const auto& summand : summands) {
-    TROUPE_ASSERT(summand.values.numel() == count, "summands have one size");
+    TROUPE_ASSERT(summand.values.numel() == count, "summands must have the same size");
     values.push_back(summand.values.const_data_ptr<float>());
   }
   for (std::int64_t first = 0; first < count; first += block) {
@@ -60,7 +60,7 @@ at::Tensor fold_in_order(const std::vector<weighted>& summands, models::buffer_p
 }  // namespace
 
 at::Tensor mean_in_order(const std::vector<weighted>& summands, models::buffer_pool& pool) {
-  TROUPE_ASSERT(!summands.empty(), "a mean has at least one summand");
+  TROUPE_ASSERT(!summands.empty(), "a mean requires at least one summand");
   if (summands.size() == 1) return summands.front().values;
   double total_weight = 0;
   for (const auto& summand : summands) total_weight += summand.weight;
@@ -69,7 +69,7 @@ at::Tensor mean_in_order(const std::vector<weighted>& summands, models::buffer_p
 }
 
 at::Tensor mix_in_order(const std::vector<weighted>& summands, models::buffer_pool& pool) {
-  TROUPE_ASSERT(!summands.empty(), "a mixture has at least one summand");
+  TROUPE_ASSERT(!summands.empty(), "a mixture requires at least one summand");
   if (summands.size() == 1 && summands.front().weight == 1) return summands.front().values;
   return fold_in_order(summands, pool, [](float*, std::int64_t) {});
 }
@@ -80,7 +80,7 @@ at::Tensor fold_next(const std::optional<at::Tensor>& so_far, const weighted& ne
   auto* sum = result.data_ptr<float>();
   const auto* values = next.values.const_data_ptr<float>();
   const auto weight = static_cast<float>(next.weight);
-  TROUPE_ASSERT(!so_far || so_far->numel() == count, "summands have one size");
+  TROUPE_ASSERT(!so_far || so_far->numel() == count, "summands must have the same size");
   if (so_far)
     add_scaled_to(sum, so_far->const_data_ptr<float>(), values, weight, count);
   else
@@ -90,7 +90,7 @@ at::Tensor fold_next(const std::optional<at::Tensor>& so_far, const weighted& ne
 
 at::Tensor fold_last(const at::Tensor& so_far, const weighted& last, double total_weight, models::buffer_pool& pool) {
   const auto count = last.values.numel();
-  TROUPE_ASSERT(so_far.numel() == count, "summands have one size");
+  TROUPE_ASSERT(so_far.numel() == count, "summands must have the same size");
   auto result = pool.take(count);
   add_scaled_and_divide(result.data_ptr<float>(), so_far.const_data_ptr<float>(), last.values.const_data_ptr<float>(),
                         static_cast<float>(last.weight), static_cast<float>(total_weight), count);
@@ -120,13 +120,13 @@ void check_fits(const part& piece, const std::vector<range>& cut) {
 
 void rank_fold::add(rank_id rank, const at::Tensor& values, std::int64_t sample_count) {
   const auto index = static_cast<std::size_t>(rank);
-  TROUPE_ASSERT(index < came_.size(), "ranks are below the world size");
+  TROUPE_ASSERT(index < came_.size(), "ranks must be less than the world size");
   if (came_[index])
-    throw exchange_error(errc::stale, "rank " + std::to_string(index) + " contributed twice to one step");
+    throw exchange_error(errc::stale, "rank " + std::to_string(index) + " contributed to the same step twice");
   if (arrived_ == 0) elements_ = values.numel();
   if (values.numel() != elements_)
     throw exchange_error(errc::mismatch, "rank " + std::to_string(index) + " contributed " +
-                                             std::to_string(values.numel()) + " elements, others " +
+                                             std::to_string(values.numel()) + " elements, but the others contributed " +
                                              std::to_string(elements_));
   summands_[index] = {values, static_cast<double>(sample_count)};
   came_[index] = true;
@@ -146,7 +146,7 @@ at::Tensor rank_fold::take_mean(models::buffer_pool& pool) {
 }
 
 std::vector<weighted> rank_fold::take_summands() {
-  TROUPE_ASSERT(complete() && !summands_.empty(), "contributions are taken of all ranks, once");
+  TROUPE_ASSERT(complete() && !summands_.empty(), "every rank must have contributed, and contributions are taken once");
   return std::exchange(summands_, {});
 }
 

@@ -30,7 +30,7 @@ step_result result_of(const replicas_by_rank& replicas, at::Tensor held, const r
   const auto& layout = options.layout;
   const range parameters{0, layout.parameter_end}, buffers{layout.parameter_end, layout.total - layout.parameter_end};
   step_result result;
-  if (replicas.empty()) {  // nobody asks for more than the servers have
+  if (replicas.empty()) {  // nothing beyond the servers' state is needed
     result.values = std::move(held);
     return result;
   }

@@ -1,4 +1,4 @@
-// The result of a step, put together from what the workers and the servers have of it.
+// The result of a step, assembled from what the workers and the servers have of it.
 #pragma once
 
 #include "troupe/actors/messages.hpp"
@@ -10,23 +10,24 @@
 
 namespace troupe::rules {
 
-/// What workers have shown of a step: [P + B] each.
+/// Snapshots that workers have sent for a step: [P + B] each.
 using replicas_by_rank = std::map<rank_id, snapshot>;
 
 struct result_options {
   models::flat_layout layout{};
   models::buffer_pool pool{};
-  bool replicas_agree{true};  ///< Their parameters are equal; else the mean counts.
-  bool first_buffers{false};  ///< The float buffers are those of the lowest rank; else their mean.
+  bool replicas_agree{true};  ///< Whether all parameters are equal; otherwise the mean is used.
+  /// Whether the float buffers are those of the lowest rank; otherwise their mean is used.
+  bool first_buffers{false};
 };
 
 struct step_result {
-  at::Tensor values;                 ///< [P + B]; or [P], where servers hold it and no worker has shown buffers.
-  std::optional<double> distance{};  ///< sqrt(meanᵢ ‖xᵢ − x̄‖²) over the parameters, where they may differ.
+  at::Tensor values;                 ///< [P + B]; or [P] if servers hold it and no worker has sent buffers.
+  std::optional<double> distance{};  ///< sqrt(meanᵢ ‖xᵢ − x̄‖²) over the parameters, if they may differ.
 };
 
-/// Returns the result of a step: `held` [P] by servers, if defined, and what the replicas have of the rest. May alias
-/// what it is given.
+/// Returns the result of a step: `held` [P] by servers, if defined, and the rest from the replicas. May alias its
+/// arguments.
 step_result result_of(const replicas_by_rank& replicas, at::Tensor held, const result_options& options);
 
 }  // namespace troupe::rules

@@ -1,5 +1,5 @@
-// The two times of a run: since its first step, and the same without the time in which its workers were held back. No
-// clock of its own: whoever uses it says what time it is.
+// The two times of a run: the time since its first step, and the same without the time in which its workers were held
+// back. It has no clock of its own: callers pass the time.
 #pragma once
 
 #include <chrono>
@@ -19,7 +19,7 @@ class run_clock {
     if (!held_) held_ = now;
   }
 
-  /// Lets it go on.
+  /// Restarts the training time.
   void release(time_point now) {
     if (held_) held_back_ += now - *held_;
     held_.reset();
@@ -28,13 +28,13 @@ class run_clock {
   /// Returns the seconds since the start.
   double seconds(time_point now) const { return std::chrono::duration<double>(now - begun_).count(); }
 
-  /// Returns the same without the time in which the workers were held back.
+  /// Returns the seconds without the time in which the workers were held back.
   double train_seconds(time_point now) const { return seconds(held_.value_or(now) - held_back_); }
 
  private:
   time_point begun_{};
-  std::optional<time_point> held_{};  ///< Since when all workers wait.
-  time_point::duration held_back_{};  ///< How long they waited before.
+  std::optional<time_point> held_{};  ///< Time since which all workers have been waiting.
+  time_point::duration held_back_{};  ///< Total time they waited before.
 };
 
 }  // namespace troupe::rules

@@ -1,4 +1,4 @@
-// How the parameters are spread over servers.
+// Distribution of the parameters over servers.
 #pragma once
 
 #include "troupe/actors/rules/reduce.hpp"
@@ -9,8 +9,8 @@
 
 namespace troupe::rules {
 
-/// Cuts the parameters into `shards` contiguous ranges of whole parameters, each with the padding behind it, such that
-/// the largest range is as small as it can be. None is empty, so fewer parameters give fewer ranges.
+/// Cuts the parameters into `shards` contiguous ranges of whole parameters, each including the padding after it, such
+/// that the largest range is as small as possible. No range is empty, so fewer parameters give fewer ranges.
 std::vector<range> parameter_shards(const models::flat_layout& layout, std::uint32_t shards);
 
 }  // namespace troupe::rules

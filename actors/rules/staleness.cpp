@@ -28,7 +28,7 @@ staleness_tally pooled(const std::vector<staleness_tally>& tallies) {
 }
 
 staleness_tally since(const staleness_tally& before, const staleness_tally& now) {
-  TROUPE_ASSERT(before.counts.size() <= now.counts.size() && before.applied <= now.applied, "a tally only grows");
+  TROUPE_ASSERT(before.counts.size() <= now.counts.size() && before.applied <= now.applied, "a tally must not shrink");
   staleness_tally result = now;
   for (std::size_t entry = 0; entry < before.counts.size(); ++entry) result.counts[entry] -= before.counts[entry];
   while (!result.counts.empty() && result.counts.back() == 0) result.counts.pop_back();

@@ -1,4 +1,4 @@
-// What workers report of their training between two points of a run, added up.
+// Sums of what workers report about training between two points of a run.
 #pragma once
 
 #include "troupe/actors/messages.hpp"
@@ -26,13 +26,13 @@ class training_tally {
 
   std::int64_t samples() const { return samples_; }
 
-  /// Returns the mean over the samples, or nothing where there are none.
+  /// Returns the mean loss over the samples, or nothing if there are none.
   std::optional<double> loss() const { return share(loss_sum_, samples_); }
 
-  /// Returns the share of the targets that were put into their class, or nothing where none was counted.
+  /// Returns the share of correctly classified targets, or nothing if none were counted.
   std::optional<double> accuracy() const { return share(static_cast<double>(correct_), classified_); }
 
-  /// Returns samples per second, or nothing where either is none.
+  /// Returns samples per second, or nothing if either value is 0.
   std::optional<double> rate(double seconds) const {
     return samples_ > 0 && seconds > 0 ? std::optional{static_cast<double>(samples_) / seconds} : std::nullopt;
   }

@@ -1,10 +1,10 @@
-// The one assert of the project: for programmer errors, kept in every build.
+// The project's assert: for programmer errors, kept in every build.
 #pragma once
 
 #include <cstdio>
 #include <cstdlib>
 
-/// Ends the process, naming file and line, where `condition` does not hold.
+/// Ends the process with file and line if `condition` is false.
 #define TROUPE_ASSERT(condition, text)                                                                  \
   do {                                                                                                  \
     if (!(condition)) {                                                                                 \

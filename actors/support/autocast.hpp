@@ -1,5 +1,5 @@
-// torch.autocast for a scope: on the calling thread, operators that gain by it compute in bfloat16, from weights that
-// stay float32.
+// torch.autocast for a scope: on the calling thread, operators that benefit compute in bfloat16, from weights that stay
+// float32.
 #pragma once
 
 #include <c10/core/DeviceType.h>
@@ -9,10 +9,10 @@ namespace troupe {
 
 class autocast_scope {
  public:
-  /// Does nothing where it is not `wanted`.
+  /// Has no effect if `wanted` is false.
   autocast_scope(bool wanted, c10::DeviceType device);
 
-  /// Forgets the weights' copies in bfloat16, which the next step would find outdated.
+  /// Drops the bfloat16 copies of the weights, which would be outdated in the next step.
   ~autocast_scope();
 
   autocast_scope(const autocast_scope&) = delete;

@@ -1,4 +1,4 @@
-// Which cores of the machine a thread runs on.
+// Pins threads to cores of the machine.
 #pragma once
 
 #include <sched.h>
@@ -6,8 +6,8 @@
 
 namespace troupe {
 
-/// Has the calling thread run on these cores only; none: it stays as it is. A wish: where the system does not allow it,
-/// nothing changes.
+/// Restricts the calling thread to these cores; an empty list changes nothing. Best effort: if the system does not
+/// allow it, nothing changes.
 inline void keep_to(const std::vector<int>& cores) {
   if (cores.empty()) return;
   cpu_set_t set;

@@ -1,4 +1,4 @@
-// LibTorch's intra-op threads of one thread of ours. Called on that thread, before its first operator.
+// LibTorch's intra-op threads for one of our threads. Call it on that thread, before its first operator.
 #pragma once
 
 #include <ATen/Parallel.h>
@@ -7,9 +7,9 @@
 
 namespace troupe {
 
-/// Gives the calling thread `count` of them. LibTorch keeps the number of the thread that asked last for the whole
-/// process, too, and takes that one at a thread's first operator: here that has happened before ours is set, so that no
-/// other thread can change it any more.
+/// Sets the number of intra-op threads of the calling thread to `count`. LibTorch also stores the number of the last
+/// caller for the whole process and takes that one at a thread's first operator. Here the first operator has already
+/// run when ours is set, so that no other thread can change it.
 inline void use_intra_op_threads(std::int64_t count) {
   at::get_num_threads();
   at::set_num_threads(static_cast<int>(count));

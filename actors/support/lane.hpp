@@ -1,6 +1,6 @@
-// A lane: where an actor's blocking work runs (LibTorch, files), so that no handler blocks. Jobs of a lane run one
-// after the other; what a job has to say comes back to its owner as a message. The launcher alone decides what a lane
-// is: a thread of its own, or the same thread under the test coordinator.
+// A lane runs an actor's blocking work (LibTorch, files), so that no handler blocks. The jobs of a lane run one after
+// the other, and their results return to the owner as messages. The launcher decides what a lane is: a thread of its
+// own, or the same thread under the test coordinator.
 #pragma once
 
 #include "troupe/actors/errc.hpp"
@@ -18,8 +18,8 @@
 
 namespace troupe {
 
-/// What a job has its owner do, in the owner's own context: at its end, or while it stands still at a rendezvous. Stays
-/// in the process.
+/// Work that a job lets its owner run in the owner's context, at the job's end or while it is paused at a rendezvous.
+/// Never leaves the process.
 struct completion {
   std::shared_ptr<std::function<void()>> run;
 };
@@ -29,44 +29,44 @@ typename Inspector::result_type inspect(Inspector& f, completion&) {
   return detail::inspect_local(f, "completion");
 }
 
-/// Where a job of a lane stands still until its owner has what it needs to go on. Outlives both.
+/// Place where a job of a lane waits until its owner lets it continue. Outlives both.
 class rendezvous {
  public:
   virtual ~rendezvous() = default;
 
-  /// The job's side, on any thread: returns when resume() has been called for it. False: the lane is gone, and nobody
-  /// will.
+  /// Called by the job, on any thread: returns when resume() has been called for it. Returns false if the lane is gone
+  /// and resume() will never be called.
   virtual bool wait() = 0;
 
-  /// The owner's side: lets one wait() return, also one that is still to come.
+  /// Called by the owner: releases one wait(), including a future one.
   virtual void resume() = 0;
 };
 
 class lane {
  public:
-  /// Work to do; what it returns is run by the owner. Must not throw: on_lane() and then_on_lane() see to it.
+  /// Work to do; the function it returns is run by the owner. Must not throw: on_lane() and then_on_lane() ensure this.
   using job = std::function<std::function<void()>()>;
 
-  /// Lets the job under way finish, forgets those not begun. Does not wait. A job that waits at the meeting point is
-  /// told that nobody will come.
+  /// Lets the current job finish and drops jobs not begun. Does not wait. A job waiting at the meeting point learns
+  /// that it will not be resumed.
   virtual ~lane() = default;
 
-  /// Queues `work`. Its completion reaches `owner` as (done_atom, completion); a job holds its owner alive.
+  /// Queues `work`. Its completion reaches `owner` as (done_atom, completion); a queued job keeps its owner alive.
   virtual void post(caf::actor owner, job work) = 0;
 
-  /// Returns where this lane's jobs wait for their owner. Who lets them wait asks for it before the first post().
+  /// Returns where this lane's jobs wait for their owner. The owner must request it before the first post().
   virtual std::shared_ptr<rendezvous> meeting_point() = 0;
 };
 
-/// Makes the lanes of one process. `name` is that of the actor.
+/// Makes the lanes of one process. `name` is the name of the actor.
 class lane_factory {
  public:
   virtual ~lane_factory() = default;
   virtual std::unique_ptr<lane> make(const std::string& name) = 0;
 };
 
-/// Answers a request with what `work()` returns, run on `where`. An exception there makes `self` quit with
-/// errc::failed and its text, and is the answer too.
+/// Answers a request with the result of `work()`, run on `where`. If it throws, `self` quits with errc::failed and the
+/// exception's text, which is also the answer.
 template <class Result, class Self, class Work>
 caf::typed_response_promise<Result> on_lane(Self* self, lane& where, Work work) {
   auto promise = self->template make_response_promise<Result>();
@@ -84,7 +84,7 @@ caf::typed_response_promise<Result> on_lane(Self* self, lane& where, Work work) 
   return promise;
 }
 
-/// Runs `work` on `where` and then `next(result)` in the context of `self`. Exceptions of either make `self` quit.
+/// Runs `work` on `where` and then `next(result)` in the context of `self`. If either throws, `self` quits.
 template <class Self, class Work, class Next>
 void then_on_lane(Self* self, lane& where, Work work, Next next) {
   where.post(caf::actor_cast<caf::actor>(self),
@@ -99,7 +99,7 @@ void then_on_lane(Self* self, lane& where, Work work, Next next) {
              });
 }
 
-/// What every actor does first: turns an exception of a handler into errc::failed with its text.
+/// Converts exceptions of `self`'s handlers into errc::failed with their text. Call it first in every actor.
 template <class Self>
 void report_exceptions(Self* self) {
   self->set_exception_handler(

@@ -1,5 +1,5 @@
-// A key of the topology file as a row of a table: parser, `troupe explain`, `troupe list`, the reference page and
-// error messages are all made from such rows. Exchanges bring rows of their own; the rest are in
+// A key of the topology file as a row of a table. Parser, `troupe explain`, `troupe list`, the reference page and error
+// messages are all generated from such rows. Exchanges add rows of their own; the others are in
 // runtime/topology/schema.cpp.
 #pragma once
 
@@ -15,10 +15,10 @@ namespace troupe {
 enum class setting_type : std::uint8_t {
   boolean,
   integer,
-  real,  ///< An integer is accepted too.
+  real,  ///< Real number; an integer is also accepted.
   text,
   choice,            ///< One of `choices`.
-  path,              ///< Relative to the file's folder, or to the current one on the command line.
+  path,              ///< Path relative to the file's folder, or to the current folder on the command line.
   duration,          ///< "20ms", "60s", "5min".
   every,             ///< 4, "4 steps", "1 epoch".
   endpoint,          ///< "10.0.0.1:4700".
@@ -29,7 +29,7 @@ enum class setting_type : std::uint8_t {
   devices,           ///< "auto", "cpu", "cuda", "cuda:1", or a list of "cpu" and "cuda:N"; kept as a list.
 };
 
-/// A value as the file gave it, checked against its row. Durations and `every` are kept as their text.
+/// A value as given in the file, checked against its row. Durations and `every` are kept as text.
 using setting_value =
     std::variant<bool, std::int64_t, double, std::string, std::vector<std::string>, std::vector<double>,
                  std::vector<std::vector<double>>, std::vector<std::vector<std::string>>>;
@@ -37,14 +37,14 @@ using setting_value =
 struct setting {
   std::string name;
   setting_type type{setting_type::text};
-  std::string default_text;            ///< As it would stand in the file; empty: unset.
-  std::string explanation;             ///< One line, for `troupe explain` and the reference page.
-  std::vector<std::string> choices{};  ///< Of `choice` and `choice_or_matrix`.
+  std::string default_text;            ///< Default as it would appear in the file; empty if unset.
+  std::string explanation;             ///< One line of help for `troupe explain` and the reference page.
+  std::vector<std::string> choices{};  ///< Choices of `choice` and `choice_or_matrix`.
   std::optional<double> minimum{}, maximum{};
   bool minimum_excluded{false}, maximum_excluded{false};
 };
 
-/// Values by key, every default filled in.
+/// Values by key, with every default filled in.
 using setting_values = std::map<std::string, setting_value>;
 
 }  // namespace troupe

@@ -1,4 +1,4 @@
-// What the bits of a result depend on besides the topology file: nodes tell each other when they join.
+// The properties other than the topology file on which the bits of a result depend. Nodes compare them when they join.
 #pragma once
 
 #include "troupe/data/dataset.hpp"
@@ -14,17 +14,17 @@ namespace troupe {
 /// Returns Troupe's version.
 std::string version();
 
-/// Returns LibTorch's version, its CPU capability and the CPU's name, by what a person calls them.
+/// Returns LibTorch's version, its CPU capability, the name of the CPU and the CUDA devices, keyed by readable names.
 std::map<std::string, std::string> fingerprint();
 
-/// Says in words in which of these `theirs` differs from `ours`; empty where it does not.
+/// Describes in which of these `theirs` differs from `ours`. Returns an empty string if they are equal.
 std::string differing(const std::map<std::string, std::string>& ours, const std::map<std::string, std::string>& theirs);
 
-/// Returns the CRC-32C of a CPU tensor's bytes, as 8 hexadecimal digits; of the bytes of a file behind them, unless its
-/// path is empty: that of the module whose weights they are.
+/// Returns the CRC-32C of the bytes of a CPU tensor, as 8 hexadecimal digits. If `script` is not empty, the bytes of
+/// that file, the module that these weights belong to, are included after them.
 std::string digest_of(const at::Tensor& values, const std::filesystem::path& script = {});
 
-/// Returns one of all samples, training and validation.
+/// Returns the same kind of digest over all samples, training and validation.
 std::string digest_of(const data::dataset_pair& data);
 
 }  // namespace troupe

@@ -1,4 +1,4 @@
-// Lanes that are threads, and the promise that none of them outlives the node.
+// Lanes implemented by threads, none of which outlives the node.
 #pragma once
 
 #include "troupe/actors/support/lane.hpp"
@@ -8,8 +8,8 @@
 
 namespace troupe {
 
-/// Makes lanes with a thread each. The destructor waits for the jobs under way and joins every thread; where one of
-/// them waits for its owner, that is over then. One thread makes them.
+/// Makes lanes with one thread each. The destructor waits for the running jobs and joins every thread; a job that waits
+/// for its owner is released. make() must be called by one thread only.
 class thread_lanes final : public lane_factory {
  public:
   thread_lanes();

@@ -89,6 +89,7 @@ port_options options_of_port(const plan& plan, std::uint32_t place, std::uint32_
   const auto stores = plan.stores();
   const auto is_store = std::find(stores.begin(), stores.end(), &exchange) != stores.end();
   port_options own{.run = id_of(plan),
+                   .seed = plan.file.run.seed,
                    .rank = rank_id{index},
                    .world_size = static_cast<std::uint32_t>(exchange.ranks().size()),
                    .servers = exchange.nature.servers,
@@ -225,7 +226,8 @@ at::Tensor initial_weights(const plan& plan, models::buffer_pool& pool) {
     auto loaded = checkpoint::load_into(path, checkpoint::read_weights(path), plan.model->name, plan.layout, pool,
                                         plan.tied, plan.constants);
     if (!at::isfinite(loaded).all().item<bool>())
-      throw input_error(path.string() + ": holds values that are not finite; give other weights to begin with");
+      throw input_error(path.string() +
+                        ": the weights contain values that are not finite; choose other initial weights");
     return loaded;
   }
   const auto network = models::make_network(*plan.model, plan.shape, plan.file.run.seed);

@@ -1,5 +1,5 @@
-// Turns a plan into spawned, connected actors, in a system that may have threads or be the test coordinator's. What has
-// a lane of its own, and what that lane is, is decided here and nowhere else.
+// Turns a plan into spawned, connected actors, in an actor system with threads or under the test coordinator. Only this
+// file decides which actors have their own lanes, and which lanes those are.
 #pragma once
 
 #include "troupe/actors/coordinator.hpp"
@@ -27,49 +27,50 @@ class loader_threads;
 
 namespace troupe {
 
-/// The actors of a run, or of one node's part of it.
+/// The actors of a run, or of one node's part of a run.
 struct crew {
-  coordinator_actor coordinator;                            ///< None but on the first node.
-  recorder_actor recorder;                                  ///< Likewise.
-  std::vector<directed_worker> workers;                     ///< By rank, from the node's first on.
-  std::vector<std::map<std::uint32_t, port_actor>> ports;   ///< By exchange, then id of the worker or server.
-  std::vector<std::shared_ptr<shared_memory>> memories;     ///< By exchange; null of those that are none.
-  std::vector<std::pair<std::string, caf::actor>> members;  ///< All, by the name that errors call them.
+  coordinator_actor coordinator;                            ///< Only on the first node.
+  recorder_actor recorder;                                  ///< Only on the first node.
+  std::vector<directed_worker> workers;                     ///< In rank order, starting at the node's first rank.
+  std::vector<std::map<std::uint32_t, port_actor>> ports;   ///< By exchange, then by id of the worker or server.
+  std::vector<std::shared_ptr<shared_memory>> memories;     ///< By exchange; null for exchanges without shared memory.
+  std::vector<std::pair<std::string, caf::actor>> members;  ///< All actors, with the names used in errors.
 };
 
-/// Where a node finds those of its partners that are elsewhere.
+/// The actors on other nodes that a node communicates with.
 struct far_actors {
-  milestone_sink coordinator{};  ///< Of the first node; the first has its own, as the next two.
+  milestone_sink coordinator{};  ///< Of the first node; not set on the first node itself, like the next two.
   progress_sink recorder{};
   snapshot_sink results{};
-  std::vector<memory_handle> memories{};                 ///< The first node's, by exchange.
-  std::function<peer_port(std::uint32_t rank)> port_of;  ///< Stands for the ports of a rank of another node.
+  std::vector<memory_handle> memories{};                 ///< Shared memories of the first node, by exchange.
+  std::function<peer_port(std::uint32_t rank)> port_of;  ///< Returns the proxy for the ports of a rank on another node.
 };
 
 struct launch_options {
-  std::shared_ptr<journal> book;    ///< Of the first node.
-  at::Tensor initial;               ///< Weights to begin with, flat; see initial_weights().
-  models::buffer_pool pool;         ///< What `initial` came from.
-  std::uint32_t node{0};            ///< Whose part is spawned, where `far` is given.
-  std::optional<far_actors> far{};  ///< Without it the whole plan is spawned here.
-  /// Opens the device of a worker; none is asked for the CPU unless a test puts its own in place.
+  std::shared_ptr<journal> book;    ///< Journal of the run; only on the first node.
+  at::Tensor initial;               ///< Initial weights, flat; see initial_weights().
+  models::buffer_pool pool;         ///< The pool that `initial` was taken from.
+  std::uint32_t node{0};            ///< The node whose part is spawned, if `far` is given.
+  std::optional<far_actors> far{};  ///< If not given, the whole plan is spawned here.
+  /// Opens the device of a worker. Not called for the CPU unless a test supplies its own function.
   std::function<std::shared_ptr<device::accelerator>(std::uint32_t rank, c10::Device)> open_device{};
-  std::shared_ptr<data::loader_threads> loading{};  ///< Of this process; none: each lane makes its own batches.
+  /// Loader threads of this process; without them, each lane makes its own batches.
+  std::shared_ptr<data::loader_threads> loading{};
 };
 
-/// Returns the weights that every worker begins with, flat: `model.init` if given, else PyTorch's initialisers under
-/// the seed. Throws input_error: weights of another model, a missing or broken file.
+/// Returns the initial weights of every worker, flat: those of `model.init` if given, else those of PyTorch's
+/// initialisers under the seed. Throws input_error for weights of another model and for a missing or broken file.
 at::Tensor initial_weights(const plan& plan, models::buffer_pool& pool);
 
-/// Spawns and connects the actors of a node; nothing runs before begin(). Where that fails, those spawned are ended
-/// again.
+/// Spawns and connects the actors of a node; training starts with begin(). On failure, the actors already spawned are
+/// terminated.
 crew launch(caf::actor_system& system, const plan& plan, const data::dataset_pair& data, lane_factory& lanes,
             const launch_options& options);
 
-/// Ends all actors of a crew at once.
+/// Terminates all actors of a crew immediately.
 void dismiss(const crew& crew);
 
-/// Gives all workers, by rank, to the coordinator: the run begins.
+/// Starts the run by passing all workers, in rank order, to the coordinator.
 void begin(const crew& crew, const std::vector<directed_worker>& workers);
 
 }  // namespace troupe

@@ -109,7 +109,7 @@ int status_of(child& who) {
   who.process = -1;
   if (WIFEXITED(status)) return WEXITSTATUS(status);
   if (!who.sent_off)
-    std::fprintf(stderr, "error: node %s was ended by signal %d (%s)\n", who.name.c_str(), WTERMSIG(status),
+    std::fprintf(stderr, "error: node %s was terminated by signal %d (%s)\n", who.name.c_str(), WTERMSIG(status),
                  strsignal(WTERMSIG(status)));
   return 1;
 }
@@ -135,21 +135,24 @@ struct family {
     }
   }
 
-  /// Tells those that are there still to go, and kills those that cannot hear it.
-  void tell_to_go() {
+  /// Tells those that are there still to go, and kills those that cannot hear it. `failed`: the run has.
+  void tell_to_go(bool failed) {
     for (auto& one : members) {
       const auto told = std::exchange(one.sent_off, true);
       if (one.process < 0 || told) continue;
       const auto stopped = is_stopped(one.process);
-      if (stopped) std::fprintf(stderr, "error: node %s is stopped, and was killed\n", one.name.c_str());
+      if (stopped)
+        std::fprintf(stderr, "%s: node %s was suspended (SIGSTOP or a debugger) and has been killed\n",
+                     failed ? "error" : "warning", one.name.c_str());
       kill(one.process, stopped ? SIGKILL : SIGTERM);
     }
   }
 
-  void kill_all() {
+  void kill_all(bool failed) {
     for (auto& one : members) {
       if (one.process < 0) continue;
-      std::fprintf(stderr, "error: node %s did not end with the others and was killed\n", one.name.c_str());
+      std::fprintf(stderr, "%s: node %s did not exit with the other nodes and has been killed\n",
+                   failed ? "error" : "warning", one.name.c_str());
       one.sent_off = true;
       kill(one.process, SIGKILL);
     }
@@ -166,9 +169,9 @@ void choose_ports(std::vector<planned_node>& nodes) {
   for (const auto& node : nodes)
     if (!topology::is_loopback(node.address))
       throw input_error("node " + node.name + " is at " + topology::print_endpoint(node.address) +
-                        ", and `troupe run` starts nodes on this host only; expected a loopback address, or "
+                        ", but `troupe run` starts nodes on this host only; expected a loopback address, or "
                         "`troupe node FILE --name " +
-                        node.name + "` there");
+                        node.name + "` on that host");
   transport::free_ports free;
   for (auto& node : nodes) {
     if (node.address.port == 0) {
@@ -198,11 +201,11 @@ int run_local_nodes(const std::vector<local_node>& nodes, signal_watch& signals)
     std::vector<pollfd> waiting;
     for (const auto& one : all.members) waiting.push_back({one.output, POLLIN, 0});
     if (clock::now() >= told) {
-      all.tell_to_go();
+      all.tell_to_go(status != 0);
       told = never;
     }
     if (clock::now() >= killed) {
-      all.kill_all();
+      all.kill_all(status != 0);
       killed = never;
     }
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(std::min(told, killed) - clock::now()).count();
@@ -217,7 +220,7 @@ int run_local_nodes(const std::vector<local_node>& nodes, signal_watch& signals)
       if (status == 0 && !(one.sent_off && i > 0)) status = ended;
       if (ended == 0 && i > 0) continue;
       // One that was refused or interrupted has nothing to find out: the others go at once.
-      if (ended > 1 && !one.sent_off) all.tell_to_go();
+      if (ended > 1 && !one.sent_off) all.tell_to_go(true);
       limit(told, i == 0 ? std::chrono::milliseconds{0} : until_told);
       limit(killed, until_killed);
     }

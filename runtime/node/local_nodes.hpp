@@ -1,5 +1,5 @@
-// The nodes of a run as child processes of this one: started together, heard line by line, and taken down with it,
-// also where it is killed.
+// The nodes of a run as child processes of this one: started together, their output forwarded line by line, and
+// terminated together with it, even if it is killed.
 #pragma once
 
 #include "troupe/runtime/node/signals.hpp"
@@ -10,21 +10,21 @@
 
 namespace troupe {
 
-/// Gives every node whose port is 0 two neighbouring free ports of its host. Throws input_error where there are none,
-/// where those of another node are taken, or where one is not on this host.
+/// Assigns two neighbouring free ports of its host to every node whose port is 0. Throws input_error if there are none,
+/// if the given ports of another node are in use, or if a node is not on this host.
 void choose_ports(std::vector<planned_node>& nodes);
 
-/// A node, and how it is started.
+/// A node and its command line.
 struct local_node {
   std::string name;
-  std::vector<std::string> arguments;  ///< The whole command line, "troupe" first; the program is this one.
+  std::vector<std::string> arguments;  ///< The whole command line, starting with "troupe"; the program is this one.
 };
 
-/// Starts the nodes, the first with this process's standard output, and waits for all of them. What they say otherwise
-/// comes out on standard error, each line under its node's name. A signal goes to the first. Once that has ended, or
-/// another has failed, the rest are soon told to end, and killed two seconds after it. Returns the exit status of the
-/// run: that of whichever node failed before the others, else 0. Throws std::runtime_error where a process cannot be
-/// started; none is left then.
+/// Starts the nodes, the first with this process's standard output, and waits for all of them. All other output is
+/// forwarded to standard error, each line prefixed with the name of its node. Signals are forwarded to the first node.
+/// When the first node has ended or another one has failed, the remaining nodes are asked to end shortly afterwards,
+/// and killed two seconds after that. Returns the exit status of the run: that of the node that failed first, else 0.
+/// Throws std::runtime_error if a process cannot be started; in that case no process is left.
 int run_local_nodes(const std::vector<local_node>& nodes, signal_watch& signals);
 
 }  // namespace troupe

@@ -6,6 +6,7 @@
 #include "troupe/runtime/node/supervisor.hpp"
 #include "troupe/runtime/topology/canonical.hpp"
 #include "troupe/runtime/topology/error.hpp"
+#include "troupe/runtime/topology/value.hpp"
 #include "troupe/runtime/transport/free_ports.hpp"
 
 #include <caf/all.hpp>
@@ -38,7 +39,7 @@ struct system_config : caf::actor_system_config {
     load<caf::io::middleman>();
     add_message_types<caf::id_block::troupe>();
     set("middleman.workers", 1u);
-    // Off by default. A node that says nothing is lost before anybody's own patience, `timeout`, is at an end.
+    // Off by default. A silent node counts as lost before run.timeout, `timeout`, has passed.
     const auto silence = std::max(timeout * 2 / 3, milliseconds{500});
     set("middleman.connection-timeout", caf::timespan{silence});
     set("middleman.heartbeat-interval", caf::timespan{std::clamp(silence / 8, milliseconds{50}, milliseconds{1000})});
@@ -47,7 +48,7 @@ struct system_config : caf::actor_system_config {
 
 /// Dials the first node once. Returns its supervisor, or nothing where there is none yet. Throws input_error.
 node_actor dial_first(caf::actor_system& system, caf::scoped_actor& self, const planned_node& first) {
-  constexpr auto patience = 500ms;  // whoever listens there may be no node, and say nothing
+  constexpr auto patience = 500ms;  // the listener may not be a node, and never answer
   node_actor found;
   bool foreign = false;
   self->request(system.middleman().actor_handle(), patience, caf::connect_atom_v, first.address.host,
@@ -61,31 +62,41 @@ node_actor dial_first(caf::actor_system& system, caf::scoped_actor& self, const 
           [](const caf::error&) {});
   if (foreign)
     throw input_error("node " + first.name + " at " + topology::print_endpoint(first.address) +
-                      " is of another version of Troupe; expected the same on all nodes");
+                      " runs a different version of Troupe; expected the same version on all nodes");
   return found;
 }
 
 /// Returns the first node's supervisor as soon as there is one, or nothing once `interrupted`.
-node_actor reach_first(caf::actor_system& system, const planned_node& first, const node_options& options,
-                       const std::atomic<int>& interrupted) {
+node_actor reach_first(caf::actor_system& system, const planned_node& first, const join_wait& wait,
+                       const node_options& options, const std::atomic<int>& interrupted) {
   using clock = std::chrono::steady_clock;
   constexpr auto between_tries = 50ms;
-  constexpr auto between_words = 5s;
   const auto where = "node " + first.name + " at " + topology::print_endpoint(first.address);
   const auto begin = clock::now();
-  auto words = begin;
+  auto next_word = begin + wait.first_word;
   caf::scoped_actor self{system};
   while (interrupted == 0) {
     if (auto found = dial_first(system, self, first)) return found;
-    if (options.patience && clock::now() - begin > *options.patience)
-      throw std::runtime_error(where + " did not appear within " + std::to_string(options.patience->count()) + " ms");
-    if (clock::now() >= words) {
+    if (clock::now() - begin > wait.limit)
+      throw std::runtime_error(where + " could not be reached within " + topology::print_duration(wait.limit) + " (" +
+                               wait.set_by + ")");
+    if (clock::now() >= next_word) {
       options.say("waiting for " + where);
-      words += between_words;
+      next_word += wait.between;
     }
     std::this_thread::sleep_for(between_tries);
   }
   return {};
+}
+
+join_wait wait_of(const plan& plan, const node_options& options) {
+  const auto& run = plan.file.run;
+  join_wait wait{.limit = run.join_timeout};
+  if (options.together) {
+    if (run.timeout < wait.limit) wait = {.limit = run.timeout, .set_by = "run.timeout"};
+    wait.first_word = wait.between;
+  }
+  return wait;
 }
 
 /// What the bits of this run depend on.
@@ -128,7 +139,7 @@ void publish(caf::actor_system& system, const supervisor_actor& supervisor, cons
       system.middleman().publish(caf::actor_cast<node_actor>(supervisor), listen.port, listen.host.c_str(), true);
   if (published) return;
   caf::anon_send_exit(supervisor, caf::exit_reason::kill);
-  throw input_error(topology::print_endpoint(listen) + " cannot be listened on (" + system.render(published.error()) +
+  throw input_error("cannot listen on " + topology::print_endpoint(listen) + " (" + system.render(published.error()) +
                     "); expected a free port");
 }
 
@@ -146,6 +157,7 @@ run_end run(const plan& plan, const data::dataset_pair& data, node_options optio
   const auto alone = plan.nodes.size() == 1;
   const auto end = std::make_shared<run_end>();
   std::atomic<int> interrupted{0};
+  const auto wait = wait_of(plan, options);
   const auto loading = std::make_shared<data::loader_threads>(loader_threads_of(plan, options.node));
   thread_lanes lanes;
   std::shared_ptr<transport::tensor_plane> plane;
@@ -158,7 +170,7 @@ run_end run(const plan& plan, const data::dataset_pair& data, node_options optio
     caf::actor_system system{config};
     const signal_handler while_dialling{signals, [&](int signal) { interrupted = signal; }};
     node_actor first;
-    if (options.node > 0) first = reach_first(system, plan.nodes.front(), options, interrupted);
+    if (options.node > 0) first = reach_first(system, plan.nodes.front(), wait, options, interrupted);
     if (interrupted == 0) {
       auto book = options.open_book ? options.open_book() : nullptr;
       caf::scoped_actor waiting{system};
@@ -173,7 +185,7 @@ run_end run(const plan& plan, const data::dataset_pair& data, node_options optio
                                                         .self = alone ? introduction{} : introduce(plan, data, options),
                                                         .plane = std::move(plane),
                                                         .first = std::move(first),
-                                                        .patience = options.patience,
+                                                        .wait = wait,
                                                         .say = options.say,
                                                         .end = end});
       options.initial.reset();

@@ -1,4 +1,4 @@
-// A node: an actor system with threads, a supervisor in it, and someone who waits: for the end, or for a signal.
+// A node: an actor system with threads and a supervisor, and a thread that waits for the end of the run or a signal.
 #pragma once
 
 #include "troupe/actors/journal.hpp"
@@ -16,21 +16,22 @@
 namespace troupe {
 
 struct node_options {
-  std::uint32_t node{0};       ///< Which of the plan's.
-  at::Tensor initial{};        ///< See initial_weights().
-  models::buffer_pool pool{};  ///< What `initial` came from.
-  /// Opens the journal of the first node, once nothing that can be known before is in the way of the run; the others
-  /// keep none.
+  std::uint32_t node{0};       ///< Index of this node in the plan.
+  at::Tensor initial{};        ///< Initial weights; see initial_weights().
+  models::buffer_pool pool{};  ///< The pool that `initial` was taken from.
+  /// Opens the journal. Called on the first node only, after all checks that can be made in advance.
   std::function<std::shared_ptr<journal>()> open_book{};
-  /// How long to wait for the others to join; without it, for ever.
-  std::optional<std::chrono::milliseconds> patience{};
-  /// Is told in a line who has joined, and what is waited for; from any thread, one at a time.
+  /// Whether one command starts all nodes at the same time. Missing nodes are then reported only after ten seconds, and
+  /// run.timeout limits the wait in addition to run.join_timeout.
+  bool together{false};
+  /// Reports, one line at a time, which nodes have joined and which are missing. Called from any thread, but never
+  /// concurrently.
   std::function<void(const std::string&)> say = [](const auto&) {};
 };
 
-/// Runs one node's part of the plan to the end of the run; the other nodes may be started before or after it. Every
-/// actor, thread and socket it started is gone when it returns. Throws input_error where it cannot listen, what
-/// open_book throws, or where the first node is of another version; std::runtime_error where that does not appear.
+/// Runs one node's part of the plan to the end of the run. The other nodes may be started before or after it. When it
+/// returns, every actor, thread and socket it started is gone. Throws input_error if it cannot listen or the first node
+/// runs a different version, std::runtime_error if the first node cannot be reached, and whatever open_book throws.
 run_end run(const plan& plan, const data::dataset_pair& data, node_options options, signal_watch& signals);
 
 }  // namespace troupe

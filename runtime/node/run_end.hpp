@@ -1,4 +1,4 @@
-// How a run ended, and who is to blame where it failed.
+// How a run ended, and which actor caused a failure.
 #pragma once
 
 #include "troupe/actors/errc.hpp"
@@ -10,20 +10,21 @@
 
 namespace troupe {
 
+/// The outcome of a run.
 struct run_end {
-  std::optional<std::string> failure{};  ///< "worker 2: …": who failed first, and why.
-  std::optional<std::string> refusal{};  ///< Why this node may not take part; nothing was begun.
-  int signal{0};                         ///< What interrupted it, or 0.
-  /// 0 done, 1 failed, 2 refused, 128 + signal interrupted.
+  std::optional<std::string> failure{};  ///< "worker 2: …": the actor that failed first, and why.
+  std::optional<std::string> refusal{};  ///< Why this node cannot take part in the run; nothing was started.
+  int signal{0};                         ///< The signal that interrupted it, or 0.
+  /// Returns the exit status: 0 success, 1 failed, 2 refused, 128 + signal if interrupted.
   int status() const { return refusal ? 2 : failure ? 1 : signal != 0 ? 128 + signal : 0; }
 };
 
-/// Keeps the first actor that failed by itself, rather than for the loss of another.
+/// Records the first actor that failed on its own, in preference to actors that failed because they lost a peer.
 struct blame {
   std::optional<std::string> text;
   bool for_loss{false};
 
-  /// Hears that the actor `name` ended with `why`.
+  /// Records that the actor `name` ended with `why`.
   void hear(const std::string& name, const caf::error& why) {
     const auto loss = is(why, errc::peer_lost);
     if (text && (!for_loss || loss)) return;

@@ -1,5 +1,5 @@
-// SIGINT and SIGTERM as a call on a thread of their own. Make one before any other thread starts: it blocks the signals
-// for the whole process, and threads inherit that.
+// Handling of SIGINT and SIGTERM by a call on a separate thread. Create a signal_watch before any other thread starts:
+// it blocks the signals for the whole process, and threads inherit that.
 #pragma once
 
 #include <atomic>
@@ -10,6 +10,7 @@
 
 namespace troupe {
 
+/// Watches for SIGINT and SIGTERM on its own thread.
 class signal_watch {
  public:
   signal_watch();
@@ -17,7 +18,8 @@ class signal_watch {
   signal_watch(const signal_watch&) = delete;
   signal_watch& operator=(const signal_watch&) = delete;
 
-  /// Calls `handler` with the first signal that comes, also one that came already. The second ends the process at once.
+  /// Calls `handler` with the first signal, even if it was received before this call. A second signal ends the process
+  /// immediately.
   void on_signal(std::function<void(int)> handler);
 
  private:
@@ -30,8 +32,7 @@ class signal_watch {
   std::thread thread_;
 };
 
-/// Has `handler` called for as long as this lives, and so no longer than what the handler refers to: make it after
-/// that.
+/// Installs `handler` for the lifetime of this object. Create it after everything that the handler refers to.
 class signal_handler {
  public:
   signal_handler(signal_watch& signals, std::function<void(int)> handler) : signals_(signals) {

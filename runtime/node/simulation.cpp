@@ -276,11 +276,12 @@ run_end simulate(const plan& plan, const data::dataset_pair& data, at::Tensor in
     events += 1;
     if (options.after_event) options.after_event(troupe, events);
     if (events > options.most_events)
-      throw std::runtime_error("the simulated run does not end (schedule seed " + std::to_string(options.seed) + ")");
+      throw std::runtime_error("the simulated run did not end (schedule seed " + std::to_string(options.seed) + ")");
   };
   while (!ended && (scheduler.has_job() || scheduler.trigger_timeout()))
     if (scheduler.has_job()) run_one();
-  if (!ended) throw std::runtime_error("the simulated run stalls (schedule seed " + std::to_string(options.seed) + ")");
+  if (!ended)
+    throw std::runtime_error("the simulated run stalled (schedule seed " + std::to_string(options.seed) + ")");
   end.failure = std::move(blamed.text);
   return end;
 }

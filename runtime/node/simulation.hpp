@@ -1,6 +1,6 @@
-// A run under CAF's test coordinator: the very actors of a node, one message at a time, in virtual time, in an order
-// drawn from a seed. Jobs of lanes that wait for their owner have threads, of which one runs at any time. Equal seeds
-// give equal orders, so what fails under a seed can be looked at again.
+// A run under CAF's test coordinator: the same actors as on a node, executed one message at a time, in virtual time, in
+// an order drawn from a seed. Jobs of lanes that wait for their owner run on threads, but only one thread runs at a
+// time. Equal seeds give equal orders, so that a failure can be reproduced from its seed.
 #pragma once
 
 #include "troupe/actors/journal.hpp"
@@ -16,17 +16,18 @@
 
 namespace troupe {
 
+/// Options of a simulated run.
 struct simulation_options {
-  std::uint64_t seed{0};                           ///< Of the schedule; the run's own is in the plan.
-  std::chrono::microseconds longest_job{100'000};  ///< A lane's job takes a random virtual time up to this.
-  /// Called after each message with how many there were: to interrupt, to break something, to check invariants.
+  std::uint64_t seed{0};                           ///< Seed of the schedule; the seed of the run is in the plan.
+  std::chrono::microseconds longest_job{100'000};  ///< Each job of a lane takes a random virtual time up to this limit.
+  /// Called after each message with the number of messages so far: to interrupt, inject a fault or check invariants.
   std::function<void(const crew&, std::uint64_t)> after_event{};
-  std::string silent_lane{};  ///< The actor of this name gets a lane that never answers.
+  std::string silent_lane{};  ///< Name of an actor whose lane never answers.
   decltype(launch_options::open_device) open_device{};
-  std::uint64_t most_events{10'000'000};  ///< A run with more is taken for a hang.
+  std::uint64_t most_events{10'000'000};  ///< A run with more messages is considered hung.
 };
 
-/// Throws std::runtime_error, naming the seed, where the run does not end.
+/// Simulates a run and returns how it ended. Throws std::runtime_error, naming the seed, if the run does not end.
 run_end simulate(const plan& plan, const data::dataset_pair& data, at::Tensor initial, models::buffer_pool pool,
                  std::shared_ptr<journal> book, const simulation_options& options);
 

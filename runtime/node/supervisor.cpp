@@ -2,6 +2,7 @@
 
 #include "troupe/runtime/node/fingerprint.hpp"
 #include "troupe/runtime/topology/canonical.hpp"
+#include "troupe/runtime/topology/value.hpp"
 #include "troupe/runtime/transport/proxy.hpp"
 
 #include <caf/all.hpp>
@@ -35,6 +36,7 @@ struct supervisor_state {
   static inline const char* name = "supervisor";
   supervisor_options options;
   phase now{phase::gathering};
+  caf::actor_clock::time_point gathering_since{};
   crew ours;
   std::map<caf::actor_addr, std::string> alive;  ///< Of our crew.
   blame blamed;
@@ -83,13 +85,32 @@ void fail(supervisor_pointer self, std::string why) {
   if (my.is_first()) over(self);
 }
 
-/// The others have had their time to join.
-void give_up_gathering(supervisor_pointer self) {
-  auto& my = self->state;
-  std::string missing;
+/// "node beta", "nodes beta and gamma": those that have not joined the first node.
+std::string missing(const supervisor_state& my) {
+  std::vector<std::string> names;
   for (std::size_t i = 0; i < my.guests.size(); ++i)
-    if (!my.guests[i].joined) missing += (missing.empty() ? "" : ", ") + my.what().nodes[i].name;
-  fail(self, "node " + missing + " has not joined within " + std::to_string(my.options.patience->count()) + " ms");
+    if (!my.guests[i].joined) names.push_back(my.what().nodes[i].name);
+  return (names.size() == 1 ? "node " : "nodes ") + topology::listed(names, "and");
+}
+
+/// Reports at intervals who is missing, until the time for joining is over.
+void go_on_gathering(supervisor_pointer self) {
+  auto& my = self->state;
+  const auto& wait = my.options.wait;
+  const auto waited = std::chrono::duration_cast<std::chrono::milliseconds>(self->clock().now() - my.gathering_since);
+  if (my.is_first() && waited >= wait.limit)
+    return fail(
+        self, missing(my) + " did not join within " + topology::print_duration(wait.limit) + " (" + wait.set_by + ")");
+  if (waited >= wait.first_word)
+    my.options.say("waiting for " + (my.is_first() ? missing(my) + " to join"
+                                                   : "node " + my.what().nodes.front().name + " to begin the run"));
+  const auto next = waited < wait.first_word ? wait.first_word - waited : wait.between;
+  self->delayed_send(self, my.is_first() ? std::min(next, wait.limit - waited) : next, tick_atom_v);
+}
+
+void gather(supervisor_pointer self) {
+  self->state.gathering_since = self->clock().now();
+  go_on_gathering(self);
 }
 
 // Who waits for whom. ----------------------------------------------------------------------------------------------
@@ -138,7 +159,7 @@ void lose(supervisor_pointer self, std::uint32_t node, const std::string& how) {
   const auto first_lost = node == 0 && !my.is_first();
   if (my.now == phase::ending || (my.searching && !first_lost)) return;
   if (my.is_first() && my.now == phase::gathering) {
-    my.options.say("node " + my.what().nodes[node].name + " has left again");
+    my.options.say("node " + my.what().nodes[node].name + " left before the run began");
     my.guests[node] = {};
     return;
   }
@@ -191,7 +212,7 @@ void deliver(const crew& ours, transport::frame&& arrived, std::shared_ptr<const
   }
   const auto& ports = ours.ports[arrived.header.which.place];
   const auto to = ports.find(arrived.header.to);
-  if (to == ports.end()) throw transport::frame_error("a frame for a rank that is no member of the exchange");
+  if (to == ports.end()) throw transport::frame_error("a frame for a rank that is not a member of the exchange");
   auto piece = arrived.as_part();
   piece.receipt = std::move(receipt);
   caf::anon_send(to->second, part_atom_v, std::move(piece));
@@ -222,22 +243,22 @@ void take_part(supervisor_pointer self) {
   }
   if (my.is_first()) {
     if (RAND_bytes(reinterpret_cast<unsigned char*>(my.session.data()), static_cast<int>(my.session.size())) != 1)
-      throw std::runtime_error("no randomness for the session");
+      throw std::runtime_error("cannot generate a random session id");
     my.guests.resize(my.what().nodes.size());
     my.guests[0].joined = true;
     my.options.launch.far = far_actors{.port_of = far_ports(self)};
     launch_here(self);
-    if (my.options.patience) self->delayed_send(self, *my.options.patience, tick_atom_v);
-    return;
+    return gather(self);
   }
   self->monitor(my.options.first);
   self->request(my.options.first, my.what().file.run.timeout, join_atom_v, my.options.self)
       .then(
           [self](const welcome& answer) {
             auto& my = self->state;
-            if (answer.session.size() != my.session.size()) throw std::runtime_error("the welcome has no session");
+            if (answer.session.size() != my.session.size())
+              throw std::runtime_error("the first node sent no session id");
             if (answer.memories.size() != my.what().exchanges.size())
-              throw std::runtime_error("the welcome is of another topology");
+              throw std::runtime_error("the first node runs a different topology");
             std::memcpy(my.session.data(), answer.session.data(), my.session.size());
             my.options.launch.far =
                 far_actors{.coordinator = caf::actor_cast<milestone_sink>(answer.coordinator),
@@ -246,7 +267,8 @@ void take_part(supervisor_pointer self) {
                            .memories = answer.memories,
                            .port_of = far_ports(self)};
             launch_here(self);
-            my.options.say("joined; node " + my.what().nodes.front().name + " directs the run");
+            my.options.say("joined; node " + my.what().nodes.front().name + " coordinates the run");
+            gather(self);
           },
           [self](const caf::error& why) {
             auto& end = *self->state.options.end;
@@ -266,16 +288,17 @@ std::string objection(const supervisor_state& my, const introduction& who) {
   const auto& self = my.options.self;
   const auto& host = nodes.front().name;
   if (who.protocol != self.protocol || who.version != self.version)
-    return "another version of Troupe: " + self.version + " (protocol " + std::to_string(self.protocol) + ") on node " +
-           host + ", " + topology::printable(who.version) + " (protocol " + std::to_string(who.protocol) + ") here";
+    return "the versions of Troupe differ: " + self.version + " (protocol " + std::to_string(self.protocol) +
+           ") on node " + host + ", " + topology::printable(who.version) + " (protocol " +
+           std::to_string(who.protocol) + ") here";
   if (who.topology != self.topology)
     return "the topology file differs from that of node " + host + ": " +
            topology::differences(who.topology, self.topology);
   const auto found =
       std::find_if(nodes.begin() + 1, nodes.end(), [&](const auto& node) { return node.name == who.node; });
-  if (found == nodes.end()) return "no node of this name is waited for";
+  if (found == nodes.end()) return "the run expects no other node with this name";
   if (my.now != phase::gathering || my.guests[static_cast<std::size_t>(found - nodes.begin())].joined)
-    return "node " + found->name + " has joined already";
+    return "node " + found->name + " has already joined";
   if (who.data != self.data) return "the samples of " + my.what().data->name + " differ from those of node " + host;
   if (who.weights != self.weights)
     return (my.what().file.model.script.empty() ? "the initial weights (model.init) differ from those of node "
@@ -301,7 +324,7 @@ caf::result<welcome> let_in(supervisor_pointer self, const introduction& who) {
   auto& my = self->state;
   if (!my.is_first()) return make_error(errc::mismatch, "this is not the first node of the file");
   if (const auto reason = objection(my, who); !reason.empty()) {
-    my.options.say("a node was not let in; it was told: " + reason);
+    my.options.say("refused a node: " + reason);
     return make_error(errc::mismatch, reason);
   }
   const auto& nodes = my.what().nodes;
@@ -312,8 +335,8 @@ caf::result<welcome> let_in(supervisor_pointer self, const introduction& who) {
   self->monitor(my.guests[index].handle);
   my.options.say("node " + who.node + " has joined");
   if (const auto difference = differing(my.options.self.fingerprint, who.fingerprint); !difference.empty())
-    my.options.say("node " + who.node + " may compute other bits (" + difference +
-                   "): that the same file gives the same weights is not promised for this run");
+    my.options.say("node " + who.node + " may compute different bits (" + difference +
+                   "); identical weights in every run are not guaranteed");
   if (all_joined(my)) self->send(self, wire_atom_v);  // after the welcome
   return welcome{.session = {reinterpret_cast<const char*>(my.session.data()), my.session.size()},
                  .coordinator = caf::actor_cast<caf::strong_actor_ptr>(my.ours.coordinator),
@@ -347,9 +370,9 @@ void hear_of_end(supervisor_pointer self, const caf::down_msg& down) {
     if (failed) my.blamed.hear(name, down.reason);
     // The coordinator ends when all is done; anybody else ends before it only by failing. Either way all go.
     if (my.is_first()) return over(self);
-    return fail(self, "node " + my.what().nodes[my.me()].name + ", " + my.blamed.text.value_or(name + " is gone"));
+    return fail(self, "node " + my.what().nodes[my.me()].name + ", " + my.blamed.text.value_or(name + " has ended"));
   }
-  const auto how = "killed, cut off, or silent for too long";
+  const auto how = "it was killed, disconnected or unresponsive";
   if (my.options.first && down.source == my.options.first.address()) return lose(self, 0, how);
   for (std::uint32_t node = 0; node < my.guests.size(); ++node) {
     auto& one = my.guests[node];
@@ -378,7 +401,7 @@ supervisor_actor::behavior_type supervisor(supervisor_pointer self, supervisor_o
         if (!one || one->ready) return;
         const auto& node = self->state.what().nodes[static_cast<std::size_t>(one - self->state.guests.data())];
         if (workers.size() != node.workers)
-          return fail(self, "node " + node.name + " brought " + std::to_string(workers.size()) + " workers, where " +
+          return fail(self, "node " + node.name + " has " + std::to_string(workers.size()) + " workers, but " +
                                 std::to_string(node.workers) + " are planned");
         one->ready = true;
         for (const auto& worker : workers) one->workers.push_back(caf::actor_cast<directed_worker>(worker));
@@ -433,7 +456,7 @@ supervisor_actor::behavior_type supervisor(supervisor_pointer self, supervisor_o
       },
       [self](tick_atom) {
         if (self->state.now == phase::ending) return self->quit();
-        if (self->state.now == phase::gathering) give_up_gathering(self);
+        if (self->state.now == phase::gathering) go_on_gathering(self);
       },
   };
 }

@@ -1,5 +1,5 @@
-// The supervisor of a node: lets the nodes of a run find each other, spawns this node's part, and knows who died and
-// what now. A run has one end: the first node decides it, and tells the others.
+// The supervisor of a node: connects the nodes of a run, spawns this node's part, and decides what to do when an actor
+// or a node fails. The first node decides how the run ends and informs the others.
 #pragma once
 
 #include "troupe/runtime/node/launcher.hpp"
@@ -17,15 +17,15 @@
 
 namespace troupe {
 
-/// What nodes say to each other; the first node's is published on its control port.
-/// join:  (to the first) answered with a welcome, or with errc::mismatch: what differs, in words.
-/// wire:  (from the first) all have joined: link the tensor plane.
-/// ready: (to the first) linked; here are this node's workers, in rank order.
-/// fail:  (to the first) something here has failed.
-/// lost:  (to the first) the tensor link to the node of this index broke, and how;
-///        (from the first) this node is gone: who waits for its ranks here?
-/// halt:  (to the first) a signal came here: end the run in good order.
-/// end:   (from the first) the run is over: its exit status, and why it failed where it did.
+/// Messages between nodes. The first node publishes its actor on its control port.
+/// join:  (to the first) a node asks to join; answered with a welcome, or with errc::mismatch and the difference.
+/// wire:  (from the first) all nodes have joined; link the tensor plane.
+/// ready: (to the first) this node is linked; the message has its workers, in rank order.
+/// fail:  (to the first) this node has failed.
+/// lost:  (to the first) the tensor link to the node with this index broke, and how;
+///        (from the first) the node with this index is lost; asks which ranks here wait for its ranks.
+/// halt:  (to the first) this node received a signal; asks to end the run in good order.
+/// end:   (from the first) the run is over: its exit status, and the reason if it failed.
 using node_actor =
     caf::typed_actor<caf::replies_to<join_atom, introduction>::with<welcome>, caf::reacts_to<wire_atom>,
                      caf::reacts_to<ready_atom, std::vector<caf::actor>>, caf::reacts_to<fail_atom, std::string>,
@@ -33,27 +33,37 @@ using node_actor =
                      caf::replies_to<lost_atom, std::uint32_t>::with<std::string>,
                      caf::reacts_to<halt_atom, std::int32_t>, caf::reacts_to<end_atom, std::int32_t, std::string>>;
 
-/// join:   from its own process: take part.
-/// linked: from the tensor plane.
-/// tick:   from itself: enough waited for the others, to join or to leave.
+/// Messages within a node.
+/// join:   from its own process: take part in the run.
+/// linked: from the tensor plane: all links are established.
+/// tick:   from itself, while it waits for the other nodes to join or to leave.
 using supervisor_actor =
     node_actor::extend<caf::reacts_to<join_atom>, caf::reacts_to<linked_atom>, caf::reacts_to<tick_atom>>;
 
+/// How a node waits for the other nodes before the run begins.
+struct join_wait {
+  std::chrono::milliseconds limit{300'000};
+  std::string set_by{"run.join_timeout"};     ///< The key of the topology file that sets the limit.
+  std::chrono::milliseconds first_word{0};    ///< Time until the first report of missing nodes.
+  std::chrono::milliseconds between{10'000};  ///< Time between two reports.
+};
+
+/// Options of a supervisor.
 struct supervisor_options {
   std::shared_ptr<const plan> what;
   data::dataset_pair data;
   lane_factory* lanes{nullptr};  ///< Outlives the actor.
-  launch_options launch;         ///< `far` is filled in by the supervisor.
+  launch_options launch;         ///< The supervisor fills in `far`.
   introduction self{};
-  std::shared_ptr<transport::tensor_plane> plane;       ///< None where the plan has one node.
-  node_actor first{};                                   ///< None on the first node itself.
-  std::optional<std::chrono::milliseconds> patience{};  ///< Of the first node, for the others to join.
-  std::function<void(const std::string&)> say;          ///< A line for the person who started the node.
-  std::shared_ptr<run_end> end;                         ///< Written before the actor ends.
+  std::shared_ptr<transport::tensor_plane> plane;  ///< Null if the plan has only one node.
+  node_actor first{};                              ///< Null on the first node itself.
+  join_wait wait{};                                ///< Time limit and reports while nodes are missing.
+  std::function<void(const std::string&)> say;     ///< Prints a line for the user who started the node.
+  std::shared_ptr<run_end> end;                    ///< Written before the actor ends.
 };
 
-/// Spawns the supervisor of a node, which waits for `join` and ends when all of the node's actors have, and `end` says
-/// how the run did.
+/// Spawns the supervisor of a node. It starts on `join` and ends after all actors of the node have ended; `end` then
+/// describes the outcome of the run.
 supervisor_actor spawn_supervisor(caf::actor_system& system, supervisor_options options);
 
 }  // namespace troupe

@@ -2,8 +2,8 @@
 
 #include "troupe/models/samples.hpp"
 #include "troupe/models/script.hpp"
+#include "troupe/runtime/plan/refuse.hpp"
 #include "troupe/runtime/support/units.hpp"
-#include "troupe/runtime/topology/error.hpp"
 
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/core/grad_mode.h>
@@ -14,21 +14,12 @@ namespace troupe {
 
 namespace {
 
-[[noreturn]] void refuse(const topology::topology& file, const std::string& reason) {
-  throw input_error(file.file.empty() ? reason : file.file.string() + ": " + reason);
-}
-
 std::string counted(std::int64_t number) {
   return grouped(static_cast<std::uint64_t>(number));
 }
 
 std::int64_t micro_batch_size(const plan& plan) {
   return plan.sampling.batch_size / plan.micro_batches;
-}
-
-/// Of a share of the validation set, before a batch is dropped.
-std::int64_t share_of_evaluation(const plan& plan, const rules::evaluation_options& how) {
-  return (plan.facts.evaluated + how.shares - 1) / how.shares;
 }
 
 }  // namespace
@@ -53,12 +44,12 @@ void check_evaluation(const plan& so_far) {
   const auto how = evaluation_of(so_far);
   const auto samples = so_far.facts.evaluated;
   if (samples == 0 || rules::evaluated_samples(samples, how) > 0) return;
-  const auto share = share_of_evaluation(so_far, how);
+  const auto share = rules::samples_per_share(samples, how);
   const auto whose = how.shares == 1 ? "the " + counted(samples) + " samples that are evaluated"
                                      : "a share of " + counted(share) + " samples (" + counted(samples) +
                                            " are evaluated, divided among " + counted(how.shares) + " workers)";
   refuse(so_far.file, "evaluate.drop_last = true leaves nothing to evaluate: evaluate.batch_size = " +
-                          std::to_string(how.batch_size) + " is more than " + whose + "; use at most " +
+                          std::to_string(how.batch_size) + " exceeds " + whose + "; use at most " +
                           std::to_string(share));
 }
 
@@ -83,11 +74,12 @@ void check_last_batch(const plan& so_far) {
 
 std::string shares_text(const plan& plan) {
   const auto how = evaluation_of(plan);
-  const auto share = share_of_evaluation(plan, how);
+  const auto share = rules::samples_per_share(plan.facts.evaluated, how);
   const auto left_out = how.drop_last ? share % how.batch_size : 0;
   std::string text;
-  if (how.shares > 1) text += ", in " + counted(how.shares) + " shares of " + counted(share) + ", averaged";
-  if (left_out > 0) text += ", without the last " + counted(left_out) + (how.shares > 1 ? " of each" : "");
+  if (how.shares > 1)
+    text += ", divided into " + counted(how.shares) + " shares of " + counted(share) + " whose results are averaged";
+  if (left_out > 0) text += ", without the last " + counted(left_out) + (how.shares > 1 ? " of each share" : "");
   return text;
 }
 

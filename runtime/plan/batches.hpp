@@ -1,5 +1,5 @@
-// What the data settings amount to, batch by batch: which samples are evaluated and how, and whether the last batch of
-// an epoch can be trained on.
+// Batch-level consequences of the data settings: which samples are evaluated and how, and whether the last batch of an
+// epoch can be trained on.
 #pragma once
 
 #include "troupe/actors/rules/evaluate.hpp"
@@ -14,17 +14,18 @@ namespace troupe {
 /// Returns how the validation set is evaluated.
 rules::evaluation_options evaluation_of(const plan& plan);
 
-/// Forward passes of a worker: one for each micro-batch.
+/// Returns the forward passes of a worker: one per micro-batch.
 pass_count passes_of(const plan& plan);
 
-/// Throws input_error where evaluate.drop_last would leave nothing to evaluate.
+/// Throws input_error if evaluate.drop_last would leave nothing to evaluate.
 void check_evaluation(const plan& so_far);
 
-/// Throws input_error where the last batch of an epoch ends in a single sample and the model cannot be trained on one,
-/// because of batch norm.
+/// Throws input_error if the last (micro-)batch of an epoch has a single sample and the model cannot be trained on one
+/// sample, for example because of batch norm.
 void check_last_batch(const plan& so_far);
 
-/// Says how the validation set is divided and what is left out, beginning with a comma; empty: it is evaluated whole.
+/// Describes how the validation set is divided and what is omitted, starting with a comma. Returns an empty string if
+/// the whole set is evaluated at once.
 std::string shares_text(const plan& plan);
 
 }  // namespace troupe

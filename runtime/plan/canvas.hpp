@@ -1,7 +1,6 @@
-// A drawing in Graphviz's DOT language whose positions are already worked out. It knows nothing of plans.
-// Nodes, edges and clusters of the DOT text are what the plan holds. All that is drawn besides them (panels, bundles of
-// edges, dashed lines) lies in the background, so that a program that reads the edges finds no others.
-// Units: points; y grows upwards.
+// A drawing in Graphviz's DOT language with fixed positions. It does not depend on plans.
+// The edges of the DOT text are those of the plan. Panels, bundles and dashed lines are drawn in the background, so
+// that a program that reads the edges does not find others. Units: points; y grows upwards.
 #pragma once
 
 #include "troupe/runtime/plan/colours.hpp"
@@ -41,40 +40,42 @@ struct heads {
   double at_first{0}, at_last{0};
 };
 
-/// Graphviz's HTML for text in one size and colour.
+/// Returns Graphviz HTML for text of one size and colour.
 std::string font(double size, const std::string& colour, const std::string& text);
+/// Returns Graphviz HTML in bold.
 std::string bold(const std::string& html);
 
-/// Collects what is drawn. What is added to the background first lies lowest.
+/// Collects the elements of a drawing. What is added to the background first is the lowest layer.
 class canvas {
  public:
+  /// Adds a box with a label. `more`: further DOT attributes, starting with a comma.
   void box(const std::string& name, point at, double width, double height, const palette& colours,
            const std::string& html, const std::string& more = {});
 
-  /// Text without a box; its width depends on the font, so it is centred.
+  /// Adds text without a box. It is centred, because its width depends on the font.
   void text(const std::string& name, point at, const std::string& html);
 
-  /// Text that covers what runs below it.
+  /// Adds text with a background that hides the lines below it.
   void label(const std::string& name, point at, const std::string& background, const std::string& html);
 
-  /// An edge between two boxes.
+  /// Adds an edge between two boxes.
   void edge(const std::string& from, const std::string& to, const curve& way, heads heads, const std::string& style);
 
-  /// An edge that is not drawn: the background shows it in some other way, or the edge back has an arrowhead for it.
+  /// Adds an invisible edge. A bundle in the background shows it, or the second arrowhead of another edge.
   void unseen_edge(const std::string& from, const std::string& to, const curve& way, const std::string& style);
 
-  /// A frame around the boxes of these names.
+  /// Adds a frame around the boxes with these names, drawn below all boxes and lines.
   void cluster(const std::string& name, const rectangle& frame, const palette& colours,
                const std::vector<std::string>& members);
 
-  /// A filled rectangle with round corners, in the background.
+  /// Adds a filled rectangle with rounded corners to the background.
   void panel(const rectangle& frame, const std::string& fill, const std::string& line);
 
-  /// A line with arrowheads, in the background.
+  /// Adds a line with arrowheads to the background.
   void stroke(point first, point last, heads heads, const std::string& colour, double width,
               const std::string& style = "solid");
 
-  /// Returns the drawing, `frame` of which is shown.
+  /// Returns the drawing as DOT. `frame`: the visible part.
   std::string dot(const std::string& heading, const rectangle& frame) const;
 
  private:

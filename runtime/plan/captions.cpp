@@ -14,7 +14,7 @@ namespace troupe {
 
 namespace {
 
-/// A setting of one word or number; nothing of a longer one.
+/// Returns a setting of one word or number as text, or nothing if it is longer.
 std::string short_text(const setting_value& value) {
   if (const auto* flag = std::get_if<bool>(&value)) return *flag ? "true" : "false";
   if (const auto* word = std::get_if<std::string>(&value)) return *word;
@@ -23,7 +23,7 @@ std::string short_text(const setting_value& value) {
   return {};
 }
 
-/// Whether it is the default, however the file spells it: 25.0 and 25 are one number.
+/// Says whether a setting has its default value. 25.0 and 25 are the same number.
 bool is_default(const setting& setting, const setting_value& value) {
   const auto text = short_text(value);
   if (text == setting.default_text || '"' + text + '"' == setting.default_text) return true;
@@ -43,8 +43,8 @@ bool is_random(const planned_exchange& exchange) {
   return text_of(exchange, "graph").starts_with("random");
 }
 
-/// The settings that are not as usual: " (route = ring)". Buckets have a size only where they are sent; of a random
-/// graph remark_of says the rest.
+/// Returns the settings that differ from their defaults: " (route = ring)". The size of buckets is shown only if
+/// buckets are sent. remark_of() describes a random graph.
 std::string choices_of(const planned_exchange& exchange) {
   std::string choices;
   for (const auto& setting : exchange.kind->settings) {
@@ -60,7 +60,7 @@ std::string choices_of(const planned_exchange& exchange) {
   return choices.empty() ? "" : " (" + choices + ")";
 }
 
-/// What the lines cannot show of a graph.
+/// Returns what the lines of a graph cannot show.
 std::string remark_of(const planned_exchange& exchange) {
   if (changes(exchange)) return "drawn anew at each exchange";
   if (!is_random(exchange)) return {};
@@ -68,7 +68,7 @@ std::string remark_of(const planned_exchange& exchange) {
   return "random graph, seed " + (seed.empty() ? "0" : seed);
 }
 
-/// What the ties of one exchange carry in one direction: from the least to the most.
+/// Returns how many bytes the ties of one exchange carry in one direction, as a range.
 std::string range_of(const std::vector<tie>& ties, std::size_t exchange) {
   std::vector<std::uint64_t> amounts;
   for (const auto& tie : ties)
@@ -102,8 +102,8 @@ std::string cost_of(const plan& plan, const picture& drawn, std::size_t place) {
   const auto whole = [](double mean) { return static_cast<std::uint64_t>(std::llround(mean)); };
   const auto messages = whole(mean_messages), bytes = whole(mean_bytes), crossing = whole(mean_crossing);
   if (messages == 0) return {};
-  auto cost =
-      grouped(messages) + " messages and " + human_bytes(bytes) + (exchange.due.every > 1 ? " each time" : " a step");
+  auto cost = grouped(messages) + " messages and " + human_bytes(bytes) +
+              (exchange.due.every > 1 ? " per exchange" : " per step");
   if (plan.nodes.size() > 1)
     cost += ", " +
             (crossing == bytes ? "all"
@@ -111,8 +111,8 @@ std::string cost_of(const plan& plan, const picture& drawn, std::size_t place) {
                                : human_bytes(crossing)) +
             " of it between nodes";
   const auto each = range_of(drawn.ties, place);
-  if (each.empty() || drawn.styles[place] == tie_style::bundle) return cost;  // the hub says it
-  if (!has_labels(drawn)) cost += ", " + each + " along each arrow" + (drawn.changing[place] ? " in use" : "");
+  if (each.empty() || drawn.styles[place] == tie_style::bundle) return cost;  // the hub shows it
+  if (!has_labels(drawn)) cost += ", " + each + " per arrow" + (drawn.changing[place] ? " in use" : "");
   if (drawn.styles[place] == tie_style::faint)
     cost += "; faint: all but the arrows of " + drawn.units[first_unit_of(drawn, place)].title;
   if (drawn.styles[place] == tie_style::bus) cost += "; every worker exchanges with every server";
@@ -187,7 +187,7 @@ std::vector<note> hub_text_of(const plan& plan, const picture& drawn) {
                       colours::title});
     if (drawn.changing[place]) {
       text.push_back({remark_of(plan.exchanges[place]), colour});
-      text.push_back({range_of(drawn.ties, place) + " along each edge in use", colour});
+      text.push_back({range_of(drawn.ties, place) + " per edge in use", colour});
       continue;
     }
     const auto edges =

@@ -1,4 +1,4 @@
-// What a drawing says in words: what it is of, and what each exchange does and costs.
+// The text of a drawing: what runs, what each exchange does, and what it costs.
 #pragma once
 
 #include "troupe/runtime/plan/picture.hpp"
@@ -12,19 +12,19 @@ namespace troupe {
 /// Lines of HTML, each no wider than a drawing.
 using lines_of_text = std::vector<std::string>;
 
-/// Says whether other edges are used from one exchange to the next.
+/// Says whether the edges change from one exchange to the next.
 bool changes(const planned_exchange& exchange);
 
-/// Returns the lines above the drawing, below its title. `where`: what they say of the nodes; may be empty.
+/// Returns the lines between the title and the drawing. `where`: a note on the nodes; may be empty.
 lines_of_text subtitle_of(const plan& plan, const std::string& where);
 
-/// Returns, by exchange, what it is and costs; and what an arrow without a label carries.
+/// Returns the caption of each exchange: what it does, what it costs, and what an arrow without a label carries.
 std::vector<lines_of_text> captions_of(const plan& plan, const picture& drawn);
 
-/// Returns what the hub of bundled edges says, a line for each exchange at least.
+/// Returns the text of the hub of bundled edges, with at least one line for each exchange; empty if none is bundled.
 std::vector<note> hub_text_of(const plan& plan, const picture& drawn);
 
-/// Returns `text` in lines of at most this width.
+/// Returns `text` broken into lines of at most this width, in points.
 std::vector<std::string> wrapped(const std::string& text, double size, double width);
 
 }  // namespace troupe

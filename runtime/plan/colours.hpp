@@ -1,5 +1,5 @@
-// The colours of a drawing. Each stands in the drawing as it looks on a light page; dark_styles() says how it looks on
-// a dark one. Add both when you add a colour.
+// The colours of a drawing on a light page. dark_styles() replaces each of them on a dark page: a new colour needs an
+// entry in colours.cpp too.
 #pragma once
 
 #include <array>
@@ -32,8 +32,8 @@ constexpr const char* of_exchange(std::size_t place) {
 
 }  // namespace colours
 
-/// Returns an SVG <style> element that gives these colours their dark counterparts where the reader's system asks for
-/// dark pages. It also applies to a file shown by <img>.
+/// Returns an SVG <style> element that replaces the colours by their dark counterparts if the reader prefers dark
+/// pages. It also applies to a file shown by <img>.
 std::string dark_styles();
 
 }  // namespace troupe

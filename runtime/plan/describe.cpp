@@ -1,4 +1,4 @@
-// The plan in words, for people and for programs.
+// Describes a plan, as text for people and as JSON for programs.
 #include "troupe/runtime/plan/batches.hpp"
 #include "troupe/runtime/plan/devices.hpp"
 #include "troupe/runtime/plan/plan.hpp"
@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -116,7 +117,7 @@ std::string model_text(const plan& plan) {
          human_bytes(static_cast<std::uint64_t>(plan.layout.parameter_end) * sizeof(float)) + " with padding), " +
          loss_text(plan.loss) +
          (plan.shape.normal && plan.file.model.init.empty()
-              ? ", initial weights of deviation " + human_number(plan.shape.normal->deviation)
+              ? ", initial weights with standard deviation " + human_number(plan.shape.normal->deviation)
               : "");
 }
 
@@ -129,7 +130,7 @@ std::string of_what(const plan& plan) {
     case models::sample_kind::characters:
       return " positions";
     default:
-      return one ? " numbers" : "";
+      return one ? " features" : "";
   }
 }
 
@@ -140,30 +141,59 @@ std::string data_text(const plan& plan) {
                        plural(static_cast<std::uint64_t>(plan.sampling.samples), "training sample") + " of " +
                        joined(shape, "×");
   const auto classes =
-      plan.shape.classes > 0 ? std::to_string(plan.shape.classes) + " classes" : std::string("each a number");
+      plan.shape.classes > 0 ? std::to_string(plan.shape.classes) + " classes" : std::string("numeric targets");
   if (plan.facts.sequences)
-    return samples + " positions, of " + grouped(static_cast<std::uint64_t>(plan.shape.classes)) + " kinds";
+    return samples + " positions, " + grouped(static_cast<std::uint64_t>(plan.shape.classes)) + " classes per position";
   if (!plan.images()) return samples + of_what(plan) + ", " + classes;
   return samples + ", " + classes + ", " +
          (plan.scale.mean.empty()
               ? "not normalised"
-              : "normalised by mean " + numbers(plan.scale.mean) + " and std " + numbers(plan.scale.std));
+              : "normalised with mean " + numbers(plan.scale.mean) + " and std " + numbers(plan.scale.std));
+}
+
+/// How many classes a worker sees, at least and at most.
+std::pair<std::int64_t, std::int64_t> classes_seen(const plan& plan) {
+  std::int64_t least = std::numeric_limits<std::int64_t>::max(), most = 0;
+  for (const auto& counts : plan.facts.class_counts) {
+    const auto seen = std::count_if(counts.begin(), counts.end(), [](auto count) { return count > 0; });
+    least = std::min<std::int64_t>(least, seen);
+    most = std::max<std::int64_t>(most, seen);
+  }
+  return {least, most};
 }
 
 /// "each worker sees 1 to 3 of 10 classes".
 std::string classes_text(const plan& plan) {
-  const auto& [least, most] = std::tie(plan.facts.least_classes, plan.facts.most_classes);
+  const auto [least, most] = classes_seen(plan);
   return "each worker sees " + (least < most ? grouped(static_cast<std::uint64_t>(least)) + " to " : "") +
          grouped(static_cast<std::uint64_t>(most)) + " of " + std::to_string(plan.shape.classes) + " classes";
+}
+
+/// How many samples of each class each worker has, where that is a table that can be read.
+void describe_classes(page& page, const plan& plan) {
+  const auto& workers = plan.facts.class_counts;
+  page.more(classes_text(plan));
+  constexpr std::size_t most_workers = 16, most_classes = 20;
+  if (workers.size() > most_workers || workers.front().size() > most_classes) return;
+  for (std::size_t rank = 0; rank < workers.size(); ++rank) {
+    auto line = "w" + std::to_string(rank);
+    line.resize(4, ' ');
+    for (const auto count : workers[rank]) {
+      const auto cell = std::to_string(count);
+      line += std::string(7 - std::min<std::size_t>(cell.size(), 6), ' ') + cell;
+    }
+    page.more(line);
+  }
 }
 
 /// Which samples loss and accuracy are of.
 std::string evaluated_text(const plan& plan) {
   const auto samples = grouped(static_cast<std::uint64_t>(plan.facts.evaluated));
   const auto shares = shares_text(plan);
-  if (plan.facts.evaluates_training) return "no test samples: the training samples are evaluated" + shares;
+  if (plan.facts.evaluates_training)
+    return "evaluated on the training samples, because there are no test samples" + shares;
   if (plan.facts.evaluates_held_out)
-    return "evaluated on " + samples + " samples that are held out of the training set" + shares;
+    return "evaluated on " + samples + " samples held out of the training set" + shares;
   return "evaluated on the " + samples + " test samples" + shares +
          "; data.validation = 0.1 would hold out training samples instead";
 }
@@ -172,10 +202,10 @@ std::string evaluated_text(const plan& plan) {
 void describe_data(page& page, const plan& plan) {
   page.line("data", data_text(plan));
   if (const auto& found = plan.facts.sparsity)
-    page.more("Ω = " + grouped(static_cast<std::uint64_t>(found->omega)) + " nonzeros at most in a sample (" +
-              human_number(found->mean_nonzeros) + " in the mean), Δ = " + human_number(found->delta) + ", ρ " +
+    page.more("at most Ω = " + grouped(static_cast<std::uint64_t>(found->omega)) + " nonzeros per sample (" +
+              human_number(found->mean_nonzeros) + " on average), Δ = " + human_number(found->delta) + ", ρ " +
               (found->rho_is_exact ? "= " : "≥ ") + human_number(found->rho));
-  if (plan.facts.most_classes > 0) page.more(classes_text(plan));
+  if (!plan.facts.class_counts.empty()) describe_classes(page, plan);
   if (plan.facts.evaluated > 0) page.more(evaluated_text(plan));
 }
 
@@ -204,24 +234,29 @@ std::string workers_text(const plan& plan) {
       plan.micro_batches > 1 ? " (in " + std::to_string(plan.micro_batches) + " micro-batches)" : std::string();
   const auto last = static_cast<std::uint64_t>(data::last_batch_size(plan.sampling));
   const auto last_step =
-      last < batch ? " (" + grouped(plan.workers * last) + " in the last of an epoch)" : std::string();
+      last < batch ? " (" + grouped(plan.workers * last) + " in the last step of an epoch)" : std::string();
   return grouped(plan.workers) + " × batch " + grouped(batch) + micro + " = " + plural(plan.workers * batch, "sample") +
-         " a step" + last_step + ", " + device_text(plan) + ", " +
+         " per step" + last_step + ", " + device_text(plan) + ", " +
          plural(static_cast<std::uint64_t>(plan.file.run.threads), "thread") + " each";
-}
-
-std::pair<std::uint64_t, std::uint64_t> messages_and_bytes(const std::vector<planned_edge>& edges) {
-  std::uint64_t messages = 0;
-  std::uint64_t bytes = 0;
-  for (const auto& edge : edges) {
-    messages += edge.messages;
-    bytes += edge.bytes;
-  }
-  return {messages, bytes};
 }
 
 std::uint64_t rounded(double number) {
   return static_cast<std::uint64_t>(std::llround(number));
+}
+
+/// Of one exchange; the mean where its edges change.
+std::pair<std::uint64_t, std::uint64_t> messages_and_bytes(const std::vector<planned_edge>& edges) {
+  double messages = 0, bytes = 0;
+  for (const auto& edge : edges) {
+    messages += edge.used * static_cast<double>(edge.messages);
+    bytes += edge.used * static_cast<double>(edge.bytes);
+  }
+  return {rounded(messages), rounded(bytes)};
+}
+
+/// ", in 33.3 % of the exchanges", where the edge is not part of each.
+std::string used_text(const planned_edge& edge) {
+  return edge.used == 1 ? "" : ", in " + human_number(std::round(1000 * edge.used) / 10) + " % of the exchanges";
 }
 
 std::string name_of_id(const plan& plan, const planned_exchange& exchange, std::uint32_t id) {
@@ -245,7 +280,7 @@ void describe_members(page& page, const plan& plan, const planned_exchange& exch
   }
   if (exchange.members.size() > named_max) {
     page.more("among " + plural(exchange.members.size(), "member") +
-              ", groups with a leader each, their lowest worker");
+              "; each group is led by its worker of lowest rank");
     return;
   }
   for (const auto& one : exchange.members)
@@ -256,7 +291,7 @@ void describe_members(page& page, const plan& plan, const planned_exchange& exch
 void describe_servers(page& page, const plan& plan, const planned_exchange& exchange) {
   const auto servers = exchange.nature.servers;
   if (servers == 0) return;
-  if (exchange.nature.memory) return page.more(human_bytes(exchange.bytes_held(0)) + " of memory, and no message");
+  if (exchange.nature.memory) return page.more(human_bytes(exchange.bytes_held(0)) + " of shared memory, no messages");
   std::vector<std::string> held;
   for (std::uint32_t i = 0; i < servers; ++i) held.push_back(human_bytes(exchange.bytes_held(i)));
   const auto& node = plan.nodes.front().name;
@@ -302,11 +337,12 @@ void describe_exchange(page& page, const plan& plan, const planned_exchange& exc
   std::vector<std::string> words{
       exchange.kind->name,
       exchange.of_norms
-          ? "sends the statistics of " + plural(exchange.buckets.size() / 2, "layer") + " and their gradients"
-      : exchange.nature.memory ? std::string("holds the parameters of its workers, who read and write them at once")
-                               : "sends the " + name_of(exchange.carries.sends)};
+          ? "sends the batch statistics of " + plural(exchange.buckets.size() / 2, "layer") + " and their gradients"
+      : exchange.nature.memory
+          ? std::string("holds the parameters of its workers, which read and write them concurrently")
+          : "sends the " + name_of(exchange.carries.sends)};
   if (!exchange.of_norms && exchange.buckets.size() > 1)
-    words.back() += " in " + std::to_string(exchange.buckets.size()) + " pieces";
+    words.back() += " in " + std::to_string(exchange.buckets.size()) + " buckets";
   if (exchange.carries.answers != exchange.carries.sends)
     words.push_back("answers with the " + name_of(exchange.carries.answers));
   if (exchange.due.every > 1) words.push_back("every " + plural(exchange.due.every, "step"));
@@ -318,17 +354,18 @@ void describe_exchange(page& page, const plan& plan, const planned_exchange& exc
   if (exchange.nature.memory) return;
   const auto [messages, bytes] = messages_and_bytes(exchange.edges);
   page.more(plural(messages, "message") + " and " + human_bytes(bytes) + " of tensors " +
-            (exchange.due.every > 1 ? "each time" : "a step") + ", over " + plural(exchange.edges.size(), "edge"));
+            (exchange.due.every > 1 ? "per exchange" : "per step") + ", over " + plural(exchange.edges.size(), "edge"));
   if (exchange.edges.size() > edges_listed_max) {
     const auto by_bytes = [](const planned_edge& a, const planned_edge& b) { return a.bytes < b.bytes; };
     const auto [least, most] = std::minmax_element(exchange.edges.begin(), exchange.edges.end(), by_bytes);
-    page.more(least->bytes == most->bytes ? "each edge " + human_bytes(least->bytes)
-                                          : "an edge " + human_bytes(least->bytes) + " to " + human_bytes(most->bytes));
+    page.more(least->bytes == most->bytes
+                  ? human_bytes(least->bytes) + " per edge"
+                  : human_bytes(least->bytes) + " to " + human_bytes(most->bytes) + " per edge");
     return;
   }
   for (const auto& edge : exchange.edges)
     page.more(name_of_id(plan, exchange, edge.from) + " → " + name_of_id(plan, exchange, edge.to) + "   " +
-              plural(edge.messages, "message") + ", " + human_bytes(edge.bytes) +
+              plural(edge.messages, "message") + ", " + human_bytes(edge.bytes) + used_text(edge) +
               (plan.crosses(edge) ? ", from " + plan.nodes[plan.node_of(edge.from)].name + " to " +
                                         plan.nodes[plan.node_of(edge.to)].name
                                   : ""));
@@ -348,8 +385,8 @@ void describe_nodes(page& page, const plan& plan) {
   }
   if (plan.exchanges.empty()) return;
   const auto crossing = plan.between_nodes();
-  page.more("between nodes " + plural(rounded(crossing.messages), "message") + " and " +
-            human_bytes(rounded(crossing.bytes)) + " of tensors a step, over " + plural(crossing.edges, "edge"));
+  page.more("between nodes: " + plural(rounded(crossing.messages), "message") + " and " +
+            human_bytes(rounded(crossing.bytes)) + " of tensors per step, over " + plural(crossing.edges, "edge"));
 }
 
 /// The exchanges of the plan that are not deterministic, by name.
@@ -367,10 +404,10 @@ std::string result_text(const plan& plan) {
   std::string text =
       plan.replicas_agree() ? "worker 0's parameters; all workers agree" : "the average of all workers' parameters";
   if (!stores.empty() && stores.front()->nature.memory)
-    text = stores.size() > 1 ? "the average of the memories" : "the memory";
+    text = stores.size() > 1 ? "the average of the shared memories" : "the shared memory";
   else if (!stores.empty())
     text = std::string(stores.front()->nature.servers > 1 ? "the servers' parameters" : "the server's parameters") +
-           (plan.exchanges.size() > 1 ? ", of " + stores.front()->name : "");
+           (plan.exchanges.size() > 1 ? " (exchange " + stores.front()->name + ")" : "");
   if (plan.workers == 1 || plan.buffers_agree()) return text;
   return text + (plan.file.evaluate.buffers == "first" ? ", with worker 0's running statistics"
                                                        : ", and the average of the workers' running statistics");
@@ -392,26 +429,26 @@ std::string actors_text(const plan& plan) {
 void describe_promise(page& page, const plan& plan) {
   if (const auto names = asynchronous(plan); !names.empty()) {
     const auto shared = plan.memory_of(0) != nullptr;
-    page.line("same bits",
-              "no: " + joined(names, ", ") +
-                  (shared ? " is written by all at once, so runs differ" : " merges what comes first, so runs differ"));
+    page.line("same bits", "no: " + joined(names, ", ") +
+                               (shared ? " is written concurrently by its workers, so runs differ"
+                                       : " merges updates in order of arrival, so runs differ"));
     return;
   }
   if (!plan.draws_elsewhere.empty()) {
-    page.line("same bits", "no: the script draws random numbers of its own (" + joined(plan.draws_elsewhere, ", ") +
-                               "), which are no function of the seed");
+    page.line("same bits", "no: the script draws its own random numbers (" + joined(plan.draws_elsewhere, ", ") +
+                               "), which do not depend on run.seed");
     return;
   }
   if (!plan.promises_bits()) {
     const auto own = std::find_if(plan.exchanges.begin(), plan.exchanges.end(),
                                   [](const auto& one) { return one.nature.on_devices; });
     page.line("same bits", "no: " + (own == plan.exchanges.end() ? devices_text(plan.devices) : own->name + " (NCCL)") +
-                               " may add numbers in another order from run to run");
+                               " may sum in a different order from run to run");
     return;
   }
   page.line("same bits", "yes: another run of this file writes the same weights, bit for bit, with the same LibTorch");
   page.more("and instruction set" +
-            std::string(plan.exchanges.empty() ? "" : "; sums are folded in an order that the file fixes"));
+            std::string(plan.exchanges.empty() ? "" : "; the file fixes the order of all sums"));
 }
 
 }  // namespace
@@ -461,7 +498,11 @@ json json_of(const plan& plan, const planned_exchange& exchange) {
                        {"bytes", exchange.bytes_held(i)}});
   json edges = json::array();
   for (const auto& edge : exchange.edges)
-    edges.push_back({{"from", edge.from}, {"to", edge.to}, {"messages", edge.messages}, {"bytes", edge.bytes}});
+    edges.push_back({{"from", edge.from},
+                     {"to", edge.to},
+                     {"messages", edge.messages},
+                     {"bytes", edge.bytes},
+                     {"used", edge.used}});
   const auto mixing = exchange.mixing();
   const auto rates = mixing ? rules::rates_of(*mixing) : std::nullopt;
   const bool shown = mixing && mixing->rows.size() <= matrix_in_json_max;
@@ -489,8 +530,9 @@ json evaluated_of(const plan& plan) {
 }
 
 json classes_of_a_worker(const plan& plan) {
-  if (plan.facts.most_classes == 0) return {};
-  return {{"least", plan.facts.least_classes}, {"most", plan.facts.most_classes}};
+  if (plan.facts.class_counts.empty()) return {};
+  const auto [least, most] = classes_seen(plan);
+  return {{"least", least}, {"most", most}, {"samples", plan.facts.class_counts}};
 }
 
 json sparsity_of(const plan& plan) {

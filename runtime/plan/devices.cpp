@@ -27,10 +27,11 @@ std::string gpus_text(std::size_t count) {
 
 void require_gpus(const plan& plan, const device::census& machine) {
   if (!machine.compiled)
-    refuse(plan, " wants CUDA, and this build has no CUDA parts; use \"cpu\", or a build of the CMake preset cuda");
+    refuse(plan,
+           " requires CUDA, but this build does not include it; use \"cpu\", or a build with the CMake preset cuda");
   if (machine.gpus.empty())
-    refuse(plan, " wants a GPU, and CUDA finds none: " + machine.problem +
-                     "; use \"cpu\", or see that nvidia-smi lists the GPU");
+    refuse(plan, " requires a GPU, but CUDA finds none: " + machine.problem +
+                     "; use \"cpu\", or check that nvidia-smi lists the GPU");
 }
 
 std::vector<c10::Device> every_gpu(const device::census& machine) {
@@ -48,14 +49,14 @@ std::vector<c10::Device> hand_of(const plan& plan, const device::census& machine
       hand.emplace_back(c10::kCPU);
       continue;
     }
-    if (sparse) refuse(plan, " is no place for the sparse samples of " + plan.model->name + "; use \"cpu\"");
+    if (sparse) refuse(plan, " does not support the sparse samples of " + plan.model->name + "; use \"cpu\"");
     require_gpus(plan, machine);
     if (word == "auto" || word == "cuda") return every_gpu(machine);
     const auto index = topology::index_of_gpu(word);
     if (!index) refuse(plan, " is not known; expected " + topology::devices_expectation());
     if (*index >= machine.gpus.size())
       refuse(plan, " names " + word + ", but this machine has " + gpus_text(machine.gpus.size()) +
-                       "; use what there is, or \"cuda\" for all of it");
+                       "; use one of these, or \"cuda\" for all of them");
     hand.emplace_back(c10::kCUDA, static_cast<c10::DeviceIndex>(*index));
   }
   if (hand.empty()) refuse(plan, " names no device; expected " + topology::devices_expectation());
@@ -88,17 +89,17 @@ std::optional<std::pair<std::uint32_t, std::uint32_t>> sharing_a_gpu(const plan&
 std::optional<std::string> refusal_of_collective(const plan& plan, const planned_exchange& exchange,
                                                  const device::census& machine) {
   const std::string mend = "; use engine = \"troupe\"";
-  if (!machine.compiled) return "engine = \"nccl\" wants CUDA, and this build has no CUDA parts" + mend;
-  if (plan.nodes.size() > 1) return "engine = \"nccl\" does not reach over several [[node]]s yet" + mend;
-  if (exchange.has_groups()) return "engine = \"nccl\" knows no groups of workers" + mend;
+  if (!machine.compiled) return "engine = \"nccl\" requires CUDA, but this build does not include it" + mend;
+  if (plan.nodes.size() > 1) return "engine = \"nccl\" does not support several [[node]]s yet" + mend;
+  if (exchange.has_groups()) return "engine = \"nccl\" does not support groups of workers" + mend;
   const auto ranks = exchange.ranks();
   for (const auto rank : ranks)
     if (plan.devices.at(rank).is_cpu())
-      return "engine = \"nccl\" adds up on GPUs, and worker " + std::to_string(rank) + " computes on the cpu" + mend;
+      return "engine = \"nccl\" requires GPUs, but worker " + std::to_string(rank) + " computes on the cpu" + mend;
   if (const auto both = sharing_a_gpu(plan, ranks))
-    return "engine = \"nccl\" takes one worker a GPU, and workers " + std::to_string(both->first) + " and " +
+    return "engine = \"nccl\" requires one GPU per worker, but workers " + std::to_string(both->first) + " and " +
            std::to_string(both->second) + " share " + plan.devices.at(both->first).str() + mend +
-           ", or give each a GPU of its own";
+           ", or give each worker its own GPU";
   return std::nullopt;
 }
 

@@ -1,5 +1,5 @@
-// Draws a plan: workers, servers and what they exchange in a panel, everybody else quietly below it; with several
-// nodes, a frame around the actors of each, else one around each group that is a member of an exchange.
+// Draws a plan: a panel with the workers, the servers and their exchanges, and below it the other actors. With several
+// nodes, each has a frame around its actors; otherwise each group that is a member of an exchange has one.
 #include "troupe/runtime/plan/canvas.hpp"
 #include "troupe/runtime/plan/captions.hpp"
 #include "troupe/runtime/plan/layout.hpp"
@@ -29,7 +29,7 @@ std::string clipped(const std::string& text, std::size_t most) {
 
 // The units of a plan and their ties. ------------------------------------------------------------------------------
 
-/// "w3", "w0 to w2": workers as the file calls them.
+/// Returns the names of workers as in the file: "w3", "w0 to w2".
 std::string names_of(std::uint32_t first, std::uint32_t count) {
   const auto name = "w" + std::to_string(first);
   return count == 1 ? name : name + " to w" + std::to_string(first + count - 1);
@@ -56,13 +56,13 @@ std::vector<tie> ties_of(const plan& plan, UnitOf unit_of) {
   return list;
 }
 
-/// Where a node is reached: its port is not known before it has started, unless the file gives one.
+/// Returns the address of a node. Port 0 is not an address: the port is chosen when the node starts.
 std::string address_of(const planned_node& node) {
   if (node.address.port == 0) return node.address.host + ", port chosen at start";
   return print_endpoint(node.address);
 }
 
-/// What all nodes have as their address, where that is so.
+/// Returns the address of all nodes if they have the same, or nothing.
 std::string common_address(const plan& plan) {
   if (plan.nodes.size() < 2) return {};
   const auto first = address_of(plan.nodes.front());
@@ -84,7 +84,7 @@ std::vector<region> regions_by_node(const plan& plan) {
   return regions;
 }
 
-/// The exchange whose members are groups, if there is one; of several, the one whose groups are largest.
+/// Returns the exchange whose members are groups, or nullptr. Of several, it is the one with the largest groups.
 const planned_exchange* grouped_exchange(const plan& plan) {
   const planned_exchange* found = nullptr;
   std::size_t largest = 1;
@@ -97,7 +97,7 @@ const planned_exchange* grouped_exchange(const plan& plan) {
   return found;
 }
 
-/// Makes a region of each member of an exchange of groups, of each worker in none, and of all servers.
+/// Makes a region for each member of an exchange of groups, for each worker outside them, and one for all servers.
 void divide_by_group(picture& drawn, const planned_exchange& exchange) {
   drawn.regions.clear();
   const auto add = [&](const std::string& name) {
@@ -125,14 +125,14 @@ void divide_by_group(picture& drawn, const planned_exchange& exchange) {
   }
 }
 
-/// Where frames are of nodes, the boxes say which group they are of.
+/// Names the group of each worker in its box. Used if the frames are those of nodes.
 void name_groups(picture& drawn, const planned_exchange& exchange) {
   for (const auto& member : exchange.members)
     for (const auto rank : member.ranks)
-      if (member.ranks.size() > 1) drawn.units[rank].subtitle = "of " + clipped(member.name, 12);
+      if (member.ranks.size() > 1) drawn.units[rank].subtitle = "in " + clipped(member.name, 12);
 }
 
-/// The device of a worker, where not all have the same: else the page says it once.
+/// Returns the device of a worker, or nothing if all have the same, which the page then states once.
 std::string device_text(const plan& plan, std::uint32_t rank) {
   const auto& devices = plan.devices;
   const bool same = std::all_of(devices.begin(), devices.end(), [&](const auto& each) { return each == devices[0]; });
@@ -143,7 +143,7 @@ std::string holding_text(std::uint64_t bytes) {
   return bytes == 0 ? "holds nothing" : "holds " + human_bytes(bytes);
 }
 
-/// "s1", or with several exchanges that have servers "averages s1".
+/// Adds the servers, named "s1", or "averages s1" if several exchanges have servers.
 void add_servers(const plan& plan, std::vector<unit>& units) {
   const auto exchanges_served = std::count_if(plan.exchanges.begin(), plan.exchanges.end(),
                                               [](const auto& exchange) { return exchange.nature.servers > 0; });
@@ -162,7 +162,7 @@ void add_servers(const plan& plan, std::vector<unit>& units) {
   }
 }
 
-/// All servers as one box.
+/// Returns one box for all servers.
 unit servers_as_one(const plan& plan) {
   const auto all = plan.servers();
   std::uint64_t held = 0;
@@ -170,7 +170,7 @@ unit servers_as_one(const plan& plan) {
     for (std::uint32_t i = 0; i < exchange.nature.servers; ++i) held += exchange.bytes_held(i);
   return {.name = "servers",
           .title = all > 1 ? grouped(all) + " servers" : "s0",
-          .subtitle = all > 1 ? "of " + human_bytes(held) + " together" : holding_text(held),
+          .subtitle = all > 1 ? "hold " + human_bytes(held) + " in total" : holding_text(held),
           .region = 0,
           .several = all > 1,
           .server = true};
@@ -182,7 +182,7 @@ double title_size(const picture& drawn) {
   return drawn.units.size() <= 8 ? 14 : 12.5;
 }
 
-/// Makes boxes as large as what stands in them, all workers alike, and smaller where there are many.
+/// Sets the size of the boxes to fit their text: all workers alike, all servers alike, and smaller if there are many.
 void set_sizes(picture& drawn) {
   const bool many = drawn.units.size() > 8;
   for (const bool servers : {false, true}) {
@@ -199,7 +199,7 @@ void set_sizes(picture& drawn) {
   }
 }
 
-/// The actors that do not compute: evaluator, coordinator, recorder.
+/// Draws the actors that do not compute: evaluator, coordinator, recorder.
 void draw_quiet(canvas& drawing, const std::vector<point>& places) {
   std::size_t i = 0;
   for (const auto* name : {"evaluator", "coordinator", "recorder"})
@@ -230,7 +230,7 @@ void draw_frames(canvas& drawing, const picture& drawn) {
   }
 }
 
-/// A box, or a stack of three in the room of one.
+/// Draws a box, or a stack of three in the space of one.
 void draw_unit(canvas& drawing, const picture& drawn, std::uint32_t index) {
   const auto& unit = drawn.units[index];
   const auto at = drawn.places[index];
@@ -256,8 +256,8 @@ std::string title_of(const plan& plan) {
                                 : clipped(plan.file.file.filename().string(), 60);
 }
 
-/// The panel with captions below what it shows, the title above it, and below it the actors that do not compute, where
-/// they are in no frame. Draws the background, so that it comes first; returns what the page shows.
+/// Draws the panel with its captions, the title above it, and below it the actors that do not compute, unless they are
+/// in a frame. Call it first: the panel is the lowest layer. Returns the visible part.
 rectangle draw_page(canvas& drawing, const plan& plan, const picture& drawn) {
   constexpr double line = 17, between = 8;
   const auto captions = captions_of(plan, drawn);
@@ -315,8 +315,9 @@ std::string drawn_by(const plan& plan, picture drawn) {
   for (std::uint32_t i = 0; i < drawn.units.size(); ++i) draw_unit(drawing, drawn, i);
   return drawing.dot(
       "// Drawn by troupe graph; render it with: dot -Tsvg\n"
-      "// Each edge is one of the plan, with its exchange and the bytes it carries each time; those that are not drawn "
-      "are part of a bundle, or of a line with two arrowheads.\n",
+      "// Each edge is an edge of the plan, with its exchange and its bytes per exchange. An invisible edge is shown "
+      "by "
+      "a bundle, or by the second arrowhead of another edge.\n",
       page);
 }
 
@@ -356,7 +357,7 @@ std::string node_by_node(const plan& plan) {
   return drawn_by(plan, std::move(drawn));
 }
 
-/// All workers as one stack, and all servers as another.
+/// Draws all workers as one stack, and all servers as another.
 std::string in_one(const plan& plan) {
   const auto nodes = plan.nodes.size();
   const auto names = names_of(0, plan.workers);

@@ -11,7 +11,7 @@ namespace {
 
 constexpr double content_max = width_max - margins;
 
-/// The least distances between boxes: enough for a label on a line, or only for the line.
+/// Returns the minimum distances between boxes: enough for a label on a line, or only for the line.
 point gap_of(const picture& drawn) {
   if (drawn.units.size() <= 6) return {104, 58};
   return drawn.units.size() <= 8 ? point{60, 44} : point{30, 30};
@@ -45,7 +45,7 @@ std::optional<ellipse> smallest_ellipse(const picture& drawn, double widest, dou
   return {};
 }
 
-/// The same on a page as wide as need be.
+/// Returns the same on a page as wide as necessary.
 template <class HasRoom>
 ellipse some_ellipse(const picture& drawn, double widest, HasRoom has_room) {
   for (const double page : {1.0, 1.2, 1.5, 2.0, 3.0, 5.0, 10.0})
@@ -258,7 +258,7 @@ void centre(picture& drawn) {
   if (drawn.hub) *drawn.hub = {drawn.hub->low - aside, drawn.hub->high - aside};
 }
 
-/// Servers in nobody's frame, where there are two frames at least that they can stand between.
+/// Says whether a unit is a server outside all frames, with at least two frames around it.
 bool in_the_centre(const picture& drawn, const unit& unit) {
   return unit.server && drawn.regions[unit.region].name.empty() && drawn.regions.size() > 2;
 }

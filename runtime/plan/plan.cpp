@@ -10,9 +10,10 @@
 #include "troupe/models/script.hpp"
 #include "troupe/runtime/plan/batches.hpp"
 #include "troupe/runtime/plan/devices.hpp"
+#include "troupe/runtime/plan/refuse.hpp"
 #include "troupe/runtime/plan/replicas.hpp"
+#include "troupe/runtime/plan/warnings.hpp"
 #include "troupe/runtime/support/units.hpp"
-#include "troupe/runtime/topology/error.hpp"
 #include "troupe/runtime/topology/value.hpp"
 
 #include <ATen/CPUGeneratorImpl.h>
@@ -30,10 +31,6 @@ namespace troupe {
 
 namespace {
 
-[[noreturn]] void refuse(const topology::topology& file, const std::string& reason) {
-  throw input_error(file.file.empty() ? reason : file.file.string() + ": " + reason);
-}
-
 /// The names of a registry, for messages.
 template <class Kinds>
 std::string names_of(const Kinds& kinds) {
@@ -42,7 +39,7 @@ std::string names_of(const Kinds& kinds) {
   return topology::listed(names);
 }
 
-/// The parser has checked the names of a file; this speaks to those who fill in the structs themselves.
+/// The parser has already checked the names in a file; this check is for code that fills in the structs itself.
 template <class Kind, class Kinds>
 const Kind& found(const Kind* kind, const topology::topology& file, const std::string& key, const std::string& name,
                   const Kinds& kinds) {
@@ -60,7 +57,7 @@ std::int64_t batch_size_of_one(const topology::topology& file) {
   const auto workers = file.workers.count;
   if (*global % workers != 0) {
     const auto below = *global / workers * workers;
-    refuse(file, equals("data.global_batch_size", *global) + " cannot be divided by " +
+    refuse(file, equals("data.global_batch_size", *global) + " is not divisible by " +
                      equals("workers.count", workers) + "; use " + (below > 0 ? std::to_string(below) + " or " : "") +
                      std::to_string(below + workers));
   }
@@ -87,7 +84,7 @@ std::int64_t micro_batches_of(const topology::topology& file) {
 data::sampling sampling_of(const topology::topology& file, std::int64_t samples) {
   const auto workers = file.workers.count;
   const auto batch = batch_size_of_one(file);
-  if (batch < 1) refuse(file, equals("data.batch_size", batch) + " is no batch; use at least 1");
+  if (batch < 1) refuse(file, equals("data.batch_size", batch) + " is too small; use at least 1");
   const data::sampling sampling{.samples = samples,
                                 .batch_size = batch,
                                 .rank = 0,
@@ -99,12 +96,12 @@ data::sampling sampling_of(const topology::topology& file, std::int64_t samples)
                                 .pad = file.data.remainder == "pad"};
   const auto share = data::share_of(sampling);
   if (share == 0)
-    refuse(file, equals("workers.count", workers) + " leaves a worker without a sample: " + file.data.name + " has " +
-                     std::to_string(samples) + "; use at most " + std::to_string(samples) + " workers");
+    refuse(file, equals("workers.count", workers) + " leaves a worker without samples: " + file.data.name +
+                     " has only " + std::to_string(samples) + "; use at most " + std::to_string(samples) + " workers");
   if (data::steps_per_epoch(sampling) == 0) {
     const auto& global = file.data.global_batch_size;
     const auto key = global ? equals("data.global_batch_size", *global) : equals("data.batch_size", batch);
-    refuse(file, key + " with " + equals("workers.count", workers) + " leaves no full batch in " +
+    refuse(file, key + " with " + equals("workers.count", workers) + " gives no full batch, because there are only " +
                      std::to_string(samples) + " samples; use at most " +
                      std::to_string(global ? share * workers : share));
   }
@@ -135,7 +132,7 @@ std::uint64_t steps_between(const topology::interval& every, std::uint64_t steps
 
 std::uint64_t evaluate_every_of(const topology::topology& file, std::uint64_t steps_per_epoch) {
   const auto& every = file.evaluate.every;
-  if (every.count == 0) refuse(file, "evaluate.every = 0 never comes; use at least 1");
+  if (every.count == 0) refuse(file, "evaluate.every = 0 is not an interval; use at least 1");
   return steps_between(every, steps_per_epoch);
 }
 
@@ -150,17 +147,17 @@ models::loss_kind loss_of(const topology::topology& file, const models::network&
   const auto of_classes = own == loss_kind::nll || own == loss_kind::cross_entropy;
   if (name == "cross_entropy" && of_classes) return loss_kind::cross_entropy;
   if (name == "nll" && of_classes)
-    refuse(file, "model.loss = \"nll\" wants log-probabilities, and " + file.model.name +
-                     " gives scores; use \"cross_entropy\"");
-  refuse(file, "model.loss = \"" + name + "\" does not fit what " + file.model.name + " gives; use \"" +
+    refuse(file, "model.loss = \"nll\" requires log-probabilities, but " + file.model.name +
+                     " returns scores; use \"cross_entropy\"");
+  refuse(file, "model.loss = \"" + name + "\" does not fit the output of " + file.model.name + "; use \"" +
                    models::name_of(own) + "\"");
 }
 
 void check_target(const topology::topology& file, models::loss_kind loss) {
   if (file.evaluate.target_accuracy && loss == models::loss_kind::mse)
-    refuse(file, "evaluate.target_accuracy waits for an accuracy, and " + file.model.name +
-                     " has none, for its samples stand for numbers; leave it out, or use evaluate.patience, which then "
-                     "goes by the loss");
+    refuse(file, "evaluate.target_accuracy requires an accuracy, but " + file.model.name +
+                     " is trained as a regression and has none; remove the key, or use evaluate.patience, which then "
+                     "follows the loss");
 }
 
 data::normalisation scale_of(const topology::topology& file, const data::dataset_kind& kind,
@@ -173,18 +170,18 @@ data::normalisation scale_of(const topology::topology& file, const data::dataset
     return of_preset.mean.empty() ? kind.published : of_preset;
   }
   if (mean.empty() || std.empty())
-    refuse(file,
-           std::string(mean.empty() ? "data.mean" : "data.std") + " is missing; data.mean and data.std go together");
+    refuse(file, std::string(mean.empty() ? "data.mean" : "data.std") +
+                     " is missing; data.mean and data.std must be given together");
   if (!images)
-    refuse(file, "data.mean and data.std scale images, and the rows of " + kind.name +
-                     " are taken as they are; leave both out");
+    refuse(file, "data.mean and data.std apply only to images, and the samples of " + kind.name +
+                     " are not normalised; remove both keys");
   const auto channels = static_cast<std::size_t>(shape.input.front());
   for (const auto& [key, values] : {std::pair{"data.mean", &mean}, std::pair{"data.std", &std}})
     if (values->size() != channels)
-      refuse(file, std::string(key) + " has " + std::to_string(values->size()) + " numbers; " + kind.name + " wants " +
-                       std::to_string(channels) + ", one for each channel");
+      refuse(file, std::string(key) + " has " + std::to_string(values->size()) + " numbers, but " + kind.name +
+                       " requires " + std::to_string(channels) + ", one per channel");
   if (std::any_of(std.begin(), std.end(), [](double value) { return !(value > 0); }))
-    refuse(file, "data.std has a value that is not above 0; inputs are divided by it");
+    refuse(file, "data.std has a value that is not above 0, but inputs are divided by it; use positive values");
   return {mean, std};
 }
 
@@ -192,10 +189,12 @@ void check_top_k(const plan& so_far) {
   const auto& k = so_far.file.evaluate.top_k;
   const auto scores = so_far.loss == models::loss_kind::cross_entropy || so_far.loss == models::loss_kind::nll;
   if (!k || (scores && *k < so_far.shape.classes)) return;
-  refuse(so_far.file, equals("evaluate.top_k", *k) + " asks for the highest of " +
-                          (scores ? std::to_string(so_far.shape.classes) + " scores, where it is always right"
-                                  : "several scores, and " + so_far.file.model.name + " gives one for each sample") +
-                          "; use a smaller one, or leave it out");
+  refuse(so_far.file,
+         equals("evaluate.top_k", *k) +
+             (scores ? " counts every sample as correct, because there are only " +
+                           std::to_string(so_far.shape.classes) + " scores; use a smaller value"
+                     : " requires several scores per sample, but " + so_far.file.model.name + " returns one") +
+             (scores ? ", or remove the key" : "; remove the key"));
 }
 
 void check_augmentation(const plan& so_far) {
@@ -203,13 +202,13 @@ void check_augmentation(const plan& so_far) {
   if (!how.any()) return;
   const auto& file = so_far.file;
   if (!so_far.images())
-    refuse(file,
-           "[augment] changes images of bytes, and the samples of " + so_far.data->name + " are none; leave it out");
+    refuse(file, "[augment] applies only to images of bytes, and the samples of " + so_far.data->name +
+                     " are not images; remove it");
   const auto channels = so_far.shape.input.front();
   const auto colours = how.brightness > 0 || how.contrast > 0 || how.saturation > 0 || how.hue > 0;
   if (colours && channels != 1 && channels != 3)
-    refuse(file, "augment.brightness, contrast, saturation and hue are of images of 1 or 3 channels, and those of " +
-                     so_far.data->name + " have " + std::to_string(channels) + "; leave them out");
+    refuse(file, "augment.brightness, contrast, saturation and hue require images with 1 or 3 channels, but those of " +
+                     so_far.data->name + " have " + std::to_string(channels) + "; remove these keys");
 }
 
 std::unique_ptr<models::network> network_of(const topology::topology& file, const models::network_kind& kind,
@@ -238,8 +237,8 @@ std::vector<std::int64_t> output_sizes(const plan& so_far, std::int64_t count) {
 }
 
 /// Has a model meet samples such as those of the run, before anything starts. Throws input_error where it does not take
-/// them, or returns what the loss cannot use.
-void try_out(const plan& so_far, models::network& net) {
+/// them, or returns what the loss cannot use. Returns what is wrong with the outputs all the same.
+std::vector<std::string> try_out(const plan& so_far, models::network& net) {
   const auto& file = so_far.file;
   const auto about = "model.name = \"" + file.model.name + "\" does not fit data.name = \"" + file.data.name + "\": ";
   constexpr std::int64_t samples = 2;  // one might hide which dimension counts them
@@ -253,10 +252,11 @@ void try_out(const plan& so_far, models::network& net) {
     refuse(file, about + models::reason_of(reason));
   }
   const auto expected = output_sizes(so_far, samples);
-  if (output.sizes() == at::IntArrayRef{expected} && output.is_floating_point()) return;
+  if (output.sizes() == at::IntArrayRef{expected} && output.is_floating_point())
+    return warnings_of_output(output, so_far.loss);
   refuse(file, about + "for " + std::to_string(samples) + " samples of " + sizes_text(so_far.shape.input) +
-                   " it returns " + (output.is_floating_point() ? "" : "whole numbers, ") + "[" +
-                   sizes_text(output.sizes()) + "], and the loss " + models::name_of(so_far.loss) + " wants [" +
+                   " it returns " + (output.is_floating_point() ? "" : "integers, ") + "[" +
+                   sizes_text(output.sizes()) + "], but the loss " + models::name_of(so_far.loss) + " requires [" +
                    sizes_text(expected) + "]; change its last layer, or model.loss");
 }
 
@@ -265,7 +265,7 @@ std::string note_on_draws(const std::vector<std::string>& operators) {
   std::string names;
   for (const auto& each : operators) names += (names.empty() ? "" : ", ") + each;
   return "the script draws random numbers (" + names +
-         ") from LibTorch's own generator, not from the run's seed: two runs differ";
+         ") from LibTorch's global generator, which run.seed does not control; two runs differ";
 }
 
 const carriage& carriage_of(const topology::topology& file, const topology::exchange_settings& given,
@@ -276,7 +276,7 @@ const carriage& carriage_of(const topology::topology& file, const topology::exch
     if (given.sends == name_of(one.sends)) return one;
     legal.push_back(name_of(one.sends));
   }
-  refuse(file, given.name + ".sends = \"" + given.sends + "\" does not go with kind " + kind.name + "; expected " +
+  refuse(file, given.name + ".sends = \"" + given.sends + "\" is not supported by kind " + kind.name + "; expected " +
                    topology::listed(legal));
 }
 
@@ -311,6 +311,7 @@ std::vector<planned_edge> edges_of(const planned_exchange& exchange) {
       auto& sum = sums.try_emplace({from, to}, planned_edge{from, to, 0, 0}).first->second;
       sum.messages += edge.messages;
       sum.bytes += edge.bytes;
+      sum.used = edge.used;
     }
   }
   std::vector<planned_edge> edges;
@@ -358,8 +359,8 @@ std::shared_ptr<const data::sample_shards> shards_of(const data::dataset& set, c
   const auto workers = file.workers.count;
   if (workers < 1 || split_named(file) != data::split::given) return nullptr;
   if (set.targets.scalar_type() != at::kLong || set.targets.dim() != 1)
-    refuse(file, "data.split = \"" + split + "\" goes by the classes of samples, and those of " + file.data.name +
-                     (set.targets.dim() > 1 ? " have a target for each position" : " stand for numbers") +
+    refuse(file, "data.split = \"" + split + "\" distributes samples by class, but those of " + file.data.name +
+                     (set.targets.dim() > 1 ? " have a target for each position" : " have numeric targets") +
                      "; use \"strided\" or \"contiguous\"");
   return std::make_shared<data::sample_shards>(
       split == "dirichlet"
@@ -367,17 +368,16 @@ std::shared_ptr<const data::sample_shards> shards_of(const data::dataset& set, c
           : data::shards_by_label(set.targets, workers));
 }
 
-/// How many classes the samples of a worker are of, at least and at most.
-std::pair<std::int64_t, std::int64_t> classes_seen(const data::sample_shards& shards, const at::Tensor& targets) {
+/// How many samples of each class each worker has.
+std::vector<std::vector<std::int64_t>> count_classes(const data::sample_shards& shards, const at::Tensor& targets) {
   const auto* target = targets.const_data_ptr<std::int64_t>();
-  std::pair<std::int64_t, std::int64_t> seen{std::numeric_limits<std::int64_t>::max(), 0};
+  const auto classes = targets.numel() > 0 ? targets.max().item<std::int64_t>() + 1 : 0;
+  std::vector<std::vector<std::int64_t>> counts;
   for (const auto& share : shards) {
-    std::set<std::int64_t> classes;
-    for (const auto sample : share) classes.insert(target[sample]);
-    const auto count = static_cast<std::int64_t>(classes.size());
-    seen = {std::min(seen.first, count), std::max(seen.second, count)};
+    counts.emplace_back(static_cast<std::size_t>(classes));
+    for (const auto sample : share) ++counts.back()[static_cast<std::size_t>(target[sample])];
   }
-  return seen;
+  return counts;
 }
 
 /// Throws input_error where workers cannot share a memory.
@@ -387,25 +387,25 @@ void check_memory(const plan& so_far, const planned_exchange& exchange) {
   const auto ranks = exchange.ranks();
   for (const auto& node : so_far.nodes)
     if (!node.name.empty() && !topology::is_loopback(node.address))
-      refuse(file, exchange.name + ": workers of several hosts cannot share a memory, and node " + node.name +
+      refuse(file, exchange.name + ": workers on different hosts cannot share memory, but node " + node.name +
                        " is at " + topology::print_endpoint(node.address) +
-                       "; use loopback addresses, or another kind between hosts");
+                       "; use loopback addresses, or another kind of exchange between hosts");
   const auto& first = so_far.devices.at(ranks.front());
   for (const auto rank : ranks) {
     const auto& where = so_far.devices.at(rank);
     if (where != first)
       refuse(file, exchange.name + ": workers " + std::to_string(ranks.front()) + " and " + std::to_string(rank) +
-                       " compute on " + first.str() + " and " + where.str() +
-                       ", and share a memory; use one device for both");
+                       " share memory, but compute on " + first.str() + " and " + where.str() +
+                       "; use one device for both");
     if (where.is_cpu()) continue;
     if (*exchange.nature.memory != memory_writes::plain || local_steps_of(exchange.settings) > 1)
       refuse(file, exchange.name +
-                       ": lock, atomic and local_steps are of a memory of the host, and its workers compute on " +
-                       where.str() + "; use the cpu, or leave them out");
+                       ": lock, atomic and local_steps require memory on the host, but its workers compute on " +
+                       where.str() + "; use the cpu, or remove these keys");
     if (so_far.exchanges.size() > 1)
-      refuse(file, exchange.name + ": no other exchange can stand beside the memory of a GPU yet; use the cpu");
+      refuse(file, exchange.name + ": shared memory on a GPU cannot be combined with other exchanges yet; use the cpu");
     if (so_far.nodes.size() > 1)
-      refuse(file, exchange.name + ": processes cannot share the memory of a GPU yet; use one node, or the cpu");
+      refuse(file, exchange.name + ": processes cannot share GPU memory yet; use one node, or the cpu");
   }
 }
 
@@ -414,7 +414,7 @@ constexpr const char* name_of_norms = "batch_norm";
 
 topology::endpoint endpoint_of(const topology::topology& file, const std::string& key, const std::string& text) {
   if (const auto where = topology::parse_endpoint(text)) return *where;
-  refuse(file, key + " = \"" + text + "\" is no host:port; expected for instance \"10.0.0.1:4700\"");
+  refuse(file, key + " = \"" + text + "\" is not of the form host:port; expected for example \"10.0.0.1:4700\"");
 }
 
 std::vector<planned_node> nodes_of(const topology::topology& file) {
@@ -426,7 +426,7 @@ std::vector<planned_node> nodes_of(const topology::topology& file) {
     const auto key = "node." + given.name;
     if (given.workers < 1 || given.workers > all - placed)
       refuse(file, equals(key + ".workers", given.workers) + " does not fit " + equals("workers.count", all) +
-                       ", which is the sum over the nodes");
+                       ", which must be the sum over the nodes");
     const auto workers = static_cast<std::uint32_t>(given.workers);
     const auto address = endpoint_of(file, key + ".address", given.address);
     const auto listen = given.listen.empty() ? address : endpoint_of(file, key + ".listen", given.listen);
@@ -435,7 +435,7 @@ std::vector<planned_node> nodes_of(const topology::topology& file) {
     placed += workers;
   }
   if (placed < all)
-    refuse(file, equals("workers.count", all) + ", but the nodes have " + std::to_string(placed) + " together");
+    refuse(file, equals("workers.count", all) + ", but the nodes have " + std::to_string(placed) + " workers in total");
   return nodes;
 }
 
@@ -465,7 +465,7 @@ double sum_over_edges(const plan& plan, Member member) {
   double sum = 0;
   for (const auto& exchange : plan.exchanges)
     for (const auto& edge : exchange.edges)
-      sum += static_cast<double>(edge.*member) / static_cast<double>(exchange.due.every);
+      sum += edge.used * static_cast<double>(edge.*member) / static_cast<double>(exchange.due.every);
   return sum;
 }
 
@@ -600,8 +600,9 @@ traffic plan::between_nodes() const {
     for (const auto& edge : exchange.edges) {
       if (!crosses(edge)) continue;
       ++sum.edges;
-      sum.messages += static_cast<double>(edge.messages) / static_cast<double>(exchange.due.every);
-      sum.bytes += static_cast<double>(edge.bytes) / static_cast<double>(exchange.due.every);
+      const auto per_step = edge.used / static_cast<double>(exchange.due.every);
+      sum.messages += per_step * static_cast<double>(edge.messages);
+      sum.bytes += per_step * static_cast<double>(edge.bytes);
     }
   return sum;
 }
@@ -616,7 +617,7 @@ data::dataset_pair load_data(const topology::topology& file) try {
     const auto shape = set->inputs.sizes().slice(1);
     if (shape.equals(kind.sample_shape)) continue;
     throw input_error(folder.string() + ": its samples are " + sizes_text(shape) + ", but those of " + kind.name +
-                      " are " + sizes_text(kind.sample_shape) + "; another set lies there");
+                      " are " + sizes_text(kind.sample_shape) + "; the folder holds another data set");
   }
   if (file.data.validation) data::hold_out(sets, *file.data.validation, file.run.seed);
   return sets;
@@ -628,7 +629,7 @@ planned_exchange plan_exchange(const plan& so_far, std::size_t index) {
   const auto& file = so_far.file;
   const auto& given = file.exchanges[index];
   const auto& kind = found(find_exchange(given.kind), file, given.name + ".kind", given.kind, exchange_kinds());
-  if (given.every.count == 0) refuse(file, given.name + ".every = 0 never comes; use at least 1");
+  if (given.every.count == 0) refuse(file, given.name + ".every = 0 is not an interval; use at least 1");
   planned_exchange made{
       .name = given.name, .kind = &kind, .carries = carriage_of(file, given, kind), .settings = given.options};
   try {
@@ -640,13 +641,15 @@ planned_exchange plan_exchange(const plan& so_far, std::size_t index) {
   if (kind.check)
     if (const auto wrong = kind.check(names, given.options))
       refuse(file, given.name + "." + wrong->key + ": " + wrong->text);
-  made.settings_by_index = kind.by_index ? kind.by_index(names, given.options) : given.options;
+  made.settings = settled(kind, made.carries.sends, static_cast<std::uint32_t>(names.size()), given.options);
+  made.settings_by_index = kind.by_index ? kind.by_index(names, made.settings) : made.settings;
   made.nature = nature_of(kind, made.settings_by_index);
   if (made.nature.answers) made.carries.answers = *made.nature.answers;
   if (made.nature.memory && names.size() == 1) made.nature.deterministic = true;  // nobody else writes it
   if (made.carries.makes_step() &&
       (made.ranks().size() < so_far.workers || given.every != topology::interval{1, false}))
-    refuse(file, given.name + " makes the step of its members; use it for all workers and in each step");
+    refuse(file, given.name +
+                     " applies the update of its members; it must have all workers as members and run in every step");
   made.first_server = so_far.workers + so_far.servers();
   made.due = make_cadence(steps_between(given.every, so_far.steps_per_epoch),
                           stands_behind_the_step(so_far, given.name), made.nature.due_from_start);
@@ -660,23 +663,27 @@ planned_exchange plan_norms(const plan& so_far, const std::vector<std::int64_t>&
   const auto& file = so_far.file;
   const std::string key = "model.sync_batch_norm = true";
   if (!so_far.file.model.script.empty())
-    refuse(file, key + " reaches into batch norms, and those of a script are in its own code; leave it out");
-  if (channels.empty()) refuse(file, key + ", but " + so_far.model->name + " has no batch norm; leave it out");
+    refuse(file, key + " is not supported for a script, which computes its batch norms itself; remove the key");
+  if (channels.empty()) refuse(file, key + ", but " + so_far.model->name + " has no batch norm; remove the key");
   if (so_far.workers > 1 && !(so_far.replicas_agree() && so_far.deterministic()))
-    refuse(file, key +
-                     " wants workers that go through their layers together: give each exchange gradients, all "
-                     "workers, each step, and a kind that waits for all, as all_reduce does; or leave it out");
+    refuse(
+        file,
+        key +
+            " requires every worker to run forward and backward in lockstep: each exchange must send gradients, have "
+            "all workers as members, run in every step, and be of a synchronous kind such as all_reduce; or "
+            "remove the key");
   for (const auto& exchange : so_far.exchanges)
     if (exchange.name == name_of_norms)
-      refuse(file, "an exchange is called \"" + exchange.name + "\", which with " + key +
-                       " is that of the norms; call it otherwise");
+      refuse(file, "the exchange name \"" + exchange.name + "\" is reserved for batch norms when " + key +
+                       "; choose another name");
   std::vector<std::uint32_t> all;
   for (std::uint32_t rank = 0; rank < so_far.workers; ++rank) all.push_back(rank);
   if (const auto both = sharing_a_gpu(so_far, all))
-    refuse(file, key + ": workers " + std::to_string(both->first) + " and " + std::to_string(both->second) + " share " +
-                     so_far.devices.at(both->first).str() +
-                     ", for which LibTorch has one backward thread in a process, so one would wait in it for the other "
-                     "for ever; give each a GPU of its own, or leave it out");
+    refuse(file,
+           key + ": workers " + std::to_string(both->first) + " and " + std::to_string(both->second) + " share " +
+               so_far.devices.at(both->first).str() +
+               ", and LibTorch has only one backward thread per GPU in a process, so one worker would block it while "
+               "waiting for the other; give each worker its own GPU, or remove the key");
   planned_exchange made{.name = name_of_norms, .kind = &norm_statistics_kind(), .of_norms = true};
   made.settings = made.settings_by_index = {{"route", std::string{"auto"}}};
   for (std::uint32_t rank = 0; rank < so_far.workers; ++rank)
@@ -705,8 +712,19 @@ data_facts::data_facts(const data::dataset_pair& sets, const topology::topology&
       evaluates_held_out(file.data.validation.has_value()) {
   const auto* of_set = data::find_dataset(file.data.name);
   if (of_set != nullptr && of_set->classes == 0) class_names = sets.train->classes;
-  if (!shards) return;
-  std::tie(least_classes, most_classes) = classes_seen(*shards, sets.train->targets);
+  if (shards) class_counts = count_classes(*shards, sets.train->targets);
+}
+
+data_facts::data_facts(const data::dataset_kind& of_set, const topology::topology& file)
+    : samples(of_set.training_samples),
+      evaluated(of_set.test_samples),
+      evaluates_held_out(file.data.validation.has_value()) {
+  if (samples == 0)
+    refuse(file, "the size of data.name = \"" + of_set.name + "\" depends on its files; expected those files, and " +
+                     "no --no-data");
+  if (!file.data.validation) return;
+  evaluated = data::held_out_of(samples, *file.data.validation);
+  samples -= evaluated;
 }
 
 models::network_shape shape_of(const topology::model_settings& model, const std::vector<std::int64_t>& input,
@@ -731,7 +749,7 @@ plan make_plan(const topology::topology& given, const data_facts& facts, const d
   const auto expanded = expand_replicas(given, memory);
   const auto& file = expanded.file;
   if (file.workers.count < 1 || file.workers.count > std::numeric_limits<std::int32_t>::max())
-    refuse(file, equals("workers.count", file.workers.count) + " is no number of workers; use at least 1");
+    refuse(file, equals("workers.count", file.workers.count) + " is out of range; use at least 1");
   plan plan;
   plan.file = file;
   plan.notes = expanded.notes;
@@ -764,8 +782,12 @@ plan make_plan(const topology::topology& given, const data_facts& facts, const d
   plan.constants = models::constants_of(*net);
   plan.draws_elsewhere = net->draws_elsewhere();
   if (!plan.draws_elsewhere.empty()) plan.notes.push_back(note_on_draws(plan.draws_elsewhere));
-  if (net->takes_any_loss() || plan.data->sample_shape.empty()) try_out(plan, *net);
-  for (std::size_t i = 0; i < file.exchanges.size(); ++i) plan.exchanges.push_back(plan_exchange(plan, i));
+  std::vector<std::string> warnings;
+  if (net->takes_any_loss() || plan.data->sample_shape.empty()) warnings = try_out(plan, *net);
+  for (std::size_t i = 0; i < file.exchanges.size(); ++i) {
+    plan.exchanges.push_back(plan_exchange(plan, i));
+    plan.file.exchanges[i].options = plan.exchanges[i].settings;
+  }
   plan.optimizer = optimizer_of(plan);
   for (auto& exchange : plan.exchanges) {
     check_memory(plan, exchange);
@@ -777,6 +799,8 @@ plan make_plan(const topology::topology& given, const data_facts& facts, const d
     if (exchange.nature.on_devices)
       if (const auto why = refusal_of_collective(plan, exchange, machine)) refuse(file, exchange.name + ": " + *why);
   plan.actors = actors_of(plan);
+  for (const auto& each : warnings_of(plan)) warnings.push_back(each);
+  for (const auto& each : warnings) plan.notes.push_back("warning: " + each);
   return plan;
 }
 

@@ -1,4 +1,4 @@
-// What will run: a topology with everything derived from it that does not depend on time. `troupe check` prints it,
+// The plan of a run: a topology, and everything derived from it that does not depend on time. `troupe check` prints it,
 // `troupe graph` draws it, the launcher spawns it.
 #pragma once
 
@@ -31,73 +31,81 @@ namespace troupe {
 
 enum class role : std::uint8_t { worker, compute, port, server, evaluator, coordinator, recorder };
 
+/// An actor of the run and its placement.
 struct planned_actor {
-  std::string name;  ///< Unique: "worker 2", "compute 2", "exchange 2", "evaluator" …: what errors call it.
+  std::string name;  ///< Unique name used in errors: "worker 2", "compute 2", "exchange 2", "evaluator" …
   role what{};
-  std::uint32_t rank{0};  ///< Of worker, compute, port; of a server its id, which counts on from the workers.
+  std::uint32_t rank{0};  ///< Rank of a worker, compute actor or port; the id of a server, counted on from the workers.
   std::uint32_t node{0};  ///< Index in plan::nodes.
 };
 
-/// A process and the ranks that it runs.
+/// A process and its ranks.
 struct planned_node {
-  std::string name{};                      ///< Empty: the only one, of a file without [[node]].
-  topology::endpoint address{}, listen{};  ///< Meaningless for the only one.
+  std::string name{};                      ///< Empty for the only node of a file without [[node]].
+  topology::endpoint address{}, listen{};  ///< Unused if there is only one node.
   std::uint32_t first_rank{0}, workers{1};
 };
 
-/// Tensor traffic of a step.
+/// Tensor traffic per step.
 struct traffic {
   std::uint64_t edges{0};
-  double messages{0}, bytes{0};  ///< Per step; the mean where an exchange is not due each step.
+  double messages{0}, bytes{0};  ///< Per step; the mean if an exchange is not due in every step.
 };
 
-/// What a plan needs to know of the data.
+/// The facts about the data that a plan needs.
 struct data_facts {
-  std::int64_t samples{0};  ///< N of the training set.
-  /// What a sample is. Where nothing is known of the data, that of most data sets.
+  std::int64_t samples{0};  ///< Number of training samples, N.
+  /// Kind of the samples. Defaults to that of most data sets.
   models::sample_kind kind{models::sample_kind::images};
-  bool sequences{false};                                ///< Each position of a sample has a target of its own.
-  std::vector<std::int64_t> sample_shape{};             ///< Where the kind of data set does not say.
-  std::vector<std::string> class_names{};               ///< Likewise, as many as there are classes.
-  std::shared_ptr<const data::sample_shards> shards{};  ///< Of a split that goes by the samples' classes.
-  std::optional<data::sparsity> sparsity{};             ///< Of sparse samples, where it was worked out.
-  std::int64_t evaluated{0};                            ///< Samples that are evaluated; 0: not known.
-  bool evaluates_training{false};                       ///< They are the training samples: there are no others.
-  bool evaluates_held_out{false};                       ///< They were taken from them.
-  std::int64_t least_classes{0}, most_classes{0};       ///< Of `shards`: that a worker sees.
+  bool sequences{false};                     ///< Whether each position of a sample has its own target.
+  std::vector<std::int64_t> sample_shape{};  ///< Shape of a sample, if the kind of data set does not fix it.
+  std::vector<std::string> class_names{};  ///< Names of the classes, if the kind of data set does not fix their number.
+  std::shared_ptr<const data::sample_shards> shards{};  ///< Samples of each worker, for a split by class.
+  std::optional<data::sparsity> sparsity{};             ///< Sparsity of sparse samples, if it was computed.
+  std::int64_t evaluated{0};                            ///< Number of evaluated samples; 0 if unknown.
+  bool evaluates_training{false};  ///< Whether those are the training samples, because there are no others.
+  bool evaluates_held_out{false};  ///< Whether those were held out of the training samples.
+  std::vector<std::vector<std::int64_t>> class_counts{};  ///< Samples per worker and class, for a split by class.
 
   data_facts(std::int64_t training_samples) : samples(training_samples) {}
+  /// Returns the published facts about a data set whose files are not on this machine. Throws input_error if its size
+  /// depends on the files.
+  data_facts(const data::dataset_kind& kind, const topology::topology& file);
   std::int64_t classes() const { return static_cast<std::int64_t>(class_names.size()); }
-  /// Also draws the shards of `file`.
+  /// Collects the facts of loaded data, and draws the shards of `file`.
   data_facts(const data::dataset_pair& sets, const topology::topology& file);
 };
 
-/// One exchange of the loop, or that of the norms, which happens in the middle of `gradient`.
+/// An exchange of the loop, or the exchange of synchronised batch norms, which happens during `gradient`.
 struct planned_exchange {
   std::string name;
   const exchange_kind* kind{nullptr};
   carriage carries{};
-  setting_values settings{};                         ///< As the file gives them.
-  setting_values settings_by_index{};                ///< The same, members called w0, w1 … by their indices.
-  std::vector<topology::exchange_member> members{};  ///< In the order of their indices.
+  setting_values settings{};                         ///< As given in the file.
+  setting_values settings_by_index{};                ///< The same settings, with members named w0, w1 … by index.
+  std::vector<topology::exchange_member> members{};  ///< In index order.
   exchange_nature nature{};
-  models::flat_layout layout{};  ///< Of what is exchanged: the parameters, and the float buffers where they are mixed.
-  std::vector<range> buckets{};  ///< Pieces of it that are exchanged by themselves; none: it is exchanged whole.
-  bool of_norms{false};          ///< Of their statistics, in buckets as norm_exchange wants them.
-  cadence due{};
-  std::vector<int> cores{};           ///< Of a memory: near which it lies, and its workers stay; none: anywhere.
-  std::uint32_t first_server{0};      ///< Id of its first server: all servers count on from the workers.
-  std::vector<planned_edge> edges{};  ///< Between ids. Per exchange, which is each step only where due.every is 1.
+  /// Layout of the exchanged tensor: the parameters, and the float buffers if they are mixed.
+  models::flat_layout layout{};
+  std::vector<range> buckets{};  ///< Parts of it that are exchanged separately; empty means all at once.
+  /// Whether it exchanges statistics of batch norms, in the buckets that norm_exchange requires.
+  bool of_norms{false};
+  cadence due{};                  ///< The steps in which it happens.
+  std::vector<int> cores{};       ///< Cores near a shared memory, where its workers stay; empty means any core.
+  std::uint32_t first_server{0};  ///< Id of its first server; ids of servers count on from the workers.
+  /// Edges between ids, with the traffic of one exchange; that is the traffic of one step only if due.every is 1.
+  std::vector<planned_edge> edges{};
 
-  std::vector<std::uint32_t> ranks() const;              ///< Of all its workers, ascending.
-  std::vector<std::uint32_t> ids() const;                ///< The same, then its servers: what its ports know by index.
-  std::vector<std::string> names() const;                ///< Of the members.
-  bool has_groups() const;                               ///< Members of several workers.
-  worker_groups groups() const;                          ///< By member, its workers as indices in ranks().
-  std::uint64_t bytes_held(std::uint32_t server) const;  ///< What server first_server + `server` hands to a worker.
-  std::optional<rules::mixing_matrix> mixing() const;    ///< W, by member, where the kind has one.
+  std::vector<std::uint32_t> ranks() const;  ///< Ranks of all its workers, ascending.
+  std::vector<std::uint32_t> ids() const;  ///< ranks(), then the ids of its servers; its ports address these by index.
+  std::vector<std::string> names() const;  ///< Names of the members.
+  bool has_groups() const;                 ///< Whether some member has several workers.
+  worker_groups groups() const;            ///< For each member, its workers as indices in ranks().
+  std::uint64_t bytes_held(std::uint32_t server) const;  ///< Bytes that this server sends to a worker.
+  std::optional<rules::mixing_matrix> mixing() const;    ///< Mixing matrix W over the members, if the kind has one.
 };
 
+/// A validated topology with everything derived from it.
 struct plan {
   topology::topology file;
   const models::network_kind* model{nullptr};
@@ -105,78 +113,81 @@ struct plan {
   models::network_shape shape;
   models::loss_kind loss{};
   models::flat_layout layout;
-  std::vector<models::tied_name> tied{};       ///< Further names of parameters of the layout.
-  models::network::named_tensors constants{};  ///< What its state dict has beside the layout: see models/constants.hpp.
+  std::vector<models::tied_name> tied{};       ///< Additional names of parameters of the layout.
+  models::network::named_tensors constants{};  ///< State dict entries outside the layout: see models/constants.hpp.
   std::vector<std::string> draws_elsewhere{};  ///< See models::network.
   data_facts facts{0};
-  data::normalisation scale;  ///< What inputs are really normalised by.
+  data::normalisation scale;  ///< Normalisation in effect.
   data::augmentation augment{};
   optimizer_options optimizer{};
-  data::sampling sampling;  ///< Of rank 0; the others differ in `rank` only.
+  data::sampling sampling;  ///< Sampling of rank 0; other ranks differ only in `rank`.
   std::uint32_t workers{1};
-  std::int64_t micro_batches{1};  ///< Parts of a worker's batch.
+  std::int64_t micro_batches{1};  ///< Number of parts into which a worker's batch is divided.
   std::uint64_t steps_per_epoch{0};
-  std::uint64_t steps{0};           ///< Of the whole run.
-  std::uint64_t evaluate_every{0};  ///< In steps; an evaluation always happens at the end.
+  std::uint64_t steps{0};           ///< Steps of the whole run.
+  std::uint64_t evaluate_every{0};  ///< In steps; there is always an evaluation at the end.
   std::vector<planned_exchange> exchanges;
-  std::vector<std::string> notes{};  ///< What the file comes to on this machine, where a person may not expect it.
+  std::vector<std::string> notes{};  ///< Consequences of the file on this machine that a user may not expect.
   std::vector<planned_actor> actors;
-  std::vector<c10::Device> devices{};  ///< By rank; empty: the CPU for all.
-  /// In the file's order, never empty; the first has coordinator, evaluator, recorder.
+  std::vector<c10::Device> devices{};  ///< By rank; empty means the CPU for all workers.
+  /// In the order of the file, never empty; the first node has the coordinator, evaluator and recorder.
   std::vector<planned_node> nodes = std::vector<planned_node>(1);
-  double bytes_per_step() const;  ///< Tensor payload of all senders; the mean where an exchange is not due each step.
-  double messages_per_step() const;
-  std::uint32_t servers() const;                  ///< Of all exchanges.
-  std::uint32_t node_of(std::uint32_t id) const;  ///< Index in `nodes` of a worker or server.
-  /// The exchanges whose servers hold the result: one whose shares make it up, or memories that are replicas of it.
+  double bytes_per_step() const;  ///< Tensor payload of all senders; the mean if an exchange is not due in every step.
+  double messages_per_step() const;               ///< The number of tensor messages, averaged in the same way.
+  std::uint32_t servers() const;                  ///< Number of servers of all exchanges.
+  std::uint32_t node_of(std::uint32_t id) const;  ///< Index in `nodes` of the node of a worker or server.
+  /// Returns the exchanges whose servers hold the result: one exchange whose shards form it, or shared memories that
+  /// are replicas of it.
   std::vector<const planned_exchange*> stores() const;
-  const planned_exchange* memory_of(std::uint32_t rank) const;  ///< Where its x lies, if it is shared.
-  const planned_exchange* norms() const;  ///< The exchange of synchronised norms, if there is one.
+  const planned_exchange* memory_of(std::uint32_t rank) const;  ///< The exchange that shares its parameters, or null.
+  const planned_exchange* norms() const;                        ///< The exchange of synchronised batch norms, or null.
   bool images() const { return facts.kind == models::sample_kind::images; }
-  bool replicas_agree() const;           ///< All workers' parameters after a step are equal.
-  bool buffers_agree() const;            ///< All workers' float buffers, or there are none.
-  bool deterministic() const;            ///< No result depends on what arrives first.
-  bool promises_bits() const;            ///< And all is computed and summed on CPUs, in an order that the file fixes,
-                                         ///< and what is random is a function of the seed.
-  bool workers_are_independent() const;  ///< No worker ever waits for another one, and servers hold the result.
+  bool replicas_agree() const;  ///< Whether all workers have equal parameters after each step.
+  bool buffers_agree() const;   ///< Whether all workers have equal float buffers, or none.
+  bool deterministic() const;   ///< Whether no result depends on the order of arrival.
+  bool promises_bits() const;   ///< Whether, in addition, everything is computed and summed on CPUs, in an order
+                                ///< fixed by the file, and all randomness is a function of the seed.
+  bool workers_are_independent() const;  ///< Whether no worker ever waits for another, and servers hold the result.
   bool crosses(const planned_edge& edge) const { return node_of(edge.from) != node_of(edge.to); }
-  traffic between_nodes() const;  ///< What crosses from one process to another.
+  traffic between_nodes() const;  ///< Traffic between processes.
 };
 
-/// Reads the data set a topology names. Throws input_error (missing folder, broken file: path, reason, mend).
+/// Reads the data set that a topology names. Throws input_error, with path, reason and fix, for a missing folder or a
+/// broken file.
 data::dataset_pair load_data(const topology::topology& file);
 
-/// Returns what a model is made for: samples like these, and what the file says of the model.
+/// Returns the shape with which a model is made: the shape of the samples, the classes, and the settings of the model.
 models::network_shape shape_of(const topology::model_settings& model, const std::vector<std::int64_t>& input,
                                std::int64_t classes);
 
-/// Derives the plan; its file is as expand_replicas() makes it for a machine of such `memory`. Throws input_error where
-/// the numbers do not work out (no step in an epoch, more workers than samples, a device that `machine` has not …),
-/// naming the key to change.
+/// Derives the plan. Its file is the result of expand_replicas() for a machine with this `memory`. Throws input_error,
+/// naming the key to change, if the numbers do not fit (no step in an epoch, more workers than samples, a device that
+/// `machine` does not have …).
 plan make_plan(const topology::topology& file, const data_facts& facts, const device::census& machine = device::here(),
                const std::vector<numa_node>& memory = numa_nodes());
 
-/// Derives exchange `index` of the plan's file; the exchanges before it are planned already. Throws input_error.
+/// Derives exchange `index` of the plan's file. The exchanges before it must be planned already. Throws input_error.
 planned_exchange plan_exchange(const plan& so_far, std::size_t index);
 
-/// Derives the exchange "batch_norm", which brings together the statistics of norms of so many channels; the others are
-/// planned already. Throws input_error where workers do not go through their layers together.
+/// Derives the exchange "batch_norm", which combines the statistics of batch norms with these numbers of channels. All
+/// other exchanges must be planned already. Throws input_error if the workers do not run their layers in lockstep.
 planned_exchange plan_norms(const plan& so_far, const std::vector<std::int64_t>& channels);
 
-/// "worker 3", "workers 0 to 2": what runs on a node.
+/// Describes the workers of a node, such as "worker 3" or "workers 0 to 2".
 std::string ranks_text(const planned_node& node);
 
-/// Prints the plan for people: actors, placement, edges, bytes per step.
+/// Describes the plan for people: actors, placement, edges, bytes per step.
 std::string describe(const plan& plan);
 
-/// Prints the same as one JSON object, for programs.
+/// Describes the plan as one JSON object, for programs.
 std::string describe_json(const plan& plan);
 
-/// Draws the wiring in Graphviz's DOT language; up to 64 actors in full, beyond that up to 20 nodes as one
-/// box each, or all as one.
+/// Draws the wiring in Graphviz's DOT language: up to 64 actors in full; beyond that, one box per node for up to 20
+/// nodes, or one box for all workers. In a full drawing each edge of the plan is an edge of the DOT text, in a summary
+/// each pair of boxes has one for each direction and exchange. Some edges are invisible: the drawing bundles them.
 std::string to_dot(const plan& plan);
 
-/// Renders DOT to SVG. Throws std::runtime_error.
+/// Renders DOT to SVG, with dark colours for readers who prefer dark pages. Throws std::runtime_error.
 std::string to_svg(const std::string& dot);
 
 }  // namespace troupe

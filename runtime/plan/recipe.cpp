@@ -1,9 +1,9 @@
 #include "troupe/runtime/plan/recipe.hpp"
 
 #include "troupe/runtime/plan/plan.hpp"
+#include "troupe/runtime/plan/refuse.hpp"
 #include "troupe/runtime/plan/undecayed.hpp"
 #include "troupe/runtime/support/units.hpp"
-#include "troupe/runtime/topology/error.hpp"
 #include "troupe/runtime/topology/value.hpp"
 
 #include <algorithm>
@@ -13,10 +13,6 @@
 namespace troupe {
 
 namespace {
-
-[[noreturn]] void refuse(const topology::topology& file, const std::string& reason) {
-  throw input_error(file.file.empty() ? reason : file.file.string() + ": " + reason);
-}
 
 std::uint64_t steps_in(double epochs, std::uint64_t steps_per_epoch) {
   return static_cast<std::uint64_t>(std::llround(epochs * static_cast<double>(steps_per_epoch)));
@@ -34,16 +30,16 @@ learning_rate schedule_of(const plan& so_far, double lr) {
   if (given.schedule == "cosine") made.how = learning_rate::decay::cosine;
   if (given.schedule == "polynomial") made.how = learning_rate::decay::polynomial;
   if (given.min_lr > lr)
-    refuse(file, "optimizer.min_lr = " + human_number(given.min_lr) + " is above the learning rate of " +
-                     human_number(lr) + "; expected at most that");
+    refuse(file, "optimizer.min_lr = " + human_number(given.min_lr) + " exceeds the learning rate " + human_number(lr) +
+                     "; expected at most that value");
   if (given.min_lr > 0) made.minimum = given.min_lr / lr;
   if (given.schedule == "step") {
     if (given.decay_epochs.empty())
       refuse(
           file,
-          "optimizer.schedule = \"step\" does not say when; expected for instance optimizer.decay_epochs = [80, 120]");
+          "optimizer.schedule = \"step\" requires milestones; expected for example optimizer.decay_epochs = [80, 120]");
     if (!std::is_sorted(given.decay_epochs.begin(), given.decay_epochs.end()))
-      refuse(file, "optimizer.decay_epochs do not ascend; expected for instance [80, 120]");
+      refuse(file, "optimizer.decay_epochs must be in ascending order; expected for example [80, 120]");
     made.how = learning_rate::decay::step;
     for (const auto epochs : given.decay_epochs) made.decay_at.push_back(steps_in(epochs, so_far.steps_per_epoch));
   }
@@ -70,11 +66,12 @@ double scaled_lr(const plan& so_far) {
   if (given.scale_lr == "none") return given.lr;
   const auto batch = effective_batch(so_far);
   if (batch == 0)
-    refuse(so_far.file, "optimizer.scale_lr = \"" + given.scale_lr +
-                            "\" scales the learning rate with the batch that a step averages over (Goyal et al. 2017, "
-                            "section 2.1), and under this wiring no step averages the gradients of all workers; expected a "
-                            "synchronous exchange of gradients among all workers in each step, or "
-                            "optimizer.scale_lr = \"none\" and the learning rate itself as optimizer.lr");
+    refuse(so_far.file,
+           "optimizer.scale_lr = \"" + given.scale_lr +
+               "\" scales the learning rate with the batch over which a step averages (Goyal et al. 2017, "
+               "section 2.1), but with this wiring no step averages the gradients of all workers; expected a "
+               "synchronous exchange of gradients among all workers in every step, or "
+               "optimizer.scale_lr = \"none\" with the final learning rate as optimizer.lr");
   const auto factor = static_cast<double>(batch) / static_cast<double>(base_batch(so_far));
   return given.lr * (given.scale_lr == "linear" ? factor : std::sqrt(factor));
 }
@@ -82,17 +79,18 @@ double scaled_lr(const plan& so_far) {
 std::string schedule_text(const topology::optimizer_settings& given) {
   std::string text;
   if (given.warmup_epochs != 0)
-    text += ", warm-up over " + human_number(given.warmup_epochs) + " epochs from " + human_number(given.warmup_start) +
-            " × lr";
+    text += ", warm-up over " + human_number(given.warmup_epochs) +
+            (given.warmup_epochs == 1 ? " epoch from " : " epochs from ") + human_number(given.warmup_start) + " × lr";
   const auto end = " to " + human_number(given.min_lr);
-  if (given.schedule == "cosine") text += ", then a cosine" + end;
-  if (given.schedule == "polynomial") text += ", then a polynomial of power " + human_number(given.decay_power) + end;
+  if (given.schedule == "cosine") text += ", then cosine decay" + end;
+  if (given.schedule == "polynomial")
+    text += ", then polynomial decay of power " + human_number(given.decay_power) + end;
   if (given.schedule == "step") {
     std::vector<std::string> when;
     for (const auto epochs : given.decay_epochs) when.push_back(human_number(epochs));
     text += ", × " + human_number(given.decay_factor) + " after epochs " + topology::listed(when, "and");
   }
-  if (given.schedule_by == "epoch" && !text.empty()) text += ", changed after each epoch";
+  if (given.schedule_by == "epoch" && !text.empty()) text += ", updated after each epoch";
   return text;
 }
 
@@ -150,13 +148,13 @@ std::string optimizer_text(const plan& plan) {
   auto text = given.name + ", lr " + human_number(plan.optimizer.lr);
   if (given.scale_lr != "none") text += " (" + scaling_text(plan) + ")";
   if (given.momentum != 0) text += ", momentum " + human_number(given.momentum);
-  if (given.l2_penalty != 0) text += ", L2 penalty " + human_number(given.l2_penalty) + " in the gradient";
+  if (given.l2_penalty != 0) text += ", L2 penalty " + human_number(given.l2_penalty) + " added to the gradient";
   if (given.weight_decay != 0) text += ", weight decay " + human_number(given.weight_decay);
   if (given.weight_decay != 0 && !plan.optimizer.undecayed.empty()) text += " on " + decayed_text(plan);
   if (given.nesterov) text += ", Nesterov";
   if (given.betas.size() == 2)
     text += ", betas " + human_number(given.betas[0]) + " and " + human_number(given.betas[1]);
-  if (given.clip_norm) text += ", gradients no longer than " + human_number(*given.clip_norm);
+  if (given.clip_norm) text += ", gradient norm clipped to " + human_number(*given.clip_norm);
   return text + schedule_text(given);
 }
 
@@ -182,7 +180,7 @@ data::augmentation augmentation_of(const topology::topology& file) {
   made.saturation = given.saturation.value_or(made.saturation);
   made.hue = given.hue.value_or(made.hue);
   if (!made.scale.empty() && (made.scale.size() != 2 || made.scale[0] > made.scale[1]))
-    refuse(file, "augment.scale wants the least and the most; expected for instance [0.8, 1.2]");
+    refuse(file, "augment.scale must be a minimum and a maximum; expected for example [0.8, 1.2]");
   return made;
 }
 

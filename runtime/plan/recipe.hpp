@@ -1,4 +1,4 @@
-// What a plan makes of the words of a recipe: the optimizer with its learning rate over the run, and the augmentation.
+// The parts of a plan that come from a recipe: the optimizer with its learning rate over the run, and the augmentation.
 #pragma once
 
 #include "troupe/actors/optimizer.hpp"
@@ -14,7 +14,7 @@ namespace troupe {
 struct plan;
 
 /// Returns the optimizer of a run whose steps and exchanges are planned already, its learning rate scaled with the
-/// batch. Throws input_error where the settings contradict each other or the wiring.
+/// batch. Throws input_error if the settings contradict each other or the wiring.
 optimizer_options optimizer_of(const plan& so_far);
 
 /// Returns the number of samples that one step averages over: the batches of all workers if every step averages the
@@ -24,10 +24,11 @@ std::int64_t effective_batch(const plan& so_far);
 /// Describes the optimizer on one line, for people.
 std::string optimizer_text(const plan& plan);
 
-/// Returns what the preset says, but for the keys that the file gives.
+/// Returns the augmentation of the preset, overridden by the keys given in the file.
 data::augmentation augmentation_of(const topology::topology& file);
 
-/// Returns the mean and std, the same for all channels, that the file's preset goes with; none: the data set's.
+/// Returns the mean and std, equal for all channels, that belong to the file's preset; empty means those of the data
+/// set.
 data::normalisation scale_of_preset(const topology::topology& file, std::int64_t channels);
 
 }  // namespace troupe

@@ -43,7 +43,7 @@ without_replicas expand_replicas(const topology::topology& given, const std::vec
       continue;
     }
     if (how == replicas::core) {
-      made.notes.push_back("replicas = \"core\": nobody shares a memory; the workers average their parameters");
+      made.notes.push_back("replicas = \"core\": workers share no memory; they average their parameters");
       made.file.exchanges.push_back(average(each.name, each, {}));
       loop.push_back(each.name);
       continue;
@@ -51,9 +51,9 @@ without_replicas expand_replicas(const topology::topology& given, const std::vec
     each.options["replicas"] = std::string{"machine"};
     const auto nodes = std::min<std::int64_t>(static_cast<std::int64_t>(machine.size()), workers);
     if (nodes == 1) {
-      made.notes.push_back("replicas = \"node\": this machine has one NUMA node" +
-                           std::string(machine.size() > 1 ? " for each worker" : "") +
-                           ", so there is one memory, and nothing to average");
+      made.notes.push_back("replicas = \"node\": " +
+                           std::string(machine.size() > 1 ? "there is one worker" : "this machine has one NUMA node") +
+                           ", so there is one shared memory and nothing to average");
       each.every = {1, false};
       made.file.exchanges.push_back(std::move(each));
       continue;
@@ -69,8 +69,8 @@ without_replicas expand_replicas(const topology::topology& given, const std::vec
       made.cores[own.name] = machine[static_cast<std::size_t>(node)].cores;
       made.file.exchanges.push_back(std::move(own));
     }
-    made.notes.push_back("replicas = \"node\": a memory on each of " + std::to_string(nodes) +
-                         " NUMA nodes, averaged by the first worker of each");
+    made.notes.push_back("replicas = \"node\": one shared memory on each of " + std::to_string(nodes) +
+                         " NUMA nodes; the first worker of each node averages them");
     made.file.exchanges.push_back(average(each.name + "-average", each, std::move(first)));
     loop.push_back(each.name + "-average");
   }

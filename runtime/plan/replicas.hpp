@@ -1,5 +1,5 @@
-// What the replicas of a shared exchange come to: a composition of memories and of an averaging of parameters (Zhang,
-// Ré 2014, "DimmWitted", section 3.3), written as the topology file that says the same without the word.
+// Expands the replicas of a shared exchange into shared memories and an averaging of parameters (Zhang, Ré 2014,
+// "DimmWitted", section 3.3), written as an equivalent topology file without the setting `replicas`.
 #pragma once
 
 #include "troupe/runtime/plan/numa.hpp"
@@ -11,15 +11,16 @@
 
 namespace troupe {
 
+/// A topology file without replicas, and what its expansion added.
 struct without_replicas {
-  topology::topology file;                        ///< No shared exchange of it has replicas but "machine".
-  std::map<std::string, std::vector<int>> cores;  ///< By exchange: those near its memory; none: any.
-  std::vector<std::string> notes;                 ///< What a person should know of it; a line each.
+  topology::topology file;                        ///< Every shared exchange has replicas = "machine".
+  std::map<std::string, std::vector<int>> cores;  ///< By exchange: the cores near its memory; empty means any.
+  std::vector<std::string> notes;                 ///< Notes for the user, one line each.
 };
 
-/// Turns `replicas = "node"` into a memory for the workers of each NUMA node of `machine`, a block of ranks each, and
-/// an all_reduce of parameters between the first worker of each, as often as `every` says; `replicas = "core"` into the
-/// all_reduce alone, between all. On a machine of one node, "node" is "machine".
+/// Expands `replicas = "node"` into one shared memory per NUMA node of `machine`, each for a block of ranks, and an
+/// all_reduce of parameters among the first workers of the blocks at the interval `every`. Expands `replicas = "core"`
+/// into an all_reduce among all workers. On a machine with one NUMA node, "node" is the same as "machine".
 without_replicas expand_replicas(const topology::topology& given, const std::vector<numa_node>& machine);
 
 }  // namespace troupe

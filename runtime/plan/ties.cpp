@@ -19,7 +19,7 @@ bool is_both_ways(const tie& tie) {
   return tie.there && tie.back;
 }
 
-/// A memory is read and written, and nothing is sent.
+/// Says whether the tie is with a memory: it is read and written, and nothing is sent.
 bool sends_nothing(const tie& tie) {
   return tie.bytes_there == 0 && tie.bytes_back == 0;
 }
@@ -30,7 +30,7 @@ std::string amount(const tie& tie) {
   return human_bytes(tie.bytes_there) + " / " + human_bytes(tie.bytes_back);
 }
 
-/// The middle of what is seen of a tie: between two nodes, of what lies outside of both.
+/// Returns the middle of the visible part of a tie: between two nodes, of the part outside both frames.
 point middle_of(const picture& drawn, const tie& tie, point first, point last) {
   const auto a = drawn.units[tie.a].region;
   const auto b = drawn.units[tie.b].region;
@@ -45,7 +45,7 @@ rectangle box_of(const picture& drawn, std::uint32_t unit) {
 
 constexpr double gap = 4;
 
-/// The line between the boxes of a tie, beside the other ties of the two.
+/// Returns the line between the boxes of a tie, next to the other ties between them.
 curve line_of(const picture& drawn, const tie& tie) {
   const auto from = drawn.places[tie.a], to = drawn.places[tie.b];
   const auto way = to - from;
@@ -56,7 +56,8 @@ curve line_of(const picture& drawn, const tie& tie) {
                   leaving(box_of(drawn, tie.b), to + shift, -1 * way, gap));
 }
 
-/// The same for a tie that goes around boxes: it leaves both of its boxes on one side, each from the outer half.
+/// Returns the arc of a tie that goes around boxes. It leaves both of its boxes on the same side, each from the outer
+/// half.
 curve arc_of(const picture& drawn, const tie& tie) {
   const auto outward = [&](std::uint32_t unit, double sign) {
     const point along{tie.bow.x == 0 ? sign * drawn.units[unit].width / 4 : 0,
@@ -71,7 +72,7 @@ std::string attributes(const std::string& exchange, std::uint64_t bytes) {
   return "exchange=\"" + exchange + "\", bytes=" + std::to_string(bytes);
 }
 
-/// All edges of a tie: the line is the first of them, and shows both.
+/// Draws a tie as one line, with an edge for each direction: the line is the first, and the second is invisible.
 void draw_tie(canvas& drawing, const picture& drawn, const tie& tie, const std::string& exchange, bool dense) {
   const auto way = tie.bow.x == 0 && tie.bow.y == 0 ? line_of(drawn, tie) : arc_of(drawn, tie);
   const curve backwards{way.last, way.handle_of_last, way.handle_of_first, way.first};
@@ -114,7 +115,7 @@ std::vector<std::size_t> exchanges_drawn_as(const picture& drawn, tie_style styl
   return found;
 }
 
-/// A line from each unit to the hub for each exchange that has its bundle there.
+/// Draws the hub, and for each bundled exchange a line from each unit to it.
 void draw_bundles(canvas& drawing, const picture& drawn) {
   if (!drawn.hub) return;
   const auto bundles = exchanges_drawn_as(drawn, tie_style::bundle);
@@ -140,7 +141,7 @@ void draw_bundles(canvas& drawing, const picture& drawn) {
   }
 }
 
-/// A line from each unit to the bar beside it; servers stand between both bars.
+/// Draws the bars, and a line from each unit to the bar next to it. Servers are between both bars.
 void draw_bus(canvas& drawing, const picture& drawn) {
   if (drawn.bars.empty()) return;
   const std::string colour = colours::of_exchange(exchanges_drawn_as(drawn, tie_style::bus).front());

@@ -1,4 +1,4 @@
-// The ties of a picture: how those of each exchange are shown, and the drawing of them.
+// Chooses how the ties of each exchange are shown, and draws them.
 #pragma once
 
 #include "troupe/runtime/plan/canvas.hpp"
@@ -11,23 +11,22 @@
 
 namespace troupe {
 
-/// Counts the ties of each pair of units, so that they run side by side.
+/// Numbers the ties between each pair of units, so that they run side by side.
 void set_lanes(picture& drawn);
 
 /// Returns the unit that all traffic goes through, if there is one among three or more.
 std::optional<std::uint32_t> centre_of(const picture& drawn);
 
-/// Says how the ties of an exchange are drawn.
+/// Returns how the ties of an exchange are drawn.
 tie_style style_of(const picture& drawn, std::size_t exchange);
 
-/// Whether there are so few lines that each can say what it carries. Lines that cross would have labels upon each
-/// other.
+/// Says whether there is room for a label on each line. Labels of lines that cross would overlap.
 bool has_labels(const picture& drawn);
 
-/// Returns the unit whose ties are not faint where the others are.
+/// Returns the unit whose ties are drawn in full if the others are faint.
 std::uint32_t first_unit_of(const picture& drawn, std::size_t exchange);
 
-/// Draws all ties of a picture that has its places. `names`: of the exchanges, for programs that read the drawing.
+/// Draws all ties of a picture that has been laid out. `names`: names of the exchanges, for programs that read the DOT.
 void draw_ties(canvas& drawing, const picture& drawn, const std::vector<std::string>& names);
 
 }  // namespace troupe

@@ -1,6 +1,6 @@
 #include "troupe/runtime/plan/undecayed.hpp"
 
-#include "troupe/runtime/topology/error.hpp"
+#include "troupe/runtime/plan/refuse.hpp"
 #include "troupe/runtime/topology/suggest.hpp"
 #include "troupe/runtime/topology/value.hpp"
 
@@ -37,14 +37,6 @@ std::vector<std::string> meant(const std::vector<std::string>& names) {
   return all;
 }
 
-[[noreturn]] void refuse(const topology::topology& file, const std::string& pattern,
-                         const std::vector<std::string>& names) {
-  throw input_error((file.file.empty() ? "" : file.file.string() + ": ") +
-                    "optimizer.no_decay: " + topology::to_toml(pattern) + " matches no parameter of " +
-                    file.model.name + "; expected a pattern of names such as " + topology::to_toml(names.front()) +
-                    topology::did_you_mean(pattern, meant(names)));
-}
-
 }  // namespace
 
 bool matches(std::string_view pattern, std::string_view name) {
@@ -76,7 +68,10 @@ std::vector<range> undecayed_of(const topology::topology& file, const models::fl
     all.insert(all.end(), names.back().begin(), names.back().end());
   }
   for (const auto& pattern : given.no_decay)
-    if (!matches_any(pattern, all)) refuse(file, pattern, all);
+    if (!matches_any(pattern, all))
+      refuse(file, "optimizer.no_decay: " + topology::to_toml(pattern) + " matches no parameter of " + file.model.name +
+                       "; expected a pattern that matches names such as " + topology::to_toml(all.front()) +
+                       topology::did_you_mean(pattern, meant(all)));
   std::vector<range> found;
   for (std::size_t i = 0; i < names.size(); ++i) {
     const auto& entry = layout.parameters[i];

@@ -1,4 +1,4 @@
-// Which parameters have no weight decay: optimizer.no_decay and optimizer.decay_min_dims.
+// Selects the parameters without weight decay: optimizer.no_decay and optimizer.decay_min_dims.
 #pragma once
 
 #include "troupe/actors/messages.hpp"
@@ -11,11 +11,11 @@
 
 namespace troupe {
 
-/// Returns whether all of `name` matches `pattern`: * is any text, ? any one character.
+/// Returns whether the whole `name` matches `pattern`: * matches any text, ? any single character.
 bool matches(std::string_view pattern, std::string_view name);
 
-/// Returns where the parameters lie that have no weight decay, ascending, each with the padding after it. A further
-/// name of a parameter counts as its own. Throws input_error for a pattern that no name matches.
+/// Returns the ranges of the parameters without weight decay, ascending, each including the padding after it. Patterns
+/// also match additional (tied) names of a parameter. Throws input_error for a pattern that matches no name.
 std::vector<range> undecayed_of(const topology::topology& file, const models::flat_layout& layout,
                                 const std::vector<models::tied_name>& tied);
 

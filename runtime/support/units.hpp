@@ -1,4 +1,4 @@
-// Numbers as people read them: in plans, drawings, progress lines and error messages.
+// Readable numbers for plans, drawings, progress lines and error messages.
 #pragma once
 
 #include <chrono>
@@ -7,16 +7,16 @@
 
 namespace troupe {
 
-/// Groups thousands: 60000 → "60,000".
+/// Formats a number with thousands separators: 60000 → "60,000".
 std::string grouped(std::uint64_t value);
 
-/// Writes a size in binary units with three digits at least: 21904 · 4 → "85.6 KiB", 512 → "512 B".
+/// Formats a size in binary units with at least three digits: 21904 · 4 → "85.6 KiB", 512 → "512 B".
 std::string human_bytes(std::uint64_t bytes);
 
-/// Writes a duration as m:ss, or h:mm:ss from one hour on.
+/// Formats a duration as m:ss, or as h:mm:ss from one hour on.
 std::string human_duration(std::chrono::seconds duration);
 
-/// Writes a number with at most six significant digits and no trailing zeros: 0.05 → "0.05".
+/// Formats a number with at most six significant digits and no trailing zeros: 0.05 → "0.05".
 std::string human_number(double value);
 
 }  // namespace troupe

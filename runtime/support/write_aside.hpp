@@ -1,4 +1,4 @@
-// Files that are either whole or not there: written beside their place and renamed into it.
+// Atomic writing of files: a file is written under a temporary name and then renamed.
 #pragma once
 
 #include <filesystem>
@@ -6,8 +6,8 @@
 
 namespace troupe {
 
-/// Writes `content` to `path`, replacing what was there. Readers see the old file or the new one, never a part.
-/// Throws std::runtime_error naming the path and the system's reason.
+/// Writes `content` to `path`, replacing an existing file. Readers see the old file or the new one, never a part of it.
+/// Throws std::runtime_error, naming the path and the reason given by the system.
 void write_aside(const std::filesystem::path& path, std::string_view content);
 
 }  // namespace troupe

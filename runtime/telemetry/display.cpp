@@ -44,6 +44,11 @@ std::string rate_field(const run_shape& shape, const std::optional<double>& rate
   return rate && std::isfinite(*rate) ? formatted("  %5.0f ", *rate) + shape.sample + "/s" : std::string(13, ' ');
 }
 
+/// Of the whole epoch where the row ends one.
+std::optional<double> loss_of(const record& row) {
+  return row.epoch_train_loss ? row.epoch_train_loss : row.train_loss;
+}
+
 std::string time_text(double seconds) {
   return human_duration(std::chrono::seconds(std::llround(std::clamp(seconds, 0.0, 1e9))));
 }
@@ -72,12 +77,26 @@ position position_of(const run_shape& shape, std::uint64_t step) {
   return {before + 1, epochs, step - before * per_epoch, std::max<std::uint64_t>(of, 1)};
 }
 
-std::string ending(const run_shape& shape, const record& end, const std::optional<double>& val_accuracy) {
+/// The last evaluation: its accuracy, and the step after which it was made.
+struct last_evaluation {
+  std::optional<double> accuracy{};
+  std::uint64_t step{0};
+
+  void hear(const record& line) {
+    if (line.event == "end" || !line.val_accuracy) return;
+    accuracy = line.val_accuracy;
+    step = line.step;
+  }
+};
+
+std::string ending(const run_shape& shape, const record& end, const last_evaluation& evaluated) {
   const auto how = end.status == "stopped_early" ? "stopped early" : end.status.empty() ? "done" : end.status;
   auto text =
       how + " after " + grouped(end.step) + (end.step == 1 ? " step" : " steps") + " in " + time_text(end.seconds);
-  if (val_accuracy && std::isfinite(*val_accuracy))
-    text += formatted(", validation accuracy %.2f %%", 100 * *val_accuracy);
+  if (evaluated.accuracy && std::isfinite(*evaluated.accuracy)) {
+    text += formatted(", validation accuracy %.2f %%", 100 * *evaluated.accuracy);
+    if (evaluated.step != end.step) text += " after step " + grouped(evaluated.step);
+  }
   if (!shape.folder.empty()) text += "\nresults in " + shape.folder;
   return text + '\n';
 }
@@ -99,11 +118,11 @@ class live_display : public display {
   void write(const record& line) override {
     if (line.event == "start") entered_ = options_.clock();
     if (line.train_loss) train_loss_ = line.train_loss;
-    if (line.val_accuracy) val_accuracy_ = line.val_accuracy;
+    evaluated_.hear(line);
     if (gets_a_line(shape_, line)) finished(line);
     if (line.event == "end") {
       if (shown_) out_ << "\r\x1b[K";
-      out_ << ending(shape_, line, val_accuracy_) << std::flush;
+      out_ << ending(shape_, line, evaluated_) << std::flush;
       shown_ = false;
     }
   }
@@ -128,7 +147,7 @@ class live_display : public display {
     const auto excess = times.size() - std::min(times.size(), times_columns);  // hours take it from the bar
     const auto bar = bar_columns_ - std::min(bar_columns_, excess);
     const auto fields = [&](const std::string& train) {
-      return rate_field(shape_, row.samples_per_second) + loss_field(row.train_loss) + train +
+      return rate_field(shape_, row.samples_per_second) + loss_field(loss_of(row)) + train +
              accuracy_field(row.val_accuracy) + times;
     };
     const auto train = train_field(row);
@@ -150,7 +169,7 @@ class live_display : public display {
     std::optional<double> rate;
     if (speed > 0) rate = speed * static_cast<double>(shape_.samples_per_step);
     out_ << "\r\x1b[K" << left(position_of(shape_, step_), bar_columns_) << rate_field(shape_, rate)
-         << loss_field(train_loss_) << accuracy_field(val_accuracy_);
+         << loss_field(train_loss_) << accuracy_field(evaluated_.accuracy);
     if (speed > 0)
       out_ << "  eta " << time_text(static_cast<double>(shape_.steps - std::min(step_, shape_.steps)) / speed);
     out_ << std::flush;
@@ -193,7 +212,8 @@ class live_display : public display {
   std::ostream& out_;
   live_options options_;
   std::size_t bar_columns_;
-  std::optional<double> train_loss_, val_accuracy_;  ///< Newest known.
+  std::optional<double> train_loss_;  ///< Newest known.
+  last_evaluation evaluated_;
   std::uint64_t step_{0};
   std::chrono::nanoseconds entered_{0};  ///< When this epoch began.
   std::uint64_t entered_at_{0};          ///< Step at which this epoch began.
@@ -206,9 +226,9 @@ class line_display : public display {
   line_display(run_shape shape, std::ostream& out) : shape_(std::move(shape)), out_(out) {}
 
   void write(const record& line) override {
-    if (line.val_accuracy) val_accuracy_ = line.val_accuracy;
+    evaluated_.hear(line);
     if (gets_a_line(shape_, line)) show(line);
-    if (line.event == "end") out_ << ending(shape_, line, val_accuracy_);
+    if (line.event == "end") out_ << ending(shape_, line, evaluated_);
     out_ << std::flush;
   }
 
@@ -218,7 +238,7 @@ class line_display : public display {
   void show(const record& row) {
     const auto where = position_of(shape_, row.step);
     out_ << "epoch " << of_all(where.epoch, where.epochs) << rate_field(shape_, row.samples_per_second)
-         << loss_field(row.train_loss) << train_field(row) << accuracy_field(row.val_accuracy)
+         << loss_field(loss_of(row)) << train_field(row) << accuracy_field(row.val_accuracy)
          << formatted("  %6.1f s", row.seconds);
     if (row.epoch_seconds)
       out_ << formatted(" (%.1f s)", *row.epoch_seconds);
@@ -229,7 +249,7 @@ class line_display : public display {
 
   run_shape shape_;
   std::ostream& out_;
-  std::optional<double> val_accuracy_;
+  last_evaluation evaluated_;
 };
 
 class json_display : public display {

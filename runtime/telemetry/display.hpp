@@ -1,4 +1,4 @@
-// What a run shows while it goes on. Knows nothing of files; one thread at a time.
+// The progress display of a run. It does not handle files; only one thread may use it at a time.
 #pragma once
 
 #include "troupe/actors/messages.hpp"
@@ -13,50 +13,53 @@
 
 namespace troupe::telemetry {
 
+/// Shows the progress of a run.
 class display {
  public:
   virtual ~display() = default;
 
-  /// Hears every record of the run.
+  /// Receives every record of the run.
   virtual void write(const record& line) = 0;
 
-  /// Hears that every worker has completed `step` steps.
+  /// Receives the number of steps that every worker has completed.
   virtual void progress(std::uint64_t step) = 0;
 };
 
-/// What a display must know of a run.
+/// The facts about a run that a display needs.
 struct run_shape {
-  std::uint64_t steps{0};  ///< Of the whole run.
+  std::uint64_t steps{0};  ///< Steps of the whole run.
   std::uint64_t steps_per_epoch{1};
-  std::uint64_t samples_per_step{1};  ///< Of all workers.
-  std::string sample{"img"};          ///< What one is called, in three letters.
-  std::string folder;                 ///< Where the results will lie.
+  std::uint64_t samples_per_step{1};  ///< Samples of all workers in one step.
+  std::string sample{"img"};          ///< Three-letter name of a sample.
+  std::string folder;                 ///< The results folder.
 };
 
+/// Returns the facts that a display needs about the run of `plan`.
 run_shape shape_of(const plan& plan, const std::string& folder);
 
+/// Options of the live display.
 struct live_options {
   unsigned columns{80};
   bool colour{false};
-  /// Returns the time since some moment; tests bring their own.
+  /// Returns the time since a fixed moment. Tests supply their own clock.
   std::function<std::chrono::nanoseconds()> clock;
 };
 
-/// One line for each epoch with a progress bar, redrawn at most ten times a second.
+/// Makes a display with one line and a progress bar per epoch, redrawn at most ten times per second.
 std::unique_ptr<display> make_live_display(const run_shape& shape, std::ostream& out, const live_options& options);
 
-/// One plain line for each epoch and each evaluation.
+/// Makes a display with one plain line per epoch and per evaluation.
 std::unique_ptr<display> make_line_display(const run_shape& shape, std::ostream& out);
 
-/// The lines of metrics.jsonl.
+/// Makes a display that prints the lines of metrics.jsonl.
 std::unique_ptr<display> make_json_display(std::ostream& out);
 
-/// Shows nothing.
+/// Makes a display that shows nothing.
 std::unique_ptr<display> make_quiet_display();
 
 enum class verbosity : std::uint8_t { normal, quiet, json };
 
-/// Returns the display that fits standard output: live on a terminal, lines else.
+/// Returns the display that suits standard output: live on a terminal, plain lines otherwise.
 std::unique_ptr<display> make_display(verbosity how, const run_shape& shape);
 
 }  // namespace troupe::telemetry

@@ -37,7 +37,20 @@ file_journal::file_journal(const plan& plan, run_folder folder, std::unique_ptr<
   }
 }
 
+file_journal::~file_journal() {
+  if (!latest_ || latest_->event == "end") return;
+  record end = *latest_;
+  end.event = "end";
+  end.status = "failed";
+  end.epoch_seconds = end.epoch_train_loss = {};
+  try {
+    write(end);
+  } catch (const std::exception&) {  // what made the run fail may be that nothing can be written
+  }
+}
+
 void file_journal::write(const record& line) {
+  latest_ = line;
   metrics_ << json_line(line) << '\n' << std::flush;
   check(metrics_, folder_ / "metrics.jsonl");
   if (line.event == "epoch") {

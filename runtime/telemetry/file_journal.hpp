@@ -1,4 +1,5 @@
-// The journal of a real run: the files of its folder, and a display. The recorder's lane calls it.
+// The journal of a real run: writes the files of the results folder and updates the display. Called by the recorder's
+// lane.
 #pragma once
 
 #include "troupe/actors/journal.hpp"
@@ -12,22 +13,28 @@
 #include <fstream>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 namespace troupe::telemetry {
 
-/// All its functions throw std::runtime_error, naming the path, where a file cannot be written.
+/// Writes the files of a run. All functions throw std::runtime_error, naming the path, if a file cannot be written.
 class file_journal : public journal {
  public:
-  /// Writes topology.toml and the header of epochs.csv, and opens metrics.jsonl. `beside`: further files, anywhere, by
-  /// the option that asks for them.
+  /// Writes topology.toml and the header of epochs.csv, and opens metrics.jsonl. `beside`: paths of additional files,
+  /// by the option that requests them.
   file_journal(const plan& plan, run_folder folder, std::unique_ptr<display> shown,
                const std::map<pattern_option, std::filesystem::path>& beside = {});
 
-  /// Adds to metrics.jsonl and the files of options, and when an epoch is complete to epochs.csv. With the first record
-  /// comes graph.svg.
+  /// Writes an `end` record with status "failed" if the run has begun and has no `end` record.
+  ~file_journal() override;
+  file_journal(const file_journal&) = delete;
+  file_journal& operator=(const file_journal&) = delete;
+
+  /// Appends to metrics.jsonl and the files of options and, at the end of an epoch, to epochs.csv. The first record
+  /// also writes graph.svg.
   void write(const record& line) override;
 
   void progress(std::uint64_t step) override;
@@ -42,7 +49,7 @@ class file_journal : public journal {
   struct file_of_option {
     pattern_option option{};
     std::filesystem::path path;
-    std::string text;  ///< All of it.
+    std::string text;  ///< Its whole content.
   };
 
   void write_weights(std::string_view name, const snapshot& weights) const;
@@ -51,8 +58,9 @@ class file_journal : public journal {
   run_folder folder_;
   std::unique_ptr<display> shown_;
   std::ofstream metrics_;
-  std::string epochs_;  ///< All of epochs.csv.
+  std::string epochs_;  ///< The whole content of epochs.csv.
   std::vector<file_of_option> beside_;
+  std::optional<record> latest_{};  ///< The last record that was written.
   bool drawn_{false};
 };
 

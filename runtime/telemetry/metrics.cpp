@@ -19,6 +19,14 @@ json number(const std::optional<double>& value) {
   return value && std::isfinite(*value) ? json(*value) : json(nullptr);
 }
 
+/// Returns the numbers, or null for none.
+json list(const std::vector<double>& values) {
+  if (values.empty()) return nullptr;
+  json numbers = json::array();
+  for (const auto value : values) numbers.push_back(number(value));
+  return numbers;
+}
+
 std::string cell(const std::optional<double>& value) {
   const auto text = number(value);
   return text.is_null() ? "" : text.dump();
@@ -41,7 +49,9 @@ std::string json_line(const record& line) {
                     {"val_top_k_accuracy", number(line.val_top_k_accuracy)},
                     {"lr", number(line.lr)},
                     {"epoch_seconds", number(line.epoch_seconds)},
+                    {"epoch_train_loss", number(line.epoch_train_loss)},
                     {"data_wait", number(line.data_wait)},
+                    {"train_loss_workers", list(line.train_loss_workers)},
                     {"bytes_sent", line.bytes_sent},
                     {"staleness_mean", number(line.staleness_mean)},
                     {"staleness_max", number(line.staleness_max)},
@@ -95,14 +105,15 @@ std::string table_of(const std::vector<named_counts>& classes) {
 
 std::string csv_header() {
   return "epoch,step,seconds,samples_per_second,train_loss,val_loss,val_accuracy,bytes_sent,epoch_seconds,lr,"
-         "train_seconds,train_accuracy";
+         "train_seconds,train_accuracy,epoch_train_loss";
 }
 
 std::string csv_line(const record& line) {
   return std::to_string(line.epoch) + ',' + std::to_string(line.step) + ',' + cell(line.seconds) + ',' +
          cell(line.samples_per_second) + ',' + cell(line.train_loss) + ',' + cell(line.val_loss) + ',' +
          cell(line.val_accuracy) + ',' + std::to_string(line.bytes_sent) + ',' + cell(line.epoch_seconds) + ',' +
-         cell(line.lr) + ',' + cell(line.train_seconds) + ',' + cell(line.train_accuracy);
+         cell(line.lr) + ',' + cell(line.train_seconds) + ',' + cell(line.train_accuracy) + ',' +
+         cell(line.epoch_train_loss);
 }
 
 }  // namespace troupe::telemetry

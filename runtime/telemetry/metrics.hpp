@@ -1,5 +1,5 @@
-// What the records of a run look like on paper: a line of metrics.jsonl, a row of epochs.csv. docs/outputs.md says
-// what each field means.
+// Text formats of the records of a run: a line of metrics.jsonl, a row of epochs.csv. docs/outputs.md describes each
+// field.
 #pragma once
 
 #include "troupe/actors/messages.hpp"
@@ -11,22 +11,24 @@
 
 namespace troupe::telemetry {
 
-/// Returns one JSON object without a line break: every key, null where it does not apply or is not finite.
+/// Returns one JSON object without a line break. It has every key; a value that does not apply or is not finite is
+/// null.
 std::string json_line(const record& line);
 
-/// What is known of a class: its name, and how its samples were taken.
+/// A class: its name, and how its samples were classified.
 using named_counts = std::pair<std::string, rules::class_counts>;
 
-/// Returns one JSON object without a line break: loss, accuracy, sample_count; top_k_accuracy and classes where there
-/// are any.
+/// Returns one JSON object without a line break: loss, accuracy and sample_count, and top_k_accuracy and classes if
+/// available.
 std::string json_line(const evaluation& found, const std::vector<named_counts>& classes = {});
 
-/// Returns a table for people: precision, recall and F1 of each class, their means, and the accuracy.
+/// Returns a readable table of the precision, recall and F1 of each class, their means, and the accuracy.
 std::string table_of(const std::vector<named_counts>& classes);
 
+/// Returns the header of epochs.csv, without a line break.
 std::string csv_header();
 
-/// Returns a row without a line break; empty between commas where a value does not apply.
+/// Returns a row of epochs.csv without a line break. The field of a value that does not apply is empty.
 std::string csv_line(const record& line);
 
 }  // namespace troupe::telemetry

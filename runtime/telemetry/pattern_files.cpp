@@ -64,7 +64,7 @@ const std::string& value_of(pattern_option option, const std::string& name, cons
     names.push_back(one.first);
   }
   refuse(option, pattern,
-         "{" + name + "} is not a placeholder; expected " + names_of(known) + topology::did_you_mean(name, names));
+         "unknown placeholder {" + name + "}; expected " + names_of(known) + topology::did_you_mean(name, names));
 }
 
 /// Stands for a missing value.
@@ -90,7 +90,7 @@ fs::path path_of(pattern_option option, const std::string& pattern, const plan& 
     if (brace == pattern.size()) break;
     const auto end = pattern.find_first_of("{}", brace + 1);
     if (pattern[brace] == '}' || end == std::string::npos || pattern[end] == '{')
-      refuse(option, pattern, "a brace has no counterpart; expected placeholders such as " + names_of(known));
+      refuse(option, pattern, "unmatched brace; expected placeholders such as " + names_of(known));
     path += value_of(option, pattern.substr(brace + 1, end - brace - 1), pattern, known);
     at = end + 1;
   }
@@ -99,21 +99,22 @@ fs::path path_of(pattern_option option, const std::string& pattern, const plan& 
 
 void make_way_for(pattern_option option, const fs::path& path, bool overwrite, const fs::path& folder,
                   const fs::path& topology) {
-  const auto another = "name another file with " + name_of(option);
+  const auto another = "choose another file with " + name_of(option);
   const auto refuse = [&](const std::string& reason) { throw input_error(path.string() + ": " + reason); };
   std::error_code failed;
-  if (fs::equivalent(path, topology, failed)) refuse("is the topology file itself; " + another);
+  if (fs::equivalent(path, topology, failed)) refuse("this is the topology file itself; " + another);
   const auto endings = endings_of(option);
   if (fs::weakly_canonical(fs::absolute(path).parent_path(), failed) ==
           fs::weakly_canonical(fs::absolute(folder), failed) &&
       std::find(endings.begin(), endings.end(), path.extension()) == endings.end())
-    refuse("lies among the results of the run; expected a name that ends in " + topology::listed(endings) + " there");
-  if (path.filename() == "epochs.csv") refuse("is the name of a file that every run writes; " + another);
-  if (!path.has_filename() || fs::is_directory(path, failed)) refuse("is a folder; " + another);
-  if (fs::exists(path, failed) && !overwrite) refuse("exists; replace it with --overwrite, or " + another);
+    refuse("the file is in the results folder; expected a name that ends in " + topology::listed(endings) + " there");
+  if (path.filename() == "epochs.csv") refuse("every run writes a file with this name; " + another);
+  if (!path.has_filename() || fs::is_directory(path, failed)) refuse("this is a folder; " + another);
+  if (fs::exists(path, failed) && !overwrite)
+    refuse("the file already exists; replace it with --overwrite, or " + another);
   failed.clear();
   if (path.has_parent_path()) fs::create_directories(path.parent_path(), failed);
-  if (failed) refuse("cannot be written: " + failed.message() + "; " + another);
+  if (failed) refuse("cannot write the file: " + failed.message() + "; " + another);
 }
 
 std::string_view beginning_of(pattern_option option) {
@@ -130,7 +131,8 @@ std::string addition_of(pattern_option option, const record& line) {
   }
   if (line.event != "epoch") return {};
   return std::to_string(line.epoch) + "  " + fixed(line.train_seconds, 2) + "  " +
-         fixed(line.train_loss.value_or(none), 4) + "  " + fixed(100 * line.val_accuracy.value_or(none), 2) + '\n';
+         fixed(line.epoch_train_loss.value_or(none), 4) + "  " + fixed(100 * line.val_accuracy.value_or(none), 2) +
+         '\n';
 }
 
 std::string as_python_rounds(double value, int digits) {

@@ -38,8 +38,8 @@ fs::path default_path(const fs::path& topology, std::chrono::system_clock::time_
 }
 
 [[noreturn]] void refuse(const fs::path& path, const std::string& reason) {
-  throw input_error(path.string() + ": cannot write the outputs of the run there: " + reason +
-                    "; name another folder with --out");
+  throw input_error(path.string() + ": cannot write the results of the run to this folder: " + reason +
+                    "; choose another folder with --out");
 }
 
 /// Locks the folder for this process; throws where another has it.
@@ -58,10 +58,11 @@ run_folder::run_folder(const run_folder_options& options, std::chrono::system_cl
   std::error_code failed;
   if (fs::exists(path_, failed) && !fs::is_directory(path_, failed)) refuse(path_, "it is a file");
   if (fs::exists(path_ / result, failed) && !options.overwrite)
-    throw input_error(path_.string() +
-                      ": holds a finished run; replace it with --overwrite, or name another folder with --out");
+    throw input_error(
+        path_.string() +
+        ": the folder contains a finished run; replace it with --overwrite, or choose another folder with --out");
   if (fs::equivalent(path_ / "topology.toml", options.topology, failed))
-    refuse(path_, "its topology.toml is the file that is run, and would be replaced");
+    refuse(path_, "its topology.toml is the topology file of this run and would be overwritten");
   failed.clear();
   fs::create_directories(path_, failed);
   if (failed) refuse(path_, failed.message());

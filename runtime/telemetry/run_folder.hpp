@@ -1,5 +1,4 @@
-// The folder that receives what a run writes. Whatever is wrong with it is found when it is opened, before anything
-// is started.
+// The results folder of a run. All problems with it are detected when it is opened, before anything is started.
 #pragma once
 
 #include <chrono>
@@ -10,30 +9,32 @@
 
 namespace troupe::telemetry {
 
+/// Options of a results folder.
 struct run_folder_options {
-  std::filesystem::path out{};       ///< Empty: runs/<file stem>-<UTC time>.
-  std::filesystem::path topology{};  ///< Whose stem names the default folder.
-  bool overwrite{false};             ///< Replaces a finished run; else it is refused.
+  std::filesystem::path out{};       ///< The folder; empty means runs/<file stem>-<UTC time>.
+  std::filesystem::path topology{};  ///< The topology file; its stem names the default folder.
+  bool overwrite{false};             ///< Whether a finished run is replaced; otherwise it is refused.
 };
 
+/// An open results folder, locked until it is destroyed.
 class run_folder {
  public:
-  /// Makes the folder, parents included, and checks that it can be written. Of a finished run that may be replaced,
-  /// the outputs are removed, so that what lies there afterwards is of one run. Throws input_error: path, reason, mend.
+  /// Creates the folder, including its parents, and checks that it can be written. Removes the outputs of a finished
+  /// run that may be replaced, so that all files are of one run. Throws input_error with path, reason and fix.
   explicit run_folder(const run_folder_options& options,
                       std::chrono::system_clock::time_point now = std::chrono::system_clock::now());
 
   const std::filesystem::path& path() const { return path_; }
 
-  /// Returns the path of a file in it.
+  /// Returns the path of a file in the folder.
   std::filesystem::path operator/(std::string_view name) const { return path_ / name; }
 
-  /// Writes a file as a whole. Throws std::runtime_error naming the path.
+  /// Writes a whole file. Throws std::runtime_error, naming the path.
   void write(std::string_view name, std::string_view content) const;
 
  private:
   std::filesystem::path path_;
-  std::shared_ptr<void> lock_;  ///< Held until the run has ended: no two runs write into one folder.
+  std::shared_ptr<void> lock_;  ///< Held until the run ends, so that no two runs write to one folder.
 };
 
 }  // namespace troupe::telemetry

@@ -15,7 +15,7 @@ constexpr std::size_t longest_text = 1 << 20;
 constexpr std::size_t longest_word = 60;
 constexpr std::size_t most_told = 5;
 
-/// The lines of a canonical text, in their order: key and value.
+/// Returns the keys and values of a canonical text, in their order.
 std::vector<std::pair<std::string_view, std::string_view>> pairs_of(std::string_view text) {
   constexpr std::string_view equals = " = ";
   std::vector<std::pair<std::string_view, std::string_view>> pairs;
@@ -55,7 +55,7 @@ std::string canonical(const topology& file) {
 
 std::string differences(const std::string& ours, const std::string& theirs) {
   if (ours == theirs) return {};
-  if (theirs.size() > longest_text) return "what came from there is longer than 1 MiB, and no topology";
+  if (theirs.size() > longest_text) return "the other text is longer than 1 MiB, so it is not a topology";
   const auto here_in_order = pairs_of(ours);
   const auto there_in_order = pairs_of(theirs);
   const values here(here_in_order.begin(), here_in_order.end());
@@ -74,7 +74,7 @@ std::string differences(const std::string& ours, const std::string& theirs) {
   for (const auto& [key, value] : there_in_order)
     if (!here.contains(key)) tell(key);
   if (count > most_told) said += "; and " + std::to_string(count - most_told) + " more";
-  return said.empty() ? "both say the same, but not in the same order or as often" : said;
+  return said.empty() ? "both have the same keys and values, but not in the same order or number" : said;
 }
 
 std::string printable(std::string_view text) {

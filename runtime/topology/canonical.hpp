@@ -1,4 +1,4 @@
-// Whether two nodes read the same topology, and if not, in what they differ.
+// Compares the topologies that two nodes have read.
 #pragma once
 
 #include "troupe/runtime/topology/topology.hpp"
@@ -8,16 +8,18 @@
 
 namespace troupe::topology {
 
-/// Returns the canonical text of a topology, a line "section.key = value" for each key: every default filled in,
-/// without paths (model.init, data.dir) and without what is bound (node.listen). Nodes of one run must have the same.
+/// Returns the canonical text of a topology: one line "section.key = value" per key, with every default filled in, but
+/// without paths (model.init, data.dir) and listening addresses (node.listen). All nodes of a run must have the same
+/// text.
 std::string canonical(const topology& file);
 
-/// Says in words how the canonical text `theirs` of another node differs from `ours`: "optimizer.lr is 0.02 there and
-/// 0.01 here; …", at most five differences, then "and n more"; empty where there is none. `theirs` comes from outside
-/// and may be any bytes: what is said of it is short and printable.
+/// Returns a description of how the canonical text `theirs` of another node differs from `ours`, such as "optimizer.lr
+/// is 0.02 there and 0.01 here; …". It lists at most five differences and then "and n more"; it is empty if the texts
+/// are equal. `theirs` is untrusted and may hold any bytes, but the description is short and printable.
 std::string differences(const std::string& ours, const std::string& theirs);
 
-/// Returns text from outside as a line of a terminal may show it: at most 60 bytes, and none that command it.
+/// Returns untrusted text in a form that is safe to print on one line of a terminal: at most 60 bytes of it, with
+/// control characters and non-ASCII bytes replaced.
 std::string printable(std::string_view text);
 
 }  // namespace troupe::topology

@@ -11,10 +11,10 @@
 namespace troupe::topology {
 namespace {
 
-constexpr std::uint16_t highest_port = 65534;  // the next one is used too
+constexpr std::uint16_t highest_port = 65534;  // the next port is used too
 constexpr std::size_t longest_host = 253;      // RFC 1035, section 2.3.4
 
-/// Reads an IPv6 address into the one form it is written in.
+/// Returns an IPv6 address in its canonical form.
 std::optional<std::string> ipv6(const std::string& text) {
   in6_addr address{};
   if (inet_pton(AF_INET6, text.c_str(), &address) != 1) return {};
@@ -22,15 +22,15 @@ std::optional<std::string> ipv6(const std::string& text) {
   return inet_ntop(AF_INET6, &address, written.data(), written.size());
 }
 
-/// Reads an IPv4 address: four decimal numbers without leading zeros, which others would take for octal.
+/// Parses an IPv4 address: four decimal numbers without leading zeros, which other programs would read as octal.
 std::optional<in_addr> ipv4(const std::string& text) {
   in_addr address{};
   if (inet_pton(AF_INET, text.c_str(), &address) != 1) return {};
   return address;
 }
 
-/// A name of letters, digits, - and _ between dots, or an IPv4 address. A name whose last part is a number is neither:
-/// resolvers take it for an address in a form of their own (127.1).
+/// Returns a host name in lower case, made of letters, digits, - and _ between dots, or an IPv4 address. Rejects a name
+/// whose last part is a number, because resolvers read it as a short form of an address (127.1).
 std::optional<std::string> name_or_ipv4(std::string text) {
   if (text.empty() || text.size() > longest_host || text.front() == '-') return {};
   std::string part;
@@ -66,7 +66,7 @@ std::optional<endpoint> parse_endpoint(std::string_view text) {
   const auto port = port_of(text.substr(colon + 1));
   const std::string_view before = text.substr(0, colon);
   const bool bracketed = before.size() > 2 && before.front() == '[' && before.back() == ']';
-  // Bytes beyond a zero would be lost on the way through C strings.
+  // C strings would drop everything after a zero byte.
   if (!port || before.find('\0') != std::string_view::npos) return {};
   const auto host =
       bracketed ? ipv6(std::string(before.substr(1, before.size() - 2))) : name_or_ipv4(std::string(before));

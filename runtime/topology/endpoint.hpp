@@ -1,4 +1,4 @@
-// Where a node is reached, as text. Nothing here asks a resolver or opens a socket.
+// The address of a node as text. Nothing here queries a resolver or opens a socket.
 #pragma once
 
 #include <cstdint>
@@ -8,22 +8,23 @@
 
 namespace troupe::topology {
 
-/// A host, and the first of its two neighbouring ports that a node uses.
+/// A host and the first of the two adjacent ports that a node uses.
 struct endpoint {
-  std::string
-      host;  ///< A name in lower case, an IPv4 address, or an IPv6 address without brackets, as inet_ntop writes.
+  /// Name in lower case, IPv4 address, or IPv6 address without brackets, as inet_ntop writes it.
+  std::string host;
   std::uint16_t port{0};
   bool operator==(const endpoint&) const = default;
 };
 
-/// Reads "10.0.0.1:4700", "localhost:4700", "[::1]:4700", the port from 0 to 65534; empty if it is nothing of the kind.
+/// Parses "10.0.0.1:4700", "localhost:4700" or "[::1]:4700" with a port from 0 to 65534. Returns nothing for other
+/// text.
 std::optional<endpoint> parse_endpoint(std::string_view text);
 
-/// Writes it as parse_endpoint reads it: an IPv6 address in brackets.
+/// Returns the endpoint as parse_endpoint() reads it, with an IPv6 address in brackets.
 std::string print_endpoint(const endpoint& where);
 
-/// Says whether the host is localhost, of 127.0.0.0/8, or ::1, by its text alone; no other name is, whatever it
-/// resolves to.
+/// Returns whether the host is localhost, in 127.0.0.0/8, or ::1. Only the text counts: no other name is loopback,
+/// whatever it resolves to.
 bool is_loopback(const endpoint& where);
 
 }  // namespace troupe::topology

@@ -1,4 +1,4 @@
-// What is wrong with the user's input. main prints what() and leaves with status 2; nothing has been started.
+// Errors in the user's input. main prints what() and exits with status 2; nothing has been started.
 #pragma once
 
 #include <stdexcept>
@@ -6,8 +6,8 @@
 
 namespace troupe {
 
-/// what() reads "file:line:column: what is wrong; what was expected (nearest valid name)", or begins with the path
-/// or the flag where there is no line.
+/// An error in the user's input. what() reads "file:line:column: what is wrong; what was expected (nearest valid
+/// name)"; without a line, it begins with the path or the flag.
 struct input_error : std::runtime_error {
   using std::runtime_error::runtime_error;
 };

@@ -1,4 +1,4 @@
-// Topology files in and out.
+// Reads and prints topology files.
 #pragma once
 
 #include "troupe/runtime/topology/error.hpp"
@@ -10,15 +10,15 @@
 
 namespace troupe::topology {
 
-/// Reads `file` and what it extends, lays `overrides` ("section.key=value", in order, the last wins) over it, checks
-/// names, types, ranges and legal combinations, and fills in every default. Throws input_error.
+/// Reads `file` and the files that it extends, applies `overrides` ("section.key=value", in order; the last one wins),
+/// checks names, types, ranges and combinations, and fills in every default. Throws input_error.
 topology load(const std::filesystem::path& file, const std::vector<std::string>& overrides = {});
 
-/// As load(), from text; `name` stands for the file in errors, relative paths begin at its folder.
+/// Does the same as load(), but from text. `name` is the file name in messages; relative paths start at its folder.
 topology parse(const std::string& text, const std::filesystem::path& name,
                const std::vector<std::string>& overrides = {});
 
-/// Prints TOML with every default filled in; parse(print(t)) = t.
+/// Returns the topology as TOML with every default filled in; parse(print(t)) = t.
 std::string print(const topology& topology);
 
 }  // namespace troupe::topology

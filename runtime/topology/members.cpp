@@ -15,7 +15,7 @@ std::string name_of_worker(std::uint32_t rank) {
   return "w" + std::to_string(rank);
 }
 
-/// Returns the rank that "w3" means among `count` workers, or nothing.
+/// Returns the rank that a name such as "w3" denotes among `count` workers, or nothing.
 std::optional<std::uint32_t> rank_named(const std::string& name, std::int64_t count) {
   std::uint32_t rank = 0;
   if (name.size() < 2 || name.front() != 'w') return {};
@@ -25,7 +25,8 @@ std::optional<std::uint32_t> rank_named(const std::string& name, std::int64_t co
   return rank;
 }
 
-/// The ranks of a group: the workers that an exchange names. A group of groups has no order of sums that a file shows.
+/// Returns the ranks of a group, which are the workers that an exchange names. Groups of groups are not supported,
+/// because the file would not show the order of their sums.
 std::optional<std::vector<std::uint32_t>> group_named(const topology& file, const std::string& name,
                                                       std::size_t but_not) {
   for (std::size_t i = 0; i < file.exchanges.size(); ++i) {
@@ -50,7 +51,7 @@ std::optional<std::vector<std::uint32_t>> group_named(const topology& file, cons
   std::string expected =
       file.workers.count == 1 ? "w0" : "w0 to " + name_of_worker(static_cast<std::uint32_t>(file.workers.count - 1));
   if (!groups.empty()) expected += ", or " + listed(in_quotes(groups)) + " for the workers of that exchange";
-  throw member_error(which, to_toml(name) + " is no worker, and no exchange between named workers; expected " +
+  throw member_error(which, to_toml(name) + " is neither a worker nor an exchange with named workers; expected " +
                                 expected + did_you_mean(name, groups));
 }
 
@@ -63,7 +64,7 @@ std::vector<exchange_member> members_of(const topology& file, std::size_t index)
     for (std::uint32_t rank = 0; rank < file.workers.count; ++rank) members.push_back({name_of_worker(rank), {rank}});
     return members;
   }
-  std::map<std::uint32_t, std::string> taken;  // by rank, as part of whom
+  std::map<std::uint32_t, std::string> taken;  // by rank: the member that contains it
   for (std::size_t i = 0; i < names.size(); ++i) {
     exchange_member one{names[i], {}};
     if (const auto rank = rank_named(names[i], file.workers.count)) {
@@ -76,8 +77,8 @@ std::vector<exchange_member> members_of(const topology& file, std::size_t index)
     for (const auto rank : one.ranks) {
       const auto [other, fresh] = taken.emplace(rank, names[i]);
       if (!fresh)
-        throw member_error(i, name_of_worker(rank) + " is in this exchange twice, by " + to_toml(other->second) +
-                                  " and by " + to_toml(names[i]) + "; expected each worker once");
+        throw member_error(i, name_of_worker(rank) + " is in this exchange twice, through " + to_toml(other->second) +
+                                  " and " + to_toml(names[i]) + "; expected each worker once");
     }
     members.push_back(std::move(one));
   }

@@ -1,13 +1,14 @@
-// The only file that knows toml++.
+// Reads topology files. This is the only file that uses toml++.
 #include <stdexcept>
 
-// toml++ 3.3 asserts some of what it should report ("[=" is one): here that is a syntax error, in every build.
+// toml++ 3.3 fails assertions on some invalid input (such as "[=") instead of reporting it. Here, a failed assertion is
+// a syntax error in every build.
 #undef NDEBUG
 constexpr void require_of_toml(bool condition, const char* text) {
   if (!condition) throw std::logic_error(text);
 }
 #define TOML_ASSERT(condition) require_of_toml(static_cast<bool>(condition), #condition)
-#define TOML_MAX_NESTED_VALUES 16  // a topology has no use for more, and the stack has an end
+#define TOML_MAX_NESTED_VALUES 16  // a topology does not need more, and the stack is limited
 
 #include "troupe/actors/exchange/registry.hpp"
 #include "troupe/runtime/topology/load.hpp"
@@ -35,11 +36,11 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::size_t largest_file_bytes = 1 << 20;
-constexpr std::size_t most_key_parts = 8;  // of an override; the table of keys needs three
-constexpr std::size_t most_extended = 16;  // files below the one that is run
+constexpr std::size_t most_key_parts = 8;  // of an override; keys need three
+constexpr std::size_t most_extended = 16;  // levels below the file that is run
 constexpr std::string_view override_prefix = "--set #", extended_prefix = "extended #";
 
-/// Returns the number behind `prefix` in what a source is called, or 0.
+/// Returns the number after `prefix` in the name of a source, or 0.
 std::uint32_t numbered(const toml::source_region& source, std::string_view prefix) {
   std::uint32_t number = 0;
   if (source.path && source.path->starts_with(prefix))
@@ -64,7 +65,7 @@ std::string counted(std::size_t count, const std::string& noun) {
   return std::to_string(count) + " " + noun + (count == 1 ? "" : "s");
 }
 
-/// A value as a message shows it.
+/// Returns a value in the form in which a message shows it.
 std::string shown(const toml::node& node) {
   if (const auto* text = node.as_string()) return to_toml(clipped(text->get()));
   if (const auto* integer = node.as_integer()) return std::to_string(integer->get());
@@ -74,7 +75,7 @@ std::string shown(const toml::node& node) {
   return node.is_table() ? "a section" : "a date or time";
 }
 
-/// `file`: its number.
+/// Parses the text of the file with this number.
 toml::table read_toml(const std::string& text, mistakes& found, std::uint32_t file) {
   const auto refuse = [&](remark why) {
     why.at.file = file;
@@ -103,18 +104,18 @@ std::string nearby_file(const fs::path& file) {
   return near.empty() ? "" : " (did you mean \"" + (file.parent_path() / near).string() + "\"?)";
 }
 
-/// Throws input_error.
+/// Returns the text of a file. Throws input_error.
 std::string read_text(const fs::path& file) {
   const std::string name = file.string();
   std::error_code error;
   const fs::file_status status = fs::status(file, error);
   if (!fs::exists(status)) {
     if (error == std::errc::permission_denied) {
-      throw input_error(name + ": one of its folders cannot be entered; expected permission to read it");
+      throw input_error(name + ": a folder in this path cannot be opened; expected permission to read it");
     }
-    throw input_error(name + ": there is no such file; expected a topology file" + nearby_file(file));
+    throw input_error(name + ": no such file; expected a topology file" + nearby_file(file));
   }
-  if (fs::is_directory(status)) throw input_error(name + ": this is a folder; expected a topology file in it");
+  if (fs::is_directory(status)) throw input_error(name + ": this is a folder; expected a topology file");
   std::ifstream stream(file, std::ios::binary);
   if (!stream) throw input_error(name + ": the file cannot be read; expected permission to read it");
   std::string text(largest_file_bytes + 1, '\0');
@@ -128,7 +129,7 @@ std::string read_text(const fs::path& file) {
 
 // Files that extend others. -----------------------------------------------------------------------------------------
 
-/// Gives `own` what `base` says and it does not say itself.
+/// Adds to `own` every key that only `base` sets.
 void inherit(toml::table& own, toml::table& base) {
   for (auto&& [name, node] : base) {
     toml::node* mine = own.get(name.str());
@@ -139,7 +140,7 @@ void inherit(toml::table& own, toml::table& base) {
   }
 }
 
-/// Takes out of `base` what `own` has chosen against.
+/// Removes from `base` the keys that `own` rules out.
 void make_way(const toml::table& own, toml::table& base) {
   for (const exclusion& pair : exclusions()) {
     const toml::table* mine = own[pair.section].as_table();
@@ -162,18 +163,19 @@ void make_way(const toml::table& own, toml::table& base) {
   for (const std::string& name : others) its->erase(name);
 }
 
-/// Reads a file and what it extends as one.
+/// Reads a file and those that it extends into one table.
 class gatherer {
  public:
   explicit gatherer(mistakes& found) : found_(found) {}
 
-  /// `name` stands for the file of this text. Throws input_error.
+  /// Parses `text`, which is the content of the file `name`, and what it extends. Throws input_error.
   toml::table read(const std::string& text, const fs::path& name) {
     const auto file = static_cast<std::uint32_t>(chain_.size());
     chain_.push_back(name);
     toml::table own = read_toml(text, found_, file);
     const toml::node* said = own.get("extends");
-    if (said == nullptr || !said->is_string()) return own;  // what is no string is refused like any other key
+    if (said == nullptr || !said->is_string())
+      return own;  // a value that is not a string is refused like any other key
     const fs::path below = (name.parent_path() / said->value_or(std::string())).lexically_normal();
     toml::table base = read_base(below, position_of(said->source()));
     own.erase("extends");
@@ -182,7 +184,7 @@ class gatherer {
     return own;
   }
 
-  /// By number, absolute: where the relative paths of a file begin.
+  /// Returns the absolute folder of each file, by number; relative paths in a file start there.
   std::vector<fs::path> folders() const {
     std::vector<fs::path> all;
     for (const fs::path& file : chain_) all.push_back(fs::absolute(file).parent_path());
@@ -195,12 +197,12 @@ class gatherer {
     if (const auto seen = std::find_if(chain_.begin(), chain_.end(), same); seen != chain_.end()) {
       std::string way;
       for (auto each = seen; each != chain_.end(); ++each) way += each->string() + " extends ";
-      refuse(at, way + file.string() + ", without end; expected a file that does not extend this one");
+      refuse(at, way + file.string() + " in a circle; expected a file that does not extend this one");
     }
     if (chain_.size() > most_extended)
       refuse(at, "files extend each other more than " + std::to_string(most_extended) +
-                     " deep; expected fewer, one of which says more");
-    // What is run may come through a pipe; who writes one that a file names may never come.
+                     " levels deep; expected fewer levels");
+    // The file that is run may be a pipe, but nothing may ever write to a pipe that a file names.
     if (fs::is_fifo(file)) refuse(at, "extends " + file.string() + ": this is a pipe; expected a topology file");
     std::string text;
     try {
@@ -246,9 +248,10 @@ class overrider {
     const std::vector<std::string> parts = split(text.substr(0, sign));
     const bool gap = std::any_of(parts.begin(), parts.end(), [](const auto& part) { return part.empty(); });
     if (sign == std::string::npos || gap || parts.size() > most_key_parts) {
-      return refuse(to_toml(clipped(text)) + " sets nothing; expected section.key=value, such as run.seed=1");
+      return refuse(to_toml(clipped(text)) + " is not an assignment; expected section.key=value, such as run.seed=1");
     }
-    if (parts.front() == "extends") return refuse("extends cannot be set; expected it at the top of the file");
+    if (parts.front() == "extends")
+      return refuse("extends cannot be set on the command line; expected it at the top of the file");
     try {
       set(parts, text.substr(sign + 1));
     } catch (const toml::parse_error&) {
@@ -261,7 +264,7 @@ class overrider {
     toml::table holder = value_of(text);
     toml::table* table = walk(parts);
     if (table == nullptr) return;
-    for (const exclusion& pair : exclusions()) {  // what the file chose makes way for what the command line says
+    for (const exclusion& pair : exclusions()) {  // the command line takes precedence over the file
       if (parts.size() != 2 || pair.section != parts[0]) continue;
       if (parts[1] == pair.first) table->erase(pair.second);
       if (parts[1] == pair.second) table->erase(pair.first);
@@ -270,7 +273,7 @@ class overrider {
     put(*table, parts.back(), std::move(holder));
   }
 
-  /// Moves the value of `holder` into `table`: only a move keeps where it came from.
+  /// Moves the value of `holder` into `table`. Only a move keeps its position.
   void put(toml::table& table, const std::string& name, toml::table holder) const {
     holder.get("value")->visit([&](auto& value) { table.insert(key(name), std::move(value)); });
   }
@@ -281,7 +284,7 @@ class overrider {
     return toml::key(name, toml::source_region{{1, 1}, {1, 1}, std::make_shared<const std::string>(source_)});
   }
 
-  /// Returns a table that holds the TOML value `text`, or the string that it is otherwise, under "value".
+  /// Returns a table that holds `text` under "value": as a TOML value, or as a string if it is not one.
   toml::table value_of(const std::string& text) const {
     try {
       if (!check_text(text)) {
@@ -293,7 +296,7 @@ class overrider {
     return toml::parse("value = " + to_toml(text), std::string(source_));
   }
 
-  /// Returns the table that holds the last of `parts`, made if need be, or nullptr after refusing.
+  /// Returns the table that holds the last of `parts`, which is created if necessary, or nullptr after refusing.
   toml::table* walk(const std::vector<std::string>& parts) {
     toml::table* table = &root_;
     std::string path;
@@ -308,7 +311,7 @@ class overrider {
       }
       table = node->as_table();
       if (table == nullptr && node->is_array_of_tables()) {
-        refuse(path + " is a list; expected " + path + ".NAME." + parts.back());
+        refuse(path + " is a list of sections; expected " + path + ".NAME." + parts.back());
         return nullptr;
       }
       if (table == nullptr) {
@@ -319,7 +322,7 @@ class overrider {
     return table;
   }
 
-  /// Returns the table of `list` that is called `which`, or whose index it is.
+  /// Returns the table of `list` whose name or index is `which`, or nullptr after refusing.
   toml::node* find(toml::array& list, const std::string& path, const std::string& which) {
     std::vector<std::string> names;
     for (toml::node& each : list) {
@@ -344,7 +347,7 @@ class overrider {
 
 class reader {
  public:
-  /// `folders`: by number of a file, where its relative paths begin.
+  /// `folders` holds the folder of each file by number; relative paths in a file start there.
   reader(const fs::path& name, std::vector<fs::path> folders, mistakes& found)
       : found_(found), folders_(std::move(folders)) {
     file_.file = name;
@@ -389,7 +392,7 @@ class reader {
     }
   }
 
-  /// Of a section that may stand several times; [name] is a legal form of one.
+  /// Reads a section that may appear several times; a single one may also be written [name].
   void read_tables(const section& section, const toml::node& node, position at) {
     known_.put(section.name, at);
     if (const toml::table* table = node.as_table()) {
@@ -423,7 +426,7 @@ class reader {
     }
   }
 
-  /// Reads what only the exchange's kind knows.
+  /// Reads the settings of the exchange's kind.
   void read_kind(const section& section, std::size_t index, const std::string& called, const toml::table& table,
                  position at) {
     const std::string place = section.name + "." + std::to_string(index);
@@ -431,10 +434,10 @@ class reader {
     const exchange_kind* kind = find_exchange(exchange.kind);
     if (kind == nullptr) {
       if (!table.contains("kind")) {
-        found_.add(at, "[exchange] does not say of which kind; expected kind = " +
-                           listed(in_quotes(find_key(section, "kind")->row.choices)));
+        found_.add(
+            at, "[exchange] has no kind; expected kind = " + listed(in_quotes(find_key(section, "kind")->row.choices)));
       }
-      return;  // which other keys are right depends on the kind
+      return;  // the kind determines which other keys are valid
     }
     for (const setting& row : kind->settings) {
       if (const toml::node* node = table.get(row.name)) {
@@ -465,12 +468,12 @@ class reader {
         refuse_key(section, names, text, at);
       } else {
         found_.add(at, "\"" + text + "\" is a setting of " + listed(others, "and") +
-                           ", and this exchange is of kind \"" + kind.name + "\"; expected " + listed(names));
+                           ", but this exchange is of kind \"" + kind.name + "\"; expected " + listed(names));
       }
     }
   }
 
-  /// The text of a default is a TOML value, or a string without its quotes.
+  /// Returns the default of `row`, whose text is a TOML value or a string without quotes.
   setting_value default_of(const setting& row) {
     try {
       const toml::table holder = toml::parse("value = " + row.default_text);
@@ -480,7 +483,7 @@ class reader {
     return row.default_text;
   }
 
-  /// Returns the value of `node` as `row` wants it, or nothing after saying what is wrong.
+  /// Returns the value of `node` in the type of `row`, or nothing after adding a mistake.
   std::optional<setting_value> read_value(const setting& row, const std::string& place, const std::string& called,
                                           const toml::node& node) {
     if (const toml::array* array = node.as_array()) {
@@ -518,7 +521,7 @@ class reader {
     return values;
   }
 
-  /// Rows of one length, and at least one number.
+  /// Reads rows of equal length with at least one number.
   std::optional<setting_value> read_matrix(const setting& row, const std::string& place, const std::string& called,
                                            const toml::array& array) {
     const auto rows = read_lists<double>(row, place, called, array, real);
@@ -530,25 +533,23 @@ class reader {
     for (std::size_t i = 1; i < rows->size(); ++i) {
       if ((*rows)[i].size() == rows->front().size()) continue;
       found_.add(position_of(array[i].source()), called + " has a row of " + counted(rows->front().size(), "number") +
-                                                     " and then one of " + std::to_string((*rows)[i].size()) +
-                                                     "; expected rows of one length");
+                                                     " and a row of " + std::to_string((*rows)[i].size()) +
+                                                     "; expected rows of equal length");
       return {};
     }
     return *rows;
   }
 
-  /// At least one, and each a device by itself.
+  /// Reads a list of at least one device, each of which is a single device.
   std::optional<setting_value> read_devices(const setting& row, const std::string& place, const std::string& called,
                                             const toml::array& array) {
     setting each = row;
     const auto list = read_list<std::string>(each, place, called, array, text);
     if (!list || allowed(row, *list)) return list;
     const auto& words = std::get<std::vector<std::string>>(*list);
-    found_.add(position_of(array.source()), called +
-                                                (words.empty() ? " names no device"
-                                                               : " holds a word for several "
-                                                                 "devices beside others") +
-                                                "; expected " + expectation(row));
+    found_.add(position_of(array.source()),
+               called + (words.empty() ? " names no device" : " combines \"auto\" or \"cuda\" with other devices") +
+                   "; expected " + expectation(row));
     return {};
   }
 
@@ -565,7 +566,7 @@ class reader {
     return *pairs;
   }
 
-  /// Reads a list of lists, whatever their lengths.
+  /// Reads a list of lists of any length.
   template <class T>
   std::optional<std::vector<std::vector<T>>> read_lists(const setting& row, const std::string& place,
                                                         const std::string& called, const toml::array& array,
@@ -575,7 +576,7 @@ class reader {
       const toml::array* inner = each.as_array();
       if (inner == nullptr) {
         found_.add(position_of(each.source()),
-                   called + " holds " + shown(each) + " where a list stands; expected " + expectation(row));
+                   called + " holds " + shown(each) + " instead of a list; expected " + expectation(row));
         return {};
       }
       const auto list = read_list<T>(row, place + "." + std::to_string(lists.size()), called, *inner, element);
@@ -586,7 +587,7 @@ class reader {
     return lists;
   }
 
-  /// Says what was expected instead of `value`, which is that of `node` if it is of the right type.
+  /// Returns what was expected instead of `node`; `value` is its value if that has the right type.
   static std::string refusal(const setting& row, const std::string& called, const toml::node& node,
                              const std::optional<setting_value>& value) {
     const std::string expected = "; expected " + expectation(row);
@@ -594,7 +595,7 @@ class reader {
     if (called == "format" && value) return expected + ", the only format that this build reads";
     const bool list = row.type == setting_type::words || row.type == setting_type::pairs;
     if (list && word.starts_with('[')) {
-      return expected + "; in a shell, single quotes keep the double ones: --set '" + called +
+      return expected + "; in a shell, put single quotes around the argument: --set '" + called +
              (row.type == setting_type::words ? "=[\"gradient\", …]'" : "=[[\"w0\", \"w1\"], …]'");
     }
     if (!row.choices.empty()) return expected + did_you_mean(word, row.choices);
@@ -606,7 +607,7 @@ class reader {
     return number != nullptr && !std::isfinite(number->get()) ? ", and a finite one" : "";
   }
 
-  /// Returns `node` as a value of the row's type, ranges not yet checked.
+  /// Returns `node` as a value of the row's type, without checking its range.
   static std::optional<setting_value> typed(const setting& row, const toml::node& node) {
     switch (row.type) {
       case setting_type::boolean:
@@ -625,7 +626,7 @@ class reader {
         return text(node);
       case setting_type::text:
       case setting_type::choice:
-      case setting_type::choice_or_matrix:  // the choice: read_value has the matrix
+      case setting_type::choice_or_matrix:  // the choice; read_value() handles the matrix
       case setting_type::path:
       case setting_type::duration:
       case setting_type::endpoint:
@@ -634,7 +635,7 @@ class reader {
       case setting_type::words:
       case setting_type::reals:
       case setting_type::pairs:
-        break;  // a list only: read_value
+        break;  // only a list; handled by read_value()
     }
     return {};
   }
@@ -650,7 +651,7 @@ class reader {
     return {};
   }
 
-  /// Paths of the file begin at its folder, those of the command line at the current one.
+  /// Resolves a path. Paths in a file start at its folder, those on the command line at the current folder.
   std::string resolved(const std::string& text, const toml::node& node) const {
     if (text.empty()) return text;
     const position at = position_of(node.source());
@@ -661,10 +662,10 @@ class reader {
 
   void refuse_section(const section& section, const toml::node& node, position at) {
     if (node.is_array_of_tables()) {
-      found_.add(at, "[[" + section.name + "]] is for several of a kind; expected one [" + section.name + "]");
+      found_.add(at, "[[" + section.name + "]] is the form of a repeated section; expected one [" + section.name + "]");
     } else {
       found_.add(at, section.name + " is " + shown(node) + "; expected a section: a line [" + section.name +
-                         "], and below it keys such as " + section.keys.front().row.name);
+                         "], followed by keys such as " + section.keys.front().row.name);
     }
   }
 
@@ -678,10 +679,13 @@ class reader {
       return;
     }
     const std::string home = home_of(name);
-    found_.add(at, home.empty()
-                       ? "there is no key \"" + clipped(name) +
-                             "\" outside a section; expected format, or a section such as [run]"
-                       : "\"" + name + "\" stands outside its section; expected it below a line [" + home + "]");
+    if (!home.empty() && at.override_number > 0) {
+      found_.add(at, "\"" + name + "\" is a key of [" + home + "]; expected " + home + "." + name + "=value");
+      return;
+    }
+    found_.add(at, home.empty() ? "there is no key \"" + clipped(name) +
+                                      "\" outside a section; expected format, extends, or a section such as [run]"
+                                : "\"" + name + "\" is outside its section; expected it below a line [" + home + "]");
   }
 
   void refuse_key(const section& section, const std::vector<std::string>& names, const std::string& name, position at) {

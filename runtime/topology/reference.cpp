@@ -57,7 +57,7 @@ json type_of(const setting& row) {
   }
 }
 
-/// The default as JSON; a TOML scalar is one already, but for a string without its quotes.
+/// Returns the default as JSON. A TOML scalar is valid JSON, except for a string without quotes.
 json default_of(const setting& row) {
   const json value = json::parse(row.default_text, nullptr, false);
   return value.is_discarded() ? json(row.default_text) : value;
@@ -101,7 +101,7 @@ json schema_of(const section& section) {
           {"additionalProperties", false}};
 }
 
-/// The keys without which a section is nothing: "`kind` of an `[exchange]`".
+/// Returns the keys that a section must give, such as "`kind` of an `[exchange]`".
 std::vector<std::string> needed() {
   std::vector<std::string> words;
   for (const section& each : sections()) {
@@ -116,15 +116,16 @@ std::vector<std::string> needed() {
 std::string reference_page() {
   std::string text =
       "# The topology file: every key\n\n"
-      "Made from the table in `runtime/topology/schema.cpp` by `troupe explain --markdown`; a test compares the "
+      "Generated from the table in `runtime/topology/schema.cpp` by `troupe explain --markdown`; a test compares the "
       "two.\n\n"
       "A topology is a TOML file. Every key has a default or may be left out, except " +
       listed(needed(), "and") +
-      ". On the command line, `--set section.key=value` overrides a key: the value is read as TOML, else as a string; "
-      "of several `[[exchange]]` or `[[node]]`, `--set exchange.NAME.key=value` means one. Paths begin at the file's "
-      "folder, in `--set` at the current one. A mistake is told with its line and column, and what was expected.\n";
+      ". On the command line, `--set section.key=value` overrides a key. The value is read as TOML, or as a string if "
+      "it is not TOML. If there are several `[[exchange]]` or `[[node]]` sections, `--set exchange.NAME.key=value` "
+      "selects one by its name. Relative paths in the file start at the file's folder; those in `--set` start at the "
+      "current folder. An error message gives the line and column of the mistake and what was expected.\n";
   for (const section& each : sections()) {
-    text += each.name.empty() ? "\n## At the top\n\n" : "\n## `[" + each.name + "]`\n\n";
+    text += each.name.empty() ? "\n## Top of the file\n\n" : "\n## `[" + each.name + "]`\n\n";
     std::vector<setting> rows;
     for (const key& key : each.keys) rows.push_back(key.row);
     text += each.explanation + "\n\n" + table(rows);
@@ -145,7 +146,7 @@ std::string json_schema() {
       for (const auto& [name, value] : schema["properties"].items()) properties[name] = value;
       continue;
     }
-    if (each.name == "exchange") {  // the settings of all kinds: which of them go together, the program says
+    if (each.name == "exchange") {  // settings of all kinds; the program checks which of them go together
       for (const exchange_kind& kind : exchange_kinds()) {
         for (const setting& row : kind.settings) schema["properties"][row.name] = schema_of(row);
       }

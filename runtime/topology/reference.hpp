@@ -1,4 +1,4 @@
-// The table of keys for readers and for editors.
+// The table of keys as documentation and as a JSON Schema.
 #pragma once
 
 #include "troupe/actors/support/setting.hpp"
@@ -7,13 +7,13 @@
 
 namespace troupe::topology {
 
-/// Returns docs/topology.md.
+/// Returns the text of docs/topology.md.
 std::string reference_page();
 
-/// Returns the JSON Schema (draft 2020-12) of a topology file, which editors with TOML support check against.
+/// Returns the JSON Schema (draft 2020-12) of a topology file, for editors that validate TOML.
 std::string json_schema();
 
-/// Returns the part of it that describes one key.
+/// Returns the part of the JSON Schema that describes one key.
 std::string json_schema(const setting& row);
 
 }  // namespace troupe::topology

@@ -16,7 +16,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// How a member is held in a setting_value. ------------------------------------------------------------------------
+// How a setting_value holds a member. -----------------------------------------------------------------------------
 
 template <class T>
 struct holds : std::type_identity<T> {};
@@ -87,7 +87,7 @@ std::optional<setting_value> value_of(const std::optional<T>& member, setting_ty
 
 // Rows. ------------------------------------------------------------------------------------------------------------
 
-/// Where a member lies, by the section's struct, of which there may be a list.
+/// Returns a function that accesses a member of a section's struct (in), or of a list of such structs (each).
 template <class Section, class Member>
 auto in(Section topology::*section, Member Section::*member) {
   return [=](auto& file, std::size_t) -> auto& {
@@ -106,10 +106,10 @@ struct limits {
   std::optional<double> minimum{}, maximum{};
   bool minimum_excluded{false}, maximum_excluded{false};
   std::vector<std::string> choices{};
-  std::optional<setting_type> type{};  ///< Where the member's own is not what the file says.
+  std::optional<setting_type> type{};  ///< Type in the file, where it differs from the member's own.
 };
 
-/// Makes a key. Its type and its default are those of the member, and so are said only there.
+/// Makes a key. Its type and default are those of the member, so that they are defined in one place.
 template <class Where>
 key row(std::string name, Where where, limits within, std::string explanation) {
   topology defaults;
@@ -131,31 +131,34 @@ key row(std::string name, Where where, limits within, std::string explanation) {
           .set = [=](topology& file, std::size_t index, const setting_value& v) { assign(where(file, index), v); }};
 }
 
-/// The only format there is, so that a file of a later one is refused rather than misread.
+/// Makes the key `format`. Only format 1 exists, so a file of a later one is refused rather than misread.
 key format_row() {
-  return {.row = {.name = "format",
-                  .type = setting_type::integer,
-                  .default_text = "1",
-                  .explanation = "Version of this grammar; a later one is refused rather than misread.",
-                  .minimum = 1,
-                  .maximum = 1},
-          .get = [](const topology&, std::size_t) { return setting_value{std::int64_t{1}}; },
-          .set = [](topology&, std::size_t, const setting_value&) {}};
+  return {
+      .row = {.name = "format",
+              .type = setting_type::integer,
+              .default_text = "1",
+              .explanation = "Version of the file format. A file of a later version is refused rather than misread.",
+              .minimum = 1,
+              .maximum = 1},
+      .get = [](const topology&, std::size_t) { return setting_value{std::int64_t{1}}; },
+      .set = [](topology&, std::size_t, const setting_value&) {}};
 }
 
-/// Has been done away with by the time that keys are read: see parse.cpp. Here so that it is explained.
+/// Makes the key `extends`. parse.cpp removes it before keys are read; this row only documents it.
 key extends_row() {
   return {.row = {.name = "extends",
                   .type = setting_type::path,
                   .default_text = "",
-                  .explanation = "Another topology file, which says what this one does not. Sections merge key by key, "
-                                 "lists are replaced whole; a kind of exchange takes the place of another with its "
-                                 "settings. Paths in it begin at its own folder. At most 16 deep."},
+                  .explanation =
+                      "Path of another topology file, which provides every key that this file leaves out. Sections are "
+                      "merged key by key; lists are replaced as a whole. If this file names another kind of exchange, "
+                      "the settings that belong only to the other file's kind are dropped. Paths in the other file are "
+                      "relative to its own folder. Files may extend each other up to 16 levels deep."},
           .get = [](const topology&, std::size_t) -> std::optional<setting_value> { return {}; },
           .set = [](topology&, std::size_t, const setting_value&) {}};
 }
 
-/// Makes a section that may stand several times.
+/// Makes a section that may appear several times.
 template <class Section>
 section list(std::string name, std::string explanation, std::vector<Section> topology::*tables, std::string needed,
              std::vector<key> keys) {
@@ -186,277 +189,324 @@ std::vector<section> make_sections() {
   using evaluate = evaluate_settings;
   using node = node_settings;
   return {
-      {"", "At the top of the file, before the first section.", {format_row(), extends_row()}},
+      {"", "Keys before the first section.", {format_row(), extends_row()}},
       {"run",
-       "How long to train, and what a run depends on.",
+       "How long to train, the random seed, and what ends a run early.",
        {row("seed", in(&t::run, &run::seed), {.minimum = 0},
-            "Seed of everything random: initial weights, order of the samples, dropout."),
+            "Seed of everything random, such as the initial weights, the order of the samples and dropout."),
         row("epochs", in(&t::run, &run::epochs), {.minimum = 0, .maximum = 1e6},
-            "Passes over the data; excludes steps. With neither, one epoch."),
+            "Number of passes over the training data. Cannot be combined with steps. If neither is set, the run takes "
+            "one epoch."),
         row("steps", in(&t::run, &run::steps), {.minimum = 0, .maximum = 1e12},
-            "Steps of each worker; excludes epochs. 0 writes the initial weights."),
+            "Number of steps of each worker. Cannot be combined with epochs. With 0, the run only writes the initial "
+            "weights."),
         row("threads", in(&t::run, &run::threads), {.minimum = 1, .maximum = 256},
-            "Threads inside one worker's tensor operations; another number gives other bits."),
-        row("timeout", in(&t::run, &run::timeout), {}, "How long any actor waits for another before the run fails."),
+            "Number of threads inside the tensor operations of one worker. A different number gives results with "
+            "different bits."),
+        row("timeout", in(&t::run, &run::timeout), {},
+            "How long any actor waits for another one before the run fails."),
+        row("join_timeout", in(&t::run, &run::join_timeout), {},
+            "How long nodes wait for each other before the run begins. Used only with [[node]] sections."),
         row("max_seconds", in(&t::run, &run::max_seconds),
             {.minimum = 0.001, .maximum = 3.6e7, .type = setting_type::real},
-            "Ends the run in good order after so many seconds."),
+            "Time limit of the run in seconds. When it is reached, the run stops cleanly. Without it, there is no "
+            "limit."),
         row("stop_on_non_finite", in(&t::run, &run::stop_on_non_finite), {},
-            "A loss that is nan or inf ends the run, naming step and worker; false lets it go on.")}},
+            "Whether a loss of nan or inf stops the run and reports the step and the worker. With false, training "
+            "continues.")}},
       {"model",
-       "The network.",
-       {row("name", in(&t::model, &model::name), {.choices = names(models::network_kinds())}, "Which network."),
+       "The network, its initial weights and its loss.",
+       {row("name", in(&t::model, &model::name), {.choices = names(models::network_kinds())},
+            "Network to train. `troupe list models` describes each one."),
         row("script", in(&t::model, &model::script), {},
-            "A TorchScript file (.pt) to train instead: any module that Python has exported."),
+            "TorchScript file (.pt) to train instead of a built-in network. It may hold any module exported from "
+            "Python."),
         row("init", in(&t::model, &model::init), {},
-            "Weights to start from: safetensors, TorchScript, or a dict of tensors saved by torch.save; else PyTorch's "
-            "initialisers under the seed."),
+            "File with the weights to start from: safetensors, TorchScript, or a dict of tensors saved by torch.save. "
+            "Without it, PyTorch's initializers draw the weights from run.seed."),
         row("loss", in(&t::model, &model::loss),
             {.choices = {"auto", "cross_entropy", "nll", "binary_cross_entropy", "hinge", "mse"}},
-            "Loss, mean over the batch; auto is the one that fits the model's output."),
+            "Loss function, averaged over the batch. \"auto\" selects the one that fits the model's output."),
         row("layers", in(&t::model, &model::layers), {.minimum = 1, .maximum = 1024},
-            "Of mlp: hidden layers, else 2; of gpt: blocks, else 4; of wide_resnet: blocks of a group, else 2."),
+            "Number of layers. Used only by mlp (hidden layers, 2 by default), gpt (blocks, 4 by default) and "
+            "wide_resnet (blocks per group, 2 by default)."),
         row("width", in(&t::model, &model::width), {.minimum = 1, .maximum = 65536},
-            "Of mlp: units of a hidden layer, else 128; of gpt: length of an embedding, else 128; of wide_resnet and "
-            "wide_resnet_pooled: the factor of their widths, else 10."),
+            "Width of the layers. Used only by mlp (units per hidden layer, 128 by default), gpt (length of an "
+            "embedding, 128 by default), and wide_resnet and wide_resnet_pooled (widening factor, 10 by default)."),
         row("heads", in(&t::model, &model::heads), {.minimum = 1, .maximum = 1024},
-            "Of gpt: attention heads, which share the width; else 4."),
+            "Number of attention heads. The width is divided among them, so it must be a multiple of this number. Used "
+            "only by gpt, where it defaults to 4."),
         row("dropout", in(&t::model, &model::dropout), {.minimum = 0, .maximum = 1, .maximum_excluded = true},
-            "Used by mlp, gpt, wide_resnet and wide_resnet_pooled: share of values that are zeroed in training; else "
-            "0, "
-            "for wide_resnet_pooled 0.01."),
+            "Fraction of the values that dropout sets to zero during training. Used only by mlp, gpt and wide_resnet "
+            "(0 by default) and wide_resnet_pooled (0.01 by default)."),
         row("shortcut", in(&t::model, &model::shortcut), {.choices = {"projection", "pad"}},
-            "Used only by resnet20: how a shortcut changes the number of channels. \"projection\" (the default) is a "
-            "1x1 convolution with batch norm (He et al. 2016, option B); \"pad\" subsamples and fills the new channels "
-            "with zeros (option A)."),
+            "How a shortcut changes the number of channels: \"projection\" (the default) uses a 1x1 convolution with "
+            "batch norm (He et al. 2016, option B); \"pad\" subsamples and fills the new channels with zeros (option "
+            "A). Used only by resnet20."),
         row("initializer", in(&t::model, &model::initializer), {.choices = {"default", "normal"}},
-            "Initial weights: \"default\" uses the initializers of the model; \"normal\" draws the weights of "
-            "convolutions and linear layers from N(0, initializer_std^2). model.init, where given, wins."),
+            "How initial weights are chosen: \"default\" uses the model's own initializers; \"normal\" draws the "
+            "weights of convolutions and linear layers from N(0, initializer_std^2). Weights loaded by init take "
+            "precedence."),
         row("initializer_std", in(&t::model, &model::initializer_std), {.minimum = 0, .maximum = 100},
-            "Used only when initializer = \"normal\": standard deviation of the weights."),
+            "Standard deviation of the initial weights. Used only when initializer = \"normal\"."),
         row("initializer_bias", in(&t::model, &model::initializer_bias), {.choices = {"default", "zero"}},
-            "Used only when initializer = \"normal\": biases of convolutions and linear layers keep the model's "
-            "default initializer, or start at zero."),
+            "Initial biases of convolutions and linear layers: \"default\" uses the model's own initializer; \"zero\" "
+            "sets them to zero. Used only when initializer = \"normal\"."),
         row("rank", in(&t::model, &model::rank), {.minimum = 1, .maximum = 4096},
-            "Of matrix_completion: length of the factor of a user or an item; else 10."),
+            "Length of the factor of each user and of each item. Used only by matrix_completion, where it defaults to "
+            "10."),
         row("sync_batch_norm", in(&t::model, &model::sync_batch_norm), {},
-            "Batch norm over the batches of all workers together, forward and backward, by messages in the middle of "
-            "both.")}},
+            "Whether batch norm uses the statistics of all workers' batches together. The workers then exchange "
+            "messages in the middle of each forward and backward pass.")}},
       {"data",
-       "What is learned from, and how the workers share it.",
-       {row("name", in(&t::data, &data::name), {.choices = names(troupe::data::dataset_kinds())}, "Which data set."),
+       "The training and validation samples, and how the workers share them.",
+       {row("name", in(&t::data, &data::name), {.choices = names(troupe::data::dataset_kinds())},
+            "Data set to train on. `troupe list data` describes each one."),
         row("dir", in(&t::data, &data::dir), {},
-            "Folder that holds the data sets' folders; else $TROUPE_DATA, else data-cache. digits needs none."),
+            "Folder that contains the folders of the data sets. Defaults to $TROUPE_DATA, or to data-cache if that is "
+            "not set. Not needed by digits and sparse, which are built in."),
         row("file", in(&t::data, &data::file), {},
-            "Training samples: the user's file of libsvm, triplets, tensors or text; the folder of image_folder."),
+            "Your own training samples: a file for libsvm, triplets, tensors or text, or a folder for image_folder. "
+            "Used only by these data sets."),
         row("test_file", in(&t::data, &data::test_file), {},
-            "Validation samples likewise; else the training samples are evaluated."),
+            "Your own validation samples, in the same format as file and used only by the same data sets. Without it, "
+            "the training samples are evaluated, unless data.validation holds some of them out."),
         row("mapped", in(&t::data, &data::mapped), {},
-            "Of libsvm and triplets: the rows are kept in a file beside theirs and mapped into memory, which they may "
-            "exceed."),
+            "Whether to keep the rows in a file next to the original one and to map it into memory, so that the data "
+            "may be larger than memory. Used only by libsvm and triplets, where it defaults to false."),
         row("rows", in(&t::data, &data::rows), {.minimum = 10, .maximum = 1e9},
-            "Of sparse: training samples, 20,000 by default; a tenth as many for validation."),
+            "Number of training samples; a tenth as many are made for validation. Used only by sparse, where it "
+            "defaults to 20,000."),
         row("columns", in(&t::data, &data::columns), {.minimum = 1, .maximum = 2e9},
-            "Of sparse: coordinates of a sample, 10,000 by default."),
+            "Number of coordinates of a sample. Used only by sparse, where it defaults to 10,000."),
         row("nonzeros", in(&t::data, &data::nonzeros), {.minimum = 1, .maximum = 1e6},
-            "Of sparse: how many of them are not zero, 50 by default."),
+            "Number of coordinates of a sample that are not zero. Used only by sparse, where it defaults to 50."),
         row("skew", in(&t::data, &data::skew), {.minimum = 1, .maximum = 16},
-            "Of sparse: 1, the default, all columns are met alike often; above, a few are met by most samples."),
+            "How unevenly the nonzero coordinates are spread over the columns: with 1 (the default), all columns occur "
+            "equally often; with a larger value, a few columns occur in most samples. Used only by sparse."),
         row("sequence_length", in(&t::data, &data::sequence_length), {.minimum = 1, .maximum = 65536},
-            "Of text: characters of a sample, 64 by default."),
+            "Number of characters in a sample. Used only by text, where it defaults to 64."),
         row("random_windows", in(&t::data, &data::random_windows), {},
-            "Used only by text: a training sample begins anywhere in the text, drawn anew in each epoch, instead of at "
-            "a multiple of sequence_length. With data.validation, the end of the text is held out."),
+            "Whether a training sample begins anywhere in the text, drawn anew in each epoch, instead of at a multiple "
+            "of sequence_length. If data.validation is set, the end of the text is held out. Used only by text, where "
+            "it defaults to false."),
         row("image_size", in(&t::data, &data::image_size), {.minimum = 1, .maximum = 4096},
-            "Of image_folder: height and width; the shorter side is scaled to it and the middle cut out. Else all "
-            "images must be of one size."),
+            "Height and width of a sample in pixels: the shorter side of each image is scaled to this size, and the "
+            "centre is cut out. Without it, all images must have the same size. Used only by image_folder."),
         row("validation", in(&t::data, &data::validation),
             {.minimum = 0, .maximum = 1, .minimum_excluded = true, .maximum_excluded = true},
-            "Share of the training samples that is held out and evaluated; else the test samples are."),
+            "Fraction of the training samples to hold out and evaluate. Without it, the test samples are evaluated."),
         row("threads", in(&t::data, &data::threads), {.minimum = 0, .maximum = 256},
-            "Threads that read, decode and augment ahead, in each process; 0: none. The bits do not depend on it."),
+            "Number of threads in each process that read, decode and augment batches ahead of time; 0 means none. "
+            "Defaults to one per worker, but at most half the CPU cores. The number does not affect the results."),
         row("batch_size", in(&t::data, &data::batch_size), {.minimum = 1, .maximum = 1e6},
-            "Samples of one worker's step; excludes global_batch_size."),
+            "Number of samples in one step of one worker. Cannot be combined with global_batch_size."),
         row("global_batch_size", in(&t::data, &data::global_batch_size), {.minimum = 1, .maximum = 1e9},
-            "Samples of all workers' steps together; must divide by the number of workers."),
+            "Number of samples in one step of all workers together. Must be a multiple of the number of workers. "
+            "Cannot be combined with batch_size."),
         row("micro_batch_size", in(&t::data, &data::micro_batch_size), {.minimum = 1, .maximum = 1e6},
-            "Samples computed at once: a worker's batch is gone through in such parts, whose gradients are "
-            "accumulated. "
-            "Else the whole batch."),
-        row("shuffle", in(&t::data, &data::shuffle), {}, "Each epoch in an order of its own, a function of the seed."),
+            "Number of samples to compute at once: a worker splits its batch into parts of this size and accumulates "
+            "their gradients. Must divide the worker's batch size. Defaults to the whole batch."),
+        row("shuffle", in(&t::data, &data::shuffle), {},
+            "Whether each epoch visits the samples in a new order, which is a function of run.seed."),
         row("drop_last", in(&t::data, &data::drop_last), {},
-            "Drop the last batch of an epoch if it is smaller than the others, as the PyTorch DataLoader's drop_last "
-            "does; false keeps it."),
+            "Whether to drop the last batch of an epoch if it is smaller than the others, as drop_last of the PyTorch "
+            "DataLoader does."),
         row("remainder", in(&t::data, &data::remainder), {.choices = {"drop", "pad"}},
             "What happens when the training set does not divide evenly among the workers: \"drop\" leaves the "
-            "remaining samples out of the epoch; \"pad\" repeats samples from its start until every worker has as "
-            "many, as PyTorch's DistributedSampler does."),
+            "remaining samples out of the epoch; \"pad\" repeats the first samples of the epoch until every worker has "
+            "the same number, as PyTorch's DistributedSampler does. \"pad\" requires split = \"strided\"."),
         row("split", in(&t::data, &data::split), {.choices = {"strided", "contiguous", "all", "dirichlet", "by_label"}},
-            "Which samples a worker sees: every n-th of the epoch's order, a fixed block, or all; or, not "
-            "independently "
-            "and identically distributed, classes in shares drawn from a Dirichlet distribution, or a block of the "
-            "samples sorted by class."),
+            "Which samples a worker trains on: \"strided\" deals out the epoch's order one sample at a time; "
+            "\"contiguous\" gives each worker a fixed block; \"all\" gives each worker the whole set. Two choices are "
+            "not independent and identically distributed: \"dirichlet\" draws each worker's shares of the classes from "
+            "a Dirichlet distribution; \"by_label\" gives each worker a block of the samples sorted by class."),
         row("alpha", in(&t::data, &data::alpha), {.minimum = 0, .maximum = 1e6, .minimum_excluded = true},
-            "Of split dirichlet: concentration, 0.5 by default; small, a worker sees few classes, large, all of them "
-            "alike."),
-        row("normalize", in(&t::data, &data::normalize), {}, "Subtract the mean and divide by std, per channel."),
+            "Concentration of the Dirichlet distribution: with a small value, a worker sees few classes; with a large "
+            "one, all workers see nearly the same mixture of classes. Used only when split = \"dirichlet\", where it "
+            "defaults to 0.5."),
+        row("normalize", in(&t::data, &data::normalize), {},
+            "Whether to subtract the mean of each channel and divide by its standard deviation."),
         row("mean", in(&t::data, &data::mean), {.minimum = -1e6, .maximum = 1e6},
-            "Mean of each channel, inputs in [0, 1]; else as published."),
+            "Mean of each channel, for inputs in [0, 1]. Must be set together with std. Defaults to the value "
+            "published for the data set, if there is one."),
         row("std", in(&t::data, &data::std), {.minimum = 0, .maximum = 1e6, .minimum_excluded = true},
-            "Standard deviation of each channel; else as published.")}},
+            "Standard deviation of each channel, for inputs in [0, 1]. Must be set together with mean. Defaults to the "
+            "value published for the data set, if there is one.")}},
       {"augment",
-       "Random changes of images in training, as torchvision's: crop, flip, rotation, affine, then colours in an order "
-       "that "
-       "is drawn. A function of seed, epoch and sample.",
+       "Random changes to training images, with the same meaning as in torchvision and in this order: crop, flip, "
+       "rotation, affine, and then the colour changes in an order drawn at random. Each change is a function of the "
+       "seed, the epoch and the sample.",
        {row("preset", in(&t::augment, &augment::preset), {.choices = {"none", "crop_flip", "affine_jitter"}},
-            "crop_flip: padding of 4, flip; affine_jitter: flip, rotation 10, shear 10, scale 0.8 to 1.2, "
-            "brightness, contrast and saturation 0.2, mean and std 0.5. Keys beside it win."),
+            "Set of changes that the other keys of this section may override. \"crop_flip\" sets crop_padding 4 and "
+            "flip 0.5. \"affine_jitter\" sets flip 0.5, rotation 10, shear 10, scale [0.8, 1.2], and brightness, "
+            "contrast and saturation 0.2; it also normalizes with a mean and standard deviation of 0.5."),
         row("crop_padding", in(&t::augment, &augment::crop_padding), {.minimum = 0, .maximum = 4096},
-            "Pixels of black around an image, out of which its size is cut anywhere."),
+            "Number of black pixels added on each side of an image before a random crop to its original size."),
         row("flip", in(&t::augment, &augment::flip), {.minimum = 0, .maximum = 1},
-            "Probability that left and right are exchanged."),
+            "Probability that an image is mirrored left to right."),
         row("rotation", in(&t::augment, &augment::rotation), {.minimum = 0, .maximum = 180},
-            "Degrees, at most, to either side."),
+            "Largest angle of rotation, in degrees, in either direction."),
         row("shear", in(&t::augment, &augment::shear), {.minimum = 0, .maximum = 89},
-            "Degrees, at most, to either side, along the rows."),
+            "Largest angle of shear along the rows, in degrees, in either direction."),
         row("scale", in(&t::augment, &augment::scale), {.minimum = 0, .maximum = 100, .minimum_excluded = true},
-            "Least and most factor of size: [0.8, 1.2]."),
+            "Smallest and largest factor by which an image is scaled, such as [0.8, 1.2]."),
         row("brightness", in(&t::augment, &augment::brightness), {.minimum = 0, .maximum = 100},
-            "Factor in 1 ± so much."),
-        row("contrast", in(&t::augment, &augment::contrast), {.minimum = 0, .maximum = 100}, "Factor in 1 ± so much."),
+            "Largest change of the brightness factor, which is drawn from 1 ± this value."),
+        row("contrast", in(&t::augment, &augment::contrast), {.minimum = 0, .maximum = 100},
+            "Largest change of the contrast factor, which is drawn from 1 ± this value."),
         row("saturation", in(&t::augment, &augment::saturation), {.minimum = 0, .maximum = 100},
-            "Factor in 1 ± so much."),
+            "Largest change of the saturation factor, which is drawn from 1 ± this value."),
         row("hue", in(&t::augment, &augment::hue), {.minimum = 0, .maximum = 0.5},
-            "Turn of the colour circle, at most, to either side.")}},
+            "Largest shift of the hue in either direction, as a fraction of the colour circle.")}},
       {"optimizer",
-       "The step: of sgd v = momentum·v + g + weight_decay·p; p = p - lr·v.",
+       "The optimizer and its learning rate. sgd computes v = momentum·v + g + weight_decay·p and then p = p - lr·v; "
+       "`troupe list optimizers` describes the others.",
        {row("name", in(&t::optimizer, &optimizer::name), {.choices = names(optimizer_kinds())},
-            "Optimizer: sgd, adam and adamw as in PyTorch, novograd as in the Python package torch_optimizer."),
-        row("lr", in(&t::optimizer, &optimizer::lr), {.minimum = 0, .maximum = 1e6}, "Learning rate."),
+            "Optimizer that applies the gradient. sgd, adam and adamw are those of PyTorch; novograd is that of the "
+            "Python package torch_optimizer."),
+        row("lr", in(&t::optimizer, &optimizer::lr), {.minimum = 0, .maximum = 1e6},
+            "Learning rate, before warm-up and schedule change it."),
         row("momentum", in(&t::optimizer, &optimizer::momentum), {.minimum = 0, .maximum = 1, .maximum_excluded = true},
-            "Of sgd: how much of the last step's direction is kept."),
+            "Fraction of the previous step's direction that is kept. Used only by sgd."),
         row("weight_decay", in(&t::optimizer, &optimizer::weight_decay), {.minimum = 0, .maximum = 1e6},
-            "How much of the weights is added to the gradient; adamw takes it off the weights instead."),
+            "Multiple of the weights that the optimizer step adds to the gradient; adamw subtracts it from the weights "
+            "instead."),
         row("l2_penalty", in(&t::optimizer, &optimizer::l2_penalty), {.minimum = 0, .maximum = 1e6},
-            "Factor of the weights added to the gradient when a worker computes it, before any exchange. weight_decay, "
-            "by contrast, acts in the optimizer step, on the weights after the exchange. Both may be set."),
+            "Multiple of the weights that a worker adds to the gradient when it computes it, before any exchange. By "
+            "contrast, weight_decay acts in the optimizer step, on the weights after the exchange. Both may be set."),
         row("no_decay", in(&t::optimizer, &optimizer::no_decay), {},
-            "Name patterns of parameters that get no weight decay, such as [\"*.bias\", \"*bn?.weight\"]; * matches any text, "
-            "? one character."),
+            "Name patterns of parameters without weight decay, such as [\"*.bias\", \"*bn?.weight\"]. In a pattern, * "
+            "matches any text and ? matches one character."),
         row("decay_min_dims", in(&t::optimizer, &optimizer::decay_min_dims), {.minimum = 0, .maximum = 8},
-            "Weight decay applies only to parameters with at least this many dimensions; 2 excludes biases and the "
+            "Smallest number of dimensions of a parameter to which weight decay applies. 2 excludes biases and the "
             "parameters of normalization layers."),
-        row("nesterov", in(&t::optimizer, &optimizer::nesterov), {}, "Of sgd: Nesterov's momentum; needs momentum."),
+        row("nesterov", in(&t::optimizer, &optimizer::nesterov), {},
+            "Whether to use Nesterov momentum. Requires momentum above 0. Used only by sgd."),
         row("betas", in(&t::optimizer, &optimizer::betas), {.minimum = 0, .maximum = 1, .maximum_excluded = true},
-            "Of adam, adamw and novograd: how much is kept of the first and second moment; else [0.9, 0.999], of "
-            "novograd [0.95, 0.0]."),
+            "Fractions of the first and of the second moment that are kept in each step. Used only by adam and adamw "
+            "([0.9, 0.999] by default) and novograd ([0.95, 0.0] by default)."),
         row("eps", in(&t::optimizer, &optimizer::eps), {.minimum = 0, .maximum = 1, .minimum_excluded = true},
-            "Of them: added to the root of the second moment; else 1e-8."),
+            "Number added to the root of the second moment, to avoid division by zero. Used only by adam, adamw and "
+            "novograd, where it defaults to 1e-8."),
         row("grad_averaging", in(&t::optimizer, &optimizer::grad_averaging), {},
-            "Used only by novograd: multiply the normalized gradient plus weight decay by 1 - beta1 before it enters "
-            "the first moment."),
+            "Whether to multiply the normalized gradient plus weight decay by 1 - beta1 before it enters the first "
+            "moment. Used only by novograd."),
         row("moment_start", in(&t::optimizer, &optimizer::moment_start), {.choices = {"zero", "gradient"}},
-            "Used only by novograd: the first moment starts from zero, as in the package torch_optimizer, or is the "
-            "first "
-            "normalized gradient, as in algorithm 1 of the paper."),
+            "Initial value of the first moment: \"zero\", as in the package torch_optimizer, or \"gradient\", the "
+            "first normalized gradient, as in algorithm 1 of the paper. Used only by novograd."),
         row("clip_norm", in(&t::optimizer, &optimizer::clip_norm),
             {.minimum = 0, .maximum = 1e9, .minimum_excluded = true},
-            "Longest gradient, in Euclidean norm over all parameters; a longer one is scaled down to it before the "
-            "step."),
+            "Largest Euclidean norm of the gradient over all parameters. A gradient with a larger norm is scaled down "
+            "to it before the step. Without it, gradients are not clipped."),
         row("scale_lr", in(&t::optimizer, &optimizer::scale_lr), {.choices = {"none", "linear", "sqrt"}},
-            "Multiply lr by k, or by the square root of k, where k = effective batch / base_batch_size. The effective "
-            "batch is what one step averages over: the batches of all workers under a synchronous exchange of "
-            "gradients. Refused for several workers under any other wiring."),
+            "How lr grows with the batch: \"linear\" multiplies it by k and \"sqrt\" by the square root of k, where k "
+            "= effective batch / base_batch_size. The effective batch is the number of samples that one step averages "
+            "over, which under a synchronous exchange of gradients is the sum of all workers' batches. With several "
+            "workers, any other wiring is refused."),
         row("base_batch_size", in(&t::optimizer, &optimizer::base_batch_size), {.minimum = 1, .maximum = 1e9},
-            "Used only with scale_lr: batch size that lr was chosen for; by default one worker's batch. Required "
-            "together with data.global_batch_size."),
+            "Batch size for which lr was chosen. Defaults to one worker's batch size; required if "
+            "data.global_batch_size is set. Used only when scale_lr = \"linear\" or \"sqrt\"."),
         row("warmup_epochs", in(&t::optimizer, &optimizer::warmup_epochs), {.minimum = 0, .maximum = 1e6},
-            "Number of epochs, or a fraction, over which lr grows linearly from warmup_start * lr."),
+            "Number of epochs, not necessarily whole, over which the learning rate grows linearly from warmup_start * "
+            "lr to lr."),
         row("warmup_start", in(&t::optimizer, &optimizer::warmup_start), {.minimum = 0, .maximum = 1},
-            "Factor of lr that the warm-up begins with."),
+            "Factor of lr with which the warm-up begins. Used only when warmup_epochs is above 0."),
         row("schedule", in(&t::optimizer, &optimizer::schedule),
             {.choices = {"constant", "step", "cosine", "polynomial"}},
-            "Learning rate after the warm-up: \"constant\"; \"step\" multiplies it by decay_factor after each of "
-            "decay_epochs; \"cosine\" and \"polynomial\" take it down to min_lr at the end of the run."),
+            "Learning rate after the warm-up: \"constant\" keeps it; \"step\" multiplies it by decay_factor after each "
+            "of decay_epochs; \"cosine\" and \"polynomial\" lower it to min_lr at the end of the run."),
         row("schedule_by", in(&t::optimizer, &optimizer::schedule_by), {.choices = {"step", "epoch"}},
-            "Whether warm-up and schedule change the learning rate after every step or only after every epoch, as a "
-            "PyTorch scheduler does whose step() is called once per epoch."),
+            "Whether warm-up and schedule change the learning rate after every step, or only after every epoch, like a "
+            "PyTorch scheduler whose step() is called once per epoch."),
         row("min_lr", in(&t::optimizer, &optimizer::min_lr), {.minimum = 0, .maximum = 1e6},
-            "Used only by the schedules \"cosine\" and \"polynomial\": the learning rate at the end of the run."),
-        row("decay_power", in(&t::optimizer, &optimizer::decay_power), {.minimum = 0, .maximum = 100, .minimum_excluded = true},
-            "Used only by the schedule \"polynomial\": its exponent; 1 is linear decay."),
+            "Learning rate at the end of the run. Used only when schedule = \"cosine\" or \"polynomial\"."),
+        row("decay_power", in(&t::optimizer, &optimizer::decay_power),
+            {.minimum = 0, .maximum = 100, .minimum_excluded = true},
+            "Exponent of the polynomial; 1 is linear decay. Used only when schedule = \"polynomial\"."),
         row("decay_epochs", in(&t::optimizer, &optimizer::decay_epochs), {.minimum = 0, .maximum = 1e6},
-            "Used only by the schedule \"step\": the epochs after which lr is multiplied by decay_factor, ascending."),
+            "Epochs after which the learning rate is multiplied by decay_factor, in ascending order. Used only when "
+            "schedule = \"step\", which requires it."),
         row("decay_factor", in(&t::optimizer, &optimizer::decay_factor), {.minimum = 0, .maximum = 1},
-            "Used only by the schedule \"step\": factor of lr at each of decay_epochs.")}},
+            "Factor applied to the learning rate after each of decay_epochs. Used only when schedule = \"step\".")}},
       {"workers",
-       "Who trains, and what a worker does in one step.",
+       "How many workers train, on which devices, and what a worker does in one step.",
        {row("count", in(&t::workers, &workers::count), {.minimum = 1, .maximum = 4096},
-            "Number of workers; with [[node]]s, the sum of theirs."),
+            "Number of workers. With [[node]] sections, it defaults to the sum of their workers and must equal it."),
         row("loop", in(&t::workers, &workers::loop), {},
-            "Words of a step, in order: gradient, apply, exchange or the name of one. Else gradient, the exchange if "
-            "there is one, apply."),
+            "Operations of one step, in order: \"gradient\", \"apply\", and the name of each exchange (\"exchange\" "
+            "for one without a name). By default, exchanges come between \"gradient\" and \"apply\"; an all_reduce of "
+            "parameters follows \"apply\", and a parameter_server replaces it. An exchange of kind shared is not part "
+            "of the loop."),
         row("precision", in(&t::workers, &workers::precision), {.choices = {"float32", "bfloat16"}},
-            "bfloat16: forward and backward passes under autocast; weights, gradients and sums stay float32."),
+            "Number format of the forward and backward passes. \"bfloat16\" runs them under autocast; weights, "
+            "gradients and sums stay float32."),
         row("device", in(&t::workers, &workers::device), {.type = setting_type::devices},
-            "Where the workers compute. A list is dealt to the workers of each node in turn, and says how many there "
-            "are where count does not; cuda stands for all GPUs there are, auto for the same, or the cpu where there "
-            "are none.")}},
+            "Devices on which the workers compute. A list is dealt out to the workers of each node in turn; it also "
+            "sets the number of workers if neither count nor a [[node]] does. \"cuda\" means all GPUs of the machine; "
+            "\"auto\" means the same, or the CPU if there are none.")}},
       list("exchange",
-           "What the workers send each other: one [exchange], or several [[exchange]] with a name each. A kind has "
-           "settings of its own.",
+           "What the workers send each other: one [exchange] section, or several [[exchange]] sections with a name "
+           "each. Every kind of exchange has additional settings of its own.",
            &t::exchanges, "kind",
            {row("name", each(&t::exchanges, &exchange::name), {},
-                "What the loop and messages call it; needed where there are several."),
+                "Name of the exchange in workers.loop and in messages. Required if there are several exchanges."),
             row("kind", each(&t::exchanges, &exchange::kind), {.choices = names(exchange_kinds())},
-                "The wiring. Always needed."),
+                "Algorithm of the exchange. Required. `troupe list exchanges` describes each one."),
             row("sends", each(&t::exchanges, &exchange::sends), {.choices = {"gradient", "parameters"}},
-                "What a worker puts in; else what the kind is made for."),
+                "What a worker contributes. Defaults to the gradient or the parameters according to the kind; `troupe "
+                "list exchanges` names the default first."),
             row("members", each(&t::exchanges, &exchange::members), {},
-                "Who takes part: workers (w0, w1 …), or names of other exchanges, each for the group of its workers; "
-                "else all workers. Who does not passes the word by."),
+                "Participants: workers (w0, w1, …), or names of other exchanges, each of which stands for the group of "
+                "its workers. Defaults to all workers. Other workers skip this exchange."),
             row("every", each(&t::exchanges, &exchange::every), {},
-                "How often: when the number of completed steps is divisible by it, but not at 0 (except elastic with "
-                "apply = \"each\" placed before \"apply\" in the loop, which begins at 0). The default is each step.")}),
+                "Interval between exchanges, in steps or epochs. The exchange takes place when the number of completed "
+                "steps is divisible by the interval, but not at step 0. The exception is elastic with apply = \"each\" "
+                "placed before \"apply\" in the loop, which begins at step 0. Defaults to every step.")}),
       {"evaluate",
-       "Validation while training; the end is always evaluated.",
-       {row("every", in(&t::evaluate, &evaluate::every), {}, "How often."),
+       "Validation during training. There is always an evaluation at the end.",
+       {row("every", in(&t::evaluate, &evaluate::every), {}, "Interval between evaluations, in steps or epochs."),
         row("batch_size", in(&t::evaluate, &evaluate::batch_size), {.minimum = 1, .maximum = 1e6},
-            "Samples evaluated at once. Without drop_last, this changes memory and time only."),
+            "Number of samples to evaluate at once. Unless drop_last is true, it affects only memory and time."),
         row("target_accuracy", in(&t::evaluate, &evaluate::target_accuracy),
-            {.minimum = 0, .maximum = 1, .minimum_excluded = true}, "Stop once validation accuracy reaches it."),
+            {.minimum = 0, .maximum = 1, .minimum_excluded = true},
+            "Validation accuracy at which training stops, once target_hold evaluations in a row have reached it. "
+            "Without it, training does not stop because of the accuracy."),
         row("target_hold", in(&t::evaluate, &evaluate::target_hold), {.minimum = 1, .maximum = 1e6},
-            "Evaluations in a row that must reach target_accuracy."),
+            "Number of evaluations in a row that must reach target_accuracy. Used only when target_accuracy is set."),
         row("top_k", in(&t::evaluate, &evaluate::top_k), {.minimum = 1, .maximum = 1e6},
-            "Also counts how often the class is among the k highest scores."),
+            "Number k for top-k accuracy: if set, evaluations also count how often the correct class is among the k "
+            "highest scores."),
         row("drop_last", in(&t::evaluate, &evaluate::drop_last), {},
-            "Drop the last batch of an evaluation if it is smaller than evaluate.batch_size."),
+            "Whether to drop the last batch of an evaluation if it is smaller than evaluate.batch_size."),
         row("split", in(&t::evaluate, &evaluate::split), {.choices = {"whole", "workers"}},
-            "\"whole\" evaluates the validation set once; \"workers\" divides it among the workers as "
-            "DistributedSampler does, without shuffling, evaluates each share, and reports the mean of the shares."),
+            "How the validation set is evaluated: \"whole\" evaluates it once; \"workers\" divides it among the "
+            "workers as DistributedSampler does, without shuffling, evaluates each share, and reports the mean of the "
+            "shares."),
         row("buffers", in(&t::evaluate, &evaluate::buffers), {.choices = {"mean", "first"}},
-            "Running statistics of batch norm in the result, where the workers' differ: the mean over the workers, or "
-            "those of the first worker, as PyTorch's DDP with broadcast_buffers keeps them."),
+            "Running statistics of batch norm in the result, where those of the workers differ: \"mean\" averages them "
+            "over the workers; \"first\" takes those of the first worker, which PyTorch's DDP keeps with "
+            "broadcast_buffers."),
         row("pause_training", in(&t::evaluate, &evaluate::pause_training), {},
-            "Let the workers wait until an evaluation is done, so that it takes no processor time from them."),
+            "Whether the workers wait until an evaluation is done, so that it does not take processor time from them."),
         row("patience", in(&t::evaluate, &evaluate::patience), {.minimum = 1, .maximum = 1e6},
-            "Stop after so many evaluations in a row without improvement: of the accuracy, or where there is none of "
-            "the "
-            "loss.")}},
+            "Number of evaluations in a row without improvement after which training stops. What counts is the "
+            "accuracy, or the loss if there is no accuracy. Without it, training does not stop for this reason.")}},
       list("node",
-           "A process that runs some of the workers: a [[node]] for each, where there are several. Ranks count through "
-           "the nodes in their order.",
+           "A process that runs some of the workers. With several processes, there is one [[node]] section for each. "
+           "Workers are numbered through the nodes in the order of the file.",
            &t::nodes, "name",
            {row("name", each(&t::nodes, &node::name), {},
-                "What messages call it; letters, digits, - and _. Always needed."),
+                "Name of the node, which messages and `troupe node --name` refer to. It consists of at most 64 "
+                "letters, digits, - and _. Required."),
             row("address", each(&t::nodes, &node::address), {.type = setting_type::endpoint},
-                "Where other nodes reach it; tensors come in on the next port. Port 0: two free ones, chosen at the "
-                "start."),
+                "Address at which other nodes reach this one; it receives tensors on the next port. Port 0 stands for "
+                "two free ports that are chosen at the start."),
             row("listen", each(&t::nodes, &node::listen), {.type = setting_type::endpoint},
-                "What it binds instead, where that is not its address. For now only loopback may be listened on: "
-                "localhost, 127.0.0.0/8, ::1."),
+                "Address to listen on, if it differs from address. Defaults to address. At present it must be a "
+                "loopback address: localhost, 127.0.0.0/8 or ::1."),
             row("workers", each(&t::nodes, &node::workers), {.minimum = 1, .maximum = 4096},
-                "How many of the workers it runs; workers.count is the sum.")}),
+                "Number of workers that this node runs.")}),
   };
 }
 

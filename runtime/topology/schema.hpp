@@ -1,6 +1,6 @@
-// The one table of what a topology file may say. Reading, printing, `troupe explain`, docs/topology.md, the JSON Schema
-// and error messages are all made from it. The settings of each kind of exchange are rows of that kind's own
-// (exchange_kind::settings). Immutable once made; any thread.
+// The table of all keys of a topology file. Parsing, printing, `troupe explain`, docs/topology.md, the JSON Schema and
+// error messages all derive from it. Each kind of exchange has its own rows for its settings (exchange_kind::settings).
+// Immutable after construction; safe to use from any thread.
 #pragma once
 
 #include "troupe/actors/support/setting.hpp"
@@ -15,27 +15,28 @@
 
 namespace troupe::topology {
 
-/// A key, and the member of `topology` that it sets.
+/// A key and the member of `topology` that it sets.
 struct key {
   setting row;
-  /// Returns the member's value, or nothing where it is unset. `index` counts the tables of a repeated section.
+  /// Returns the member's value, or nothing if it is unset. `index` is the table within a repeated section.
   std::function<std::optional<setting_value>(const topology&, std::size_t index)> get;
-  /// Sets the member. The value has been checked against `row`.
+  /// Sets the member. The value must already have been checked against `row`.
   std::function<void(topology&, std::size_t index, const setting_value&)> set;
 };
 
+/// A section of the file, with its keys.
 struct section {
   std::string name;  ///< Empty for the keys at the top of a file.
   std::string explanation;
   std::vector<key> keys;
-  std::string needed{};  ///< The key that each table must give, or empty.
-  /// Of a section that may stand several times, as [[name]]: how many tables there are, and a way to make so many.
+  std::string needed{};  ///< Key that each table must set; empty if there is none.
+  /// Return and set the number of tables of a repeated section ([[name]]). Empty for other sections.
   std::function<std::size_t(const topology&)> count{};
   std::function<void(topology&, std::size_t)> resize{};
   bool repeated() const { return static_cast<bool>(resize); }
 };
 
-/// All sections, in the order in which a file is printed.
+/// Returns all sections in the order in which a file is printed.
 const std::vector<section>& sections();
 
 /// Returns the section of this name, or nullptr.
@@ -44,6 +45,7 @@ const section* find_section(const std::string& name);
 /// Returns the key of this name in `section`, or nullptr.
 const key* find_key(const section& section, const std::string& name);
 
+/// Returns the names of all sections, and of all keys of `section`.
 std::vector<std::string> section_names();
 std::vector<std::string> key_names(const section& section);
 
@@ -53,14 +55,15 @@ struct line {
   setting_type type{setting_type::text};
 };
 
-/// Returns what table `index` of `section` says: the keys that are set, but for one that another has decided; then, of
-/// an exchange, the settings of its kind.
+/// Returns the lines of table `index` of `section`: the keys that are set, except one that another key has replaced
+/// (see exclusions()); for an exchange, the settings of its kind follow.
 std::vector<line> lines_of(const section& section, const topology& file, std::size_t index);
 
-/// Keys of one section that exclude each other. The second, where it is set, decides what the first comes to.
+/// Two keys of a section that cannot both be set. If the second is set, it determines the value of the first.
 struct exclusion {
   std::string section, first, second;
 };
+/// Returns all pairs of keys that exclude each other.
 const std::vector<exclusion>& exclusions();
 
 }  // namespace troupe::topology

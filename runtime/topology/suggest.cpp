@@ -1,17 +1,49 @@
 #include "troupe/runtime/topology/suggest.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cctype>
+#include <utility>
 
 namespace troupe::topology {
 namespace {
 
-constexpr std::size_t longest = 64;  // beyond this nobody mistyped a name
+constexpr std::size_t longest = 64;  // longer words are not mistyped names
 
 std::string folded(std::string_view word) {
   std::string result(word);
   for (char& c : result) c = c == '-' ? '_' : static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
   return result;
+}
+
+/// What other frameworks call our keys.
+constexpr std::array<std::pair<std::string_view, std::string_view>, 11> called_elsewhere{
+    {{"learning_rate", "optimizer.lr"},
+     {"num_epochs", "run.epochs"},
+     {"max_epochs", "run.epochs"},
+     {"max_steps", "run.steps"},
+     {"num_workers", "workers.count"},
+     {"world_size", "workers.count"},
+     {"l2", "optimizer.weight_decay"},
+     {"wd", "optimizer.weight_decay"},
+     {"dataset", "data.name"},
+     {"bs", "data.batch_size"},
+     {"arch", "model.name"}}};
+
+/// The part after the last dot.
+std::string_view last_of(std::string_view name) {
+  return name.substr(name.rfind('.') + 1);
+}
+
+/// Returns the one of `names`, with or without their sections, that other frameworks call `word`, or "".
+std::string synonym(std::string_view word, const std::vector<std::string>& names) {
+  const auto last = folded(last_of(word));
+  for (const auto& [elsewhere, here] : called_elsewhere) {
+    if (elsewhere != last) continue;
+    for (const auto meant : {here, last_of(here)})
+      if (const auto found = std::find(names.begin(), names.end(), meant); found != names.end()) return *found;
+  }
+  return {};
 }
 
 }  // namespace
@@ -36,6 +68,7 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
 
 std::string nearest(std::string_view word, const std::vector<std::string>& names) {
   if (word.empty() || word.size() > longest) return {};
+  if (const std::string other = synonym(word, names); !other.empty()) return other;
   std::string best;
   std::size_t least = std::max<std::size_t>(1, word.size() / 3) + 1;
   for (const std::string& name : names) {

@@ -22,7 +22,7 @@ std::string line_of(const std::string& text, std::size_t number) {
   return line;
 }
 
-/// A slip that a line gives away. The first group of `pattern` is where it is; `advice` may use all of them.
+/// A mistake that can be recognized in a line. The first group of `pattern` is its place; `advice` may use all groups.
 struct slip {
   std::regex pattern;
   std::string advice;
@@ -34,17 +34,19 @@ const std::vector<slip>& slips() {
   static const std::vector<slip> all = {
       {std::regex(value + "([Tt][Rr][Uu][Ee])" + end), "$1 is not TOML; expected true"},
       {std::regex(value + "([Ff][Aa][Ll][Ss][Ee])" + end), "$1 is not TOML; expected false"},
-      {std::regex(value + R"(((?:[A-Za-z_~/]|\.\.?/)[^\s"'#=]*))" + end), "$1 stands without quotes; expected \"$1\""},
-      {std::regex(value + R"(([+-]?)(\.\d+))" + end), "a number begins with a digit; expected $010$2"},
-      {std::regex(value + R"((-?\d+),(\d+))" + end), "a comma in a number; expected $1.$2"},
-      {std::regex(value + R"((-?\d+\.))" + end), "a number ends with a digit; expected $010"},
-      {std::regex(value + R"((\d+)\s+\w+)" + end), "text after a number; expected $1 alone, or all of it in quotes"},
+      {std::regex(value + R"(((?:[A-Za-z_~/]|\.\.?/)[^\s"'#=]*))" + end),
+       "$1 is written without quotes; expected \"$1\""},
+      {std::regex(value + R"(([+-]?)(\.\d+))" + end), "a number must begin with a digit; expected $010$2"},
+      {std::regex(value + R"((-?\d+),(\d+))" + end), "the number contains a comma; expected $1.$2"},
+      {std::regex(value + R"((-?\d+\.))" + end), "a number must end with a digit; expected $010"},
+      {std::regex(value + R"((\d+)\s+\w+)" + end),
+       "there is text after the number; expected $1 alone, or the whole value in quotes"},
       {std::regex(key + end), "\"$1\" has no value; expected one after the ="},
-      {std::regex(R"(^\s*([\w-]+)\s*:\s*(\S+))" + end), "a colon; expected $1 = $2"},
-      {std::regex(R"(^\s*([\w-]+)\s+([^=\s]+))" + end), "no = between key and value; expected $1 = $2"},
-      {std::regex(R"(^\s*\[+\s*([\w-]+))" + end), "the name of a section is not closed; expected [$1]"},
+      {std::regex(R"(^\s*([\w-]+)\s*:\s*(\S+))" + end), "there is a colon instead of an equals sign; expected $1 = $2"},
+      {std::regex(R"(^\s*([\w-]+)\s+([^=\s]+))" + end), "there is no = between key and value; expected $1 = $2"},
+      {std::regex(R"(^\s*\[+\s*([\w-]+))" + end), "the section header is not closed; expected [$1]"},
       {std::regex(R"(^\s*\[+\s*[\w-]+\s*\]+\s*([^#\s].*)$)"),
-       "text behind the name of a section; expected $1 on a line of its own"},
+       "there is text after the section header; expected $1 on a line of its own"},
   };
   return all;
 }
@@ -59,7 +61,7 @@ std::optional<remark> twice(const std::string& line, position at) {
     at.column = column(match.position(1));
     const std::string name = match[2];
     if (match[1] == "[[")
-      return remark{at, "[[" + name + "]] after [" + name + "]; expected [[" + name + "]] for each"};
+      return remark{at, "[[" + name + "]] follows [" + name + "]; expected [[" + name + "]] for each"};
     return remark{at, "[" + name + "] appears twice; expected each section once, with all its keys below it"};
   }
   if (std::regex_search(line, match, std::regex(R"(^\s*([^=\s]+)\s*=[^=]*$)"))) {
@@ -69,13 +71,13 @@ std::optional<remark> twice(const std::string& line, position at) {
   return remark{at, "a key appears twice; expected each key once"};
 }
 
-/// "loop = [gradient, apply]"
+/// Recognizes a list of words without quotes, such as "loop = [gradient, apply]".
 std::optional<remark> bare_list(const std::string& line, position at) {
   std::smatch match;
   if (!std::regex_search(line, match, std::regex(R"(=\s*(\[\s*[A-Za-z_][^"'\]]*\]))"))) return {};
   at.column = column(match.position(1));
   const std::string quoted = std::regex_replace(match[1].str(), std::regex(R"([A-Za-z_][\w-]*)"), "\"$&\"");
-  return remark{at, "words in a list stand without quotes; expected " + quoted};
+  return remark{at, "the words in the list are written without quotes; expected " + quoted};
 }
 
 constexpr const char* unreadable = "this is not readable text; expected a TOML file in UTF-8";
@@ -97,7 +99,7 @@ position place_of(std::string_view text, std::size_t offset) {
   return at;
 }
 
-/// Returns where the string that opens at `begin` ends, or its line or the text does before.
+/// Returns the end of the string that opens at `begin`, or of its line or the text if that comes first.
 std::size_t end_of_string(std::string_view text, std::size_t begin) {
   const char quote = text[begin];
   const std::string three(3, quote);
@@ -109,14 +111,15 @@ std::size_t end_of_string(std::string_view text, std::size_t begin) {
       return i;
     } else if (multiline && text.substr(i, 3) == three) {
       i += 2;
-      for (int more = 0; more < 2 && text.substr(i + 1, 1) == three.substr(2); ++more) ++i;  // two may stand before
+      for (int more = 0; more < 2 && text.substr(i + 1, 1) == three.substr(2); ++more)
+        ++i;  // two quotes may precede the end
       return i;
     }
   }
   return text.size();
 }
 
-/// Returns the text with an x for each byte in a string, and blanks for comments and a byte order mark.
+/// Returns the text with an x for each byte inside a string, and with spaces for comments and a byte order mark.
 std::string without_contents(std::string_view text) {
   std::string bare(text);
   if (text.starts_with("\xef\xbb\xbf")) std::fill_n(bare.begin(), 3, ' ');
@@ -144,7 +147,7 @@ std::optional<remark> too_deep(std::string_view bare) {
     if (std::string_view("\n=,{[").find(bare[i]) != std::string_view::npos) parts = 1;
     if (bare[i] == '.' && ++parts > most_key_parts) {
       const std::string most = std::to_string(most_key_parts);
-      return remark{place_of(bare, i), "a key of more than " + most + " parts; expected section.key"};
+      return remark{place_of(bare, i), "a key has more than " + most + " parts; expected section.key"};
     }
   }
   return {};
@@ -161,7 +164,7 @@ std::optional<remark> check_text(std::string_view text) {
   if (foreign == bare.end()) return too_deep(bare);
   const auto offset = static_cast<std::size_t>(foreign - bare.begin());
   const std::string letter(text.substr(offset, data::utf8_length_of_first(text.substr(offset))));
-  return remark{place_of(text, offset), letter + " stands outside of a string; expected " +
+  return remark{place_of(text, offset), letter + " is outside a string; expected " +
                                             (quotation_mark(letter) ? "straight quotes: \"" : "it in quotes")};
 }
 
@@ -172,7 +175,7 @@ remark explain_syntax(const std::string& text, position at, const std::string& s
   if (says("utf-8") || says("control character") || says("\\u00")) {
     return {at, unreadable};
   }
-  if (says("nested value depth")) return {at, "too many brackets within brackets; expected a value such as [1, 2]"};
+  if (says("nested value depth")) return {at, "the brackets are nested too deeply; expected a value such as [1, 2]"};
   if (says("cannot redefine")) return *twice(line, at);
   if (says("not representable")) return {at, "the number is too large; expected at most 9223372036854775807"};
   if (const auto found = bare_list(line, at)) return *found;
@@ -188,7 +191,7 @@ remark explain_syntax(const std::string& text, position at, const std::string& s
 }
 
 remark odd_header(const std::string& text) {
-  const std::string said = "a section without a name; expected one in the brackets, such as [run]";
+  const std::string said = "the section header has no name; expected one in the brackets, such as [run]";
   const std::regex odd(R"(^\s*\[\[?[ \t]*[^\s\w"'\]-])");
   std::istringstream lines(text);
   std::string line;

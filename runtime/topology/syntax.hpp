@@ -1,4 +1,5 @@
-// What can be said of a file that is not TOML, from its text: no parser's words, but what a person meant and mistyped.
+// Explains why a file is not valid TOML from its text: what was probably meant and mistyped, instead of the parser's
+// message.
 #pragma once
 
 #include "troupe/runtime/topology/mistakes.hpp"
@@ -9,20 +10,23 @@
 
 namespace troupe::topology {
 
+/// An error message and its position.
 struct remark {
   position at;
   std::string text;
 };
 
-/// Finds what the parser (toml++ 3.3) must not see, or nothing: bytes that are not UTF-8; letters beyond ASCII outside
-/// of strings and comments, on which its behaviour is undefined; keys of more than 32 parts, each of which would be a
-/// table within a table, whose destructors would exhaust the stack.
+/// Finds input that the parser (toml++ 3.3) must not see; returns nothing if there is none. Such input is: bytes that
+/// are not UTF-8; non-ASCII letters outside strings and comments, for which the parser's behaviour is undefined; and
+/// keys with more than 32 parts, because each part is a nested table and their destructors would exhaust the stack.
 std::optional<remark> check_text(std::string_view text);
 
-/// Says in words that help what the parser found at `at`. `said`: its own words (toml++ 3.3).
+/// Returns a helpful message for the error that the parser found at `at`. `said` is the parser's own message (toml++
+/// 3.3).
 remark explain_syntax(const std::string& text, position at, const std::string& said);
 
-/// Finds a line that opens a section with what cannot begin a name, which toml++ 3.3 asserts instead of reporting.
+/// Finds a section header that begins with a character that no name can begin with. toml++ 3.3 fails an assertion on
+/// such a header instead of reporting it.
 remark odd_header(const std::string& text);
 
 }  // namespace troupe::topology

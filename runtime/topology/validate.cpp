@@ -23,17 +23,17 @@
 namespace troupe::topology {
 namespace {
 
-// What a word of the loop needs and leaves: the table of legal combinations. A loop is legal when each word finds what
-// it needs, and no gradient is left over at the end. ---------------------------------------------------------------
+// The table of legal loops: what each operation of the loop needs and what it leaves behind. A loop is legal if each
+// operation has what it needs, and if no gradient is left over at the end. -----------------------------------------
 
 enum class word : std::uint8_t { gradient, apply, exchange };
 
-/// What becomes of the gradient that is still to be applied, if there is one.
+/// State of the gradient after an operation: whether there is one that is yet to be applied.
 enum class leaves : std::uint8_t { a_gradient, none, as_it_was };
 
 struct rule {
   word what;
-  slot sends, answers;  ///< Of an exchange.
+  slot sends, answers;  ///< Used only for exchanges.
   bool needs_gradient;
   leaves after;
 };
@@ -62,9 +62,9 @@ bool legal_name(const std::string& name) {
          std::all_of(name.begin(), name.end(), [](unsigned char c) { return std::isalnum(c) || c == '_' || c == '-'; });
 }
 
-constexpr std::uint16_t highest_port = 65534;  // its next is a node's second one
+constexpr std::uint16_t highest_port = 65534;  // a node also uses the next port
 
-/// "4700 and 4701"
+/// Returns the two ports of a node, such as "4700 and 4701".
 std::string ports_of(const endpoint& where) {
   return std::to_string(where.port) + " and " + std::to_string(where.port + 1);
 }
@@ -78,6 +78,7 @@ class checker {
     model();
     source();
     remainder();
+    windows();
     devices();
     const bool settled = nodes();
     if (settled && batches()) micro_batches();
@@ -97,29 +98,29 @@ class checker {
     for (const exclusion& pair : exclusions()) {
       const std::string first = pair.section + "." + pair.first, second = pair.section + "." + pair.second;
       if (!known_.has(first) || !known_.has(second)) continue;
-      if (second == "model.script") continue;  // its name may be said, too: model() looks at it
+      if (second == "model.script") continue;  // the name may be set too: model() checks it
       const std::string& later =
           std::max(first, second, [&](const auto& a, const auto& b) { return known_.at(a) < known_.at(b); });
-      refuse(later, first + " and " + second + " say the same thing twice; expected one of them");
+      refuse(later, first + " and " + second + " cannot be combined; expected one of them");
     }
     if (!file_.run.epochs && !file_.run.steps) file_.run.epochs = 1;
   }
 
-  /// Keeps of the model's settings what it goes by; the rest is no mistake, as with the data's. A script is a model
-  /// that needs no name.
+  /// Keeps the settings that the model reads. The others are ignored, as for data sets. A script is a model that needs
+  /// no name.
   void model() {
     model_settings& given = file_.model;
     const bool scripted = known_.has("model.script");
     if (scripted && given.script.empty())
       return refuse("model.script", "model.script is empty; expected a TorchScript file, such as \"model.pt\"");
     if (scripted && known_.has("model.name") && given.name != "script")
-      return refuse("model.script",
-                    "model.script and model.name = " + to_toml(given.name) + " name two models; expected one of them");
+      return refuse("model.script", "model.script and model.name = " + to_toml(given.name) +
+                                        " each select a model; expected only one of them");
     if (scripted) given.name = "script";
     if (!scripted && given.name == "script")
       return refuse("model.name",
-                    "model.name = \"script\" does not say which; expected model.script = \"model.pt\", a file that "
-                    "torch.jit.script(model).save(\"model.pt\") writes");
+                    "model.name = \"script\" requires a file; expected model.script = \"model.pt\", as written by "
+                    "torch.jit.script(model).save(\"model.pt\")");
     const models::network_kind* kind = models::find_network(given.name);
     if (kind == nullptr) return;
     const auto settle = [&](const char* key, auto& value) {
@@ -133,8 +134,8 @@ class checker {
     settle("shortcut", given.shortcut);
     initializer(*kind);
     if (kind->step != nullptr && file_.workers.precision == "bfloat16")
-      refuse("workers.precision", "workers.precision = \"bfloat16\" is of networks, and " + given.name +
-                                      " makes its steps on single coordinates; expected \"float32\"");
+      refuse("workers.precision", "workers.precision = \"bfloat16\" requires a dense network, but " + given.name +
+                                      " updates single coordinates; expected \"float32\"");
   }
 
   void initializer(const models::network_kind& kind) {
@@ -143,21 +144,21 @@ class checker {
     if (normal && !models::draws_normal_weights(kind))
       refuse("model.initializer",
              "model.initializer = \"normal\" draws the weights of convolutions and linear layers, "
-             "and " +
-                 given.name + " does not let them be drawn; expected \"default\"");
+             "but " +
+                 given.name + " does not support that; expected \"default\"");
     const model_settings usual;
     const auto of_normal = [&](const std::string& key, bool set) {
       if (set && !normal)
         refuse("model." + key, "model." + key +
-                                   " is used only with model.initializer = \"normal\"; expected that, or no " +
-                                   "model." + key);
+                                   " is used only when model.initializer = \"normal\"; expected that, or remove " +
+                                   "the key");
     };
     of_normal("initializer_std", given.initializer_std != usual.initializer_std);
     of_normal("initializer_bias", given.initializer_bias != usual.initializer_bias);
   }
 
-  /// Keeps of the data's source what the data set goes by, every default filled in. The rest is no mistake: a file for
-  /// one set is used with another by --set data.name.
+  /// Keeps the settings that the data set reads and fills in their defaults. The others are ignored, so that a file for
+  /// one data set can be used with another by --set data.name.
   void source() {
     const data::dataset_kind* kind = data::find_dataset(file_.data.name);
     if (kind == nullptr) return;
@@ -189,13 +190,19 @@ class checker {
   void remainder() {
     const data_settings& given = file_.data;
     if (given.remainder == "pad" && given.split != "strided")
-      refuse("data.remainder",
-             "data.remainder = \"pad\" fills up an epoch whose samples are dealt out to the workers one by one, and "
-             "data.split is " +
-                 to_toml(given.split) + "; expected data.split = \"strided\", or data.remainder = \"drop\"");
+      refuse("data.remainder", "data.remainder = \"pad\" requires data.split = \"strided\", but data.split is " +
+                                   to_toml(given.split) +
+                                   "; expected data.split = \"strided\", or data.remainder = \"drop\"");
   }
 
-  /// A list says how many workers there are, where nothing else does.
+  void windows() {
+    if (file_.data.random_windows.value_or(false) && file_.data.split == "contiguous")
+      refuse("data.random_windows",
+             "data.random_windows = true draws samples from the whole text, but data.split = \"contiguous\" gives each "
+             "worker a part of it; expected data.split = \"strided\" or \"all\", or data.random_windows = false");
+  }
+
+  /// Takes the number of workers from a list of devices, if nothing else sets it.
   void devices() {
     const auto listed = file_.workers.device.size();
     if (listed > 1 && file_.nodes.empty() && !known_.has("workers.count"))
@@ -210,22 +217,22 @@ class checker {
     for (std::size_t i = 0; i < file_.nodes.size(); ++i) {
       const std::string& name = file_.nodes[i].name;
       if (!known_.has(node_path(i) + ".name")) {
-        refuse(node_path(i), "a node has no name; expected name = \"…\", by which messages and --name mean it");
+        refuse(node_path(i), "a node has no name; expected name = \"…\", to which messages and --name refer");
       } else if (!legal_name(name)) {
         refuse(node_path(i) + ".name",
                "a node cannot be called " + to_toml(name) + "; expected at most 64 letters, digits, - and _");
       } else if (!seen.insert(name).second) {
         refuse(node_path(i) + ".name",
-               "two nodes are called " + to_toml(name) + "; expected a name of its own for each");
+               "two nodes are called " + to_toml(name) + "; expected a different name for each");
       }
     }
     ports();
     return file_.nodes.empty() || sum();
   }
 
-  /// Two nodes cannot have the same ports of one host.
+  /// Refuses two nodes that use the same ports of one host.
   void ports() {
-    std::map<std::string, std::map<std::uint16_t, std::string>> taken;  // by host and first port, who
+    std::map<std::string, std::map<std::uint16_t, std::string>> taken;  // by host and first port: the node
     for (std::size_t i = 0; i < file_.nodes.size(); ++i) {
       const endpoint where = parse_endpoint(file_.nodes[i].address).value_or(endpoint{});
       if (where.port == 0) continue;
@@ -242,17 +249,18 @@ class checker {
       endpoint free = where;
       while (free.port <= highest_port && clash(free.port) != there.end()) ++free.port;
       const std::string mend = free.port <= highest_port ? ", such as " + to_toml(print_endpoint(free)) : "";
-      refuse(node_path(i) + ".address", "the node " + to_toml(file_.nodes[i].name) + " takes the ports " +
-                                            ports_of(where) + " of " + where.host + ", and " + to_toml(other->second) +
-                                            " " + ports_of({.host = {}, .port = other->first}) +
-                                            "; expected ports of its own" + mend);
+      refuse(node_path(i) + ".address", "the node " + to_toml(file_.nodes[i].name) + " uses the ports " +
+                                            ports_of(where) + " of " + where.host + ", but " + to_toml(other->second) +
+                                            " uses " + ports_of({.host = {}, .port = other->first}) +
+                                            "; expected other ports" + mend);
     }
   }
 
   bool sum() {
     std::int64_t sum = 0;
     for (const node_settings& each : file_.nodes) sum += each.workers;
-    const std::string said = "the nodes have " + std::to_string(sum) + " workers together";
+    const std::string said =
+        "the nodes have " + std::to_string(sum) + (sum == 1 ? " worker" : " workers") + " in total";
     const key& count = *find_key(*find_section("workers"), "count");
     if (!allowed(count.row, sum)) {
       refuse("node", said + "; expected " + expectation(count.row));
@@ -261,7 +269,7 @@ class checker {
     if (known_.has("workers.count") && file_.workers.count != sum) {
       refuse("workers.count", "workers.count is " + std::to_string(file_.workers.count) + ", but " + said +
                                   "; expected " + std::to_string(sum) +
-                                  ", or no workers.count, which then is their sum");
+                                  ", or remove workers.count, which defaults to their sum");
       return false;
     }
     file_.workers.count = sum;
@@ -299,10 +307,10 @@ class checker {
     if (mean.empty() && deviation.empty()) return;
     const std::string path = mean.empty() ? "data.std" : "data.mean";
     if (!file_.data.normalize) {
-      return refuse(path, path + " has no effect beside data.normalize = false; expected one of the two");
+      return refuse(path, path + " has no effect with data.normalize = false; expected only one of the two");
     }
     if (mean.empty() || deviation.empty()) {
-      return refuse(path, path + " stands alone; expected " + (mean.empty() ? "data.mean" : "data.std") + " beside it");
+      return refuse(path, path + " is set without " + (mean.empty() ? "data.mean" : "data.std") + "; expected both");
     }
     const data::dataset_kind* kind = data::find_dataset(file_.data.name);
     const std::size_t channels =
@@ -316,7 +324,7 @@ class checker {
 
   std::string exchange_path(std::size_t index) const { return "exchange." + std::to_string(index); }
 
-  /// Returns whether the loop can tell the exchanges apart.
+  /// Returns whether all exchanges have valid and distinct names.
   bool names() {
     bool good = true;
     const auto refuse = [&](const std::string& path, const std::string& text) {
@@ -329,7 +337,7 @@ class checker {
       if (several && !known_.has(exchange_path(i) + ".name")) {
         refuse(exchange_path(i),
                "one of several exchanges has no name; expected name = \"…\", so that the loop can "
-               "say which");
+               "refer to it");
         continue;
       }
       static const std::set<std::string> taken{"gradient",  "apply",       "worker",  "compute",
@@ -340,12 +348,12 @@ class checker {
       if (!legal_name(name) || taken.contains(name) || like_worker) {
         refuse(exchange_path(i) + ".name",
                "an exchange cannot be called " + to_toml(name) +
-                   "; expected letters, digits, - and _, and no word of the loop or name of an actor");
+                   "; expected letters, digits, - and _, but not an operation of the loop or the name of an actor");
       }
       for (std::size_t k = 0; k < i; ++k) {
         if (file_.exchanges[k].name != name) continue;
         refuse(exchange_path(i) + ".name",
-               "two exchanges are called " + to_toml(name) + "; expected a name of its own for each");
+               "two exchanges are called " + to_toml(name) + "; expected a different name for each");
         break;
       }
     }
@@ -366,7 +374,7 @@ class checker {
     }
   }
 
-  /// Who takes part, whether the settings fit them, and how often.
+  /// Checks the members of each exchange, whether its settings fit them, and its interval.
   void members() {
     for (std::size_t i = 0; i < file_.exchanges.size(); ++i) {
       const exchange_settings& each = file_.exchanges[i];
@@ -375,8 +383,8 @@ class checker {
       const std::string path = exchange_path(i);
       if (known_.has(path + ".members") && each.members.empty())
         refuse(path + ".members",
-               "an exchange needs a member; expected for instance [\"w0\", \"w1\"], or no such key: "
-               "then all workers are");
+               "an exchange needs at least one member; expected for instance [\"w0\", \"w1\"], or remove the key to "
+               "include all workers");
       try {
         std::vector<std::string> names;
         std::size_t workers = 0;
@@ -387,30 +395,32 @@ class checker {
         const carriage* carried = carriage_of(each);
         if (carried != nullptr && carried->makes_step()) {
           if (workers < static_cast<std::size_t>(file_.workers.count))
-            refuse(path + ".members", to_toml(each.kind) + " makes the step of its members, and " +
+            refuse(path + ".members", to_toml(each.kind) + " applies the updates of its members only, and " +
                                           std::to_string(file_.workers.count - static_cast<std::int64_t>(workers)) +
-                                          " of the workers would make none; expected all workers");
+                                          " of the workers would never be updated; expected all workers");
           if (each.every != interval{1, false})
-            refuse(path + ".every", to_toml(each.kind) + " makes the step; expected it in each, without every");
+            refuse(path + ".every",
+                   to_toml(each.kind) +
+                       " applies the update and must run in every step; expected every = 1, or remove the key");
         }
         if (carried != nullptr && carried->makes_step() && file_.optimizer.clip_norm &&
             nature_of(*kind, each.options).servers > 1)
-          refuse("optimizer.clip_norm", "optimizer.clip_norm goes by the whole gradient, and each server of " +
+          refuse("optimizer.clip_norm", "optimizer.clip_norm needs the whole gradient, but each server of " +
                                             to_toml(each.name) +
-                                            " has a share of it; expected shards = 1, or no clip_norm");
+                                            " has only a part of it; expected shards = 1, or remove the key");
         if (carried != nullptr && carried->makes_step() && nature_of(*kind, each.options).servers > 1) {
           const optimizer_kind* step = find_optimizer(file_.optimizer.name);
           if (step != nullptr && step->by_layer)
-            refuse("optimizer.name", to_toml(step->name) + " looks at each layer as a whole, and each server of " +
-                                         to_toml(each.name) +
-                                         " has a share of the parameters; expected shards = 1, or another optimizer");
+            refuse("optimizer.name",
+                   to_toml(step->name) + " treats each layer as a whole, but each server of " + to_toml(each.name) +
+                       " has only a part of the parameters; expected shards = 1, or another optimizer");
         }
         if (carried != nullptr && carried->sends != slot::gradient && sends_buckets(each.options))
-          refuse(path + ".send", "send says how a gradient travels, and this exchange sends " + each.sends +
-                                     "; expected sends = \"gradient\", or no such key");
+          refuse(path + ".send", "send sets how a gradient is sent, but this exchange sends " + each.sends +
+                                     "; expected sends = \"gradient\", or remove the key");
         if (carried != nullptr && carried->sends != slot::parameters && mixes_buffers(each.options))
           refuse(path + ".buffers",
-                 "buffers are mixed with parameters, and this exchange sends the gradient; expected "
+                 "buffers are mixed together with parameters, but this exchange sends the gradient; expected "
                  "sends = \"parameters\", or model.sync_batch_norm = true, which keeps them equal");
         if (!kind->check) continue;
         if (const auto found = kind->check(names, each.options)) refuse(path + "." + found->key, found->text);
@@ -420,13 +430,14 @@ class checker {
     }
   }
 
-  /// Whether the members' x lies in the exchange.
+  /// Returns whether the exchange holds the parameters of its members (a shared memory).
   static bool is_memory(const exchange_settings& exchange) {
     const exchange_kind* kind = find_exchange(exchange.kind);
     return kind != nullptr && nature_of(*kind, exchange.options).memory.has_value();
   }
 
-  /// Where workers share a memory, each has one, and of those of one at most one takes part in another exchange.
+  /// Checks shared memories: if there are any, each worker uses exactly one, and at most one worker of each memory
+  /// takes part in another exchange.
   void memories() try {
     std::map<std::uint32_t, std::size_t> memory_of;  // by rank, the exchange
     for (std::size_t i = 0; i < file_.exchanges.size(); ++i) {
@@ -434,33 +445,36 @@ class checker {
       if (!is_memory(each)) continue;
       for (const exchange_member& one : members_of(file_, i)) {
         if (one.ranks.size() > 1)
-          return refuse(exchange_path(i) + ".members",
-                        to_toml(one.name) + " is a group, and workers share a memory; expected w0, w1 …");
+          return refuse(
+              exchange_path(i) + ".members",
+              to_toml(one.name) + " is a group, but only single workers can share a memory; expected w0, w1, …");
         if (!memory_of.emplace(one.ranks.front(), i).second)
-          return refuse(exchange_path(i) + ".members", one.name + " has a memory already, " +
+          return refuse(exchange_path(i) + ".members", one.name + " already uses the memory " +
                                                            to_toml(file_.exchanges[memory_of[one.ranks.front()]].name) +
-                                                           "; expected each worker in one");
+                                                           "; expected each worker in one exchange of kind \"shared\"");
       }
       if (each.every != interval{1, false} && replicas_of(each.options) == replicas::machine)
         refuse(exchange_path(i) + ".every",
-               "every says how often replicas are averaged, and there is one; expected replicas = \"node\" or "
-               "\"core\", or no such key");
+               "every sets how often replicas are averaged, but there is only one; expected replicas = \"node\" or "
+               "\"core\", or remove the key");
       if (known_.has(exchange_path(i) + ".members") && replicas_of(each.options) != replicas::machine)
-        refuse(exchange_path(i) + ".replicas", "replicas divides the workers by itself; expected no members beside it");
+        refuse(exchange_path(i) + ".replicas", "replicas divides the workers itself; expected it without members");
     }
     if (memory_of.empty()) return;
     for (std::uint32_t rank = 0; rank < static_cast<std::uint32_t>(file_.workers.count); ++rank)
       if (!memory_of.contains(rank))
         return refuse(
             exchange_path(memory_of.begin()->second) + ".members",
-            "w" + std::to_string(rank) + " has no memory where others share one; expected each worker in one");
+            "w" + std::to_string(rank) +
+                " has no memory, but other workers share one; expected each worker in one exchange of kind \"shared\"");
     for (std::size_t i = 0; i < file_.exchanges.size(); ++i) {
       const exchange_settings& each = file_.exchanges[i];
       if (is_memory(each)) continue;
       if (each.sends != "parameters")
-        return refuse(exchange_path(i), to_toml(each.name) + " sends the " + each.sends +
-                                            ", and workers that share a memory step each by itself; expected sends = "
-                                            "\"parameters\"");
+        return refuse(exchange_path(i),
+                      to_toml(each.name) + " sends the " + each.sends +
+                          ", but workers that share a memory apply their gradients independently; expected sends = "
+                          "\"parameters\"");
       std::map<std::size_t, std::uint32_t> taking_part;  // by memory
       for (const exchange_member& one : members_of(file_, i))
         for (const auto rank : one.ranks) {
@@ -469,13 +483,13 @@ class checker {
             return refuse(exchange_path(i) + ".members",
                           "w" + std::to_string(other->second) + " and w" + std::to_string(rank) +
                               " share a memory, to which " + to_toml(each.name) +
-                              " would bring its answer twice; expected one worker of each memory");
+                              " would write its answer twice; expected one worker per memory");
         }
     }
   } catch (const member_error&) {  // refused already
   }
 
-  /// What an exchange sends and answers, or nullptr where that was refused.
+  /// Returns what an exchange sends and answers, or nullptr if it was refused.
   static const carriage* carriage_of(const exchange_settings& exchange) {
     const exchange_kind* kind = find_exchange(exchange.kind);
     if (kind == nullptr) return nullptr;
@@ -484,7 +498,7 @@ class checker {
     return found == kind->carries.end() ? nullptr : &*found;
   }
 
-  /// The loop that a file without one means.
+  /// Returns the loop of a file that does not set one.
   std::vector<std::string> usual_loop() const {
     std::vector<std::string> words = {"gradient"}, steps, behind;
     for (const exchange_settings& each : file_.exchanges) {
@@ -515,13 +529,14 @@ class checker {
       const rule* found = known_word(i);
       if (found == nullptr) return;
       if (!seen.insert(words[i]).second) {
-        return refuse(loop_path(i), "the loop says " + to_toml(words[i]) + " twice; expected each word once, as in " +
-                                        quoted_list(usual_loop()));
+        return refuse(loop_path(i), "the loop contains " + to_toml(words[i]) +
+                                        " twice; expected each operation once, as in " + quoted_list(usual_loop()));
       }
       if (found->needs_gradient && !has_gradient) {
-        return refuse(loop_path(i), to_toml(words[i]) + " finds no gradient" +
-                                        (seen.contains("gradient") ? " that is still to be applied" : " before it") +
-                                        " in the loop; expected " + quoted_list(usual_loop()));
+        return refuse(loop_path(i),
+                      to_toml(words[i]) + " needs a gradient, but the loop " +
+                          (seen.contains("gradient") ? "has already applied it" : "computes none before it") +
+                          "; expected " + quoted_list(usual_loop()));
       }
       if (found->after != leaves::as_it_was) has_gradient = found->after == leaves::a_gradient;
     }
@@ -531,7 +546,7 @@ class checker {
     }
     if (has_gradient) {
       return refuse("workers.loop",
-                    "the loop computes a gradient and never applies it, so nothing is learned; expected "
+                    "the loop computes a gradient but never applies it, so nothing is learned; expected "
                     "\"apply\" at the end: " +
                         quoted_list(usual_loop()));
     }
@@ -541,11 +556,11 @@ class checker {
       refuse(exchange_path(i),
              (file_.exchanges.size() > 1 ? "the exchange " + to_toml(name) : std::string("[exchange]")) +
                  " is never used; expected " + to_toml(name) + " in workers.loop, as in " + quoted_list(usual_loop()) +
-                 ", or no such section");
+                 ", or remove the section");
     }
   }
 
-  /// Returns whether at most one exchange makes the workers' step.
+  /// Returns whether at most one exchange applies the update.
   bool one_step() {
     std::string first;
     for (std::size_t i = 0; i < file_.exchanges.size(); ++i) {
@@ -553,7 +568,7 @@ class checker {
       if (carried == nullptr || !carried->makes_step()) continue;
       if (!first.empty()) {
         refuse(exchange_path(i), to_toml(first) + " and " + to_toml(file_.exchanges[i].name) +
-                                     " both make the step along the gradient; expected one of them");
+                                     " both apply the gradient; expected only one of them");
         return false;
       }
       first = file_.exchanges[i].name;
@@ -561,7 +576,7 @@ class checker {
     return true;
   }
 
-  /// Returns the rule of the loop's word, or nullptr after refusing it.
+  /// Returns the rule for an operation of the loop, or nullptr after refusing it.
   const rule* known_word(std::size_t index) {
     const std::string& text = file_.workers.loop[index];
     if (text == "gradient") return find_rule(word::gradient);
@@ -575,26 +590,28 @@ class checker {
       const carriage* carried = carriage_of(each);
       if (carried == nullptr) return nullptr;  // refused already
       if (is_memory(each)) {
-        refuse(loop_path(index), to_toml(text) + " is where the parameters lie, and nothing to wait for; expected " +
+        refuse(loop_path(index), to_toml(text) +
+                                     " holds the parameters and is not an operation of the loop; expected " +
                                      quoted_list(usual_loop()));
         return nullptr;
       }
       if (const rule* found = find_rule(word::exchange, carried->sends, carried->answers)) return found;
-      refuse(loop_path(index), to_toml(text) + " sends " + each.sends + " and answers " + name_of(carried->answers) +
-                                   ", which no loop of this build can use; expected another kind");
+      refuse(loop_path(index), to_toml(text) + " sends " + each.sends + " and answers with " +
+                                   name_of(carried->answers) +
+                                   ", which no loop of this build supports; expected another kind");
       return nullptr;
     }
     if (text == "exchange" && file_.exchanges.empty()) {
       refuse(loop_path(index),
-             "the loop has an exchange, but the file does not say which; expected a section [exchange] "
+             "the loop has an exchange, but the file does not define one; expected a section [exchange] "
              "with kind = " +
                  listed(in_quotes(kinds())));
     } else if (text == "exchange") {
       legal.erase(legal.begin(), legal.begin() + 2);
       refuse(loop_path(index), "no exchange is called \"exchange\"; expected " + listed(in_quotes(legal)));
     } else {
-      refuse(loop_path(index),
-             to_toml(text) + " is no word of a loop; expected " + listed(in_quotes(legal)) + did_you_mean(text, legal));
+      refuse(loop_path(index), to_toml(text) + " is not an operation of the loop; expected " +
+                                   listed(in_quotes(legal)) + did_you_mean(text, legal));
     }
     return nullptr;
   }

@@ -1,4 +1,4 @@
-// The rules that hold between keys. Each key on its own has been checked by parse.cpp.
+// Checks the rules that involve several keys. parse.cpp has already checked each key by itself.
 #pragma once
 
 #include "troupe/runtime/topology/mistakes.hpp"
@@ -7,8 +7,8 @@
 namespace troupe::topology {
 
 /// Fills in the defaults that depend on other keys (epochs, the number of workers, the loop, what an exchange sends, a
-/// worker's share of global_batch_size) and adds to `found` what does not fit together. `known` says what was given,
-/// and where.
+/// worker's share of global_batch_size) and adds to `found` the combinations that are not allowed. `known` holds the
+/// keys that were set and their positions.
 void complete(topology& file, const places& known, mistakes& found);
 
 }  // namespace troupe::topology

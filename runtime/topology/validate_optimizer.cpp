@@ -34,14 +34,14 @@ class checker {
     found_.add(known_.at("optimizer." + key), "optimizer." + key + " " + text);
   }
 
-  /// Refuses a key that another optimizer reads, and says whether it did.
+  /// Refuses a key that only other optimizers read. Returns whether it did.
   bool foreign(const optimizer_kind& kind, const std::string& key, bool set) {
     if (!set || goes_by(kind, key)) return false;
     std::vector<std::string> others;
     for (const optimizer_kind& other : optimizer_kinds())
       if (goes_by(other, key)) others.push_back(to_toml(other.name));
-    refuse(key, "is a word of " + listed(others, "and") + ", and the optimizer is " + to_toml(kind.name) +
-                    "; expected optimizer.name = " + listed(others) + ", or no such key");
+    refuse(key, "is used only by " + listed(others, "and") + ", but the optimizer is " + to_toml(kind.name) +
+                    "; expected optimizer.name = " + listed(others) + ", or remove the key");
     return true;
   }
 
@@ -51,21 +51,21 @@ class checker {
     foreign(kind, "grad_averaging", given_.grad_averaging);
     foreign(kind, "moment_start", given_.moment_start != optimizer_settings{}.moment_start);
     if (!foreign(kind, "nesterov", given_.nesterov) && given_.nesterov && given_.momentum == 0)
-      refuse("nesterov", "has nothing to look ahead with; expected optimizer.momentum above 0, for instance 0.9");
+      refuse("nesterov", "requires momentum; expected optimizer.momentum above 0, for instance 0.9");
     const auto betas = given_.betas.size();
     if (!foreign(kind, "betas", betas > 0) && betas > 0 && betas != 2)
       refuse("betas", "has " + std::to_string(betas) + (betas == 1 ? " number" : " numbers") +
-                          "; expected two, of the first and second moment, such as [0.9, 0.999]");
+                          "; expected two, one for the first and one for the second moment, such as [0.9, 0.999]");
   }
 
-  /// A sparse step decays the coordinates of its samples, whatever tensor they lie in.
+  /// Refuses tensor groups for models with a sparse step, which decays the coordinates of its samples in any tensor.
   void groups() {
     const models::network_kind* model = models::find_network(file_.model.name);
     if (model == nullptr || model->step == nullptr) return;
     const auto grouped = [&](const std::string& key, bool set) {
       if (set)
-        refuse(key, "excludes tensors from weight decay, and " + model->name +
-                        " makes its steps on single coordinates; expected another model, or no such key");
+        refuse(key, "excludes tensors from weight decay, but " + model->name +
+                        " updates single coordinates; expected another model, or remove the key");
     };
     grouped("no_decay", !given_.no_decay.empty());
     grouped("decay_min_dims", given_.decay_min_dims > 0);
@@ -74,23 +74,23 @@ class checker {
   void scaling() {
     const bool scales = given_.scale_lr != "none";
     if (given_.base_batch_size && !scales)
-      refuse(
-          "base_batch_size",
-          "is used only with optimizer.scale_lr; expected optimizer.scale_lr = \"linear\" or \"sqrt\", or no such key");
+      refuse("base_batch_size",
+             "is used only with optimizer.scale_lr; expected optimizer.scale_lr = \"linear\" or \"sqrt\", or remove "
+             "the key");
     if (scales && file_.data.global_batch_size && !given_.base_batch_size)
       refuse("scale_lr",
-             "with data.global_batch_size does not say which batch size optimizer.lr was chosen for; expected "
+             "together with data.global_batch_size requires the batch size for which optimizer.lr was chosen; expected "
              "optimizer.base_batch_size, for instance 256");
   }
 
   void warm_up() {
     if (given_.warmup_start != 0 && given_.warmup_epochs == 0)
       refuse("warmup_start",
-             "is where a warm-up begins, and there is none; expected optimizer.warmup_epochs above 0, for instance 5, "
-             "or no such key");
+             "requires a warm-up; expected optimizer.warmup_epochs above 0, for instance 5, "
+             "or remove the key");
     if (given_.schedule_by != "epoch") return;
     const std::string text =
-        "is not a whole number of epochs, and with optimizer.schedule_by = \"epoch\" the learning "
+        "is not a whole number of epochs, but with optimizer.schedule_by = \"epoch\" the learning "
         "rate changes only between epochs; expected whole numbers, or schedule_by = \"step\"";
     if (!whole(given_.warmup_epochs)) refuse("warmup_epochs", text);
     if (!std::all_of(given_.decay_epochs.begin(), given_.decay_epochs.end(), whole)) refuse("decay_epochs", text);
@@ -107,8 +107,8 @@ class checker {
   void belongs(const std::string& key, bool set, const std::vector<std::string>& schedules) {
     const auto& own = given_.schedule;
     if (!set || std::find(schedules.begin(), schedules.end(), own) != schedules.end()) return;
-    refuse(key, "is used only with optimizer.schedule = " + listed(in_quotes(schedules)) + ", and the schedule is " +
-                    to_toml(own) + "; expected that schedule, or no such key");
+    refuse(key, "is used only when optimizer.schedule = " + listed(in_quotes(schedules)) + ", but the schedule is " +
+                    to_toml(own) + "; expected that schedule, or remove the key");
   }
 
   const topology& file_;

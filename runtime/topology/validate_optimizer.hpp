@@ -1,4 +1,4 @@
-// The rules that hold between the keys of [optimizer], and between them and those of other sections.
+// Checks the rules that involve several keys of [optimizer], or its keys and those of other sections.
 #pragma once
 
 #include "troupe/runtime/topology/mistakes.hpp"
@@ -6,7 +6,7 @@
 
 namespace troupe::topology {
 
-/// Adds to `found` what does not fit together; `known` says what was given, and where.
+/// Adds to `found` the combinations that are not allowed. `known` holds the keys that were set and their positions.
 void check_optimizer(const topology& file, const places& known, mistakes& found);
 
 }  // namespace troupe::topology

@@ -23,7 +23,7 @@ std::string number(double value) {
   return {text, std::to_chars(text, text + sizeof text, value).ptr};
 }
 
-/// As in prose: a range of integers has no exponents.
+/// Returns a number for prose: integers are written without exponents.
 std::string bound(double value) {
   return std::abs(value) < 1e15 && value == std::floor(value) ? std::to_string(static_cast<std::int64_t>(value))
                                                               : number(value);
@@ -62,8 +62,8 @@ std::string array(const std::vector<T>& values) {
 std::string range(const setting& row) {
   const std::string least = row.minimum ? bound(*row.minimum) : "";
   const std::string most = row.maximum ? bound(*row.maximum) : "";
-  if (row.minimum && row.maximum && !row.minimum_excluded) {
-    return " from " + least + (row.maximum_excluded ? " to below " : " to ") + most;
+  if (row.minimum && row.maximum && !row.minimum_excluded && !row.maximum_excluded) {
+    return " from " + least + " to " + most;
   }
   std::string result;
   if (row.minimum) result = (row.minimum_excluded ? " above " : " of at least ") + least;
@@ -171,11 +171,11 @@ std::string expectation(const setting& row) {
     case setting_type::path:
       return "a path (a string)";
     case setting_type::endpoint:
-      return "host:port, such as \"10.0.0.1:4700\", \"localhost:4700\" or \"[::1]:4700\", the port from 0 to 65534";
+      return "host:port with a port from 0 to 65534, such as \"10.0.0.1:4700\", \"localhost:4700\" or \"[::1]:4700\"";
     case setting_type::duration:
       return "a duration such as \"500ms\", \"60s\" or \"5min\"";
     case setting_type::every:
-      return "steps or epochs, such as 100, \"100 steps\" or \"1 epoch\"";
+      return "a number of steps or epochs, such as 100, \"100 steps\" or \"1 epoch\"";
     case setting_type::words:
       return "a list of strings";
     case setting_type::reals:

@@ -1,4 +1,4 @@
-// Ports that nobody listens on.
+// Ports that are free to listen on.
 #pragma once
 
 #include "troupe/runtime/topology/endpoint.hpp"

@@ -82,7 +82,7 @@ def test_eval_takes_one_setting_of_a_line_of_weights():
     forged = json.dumps(header).encode()
     pathlib.Path("forged.safetensors").write_bytes(len(forged).to_bytes(8, "little") + forged + raw[8 + size:])
     said = troupe("eval", "forged.safetensors", status=2).stderr
-    assert "made_by has a setting of several lines" in said, said
+    assert "a setting in the metadata made_by spans several lines" in said, said
 
 
 def test_eval_reports_on_two_classes_of_one_score_and_refuses_numbers():
@@ -97,7 +97,7 @@ def test_eval_reports_on_two_classes_of_one_score_and_refuses_numbers():
     asked = ["eval", "numbers/model.safetensors", "--set", f"data.file={ratings}"]
     assert json.loads(troupe(*asked, "--json").stdout)["sample_count"] == 64
     said = troupe(*asked, "--per-class", status=2).stderr
-    assert "its samples stand for numbers, so that there are no classes; leave --per-class out" in said, said
+    assert "triplets is a regression data set and has no classes; remove --per-class" in said, said
 
 
 def test_list_shows_of_each_optimizer_what_it_goes_by():
@@ -112,16 +112,16 @@ def test_list_shows_of_each_optimizer_what_it_goes_by():
 
 def test_words_of_a_step_that_do_not_go_together_are_refused():
     tiny = write("tiny.toml", TINY)
-    for words, says in ((["name=adam", "momentum=0.9"], "optimizer.momentum is a word of"),
-                        (["name=novograd", "nesterov=true"], "optimizer.nesterov is a word of"),
-                        (["betas=[0.9, 0.99]"], "optimizer.betas is a word of"),
-                        (["eps=1e-6"], "optimizer.eps is a word of"),
+    for words, says in ((["name=adam", "momentum=0.9"], "optimizer.momentum is used only by"),
+                        (["name=novograd", "nesterov=true"], "optimizer.nesterov is used only by"),
+                        (["betas=[0.9, 0.99]"], "optimizer.betas is used only by"),
+                        (["eps=1e-6"], "optimizer.eps is used only by"),
                         (["name=adamw", "betas=[0.9]"], "expected two"),
                         (["name=adamw", "betas=[0.9, 1.0]"], "below 1"),
                         (["warmup_start=0.1"], "optimizer.warmup_epochs"),
                         (["nesterov=true"], "optimizer.momentum"),
                         (["schedule=step"], "optimizer.decay_epochs"),
-                        (["schedule=step", "decay_epochs=[3, 2]"], "do not ascend")):
+                        (["schedule=step", "decay_epochs=[3, 2]"], "must be in ascending order")):
         refused = troupe("check", tiny, *(part for word in words for part in ("--set", f"optimizer.{word}")), status=2)
         assert says in refused.stderr, refused.stderr
     server = ("exchange.kind=parameter_server", "workers.loop=[\"gradient\", \"exchange\"]", "optimizer.name=novograd")

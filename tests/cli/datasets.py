@@ -95,7 +95,7 @@ def test_a_folder_of_images_is_trained_on_and_evaluated():
     pathlib.Path("pictures/train/blue").rename("pictures/train/azure")
     pathlib.Path("pictures/val/blue").rename("pictures/val/azure")
     said = refusal("eval", "out/model.safetensors", "--set", "data.file=pictures")
-    assert 'class 0 is "azure" here and "blue" there' in said, said
+    assert 'class 0 is "azure" in this data and "blue" in the weights' in said, said
 
 
 def test_the_bits_do_not_depend_on_loader_threads():
@@ -111,7 +111,7 @@ def test_the_bits_do_not_depend_on_loader_threads():
 def test_data_dir_alone_is_the_folder():
     folder("pictures", 8)
     file = write("a.toml", FILE.format(name="image_folder", file="").replace('file = ""', 'dir = "pictures"'))
-    assert "no test samples: the training samples are evaluated" in troupe("check", file).stdout
+    assert "evaluated on the training samples, because there are no test samples" in troupe("check", file).stdout
 
 
 def test_a_corrupt_image_among_many_is_named():
@@ -121,13 +121,13 @@ def test_a_corrupt_image_among_many_is_named():
     file = write("a.toml", FILE.format(name="image_folder", file="pictures"))
     victim.write_bytes(whole[:len(whole) // 2])
     said = refusal("run", file, "--out", "cut", status=1)
-    assert "pictures/red/057.png: the file is truncated; replace the file, or take it out of its folder" in said, said
+    assert "pictures/red/057.png: the file is truncated; replace the file or remove it from its folder" in said, said
     victim.write_bytes(whole[:60] + b"?" + whole[61:])
     said = refusal("run", file, "--out", "flipped", status=1)
-    assert "pictures/red/057.png: is damaged (libpng: " in said, said
+    assert "pictures/red/057.png: the file is damaged (libpng: " in said, said
     victim.write_bytes(b"<html>not found</html>")
     said = refusal("run", file, "--out", "html")
-    assert "pictures/red/057.png: is neither a PNG nor a JPEG image" in said, said
+    assert "pictures/red/057.png: the file is neither a PNG nor a JPEG image" in said, said
 
 
 def test_tensors_of_three_kinds():
@@ -138,7 +138,7 @@ def test_tensors_of_three_kinds():
     safetensors("images", {"inputs": ("U8", [count, 1, 16, 16], pixels), "targets": labels(classes)})
     file = write("a.toml", FILE.format(name="tensors", file="images"))
     said = troupe("check", file, *settings("data.mean=[0.5]", "data.std=[0.25]")).stdout
-    assert "40 training samples of 1×16×16, 3 classes, normalised by mean 0.5 and std 0.25" in said, said
+    assert "40 training samples of 1×16×16, 3 classes, normalised with mean 0.5 and std 0.25" in said, said
     end = train(file, "run.epochs=4")
     floats = struct.pack(f"<{len(pixels)}f", *(byte / 255 for byte in pixels))
     safetensors("floats", {"inputs": ("F32", [count, 1, 16, 16], floats), "targets": labels(classes)})
@@ -156,12 +156,12 @@ def test_broken_tensors_are_told_with_the_sample():
     good = "F32", [2, 1, 14, 14], struct.pack("<392f", *[0.5] * 392)
     file = write("a.toml", FILE.format(name="tensors", file="a"))
     safetensors("a", {"inputs": good, "targets": labels([0, -3])})
-    assert "/a: targets of sample 1 (counted from 0) is -3" in refusal("check", file)
+    assert "/a: targets of sample 1 (counting from 0) is -3" in refusal("check", file)
     safetensors("a", {"inputs": (*good[:2], good[2][:-4] + struct.pack("<f", float("nan"))), "targets": labels([0, 1])})
-    assert "/a: inputs of sample 1 (counted from 0) hold nan" in refusal("check", file)
+    assert "/a: inputs of sample 1 (counting from 0) contain nan" in refusal("check", file)
     safetensors("a", {"inputs": good, "targets": labels([0, 1])}, {"classes": "2"})
     safetensors("b", {"inputs": good, "targets": labels([0, 2])})
-    assert "/b: targets of sample 1 (counted from 0) is 2; expected 0 to 1" in refusal(
+    assert "/b: targets of sample 1 (counting from 0) is 2; expected 0 to 1" in refusal(
         "check", file, *settings("data.test_file=b"))
 
 
@@ -173,7 +173,7 @@ def test_a_part_of_the_training_samples_is_held_out():
     said = json.loads(troupe("check", file, "--json").stdout)
     assert said["evaluated"] == {"set": "test", "samples": 2000}, said["evaluated"]
     words = troupe("check", file, *settings("data.validation=0.1")).stdout
-    assert "evaluated on 1,200 samples that are held out of the training set" in words, words
+    assert "evaluated on 1,200 samples held out of the training set" in words, words
     end = train(file, "data.validation=0.1", "run.epochs=1", "data.batch_size=100")
     assert end["val_accuracy"] > 0.1, end
 
@@ -192,7 +192,8 @@ def test_workers_see_classes_in_unequal_shares():
     assert end["val_accuracy"] > 0.2, end
     write("numbers.txt", "0 0 1\n1 1 2\n")
     said = refusal("check", file, *settings("data.name=triplets", "data.file=numbers.txt", "data.split=by_label"))
-    assert 'data.split = "by_label" goes by the classes of samples, and those of triplets stand for numbers' in said, said
+    words = 'data.split = "by_label" distributes samples by class, but those of triplets have numeric targets'
+    assert words in said, said
 
 
 def test_a_text_that_has_not_the_characters_is_told():
@@ -200,9 +201,9 @@ def test_a_text_that_has_not_the_characters_is_told():
     write("test.txt", "to be\nor what\n" * 10)
     file = write("a.toml", FILE.format(name="text", file="train.txt"))
     said = refusal("check", file, *settings("data.test_file=test.txt"))
-    assert 'test.txt:2: found the character "w", which the training text train.txt does not have' in said, said
+    assert 'test.txt:2: found the character "w", which does not occur in the training text train.txt' in said, said
     said = refusal("check", file, *settings("data.sequence_length=1000"))
-    assert "train.txt: has 380 characters, and data.sequence_length = 1000 wants at least 1001" in said, said
+    assert "train.txt: the file has 380 characters, but data.sequence_length = 1000 requires at least 1001" in said, said
 
 
 def test_random_windows_of_a_text_know_no_placement_and_leave_alone_what_is_held_out():

@@ -8,7 +8,8 @@ from troupe_command import TINY, epochs, main, metrics, troupe, write
 
 KEYS = {"event", "epoch", "step", "updates", "seconds", "samples_per_second", "train_loss", "val_loss", "val_accuracy",
         "val_top_k_accuracy", "lr", "epoch_seconds", "data_wait", "bytes_sent", "staleness_mean", "staleness_max",
-        "consensus_distance", "train_seconds", "train_accuracy"}
+        "consensus_distance", "train_seconds", "train_accuracy", "epoch_train_loss",
+        "train_loss_workers"}
 
 
 def test_every_output_is_there_and_well_formed():
@@ -28,6 +29,7 @@ def test_every_output_is_there_and_well_formed():
     assert len(evaluations) == 1 and evaluations[0]["step"] == 20, "one evaluation, at the end"
     assert 0 <= evaluations[0]["val_accuracy"] <= 1 and math.isfinite(evaluations[0]["val_loss"])
     assert lines[-1]["bytes_sent"] > 0
+    assert evaluations[0]["train_loss"] == sum(evaluations[0]["train_loss_workers"]) / 2, evaluations[0]
     steps = [line["step"] for line in lines]
     assert steps == sorted(steps), steps
     assert "<svg" in (out / "graph.svg").read_text()
@@ -58,8 +60,8 @@ def test_lines_say_learning_rate_and_epoch_time():
     assert math.isclose(first["epoch_seconds"] + second["epoch_seconds"], second["train_seconds"], abs_tol=1e-6), lines
     assert second["val_accuracy"] <= second["val_top_k_accuracy"] <= 1, second
     for line, row in zip((first, second), rows, strict=True):
-        assert list(row)[-4:] == ["epoch_seconds", "lr", "train_seconds", "train_accuracy"], row
-        for key in list(row)[-4:]:
+        assert list(row)[-5:] == ["epoch_seconds", "lr", "train_seconds", "train_accuracy", "epoch_train_loss"], row
+        for key in list(row)[-5:]:
             assert math.isclose(float(row[key]), line[key], rel_tol=1e-9), (key, row, line)
         assert 0 <= line["train_accuracy"] <= 1 and line["train_seconds"] <= line["seconds"], line
     shown = [line for line in said.splitlines() if line.startswith("epoch ")]
@@ -140,7 +142,7 @@ def test_the_epoch_log_has_a_line_for_each_epoch():
     troupe("run", two, "--out", "out", "--epoch-log", "{ranks}-{model}.txt", "--set", "evaluate.every=2 epochs")
     lines = [line for line in metrics("out") if line["event"] == "epoch"]
     assert [line["val_accuracy"] is None for line in lines] == [True, False, False], lines
-    wanted = "".join(f"{line['epoch']}  {line['train_seconds']:.2f}  {line['train_loss']:.4f}  "
+    wanted = "".join(f"{line['epoch']}  {line['train_seconds']:.2f}  {line['epoch_train_loss']:.4f}  "
                      + ("nan\n" if line["val_accuracy"] is None else f"{100 * line['val_accuracy']:.2f}\n")
                      for line in lines)
     assert pathlib.Path("2-convnet.txt").read_bytes().decode() == wanted, wanted
@@ -166,8 +168,8 @@ def test_epochs_keep_their_last_batch_where_they_are_told_to():
     check = json.loads(troupe("check", keeping, "--json").stdout)
     assert check["steps_per_epoch"] == 2 and check["steps"] == 4, check  # 6000 = 3500 + 2500
     said = troupe("check", keeping, "--set", "evaluate.split=workers", "--set", "evaluate.drop_last=true").stdout
-    assert "(5,000 in the last of an epoch)" in said, said
-    assert "in 2 shares of 1,000, averaged, without the last 100 of each" in said, said
+    assert "(5,000 in the last step of an epoch)" in said, said
+    assert "divided into 2 shares of 1,000 whose results are averaged, without the last 100 of each share" in said, said
     troupe("run", keeping, "--out", "kept")
     kept = [line for line in metrics("kept") if line["event"] == "epoch"]
     assert [line["step"] for line in kept] == [2, 4], kept

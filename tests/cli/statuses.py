@@ -55,7 +55,7 @@ def test_a_device_that_is_not_there_is_refused_with_the_mend():
     cuda = next(line for line in troupe("--version").stdout.splitlines() if line.startswith("CUDA "))
     file = write("gpu.toml", with_line('device = "cuda:99"', "workers"))
     if cuda == "CUDA no":
-        says = ['workers.device = "cuda:99"', "this build has no CUDA parts", 'use "cpu"']
+        says = ['workers.device = "cuda:99"', "this build does not include it", 'use "cpu"']
     elif "no device" in cuda:
         says = ['workers.device = "cuda:99"', "CUDA finds none: ", 'use "cpu"']
     else:

@@ -83,4 +83,21 @@ def test_a_program_outside_the_tree_is_the_command_with_one_more_exchange():
     assert re.search(r'wrong\.toml:\d+:\d+: "send" is a setting of star.*expected', said), said
 
 
+def test_a_second_exchange_draws_its_pairs_from_the_seed_of_the_run():
+    build("random_pairs")
+    with_pairs = functools.partial(troupe, binary="random_pairs/troupe_with_pairs")
+    file = SOURCE / "examples/random_pairs/pairs.toml"
+    plan = with_pairs("check", file).stdout
+    assert "4 messages and 1.97 MiB of tensors a step, over 12 edges" in plan, plan
+    assert "in 33.3 % of the exchanges" in plan, plan
+    with_pairs("run", file, "--out", "once")
+    with_pairs("run", file, "--out", "again")
+    assert weights("once") == weights("again"), "the same seed gives the same weights"
+    with_pairs("run", file, "--out", "other", "--set", "run.seed=2")
+    assert weights("once") != weights("other")
+    accuracy = metrics("once")[-1]["val_accuracy"]
+    print(f"  random pairs of 4 workers: {accuracy:.3f}")
+    assert accuracy > 0.5, "200 steps of lenet beat chance by far"
+
+
 main(globals())

@@ -4,6 +4,20 @@ whatever names. No Troupe in here."""
 from torch import nn
 from torch.nn import functional
 
+STATISTICS = ("running_mean", "running_var", "num_batches_tracked")
+
+
+def named_as(model, state):
+    """The tensors of `state` under the names of `model`: parameters and buffers in order of registration."""
+    named, ours = {}, model.state_dict()
+    for counts in (False, True):
+        theirs = [name for name in state if name.endswith(STATISTICS) == counts]
+        names = [name for name in ours if name.endswith(STATISTICS) == counts]
+        for name, other in zip(names, theirs, strict=True):
+            assert state[other].shape == ours[name].shape, f"{other} {state[other].shape}: {name} {ours[name].shape}"
+            named[name] = state[other]
+    return named
+
 
 class Lenet(nn.Module):
     """Dive into Deep Learning, "Training on Multiple GPUs"."""

@@ -1,6 +1,8 @@
 """The networks and settings of the published experiments (plain_published.py): numbers of parameters, initial weights,
 scores, and steps of training, each from the state that Troupe reached; and an epoch of MNIST with its smaller last
-batch."""
+batch.
+    published.py --full   20 steps of the large networks too
+"""
 
 import gzip
 import json
@@ -13,7 +15,7 @@ try:
     import plain
     import torch
     from own_state import check_steps, rows_at, states_of
-    from plain_published import Lenet, Resnet18SmallImages, Resnet20, WideResnetPooled
+    from plain_published import Lenet, Resnet18SmallImages, Resnet20, WideResnetPooled, named_as
 except ImportError as error:
     print(f"SKIPPED: {error}; scripts/setup --python installs what the parity tests import")
     sys.exit(77)
@@ -23,6 +25,7 @@ from trained import compare, exported, state_of
 from troupe_command import main, metrics, troupe, write
 
 BATCH, STEPS = 4, 20
+FEW = STEPS if "--full" in sys.argv else 2  # of networks with more than ten million parameters
 FILE = """
 [run]
 seed = {seed}
@@ -47,7 +50,6 @@ NORMAL = 'initializer = "normal"\ninitializer_std = 0.01'
 LENET = f'name = "lenet"\n{NORMAL}\ninitializer_bias = "zero"'
 RESNET18 = f'name = "resnet18_small_images"\n{NORMAL}'
 WIDE = 'name = "wide_resnet_pooled"\ndropout = 0.0'
-COUNTERS = ("running_mean", "running_var", "num_batches_tracked")
 
 
 def file_of(name, model, steps=0, data="mnist", folder=".", batch=BATCH, more="normalize = false", lr=0.05,
@@ -59,18 +61,6 @@ def file_of(name, model, steps=0, data="mnist", folder=".", batch=BATCH, more="n
 def trained(out, *arguments, **values):
     troupe("run", file_of(out, *arguments, **values), "--out", out, "--overwrite")
     return plain.weights(out)
-
-
-def named_as(model, state):
-    """The tensors of `state` under the names of `model`: parameters and buffers in order of registration."""
-    named, ours = {}, model.state_dict()
-    for counts in (False, True):
-        theirs = [name for name in state if name.endswith(COUNTERS) == counts]
-        names = [name for name in ours if name.endswith(COUNTERS) == counts]
-        for name, other in zip(names, theirs, strict=True):
-            assert state[other].shape == ours[name].shape, f"{other} {state[other].shape}: {name} {ours[name].shape}"
-            named[name] = state[other]
-    return named
 
 
 def write_images(data="mnist", training=BATCH * STEPS):
@@ -160,16 +150,16 @@ def test_resnet18_for_small_images():
     # Batch norm takes away what a bias before it adds.
     biases = "first.bias", "second.bias", "stem.0.bias"
     still = [name for name, _ in model.named_parameters() if name.endswith(biases)]
-    check_initial(check("resnet18", RESNET18, [model], 2, still=still), 0.01)
+    check_initial(check("resnet18", RESNET18, [model], FEW, still=still), 0.01)
 
 
 def test_wide_resnet_with_pooling():
-    check_initial(check("wide", WIDE, [WideResnetPooled()], 2, batch=2, momentum=0.9))
+    check_initial(check("wide", WIDE, [WideResnetPooled()], FEW, batch=2, momentum=0.9))
     check("narrow", f"{WIDE}\nwidth = 1", [WideResnetPooled(width=1)], momentum=0.9)
 
 
 def test_wide_resnet_with_pooling_of_three_channels():
-    check("narrow", f"{WIDE}\nwidth = 2", [WideResnetPooled(3, width=2)], 4, data="cifar10", momentum=0.9)
+    check("narrow", f"{WIDE}\nwidth = 2", [WideResnetPooled(3, width=2)], data="cifar10", momentum=0.9)
 
 
 def test_resnet20_with_padded_shortcuts():
@@ -177,7 +167,7 @@ def test_resnet20_with_padded_shortcuts():
 
 
 def test_resnet20_with_projections():
-    check("projected", 'name = "resnet20"\nshortcut = "projection"', [Resnet20(projection=True)], 4, data="cifar10")
+    check("projected", 'name = "resnet20"\nshortcut = "projection"', [Resnet20(projection=True)], data="cifar10")
 
 
 def epoch_of(model, samples, batch, lr, momentum):

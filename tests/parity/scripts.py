@@ -174,6 +174,8 @@ def test_any_module_trains_under_every_wiring_and_comes_back():
         assert found["norm.num_batches_tracked"].item() > 0
         losses = [line["val_loss"] for line in metrics(name) if line["val_loss"] is not None]
         assert losses[-1] < 2.5, losses
+        said = troupe("eval", f"{name}/model.safetensors", "--dir", ".", status=2).stderr
+        assert "expected --set model.script=FILE.pt" in said, said
         said = troupe("eval", f"{name}/model.safetensors", "--dir", ".", "--set", "model.script=model.pt").stdout
         assert said.startswith("script on the test set of mnist"), said
 
@@ -236,8 +238,10 @@ def test_a_text_has_a_class_or_each_of_its_positions_has():
     for name, model, data in (("pooled", 'script = "pooled.pt"', "classes"), ("each", 'script = "each.pt"', "positions"),
                               ("gpt", gpt, "positions")):
         troupe("run", of(name, model, data), "--out", name)
-    for model, data, says in (('script = "each.pt"', "classes", "it returns [2×5×3], and the loss cross_entropy wants [2×3]"),
-                              ('script = "pooled.pt"', "positions", "wants [2×5×3]"), (gpt, "classes", "wants [2×3]")):
+    for model, data, says in (('script = "each.pt"', "classes",
+                               "it returns [2×5×3], but the loss cross_entropy requires [2×3]"),
+                              ('script = "pooled.pt"', "positions", "requires [2×5×3]"),
+                              (gpt, "classes", "requires [2×3]")):
         said = refused("check", of("wrong", model, data))
         assert says in said, said
 
@@ -267,28 +271,32 @@ def test_a_script_of_another_version_is_refused():
         for name in old.namelist():
             new.writestr(name, b"99\n" if name.endswith("/version") else old.read(name))
     said = refused("check", file("new", model='script = "new.pt"'))
-    assert "new.pt: is not a TorchScript file that this LibTorch" in said and "version 99" in said, said
+    assert "new.pt: LibTorch " in said and "cannot read this as a TorchScript file" in said and "version 99" in said, said
 
 
 def test_what_is_no_script_or_does_not_fit_is_refused():
     write_mnist(".")
     model = export(Lenet())
     torch.save(model.state_dict(), "state.pt")
-    assert "holds values that torch.save() wrote" in refused("check", file("state", model='script = "state.pt"'))
+    assert "the file contains values written by torch.save()" in refused("check", file("state", model='script = "state.pt"'))
     write("text.pt", "import torch")
-    assert "text.pt: is not a TorchScript file" in refused("check", file("text", model='script = "text.pt"'))
-    assert "gone.pt: cannot be read" in refused("check", file("gone", model='script = "gone.pt"'))
+    assert "text.pt: not a TorchScript file" in refused("check", file("text", model='script = "text.pt"'))
+    assert "gone.pt: cannot read the file" in refused("check", file("gone", model='script = "gone.pt"'))
     torch.jit.freeze(torch.jit.script(model.eval())).save("frozen.pt")
-    assert "no parameter to train" in refused("check", file("frozen", model='script = "frozen.pt"'))
+    assert "no trainable parameters" in refused("check", file("frozen", model='script = "frozen.pt"'))
     export(nn.Linear(5, 10), "linear.pt")
     said = refused("check", file("linear", model='script = "linear.pt"'))
     assert "mat1 and mat2 shapes cannot be multiplied" in said and "model.name = \"script\"" in said, said
     export(nn.Sequential(nn.Flatten(), nn.Linear(784, 3)), "three.pt")
     said = refused("check", file("three", model='script = "three.pt"'))
-    assert "it returns [2×3], and the loss cross_entropy wants [2×10]" in said, said
-    assert "are in its own code" in refused("check", file("norms", model='script = "model.pt"\nsync_batch_norm = true'))
-    assert "name two models" in refused("check", file("two", model='name = "lenet"\nscript = "model.pt"'))
-    assert "does not say which" in refused("check", file("none", model='name = "script"'))
+    assert "it returns [2×3], but the loss cross_entropy requires [2×10]" in said, said
+    export(nn.Sequential(nn.Flatten(), nn.Linear(784, 10), nn.Softmax(1)), "softmax.pt")
+    said = troupe("check", file("softmax", model='script = "softmax.pt"')).stdout
+    assert "warning: the model returns probabilities" in said, said
+    said = refused("check", file("norms", model='script = "model.pt"\nsync_batch_norm = true'))
+    assert "is not supported for a script, which computes its batch norms itself" in said, said
+    assert "each select a model" in refused("check", file("two", model='name = "lenet"\nscript = "model.pt"'))
+    assert "requires a file" in refused("check", file("none", model='name = "script"'))
 
 
 def test_weights_begin_where_python_left_them():

@@ -54,7 +54,7 @@ def test_a_node_of_another_file_hears_what_differs_and_the_right_one_joins():
                            status=2)
             for word in [*words, "differs from that of node alpha"]:
                 assert word in wrong.stderr, wrong.stderr
-        assert "was not let in" in alpha.said() and "optimizer.lr" in alpha.said(), alpha
+        assert "refused a node" in alpha.said() and "optimizer.lr" in alpha.said(), alpha
         troupe("run", file, "--set", "node.alpha.address=127.0.0.1:0", "--set", "node.beta.address=127.0.0.1:0",
                "--set", "run.steps=0", "--set", "run.seed=5", "--out", "other")
         wrong = troupe("node", file, "--name", "beta", "--set", "model.init=other/model.safetensors", status=2)
@@ -74,7 +74,7 @@ def test_a_name_joins_once():
     with node(file, "alpha") as alpha, node(file, "beta") as beta:
         alpha.until_said("beta has joined")
         again = troupe("node", file, "--name", "beta", "--set", f"node.beta.listen=127.0.0.1:{others[0]}", status=2)
-        assert "node beta has joined already" in again.stderr, again.stderr
+        assert "node beta has already joined" in again.stderr, again.stderr
         taken = troupe("node", file, "--name", "beta", status=2)
         assert f"127.0.0.1:{ports[1] + 1}" in taken.stderr and "expected a free port" in taken.stderr, taken.stderr
         with node(file, "gamma") as gamma:
@@ -91,7 +91,7 @@ def test_a_node_that_dies_before_the_run_may_join_again():
                 beta.until_said("joined")
                 os.kill(beta.pid, signal.SIGKILL)
                 beta.process.wait()
-                alpha.until(lambda: alpha.said().count("beta has left again") == alpha.said().count("beta has joined"),
+                alpha.until(lambda: alpha.said().count("beta left before the run began") == alpha.said().count("beta has joined"),
                             "beta has left")
                 break
         with node(file, "beta") as beta, node(file, "gamma") as gamma:
@@ -115,7 +115,7 @@ def test_who_is_no_node_is_waited_out():
 
 def test_names_are_looked_up():
     file = file_of(2, free_ports(2))
-    refuse("node", file, "--name", "bета", "--out", "out", says=["no node is called", '"alpha"', '"beta"'])
+    refuse("node", file, "--name", "bета", "--out", "out", says=["unknown node", '"alpha"', '"beta"'])
     refuse("node", file, "--name", "betta", "--out", "out", says=["tiny.toml", '"betta"', 'did you mean', "beta"])
     refuse("node", file, "--out", "out", says=["--name"])
     refuse("node", write("alone.toml", TINY), "--name", "alpha", "--out", "out", says=["no [[node]]", "troupe run"])

@@ -13,7 +13,7 @@ WITHIN = 3.0  # seconds, the promise
 
 def kill(count, victim, text=ENDLESS, waits=True):
     said = run_losing(count, victim, signal.SIGKILL, WITHIN, text=text, waits=waits)
-    assert f"node {NAMES[victim]} was ended by signal 9" in said, said
+    assert f"node {NAMES[victim]} was terminated by signal 9" in said, said
     assert len(said) < 3000, f"more words than a person reads:\n{said}"
 
 

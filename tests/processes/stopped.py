@@ -23,7 +23,7 @@ def test_the_first_node_stopped_ends_the_run():
 
 
 def test_a_node_that_never_joins_ends_the_run():
-    for victim, says in (("beta", "alpha | error: the run failed: node beta has not joined within 3000 ms"),
+    for victim, says in (("beta", "alpha | error: the run failed: node beta did not join within 3s (run.timeout)"),
                          ("alpha", "beta | error: node alpha at")):
         text = ENDLESS.replace("[run]", f'[run]\ntimeout = "{TIMEOUT:.0f}s"') + node_tables([1, 1])
         with background("run", write("long.toml", text), "--out", f"out_{victim}") as run:

@@ -228,7 +228,7 @@ TEST_CASE("a failure anywhere ends the run and names who failed and why") {
   };
   CHECK(fails({.steps = 50}, [](const crew& all) {
           caf::anon_send(all.workers[2], finish_atom_v, std::uint64_t{0});
-        }) == "worker 2: told to finish at a step before one that has begun");
+        }) == "worker 2: received a final step that precedes a step already begun");
   CHECK(fails({.steps = 50}, [](const crew& all) {
           caf::anon_send(all.coordinator, reached_atom_v, milestone{.rank = rank_id{9}, .step = 5});
         }).find("coordinator: ") == 0);
@@ -236,7 +236,7 @@ TEST_CASE("a failure anywhere ends the run and names who failed and why") {
           for (const auto& [name, member] : all.members)
             if (name == "exchange 1")
               caf::anon_send(caf::actor_cast<peer_port>(member), part_atom_v, part{.origin = {.run = run_id{77}}});
-        }).find("exchange 1: a part of another run") == 0);
+        }).find("exchange 1: received a part that belongs to another run") == 0);
 
   auto plan = tests::tiny_plan({});
   models::buffer_pool pool;
@@ -283,7 +283,7 @@ TEST_CASE("an actor that disappears ends the run") {
 
 TEST_CASE("a simulated run that does not end says so, with its seed") {
   CHECK_THROWS_WITH(simulate_tiny({.workers = 2}, {.seed = 9, .most_events = 50}),
-                    "the simulated run does not end (schedule seed 9)");
+                    "the simulated run did not end (schedule seed 9)");
 }
 
 TEST_CASE("lanes that cannot be had leave no actor behind") {

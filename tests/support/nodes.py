@@ -214,7 +214,7 @@ def run_losing(count, victim, how, within, settings="", text=ENDLESS, waits=True
         nothing_is_left(ports)
         said = run.said()
         assert f"node {NAMES[victim]} is lost" in said, said
-        assert not waits or re.search(rf"rank \d waits for ranks? [\d, ]*{victim}[\d, ]* at step \d+", said), said
+        assert not waits or re.search(rf"rank \d is waiting for ranks? [\d, ]*{victim}[\d, ]* at step \d+", said), said
         return said
 
 

@@ -25,7 +25,8 @@ class all_gather_member final : public member {
   void receive(const part& piece, outbox& out) override {
     rules::check_fits(piece, whole_.ranges);
     if (piece.at != stage::contribution || piece.origin.sender == options_.rank)
-      throw exchange_error(errc::mismatch, "only contributions of others come to an all-gather");
+      throw exchange_error(errc::mismatch,
+                           "an all-gather received a part that is not a contribution from another rank");
     gather(piece, out);
   }
 

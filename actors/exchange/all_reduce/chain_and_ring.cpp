@@ -40,7 +40,7 @@ class passing_member final : public member {
 
   void contribute(const part& own, outbox& out) override {
     auto& now = at(own.origin.step);
-    if (now.own) throw exchange_error(errc::stale, "a rank contributed twice to one step");
+    if (now.own) throw exchange_error(errc::stale, "a rank contributed to the same step twice");
     now.own = own;
     for (std::uint32_t chunk = 0; chunk < chunks_.ranges.size(); ++chunk) {
       if (way_of(chunk).hop_of_sum(me_) == 0) {
@@ -61,7 +61,7 @@ class passing_member final : public member {
     if (piece.at == stage::partial) {
       const auto hop = way.hop_of_sum(me_);
       if (hop == 0 || piece.origin.sender != rank_id{way.sum_at(hop - 1)})
-        throw exchange_error(errc::mismatch, "a sum came from a rank that is not before this one on its way");
+        throw exchange_error(errc::mismatch, "received a sum from a rank that does not precede this one on the route");
       mark(now.summed, chunk);
       if (now.own)
         add_own(now, chunk, &piece, out);
@@ -71,7 +71,9 @@ class passing_member final : public member {
       const auto hop = way.hop_of_mean(me_);
       if (piece.at != stage::result || hop == 0 || piece.origin.sender != rank_id{way.mean_at(hop - 1)} || !now.own ||
           !now.summed[chunk])
-        throw exchange_error(errc::mismatch, "no mean of this chunk, nor a contribution, can come from this rank now");
+        throw exchange_error(
+            errc::mismatch,
+            "received a part from a rank that can send neither a contribution nor the mean of this chunk now");
       hand_on(now, piece, out);
     }
   }

@@ -35,7 +35,8 @@ class direct_member final : public member {
 
   void contribute(const part& own, outbox& out) override {
     auto& now = at(own.origin.step);
-    if (std::exchange(now.contributed, true)) throw exchange_error(errc::stale, "a rank contributed twice to one step");
+    if (std::exchange(now.contributed, true))
+      throw exchange_error(errc::stale, "a rank contributed to the same step twice");
     for (const auto chunk : order_) {
       auto piece = cut(own, chunks_, chunk);
       if (chunks_.shards[chunk] == me_)
@@ -51,11 +52,13 @@ class direct_member final : public member {
     const auto owner = rank_id{chunks_.shards[piece.which.part]};
     if (piece.at == stage::contribution) {
       if (owner != options_.rank || piece.origin.sender == owner)
-        throw exchange_error(errc::mismatch, "a chunk came to a rank that does not own it, or from its owner");
+        throw exchange_error(errc::mismatch,
+                             "received a contribution to a chunk that this rank does not own, or from itself");
       gather(now, piece, out);
     } else {
       if (piece.at != stage::result || piece.origin.sender != owner || owner == options_.rank || !now.contributed)
-        throw exchange_error(errc::mismatch, "a sum came to a direct all-reduce that its owner cannot have sent");
+        throw exchange_error(errc::mismatch,
+                             "a direct all-reduce received a part that the owner of the chunk cannot have sent");
       mark(now.answered, piece.which.part);
       out.answer(piece);
     }

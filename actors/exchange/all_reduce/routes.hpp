@@ -1,6 +1,6 @@
-// The ways in which the sums of all_reduce travel, a file each, and what they share. Only all_reduce.cpp,
-// norm_statistics.cpp and these files know of it. A part's sender is the rank that it comes from: who hands a mean on
-// puts itself there.
+// The routes of all_reduce, one file each, and what they share. Only all_reduce.cpp, norm_statistics.cpp and these
+// files use this header. The sender of a part is the rank it comes from, so a rank that forwards a mean sets itself as
+// the sender.
 #pragma once
 
 #include "troupe/actors/exchange/chunks.hpp"
@@ -15,32 +15,34 @@
 
 namespace troupe::all_reduce {
 
-/// Is told of one message: the ranks it goes between, and its elements.
+/// Called for one message with its two ranks and its number of elements.
 using message_counter = std::function<void(std::uint32_t from, std::uint32_t to, std::int64_t elements)>;
 
-/// One way for the sums to travel.
+/// One route for the sums.
 struct route {
   std::unique_ptr<member> (*make_member)(const port_options&);
-  /// Tells `count` of every message of one step among n workers with `total` elements of gradient, uncut.
+  /// Calls `count` for every message of one step among n workers with `total` elements of gradient, before cutting.
   void (*list_messages)(std::uint32_t n, std::int64_t total, const message_counter& count);
 };
 
-/// Everyone sends everything to everyone and folds for himself: one hop.
+/// Returns the route on which every rank sends everything to every other and folds for itself: one hop.
 route all_gather();
 
 /// Combines the contributions of all ranks, in rank order, into the answer.
 using merge_rule = at::Tensor (*)(const std::vector<rules::weighted>& contributions, models::buffer_pool& pool);
 
-/// Makes a member of all_gather() whose contributions are merged by `merge` instead of averaged.
+/// Makes a member of all_gather() that combines contributions with `merge` instead of averaging them.
 std::unique_ptr<member> make_gathering_member(const port_options& options, merge_rule merge);
 
-/// Rank j folds shard j of all ranks and hands the mean to all: two hops.
+/// Returns the route on which rank j folds shard j of all ranks and sends the mean to all: two hops.
 route direct();
 
-/// The sum goes up the ranks, each adding its own, and the mean comes back down: 2(n−1) hops.
+/// Returns the route on which the sum travels up the ranks, each adding its own values, and the mean travels back down:
+/// 2(n−1) hops.
 route chain();
 
-/// The sum of segment j starts at rank j and goes round, then the mean: 2(n−1) hops.
+/// Returns the route on which the sum of segment j starts at rank j and travels around the ring, followed by the mean:
+/// 2(n−1) hops.
 route ring();
 
 }  // namespace troupe::all_reduce

@@ -203,7 +203,7 @@ TEST_CASE("a collective that takes too long is aborted, and says who waits for w
   CHECK(stage.yards[0]->thread.joinable());
   stage.seconds(4);  // its tick may come at once, so one more is waited for
   first.read();
-  CHECK(first.text == "exchange: rank 0 waits for ranks 1, 2 at step 1, for 8000 ms already (run.timeout)");
+  CHECK(first.text == "exchange: rank 0 is waiting for ranks 1, 2 at step 1; no answer within 8000 ms (run.timeout)");
   CHECK(stage.yards[0]->finish());  // returns: the call was aborted
 }
 
@@ -214,7 +214,7 @@ TEST_CASE("members that never join are waited for as long as for a call") {
   stage.bring(0, stage.contribution(0, at::full({32}, 1.0F), 1));
   stage.seconds(11);
   first.read();
-  CHECK(first.text == "exchange: rank 0 waits for rank 1 at step 1, for 8000 ms already (run.timeout)");
+  CHECK(first.text == "exchange: rank 0 is waiting for rank 1 at step 1; no answer within 8000 ms (run.timeout)");
   CHECK(stage.yards[0]->finish());
 }
 
@@ -229,7 +229,7 @@ TEST_CASE("a collective whose peer is lost is aborted at once") {
   stage.handlers();
   std::string text;
   asked.receive([&](const std::string& said) { text = said; }, [](const caf::error&) {});
-  CHECK(text == "exchange: rank 0 waits for rank 2 at step 1");
+  CHECK(text == "exchange: rank 0 is waiting for rank 2 at step 1");
   first.read();
   CHECK(first.text == text);
   CHECK(stage.yards[0]->finish());
@@ -253,19 +253,19 @@ TEST_CASE("a collective refuses what is not its worker's, and says what") {
   std::string expected;
   SUBCASE("a peer's part") {
     piece.origin.sender = rank_id{1};
-    expected = "a part of another rank: a collective takes its own worker's only (step 1)";
+    expected = "received a part from another rank, but a collective accepts only parts from its own worker (step 1)";
   }
   SUBCASE("another step") {
     piece.origin.step = 3;
-    expected = "a part of another step than 1 (step 4)";
+    expected = "received a part for another step than 1 (step 4)";
   }
   SUBCASE("no bucket") {
     piece.piece = {8, at::full({8}, 1.0F)};
-    expected = "a part that is no bucket (step 1)";
+    expected = "received a part that is not a bucket (step 1)";
   }
   SUBCASE("another run") {
     piece.origin.run = run_id{6};
-    expected = "a part of another run (step 1)";
+    expected = "received a part that belongs to another run (step 1)";
   }
   stage.bring(0, piece);
   first.read();

@@ -377,7 +377,7 @@ TEST_CASE("workers that pause are granted one evaluation at a time") {
   }
 }
 
-TEST_CASE("an epoch reports its own loss and accuracy, an evaluation those since the last line") {
+TEST_CASE("the loss since the last event is on every line, that of a whole epoch on its own") {
   rehearsal here{true};
   const auto report = [&](std::uint32_t rank, std::uint64_t step, double loss_sum, std::int64_t correct) {
     caf::anon_send(here.coordinator, reached_atom_v,
@@ -395,14 +395,16 @@ TEST_CASE("an epoch reports its own loss and accuracy, an evaluation those since
     here.show(0, step, 1);
   }
   constexpr double none = -1;
-  std::vector<double> losses, accuracies;
+  std::vector<double> losses, accuracies, of_epochs;
   for (const auto& line : here.all->lines) {
     losses.push_back(line.train_loss.value_or(none));
     accuracies.push_back(line.train_accuracy.value_or(none));
+    of_epochs.push_back(line.epoch_train_loss.value_or(none));
   }
-  // start, four evaluations, the epoch (32 samples; 48 targets that were counted), the end
-  CHECK(losses == std::vector<double>{none, 2, 4, 6, 8, 5, 8});
-  CHECK(accuracies == std::vector<double>{none, 5 / 16.0, 6 / 16.0, none, 8 / 16.0, 19 / 48.0, 8 / 16.0});
+  // start, four evaluations of 8 samples each, the epoch, the end
+  CHECK(losses == std::vector<double>{none, 2, 4, 6, 8, 8, 8});
+  CHECK(accuracies == std::vector<double>{none, 5 / 16.0, 6 / 16.0, none, 8 / 16.0, 8 / 16.0, 8 / 16.0});
+  CHECK(of_epochs == std::vector<double>{none, none, none, none, none, 5, none});
 }
 
 TEST_CASE("an epoch says how long it took, other lines do not") {

@@ -105,5 +105,7 @@ TEST_CASE("an evaluation of nothing is refused") {
   const auto set = samples_of({3, 3, 3});
   CHECK(rules::evaluated_samples(3, {.batch_size = 2, .shares = 3, .drop_last = true}) == 0);
   CHECK_THROWS_WITH_AS(of(set, {.batch_size = 2, .shares = 3, .drop_last = true}),
-                       "a share of 1 samples has no full batch of 2 to evaluate", std::invalid_argument);
+                       "a share of 1 samples does not fill an evaluation batch of 2; reduce evaluate.batch_size or set "
+                       "evaluate.drop_last = false",
+                       std::invalid_argument);
 }

@@ -391,33 +391,36 @@ TEST_CASE("settings that make no mixing matrix are refused in words") {
   const std::vector<mistake> mistakes{
       {4, {{"graph", ring}, {"edges", pairs{{"w0", "w1"}}}}, "edges", "expected one of them"},
       {2, {{"graph", ring}, {"weights", matrix{{1, 0}, {0, 1}}}}, "weights", "expected one of them"},
-      {2, {{"edges", pairs{}}, {"weights", matrix{{1, 0}, {0, 1}}}}, "weights", "beside edges"},
-      {4, {{"rows", two}}, "rows", "with graph = \"torus\" only"},
-      {4, {{"graph", torus}, {"rows", two}, {"columns", two}, {"degree", two}}, "degree", "\"random_regular\" only"},
-      {4, {{"edges", pairs{{"w0", "w1"}}}, {"graph_seed", one}}, "graph_seed", "no effect"},
+      {2, {{"edges", pairs{}}, {"weights", matrix{{1, 0}, {0, 1}}}}, "weights", "weights and edges cannot be combined"},
+      {4, {{"rows", two}}, "rows", "only when graph = \"torus\""},
+      {4,
+       {{"graph", torus}, {"rows", two}, {"columns", two}, {"degree", two}},
+       "degree",
+       "only when graph = \"random_regular\""},
+      {4, {{"edges", pairs{{"w0", "w1"}}}, {"graph_seed", one}}, "graph_seed", "only when graph = \"random_regular\""},
       {6, {{"graph", torus}, {"rows", two}}, "columns", "such as rows = 2 and columns = 3"},
       {6, {{"graph", torus}, {"rows", two}, {"columns", two}}, "rows", "2 rows and 2 columns does not hold 6 members"},
-      {5, {{"graph", regular}}, "degree", "has no degree"},
+      {5, {{"graph", regular}}, "degree", "requires degree"},
       {5, {{"graph", regular}, {"degree", three}}, "degree", "no graph gives 5 members 3 neighbours each"},
-      {3, {{"graph", regular}, {"degree", three}}, "degree", "of 3 members each has 2 others"},
+      {3, {{"graph", regular}, {"degree", three}}, "degree", "each of 3 members has only 2 others"},
       {4, {{"graph", regular}, {"degree", one}}, "degree", "at least 2"},
-      {4, {{"graph", std::string{"star"}}, {"weights", uniform}}, "weights", "\"w0\" has 3, \"w1\" has 1; expected"},
+      {4, {{"graph", std::string{"star"}}, {"weights", uniform}}, "weights", "\"w0\" has 3 and \"w1\" has 1; expected"},
       {3,
        {{"edges", pairs{{"w0", "w3"}}}},
        "edges",
-       "\"w3\", which is no member; expected names from \"w0\" to \"w2\""},
+       "\"w3\", which is not a member; expected names from \"w0\" to \"w2\""},
       {3, {{"edges", pairs{{"w0", "w0"}}}}, "edges", "from \"w0\" to itself"},
-      {4, {{"edges", pairs{{"w0", "w1"}, {"w2", "w3"}}}}, "edges", "nothing of \"w0\" ever comes to \"w2\""},
-      {2, {{"edges", pairs{}}}, "edges", "nothing of \"w0\" ever comes to \"w1\""},
-      {3, {{"weights", matrix{{1, 0}, {0, 1}}}}, "weights", "has 2 rows, and there are 3 members"},
+      {4, {{"edges", pairs{{"w0", "w1"}, {"w2", "w3"}}}}, "edges", "nothing from \"w0\" ever reaches \"w2\""},
+      {2, {{"edges", pairs{}}}, "edges", "nothing from \"w0\" ever reaches \"w1\""},
+      {3, {{"weights", matrix{{1, 0}, {0, 1}}}}, "weights", "has 2 rows, but there are 3 members"},
       {2, {{"weights", matrix{{1}, {1}}}}, "weights", "a row of weights has 1 number; expected 2"},
-      {2, {{"weights", matrix{{1.5, -0.5}, {-0.5, 1.5}}}}, "weights", "holds -0.5"},
+      {2, {{"weights", matrix{{1.5, -0.5}, {-0.5, 1.5}}}}, "weights", "contains -0.5"},
       {2,
        {{"weights", matrix{{0.5, 0.5}, {0.5, 0.4}}}},
        "weights",
        "the row of \"w1\" in the matrix of weights sums to 0.9"},
       {2, {{"weights", matrix{{0.5, 0.5}, {0.25, 0.75}}}}, "weights", "the column of \"w0\""},
-      {2, {{"weights", matrix{{1, 0}, {0, 1}}}}, "weights", "nothing of \"w0\" ever comes to \"w1\""},
+      {2, {{"weights", matrix{{1, 0}, {0, 1}}}}, "weights", "nothing from \"w0\" ever reaches \"w1\""},
   };
   for (const auto& each : mistakes) {
     CAPTURE(each.words);
@@ -432,9 +435,9 @@ TEST_CASE("settings that make no mixing matrix are refused in words") {
 
 TEST_CASE("a matrix under which the members never agree is refused, with the reason and what helps") {
   const auto said = said_of(circle, 3);
-  CHECK(said.starts_with("weights: the members never agree"));
+  CHECK(said.starts_with("weights: the members never reach agreement"));
   CHECK(holds(said, "a multiple of 3 exchanges"));
-  CHECK(holds(said, "expected a number above 0 on the diagonal"));
+  CHECK(holds(said, "expected at least one positive number on the diagonal"));
   CHECK(holds(said_of({{"weights", matrix{{0, 1}, {1, 0}}}}, 2), "a multiple of 2 exchanges"));
   const matrix bipartite{{0, 0.5, 0, 0.5}, {0.5, 0, 0.5, 0}, {0, 0.5, 0, 0.5}, {0.5, 0, 0.5, 0}};
   CHECK(holds(said_of({{"weights", bipartite}}, 4), "a multiple of 2 exchanges"));

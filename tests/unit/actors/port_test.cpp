@@ -81,23 +81,24 @@ TEST_CASE("a port refuses what does not belong to its step, and says what and fr
   std::string expected;
   SUBCASE("another run") {
     piece.origin.run = run_id{6};
-    expected = "a part of another run (from rank 1, step 1)";
+    expected = "received a part that belongs to another run (from rank 1, step 1)";
   }
   SUBCASE("an unknown rank") {
     piece.origin.sender = rank_id{7};
-    expected = "a part of an unknown rank (from rank 7, step 1)";
+    expected = "received a part from an unknown rank (from rank 7, step 1)";
   }
   SUBCASE("another model") {
     piece.total = 33;
-    expected = "a part of another model";
+    expected = "received a part that belongs to another model";
   }
   SUBCASE("two steps ahead") {
     piece.origin.step = 2;
-    expected = "a part of too far ahead (from rank 1, step 3)";
+    expected =
+        "received a part more than 1 step ahead, the limit that member::steps_ahead() sets (from rank 1, step 3)";
   }
   SUBCASE("another exchange") {
     piece.which.place = 3;
-    expected = "a part of another exchange";
+    expected = "received a part that belongs to another exchange";
   }
   std::string heard;
   caf::actor_cast<caf::abstract_actor*>(stage.ports[0])->attach_functor([&](const caf::error& why) {
@@ -112,7 +113,7 @@ TEST_CASE("a port refuses what does not belong to its step, and says what and fr
 TEST_CASE("a port whose worker waits beyond the timeout says for whom") {
   stage_with_ports stage{3};
   CHECK(stage.answer_to(stage.contribution(0), 12) ==
-        "exchange: rank 0 waits for ranks 1, 2 at step 1, for 8000 ms already (run.timeout)");
+        "exchange: rank 0 is waiting for ranks 1, 2 at step 1; no answer within 8000 ms (run.timeout)");
 }
 
 TEST_CASE("a port that hears of lost ranks says whether it waits for them, and then ends") {
@@ -129,11 +130,11 @@ TEST_CASE("a port that hears of lost ranks says whether it waits for them, and t
   caf::anon_send(stage.ports[0], part_atom_v, stage.contribution(0));
   auto answer = self->request(stage.ports[0], caf::infinite, await_atom_v, stamp{.run = run_id{5}}, key{});
   CHECK(waiting_for({rank_id{7}}).empty());
-  CHECK(waiting_for({rank_id{2}, rank_id{7}}) == "exchange: rank 0 waits for rank 2 at step 1");
+  CHECK(waiting_for({rank_id{2}, rank_id{7}}) == "exchange: rank 0 is waiting for rank 2 at step 1");
   caf::error heard;
   answer.receive([](const outcome&) {}, [&](const caf::error& why) { heard = why; });
   CHECK(is(heard, errc::peer_lost));
-  CHECK(describe(heard) == "exchange: rank 0 waits for rank 2 at step 1");
+  CHECK(describe(heard) == "exchange: rank 0 is waiting for rank 2 at step 1");
 }
 
 TEST_CASE(
@@ -175,7 +176,7 @@ TEST_CASE(
     CHECK(first_of(early) == 16);
     std::string again;
     ask(0, step).receive([](const outcome&) {}, [&](const caf::error& why) { again = describe(why); });
-    CHECK(again.find("asked for step") != std::string::npos);
+    CHECK(again.find("requested the answer to step") != std::string::npos);
     auto late = ask(1, step);
     CHECK(first_of(late) == 0);
     // The other port goes on likewise.
@@ -193,5 +194,5 @@ TEST_CASE("a port of buckets says for whom it waits") {
   auto piece = stage.contribution(0);
   piece.piece = {16, piece.piece.values.narrow(0, 16, 16)};
   CHECK(stage.answer_to(piece, 12) ==
-        "exchange: rank 0 waits for ranks 1, 2 at step 1, for 8000 ms already (run.timeout)");
+        "exchange: rank 0 is waiting for ranks 1, 2 at step 1; no answer within 8000 ms (run.timeout)");
 }

@@ -121,9 +121,10 @@ TEST_CASE("a fold lets go of its contributions once its mean is taken, and still
 TEST_CASE("a rank that contributes twice, or another shape, is refused") {
   rules::rank_fold fold{3};
   fold.add(rank_id{1}, at::ones({4}), 2);
-  CHECK_THROWS_WITH_AS(fold.add(rank_id{1}, at::ones({4}), 2), "rank 1 contributed twice to one step", exchange_error);
-  CHECK_THROWS_WITH_AS(fold.add(rank_id{2}, at::ones({5}), 2), "rank 2 contributed 5 elements, others 4",
+  CHECK_THROWS_WITH_AS(fold.add(rank_id{1}, at::ones({4}), 2), "rank 1 contributed to the same step twice",
                        exchange_error);
+  CHECK_THROWS_WITH_AS(fold.add(rank_id{2}, at::ones({5}), 2),
+                       "rank 2 contributed 5 elements, but the others contributed 4", exchange_error);
   CHECK_FALSE(fold.complete());
   CHECK((fold.missing() == std::vector<rank_id>{rank_id{0}, rank_id{2}}));
 }

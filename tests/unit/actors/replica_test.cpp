@@ -390,8 +390,8 @@ TEST_CASE("a loss that is not finite names step and worker, unless it is to be t
   auto asked = here.request({verb::gradient, verb::apply});
   asked.times = 5;
   CHECK_THROWS_WITH_AS(here.run(asked),
-                       "worker 2: the loss of step 2 is not finite (nan); try a smaller optimizer.lr, "
-                       "optimizer.clip_norm, or run.stop_on_non_finite = false to go on",
+                       "worker 2: the loss of step 2 is not finite (nan); reduce optimizer.lr, set "
+                       "optimizer.clip_norm, or set run.stop_on_non_finite = false to continue",
                        std::runtime_error);
   here.options.stop_on_non_finite = false;
   const auto done = here.run(asked);

@@ -74,13 +74,13 @@ TEST_CASE("another process maps the same memory, and nothing of it is left behin
     CHECK(memory->copy(pool)[4999].item<float>() == -1);
     CHECK(memory->updates() == 3);
     CHECK_THROWS_WITH(shared_memory::open(where, 5001, 5000, memory_writes::atomic),
-                      doctest::Contains("is no memory of this run"));
+                      doctest::Contains("not the shared memory of this run"));
     CHECK_THROWS_WITH(shared_memory::open(where, 5000, 5000, memory_writes::plain),
-                      doctest::Contains("is no memory of this run"));
+                      doctest::Contains("not the shared memory of this run"));
     CHECK_THROWS_WITH(shared_memory::open({.process = where.process, .file = 9999}, 5000, 5000, memory_writes::atomic),
-                      doctest::Contains("cannot be opened"));
+                      doctest::Contains("cannot open the shared memory"));
     CHECK_THROWS_WITH(shared_memory::open({.process = where.process, .file = 0}, 5000, 5000, memory_writes::atomic),
-                      doctest::Contains("expected all nodes on one host"));
+                      doctest::Contains("expected all nodes to run on one host"));
   }
   CHECK(mappings("memfd:troupe") == 0);
 }

@@ -85,33 +85,33 @@ TEST_CASE("CIFAR-10 is read part by part, label first, channel by channel") {
 
 TEST_CASE("what is wrong with a file of CIFAR-10 is told with its path and the mend") {
   const small_set set;
-  const std::string mend = "; delete the file and get it again";
+  const std::string mend = "; delete the file and fetch it again";
   SUBCASE("missing") {
     fs::remove(set.path() / "data_batch_4.bin");
     CHECK(failure(set.path()) ==
           (set.path() / "data_batch_4.bin").string() +
-              ": no such file; run `troupe data fetch cifar10`, or name the folder that holds cifar-10-batches-bin/ in "
-              "data.dir or TROUPE_DATA");
+              ": no such file; run `troupe data fetch cifar10`, or set data.dir or TROUPE_DATA to the folder that "
+              "contains cifar-10-batches-bin/");
   }
   SUBCASE("truncated") {
     const fs::path file = set.write("test_batch.bin", small_set::images(0, 2).substr(1));
     CHECK(failure(set.path()) == file.string() +
-                                     ": the file is truncated: record 1 (counted from 0) is cut after 3072 of the "
-                                     "3073 bytes of an image with its label" +
+                                     ": the file is truncated: record 1 (counting from 0) has only 3072 of the "
+                                     "3073 bytes of an image and its label" +
                                      mend);
   }
   SUBCASE("bytes too many") {
     const fs::path file = set.write("test_batch.bin", "");
     fs::resize_file(file, 30'730'000 + 5);
-    CHECK(failure(set.path()) == file.string() + ": the file holds 5 bytes beyond its 10000 images" + mend);
+    CHECK(failure(set.path()) == file.string() + ": the file has 5 extra bytes after its 10000 images" + mend);
   }
   SUBCASE("empty") {
     const fs::path file = set.write("data_batch_2.bin", "");
-    CHECK(failure(set.path()) == file.string() + ": the file holds no images" + mend);
+    CHECK(failure(set.path()) == file.string() + ": the file contains no images" + mend);
   }
   SUBCASE("a label out of range") {
     const fs::path file = set.write("data_batch_5.bin", small_set::images(9, 2));
-    CHECK(failure(set.path()) == file.string() + ": label 1 is 10, expected 0 to 9" + mend);
+    CHECK(failure(set.path()) == file.string() + ": label 1 is 10; expected 0 to 9" + mend);
   }
   SUBCASE("absurdly large") {
     const fs::path file = set.write("data_batch_1.bin", "");

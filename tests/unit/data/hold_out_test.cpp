@@ -43,7 +43,7 @@ TEST_CASE("a part that leaves no sample on one side is refused") {
     CHECK_THROWS_WITH_AS(
         hold_out(sets, fraction, 1),
         "data.validation holds out 0 of 10 training samples; expected a share that leaves at least one "
-        "on either side",
+        "sample in each of the two sets",
         data_error);
   }
   auto one = numbered(1);

@@ -114,9 +114,9 @@ TEST_CASE("a broken idx file is answered with its path, the reason and the mend"
       {packed.substr(0, 15), "truncated"},
       {packed.substr(0, packed.size() - 1), "truncated"},
       {gzipped(good.substr(0, good.size() - 1)), "truncated"},
-      {good + "x", "more bytes than its header states"},
-      {packed + "x", "more bytes than its header states"},
-      {gzipped(good + "x"), "more bytes than its header states"},
+      {good + "x", "longer than its header states"},
+      {packed + "x", "longer than its header states"},
+      {gzipped(good + "x"), "longer than its header states"},
       {bytes(40, 'x'), "not an idx file of unsigned bytes with 3 dimensions"},
       {bytes("<html><body>404 Not Found</body></html>"), "not an idx file"},
       {gzipped(bytes(40, 'x')), "not an idx file"},
@@ -125,9 +125,9 @@ TEST_CASE("a broken idx file is answered with its path, the reason and the mend"
       {bytes("\x1f\x8b") + bytes(40, 'x'), "compressed data is damaged"},
       {flipped, ""},
       {checksum, "compressed data is damaged"},
-      {idx({0xffffffff, 0xffffffff, 0xffffffff}, 12), "absurd dimensions"},
-      {gzipped(idx({0xffffffff, 28, 28}, 12)), "absurd dimensions"},
-      {idx({0, 0xffffffff, 0xffffffff}, 0), "absurd dimensions"},
+      {idx({0xffffffff, 0xffffffff, 0xffffffff}, 12), "dimensions in the header are implausibly large"},
+      {gzipped(idx({0xffffffff, 28, 28}, 12)), "dimensions in the header are implausibly large"},
+      {idx({0, 0xffffffff, 0xffffffff}, 0), "dimensions in the header are implausibly large"},
       {idx({1000000, 28, 28}, 12), "truncated"},
       {gzipped(idx({1000000, 28, 28}, 12)), "truncated"},
   };
@@ -137,7 +137,7 @@ TEST_CASE("a broken idx file is answered with its path, the reason and the mend"
     const std::string told = failure([&] { read_idx(file, 3); });
     CHECK(holds(told, file.string() + ": "));
     CHECK(holds(told, row.reason));
-    CHECK(holds(told, "; delete the file and get it again"));
+    CHECK(holds(told, "; delete the file and fetch it again"));
   }
 }
 
@@ -182,11 +182,11 @@ TEST_CASE("files that do not belong together are refused") {
   REQUIRE(told() == "no failure");
   SUBCASE("labels of another number") {
     folder.write("train-labels-idx1-ubyte", idx({4}, 4));
-    CHECK(holds(told(), "4 labels for the 3 images of train-images-idx3-ubyte"));
+    CHECK(holds(told(), "4 labels, but 3 images in train-images-idx3-ubyte"));
   }
   SUBCASE("a label that is no class") {
     folder.write("t10k-labels-idx1-ubyte", idx({2}, 1) + '\x0a');
-    CHECK(holds(told(), "label 1 is 10, expected 0 to 9"));
+    CHECK(holds(told(), "label 1 is 10; expected 0 to 9"));
   }
   SUBCASE("labels where images should be") {
     folder.write("train-images-idx3-ubyte", idx({3}, 3));
@@ -194,12 +194,12 @@ TEST_CASE("files that do not belong together are refused") {
   }
   SUBCASE("test images of another size") {
     folder.write("t10k-images-idx3-ubyte", idx({2, 2, 3}, 12));
-    CHECK(holds(told(), "another size"));
+    CHECK(holds(told(), "images differ in size from those in train-images-idx3-ubyte"));
   }
   SUBCASE("no images") {
     folder.write("train-images-idx3-ubyte", idx({0, 2, 2}, 0));
     folder.write("train-labels-idx1-ubyte", idx({0}, 0));
-    CHECK(holds(told(), "holds no images"));
+    CHECK(holds(told(), "contains no images"));
   }
 }
 

@@ -65,7 +65,7 @@ std::string failure(const data_source& from) {
   return failure([&] { load(from); });
 }
 
-const std::string mend = "; replace the file, or take it out of its folder";
+const std::string mend = "; replace the file or remove it from its folder";
 
 std::vector<std::uint8_t> pixels(const dataset_pair& sets, std::int64_t index) {
   std::vector<std::uint8_t> all(
@@ -109,7 +109,7 @@ TEST_CASE("train and val, or test, in a folder are the two sets, and a class of 
   CHECK(at::equal(load(from).test->targets, at::tensor({0}, at::kLong)));
   here.write("val/c/1.png", plain_png(1, 1, 3));
   CHECK(failure(from) == (here.path() / "val" / "c").string() +
-                             ": is a class that the training images do not have; add it there, or take it out");
+                             ": this class does not occur in the training images; add it there or remove this folder");
   auto two = of(here.path() / "train");
   two.test_file = here.path() / "test";
   CHECK(load(two).test->size() == 1);
@@ -188,9 +188,9 @@ TEST_CASE("images of several sizes want data.image_size") {
   const scratch here;
   here.write("a/1.png", plain_png(4, 3, 1));
   here.write("a/2.png", plain_png(4, 4, 9));
-  CHECK(failure(of(here.path())) == (here.path() / "a" / "2.png").string() + ": is 4 x 4 pixels, and " +
+  CHECK(failure(of(here.path())) == (here.path() / "a" / "2.png").string() + ": the image has 4 x 4 pixels, but " +
                                         (here.path() / "a" / "1.png").string() +
-                                        " 4 x 3; set data.image_size, which scales all to one size");
+                                        " has 4 x 3; set data.image_size to scale all images to one size");
   const auto sets = load(of(here.path(), 2));
   CHECK(sets.sample_shape == std::vector<std::int64_t>{3, 2, 2});
   CHECK(pixels(sets, 1)[0] == 9);
@@ -206,18 +206,18 @@ TEST_CASE("a header that cannot be read is told at once, before any memory is ta
     std::string bytes, reason;
   } broken[] = {
       {"", "the file is empty"},
-      {"GIF89a and so on", "is neither a PNG nor a JPEG image"},
+      {"GIF89a and so on", "the file is neither a PNG nor a JPEG image"},
       {good.substr(0, 8), "the file is truncated"},
       {good.substr(0, 20), "the file is truncated"},
-      {good.substr(0, 12) + "oops" + good.substr(16), "is damaged: a PNG image begins with its size"},
-      {bomb, "its header states 2147483647 x 2147483647 pixels, more than the 64 Mi that are decoded"},
+      {good.substr(0, 12) + "oops" + good.substr(16), "the file is damaged: a PNG image must begin with its size"},
+      {bomb, "the header gives 2147483647 x 2147483647 pixels, more than the limit of 64 Mi"},
       {grey.substr(0, 30), "the file is truncated within its header"},
-      {"\xff\xd8\xff\xda", "is damaged: its JPEG header states no size"},
-      {"\xff\xd8\xff\xe0\x00\x00"s, "is damaged: a segment of its JPEG header has no length"},
-      {"\xff\xd8\xff\xe0\x00\x02zz"s, "is damaged: its header has something else where a JPEG marker must be"},
+      {"\xff\xd8\xff\xda", "the file is damaged: its JPEG header does not give a size"},
+      {"\xff\xd8\xff\xe0\x00\x00"s, "the file is damaged: a segment of its JPEG header has no length"},
+      {"\xff\xd8\xff\xe0\x00\x02zz"s, "the file is damaged: its header lacks a JPEG marker where one is required"},
       {"\xff\xd8\xff\xc0\x00\x08\x08\xff\xff\xff\xff"s,
-       "its header states 65535 x 65535 pixels, more than the 64 Mi that are decoded"},
-      {"\xff\xd8\xff\xc0\x00\x08\x08\x00\x00\xff\xff"s, "its header states a size of zero"}};
+       "the header gives 65535 x 65535 pixels, more than the limit of 64 Mi"},
+      {"\xff\xd8\xff\xc0\x00\x08\x08\x00\x00\xff\xff"s, "the header gives a size of zero"}};
   for (const auto& [bytes, reason] : broken) {
     CAPTURE(reason);
     const auto file = here.write("a/2.jpg", bytes);
@@ -241,13 +241,13 @@ TEST_CASE("damaged pixels are told with the file when they are met") {
   CHECK(said(good.substr(0, 40)) == "the file is truncated");
   auto flipped = good;
   flipped[48] = static_cast<char>(flipped[48] ^ 0x55);
-  CHECK(said(flipped).starts_with("is damaged (libpng: "));
+  CHECK(said(flipped).starts_with("the file is damaged (libpng: "));
   const auto grey = plain_jpeg(8, 8, 5);
   CHECK(said(grey.substr(0, grey.size() - 4)).starts_with("the file is truncated (libjpeg: "));
   const auto sets = load(of(here.path()));
   const auto file = here.write("a/2.png", plain_png(4, 4, 1));
   CHECK(failure([&] { pixels(sets, 1); }) ==
-        file.string() + ": has another size than when the run began; start again when the folder is whole");
+        file.string() + ": the image's size changed after the run began; restart once the folder is complete");
   fs::remove(file);
   CHECK(failure([&] { pixels(sets, 1); }) == file.string() + ": no such file" + mend);
 }
@@ -273,11 +273,12 @@ TEST_CASE("folders that are none, or hold none, are told") {
   const scratch here;
   const auto missing = here.path() / "none";
   CHECK(failure(of(missing)) ==
-        missing.string() + ": no such folder; set data.file to one that holds a folder for each class");
+        missing.string() + ": no such folder; set data.file to a folder that contains one folder per class");
   CHECK(failure(of(here.path())) ==
-        here.path().string() + ": holds no folder; expected one for each class, with its images");
+        here.path().string() + ": contains no folders; expected one folder of images per class");
   fs::create_directory(here.path() / "a");
-  CHECK(failure(of(here.path())) ==
-        (here.path() / "a").string() +
-            ": holds no image (.png, .jpg, .jpeg); each folder here is a class: fill it, or take it out");
+  CHECK(
+      failure(of(here.path())) ==
+      (here.path() / "a").string() +
+          ": the folder contains no image (.png, .jpg, .jpeg); every folder here is a class: add images or remove it");
 }

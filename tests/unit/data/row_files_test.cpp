@@ -172,8 +172,8 @@ TEST_CASE("columns are those of both files, and the test set has the training se
   CHECK(at::equal(load("libsvm", train, test, true).test->targets, at::tensor({0, 0}, at::kLong)));
   folder.write("test", "2 9:1\n\n4 1:1\n");
   const std::string wanted = test.string() +
-                             ":3: found the label 4, which the training set does not have; expected only 2 and 3: sets "
-                             "of two classes are read";
+                             ":3: found the label 4, which does not occur in the training set; expected only 2 and 3 "
+                             "because only two classes are supported";
   for (const bool mapped : {false, true}) {
     CHECK(failure([&] { load("libsvm", train, test, mapped); }) == wanted);
   }
@@ -185,33 +185,35 @@ TEST_CASE("what is wrong in LIBSVM's text is answered with file, line, what was 
   const struct {
     std::string line, reason;
   } table[] = {
-      {"1 0:1", "found the index 0; indices count from 1: add 1 to all of both files"},
-      {"1 5:1 3:1", "found the index 3 after 5; expected indices to ascend within a line, none twice"},
-      {"1 5:1 5:1", "found the index 5 after 5; expected indices to ascend within a line, none twice"},
-      {"1 268435457:1", "found the index \"268435457\"; the largest that can be is 268435456, for each is a weight"},
-      {"1 99999999999999999999999:1", "found the index \"99999999999999999999999\"; the largest that can be is"},
-      {"1 1:inf", "the value of index 1 is not a finite number of single precision"},
-      {"1 1:nan", "the value of index 1 is not a finite number of single precision"},
-      {"1 1:1e39", "the value of index 1 is not a finite number of single precision"},
-      {"1 1:-1e999", "the value of index 1 is not a finite number of single precision"},
-      {"1 1:", "found \"1:\" where index:value was expected, as 12:0.5"},
-      {"1 1:x", "found \"1:x\" where index:value was expected, as 12:0.5"},
-      {"1 1:1:1", "found \"1:1:1\" where index:value was expected, as 12:0.5"},
-      {"1 1:0x1p3", "found \"1:0x1p3\" where index:value was expected"},
-      {"1 1:+-3", "found \"1:+-3\" where index:value was expected"},
-      {"1 -3:1", "found \"-3:1\" where index:value was expected"},
-      {"1 1.5:1", "found \"1.5:1\" where index:value was expected"},
-      {"1 7", "found \"7\" where index:value was expected"},
-      {"1 : 1", "found \":\" where index:value was expected"},
-      {"1 qid:3 1:1", "found \"qid:3\" where index:value was expected"},
-      {"1,2 1:1", "found \"1,2\" where a label was expected, as 1 or -1"},
-      {"1:1 2:1", "found \"1:1\" where a label was expected, as 1 or -1"},
-      {"nan 1:1", "found \"nan\" where a label was expected, as 1 or -1"},
-      {"1e60 1:1", "found \"1e60\" where a label was expected, as 1 or -1"},
-      {"\x80\x7f 1:1", "found \"\\x80\\x7f\" where a label was expected"},
-      {"7 1:1", "found the label 7; expected only -1 and 1: sets of two classes are read"},
-      {"1 " + std::string(100, 'y'), "found \"" + std::string(40, 'y') + "…\" where index:value was expected"},
-      {std::string("1 1:1\0", 6), "found a byte 0, which text does not have; expected a text file"},
+      {"1 0:1", "found the index 0; indices start at 1: add 1 to every index in both files"},
+      {"1 5:1 3:1", "found the index 3 after 5; expected the indices of a line in ascending order, each once"},
+      {"1 5:1 5:1", "found the index 5 after 5; expected the indices of a line in ascending order, each once"},
+      {"1 268435457:1",
+       "found the index \"268435457\"; the largest supported index is 268435456 because the model"
+       " has one weight per index"},
+      {"1 99999999999999999999999:1", "found the index \"99999999999999999999999\"; the largest supported index is"},
+      {"1 1:inf", "the value of index 1 is not a finite single-precision number"},
+      {"1 1:nan", "the value of index 1 is not a finite single-precision number"},
+      {"1 1:1e39", "the value of index 1 is not a finite single-precision number"},
+      {"1 1:-1e999", "the value of index 1 is not a finite single-precision number"},
+      {"1 1:", "found \"1:\" instead of index:value; expected a pair such as 12:0.5"},
+      {"1 1:x", "found \"1:x\" instead of index:value; expected a pair such as 12:0.5"},
+      {"1 1:1:1", "found \"1:1:1\" instead of index:value; expected a pair such as 12:0.5"},
+      {"1 1:0x1p3", "found \"1:0x1p3\" instead of index:value"},
+      {"1 1:+-3", "found \"1:+-3\" instead of index:value"},
+      {"1 -3:1", "found \"-3:1\" instead of index:value"},
+      {"1 1.5:1", "found \"1.5:1\" instead of index:value"},
+      {"1 7", "found \"7\" instead of index:value"},
+      {"1 : 1", "found \":\" instead of index:value"},
+      {"1 qid:3 1:1", "found \"qid:3\" instead of index:value"},
+      {"1,2 1:1", "found \"1,2\" instead of a label; expected a number such as 1 or -1"},
+      {"1:1 2:1", "found \"1:1\" instead of a label; expected a number such as 1 or -1"},
+      {"nan 1:1", "found \"nan\" instead of a label; expected a number such as 1 or -1"},
+      {"1e60 1:1", "found \"1e60\" instead of a label; expected a number such as 1 or -1"},
+      {"\x80\x7f 1:1", "found \"\\x80\\x7f\" instead of a label"},
+      {"7 1:1", "found the label 7; expected only -1 and 1 because only two classes are supported"},
+      {"1 " + std::string(100, 'y'), "found \"" + std::string(40, 'y') + "…\" instead of index:value"},
+      {std::string("1 1:1\0", 6), "found a zero byte, which cannot occur in text; expected a text file"},
   };
   for (const auto& [line, reason] : table) {
     CAPTURE(line);
@@ -237,16 +239,17 @@ TEST_CASE("files that cannot be a set are refused") {
   };
   for (const std::string kind : {"libsvm", "triplets"}) {
     CAPTURE(kind);
-    CHECK(told({}, kind) == "data.file is not set; set it to the file that holds the samples");
+    CHECK(told({}, kind) == "data.file is not set; set it to the file that contains the samples");
     CHECK(told(folder.path() / "nothing", kind) ==
-          (folder.path() / "nothing").string() + ": no such file; set data.file to the file that holds the samples");
-    CHECK(told(folder.path(), kind) == folder.path().string() + ": not a regular file; set data.file to one");
-    CHECK(told("/dev/zero", kind) == "/dev/zero: not a regular file; set data.file to one");
+          (folder.path() / "nothing").string() + ": no such file; set data.file to the file that contains the samples");
+    CHECK(told(folder.path(), kind) ==
+          folder.path().string() + ": not a regular file; set data.file to a regular file");
+    CHECK(told("/dev/zero", kind) == "/dev/zero: not a regular file; set data.file to a regular file");
     const fs::path empty = folder.write("empty", "");
-    CHECK(told(empty, kind) == empty.string() + ": the file holds no samples; set data.file to one that does");
+    CHECK(told(empty, kind) == empty.string() + ": the file contains no samples; set data.file to a file that does");
     CHECK(told(folder.write("comments", "# none\n\n   \n"), kind) ==
-          (folder.path() / "comments").string() + ": the file holds no samples; set data.file to one that does");
-    CHECK(holds(told(folder.pack("empty.gz", ""), kind), "the file holds no samples"));
+          (folder.path() / "comments").string() + ": the file contains no samples; set data.file to a file that does");
+    CHECK(holds(told(folder.pack("empty.gz", ""), kind), "the file contains no samples"));
     const fs::path good = folder.write("good", kind == "libsvm" ? small : "1 1 1\n");
     CHECK(holds(failure([&] { load(kind, good, folder.path() / "nothing"); }), ": no such file; set data.test_file"));
     CHECK(holds(failure([&] { load(kind, good, empty); }), "no samples; set data.test_file"));
@@ -256,8 +259,8 @@ TEST_CASE("files that cannot be a set are refused") {
   const fs::path one = folder.write("one", "1 1:1\n1 2:1\n");
   CHECK(told(one) ==
         one.string() +
-            ": every label is 1; expected two, as -1 and 1, 0 and 1, or 1 and 2; set data.file to a set of "
-            "two classes");
+            ": every label is 1; expected two labels, such as -1 and 1, 0 and 1, or 1 and 2; set data.file to "
+            "a file with two classes");
   CHECK(holds(told(folder.write("bare", "1\n-1\n")), "no sample has an index"));
 }
 
@@ -274,10 +277,10 @@ TEST_CASE("a compressed file that is damaged, truncated or followed by something
     return reason;
   };
   for (const std::size_t size : {std::size_t{5}, std::size_t{40}, good.size() / 2, good.size() - 1})
-    CHECK(holds(told(good.substr(0, size)), ": the compressed file is truncated; get it again"));
+    CHECK(holds(told(good.substr(0, size)), ": the compressed file is truncated; obtain it again"));
   std::string checksum = good;
   checksum[good.size() - 7] = static_cast<char>(~checksum[good.size() - 7]);
-  CHECK(holds(told(checksum), "the compressed data is damaged (incorrect data check); get the file again"));
+  CHECK(holds(told(checksum), "the compressed data is damaged (incorrect data check); obtain the file again"));
   CHECK(holds(told(good + "more"), "the compressed data is damaged (incorrect header check)"));
   CHECK(holds(told(good + good.substr(0, 20)), "truncated"));
 }
@@ -287,7 +290,7 @@ TEST_CASE("a line that is too long is refused, one that is not is read, and memo
   const std::string spaces(lines::longest, ' ');
   const fs::path longer = folder.pack("long.gz", "1 1:1\n-1 2:1" + spaces + "3:1\n");
   CHECK(failure([&] { load("libsvm", longer); }) ==
-        longer.string() + ":2: the line is longer than 16 MiB; expected a text file with one sample in a line");
+        longer.string() + ":2: the line is longer than 16 MiB; expected a text file with one sample per line");
   const fs::path shorter = folder.pack("short.gz", "1 1:1\n-1 2:1" + spaces.substr(100) + "3:1\n1 1:1");
   CHECK(load("libsvm", shorter).train->rows->at(1).count == 2);
   lines text{shorter, "data.file"};
@@ -357,22 +360,22 @@ TEST_CASE("what is wrong in ratings is answered with file, line, what was found 
   const struct {
     std::string line, reason;
   } table[] = {
-      {"userId,movieId,rating",
-       "found \"userId\" where the number of a user was expected; a line is `user item rating`"},
-      {"-1 2 3", "found \"-1\" where the number of a user was expected"},
-      {"1.5 2 3", "found \"1.5\" where the number of a user was expected"},
-      {"1", "found \"\" where the number of an item was expected"},
-      {"1 2", "found \"\" where a rating was expected"},
-      {"1,,2,3", "found \"\" where the number of an item was expected"},
-      {"1:2:3", "found \"\" where the number of an item was expected"},
-      {"1 2 x", "found \"x\" where a rating was expected"},
-      {"1 2 nan", "found \"nan\" where a rating was expected"},
-      {"1 2 1e40", "found \"1e40\" where a rating was expected"},
-      {"1 2 3 4 5", "where the end of the line was expected"},
-      {"1 2 3 x", "found \"x\" where the end of the line was expected"},
+      {"userId,movieId,rating", "found \"userId\" instead of the number of a user; expected a line `user item rating`"},
+      {"-1 2 3", "found \"-1\" instead of the number of a user"},
+      {"1.5 2 3", "found \"1.5\" instead of the number of a user"},
+      {"1", "found \"\" instead of the number of an item"},
+      {"1 2", "found \"\" instead of a rating"},
+      {"1,,2,3", "found \"\" instead of the number of an item"},
+      {"1:2:3", "found \"\" instead of the number of an item"},
+      {"1 2 x", "found \"x\" instead of a rating"},
+      {"1 2 nan", "found \"nan\" instead of a rating"},
+      {"1 2 1e40", "found \"1e40\" instead of a rating"},
+      {"1 2 3 4 5", "instead of the end of the line"},
+      {"1 2 3 x", "found \"x\" instead of the end of the line"},
       {"268435456 1 1",
-       "found \"268435456\" as the number of a user; the largest that can be is 268435455, for each has weights"},
-      {"1 99999999999999999999 1", "as the number of an item; the largest that can be is 268435455"},
+       "found \"268435456\" as the number of a user; the largest supported number is 268435455 because the model has "
+       "weights for each"},
+      {"1 99999999999999999999 1", "as the number of an item; the largest supported number is 268435455"},
   };
   for (const auto& [line, reason] : table) {
     CAPTURE(line);
@@ -384,7 +387,7 @@ TEST_CASE("what is wrong in ratings is answered with file, line, what was found 
     }
   }
   CHECK(holds(failure([&] { load("triplets", folder.write("f", "268435455 0 1\n0 1 1\n")); }),
-              ": 268435456 users and 2 items are more than 268435456 together; number them anew"));
+              ": 268435456 users and 2 items exceed the total limit of 268435456; renumber them without gaps"));
 }
 
 TEST_CASE("mapped rows are those in memory, and a second run reads them from their file") {
@@ -486,7 +489,7 @@ TEST_CASE("where the rows cannot be written, the answer names the file and the w
   const fs::path taken = folder.write("taken", small);
   fs::create_directory(taken.string() + ".rows");
   const std::string told = failure([&] { load("libsvm", taken, {}, true); });
-  CHECK(holds(told, taken.string() + ".rows: cannot be written ("));
+  CHECK(holds(told, taken.string() + ".rows: cannot write the file ("));
   CHECK(holds(told, mend));
   CHECK(folder.names() == std::vector<std::string>{"taken", "taken.rows"});
   const fs::path long_name = folder.write(std::string(250, 'n'), small);  // no room for an ending

@@ -44,7 +44,7 @@ TEST_CASE("an epoch has floor(floor(N / n) / batch) steps for every worker") {
 
 TEST_CASE("an epoch without a step is refused, and so are workers that do not exist") {
   CHECK_THROWS_WITH_AS((sampler{{.samples = 31, .batch_size = 8, .workers = 4}}),
-                       "an epoch has no step: 31 samples, shared by 4, do not fill a batch of 8",
+                       "an epoch has no steps: 31 samples divided among 4 do not fill a batch of 8",
                        std::invalid_argument);
   CHECK_NOTHROW(sampler{{.samples = 32, .batch_size = 8, .workers = 4}});
   CHECK_THROWS_AS((sampler{{.samples = 0}}), std::invalid_argument);

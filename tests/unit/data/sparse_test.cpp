@@ -247,10 +247,10 @@ TEST_CASE("a sparse set that cannot be made is refused by the key that is wrong"
   CHECK(told([](auto& from) {
           from.skew = 4;
           from.nonzeros = 31;
-        }).find("expected half as many at most") != std::string::npos);
+        }).find("expected at most half as many nonzeros") != std::string::npos);
   CHECK(told([](auto& from) { from.skew = 0.5; }).find("expected 1 to 16") != std::string::npos);
   CHECK(told([](auto& from) { from.skew = std::nan(""); }).find("expected 1 to 16") != std::string::npos);
-  CHECK(told([](auto& from) { from.rows = from.columns = from.nonzeros = 2'000'000'000; }).find("nonzeros together") !=
+  CHECK(told([](auto& from) { from.rows = from.columns = from.nonzeros = 2'000'000'000; }).find("nonzeros in total") !=
         std::string::npos);
 }
 

@@ -99,11 +99,12 @@ TEST_CASE("classes are those of both files, or what the metadata say") {
   CHECK(load(train, test).test->size() == 1);
   const auto told = here.write("told", one, labels({1}), {{"classes", "3"}});
   CHECK(load(told).train->classes.size() == 3);
-  CHECK(failure(told, test) == test.string() + ": targets of sample 0 (counted from 0) is 3; expected 0 to 2");
+  CHECK(failure(told, test) == test.string() + ": targets of sample 0 (counting from 0) is 3; expected 0 to 2");
   const auto named = here.write("named", one, labels({1}), {{"classes", R"(["cat", "dog"])"}});
   CHECK(load(named).train->classes == std::vector<std::string>{"cat", "dog"});
   const auto wrong = here.write("wrong", one, labels({1}), {{"classes", "many"}});
-  CHECK(failure(wrong).find("metadata classes is neither a number of classes nor a list") != std::string::npos);
+  CHECK(failure(wrong).find("metadata entry `classes` is neither a number of classes nor a list of class names") !=
+        std::string::npos);
 }
 
 TEST_CASE("what is wrong with tensors is told with file and sample") {
@@ -115,26 +116,27 @@ TEST_CASE("what is wrong with tensors is told with file and sample") {
     CHECK(text.starts_with(file.string() + ": "));
     return text.substr(file.string().size() + 2);
   };
-  CHECK(said(two, labels({0, 1, 2})) == "2 inputs and 3 targets; expected as many of both");
-  CHECK(said(two, labels({0, -1})) == "targets of sample 1 (counted from 0) is -1; expected 0 to 1048575");
-  CHECK(said(two, labels({1 << 30, 1})) == "targets of sample 0 (counted from 0) is 1073741824; expected 0 to 1048575");
+  CHECK(said(two, labels({0, 1, 2})) == "2 inputs and 3 targets; expected equal numbers of both");
+  CHECK(said(two, labels({0, -1})) == "targets of sample 1 (counting from 0) is -1; expected 0 to 1048575");
+  CHECK(said(two, labels({1 << 30, 1})) ==
+        "targets of sample 0 (counting from 0) is 1073741824; expected 0 to 1048575");
   auto broken = at::ones({2, 3});
   broken[1][2] = std::nan("");
   CHECK(said(broken, labels({0, 1})) ==
-        "inputs of sample 1 (counted from 0) hold nan; expected numbers of single precision");
+        "inputs of sample 1 (counting from 0) contain nan; expected finite single-precision numbers");
   CHECK(said(two, at::full({2}, std::numeric_limits<float>::infinity())).find("targets of sample 0") == 0);
-  CHECK(said(at::full({2, 3}, 1e300, at::kDouble), labels({0, 1})).find("hold an infinite number") !=
+  CHECK(said(at::full({2, 3}, 1e300, at::kDouble), labels({0, 1})).find("contain an infinite number") !=
         std::string::npos);
-  CHECK(said(at::ones({2}, at::kByte), labels({0, 1})).find("inputs are Byte of shape [2]; expected uint8") == 0);
-  CHECK(said(two, at::ones({2, 3}, at::kLong)).find("targets are of shape [2, 3]; expected one for each sample") == 0);
+  CHECK(said(at::ones({2}, at::kByte), labels({0, 1})).find("inputs are Byte with shape [2]; expected uint8") == 0);
+  CHECK(said(two, at::ones({2, 3}, at::kLong)).find("targets have shape [2, 3]; expected one target per sample") == 0);
   CHECK(said(two, at::ones({2}, at::kBool)).find("targets are Bool") == 0);
-  CHECK(said(at::ones({0, 3}), labels({})).find("expected a sample") != std::string::npos);
+  CHECK(said(at::ones({0, 3}), labels({})).find("expected at least one sample") != std::string::npos);
   const auto tokens = at::tensor({5, 0, 2, -1}, at::kLong).view({2, 2});
   for (const auto& targets : {labels({0, 1}), at::ones({2}), at::ones({2, 2}, at::kLong)})
-    CHECK(said(tokens, targets) == "inputs of sample 1 (counted from 0) hold -1; expected 0 to 1048575");
+    CHECK(said(tokens, targets) == "inputs of sample 1 (counting from 0) contain -1; expected 0 to 1048575");
   const auto file = here.write("b", {{{"images", two}}, {}});
-  CHECK(failure(file).find(file.string() + ": holds no tensor inputs (but images); save it from Python") == 0);
-  CHECK(failure({}) == "data.file is not set; set it to the safetensors file that holds the samples");
+  CHECK(failure(file).find(file.string() + ": the file has no tensor inputs (it has images); save it in Python") == 0);
+  CHECK(failure({}) == "data.file is not set; set it to the safetensors file that contains the samples");
 }
 
 TEST_CASE("two files of different samples are told apart") {
@@ -143,8 +145,8 @@ TEST_CASE("two files of different samples are told apart") {
   const auto wide = here.write("wide", at::ones({2, 4}), labels({0, 1}));
   CHECK(failure(train, wide) ==
         wide.string() +
-            ": its samples are Float of shape [4], and those of train Float of shape [3]; expected the same "
-            "of both");
+            ": its samples are Float with shape [4], but those of train are Float with shape [3]; expected "
+            "the same type and shape in both files");
   const auto numbers = here.write("numbers", at::ones({2, 3}), at::ones({2}));
-  CHECK(failure(train, numbers).find("its targets are not of the kind of those of train") != std::string::npos);
+  CHECK(failure(train, numbers).find("its targets differ in kind from those of train") != std::string::npos);
 }

@@ -91,9 +91,10 @@ TEST_CASE("a test text has the characters of the training text") {
   CHECK(at::equal(sets.test->inputs, at::tensor({3, 1, 2, 0}, at::kLong).view({2, 2})));
   CHECK(sets.files == std::vector<std::string>{train, test});
   const auto other = here.write("other", "ab\n\nabö");
-  CHECK(failure(train, 2, other) == other.string() +
-                                        ":3: found the character \"\\xc3\\xb6\", which the training text train does "
-                                        "not have; take it out, or add it there");
+  CHECK(failure(train, 2, other) ==
+        other.string() +
+            ":3: found the character \"\\xc3\\xb6\", which does not occur in the training text "
+            "train; remove it here or add it there");
   const auto bytes = here.write("bytes", "ab\xe4");
   CHECK(failure(train, 2, bytes).find(bytes.string() + ":1: found the character \"\\xe4\"") == 0);
 }
@@ -101,11 +102,12 @@ TEST_CASE("a test text has the characters of the training text") {
 TEST_CASE("a text that fills no window is refused") {
   const scratch here;
   const auto file = here.write("a", "abcä");
-  CHECK(failure(file, 4) == file.string() +
-                                ": has 4 characters, and data.sequence_length = 4 wants at least 5; give more text, or "
-                                "a smaller data.sequence_length");
+  CHECK(failure(file, 4) ==
+        file.string() +
+            ": the file has 4 characters, but data.sequence_length = 4 requires at least 5; provide "
+            "more text or reduce data.sequence_length");
   CHECK(failure(here.write("a", ""), 1).find("has 0 characters") != std::string::npos);
-  CHECK(failure({}, 1) == "data.file is not set; set it to the file that holds the text");
+  CHECK(failure({}, 1) == "data.file is not set; set it to the file that contains the text");
   CHECK(failure(here.path() / "none", 1).find("no such file; set data.file to") != std::string::npos);
   CHECK(failure(here.path(), 1).find("not a regular file") != std::string::npos);
 }

@@ -199,7 +199,7 @@ TEST_CASE("under autocast a gpt computes in bfloat16, near what it computes in f
 
 TEST_CASE("a gpt says what it cannot be") {
   CHECK_THROWS_WITH_AS(make({.input = {6}, .classes = 9, .width = 8, .heads = 3}),
-                       "3 heads cannot share a width of 8; use a width that is a multiple of the heads",
+                       "3 attention heads cannot divide a width of 8; set model.width to a multiple of model.heads",
                        std::invalid_argument);
   CHECK_THROWS_AS(make({}), std::invalid_argument);
   CHECK_THROWS_AS(make()->forward(at::zeros({2, 6})), std::invalid_argument);

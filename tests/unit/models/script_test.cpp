@@ -136,8 +136,8 @@ TEST_CASE("whole numbers of a script are constants, and code that changes them i
     const scratch other;
     const auto changing = network_of(other, affine("    " + change + "\n    return torch.matmul(x, self.w)\n"));
     CHECK_THROWS_WITH_AS(changing->forward(at::ones({1, 3})),
-                         (other.path.string() + ": its forward() changes the buffer places, which is Long, and only "
-                                                "float32 buffers may change here; make it float32")
+                         (other.path.string() + ": its forward() changes the buffer places, which is Long, but only "
+                                                "float32 buffers may change; make it float32")
                              .c_str(),
                          script_error);
   }
@@ -168,23 +168,23 @@ TEST_CASE("scripts are loaded by several threads at once") {
 
 TEST_CASE("what is no script to train is refused with the file, the reason and the mend") {
   const scratch text;
-  CHECK(refusal(text.path) == text.path.string() + ": cannot be read; check the path");
+  CHECK(refusal(text.path) == text.path.string() + ": cannot read the file; check the path");
   std::ofstream{text.path} << "import torch";
   CHECK(refusal(text.path) == text.path.string() +
-                                  ": is not a TorchScript file; export the module with "
+                                  ": not a TorchScript file; export the module with "
                                   "torch.jit.script(model).save(\"model.pt\")");
   const scratch broken;
   affine().save(broken.path.string());
   std::filesystem::resize_file(broken.path, std::filesystem::file_size(broken.path) / 2);
-  CHECK(refusal(broken.path).find("is not a TorchScript file that this LibTorch") != std::string::npos);
+  CHECK(refusal(broken.path).find("cannot read this as a TorchScript file") != std::string::npos);
   CHECK(refusal(broken.path).find('\n') == std::string::npos);
   const scratch frozen;
   torch::jit::Module nothing{"nothing"};
   nothing.define("def forward(self, x):\n    return x\n");
   CHECK_THROWS_WITH_AS(
       network_of(frozen, nothing),
-      (frozen.path.string() + ": its module has no parameter to train; export it before torch.jit.freeze(), with "
-                              "requires_grad where something is to learn")
+      (frozen.path.string() + ": the module has no trainable parameters; export it before torch.jit.freeze(), with "
+                              "requires_grad set on the parameters to train")
           .c_str(),
       script_error);
 }
@@ -196,7 +196,8 @@ TEST_CASE("what a script's own code fails with is one line") {
                        (file.path.string() + ": mat1 and mat2 shapes cannot be multiplied (1x4 and 3x2)").c_str(),
                        script_error);
   const scratch pair;
-  CHECK_THROWS_WITH_AS(network_of(pair, affine("    return (x, self.b)\n"))->forward(at::ones({1, 3})),
-                       (pair.path.string() + ": its forward() returns a Tuple, and a loss wants one tensor").c_str(),
-                       script_error);
+  CHECK_THROWS_WITH_AS(
+      network_of(pair, affine("    return (x, self.b)\n"))->forward(at::ones({1, 3})),
+      (pair.path.string() + ": its forward() returns a Tuple; expected a single tensor for the loss").c_str(),
+      script_error);
 }

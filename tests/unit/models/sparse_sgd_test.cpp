@@ -211,9 +211,10 @@ TEST_CASE("matrix completion scores a rating by its factors' dot product") {
   CHECK(at::allclose(user.grad()[first[0]], item[first[1] - users]));
   CHECK(at::allclose(item.grad()[first[1] - users], user[first[0]]));
   CHECK(user.grad().count_nonzero().item<std::int64_t>() == 5);
-  CHECK_THROWS_WITH_AS(it.net->forward(two_classes().batch(0, 1)),
-                       "matrix_completion: 1 rows have 5 nonzeros; a rating has two, for its user and its item",
-                       std::invalid_argument);
+  CHECK_THROWS_WITH_AS(
+      it.net->forward(two_classes().batch(0, 1)),
+      "matrix_completion: 1 rows have 5 nonzeros; expected two per rating, one for the user and one for the item",
+      std::invalid_argument);
 }
 
 TEST_CASE("sparse models refuse shapes that are not theirs") {
@@ -221,7 +222,7 @@ TEST_CASE("sparse models refuse shapes that are not theirs") {
     return make_network(*find_network(name), shape, 1);
   };
   CHECK_THROWS_WITH_AS(make("svm", {}),
-                       "svm takes sparse rows [columns] and 2 classes, not samples of 1 x 28 x 28 and 10 classes",
+                       "svm requires sparse rows [columns] and 2 classes, not samples of 1 x 28 x 28 and 10 classes",
                        std::invalid_argument);
   CHECK_THROWS_AS(make("logistic", {.input = {10}, .classes = 3}), std::invalid_argument);
   CHECK_THROWS_AS(make("logistic", {.input = {0}, .classes = 2}), std::invalid_argument);

@@ -86,10 +86,11 @@ TEST_CASE("wide_resnet_pooled is its formula") {
 }
 
 TEST_CASE("wide_resnet_pooled refuses images whose last map is smaller than its average pooling") {
-  CHECK_THROWS_WITH_AS(pooled({.input = {1, 28, 27}}),
-                       "wide_resnet_pooled takes images of at least 1 x 28 x 28 (channels, height, width) and at least "
-                       "one class, not samples of 1 x 28 x 27 and 10 classes",
-                       std::invalid_argument);
+  CHECK_THROWS_WITH_AS(
+      pooled({.input = {1, 28, 27}}),
+      "wide_resnet_pooled requires images of at least 1 x 28 x 28 (channels, height, width) and at least "
+      "one class, not samples of 1 x 28 x 27 and 10 classes",
+      std::invalid_argument);
 }
 
 TEST_CASE("wide_resnet_pooled drops one value in a hundred unless told otherwise") {

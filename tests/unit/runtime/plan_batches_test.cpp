@@ -46,14 +46,15 @@ TEST_CASE("an epoch that keeps its last batch has a step more, and check says wh
   CHECK(plan.steps_per_epoch == 938);
   CHECK(plan.steps == 1876);
   CHECK(plan.evaluate_every == 938);
-  CHECK(describe(plan).find("1 × batch 64 = 64 samples a step (32 in the last of an epoch)") != std::string::npos);
+  CHECK(describe(plan).find("1 × batch 64 = 64 samples per step (32 in the last step of an epoch)") !=
+        std::string::npos);
   auto dropped = workers(1, 64);
   dropped.data.drop_last = true;
   CHECK(make_plan(dropped, mnist()).steps_per_epoch == 937);
-  CHECK(describe(make_plan(dropped, mnist())).find("in the last of an epoch") == std::string::npos);
+  CHECK(describe(make_plan(dropped, mnist())).find("in the last step of an epoch") == std::string::npos);
   const auto three = make_plan(workers(3, 64), mnist());
   CHECK(three.steps_per_epoch == 313);  // 20,000 = 312 · 64 + 32
-  CHECK(describe(three).find("= 192 samples a step (96 in the last of an epoch)") != std::string::npos);
+  CHECK(describe(three).find("= 192 samples per step (96 in the last step of an epoch)") != std::string::npos);
 }
 
 TEST_CASE("a padded epoch has as many samples for every worker") {
@@ -65,12 +66,13 @@ TEST_CASE("a padded epoch has as many samples for every worker") {
   file.data.drop_last = true;
   CHECK(make_plan(file, mnist()).steps_per_epoch == 1);  // 8572 = ceil(60,000 / 7)
   file.data.remainder = "drop";
-  CHECK(refusal(file).find("leaves no full batch in 60000 samples; use at most 8571") != std::string::npos);
+  CHECK(refusal(file).find("gives no full batch, because there are only 60000 samples; use at most 8571") !=
+        std::string::npos);
   auto many = workers(5, 1);
   many.data.remainder = "pad";
   CHECK(make_plan(many, 2).steps_per_epoch == 1);
   many.data.remainder = "drop";
-  CHECK(refusal(many, 2).find("leaves a worker without a sample") != std::string::npos);
+  CHECK(refusal(many, 2).find("leaves a worker without samples") != std::string::npos);
 }
 
 TEST_CASE("passes are those of micro-batches, fewer in the last step of an epoch") {
@@ -92,10 +94,11 @@ TEST_CASE("an evaluation is divided and shortened as the file says, and check sa
   CHECK_FALSE(how.drop_last);
   CHECK(how.batch_size == 1000);
   CHECK(describe(make_plan(file, mnist()))
-            .find("evaluated on the 10,000 test samples, in 3 shares of 3,334, averaged; data.validation") !=
-        std::string::npos);
+            .find("evaluated on the 10,000 test samples, divided into 3 shares of 3,334 whose results are averaged; "
+                  "data.validation") != std::string::npos);
   file.evaluate.drop_last = true;
-  CHECK(shares_text(make_plan(file, mnist())) == ", in 3 shares of 3,334, averaged, without the last 334 of each");
+  CHECK(shares_text(make_plan(file, mnist())) ==
+        ", divided into 3 shares of 3,334 whose results are averaged, without the last 334 of each share");
   file.evaluate.split = "whole";
   file.evaluate.batch_size = 999;
   CHECK(shares_text(make_plan(file, mnist())) == ", without the last 10");
@@ -108,13 +111,13 @@ TEST_CASE("an evaluation that drops all there is is refused with the numbers") {
   file.evaluate.drop_last = true;
   file.evaluate.batch_size = 10'001;
   CHECK(refusal(file) ==
-        "t.toml: evaluate.drop_last = true leaves nothing to evaluate: evaluate.batch_size = 10001 is more than the "
+        "t.toml: evaluate.drop_last = true leaves nothing to evaluate: evaluate.batch_size = 10001 exceeds the "
         "10,000 samples that are evaluated; use at most 10000");
   file.evaluate.batch_size = 2501;
   CHECK(refusal(file) == "accepted");
   file.evaluate.split = "workers";
   CHECK(refusal(file) ==
-        "t.toml: evaluate.drop_last = true leaves nothing to evaluate: evaluate.batch_size = 2501 is more than a share "
+        "t.toml: evaluate.drop_last = true leaves nothing to evaluate: evaluate.batch_size = 2501 exceeds a share "
         "of 2,500 samples (10,000 are evaluated, divided among 4 workers); use at most 2500");
   file.evaluate.batch_size = 2500;
   CHECK(refusal(file) == "accepted");
@@ -127,7 +130,7 @@ TEST_CASE("an evaluation that drops all there is is refused with the numbers") {
 TEST_CASE("a last batch of one sample is refused where batch norm would see one value of each channel") {
   const auto found = refusal(workers(1, 64, "resnet18"), 65);
   CHECK(found.find("t.toml: data.drop_last = false leaves a last batch of one sample, on which resnet18 cannot be "
-                   "trained: batch norm in training needs more than one value per channel") == 0);
+                   "trained: batch norm needs more than one value per channel in training") == 0);
   CHECK(found.find("; use another data.batch_size, or data.drop_last = true") != std::string::npos);
   CHECK(refusal(workers(1, 64, "resnet18"), 66) == "accepted");
   CHECK(refusal(workers(1, 64, "resnet20"), 65) == "accepted");  // its maps are of 7 pixels there

@@ -249,7 +249,7 @@ TEST_CASE("a group has a frame, which holds its workers and no others") {
   }
   const auto on_two = to_dot(on_nodes(pairs(2), {2, 2}));
   CHECK(frames_of(on_two).size() == 2);
-  CHECK(on_two.find(">of pair 1<") != std::string::npos);
+  CHECK(on_two.find(">in pair 1<") != std::string::npos);
 }
 
 TEST_CASE("servers of groups stand outside the groups") {
@@ -283,7 +283,7 @@ TEST_CASE("the caption of an exchange that is not due each step says when it is"
   plan.exchanges[0].due.every = 8;
   const auto dot = to_dot(plan);
   CHECK(dot.find("of the gradient, every 8 steps<") != std::string::npos);
-  CHECK(dot.find(">6 messages and 6.0 KiB each time<") != std::string::npos);
+  CHECK(dot.find(">6 messages and 6.0 KiB per exchange<") != std::string::npos);
 }
 
 TEST_CASE("a node's frame holds its own workers and touches no other") {
@@ -312,8 +312,8 @@ TEST_CASE("a drawing of nodes names them and says what crosses") {
   const auto dot = to_dot(on_nodes(star(4), {2, 2}));
   CHECK(dot.find("node-1") != std::string::npos);
   CHECK(dot.find("127.0.0.1:4710") != std::string::npos);
-  CHECK(dot.find("6 messages and 6.0 KiB a step, 4.0 KiB of it between nodes") != std::string::npos);
-  CHECK(to_dot(on_nodes(ring(4), {1, 1, 1, 1})).find("8.0 KiB a step, all of it between nodes") != std::string::npos);
+  CHECK(dot.find("6 messages and 6.0 KiB per step, 4.0 KiB of it between nodes") != std::string::npos);
+  CHECK(to_dot(on_nodes(ring(4), {1, 1, 1, 1})).find("8.0 KiB per step, all of it between nodes") != std::string::npos);
   CHECK(to_svg(dot).find("127.0.0.1:4710") != std::string::npos);
 }
 
@@ -350,8 +350,8 @@ TEST_CASE("traffic both ways is one line, traffic one way an arrow") {
   CHECK(count(to_dot(ring(2)), "dir=both") == 1);
   CHECK(count(to_dot(star(4)), "dir=both") == 3);
   CHECK(count(to_dot(mesh(4)), "dir=both") == 6);
-  CHECK(count(to_dot(mesh(6)), ", 512 B along each arrow") == 1);
-  CHECK(count(to_dot(ring(16)), ", 2.0 KiB along each arrow") == 1);
+  CHECK(count(to_dot(mesh(6)), ", 512 B per arrow") == 1);
+  CHECK(count(to_dot(ring(16)), ", 2.0 KiB per arrow") == 1);
   CHECK(count(to_dot(mesh(1)), " -> ") == 0);
 }
 
@@ -377,7 +377,7 @@ TEST_CASE("over six workers that all exchange with each other are bundled at a h
   CHECK(count(dot, "style=invis") == 132);
   CHECK(count(dot, ">each of the 12 with every other<") == 1);
   CHECK(count(dot, ">132 edges of 512 B<") == 1);
-  CHECK(count(dot, "along each arrow") == 0);
+  CHECK(count(dot, " per arrow") == 0);
   const auto on_three = to_dot(on_nodes(mesh(12), {4, 4, 4}));
   CHECK(count(on_three, ">132 edges of 512 B<") == 1);
   auto incomplete = mesh(12);
@@ -500,7 +500,7 @@ TEST_CASE("over 64 actors a drawing is a summary") {
   const auto with_servers = to_dot(served(100, 3));
   CHECK(with_servers.find(">100 workers<") != std::string::npos);
   CHECK(with_servers.find(">3 servers<") != std::string::npos);
-  CHECK(with_servers.find(">of 3.0 KiB together<") != std::string::npos);
+  CHECK(with_servers.find(">hold 3.0 KiB in total<") != std::string::npos);
   CHECK(count(with_servers, ">300 KiB<") == 1);
 }
 

@@ -120,7 +120,7 @@ TEST_CASE("ranks count through the nodes, and the first has what is there but on
   CHECK(text.find("alpha, 10.0.0.1:4700: worker 0, listening on 0.0.0.0:4700; evaluator, coordinator, recorder") !=
         std::string::npos);
   CHECK(text.find("beta, [::1]:0: workers 1 to 3\n") != std::string::npos);
-  CHECK(text.find("between nodes 12 messages") != std::string::npos);
+  CHECK(text.find("between nodes: 12 messages") != std::string::npos);
   CHECK(text.find(", from beta to alpha") != std::string::npos);
   const auto json = describe_json(plan);
   CHECK(json.find("\"listen\": \"0.0.0.0:4700\"") != std::string::npos);
@@ -165,7 +165,7 @@ TEST_CASE("servers count on from the workers, stand on the first node and hold t
   CHECK(text.find(", from beta to alpha") != std::string::npos);
   CHECK(text.find("result      the servers' parameters\n") != std::string::npos);
   CHECK(text.find("; 2 servers; evaluator") != std::string::npos);
-  CHECK(text.find("no: exchange merges what comes first") != std::string::npos);
+  CHECK(text.find("no: exchange merges updates in order of arrival") != std::string::npos);
   CHECK(describe_json(plan).find("\"id\": 5") != std::string::npos);
 }
 
@@ -225,12 +225,12 @@ TEST_CASE("groups exchange over their leaders, and a plan says who they are and 
 TEST_CASE("nodes that do not hold all workers are refused") {
   auto file = four_workers();
   file.nodes = {{.name = "alpha", .workers = 3}};
-  CHECK(refusal(file) == "four.toml: workers.count = 4, but the nodes have 3 together");
+  CHECK(refusal(file) == "four.toml: workers.count = 4, but the nodes have 3 workers in total");
   file.nodes.push_back({.name = "beta", .workers = 2});
   CHECK(refusal(file) ==
-        "four.toml: node.beta.workers = 2 does not fit workers.count = 4, which is the sum over the nodes");
+        "four.toml: node.beta.workers = 2 does not fit workers.count = 4, which must be the sum over the nodes");
   file.nodes[1] = {.name = "beta", .address = "here"};
-  CHECK(refusal(file).starts_with("four.toml: node.beta.address = \"here\" is no host:port"));
+  CHECK(refusal(file).starts_with("four.toml: node.beta.address = \"here\" is not of the form host:port"));
 }
 
 TEST_CASE("a run without epochs and steps is one epoch") {
@@ -260,25 +260,26 @@ TEST_CASE("a global batch is divided among the workers") {
   CHECK(make_plan(file, 60'000).sampling.batch_size == 64);
   file.data.global_batch_size = 255;
   CHECK(refusal(file) ==
-        "four.toml: data.global_batch_size = 255 cannot be divided by workers.count = 4; use 252 or 256");
+        "four.toml: data.global_batch_size = 255 is not divisible by workers.count = 4; use 252 or 256");
   file.data.global_batch_size = 3;
-  CHECK(refusal(file) == "four.toml: data.global_batch_size = 3 cannot be divided by workers.count = 4; use 4");
+  CHECK(refusal(file) == "four.toml: data.global_batch_size = 3 is not divisible by workers.count = 4; use 4");
 }
 
 TEST_CASE("a batch larger than a worker's share is refused with the largest that fits") {
   auto file = four_workers();
   file.data.batch_size = 9000;
   CHECK(refusal(file, 12'000) ==
-        "four.toml: data.batch_size = 9000 with workers.count = 4 leaves no full batch in 12000 samples; use at most "
+        "four.toml: data.batch_size = 9000 with workers.count = 4 gives no full batch, because there are only 12000 "
+        "samples; use at most "
         "3000");
   file.data.split = "all";
   CHECK(make_plan(file, 12'000).steps_per_epoch == 1);
   file.data.split = "strided";
   file.data.global_batch_size = 36'000;
-  CHECK(
-      refusal(file, 12'000) ==
-      "four.toml: data.global_batch_size = 36000 with workers.count = 4 leaves no full batch in 12000 samples; use at "
-      "most 12000");
+  CHECK(refusal(file, 12'000) ==
+        "four.toml: data.global_batch_size = 36000 with workers.count = 4 gives no full batch, because there are only "
+        "12000 samples; use at "
+        "most 12000");
 }
 
 TEST_CASE("a model returns scores for each sample, or for each position where these have targets") {
@@ -294,10 +295,11 @@ TEST_CASE("a model returns scores for each sample, or for each position where th
   facts.class_names = {"a", "b", "c"};
   CHECK(refusal(file, facts) ==
         "four.toml: model.name = \"gpt\" does not fit data.name = \"tensors\": for 2 samples of 6 it returns [2×6×3], "
-        "and the loss cross_entropy wants [2×3]; change its last layer, or model.loss");
+        "but the loss cross_entropy requires [2×3]; change its last layer, or model.loss");
   facts.sequences = true;
   CHECK(refusal(file, facts) == "accepted");
-  CHECK(describe(make_plan(file, facts)).find("128 training samples of 6 positions, of 3 kinds") != std::string::npos);
+  CHECK(describe(make_plan(file, facts)).find("128 training samples of 6 positions, 3 classes per position") !=
+        std::string::npos);
 }
 
 TEST_CASE("a description says what the extents of samples count") {
@@ -312,12 +314,12 @@ TEST_CASE("a description says what the extents of samples count") {
     return describe(make_plan(file, facts));
   };
   using models::sample_kind;
-  CHECK(said(sample_kind::numbers, {7}).find("of 7 numbers, each a number\n") != std::string::npos);
-  CHECK(said(sample_kind::numbers, {7, 5}).find("of 7×5, each a number\n") != std::string::npos);
-  CHECK(said(sample_kind::images, {1, 4, 4}).find("of 1×4×4, each a number, not normalised") != std::string::npos);
+  CHECK(said(sample_kind::numbers, {7}).find("of 7 features, numeric targets\n") != std::string::npos);
+  CHECK(said(sample_kind::numbers, {7, 5}).find("of 7×5, numeric targets\n") != std::string::npos);
+  CHECK(said(sample_kind::images, {1, 4, 4}).find("of 1×4×4, numeric targets, not normalised") != std::string::npos);
   file.model = {};
   file.model.name = "matrix_completion";
-  CHECK(said(sample_kind::sparse, {7, 5}).find("of 7×5 (users × items), each a number\n") != std::string::npos);
+  CHECK(said(sample_kind::sparse, {7, 5}).find("of 7×5 (users × items), numeric targets\n") != std::string::npos);
   file.model = {};
   file.model.name = "logistic";
   facts.class_names = {"-1", "1"};
@@ -328,7 +330,7 @@ TEST_CASE("more workers than samples are refused") {
   auto file = four_workers();
   file.workers.count = 13;
   CHECK(refusal(file, 12) ==
-        "four.toml: workers.count = 13 leaves a worker without a sample: mnist has 12; use at most 12 workers");
+        "four.toml: workers.count = 13 leaves a worker without samples: mnist has only 12; use at most 12 workers");
 }
 
 TEST_CASE("epochs beyond counting are refused") {
@@ -343,12 +345,13 @@ TEST_CASE("inputs are scaled as published, as given, or not at all") {
   file.data.std = {0.25};
   CHECK(make_plan(file, 60'000).scale.std == std::vector{0.25});
   file.data.std = {0};
-  CHECK(refusal(file) == "four.toml: data.std has a value that is not above 0; inputs are divided by it");
+  CHECK(refusal(file) ==
+        "four.toml: data.std has a value that is not above 0, but inputs are divided by it; use positive values");
   file.data.std = {};
-  CHECK(refusal(file) == "four.toml: data.std is missing; data.mean and data.std go together");
+  CHECK(refusal(file) == "four.toml: data.std is missing; data.mean and data.std must be given together");
   file.data.mean = {0.1, 0.2, 0.3};
   file.data.std = {1};
-  CHECK(refusal(file) == "four.toml: data.mean has 3 numbers; mnist wants 1, one for each channel");
+  CHECK(refusal(file) == "four.toml: data.mean has 3 numbers, but mnist requires 1, one per channel");
   file.data.normalize = false;
   CHECK(make_plan(file, 60'000).scale.mean.empty());
 }
@@ -362,8 +365,8 @@ TEST_CASE("a name that no registry knows is refused with those it does") {
   CHECK(refusal(file).starts_with("four.toml: exchange.kind = \"gossip_girl\" is not known; expected star"));
   file = four_workers();
   file.exchanges[0].sends = "regards";
-  CHECK(
-      refusal(file).starts_with("four.toml: exchange.sends = \"regards\" does not go with kind all_reduce; expected "));
+  CHECK(refusal(file).starts_with(
+      "four.toml: exchange.sends = \"regards\" is not supported by kind all_reduce; expected "));
 }
 
 TEST_CASE("a missing data folder is wrong input") {
@@ -422,17 +425,18 @@ TEST_CASE("devices are dealt anew in each node") {
 TEST_CASE("a device that is not there is refused with what there is") {
   auto file = four_workers();
   file.workers.device = {"cuda:0"};
-  CHECK(
-      refusal_on(file, {}) ==
-      "four.toml: workers.device = \"cuda:0\" wants CUDA, and this build has no CUDA parts; use \"cpu\", or a build of "
-      "the CMake preset cuda");
+  CHECK(refusal_on(file, {}) ==
+        "four.toml: workers.device = \"cuda:0\" requires CUDA, but this build does not include it; use \"cpu\", or a "
+        "build with "
+        "the CMake preset cuda");
   CHECK(refusal_on(file, machine_with(0)) ==
-        "four.toml: workers.device = \"cuda:0\" wants a GPU, and CUDA finds none: no driver; use \"cpu\", or see that "
+        "four.toml: workers.device = \"cuda:0\" requires a GPU, but CUDA finds none: no driver; use \"cpu\", or check "
+        "that "
         "nvidia-smi lists the GPU");
   file.workers.device = {"cuda:0", "cuda:2"};
   CHECK(refusal_on(file, machine_with(2)) ==
         "four.toml: workers.device = [\"cuda:0\", \"cuda:2\"] names cuda:2, but this machine has 2 GPUs, cuda:0 and "
-        "cuda:1; use what there is, or \"cuda\" for all of it");
+        "cuda:1; use one of these, or \"cuda\" for all of them");
   file.workers.device = {"tpu"};
   CHECK(refusal_on(file, machine_with(2)).find("is not known; expected \"auto\"") != std::string::npos);
 }
@@ -443,20 +447,22 @@ TEST_CASE("NCCL is refused where it cannot add up, with the mend") {
   file.workers.device = {"cuda"};
   CHECK(refusal_on(file, machine_with(4)) == "accepted");
   CHECK(refusal_on(file, machine_with(2)) ==
-        "four.toml: exchange: engine = \"nccl\" takes one worker a GPU, and workers 0 and 2 share cuda:0; use engine = "
-        "\"troupe\", or give each a GPU of its own");
+        "four.toml: exchange: engine = \"nccl\" requires one GPU per worker, but workers 0 and 2 share cuda:0; use "
+        "engine = "
+        "\"troupe\", or give each worker its own GPU");
   auto mixed = file;
   mixed.workers.device = {"cuda:0", "cpu"};
   CHECK(refusal_on(mixed, machine_with(4)) ==
-        "four.toml: exchange: engine = \"nccl\" adds up on GPUs, and worker 1 computes on the cpu; use engine = "
+        "four.toml: exchange: engine = \"nccl\" requires GPUs, but worker 1 computes on the cpu; use engine = "
         "\"troupe\"");
   auto apart = file;
   apart.nodes = {{.name = "a", .workers = 2}, {.name = "b", .workers = 2}};
-  CHECK(refusal_on(apart, machine_with(4)).find("does not reach over several [[node]]s") != std::string::npos);
+  CHECK(refusal_on(apart, machine_with(4)).find("does not support several [[node]]s") != std::string::npos);
   auto plain = file;
   plain.workers.device = {"cpu"};
   CHECK(refusal_on(plain, {}) ==
-        "four.toml: exchange: engine = \"nccl\" wants CUDA, and this build has no CUDA parts; use engine = \"troupe\"");
+        "four.toml: exchange: engine = \"nccl\" requires CUDA, but this build does not include it; use engine = "
+        "\"troupe\"");
 }
 
 TEST_CASE("the plan says where workers compute, and that GPUs keep no bits") {
@@ -466,15 +472,14 @@ TEST_CASE("the plan says where workers compute, and that GPUs keep no bits") {
   CHECK_FALSE(plan.promises_bits());
   CHECK(plan.deterministic());
   CHECK(describe(plan).find("on cuda:0 (2 workers), cuda:1 (2 workers)") != std::string::npos);
-  CHECK(
-      describe(plan).find("same bits   no: cuda:0 (2 workers), cuda:1 (2 workers) may add numbers in another order") !=
-      std::string::npos);
+  CHECK(describe(plan).find("same bits   no: cuda:0 (2 workers), cuda:1 (2 workers) may sum in a different order") !=
+        std::string::npos);
   file.workers.device = {"cpu", "cpu"};
   CHECK(describe(make_plan(file, 60'000, machine_with(2))).find("device cpu") != std::string::npos);
   CHECK(make_plan(file, 60'000, machine_with(2)).promises_bits());
   file.workers.device = {"cuda"};
   file.exchanges.front().options = {{"route", std::string("auto")}, {"engine", std::string("nccl")}};
-  CHECK(describe(make_plan(file, 60'000, machine_with(4))).find("no: exchange (NCCL) may add numbers") !=
+  CHECK(describe(make_plan(file, 60'000, machine_with(4))).find("no: exchange (NCCL) may sum in a different order") !=
         std::string::npos);
 }
 
@@ -543,7 +548,7 @@ TEST_CASE("synchronised norms are refused where workers do not go through their 
   SUBCASE("not each step") {
     file.exchanges[0].every = {2, false};
   }
-  CHECK(refusal(file).find("wants workers that go through their layers together") != std::string::npos);
+  CHECK(refusal(file).find("requires every worker to run forward and backward in lockstep") != std::string::npos);
 }
 
 TEST_CASE("micro-batches divide a worker's batch") {

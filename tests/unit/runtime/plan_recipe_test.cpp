@@ -111,9 +111,10 @@ TEST_CASE("a check shows how the learning rate was scaled, and the schedule") {
                                            "= \"epoch\"\nweight_decay = 0.1\ndecay_min_dims = 2\nl2_penalty = 0.001")));
   CAPTURE(text);
   CHECK(
-      text.find("sgd, lr 0.4 (0.1 for a batch of 16, scaled linearly to 64), L2 penalty 0.001 in the gradient, weight "
-                "decay 0.1 on 4 of 8 tensors, warm-up over 1 epochs from 0 × lr, then a polynomial of power 2 to "
-                "0.01, changed after each epoch") != std::string::npos);
+      text.find(
+          "sgd, lr 0.4 (0.1 for a batch of 16, scaled linearly to 64), L2 penalty 0.001 added to the gradient, weight "
+          "decay 0.1 on 4 of 8 tensors, warm-up over 1 epoch from 0 × lr, then polynomial decay of power 2 to "
+          "0.01, updated after each epoch") != std::string::npos);
 }
 
 TEST_CASE("the schedule ends at min_lr, of whatever rate it begins with, and may keep to epochs") {
@@ -127,8 +128,8 @@ TEST_CASE("the schedule ends at min_lr, of whatever rate it begins with, and may
   CHECK(made.lr * made.schedule.at(299) == doctest::Approx(0.25));  // half of the way at epoch 2
   CHECK(planned(wired(all_reduce)).optimizer.schedule.hold == 1);
   CHECK(refusal(wired("", "schedule = \"cosine\"\nmin_lr = 0.2"))
-            .find("optimizer.min_lr = 0.2 is above the learning rate "
-                  "of 0.1") != std::string::npos);
+            .find("optimizer.min_lr = 0.2 exceeds the learning rate "
+                  "0.1") != std::string::npos);
   CHECK(planned("[optimizer]\nlr = 0\nschedule = \"cosine\"\n").optimizer.schedule.minimum == 0);
 }
 
@@ -167,7 +168,7 @@ TEST_CASE("a pattern that matches no parameter is refused with the nearest that 
   };
   CHECK(said("fc1.bais")
             .find("t.toml: optimizer.no_decay: \"fc1.bais\" matches no parameter of lenet; expected a pattern "
-                  "of names such as \"conv1.weight\" (did you mean \"fc1.bias\"?)") != std::string::npos);
+                  "that matches names such as \"conv1.weight\" (did you mean \"fc1.bias\"?)") != std::string::npos);
   CHECK(said("*.bais").find("did you mean \"*.bias\"?") != std::string::npos);
   CHECK(said("bias").find("matches no parameter") != std::string::npos);
 }
@@ -200,7 +201,7 @@ TEST_CASE("settings of a model reach the network that is planned") {
   REQUIRE(drawn.shape.normal);
   CHECK(drawn.shape.normal->deviation == 0.02);
   CHECK(drawn.shape.normal->zero_biases);
-  CHECK(describe(drawn).find("initial weights of deviation 0.02") != std::string::npos);
+  CHECK(describe(drawn).find("initial weights with standard deviation 0.02") != std::string::npos);
   CHECK_FALSE(made("lenet", "", "mnist").shape.normal);
 }
 

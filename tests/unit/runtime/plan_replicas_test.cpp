@@ -53,7 +53,7 @@ TEST_CASE("a memory for each NUMA node, and the first workers of each average") 
   CHECK(plan.memory_of(4) == &plan.exchanges[1]);
   CHECK(plan.exchanges[1].cores == std::vector<int>{1, 3});
   CHECK(plan.exchanges[2].due.every == 8);
-  CHECK(describe(plan).find("the average of the memories") != std::string::npos);
+  CHECK(describe(plan).find("the average of the shared memories") != std::string::npos);
 }
 
 TEST_CASE("on a machine of one NUMA node there is one memory, and a word of it") {
@@ -86,7 +86,8 @@ TEST_CASE("workers of several hosts, or of several devices, cannot share a memor
         "shared.toml");
   };
   CHECK_NOTHROW(make_plan(on_hosts("127.0.0.1:4100"), 12'000));
-  CHECK_THROWS_WITH(make_plan(on_hosts("10.0.0.1:4100"), 12'000), doctest::Contains("several hosts cannot share"));
+  CHECK_THROWS_WITH(make_plan(on_hosts("10.0.0.1:4100"), 12'000),
+                    doctest::Contains("workers on different hosts cannot share memory"));
 
   const device::census gpus{.compiled = true, .version = "13.0", .gpus = {"one", "two"}, .problem = {}};
   const auto on_devices = [&](const std::string& devices, const std::string& settings = {}) {
@@ -96,7 +97,7 @@ TEST_CASE("workers of several hosts, or of several devices, cannot share a memor
   };
   CHECK_NOTHROW(on_devices("cuda:0"));
   CHECK_THROWS_WITH(on_devices("cpu"), doctest::Contains("use one device for both"));
-  CHECK_THROWS_WITH(on_devices("cuda:0", "atomic = true\n"), doctest::Contains("are of a memory of the host"));
+  CHECK_THROWS_WITH(on_devices("cuda:0", "atomic = true\n"), doctest::Contains("require memory on the host"));
 }
 
 }  // namespace troupe

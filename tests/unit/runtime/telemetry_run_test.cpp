@@ -135,8 +135,9 @@ TEST_CASE("a folder with a finished run is refused unless it may be overwritten"
     folder.write("epochs.csv", "old");
     folder.write("model.safetensors", "old");
   }
-  CHECK(refusal({.out = "deep/out"}) ==
-        "deep/out: holds a finished run; replace it with --overwrite, or name another folder with --out");
+  CHECK(
+      refusal({.out = "deep/out"}) ==
+      "deep/out: the folder contains a finished run; replace it with --overwrite, or choose another folder with --out");
   CHECK(read("deep/out/epochs.csv") == "old");
   CHECK(refusal({.out = "deep/out", .overwrite = true}) == "accepted");
   CHECK(fs::is_empty("deep/out"));
@@ -145,15 +146,15 @@ TEST_CASE("a folder with a finished run is refused unless it may be overwritten"
 TEST_CASE("a folder into which a run is writing is refused to another, also with overwrite") {
   const scratch here;
   const telemetry::run_folder folder({.out = "out"}, moment);
-  CHECK(
-      refusal({.out = "out", .overwrite = true}) ==
-      "out: cannot write the outputs of the run there: another run is writing into it; name another folder with --out");
+  CHECK(refusal({.out = "out", .overwrite = true}) ==
+        "out: cannot write the results of the run to this folder: another run is writing into it; choose another "
+        "folder with --out");
 }
 
 TEST_CASE("a run does not replace the very file it is made from") {
   const scratch here;
   std::ofstream("topology.toml") << "# mine";
-  CHECK(refusal({.out = ".", .topology = "topology.toml"}).find("would be replaced") != std::string::npos);
+  CHECK(refusal({.out = ".", .topology = "topology.toml"}).find("would be overwritten") != std::string::npos);
   CHECK(read("topology.toml") == "# mine");
 }
 
@@ -161,11 +162,12 @@ TEST_CASE("a folder that cannot be written is refused with path, reason and mend
   const scratch here;
   std::ofstream("file") << "x";
   CHECK(refusal({.out = "file"}) ==
-        "file: cannot write the outputs of the run there: it is a file; name another folder with --out");
+        "file: cannot write the results of the run to this folder: it is a file; choose another folder with --out");
   CHECK(refusal({.out = "file/below"}) ==
-        "file/below: cannot write the outputs of the run there: Not a directory; name another folder with --out");
+        "file/below: cannot write the results of the run to this folder: Not a directory; choose another folder with "
+        "--out");
   const auto said = refusal({.out = "/proc/troupe"});
-  CHECK(said.starts_with("/proc/troupe: cannot write the outputs of the run there: "));
+  CHECK(said.starts_with("/proc/troupe: cannot write the results of the run to this folder: "));
 }
 
 TEST_CASE("every line of the metrics has every key, and finite numbers only") {
@@ -176,7 +178,7 @@ TEST_CASE("every line of the metrics has every key, and finite numbers only") {
       telemetry::json_line(line) ==
       R"({"event":"epoch","epoch":1,"step":937,"updates":0,"seconds":12.5,"train_seconds":12.25,)"
       R"("samples_per_second":1203.0,"train_loss":null,"train_accuracy":0.5,"val_loss":null,"val_accuracy":null,"val_top_k_accuracy":null,"lr":0.05,)"
-      R"("epoch_seconds":12.5,"data_wait":null,"bytes_sent":4096,"staleness_mean":null,)"
+      R"("epoch_seconds":12.5,"epoch_train_loss":null,"data_wait":null,"train_loss_workers":null,"bytes_sent":4096,"staleness_mean":null,)"
       R"("staleness_max":null,"staleness_counts":null,"consensus_distance":null,"status":null})");
   CHECK(nlohmann::json::parse(telemetry::json_line(of_event("end")))["status"] == "done");
 }
@@ -340,11 +342,11 @@ TEST_CASE("the pattern of --csv says what was run") {
         "of/convnet-mnist-sgd-7-3");
   CHECK(telemetry::path_of(pattern_option::csv, "plain.csv", plan) == "plain.csv");
   CHECK(refusal_of("{rank}.csv", plan) ==
-        "--csv \"{rank}.csv\": {rank} is not a placeholder; expected {ranks}, {batch}, {lr}, {momentum}, {warmup}, "
+        "--csv \"{rank}.csv\": unknown placeholder {rank}; expected {ranks}, {batch}, {lr}, {momentum}, {warmup}, "
         "{seed}, "
         "{epochs}, {model}, {data} or {optimizer} (did you mean \"ranks\"?)");
   for (const auto* pattern : {"{", "}", "{ranks", "ranks}", "{{ranks}}", "{ranks}}"})
-    CHECK(refusal_of(pattern, plan).find("a brace has no counterpart; expected") != std::string::npos);
+    CHECK(refusal_of(pattern, plan).find("unmatched brace; expected") != std::string::npos);
 }
 
 TEST_CASE("a file of an option replaces another one only where that is allowed") {
@@ -365,9 +367,10 @@ TEST_CASE("a file of an option replaces another one only where that is allowed")
   CHECK_NOTHROW(make_way("results/log.txt", true, pattern_option::epoch_log));
   CHECK_THROWS_WITH_AS(
       make_way("results/log", true, pattern_option::epoch_log),
-      "results/log: lies among the results of the run; expected a name that ends in .txt or .log there", input_error);
+      "results/log: the file is in the results folder; expected a name that ends in .txt or .log there", input_error);
   CHECK_THROWS_WITH_AS(make_way("deep/er/times.csv", false, pattern_option::epoch_log),
-                       "deep/er/times.csv: exists; replace it with --overwrite, or name another file with --epoch-log",
+                       "deep/er/times.csv: the file already exists; replace it with --overwrite, or choose another "
+                       "file with --epoch-log",
                        input_error);
   std::ofstream("t.toml") << "";
   CHECK_THROWS_AS(make_way("./t.toml", true), input_error);

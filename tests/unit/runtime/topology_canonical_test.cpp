@@ -58,7 +58,7 @@ TEST_CASE("differing topologies are told apart key by key") {
 TEST_CASE("bytes from outside are neither believed nor echoed") {
   const auto ours = canonical();
   CHECK(topology::differences("a = 1\n", "a = 1\na = 1\n") ==
-        "both say the same, but not in the same order or as often");
+        "both have the same keys and values, but not in the same order or number");
   CHECK(topology::differences("a = 1\n", "a = \x1b[31m\xff\n") == "a is ?[31m? there and 1 here");
   CHECK(topology::differences("a = 1\n", "a = " + std::string(1000, 'x') + "\n") ==
         "a is " + std::string(60, 'x') + "… there and 1 here");

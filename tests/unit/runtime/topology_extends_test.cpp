@@ -136,14 +136,14 @@ TEST_CASE("a file that is not there, is no text or cannot be set is refused wher
   write("base.toml", "");
   write("own.toml", "extends = \"bese.toml\"\n");
   CHECK(refusal("own.toml") ==
-        "own.toml:1:11: extends bese.toml: there is no such file; expected a topology file (did you mean "
+        "own.toml:1:11: extends bese.toml: no such file; expected a topology file (did you mean "
         "\"base.toml\"?)");
   write("own.toml", "extends = 3\n");
   CHECK(refusal("own.toml").starts_with("own.toml:1:11: extends is 3; expected"));
   write("own.toml", "extends = \"below\"\n");
   CHECK(refusal("own.toml").starts_with("own.toml:1:11: extends below: this is a folder"));
   CHECK(refusal("base.toml", {"extends=own.toml"}) ==
-        "--set #1: extends cannot be set; expected it at the top of the file");
+        "--set #1: extends cannot be set on the command line; expected it at the top of the file");
 }
 
 TEST_CASE("files that extend each other in a circle are refused by name") {
@@ -151,10 +151,10 @@ TEST_CASE("files that extend each other in a circle are refused by name") {
   write("a.toml", "extends = \"b.toml\"\n");
   write("b.toml", "extends = \"below/../a.toml\"\n");
   CHECK(refusal("a.toml") ==
-        "b.toml:1:11: a.toml extends b.toml extends a.toml, without end; expected a file that does not extend this "
+        "b.toml:1:11: a.toml extends b.toml extends a.toml in a circle; expected a file that does not extend this "
         "one");
   write("self.toml", "extends = \"self.toml\"\n");
-  CHECK(refusal("self.toml").find("self.toml extends self.toml, without end") != std::string::npos);
+  CHECK(refusal("self.toml").find("self.toml extends self.toml in a circle") != std::string::npos);
 }
 
 TEST_CASE("files extend each other 16 deep and no deeper") {
@@ -163,5 +163,5 @@ TEST_CASE("files extend each other 16 deep and no deeper") {
   for (int i = 1; i <= 17; ++i)
     write(std::to_string(i) + ".toml", "extends = \"" + std::to_string(i - 1) + ".toml\"\n");
   CHECK(topology::load("16.toml").run.seed == 9);
-  CHECK(refusal("17.toml").starts_with("1.toml:1:11: files extend each other more than 16 deep"));
+  CHECK(refusal("17.toml").starts_with("1.toml:1:11: files extend each other more than 16 levels deep"));
 }

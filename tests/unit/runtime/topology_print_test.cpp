@@ -256,6 +256,7 @@ seed               = 0
 epochs             = 1
 threads            = 1
 timeout            = "60s"
+join_timeout       = "5min"
 stop_on_non_finite = true
 
 [model]

@@ -1,0 +1,84 @@
+#include "troupe/runtime/plan/warnings.hpp"
+
+#include "troupe/runtime/support/units.hpp"
+#include "troupe/runtime/topology/endpoint.hpp"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+
+namespace troupe {
+
+namespace {
+
+/// Workers that take part in no exchange train separate models, which only the result averages.
+void check_exchanges(const plan& plan, std::vector<std::string>& found) {
+  if (plan.workers == 1) return;
+  std::uint32_t alone = 0;
+  for (std::uint32_t rank = 0; rank < plan.workers; ++rank)
+    alone += std::none_of(plan.exchanges.begin(), plan.exchanges.end(), [&](const auto& exchange) {
+      const auto ranks = exchange.ranks();
+      return std::find(ranks.begin(), ranks.end(), rank) != ranks.end();
+    });
+  if (alone == 0) return;
+  const auto which = alone == plan.workers
+                         ? "no exchange connects the " + grouped(plan.workers) + " workers"
+                         : grouped(alone) + " of " + grouped(plan.workers) + " workers take part in no exchange";
+  found.push_back(
+      which +
+      ": each of them trains a separate model, and only the result averages the models; add an [exchange] for "
+      "all workers, or set workers.count = 1");
+}
+
+void check_optimizer(const plan& plan, std::vector<std::string>& found) {
+  const auto& given = plan.file.optimizer;
+  if (given.lr == 0) found.push_back("optimizer.lr = 0 does not change the weights");
+  if (given.weight_decay == 0 && (!given.no_decay.empty() || given.decay_min_dims > 0))
+    found.push_back(std::string(given.no_decay.empty() ? "optimizer.decay_min_dims" : "optimizer.no_decay") +
+                    " has no effect without optimizer.weight_decay");
+  if (given.schedule_by == "epoch" && given.schedule == "constant" && given.warmup_epochs == 0)
+    found.push_back("optimizer.schedule_by has no effect without a schedule or a warm-up");
+}
+
+/// If the split is by class and a batch exceeds every class of every worker, the batch size is probably a mistake.
+void check_classes(const plan& plan, std::vector<std::string>& found) {
+  std::int64_t most = 0;
+  for (const auto& counts : plan.facts.class_counts)
+    for (const auto count : counts) most = std::max(most, count);
+  if (most == 0 || plan.sampling.batch_size <= most) return;
+  found.push_back("data.batch_size = " + std::to_string(plan.sampling.batch_size) +
+                  " is larger than the number of samples that any worker has of any class (at most " +
+                  grouped(static_cast<std::uint64_t>(most)) + " with data.split = \"" + plan.file.data.split +
+                  "\"); reduce the batch size or the number of workers");
+}
+
+void check_nodes(const plan& plan, std::vector<std::string>& found) {
+  for (const auto& node : plan.nodes)
+    if (!node.name.empty() && !topology::is_loopback(node.address))
+      found.push_back("node " + node.name + " is at " + topology::print_endpoint(node.address) +
+                      ": start it there with `troupe node FILE --name " + node.name +
+                      "`, because `troupe run` starts nodes on this host only");
+}
+
+}  // namespace
+
+std::vector<std::string> warnings_of(const plan& plan) {
+  std::vector<std::string> found;
+  check_exchanges(plan, found);
+  check_optimizer(plan, found);
+  check_classes(plan, found);
+  check_nodes(plan, found);
+  return found;
+}
+
+std::vector<std::string> warnings_of_output(const at::Tensor& output, models::loss_kind loss) {
+  constexpr double rounding = 1e-4;
+  if (loss != models::loss_kind::cross_entropy || output.dim() < 2 || output.size(1) < 2) return {};
+  const auto sums_to_one = (output.sum(1) - 1).abs().max().item<double>() < rounding;
+  if (!sums_to_one || output.min().item<double>() < 0) return {};
+  return {
+      "the model returns probabilities, but the loss cross_entropy applies a softmax itself; remove the softmax from "
+      "the model, or return log-probabilities and set model.loss = \"nll\""};
+}
+
+}  // namespace troupe

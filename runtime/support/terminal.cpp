@@ -1,0 +1,37 @@
+#include "troupe/runtime/support/terminal.hpp"
+
+#include "troupe/data/utf8.hpp"
+
+namespace troupe {
+
+namespace {
+
+constexpr std::size_t longest_line = 1000, kept_at_end = 200;
+
+/// Returns whether `byte` goes on with a character of UTF-8.
+bool continues(char byte) {
+  return (static_cast<unsigned char>(byte) & 0xc0) == 0x80;
+}
+
+std::string shortened(const std::string& line) {
+  if (line.size() <= longest_line) return line;
+  auto head = longest_line - kept_at_end, tail = line.size() - kept_at_end;
+  while (head > 0 && continues(line[head])) --head;
+  while (tail < line.size() && continues(line[tail])) ++tail;
+  return line.substr(0, head) + " … (" + std::to_string(tail - head) + " bytes left out) … " + line.substr(tail);
+}
+
+}  // namespace
+
+std::string for_terminal(std::string_view text) {
+  std::string made;
+  while (true) {
+    const auto end = text.find('\n');
+    made += shortened(data::printable_utf8(text.substr(0, end)));
+    if (end == std::string_view::npos) return made;
+    made += '\n';
+    text.remove_prefix(end + 1);
+  }
+}
+
+}  // namespace troupe

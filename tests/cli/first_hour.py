@@ -1,0 +1,169 @@
+"""What a newcomer meets in the first hour: hints for mistyped words, warnings, derived defaults, honest endings."""
+
+import json
+import pathlib
+import signal
+import socket
+import subprocess
+import time
+
+from troupe_command import BINARY, TINY, main, metrics, troupe, write
+
+NODES = """
+[[node]]
+name = "alpha"
+address = "127.0.0.1:{port}"
+[[node]]
+name = "beta"
+address = "127.0.0.1:{after}"
+"""
+
+
+def with_exchange(text):
+    return TINY.replace('kind = "all_reduce"', text)
+
+
+def free_port():
+    """A port that is free now."""
+    while True:
+        with socket.socket() as one:
+            one.bind(("127.0.0.1", 0))
+            port = one.getsockname()[1]
+        if port < 60_000:
+            return port
+
+
+def two_nodes(more=""):
+    port = free_port()
+    text = TINY.replace("count = 2\n", "").replace("steps = 20", "steps = 20\n" + more)
+    return write("nodes.toml", text + NODES.format(port=port, after=port + 2))
+
+
+def test_the_bare_command_prints_its_help():
+    said = troupe().stdout
+    assert "run" in said and "check" in said and "explain" in said, said
+
+
+def test_mistyped_words_are_answered_with_what_was_meant():
+    tiny = write("tiny.toml", TINY)
+    said = troupe("check", tiny, "--set", "lr=1", status=2).stderr
+    assert "optimizer.lr=value" in said, said
+    said = troupe("check", tiny, "--set", "optimizer.learning_rate=1", status=2).stderr
+    assert 'did you mean "lr"?' in said, said
+    said = troupe("run", tiny, "--epochs", "3", status=2).stderr
+    assert "did you mean --set run.epochs=3?" in said, said
+    said = troupe("run", tiny, "--lr=0.1", status=2).stderr
+    assert "did you mean --set optimizer.lr=0.1?" in said, said
+    said = troupe("run", tiny, "--overwrit", status=2).stderr
+    assert "did you mean --overwrite?" in said, said
+    said = troupe("explain", "optimizer.learning_rate", status=2).stderr
+    assert 'did you mean "optimizer.lr"?' in said, said
+    lines = troupe("explain").stdout.splitlines()
+    names = [line.split("  ")[0] for line in lines]
+    assert len(names) == len(set(names)), sorted(name for name in names if names.count(name) > 1)
+
+
+def test_workers_without_an_exchange_are_warned_about():
+    alone = write("alone.toml", TINY.split("[exchange]")[0].replace(', "exchange"', ""))
+    for said in (troupe("check", alone).stdout, troupe("run", alone, "--out", "alone").stderr):
+        assert "warning: no exchange connects the 2 workers" in said, said
+    said = troupe("check", alone, "--set", "workers.count=1").stdout
+    assert "warning" not in said, said
+    assert "warning" not in troupe("check", write("tiny.toml", TINY)).stdout
+
+
+def test_settings_without_effect_are_warned_about():
+    tiny = write("tiny.toml", TINY)
+    for setting, words in (("optimizer.lr=0", "optimizer.lr = 0 does not change"),
+                           ('optimizer.no_decay=["*.bias"]', "no_decay has no effect"),
+                           ("optimizer.schedule_by=epoch", "schedule_by has no effect")):
+        said = troupe("check", tiny, "--set", setting).stdout
+        assert "warning: " in said and words in said, said
+
+
+def test_check_and_topology_toml_show_derived_defaults():
+    gossip = write("gossip.toml", with_exchange('kind = "gossip"\nsends = "parameters"'))
+    assert "graph = ring" in troupe("check", gossip).stdout
+    troupe("run", gossip, "--out", "gossip")
+    assert 'graph   = "ring"' in pathlib.Path("gossip/topology.toml").read_text()
+    troupe("run", "gossip/topology.toml", "--out", "again")
+    assert pathlib.Path("again/model.safetensors").read_bytes() == pathlib.Path("gossip/model.safetensors").read_bytes()
+    elastic = write("elastic.toml", with_exchange('kind = "elastic"'))
+    assert "alpha = 0.45" in troupe("check", elastic).stdout
+    assert json.loads(troupe("check", elastic, "--json").stdout)["exchanges"][0]["settings"]["alpha"] == 0.45
+
+
+def test_settings_of_buckets_show_only_where_there_are_buckets():
+    whole = troupe("check", write("tiny.toml", TINY)).stdout
+    assert "bucket_mb" not in whole and "route = auto" in whole, whole
+    bucket = troupe("check", "tiny.toml", "--set", "exchange.send=bucket").stdout
+    assert "bucket_mb = 25" in bucket, bucket
+
+
+def test_check_needs_no_data_where_it_is_told_so():
+    mnist = write("mnist.toml", TINY.replace('"digits"', '"mnist"\ndir = "nowhere"'))
+    assert "nowhere" in troupe("check", mnist, status=2).stderr
+    plan = json.loads(troupe("check", mnist, "--no-data", "--json").stdout)
+    assert plan["training_samples"] == 60_000 and plan["steps_per_epoch"] == 3_750, plan
+    plan = json.loads(troupe("check", mnist, "--no-data", "--json", "--set", "data.validation=0.1").stdout)
+    assert plan["training_samples"] == 54_000, plan
+    text = write("text.toml", TINY.replace('"digits"', '"text"\nfile = "nothing.txt"'))
+    assert "no --no-data" in troupe("check", text, "--no-data", status=2).stderr
+
+
+def test_check_refuses_an_address_that_run_would_refuse():
+    nodes = pathlib.Path(two_nodes()).read_text().replace("127.0.0.1", "10.0.0.1")
+    said = troupe("check", write("far.toml", nodes), status=2).stderr
+    assert "loopback" in said and "10.0.0.1" in said, said
+
+
+def test_check_counts_the_classes_of_each_worker():
+    tiny = write("tiny.toml", TINY)
+    said = troupe("check", tiny, "--set", "data.split=by_label").stdout
+    assert "each worker sees" in said and "\n              w0 " in said and "\n              w1 " in said, said
+    plan = json.loads(troupe("check", tiny, "--set", "data.split=by_label", "--json").stdout)
+    counts = plan["classes_of_a_worker"]["samples"]
+    assert len(counts) == 2 and all(sum(each) == 6_000 for each in counts), counts
+
+
+def test_a_failed_run_ends_its_metrics():
+    troupe("run", write("tiny.toml", TINY), "--out", "failed", "--set", "optimizer.lr=1e30", status=1)
+    last = metrics("failed")[-1]
+    assert last["event"] == "end" and last["status"] == "failed", last
+
+
+def test_an_interrupted_run_says_which_step_its_accuracy_is_of():
+    text = TINY.replace("steps = 20", "steps = 100000000") + '[evaluate]\nevery = "25 steps"\n'
+    run = subprocess.Popen([BINARY, "run", write("long.toml", text), "--out", "out"], stdin=subprocess.DEVNULL,
+                           stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    deadline = time.monotonic() + 30
+    while time.monotonic() < deadline and not (
+            pathlib.Path("out/metrics.jsonl").exists()
+            and '"evaluation"' in pathlib.Path("out/metrics.jsonl").read_text()):
+        time.sleep(0.01)
+    run.send_signal(signal.SIGINT)
+    said, _ = run.communicate(timeout=30)
+    lines = metrics("out")
+    evaluated = [line["step"] for line in lines if line["event"] == "evaluation"][-1]
+    end = lines[-1]
+    ending = next(line for line in said.splitlines() if line.startswith("interrupted after"))
+    print(f"  {ending}")
+    assert end["step"] == evaluated or ending.endswith(f"after step {evaluated:,}"), (ending, evaluated, end["step"])
+
+
+def test_nodes_wait_for_each_other_no_longer_than_they_are_told():
+    for name, words in (("alpha", ["waiting for node beta to join", "node beta did not join within 1s"]),
+                        ("beta", ["waiting for node alpha at", "could not be reached within 1s"])):
+        done = troupe("node", two_nodes('join_timeout = "1s"'), "--name", name, "--out", name, status=1)
+        for each in [*words, "run.join_timeout"]:
+            assert each in done.stderr, (each, done.stderr)
+        assert done.seconds < 10, done.seconds
+
+
+def test_what_files_hold_does_not_control_the_terminal():
+    name = "\\u001b[31mred" + "x" * 100_000
+    said = troupe("check", write("escape.toml", TINY + f'["{name}"]\nkey = 1\n'), status=2).stderr
+    assert "\x1b" not in said and len(said) < 3_000, said[:3_000]
+
+
+main(globals())
