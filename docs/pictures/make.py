@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""Makes overview.svg, the picture of the README: a topology file, its wiring, and what it and two others learn.
+"""Draws the picture of the README: a topology file, its wiring, and the accuracy of three wirings in training.
 
     docs/pictures/make.py                   draws what overview.csv holds
     docs/pictures/make.py build/troupe      trains first, and writes overview.csv
 
-Standard library only. The picture has light and dark colours; a page that shows it by <img> gets those of its reader.
+Writes overview.svg, whose colours follow the reader's preference, and overview-dark.svg, which is always dark.
+Standard library only.
 """
 
 import csv
@@ -23,7 +24,7 @@ CURVES = ("ring_all_reduce", "dpsgd_ring", "asgd")
 EVALUATE_EVERY = 11  # steps; a seventeenth of an epoch
 
 WIDTH, HEIGHT = 830, 372
-STYLE = """<style>
+LIGHT = """
 text { font-family: Helvetica, Arial, sans-serif; font-size: 13px; fill: #57606a }
 .page { fill: #ffffff } .panel { fill: #f6f8fb } .heading { font-size: 15px; font-weight: bold; fill: #1f2933 }
 .code { font-family: Menlo, Consolas, "DejaVu Sans Mono", monospace; font-size: 12.5px }
@@ -31,13 +32,13 @@ text { font-family: Helvetica, Arial, sans-serif; font-size: 13px; fill: #57606a
 .worker { fill: #e7f0fa; stroke: #2b6cb0; stroke-width: 1.6 } .worker-name { font-weight: bold; fill: #1a365d }
 .arrow, .c0 { stroke: #2b6cb0 } .head { fill: #2b6cb0 } .c1 { stroke: #c05621 } .c2 { stroke: #2f855a }
 .curve { fill: none; stroke-width: 2.2; stroke-linejoin: round } .arrow { stroke-width: 1.8 }
-@media (prefers-color-scheme: dark) {
+"""
+DARK = """
 text { fill: #9da7b3 } .page { fill: #0d1117 } .panel { fill: #161b22 } .heading { fill: #e6edf3 }
 .code, .name { fill: #e6edf3 } .grid { stroke: #30363d }
 .worker { fill: #16304f; stroke: #6cb0f5 } .worker-name { fill: #dbeafe }
 .arrow, .c0 { stroke: #6cb0f5 } .head { fill: #6cb0f5 } .c1 { stroke: #f0955c } .c2 { stroke: #62c48c }
-}
-</style>"""
+"""
 
 
 def train(troupe, name):
@@ -124,11 +125,11 @@ def chart(left, top, width, height, curves):
     return lines
 
 
-def picture(curves):
+def picture(curves, dark_rules):
     lines = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" width="{WIDTH}" '
              f'height="{HEIGHT}" role="img">',
              "<title>A ring of four workers, the file that describes it, and the accuracy of three wirings</title>",
-             STYLE, f'<rect width="{WIDTH}" height="{HEIGHT}" class="page"/>']
+             f"<style>{LIGHT}{dark_rules}</style>", f'<rect width="{WIDTH}" height="{HEIGHT}" class="page"/>']
     for x, width in ((0, 376), (388, WIDTH - 388)):
         lines.append(f'<rect x="{x}" y="0" width="{width}" height="{HEIGHT}" rx="12" class="panel"/>')
     lines.append(text(24, 32, f"{WIRING}.toml", "heading"))
@@ -143,4 +144,6 @@ def picture(curves):
 if __name__ == "__main__":
     if len(sys.argv) > 1:
         write_curves(sys.argv[1])
-    (HERE / "overview.svg").write_text(picture(read_curves()))
+    measured = read_curves()
+    (HERE / "overview.svg").write_text(picture(measured, f"@media (prefers-color-scheme: dark) {{{DARK}}}\n"))
+    (HERE / "overview-dark.svg").write_text(picture(measured, DARK))

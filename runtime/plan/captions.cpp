@@ -119,8 +119,10 @@ std::string cost_of(const plan& plan, const picture& drawn, std::size_t place) {
   return cost;
 }
 
-void add(lines_of_text& lines, const std::string& text, double size, const std::string& colour) {
-  constexpr double width = 625;  // of the narrowest panel, less its margins
+/// Widths of the narrowest panel and of the narrowest page, less their margins.
+constexpr double panel_width = 625, page_width = 670;
+
+void add(lines_of_text& lines, const std::string& text, double size, const std::string& colour, double width) {
   for (const auto& line : wrapped(text, size, width)) lines.push_back(font(size, colour, line));
 }
 
@@ -154,12 +156,12 @@ lines_of_text subtitle_of(const plan& plan, const std::string& where) {
   add(lines,
       plan.model->name + " with " + grouped(static_cast<std::uint64_t>(plan.layout.parameter_count)) +
           " parameters on " + plan.data->name + (loop.empty() ? "" : "  ·  " + loop),
-      13, colours::quiet.text);
+      13, colours::quiet.text, page_width);
   add(lines,
       grouped(plan.workers) + (plan.workers == 1 ? " worker" : " workers") + "  ·  " + devices_text(plan.devices) +
           "  ·  batch " + std::to_string(plan.sampling.batch_size) + (plan.workers == 1 ? "" : " each") +
           (where.empty() ? "" : "  ·  " + where),
-      12, colours::quiet.text);
+      12, colours::quiet.text, page_width);
   return lines;
 }
 
@@ -168,9 +170,9 @@ std::vector<lines_of_text> captions_of(const plan& plan, const picture& drawn) {
   for (std::size_t place = 0; place < plan.exchanges.size(); ++place) {
     const std::string colour = colours::of_exchange(place);
     lines_of_text lines;
-    add(lines, what_of(plan.exchanges[place]), 12.5, colour);
+    add(lines, what_of(plan.exchanges[place]), 12.5, colour, panel_width);
     const auto cost = cost_of(plan, drawn, place);
-    if (!cost.empty()) add(lines, cost, small_text, colour);
+    if (!cost.empty()) add(lines, cost, small_text, colour, panel_width);
     captions.push_back(lines);
   }
   return captions;
