@@ -1,4 +1,5 @@
 // The only door to Graphviz.
+#include "troupe/runtime/plan/colours.hpp"
 #include "troupe/runtime/plan/plan.hpp"
 
 #include <graphviz/gvc.h>
@@ -6,6 +7,7 @@
 #include <memory>
 #include <mutex>
 #include <stdexcept>
+#include <string>
 
 namespace troupe {
 
@@ -28,6 +30,9 @@ std::string to_svg(const std::string& dot) {
   gvFreeRenderData(bytes);
   gvFreeLayout(context, graph.get());
   if (failed != 0) throw std::runtime_error("Graphviz cannot render SVG: is its core plugin installed (libgvc)?");
+  // After the opening tag, or it would style nothing.
+  const auto opened = svg.find('>', svg.find("<svg"));
+  if (opened != std::string::npos) svg.insert(opened + 1, "\n" + dark_styles());
   return svg;
 }
 
