@@ -1,5 +1,5 @@
-"""Modules that Python exports train under every wiring, and their weights go to Python and back; so do files of weights
-that Python wrote."""
+"""Modules exported from Python train under every wiring, and their weights can be exchanged with Python in both
+directions, as can files of weights written by Python."""
 
 import re
 import subprocess

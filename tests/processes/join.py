@@ -1,4 +1,4 @@
-"""How the nodes of a run find each other, and what one that may not take part is told."""
+"""How the nodes of a run find each other, and what a node that is not allowed to take part reports."""
 
 import os
 import pathlib

@@ -1,4 +1,4 @@
-// The frame as bytes, and what is not believed.
+// The frame as bytes, and what is rejected.
 #include "tests/fuzz/frames.hpp"
 #include "tests/support/doctest.hpp"
 

@@ -1,4 +1,4 @@
-// Tensor planes on loopback, several in one process: what arrives, what is bounded, and who is not listened to.
+// Tensor planes on loopback, several in one process: what arrives, what is bounded, and which connections are rejected.
 #include "tests/support/doctest.hpp"
 
 #include "troupe/runtime/topology/error.hpp"
