@@ -27,7 +27,7 @@ struct options {
   std::filesystem::path dir;
 };
 
-/// Shows how far each file is: on a terminal one line that grows, else a line for each whole file.
+/// Shows the progress of each file: on a terminal a line that is updated, otherwise one line per completed file.
 class download_display {
  public:
   void operator()(const fetch::remote_file& file, std::uint64_t bytes) {
@@ -42,7 +42,7 @@ class download_display {
     std::fflush(stdout);
   }
 
-  /// Ends a line that stopped in the middle, so that what follows begins on its own.
+  /// Ends an incomplete line, so that the output after it starts on a new line.
   ~download_display() {
     if (unfinished_) std::printf("\n");
   }

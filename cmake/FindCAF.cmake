@@ -1,4 +1,4 @@
-# Finds the C++ Actor Framework of the distribution, which ships no CMake package. Targets: CAF::core, CAF::io, CAF::openssl.
+# Finds the distribution's C++ Actor Framework, which has no CMake package. Targets: CAF::core, CAF::io, CAF::openssl.
 include(FindPackageHandleStandardArgs)
 find_path(CAF_INCLUDE_DIR caf/all.hpp)
 if(CAF_INCLUDE_DIR)
@@ -15,7 +15,7 @@ foreach(component ${CAF_FIND_COMPONENTS})
   list(APPEND required CAF_${component}_LIBRARY)
 endforeach()
 find_package_handle_standard_args(CAF REQUIRED_VARS ${required} VERSION_VAR CAF_VERSION
-  REASON_FAILURE_MESSAGE "on Debian: apt-get install libcaf-dev")
+  REASON_FAILURE_MESSAGE "On Debian, install it with apt-get install libcaf-dev")
 if(CAF_FOUND)
   find_package(Threads REQUIRED)
   foreach(component ${CAF_FIND_COMPONENTS})

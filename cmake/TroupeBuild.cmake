@@ -1,4 +1,4 @@
-# What every target of the project shares: the language, warnings, ccache, sanitizers, and one include root.
+# Settings of all targets of the project: language standard, warnings, ccache, sanitizers and the include root.
 if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
   set(CMAKE_BUILD_TYPE Release CACHE STRING "" FORCE)
 endif()
@@ -7,11 +7,11 @@ set(CMAKE_CXX_STANDARD_REQUIRED ON)
 set(CMAKE_CXX_EXTENSIONS OFF)
 set(CMAKE_POSITION_INDEPENDENT_CODE ON)
 set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
-set(CMAKE_CXX_FLAGS_RELEASE "-O2 -g0")  # no NDEBUG: asserts are cheap beside a training step
+set(CMAKE_CXX_FLAGS_RELEASE "-O2 -g0")  # no NDEBUG: asserts are cheap compared to a training step
 
 find_program(CCACHE ccache)
 if(CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
-  # Paths relative to the checkout, so that a second clone finds what the first one compiled.
+  # Paths are relative to the checkout, so that a second clone uses what the first one compiled.
   set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_BASEDIR=${CMAKE_SOURCE_DIR} CCACHE_NOHASHDIR=1 ${CCACHE})
 endif()
 find_program(LLD ld.lld)
@@ -20,25 +20,26 @@ if(LLD)
 endif()
 
 add_library(troupe_options INTERFACE)
-# No contraction: a sum has the same bits on a machine with fused multiply-add and on one without.
+# No contraction, so that sums have the same bits on machines with and without fused multiply-add.
 target_compile_options(troupe_options INTERFACE -ffp-contract=off)
 target_compile_options(troupe_options INTERFACE $<BUILD_INTERFACE:-Wall> $<BUILD_INTERFACE:-Wextra>
   $<BUILD_INTERFACE:-Wpedantic> $<BUILD_INTERFACE:-Werror>)
 if(TROUPE_SANITIZE)
-  # -O1: -O2 takes a third longer to compile here. GCC 12 takes instrumented standard headers for uninitialised reads.
+  # -O1, because -O2 takes a third longer to compile. GCC 12 warns falsely of uninitialised reads in instrumented
+  # standard headers.
   target_compile_options(troupe_options INTERFACE -fsanitize=${TROUPE_SANITIZE} -fno-omit-frame-pointer -O1 -g1
     -Wno-maybe-uninitialized)
   target_link_options(troupe_options INTERFACE -fsanitize=${TROUPE_SANITIZE})
 endif()
 
-# "troupe/actors/messages.hpp" is actors/messages.hpp: the build links the storeys under one root, as an install has them.
+# "troupe/actors/messages.hpp" is actors/messages.hpp: the build links the storeys under one root, as in an installation.
 set(TROUPE_INCLUDE_ROOT ${PROJECT_BINARY_DIR}/include)
 file(MAKE_DIRECTORY ${TROUPE_INCLUDE_ROOT}/troupe)
 foreach(storey models data actors runtime apps)
   file(CREATE_LINK ${PROJECT_SOURCE_DIR}/${storey} ${TROUPE_INCLUDE_ROOT}/troupe/${storey} SYMBOLIC)
 endforeach()
 
-# troupe_library(<storey> SOURCES … LINK … PRIVATE …): one static library for each storey.
+# troupe_library(<storey> SOURCES … LINK … PRIVATE …) adds the static library of a storey.
 function(troupe_library storey)
   cmake_parse_arguments(arg "" "" "SOURCES;LINK;PRIVATE" ${ARGN})
   add_library(troupe_${storey} STATIC ${arg_SOURCES})

@@ -1,8 +1,8 @@
-# cmake --install: the command, the libraries, the headers, and a package that find_package(Troupe) finds.
+# Installs the command, the libraries, the headers and a package for find_package(Troupe).
 include(CMakePackageConfigHelpers)
 set(troupe_package ${CMAKE_INSTALL_LIBDIR}/cmake/Troupe)
 
-# What a program links: troupe::troupe, the storeys below the command, or troupe::command, which is the command, too.
+# Programs link troupe::troupe, which is everything below the command, or troupe::command, which includes the command.
 add_library(troupe_package INTERFACE)
 target_link_libraries(troupe_package INTERFACE troupe_runtime)
 target_compile_features(troupe_package INTERFACE cxx_std_20)

@@ -1,5 +1,5 @@
-// What can be checked about the source tree is checked here: which storey includes which, one door per dependency,
-// no file left out of the CMake lists, headers in shape, links that lead somewhere.
+// Checks of the source tree: which storey includes which, one place per dependency, complete CMake lists, the form of
+// headers, valid links between documents.
 #include <doctest/doctest.h>  // not through support/doctest.hpp: nothing here knows LibTorch
 
 #include <algorithm>

@@ -21,14 +21,14 @@ std::string shape_text(at::IntArrayRef shape) {
   return text + "]";
 }
 
-/// At most three of `items`, and how many more there are.
+/// Lists at most three of `items` and the number of the remaining ones.
 std::string some_of(const std::vector<std::string>& items) {
   std::string text;
   for (std::size_t i = 0; i < std::min<std::size_t>(items.size(), 3); ++i) text += (i > 0 ? ", " : "") + items[i];
   return items.size() > 3 ? text + " and " + std::to_string(items.size() - 3) + " more" : text;
 }
 
-/// A list of double or std::string.
+/// Parses a metadata entry that is a list of double or std::string.
 template <class Item>
 std::vector<Item> list_of(const std::filesystem::path& path, const weights& content, const std::string& key) {
   constexpr bool numbers = std::is_same_v<Item, double>;
@@ -37,8 +37,8 @@ std::vector<Item> list_of(const std::filesystem::path& path, const weights& cont
   const auto list = nlohmann::json::parse(found->second, nullptr, false);
   const auto fits = [](const auto& item) { return numbers ? item.is_number() : item.is_string(); };
   if (!list.is_array() || !std::all_of(list.begin(), list.end(), fits))
-    throw input_error(path.string() + ": metadata " + key + " is not a list of " + (numbers ? "numbers" : "texts") +
-                      "; save the weights again");
+    throw input_error(path.string() + ": the metadata entry " + key + " is not a list of " +
+                      (numbers ? "numbers" : "strings") + "; save the weights again");
   return list.get<std::vector<Item>>();
 }
 
@@ -46,7 +46,7 @@ std::vector<double> numbers(const std::filesystem::path& path, const weights& co
   return list_of<double>(path, content, key);
 }
 
-/// How the tensors of a file differ from those of a model.
+/// Differences between the tensors of a file and those of a model.
 struct differences {
   std::vector<std::string> missing, unexpected, reshaped;
   bool any() const { return !missing.empty() || !unexpected.empty() || !reshaped.empty(); }
@@ -57,7 +57,7 @@ struct differences {
     };
     add("missing: ", missing);
     add("unexpected: ", unexpected);
-    add("of another shape: ", reshaped);
+    add("wrong shape: ", reshaped);
     return all;
   }
 };
@@ -72,7 +72,8 @@ void write_model(const std::filesystem::path& path, const model_card& card, cons
     const auto named = [&, &first = first](const auto& tensor) { return tensor.first == first; };
     const auto found = std::find_if(content.tensors.begin(), content.tensors.end(), named);
     if (found == content.tensors.end())
-      throw std::runtime_error(path.string() + ": has no " + first + " to call " + name);
+      throw std::runtime_error(path.string() + ": the model has no tensor " + first + " for the additional name " +
+                               name);
     content.tensors.emplace_back(name, at::Tensor{found->second});
   }
   for (const auto& [name, values] : card.constants) content.tensors.emplace_back(name, values.cpu().contiguous());
@@ -95,7 +96,7 @@ model_card card_of(const std::filesystem::path& path, const weights& content) {
   };
   const auto version = text("troupe_format");
   if (!version.empty() && version != format_version)
-    throw input_error(path.string() + ": is of format " + version + "; this version of troupe reads format " +
+    throw input_error(path.string() + ": unsupported model file format " + version + "; expected format " +
                       format_version);
   model_card card{
       text("model"), text("data"), {numbers(path, content, "mean"), numbers(path, content, "std")}, text("loss")};
@@ -104,7 +105,8 @@ model_card card_of(const std::filesystem::path& path, const weights& content) {
     std::vector<std::int64_t> sizes;
     for (const auto size : numbers(path, content, key)) {
       if (!(size >= 1 && size <= most) || size != std::floor(size))
-        throw input_error(path.string() + ": metadata " + key + " has no sizes; save the weights again");
+        throw input_error(path.string() + ": the metadata entry " + key +
+                          " contains an invalid size; save the weights again");
       sizes.push_back(static_cast<std::int64_t>(size));
     }
     return sizes;
@@ -113,7 +115,8 @@ model_card card_of(const std::filesystem::path& path, const weights& content) {
   card.class_names = list_of<std::string>(path, content, "class_names");
   card.made_by = list_of<std::string>(path, content, "made_by");
   if (card.scale.mean.size() != card.scale.std.size())
-    throw input_error(path.string() + ": metadata mean and std are not of one length; save the weights again");
+    throw input_error(path.string() +
+                      ": the metadata entries mean and std have different lengths; save the weights again");
   return card;
 }
 
@@ -126,14 +129,14 @@ at::Tensor load_into(const std::filesystem::path& path, const weights& content, 
     if (further.empty()) continue;
     const auto [known, alone] = given.try_emplace(first, further.mapped());
     if (!alone && !known->second.equal(further.mapped()))
-      throw input_error(path.string() + ": " + first + " and " + name + " are one tensor of " + model +
-                        ", and here they differ; give weights that were saved from " + model);
+      throw input_error(path.string() + ": " + first + " and " + name + " are the same tensor in " + model +
+                        ", but they differ in this file; use weights that were saved from " + model);
   }
   for (const auto& [name, right] : constants) {
     const auto values = given.extract(name);
     if (!values.empty() && !values.mapped().to(right.scalar_type()).equal(right))
       throw input_error(path.string() + ": " + name + " is a constant of " + model +
-                        ", and here it differs; give weights that were saved from " + model);
+                        ", but it differs in this file; use weights that were saved from " + model);
   }
   auto flat = pool.take_zeros(layout.total);
   differences found;
@@ -153,9 +156,9 @@ at::Tensor load_into(const std::filesystem::path& path, const weights& content, 
   if (!found.any()) return flat;
   const auto maker = content.metadata.find("model");
   const bool foreign = maker != content.metadata.end() && maker->second != model;
-  throw input_error(path.string() + ": these are not weights of " + model + " (" + found.text() + "); " +
-                    (foreign ? "it says that they are of " + maker->second + ": name that model"
-                             : "give weights that were saved from " + model));
+  throw input_error(path.string() + ": these are not the weights of " + model + " (" + found.text() + "); " +
+                    (foreign ? "the file was saved from " + maker->second + "; use that model"
+                             : "use weights that were saved from " + model));
 }
 
 }  // namespace troupe::checkpoint

@@ -1,5 +1,5 @@
-// A trained model on disk: its weights, and what one must know to use them. Nothing of time or path is in it, so equal
-// runs write equal bytes.
+// A trained model on disk: its weights and the metadata required to use them. The file contains neither times nor
+// paths, so equal runs write equal bytes.
 #pragma once
 
 #include "troupe/data/dataset.hpp"
@@ -17,35 +17,35 @@
 
 namespace troupe::checkpoint {
 
-/// What a model file says beside its weights. Files from elsewhere leave names empty.
+/// Metadata of a model file. Fields that are missing in a file, for example in one written by another program, are
+/// empty.
 struct model_card {
-  std::string model;          ///< As topology files name it.
-  std::string data;           ///< What it was trained on.
-  data::normalisation scale;  ///< What its inputs were scaled by.
-  std::string loss;           ///< models::name_of().
-  /// Of samples whose shape the data set's kind does not say; else empty.
+  std::string model;          ///< Name of the model in topology files.
+  std::string data;           ///< Name of the data set on which it was trained.
+  data::normalisation scale;  ///< Normalisation of its inputs.
+  std::string loss;           ///< Name of the loss; see models::name_of().
+  /// Shape of a sample; empty if the kind of data set defines it.
   std::vector<std::int64_t> shape{};
-  /// Of samples whose classes the data set's kind does not say: their names, by index; of a text its characters.
+  /// Names of the classes by index, or the characters of a text; empty if the kind of data set defines them.
   std::vector<std::string> class_names{};
-  /// Settings of the file by which the model and, where the program makes them, the data are what they are:
-  /// "model.layers=4", "data.rows=…".
+  /// Settings that define the model and, for generated data sets, the data: "model.layers=4", "data.rows=…".
   std::vector<std::string> made_by{};
-  std::vector<models::tied_name> tied{};  ///< Further names of its tensors; the file has them as tensors of their own.
-  models::network::named_tensors constants{};  ///< What the file has beside the layout.
+  std::vector<models::tied_name> tied{};  ///< Additional names of tensors; the file has a separate tensor for each.
+  models::network::named_tensors constants{};  ///< Tensors of the model that are not part of the layout.
 };
 
-/// Writes the weights `flat` [layout.total]. Throws std::runtime_error naming the path.
+/// Writes the weights `flat` [layout.total] and the metadata. Throws std::runtime_error, naming the path.
 void write_model(const std::filesystem::path& path, const model_card& card, const models::flat_layout& layout,
                  const at::Tensor& flat);
 
-/// Returns what the metadata of `content` say; `path` is for messages. Throws input_error where they make no sense.
+/// Parses the metadata of `content`. `path` is used in messages. Throws input_error if the metadata is invalid.
 model_card card_of(const std::filesystem::path& path, const weights& content);
 
-/// Copies `content` into a fresh flat tensor [layout.total] of `pool`, padding zero; other types, int64 of what counts
-/// among them, are converted to float32. Throws input_error unless names and shapes are exactly those of `layout`: says
-/// which are missing, unexpected or of another shape. `path` and `model` (the layout's) are for that message. Of the
-/// several names of a `tied` tensor one is enough; where there are more, their values must be the same. `constants` may
-/// be left out, as they never change; their values must be the same too.
+/// Copies `content` into a new flat tensor [layout.total] of `pool`, with zeros as padding. Other types, such as the
+/// int64 of counters, are converted to float32. Throws input_error, listing missing and unexpected names and wrong
+/// shapes, unless names and shapes are exactly those of `layout`. `path` and `model`, the name of the layout's model,
+/// are used in messages. One of the names of a `tied` tensor is sufficient; if the file has several, their values must
+/// be equal. `constants` may be missing, because they never change; otherwise, their values must be equal too.
 at::Tensor load_into(const std::filesystem::path& path, const weights& content, const std::string& model,
                      const models::flat_layout& layout, models::buffer_pool& pool,
                      const std::vector<models::tied_name>& tied = {},

@@ -22,28 +22,31 @@ namespace {
 using namespace std::string_view_literals;
 
 constexpr auto zip_magic = "PK\3\4"sv;
-/// What torch.save() began with before PyTorch 1.6: a pickled number.
+/// First bytes of the files of torch.save() before PyTorch 1.6: a pickled number.
 constexpr auto old_magic = "\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19"sv;
-/// Pickled, as state_dict() is: protocol 2, then the class.
+/// First bytes of a pickled state_dict(): protocol 2, then the class.
 constexpr auto ordered =
     "\x80\x02"
     "ccollections\nOrderedDict\n"sv;
+
+constexpr auto* how_to_save =
+    "expected a plain dict of tensors, as written by torch.save(dict(model.state_dict()), \"weights.pt\")";
 
 [[noreturn]] void refuse(const std::filesystem::path& path, const std::string& what, const std::string& mend) {
   throw input_error(path.string() + ": " + what + "; " + mend);
 }
 
-/// Tells how to make a plain dict of what torch.load() returns.
+/// Returns instructions to convert a file that torch.load() reads to a plain dict.
 std::string converting(const std::filesystem::path& path) {
   auto converted = path;
   converted.replace_filename(path.stem().string() + "_dict.pt");
   return "convert it with\n  python -c \"import torch; torch.save(dict(torch.load('" + path.string() +
-         "', map_location='cpu')), '" + converted.string() + "')\"\nand give " + converted.string();
+         "', map_location='cpu')), '" + converted.string() + "')\"\nand use " + converted.string();
 }
 
 std::string first_bytes(const std::filesystem::path& path) {
   if (std::filesystem::exists(path) && !std::filesystem::is_regular_file(path))
-    throw input_error(path.string() + ": is not a regular file; name one");
+    throw input_error(path.string() + ": not a regular file; name a regular file");
   std::string bytes(old_magic.size(), '\0');
   std::ifstream in{path, std::ios::binary};
   in.read(bytes.data(), static_cast<std::streamsize>(bytes.size()));
@@ -61,8 +64,8 @@ weights of_script(const std::filesystem::path& path) try {
   throw input_error(reason.what());
 }
 
-/// The values of one archive of torch.save(), whose sizes are checked before they are believed: LibTorch's reader
-/// takes the word of the pickle for how long a record is.
+/// Reads the values of one archive of torch.save(). It checks their sizes itself, because LibTorch's reader trusts the
+/// sizes stated in the pickle.
 class dict_reader {
  public:
   dict_reader(const std::filesystem::path& path, caffe2::serialize::PyTorchStreamReader& archive)
@@ -71,14 +74,15 @@ class dict_reader {
   weights read() {
     const auto [data, size] = archive_.getRecord("data.pkl");
     const std::string_view pickle{static_cast<const char*>(data.get()), size};
-    if (pickle.starts_with(ordered)) refuse(path_, "is a state_dict, which only Python reads", converting(path_));
+    if (pickle.starts_with(ordered))
+      refuse(path_, "the file is a state_dict, which only Python can read", converting(path_));
     weights content;
     const auto value = value_of(pickle);
-    if (!value.isGenericDict()) refuse_others("a " + value.tagKind());
+    if (!value.isGenericDict()) refuse_others("a value of type " + value.tagKind());
     for (const auto& item : value.toGenericDict()) {
-      if (!item.key().isString()) refuse_others("a dict whose keys are no names");
+      if (!item.key().isString()) refuse_others("a dict whose keys are not strings");
       const auto& name = item.key().toStringRef();
-      if (!item.value().isTensor()) refuse_others(name + ", a " + item.value().tagKind());
+      if (!item.value().isTensor()) refuse_others(name + ", a value of type " + item.value().tagKind());
       content.tensors.emplace_back(name, checked(name, item.value().toTensor()));
     }
     return content;
@@ -86,8 +90,7 @@ class dict_reader {
 
  private:
   [[noreturn]] void refuse_others(const std::string& found) const {
-    refuse(path_, "holds " + found + ", and no plain dict of tensors",
-           "save that: torch.save(dict(model.state_dict()), \"weights.pt\")");
+    refuse(path_, "the file contains " + found, how_to_save);
   }
 
   c10::IValue value_of(std::string_view pickle) try {
@@ -104,8 +107,7 @@ class dict_reader {
     };
     return torch::jit::Unpickler{bytes, nullptr, nullptr, record, at::kCPU}.parse_ivalue();
   } catch (const std::exception& reason) {
-    refuse(path_, "holds more than a plain dict of tensors (" + models::reason_of(reason) + ")",
-           "save that: torch.save(dict(model.state_dict()), \"weights.pt\")");
+    refuse(path_, "cannot read the contents (" + models::reason_of(reason) + ")", how_to_save);
   }
 
   at::Tensor checked(const std::string& name, const at::Tensor& tensor) const {
@@ -119,13 +121,13 @@ class dict_reader {
     }
     const auto held = sizes_.find(tensor.storage().data());
     if (!sane || held == sizes_.end() || last >= held->second / tensor.itemsize())
-      refuse(path_, name + " claims more than the file holds", "save or copy it again");
+      refuse(path_, "tensor " + name + " is larger than the data stored for it", "save or copy the file again");
     return tensor.contiguous();
   }
 
   std::filesystem::path path_;
   caffe2::serialize::PyTorchStreamReader& archive_;
-  std::unordered_map<const void*, std::size_t> sizes_;  ///< Of the records that were read, in bytes.
+  std::unordered_map<const void*, std::size_t> sizes_;  ///< Sizes of the records that were read, in bytes.
 };
 
 }  // namespace
@@ -133,16 +135,17 @@ class dict_reader {
 weights read_weights(const std::filesystem::path& path) {
   const auto begin = std::filesystem::is_directory(path) ? std::string{} : first_bytes(path);
   if (begin == old_magic)
-    refuse(path, "is of torch.save() before PyTorch 1.6, which only Python reads", converting(path));
+    refuse(path, "the file was written by PyTorch before 1.6 and only Python can read it", converting(path));
   if (!begin.starts_with(zip_magic)) return read_safetensors(path);
   try {
     caffe2::serialize::PyTorchStreamReader archive{path.string()};
     if (archive.hasRecord("constants.pkl")) return of_script(path);
     if (archive.hasRecord("data.pkl")) return dict_reader{path, archive}.read();
   } catch (const c10::Error& reason) {
-    refuse(path, "is not a whole file of PyTorch: " + models::reason_of(reason), "save or copy it again");
+    refuse(path, "not a complete PyTorch file: " + models::reason_of(reason), "save or copy it again");
   }
-  refuse(path, "is a zip archive, but not of PyTorch", "give safetensors, TorchScript or a plain dict of tensors");
+  refuse(path, "the file is a zip archive, but not a PyTorch file",
+         "expected safetensors, TorchScript or a plain dict of tensors");
 }
 
 }  // namespace troupe::checkpoint

@@ -1,5 +1,6 @@
-// Weights from elsewhere: safetensors, a TorchScript module, or a plain dict of tensors that torch.save() wrote. What a
-// file is, its bytes say, whatever it is called. Nothing in it is run as Python.
+// Weights written by other programs: safetensors, a TorchScript module, or a plain dict of tensors written by
+// torch.save(). The format is recognised from the contents, not from the name. Nothing in the file is executed as
+// Python.
 #pragma once
 
 #include "troupe/runtime/checkpoint/safetensors.hpp"
@@ -8,7 +9,8 @@
 
 namespace troupe::checkpoint {
 
-/// Throws input_error: path, reason, mend; of a state_dict the line that makes a plain dict of it.
+/// Reads such a file. Throws input_error, naming the path, the reason and the fix. For a state_dict, the fix is a
+/// command that converts it to a plain dict.
 weights read_weights(const std::filesystem::path& path);
 
 }  // namespace troupe::checkpoint

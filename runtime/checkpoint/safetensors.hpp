@@ -1,4 +1,4 @@
-// Weights on disk, in the safetensors format: see data/safetensors.hpp.
+// Weights on disk in the safetensors format; see data/safetensors.hpp.
 #pragma once
 
 #include "troupe/data/safetensors.hpp"
@@ -9,10 +9,11 @@ namespace troupe::checkpoint {
 
 using weights = data::tensor_file;
 
-/// Writes aside and renames. The bytes are a function of `content` alone. Throws std::runtime_error naming the path.
+/// Writes `content` to a temporary file and renames it. The bytes depend only on `content`. Throws std::runtime_error,
+/// naming the path.
 void write_safetensors(const std::filesystem::path& path, const weights& content);
 
-/// Throws input_error: path, reason, mend.
+/// Reads such a file. Throws input_error, naming the path, the reason and the fix.
 weights read_safetensors(const std::filesystem::path& path);
 
 }  // namespace troupe::checkpoint

@@ -21,7 +21,8 @@ namespace {
 /// Returns the SHA-256 of a file in hexadecimal, or "" if it cannot be read.
 std::string sha256(const fs::path& path) {
   const std::unique_ptr<EVP_MD_CTX, decltype(&EVP_MD_CTX_free)> state(EVP_MD_CTX_new(), &EVP_MD_CTX_free);
-  if (!state || EVP_DigestInit_ex(state.get(), EVP_sha256(), nullptr) != 1) throw fetch_error("OpenSSL has no SHA-256");
+  if (!state || EVP_DigestInit_ex(state.get(), EVP_sha256(), nullptr) != 1)
+    throw fetch_error("this OpenSSL does not provide SHA-256");
   std::ifstream in(path, std::ios::binary);
   if (!in) return {};
   std::vector<char> block(1u << 16u);
@@ -45,12 +46,12 @@ std::uint64_t size_of(const fs::path& path) {
   return failed ? 0 : bytes;
 }
 
-/// A download under way.
+/// A download in progress.
 struct transfer {
   const remote_file& file;
   const progress& tell;
   std::ofstream out;
-  std::uint64_t bytes{0};  ///< Of the file, what was there before included.
+  std::uint64_t bytes{0};  ///< Bytes of the file on disk, including those of earlier downloads.
   bool too_long{false};
   bool disk_failed{false};
 };
@@ -58,7 +59,7 @@ struct transfer {
 std::size_t receive(char* data, std::size_t size, std::size_t count, void* user) {
   auto& to = *static_cast<transfer*>(user);
   const auto length = size * count;
-  // A mirror that sends more than the file has would fill the disk with something else.
+  // A mirror that sends more than the file's size would fill the disk with something else.
   to.too_long = to.bytes + length > to.file.bytes;
   if (to.too_long) return 0;
   to.out.write(data, static_cast<std::streamsize>(length));
@@ -71,16 +72,16 @@ std::size_t receive(char* data, std::size_t size, std::size_t count, void* user)
 
 /// How a download ended.
 struct ending {
-  std::string failure;        ///< What went wrong; empty when the server sent all it had.
-  bool cannot_resume{false};  ///< The server does not go on in the middle of this file.
+  std::string failure;        ///< What went wrong; empty if the server sent everything.
+  bool cannot_resume{false};  ///< The server cannot resume in the middle of this file.
 };
 
-/// Adds to `part` what it lacks.
+/// Appends the missing bytes to `part`.
 ending download(const std::string& url, const fs::path& part, const remote_file& file, const progress& tell) {
   static std::once_flag once;
   std::call_once(once, [] { curl_global_init(CURL_GLOBAL_DEFAULT); });
   const std::unique_ptr<CURL, decltype(&curl_easy_cleanup)> curl(curl_easy_init(), &curl_easy_cleanup);
-  if (!curl) throw fetch_error("libcurl cannot start");
+  if (!curl) throw fetch_error("cannot initialise libcurl");
   const auto there = size_of(part);
   transfer to{.file = file, .tell = tell, .out = std::ofstream(part, std::ios::binary | std::ios::app), .bytes = there};
   if (!to.out) return {"cannot write " + part.string()};
@@ -104,7 +105,7 @@ ending download(const std::string& url, const fs::path& part, const remote_file&
   if (to.bytes == 0) fs::remove(part);
   if (to.too_long) {
     fs::remove(part);
-    return {"sends more than the " + std::to_string(file.bytes) + " bytes of the file"};
+    return {"sent more than the expected " + std::to_string(file.bytes) + " bytes"};
   }
   if (to.disk_failed || !to.out) return {"cannot write " + part.string() + ": is the disk full?"};
   if (result == CURLE_OK) return {};
@@ -115,10 +116,10 @@ ending download(const std::string& url, const fs::path& part, const remote_file&
           result == CURLE_RANGE_ERROR || status == range_not_satisfiable};
 }
 
-/// Makes `part` whole from one mirror. Returns what went wrong, or "".
+/// Completes `part` from one mirror. Returns what went wrong, or "".
 std::string fetch_from(const std::string& mirror, const fs::path& part, const remote_file& file, const progress& tell) {
   if (size_of(part) > file.bytes) fs::remove(part);
-  // The second round is for what a former, interrupted download had left and what turns out to be unfit to go on with.
+  // The second round starts over if the remains of an earlier, interrupted download turn out to be unusable.
   for (const bool first : {true, false}) {
     const auto before = size_of(part);
     if (before < file.bytes) {
@@ -130,41 +131,44 @@ std::string fetch_from(const std::string& mirror, const fs::path& part, const re
       if (!end.failure.empty()) return end.failure;
     }
     if (size_of(part) < file.bytes)
-      return "sent " + std::to_string(size_of(part)) + " of " + std::to_string(file.bytes) + " bytes";
+      return "sent only " + std::to_string(size_of(part)) + " of " + std::to_string(file.bytes) + " bytes";
     if (sha256(part) == file.sha256) return {};
     fs::remove(part);
     if (before == 0) break;
   }
-  return "has another file under this name: its sha256 is not " + file.sha256;
+  return "sent a different file; expected the SHA-256 " + file.sha256;
 }
 
 [[noreturn]] void give_up(const source& from, const fs::path& folder, const remote_file& file,
                           const std::string& failures) {
-  std::string text = "cannot download " + file.name + ":\n" + failures + "download these files by hand into " +
-                     folder.string() + ", or try again later (it goes on where it stopped):\n";
+  std::string text = "cannot download " + file.name + ":\n" + failures +
+                     "try again later to resume the download, or download these files into " + folder.string() +
+                     " yourself:\n";
   for (const auto& each : from.files) text += "  " + from.mirrors.front() + each.name + "\n";
   text.pop_back();
-  if (!from.contents.empty()) text += "\nand run this command again, which unpacks them";
+  if (!from.contents.empty()) text += "\nthen run this command again to unpack them";
   throw fetch_error(text);
 }
+
+constexpr auto* how_to_replace = "remove it to download the published file, or choose another folder with --dir";
 
 bool is_there(const fs::path& path, const remote_file& file) {
   if (!fs::exists(path)) return false;
   if (size_of(path) == file.bytes && sha256(path) == file.sha256) return true;
-  throw input_error(path.string() + ": is not the file that was published (its sha256 is not " + file.sha256 +
-                    "); remove it to download that one, or name another folder with --dir");
+  throw input_error(path.string() + ": not the published file; expected the SHA-256 " + file.sha256 + "; " +
+                    how_to_replace);
 }
 
-/// Whether all that archives are unpacked to is there. A file of another size is not overwritten: it is somebody's.
+/// Returns whether all contents of the archives are there. A file of another size is not overwritten, because it may be
+/// the user's own.
 bool is_unpacked(const source& from, const fs::path& folder) {
   std::size_t there = 0;
   for (const auto& file : from.contents) {
     const auto path = folder / file.name;
     if (!fs::exists(path)) continue;
     if (size_of(path) != file.bytes)
-      throw input_error(path.string() + ": is not the file that was published (it has " +
-                        std::to_string(size_of(path)) + " bytes, not " + std::to_string(file.bytes) +
-                        "); remove it to download that one, or name another folder with --dir");
+      throw input_error(path.string() + ": not the published file, because it has " + std::to_string(size_of(path)) +
+                        " bytes; expected " + std::to_string(file.bytes) + "; " + how_to_replace);
     ++there;
   }
   return there > 0 && there == from.contents.size();
@@ -201,8 +205,8 @@ std::size_t fetch(const source& from, const fs::path& folder, const progress& te
   }
   return from.contents.empty() ? fetched : unpack_all(from, folder);
 } catch (const fs::filesystem_error& reason) {
-  throw input_error(folder.string() + ": cannot write there: " + reason.code().message() +
-                    "; name another folder with --dir");
+  throw input_error(folder.string() + ": cannot write to this folder: " + reason.code().message() +
+                    "; choose another folder with --dir");
 }
 
 }  // namespace troupe::fetch

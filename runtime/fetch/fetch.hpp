@@ -1,5 +1,5 @@
-// Downloads the files of a data set from their publishers. What arrives is checked before it gets its name; what was
-// interrupted is resumed. Blocks; one thread at a time.
+// Downloads the files of a data set from their publishers. A file is verified before it gets its name, and interrupted
+// downloads are resumed. Functions block and must be called by one thread at a time.
 #pragma once
 
 #include <cstdint>
@@ -11,40 +11,42 @@
 
 namespace troupe::fetch {
 
+/// A file that can be downloaded or unpacked.
 struct remote_file {
   std::string name;
   std::uint64_t bytes{0};
   std::string sha256;  ///< 64 hexadecimal digits, lower case.
 };
 
-/// Files that lie together, at several places.
+/// Files that are published together, on several mirrors.
 struct source {
-  std::string name;                  ///< Of the data set, as topology files call it.
+  std::string name;                  ///< Name of the data set in topology files.
   std::vector<std::string> mirrors;  ///< URLs of folders, tried in this order; each ends in a slash.
   std::vector<remote_file> files;
-  /// What is to be taken out of the files, which then are archives and go: names and sizes. None: the files are the
-  /// set.
+  /// Names and sizes of the files to unpack, if `files` are archives, which are then removed. If empty, `files` are the
+  /// data set.
   std::vector<remote_file> contents{};
 };
 
-/// The data sets that can be downloaded.
+/// Returns the data sets that can be downloaded.
 const std::vector<source>& sources();
 
 /// Returns the source of this data set, or nullptr.
 const source* find_source(const std::string& name);
 
-/// The world stood in the way: no mirror answers, what they hold is not what was published, the disk is full.
+/// A failure outside the program: no mirror answers, none has the published file, or the disk is full.
 struct fetch_error : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-/// Called now and then with the bytes that are there of a file.
+/// Called repeatedly during a download with the number of bytes of the file that are on disk.
 using progress = std::function<void(const remote_file& file, std::uint64_t bytes)>;
 
-/// Fetches into `folder` what is not there yet, and unpacks it; returns how many files were downloaded or unpacked. A
-/// downloaded file under its own name is always whole and checked; an unfinished one is called NAME.part. Of an
-/// unpacked one, whose archive was checked, only the size is known later. Throws fetch_error, which says what to do by
-/// hand, and input_error where the folder cannot be written or holds another file under one of the names.
+/// Downloads the files that are missing in `folder` and unpacks them. Returns the number of files downloaded or
+/// unpacked. A downloaded file under its own name is always complete and verified; an unfinished one is called
+/// NAME.part. Later calls verify only the size of an unpacked file; its archive was verified when it was unpacked.
+/// Throws fetch_error, which describes how to continue manually, and input_error if the folder cannot be written or
+/// contains a different file under one of the names.
 std::size_t fetch(const source& from, const std::filesystem::path& folder, const progress& tell = {});
 
 }  // namespace troupe::fetch

@@ -1,4 +1,4 @@
-// Where the data sets come from. Sizes and sums are those that TensorFlow Datasets states for the same files
+// The sources of the data sets. Sizes and checksums are those that TensorFlow Datasets states for the same files
 // (tensorflow_datasets/url_checksums/mnist.txt, fashion_mnist.txt and cifar10.txt).
 #include "troupe/runtime/fetch/fetch.hpp"
 
@@ -6,7 +6,7 @@ namespace troupe::fetch {
 
 namespace {
 
-/// Of each file: 10,000 images with a label each.
+/// Size of each file: 10,000 images with one label each.
 constexpr std::uint64_t cifar10_bytes = 10'000 * (1 + 3 * 32 * 32);
 
 }  // namespace

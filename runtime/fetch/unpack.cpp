@@ -16,7 +16,7 @@ namespace {
 class unpacking {
  public:
   unpacking(fs::path archive, fs::path folder) : archive_{std::move(archive)}, folder_{std::move(folder)} {
-    if (!reader_) throw fetch_error("libarchive cannot start");
+    if (!reader_) throw fetch_error("cannot initialise libarchive");
     archive_read_support_format_tar(reader_.get());
     archive_read_support_filter_gzip(reader_.get());
     constexpr std::size_t block = 1u << 16u;
@@ -25,7 +25,7 @@ class unpacking {
   unpacking(const unpacking&) = delete;
   unpacking& operator=(const unpacking&) = delete;
   ~unpacking() {
-    std::error_code ignored;  // there is nothing more to be done about what was written aside
+    std::error_code ignored;  // nothing more can be done about temporary files
     for (const auto& part : parts_) fs::remove(part, ignored);
   }
 
@@ -37,11 +37,11 @@ class unpacking {
       const auto found =
           std::find_if(wanted.begin(), wanted.end(), [&](const auto& file) { return file.name == name; });
       if (found == wanted.end()) continue;
-      if (!taken.insert(name).second) fail("holds " + name + " twice");
+      if (!taken.insert(name).second) fail("contains " + name + " twice");
       write(*found);
     }
     for (const auto& file : wanted)
-      if (!taken.contains(file.name)) fail("does not hold " + file.name);
+      if (!taken.contains(file.name)) fail("does not contain " + file.name);
     for (const auto& part : parts_) fs::rename(part, fs::path(part).replace_extension());
     parts_.clear();
   }
@@ -69,12 +69,13 @@ class unpacking {
 
   void write(const remote_file& file) {
     if (archive_entry_filetype(entry_) != AE_IFREG || archive_entry_hardlink(entry_) != nullptr)
-      fail("holds " + file.name + " as something else than a file");
+      fail("contains " + file.name + ", but not as a regular file");
     const auto size = archive_entry_size(entry_);
     if (size < 0 || static_cast<std::uint64_t>(size) != file.bytes)
-      fail("holds " + file.name + " with " + std::to_string(size) + " bytes, expected " + std::to_string(file.bytes));
+      fail("contains " + file.name + " with " + std::to_string(size) + " bytes instead of " +
+           std::to_string(file.bytes));
     const auto& part = parts_.emplace_back(folder_ / (file.name + ".part"));
-    fs::remove(part);  // a link that lies there must not be written through
+    fs::remove(part);  // an existing link must not be followed
     std::ofstream out(part, std::ios::binary);
     std::uint64_t written = 0;
     std::vector<char> block(1u << 16u);
@@ -83,7 +84,7 @@ class unpacking {
       if (count < 0) fail_as_damaged();
       if (count == 0) break;
       written += static_cast<std::uint64_t>(count);
-      if (written > file.bytes) fail("holds more of " + file.name + " than it says");
+      if (written > file.bytes) fail("contains more bytes of " + file.name + " than its header states");
       out.write(block.data(), count);
     }
     if (written != file.bytes) fail_as_damaged();

@@ -1,5 +1,5 @@
-// Takes the files of a data set out of an archive (tar, compressed or not). Distrusts the archive: nothing is written
-// but files of expected names and sizes, and those under their names only once all are whole.
+// Extracts the files of a data set from a tar archive, compressed with gzip or not. The archive is not trusted: only
+// files with expected names and sizes are written, and they get these names only when all of them are complete.
 #pragma once
 
 #include "troupe/runtime/fetch/fetch.hpp"
@@ -9,9 +9,9 @@
 
 namespace troupe::fetch {
 
-/// Writes `wanted` into `folder`; members are called by their last name, whatever folder the archive has them in, and
-/// others are passed over. Throws fetch_error where one is missing, comes twice, is a link, or has another size, and
-/// where the archive is damaged.
+/// Extracts the files `wanted` into `folder`. They are found by file name, in any folder of the archive; other members
+/// are ignored. Throws fetch_error if one of them is missing, occurs twice, is a link or has another size, or if the
+/// archive is damaged.
 void unpack(const std::filesystem::path& archive, const std::filesystem::path& folder,
             const std::vector<remote_file>& wanted);
 

@@ -15,11 +15,11 @@ namespace asio = boost::asio;
 
 namespace {
 
-/// Bytes that one connection may read before others have their turn.
+/// Bytes that one connection may read before the others get a turn.
 constexpr std::size_t turn = 4 << 20;
 
-/// What must be left of the credit for a frame to go: its cost, but never more than comes back by itself (see taken()),
-/// so that one larger than the window goes as well, alone.
+/// Returns the credit required to send a frame: its cost, but never more than is returned without further frames (see
+/// taken()), so that a frame larger than the window can be sent alone.
 std::int64_t needed_credit(std::int64_t cost, std::int64_t window) {
   return std::min(cost, window - window / 4);
 }
@@ -46,7 +46,7 @@ connection::connection(std::shared_ptr<asio::io_context> io, asio::ip::tcp::sock
 void connection::start(std::chrono::milliseconds patience) {
   patience_.expires_after(patience);
   patience_.async_wait([self = shared_from_this()](boost::system::error_code error) {
-    if (!error && !self->greeted_) self->fail("said nothing");
+    if (!error && !self->greeted_) self->fail("no hello arrived in time");
   });
   await_bytes();
 }
@@ -68,7 +68,7 @@ void connection::read() try {
       handle(reader_.advance(static_cast<std::size_t>(count)));
       if (!socket_.is_open()) return;
     } else if (count == 0) {
-      return fail("the connection was closed from there");
+      return fail("the other side closed the connection");
     } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
       break;
     } else if (errno != EINTR) {
@@ -76,40 +76,40 @@ void connection::read() try {
     }
   }
   await_bytes();
-} catch (const std::exception& problem) {  // frame_error, or no memory
+} catch (const std::exception& problem) {  // frame_error, or out of memory
   fail(problem.what());
 }
 
 void connection::handle(frame_reader::found found) {
   if (found == frame_reader::found::nothing) return;
   if (found == frame_reader::found::frame) return hear(reader_.take());
-  // The header of a payload for which no memory has been taken yet.
+  // A header whose payload has no memory yet.
   const auto& header = reader_.header();
   if (header.kind == frame_kind::hello) return;
-  if (!greeted_) throw frame_error("a frame from somebody who has not said who");
+  if (!greeted_) throw frame_error("received a frame before a hello");
   const auto cost = cost_of(header.payload_bytes);
   if (needed_credit(cost, window_) > granted_ - received_)
-    throw frame_error("a frame beyond the credit that was granted");
+    throw frame_error("received a frame that exceeds the granted credit");
   received_ += cost;
 }
 
 void connection::hear(frame&& arrived) {
   const auto& header = arrived.header;
   if (header.kind == frame_kind::hello) {
-    if (greeted_) throw frame_error("a second hello");
+    if (greeted_) throw frame_error("received a second hello");
     {
-      // Before the owner knows: from then on any thread may send.
+      // Before the owner is called, because any thread may send from then on.
       const std::lock_guard lock{mutex_};
       credit_ = most_credit_ = header.total;
     }
-    if (!listener_.greeted(shared_from_this(), arrived)) throw frame_error("a hello that was not expected");
+    if (!listener_.greeted(shared_from_this(), arrived)) throw frame_error("received an unexpected hello");
     greeted_ = true;
     patience_.cancel();
   } else if (!greeted_) {
-    throw frame_error("a frame from somebody who has not said who");
+    throw frame_error("received a frame before a hello");
   } else if (header.kind == frame_kind::credit) {
     const std::lock_guard lock{mutex_};
-    if (header.total > most_credit_ - credit_) throw frame_error("a credit for more than was sent");
+    if (header.total > most_credit_ - credit_) throw frame_error("received a credit for more bytes than were sent");
     credit_ += header.total;
     flush(lock);
   } else {
@@ -121,7 +121,7 @@ void connection::hear(frame&& arrived) {
   }
 }
 
-/// Grants anew what was taken, in quarters of the window, so that few frames go back.
+/// Returns credit for released receipts, in quarters of the window, so that few frames are sent back.
 void connection::taken(std::int64_t cost) {
   if (taken_.fetch_add(cost) + cost < window_ / 4) return;
   const auto anew = taken_.exchange(0);
@@ -154,8 +154,8 @@ void connection::put(outgoing&& frame, bool urgent) {
   if (!awaiting_space_) flush(lock);
 }
 
-/// Returns the queue whose first frame goes next, or nullptr: one that is on its way is finished, urgent ones go
-/// before others, and others wait for credit.
+/// Returns the queue whose first frame is sent next, or nullptr. A partly sent frame is completed first, urgent frames
+/// precede others, and the others need credit.
 std::deque<connection::outgoing>* connection::next_queue() {
   if (sending_) return sending_;
   if (!urgent_.empty()) return &urgent_;
@@ -188,7 +188,7 @@ void connection::flush(const std::lock_guard<std::mutex>&) {
       awaiting_space_ = true;
       asio::post(*io_, [self = shared_from_this()] { self->await_space(); });
     } else if (errno != EINTR) {
-      // The reading side sees the same, and says so once.
+      // Reading fails too, and reports the failure once.
       ::shutdown(socket_.native_handle(), SHUT_RDWR);
       return;
     }

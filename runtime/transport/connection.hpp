@@ -1,7 +1,7 @@
-// One TCP connection to another node, both ways. Sends straight from the tensors, receives straight into pooled
-// buffers. Only the transport includes this header: it knows Asio.
+// A TCP connection to another node, in both directions. It sends directly from tensors and receives directly into
+// pooled buffers. Only the transport includes this header, because it depends on Asio.
 //
-// Threads: send() and receipts from any thread; everything else on the io thread.
+// Threads: send() may be called and receipts may be released on any thread; everything else happens on the io thread.
 #pragma once
 
 #include "troupe/runtime/transport/frame.hpp"
@@ -24,30 +24,33 @@ namespace troupe::transport {
 
 class connection : public std::enable_shared_from_this<connection> {
  public:
-  /// What a connection tells its owner, on the io thread.
+  /// Callbacks to the owner of a connection, called on the io thread.
   struct listener {
-    /// The first frame, a hello. Returns whether this is who was expected; else the connection closes.
+    /// Called with the first frame, a hello. Returns whether the connection is accepted; otherwise, it closes.
     std::function<bool(const std::shared_ptr<connection>&, const frame&)> greeted;
+    /// Called with each part or snapshot. Releasing the receipt returns its credit to the other side.
     std::function<void(frame&&, std::shared_ptr<const void> receipt)> arrived;
-    /// Called once, with the reason, unless close() was called.
+    /// Called once with the reason when the connection fails, but not after close().
     std::function<void(const std::shared_ptr<connection>&, const std::string& why)> closed;
   };
 
-  /// `window`: what may have come and not been taken, in bytes of cost_of(); or one frame, where that is more.
+  /// `window` limits the frames received whose receipts are not yet released, in bytes as counted by cost_of(). A
+  /// single frame larger than the window is also accepted.
   connection(std::shared_ptr<boost::asio::io_context> io, boost::asio::ip::tcp::socket socket, frame_limits limits,
              models::buffer_pool pool, std::int64_t window, listener listener);
 
-  /// Begins to read. A connection whose first frame has not come after `patience` closes.
+  /// Starts reading. The connection closes if no hello has been accepted within `patience`.
   void start(std::chrono::milliseconds patience);
 
-  /// Introduces this side, node `node` of the plan.
+  /// Sends a hello that introduces this side as node `node` of the plan.
   void greet(std::uint32_t node, const session_id& session);
 
-  /// Sends what it can at once, without blocking, and the rest when the other side is ready. The values of `header` are
-  /// `values`, which are frozen. Dropped where the connection is closed: who owns it has heard of that.
+  /// Sends a frame: as much as possible immediately, without blocking, and the rest when the other side is ready.
+  /// `values` is the frozen payload that `header` describes. Does nothing if the connection is closed; its owner
+  /// already knows.
   void send(const frame_header& header, at::Tensor values);
 
-  /// Closes at once, with what has not been sent; the listener hears no more of it.
+  /// Closes the connection immediately and discards unsent frames. The listener is not called again.
   void close();
 
  private:
@@ -56,7 +59,7 @@ class connection : public std::enable_shared_from_this<connection> {
     at::Tensor values{};
     session_id session{};
     std::size_t payload_bytes{0};
-    std::size_t sent{0};  ///< Of header and payload together.
+    std::size_t sent{0};  ///< Bytes sent so far, of header and payload together.
     const std::byte* payload() const;
     std::size_t size() const { return header_bytes + payload_bytes; }
   };
@@ -81,16 +84,15 @@ class connection : public std::enable_shared_from_this<connection> {
   listener listener_;
   bool greeted_{false};
 
-  // What the other side may send, has sent, and of which receipts have gone without a new grant: costs, in all.
-  std::atomic<std::int64_t> granted_;
-  std::int64_t received_{0};
-  std::atomic<std::int64_t> taken_{0};
+  std::atomic<std::int64_t> granted_;   ///< Total credit granted to the other side.
+  std::int64_t received_{0};            ///< Total cost of the frames that the other side has sent.
+  std::atomic<std::int64_t> taken_{0};  ///< Cost of the frames whose receipts were released since the last grant.
 
-  std::mutex mutex_;  ///< Of all below, and of closing the socket.
+  std::mutex mutex_;  ///< Protects everything below, and closing the socket.
   std::deque<outgoing> urgent_, queue_;
-  std::deque<outgoing>* sending_{nullptr};   ///< Whose first frame is on its way.
-  std::int64_t credit_{0}, most_credit_{0};  ///< What may be sent now (below 0 after a frame beyond
-                                             ///< the window), and with nothing under way.
+  std::deque<outgoing>* sending_{nullptr};  ///< The queue whose first frame is partly sent, or null.
+  /// Credit left now (negative after a frame larger than the window), and credit if no frame is outstanding.
+  std::int64_t credit_{0}, most_credit_{0};
   bool awaiting_space_{false};
   bool closed_{false};
 };

@@ -14,14 +14,14 @@ namespace troupe::transport {
 
 namespace {
 
-static_assert(std::endian::native == std::endian::little, "frames are written as they lie in memory");
+static_assert(std::endian::native == std::endian::little, "frames have the byte order of memory");
 
 constexpr std::uint32_t magic = 0x50525454;  // "TTRP"
 constexpr std::uint8_t float32 = 1, none = 0;
-constexpr std::int64_t most = std::int64_t{1} << 48;  ///< Of what is added up, so that no sum overflows.
+constexpr std::int64_t most = std::int64_t{1} << 48;  ///< Limit of values that are summed, so that no sum overflows.
 constexpr std::size_t checksum_at = header_bytes - sizeof(std::uint32_t);
 
-/// Writes or reads one field after the other.
+/// Writes or reads consecutive fields.
 template <class Byte>
 class cursor {
  public:
@@ -40,7 +40,7 @@ class cursor {
   Byte* at_;
 };
 
-/// The layout, once for both directions.
+/// The layout of the header, used for reading and writing.
 template <class Byte>
 void fields(cursor<Byte>&& at, std::uint32_t& mark, std::uint16_t& version, std::uint8_t& dtype, std::uint8_t& dims,
             frame_header& header) {
@@ -72,37 +72,38 @@ void fields(cursor<Byte>&& at, std::uint32_t& mark, std::uint16_t& version, std:
 
 std::span<const std::byte> bytes_of(const at::Tensor& values) {
   TROUPE_ASSERT(values.scalar_type() == at::kFloat && values.is_contiguous() && values.numel() > 0,
-                "what is sent is a float32 vector that lies in one piece");
+                "a payload is a non-empty, contiguous float32 tensor");
   return {static_cast<const std::byte*>(values.const_data_ptr()), values.nbytes()};
 }
 
-/// Refuses what does not begin with the magic, of which the first `count` bytes are there.
+/// Throws if the bytes do not start with the magic. Only the first `count` bytes have been received.
 void check_mark(std::span<const std::byte, header_bytes> bytes, std::size_t count) {
   if (std::memcmp(bytes.data(), &magic, std::min(count, sizeof(magic))) != 0)
-    throw frame_error("bytes that are no frame of Troupe");
+    throw frame_error("received bytes that are not a Troupe frame");
 }
 
 [[noreturn]] void refuse(const std::string& what) {
-  throw frame_error("a frame " + what);
+  throw frame_error("received a frame " + what);
 }
 
 void check_payload(const frame_header& header, std::uint8_t dtype, std::uint8_t dims, std::int64_t due) {
   if (dtype != float32 || dims != 1) refuse("with values that are not a float32 vector");
   if (header.elements < 1 || header.elements > static_cast<std::uint64_t>(due))
-    refuse("of " + std::to_string(header.elements) + " elements, where at most " + std::to_string(due) + " are due");
-  if (header.payload_bytes != header.elements * sizeof(float)) refuse("whose length does not fit its shape");
+    refuse("with " + std::to_string(header.elements) + " elements; expected 1 to " + std::to_string(due));
+  if (header.payload_bytes != header.elements * sizeof(float))
+    refuse("whose payload length does not match its number of elements");
 }
 
 void check_part(const frame_header& header, const frame_limits& limits) {
   const auto for_server = limits.has_servers && header.to - limits.world_size < limits.servers;
-  if (header.to - limits.first_rank >= limits.ranks && !for_server) refuse("for a rank that is not of this node");
+  if (header.to - limits.first_rank >= limits.ranks && !for_server) refuse("for a rank that is not on this node");
   if (static_cast<std::uint32_t>(header.origin.sender) >= limits.world_size + limits.servers)
     refuse("from a rank that does not exist");
-  if (header.what > slot::change || header.at > stage::result) refuse("with values of an unknown meaning");
+  if (header.what > slot::change || header.at > stage::result) refuse("with an unknown value in its field what or at");
   const auto whole = limits.exchanged[header.which.place];
   if (header.total != whole || header.first < 0 || header.first > whole - static_cast<std::int64_t>(header.elements))
-    refuse("of another model");
-  if (header.sample_count < 1 || header.sample_count > most) refuse("of an impossible number of samples");
+    refuse("that belongs to another model");
+  if (header.sample_count < 1 || header.sample_count > most) refuse("with an invalid number of samples");
   if (!std::isfinite(header.mass)) refuse("with a mass that is not finite");
 }
 
@@ -114,8 +115,8 @@ void check_snapshot(const frame_header& header, const frame_limits& limits) {
 
 void check_empty(const frame_header& header, std::uint8_t dtype, std::uint8_t dims, std::uint64_t payload) {
   if (dtype != none || dims != 0 || header.elements != 0 || header.payload_bytes != payload)
-    refuse("of an impossible length");
-  if (header.total < 1 || header.total > most) refuse("that grants nothing, or too much");
+    refuse("whose type or length is invalid for its kind");
+  if (header.total < 1 || header.total > most) refuse("that grants no credit or too much");
 }
 
 }  // namespace
@@ -159,8 +160,8 @@ frame_header decode(std::span<const std::byte, header_bytes> bytes, const frame_
   std::memcpy(&crc, bytes.data() + checksum_at, sizeof(crc));
   check_mark(bytes, header_bytes);
   if (version != protocol_version)
-    refuse("of protocol " + std::to_string(version) + ", where this build speaks " + std::to_string(protocol_version));
-  if (crc != crc32c(bytes.first(checksum_at))) refuse("whose header was damaged on the way");
+    refuse("of protocol " + std::to_string(version) + "; expected protocol " + std::to_string(protocol_version));
+  if (crc != crc32c(bytes.first(checksum_at))) refuse("whose header was damaged in transit");
   switch (header.kind) {
     case frame_kind::hello:
       check_empty(header, dtype, dims, sizeof(session_id));
@@ -169,7 +170,7 @@ frame_header decode(std::span<const std::byte, header_bytes> bytes, const frame_
       check_empty(header, dtype, dims, 0);
       return header;
     case frame_kind::part:
-      if (header.which.place >= limits.exchanged.size()) refuse("of an exchange that does not exist");
+      if (header.which.place >= limits.exchanged.size()) refuse("for an exchange that does not exist");
       check_payload(header, dtype, dims, limits.exchanged[header.which.place]);
       check_part(header, limits);
       return header;
@@ -233,10 +234,10 @@ std::span<std::byte> frame_reader::room() {
 
 frame_reader::found frame_reader::advance(std::size_t count) {
   const auto put = room();
-  TROUPE_ASSERT(count <= put.size(), "a reader is given no more than it has room for");
+  TROUPE_ASSERT(count <= put.size(), "a reader is given at most the bytes that it has room for");
   filled_ += count;
   if (in_payload_) {
-    crc_ = crc32c(put.first(count), crc_);  // now, while it lies in the cache
+    crc_ = crc32c(put.first(count), crc_);  // now, while it is in the cache
     return count < put.size() ? found::nothing : payload_complete();
   }
   check_mark(bytes_, filled_);
@@ -251,7 +252,7 @@ frame_reader::found frame_reader::advance(std::size_t count) {
 }
 
 frame_reader::found frame_reader::payload_complete() {
-  if (crc_ != current_.header.payload_crc) refuse("whose payload was damaged on the way");
+  if (crc_ != current_.header.payload_crc) refuse("whose payload was damaged in transit");
   in_payload_ = false;
   filled_ = 0;
   return found::frame;

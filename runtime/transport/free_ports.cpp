@@ -16,10 +16,10 @@ using tcp = asio::ip::tcp;
 
 namespace {
 
-// Below those that systems hand out for outgoing connections, so that none of these takes it meanwhile.
+// Below the ports that systems assign to outgoing connections, so that no such connection takes one meanwhile.
 constexpr int first_port = 20000, pairs = 6000, tries = 200;
 
-/// Processes that look at the same time begin in different places: what is found is free only as long as it is held.
+/// Processes that search concurrently start at different ports, because a port found is only reserved while it is held.
 constexpr int pairs_of_a_process = 16;
 
 }  // namespace
@@ -52,14 +52,15 @@ std::uint16_t free_ports::next(const std::string& host) {
       }
     }
   }
-  throw input_error("no two neighbouring free ports on " + host + "; expected addresses with ports in the [[node]]s");
+  throw input_error("cannot find two adjacent free ports on " + host +
+                    "; expected a port in the address of each [[node]]");
 }
 
 void check_free(const topology::endpoint& listen) try {
   asio::io_context io;
   tcp::acceptor{io, *tcp::resolver{io}.resolve(listen.host, std::to_string(listen.port)).begin()};
 } catch (const boost::system::system_error& problem) {
-  throw input_error(topology::print_endpoint(listen) + " cannot be listened on (" + problem.code().message() +
+  throw input_error("cannot listen on " + topology::print_endpoint(listen) + " (" + problem.code().message() +
                     "); expected a free port");
 }
 

@@ -1,4 +1,4 @@
-// Ports that are free to listen on.
+// Free ports to listen on.
 #pragma once
 
 #include "troupe/runtime/topology/endpoint.hpp"
@@ -9,13 +9,13 @@
 
 namespace troupe::transport {
 
-/// Finds pairs of neighbouring ports and holds them until it goes, so that no two are the same.
+/// Finds pairs of adjacent free ports and reserves them for its lifetime, so that no port is returned twice.
 class free_ports {
  public:
   free_ports();
   ~free_ports();
 
-  /// Returns a port of `host` that is free together with the one behind it. Throws input_error where there is none.
+  /// Returns a port of `host` that is free, as is the port after it. Throws input_error if it finds none.
   std::uint16_t next(const std::string& host);
 
  private:
@@ -23,7 +23,7 @@ class free_ports {
   std::unique_ptr<held> held_;
 };
 
-/// Throws input_error where an address cannot be listened on now.
+/// Throws input_error if this process cannot listen on the address now.
 void check_free(const topology::endpoint& listen);
 
 }  // namespace troupe::transport

@@ -1,5 +1,5 @@
-// Actors that stand for those of another node: they have the same interface, and hand what they are told to the tensor
-// plane. What they stand for hears it in the same order.
+// Proxies for actors of another node. A proxy has the same interface and passes its messages to the tensor plane; the
+// other actor receives them in the same order.
 #pragma once
 
 #include "troupe/actors/coordinator.hpp"
@@ -11,11 +11,11 @@
 
 namespace troupe::transport {
 
-/// Stands for the port of `rank` on `node`. Which exchange it is of, the parts say themselves.
+/// Spawns a proxy for the ports of `rank` on `node`. Each part names the exchange to which it belongs.
 peer_port spawn_port_proxy(caf::actor_system& system, std::shared_ptr<tensor_plane> plane, std::uint32_t node,
                            std::uint32_t rank);
 
-/// Stands for the coordinator on `node`.
+/// Spawns a proxy for the coordinator on `node`.
 snapshot_sink spawn_coordinator_proxy(caf::actor_system& system, std::shared_ptr<tensor_plane> plane,
                                       std::uint32_t node);
 

@@ -109,31 +109,31 @@ class tensor_plane::links {
       const auto endpoint = found.begin()->endpoint();
       if (!endpoint.address().is_loopback())
         throw input_error(name +
-                          " is not a loopback address; this build listens on loopback only, as connections "
-                          "between hosts are not encrypted yet; expected for instance 127.0.0.1");
+                          " is not a loopback address, and connections between hosts are not encrypted yet; expected "
+                          "a loopback address such as 127.0.0.1");
       acceptor_.open(endpoint.protocol());
       acceptor_.set_option(tcp::acceptor::reuse_address{true});
       acceptor_.bind(endpoint);
       acceptor_.listen();
     } catch (const boost::system::system_error& problem) {
-      throw input_error(name + " cannot be listened on for tensors (" + problem.code().message() +
-                        "); expected a free port behind the node's address");
+      throw input_error("cannot listen on " + name + " for tensors (" + problem.code().message() +
+                        "); expected a free port after the one in the node's address");
     }
   }
 
-  // Who dials, and who is dialled.
+  // Outgoing and incoming connections.
 
   void accept() {
     acceptor_.async_accept([this](error_code error, tcp::socket socket) {
       if (ending_) return;
-      if (error) {  // out of descriptors, or a stranger who has left already: others may still come
+      if (error) {  // out of descriptors, or the connection is closed already; others may still arrive
         later_.expires_after(between_dials);
         later_.async_wait([this](error_code cancelled) {
           if (!cancelled) accept();
         });
         return;
       }
-      if (strangers_.size() >= most_strangers) {  // a node of the run that is among them dials again
+      if (strangers_.size() >= most_strangers) {  // if it belongs to a node of the run, the node connects again
         const auto oldest = strangers_.front();
         strangers_.pop_front();
         oldest->close();
@@ -172,7 +172,7 @@ class tensor_plane::links {
     });
   }
 
-  /// A connection whose hello has not come; `dialled`: who is expected, where we have dialled.
+  /// Makes a connection that has not received a hello. `dialled` is the expected node if this side has connected to it.
   std::shared_ptr<connection> make(tcp::socket socket, std::optional<std::uint32_t> dialled) {
     const connection::listener listener{
         .greeted = [this, dialled](const auto& who, const frame& hello) { return greeted(who, hello, dialled); },
@@ -185,7 +185,7 @@ class tensor_plane::links {
                                         listener);
   }
 
-  /// Takes a hello: from `dialled`, or from a node behind this one that has dialled us.
+  /// Checks a hello: it must be from `dialled`, or from a node after this one that has connected to this side.
   bool greeted(const std::shared_ptr<connection>& who, const frame& hello, std::optional<std::uint32_t> dialled) {
     const auto node = hello.header.to;
     if (hello.session != session_ || node >= nodes_.size() || linked(node) || lost_[node]) return false;
@@ -201,7 +201,7 @@ class tensor_plane::links {
     return true;
   }
 
-  // What the owner hears.
+  // Reports to the owner.
 
   bool linked(std::uint32_t node) {
     const std::lock_guard lock{mutex_};
@@ -225,7 +225,7 @@ class tensor_plane::links {
   void give_up() {
     for (std::uint32_t node = 0; node < nodes_.size(); ++node)
       if (node != me_ && !linked(node))
-        lose(node, "no tensor connection within " + std::to_string(options_.timeout.count()) + " ms");
+        lose(node, "it was not established within " + std::to_string(options_.timeout.count()) + " ms");
   }
 
   void lose(std::uint32_t node, const std::string& why) {
@@ -257,19 +257,19 @@ class tensor_plane::links {
   asio::executor_work_guard<asio::io_context::executor_type> work_;
   tcp::acceptor acceptor_;
   asio::steady_timer later_, deadline_;
-  // Connections whose hello has not come, oldest first: those who came, of whom there may be any number, and those of
-  // our own dialling, which are never closed to make room.
+  // Connections without a hello, oldest first: incoming ones, of which there may be any number, and outgoing ones,
+  // which are never closed to make room.
   std::list<std::shared_ptr<connection>> strangers_, dialled_;
   std::vector<std::shared_ptr<dialling>> dials_;
   session_id session_{};
   std::uint32_t me_{0};
   std::vector<topology::endpoint> nodes_;
   listener listener_;
-  std::vector<bool> lost_;  ///< By node.
+  std::vector<bool> lost_;  ///< Whether each node is lost.
   bool told_{false}, ending_{false};
 
-  std::mutex mutex_;                                ///< Of the links: senders read them.
-  std::vector<std::shared_ptr<connection>> links_;  ///< By node; empty where lost, not yet made, or this one.
+  std::mutex mutex_;                                ///< Protects the links, which senders read.
+  std::vector<std::shared_ptr<connection>> links_;  ///< By node; null if lost, not yet established, or this node.
 
   std::thread thread_;
 };

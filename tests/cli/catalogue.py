@@ -1,8 +1,8 @@
-"""Every file of topologies/ trains on the built-in digits, ends well, writes what its algorithm is measured by, and
-equals those that it says it equals.
+"""Every file of topologies/ trains on the built-in digits, ends successfully, writes the metrics of its algorithm, and
+equals the files that its comments name as equal.
 
     catalogue.py          one epoch each, to a modest accuracy
-    catalogue.py --full   as the files are, to the accuracy they tell
+    catalogue.py --full   as the files are, to the accuracy stated in them
 """
 
 import pathlib

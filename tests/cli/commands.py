@@ -1,4 +1,4 @@
-"""The commands besides run, each once: they work from any folder and say what they are asked for."""
+"""The commands other than run, each once: they work from any folder and print what they should."""
 
 import json
 import pathlib

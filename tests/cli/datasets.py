@@ -1,5 +1,5 @@
-"""Data sets of one's own files, as a user meets them: folders of images, tensors and texts, what is evaluated, who sees
-which classes, and what is said of files that are broken."""
+"""Data sets of the user's own files: folders of images, tensors and texts, what is evaluated, which worker gets which
+classes, and messages for broken files."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""The main job: four workers on the built-in digits, over 95 %, by the file that quickstart runs."""
+"""The main use: four workers reach over 95 % on the built-in digits, with the file that quickstart runs."""
 
 from troupe_command import SOURCE, main, metrics, troupe
 

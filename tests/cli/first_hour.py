@@ -1,4 +1,5 @@
-"""What a newcomer meets in the first hour: hints for mistyped words, warnings, derived defaults, honest endings."""
+"""What new users see in the first hour: hints for mistyped words, warnings, derived defaults, accurate final
+reports."""
 
 import json
 import pathlib

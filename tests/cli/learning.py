@@ -1,8 +1,8 @@
-"""Real learning within minutes: a residual network on real CIFAR-10 under decentralised SGD, and a GPT on a text that
-the project carries, under all-reduce and under local averaging.
+"""Real learning within minutes: a residual network on real CIFAR-10 with decentralised SGD, and a GPT on a text from
+the repository with all-reduce and with local averaging.
 
     learning.py          468 steps of each of four workers; a GPT of two layers
-    learning.py --full   the GPT as its files are
+    learning.py --full   the GPT as its files define it
 """
 
 import os

@@ -1,4 +1,4 @@
-"""Convnet on the real MNIST with four workers: shortened to one epoch; with --full the three epochs of the promise."""
+"""Convnet on the real MNIST with four workers: one epoch, or with --full the three epochs of the documented result."""
 
 import os
 import pathlib

@@ -1,4 +1,4 @@
-"""What a run leaves behind: every file of the contract, well-formed, and the same bytes again."""
+"""The output of a run: every documented file is written and well-formed, and a second run writes the same bytes."""
 
 import json
 import math

@@ -1,6 +1,7 @@
 """The recipes of topologies/recipes/: `troupe check` accepts each, each trains and has the settings of its source.
 
-Images of the published sets are noise that is made here, in the sets' own formats, so nothing has to be downloaded."""
+Instead of the published images, the tests generate noise in the formats of these data sets, so nothing has to be
+downloaded."""
 
 import json
 import math

@@ -1,4 +1,4 @@
-"""Interrupted in the middle: the step under way is finished, the outputs are valid, the status says which signal."""
+"""Interruption during training: the current step is completed, outputs are valid, the status identifies the signal."""
 
 import pathlib
 import signal

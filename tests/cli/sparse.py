@@ -1,5 +1,5 @@
-"""Sparse data sets and the models for them, as a user meets them: files of one's own, what is said where they are
-wrong, Hogwild! on them, and the end by a signal."""
+"""Sparse data sets and models as users see them: the user's own files, messages for faulty files, Hogwild! training,
+and interruption by a signal."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Wrong input: status 2 within a second, with the place, the reason and the mend; nothing is started or written."""
+"""Wrong input: status 2 within a second, with the place, the reason and the fix; nothing is started or written."""
 
 import os
 import pathlib

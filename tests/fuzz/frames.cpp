@@ -1,5 +1,6 @@
-// Does any stream of bytes from a peer crash a connection, make it leak, or make it take memory beyond its window?
-// libFuzzer: `scripts/fuzz [seconds]` builds and runs it. A corpus folder that is empty is filled with good streams.
+// Tests with libFuzzer whether a stream of bytes from a peer can crash a connection, make it leak, or make it use
+// memory beyond its window. `scripts/fuzz [seconds]` builds and runs it. An empty corpus folder is filled with valid
+// streams.
 #include "tests/fuzz/frames.hpp"
 
 #include <filesystem>

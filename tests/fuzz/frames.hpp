@@ -1,6 +1,6 @@
-// Streams of bytes from a peer, and what a connection must keep whatever comes: shared by the fuzz target and a unit
-// test. A stream is control bytes (what has gone before, how it is cut into pieces, whether receipts are held), then
-// what the peer says.
+// Streams of bytes from a peer, and the invariants that a connection must keep for any of them; shared by the fuzz
+// target and a unit test. A stream starts with control bytes (the preceding frames, the division into pieces, whether
+// receipts are held), followed by the bytes that the peer sends.
 #pragma once
 
 #include "troupe/actors/support/assert.hpp"

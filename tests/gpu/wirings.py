@@ -1,7 +1,7 @@
-"""Every file of topologies/ trains on the GPU, and comes to what it comes to on the CPU.
+"""Every file of topologies/ trains on the GPU with the same result as on the CPU.
 
-The model is lenet, in which nothing is random: random numbers of a GPU are others. Where what comes first decides, only
-the accuracy is compared. Exit status 77 means skipped: the build or the machine has no CUDA.
+The model is lenet, which draws no random numbers, because a GPU draws different ones. If the order of arrival matters,
+only the accuracy is compared. Exit status 77 means skipped: the build or the machine has no CUDA.
 """
 
 import json

@@ -1,5 +1,5 @@
-"""cmake --install, and programs outside the tree that find the package: one loads saved weights and classifies, one is
-the command with an exchange of its own."""
+"""cmake --install, and programs outside the source tree that use the package: one loads saved weights and classifies,
+and one is the command with an additional exchange."""
 
 import functools
 import json

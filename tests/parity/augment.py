@@ -1,8 +1,8 @@
-"""Every change of an image has the bytes of torchvision.transforms.v2 on uint8 tensors, given the same parameters.
+"""Every change of an image gives the same bytes as torchvision.transforms.v2 on uint8 tensors with the same parameters.
 
-Where a rotation's source lies midway between two pixels, or a colour within rounding of the next level, the instruction
-set decides which one torchvision takes. There, and there alone, both are right: what is right is worked out in double
-precision, and torchvision's bytes are checked against it too."""
+If the source of a rotation lies midway between two pixels, or a colour is within rounding error of the next level,
+torchvision's choice depends on the instruction set. Only in these cases, both values are accepted. The correct values
+are computed in double precision, and torchvision's bytes are compared with them too."""
 
 import math
 import os

@@ -1,5 +1,5 @@
-// Changes images as it is told on the standard input, and writes them to the standard output: a request is a line with
-// the name of a change, C, H, W and its parameters; then come the bytes of the image.
+// Changes images as requested on standard input and writes them to standard output. A request is a line with the name
+// of a change, C, H, W and its parameters, followed by the bytes of the image.
 #include "troupe/data/augment.hpp"
 
 #include <iostream>

@@ -1,5 +1,5 @@
-"""Epochs and evaluations cut as PyTorch cuts them: its own DistributedSampler and DataLoader, last batches kept, epochs
-padded, and a validation set of which each rank evaluates a share.
+"""Epochs and evaluations are divided as by PyTorch's own DistributedSampler and DataLoader: with last batches kept,
+with epochs padded, and with a validation set of which each rank evaluates a share.
 
 A smooth network on noise; shuffle off, one intra-op thread."""
 

@@ -1,10 +1,10 @@
 """Troupe's buckets, synchronised batch norm and running statistics against PyTorch's own DistributedDataParallel and
 SyncBatchNorm, over four ranks and gloo; shuffle off, one intra-op thread on both sides.
 
-ResNet-20 has rectifiers, which can turn rounding into another gradient, and batch norms, which spread it: each of its
-steps is compared from the state that Troupe reached. A smooth network is compared after twenty steps. LibTorch has no
-CPU kernels for SyncBatchNorm's statistics, so this script brings the textbook's; the layer, its gradient and its
-messages are PyTorch's."""
+ResNet-20 has rectifiers, which can turn rounding into a different gradient, and batch norms, which spread it. Each of
+its steps is therefore compared from the state that Troupe reached. A smooth network is compared after twenty steps.
+LibTorch has no CPU kernels for SyncBatchNorm's statistics, so this script computes them with the textbook formulas; the
+layer, its gradient and its messages are PyTorch's."""
 
 import functools
 import sys

@@ -1,5 +1,5 @@
-// The pixels of images, for images.py: decoded SIZE OUT IMAGE … writes each [H, W, 3] behind the other, as bytes, into
-// the file OUT. SIZE: what the shorter side is scaled to before the middle is cut out; 0: as they are.
+// Decodes images for images.py: `decoded SIZE OUT IMAGE …` writes the pixels of the images, [H, W, 3] each, one after
+// another as bytes to the file OUT. The shorter side is scaled to SIZE before the centre is cropped; 0 means unscaled.
 #include "troupe/data/image_codec.hpp"
 #include "troupe/data/image_scale.hpp"
 

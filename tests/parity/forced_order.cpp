@@ -1,5 +1,5 @@
-// forced_order FILE OUT 0,2,1,…: `troupe run FILE --out OUT` whose servers take what the workers send in this order of
-// theirs, whatever the order in which it comes: so a script can compare the whole way of an asynchronous run.
+// `forced_order FILE OUT 0,2,1,…` works as `troupe run FILE --out OUT`, but its servers process the contributions in
+// this order of workers, whatever the order of arrival. A script can thus compare every step of an asynchronous run.
 #include "tests/support/watched.hpp"
 
 #include "troupe/apps/command.hpp"

@@ -1,4 +1,4 @@
-"""Images of a folder have the pixels that Pillow and torchvision make of them: decoded, scaled and cut."""
+"""Images of a folder have the same pixels as with Pillow and torchvision: decoded, scaled and cropped."""
 
 import os
 import subprocess

@@ -1,5 +1,6 @@
-"""Fifty steps of every optimizer and of every way of the learning rate equal PyTorch's, or where PyTorch has none a
-plain script of the paper: under one worker, four that reduce their gradients, and a server that steps for four."""
+"""Fifty steps of every optimizer and every learning rate schedule equal PyTorch's, or a plain implementation of the
+paper if PyTorch has none: with one worker, with four workers that reduce their gradients, and with a server that
+applies the updates of four workers."""
 
 import math
 import sys

@@ -1,8 +1,8 @@
 """Single steps of networks with kinks, each compared from the state that Troupe itself reached.
 
-Over many steps a rectifier can turn rounding into another gradient; over one step plain_kinks.py bounds what it can do.
-So a run of k steps gives the state from which the textbook takes one step, and a run of k + 1 steps gives the result to
-compare it with."""
+Over many steps, a rectifier can turn rounding into a different gradient; over one step, plain_kinks.py bounds the
+difference. A run of k steps therefore gives the state from which the reference takes one step, and a run of k + 1 steps
+gives the result to compare it with."""
 
 import functools
 from concurrent.futures import ThreadPoolExecutor

@@ -1,5 +1,5 @@
-"""The textbook, in plain PyTorch: models, data in MNIST's format, SGD alone and distributed, and the comparison. No
-Troupe in here."""
+"""The reference in plain PyTorch: models, data in MNIST's format, SGD in one process and distributed, and comparisons.
+Independent of Troupe."""
 
 import copy
 import os

@@ -1,9 +1,9 @@
-"""Gradients of networks with kinks, and how much of them rounding decides. No Troupe in here.
+"""Gradients of networks with kinks, and the part of them that depends on rounding. Independent of Troupe.
 
-Where the input of a rectifier lies within rounding of zero, or two values of a pooling window within rounding of each
-other, two correct programs may differ by that unit's whole contribution to the gradient. So gradients are computed here
-in double precision, those units are found, each is taken to its other side, and what that changes is the band that
-another program's gradient may differ by. Where there is no such unit, the band is zero."""
+If the input of a rectifier is within rounding error of zero, or two values of a pooling window are within rounding
+error of each other, two correct programs may differ by the whole contribution of that unit to the gradient. This module
+computes gradients in double precision, finds such units and switches each to its other side. The resulting change is
+the band within which the gradient of another program may differ. Without such a unit, the band is zero."""
 
 import copy
 

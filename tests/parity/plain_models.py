@@ -1,4 +1,4 @@
-"""Models as their sources define them, in plain PyTorch. No Troupe in here."""
+"""Models as their sources define them, in plain PyTorch. Independent of Troupe."""
 
 import math
 

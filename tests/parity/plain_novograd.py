@@ -1,4 +1,4 @@
-"""NovoGrad as its paper has it, in plain PyTorch. No Troupe in here."""
+"""NovoGrad as described in its paper, in plain PyTorch. Independent of Troupe."""
 
 import torch
 

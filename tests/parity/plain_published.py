@@ -1,5 +1,5 @@
-"""The networks of the published experiments, in plain PyTorch, written from their descriptions: layer by layer, with
-whatever names. No Troupe in here."""
+"""The networks of the published experiments, in plain PyTorch, written layer by layer from their descriptions. The
+names of their parameters are arbitrary. Independent of Troupe."""
 
 from torch import nn
 from torch.nn import functional

@@ -1,5 +1,5 @@
 """The residual networks of He et al. 2015 in plain PyTorch, as torchvision (resnet18) and the usual port to CIFAR
-(resnet20, shortcuts of option B) define them. No Troupe in here."""
+(resnet20, shortcuts of option B) define them. Independent of Troupe."""
 
 from torch import nn
 from torch.nn import functional

@@ -1,5 +1,5 @@
-"""Modules that Python exports train under every wiring, and their weights go to Python and back; so do files of weights
-that Python wrote."""
+"""Modules exported from Python train under every wiring, and their weights can be exchanged with Python in both
+directions, as can files of weights written by Python."""
 
 import re
 import subprocess
@@ -216,7 +216,7 @@ def test_constants_come_back_and_are_taken():
     other.places += 1
     torch.save(dict(other.state_dict()), "other.pt")
     said = refused("check", file("other", model='script = "model.pt"\ninit = "other.pt"'))
-    assert "places is a constant of script, and here it differs" in said, said
+    assert "places is a constant of script, but it differs in this file" in said, said
 
 
 def test_a_text_has_a_class_or_each_of_its_positions_has():
@@ -336,7 +336,7 @@ def test_other_things_that_python_saves_are_refused():
     torch.save(dict(model.state_dict()), "cut.pt")
     with open("cut.pt", "r+b") as cut:
         cut.truncate(5000)
-    assert "is not a whole file of PyTorch" in refused("check", file("cut", model='name = "lenet"\ninit = "cut.pt"'))
+    assert "not a complete PyTorch file" in refused("check", file("cut", model='name = "lenet"\ninit = "cut.pt"'))
 
 
 def test_a_dict_that_claims_more_than_it_holds_is_refused():
@@ -345,7 +345,8 @@ def test_a_dict_that_claims_more_than_it_holds_is_refused():
     with zipfile.ZipFile("big.pt") as old, zipfile.ZipFile("short.pt", "w") as new:
         for name in old.namelist():
             new.writestr(name, old.read(name)[:8] if "/data/" in name else old.read(name))
-    assert "claims more than the file holds" in refused("check", file("short", model='name = "lenet"\ninit = "short.pt"'))
+    said = refused("check", file("short", model='name = "lenet"\ninit = "short.pt"'))
+    assert "is larger than the data stored for it" in said, said
 
 
 main(globals())

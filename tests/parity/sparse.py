@@ -1,5 +1,5 @@
-"""Fifty steps of the sparse models equal the textbook's on dense tensors: steps straight on the rows (plain SGD) and
-steps by backward passes (momentum, gradients that are exchanged); weight decay of the former equals its formula.
+"""Fifty steps of the sparse models equal plain PyTorch on dense tensors: steps directly on the rows (plain SGD) and
+steps with backward passes (momentum, exchanged gradients). Weight decay of the former equals its formula.
 
 Shuffle off, one intra-op thread."""
 

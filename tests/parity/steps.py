@@ -1,7 +1,7 @@
-"""Fifty steps of every synchronous wiring of gradients equal the textbook's single process with n times the batch.
+"""Fifty steps of every synchronous wiring of gradients equal a single process in plain PyTorch with n times the batch.
 
-Holds for equal shards, the mean loss, and a model without batch norm or dropout; shuffle off, one intra-op thread. The
-model is smooth; lenet itself, which has rectifiers, is compared step by step."""
+The shards are equal, the loss is a mean, and the model has neither batch norm nor dropout; shuffle off, one intra-op
+thread. The model is smooth; lenet itself, which has rectifiers, is compared step by step."""
 
 import functools
 import sys

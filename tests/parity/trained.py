@@ -1,4 +1,4 @@
-"""What Troupe makes of the data that plain.write_mnist() leaves in the current folder: the side to compare."""
+"""Helpers that train with Troupe on the data that plain.write_mnist() wrote to the current folder."""
 
 import os
 import pathlib

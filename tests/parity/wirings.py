@@ -1,8 +1,8 @@
 """Fifty steps of the decentralised, averaging, elastic and asynchronous wirings equal the same algorithm in plain
-PyTorch; what equals the single process stands in steps.py. Asynchronous wirings are compared in a forced order of
+PyTorch; steps.py covers the wirings that equal a single process. Asynchronous wirings are compared in a forced order of
 arrivals.
 
-Holds for a smooth model without batch norm or dropout; shuffle off, one intra-op thread."""
+The model is smooth and has neither batch norm nor dropout; shuffle off, one intra-op thread."""
 
 import json
 import random

@@ -1,6 +1,6 @@
 """Every optimizer, clipping and a schedule of the learning rate, each under every wiring, equal the same in plain
-PyTorch after thirty steps; asynchronous wirings in a forced order of arrivals. optimizers.py has more settings of them,
-under gradients that are reduced.
+PyTorch after thirty steps. Asynchronous wirings are compared in a forced order of arrivals. optimizers.py tests more
+settings of the optimizers with reduced gradients.
 
 The model is smooth; shuffle off, one intra-op thread."""
 

@@ -1,5 +1,5 @@
-"""Asynchronous wirings over two processes: there are no bits to compare, but they learn, apply each gradient once, and
-count how stale it was."""
+"""Asynchronous wirings over two processes: results are not reproducible bit for bit, but they learn, apply each
+gradient once, and count its staleness."""
 
 from nodes import ASYNCHRONOUS, node_tables, nothing_is_left, wired
 from troupe_command import TINY, main, metrics, troupe, write

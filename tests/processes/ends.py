@@ -1,4 +1,4 @@
-"""Every wiring ends cleanly over two processes, again and again: status 0, nothing said but who has joined.
+"""Every wiring ends cleanly over two processes, repeatedly: status 0, and no output except which nodes have joined.
 
     ends.py          twice each
     ends.py --full   twenty times each

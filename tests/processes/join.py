@@ -1,4 +1,4 @@
-"""How the nodes of a run find each other, and what one that may not take part is told."""
+"""How the nodes of a run find each other, and what a node that is not allowed to take part reports."""
 
 import os
 import pathlib
@@ -130,7 +130,7 @@ def test_ports_are_looked_at():
         with socket.create_server(("127.0.0.1", port)):
             mend = f"127.0.0.1:{port}"
             if port != ports[1]:  # nothing of a node but the first listens on its control port
-                refuse("run", file, "--out", "out", says=[mend, "cannot be listened on", "expected a free port"])
+                refuse("run", file, "--out", "out", says=[mend, "cannot listen on", "expected a free port"])
             if port < ports[1]:
                 refuse("node", file, "--name", "alpha", "--out", "out", says=[mend, "expected a free port"])
     nothing_is_left(ports)

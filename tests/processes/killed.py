@@ -1,4 +1,4 @@
-"""kill -9 in the middle of training: the run ends within three seconds and says who is gone and who waited."""
+"""kill -9 during training: the run ends within three seconds and names the lost node and the waiting ranks."""
 
 import os
 import signal

@@ -1,4 +1,4 @@
-"""The same weights, bit for bit, however the workers are spread over processes."""
+"""Weights are the same, bit for bit, however the workers are distributed over processes."""
 
 import os
 import pathlib

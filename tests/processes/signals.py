@@ -1,4 +1,4 @@
-"""SIGINT and SIGTERM to a run of several processes: the step under way is finished, everything saved, nothing left."""
+"""SIGINT and SIGTERM to a run of several processes: the current step is completed, all is saved, nothing is left."""
 
 import pathlib
 import signal

@@ -1,4 +1,4 @@
-"""SIGSTOP in the middle of training: a node that says nothing ends the run within run.timeout, by its name."""
+"""SIGSTOP during training: the run ends within run.timeout, with an error that names the silent node."""
 
 import os
 import signal

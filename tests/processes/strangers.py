@@ -1,4 +1,4 @@
-"""Strangers at both ports of both nodes leave training as it is: it ends, with the same bytes as without them."""
+"""Connections from other programs to both ports of both nodes do not affect training: it ends with the same bytes."""
 
 import socket
 import time

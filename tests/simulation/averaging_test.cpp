@@ -1,5 +1,5 @@
-// When averaging parameters after every step equals reducing gradients: with optimizers that are linear in the
-// gradient, and no others.
+// Averaging parameters after every step equals reducing gradients if, and only if, the optimizer is linear in the
+// gradient.
 #include "tests/support/doctest.hpp"
 #include "tests/support/tiny.hpp"
 

@@ -1,5 +1,5 @@
-// Whole runs whose workers compute on a fake device: whatever is late there, or left there, the result is that of the
-// CPU, bit for bit, since the fake adds up as the CPU does.
+// Whole runs whose workers compute on a fake device. Whatever is delayed or stays on the device, the result equals that
+// of the CPU, bit for bit, because the fake sums in the same order as the CPU.
 #include "tests/support/doctest.hpp"
 #include "tests/support/fake_device.hpp"
 #include "tests/support/wirings.hpp"

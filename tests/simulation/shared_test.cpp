@@ -1,5 +1,6 @@
-// Workers on one memory. A lane's job runs whole here, so what these runs interleave are stretches of steps, never the
-// reads and writes within one: those are for threads (tests/unit/actors/shared_memory_test.cpp, tests/unit/models).
+// Workers on one memory. The job of a lane runs without interruption here, so these runs interleave sequences of steps,
+// but never the reads and writes within one; tests with threads cover those (tests/unit/actors/shared_memory_test.cpp,
+// tests/unit/models).
 #include "tests/support/doctest.hpp"
 #include "tests/support/tiny.hpp"
 #include "tests/support/wirings.hpp"

@@ -1,5 +1,5 @@
-// doctest for all tests. LibTorch leaks macros of the same names, among them a CHECK that aborts the process: this
-// header, and no other, includes both, in the one order that gives doctest the last word.
+// doctest for all tests. LibTorch defines macros with the same names, including a CHECK that aborts the process. Only
+// this header includes both, in the order in which doctest's macros replace LibTorch's.
 #pragma once
 
 #include <ATen/ATen.h>

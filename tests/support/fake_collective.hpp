@@ -1,5 +1,5 @@
-// A stand-in for NCCL: members meet in memory, calls block their lane until all have made them, or it is aborted. No
-// GPU; values are tensors of the CPU.
+// A replacement for NCCL without a GPU: members exchange CPU tensors in memory. A call blocks its lane until all
+// members have made it or it is aborted.
 #pragma once
 
 #include "troupe/actors/device/collective.hpp"

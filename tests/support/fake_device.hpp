@@ -1,6 +1,6 @@
-// A stand-in for a GPU: "device" memory is the CPU's, and the stream's own work is done at once, but copies beside it
-// are late. What such a copy will fill holds NaN until it has happened, and it happens in an order drawn from a seed,
-// so that whoever does not wait, or writes what is still being read, is found out.
+// A replacement for a GPU: "device" memory is CPU memory, and the work of the stream is done immediately, but
+// concurrent copies are delayed. The destination of such a copy contains NaN until the copy is made, and copies are
+// made in an order drawn from a seed. This detects code that does not wait or that writes what is still being read.
 #pragma once
 
 #include "troupe/actors/device/device.hpp"

@@ -1,4 +1,5 @@
-"""Runs over several processes, for tests/processes: files with nodes, commands in the background, what is left behind."""
+"""Helpers of tests/processes for runs over several processes: files with nodes, background commands, leftover
+checks."""
 
 import os
 import pathlib

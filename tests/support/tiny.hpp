@@ -1,5 +1,5 @@
-// A network and a data set so small that a test can run hundreds of whole trainings: 4 inputs, 3 classes, one linear
-// layer.
+// A network and a data set small enough for a test to run hundreds of complete trainings: 4 inputs, 3 classes, one
+// linear layer.
 #pragma once
 
 #include "troupe/actors/journal.hpp"

@@ -1,7 +1,7 @@
-"""The command as a user runs it. Standard library only; the tests of tests/cli and tests/parity share it.
+"""Runs the command as a user does. The tests of tests/cli and tests/parity share it; it uses only the standard library.
 
-A test script is plain functions `test_…`, run by main(): each gets a fresh folder as its current one. Environment:
-TROUPE_BINARY, TROUPE_SOURCE and TROUPE_DATA, as the build sets them for ctest.
+A test script consists of functions `test_…` that main() calls, each in a new, empty current folder. The environment
+variables TROUPE_BINARY, TROUPE_SOURCE and TROUPE_DATA are set as the build sets them for ctest.
 """
 
 import csv

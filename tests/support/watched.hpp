@@ -1,4 +1,4 @@
-// Members that let others see, or decide, what happens between them: decorators around those of any kind.
+// Decorators around members of any kind that let a test observe or control the messages between them.
 #pragma once
 
 #include "troupe/actors/exchange/registry.hpp"

@@ -1,4 +1,4 @@
-// The wirings that whole runs are tested with, over tiny_data().
+// The wirings with which whole runs are tested, on tiny_data().
 #pragma once
 
 #include "tests/support/tiny.hpp"

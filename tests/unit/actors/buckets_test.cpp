@@ -1,5 +1,5 @@
-// How gradients are cut into buckets, and what a member of buckets refuses. (That all orders of messages give the same
-// bits is in members_test.cpp.)
+// How gradients are divided into buckets, and what a member of buckets rejects. members_test.cpp tests that all orders
+// of messages give the same bits.
 #include "troupe/actors/exchange/buckets.hpp"
 
 #include "tests/support/exchange_pump.hpp"

@@ -1,5 +1,5 @@
-// The port of a device's collective, under the test coordinator and over a fake of NCCL: calls block threads of their
-// own, which the test starts and joins; time is virtual.
+// The port of a device's collective, under the test coordinator and with a fake NCCL. Calls block separate threads,
+// which the test starts and joins; time is virtual.
 #include "troupe/actors/device/collective_port.hpp"
 
 #include "tests/support/doctest.hpp"

@@ -1,4 +1,4 @@
-// Loss and accuracy of a set that is evaluated whole, in shares, or without its last batches.
+// Loss and accuracy of a set that is evaluated completely, in shares, or without its last batches.
 #include "troupe/actors/rules/evaluate.hpp"
 
 #include "tests/support/doctest.hpp"

@@ -1,5 +1,5 @@
-// Gossip as state machines driven by hand: the bits are those of W, whatever comes first, and settings that give no W
-// are refused in words.
+// Gossip as state machines driven by hand: the results have the bits of W in any order of arrival, and settings that do
+// not define a W are rejected with a message.
 #include "troupe/actors/exchange/gossip.hpp"
 
 #include "tests/support/doctest.hpp"

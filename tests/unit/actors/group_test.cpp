@@ -1,4 +1,4 @@
-// Exchanges between groups of workers: what a group's leader does for it, with every kind of exchange inside.
+// Exchanges between groups of workers: what the leader of a group does, with every kind of exchange inside the group.
 #include "troupe/actors/exchange/group.hpp"
 
 #include "tests/support/doctest.hpp"

@@ -1,8 +1,8 @@
-// Replicas on one memory, each on a thread of its own: what is lost of their additions, and what is not.
+// Replicas on one memory, each on its own thread: which of their additions are lost, and which are not.
 //
-// Numbers are such that every addition is exact and all are alike: a linear model so far on the wrong side that its
-// loss has slope −1 for good, values of ½ and a power of two as learning rate. So a coordinate tells how many additions
-// it has kept.
+// The numbers are chosen so that every addition is exact and all are equal: a linear model so far on the wrong side
+// that its loss always has slope −1, values of ½, and a power of two as learning rate. The value of a coordinate
+// therefore gives the number of additions that it has kept.
 #include "tests/support/doctest.hpp"
 
 #include "troupe/actors/replica.hpp"

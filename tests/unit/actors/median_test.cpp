@@ -1,4 +1,4 @@
-// The exchange of examples/new_exchange, driven by hand: what docs/composing.md shows of testing a new one.
+// The exchange of examples/new_exchange, driven by hand. docs/composing.md uses it to show how to test a new exchange.
 #include "examples/new_exchange/median.hpp"
 
 #include "tests/support/exchange_pump.hpp"

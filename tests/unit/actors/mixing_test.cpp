@@ -1,4 +1,4 @@
-// Graphs and their mixing matrices: small ones worked out by hand, and what holds of all of them.
+// Graphs and their mixing matrices: small ones computed by hand, and properties of all of them.
 #include "troupe/actors/rules/mixing.hpp"
 
 #include "tests/support/doctest.hpp"

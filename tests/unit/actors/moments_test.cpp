@@ -1,4 +1,4 @@
-// Means and variances of parts, merged: against those of the whole, worked out in double precision.
+// Merged means and variances of parts, compared with those of the whole in double precision.
 #include "troupe/actors/rules/moments.hpp"
 
 #include "tests/support/doctest.hpp"

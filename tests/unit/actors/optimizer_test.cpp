@@ -1,4 +1,4 @@
-// Two steps of each optimizer, worked out by hand.
+// Two steps of each optimizer, computed by hand.
 #include "troupe/actors/optimizer.hpp"
 
 #include "tests/support/doctest.hpp"

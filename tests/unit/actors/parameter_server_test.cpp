@@ -1,4 +1,4 @@
-// The parameter server as a state machine, the rules it stands on, and its numbered invariants under random schedules.
+// The parameter server as a state machine, the rules that it uses, and its numbered invariants under random schedules.
 #include "tests/support/doctest.hpp"
 #include "tests/support/exchange_pump.hpp"
 

@@ -1,4 +1,4 @@
-// The port as an actor, under the test coordinator: what it refuses, and what it says when it waits too long.
+// The port as an actor, under the test coordinator: what it rejects, and what it reports when it waits too long.
 #include "troupe/actors/port.hpp"
 
 #include "tests/support/doctest.hpp"

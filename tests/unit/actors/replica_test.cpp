@@ -1,5 +1,5 @@
-// One worker's local work: what it makes of x, what leaves it before it is done, and that nobody else's memory is
-// written.
+// The local work of a worker: how it changes x, what it sends before it is done, and that it writes no memory but its
+// own.
 #include "troupe/actors/replica.hpp"
 
 #include "tests/support/doctest.hpp"

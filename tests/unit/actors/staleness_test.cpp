@@ -1,5 +1,5 @@
-// What can be said of staleness in advance: of an asynchronous server's whatever the speeds of its workers, and of
-// local steps on a shared memory.
+// Staleness that can be computed in advance: that of an asynchronous server, whatever the speeds of its workers, and
+// that of local steps on a shared memory.
 #include "troupe/actors/rules/staleness.hpp"
 
 #include "tests/support/doctest.hpp"

@@ -1,4 +1,4 @@
-// Windows of a text that begin anywhere: where they lie, what they depend on, and what is held out of them.
+// Windows of a text at random positions: where they are, what they depend on, and what is held out of them.
 #include "tests/support/doctest.hpp"
 
 #include "troupe/data/augment.hpp"

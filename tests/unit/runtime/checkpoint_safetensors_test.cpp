@@ -147,9 +147,9 @@ TEST_CASE("constants are in the file as they are, and accepted where they are th
   CHECK(load().equal(tiny_weights()));
   CHECK_THROWS_AS(checkpoint::load_into("w", content, "tiny", tiny_layout(), pool), input_error);
   named("places")->second.add_(1);
-  CHECK_THROWS_WITH_AS(load(),
-                       "w: places is a constant of tiny, and here it differs; give weights that were saved from tiny",
-                       input_error);
+  CHECK_THROWS_WITH_AS(
+      load(), "w: places is a constant of tiny, but it differs in this file; use weights that were saved from tiny",
+      input_error);
   content.tensors.erase(named("places"));
   CHECK(load().equal(tiny_weights()));
 }
@@ -192,14 +192,12 @@ TEST_CASE("weights of another model are refused with what differs") {
     return "accepted"s;
   };
   CHECK(refused({{{"fc.weight", at::zeros({3, 2})}, {"extra", at::zeros({1})}}, {}}) ==
-        "w: these are not weights of tiny (missing: fc.bias; unexpected: extra; of another shape: fc.weight [3, 2] "
-        "instead of "
-        "[2, 3]); give weights that were saved from tiny");
+        "w: these are not the weights of tiny (missing: fc.bias; unexpected: extra; wrong shape: fc.weight [3, 2] "
+        "instead of [2, 3]); use weights that were saved from tiny");
   CHECK(refused({{{"a", at::zeros({1})}, {"b", at::zeros({1})}, {"c", at::zeros({1})}, {"d", at::zeros({1})}},
                  {{"model", "lenet"}}}) ==
-        "w: these are not weights of tiny (missing: fc.weight, fc.bias; unexpected: a, b, c and 1 more); it says that "
-        "they are "
-        "of lenet: name that model");
+        "w: these are not the weights of tiny (missing: fc.weight, fc.bias; unexpected: a, b, c and 1 more); the file "
+        "was saved from lenet; use that model");
 }
 
 TEST_CASE("metadata that make no sense are refused") {

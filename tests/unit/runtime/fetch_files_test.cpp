@@ -195,9 +195,8 @@ TEST_CASE("another file under the name is never accepted, and the next mirror is
   const server flood([](const auto&) { return whole(std::string(100'000, 'a')); });
   const server absent([](const auto&) { return reply("404 Not Found", "", 0); });
   const auto said = failure(source_at({liar.url(), flood.url(), absent.url()}), here.folder);
-  CHECK(said.find(liar.url() + ": has another file under this name: its sha256 is not " + content_sum) !=
-        std::string::npos);
-  CHECK(said.find(flood.url() + ": sends more than the 3 bytes of the file") != std::string::npos);
+  CHECK(said.find(liar.url() + ": sent a different file; expected the SHA-256 " + content_sum) != std::string::npos);
+  CHECK(said.find(flood.url() + ": sent more than the expected 3 bytes") != std::string::npos);
   CHECK(said.find(absent.url() + ": The requested URL returned error: 404") != std::string::npos);
   CHECK(!fs::exists(here.file()));
   const server honest([](const auto& request) { return from(content, request); });
@@ -216,8 +215,8 @@ TEST_CASE("without a network one hears what to do by hand") {
   here.put(here.part(), "a");
   const auto said = failure(source_at({closed}), here.folder);
   CHECK(said.find(closed + ": Failed to connect to 127.0.0.1") != std::string::npos);
-  CHECK(said.find("download these files by hand into " + here.folder.string() + ", or try again later") !=
-        std::string::npos);
+  CHECK(said.find("try again later to resume the download, or download these files into " + here.folder.string() +
+                  " yourself:\n") != std::string::npos);
   CHECK(said.ends_with("  " + closed + "file.gz"));
   CHECK(read(here.part()) == "a");  // still good to go on with
 }
@@ -279,7 +278,7 @@ std::string gzipped_tar(const std::vector<member>& members, int level = 6) {
   return packed;
 }
 
-/// What unpacking says of an archive in `here` that is to hold "one" and "two" of three bytes each.
+/// Returns the outcome of unpacking an archive in `here` that is to contain "one" and "two" of three bytes each.
 std::string unpacked(const scratch& here, const std::string& archive) {
   here.put(here.file(), archive);
   try {
@@ -309,13 +308,14 @@ TEST_CASE("an archive that wants to write elsewhere, or anything else, writes no
   const struct {
     std::string archive, reason;
   } hostile[] = {
-      {gzipped_tar({{"one", "111"}, {"two", "", '2', "/etc/passwd"}}), "holds two as something else than a file"},
-      {gzipped_tar({{"one", "111"}, {"two", "", '1', "one"}}), "holds two as something else than a file"},
-      {gzipped_tar({{"one", "111"}, {"two", "", '5'}}), "holds two as something else than a file"},
-      {gzipped_tar({{"one", "111"}, {"two", "4444"}}), "holds two with 4 bytes, expected 3"},
-      {gzipped_tar({{"one", "111"}, {"two", std::string(1 << 20, 'x')}}), "holds two with 1048576 bytes, expected 3"},
-      {gzipped_tar({{"one", "111"}, {"a/one", "111"}, {"two", "222"}}), "holds one twice"},
-      {gzipped_tar({{"one", "111"}}), "does not hold two"},
+      {gzipped_tar({{"one", "111"}, {"two", "", '2', "/etc/passwd"}}), "contains two, but not as a regular file"},
+      {gzipped_tar({{"one", "111"}, {"two", "", '1', "one"}}), "contains two, but not as a regular file"},
+      {gzipped_tar({{"one", "111"}, {"two", "", '5'}}), "contains two, but not as a regular file"},
+      {gzipped_tar({{"one", "111"}, {"two", "4444"}}), "contains two with 4 bytes instead of 3"},
+      {gzipped_tar({{"one", "111"}, {"two", std::string(1 << 20, 'x')}}),
+       "contains two with 1048576 bytes instead of 3"},
+      {gzipped_tar({{"one", "111"}, {"a/one", "111"}, {"two", "222"}}), "contains one twice"},
+      {gzipped_tar({{"one", "111"}}), "does not contain two"},
       {good.substr(0, good.size() / 2), ""},
       {"no archive at all", ""},
       {"", ""}};
@@ -353,7 +353,7 @@ TEST_CASE("an archive is fetched, unpacked and gone, and the set is there the se
   CHECK(fetch::fetch(source, here.folder) == 0);
   here.put(here.folder / "two", "22222");
   CHECK_THROWS_WITH_AS(fetch::fetch(source, here.folder),
-                       doctest::Contains("is not the file that was published (it has 5 bytes, not 3); remove it"),
+                       doctest::Contains("not the published file, because it has 5 bytes; expected 3; remove it"),
                        input_error);
   const auto archive = gzipped_tar({{"one", "111"}, {"two", "222"}}, 0);
   const std::string archive_sum = "ab4ab9a92c3dab2be57847b8b1180227f4c552e6d14fba2a4528488defc1b5da";

@@ -1,4 +1,4 @@
-// What settings of the data amount to, batch by batch, and which of them are refused.
+// The batches that data settings produce, and the settings that are rejected.
 #include "tests/support/doctest.hpp"
 
 #include "troupe/runtime/plan/batches.hpp"

@@ -1,4 +1,4 @@
-// Memory and cores, from folders such as the kernel's.
+// Memory and cores, read from folders like those of the kernel.
 #include "tests/support/doctest.hpp"
 
 #include "troupe/runtime/plan/numa.hpp"

@@ -1,4 +1,4 @@
-// What a plan makes of [model], [optimizer] and [augment].
+// How a plan interprets [model], [optimizer] and [augment].
 #include "tests/support/doctest.hpp"
 
 #include "troupe/models/tied.hpp"

@@ -1,5 +1,5 @@
-// What a person is told: each row a file, where its mistake is, and words that the message must hold, the mend among
-// them.
+// Messages for mistakes: each row has a file, the position of its mistake, and words that the message must contain,
+// including the fix.
 #include "tests/support/doctest.hpp"
 
 #include "troupe/runtime/topology/load.hpp"

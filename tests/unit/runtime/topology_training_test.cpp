@@ -1,5 +1,5 @@
-// Refusals of keys of [model] and [optimizer] that do not go together: each row a file, the place, and words that the
-// message must hold.
+// Keys of [model] and [optimizer] that cannot be combined: each row has a file, the position, and words that the
+// message must contain.
 #include "tests/support/doctest.hpp"
 
 #include "troupe/runtime/topology/load.hpp"

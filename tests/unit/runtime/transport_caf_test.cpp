@@ -1,5 +1,5 @@
-// What CAF's own network does with a message that holds a tensor. It cannot serialise it, and puts a message without
-// any element in its place, which no handler takes: who has asked hears an error, and the connection goes on.
+// What CAF's own network does with a message that holds a tensor. It cannot serialise it and sends an empty message
+// instead, which no handler accepts: the requester receives an error, and the connection stays open.
 #include "tests/support/doctest.hpp"
 
 #include "troupe/actors/coordinator.hpp"

@@ -1,4 +1,4 @@
-// The frame as bytes, and what is not believed.
+// The frame as bytes, and what is rejected.
 #include "tests/fuzz/frames.hpp"
 #include "tests/support/doctest.hpp"
 
@@ -240,25 +240,25 @@ TEST_CASE("a header that asks for the impossible is refused in words, and nothin
     CHECK(pool.allocated() == 0);
   };
 
-  refuses(with(good, 0, std::uint32_t{0}), "no frame of Troupe");
-  refuses(with(good, 4, std::uint16_t{1}), "protocol 1, where this build speaks 4");
+  refuses(with(good, 0, std::uint32_t{0}), "not a Troupe frame");
+  refuses(with(good, 4, std::uint16_t{1}), "protocol 1; expected protocol 4");
   for (const int kind : {0, 5, 255}) refuses(with(good, 6, static_cast<std::uint8_t>(kind)), "unknown kind");
   refuses(with(good, 7, std::uint8_t{2}), "not a float32 vector");
   refuses(with(good, 8, std::uint8_t{2}), "not a float32 vector");
-  refuses(with(good, 9, std::uint8_t{3}), "unknown meaning");
-  refuses(with(good, 10, std::uint8_t{3}), "unknown meaning");
-  for (const std::uint32_t rank : {0u, 3u, ~0u}) refuses(with(good, 12, rank), "not of this node");
+  refuses(with(good, 9, std::uint8_t{3}), "unknown value in its field what or at");
+  refuses(with(good, 10, std::uint8_t{3}), "unknown value in its field what or at");
+  for (const std::uint32_t rank : {0u, 3u, ~0u}) refuses(with(good, 12, rank), "not on this node");
   for (const std::uint32_t rank : {4u, ~0u}) {
     refuses(with(good, 24, rank), "rank that does not exist");
     refuses(with(whole, 24, rank), "rank that does not exist");
   }
   refuses(with(good, 48, std::uint32_t{2}), "exchange that does not exist");
   for (const std::int64_t first : {std::int64_t{-1}, std::int64_t{985}, lowest, highest})
-    refuses(with(good, 56, first), "another model");
+    refuses(with(good, 56, first), "belongs to another model");
   for (const std::int64_t total : {std::int64_t{0}, std::int64_t{1023}, std::int64_t{1100}, lowest, highest})
-    refuses(with(good, 64, total), "another model");
+    refuses(with(good, 64, total), "belongs to another model");
   for (const std::int64_t count : {std::int64_t{0}, std::int64_t{-1}, lowest, highest})
-    refuses(with(good, 72, count), "number of samples");
+    refuses(with(good, 72, count), "invalid number of samples");
   for (const double mass : {infinity, -infinity, std::nan("")}) refuses(with(good, 80, mass), "not finite");
   for (const std::uint64_t elements :
        {std::uint64_t{0}, std::uint64_t{1025}, std::uint64_t{1} << 62, ~std::uint64_t{0}}) {
@@ -266,19 +266,19 @@ TEST_CASE("a header that asks for the impossible is refused in words, and nothin
     refuses(with(with(good, 88, elements), 96, 4 * elements), "elements");  // 2^62 · 4 is 0
   }
   for (const std::uint64_t bytes : {std::uint64_t{0}, std::uint64_t{164}, std::uint64_t{1} << 63, ~std::uint64_t{0}}) {
-    refuses(with(good, 96, bytes), "does not fit its shape");
-    refuses(with(whole, 96, bytes), "does not fit its shape");
-    refuses(with(hello, 96, bytes), "impossible length");
-    if (bytes > 0) refuses(with(credit, 96, bytes), "impossible length");
+    refuses(with(good, 96, bytes), "does not match its number of elements");
+    refuses(with(whole, 96, bytes), "does not match its number of elements");
+    refuses(with(hello, 96, bytes), "type or length is invalid for its kind");
+    if (bytes > 0) refuses(with(credit, 96, bytes), "type or length is invalid for its kind");
   }
   refuses(with(with(whole, 88, std::uint64_t{1024}), 96, std::uint64_t{4096}), "snapshot of another model");
   refuses(with(whole, 64, std::int64_t{1024}), "snapshot of another model");
   for (const auto& empty : {hello, credit}) {
-    refuses(with(empty, 7, std::uint8_t{1}), "impossible length");
-    refuses(with(empty, 8, std::uint8_t{1}), "impossible length");
-    refuses(with(empty, 88, std::uint64_t{1}), "impossible length");
+    refuses(with(empty, 7, std::uint8_t{1}), "type or length is invalid for its kind");
+    refuses(with(empty, 8, std::uint8_t{1}), "type or length is invalid for its kind");
+    refuses(with(empty, 88, std::uint64_t{1}), "type or length is invalid for its kind");
     for (const std::int64_t total : {std::int64_t{0}, std::int64_t{-1}, (std::int64_t{1} << 48) + 1, lowest, highest})
-      refuses(with(empty, 64, total), "grants nothing, or too much");
+      refuses(with(empty, 64, total), "grants no credit or too much");
   }
 }
 
@@ -286,7 +286,8 @@ TEST_CASE("servers are called by the numbers behind the ranks, and only their no
   auto with_servers = limits;
   with_servers.servers = 2;
   const auto to_server = encode(header_of(5, some_part()));
-  CHECK_THROWS_WITH_AS(decode(to_server, with_servers), "a frame for a rank that is not of this node", frame_error);
+  CHECK_THROWS_WITH_AS(decode(to_server, with_servers), "received a frame for a rank that is not on this node",
+                       frame_error);
   with_servers.has_servers = true;
   CHECK(decode(to_server, with_servers).to == 5);
   CHECK_THROWS_AS(decode(encode(header_of(6, some_part())), with_servers), frame_error);

@@ -1,4 +1,4 @@
-// Tensor planes on loopback, several in one process: what arrives, what is bounded, and who is not listened to.
+// Tensor planes on loopback, several in one process: what arrives, what is bounded, and which connections are rejected.
 #include "tests/support/doctest.hpp"
 
 #include "troupe/runtime/topology/error.hpp"
@@ -387,7 +387,7 @@ TEST_CASE("a node lost before all links are made is lost once, and a late one of
   REQUIRE(a.losses().size() == 2);
   CHECK(a.losses()[0].first == 1);
   CHECK(a.losses()[1].first == 2);
-  CHECK(a.losses()[1].second == "no tensor connection within 150 ms");
+  CHECK(a.losses()[1].second == "it was not established within 150 ms");
   CHECK(a.links() == 0);
 }
 
@@ -477,7 +477,7 @@ TEST_CASE("a peer that breaks the rules is dropped, and it is said why") {
   std::string why;
   SUBCASE("a second hello") {
     peer.greet(our_session, 1);
-    why = "a second hello";
+    why = "received a second hello";
   }
   SUBCASE("more than its credit") {
     const auto values = at::ones({million});
@@ -487,16 +487,16 @@ TEST_CASE("a peer that breaks the rules is dropped, and it is said why") {
       peer.say(header);
       if (i < 4) peer.say(payload);
     }
-    why = "a frame beyond the credit that was granted";
+    why = "received a frame that exceeds the granted credit";
   }
   SUBCASE("a credit for what was never sent") {
     peer.say(encode({.kind = frame_kind::credit, .total = 1}));
-    why = "a credit for more than was sent";
+    why = "received a credit for more bytes than were sent";
   }
   SUBCASE("a damaged payload") {
     peer.say(encode(header_of(0, piece_of(1, 0, at::ones({2})))));
     peer.say("12345678");
-    why = "a frame whose payload was damaged on the way";
+    why = "received a frame whose payload was damaged in transit";
   }
   REQUIRE(a.wait([&] { return !a.lost.empty(); }));
   CHECK(a.losses().size() == 1);
@@ -530,7 +530,7 @@ TEST_CASE("an address that cannot be listened on is refused with what to do") {
   const tensor_plane first{{.listen = where[0], .limits = {}, .pool = {}}};
   const auto taken = refusal(where[0]);
   CHECK(taken.find(":" + std::to_string(where[0].port + 1)) != std::string::npos);
-  CHECK(taken.find("expected a free port behind the node's address") != std::string::npos);
+  CHECK(taken.find("expected a free port after the one in the node's address") != std::string::npos);
   for (const auto* host : {"0.0.0.0", "::", "192.0.2.1"}) {
     CAPTURE(host);
     CHECK(refusal({host, where[0].port}).find("is not a loopback address") != std::string::npos);
