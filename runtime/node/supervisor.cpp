@@ -212,7 +212,7 @@ void deliver(const crew& ours, transport::frame&& arrived, std::shared_ptr<const
   }
   const auto& ports = ours.ports[arrived.header.which.place];
   const auto to = ports.find(arrived.header.to);
-  if (to == ports.end()) throw transport::frame_error("a frame for a rank that is not a member of the exchange");
+  if (to == ports.end()) throw transport::frame_error("received a frame for a rank that is not a member of the exchange");
   auto piece = arrived.as_part();
   piece.receipt = std::move(receipt);
   caf::anon_send(to->second, part_atom_v, std::move(piece));
@@ -413,7 +413,7 @@ supervisor_actor::behavior_type supervisor(supervisor_pointer self, supervisor_o
       [self](lost_atom, std::uint32_t node, const std::string& why) {
         auto& my = self->state;
         if (my.is_first())
-          lose(self, node, "its tensor connection ended: " + why);
+          lose(self, node, "its tensor connection failed: " + why);
         else if (my.now != phase::ending && node != 0)
           self->send(my.options.first, lost_atom_v, node, why);
       },
