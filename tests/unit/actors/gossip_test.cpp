@@ -399,7 +399,7 @@ TEST_CASE("settings that make no mixing matrix are refused in words") {
        "only when graph = \"random_regular\""},
       {4, {{"edges", pairs{{"w0", "w1"}}}, {"graph_seed", one}}, "graph_seed", "only when graph = \"random_regular\""},
       {6, {{"graph", torus}, {"rows", two}}, "columns", "such as rows = 2 and columns = 3"},
-      {6, {{"graph", torus}, {"rows", two}, {"columns", two}}, "rows", "2 rows and 2 columns does not hold 6 members"},
+      {6, {{"graph", torus}, {"rows", two}, {"columns", two}}, "rows", "2 rows and 2 columns does not fit 6 members"},
       {5, {{"graph", regular}}, "degree", "requires degree"},
       {5, {{"graph", regular}, {"degree", three}}, "degree", "no graph gives 5 members 3 neighbours each"},
       {3, {{"graph", regular}, {"degree", three}}, "degree", "each of 3 members has only 2 others"},

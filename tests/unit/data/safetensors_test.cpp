@@ -89,10 +89,10 @@ TEST_CASE("a broken file is refused with the reason") {
   const struct {
     std::string bytes, reason;
   } broken[] = {
-      {"", "it has 0 bytes"},
-      {"\xff\0"s, "it has 2 bytes"},
-      {"\xff\xff\xff\xff\xff\xff\xff\xff{}", "its header claims 18446744073709551615 bytes of 10"},
-      {"\x03\0\0\0\0\0\0\0{}"s, "its header claims 3 bytes of 10"},
+      {"", "it has only 0 bytes"},
+      {"\xff\0"s, "it has only 2 bytes"},
+      {"\xff\xff\xff\xff\xff\xff\xff\xff{}", "its header claims 18446744073709551615 bytes, but the file has 10"},
+      {"\x03\0\0\0\0\0\0\0{}"s, "its header claims 3 bytes, but the file has 10"},
       {file_of("[]", ""), "its header is not a JSON object"},
       {file_of("{\"t\":", ""), "its header is not JSON"},
       {file_of(std::string(100'000, '['), ""), "its header is not JSON"},

@@ -68,6 +68,7 @@ record epoch_record(std::uint64_t epoch, std::uint64_t step, double seconds, dou
   line.val_accuracy = accuracy;
   if (accuracy) line.val_loss = 0.25;
   line.epoch_seconds = seconds;
+  line.epoch_train_loss = loss;
   line.lr = 0.05;
   return line;
 }
@@ -218,7 +219,7 @@ TEST_CASE("a terminal shows one line for each epoch, with a bar, within 80 colum
   auto end = of_event("end", 300, 41);
   end.status = "interrupted";
   shown->write(end);
-  CHECK(said() == "\r\x1b[Kinterrupted after 300 steps in 0:41, validation accuracy 97.31 %\nresults in runs/ring\n");
+  CHECK(said() == "\r\x1b[Kinterrupted after 300 steps in 0:41, validation accuracy 97.31 % after step 100\nresults in runs/ring\n");
 }
 
 TEST_CASE("a line of a long run stays within 80 columns") {
@@ -270,7 +271,7 @@ TEST_CASE("a pipe receives plain lines") {
         "epoch 1/3                            val 50.00 %     2.0 s  step 50\n"
         "epoch 1/3   1203 img/s  loss 0.1834  val 97.31 %     4.0 s (4.0 s)\n"
         "epoch 2/3   1203 img/s  loss 0.1834  train 87.1 %  val 97.31 %     8.0 s (8.0 s)\n"
-        "done after 250 steps in 0:10, validation accuracy 97.31 %\n");
+        "done after 250 steps in 0:10, validation accuracy 97.31 % after step 200\n");
 }
 
 TEST_CASE("a journal leaves the files of the contract") {
@@ -292,7 +293,7 @@ TEST_CASE("a journal leaves the files of the contract") {
   journal.write(evaluation_record(1, 2, 0.5, 0.5));
   CHECK(read("out/epochs.csv") == telemetry::csv_header() + "\n");
   journal.write(epoch_record(1, 2, 0.5, 0.25, 0.5));
-  CHECK(read("out/epochs.csv") == telemetry::csv_header() + "\n1,2,0.5,1203.0,0.25,0.25,0.5,0,0.5,0.05,0.25,\n");
+  CHECK(read("out/epochs.csv") == telemetry::csv_header() + "\n1,2,0.5,1203.0,0.25,0.25,0.5,0,0.5,0.05,0.25,,0.25\n");
   CHECK(read("times/of.csv") == "time,val_accuracy\n0.0,0.0\n0.2,0.5\n");  // a quarter to even, as Python rounds it
   CHECK(read("times/of.txt") == "1  0.25  0.2500  50.00\n");
   journal.keep({.origin = {}, .values = at::ones({plan.layout.total})});
@@ -410,7 +411,7 @@ TEST_CASE("the files of options take what is theirs of a run") {
   CHECK(telemetry::addition_of(log, epoch) == "12  99.75  0.5000  98.77\n");
   CHECK(telemetry::addition_of(csv, epoch).empty());
   epoch.val_accuracy.reset();
-  epoch.train_loss = std::numeric_limits<double>::infinity();
+  epoch.epoch_train_loss = std::numeric_limits<double>::infinity();
   CHECK(telemetry::addition_of(log, epoch) == "12  99.75  nan  nan\n");
   for (const auto* event : {"start", "end"})
     for (const auto option : {csv, log}) CHECK(telemetry::addition_of(option, of_event(event)).empty());

@@ -65,7 +65,7 @@ class generator {
     if (file.optimizer.momentum == 0) file.optimizer.nesterov = false;
     fit_optimizer(file);
     fit_initializer(file.model);
-    if (file.data.remainder == "pad") file.data.split = "strided";
+    if (file.data.remainder == "pad" || file.data.random_windows.value_or(false)) file.data.split = "strided";
     const auto& sizes = data::find_dataset(file.data.name)->sample_shape;
     const auto channels = static_cast<std::size_t>(sizes.empty() ? 0 : sizes[0]);
     file.data.mean.resize(channels, 0.5);
@@ -256,7 +256,7 @@ seed               = 0
 epochs             = 1
 threads            = 1
 timeout            = "60s"
-join_timeout       = "5min"
+join_timeout       = "300s"
 stop_on_non_finite = true
 
 [model]
