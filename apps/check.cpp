@@ -8,6 +8,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include <algorithm>
 #include <filesystem>
 #include <iostream>
 #include <memory>
@@ -27,7 +28,9 @@ struct options {
 /// What the plan needs to know of the data; nothing is read with --no-data unless the program makes the data itself.
 data_facts facts_of(const options& given, const topology::topology& file) {
   const auto* kind = data::find_dataset(file.data.name);
-  if (given.no_data && kind != nullptr && !kind->folder.empty()) return {*kind, file};
+  const auto has_files =
+      kind != nullptr && (!kind->folder.empty() || std::count(kind->reads.begin(), kind->reads.end(), "file") > 0);
+  if (given.no_data && has_files) return {*kind, file};
   const auto sets = load_data(file);
   data_facts facts{sets, file};
   if (sets.train->rows) facts.sparsity = data::sparsity_of(*sets.train->rows);

@@ -98,7 +98,11 @@ int command(int count, char** words) {
   for (const auto add : commands) add(app, status);
   try {
     app.parse(count, words);
-    if (app.get_subcommands().empty()) std::cout << app.help();
+    if (app.get_subcommands().empty()) {
+      std::cout << app.help() << std::flush;
+      print_error("no command given; \"troupe COMMAND --help\" describes a command");
+      return 2;
+    }
     // A run has its files; for the others, what they print is all there is.
     if (status == 0 && !app.got_subcommand("run") && !app.got_subcommand("node") &&
         (std::fflush(stdout) != 0 || !std::cout.flush())) {

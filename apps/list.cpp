@@ -161,8 +161,7 @@ void print_brief(const shelf& shelf) {
 void print_in_full(const shelf& shelf) {
   constexpr std::size_t column = 21;
   std::cout << shelf.name << " (" << shelf.key << ")\n"
-            << "  n: number of members; P: bytes of parameters; messages and bytes: totals of one exchange over all "
-               "members\n";
+            << "  n: number of members; P: bytes of parameters; messages and bytes: totals of one exchange\n";
   for (const item& each : shelf.items) {
     std::cout << "\n";
     print_wrapped("  " + each.name, column, each.explanation);

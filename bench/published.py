@@ -4,9 +4,9 @@ program that is written from the text (bench/published_reference.py): same image
 
 Both start with Troupe's initial weights, whose distribution is tested in tests/parity. The other random numbers differ
 (order, augmentation, dropout), so curves are not equal: they lie together. The algorithms are synchronous; PyTorch
-simulates n workers one after the other in one process, so seconds compare nothing. Images are fewer, and for the large
-networks (all but ResNet-20 and LeNet) batches are smaller, so that a run that a CPU can bear has more than a few steps:
-in B the learning rate is smaller by the same factor, and in E there are fewer workers.
+simulates n workers one after the other in one process, so seconds compare nothing. Images are fewer. In B and E batches
+are smaller, so that a run that a CPU can bear has more than a few steps; in B the learning rate is smaller by the same
+factor, and in E there are fewer workers.
     TROUPE_DATA=… .venv/bin/python bench/published.py [A|B|D|E|RECIPE …] [--images N] [--epochs N]
 Prints a table and writes bench/results/published_<experiment>.csv and .svg (--out DIR: there).
 """
@@ -55,8 +55,8 @@ PLANS = {
     # With its small initial weights, LeNet does not learn for hundreds of steps.
     "d_lenet_one_device": Shortened(3000, 600, 100),
     "d_lenet_two_devices": Shortened(3000, 600, 100),
-    "d_resnet18_one_device": Shortened(1024, 300, 4, {"data.global_batch_size": 32}, {"batch": 32}),
-    "d_resnet18_two_devices": Shortened(1024, 300, 4, {"data.global_batch_size": 64}, {"batch": 64}),
+    "d_resnet18_one_device": Shortened(1024, 300, 4),
+    "d_resnet18_two_devices": Shortened(1024, 300, 4),
     "e_lab_sgd": Shortened(128, 64, 3, SMALL, TWO_OF_8),
     "e_lab_momentum": Shortened(128, 64, 3, SMALL, TWO_OF_8),
     "e_lab_novograd": Shortened(128, 64, 3, SMALL, TWO_OF_8),

@@ -228,7 +228,7 @@ def test_weights_are_begun_with_and_must_fit():
     again, _ = train(file, "model.init=made/model.safetensors", "run.steps=0")
     assert close(again["val_loss"], end["val_loss"]) and content("out")[-4 * 30:] == content("made")[-4 * 30:], again
     train(other, out="factors")
-    refuse(other, "model.init=made/model.safetensors", says=["made/model.safetensors", "not weights of matrix_comp"])
+    refuse(other, "model.init=made/model.safetensors", says=["made/model.safetensors", "not the weights of matrix_comp"])
     refuse(other, "model.init=factors/model.safetensors", "model.rank=3",
            says=["users.weight [20, 10] instead of [20, 3]"])
     refuse(HOGWILD, "model.init=made/model.safetensors", says=["weight [1, 30] instead of [1, 2000]"])

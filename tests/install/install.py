@@ -88,7 +88,7 @@ def test_a_second_exchange_draws_its_pairs_from_the_seed_of_the_run():
     with_pairs = functools.partial(troupe, binary="random_pairs/troupe_with_pairs")
     file = SOURCE / "examples/random_pairs/pairs.toml"
     plan = with_pairs("check", file).stdout
-    assert "4 messages and 1.97 MiB of tensors a step, over 12 edges" in plan, plan
+    assert "4 messages and 2.0 MiB of tensors per step, over 12 edges" in plan, plan
     assert "in 33.3 % of the exchanges" in plan, plan
     with_pairs("run", file, "--out", "once")
     with_pairs("run", file, "--out", "again")
