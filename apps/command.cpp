@@ -5,9 +5,9 @@
 #include "troupe/actors/errc.hpp"
 #include "troupe/apps/commands.hpp"
 #include "troupe/apps/messages.hpp"
+#include "troupe/apps/suggestion.hpp"
 #include "troupe/runtime/node/fingerprint.hpp"
 #include "troupe/runtime/topology/error.hpp"
-#include "troupe/runtime/topology/schema.hpp"
 #include "troupe/runtime/topology/suggest.hpp"
 
 #include <ATen/Version.h>
@@ -15,7 +15,6 @@
 #include <caf/config.hpp>
 #include <torch/headeronly/version.h>
 
-#include <algorithm>
 #include <csignal>
 #include <cstdio>
 #include <exception>
@@ -38,33 +37,6 @@ std::string versions() {
          caf(1) + "\nCUDA " + device::text_of(device::here()) + "\nCPU capability " + at::get_cpu_capability();
 }
 
-/// Returns a suggestion for the first option in `words` that `command` does not have: one of its options, or --set with
-/// a key of the topology file.
-std::string suggestion(const CLI::App& command, const std::vector<std::string>& words) {
-  std::vector<std::string> options, keys;
-  for (const auto* each : command.get_options())
-    for (const auto& name : each->get_lnames()) options.push_back("--" + name);
-  for (const auto& section : topology::sections())
-    for (const auto& key : section.keys)
-      if (!section.name.empty()) keys.push_back(section.name + "." + key.row.name);
-  for (std::size_t i = 0; i < words.size(); ++i) {
-    const auto option = words[i].substr(0, words[i].find('='));
-    if (!option.starts_with("--") || std::find(options.begin(), options.end(), option) != options.end()) continue;
-    const auto value = option.size() < words[i].size()                          ? words[i].substr(option.size() + 1)
-                       : i + 1 < words.size() && !words[i + 1].starts_with('-') ? words[i + 1]
-                                                                                : "VALUE";
-    auto name = option.substr(2);
-    std::replace(name.begin(), name.end(), '-', '_');
-    const auto ends = [&](const auto& key) { return key == name || key.ends_with("." + name); };
-    if (const auto key = std::find_if(keys.begin(), keys.end(), ends); key != keys.end())
-      return " (did you mean --set " + *key + "=" + value + "?)";
-    if (const auto near = topology::nearest(option, options); !near.empty()) return " (did you mean " + near + "?)";
-    if (const auto key = topology::nearest(name, keys); !key.empty())
-      return " (did you mean --set " + key + "=" + value + "?)";
-  }
-  return {};
-}
-
 /// Describes what is wrong with the command line, in more detail than CLI11 where its message is short.
 std::string explain(const CLI::App& app, const CLI::ParseError& error, int count, char** words) {
   std::vector<std::string> names;
@@ -73,7 +45,9 @@ std::string explain(const CLI::App& app, const CLI::ParseError& error, int count
   const std::string first = count > 1 ? words[1] : "";
   if (called) {
     const auto* command = app.get_subcommands().front();
-    return std::string(error.what()) + "; run \"troupe " + command->get_name() + " --help\" for usage" +
+    const std::string name = command->get_name();
+    while (!command->get_subcommands().empty()) command = command->get_subcommands().front();
+    return std::string(error.what()) + "; run \"troupe " + name + " --help\" for usage" +
            suggestion(*command, {words + 2, words + count});
   }
   if (first.starts_with('-'))

@@ -64,11 +64,17 @@ std::vector<entry> find(const std::string& word) {
                     topology::did_you_mean(word, names));
 }
 
+/// A derived default, or that of one kind, is part of the explanation.
+std::string default_of(const setting& row) {
+  if (!row.default_text.empty()) return row.default_text;
+  return row.explanation.find("efault") == std::string::npos ? "none" : "as described above";
+}
+
 void print_in_full(const entry& each) {
   const setting& row = each.row;
   const std::string of = each.kind.empty() ? "" : "  (kind = \"" + each.kind + "\")";
   std::cout << each.name() << of << "\n  " << row.explanation << "\n  value    " << topology::expectation(row)
-            << "\n  default  " << (row.default_text.empty() ? "unset" : row.default_text) << "\n";
+            << "\n  default  " << default_of(row) << "\n";
 }
 
 void print_in_brief(const std::vector<entry>& entries) {

@@ -9,7 +9,8 @@
 namespace troupe::apps {
 
 void print_error(const std::string& text) {
-  const bool red = isatty(STDERR_FILENO) != 0 && std::getenv("NO_COLOR") == nullptr;
+  const char* no_colour = std::getenv("NO_COLOR");
+  const bool red = isatty(STDERR_FILENO) != 0 && (no_colour == nullptr || *no_colour == '\0');
   std::fprintf(stderr, "%s%s\n", red ? "\033[1;31merror:\033[0m " : "error: ", for_terminal(text).c_str());
 }
 

@@ -25,8 +25,8 @@ std::uint32_t find_node(const training_options& given, const plan& plan, const s
     if (node.name != name) continue;
     if (plan.nodes.size() > 1 && (node.address.port == 0 || plan.nodes.front().address.port == 0))
       throw input_error(given.file.string() +
-                        ": only `troupe run` can choose a port for port 0; expected addresses that the "
-                        "other nodes can connect to, such as 127.0.0.1:4700");
+                        ": nodes that are started by hand need fixed ports; expected an address for each "
+                        "[[node]], such as 127.0.0.1:4700");
     return i;
   }
   if (plan.file.nodes.empty())

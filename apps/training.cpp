@@ -82,8 +82,10 @@ int train(const training_options& given, training&& what, std::uint32_t node, si
                                             files);
     };
   if (!given.quiet) options.say = print_note;
-  if (!given.quiet && node == 0)
+  if (!given.quiet && node == 0) {
     for (const auto& note : what.plan.notes) options.say(note);
+    for (const auto& warning : what.plan.warnings) options.say("warning: " + warning);
+  }
 
   const auto end = run(what.plan, what.data, std::move(options), signals);
   if (end.refusal) print_error("this node cannot take part in the run: " + *end.refusal);

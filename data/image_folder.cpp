@@ -113,9 +113,9 @@ std::vector<listed_image> images_in(const fs::path& folder, const std::string& o
   }
   std::sort(found.begin(), found.end());
   if (found.empty()) {
-    throw data_error(
-        (folder / of_class).string() +
-        ": the folder contains no image (.png, .jpg, .jpeg); every folder here is a class: add images or remove it");
+    throw data_error((folder / of_class).string() +
+                     ": the folder contains no image (.png, .jpg, .jpeg); every folder here is a class: add images to "
+                     "this folder or remove it");
   }
   std::vector<listed_image> images;
   for (const auto& [parent, name] : found) {

@@ -88,7 +88,7 @@ class reader {
   }
 
   [[noreturn]] void refuse_as_broken(const std::string& what) const {
-    refuse("not a complete safetensors file: " + what, "save or copy it again");
+    refuse("not a complete safetensors file: " + what, "save or copy it again, or give a file written by torch.save");
   }
 
   static std::string reason(const std::error_code& failed) {

@@ -46,4 +46,10 @@ std::string printable_utf8(std::string_view text) {
   return made;
 }
 
+std::string clipped(std::string_view text, std::size_t most) {
+  if (text.size() <= most) return std::string(text);
+  while (most > 0 && (static_cast<unsigned char>(text[most]) & 0xc0) == 0x80) --most;
+  return std::string(text.substr(0, most)) + "…";
+}
+
 }  // namespace troupe::data

@@ -18,4 +18,7 @@ std::size_t utf8_beginning(std::string_view text);
 /// appear in metadata and on a terminal.
 std::string printable_utf8(std::string_view text);
 
+/// Returns the text; if it is longer than `most` bytes, its beginning up to a whole character, and "…".
+std::string clipped(std::string_view text, std::size_t most);
+
 }  // namespace troupe::data

@@ -13,6 +13,7 @@
 #include "troupe/actors/rules/reduce.hpp"
 #include "troupe/actors/support/assert.hpp"
 
+#include <sstream>
 #include <string>
 #include <utility>
 #include <vector>
@@ -224,9 +225,16 @@ std::optional<complaint> check(const std::vector<std::string>& names, const sett
   if (serving::applies_each(settings) || found == settings.end()) return {};
   const auto n = static_cast<double>(names.size());
   if (std::get<double>(found->second) * n < 2) return {};
-  return complaint{"alpha",
-                   "alpha is so large that the centre overshoots: with apply = \"all\", the number of workers "
-                   "times alpha must be less than 2; expected, for instance, 0.9 divided by the number of workers"};
+  const auto text = [](double value) {
+    std::ostringstream out;
+    out << value;
+    return out.str();
+  };
+  return complaint{"alpha", "alpha = " + text(std::get<double>(found->second)) + " with " +
+                                std::to_string(names.size()) +
+                                " members makes the centre overshoot, because apply = \"all\" moves it by all of them "
+                                "at once; expected less than " +
+                                text(2 / n) + ", such as " + text(0.9 / n)};
 }
 
 }  // namespace

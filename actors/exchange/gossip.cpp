@@ -96,7 +96,7 @@ rules::graph random_regular_of(std::uint32_t n, const setting_values& settings) 
     refuse("degree", "a random_regular graph requires degree; expected the number of neighbours of each member");
   if (*degree < 0 || *degree >= n)
     refuse("degree", "degree is " + std::to_string(*degree) + ", but each of " + counted(n) + " has only " +
-                         std::to_string(n - 1) + " others; expected a degree of at most that");
+                         std::to_string(n - 1) + " others; expected a degree of at most " + std::to_string(n - 1));
   if (*degree * n % 2 != 0)
     refuse("degree",
            "no graph gives " + counted(n) + " " + std::to_string(*degree) +

@@ -212,7 +212,8 @@ void deliver(const crew& ours, transport::frame&& arrived, std::shared_ptr<const
   }
   const auto& ports = ours.ports[arrived.header.which.place];
   const auto to = ports.find(arrived.header.to);
-  if (to == ports.end()) throw transport::frame_error("received a frame for a rank that is not a member of the exchange");
+  if (to == ports.end())
+    throw transport::frame_error("received a frame for a rank that is not a member of the exchange");
   auto piece = arrived.as_part();
   piece.receipt = std::move(receipt);
   caf::anon_send(to->second, part_atom_v, std::move(piece));
@@ -268,6 +269,7 @@ void take_part(supervisor_pointer self) {
                            .port_of = far_ports(self)};
             launch_here(self);
             my.options.say("joined; node " + my.what().nodes.front().name + " coordinates the run");
+            my.options.wait.first_word = my.options.wait.between;
             gather(self);
           },
           [self](const caf::error& why) {

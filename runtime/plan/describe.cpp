@@ -303,7 +303,7 @@ void describe_servers(page& page, const plan& plan, const planned_exchange& exch
   for (std::uint32_t i = 0; i < servers; ++i) held.push_back(human_bytes(exchange.bytes_held(i)));
   const auto& node = plan.nodes.front().name;
   page.more(plural(servers, "server") + (node.empty() ? "" : " on " + node) +
-            (held.size() > named_max ? "" : ", holding " + joined(held, ", ")));
+            (held.size() > named_max ? "" : ", holding " + topology::listed(held, "and")));
 }
 
 /// Returns W(i,j) for all i and j.
@@ -317,7 +317,7 @@ std::vector<std::vector<double>> dense(const rules::mixing_matrix& mixing) {
 /// The contraction says something of its own only where W is not normal.
 std::string rates_text(const rules::mixing_rates& rates) {
   constexpr double same = 1e-6;
-  const auto gap = "spectral gap of W " + human_number(rates.gap);
+  const auto gap = "spectral gap of W: " + human_number(rates.gap);
   if (std::abs(rates.contraction - (1 - rates.gap)) <= same) return gap;
   return gap + " (asymptotic); one exchange multiplies the distance to the mean by at most " +
          human_number(rates.contraction);
@@ -365,9 +365,8 @@ void describe_exchange(page& page, const plan& plan, const planned_exchange& exc
   if (exchange.edges.size() > edges_listed_max) {
     const auto by_bytes = [](const planned_edge& a, const planned_edge& b) { return a.bytes < b.bytes; };
     const auto [least, most] = std::minmax_element(exchange.edges.begin(), exchange.edges.end(), by_bytes);
-    page.more(least->bytes == most->bytes
-                  ? human_bytes(least->bytes) + " per edge"
-                  : human_bytes(least->bytes) + " to " + human_bytes(most->bytes) + " per edge");
+    const auto low = human_bytes(least->bytes), high = human_bytes(most->bytes);
+    page.more((low == high ? low : low + " to " + high) + " per edge");
     return;
   }
   for (const auto& edge : exchange.edges)
@@ -436,9 +435,9 @@ std::string actors_text(const plan& plan) {
 void describe_promise(page& page, const plan& plan) {
   if (const auto names = asynchronous(plan); !names.empty()) {
     const auto shared = plan.memory_of(0) != nullptr;
-    page.line("same bits", "no: " + joined(names, ", ") +
-                               (shared ? " is written concurrently by its workers, so runs differ"
-                                       : " merges updates in order of arrival, so runs differ"));
+    const auto which = "no: the exchange " + joined(topology::in_quotes(names), ", ");
+    page.line("same bits", which + (shared ? " is written concurrently by its workers, so runs differ"
+                                           : " merges updates in order of arrival, so runs differ"));
     return;
   }
   if (!plan.draws_elsewhere.empty()) {
@@ -455,7 +454,7 @@ void describe_promise(page& page, const plan& plan) {
   }
   page.line("same bits", "yes: another run of this file writes the same weights, bit for bit, with the same LibTorch");
   page.more("and instruction set" +
-            std::string(plan.exchanges.empty() ? "" : "; the file fixes the order of all sums"));
+            std::string(plan.exchanges.empty() ? "" : "; the topology fixes the order of all sums"));
 }
 
 }  // namespace
@@ -477,6 +476,8 @@ std::string describe(const plan& plan) {
   for (const auto& exchange : plan.exchanges) describe_exchange(page, plan, exchange);
   std::string label = "note";
   for (const auto& note : plan.notes) page.line(std::exchange(label, ""), note);
+  label = "warning";
+  for (const auto& warning : plan.warnings) page.line(std::exchange(label, ""), warning);
   page.line("result", result_text(plan));
   page.line("actors", actors_text(plan));
   describe_nodes(page, plan);
@@ -598,6 +599,8 @@ std::string describe_json(const plan& plan) {
                     {"bytes_between_nodes_per_step", whole_if_it_is(crossing.bytes)},
                     {"result", result_text(plan)},
                     {"same_bits", plan.promises_bits()},
+                    {"notes", plan.notes},
+                    {"warnings", plan.warnings},
                     {"exchanges", exchanges},
                     {"nodes", nodes},
                     {"actors", actors}};

@@ -1,5 +1,6 @@
 // Draws a plan: a panel with the workers, the servers and their exchanges, and below it the other actors. With several
 // nodes, each has a frame around its actors; otherwise each group that is a member of an exchange has one.
+#include "troupe/data/utf8.hpp"
 #include "troupe/runtime/plan/canvas.hpp"
 #include "troupe/runtime/plan/captions.hpp"
 #include "troupe/runtime/plan/layout.hpp"
@@ -22,10 +23,6 @@ namespace {
 
 constexpr std::size_t actors_drawn_max = 64, nodes_drawn_max = 20;
 constexpr std::size_t title_letters_max = 44;
-
-std::string clipped(const std::string& text, std::size_t most) {
-  return text.size() <= most ? text : text.substr(0, most) + "…";
-}
 
 // The units of a plan and their ties. ------------------------------------------------------------------------------
 
@@ -77,8 +74,8 @@ std::vector<region> regions_by_node(const plan& plan) {
   const bool in_common = !common_address(plan).empty();
   std::vector<region> regions;
   for (const auto& node : plan.nodes)
-    regions.push_back({.name = clipped(node.name, title_letters_max),
-                       .address = in_common ? "" : clipped(address_of(node), title_letters_max),
+    regions.push_back({.name = data::clipped(node.name, title_letters_max),
+                       .address = in_common ? "" : data::clipped(address_of(node), title_letters_max),
                        .quiet = regions.empty(),
                        .colours = &colours::node});
   return regions;
@@ -117,7 +114,7 @@ void divide_by_group(picture& drawn, const planned_exchange& exchange) {
       unit.region = *of_servers;
     } else if (const auto* group = group_of[i]) {
       const auto found = region_of.find(group);
-      unit.region = found != region_of.end() ? found->second : add(clipped(group->name, title_letters_max));
+      unit.region = found != region_of.end() ? found->second : add(data::clipped(group->name, title_letters_max));
       region_of.emplace(group, unit.region);
     } else {
       unit.region = add("");
@@ -129,7 +126,7 @@ void divide_by_group(picture& drawn, const planned_exchange& exchange) {
 void name_groups(picture& drawn, const planned_exchange& exchange) {
   for (const auto& member : exchange.members)
     for (const auto rank : member.ranks)
-      if (member.ranks.size() > 1) drawn.units[rank].subtitle = "in " + clipped(member.name, 12);
+      if (member.ranks.size() > 1) drawn.units[rank].subtitle = "in " + data::clipped(member.name, 12);
 }
 
 /// Returns the device of a worker, or nothing if all have the same, which the page then states once.
@@ -153,7 +150,7 @@ void add_servers(const plan& plan, std::vector<unit>& units) {
       const auto server = "s" + std::to_string(i);
       const auto title = exchange.nature.memory ? std::string("memory") : server;
       units.push_back({.name = exchange.name + " " + server,
-                       .title = exchanges_served > 1 ? clipped(exchange.name, 12) + " " + title : title,
+                       .title = exchanges_served > 1 ? data::clipped(exchange.name, 12) + " " + title : title,
                        .subtitle = holding_text(exchange.bytes_held(i)),
                        .region = 0,
                        .several = false,
@@ -253,7 +250,7 @@ void draw_unit(canvas& drawing, const picture& drawn, std::uint32_t index) {
 
 std::string title_of(const plan& plan) {
   return plan.file.file.empty() ? plan.model->name + " on " + plan.data->name
-                                : clipped(plan.file.file.filename().string(), 60);
+                                : data::clipped(plan.file.file.filename().string(), 60);
 }
 
 /// Draws the panel with its captions, the title above it, and below it the actors that do not compute, unless they are

@@ -414,7 +414,7 @@ constexpr const char* name_of_norms = "batch_norm";
 
 topology::endpoint endpoint_of(const topology::topology& file, const std::string& key, const std::string& text) {
   if (const auto where = topology::parse_endpoint(text)) return *where;
-  refuse(file, key + " = \"" + text + "\" is not of the form host:port; expected for example \"10.0.0.1:4700\"");
+  refuse(file, key + " = \"" + text + "\" is not of the form host:port; expected for example \"127.0.0.1:4700\"");
 }
 
 std::vector<planned_node> nodes_of(const topology::topology& file) {
@@ -720,10 +720,13 @@ data_facts::data_facts(const data::dataset_kind& of_set, const topology::topolog
       evaluated(of_set.test_samples),
       evaluates_held_out(file.data.validation.has_value()) {
   if (samples == 0)
-    refuse(file, "the size of data.name = \"" + of_set.name + "\" depends on its files; expected those files, and " +
-                     "no --no-data");
+    refuse(file, "the size of data.name = \"" + of_set.name + "\" depends on its files; remove --no-data");
   if (!file.data.validation) return;
-  evaluated = data::held_out_of(samples, *file.data.validation);
+  try {
+    evaluated = data::held_out_of(samples, *file.data.validation);
+  } catch (const data::data_error& reason) {
+    refuse(file, reason.what());
+  }
   samples -= evaluated;
 }
 
@@ -782,8 +785,7 @@ plan make_plan(const topology::topology& given, const data_facts& facts, const d
   plan.constants = models::constants_of(*net);
   plan.draws_elsewhere = net->draws_elsewhere();
   if (!plan.draws_elsewhere.empty()) plan.notes.push_back(note_on_draws(plan.draws_elsewhere));
-  std::vector<std::string> warnings;
-  if (net->takes_any_loss() || plan.data->sample_shape.empty()) warnings = try_out(plan, *net);
+  if (net->takes_any_loss() || plan.data->sample_shape.empty()) plan.warnings = try_out(plan, *net);
   for (std::size_t i = 0; i < file.exchanges.size(); ++i) {
     plan.exchanges.push_back(plan_exchange(plan, i));
     plan.file.exchanges[i].options = plan.exchanges[i].settings;
@@ -799,8 +801,7 @@ plan make_plan(const topology::topology& given, const data_facts& facts, const d
     if (exchange.nature.on_devices)
       if (const auto why = refusal_of_collective(plan, exchange, machine)) refuse(file, exchange.name + ": " + *why);
   plan.actors = actors_of(plan);
-  for (const auto& each : warnings_of(plan)) warnings.push_back(each);
-  for (const auto& each : warnings) plan.notes.push_back("warning: " + each);
+  for (const auto& each : warnings_of(plan)) plan.warnings.push_back(each);
   return plan;
 }
 

@@ -127,7 +127,8 @@ struct plan {
   std::uint64_t steps{0};           ///< Steps of the whole run.
   std::uint64_t evaluate_every{0};  ///< In steps; there is always an evaluation at the end.
   std::vector<planned_exchange> exchanges;
-  std::vector<std::string> notes{};  ///< Consequences of the file on this machine that a user may not expect.
+  std::vector<std::string> notes{};     ///< Consequences of the file on this machine that a user may not expect.
+  std::vector<std::string> warnings{};  ///< Settings that are legal but probably not intended.
   std::vector<planned_actor> actors;
   std::vector<c10::Device> devices{};  ///< By rank; empty means the CPU for all workers.
   /// In the order of the file, never empty; the first node has the coordinator, evaluator and recorder.

@@ -35,9 +35,7 @@ learning_rate schedule_of(const plan& so_far, double lr) {
   if (given.min_lr > 0) made.minimum = given.min_lr / lr;
   if (given.schedule == "step") {
     if (given.decay_epochs.empty())
-      refuse(
-          file,
-          "optimizer.schedule = \"step\" requires milestones; expected for example optimizer.decay_epochs = [80, 120]");
+      refuse(file, "optimizer.schedule = \"step\" requires optimizer.decay_epochs; expected for example [80, 120]");
     if (!std::is_sorted(given.decay_epochs.begin(), given.decay_epochs.end()))
       refuse(file, "optimizer.decay_epochs must be in ascending order; expected for example [80, 120]");
     made.how = learning_rate::decay::step;

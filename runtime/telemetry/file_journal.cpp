@@ -42,15 +42,20 @@ file_journal::~file_journal() {
   record end = *latest_;
   end.event = "end";
   end.status = "failed";
-  end.epoch_seconds = end.epoch_train_loss = {};
+  end.step = end.updates = std::max(end.step, progress_);
+  const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - begun_;
+  end.seconds = std::max(end.seconds, elapsed.count());
+  end.samples_per_second = end.data_wait = end.epoch_seconds = end.epoch_train_loss = {};
+  end.train_loss_workers.clear();
   try {
     write(end);
-  } catch (const std::exception&) {  // what made the run fail may be that nothing can be written
+  } catch (const std::exception&) {  // the run may have failed because nothing can be written
+    shown_->write(end);
   }
 }
 
 void file_journal::write(const record& line) {
-  latest_ = line;
+  if (!latest_) begun_ = std::chrono::steady_clock::now();
   metrics_ << json_line(line) << '\n' << std::flush;
   check(metrics_, folder_ / "metrics.jsonl");
   if (line.event == "epoch") {
@@ -64,12 +69,14 @@ void file_journal::write(const record& line) {
     write_aside(file.path, file.text);
   }
   shown_->write(line);
+  latest_ = line;
   // Here rather than in the constructor: fonts and plugins take a moment, and the first step should not wait for it.
   if (!drawn_) folder_.write("graph.svg", to_svg(to_dot(plan_)));
   drawn_ = true;
 }
 
 void file_journal::progress(std::uint64_t step) {
+  progress_ = step;
   shown_->progress(step);
 }
 

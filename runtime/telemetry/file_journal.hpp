@@ -9,6 +9,8 @@
 #include "troupe/runtime/telemetry/pattern_files.hpp"
 #include "troupe/runtime/telemetry/run_folder.hpp"
 
+#include <chrono>
+#include <cstdint>
 #include <filesystem>
 #include <fstream>
 #include <map>
@@ -60,6 +62,8 @@ class file_journal : public journal {
   std::ofstream metrics_;
   std::string epochs_;  ///< The whole content of epochs.csv.
   std::vector<file_of_option> beside_;
+  std::uint64_t progress_{0};  ///< Steps that every worker has completed.
+  std::chrono::steady_clock::time_point begun_{};
   std::optional<record> latest_{};  ///< The last record that was written.
   bool drawn_{false};
 };

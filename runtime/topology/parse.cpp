@@ -11,6 +11,7 @@ constexpr void require_of_toml(bool condition, const char* text) {
 #define TOML_MAX_NESTED_VALUES 16  // a topology does not need more, and the stack is limited
 
 #include "troupe/actors/exchange/registry.hpp"
+#include "troupe/data/utf8.hpp"
 #include "troupe/runtime/topology/load.hpp"
 #include "troupe/runtime/topology/mistakes.hpp"
 #include "troupe/runtime/topology/schema.hpp"
@@ -55,10 +56,7 @@ position position_of(const toml::source_region& source) {
 
 std::string clipped(const std::string& text) {
   constexpr std::size_t most = 60;
-  if (text.size() <= most) return text;
-  std::size_t end = most;
-  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xc0) == 0x80) --end;  // not inside a UTF-8 character
-  return text.substr(0, end) + "…";
+  return data::clipped(text, most);
 }
 
 std::string counted(std::size_t count, const std::string& noun) {

@@ -201,8 +201,8 @@ std::vector<section> make_sections() {
             "Number of steps of each worker. Cannot be combined with epochs. With 0, the run only writes the initial "
             "weights."),
         row("threads", in(&t::run, &run::threads), {.minimum = 1, .maximum = 256},
-            "Number of threads inside the tensor operations of one worker. A different number gives results with "
-            "different bits."),
+            "Number of threads inside the tensor operations of one worker. Changing it may change the last bits of the "
+            "results."),
         row("timeout", in(&t::run, &run::timeout), {},
             "How long any actor waits for another one before the run fails."),
         row("join_timeout", in(&t::run, &run::join_timeout), {},
@@ -370,8 +370,9 @@ std::vector<section> make_sections() {
         row("momentum", in(&t::optimizer, &optimizer::momentum), {.minimum = 0, .maximum = 1, .maximum_excluded = true},
             "Fraction of the previous step's direction that is kept. Used only by sgd."),
         row("weight_decay", in(&t::optimizer, &optimizer::weight_decay), {.minimum = 0, .maximum = 1e6},
-            "Multiple of the weights that the optimizer step adds to the gradient; adamw subtracts it from the weights "
-            "instead."),
+            "Fraction of the weights that the optimizer step adds to the gradient; adamw instead subtracts lr times "
+            "this "
+            "fraction from the weights."),
         row("l2_penalty", in(&t::optimizer, &optimizer::l2_penalty), {.minimum = 0, .maximum = 1e6},
             "Multiple of the weights that a worker adds to the gradient when it computes it, before any exchange. By "
             "contrast, weight_decay acts in the optimizer step, on the weights after the exchange. Both may be set."),
@@ -415,7 +416,7 @@ std::vector<section> make_sections() {
         row("schedule", in(&t::optimizer, &optimizer::schedule),
             {.choices = {"constant", "step", "cosine", "polynomial"}},
             "Learning rate after the warm-up: \"constant\" keeps it; \"step\" multiplies it by decay_factor after each "
-            "of decay_epochs; \"cosine\" and \"polynomial\" lower it to min_lr at the end of the run."),
+            "epoch listed in decay_epochs; \"cosine\" and \"polynomial\" lower it to min_lr at the end of the run."),
         row("schedule_by", in(&t::optimizer, &optimizer::schedule_by), {.choices = {"step", "epoch"}},
             "Whether warm-up and schedule change the learning rate after every step, or only after every epoch, like a "
             "PyTorch scheduler whose step() is called once per epoch."),

@@ -62,7 +62,8 @@ std::optional<remark> twice(const std::string& line, position at) {
     const std::string name = match[2];
     if (match[1] == "[[")
       return remark{at, "[[" + name + "]] follows [" + name + "]; expected [[" + name + "]] for each"};
-    return remark{at, "[" + name + "] appears twice; expected each section once, with all its keys below it"};
+    return remark{at, "[" + name + "] appears twice; expected each section once, with all its keys below it" +
+                          (name == "exchange" || name == "node" ? ", or [[" + name + "]] before each of several" : "")};
   }
   if (std::regex_search(line, match, std::regex(R"(^\s*([^=\s]+)\s*=[^=]*$)"))) {
     at.column = column(match.position(1));

@@ -419,9 +419,11 @@ class checker {
           refuse(path + ".send", "send sets how a gradient is sent, but this exchange sends " + each.sends +
                                      "; expected sends = \"gradient\", or remove the key");
         if (carried != nullptr && carried->sends != slot::parameters && mixes_buffers(each.options))
-          refuse(path + ".buffers",
-                 "buffers are mixed together with parameters, but this exchange sends the gradient; expected "
-                 "sends = \"parameters\", or model.sync_batch_norm = true, which keeps them equal");
+          refuse(
+              path + ".buffers",
+              "buffers are mixed together with parameters, but this exchange sends the gradient; expected "
+              "sends = \"parameters\", or model.sync_batch_norm = true, which keeps the batch-norm statistics of all "
+              "workers equal");
         if (!kind->check) continue;
         if (const auto found = kind->check(names, each.options)) refuse(path + "." + found->key, found->text);
       } catch (const member_error& reason) {

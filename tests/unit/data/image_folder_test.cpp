@@ -277,8 +277,8 @@ TEST_CASE("folders that are none, or hold none, are told") {
   CHECK(failure(of(here.path())) ==
         here.path().string() + ": contains no folders; expected one folder of images per class");
   fs::create_directory(here.path() / "a");
-  CHECK(
-      failure(of(here.path())) ==
-      (here.path() / "a").string() +
-          ": the folder contains no image (.png, .jpg, .jpeg); every folder here is a class: add images or remove it");
+  CHECK(failure(of(here.path())) ==
+        (here.path() / "a").string() +
+            ": the folder contains no image (.png, .jpg, .jpeg); every folder here is a class: add images to "
+            "this folder or remove it");
 }

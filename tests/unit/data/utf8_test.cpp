@@ -15,6 +15,7 @@ TEST_CASE("of bytes that are not UTF-8 it is told where they begin, and they are
       {"\xc3\xa4\xe2\x82\xac\xf0\x9f\x8e\xad", 9, "\xc3\xa4\xe2\x82\xac\xf0\x9f\x8e\xad"},  // of two, three and four
       {"a\n\x7f", 3, "a\\x0a\\x7f"},
       {"a\xe9z", 1, "a\\xe9z"},
+      {"a\xc2\x9bz", 4, "a\\xc2\\x9bz"},  // a control character of two bytes
       {"\xc3", 0, "\\xc3"},
       {"a\xc0\xaf", 1, "a\\xc0\\xaf"},                  // overlong
       {"\xe0\x80\xaf", 0, "\\xe0\\x80\\xaf"},           // overlong
@@ -27,4 +28,11 @@ TEST_CASE("of bytes that are not UTF-8 it is told where they begin, and they are
     CHECK(printable_utf8(text) == shown);
     CHECK(utf8_beginning(printable_utf8(text)) == shown.size());
   }
+}
+
+TEST_CASE("a long text is cut at a character") {
+  CHECK(clipped("short", 5) == "short");
+  CHECK(clipped("longer", 5) == "longe…");
+  CHECK(clipped("a\xc3\xa4\xc3\xa4", 4) == "a\xc3\xa4…");
+  CHECK(clipped("", 0) == "");
 }

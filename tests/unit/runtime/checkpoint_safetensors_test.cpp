@@ -64,8 +64,9 @@ TEST_CASE("a file that cannot be written is named, with the reason") {
 TEST_CASE("weights that cannot be read are wrong input") {
   const scratch here;
   const auto path = here.write("short");
-  CHECK(refusal(path) ==
-        path.string() + ": not a complete safetensors file: it has only 5 bytes; save or copy it again");
+  CHECK(refusal(path) == path.string() +
+                             ": not a complete safetensors file: it has only 5 bytes; save or copy it again, or "
+                             "give a file written by torch.save");
   CHECK(!fs::exists(path.string() + ".tmp"));
 }
 

@@ -165,7 +165,7 @@ TEST_CASE("servers count on from the workers, stand on the first node and hold t
   CHECK(text.find(", from beta to alpha") != std::string::npos);
   CHECK(text.find("result      the servers' parameters\n") != std::string::npos);
   CHECK(text.find("; 2 servers; evaluator") != std::string::npos);
-  CHECK(text.find("no: exchange merges updates in order of arrival") != std::string::npos);
+  CHECK(text.find("no: the exchange \"exchange\" merges updates in order of arrival") != std::string::npos);
   CHECK(describe_json(plan).find("\"id\": 5") != std::string::npos);
 }
 
@@ -176,13 +176,13 @@ TEST_CASE("a check of gossip shows its mixing matrix and how fast it mixes") {
   CAPTURE(text);
   CHECK(text.find("W = 0.3333  0.3333  0       0.3333\n") != std::string::npos);
   CHECK(text.find("    0.3333  0       0.3333  0.3333\n") != std::string::npos);
-  CHECK(text.find("spectral gap of W 0.666667") != std::string::npos);  // 1 − |(1 + 2 cos π) / 3| = 1 − 1/3
+  CHECK(text.find("spectral gap of W: 0.666667") != std::string::npos);  // 1 − |(1 + 2 cos π) / 3| = 1 − 1/3
   CHECK(text.find("result      the average of all workers' parameters\n") != std::string::npos);
   CHECK(describe_json(make_plan(file, 60'000)).find("\"spectral_gap\": 0.66666") != std::string::npos);
   file.workers.count = 12;
   const auto twelve = make_plan(file, 60'000);
   CHECK(describe(twelve).find("W = ") == std::string::npos);
-  CHECK(describe(twelve).find("spectral gap of W ") != std::string::npos);
+  CHECK(describe(twelve).find("spectral gap of W: ") != std::string::npos);
   CHECK(describe_json(twelve).find("\"mixing_matrix\": [") != std::string::npos);
   file.workers.count = 65;
   CHECK(describe_json(make_plan(file, 60'000)).find("\"mixing_matrix\": null") != std::string::npos);

@@ -219,7 +219,9 @@ TEST_CASE("a terminal shows one line for each epoch, with a bar, within 80 colum
   auto end = of_event("end", 300, 41);
   end.status = "interrupted";
   shown->write(end);
-  CHECK(said() == "\r\x1b[Kinterrupted after 300 steps in 0:41, validation accuracy 97.31 % after step 100\nresults in runs/ring\n");
+  CHECK(said() ==
+        "\r\x1b[Kinterrupted after 300 steps in 0:41, validation accuracy 97.31 % after step 100\nresults in "
+        "runs/ring\n");
 }
 
 TEST_CASE("a line of a long run stays within 80 columns") {

@@ -77,7 +77,7 @@ const std::vector<mistake> mistakes = {
      {"cannot be called \"w0\""}},
     {"[workers]\ncount = 4\n[exchange]\nkind = \"elastic\"\nalpha = 0.6\n",
      "5:9",
-     {"the centre overshoots", "less than 2"}},
+     {"makes the centre overshoot", "expected less than"}},
     {"[exchange]\nkind = \"star\"\nevery = 0\n", "3:9", {"every is 0"}},
     {"[exchange]\nkind = \"star\"\nsend = \"hole\"\n", "3:8", {"exchange.send", "did you mean \"whole\"?"}},
     {"[exchange]\nkind = \"star\"\nrout = \"ring\"\n", "3:1", {"[exchange] has no key \"rout\"", "send or bucket_mb"}},

@@ -1,0 +1,92 @@
+#include "tests/support/doctest.hpp"
+
+#include "troupe/runtime/plan/warnings.hpp"
+
+#include <ATen/ATen.h>
+
+using namespace troupe;
+
+namespace {
+
+topology::topology four_workers() {
+  topology::topology file;
+  file.data.name = "mnist";
+  file.data.batch_size = 16;
+  file.workers = {.count = 4, .loop = {"gradient", "exchange", "apply"}, .device = {"cpu"}};
+  file.exchanges = {
+      {.name = "exchange", .kind = "all_reduce", .sends = "", .options = {{"route", std::string("ring")}}}};
+  return file;
+}
+
+std::vector<std::string> warnings(const topology::topology& file, const data_facts& facts = 60'000) {
+  return make_plan(file, facts).warnings;
+}
+
+bool warns(const topology::topology& file, const std::string& words, const data_facts& facts = 60'000) {
+  const auto found = warnings(file, facts);
+  CAPTURE(words);
+  return found.size() == 1 && found[0].find(words) != std::string::npos;
+}
+
+}  // namespace
+
+TEST_CASE("a usual plan has no warnings") {
+  CHECK(warnings(four_workers()).empty());
+  auto one = four_workers();
+  one.workers = {.count = 1, .loop = {"gradient", "apply"}, .device = {"cpu"}};
+  one.exchanges.clear();
+  CHECK(warnings(one).empty());
+}
+
+TEST_CASE("workers without an exchange are counted") {
+  auto file = four_workers();
+  file.exchanges[0].members = {"w0", "w1", "w2"};
+  CHECK(warns(file, "1 of 4 workers take part in no exchange"));
+  file.exchanges.clear();
+  file.workers.loop = {"gradient", "apply"};
+  CHECK(warns(file, "no exchange connects the 4 workers"));
+}
+
+TEST_CASE("optimizer settings without effect are named") {
+  auto file = four_workers();
+  file.optimizer.lr = 0;
+  CHECK(warns(file, "optimizer.lr = 0"));
+  file = four_workers();
+  file.optimizer.decay_min_dims = 2;
+  CHECK(warns(file, "optimizer.decay_min_dims has no effect"));
+  file.optimizer.weight_decay = 0.1;
+  CHECK(warnings(file).empty());
+  file.optimizer.schedule_by = "epoch";
+  CHECK(warns(file, "optimizer.schedule_by has no effect"));
+  file.optimizer.warmup_epochs = 1;
+  CHECK(warnings(file).empty());
+}
+
+TEST_CASE("a batch larger than any class of a worker is named, where workers have few classes") {
+  auto file = four_workers();
+  file.data.split = "by_label";
+  data_facts facts{400};
+  facts.class_counts = {{60, 40, 0, 0}, {0, 50, 50, 0}, {0, 0, 50, 50}, {0, 0, 10, 90}};
+  file.data.batch_size = 90;
+  CHECK(warnings(file, facts).empty());
+  file.data.batch_size = 91;
+  CHECK(warns(file, "data.batch_size = 91 is larger", facts));
+  file.data.split = "dirichlet";
+  CHECK(warnings(file, facts).empty());
+}
+
+TEST_CASE("a node on another host is named") {
+  auto file = four_workers();
+  file.nodes = {{.name = "alpha", .address = "10.0.0.1:4700", .listen = "127.0.0.1:4700", .workers = 2},
+                {.name = "beta", .address = "127.0.0.1:4710", .workers = 2}};
+  CHECK(warns(file, "node alpha is at 10.0.0.1:4700"));
+}
+
+TEST_CASE("outputs that are probabilities are found, under cross-entropy only") {
+  const auto scores = at::randn({2, 10});
+  CHECK(warnings_of_output(at::softmax(scores, 1), models::loss_kind::cross_entropy).size() == 1);
+  CHECK(warnings_of_output(scores, models::loss_kind::cross_entropy).empty());
+  CHECK(warnings_of_output(at::log_softmax(scores, 1), models::loss_kind::cross_entropy).empty());
+  CHECK(warnings_of_output(at::softmax(scores, 1), models::loss_kind::nll).empty());
+  CHECK(warnings_of_output(at::sigmoid(at::randn({2})), models::loss_kind::binary_cross_entropy).empty());
+}
