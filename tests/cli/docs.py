@@ -9,6 +9,9 @@
 A block that quotes a file names it after the language, as in ```cpp actors/port.hpp. Its lines must appear in that file
 consecutively, at any indentation.
 
+Lines of a ```text block that are indented like those of `troupe check` must be lines that the document's `check` commands
+have printed before.
+
 The index, docs/README.md, must link to every page of docs/."""
 
 import functools
@@ -64,13 +67,18 @@ def environment_has_torch():
 
 
 def run_document(document):
+    plans = []  # the lines that check has printed
+
     def run(words):
         done = subprocess.run([PROGRAMS[words[0]], *words[1:]], capture_output=True, text=True, timeout=250,
                               stdin=subprocess.DEVNULL, check=False)
         assert done.returncode == 0, f"{document.name}: {shlex.join(words)}\n{done.stdout}{done.stderr}"
         print("  ", document.name, ":", shlex.join(words))
+        if words[1:2] == ["check"]:
+            plans.extend(done.stdout.splitlines())
 
     def test():
+        plans.clear()
         os.symlink(SOURCE / "topologies", "topologies")
         for language, block in blocks(document.read_text()):
             if path := saved_as(block):
@@ -83,6 +91,10 @@ def run_document(document):
                     continue
                 for words in lines:
                     run(words)
+            elif language == "text" and plans:
+                shown = [line for line in block.splitlines() if line.startswith("  ") and line.strip() != "…"]
+                for line in shown:
+                    assert line in plans, f"{document.name} shows a line that check does not print: {line}"
     return test
 
 
