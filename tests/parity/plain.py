@@ -383,6 +383,12 @@ def weights(folder):
     return load_file(pathlib.Path(folder, "model.safetensors"))
 
 
+def has_moved(before, after, absolute=1e-5, relative=1e-5, clear=5):
+    """Whether an element has moved by `clear` times the tolerance of a comparison."""
+    after = after.double()
+    return ((after - before.double()).abs() > clear * (absolute + relative * after.abs())).any().item()
+
+
 def assert_equal(found, expected, start, absolute=1e-5, relative=1e-5, still=(), band=None, clear=20):
     """max |d| <= absolute + relative |p|, for every tensor of a state dict, by name; returns the largest |d|.
 
@@ -396,6 +402,5 @@ def assert_equal(found, expected, start, absolute=1e-5, relative=1e-5, still=(),
         largest = max(largest, difference.max().item())
         within = (difference <= allowed + (band or {}).get(name, 0)).all()
         assert within, f"{name}: off by {difference.max().item():.2e}"
-        moved = (right.double() - start[name].double()).abs()
-        assert name in still or (moved > clear * allowed).any(), f"{name} moved by {moved.max().item():.2e} only"
+        assert name in still or has_moved(start[name], right, absolute, relative, clear), f"{name} has hardly moved"
     return largest
