@@ -33,7 +33,7 @@ struct report {
   bool ends{false};                        ///< The last one of a run whose workers end apart.
   bool told{false};                        ///< The recorder has heard of `found`.
   double epoch_seconds{0};                 ///< Where an epoch ends.
-  std::optional<double> epoch_train_loss;  ///< Likewise.
+  std::optional<double> epoch_train_loss;  ///< Where an epoch ends.
 };
 
 struct coordinator_state {
@@ -311,6 +311,17 @@ void process(coordinator_pointer self) {
   }
 }
 
+/// The mean training loss of each worker, by rank, where there are several and few enough to list.
+std::vector<double> losses_by_worker(const std::vector<milestone>& all, std::size_t workers) {
+  constexpr std::size_t most_listed = 64;
+  if (workers == 1 || workers > most_listed) return {};
+  std::vector<rules::training_tally> tallies(workers);
+  for (const auto& one : all) tallies.at(static_cast<std::size_t>(one.rank)).add(one);
+  std::vector<double> losses;
+  for (const auto& tally : tallies) losses.push_back(tally.loss().value_or(std::numeric_limits<double>::quiet_NaN()));
+  return losses;
+}
+
 /// Turns milestones, of all workers, into the report of a step.
 report report_of(coordinator_pointer self, std::uint64_t step, const std::vector<milestone>& all) {
   auto& my = self->state;
@@ -318,20 +329,14 @@ report report_of(coordinator_pointer self, std::uint64_t step, const std::vector
   report made;
   double data_wait = 0, computing = 0;
   rules::training_tally trained;
-  std::map<rank_id, rules::training_tally> by_worker;
   for (const auto& one : all) {
     trained.add(one);
-    by_worker[one.rank].add(one);
     data_wait += one.data_wait;
     computing += one.busy;
     my.bytes_sent[one.rank] = one.bytes_sent;
   }
   for (const auto& [rank, bytes] : my.bytes_sent) made.line.bytes_sent += bytes;
-  constexpr std::uint64_t most_listed = 64;
-  if (my.options.workers > 1 && my.options.workers <= most_listed)
-    for (std::uint32_t rank = 0; rank < my.options.workers; ++rank)
-      made.line.train_loss_workers.push_back(
-          by_worker[rank_id{rank}].loss().value_or(std::numeric_limits<double>::quiet_NaN()));
+  made.line.train_loss_workers = losses_by_worker(all, my.options.workers);
   my.of_run.add(trained);
   my.of_epoch.add(trained);
   my.data_wait += data_wait;

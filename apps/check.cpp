@@ -2,8 +2,8 @@
 #include "troupe/apps/commands.hpp"
 #include "troupe/runtime/node/launcher.hpp"
 #include "troupe/runtime/plan/plan.hpp"
+#include "troupe/runtime/plan/refuse.hpp"
 #include "troupe/runtime/topology/endpoint.hpp"
-#include "troupe/runtime/topology/error.hpp"
 #include "troupe/runtime/topology/load.hpp"
 
 #include <CLI/CLI.hpp>
@@ -41,10 +41,9 @@ data_facts facts_of(const options& given, const topology::topology& file) {
 void check_listening(const plan& plan) {
   for (const auto& node : plan.nodes)
     if (!node.name.empty() && !topology::is_loopback(node.listen))
-      throw input_error((plan.file.file.empty() ? "" : plan.file.file.string() + ": ") + "node " + node.name +
-                        " would listen on " + topology::print_endpoint(node.listen) +
-                        ", and this version listens on loopback addresses only; expected such an address, for "
-                        "instance 127.0.0.1:4700");
+      refuse(plan.file, "node " + node.name + " would listen on " + topology::print_endpoint(node.listen) +
+                            ", but this version listens on loopback addresses only; expected such an address, for "
+                            "instance 127.0.0.1:4700");
 }
 
 void check(const options& given) {

@@ -12,8 +12,8 @@
 #include "troupe/actors/rules/elastic.hpp"
 #include "troupe/actors/rules/reduce.hpp"
 #include "troupe/actors/support/assert.hpp"
+#include "troupe/actors/support/number.hpp"
 
-#include <sstream>
 #include <string>
 #include <utility>
 #include <vector>
@@ -225,16 +225,11 @@ std::optional<complaint> check(const std::vector<std::string>& names, const sett
   if (serving::applies_each(settings) || found == settings.end()) return {};
   const auto n = static_cast<double>(names.size());
   if (std::get<double>(found->second) * n < 2) return {};
-  const auto text = [](double value) {
-    std::ostringstream out;
-    out << value;
-    return out.str();
-  };
-  return complaint{"alpha", "alpha = " + text(std::get<double>(found->second)) + " with " +
+  return complaint{"alpha", "alpha = " + short_number(std::get<double>(found->second)) + " with " +
                                 std::to_string(names.size()) +
                                 " members makes the centre overshoot, because apply = \"all\" moves it by all of them "
                                 "at once; expected less than " +
-                                text(2 / n) + ", such as " + text(0.9 / n)};
+                                short_number(2 / n) + ", such as " + short_number(0.9 / n)};
 }
 
 }  // namespace

@@ -3,10 +3,9 @@
 #include "troupe/actors/exchange/chunks.hpp"
 #include "troupe/actors/exchange/member.hpp"
 #include "troupe/actors/rules/reduce.hpp"
+#include "troupe/actors/support/number.hpp"
 
 #include <algorithm>
-#include <array>
-#include <charconv>
 #include <map>
 #include <utility>
 
@@ -31,12 +30,6 @@ const T* find(const setting_values& settings, const std::string& key) {
 
 std::string counted(std::size_t count) {
   return std::to_string(count) + (count == 1 ? " member" : " members");
-}
-
-std::string short_number(double value) {
-  std::array<char, 32> text{};
-  const auto end = std::to_chars(text.data(), text.data() + text.size(), value, std::chars_format::general, 9).ptr;
-  return {text.data(), end};
 }
 
 std::string graph_name(const setting_values& settings) {

@@ -101,10 +101,11 @@ void go_on_gathering(supervisor_pointer self) {
   if (my.is_first() && waited >= wait.limit)
     return fail(
         self, missing(my) + " did not join within " + topology::print_duration(wait.limit) + " (" + wait.set_by + ")");
-  if (waited >= wait.first_word)
+  const auto first_word = my.is_first() ? wait.first_word : wait.between;  // the others have just reported "joined"
+  if (waited >= first_word)
     my.options.say("waiting for " + (my.is_first() ? missing(my) + " to join"
                                                    : "node " + my.what().nodes.front().name + " to begin the run"));
-  const auto next = waited < wait.first_word ? wait.first_word - waited : wait.between;
+  const auto next = waited < first_word ? first_word - waited : wait.between;
   self->delayed_send(self, my.is_first() ? std::min(next, wait.limit - waited) : next, tick_atom_v);
 }
 
@@ -269,7 +270,6 @@ void take_part(supervisor_pointer self) {
                            .port_of = far_ports(self)};
             launch_here(self);
             my.options.say("joined; node " + my.what().nodes.front().name + " coordinates the run");
-            my.options.wait.first_word = my.options.wait.between;
             gather(self);
           },
           [self](const caf::error& why) {

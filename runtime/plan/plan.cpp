@@ -460,12 +460,16 @@ std::vector<planned_actor> actors_of(const plan& so_far) {
   return actors;
 }
 
+/// How often an edge is used per step, on average.
+double uses_per_step(const planned_exchange& exchange, const planned_edge& edge) {
+  return edge.used / static_cast<double>(exchange.due.every);
+}
+
 template <class Member>
 double sum_over_edges(const plan& plan, Member member) {
   double sum = 0;
   for (const auto& exchange : plan.exchanges)
-    for (const auto& edge : exchange.edges)
-      sum += edge.used * static_cast<double>(edge.*member) / static_cast<double>(exchange.due.every);
+    for (const auto& edge : exchange.edges) sum += uses_per_step(exchange, edge) * static_cast<double>(edge.*member);
   return sum;
 }
 
@@ -600,9 +604,8 @@ traffic plan::between_nodes() const {
     for (const auto& edge : exchange.edges) {
       if (!crosses(edge)) continue;
       ++sum.edges;
-      const auto per_step = edge.used / static_cast<double>(exchange.due.every);
-      sum.messages += per_step * static_cast<double>(edge.messages);
-      sum.bytes += per_step * static_cast<double>(edge.bytes);
+      sum.messages += uses_per_step(exchange, edge) * static_cast<double>(edge.messages);
+      sum.bytes += uses_per_step(exchange, edge) * static_cast<double>(edge.bytes);
     }
   return sum;
 }

@@ -4,40 +4,18 @@ reports."""
 import json
 import pathlib
 import signal
-import socket
-import subprocess
-import time
 
-from troupe_command import BINARY, TINY, main, metrics, troupe, write
-
-NODES = """
-[[node]]
-name = "alpha"
-address = "127.0.0.1:{port}"
-[[node]]
-name = "beta"
-address = "127.0.0.1:{after}"
-"""
+from nodes import background, free_ports, node_tables
+from troupe_command import TINY, main, metrics, troupe, write
 
 
 def with_exchange(text):
     return TINY.replace('kind = "all_reduce"', text)
 
 
-def free_port():
-    """A port that is free now."""
-    while True:
-        with socket.socket() as one:
-            one.bind(("127.0.0.1", 0))
-            port = one.getsockname()[1]
-        if port < 60_000:
-            return port
-
-
 def two_nodes(more=""):
-    port = free_port()
     text = TINY.replace("count = 2\n", "").replace("steps = 20", "steps = 20\n" + more)
-    return write("nodes.toml", text + NODES.format(port=port, after=port + 2))
+    return write("nodes.toml", text + node_tables([1, 1], free_ports(2)))
 
 
 def test_the_bare_command_prints_its_help():
@@ -155,15 +133,12 @@ def test_a_failed_run_ends_its_metrics():
 
 def test_an_interrupted_run_says_which_step_its_accuracy_is_of():
     text = TINY.replace("steps = 20", "steps = 100000000") + '[evaluate]\nevery = "25 steps"\n'
-    run = subprocess.Popen([BINARY, "run", write("long.toml", text), "--out", "out"], stdin=subprocess.DEVNULL,
-                           stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    deadline = time.monotonic() + 30
-    while time.monotonic() < deadline and not (
-            pathlib.Path("out/metrics.jsonl").exists()
-            and '"evaluation"' in pathlib.Path("out/metrics.jsonl").read_text()):
-        time.sleep(0.01)
-    run.send_signal(signal.SIGINT)
-    said, _ = run.communicate(timeout=30)
+    with background("run", write("long.toml", text), "--out", "out") as run:
+        file = pathlib.Path("out/metrics.jsonl")
+        run.until(lambda: file.exists() and '"evaluation"' in file.read_text(), "an evaluation")
+        run.process.send_signal(signal.SIGINT)
+        run.wait(130, within=30)
+        said = run.printed()
     lines = metrics("out")
     evaluated = [line["step"] for line in lines if line["event"] == "evaluation"][-1]
     end = lines[-1]

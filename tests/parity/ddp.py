@@ -12,8 +12,8 @@ import tempfile
 
 try:
     import torch
-    from own_state import Step, states_of
-    from plain import assert_equal, has_moved, seeded, weights, write_cifar10
+    from own_state import Comparison, Step, states_of
+    from plain import assert_equal, seeded, weights, write_cifar10
     from plain_resnet import resnet20
     from torch import distributed, multiprocessing, nn
     from torch.nn.modules import _functions
@@ -251,19 +251,12 @@ def band(samples, states, step, synchronised, micro, clip):
 
 def check(way):
     samples, _, states, theirs = everything()
-    largest, remark, resting = 0, "", set(states[way][0])
+    compared = Comparison(states[way][0])
     for step, expected in enumerate(theirs[way]):
         before, after = states[way][step:step + 2]
-        try:
-            apart = assert_equal(after, expected, before, still=before)
-        except AssertionError as error:
-            width, units = band(samples, states[way], step, **WAYS[way])
-            remark = f", with {units} units near a kink in step {step}: without them {error}"
-            apart = assert_equal(after, expected, before, still=before, band=width)
-        resting -= {name for name in resting if has_moved(before[name], expected[name])}
-        largest = max(largest, apart)
-    assert not resting, f"no step moves {', '.join(sorted(resting))}"
-    print(f"  largest difference {largest:.1e}{remark}")
+        compared.step(step, after, expected, before,
+                      functools.partial(band, samples, states[way], step, **WAYS[way]))
+    compared.close()
 
 
 def test_buckets():

@@ -54,27 +54,42 @@ def mean(lists):
     return [sum(each) / len(each) for each in zip(*lists, strict=True)]
 
 
+class Comparison:
+    """Steps that are compared one by one. Every tensor of `state` that is not named in `still` must move clearly in one
+    of them; in a single step, a gradient may vanish."""
+
+    def __init__(self, state, still=(), what=""):
+        self.what, self.largest, self.remark, self.resting = what, 0, "", set(state) - set(still)
+
+    def step(self, k, found, expected, before, band):
+        """`band()` returns what kinks may change, by name, and how many units are near one; called if need be."""
+        try:
+            apart = assert_equal(found, expected, before, still=before)
+        except AssertionError as error:
+            width, units = band()
+            if not units:
+                raise
+            self.remark = f", with {units} units near a kink in step {k}: without them {error}"
+            apart = assert_equal(found, expected, before, still=before, band=width)
+        self.resting -= {name for name in self.resting if has_moved(before[name], expected[name])}
+        self.largest = max(self.largest, apart)
+
+    def close(self):
+        what = f"{self.what}: " if self.what else ""
+        assert not self.resting, f"{what}no step moves {', '.join(sorted(self.resting))}"
+        print(f"  {what}largest difference {self.largest:.1e}{self.remark}")
+
+
 def check_steps(states, model, batches_at, lr, momentum=0.0, weight_decay=0.0, before=None, still=(), what="",
                 only=None):
     """Compares each step from states[k] to states[k + 1]: `batches_at(k)` are the samples of its workers, `before(k,
-    rank, model)` is called before each pass. `only` names some k. Every tensor that is not named in `still` must move
-    clearly in one of these steps; in a single step, a gradient may vanish."""
-    largest, remark, resting = 0, "", set(states[0]) - set(still)
+    rank, model)` is called before each pass. `only` names some k."""
+    compared = Comparison(states[0], still, what)
     for k in only or range(len(states) - 1):
         step = Step(model, states[k], states[k - 1] if k else None, batches_at(k), lr, momentum, weight_decay,
                     before and functools.partial(before, k))
-        try:
-            apart = assert_equal(states[k + 1], step.expected, states[k], still=states[k])
-        except AssertionError as error:
-            band, units = step.band()
-            if not units:
-                raise
-            remark = f", with {units} units near a kink in step {k}: without them {error}"
-            apart = assert_equal(states[k + 1], step.expected, states[k], still=states[k], band=band)
-        resting -= {name for name in resting if has_moved(states[k][name], step.expected[name])}
-        largest = max(largest, apart)
-    assert not resting, f"{what}: no step moves {', '.join(sorted(resting))}"
-    print(f"  {what and what + ': '}largest difference {largest:.1e}{remark}")
+        compared.step(k, states[k + 1], step.expected, states[k], step.band)
+    compared.close()
 
 
 def rows_at(samples, batch, rank=0, workers=1):

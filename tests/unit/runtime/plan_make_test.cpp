@@ -1,4 +1,5 @@
 #include "tests/support/doctest.hpp"
+#include "tests/support/plans.hpp"
 
 #include "troupe/runtime/plan/plan.hpp"
 #include "troupe/runtime/topology/error.hpp"
@@ -7,21 +8,9 @@
 #include <utility>
 
 using namespace troupe;
+using testing::four_workers;
 
 namespace {
-
-/// Four convnet workers with batch 16 on MNIST, exchanging gradients.
-topology::topology four_workers() {
-  topology::topology file;
-  file.file = "four.toml";
-  file.run.epochs = 3;
-  file.data.name = "mnist";
-  file.data.batch_size = 16;
-  file.workers = {.count = 4, .loop = {"gradient", "exchange", "apply"}, .device = {"cpu"}};
-  file.exchanges = {
-      {.name = "exchange", .kind = "all_reduce", .sends = "", .options = {{"route", std::string("ring")}}}};
-  return file;
-}
 
 /// What make_plan says to a file it refuses.
 std::string refusal(const topology::topology& file, const data_facts& facts = 60'000) {

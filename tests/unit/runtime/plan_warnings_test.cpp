@@ -1,22 +1,14 @@
 #include "tests/support/doctest.hpp"
+#include "tests/support/plans.hpp"
 
 #include "troupe/runtime/plan/warnings.hpp"
 
 #include <ATen/ATen.h>
 
 using namespace troupe;
+using testing::four_workers;
 
 namespace {
-
-topology::topology four_workers() {
-  topology::topology file;
-  file.data.name = "mnist";
-  file.data.batch_size = 16;
-  file.workers = {.count = 4, .loop = {"gradient", "exchange", "apply"}, .device = {"cpu"}};
-  file.exchanges = {
-      {.name = "exchange", .kind = "all_reduce", .sends = "", .options = {{"route", std::string("ring")}}}};
-  return file;
-}
 
 std::vector<std::string> warnings(const topology::topology& file, const data_facts& facts = 60'000) {
   return make_plan(file, facts).warnings;
