@@ -169,7 +169,7 @@ std::string classes_text(const plan& plan) {
          grouped(static_cast<std::uint64_t>(most)) + " of " + std::to_string(plan.shape.classes) + " classes";
 }
 
-/// How many samples of each class each worker has, where that is a table that can be read.
+/// Prints how many samples of each class each worker has, if the table is small enough to read.
 void describe_classes(page& page, const plan& plan) {
   const auto& workers = plan.facts.class_counts;
   page.more(classes_text(plan));
@@ -251,7 +251,7 @@ std::uint64_t rounded(double number) {
   return static_cast<std::uint64_t>(std::llround(number));
 }
 
-/// Of one exchange; the mean where its edges change.
+/// Returns the messages and bytes of one exchange, on average if its edges change.
 std::pair<std::uint64_t, std::uint64_t> messages_and_bytes(const std::vector<planned_edge>& edges) {
   double messages = 0, bytes = 0;
   for (const auto& edge : edges) {
@@ -261,7 +261,7 @@ std::pair<std::uint64_t, std::uint64_t> messages_and_bytes(const std::vector<pla
   return {rounded(messages), rounded(bytes)};
 }
 
-/// ", in 33.3 % of the exchanges", where the edge is not part of each.
+/// Returns ", in 33.3 % of the exchanges" if not every exchange uses the edge.
 std::string used_text(const planned_edge& edge) {
   return edge.used == 1 ? "" : ", in " + human_number(std::round(1000 * edge.used) / 10) + " % of the exchanges";
 }

@@ -236,8 +236,8 @@ std::vector<std::int64_t> output_sizes(const plan& so_far, std::int64_t count) {
   return sizes;
 }
 
-/// Has a model meet samples such as those of the run, before anything starts. Throws input_error where it does not take
-/// them, or returns what the loss cannot use. Returns what is wrong with the outputs all the same.
+/// Runs a model on generated samples like those of the run, before anything starts. Returns warnings about its output.
+/// Throws input_error if the model does not take the samples, or if the loss cannot use its output.
 std::vector<std::string> try_out(const plan& so_far, models::network& net) {
   const auto& file = so_far.file;
   const auto about = "model.name = \"" + file.model.name + "\" does not fit data.name = \"" + file.data.name + "\": ";
@@ -368,7 +368,7 @@ std::shared_ptr<const data::sample_shards> shards_of(const data::dataset& set, c
           : data::shards_by_label(set.targets, workers));
 }
 
-/// How many samples of each class each worker has.
+/// Counts the samples of each class that each worker has.
 std::vector<std::vector<std::int64_t>> count_classes(const data::sample_shards& shards, const at::Tensor& targets) {
   const auto* target = targets.const_data_ptr<std::int64_t>();
   const auto classes = targets.numel() > 0 ? targets.max().item<std::int64_t>() + 1 : 0;
