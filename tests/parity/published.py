@@ -154,7 +154,8 @@ def test_resnet18_for_small_images():
 
 
 def test_wide_resnet_with_pooling():
-    check_initial(check("wide", WIDE, [WideResnetPooled()], FEW, batch=2, momentum=0.9))
+    # With 0.05, the full width diverges within ten steps.
+    check_initial(check("wide", WIDE, [WideResnetPooled()], FEW, batch=2, momentum=0.9, lr=0.02))
     check("narrow", f"{WIDE}\nwidth = 1", [WideResnetPooled(width=1)], momentum=0.9)
 
 
