@@ -6,6 +6,7 @@
 #include "troupe/actors/rules/run_clock.hpp"
 #include "troupe/actors/rules/staleness.hpp"
 #include "troupe/actors/rules/training_tally.hpp"
+#include "troupe/actors/rules/work_queue.hpp"
 
 #include <ATen/ATen.h>
 #include <caf/all.hpp>
@@ -16,6 +17,7 @@
 #include <functional>
 #include <limits>
 #include <map>
+#include <numeric>
 #include <stdexcept>
 #include <utility>
 
@@ -44,6 +46,9 @@ struct coordinator_state {
   std::unique_ptr<lane> where;
   std::vector<directed_worker> workers;
 
+  std::optional<rules::work_queue> queue;  ///< Of batches, if all workers draw from one.
+  std::vector<milestone> unreported;       ///< Of a queue: what came since the last report.
+  std::optional<std::uint64_t> asked;      ///< Of a queue: the last step that the workers were asked to show.
   std::map<std::uint64_t, std::map<rank_id, milestone>> arriving;  ///< By step, then rank.
   std::map<std::uint64_t, std::map<rank_id, snapshot>> shown;      ///< By step, then rank.
   std::deque<report> reports;
@@ -79,6 +84,14 @@ std::optional<double> share_of(double part, double whole) {
   return whole > 0 ? std::optional{part / whole} : std::nullopt;
 }
 
+/// Hands out batches, as far as steps are granted.
+void hand_out(coordinator_pointer self) {
+  auto& my = self->state;
+  if (my.halting) return;
+  for (const auto& [rank, more] : my.queue->hand_out(my.granted))
+    self->send(my.workers.at(static_cast<std::size_t>(rank)), assign_atom_v, more);
+}
+
 /// Lets the workers run to the next evaluation; one further unless they wait for its verdict, so that training goes on
 /// while the evaluator works, with at most two snapshots waiting for it.
 void grant(coordinator_pointer self, std::uint64_t evaluated) {
@@ -88,6 +101,7 @@ void grant(coordinator_pointer self, std::uint64_t evaluated) {
   if (!my.waits_for_verdicts()) until = my.options.when.next_evaluation(until);
   my.clock.release(self->clock().now());
   my.granted = until;
+  if (my.queue) return hand_out(self);
   for (const auto& worker : my.workers) self->send(worker, proceed_atom_v, until);
 }
 
@@ -180,7 +194,7 @@ using rules::replicas_by_rank;
 std::optional<replicas_by_rank> shown_of(const coordinator_state& my) {
   const auto& first = my.reports.front();
   replicas_by_rank all;
-  if (my.ends_apart() && my.is_last(first)) {  // each where it has ended
+  if (!my.queue && my.ends_apart() && my.is_last(first)) {  // each where it has ended
     for (const auto& [step, some] : my.shown)
       for (const auto& [rank, one] : some)
         if (step == my.begun[static_cast<std::size_t>(rank)]) all.emplace(rank, one);
@@ -361,6 +375,26 @@ report report_of(coordinator_pointer self, std::uint64_t step, const std::vector
   return made;
 }
 
+/// Asks the workers for their parts of the result of `step`.
+void ask_to_show(coordinator_pointer self, std::uint64_t step) {
+  auto& my = self->state;
+  if (my.options.replicas == 0 || my.asked == step) return;
+  my.asked = step;
+  for (const auto& worker : my.workers) self->send(worker, show_atom_v, step);
+}
+
+/// Reports the milestones that all workers of a queue have reached together.
+void look_at_queue(coordinator_pointer self) {
+  auto& my = self->state;
+  for (;;) {
+    const auto step = my.options.when.next_milestone(my.complete.value_or(0));
+    if (my.complete == step || my.queue->steps() < step) return;
+    my.reports.push_back(report_of(self, step, std::exchange(my.unreported, {})));
+    if (my.reports.back().evaluated) ask_to_show(self, step);
+    process(self);
+  }
+}
+
 /// All have stopped where they last reported; that report has left, and only its result may be owed.
 void repeat_latest(coordinator_state& my) {
   my.reports.push_back(std::move(my.latest));
@@ -371,7 +405,7 @@ void repeat_latest(coordinator_state& my) {
 /// report.
 void close(coordinator_pointer self) {
   auto& my = self->state;
-  std::vector<milestone> rest;
+  auto rest = std::exchange(my.unreported, {});
   for (const auto& [step, some] : std::exchange(my.arriving, {}))
     for (const auto& [rank, one] : some) rest.push_back(one);
   if (!rest.empty()) {
@@ -382,16 +416,19 @@ void close(coordinator_pointer self) {
     repeat_latest(my);
   }
   my.reports.back().ends = true;
+  if (my.queue) ask_to_show(self, my.last);
   process(self);
 }
 
 /// Looks whether all workers have reported `step`, or have ended.
 void look(coordinator_pointer self, std::uint64_t step) {
   auto& my = self->state;
-  if (my.ends_apart() && step >= my.last) {
+  if (my.queue) look_at_queue(self);
+  if (my.ends_apart() && (my.queue || step >= my.last)) {
     if (std::equal(my.reported.begin(), my.reported.end(), my.begun.begin(), std::greater_equal<>{})) close(self);
     return;
   }
+  if (my.queue) return hand_out(self);
   const auto arrived = my.arriving.find(step);
   if (arrived == my.arriving.end() || arrived->second.size() < my.options.workers) return;
   std::vector<milestone> all;
@@ -406,6 +443,7 @@ void end_early(coordinator_pointer self) {
   auto& my = self->state;
   const auto [least, most] = std::minmax_element(my.begun.begin(), my.begun.end());
   my.last = my.options.in_lockstep ? *most : *least;
+  if (my.queue) my.last = std::accumulate(my.begun.begin(), my.begun.end(), std::uint64_t{0}) / my.options.workers;
   if (my.last == my.options.when.steps && my.status == "max_seconds") my.status = "done";  // nothing was cut short
   if (my.options.in_lockstep) std::fill(my.begun.begin(), my.begun.end(), my.last);
   for (std::size_t rank = 0; rank < my.workers.size(); ++rank)
@@ -448,6 +486,7 @@ coordinator_actor::behavior_type coordinator(coordinator_pointer self, coordinat
   my.evaluator = std::move(evaluator);
   my.recorder = std::move(recorder);
   my.where = std::move(*where);
+  if (my.options.batches_at_once > 0) my.queue.emplace(my.options.workers, my.options.when, my.options.batches_at_once);
   return {
       [self](wire_atom, const std::vector<directed_worker>& workers) {
         auto& my = self->state;
@@ -458,14 +497,22 @@ coordinator_actor::behavior_type coordinator(coordinator_pointer self, coordinat
         self->send(my.recorder, record_atom_v, start);
         if (my.options.max_seconds) self->delayed_send(self, *my.options.max_seconds, tick_atom_v);
         grant(self, 0);
+        if (my.queue) look_at_queue(self);  // a run of no steps is complete
       },
       [self](reached_atom, const milestone& reached) {
         auto& my = self->state;
         const auto rank = static_cast<std::size_t>(reached.rank);
-        if (!my.arriving[reached.step].emplace(reached.rank, reached).second || my.reported.at(rank) > reached.step)
+        const auto twice = my.queue ? reached.step > 0 && my.reported.at(rank) >= reached.step
+                                    : !my.arriving[reached.step].emplace(reached.rank, reached).second ||
+                                          my.reported.at(rank) > reached.step;
+        if (twice)
           throw std::logic_error("worker " + std::to_string(rank) + " reported step " + std::to_string(reached.step) +
                                  " twice");
         my.reported[rank] = reached.step;
+        if (my.queue) {
+          my.queue->note(reached.rank, reached.step);
+          my.unreported.push_back(reached);
+        }
         look(self, reached.step);
       },
       [self](result_atom, const snapshot& replica) {

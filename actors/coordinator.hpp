@@ -24,12 +24,16 @@ namespace troupe {
 
 /// Messages from a coordinator to a worker.
 /// proceed: steps may be started as long as fewer than this many are completed.
+/// assign:  further steps may be started, and which batches they draw; in place of `proceed` if all workers draw from
+///          one queue. The worker owes a milestone after the last of them.
 /// halt:    start no further step; the answer is the number of steps that will be completed, including those already
 ///          started.
 /// finish:  the run ends after this many completed steps, and the worker owes a milestone there.
+/// show:    send the parameters as those of this step, as soon as no step is under way.
 using directed_worker =
-    caf::typed_actor<caf::reacts_to<proceed_atom, std::uint64_t>, caf::replies_to<halt_atom>::with<std::uint64_t>,
-                     caf::reacts_to<finish_atom, std::uint64_t>>;
+    caf::typed_actor<caf::reacts_to<proceed_atom, std::uint64_t>, caf::reacts_to<assign_atom, assignment>,
+                     caf::replies_to<halt_atom>::with<std::uint64_t>, caf::reacts_to<finish_atom, std::uint64_t>,
+                     caf::reacts_to<show_atom, std::uint64_t>>;
 
 /// Numbers sent to a coordinator, possibly from another node.
 /// reached: a worker has completed a step that had to be reported.
@@ -63,6 +67,9 @@ struct coordinator_options {
   std::vector<std::int64_t> holder_weights{};
   /// Whether all workers end at the same step; otherwise, if the run ends early, each ends at the step it has reached.
   bool in_lockstep{true};
+  /// Maximum number of batches per assignment if all workers draw from one queue until they have made
+  /// workers · when.steps steps together; 0 if each makes when.steps steps with batches of its own.
+  std::uint32_t batches_at_once{0};
   models::flat_layout layout{};
   models::buffer_pool pool{};
   /// Whether the result contains the float buffers of rank 0; otherwise it contains their mean.

@@ -33,6 +33,11 @@ typename Inspector::result_type inspect(Inspector& f, milestone& x) {
 }
 
 template <class Inspector>
+typename Inspector::result_type inspect(Inspector& f, assignment& x) {
+  return f(caf::meta::type_name("assignment"), x.first_step, x.first_batch, x.count);
+}
+
+template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, introduction& x) {
   return f(caf::meta::type_name("introduction"), x.node, x.protocol, x.version, x.topology, x.weights, x.data,
            x.fingerprint);

@@ -112,6 +112,14 @@ struct snapshot {
   std::shared_ptr<const device::mark> ready{};  ///< See span::ready.
 };
 
+/// Batches that a worker draws from a queue shared by all workers: its steps [first_step, first_step + count), counted
+/// from 0, draw the batches [first_batch, first_batch + count).
+struct assignment {
+  std::uint64_t first_step{0}, first_batch{0}, count{0};
+
+  std::uint64_t end() const { return first_step + count; }  ///< The step after the last.
+};
+
 /// Destination of the last gradient of an `advance` if it leaves in buckets. Each bucket is sent to the exchange as the
 /// worker's contribution as soon as backward has computed all of it.
 struct departure {
@@ -131,6 +139,8 @@ struct advance {
   std::optional<part> gradient{};  ///< g, if one is still to be applied.
   std::vector<outcome> with{};     ///< Answers of exchanges: a new x, a new g, or a change of x.
   departure leaving{};             ///< Destination of the gradient if the last verb is `gradient`.
+  /// Batches of this step and the following ones, as far as known; empty if each worker has batches of its own.
+  std::vector<assignment> assigned{};
   /// Whether x and g are required in host memory; otherwise they may stay on the device that computed them.
   bool host_parameters{true}, host_gradient{true};
 };
@@ -149,8 +159,8 @@ struct advanced {
   double data_wait{0}, busy{0};  ///< Seconds spent waiting for samples, and seconds in total; 0 if not measured.
 };
 
-/// Report that a worker has completed a step the coordinator asked about: the end of an epoch, an evaluation, or the
-/// end of the run.
+/// Report that a worker has completed a step the coordinator asked about: the end of an epoch, an evaluation, the end
+/// of an assignment, or the end of the run.
 struct milestone {
   rank_id rank{};
   std::uint64_t step{0};

@@ -81,7 +81,10 @@ struct port_options {
   pass_count passes{};  ///< Number of exchanges per step of the loop, if each micro-batch has one.
   cadence due{};
   carriage carries{};
-  schedule when{};                          ///< Milestones at which a server will be asked for what it holds.
+  schedule when{};  ///< Milestones at which a server will be asked for what it holds.
+  /// Whether the schedule of the learning rate counts the updates of all workers together, divided by their number;
+  /// otherwise it counts the steps of each worker.
+  bool counts_updates{false};
   optimizer_options optimizer{};            ///< Optimizer options for servers that apply updates.
   at::Tensor initial{};                     ///< Initial values [P + B] of all workers; for servers.
   std::shared_ptr<shared_memory> memory{};  ///< Shared memory for the server that holds it.

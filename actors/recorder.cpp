@@ -3,6 +3,7 @@
 #include <caf/all.hpp>
 
 #include <algorithm>
+#include <numeric>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -37,8 +38,13 @@ void keep(recorder_pointer self) {
       });
 }
 
-recorder_actor::behavior_type recorder(recorder_pointer self, std::uint32_t workers, std::shared_ptr<journal> book,
-                                       std::shared_ptr<std::unique_ptr<lane>> where) {
+std::uint64_t progress_of(const std::vector<std::uint64_t>& completed, bool share_steps) {
+  if (share_steps) return std::accumulate(completed.begin(), completed.end(), std::uint64_t{0}) / completed.size();
+  return *std::min_element(completed.begin(), completed.end());
+}
+
+recorder_actor::behavior_type recorder(recorder_pointer self, std::uint32_t workers, bool share_steps,
+                                       std::shared_ptr<journal> book, std::shared_ptr<std::unique_ptr<lane>> where) {
   report_exceptions(self);
   self->state.book = std::move(book);
   self->state.where = std::move(*where);
@@ -52,16 +58,14 @@ recorder_actor::behavior_type recorder(recorder_pointer self, std::uint32_t work
         self->state.best = best;
         keep(self);
       },
-      [self](progress_atom, rank_id rank, std::uint64_t step) {
+      [self, share_steps](progress_atom, rank_id rank, std::uint64_t step) {
         auto& my = self->state;
         my.completed.at(static_cast<std::size_t>(rank)) = step;
         if (my.glancing) return;
         my.glancing = true;
         then_on_lane(
             self, *my.where,
-            [book = my.book, least = *std::min_element(my.completed.begin(), my.completed.end())] {
-              return book->progress(least), true;
-            },
+            [book = my.book, steps = progress_of(my.completed, share_steps)] { return book->progress(steps), true; },
             [self](bool) { self->state.glancing = false; });
       },
       [self](save_atom, const snapshot& result, const record& end) {
@@ -79,9 +83,10 @@ recorder_actor::behavior_type recorder(recorder_pointer self, std::uint32_t work
 
 }  // namespace
 
-recorder_actor spawn_recorder(caf::actor_system& system, std::uint32_t workers, std::shared_ptr<journal> book,
-                              std::unique_ptr<lane> where) {
-  return system.spawn(recorder, workers, std::move(book), std::make_shared<std::unique_ptr<lane>>(std::move(where)));
+recorder_actor spawn_recorder(caf::actor_system& system, std::uint32_t workers, bool share_steps,
+                              std::shared_ptr<journal> book, std::unique_ptr<lane> where) {
+  return system.spawn(recorder, workers, share_steps, std::move(book),
+                      std::make_shared<std::unique_ptr<lane>>(std::move(where)));
 }
 
 }  // namespace troupe

@@ -22,7 +22,8 @@ using recorder_actor = progress_sink::extend<caf::reacts_to<record_atom, record>
                                              caf::replies_to<save_atom, snapshot, record>::with<std::uint64_t>,
                                              caf::reacts_to<done_atom, completion>>;
 
-recorder_actor spawn_recorder(caf::actor_system& system, std::uint32_t workers, std::shared_ptr<journal> book,
-                              std::unique_ptr<lane> where);
+/// The journal is shown the progress of the slowest of `workers`, or if they share their steps, the mean of all.
+recorder_actor spawn_recorder(caf::actor_system& system, std::uint32_t workers, bool share_steps,
+                              std::shared_ptr<journal> book, std::unique_ptr<lane> where);
 
 }  // namespace troupe

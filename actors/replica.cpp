@@ -135,7 +135,8 @@ struct replica::parts {
   std::shared_ptr<const std::vector<range>> watched;  ///< The buckets that `watch` was made for.
   std::optional<bucket_watch> watch;
   snapshot now;
-  bool own{false};  ///< x was made by this run and is not shared yet.
+  std::vector<assignment> assigned;  ///< See advance::assigned.
+  bool own{false};                   ///< x was made by this run and is not shared yet.
   std::optional<part> gradient;
   double lr_scale{1};  ///< Of the next step, which may be another run's: what was taken in may settle before it.
   double loss_sum{0};
@@ -173,7 +174,7 @@ struct replica::parts {
       made.for_device = [device = options.accelerator](at::IntArrayRef sizes, at::ScalarType type) {
         return device->take_pinned(sizes, type);
       };
-    made.steps = options.steps;
+    made.batches = options.batches;
     return made;
   }
 
@@ -202,12 +203,43 @@ struct replica::parts {
         };
   }
 
+  /// Number of the batch that `step` draws.
+  std::uint64_t batch_of(std::uint64_t step) const {
+    if (!options.sampling.queue) return step;
+    const auto batch = assigned_batch(step);
+    TROUPE_ASSERT(batch, "a step must have a batch");
+    return *batch;
+  }
+
+  std::optional<std::uint64_t> assigned_batch(std::uint64_t step) const {
+    for (const auto& one : assigned)
+      if (step >= one.first_step && step < one.end()) return one.first_batch + (step - one.first_step);
+    return std::nullopt;
+  }
+
+  /// The step that dropout and the schedule of the learning rate count for `step`.
+  std::uint64_t scheduled(std::uint64_t step) const { return data::owner_of(options.sampling, batch_of(step)).step; }
+
+  /// Takes the batch of `step`; those of the steps behind it are made in advance, as far as they are known.
+  data::batch load(std::uint64_t step) {
+    if (!options.sampling.queue) return loader->take(step);
+    constexpr std::size_t enough = 8;
+    std::vector<std::uint64_t> next;
+    while (next.size() < enough) {
+      const auto batch = assigned_batch(step + next.size() + 1);
+      if (!batch) break;
+      next.push_back(*batch);
+    }
+    return loader->take(batch_of(step), next);
+  }
+
   /// g = the mean gradient over this worker's batch of the step, at `now`. Where it leaves in buckets, each goes as
   /// soon as the last micro-batch has computed it.
   void compute_gradient(const departure& leaving, const departures& leave) {
     const auto step = now.origin.step;
-    const auto rank = static_cast<std::uint64_t>(options.rank);
-    const auto count = data::batch_size_at(options.sampling, step);
+    const auto batch_number = batch_of(step);
+    const auto owner = data::owner_of(options.sampling, batch_number);
+    const auto count = data::batch_size_at(options.sampling, batch_number);
 
     if (steps_in_memory()) look_into_memory();
     // Forward passes write float buffers in place.
@@ -221,7 +253,8 @@ struct replica::parts {
                     .sample_count = count};
     models::bind_weights(*network, options.layout, now.values);
     models::bind_gradients(*network, options.layout, gradient->piece.values);
-    dropout.set_current_seed(data::keyed(options.seed, data::purpose::dropout, rank, step));
+    dropout.set_current_seed(
+        data::keyed(options.seed, data::purpose::dropout, static_cast<std::uint64_t>(owner.rank), owner.step));
     if (leaving.port) watch_buckets(leaving.buckets);
     const departures to_the_port = [&](part bucket) {
       gpu ? send_off(std::move(bucket), leaving, leave) : leave(std::move(bucket));
@@ -241,12 +274,15 @@ struct replica::parts {
       if (departs) watch->begin(*gradient, to_the_port);
       (parts > 1 ? loss / (static_cast<double>(count) / static_cast<double>(samples)) : loss).backward();
       if (departs) watch->end();
-      if (gpu) send_ahead(more ? step : step + 1, more ? i + 1 : 0);
+      if (gpu && (more || is_known(step + 1))) send_ahead(more ? step : step + 1, more ? i + 1 : 0);
     }
     if (gpu && leaving.port) gpu->synchronise();  // all buckets have left, or what kept one is thrown
     if (steps_in_memory()) give_back_buffers();
     for (const auto& one : seen_of_parts) take_outlook(one);
   }
+
+  /// Whether it is decided which batch `step` draws.
+  bool is_known(std::uint64_t step) const { return !options.sampling.queue || assigned_batch(step); }
 
   /// Samples of a micro-batch; the last of a batch that is not full may have fewer.
   std::int64_t micro_batch_size() const { return options.sampling.batch_size / options.micro_batches; }
@@ -284,10 +320,10 @@ struct replica::parts {
 
   /// Part i of the batch of `step`; the parts of a step are asked for in order.
   data::batch micro_batch(std::uint64_t step, std::int64_t i) {
-    const auto all = data::batch_size_at(options.sampling, step), first = i * micro_batch_size(),
+    const auto all = data::batch_size_at(options.sampling, batch_of(step)), first = i * micro_batch_size(),
                count = std::min(micro_batch_size(), all - first);
-    if (!loader) return sparse_batch(sampler.batches_at(step, 1).subspan(as_size(first), as_size(count)));
-    if (i == 0) parted = loader->take(step);
+    if (!loader) return sparse_batch(sampler.batches_at(batch_of(step), 1).subspan(as_size(first), as_size(count)));
+    if (i == 0) parted = load(step);
     const auto whole = first + count < all ? parted : std::exchange(parted, {});
     if (count == all) return whole;
     return {whole.inputs.narrow(0, first, count), whole.targets.narrow(0, first, count)};
@@ -362,7 +398,7 @@ struct replica::parts {
       apply_to_memory();
     } else {
       make_own();
-      optimizer->step(parameters_of(now.values), gradient->piece.values, lr_scale, now.origin.step);
+      optimizer->step(parameters_of(now.values), gradient->piece.values, lr_scale, scheduled(now.origin.step));
     }
     now.origin.step += 1;
     now.origin.version += 1;
@@ -467,11 +503,11 @@ struct replica::parts {
       const auto before = parameters_of(memory.copy(options.pool));
       auto after = options.pool.take(before.numel());
       after.copy_(before);
-      optimizer->step(after, gradient->piece.values, lr_scale, now.origin.step);
+      optimizer->step(after, gradient->piece.values, lr_scale, scheduled(now.origin.step));
       memory.move(before, after);
     } else {
       const models::held_lock alone{memory.lock()};
-      optimizer->step(parameters_of(x), gradient->piece.values, lr_scale, now.origin.step);
+      optimizer->step(parameters_of(x), gradient->piece.values, lr_scale, scheduled(now.origin.step));
     }
     memory.count(1, seen);
   }
@@ -502,11 +538,11 @@ struct replica::parts {
     if (steps_beside_memory()) most = std::min(most, static_cast<std::uint64_t>(options.local_steps - made));
     const auto batch = static_cast<std::uint64_t>(options.sampling.batch_size);
     most = of_one_rate(std::clamp<std::uint64_t>(rows_at_once / batch, 1, most));
-    const auto indices = sampler.batches_at(now.origin.step, most);
+    const auto indices = sampler.batches_at(batch_of(now.origin.step), most);
     gather(indices);
     if (!steps_in_memory()) make_own();
     const models::sparse_sgd_options settings{
-        .lr = options.optimizer.lr * options.optimizer.schedule.at(now.origin.step),
+        .lr = options.optimizer.lr * options.optimizer.schedule.at(scheduled(now.origin.step)),
         .batch_size = options.sampling.batch_size,
         .weight_decay = options.optimizer.weight_decay,
         .share = options.optimizer.weight_decay > 0 ? shares() : nullptr,
@@ -527,9 +563,9 @@ struct replica::parts {
   std::uint64_t of_one_rate(std::uint64_t most) const {
     const auto& schedule = options.optimizer.schedule;
     if (schedule.constant()) return most;
-    const auto rate = schedule.at(now.origin.step);
+    const auto rate = schedule.at(scheduled(now.origin.step));
     std::uint64_t steps = 1;
-    while (steps < most && schedule.at(now.origin.step + steps) == rate) ++steps;
+    while (steps < most && schedule.at(scheduled(now.origin.step + steps)) == rate) ++steps;
     return steps;
   }
 
@@ -640,6 +676,7 @@ advanced replica::run(const advance& request, const std::atomic<bool>& cancelled
   const auto begin = std::chrono::steady_clock::now();
   const auto waited = my.waited();
   my.now = request.from;
+  my.assigned = request.assigned;
   my.now.origin.sender = my.options.rank;
   my.own = false;
   my.gradient = request.gradient;

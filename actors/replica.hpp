@@ -63,8 +63,8 @@ struct replica_options {
   /// Steps taken on a copy of x before the change is added to x; 1 for steps on x itself.
   std::int64_t local_steps{1};
   std::vector<int> cores{};  ///< Cores of the machine to which the lane is pinned; empty for any.
-  /// Steps of the run; no batch is made beyond them.
-  std::uint64_t steps{std::numeric_limits<std::uint64_t>::max()};
+  /// Number of batches of the run; none is made beyond them.
+  std::uint64_t batches{std::numeric_limits<std::uint64_t>::max()};
   data::augmentation augment{};
   /// Threads that make batches ahead; null if the lane makes each batch when needed.
   std::shared_ptr<data::loader_threads> loading{};

@@ -50,5 +50,8 @@ CAF_ADD_ATOM(troupe, troupe, lost_atom, "lost")
 CAF_ADD_ATOM(troupe, troupe, ready_atom, "ready")
 CAF_ADD_ATOM(troupe, troupe, result_atom, "result")
 CAF_ADD_ATOM(troupe, troupe, keep_atom, "keep")
+CAF_ADD_TYPE_ID(troupe, (troupe::assignment))
+CAF_ADD_ATOM(troupe, troupe, assign_atom, "assign")
+CAF_ADD_ATOM(troupe, troupe, show_atom, "show")
 
 CAF_END_TYPE_ID_BLOCK(troupe)

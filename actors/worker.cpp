@@ -5,6 +5,8 @@
 #include <caf/all.hpp>
 
 #include <algorithm>
+#include <deque>
+#include <limits>
 #include <optional>
 #include <string>
 #include <utility>
@@ -45,6 +47,8 @@ struct worker_state {
   bool halted{false};
   std::optional<std::uint64_t> reported;  ///< Step of the last milestone.
   std::optional<std::uint64_t> shown;     ///< Step of the last snapshot shown.
+  std::deque<assignment> assigned;        ///< Those that are not complete.
+  std::vector<std::uint64_t> to_show;     ///< Steps of the snapshots that the coordinator has asked for.
   caf::actor_clock::time_point last_glance;
   double loss_sum{0}, data_wait{0}, busy{0};
   std::int64_t sample_count{0}, correct{0}, classified{0};
@@ -63,17 +67,50 @@ void lose(worker_pointer self, const std::string& whom, const caf::error& why) {
                         whom + ": " + (silent ? "no answer within " + timeout + " ms (run.timeout)" : describe(why))));
 }
 
+/// Whether the coordinator hears of it when `completed` steps are.
+bool is_milestone(const worker_state& my, std::uint64_t completed) {
+  if (completed == my.last) return true;
+  if (!my.options.assigned) return my.options.when.milestone_at(completed);
+  return !my.assigned.empty() && my.assigned.front().end() == completed;
+}
+
+/// The first milestone after `completed`, as far as it is known.
+std::uint64_t next_milestone(const worker_state& my, std::uint64_t completed) {
+  if (!my.options.assigned) return my.options.when.next_milestone(completed);
+  const auto open = std::find_if(my.assigned.begin(), my.assigned.end(),
+                                 [&](const assignment& one) { return one.end() > completed; });
+  return open == my.assigned.end() ? completed : open->end();
+}
+
+/// Whether a result, to be evaluated or saved, needs what this worker has when `completed` steps are.
+bool shown_at(const worker_state& my, std::uint64_t completed) {
+  if (!my.contacts.results) return false;
+  if (my.options.assigned) return !my.to_show.empty();
+  return completed == my.last || my.options.when.evaluated_at(completed);
+}
+
 bool must_show(const worker_state& my) {
-  return (my.completed == my.last || my.options.when.evaluated_at(my.completed)) && my.shown != my.completed &&
-         my.contacts.results;
+  return shown_at(my, my.completed) && (my.options.assigned || my.shown != my.completed);
+}
+
+/// Sends its parameters, under each step for which they are asked.
+void show(worker_pointer self) {
+  auto& my = self->state;
+  my.shown = my.completed;
+  auto replica = my.now;
+  if (!my.options.assigned) return self->send(my.contacts.results, result_atom_v, replica);
+  for (const auto step : std::exchange(my.to_show, {})) {
+    replica.origin.step = step;
+    self->send(my.contacts.results, result_atom_v, replica);
+  }
 }
 
 /// Tells the coordinator what it asked to hear of, once for each step, and shows what will be evaluated or saved.
 void report(worker_pointer self) {
   auto& my = self->state;
-  const auto due = my.completed == my.last || my.options.when.milestone_at(my.completed);
-  if (due && my.reported != my.completed) {
+  if (is_milestone(my, my.completed) && my.reported != my.completed) {
     my.reported = my.completed;
+    while (!my.assigned.empty() && my.assigned.front().end() <= my.completed) my.assigned.pop_front();
     std::uint64_t bytes = 0;
     for (const auto of_one : my.payload_bytes) bytes += of_one;
     self->send(my.contacts.coordinator, reached_atom_v,
@@ -82,10 +119,7 @@ void report(worker_pointer self) {
     my.loss_sum = my.data_wait = my.busy = 0;
     my.sample_count = my.correct = my.classified = 0;
   }
-  if (must_show(my)) {
-    my.shown = my.completed;
-    self->send(my.contacts.results, result_atom_v, my.now);
-  }
+  if (must_show(my)) show(self);
 }
 
 void glance(worker_pointer self) {
@@ -134,7 +168,7 @@ struct stretch {
 std::optional<stretch> local_steps(const worker_state& my) {
   if (my.word != 0) return std::nullopt;
   const auto until =
-      std::min({my.granted, my.options.when.next_milestone(my.completed), local_until(my.options.loop, my.completed)});
+      std::min({my.granted, next_milestone(my, my.completed), local_until(my.options.loop, my.completed)});
   if (until <= my.completed) return std::nullopt;
   stretch result{.request = {.from = my.now, .gradient = my.gradient, .with = my.answers}};
   for (const auto& word : my.options.loop)
@@ -167,7 +201,7 @@ stretch next_stretch(const worker_state& my) {
     if (result.word_after != 0) continue;
     result.steps += 1;
     const auto completed = my.completed + result.steps;
-    if (completed >= my.granted || my.options.when.milestone_at(completed) || completed == my.last) return result;
+    if (completed >= my.granted || is_milestone(my, completed)) return result;
     if (local_until(loop, completed) > completed) return result;  // whole steps follow: local_steps()
   }
 }
@@ -188,7 +222,7 @@ departure departure_of(const worker_state& my, const stretch& ahead) {
 void expect(const worker_state& my, stretch& ahead) {
   const auto& loop = my.options.loop;
   const auto completed = my.completed + ahead.steps;
-  const auto shown = my.contacts.results && (completed == my.last || my.options.when.evaluated_at(completed));
+  const auto shown = shown_at(my, completed);
   auto stamp = my.now.origin.step;
   for (const auto verb : ahead.request.verbs) stamp += verb == verb::apply ? ahead.request.times : 0;
   const auto after = ahead.word_after;
@@ -202,6 +236,7 @@ void expect(const worker_state& my, stretch& ahead) {
 void compute(worker_pointer self, stretch ahead) {
   auto& my = self->state;
   ahead.request.leaving = departure_of(my, ahead);
+  ahead.request.assigned = {my.assigned.begin(), my.assigned.end()};
   if (!ahead.request.verbs.empty()) expect(my, ahead);
   my.departed = ahead.request.leaving.port != nullptr;
   my.answers.clear();
@@ -347,7 +382,7 @@ worker_actor::behavior_type worker(worker_pointer self, worker_options options, 
   TROUPE_ASSERT(!options.loop.empty(), "a loop must not be empty");
   auto& my = self->state;
   my.now = options.initial;
-  my.last = options.when.steps;
+  my.last = options.assigned ? std::numeric_limits<std::uint64_t>::max() : options.when.steps;
   my.options = std::move(options);
   my.payload_bytes.resize(contacts.ports.size() + 1);
   my.contacts = std::move(contacts);
@@ -356,6 +391,15 @@ worker_actor::behavior_type worker(worker_pointer self, worker_options options, 
         auto& my = self->state;
         if (my.halted || until < my.granted) return;
         my.granted = until;
+        walk(self);
+      },
+      [self](assign_atom, const assignment& more) {
+        auto& my = self->state;
+        if (my.halted) return;
+        if (!my.options.assigned || more.first_step != my.granted)
+          throw std::logic_error("received an assignment that does not follow the one before it");
+        my.assigned.push_back(more);
+        my.granted = more.end();
         walk(self);
       },
       [self](halt_atom) -> caf::result<std::uint64_t> {
@@ -372,6 +416,11 @@ worker_actor::behavior_type worker(worker_pointer self, worker_options options, 
         if (step < my.begun) throw std::logic_error("received a final step that precedes a step already begun");
         my.halted = true;
         my.granted = my.last = step;
+        walk(self);
+      },
+      [self](show_atom, std::uint64_t step) {
+        if (!self->state.contacts.results) return;
+        self->state.to_show.push_back(step);
         walk(self);
       },
   };

@@ -207,13 +207,17 @@ void loader_threads::post(std::function<void()> job) {
   crew_->changed.notify_one();
 }
 
+struct numbered_order {
+  std::uint64_t number{0};
+  std::shared_ptr<order> what;
+};
+
 struct loader::parts {
   loader_options options;
   data::sampler sampler;
   batch_memory own;
   std::shared_ptr<const recipe> how;
-  std::deque<std::shared_ptr<order>> window;  ///< Of the steps from `next` on.
-  std::uint64_t next{0};
+  std::deque<numbered_order> window;  ///< What is made in advance, in the order in which it will be taken.
 
   explicit parts(loader_options given)
       : options(std::move(given)),
@@ -231,21 +235,24 @@ struct loader::parts {
     if (!worth_a_thread || !options.threads || options.threads->count() == 0) options.ahead = 0;
   }
 
-  std::shared_ptr<order> order_of(std::uint64_t step) {
-    const auto epoch = step / static_cast<std::uint64_t>(sampler.steps_per_epoch());
-    return std::make_shared<order>(how, sampler.batch_at(step), epoch);
+  numbered_order order_of(std::uint64_t number) {
+    const auto epoch = epoch_of(options.sampling, number);
+    return {number, std::make_shared<order>(how, sampler.batch_at(number), epoch)};
   }
 
-  void forget() {
-    for (const auto& one : window) one->forget();
-    window.clear();
+  /// Forgets what stands in the window before batch `number`: all of it where that is not there.
+  void forget_before(std::uint64_t number) {
+    while (!window.empty() && window.front().number != number) {
+      window.front().what->forget();
+      window.pop_front();
+    }
   }
 
-  /// Has batches made until the window, which begins with that of `step`, holds `count`.
-  void fill(std::uint64_t step, std::size_t count) {
-    while (window.size() < count && step + window.size() < options.steps) {
-      window.push_back(order_of(step + window.size()));
-      options.threads->post([one = window.back()] { one->make(); });
+  /// Has batches made in advance until the window has `next`.
+  void fill(std::span<const std::uint64_t> next) {
+    for (std::size_t i = window.size(); i < std::min(next.size(), options.ahead); ++i) {
+      window.push_back(order_of(next[i]));
+      options.threads->post([one = window.back().what] { one->make(); });
     }
   }
 };
@@ -253,23 +260,27 @@ struct loader::parts {
 loader::loader(loader_options options) : parts_(std::make_unique<parts>(std::move(options))) {}
 
 loader::~loader() {
-  parts_->forget();
+  for (const auto& one : parts_->window) one.what->forget();
 }
 
-batch loader::take(std::uint64_t step) {
+batch loader::take(std::uint64_t number) {
+  const auto& options = parts_->options;
+  std::vector<std::uint64_t> next;
+  while (next.size() < options.ahead && number + next.size() + 1 < options.batches)
+    next.push_back(number + next.size() + 1);
+  return take(number, next);
+}
+
+batch loader::take(std::uint64_t number, std::span<const std::uint64_t> next) {
   auto& my = *parts_;
   const auto begin = std::chrono::steady_clock::now();
-  if (step != my.next) my.forget();
-  my.next = step + 1;
-  if (my.window.empty()) {
-    my.window.push_back(my.order_of(step));  // made here, while threads make those behind it
-    my.fill(step, my.options.ahead + 1);
-  }
-  const auto first = std::move(my.window.front());
+  my.forget_before(number);
+  if (my.window.empty()) my.window.push_back(my.order_of(number));  // made here, while threads make those behind it
+  const auto first = std::move(my.window.front().what);
   my.window.pop_front();
+  my.fill(next);
   auto made = first->take();
   waited_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-  my.fill(my.next, my.options.ahead);
   return made;
 }
 

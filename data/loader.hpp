@@ -13,6 +13,7 @@
 #include <functional>
 #include <limits>
 #include <memory>
+#include <span>
 
 namespace troupe::data {
 
@@ -50,12 +51,12 @@ struct loader_options {
   /// Host memory that a device reads, which may be released before the device has read it; null for memory of the
   /// loader's own. If it is set, the caller has other work while a batch is made, so all batches are made by threads.
   host_memory for_device{};
-  /// Steps of the run; no batch is made beyond them.
-  std::uint64_t steps{std::numeric_limits<std::uint64_t>::max()};
+  /// Number of batches of the run; none is made beyond them.
+  std::uint64_t batches{std::numeric_limits<std::uint64_t>::max()};
   std::size_t ahead{4};  ///< Maximum number of batches made in advance.
 };
 
-/// Provides the batches of one worker, step by step. One thread at a time.
+/// Provides the batches that one worker trains on. One thread at a time.
 class loader {
  public:
   /// Throws std::invalid_argument if an epoch would have no step.
@@ -64,9 +65,13 @@ class loader {
   /// Drops batches that are being made.
   ~loader();
 
-  /// Returns the batch of `step`, waiting for it if necessary. A step other than the successor of the last one discards
-  /// the window. Throws what prevented the batch from being made: data_error, naming the file.
-  batch take(std::uint64_t step);
+  /// Returns batch `number`, waiting for it if necessary; those that follow it are made in advance. Throws what
+  /// prevented the batch from being made: data_error, naming the file.
+  batch take(std::uint64_t number);
+
+  /// Returns batch `number` in the same way; the batches `next` are those that will be taken after it, as far as is
+  /// known.
+  batch take(std::uint64_t number, std::span<const std::uint64_t> next);
 
   /// Returns the total seconds that take() has waited for batches.
   double waited() const { return waited_; }

@@ -24,10 +24,20 @@ std::int64_t last_batch_size(const sampling& options) {
   return std::min(options.batch_size, share_of(options) - before);
 }
 
-std::int64_t batch_size_at(const sampling& options, std::uint64_t step) {
+batch_owner owner_of(const sampling& options, std::uint64_t number) {
+  if (!options.queue) return {options.rank, number};
+  const auto workers = static_cast<std::uint64_t>(options.workers);
+  return {static_cast<std::int64_t>(number % workers), number / workers};
+}
+
+std::int64_t batch_size_at(const sampling& options, std::uint64_t number) {
   if (options.drop_last) return options.batch_size;
   const auto steps = static_cast<std::uint64_t>(steps_per_epoch(options));
-  return (step + 1) % steps == 0 ? last_batch_size(options) : options.batch_size;
+  return (owner_of(options, number).step + 1) % steps == 0 ? last_batch_size(options) : options.batch_size;
+}
+
+std::uint64_t epoch_of(const sampling& options, std::uint64_t number) {
+  return owner_of(options, number).step / static_cast<std::uint64_t>(steps_per_epoch(options));
 }
 
 sampler::sampler(const sampling& options) : options_{options} {
@@ -49,25 +59,63 @@ sampler::sampler(const sampling& options) : options_{options} {
                                 std::to_string(options.how == split::all ? 1 : options.workers) +
                                 " do not fill a batch of " + std::to_string(options.batch_size));
   }
+  if (!options.queue) return;
+  auto source = options;
+  source.queue = false;
+  if (options.how == split::strided) {
+    source.workers = 1;
+    source.rank = 0;
+    source.pad = false;
+    sources_.emplace_back(source);
+  } else {
+    for (source.rank = 0; source.rank < options.workers; ++source.rank) sources_.emplace_back(source);
+  }
 }
 
-std::vector<std::int64_t> sampler::batch_at(std::uint64_t step) {
-  const auto indices = batches_at(step, 1);
+std::vector<std::int64_t> sampler::batch_at(std::uint64_t number) {
+  const auto indices = batches_at(number, 1);
   return {indices.begin(), indices.end()};
 }
 
-std::span<const std::int64_t> sampler::batches_at(std::uint64_t step, std::uint64_t most) {
+std::span<const std::int64_t> sampler::batches_at(std::uint64_t number, std::uint64_t most) {
+  if (options_.queue) return from_queue(number, most);
   const auto steps = static_cast<std::uint64_t>(steps_per_epoch_),
              batch = static_cast<std::uint64_t>(options_.batch_size);
-  enter(step / steps);
-  const std::uint64_t first = step % steps;
+  enter(number / steps);
+  const std::uint64_t first = number % steps;
   const std::span<const std::int64_t> from = std::span<const std::int64_t>{order_}.subspan(first * batch);
   return from.first(std::min(std::min(most, steps - first) * batch, from.size()));
 }
 
+std::span<const std::int64_t> sampler::from_queue(std::uint64_t number, std::uint64_t most) {
+  drawn_.clear();
+  const auto epoch = data::epoch_of(options_, number);
+  for (const auto end = number + most; number < end && data::epoch_of(options_, number) == epoch; ++number) {
+    append(owner_of(options_, number));
+    if (batch_size_at(options_, number) < options_.batch_size) break;
+  }
+  return drawn_;
+}
+
+/// Appends the batch of `owner` to drawn_.
+void sampler::append(batch_owner owner) {
+  if (options_.how != split::strided) {
+    const auto batch = sources_[static_cast<std::size_t>(owner.rank)].batches_at(owner.step, 1);
+    drawn_.insert(drawn_.end(), batch.begin(), batch.end());
+    return;
+  }
+  auto& whole = sources_.front();
+  const auto steps = static_cast<std::uint64_t>(steps_per_epoch_);
+  whole.enter(owner.step / steps);
+  const auto first = static_cast<std::int64_t>(owner.step % steps) * options_.batch_size;
+  const auto end = std::min(first + options_.batch_size, share_);
+  for (auto i = first; i < end; ++i)  // beyond the end of a padded epoch, its first samples follow
+    drawn_.push_back(whole.order_[static_cast<std::size_t>((owner.rank + i * options_.workers) % options_.samples)]);
+}
+
 void sampler::enter(std::uint64_t epoch) {
   if (epoch == epoch_) return;
-  const auto& [samples, batch_size, rank, workers, how, shuffled, seed, drop_last, pad, shards] = options_;
+  const auto& [samples, batch_size, rank, workers, how, shuffled, seed, drop_last, pad, shards, queue] = options_;
   // The whole set, or for contiguous shards this worker's block of it; blocks differ by one sample at most.
   const std::int64_t begin = how == split::contiguous ? samples * rank / workers : 0;
   const std::int64_t end = how == split::contiguous ? samples * (rank + 1) / workers : samples;

@@ -1,5 +1,8 @@
 // Which samples a worker trains on at a step: a function of (seed, epoch, rank), so that any worker, node or test can
 // compute it. One epoch has one permutation of the whole set.
+//
+// A worker's batches are numbered by its steps. If all n workers draw from one queue instead, batch i of the queue is
+// the one that worker i mod n would draw at step floor(i / n), so that an epoch has the same batches either way.
 #pragma once
 
 #include <cstdint>
@@ -30,7 +33,17 @@ struct sampling {
   bool drop_last{true};  ///< Drop the last batch of an epoch if it is not full.
   bool pad{false};       ///< Repeat the first samples of a strided epoch until its length is a multiple of n.
   std::shared_ptr<const sample_shards> shards{};  ///< Shards for split::given.
+  bool queue{false};                              ///< Whether all workers draw from one queue; then `rank` is not used.
 };
+
+/// The worker and the step to which a batch belongs by its number.
+struct batch_owner {
+  std::int64_t rank{0};
+  std::uint64_t step{0};
+};
+
+/// Returns the owner of batch `number`.
+batch_owner owner_of(const sampling& options, std::uint64_t number);
 
 /// Returns the number of samples per worker and epoch, equal for all workers: floor(N / n), padded ceil(N / n), or N
 /// for `all`.
@@ -43,31 +56,40 @@ std::int64_t steps_per_epoch(const sampling& options);
 /// Returns the number of samples in the last batch of an epoch: batch_size, or perhaps fewer without drop_last.
 std::int64_t last_batch_size(const sampling& options);
 
-/// Returns the number of samples in a worker's batch at `step`.
-std::int64_t batch_size_at(const sampling& options, std::uint64_t step);
+/// Returns the number of samples in batch `number`.
+std::int64_t batch_size_at(const sampling& options, std::uint64_t number);
 
-/// Iterates over one worker's samples. Keeps the permutation of the epoch it was last asked for; one thread at a time.
+/// Returns the epoch of batch `number`.
+std::uint64_t epoch_of(const sampling& options, std::uint64_t number);
+
+/// Iterates over the batches of one worker, or of the queue. Keeps the permutation of the epoch it was last asked for;
+/// one thread at a time.
 class sampler {
  public:
   /// Throws std::invalid_argument if an epoch would have no step, or if a split other than strided is padded.
   explicit sampler(const sampling& options);
 
-  /// Returns the sample indices of this worker's batch at `step`, counted from 0 over all epochs.
-  std::vector<std::int64_t> batch_at(std::uint64_t step);
+  /// Returns the sample indices of batch `number`, counted from 0 over all epochs.
+  std::vector<std::int64_t> batch_at(std::uint64_t number);
 
-  /// Returns the indices of up to `most` batches from `step` on, in order and all of the same epoch; valid until the
-  /// next call.
-  std::span<const std::int64_t> batches_at(std::uint64_t step, std::uint64_t most);
+  /// Returns the indices of up to `most` batches from `number` on, in order; valid until the next call. They are of the
+  /// same epoch, and all but the last are full.
+  std::span<const std::int64_t> batches_at(std::uint64_t number, std::uint64_t most);
 
   std::int64_t steps_per_epoch() const { return steps_per_epoch_; }
 
  private:
+  std::span<const std::int64_t> from_queue(std::uint64_t number, std::uint64_t most);
+  void append(batch_owner owner);
   void enter(std::uint64_t epoch);
 
   sampling options_;
   std::int64_t share_, steps_per_epoch_;
   std::uint64_t epoch_{~std::uint64_t{0}};
   std::vector<std::int64_t> order_;  ///< This worker's samples in epoch_.
+  /// Of a queue: the samplers of all workers; of a strided one, a single sampler with the order of the whole set.
+  std::vector<sampler> sources_;
+  std::vector<std::int64_t> drawn_;  ///< Of a queue: what was returned last.
 };
 
 }  // namespace troupe::data

@@ -112,7 +112,7 @@ class shard_server : public serving::answering_server {
 
   holding now() const { return {.piece = {cut_[index_].first, x_}, .version = version_, .staleness = staleness_}; }
 
-  /// `completed`: steps that the gradient's worker had made, by which the learning rate goes.
+  /// `completed`: steps that the schedule of the learning rate counts.
   void update(const at::Tensor& gradient, std::uint64_t completed) {
     auto next = options_.pool.take(x_.numel());
     next.copy_(x_);
@@ -191,7 +191,7 @@ class shard_of_each final : public shard_server {
   void take(const part& piece, outbox& out) override {
     roll_call_.note(piece.origin.sender, piece.origin.step);
     rules::count(staleness_, version_ - piece.origin.version);
-    update(piece.piece.values, piece.origin.step);
+    update(piece.piece.values, options_.counts_updates ? version_ / options_.world_size : piece.origin.step);
     answer_with_x(piece, out);
     TROUPE_ASSERT(answered_ == version_, "PS-3: every gradient must have been answered");
   }

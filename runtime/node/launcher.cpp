@@ -107,6 +107,7 @@ port_options options_of_port(const plan& plan, std::uint32_t place, std::uint32_
                    .due = exchange.due,
                    .carries = exchange.carries,
                    .when = is_store ? when(plan) : nothing_is_asked(),
+                   .counts_updates = plan.draws_from_queue(),
                    .optimizer = plan.optimizer,
                    .initial = {}};
   if (own.is_server()) own.initial = options.initial;
@@ -263,11 +264,28 @@ bool shows(const plan& plan, std::uint32_t rank) {
   return for_buffers || !plan.replicas_agree();
 }
 
+/// Steps of one request, at least `few`: thousands, where a step is a row of a sparse set; whole stretches of local
+/// steps.
+std::uint32_t steps_at_once(const plan& plan, std::uint32_t rank, std::int64_t few = 16) {
+  constexpr std::int64_t rows = 65'536, most = std::numeric_limits<std::int32_t>::max();
+  const auto sparse = makes_sparse_steps(*plan.model, plan.optimizer);
+  const auto least = sparse ? std::max(few, rows / plan.sampling.batch_size) : few;
+  const auto* memory = plan.memory_of(rank);
+  const auto local = memory ? local_steps_of(memory->settings) : 1;
+  return static_cast<std::uint32_t>(std::min(most, (least + local - 1) / local * local));
+}
+
+/// Batches that a worker is assigned at once: so few that milestones, which are reached when assignments end, are not
+/// late.
+std::uint32_t batches_at_once(const plan& plan) {
+  return steps_at_once(plan, 0, 4);
+}
+
 /// What only the first node has.
 void spawn_direction(caf::actor_system& system, const plan& plan, const data::dataset_pair& data, lane_factory& lanes,
                      const launch_options& options, crew& into) {
   const auto& file = plan.file;
-  into.recorder = spawn_recorder(system, plan.workers, options.book, lanes.make("recorder"));
+  into.recorder = spawn_recorder(system, plan.workers, plan.draws_from_queue(), options.book, lanes.make("recorder"));
   into.members.emplace_back("recorder", caf::actor_cast<caf::actor>(into.recorder));
   const auto evaluator = spawn_evaluator(system,
                                          {.model = plan.model,
@@ -291,6 +309,7 @@ void spawn_direction(caf::actor_system& system, const plan& plan, const data::da
                                         .holders = holders_of(plan, into),
                                         .holder_weights = weights_of_holders(plan),
                                         .in_lockstep = !plan.workers_are_independent(),
+                                        .batches_at_once = plan.draws_from_queue() ? batches_at_once(plan) : 0,
                                         .layout = plan.layout,
                                         .pool = options.pool,
                                         .first_buffers = file.evaluate.buffers == "first",
@@ -351,7 +370,7 @@ compute_actor spawn_compute_of(caf::actor_system& system, const plan& plan, cons
        .memory = memory ? into.memories[static_cast<std::size_t>(memory - plan.exchanges.data())] : nullptr,
        .local_steps = memory ? local_steps_of(memory->settings) : 1,
        .cores = memory ? memory->cores : std::vector<int>{},
-       .steps = plan.steps,
+       .batches = plan.draws_from_queue() ? plan.steps * plan.workers : plan.steps,
        .augment = plan.augment,
        .loading = options.loading,
        .bfloat16 = file.workers.precision == "bfloat16",
@@ -360,16 +379,6 @@ compute_actor spawn_compute_of(caf::actor_system& system, const plan& plan, cons
       lanes.make(name));
   into.members.emplace_back(name, caf::actor_cast<caf::actor>(compute));
   return compute;
-}
-
-/// Steps of one request: thousands, where a step is a row of a sparse set; whole stretches of local steps.
-std::uint32_t steps_at_once(const plan& plan, std::uint32_t rank) {
-  constexpr std::int64_t of_networks = 16, rows = 65'536, most = std::numeric_limits<std::int32_t>::max();
-  const auto sparse = makes_sparse_steps(*plan.model, plan.optimizer);
-  const auto least = sparse ? std::max(of_networks, rows / plan.sampling.batch_size) : of_networks;
-  const auto* memory = plan.memory_of(rank);
-  const auto local = memory ? local_steps_of(memory->settings) : 1;
-  return static_cast<std::uint32_t>(std::min(most, (least + local - 1) / local * local));
 }
 
 }  // namespace
@@ -412,6 +421,7 @@ crew launch(caf::actor_system& system, const plan& plan, const data::dataset_pai
                                            .initial = {{.run = id_of(plan), .sender = rank_id{rank}}, options.initial},
                                            .timeout = plan.file.run.timeout,
                                            .steps_at_once = steps_at_once(plan, rank),
+                                           .assigned = plan.draws_from_queue(),
                                            .synchronised_norms = plan.norms() != nullptr},
                                           std::move(own)));
     result.members.emplace_back("worker " + std::to_string(rank), caf::actor_cast<caf::actor>(result.workers.back()));

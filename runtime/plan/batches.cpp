@@ -72,6 +72,13 @@ void check_last_batch(const plan& so_far) {
   }
 }
 
+void check_budget(const plan& so_far) {
+  if (!so_far.draws_from_queue() || so_far.workers_are_independent()) return;
+  refuse(so_far.file,
+         "run.budget = \"total\" requires a wiring in which no worker waits for another, such as parameter_server or "
+         "elastic with apply = \"each\", or shared; use one of these, or run.budget = \"worker\"");
+}
+
 std::string shares_text(const plan& plan) {
   const auto how = evaluation_of(plan);
   const auto share = rules::samples_per_share(plan.facts.evaluated, how);

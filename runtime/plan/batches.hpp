@@ -1,5 +1,5 @@
 // Batch-level consequences of the data settings: which samples are evaluated and how, and whether the last batch of an
-// epoch can be trained on.
+// epoch can be trained on, and whether all workers can draw from one queue.
 #pragma once
 
 #include "troupe/actors/rules/evaluate.hpp"
@@ -23,6 +23,9 @@ void check_evaluation(const plan& so_far);
 /// Throws input_error if the last (micro-)batch of an epoch has a single sample and the model cannot be trained on one
 /// sample, for example because of batch norm.
 void check_last_batch(const plan& so_far);
+
+/// Throws input_error if all workers share a budget of steps although some wait for others.
+void check_budget(const plan& so_far);
 
 /// Describes how the validation set is divided and what is omitted, starting with a comma. Returns an empty string if
 /// the whole set is evaluated at once.

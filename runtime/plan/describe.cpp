@@ -220,6 +220,7 @@ std::string steps_text(const plan& plan) {
   const auto epochs = static_cast<double>(plan.steps) / static_cast<double>(plan.steps_per_epoch);
   text +=
       " (" + human_number(epochs) + (epochs == 1 ? " epoch of " : " epochs of ") + grouped(plan.steps_per_epoch) + ")";
+  if (plan.draws_from_queue()) text += " on average over the workers";
   return text + ", evaluated " +
          (plan.evaluate_every >= plan.steps ? "at the end"
                                             : "every " + plural(plan.evaluate_every, "step") + " and at the end") +
@@ -592,6 +593,7 @@ std::string describe_json(const plan& plan) {
                     {"loop", plan.file.workers.loop},
                     {"steps_per_epoch", plan.steps_per_epoch},
                     {"steps", plan.steps},
+                    {"budget", plan.file.run.budget},
                     {"evaluate_every", plan.evaluate_every},
                     {"messages_per_step", whole_if_it_is(plan.messages_per_step())},
                     {"bytes_per_step", whole_if_it_is(plan.bytes_per_step())},

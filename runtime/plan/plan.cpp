@@ -770,6 +770,7 @@ plan make_plan(const topology::topology& given, const data_facts& facts, const d
   check_augmentation(plan);
   plan.sampling = sampling_of(file, facts.samples);
   plan.sampling.shards = facts.shards;
+  plan.sampling.queue = file.run.budget == "total";
   plan.workers = static_cast<std::uint32_t>(file.workers.count);
   plan.nodes = nodes_of(file);
   plan.devices = deal_devices(plan, machine);
@@ -799,6 +800,7 @@ plan make_plan(const topology::topology& given, const data_facts& facts, const d
     if (const auto near = expanded.cores.find(exchange.name); near != expanded.cores.end())
       exchange.cores = near->second;
   }
+  check_budget(plan);
   if (file.model.sync_batch_norm) plan.exchanges.push_back(plan_norms(plan, net->norm_channels()));
   for (const auto& exchange : plan.exchanges)
     if (exchange.nature.on_devices)

@@ -148,6 +148,7 @@ struct plan {
   bool deterministic() const;   ///< Whether no result depends on the order of arrival.
   bool promises_bits() const;   ///< Whether, in addition, everything is computed and summed on CPUs, in an order
                                 ///< fixed by the file, and all randomness is a function of the seed.
+  bool draws_from_queue() const { return sampling.queue; }  ///< Whether the workers share a budget of steps.
   bool workers_are_independent() const;  ///< Whether no worker ever waits for another, and servers hold the result.
   bool crosses(const planned_edge& edge) const { return node_of(edge.from) != node_of(edge.to); }
   traffic between_nodes() const;  ///< Traffic between processes.

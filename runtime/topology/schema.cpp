@@ -200,6 +200,11 @@ std::vector<section> make_sections() {
         row("steps", in(&t::run, &run::steps), {.minimum = 0, .maximum = 1e12},
             "Number of steps of each worker. Cannot be combined with epochs. With 0, the run only writes the initial "
             "weights."),
+        row("budget", in(&t::run, &run::budget), {.choices = {"worker", "total"}},
+            "Who makes the steps of the run: with \"worker\", each worker makes that many; with \"total\", all workers "
+            "together make that many times their number, and faster ones make more of them. Epochs, schedules and "
+            "evaluations then count updates divided by the number of workers, and batches come from one queue. "
+            "\"total\" requires a wiring in which no worker waits for another."),
         row("threads", in(&t::run, &run::threads), {.minimum = 1, .maximum = 256},
             "Number of threads inside the tensor operations of one worker. Changing it may change the last bits of the "
             "results."),

@@ -24,6 +24,7 @@ struct interval {
 struct run_settings {
   std::uint64_t seed{0};
   std::optional<std::uint64_t> epochs, steps;  ///< Exactly one is set after validation.
+  std::string budget{"worker"};                ///< "worker" or "total": whose steps epochs and steps count.
   std::int64_t threads{1};                     ///< Number of intra-op threads of each compute actor.
   std::chrono::milliseconds timeout{60'000};
   std::chrono::milliseconds join_timeout{300'000};  ///< How long nodes wait for each other before the run begins.

@@ -52,6 +52,19 @@ def test_mistyped_words_are_answered_with_what_was_meant():
     assert len(names) == len(set(names)), sorted(name for name in names if names.count(name) > 1)
 
 
+def test_a_shared_budget_is_for_workers_that_do_not_wait():
+    asgd = write("asgd.toml", with_exchange('kind = "parameter_server"\napply = "each"').replace(', "apply"', "")
+                 .replace("steps = 20", 'steps = 20\nbudget = "total"'))
+    assert "20 steps (" in troupe("check", asgd).stdout
+    assert "on average over the workers" in troupe("check", asgd).stdout
+    assert json.loads(troupe("check", asgd, "--json").stdout)["budget"] == "total"
+    troupe("run", asgd, "--out", "asgd")
+    end = metrics("asgd")[-1]
+    assert (end["step"], end["updates"], end["status"]) == (20, 40, "done"), end
+    said = troupe("check", write("waits.toml", TINY), "--set", "run.budget=total", status=2).stderr
+    assert 'run.budget = "total" requires a wiring in which no worker waits for another' in said, said
+
+
 def test_workers_without_an_exchange_are_warned_about():
     alone = write("alone.toml", TINY.split("[exchange]")[0].replace(', "exchange"', ""))
     said = troupe("check", alone).stdout

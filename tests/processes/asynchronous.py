@@ -9,10 +9,10 @@ LONGER = (TINY.replace("steps = 20", f"steps = {STEPS}").replace("count = 2\n", 
           .replace("batch_size = 8", "batch_size = 16").replace("lr = 0.05", "lr = 0.03\nmomentum = 0.5"))
 
 
-def test_each_learns_and_counts():
-    for name, wiring in ASYNCHRONOUS.items():
+def learn_and_count(wirings, *settings):
+    for name, wiring in wirings.items():
         file = write("longer.toml", wired(LONGER, wiring) + node_tables([WORKERS // 2] * 2))
-        troupe("run", file, "--out", "out", "--overwrite")
+        troupe("run", file, "--out", "out", "--overwrite", *settings)
         end = metrics("out")[-1]
         print(f"  {name}: {100 * end['val_accuracy']:.1f} %, staleness {end['staleness_mean']}")
         assert end["step"] == STEPS and end["status"] == "done", (name, end)
@@ -24,6 +24,15 @@ def test_each_learns_and_counts():
             mean = sum(behind * count for behind, count in enumerate(counts)) / sum(counts)
             assert abs(mean - end["staleness_mean"]) < 1e-6 and 0 < mean <= end["staleness_max"], (name, end)
     nothing_is_left()
+
+
+def test_each_learns_and_counts():
+    learn_and_count(ASYNCHRONOUS)
+
+
+def test_workers_that_share_their_steps_do_so_too():
+    shared = {name: ASYNCHRONOUS[name] for name in ("asgd of two shards", "asynchronous elastic", "hogwild")}
+    learn_and_count(shared, "--set", "run.budget=total")
 
 
 main(globals())

@@ -81,6 +81,7 @@ plan tiny_plan(const tiny_options& options) {
   result.file.file = "tiny.toml";
   result.file.run.seed = 1;
   result.file.run.steps = options.steps;
+  result.file.run.budget = options.total_budget ? "total" : "worker";
   result.file.optimizer.lr = result.file.optimizer.momentum = 0.5;
   result.file.workers.count = options.workers;
   result.file.workers.loop = {"gradient", "apply"};
@@ -98,7 +99,8 @@ plan tiny_plan(const tiny_options& options) {
                      .shuffle = true,
                      .seed = 1,
                      .drop_last = !options.keeps_last,
-                     .pad = options.pads};
+                     .pad = options.pads,
+                     .queue = options.total_budget};
   result.workers = options.workers;
   result.micro_batches = options.micro_batches;
   result.nodes.front().workers = options.workers;

@@ -70,8 +70,8 @@ recorder_actor::behavior_type recorder(recorder_actor::pointer, std::shared_ptr<
 
 directed_worker::behavior_type worker(directed_worker::pointer, std::shared_ptr<heard> all) {
   return {[all](proceed_atom, std::uint64_t until) { all->granted.push_back(until); },
-          [](halt_atom) { return std::uint64_t{1}; },
-          [all](finish_atom, std::uint64_t step) { all->finished.push_back(step); }};
+          [](assign_atom, const assignment&) {}, [](halt_atom) { return std::uint64_t{1}; },
+          [all](finish_atom, std::uint64_t step) { all->finished.push_back(step); }, [](show_atom, std::uint64_t) {}};
 }
 
 /// A coordinator of two workers, one epoch of four steps, evaluated after every step.

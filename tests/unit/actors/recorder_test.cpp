@@ -66,7 +66,7 @@ TEST_CASE("of best results that overtake each other before they are written only
   auto& scheduler = dynamic_cast<caf::scheduler::test_coordinator&>(system.scheduler());
   const auto waiting = std::make_shared<queue>();
   const auto book = std::make_shared<diary>();
-  const auto recorder = spawn_recorder(system, 1, book, std::make_unique<slow_lane>(waiting));
+  const auto recorder = spawn_recorder(system, 1, false, book, std::make_unique<slow_lane>(waiting));
   const auto run = [&] {
     while (scheduler.has_job()) scheduler.run_once();
   };

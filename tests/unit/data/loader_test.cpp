@@ -160,11 +160,23 @@ TEST_CASE("threads start with the first batch that is worth one") {
   CHECK(pinned.allocated() == 0);
 }
 
+TEST_CASE("what is made in advance are the batches that will be taken") {
+  const auto files = std::make_shared<made_up_files>();
+  auto options = options_of(files_of(files), 1);
+  options.ahead = 2;
+  loader one{options}, plain{options};
+  for (const auto& [number, next] : std::vector<std::pair<std::uint64_t, std::vector<std::uint64_t>>>{
+           {2, {7}}, {7, {8, 3, 4}}, {8, {3}}, {3, {}}, {11, {}}})
+    CHECK(one.take(number, next).targets.equal(plain.take(number, {}).targets));
+  CHECK(one.in_window() == 0);
+  CHECK(files->reads() == 2 * 5 * batch_size);
+}
+
 TEST_CASE("the window is bounded, and ends with the run") {
   const auto files = std::make_shared<made_up_files>();
   auto options = options_of(files_of(files), 1);
   options.ahead = 2;
-  options.steps = 5;
+  options.batches = 5;
   loader one{options};
   one.take(0);
   CHECK(one.in_window() == 2);

@@ -16,7 +16,7 @@ namespace {
 using indices = std::vector<std::int64_t>;
 
 // All batches of one epoch, one after the other.
-indices epoch_of(const sampling& options, std::uint64_t epoch = 0) {
+indices samples_of_epoch(const sampling& options, std::uint64_t epoch = 0) {
   sampler walk{options};
   indices all;
   const auto steps = static_cast<std::uint64_t>(walk.steps_per_epoch());
@@ -54,13 +54,15 @@ TEST_CASE("an epoch without a step is refused, and so are workers that do not ex
 }
 
 TEST_CASE("without shuffling, samples come in the set's order") {
-  CHECK(epoch_of({.samples = 7, .batch_size = 2, .shuffle = false}) == indices{0, 1, 2, 3, 4, 5});
-  CHECK(epoch_of({.samples = 8, .batch_size = 2, .rank = 1, .workers = 2, .shuffle = false}) == indices{1, 3, 5, 7});
+  CHECK(samples_of_epoch({.samples = 7, .batch_size = 2, .shuffle = false}) == indices{0, 1, 2, 3, 4, 5});
+  CHECK(samples_of_epoch({.samples = 8, .batch_size = 2, .rank = 1, .workers = 2, .shuffle = false}) ==
+        indices{1, 3, 5, 7});
+  CHECK(samples_of_epoch(
+            {.samples = 8, .batch_size = 2, .rank = 1, .workers = 2, .how = split::contiguous, .shuffle = false}) ==
+        indices{4, 5, 6, 7});
   CHECK(
-      epoch_of({.samples = 8, .batch_size = 2, .rank = 1, .workers = 2, .how = split::contiguous, .shuffle = false}) ==
-      indices{4, 5, 6, 7});
-  CHECK(epoch_of({.samples = 4, .batch_size = 2, .rank = 1, .workers = 2, .how = split::all, .shuffle = false}) ==
-        indices{0, 1, 2, 3});
+      samples_of_epoch({.samples = 4, .batch_size = 2, .rank = 1, .workers = 2, .how = split::all, .shuffle = false}) ==
+      indices{0, 1, 2, 3});
 }
 
 TEST_CASE("n strided batches of b are the batch of n·b of one worker") {
@@ -86,13 +88,50 @@ TEST_CASE("n strided batches of b are the batch of n·b of one worker") {
   }
 }
 
+TEST_CASE("batch i of a queue is that of worker i mod n at step i / n") {
+  const auto shards = std::make_shared<const sample_shards>(
+      sample_shards{{8, 1, 30, 4, 11, 6, 20}, {0, 2, 22, 3, 5, 7, 9}, {10, 13, 12, 21, 15, 17, 14}});
+  for (const split how : {split::strided, split::contiguous, split::all, split::given})
+    for (const bool drop_last : {true, false})
+      for (const bool pad : {false, how == split::strided}) {
+        sampling one{.samples = 23,
+                     .batch_size = 3,
+                     .workers = 3,
+                     .how = how,
+                     .seed = 5,
+                     .drop_last = drop_last,
+                     .pad = pad,
+                     .shards = how == split::given ? shards : nullptr};
+        std::vector<sampler> workers;
+        for (one.rank = 0; one.rank < 3; ++one.rank) workers.emplace_back(one);
+        one.rank = 0;
+        one.queue = true;
+        sampler queue{one};
+        const auto all = static_cast<std::uint64_t>(3 * 3 * queue.steps_per_epoch());
+        for (std::uint64_t i = 0; i < all; ++i) {
+          const auto batch = workers[i % 3].batch_at(i / 3);
+          CHECK(queue.batch_at(i) == batch);
+          CHECK(batch_size_at(one, i) == static_cast<std::int64_t>(batch.size()));
+          CHECK(troupe::data::epoch_of(one, i) == i / 3 / static_cast<std::uint64_t>(queue.steps_per_epoch()));
+        }
+      }
+}
+
+TEST_CASE("several batches of a queue are of one epoch, and all but the last are full") {
+  sampler queue{{.samples = 23, .batch_size = 3, .workers = 3, .seed = 5, .drop_last = false, .queue = true}};
+  REQUIRE(queue.steps_per_epoch() == 3);  // batches of 3, 3 and 1
+  CHECK(queue.batches_at(0, 6).size() == 18);
+  CHECK(queue.batches_at(4, 10).size() == 7);  // batches 4, 5 and the short one of the first worker
+  CHECK(queue.batches_at(7, 10).size() == 1);
+}
+
 TEST_CASE("shards are distinct and stay in the set, and all but a remainder is seen") {
   for (const split how : {split::strided, split::contiguous}) {
     for (const std::int64_t workers : {1, 3, 4}) {
       indices all;
       for (std::int64_t rank = 0; rank < workers; ++rank) {
-        const indices mine =
-            epoch_of({.samples = 103, .batch_size = 5, .rank = rank, .workers = workers, .how = how, .seed = 4}, 2);
+        const indices mine = samples_of_epoch(
+            {.samples = 103, .batch_size = 5, .rank = rank, .workers = workers, .how = how, .seed = 4}, 2);
         all.insert(all.end(), mine.begin(), mine.end());
       }
       CHECK(distinct_below(all, 103));
@@ -103,7 +142,7 @@ TEST_CASE("shards are distinct and stay in the set, and all but a remainder is s
 
 TEST_CASE("a contiguous worker stays in its block, in an order of its own") {
   const sampling options{.samples = 40, .batch_size = 10, .rank = 2, .workers = 4, .how = split::contiguous, .seed = 1};
-  indices mine = epoch_of(options);
+  indices mine = samples_of_epoch(options);
   CHECK_FALSE(std::is_sorted(mine.begin(), mine.end()));
   std::sort(mine.begin(), mine.end());
   indices block(10);
@@ -113,9 +152,9 @@ TEST_CASE("a contiguous worker stays in its block, in an order of its own") {
 
 TEST_CASE("split all gives every worker the whole set, each in its own order") {
   sampling options{.samples = 40, .batch_size = 10, .workers = 2, .how = split::all, .seed = 1};
-  const indices first = epoch_of(options);
+  const indices first = samples_of_epoch(options);
   options.rank = 1;
-  const indices second = epoch_of(options);
+  const indices second = samples_of_epoch(options);
   CHECK(first != second);
   CHECK(first.size() == 40);
   CHECK(distinct_below(first, 40));
@@ -124,18 +163,18 @@ TEST_CASE("split all gives every worker the whole set, each in its own order") {
 
 TEST_CASE("with one worker all splits agree") {
   sampling options{.samples = 40, .batch_size = 10, .seed = 1};
-  const indices strided = epoch_of(options);
+  const indices strided = samples_of_epoch(options);
   for (const split how : {split::contiguous, split::all}) {
     options.how = how;
-    CHECK(epoch_of(options) == strided);
+    CHECK(samples_of_epoch(options) == strided);
   }
 }
 
 TEST_CASE("the order is a function of seed and epoch, whatever was asked before") {
   const sampling options{.samples = 50, .batch_size = 5, .seed = 3};
-  CHECK(epoch_of(options, 0) != epoch_of(options, 1));
-  CHECK(epoch_of(options, 1) == epoch_of(options, 1));
-  CHECK(epoch_of(options, 0) != epoch_of({.samples = 50, .batch_size = 5, .seed = 4}, 0));
+  CHECK(samples_of_epoch(options, 0) != samples_of_epoch(options, 1));
+  CHECK(samples_of_epoch(options, 1) == samples_of_epoch(options, 1));
+  CHECK(samples_of_epoch(options, 0) != samples_of_epoch({.samples = 50, .batch_size = 5, .seed = 4}, 0));
   sampler forwards{options}, jumping{options};
   for (std::uint64_t step = 0; step < 25; ++step) forwards.batch_at(step);
   CHECK(jumping.batch_at(25) == forwards.batch_at(25));
@@ -163,7 +202,7 @@ TEST_CASE("several batches at once are those that come one by one, and stop at t
 
 namespace {
 
-// As epoch_of(), whatever the sizes of the batches.
+// As samples_of_epoch(), whatever the sizes of the batches.
 std::vector<indices> batches_of(const sampling& options, std::uint64_t epoch = 0) {
   sampler walk{options};
   const auto steps = static_cast<std::uint64_t>(walk.steps_per_epoch());
@@ -312,8 +351,10 @@ TEST_CASE("a padded epoch is its permutation over and over") {
 
 // Fisher and Yates over draws by SplitMix64 and Lemire's rule, worked out by a program of its own in another language.
 TEST_CASE("a permutation is the same for ever") {
-  CHECK(epoch_of({.samples = 12, .batch_size = 12, .seed = 1}) == indices{2, 7, 3, 8, 9, 10, 1, 5, 11, 4, 0, 6});
-  CHECK(epoch_of({.samples = 12, .batch_size = 12, .seed = 1}, 3) == indices{5, 2, 0, 1, 10, 6, 7, 11, 3, 8, 9, 4});
+  CHECK(samples_of_epoch({.samples = 12, .batch_size = 12, .seed = 1}) ==
+        indices{2, 7, 3, 8, 9, 10, 1, 5, 11, 4, 0, 6});
+  CHECK(samples_of_epoch({.samples = 12, .batch_size = 12, .seed = 1}, 3) ==
+        indices{5, 2, 0, 1, 10, 6, 7, 11, 3, 8, 9, 4});
 }
 
 TEST_CASE("a permutation is that of Fisher and Yates, one draw after the other") {
@@ -322,7 +363,7 @@ TEST_CASE("a permutation is that of Fisher and Yates, one draw after the other")
     std::iota(wanted.begin(), wanted.end(), 0);
     random_stream stream{keyed(8, purpose::permutation, 2)};
     for (std::size_t last = wanted.size(); last > 1; --last) std::swap(wanted[last - 1], wanted[stream.below(last)]);
-    CHECK(epoch_of({.samples = samples, .seed = 8}, 2) == wanted);
+    CHECK(samples_of_epoch({.samples = samples, .seed = 8}, 2) == wanted);
   }
 }
 

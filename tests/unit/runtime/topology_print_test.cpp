@@ -254,6 +254,7 @@ TEST_CASE("a print has every default filled in") {
 [run]
 seed               = 0
 epochs             = 1
+budget             = "worker"
 threads            = 1
 timeout            = "60s"
 join_timeout       = "300s"

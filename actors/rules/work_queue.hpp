@@ -1,0 +1,47 @@
+// Hands out the batches of one queue to all workers, so that each makes as many steps as its speed allows: guided
+// self-scheduling (Polychronopoulos, Kuck 1987, "Guided Self-Scheduling: A Practical Scheduling Scheme for Parallel
+// Supercomputers", IEEE Transactions on Computers C-36). Assignments become shorter towards the end of what may be
+// started, so that the workers finish at about the same time.
+#pragma once
+
+#include "troupe/actors/messages.hpp"
+#include "troupe/actors/rules/schedule.hpp"
+
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+namespace troupe::rules {
+
+class work_queue {
+ public:
+  /// With n workers, the queue has n · when.steps batches; an assignment has at most `most` of them.
+  work_queue(std::uint32_t workers, const schedule& when, std::uint32_t most);
+
+  /// Hands out batches that belong to the first `until` steps. A worker has at most two open assignments, so that it
+  /// can continue without waiting. No assignment goes beyond a milestone.
+  std::vector<std::pair<rank_id, assignment>> hand_out(std::uint64_t until);
+
+  /// Notes that a worker has completed `steps` steps since the run began.
+  void note(rank_id worker, std::uint64_t steps);
+
+  /// Returns the steps completed by all workers together, divided by n and rounded down.
+  std::uint64_t steps() const { return completed_ / handed_.size(); }
+
+ private:
+  /// What was handed to one worker.
+  struct account {
+    std::uint64_t steps{0}, completed{0};  ///< Steps assigned, and those of them that are completed.
+    std::vector<std::uint64_t> open{};     ///< Last steps of its open assignments.
+  };
+
+  std::uint64_t size_of_next(std::uint64_t end) const;
+
+  schedule when_;
+  std::uint64_t most_;
+  std::vector<account> handed_;  ///< By rank.
+  std::uint64_t next_{0};        ///< The first batch that was not handed out.
+  std::uint64_t completed_{0};
+};
+
+}  // namespace troupe::rules

@@ -1,0 +1,77 @@
+#!/usr/bin/env python3
+"""What does a worker cost that is stopped for a part of the time, with a budget of steps for each worker and with one
+for all workers together (run.budget)? Asynchronous SGD of the convnet on the digits: two nodes of one worker each, of
+which the second is stopped and continued with SIGSTOP and SIGCONT, 20 times a second in all. Runs alternate. Prints the
+seconds of training and their ratio to those of a run in which nobody is stopped. With n workers, one of which has a
+share s of its time, no run can beat the ratio n / (n - 1 + s).
+    bench/slow_worker.py [repetitions] [share of the time in which the second worker runs]
+"""
+
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+from measure import BUILD, TOPOLOGY, interleave, repetitions, setting, show
+
+STEPS, PERIOD = 3000, 0.05
+SHARE = float(sys.argv[2]) if len(sys.argv) > 2 else 0.5
+NODES = '[[node]]\nname = "alpha"\n[[node]]\nname = "beta"\n'
+EXCHANGE = '[exchange]\nkind = "parameter_server"\napply = "each"\n'
+
+
+def second_node(run):
+    """Returns the process of the second node."""
+    children = pathlib.Path(f"/proc/{run.pid}/task/{run.pid}/children").read_text().split()
+    words = {int(child): pathlib.Path(f"/proc/{child}/cmdline").read_bytes().split(b"\0") for child in children}
+    return next(child for child, line in words.items() if b"beta" in line)
+
+
+def disturb(run, metrics, share):
+    """Stops the second node for a part of each period while the run trains."""
+    while run.poll() is None and not (metrics.exists() and metrics.read_text()):
+        time.sleep(0.01)
+    try:
+        victim = second_node(run)
+        while '"end"' not in metrics.read_text():
+            os.kill(victim, signal.SIGSTOP)
+            time.sleep(PERIOD * (1 - share))
+            os.kill(victim, signal.SIGCONT)
+            time.sleep(PERIOD * share)
+    except (OSError, StopIteration):
+        pass  # the run has ended
+
+
+def train(budget, share=1.0):
+    with tempfile.TemporaryDirectory() as folder:
+        file = pathlib.Path(folder, "bench.toml")
+        text = TOPOLOGY.format(model="convnet", data='name = "digits"', lr=0.01, exchange=EXCHANGE, nodes=NODES,
+                               steps=STEPS, batch=32, workers=2, loop='["gradient", "exchange"]')
+        file.write_text(text.replace("[run]", f'[run]\nbudget = "{budget}"'))
+        metrics = pathlib.Path(folder, "out/metrics.jsonl")
+        with subprocess.Popen([BUILD / "troupe", "run", file, "--out", f"{folder}/out", "--quiet"]) as run:
+            if share < 1:
+                stopping = threading.Thread(target=disturb, args=(run, metrics, share))
+                stopping.start()
+                stopping.join()
+            assert run.wait() == 0
+        end = json.loads(metrics.read_text().splitlines()[-1])
+    assert end["updates"] == 2 * STEPS, end
+    return end["train_seconds"]
+
+
+setting()
+found = interleave({"nobody is stopped": lambda: train("worker"),
+                    "budget = worker": lambda: train("worker", SHARE),
+                    "budget = total": lambda: train("total", SHARE)}, repetitions())
+for name, seconds in found.items():
+    show(name, seconds, "s")
+alone = found["nobody is stopped"]
+for name in list(found)[1:]:
+    show(f"{name}, of the first", [one / two for one, two in zip(found[name], alone)], "")
+print(f"  at best {2 / (1 + SHARE):.3g}; {1.3 * 2 / (1 + SHARE):.3g} is 1.3 times that")
