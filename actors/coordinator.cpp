@@ -51,6 +51,8 @@ struct coordinator_state {
   std::optional<std::uint64_t> asked;      ///< Of a queue: the last step that the workers were asked to show.
   std::map<std::uint64_t, std::map<rank_id, milestone>> arriving;  ///< By step, then rank.
   std::map<std::uint64_t, std::map<rank_id, snapshot>> shown;      ///< By step, then rank.
+  std::map<std::uint64_t, rules::replicas_by_rank> contributed;    ///< See snapshot::before_exchange; likewise.
+  std::optional<double> most_distant;  ///< The largest consensus distance before an exchange.
   std::deque<report> reports;
   bool busy{false};                             ///< Whether the first report is being averaged or evaluated.
   std::uint64_t last{0};                        ///< The step the run ends at.
@@ -119,6 +121,7 @@ void finish(coordinator_pointer self) {
     end.staleness_max = static_cast<double>(my.staleness.most);
     end.staleness_counts = my.staleness.counts;
   }
+  end.consensus_distance_max = my.most_distant;
   end.data_wait = share_of(my.data_wait, my.computing);
   end.samples_per_second = my.of_run.rate(end.train_seconds);
   // No deadline: a disk, or a terminal that is scrolled back, may take its time; what is saved must not be lost to
@@ -177,6 +180,7 @@ void release(coordinator_pointer self) {
   my.latest = std::move(first);
   my.reports.pop_front();
   my.shown.erase(my.shown.begin(), my.shown.lower_bound(my.latest.line.step));  // its own may still be asked for
+  my.contributed.erase(my.contributed.begin(), my.contributed.upper_bound(my.latest.line.step));
   if (my.latest.found) {
     if (!my.halting && stops_early(my, *my.latest.found, best) && !my.is_last(my.latest)) {
       my.status = "stopped_early";
@@ -223,20 +227,27 @@ void put_together(coordinator_pointer self, replicas_by_rank replicas, std::vect
     return;
   }
   my.busy = true;
+  auto before = std::move(my.contributed[my.reports.front().line.step]);
+  if (before.size() != replicas.size()) before.clear();
   then_on_lane(
       self, *my.where,
-      [replicas = std::move(replicas), held = std::move(held), options = my.options] {
-        return rules::result_of(replicas, held.empty() ? at::Tensor{} : held_together(held, options),
-                                {.layout = options.layout,
-                                 .pool = options.pool,
-                                 .replicas_agree = options.replicas_agree,
-                                 .first_buffers = options.first_buffers});
+      [replicas = std::move(replicas), held = std::move(held), before = std::move(before), options = my.options] {
+        const rules::result_options how{.layout = options.layout,
+                                        .pool = options.pool,
+                                        .replicas_agree = options.replicas_agree,
+                                        .first_buffers = options.first_buffers};
+        auto result = rules::result_of(replicas, held.empty() ? at::Tensor{} : held_together(held, options), how);
+        if (!before.empty()) result.distance_before = rules::distance_of(before, how);
+        return result;
       },
       [self](rules::step_result found) {
         auto& first = self->state.reports.front();
         self->state.busy = false;
         first.result = snapshot{{.step = first.line.step}, std::move(found.values)};
         first.line.consensus_distance = found.distance;
+        first.line.consensus_distance_before = found.distance_before;
+        if (found.distance_before)
+          self->state.most_distant = std::max(self->state.most_distant.value_or(0), *found.distance_before);
         process(self);
       });
 }
@@ -518,6 +529,10 @@ coordinator_actor::behavior_type coordinator(coordinator_pointer self, coordinat
       [self](result_atom, const snapshot& replica) {
         auto& my = self->state;
         const auto step = replica.origin.step;
+        if (replica.before_exchange) {
+          my.contributed[step].emplace(replica.origin.sender, replica);
+          return;
+        }
         if (!my.shown[step].emplace(replica.origin.sender, replica).second)
           throw std::logic_error("worker " + std::to_string(static_cast<std::uint32_t>(replica.origin.sender)) +
                                  " sent its parameters for step " + std::to_string(step) + " twice");

@@ -110,6 +110,8 @@ struct snapshot {
   stamp origin;
   at::Tensor values;                            ///< [P + B], frozen.
   std::shared_ptr<const device::mark> ready{};  ///< See span::ready.
+  /// Whether these are the values that the worker gave to its last exchange of parameters before that step.
+  bool before_exchange{false};
 };
 
 /// Batches that a worker draws from a queue shared by all workers: its steps [first_step, first_step + count), counted
@@ -216,6 +218,8 @@ struct record {
   std::uint64_t bytes_sent{0};
   std::optional<double> staleness_mean, staleness_max;  ///< Staleness of the gradients applied since the last line.
   std::optional<double> consensus_distance;  ///< sqrt(mean over workers of ‖xᵢ − x̄‖²), over the parameters.
+  std::optional<double> consensus_distance_before;  ///< The same before the last exchange of parameters.
+  std::optional<double> consensus_distance_max;  ///< Largest value of the run of the previous one; only for event end.
   /// Number of gradients of the whole run, indexed by staleness; only for event end.
   std::vector<std::uint64_t> staleness_counts{};
   std::string status;  ///< One of done, stopped_early, max_seconds, interrupted, failed; only for event end.

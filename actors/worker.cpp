@@ -47,6 +47,7 @@ struct worker_state {
   bool halted{false};
   std::optional<std::uint64_t> reported;  ///< Step of the last milestone.
   std::optional<std::uint64_t> shown;     ///< Step of the last snapshot shown.
+  std::optional<snapshot> contributed;    ///< Parameters given to the last exchange since then.
   std::deque<assignment> assigned;        ///< Those that are not complete.
   std::vector<std::uint64_t> to_show;     ///< Steps of the snapshots that the coordinator has asked for.
   caf::actor_clock::time_point last_glance;
@@ -97,6 +98,10 @@ bool must_show(const worker_state& my) {
 void show(worker_pointer self) {
   auto& my = self->state;
   my.shown = my.completed;
+  if (my.contributed) {
+    my.contributed->origin.step = my.completed;
+    self->send(my.contacts.results, result_atom_v, *std::exchange(my.contributed, std::nullopt));
+  }
   auto replica = my.now;
   if (!my.options.assigned) return self->send(my.contacts.results, result_atom_v, replica);
   for (const auto step : std::exchange(my.to_show, {})) {
@@ -312,6 +317,10 @@ void begin_exchange(worker_pointer self, std::size_t word) {
   const auto& exchange = std::get<exchange_word>(my.options.loop[word]);
   const auto& port = my.contacts.ports[exchange.place];
   part own = contribution(my, exchange);
+  if (my.options.shows_contributions && exchange.sends == slot::parameters && my.x_on_host) {
+    my.contributed = my.now;
+    my.contributed->before_exchange = true;
+  }
   own.which = {exchange.place, 0};
   const auto who = own.origin;
   my.exchanging = conversation{.word = word, .answer = {}};

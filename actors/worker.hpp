@@ -46,6 +46,8 @@ struct worker_options {
   /// Maximum number of steps per request to compute: few enough to stop soon, many enough that the thread wake-up per
   /// request is negligible.
   std::uint32_t steps_at_once{16};
+  /// Whether to keep what was given to the last exchange of parameters, and to show it with each result.
+  bool shows_contributions{false};
   bool assigned{false};  ///< Whether the coordinator assigns the batches of a queue; see directed_worker.
   /// Whether its compute actor waits for other workers in mid-step. Those keep that deadline.
   bool synchronised_norms{false};

@@ -24,7 +24,18 @@ at::Tensor mean_of(const replicas_by_rank& replicas, const range& where, models:
   return std::all_of(summands.begin(), summands.end(), equal) ? summands.front().values : mean_in_order(summands, pool);
 }
 
+double distance_to(const at::Tensor& mean, const replicas_by_rank& replicas) {
+  double squares = 0;
+  for (const auto& [rank, replica] : replicas)
+    squares += std::pow((replica.values.narrow(0, 0, mean.numel()) - mean).norm().item<double>(), 2);
+  return std::sqrt(squares / static_cast<double>(replicas.size()));
+}
+
 }  // namespace
+
+double distance_of(const replicas_by_rank& replicas, const result_options& options) {
+  return distance_to(mean_of(replicas, {0, options.layout.parameter_end}, options.pool), replicas);
+}
 
 step_result result_of(const replicas_by_rank& replicas, at::Tensor held, const result_options& options) {
   const auto& layout = options.layout;
@@ -38,10 +49,7 @@ step_result result_of(const replicas_by_rank& replicas, at::Tensor held, const r
   if (!held.defined() && options.replicas_agree) held = first.narrow(0, 0, parameters.count);
   if (!held.defined()) {
     held = mean_of(replicas, parameters, options.pool);
-    double squares = 0;
-    for (const auto& [rank, replica] : replicas)
-      squares += std::pow((replica.values.narrow(0, 0, parameters.count) - held).norm().item<double>(), 2);
-    result.distance = std::sqrt(squares / static_cast<double>(replicas.size()));
+    result.distance = distance_to(held, replicas);
   }
   std::vector<span> pieces{{0, std::move(held)}};
   if (buffers.count > 0)

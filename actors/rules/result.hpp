@@ -24,7 +24,11 @@ struct result_options {
 struct step_result {
   at::Tensor values;                 ///< [P + B]; or [P] if servers hold it and no worker has sent buffers.
   std::optional<double> distance{};  ///< sqrt(meanᵢ ‖xᵢ − x̄‖²) over the parameters, if they may differ.
+  std::optional<double> distance_before{};  ///< The same before the last exchange of parameters.
 };
+
+/// Returns the consensus distance sqrt(meanᵢ ‖xᵢ − x̄‖²) over the parameters of `replicas`.
+double distance_of(const replicas_by_rank& replicas, const result_options& options);
 
 /// Returns the result of a step: `held` [P] by servers, if defined, and the rest from the replicas. May alias its
 /// arguments.

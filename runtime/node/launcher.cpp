@@ -281,6 +281,13 @@ std::uint32_t batches_at_once(const plan& plan) {
   return steps_at_once(plan, 0, 4);
 }
 
+/// Whether workers move apart, and an exchange of parameters brings them together.
+bool shows_contributions(const plan& plan) {
+  return plan.stores().empty() && !plan.replicas_agree() &&
+         std::any_of(plan.exchanges.begin(), plan.exchanges.end(),
+                     [](const auto& one) { return one.carries.sends == slot::parameters; });
+}
+
 /// What only the first node has.
 void spawn_direction(caf::actor_system& system, const plan& plan, const data::dataset_pair& data, lane_factory& lanes,
                      const launch_options& options, crew& into) {
@@ -421,6 +428,7 @@ crew launch(caf::actor_system& system, const plan& plan, const data::dataset_pai
                                            .initial = {{.run = id_of(plan), .sender = rank_id{rank}}, options.initial},
                                            .timeout = plan.file.run.timeout,
                                            .steps_at_once = steps_at_once(plan, rank),
+                                           .shows_contributions = shows_contributions(plan),
                                            .assigned = plan.draws_from_queue(),
                                            .synchronised_norms = plan.norms() != nullptr},
                                           std::move(own)));

@@ -57,6 +57,8 @@ std::string json_line(const record& line) {
                     {"staleness_max", number(line.staleness_max)},
                     {"staleness_counts", line.staleness_counts.empty() ? json(nullptr) : json(line.staleness_counts)},
                     {"consensus_distance", number(line.consensus_distance)},
+                    {"consensus_distance_before", number(line.consensus_distance_before)},
+                    {"consensus_distance_max", number(line.consensus_distance_max)},
                     {"status", line.status.empty() ? json(nullptr) : json(line.status)}};
   return object.dump();
 }

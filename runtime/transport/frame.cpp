@@ -111,6 +111,7 @@ void check_snapshot(const frame_header& header, const frame_limits& limits) {
   if (header.total != limits.total || header.elements != static_cast<std::uint64_t>(limits.total))
     refuse("with a snapshot of another model");
   if (static_cast<std::uint32_t>(header.origin.sender) >= limits.world_size) refuse("from a rank that does not exist");
+  if (header.at != stage::contribution && header.at != stage::result) refuse("with an unknown value in its field at");
 }
 
 void check_empty(const frame_header& header, std::uint8_t dtype, std::uint8_t dims, std::uint64_t payload) {
@@ -202,6 +203,7 @@ frame_header header_of(std::uint32_t to, const part& piece) {
 frame_header header_of(const snapshot& result) {
   const auto payload = bytes_of(result.values);
   return {.kind = frame_kind::snapshot,
+          .at = result.before_exchange ? stage::contribution : stage::result,
           .origin = result.origin,
           .total = result.values.numel(),
           .elements = static_cast<std::uint64_t>(result.values.numel()),
@@ -221,7 +223,7 @@ part frame::as_part() const {
 }
 
 snapshot frame::as_snapshot() const {
-  return {header.origin, values};
+  return {.origin = header.origin, .values = values, .before_exchange = header.at == stage::contribution};
 }
 
 std::span<std::byte> frame_reader::room() {

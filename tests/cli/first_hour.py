@@ -65,6 +65,22 @@ def test_a_shared_budget_is_for_workers_that_do_not_wait():
     assert 'run.budget = "total" requires a wiring in which no worker waits for another' in said, said
 
 
+def test_the_distance_of_workers_is_measured_before_they_are_averaged():
+    loop = '"gradient", "exchange", "apply"'
+    averaged = with_exchange('kind = "all_reduce"\nsends = "parameters"\nevery = 10')
+    apart = TINY.split("[exchange]")[0].replace(loop, '"gradient", "apply"').replace("steps = 20", "steps = 10")
+    troupe("run", write("averaged.toml", averaged.replace(loop, '"gradient", "apply", "exchange"')), "--set",
+           "evaluate.every=10 steps", "--out", "averaged")
+    troupe("run", write("apart.toml", apart), "--out", "apart")
+    first, last = [line for line in metrics("averaged") if line["event"] == "evaluation"]
+    moved = metrics("apart")[-1]
+    assert first["consensus_distance"] == 0 < first["consensus_distance_before"]
+    assert first["consensus_distance_before"] == moved["consensus_distance"], (first, moved)
+    assert moved["consensus_distance_before"] is None
+    end = metrics("averaged")[-1]
+    assert end["consensus_distance_max"] == max(line["consensus_distance_before"] for line in (first, last)), end
+
+
 def test_workers_without_an_exchange_are_warned_about():
     alone = write("alone.toml", TINY.split("[exchange]")[0].replace(', "exchange"', ""))
     said = troupe("check", alone).stdout

@@ -30,6 +30,7 @@ TEST_CASE("where replicas differ, parameters and buffers are their means, and th
   const auto found = rules::result_of(two_replicas(), {}, five());
   CHECK(found.values.equal(at::tensor({2, 2, 4, 20, 40}, at::kFloat)));
   CHECK(*found.distance == doctest::Approx(std::sqrt(2)));
+  CHECK(rules::distance_of(two_replicas(), five()) == *found.distance);
 }
 
 TEST_CASE("with first_buffers the buffers are those of the lowest rank, the parameters as ever") {

@@ -241,7 +241,7 @@ TEST_CASE("a header that asks for the impossible is refused in words, and nothin
   };
 
   refuses(with(good, 0, std::uint32_t{0}), "not a Troupe frame");
-  refuses(with(good, 4, std::uint16_t{1}), "protocol 1; expected protocol 4");
+  refuses(with(good, 4, std::uint16_t{1}), "protocol 1; expected protocol 5");
   for (const int kind : {0, 5, 255}) refuses(with(good, 6, static_cast<std::uint8_t>(kind)), "unknown kind");
   refuses(with(good, 7, std::uint8_t{2}), "not a float32 vector");
   refuses(with(good, 8, std::uint8_t{2}), "not a float32 vector");
@@ -273,6 +273,7 @@ TEST_CASE("a header that asks for the impossible is refused in words, and nothin
   }
   refuses(with(with(whole, 88, std::uint64_t{1024}), 96, std::uint64_t{4096}), "snapshot of another model");
   refuses(with(whole, 64, std::int64_t{1024}), "snapshot of another model");
+  refuses(with(whole, 10, std::uint8_t{1}), "unknown value in its field at");
   for (const auto& empty : {hello, credit}) {
     refuses(with(empty, 7, std::uint8_t{1}), "type or length is invalid for its kind");
     refuses(with(empty, 8, std::uint8_t{1}), "type or length is invalid for its kind");
