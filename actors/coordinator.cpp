@@ -32,6 +32,7 @@ struct report {
   bool evaluated{false};
   std::optional<snapshot> result;
   std::optional<evaluation> found;
+  std::deque<snapshot> replicas;           ///< Those that are still to be evaluated, in order of ranks.
   bool ends{false};                        ///< The last one of a run whose workers end apart.
   bool told{false};                        ///< The recorder has heard of `found`.
   double epoch_seconds{0};                 ///< Where an epoch ends.
@@ -293,16 +294,27 @@ void collect(coordinator_pointer self, const replicas_by_rank& replicas) {
             [self](const caf::error& why) { self->quit(make_error(errc::peer_lost, "server: " + describe(why))); });
 }
 
-void evaluate(coordinator_pointer self) {
+/// Notes what the evaluator has found: of the first report's result, then of each replica.
+void take_evaluation(report& of, const evaluation& found) {
+  if (!of.found) {
+    of.found = found;
+    return;
+  }
+  of.replicas.pop_front();
+  of.line.val_accuracy_workers.push_back(found.accuracy.value_or(std::numeric_limits<double>::quiet_NaN()));
+}
+
+/// Evaluates `weights`, which belong to the first report.
+void evaluate(coordinator_pointer self, const snapshot& weights) {
   auto& my = self->state;
   my.busy = true;
   // No deadline of its own: an evaluation may take as long as the validation set is large, and an evaluator that dies
   // is heard of by whoever watches the troupe.
-  self->request(my.evaluator, caf::infinite, evaluate_atom_v, *my.reports.front().result)
+  self->request(my.evaluator, caf::infinite, evaluate_atom_v, weights)
       .then(
           [self](const evaluation& found) {
             self->state.busy = false;
-            self->state.reports.front().found = found;
+            take_evaluation(self->state.reports.front(), found);
             process(self);
           },
           [self](const caf::error& why) {
@@ -325,12 +337,16 @@ void process(coordinator_pointer self) {
     if ((stored && !first.result) || (wanted && !whole)) {
       const auto replicas = wanted ? shown_of(my) : replicas_by_rank{};
       if (!replicas) return;  // still on its way
+      if (my.options.evaluates_replicas)
+        for (const auto& [rank, one] : *replicas) first.replicas.push_back(one);
       if (stored)
         collect(self, *replicas);
       else
         put_together(self, *replicas, {});
     } else if (evaluated && !first.found)
-      evaluate(self);
+      evaluate(self, *first.result);
+    else if (evaluated && !first.replicas.empty())
+      evaluate(self, first.replicas.front());
     else
       release(self);
   }

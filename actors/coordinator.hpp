@@ -65,6 +65,7 @@ struct coordinator_options {
   /// Weights indexed by holder. If not empty, each holder has the complete result and the weighted mean is used;
   /// otherwise each has a share of it.
   std::vector<std::int64_t> holder_weights{};
+  bool evaluates_replicas{false};  ///< Whether each worker's snapshot is evaluated, too.
   /// Whether all workers end at the same step; otherwise, if the run ends early, each ends at the step it has reached.
   bool in_lockstep{true};
   /// Maximum number of batches per assignment if all workers draw from one queue until they have made

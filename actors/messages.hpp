@@ -207,6 +207,8 @@ struct record {
   double train_seconds{0};   ///< Seconds without the time in which workers waited for an evaluation.
   std::optional<double> samples_per_second, train_loss, val_loss, val_accuracy;
   std::optional<double> val_top_k_accuracy;
+  /// Accuracy of each worker's own parameters, by rank, if it was requested; NaN if there is none.
+  std::vector<double> val_accuracy_workers{};
   std::optional<double> train_accuracy;    ///< Accuracy of the training forward passes, in [0, 1].
   std::optional<double> epoch_seconds;     ///< Training time since the last epoch; only for event epoch.
   std::optional<double> epoch_train_loss;  ///< Mean loss over the samples of the epoch; only for event epoch.

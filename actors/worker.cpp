@@ -64,8 +64,10 @@ void walk(worker_pointer self);
 void lose(worker_pointer self, const std::string& whom, const caf::error& why) {
   const auto silent = why == caf::sec::request_timeout;
   const auto timeout = std::to_string(self->state.options.timeout.count());
-  self->quit(make_error(errc::peer_lost,
-                        whom + ": " + (silent ? "no answer within " + timeout + " ms (run.timeout)" : describe(why))));
+  const auto step = std::to_string(self->state.completed + 1);
+  self->quit(make_error(errc::peer_lost, silent ? whom + " did not complete step " + step + " within " + timeout +
+                                                      " ms (run.timeout); set a larger run.timeout"
+                                                : whom + ": " + describe(why)));
 }
 
 /// Whether the coordinator hears of it when `completed` steps are.

@@ -1,9 +1,8 @@
 // troupe check FILE: the plan of a run, without running it.
 #include "troupe/apps/commands.hpp"
 #include "troupe/runtime/node/launcher.hpp"
+#include "troupe/runtime/node/local_nodes.hpp"
 #include "troupe/runtime/plan/plan.hpp"
-#include "troupe/runtime/plan/refuse.hpp"
-#include "troupe/runtime/topology/endpoint.hpp"
 #include "troupe/runtime/topology/load.hpp"
 
 #include <CLI/CLI.hpp>
@@ -37,19 +36,10 @@ data_facts facts_of(const options& given, const topology::topology& file) {
   return facts;
 }
 
-/// Throws input_error where a node could not listen.
-void check_listening(const plan& plan) {
-  for (const auto& node : plan.nodes)
-    if (!node.name.empty() && !topology::is_loopback(node.listen))
-      refuse(plan.file, "node " + node.name + " would listen on " + topology::print_endpoint(node.listen) +
-                            ", but this version listens on loopback addresses only; expected such an address, for "
-                            "instance 127.0.0.1:4700");
-}
-
 void check(const options& given) {
   const auto topology = topology::load(given.file, given.overrides);
   const auto plan = make_plan(topology, facts_of(given, topology));
-  check_listening(plan);
+  check_one_host(plan);
   models::buffer_pool pool;
   initial_weights(plan, pool);  // throws where model.init does not fit
   std::cout << (given.json ? describe_json(plan) + "\n" : describe(plan));

@@ -143,7 +143,8 @@ std::string split_of(const options& given, const topology::topology& file) {
   if (given.split == "validation" && !held_out)
     throw input_error(
         given.weights.string() +
-        ": the file does not record which samples were held out; expected --split test, or --set data.validation=…");
+        ": the file does not record that samples were held out; expected --split test, --split train, or, if samples "
+        "were held out, the data.validation of that run with --set");
   return given.split;
 }
 

@@ -125,17 +125,29 @@ std::string carried(const exchange_kind& kind) {
   return topology::listed(words);
 }
 
-/// What there is to tell of a kind in words, by its key; the picture is not among it.
-std::vector<std::pair<std::string, std::string>> told(const exchange_kind& kind) {
-  return {{"source", kind.source},
-          {"sends", carried(kind)},
-          {"equation", kind.facts.equation},
-          {"messages", kind.facts.messages},
-          {"bytes", kind.facts.bytes},
-          {"synchronisation", kind.facts.synchronisation},
-          {"staleness", kind.facts.staleness},
-          {"equals", kind.facts.equals},
-          {"shown by", kind.facts.shown_by}};
+std::string joined(const std::vector<std::string>& words, const std::string& separator) {
+  std::string text;
+  for (const auto& word : words) text += (text.empty() ? "" : separator) + word;
+  return text;
+}
+
+/// What there is to tell of a kind, by its key: one text, or one for each group of settings.
+std::vector<std::pair<std::string, std::vector<std::string>>> told(const exchange_kind& kind) {
+  const auto of = [&](std::string exchange_variant::*column) {
+    std::vector<std::string> texts;
+    for (const conditional_text& each : grouped(kind.facts, column))
+      texts.push_back((each.when.empty() ? "" : each.when + ": ") + each.text);
+    return texts;
+  };
+  return {{"source", {kind.source}},
+          {"sends", {carried(kind)}},
+          {"equation", {kind.facts.equation}},
+          {"messages", of(&exchange_variant::messages)},
+          {"bytes", of(&exchange_variant::bytes)},
+          {"synchronisation", of(&exchange_variant::synchronisation)},
+          {"staleness", of(&exchange_variant::staleness)},
+          {"equals", of(&exchange_variant::equals)},
+          {"shown by", {joined(shown_by(kind.facts), ", ")}}};
 }
 
 void print_setting(const setting& row, std::size_t before, std::size_t indent) {
@@ -165,8 +177,10 @@ void print_in_full(const shelf& shelf) {
   for (const item& each : shelf.items) {
     std::cout << "\n";
     print_wrapped("  " + each.name, column, each.explanation);
-    for (const auto& [what, text] : told(*each.exchange)) {
-      if (!text.empty()) print_wrapped("    " + what, column, text);
+    for (const auto& [what, texts] : told(*each.exchange)) {
+      std::string label = "    " + what;
+      for (const std::string& text : texts)
+        if (!text.empty()) print_wrapped(std::exchange(label, ""), column, text);
       if (what == "equation") print_picture("    picture", column, each.exchange->facts.picture);
     }
     if (!each.settings.empty()) std::cout << "    settings\n";
@@ -183,7 +197,8 @@ json to_json(const std::vector<shelf>& shelves) {
       for (const setting& row : each.settings) settings[row.name] = json::parse(topology::json_schema(row));
       json entry{{"name", each.name}, {"explanation", each.explanation}};
       if (each.exchange) {
-        for (const auto& [what, text] : told(*each.exchange)) entry[what == "shown by" ? "shown_by" : what] = text;
+        for (const auto& [what, texts] : told(*each.exchange))
+          entry[what == "shown by" ? "shown_by" : what] = joined(texts, "; ");
         entry["picture"] = each.exchange->facts.picture;
       }
       entry["settings"] = settings;
@@ -200,10 +215,16 @@ void add_list(CLI::App& app, int&) {
       app.add_subcommand("list", "List models, data sets, exchanges and optimizers, with their settings");
   const auto name = std::make_shared<std::string>();
   const auto as_json = std::make_shared<bool>(false);
+  const auto as_markdown = std::make_shared<bool>(false);
   command->add_option("WHAT", *name, "What to list: models, data, exchanges or optimizers (default: all)");
   command->add_flag("--json", *as_json, "Print JSON");
-  command->callback([name, as_json] {
+  command->add_flag("--markdown", *as_markdown)->group("");  // makes the table of docs/algorithms.md
+  command->callback([name, as_json, as_markdown] {
     const std::vector<shelf> shelves = chosen(*name);
+    if (*as_markdown) {
+      std::cout << topology::exchange_table();
+      return;
+    }
     if (*as_json) {
       std::cout << to_json(shelves).dump(2) << "\n";
       return;

@@ -1,6 +1,7 @@
 // troupe node FILE --name alpha: runs one node of a topology; the run begins when all nodes of the file have joined.
 #include "troupe/apps/commands.hpp"
 #include "troupe/apps/training.hpp"
+#include "troupe/runtime/node/local_nodes.hpp"
 #include "troupe/runtime/topology/error.hpp"
 #include "troupe/runtime/topology/suggest.hpp"
 #include "troupe/runtime/topology/value.hpp"
@@ -39,6 +40,7 @@ std::uint32_t find_node(const training_options& given, const plan& plan, const s
 int run_node(const training_options& given, const std::string& name) {
   signal_watch signals;  // first of all: threads inherit the signals it blocks
   auto what = prepare(given);
+  check_one_host(what.plan);
   const auto node = find_node(given, what.plan, name);
   return train(given, std::move(what), node, signals);
 }

@@ -186,7 +186,7 @@ class GptImpl final : public random_module {
 
 std::unique_ptr<network> make_gpt(const network_shape& shape) {
   if (shape.input.size() != 1 || shape.input[0] < 1 || shape.classes < 1)
-    throw std::invalid_argument("gpt requires texts [T] of at least one character, not " + given(shape));
+    throw std::invalid_argument("gpt requires text, that is, samples of at least one character, not " + given(shape));
   const sizes of{.characters = shape.classes,
                  .length = shape.input[0],
                  .layers = shape.layers.value_or(4),

@@ -33,7 +33,7 @@ class LinearImpl final : public random_module {
 };
 
 std::unique_ptr<network> make_linear(const char* model, const network_shape& shape, loss_kind loss) {
-  require_sparse(model, shape, "rows [columns] and 2 classes", 1, 2);
+  require_sparse(model, shape, "samples in 2 classes", 1, 2);
   return as_network(std::make_shared<LinearImpl>(shape.input[0]), loss);
 }
 

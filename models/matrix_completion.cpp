@@ -55,7 +55,7 @@ class MatrixCompletionImpl final : public random_module {
 }  // namespace
 
 std::unique_ptr<network> make_matrix_completion(const network_shape& shape) {
-  require_sparse("matrix_completion", shape, "ratings [users, items] and 0 classes", 2, 0);
+  require_sparse("matrix_completion", shape, "ratings of users for items", 2, 0);
   if (shape.rank < 1) {
     throw std::invalid_argument("matrix_completion requires a rank of at least 1, not " + std::to_string(shape.rank));
   }

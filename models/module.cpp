@@ -115,7 +115,11 @@ void require_characters(const std::string& model, const at::Tensor& input) {
 std::string given(const network_shape& shape) {
   std::string sizes;
   for (const std::int64_t size : shape.input) sizes += (sizes.empty() ? "" : " x ") + std::to_string(size);
-  return "samples of " + sizes + " and " + std::to_string(shape.classes) + " classes";
+  const auto kind = shape.input.size() == 3   ? "images of "
+                    : shape.input.size() == 1 ? "samples of length "
+                                              : "samples of ";
+  return kind + sizes +
+         (shape.classes > 0 ? " in " + std::to_string(shape.classes) + " classes" : " with numbers as targets");
 }
 
 void require_sparse(const std::string& model, const network_shape& shape, const std::string& takes,

@@ -269,14 +269,23 @@ exchange_kind elastic_kind() {
                     "momentum variant (EAMSGD) in PyTorch's form: the elastic force is taken at the looked-ahead point",
                 .picture = "worker i ── xⁱ ──▶ centre x̃\n"
                            "worker i ◀─ x̃ ── centre x̃   (each: −d instead)",
-                .messages = "2n",
-                .bytes = "2nP",
-                .synchronisation =
-                    "all: no worker is more than one round ahead of the slowest; each: no worker waits for another",
-                .staleness = "0: no gradient leaves its worker",
-                .equals = "all, with α = 1/n: the centre is the mean of the workers' parameters; with one worker, all "
-                          "and each are the same, bit for bit",
-                .shown_by = "tests/unit/actors/elastic_test.cpp, tests/parity/wirings.py"},
+                .variants =
+                    {{.when = "apply = \"all\"",
+                      .messages = "2n",
+                      .bytes = "2nP",
+                      .synchronisation = "no worker is more than one round ahead of the slowest",
+                      .staleness = "0: no gradient leaves its worker",
+                      .equals =
+                          "EASGD in PyTorch, to 1e-5; with α = 1/n, the centre is the mean of the workers' parameters",
+                      .shown_by = "tests/parity/wirings.py, tests/unit/actors/elastic_test.cpp"},
+                     {.when = "apply = \"each\"",
+                      .messages = "2n",
+                      .bytes = "2nP",
+                      .synchronisation = "no worker waits for another",
+                      .staleness = "0: no gradient leaves its worker",
+                      .equals = "with one worker, apply = \"all\", bit for bit; with a forced order of arrival, "
+                                "PyTorch in that order, to 1e-5",
+                      .shown_by = "tests/unit/actors/elastic_test.cpp, tests/parity/wirings.py"}}},
   };
 }
 

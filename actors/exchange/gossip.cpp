@@ -421,19 +421,17 @@ exchange_facts gossip_facts() {
               "w0 ⇄ w1 ⇄ w2\n"
               " ⇅         ⇅\n"
               "w5 ⇄ w4 ⇄ w3",
-          .messages = "one for each direction of an edge: 2n on a ring, n(n − 1) on a complete graph",
-          .bytes = "P for each message: 2nP on a ring",
-          .synchronisation =
-              "each member waits only for its neighbours; two members are at most as many steps apart as there are "
-              "edges between them",
-          .staleness = "0",
-          .equals =
-              "the mean of all parameters is preserved; on a complete graph, a step followed by the exchange equals "
-              "all_reduce of the gradients, to float tolerance, if the optimizer is linear in the gradient (SGD, "
-              "momentum, Nesterov; not Adam, NovoGrad or clipping)",
-          .shown_by =
-              "tests/unit/actors/mixing_test.cpp, tests/unit/actors/gossip_test.cpp, tests/parity/wirings.py, "
-              "tests/parity/steps.py, tests/simulation/averaging_test.cpp"};
+          .variants = {
+              {.messages = "one for each direction of an edge: 2n on a ring, n(n − 1) on a complete graph",
+               .bytes = "P for each message: 2nP on a ring",
+               .synchronisation = "each member waits only for its neighbours; two members are at most as many "
+                                  "exchanges apart as there are edges on the shortest path between them",
+               .staleness = "0",
+               .equals = "D-PSGD in PyTorch, to 1e-5; the mean of all parameters is preserved; on a complete graph, a "
+                         "step followed by the exchange equals all_reduce of the gradients, to 1e-5, if the optimizer "
+                         "is linear in the gradient (SGD with or without momentum; not Adam, NovoGrad or clipping)",
+               .shown_by = "tests/parity/wirings.py, tests/parity/steps.py, tests/simulation/averaging_test.cpp, "
+                           "tests/unit/actors/mixing_test.cpp, tests/unit/actors/gossip_test.cpp"}}};
 }
 
 }  // namespace

@@ -50,17 +50,35 @@ struct complaint {
   std::string key, text;
 };
 
-/// Facts about a kind for `troupe list exchanges` and docs/algorithms.md. n members, P bytes of parameters.
-struct exchange_facts {
-  std::string equation{};
-  std::string picture{};          ///< A few lines.
+/// Cost and guarantees of a kind under some of its settings, in words: n members, P bytes of parameters.
+struct exchange_variant {
+  std::string when{};             ///< Settings that select it, such as apply = "all"; empty if there are no others.
   std::string messages{};         ///< Number of messages per exchange, over all members.
   std::string bytes{};            ///< Bytes per exchange, over all members.
   std::string synchronisation{};  ///< Which actors wait for which.
   std::string staleness{};        ///< Bound on the number of versions between a gradient and its application.
   std::string equals{};           ///< What the result must equal, and under which conditions.
-  std::string shown_by{};         ///< Tests that demonstrate the claims.
+  std::string shown_by{};         ///< Tests that demonstrate the claims, separated by ", ".
 };
+
+/// Facts about a kind, from which `troupe list exchanges` and the table of docs/algorithms.md are made.
+struct exchange_facts {
+  std::string equation{};
+  std::string picture{};  ///< A few lines.
+  std::vector<exchange_variant> variants{};
+};
+
+/// A text about some variants of a kind.
+struct conditional_text {
+  std::string when{};  ///< Settings of these variants; empty if the text is about all of them.
+  std::string text{};
+};
+
+/// Returns one column of the variants, with those that have the same text together.
+std::vector<conditional_text> grouped(const exchange_facts& facts, std::string exchange_variant::*column);
+
+/// Returns the tests of all variants, each once.
+std::vector<std::string> shown_by(const exchange_facts& facts);
 
 struct exchange_kind {
   std::string name;

@@ -259,6 +259,7 @@ std::vector<std::int64_t> weights_of_holders(const plan& plan) {
 /// servers hold all of it.
 bool shows(const plan& plan, std::uint32_t rank) {
   if (plan.memory_of(rank)) return false;
+  if (plan.file.evaluate.each_worker) return true;
   const auto for_buffers = rank == 0 || !(plan.buffers_agree() || plan.file.evaluate.buffers == "first");
   if (!plan.stores().empty()) return plan.layout.total > plan.layout.parameter_end && for_buffers;
   return for_buffers || !plan.replicas_agree();
@@ -315,6 +316,7 @@ void spawn_direction(caf::actor_system& system, const plan& plan, const data::da
                                         .replicas_agree = plan.replicas_agree(),
                                         .holders = holders_of(plan, into),
                                         .holder_weights = weights_of_holders(plan),
+                                        .evaluates_replicas = file.evaluate.each_worker,
                                         .in_lockstep = !plan.workers_are_independent(),
                                         .batches_at_once = plan.draws_from_queue() ? batches_at_once(plan) : 0,
                                         .layout = plan.layout,

@@ -1,5 +1,6 @@
 #include "troupe/runtime/node/local_nodes.hpp"
 
+#include "troupe/runtime/plan/refuse.hpp"
 #include "troupe/runtime/topology/error.hpp"
 #include "troupe/runtime/transport/free_ports.hpp"
 
@@ -165,13 +166,16 @@ struct family {
 
 }  // namespace
 
+void check_one_host(const plan& plan) {
+  for (const auto& node : plan.nodes)
+    for (const auto& [key, address] : {std::pair{"address", node.address}, {"listen", node.listen}})
+      if (!node.name.empty() && !topology::is_loopback(address))
+        refuse(plan.file, "node." + node.name + "." + key + " is \"" + topology::print_endpoint(address) +
+                              "\"; all nodes must be on one host in this version; expected a loopback address, such as "
+                              "\"127.0.0.1:4700\"");
+}
+
 void choose_ports(std::vector<planned_node>& nodes) {
-  for (const auto& node : nodes)
-    if (!topology::is_loopback(node.address))
-      throw input_error("node " + node.name + " is at " + topology::print_endpoint(node.address) +
-                        ", but `troupe run` starts nodes on this host only; expected a loopback address, or "
-                        "`troupe node FILE --name " +
-                        node.name + "` on that host");
   transport::free_ports free;
   for (auto& node : nodes) {
     if (node.address.port == 0) {

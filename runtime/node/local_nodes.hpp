@@ -10,8 +10,11 @@
 
 namespace troupe {
 
+/// Throws input_error if a node has an address that is not a loopback address.
+void check_one_host(const plan& plan);
+
 /// Assigns two neighbouring free ports of its host to every node whose port is 0. Throws input_error if there are none,
-/// if the given ports of another node are in use, or if a node is not on this host.
+/// or if the given ports of another node are in use.
 void choose_ports(std::vector<planned_node>& nodes);
 
 /// A node and its command line.

@@ -326,7 +326,7 @@ caf::result<welcome> let_in(supervisor_pointer self, const introduction& who) {
   auto& my = self->state;
   if (!my.is_first()) return make_error(errc::mismatch, "this is not the first node of the file");
   if (const auto reason = objection(my, who); !reason.empty()) {
-    my.options.say("refused a node: " + reason);
+    my.options.say("refused node " + topology::printable(who.node) + ": " + reason);
     return make_error(errc::mismatch, reason);
   }
   const auto& nodes = my.what().nodes;

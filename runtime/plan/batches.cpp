@@ -53,6 +53,17 @@ void check_evaluation(const plan& so_far) {
                           std::to_string(share));
 }
 
+void check_each_worker(const plan& so_far) {
+  if (!so_far.file.evaluate.each_worker) return;
+  const auto same = so_far.workers == 1              ? "there is only one"
+                    : so_far.replicas_agree()        ? "all workers have the same parameters after each step"
+                    : so_far.memory_of(0) != nullptr ? "the workers share their parameters in one memory"
+                                                     : nullptr;
+  if (same)
+    refuse(so_far.file, std::string("evaluate.each_worker = true has no effect, because ") + same +
+                            "; use false, or a wiring in which the workers' parameters differ");
+}
+
 void check_last_batch(const plan& so_far) {
   const auto micro = micro_batch_size(so_far), last = data::last_batch_size(so_far.sampling);
   const auto synchronised = so_far.file.model.sync_batch_norm && so_far.workers > 1;

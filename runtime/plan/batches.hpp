@@ -20,6 +20,9 @@ pass_count passes_of(const plan& plan);
 /// Throws input_error if evaluate.drop_last would leave nothing to evaluate.
 void check_evaluation(const plan& so_far);
 
+/// Throws input_error if each worker's parameters are to be evaluated although they are the same.
+void check_each_worker(const plan& so_far);
+
 /// Throws input_error if the last (micro-)batch of an epoch has a single sample and the model cannot be trained on one
 /// sample, for example because of batch norm.
 void check_last_batch(const plan& so_far);

@@ -224,6 +224,7 @@ std::string steps_text(const plan& plan) {
   return text + ", evaluated " +
          (plan.evaluate_every >= plan.steps ? "at the end"
                                             : "every " + plural(plan.evaluate_every, "step") + " and at the end") +
+         (plan.file.evaluate.each_worker ? ", with each worker's own parameters too" : "") +
          (plan.file.evaluate.pause_training ? ", while the workers wait" : "");
 }
 

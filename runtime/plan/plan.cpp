@@ -801,6 +801,7 @@ plan make_plan(const topology::topology& given, const data_facts& facts, const d
       exchange.cores = near->second;
   }
   check_budget(plan);
+  check_each_worker(plan);
   if (file.model.sync_batch_norm) plan.exchanges.push_back(plan_norms(plan, net->norm_channels()));
   for (const auto& exchange : plan.exchanges)
     if (exchange.nature.on_devices)

@@ -1,7 +1,7 @@
 #include "troupe/runtime/plan/warnings.hpp"
 
 #include "troupe/runtime/support/units.hpp"
-#include "troupe/runtime/topology/endpoint.hpp"
+#include "troupe/runtime/topology/schema.hpp"
 
 #include <ATen/ATen.h>
 
@@ -53,12 +53,31 @@ void check_classes(const plan& plan, std::vector<std::string>& found) {
                   "\"); reduce the batch size or the number of workers");
 }
 
-void check_nodes(const plan& plan, std::vector<std::string>& found) {
-  for (const auto& node : plan.nodes)
-    if (!node.name.empty() && !topology::is_loopback(node.address))
-      found.push_back("node " + node.name + " is at " + topology::print_endpoint(node.address) +
-                      ": start it there with `troupe node FILE --name " + node.name +
-                      "`, because `troupe run` starts nodes on this host only");
+void add_unused(const std::string& key, const std::string& explained, std::vector<std::string>& found) {
+  found.push_back(key + " has no effect in this topology; `troupe explain " + explained +
+                  "` describes when it is used");
+}
+
+/// Keys that are set although nothing reads them: they are unset after parsing, or conditions are not met.
+void check_unused(const plan& plan, std::vector<std::string>& found) {
+  const auto& file = plan.file;
+  const auto& given = file.given.paths;
+  for (const auto& section : topology::sections())
+    for (const auto& key : section.keys) {
+      const auto path = section.name + "." + key.row.name;
+      if (!section.repeated() && given.contains(path) && !key.get(file, 0)) add_unused(path, path, found);
+    }
+  if (!file.evaluate.target_accuracy && given.contains("evaluate.target_hold"))
+    add_unused("evaluate.target_hold", "evaluate.target_hold", found);
+  if (file.nodes.empty() && given.contains("run.join_timeout"))
+    add_unused("run.join_timeout", "run.join_timeout", found);
+  for (std::size_t i = 0; i < file.exchanges.size(); ++i) {
+    const auto& exchange = file.exchanges[i];
+    const auto called = file.exchanges.size() == 1 ? "exchange." : "exchange." + exchange.name + ".";
+    for (const auto& row : plan.exchanges.at(i).kind->settings)
+      if (given.contains("exchange." + std::to_string(i) + "." + row.name) && !exchange.options.contains(row.name))
+        add_unused(called + row.name, "exchange." + row.name, found);
+  }
 }
 
 }  // namespace
@@ -68,7 +87,7 @@ std::vector<std::string> warnings_of(const plan& plan) {
   check_exchanges(plan, found);
   check_optimizer(plan, found);
   check_classes(plan, found);
-  check_nodes(plan, found);
+  check_unused(plan, found);
   return found;
 }
 

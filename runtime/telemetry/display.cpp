@@ -90,14 +90,18 @@ struct last_evaluation {
 };
 
 std::string ending(const run_shape& shape, const record& end, const last_evaluation& evaluated) {
-  const auto how = end.status == "stopped_early" ? "stopped early" : end.status.empty() ? "done" : end.status;
+  const auto how = end.status == "stopped_early" ? "stopped early"
+                   : end.status == "max_seconds" ? "time limit reached (run.max_seconds)"
+                   : end.status.empty()          ? "done"
+                                                 : end.status;
   auto text =
       how + " after " + grouped(end.step) + (end.step == 1 ? " step" : " steps") + " in " + time_text(end.seconds);
   if (evaluated.accuracy && std::isfinite(*evaluated.accuracy)) {
     text += formatted(", validation accuracy %.2f %%", 100 * *evaluated.accuracy);
     if (evaluated.step != end.step) text += " after step " + grouped(evaluated.step);
   }
-  if (!shape.folder.empty()) text += "\nresults in " + shape.folder;
+  if (!shape.folder.empty())
+    text += (end.status == "failed" ? "\nmetrics, but no weights, in " : "\nresults in ") + shape.folder;
   return text + '\n';
 }
 

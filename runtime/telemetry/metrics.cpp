@@ -47,6 +47,7 @@ std::string json_line(const record& line) {
                     {"val_loss", number(line.val_loss)},
                     {"val_accuracy", number(line.val_accuracy)},
                     {"val_top_k_accuracy", number(line.val_top_k_accuracy)},
+                    {"val_accuracy_workers", list(line.val_accuracy_workers)},
                     {"lr", number(line.lr)},
                     {"epoch_seconds", number(line.epoch_seconds)},
                     {"epoch_train_loss", number(line.epoch_train_loss)},

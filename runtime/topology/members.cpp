@@ -50,9 +50,9 @@ std::optional<std::vector<std::uint32_t>> group_named(const topology& file, cons
     if (i != index && group_named(file, file.exchanges[i].name, index)) groups.push_back(file.exchanges[i].name);
   std::string expected =
       file.workers.count == 1 ? "w0" : "w0 to " + name_of_worker(static_cast<std::uint32_t>(file.workers.count - 1));
-  if (!groups.empty()) expected += ", or " + listed(in_quotes(groups)) + " for the workers of that exchange";
-  throw member_error(which, to_toml(name) + " is neither a worker nor an exchange with named workers; expected " +
-                                expected + did_you_mean(name, groups));
+  if (!groups.empty())
+    expected += ", or " + listed(in_quotes(groups)) + ", which stand for the workers of that exchange";
+  throw member_error(which, to_toml(name) + " is not a member; expected " + expected + did_you_mean(name, groups));
 }
 
 }  // namespace

@@ -18,6 +18,12 @@ void places::put(const std::string& path, position at) {
   known_.insert_or_assign(path, at);
 }
 
+std::set<std::string> places::paths() const {
+  std::set<std::string> all;
+  for (const auto& [path, at] : known_) all.insert(path);
+  return all;
+}
+
 position places::at(std::string path) const {
   while (true) {
     if (const auto found = known_.find(path); found != known_.end()) return found->second;

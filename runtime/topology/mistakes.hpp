@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -23,6 +24,8 @@ class places {
   void put(const std::string& path, position at);
   /// Returns whether the file or an override sets `path`.
   bool has(const std::string& path) const { return known_.contains(path); }
+  /// Returns everything that the file or an override sets.
+  std::set<std::string> paths() const;
   /// Returns the position of `path`, or that of what encloses it, or an unknown place.
   position at(std::string path) const;
 

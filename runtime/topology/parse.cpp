@@ -662,8 +662,12 @@ class reader {
     if (node.is_array_of_tables()) {
       found_.add(at, "[[" + section.name + "]] is the form of a repeated section; expected one [" + section.name + "]");
     } else {
-      found_.add(at, section.name + " is " + shown(node) + "; expected a section: a line [" + section.name +
-                         "], followed by keys such as " + section.keys.front().row.name);
+      const std::string first = section.needed.empty() ? section.keys.front().row.name : section.needed;
+      found_.add(at, at.override_number > 0
+                         ? to_toml(section.name) + " is a section; expected one of its keys, such as " + section.name +
+                               "." + first + "=value"
+                         : section.name + " is " + shown(node) + "; expected a section: a line [" + section.name +
+                               "], followed by keys such as " + first);
     }
   }
 
@@ -719,6 +723,7 @@ topology parse(const std::string& text, const fs::path& name, const std::vector<
   found.raise();
   complete(reader.file_, reader.known_, found);
   found.raise();
+  reader.file_.given = {reader.known_.paths()};
   return reader.file_;
 }
 

@@ -123,7 +123,10 @@ std::string reference_page() {
       ". On the command line, `--set section.key=value` overrides a key. The value is read as TOML, or as a string if "
       "it is not TOML. If there are several `[[exchange]]` or `[[node]]` sections, `--set exchange.NAME.key=value` "
       "selects one by its name. Relative paths in the file start at the file's folder; those in `--set` start at the "
-      "current folder. An error message gives the line and column of the mistake and what was expected.\n";
+      "current folder. If --set gives one of two keys that cannot be combined, it replaces the other one of the file. "
+      "A "
+      "key that is used only under some conditions is an error or, if it can do no harm, a warning where it has no "
+      "effect. An error message says what was expected, and where one key is wrong, the line and column.\n";
   for (const section& each : sections()) {
     text += each.name.empty() ? "\n## Top of the file\n\n" : "\n## `[" + each.name + "]`\n\n";
     std::vector<setting> rows;
@@ -135,6 +138,24 @@ std::string reference_page() {
       if (!kind.settings.empty()) text += "\n" + table(kind.settings);
     }
   }
+  return text;
+}
+
+std::string exchange_table() {
+  std::string text =
+      "| exchange | messages | bytes | synchronisation | staleness | must equal | shown by "
+      "|\n|---|---|---|---|---|---|---|\n";
+  for (const exchange_kind& kind : exchange_kinds())
+    for (const exchange_variant& variant : kind.facts.variants) {
+      text += "| `" + kind.name + "`" + (variant.when.empty() ? "" : ", " + variant.when);
+      for (const std::string& column :
+           {variant.messages, variant.bytes, variant.synchronisation, variant.staleness, variant.equals})
+        text += " | " + column;
+      std::string tests;
+      for (const std::string& test : shown_by({.variants = {variant}}))
+        tests += (tests.empty() ? "`" : ", `") + test + "`";
+      text += " | " + tests + " |\n";
+    }
   return text;
 }
 

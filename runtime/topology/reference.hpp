@@ -10,6 +10,9 @@ namespace troupe::topology {
 /// Returns the text of docs/topology.md.
 std::string reference_page();
 
+/// Returns the table of exchanges in docs/algorithms.md.
+std::string exchange_table();
+
 /// Returns the JSON Schema (draft 2020-12) of a topology file, for editors that validate TOML.
 std::string json_schema();
 

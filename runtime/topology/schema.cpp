@@ -201,15 +201,16 @@ std::vector<section> make_sections() {
             "Number of steps of each worker. Cannot be combined with epochs. With 0, the run only writes the initial "
             "weights."),
         row("budget", in(&t::run, &run::budget), {.choices = {"worker", "total"}},
-            "Who makes the steps of the run: with \"worker\", each worker makes that many; with \"total\", all workers "
-            "together make that many times their number, and faster ones make more of them. Epochs, schedules and "
-            "evaluations then count updates divided by the number of workers, and batches come from one queue. "
-            "\"total\" requires a wiring in which no worker waits for another."),
+            "How the steps of the run are divided among n workers: with \"worker\", each worker takes all of them; "
+            "with "
+            "\"total\", the workers together take n times as many, and faster workers take more of them. With "
+            "\"total\", batches come from one queue, and epochs, schedules and evaluations count the steps of all "
+            "workers divided by n. \"total\" requires a wiring in which no worker waits for another."),
         row("threads", in(&t::run, &run::threads), {.minimum = 1, .maximum = 256},
             "Number of threads inside the tensor operations of one worker. Changing it may change the last bits of the "
             "results."),
         row("timeout", in(&t::run, &run::timeout), {},
-            "How long any actor waits for another one before the run fails."),
+            "How long a worker, a server or another part of the run waits for another one before the run fails."),
         row("join_timeout", in(&t::run, &run::join_timeout), {},
             "How long nodes wait for each other before the run begins. Used only with [[node]] sections."),
         row("max_seconds", in(&t::run, &run::max_seconds),
@@ -466,9 +467,10 @@ std::vector<section> make_sections() {
                 "Participants: workers (w0, w1, …), or names of other exchanges, each of which stands for the group of "
                 "its workers. Defaults to all workers. Other workers skip this exchange."),
             row("every", each(&t::exchanges, &exchange::every), {},
-                "Interval between exchanges, in steps or epochs. The exchange takes place when the number of completed "
-                "steps is divisible by the interval, but not at step 0. The exception is elastic with apply = \"each\" "
-                "placed before \"apply\" in the loop, which begins at step 0. Defaults to every step.")}),
+                "Interval between exchanges, in steps or epochs; by default every step. With an interval of 4, an "
+                "exchange after \"apply\" takes place in steps 4, 8, 12 …, and one before \"apply\" in steps 5, 9, 13 "
+                "…. "
+                "Only elastic with apply = \"each\" before \"apply\" also takes place in step 1.")}),
       {"evaluate",
        "Validation during training. There is always an evaluation at the end.",
        {row("every", in(&t::evaluate, &evaluate::every), {}, "Interval between evaluations, in steps or epochs."),
@@ -477,7 +479,7 @@ std::vector<section> make_sections() {
         row("target_accuracy", in(&t::evaluate, &evaluate::target_accuracy),
             {.minimum = 0, .maximum = 1, .minimum_excluded = true},
             "Validation accuracy at which training stops, once target_hold evaluations in a row have reached it. "
-            "Without it, training does not stop because of the accuracy."),
+            "Without it, training continues whatever the accuracy."),
         row("target_hold", in(&t::evaluate, &evaluate::target_hold), {.minimum = 1, .maximum = 1e6},
             "Number of evaluations in a row that must reach target_accuracy. Used only when target_accuracy is set."),
         row("top_k", in(&t::evaluate, &evaluate::top_k), {.minimum = 1, .maximum = 1e6},
@@ -493,11 +495,16 @@ std::vector<section> make_sections() {
             "Running statistics of batch norm in the result, where those of the workers differ: \"mean\" averages them "
             "over the workers; \"first\" takes those of the first worker, which PyTorch's DDP keeps with "
             "broadcast_buffers."),
+        row("each_worker", in(&t::evaluate, &evaluate::each_worker), {},
+            "Whether to measure the accuracy of each worker's own parameters, too (val_accuracy_workers in "
+            "metrics.jsonl). Requires a wiring in which the workers' parameters differ. Each worker adds an "
+            "evaluation of the whole validation set."),
         row("pause_training", in(&t::evaluate, &evaluate::pause_training), {},
             "Whether the workers wait until an evaluation is done, so that it does not take processor time from them."),
         row("patience", in(&t::evaluate, &evaluate::patience), {.minimum = 1, .maximum = 1e6},
             "Number of evaluations in a row without improvement after which training stops. What counts is the "
-            "accuracy, or the loss if there is no accuracy. Without it, training does not stop for this reason.")}},
+            "accuracy, or the loss if there is no accuracy. Without it, training continues without improvement, "
+            "too.")}},
       list("node",
            "A process that runs some of the workers. With several processes, there is one [[node]] section for each. "
            "Workers are numbered through the nodes in the order of the file.",
@@ -506,8 +513,9 @@ std::vector<section> make_sections() {
                 "Name of the node, which messages and `troupe node --name` refer to. It consists of at most 64 "
                 "letters, digits, - and _. Required."),
             row("address", each(&t::nodes, &node::address), {.type = setting_type::endpoint},
-                "Address at which other nodes reach this one; it receives tensors on the next port. Port 0 stands for "
-                "two free ports that are chosen at the start."),
+                "Address at which other nodes reach this node. Tensors use the port one higher. Port 0 stands for two "
+                "free ports that are chosen at the start. At present it must be a loopback address: localhost, "
+                "127.0.0.0/8 or ::1."),
             row("listen", each(&t::nodes, &node::listen), {.type = setting_type::endpoint},
                 "Address to listen on, if it differs from address. Defaults to address. At present it must be a "
                 "loopback address: localhost, 127.0.0.0/8 or ::1."),

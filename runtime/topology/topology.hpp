@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -136,6 +137,7 @@ struct evaluate_settings {
   bool drop_last{false};        ///< Whether to drop the last batch if it is not full.
   std::string split{"whole"};   ///< "whole", or "workers" for the mean over the workers' shares.
   std::string buffers{"mean"};  ///< "mean" or "first": which float buffers the result has.
+  bool each_worker{false};      ///< Whether each worker's own parameters are evaluated, too.
   bool pause_training{false};   ///< Whether workers wait until an evaluation is done.
   bool operator==(const evaluate_settings&) const = default;
 };
@@ -150,6 +152,13 @@ struct node_settings {
   bool operator==(const node_settings&) const = default;
 };
 
+/// The keys that the file or the command line sets, such as "run.seed" and "exchange.0.kind". They do not change what a
+/// topology means, so they do not count when two are compared.
+struct given_keys {
+  std::set<std::string> paths;
+  bool operator==(const given_keys&) const { return true; }
+};
+
 struct topology {
   std::filesystem::path file;  ///< The file that was read; its stem names the run.
   run_settings run;
@@ -161,6 +170,7 @@ struct topology {
   std::vector<exchange_settings> exchanges;
   evaluate_settings evaluate;
   std::vector<node_settings> nodes;  ///< Empty if there is one process.
+  given_keys given{};
   bool operator==(const topology&) const = default;
 };
 

@@ -217,7 +217,7 @@ class checker {
     for (std::size_t i = 0; i < file_.nodes.size(); ++i) {
       const std::string& name = file_.nodes[i].name;
       if (!known_.has(node_path(i) + ".name")) {
-        refuse(node_path(i), "a node has no name; expected name = \"…\", to which messages and --name refer");
+        refuse(node_path(i), "a node has no name; expected name = \"…\", which --name and messages use");
       } else if (!legal_name(name)) {
         refuse(node_path(i) + ".name",
                "a node cannot be called " + to_toml(name) + "; expected at most 64 letters, digits, - and _");
@@ -307,7 +307,7 @@ class checker {
     if (mean.empty() && deviation.empty()) return;
     const std::string path = mean.empty() ? "data.std" : "data.mean";
     if (!file_.data.normalize) {
-      return refuse(path, path + " has no effect with data.normalize = false; expected only one of the two");
+      return refuse(path, path + " has no effect with data.normalize = false; remove one of the two keys");
     }
     if (mean.empty() || deviation.empty()) {
       return refuse(path, path + " is set without " + (mean.empty() ? "data.mean" : "data.std") + "; expected both");

@@ -81,6 +81,25 @@ def test_the_distance_of_workers_is_measured_before_they_are_averaged():
     assert end["consensus_distance_max"] == max(line["consensus_distance_before"] for line in (first, last)), end
 
 
+def test_each_worker_is_evaluated_where_it_is_asked_for():
+    more = "\n[evaluate]\neach_worker = true\n"
+    apart = TINY.split("[exchange]")[0].replace(', "exchange"', "")
+    troupe("run", write("apart.toml", apart + more), "--out", "each")
+    end = metrics("each")[-1]
+    assert len(set(end["val_accuracy_workers"])) == 2, end
+    averaged = with_exchange('kind = "all_reduce"\nsends = "parameters"\nevery = 5')
+    averaged = averaged.replace('"gradient", "exchange", "apply"', '"gradient", "apply", "exchange"')
+    troupe("run", write("averaged.toml", averaged + more), "--out", "same")
+    end = metrics("same")[-1]
+    assert end["val_accuracy_workers"] == 2 * [end["val_accuracy"]], end
+    centre = with_exchange('kind = "elastic"') + more
+    troupe("run", write("centre.toml", centre), "--out", "centre")
+    end = metrics("centre")[-1]
+    assert len(end["val_accuracy_workers"]) == 2 and end["val_accuracy"] is not None, end
+    said = troupe("check", write("agree.toml", TINY + more), status=2).stderr
+    assert "evaluate.each_worker = true has no effect, because all workers have the same parameters" in said, said
+
+
 def test_workers_without_an_exchange_are_warned_about():
     alone = write("alone.toml", TINY.split("[exchange]")[0].replace(', "exchange"', ""))
     said = troupe("check", alone).stdout

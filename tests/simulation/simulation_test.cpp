@@ -268,7 +268,8 @@ TEST_CASE("a failure anywhere ends the run and names who failed and why") {
 
 TEST_CASE("a member that falls silent is named by those who wait for it, in virtual time") {
   const auto run = simulate_tiny(wirings[1], {.seed = 1, .silent_lane = "compute 1"});
-  CHECK(run.end.failure == "worker 1: compute 1: no answer within 60000 ms (run.timeout)");
+  CHECK(run.end.failure ==
+        "worker 1: compute 1 did not complete step 1 within 60000 ms (run.timeout); set a larger run.timeout");
 }
 
 TEST_CASE("an actor that disappears ends the run") {

@@ -145,7 +145,7 @@ TEST_CASE("a shape that a network cannot take is refused with the shape it takes
   CHECK_THROWS_WITH_AS(
       make("convnet", 1, {.input = {1, 15, 28}}),
       "convnet requires images of at least 1 x 16 x 16 (channels, height, width) and at least one class, "
-      "not samples of 1 x 15 x 28 and 10 classes",
+      "not images of 1 x 15 x 28 in 10 classes",
       std::invalid_argument);
   CHECK_THROWS_AS(make("lenet", 1, {.input = {784}}), std::invalid_argument);
   CHECK_THROWS_AS(make("lenet", 1, {.classes = 0}), std::invalid_argument);

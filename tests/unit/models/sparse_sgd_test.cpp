@@ -222,7 +222,7 @@ TEST_CASE("sparse models refuse shapes that are not theirs") {
     return make_network(*find_network(name), shape, 1);
   };
   CHECK_THROWS_WITH_AS(make("svm", {}),
-                       "svm requires sparse rows [columns] and 2 classes, not samples of 1 x 28 x 28 and 10 classes",
+                       "svm requires sparse samples in 2 classes, not images of 1 x 28 x 28 in 10 classes",
                        std::invalid_argument);
   CHECK_THROWS_AS(make("logistic", {.input = {10}, .classes = 3}), std::invalid_argument);
   CHECK_THROWS_AS(make("logistic", {.input = {0}, .classes = 2}), std::invalid_argument);

@@ -89,7 +89,7 @@ TEST_CASE("wide_resnet_pooled refuses images whose last map is smaller than its 
   CHECK_THROWS_WITH_AS(
       pooled({.input = {1, 28, 27}}),
       "wide_resnet_pooled requires images of at least 1 x 28 x 28 (channels, height, width) and at least "
-      "one class, not samples of 1 x 28 x 27 and 10 classes",
+      "one class, not images of 1 x 28 x 27 in 10 classes",
       std::invalid_argument);
 }
 

@@ -67,11 +67,12 @@ TEST_CASE("a batch larger than any class of a worker is named, where workers hav
   CHECK(warnings(file, facts).empty());
 }
 
-TEST_CASE("a node on another host is named") {
+TEST_CASE("a key that is given but has no effect is named, one that only stands there by default is not") {
   auto file = four_workers();
-  file.nodes = {{.name = "alpha", .address = "10.0.0.1:4700", .listen = "127.0.0.1:4700", .workers = 2},
-                {.name = "beta", .address = "127.0.0.1:4710", .workers = 2}};
-  CHECK(warns(file, "node alpha is at 10.0.0.1:4700"));
+  for (const auto* key : {"model.layers", "evaluate.target_hold", "run.join_timeout"}) {
+    file.given.paths = {"data.batch_size", key};
+    CHECK(warns(file, std::string(key) + " has no effect in this topology; `troupe explain " + key + "`"));
+  }
 }
 
 TEST_CASE("outputs that are probabilities are found, under cross-entropy only") {

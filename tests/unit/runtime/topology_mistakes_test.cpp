@@ -42,7 +42,7 @@ const std::vector<mistake> mistakes = {
      {"computes no gradient", "\"gradient\""}},
     {"[workers]\ncount = 2\n[exchange]\nkind = \"star\"\nmembers = [\"w0\", \"w2\"]\n",
      "5:18",
-     {"\"w2\" is neither a worker", "expected w0 to w1"}},
+     {"\"w2\" is not a member", "expected w0 to w1"}},
     {"[workers]\ncount = 2\n[exchange]\nkind = \"star\"\nmembers = [\"w0\", \"w0\"]\n",
      "5:18",
      {"w0 is in this exchange twice"}},

@@ -312,6 +312,7 @@ target_hold    = 2
 drop_last      = false
 split          = "whole"
 buffers        = "mean"
+each_worker    = false
 pause_training = false
 )");
 }

@@ -16,6 +16,13 @@ TEST_CASE("docs/topology.md is what the table of keys makes") {
                 "renew it: build/troupe explain --markdown > docs/topology.md");
 }
 
+TEST_CASE("the table of exchanges in docs/algorithms.md is what their facts make") {
+  std::ifstream stream(std::string(TROUPE_SOURCE_DIR) + "/docs/algorithms.md");
+  const std::string committed{std::istreambuf_iterator<char>(stream), {}};
+  CHECK_MESSAGE(committed.find("\n\n" + topology::exchange_table() + "\n") != std::string::npos,
+                "renew it with the output of: build/troupe list exchanges --markdown");
+}
+
 TEST_CASE("the JSON Schema of a key says its type, range, default and meaning") {
   setting row;
   row.name = "momentum";
