@@ -32,7 +32,7 @@ struct report {
   bool evaluated{false};
   std::optional<snapshot> result;
   std::optional<evaluation> found;
-  std::deque<snapshot> replicas;           ///< Those that are still to be evaluated, in order of ranks.
+  std::deque<snapshot> replicas;           ///< Replicas still to be evaluated, by rank.
   bool ends{false};                        ///< The last one of a run whose workers end apart.
   bool told{false};                        ///< The recorder has heard of `found`.
   double epoch_seconds{0};                 ///< Where an epoch ends.
@@ -47,13 +47,13 @@ struct coordinator_state {
   std::unique_ptr<lane> where;
   std::vector<directed_worker> workers;
 
-  std::optional<rules::work_queue> queue;  ///< Of batches, if all workers draw from one.
-  std::vector<milestone> unreported;       ///< Of a queue: what came since the last report.
-  std::optional<std::uint64_t> asked;      ///< Of a queue: the last step that the workers were asked to show.
+  std::optional<rules::work_queue> queue;  ///< Queue of batches; empty if each worker has its own.
+  std::vector<milestone> unreported;       ///< Milestones since the last report. Used only with a queue.
+  std::optional<std::uint64_t> asked;      ///< Last step for which `show` was sent. Used only with a queue.
   std::map<std::uint64_t, std::map<rank_id, milestone>> arriving;  ///< By step, then rank.
   std::map<std::uint64_t, std::map<rank_id, snapshot>> shown;      ///< By step, then rank.
-  std::map<std::uint64_t, rules::replicas_by_rank> contributed;    ///< See snapshot::before_exchange; likewise.
-  std::optional<double> most_distant;  ///< The largest consensus distance before an exchange.
+  std::map<std::uint64_t, rules::replicas_by_rank> contributed;  ///< See snapshot::before_exchange; by step, then rank.
+  std::optional<double> most_distant;                            ///< The largest consensus distance before an exchange.
   std::deque<report> reports;
   bool busy{false};                             ///< Whether the first report is being averaged or evaluated.
   std::uint64_t last{0};                        ///< The step the run ends at.
@@ -72,13 +72,13 @@ struct coordinator_state {
   rules::training_tally of_run, of_epoch;    ///< Since the first step, and since the last end of an epoch.
   double interval_start{0}, epoch_start{0};  ///< Training time of the last report, and of the last end of an epoch.
   double data_wait{0}, computing{0};         ///< Seconds of all computes, of the whole run.
-  std::optional<double> train_loss, train_accuracy, best_merit;
-  std::uint64_t target_reached{0}, without_improvement{0};
+  std::optional<double> train_loss, train_accuracy;
+  rules::verdicts verdicts;
 
   bool interrupted() const { return status == "interrupted"; }
   bool ends_apart() const { return halting && !options.in_lockstep && halt_answers == workers.size(); }
   bool is_last(const report& one) const { return ends_apart() ? one.ends : one.line.step == last; }
-  bool waits_for_verdicts() const { return options.target_accuracy || options.patience || options.pauses; }
+  bool waits_for_verdicts() const { return options.stop.any() || options.pauses; }
 };
 
 using coordinator_pointer = coordinator_actor::stateful_pointer<coordinator_state>;
@@ -87,7 +87,7 @@ std::optional<double> share_of(double part, double whole) {
   return whole > 0 ? std::optional{part / whole} : std::nullopt;
 }
 
-/// Hands out batches, as far as steps are granted.
+/// Assigns batches up to the granted step.
 void hand_out(coordinator_pointer self) {
   auto& my = self->state;
   if (my.halting) return;
@@ -132,35 +132,14 @@ void finish(coordinator_pointer self) {
             [self](const caf::error& why) { self->quit(make_error(errc::peer_lost, "recorder: " + describe(why))); });
 }
 
-/// Returns whether no evaluation before was as good: by accuracy, or where there is none by loss.
-bool is_best(coordinator_state& my, const evaluation& found) {
-  const auto merit = found.accuracy.value_or(-found.loss);
-  if (std::isnan(merit) || (my.best_merit && merit <= *my.best_merit)) return false;
-  my.best_merit = merit;
-  return true;
-}
-
-/// Takes the verdict of an evaluation; returns whether the run ends here.
-bool stops_early(coordinator_state& my, const evaluation& found, bool best) {
-  const auto& options = my.options;
-  if (options.target_accuracy) {
-    my.target_reached = found.accuracy >= *options.target_accuracy ? my.target_reached + 1 : 0;
-    if (my.target_reached >= options.target_hold) return true;
-  }
-  if (options.patience) {
-    my.without_improvement = best ? 0 : my.without_improvement + 1;
-    if (my.without_improvement >= *options.patience) return true;
-  }
-  return false;
-}
-
 void process(coordinator_pointer self);
 
 /// Sends the first report to the recorder and draws the consequences.
 void release(coordinator_pointer self) {
   auto& my = self->state;
   auto& first = my.reports.front();
-  auto best = false;
+  if (!first.replicas.empty()) first.line.val_accuracy_workers.clear();  // interrupted before all were evaluated
+  rules::verdicts::verdict verdict;
   if (first.found && !first.told) {
     first.told = true;
     first.line.val_loss = first.found->loss;
@@ -168,8 +147,8 @@ void release(coordinator_pointer self) {
     first.line.val_top_k_accuracy = first.found->top_k_accuracy;
     first.line.event = "evaluation";
     self->send(my.recorder, record_atom_v, first.line);
-    best = is_best(my, *first.found);
-    if (best) self->send(my.recorder, keep_atom_v, *first.result);
+    verdict = my.verdicts.on(*first.found);
+    if (verdict.best) self->send(my.recorder, keep_atom_v, *first.result);
   }
   if (first.epoch_ends) {
     auto line = first.line;
@@ -183,7 +162,7 @@ void release(coordinator_pointer self) {
   my.shown.erase(my.shown.begin(), my.shown.lower_bound(my.latest.line.step));  // its own may still be asked for
   my.contributed.erase(my.contributed.begin(), my.contributed.upper_bound(my.latest.line.step));
   if (my.latest.found) {
-    if (!my.halting && stops_early(my, *my.latest.found, best) && !my.is_last(my.latest)) {
+    if (!my.halting && verdict.stops && !my.is_last(my.latest)) {
       my.status = "stopped_early";
       my.last = my.latest.line.step;
     } else {
@@ -209,15 +188,9 @@ std::optional<replicas_by_rank> shown_of(const coordinator_state& my) {
   return all.size() < my.options.replicas ? std::nullopt : std::optional{std::move(all)};
 }
 
-/// What the servers hold as one: shares side by side, or the mean of replicas.
-at::Tensor held_together(const std::vector<span>& held, const coordinator_options& options) {
-  auto pool = options.pool;
-  if (options.holder_weights.empty()) return rules::side_by_side(held, options.layout.parameter_end, pool);
-  if (held.size() == 1) return held.front().values;
-  std::vector<rules::weighted> summands;
-  for (std::size_t i = 0; i < held.size(); ++i)
-    summands.push_back({held[i].values, static_cast<double>(options.holder_weights.at(i))});
-  return rules::mean_in_order(summands, pool);
+/// Keeps the largest consensus distance before an exchange; NaN, once there was one.
+void note_distance(coordinator_state& my, double found) {
+  if (!my.most_distant || std::isnan(found) || found > *my.most_distant) my.most_distant = found;
 }
 
 /// Puts the result of the first report together. `held`: the servers' parameters, if they hold them.
@@ -236,8 +209,9 @@ void put_together(coordinator_pointer self, replicas_by_rank replicas, std::vect
         const rules::result_options how{.layout = options.layout,
                                         .pool = options.pool,
                                         .replicas_agree = options.replicas_agree,
-                                        .first_buffers = options.first_buffers};
-        auto result = rules::result_of(replicas, held.empty() ? at::Tensor{} : held_together(held, options), how);
+                                        .first_buffers = options.first_buffers,
+                                        .holder_weights = options.holder_weights};
+        auto result = rules::result_of(replicas, rules::held_together(held, how), how);
         if (!before.empty()) result.distance_before = rules::distance_of(before, how);
         return result;
       },
@@ -247,8 +221,7 @@ void put_together(coordinator_pointer self, replicas_by_rank replicas, std::vect
         first.result = snapshot{{.step = first.line.step}, std::move(found.values)};
         first.line.consensus_distance = found.distance;
         first.line.consensus_distance_before = found.distance_before;
-        if (found.distance_before)
-          self->state.most_distant = std::max(self->state.most_distant.value_or(0), *found.distance_before);
+        if (found.distance_before) note_distance(self->state, *found.distance_before);
         process(self);
       });
 }
@@ -352,17 +325,6 @@ void process(coordinator_pointer self) {
   }
 }
 
-/// The mean training loss of each worker, by rank, where there are several and few enough to list.
-std::vector<double> losses_by_worker(const std::vector<milestone>& all, std::size_t workers) {
-  constexpr std::size_t most_listed = 64;
-  if (workers == 1 || workers > most_listed) return {};
-  std::vector<rules::training_tally> tallies(workers);
-  for (const auto& one : all) tallies.at(static_cast<std::size_t>(one.rank)).add(one);
-  std::vector<double> losses;
-  for (const auto& tally : tallies) losses.push_back(tally.loss().value_or(std::numeric_limits<double>::quiet_NaN()));
-  return losses;
-}
-
 /// Turns milestones, of all workers, into the report of a step.
 report report_of(coordinator_pointer self, std::uint64_t step, const std::vector<milestone>& all) {
   auto& my = self->state;
@@ -377,7 +339,7 @@ report report_of(coordinator_pointer self, std::uint64_t step, const std::vector
     my.bytes_sent[one.rank] = one.bytes_sent;
   }
   for (const auto& [rank, bytes] : my.bytes_sent) made.line.bytes_sent += bytes;
-  made.line.train_loss_workers = losses_by_worker(all, my.options.workers);
+  made.line.train_loss_workers = rules::losses_by_worker(all, my.options.workers);
   my.of_run.add(trained);
   my.of_epoch.add(trained);
   my.data_wait += data_wait;
@@ -410,7 +372,7 @@ void ask_to_show(coordinator_pointer self, std::uint64_t step) {
   for (const auto& worker : my.workers) self->send(worker, show_atom_v, step);
 }
 
-/// Reports the milestones that all workers of a queue have reached together.
+/// Reports every milestone that the workers of a queue have reached together.
 void look_at_queue(coordinator_pointer self) {
   auto& my = self->state;
   for (;;) {
@@ -420,6 +382,11 @@ void look_at_queue(coordinator_pointer self) {
     if (my.reports.back().evaluated) ask_to_show(self, step);
     process(self);
   }
+}
+
+[[noreturn]] void refuse_twice(const milestone& reached) {
+  throw std::logic_error("worker " + std::to_string(static_cast<std::uint32_t>(reached.rank)) + " reported step " +
+                         std::to_string(reached.step) + " twice");
 }
 
 /// All have stopped where they last reported; that report has left, and only its result may be owed.
@@ -435,7 +402,7 @@ void close(coordinator_pointer self) {
   auto rest = std::exchange(my.unreported, {});
   for (const auto& [step, some] : std::exchange(my.arriving, {}))
     for (const auto& [rank, one] : some) rest.push_back(one);
-  if (!rest.empty()) {
+  if (!rest.empty() || (my.queue && my.complete != my.last)) {
     const auto told = my.complete == my.last;
     my.reports.push_back(report_of(self, my.last, rest));
     if (told) my.reports.back().epoch_ends = false;
@@ -447,15 +414,16 @@ void close(coordinator_pointer self) {
   process(self);
 }
 
+/// Closes the run if all workers, which end apart, have ended.
+void close_if_all_ended(coordinator_pointer self) {
+  const auto& my = self->state;
+  if (std::equal(my.reported.begin(), my.reported.end(), my.begun.begin(), std::greater_equal<>{})) close(self);
+}
+
 /// Looks whether all workers have reported `step`, or have ended.
 void look(coordinator_pointer self, std::uint64_t step) {
   auto& my = self->state;
-  if (my.queue) look_at_queue(self);
-  if (my.ends_apart() && (my.queue || step >= my.last)) {
-    if (std::equal(my.reported.begin(), my.reported.end(), my.begun.begin(), std::greater_equal<>{})) close(self);
-    return;
-  }
-  if (my.queue) return hand_out(self);
+  if (my.ends_apart() && step >= my.last) return close_if_all_ended(self);
   const auto arrived = my.arriving.find(step);
   if (arrived == my.arriving.end() || arrived->second.size() < my.options.workers) return;
   std::vector<milestone> all;
@@ -463,6 +431,27 @@ void look(coordinator_pointer self, std::uint64_t step) {
   my.arriving.erase(arrived);
   my.reports.push_back(report_of(self, step, all));
   process(self);
+}
+
+/// Takes a milestone of a worker that has batches of its own.
+void take_own(coordinator_pointer self, const milestone& reached) {
+  auto& my = self->state;
+  auto& last = my.reported.at(static_cast<std::size_t>(reached.rank));
+  if (!my.arriving[reached.step].emplace(reached.rank, reached).second || last > reached.step) refuse_twice(reached);
+  last = reached.step;
+  look(self, reached.step);
+}
+
+/// Takes a milestone of a worker that draws from the queue.
+void take_of_queue(coordinator_pointer self, const milestone& reached) {
+  auto& my = self->state;
+  auto& last = my.reported.at(static_cast<std::size_t>(reached.rank));
+  if (reached.step > 0 && last >= reached.step) refuse_twice(reached);
+  last = reached.step;
+  my.queue->note(reached.rank, reached.step);
+  my.unreported.push_back(reached);
+  look_at_queue(self);
+  my.ends_apart() ? close_if_all_ended(self) : hand_out(self);
 }
 
 /// All workers have said what they have begun: the run ends there.
@@ -475,7 +464,7 @@ void end_early(coordinator_pointer self) {
   if (my.options.in_lockstep) std::fill(my.begun.begin(), my.begun.end(), my.last);
   for (std::size_t rank = 0; rank < my.workers.size(); ++rank)
     self->send(my.workers[rank], finish_atom_v, my.begun[rank]);
-  if (my.ends_apart()) return look(self, my.last);
+  if (my.ends_apart()) return close_if_all_ended(self);
   if (my.complete == my.last && my.reports.empty()) repeat_latest(my);
   process(self);
 }
@@ -513,7 +502,9 @@ coordinator_actor::behavior_type coordinator(coordinator_pointer self, coordinat
   my.evaluator = std::move(evaluator);
   my.recorder = std::move(recorder);
   my.where = std::move(*where);
-  if (my.options.batches_at_once > 0) my.queue.emplace(my.options.workers, my.options.when, my.options.batches_at_once);
+  my.verdicts = rules::verdicts{my.options.stop};
+  if (my.options.batches_at_once > 0)
+    my.queue.emplace(my.options.workers, my.options.when, my.options.batches_at_once, my.options.block);
   return {
       [self](wire_atom, const std::vector<directed_worker>& workers) {
         auto& my = self->state;
@@ -527,20 +518,7 @@ coordinator_actor::behavior_type coordinator(coordinator_pointer self, coordinat
         if (my.queue) look_at_queue(self);  // a run of no steps is complete
       },
       [self](reached_atom, const milestone& reached) {
-        auto& my = self->state;
-        const auto rank = static_cast<std::size_t>(reached.rank);
-        const auto twice = my.queue ? reached.step > 0 && my.reported.at(rank) >= reached.step
-                                    : !my.arriving[reached.step].emplace(reached.rank, reached).second ||
-                                          my.reported.at(rank) > reached.step;
-        if (twice)
-          throw std::logic_error("worker " + std::to_string(rank) + " reported step " + std::to_string(reached.step) +
-                                 " twice");
-        my.reported[rank] = reached.step;
-        if (my.queue) {
-          my.queue->note(reached.rank, reached.step);
-          my.unreported.push_back(reached);
-        }
-        look(self, reached.step);
+        self->state.queue ? take_of_queue(self, reached) : take_own(self, reached);
       },
       [self](result_atom, const snapshot& replica) {
         auto& my = self->state;

@@ -7,6 +7,7 @@
 #include "troupe/actors/recorder.hpp"
 #include "troupe/actors/rules/learning_rate.hpp"
 #include "troupe/actors/rules/schedule.hpp"
+#include "troupe/actors/rules/verdicts.hpp"
 #include "troupe/actors/type_ids.hpp"
 #include "troupe/models/buffer_pool.hpp"
 #include "troupe/models/flat.hpp"
@@ -71,15 +72,14 @@ struct coordinator_options {
   /// Maximum number of batches per assignment if all workers draw from one queue until they have made
   /// workers · when.steps steps together; 0 if each makes when.steps steps with batches of its own.
   std::uint32_t batches_at_once{0};
+  std::uint32_t block{
+      1};  ///< Number of batches that a worker should draw together: the steps between two of its merges.
   models::flat_layout layout{};
   models::buffer_pool pool{};
   /// Whether the result contains the float buffers of rank 0; otherwise it contains their mean.
   bool first_buffers{false};
   bool pauses{false};  ///< Whether workers wait for each evaluation even if its verdict cannot stop them.
-  /// Stop once this accuracy is reached in `target_hold` consecutive evaluations.
-  std::optional<double> target_accuracy{};
-  std::uint64_t target_hold{2};
-  std::optional<std::uint64_t> patience{};  ///< Stop after this many consecutive evaluations without improvement.
+  rules::stop_options stop{};
   std::optional<std::chrono::milliseconds> max_seconds{};
   std::chrono::milliseconds timeout{60'000};
   double lr{0};                  ///< Learning rate before the schedule is applied.

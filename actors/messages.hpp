@@ -114,10 +114,11 @@ struct snapshot {
   bool before_exchange{false};
 };
 
-/// Batches that a worker draws from a queue shared by all workers: its steps [first_step, first_step + count), counted
-/// from 0, draw the batches [first_batch, first_batch + count).
+/// Batches that a worker draws from a queue shared by all workers.
 struct assignment {
-  std::uint64_t first_step{0}, first_batch{0}, count{0};
+  std::uint64_t first_step{0};   ///< First step of the assignment, in the worker's own count from 0.
+  std::uint64_t first_batch{0};  ///< Batch of that step; the following steps draw the following batches.
+  std::uint64_t count{0};        ///< Number of steps, and of batches; at least 1.
 
   std::uint64_t end() const { return first_step + count; }  ///< The step after the last.
 };
@@ -201,7 +202,7 @@ struct evaluation {
 struct record {
   std::string event;         ///< One of start, epoch, evaluation, end.
   std::uint64_t epoch{0};    ///< Completed epochs.
-  std::uint64_t step{0};     ///< Steps completed by every worker.
+  std::uint64_t step{0};     ///< Steps completed by every worker; with a shared budget, by all together, divided by n.
   std::uint64_t updates{0};  ///< Number of updates applied.
   double seconds{0};         ///< Seconds since the first step began, on the actor clock.
   double train_seconds{0};   ///< Seconds without the time in which workers waited for an evaluation.

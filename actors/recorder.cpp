@@ -38,12 +38,12 @@ void keep(recorder_pointer self) {
       });
 }
 
-std::uint64_t progress_of(const std::vector<std::uint64_t>& completed, bool share_steps) {
-  if (share_steps) return std::accumulate(completed.begin(), completed.end(), std::uint64_t{0}) / completed.size();
+std::uint64_t progress_of(const std::vector<std::uint64_t>& completed, bool draws_from_queue) {
+  if (draws_from_queue) return std::accumulate(completed.begin(), completed.end(), std::uint64_t{0}) / completed.size();
   return *std::min_element(completed.begin(), completed.end());
 }
 
-recorder_actor::behavior_type recorder(recorder_pointer self, std::uint32_t workers, bool share_steps,
+recorder_actor::behavior_type recorder(recorder_pointer self, std::uint32_t workers, bool draws_from_queue,
                                        std::shared_ptr<journal> book, std::shared_ptr<std::unique_ptr<lane>> where) {
   report_exceptions(self);
   self->state.book = std::move(book);
@@ -58,14 +58,16 @@ recorder_actor::behavior_type recorder(recorder_pointer self, std::uint32_t work
         self->state.best = best;
         keep(self);
       },
-      [self, share_steps](progress_atom, rank_id rank, std::uint64_t step) {
+      [self, draws_from_queue](progress_atom, rank_id rank, std::uint64_t step) {
         auto& my = self->state;
         my.completed.at(static_cast<std::size_t>(rank)) = step;
         if (my.glancing) return;
         my.glancing = true;
         then_on_lane(
             self, *my.where,
-            [book = my.book, steps = progress_of(my.completed, share_steps)] { return book->progress(steps), true; },
+            [book = my.book, steps = progress_of(my.completed, draws_from_queue)] {
+              return book->progress(steps), true;
+            },
             [self](bool) { self->state.glancing = false; });
       },
       [self](save_atom, const snapshot& result, const record& end) {
@@ -83,9 +85,9 @@ recorder_actor::behavior_type recorder(recorder_pointer self, std::uint32_t work
 
 }  // namespace
 
-recorder_actor spawn_recorder(caf::actor_system& system, std::uint32_t workers, bool share_steps,
+recorder_actor spawn_recorder(caf::actor_system& system, std::uint32_t workers, bool draws_from_queue,
                               std::shared_ptr<journal> book, std::unique_ptr<lane> where) {
-  return system.spawn(recorder, workers, share_steps, std::move(book),
+  return system.spawn(recorder, workers, draws_from_queue, std::move(book),
                       std::make_shared<std::unique_ptr<lane>>(std::move(where)));
 }
 

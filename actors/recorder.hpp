@@ -22,8 +22,8 @@ using recorder_actor = progress_sink::extend<caf::reacts_to<record_atom, record>
                                              caf::replies_to<save_atom, snapshot, record>::with<std::uint64_t>,
                                              caf::reacts_to<done_atom, completion>>;
 
-/// The journal is shown the progress of the slowest of `workers`, or if they share their steps, the mean of all.
-recorder_actor spawn_recorder(caf::actor_system& system, std::uint32_t workers, bool share_steps,
+/// Spawns the recorder. It shows the progress of the slowest worker, or the mean if the workers draw from one queue.
+recorder_actor spawn_recorder(caf::actor_system& system, std::uint32_t workers, bool draws_from_queue,
                               std::shared_ptr<journal> book, std::unique_ptr<lane> where);
 
 }  // namespace troupe

@@ -217,13 +217,13 @@ struct replica::parts {
     return std::nullopt;
   }
 
-  /// The step that dropout and the schedule of the learning rate count for `step`.
-  std::uint64_t scheduled(std::uint64_t step) const { return data::owner_of(options.sampling, batch_of(step)).step; }
+  /// The step that the schedule of the learning rate counts for `step`.
+  std::uint64_t scheduled(std::uint64_t step) const { return data::step_of(options.sampling, batch_of(step)); }
 
-  /// Takes the batch of `step`; those of the steps behind it are made in advance, as far as they are known.
+  /// Returns the batch of `step`; the following ones are made in advance, as far as they are known.
   data::batch load(std::uint64_t step) {
     if (!options.sampling.queue) return loader->take(step);
-    constexpr std::size_t enough = 8;
+    const auto enough = data::loader_options{}.ahead;
     std::vector<std::uint64_t> next;
     while (next.size() < enough) {
       const auto batch = assigned_batch(step + next.size() + 1);

@@ -63,7 +63,7 @@ struct replica_options {
   /// Steps taken on a copy of x before the change is added to x; 1 for steps on x itself.
   std::int64_t local_steps{1};
   std::vector<int> cores{};  ///< Cores of the machine to which the lane is pinned; empty for any.
-  /// Number of batches of the run; none is made beyond them.
+  /// Number of batches of the run; none is made in advance beyond them. Not used with a queue.
   std::uint64_t batches{std::numeric_limits<std::uint64_t>::max()};
   data::augmentation augment{};
   /// Threads that make batches ahead; null if the lane makes each batch when needed.

@@ -70,33 +70,33 @@ void lose(worker_pointer self, const std::string& whom, const caf::error& why) {
                                                 : whom + ": " + describe(why)));
 }
 
-/// Whether the coordinator hears of it when `completed` steps are.
+/// Returns whether the worker reports a milestone after `completed` steps.
 bool is_milestone(const worker_state& my, std::uint64_t completed) {
   if (completed == my.last) return true;
-  if (!my.options.assigned) return my.options.when.milestone_at(completed);
+  if (!my.options.draws_from_queue) return my.options.when.milestone_at(completed);
   return !my.assigned.empty() && my.assigned.front().end() == completed;
 }
 
-/// The first milestone after `completed`, as far as it is known.
+/// Returns the first milestone after `completed`, as far as it is known.
 std::uint64_t next_milestone(const worker_state& my, std::uint64_t completed) {
-  if (!my.options.assigned) return my.options.when.next_milestone(completed);
+  if (!my.options.draws_from_queue) return my.options.when.next_milestone(completed);
   const auto open = std::find_if(my.assigned.begin(), my.assigned.end(),
                                  [&](const assignment& one) { return one.end() > completed; });
   return open == my.assigned.end() ? completed : open->end();
 }
 
-/// Whether a result, to be evaluated or saved, needs what this worker has when `completed` steps are.
+/// Returns whether the coordinator needs this worker's parameters after `completed` steps.
 bool shown_at(const worker_state& my, std::uint64_t completed) {
   if (!my.contacts.results) return false;
-  if (my.options.assigned) return !my.to_show.empty();
+  if (my.options.draws_from_queue) return !my.to_show.empty();
   return completed == my.last || my.options.when.evaluated_at(completed);
 }
 
 bool must_show(const worker_state& my) {
-  return shown_at(my, my.completed) && (my.options.assigned || my.shown != my.completed);
+  return shown_at(my, my.completed) && (my.options.draws_from_queue || my.shown != my.completed);
 }
 
-/// Sends its parameters, under each step for which they are asked.
+/// Sends the parameters, once for each requested step.
 void show(worker_pointer self) {
   auto& my = self->state;
   my.shown = my.completed;
@@ -105,7 +105,7 @@ void show(worker_pointer self) {
     self->send(my.contacts.results, result_atom_v, *std::exchange(my.contributed, std::nullopt));
   }
   auto replica = my.now;
-  if (!my.options.assigned) return self->send(my.contacts.results, result_atom_v, replica);
+  if (!my.options.draws_from_queue) return self->send(my.contacts.results, result_atom_v, replica);
   for (const auto step : std::exchange(my.to_show, {})) {
     replica.origin.step = step;
     self->send(my.contacts.results, result_atom_v, replica);
@@ -393,7 +393,7 @@ worker_actor::behavior_type worker(worker_pointer self, worker_options options, 
   TROUPE_ASSERT(!options.loop.empty(), "a loop must not be empty");
   auto& my = self->state;
   my.now = options.initial;
-  my.last = options.assigned ? std::numeric_limits<std::uint64_t>::max() : options.when.steps;
+  my.last = options.draws_from_queue ? std::numeric_limits<std::uint64_t>::max() : options.when.steps;
   my.options = std::move(options);
   my.payload_bytes.resize(contacts.ports.size() + 1);
   my.contacts = std::move(contacts);
@@ -407,7 +407,7 @@ worker_actor::behavior_type worker(worker_pointer self, worker_options options, 
       [self](assign_atom, const assignment& more) {
         auto& my = self->state;
         if (my.halted) return;
-        if (!my.options.assigned || more.first_step != my.granted)
+        if (!my.options.draws_from_queue || more.first_step != my.granted)
           throw std::logic_error("received an assignment that does not follow the one before it");
         my.assigned.push_back(more);
         my.granted = more.end();

@@ -48,7 +48,7 @@ struct worker_options {
   std::uint32_t steps_at_once{16};
   /// Whether to keep what was given to the last exchange of parameters, and to show it with each result.
   bool shows_contributions{false};
-  bool assigned{false};  ///< Whether the coordinator assigns the batches of a queue; see directed_worker.
+  bool draws_from_queue{false};  ///< Whether the coordinator assigns the batches of a queue; see directed_worker.
   /// Whether its compute actor waits for other workers in mid-step. Those keep that deadline.
   bool synchronised_norms{false};
 };

@@ -188,6 +188,11 @@ void eval(const options& given) {
     throw input_error(given.weights.string() + ": the weights were trained on inputs with " +
                       std::to_string(scale.mean.size()) + " channels, which the samples of " + data.name +
                       " do not have; choose another data set with --data");
+  const auto classes_of_set = static_cast<std::int64_t>(set.classes.size());
+  if (given.top_k && classes_of_set > 0 && *given.top_k >= classes_of_set)
+    throw input_error("--top-k " + std::to_string(*given.top_k) +
+                      " counts every sample as correct, because there are only " + std::to_string(classes_of_set) +
+                      " classes; use a smaller value");
   std::vector<rules::class_counts> counts;
   const rules::evaluation_options how{.batch_size = batch_size, .top_k = given.top_k};
   const auto found = *rules::evaluate(*net, set, scale, loss_of(card.loss, *net), how, nullptr,

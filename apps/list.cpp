@@ -131,7 +131,7 @@ std::string joined(const std::vector<std::string>& words, const std::string& sep
   return text;
 }
 
-/// What there is to tell of a kind, by its key: one text, or one for each group of settings.
+/// Returns the facts about a kind, by key: one text, or one for each group of settings.
 std::vector<std::pair<std::string, std::vector<std::string>>> told(const exchange_kind& kind) {
   const auto of = [&](std::string exchange_variant::*column) {
     std::vector<std::string> texts;
@@ -222,6 +222,7 @@ void add_list(CLI::App& app, int&) {
   command->callback([name, as_json, as_markdown] {
     const std::vector<shelf> shelves = chosen(*name);
     if (*as_markdown) {
+      if (*name != "exchanges") throw input_error("--markdown is available for exchanges only");
       std::cout << topology::exchange_table();
       return;
     }

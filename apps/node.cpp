@@ -1,7 +1,6 @@
 // troupe node FILE --name alpha: runs one node of a topology; the run begins when all nodes of the file have joined.
 #include "troupe/apps/commands.hpp"
 #include "troupe/apps/training.hpp"
-#include "troupe/runtime/node/local_nodes.hpp"
 #include "troupe/runtime/topology/error.hpp"
 #include "troupe/runtime/topology/suggest.hpp"
 #include "troupe/runtime/topology/value.hpp"
@@ -33,14 +32,14 @@ std::uint32_t find_node(const training_options& given, const plan& plan, const s
   if (plan.file.nodes.empty())
     throw input_error(given.file.string() +
                       ": the file has no [[node]]; expected `troupe run`, or a [[node]] with name = \"" + name + "\"");
-  throw input_error(given.file.string() + ": unknown node \"" + name + "\"; expected " +
-                    topology::listed(topology::in_quotes(names)) + topology::did_you_mean(name, names));
+  const auto problem = name.empty() ? std::string(": --name is missing") : ": unknown node \"" + name + "\"";
+  throw input_error(given.file.string() + problem + "; expected " + topology::listed(topology::in_quotes(names)) +
+                    topology::did_you_mean(name, names));
 }
 
 int run_node(const training_options& given, const std::string& name) {
   signal_watch signals;  // first of all: threads inherit the signals it blocks
   auto what = prepare(given);
-  check_one_host(what.plan);
   const auto node = find_node(given, what.plan, name);
   return train(given, std::move(what), node, signals);
 }
@@ -52,7 +51,7 @@ void add_node(CLI::App& app, int& status) {
   auto given = std::make_shared<training_options>();
   auto name = std::make_shared<std::string>();
   add_training_options(*command, *given);
-  command->add_option("--name", *name, "Name of the [[node]] to run")->required();
+  command->add_option("--name", *name, "Name of the [[node]] to run");
   command->add_flag("--together", given->together)->group("");  // passed by `troupe run`; not for users
   command->callback([given, name, &status] { status = run_node(*given, *name); });
 }

@@ -42,7 +42,6 @@ int run_topology(const training_options& given) {
   signal_watch signals;  // first of all: threads inherit the signals it blocks
   auto what = prepare(given);
   if (what.plan.nodes.size() == 1) return train(given, std::move(what), 0, signals);
-  check_one_host(what.plan);
   auto nodes = what.plan.nodes;
   what = {};
   choose_ports(nodes);

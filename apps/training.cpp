@@ -2,6 +2,7 @@
 
 #include "troupe/apps/messages.hpp"
 #include "troupe/runtime/node/launcher.hpp"
+#include "troupe/runtime/node/local_nodes.hpp"
 #include "troupe/runtime/node/node.hpp"
 #include "troupe/runtime/telemetry/display.hpp"
 #include "troupe/runtime/telemetry/file_journal.hpp"
@@ -63,6 +64,7 @@ training prepare(const training_options& given) {
   const auto topology = topology::load(given.file, given.overrides);
   auto data = load_data(topology);
   auto plan = make_plan(topology, data_facts(data, topology));
+  check_one_host(plan);
   files_of_options(given, plan);  // what is wrong with them is found before any node is started
   return {std::move(data), std::move(plan)};
 }

@@ -207,12 +207,12 @@ void loader_threads::post(std::function<void()> job) {
   crew_->changed.notify_one();
 }
 
-struct numbered_order {
-  std::uint64_t number{0};
-  std::shared_ptr<order> what;
-};
-
 struct loader::parts {
+  struct numbered_order {
+    std::uint64_t number{0};
+    std::shared_ptr<order> what;
+  };
+
   loader_options options;
   data::sampler sampler;
   batch_memory own;
@@ -240,7 +240,7 @@ struct loader::parts {
     return {number, std::make_shared<order>(how, sampler.batch_at(number), epoch)};
   }
 
-  /// Forgets what stands in the window before batch `number`: all of it where that is not there.
+  /// Drops the batches before `number` from the window, or all of them if it is not there.
   void forget_before(std::uint64_t number) {
     while (!window.empty() && window.front().number != number) {
       window.front().what->forget();
@@ -248,7 +248,7 @@ struct loader::parts {
     }
   }
 
-  /// Has batches made in advance until the window has `next`.
+  /// Queues the first `ahead` batches of `next`; the window must be a prefix of them.
   void fill(std::span<const std::uint64_t> next) {
     for (std::size_t i = window.size(); i < std::min(next.size(), options.ahead); ++i) {
       window.push_back(order_of(next[i]));

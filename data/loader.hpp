@@ -51,7 +51,7 @@ struct loader_options {
   /// Host memory that a device reads, which may be released before the device has read it; null for memory of the
   /// loader's own. If it is set, the caller has other work while a batch is made, so all batches are made by threads.
   host_memory for_device{};
-  /// Number of batches of the run; none is made beyond them.
+  /// Number of batches of the run; take() without `next` makes none in advance beyond them.
   std::uint64_t batches{std::numeric_limits<std::uint64_t>::max()};
   std::size_t ahead{4};  ///< Maximum number of batches made in advance.
 };
@@ -69,8 +69,8 @@ class loader {
   /// prevented the batch from being made: data_error, naming the file.
   batch take(std::uint64_t number);
 
-  /// Returns batch `number` in the same way; the batches `next` are those that will be taken after it, as far as is
-  /// known.
+  /// Returns batch `number`. `next` lists the batches that will be taken after it, as far as known; prepared batches
+  /// that precede `number` are dropped.
   batch take(std::uint64_t number, std::span<const std::uint64_t> next);
 
   /// Returns the total seconds that take() has waited for batches.

@@ -99,7 +99,9 @@ class reader {
     if (file_bytes_ < prefix_bytes) refuse_as_broken("it has only " + std::to_string(file_bytes_) + " bytes");
     std::uint64_t length = 0;
     in_.read(reinterpret_cast<char*>(&length), prefix_bytes);
-    if (length > header_bytes_max || length > file_bytes_ - prefix_bytes)
+    if (length > header_bytes_max)
+      refuse("not a safetensors file", "expected the model.safetensors of a run, or weights that torch.save wrote");
+    if (length > file_bytes_ - prefix_bytes)
       refuse_as_broken("its header claims " + std::to_string(length) + " bytes, but the file has " +
                        std::to_string(file_bytes_));
     std::string text(length, '\0');

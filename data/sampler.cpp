@@ -7,6 +7,7 @@
 #include <numeric>
 #include <stdexcept>
 #include <string>
+#include <utility>
 
 namespace troupe::data {
 
@@ -27,7 +28,14 @@ std::int64_t last_batch_size(const sampling& options) {
 batch_owner owner_of(const sampling& options, std::uint64_t number) {
   if (!options.queue) return {options.rank, number};
   const auto workers = static_cast<std::uint64_t>(options.workers);
-  return {static_cast<std::int64_t>(number % workers), number / workers};
+  if (options.how != split::all) return {static_cast<std::int64_t>(number % workers), number / workers};
+  const auto steps = static_cast<std::uint64_t>(steps_per_epoch(options));
+  const auto epoch = number / (steps * workers), in_epoch = number % (steps * workers);
+  return {static_cast<std::int64_t>(in_epoch / steps), epoch * steps + in_epoch % steps};
+}
+
+std::uint64_t step_of(const sampling& options, std::uint64_t number) {
+  return options.queue ? number / static_cast<std::uint64_t>(options.workers) : number;
 }
 
 std::int64_t batch_size_at(const sampling& options, std::uint64_t number) {
@@ -67,6 +75,9 @@ sampler::sampler(const sampling& options) : options_{options} {
     source.rank = 0;
     source.pad = false;
     sources_.emplace_back(source);
+  } else if (options.how == split::all) {
+    source.rank = 0;
+    sources_.emplace_back(source);
   } else {
     for (source.rank = 0; source.rank < options.workers; ++source.rank) sources_.emplace_back(source);
   }
@@ -100,7 +111,9 @@ std::span<const std::int64_t> sampler::from_queue(std::uint64_t number, std::uin
 /// Appends the batch of `owner` to drawn_.
 void sampler::append(batch_owner owner) {
   if (options_.how != split::strided) {
-    const auto batch = sources_[static_cast<std::size_t>(owner.rank)].batches_at(owner.step, 1);
+    auto& source = sources_[options_.how == split::all ? 0 : static_cast<std::size_t>(owner.rank)];
+    if (std::exchange(source.options_.rank, owner.rank) != owner.rank) source.epoch_ = no_epoch;
+    const auto batch = source.batches_at(owner.step, 1);
     drawn_.insert(drawn_.end(), batch.begin(), batch.end());
     return;
   }

@@ -2,7 +2,8 @@
 // compute it. One epoch has one permutation of the whole set.
 //
 // A worker's batches are numbered by its steps. If all n workers draw from one queue instead, batch i of the queue is
-// the one that worker i mod n would draw at step floor(i / n), so that an epoch has the same batches either way.
+// the one that worker i mod n would draw at step floor(i / n), so that an epoch has the same batches either way. With
+// split::all, the queue goes through the workers' orders of the whole set one after the other.
 #pragma once
 
 #include <cstdint>
@@ -38,8 +39,8 @@ struct sampling {
 
 /// The worker and the step to which a batch belongs by its number.
 struct batch_owner {
-  std::int64_t rank{0};
-  std::uint64_t step{0};
+  std::int64_t rank{0};   ///< Worker that draws it if each worker has batches of its own.
+  std::uint64_t step{0};  ///< Step at which that worker draws it.
 };
 
 /// Returns the owner of batch `number`.
@@ -55,6 +56,9 @@ std::int64_t steps_per_epoch(const sampling& options);
 
 /// Returns the number of samples in the last batch of an epoch: batch_size, or perhaps fewer without drop_last.
 std::int64_t last_batch_size(const sampling& options);
+
+/// Returns the step at which batch `number` is due: as many as the workers have completed on average before it.
+std::uint64_t step_of(const sampling& options, std::uint64_t number);
 
 /// Returns the number of samples in batch `number`.
 std::int64_t batch_size_at(const sampling& options, std::uint64_t number);
@@ -85,11 +89,12 @@ class sampler {
 
   sampling options_;
   std::int64_t share_, steps_per_epoch_;
-  std::uint64_t epoch_{~std::uint64_t{0}};
+  static constexpr std::uint64_t no_epoch = ~std::uint64_t{0};
+  std::uint64_t epoch_{no_epoch};
   std::vector<std::int64_t> order_;  ///< This worker's samples in epoch_.
-  /// Of a queue: the samplers of all workers; of a strided one, a single sampler with the order of the whole set.
+  /// Used only for a queue: the samplers of all workers; for `strided` and `all`, one over the whole set.
   std::vector<sampler> sources_;
-  std::vector<std::int64_t> drawn_;  ///< Of a queue: what was returned last.
+  std::vector<std::int64_t> drawn_;  ///< Used only for a queue: what was returned last.
 };
 
 }  // namespace troupe::data

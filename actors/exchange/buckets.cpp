@@ -127,7 +127,7 @@ std::vector<setting> with_send_settings(std::vector<setting> settings) {
        .default_text = "whole",
        .explanation = "How a gradient is sent: \"whole\" sends one piece after the backward pass; \"parameter\" and "
                       "\"bucket\" send pieces during it, namely each parameter by itself, or buckets of bucket_mb as "
-                      "DDP does. Used only when sends = \"gradient\".",
+                      "DDP does.",
        .choices = {"whole", "parameter", "bucket"}});
   settings.push_back({.name = "bucket_mb",
                       .type = setting_type::real,

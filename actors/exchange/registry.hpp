@@ -74,7 +74,7 @@ struct conditional_text {
   std::string text{};
 };
 
-/// Returns one column of the variants, with those that have the same text together.
+/// Returns one column, with the variants that have the same text merged.
 std::vector<conditional_text> grouped(const exchange_facts& facts, std::string exchange_variant::*column);
 
 /// Returns the tests of all variants, each once.

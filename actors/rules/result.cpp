@@ -37,6 +37,17 @@ double distance_of(const replicas_by_rank& replicas, const result_options& optio
   return distance_to(mean_of(replicas, {0, options.layout.parameter_end}, options.pool), replicas);
 }
 
+at::Tensor held_together(const std::vector<span>& held, const result_options& options) {
+  if (held.empty()) return {};
+  if (options.holder_weights.empty()) return side_by_side(held, options.layout.parameter_end, options.pool);
+  if (held.size() == 1) return held.front().values;
+  std::vector<weighted> summands;
+  for (std::size_t i = 0; i < held.size(); ++i)
+    summands.push_back({held[i].values, static_cast<double>(options.holder_weights.at(i))});
+  auto pool = options.pool;
+  return mean_in_order(summands, pool);
+}
+
 step_result result_of(const replicas_by_rank& replicas, at::Tensor held, const result_options& options) {
   const auto& layout = options.layout;
   const range parameters{0, layout.parameter_end}, buffers{layout.parameter_end, layout.total - layout.parameter_end};

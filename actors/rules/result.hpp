@@ -5,8 +5,10 @@
 #include "troupe/models/buffer_pool.hpp"
 #include "troupe/models/flat.hpp"
 
+#include <cstdint>
 #include <map>
 #include <optional>
+#include <vector>
 
 namespace troupe::rules {
 
@@ -19,6 +21,9 @@ struct result_options {
   bool replicas_agree{true};  ///< Whether all parameters are equal; otherwise the mean is used.
   /// Whether the float buffers are those of the lowest rank; otherwise their mean is used.
   bool first_buffers{false};
+  /// Weights of the servers if each holds all parameters, and the result is their weighted mean; empty if each holds a
+  /// share of them.
+  std::vector<std::int64_t> holder_weights{};
 };
 
 struct step_result {
@@ -29,6 +34,10 @@ struct step_result {
 
 /// Returns the consensus distance sqrt(meanᵢ ‖xᵢ − x̄‖²) over the parameters of `replicas`.
 double distance_of(const replicas_by_rank& replicas, const result_options& options);
+
+/// Returns the parameters [P] that the servers hold together: their shares side by side, or their weighted mean.
+/// Returns an undefined tensor if `held` is empty.
+at::Tensor held_together(const std::vector<span>& held, const result_options& options);
 
 /// Returns the result of a step: `held` [P] by servers, if defined, and the rest from the replicas. May alias its
 /// arguments.

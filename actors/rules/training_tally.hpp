@@ -4,7 +4,9 @@
 #include "troupe/actors/messages.hpp"
 
 #include <cstdint>
+#include <limits>
 #include <optional>
+#include <vector>
 
 namespace troupe::rules {
 
@@ -45,5 +47,17 @@ class training_tally {
   double loss_sum_{0};
   std::int64_t samples_{0}, correct_{0}, classified_{0};
 };
+
+/// Returns the mean training loss of each worker, by rank; NaN for a worker without samples. Returns an empty list for
+/// a single worker, and for more than 64.
+inline std::vector<double> losses_by_worker(const std::vector<milestone>& all, std::size_t workers) {
+  constexpr std::size_t most_listed = 64;
+  if (workers == 1 || workers > most_listed) return {};
+  std::vector<training_tally> tallies(workers);
+  for (const auto& one : all) tallies.at(static_cast<std::size_t>(one.rank)).add(one);
+  std::vector<double> losses;
+  for (const auto& tally : tallies) losses.push_back(tally.loss().value_or(std::numeric_limits<double>::quiet_NaN()));
+  return losses;
+}
 
 }  // namespace troupe::rules

@@ -13,10 +13,12 @@
 
 namespace troupe::rules {
 
+/// Assigns the batches of one queue, and counts the steps completed. One thread at a time.
 class work_queue {
  public:
-  /// With n workers, the queue has n · when.steps batches; an assignment has at most `most` of them.
-  work_queue(std::uint32_t workers, const schedule& when, std::uint32_t most);
+  /// With n workers, the queue has n · when.steps batches. An assignment has at most `most` of them, and a multiple of
+  /// `block` unless a milestone or the end is nearer.
+  work_queue(std::uint32_t workers, const schedule& when, std::uint32_t most, std::uint32_t block = 1);
 
   /// Hands out batches that belong to the first `until` steps. A worker has at most two open assignments, so that it
   /// can continue without waiting. No assignment goes beyond a milestone.
@@ -38,7 +40,7 @@ class work_queue {
   std::uint64_t size_of_next(std::uint64_t end) const;
 
   schedule when_;
-  std::uint64_t most_;
+  std::uint64_t most_, block_;
   std::vector<account> handed_;  ///< By rank.
   std::uint64_t next_{0};        ///< The first batch that was not handed out.
   std::uint64_t completed_{0};

@@ -255,8 +255,8 @@ std::vector<std::int64_t> weights_of_holders(const plan& plan) {
   return weights;
 }
 
-/// Whether a worker shows its parameters and float buffers for the result: one for all where they are equal, none where
-/// servers hold all of it.
+/// Whether a worker shows its parameters and float buffers: every one if each is evaluated; otherwise, for the result,
+/// one for all where they are equal, and none where servers hold all of it.
 bool shows(const plan& plan, std::uint32_t rank) {
   if (plan.memory_of(rank)) return false;
   if (plan.file.evaluate.each_worker) return true;
@@ -265,19 +265,23 @@ bool shows(const plan& plan, std::uint32_t rank) {
   return for_buffers || !plan.replicas_agree();
 }
 
+/// Steps that a worker takes on a copy of a shared memory before it merges them; 1 without a copy.
+std::uint32_t local_steps(const plan& plan, std::uint32_t rank) {
+  const auto* memory = plan.memory_of(rank);
+  return memory ? static_cast<std::uint32_t>(local_steps_of(memory->settings)) : 1;
+}
+
 /// Steps of one request, at least `few`: thousands, where a step is a row of a sparse set; whole stretches of local
 /// steps.
 std::uint32_t steps_at_once(const plan& plan, std::uint32_t rank, std::int64_t few = 16) {
   constexpr std::int64_t rows = 65'536, most = std::numeric_limits<std::int32_t>::max();
   const auto sparse = makes_sparse_steps(*plan.model, plan.optimizer);
   const auto least = sparse ? std::max(few, rows / plan.sampling.batch_size) : few;
-  const auto* memory = plan.memory_of(rank);
-  const auto local = memory ? local_steps_of(memory->settings) : 1;
+  const auto local = static_cast<std::int64_t>(local_steps(plan, rank));
   return static_cast<std::uint32_t>(std::min(most, (least + local - 1) / local * local));
 }
 
-/// Batches that a worker is assigned at once: so few that milestones, which are reached when assignments end, are not
-/// late.
+/// Maximum number of batches per assignment. Few, because milestones are reported only when an assignment ends.
 std::uint32_t batches_at_once(const plan& plan) {
   return steps_at_once(plan, 0, 4);
 }
@@ -317,15 +321,16 @@ void spawn_direction(caf::actor_system& system, const plan& plan, const data::da
                                         .holders = holders_of(plan, into),
                                         .holder_weights = weights_of_holders(plan),
                                         .evaluates_replicas = file.evaluate.each_worker,
-                                        .in_lockstep = !plan.workers_are_independent(),
+                                        .in_lockstep = !plan.workers_are_independent() && !plan.draws_from_queue(),
                                         .batches_at_once = plan.draws_from_queue() ? batches_at_once(plan) : 0,
+                                        .block = local_steps(plan, 0),
                                         .layout = plan.layout,
                                         .pool = options.pool,
                                         .first_buffers = file.evaluate.buffers == "first",
                                         .pauses = file.evaluate.pause_training,
-                                        .target_accuracy = file.evaluate.target_accuracy,
-                                        .target_hold = file.evaluate.target_hold,
-                                        .patience = file.evaluate.patience,
+                                        .stop = {.target_accuracy = file.evaluate.target_accuracy,
+                                                 .target_hold = file.evaluate.target_hold,
+                                                 .patience = file.evaluate.patience},
                                         .max_seconds = file.run.max_seconds,
                                         .timeout = file.run.timeout,
                                         .lr = plan.optimizer.lr,
@@ -377,9 +382,9 @@ compute_actor spawn_compute_of(caf::actor_system& system, const plan& plan, cons
        .norms = norms,
        .accelerator = device_of(plan, rank, options),
        .memory = memory ? into.memories[static_cast<std::size_t>(memory - plan.exchanges.data())] : nullptr,
-       .local_steps = memory ? local_steps_of(memory->settings) : 1,
+       .local_steps = local_steps(plan, rank),
        .cores = memory ? memory->cores : std::vector<int>{},
-       .batches = plan.draws_from_queue() ? plan.steps * plan.workers : plan.steps,
+       .batches = plan.steps,
        .augment = plan.augment,
        .loading = options.loading,
        .bfloat16 = file.workers.precision == "bfloat16",
@@ -431,7 +436,7 @@ crew launch(caf::actor_system& system, const plan& plan, const data::dataset_pai
                                            .timeout = plan.file.run.timeout,
                                            .steps_at_once = steps_at_once(plan, rank),
                                            .shows_contributions = shows_contributions(plan),
-                                           .assigned = plan.draws_from_queue(),
+                                           .draws_from_queue = plan.draws_from_queue(),
                                            .synchronised_norms = plan.norms() != nullptr},
                                           std::move(own)));
     result.members.emplace_back("worker " + std::to_string(rank), caf::actor_cast<caf::actor>(result.workers.back()));

@@ -55,6 +55,9 @@ void check_evaluation(const plan& so_far) {
 
 void check_each_worker(const plan& so_far) {
   if (!so_far.file.evaluate.each_worker) return;
+  if (so_far.loss == models::loss_kind::mse)
+    refuse(so_far.file, "evaluate.each_worker = true requires an accuracy, but " + so_far.model->name +
+                            " is trained as a regression and has none; remove the key");
   const auto same = so_far.workers == 1              ? "there is only one"
                     : so_far.replicas_agree()        ? "all workers have the same parameters after each step"
                     : so_far.memory_of(0) != nullptr ? "the workers share their parameters in one memory"
@@ -84,10 +87,11 @@ void check_last_batch(const plan& so_far) {
 }
 
 void check_budget(const plan& so_far) {
-  if (!so_far.draws_from_queue() || so_far.workers_are_independent()) return;
+  if (!so_far.draws_from_queue() || so_far.workers == 1 || so_far.workers_are_independent()) return;
   refuse(so_far.file,
          "run.budget = \"total\" requires a wiring in which no worker waits for another, such as parameter_server or "
-         "elastic with apply = \"each\", or shared; use one of these, or run.budget = \"worker\"");
+         "elastic with apply = \"each\", or shared with replicas = \"machine\"; use one of these, or run.budget = "
+         "\"worker\"");
 }
 
 std::string shares_text(const plan& plan) {

@@ -1,5 +1,5 @@
-// Batch-level consequences of the data settings: which samples are evaluated and how, and whether the last batch of an
-// epoch can be trained on, and whether all workers can draw from one queue.
+// Checks that concern batches and evaluation: which samples are evaluated and how, whether each worker can be
+// evaluated, whether the last batch of an epoch can be trained on, and whether all workers can draw from one queue.
 #pragma once
 
 #include "troupe/actors/rules/evaluate.hpp"

@@ -201,10 +201,13 @@ std::string evaluated_text(const plan& plan) {
 /// Ω, Δ and ρ, where they were worked out, and what is evaluated where that is not a set of its own.
 void describe_data(page& page, const plan& plan) {
   page.line("data", data_text(plan));
-  if (const auto& found = plan.facts.sparsity)
+  if (const auto& found = plan.facts.sparsity) {
     page.more("at most Ω = " + grouped(static_cast<std::uint64_t>(found->omega)) + " nonzeros per sample (" +
-              human_number(found->mean_nonzeros) + " on average), Δ = " + human_number(found->delta) + ", ρ " +
-              (found->rho_is_exact ? "= " : "≥ ") + human_number(found->rho));
+              human_number(found->mean_nonzeros) + " on average)");
+    page.more("the most frequent column is in Δ = " + human_number(found->delta) +
+              " of the samples; one sample has columns in common with ρ " + (found->rho_is_exact ? "= " : "≥ ") +
+              human_number(found->rho) + " of them");
+  }
   if (!plan.facts.class_counts.empty()) describe_classes(page, plan);
   if (plan.file.data.random_windows.value_or(false))
     page.more("training windows begin anywhere in the text, at positions drawn anew in each epoch");

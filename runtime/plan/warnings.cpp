@@ -26,7 +26,7 @@ void check_exchanges(const plan& plan, std::vector<std::string>& found) {
                          : grouped(alone) + " of " + grouped(plan.workers) + " workers take part in no exchange";
   found.push_back(
       which +
-      ": each of them trains a separate model, and only the result averages the models; add an [exchange] for "
+      ": each of them trains a separate model, and the models are averaged only at the end; add an [exchange] for "
       "all workers, or set workers.count = 1");
 }
 
@@ -58,7 +58,7 @@ void add_unused(const std::string& key, const std::string& explained, std::vecto
                   "` describes when it is used");
 }
 
-/// Keys that are set although nothing reads them: they are unset after parsing, or conditions are not met.
+/// Warns about keys that are set but not used: parsing has unset them, or their condition is not met.
 void check_unused(const plan& plan, std::vector<std::string>& found) {
   const auto& file = plan.file;
   const auto& given = file.given.paths;
@@ -67,9 +67,9 @@ void check_unused(const plan& plan, std::vector<std::string>& found) {
       const auto path = section.name + "." + key.row.name;
       if (!section.repeated() && given.contains(path) && !key.get(file, 0)) add_unused(path, path, found);
     }
-  if (!file.evaluate.target_accuracy && given.contains("evaluate.target_hold"))
+  if (!file.evaluate.target_accuracy && file.evaluate.target_hold != topology::evaluate_settings{}.target_hold)
     add_unused("evaluate.target_hold", "evaluate.target_hold", found);
-  if (file.nodes.empty() && given.contains("run.join_timeout"))
+  if (file.nodes.empty() && file.run.join_timeout != topology::run_settings{}.join_timeout)
     add_unused("run.join_timeout", "run.join_timeout", found);
   for (std::size_t i = 0; i < file.exchanges.size(); ++i) {
     const auto& exchange = file.exchanges[i];

@@ -101,7 +101,7 @@ std::string ending(const run_shape& shape, const record& end, const last_evaluat
     if (evaluated.step != end.step) text += " after step " + grouped(evaluated.step);
   }
   if (!shape.folder.empty())
-    text += (end.status == "failed" ? "\nmetrics, but no weights, in " : "\nresults in ") + shape.folder;
+    text += (end.status == "failed" ? "\nno final weights; metrics in " : "\nresults in ") + shape.folder;
   return text + '\n';
 }
 

@@ -42,7 +42,8 @@ file_journal::~file_journal() {
   record end = *latest_;
   end.event = "end";
   end.status = "failed";
-  end.step = end.updates = std::max(end.step, progress_);
+  end.step = std::max(end.step, progress_);
+  end.updates = std::max(end.updates, end.step);
   const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - begun_;
   end.seconds = std::max(end.seconds, elapsed.count());
   end.samples_per_second = end.data_wait = end.epoch_seconds = end.epoch_train_loss = {};

@@ -243,7 +243,9 @@ class overrider {
 
   void apply(const std::string& text) {
     const std::size_t sign = text.find('=');
-    const std::vector<std::string> parts = split(text.substr(0, sign));
+    std::string path = text.substr(0, sign);
+    path.erase(path.find_last_not_of(" \t") + 1);
+    const std::vector<std::string> parts = split(path);
     const bool gap = std::any_of(parts.begin(), parts.end(), [](const auto& part) { return part.empty(); });
     if (sign == std::string::npos || gap || parts.size() > most_key_parts) {
       return refuse(to_toml(clipped(text)) + " is not an assignment; expected section.key=value, such as run.seed=1");
@@ -309,7 +311,12 @@ class overrider {
       }
       table = node->as_table();
       if (table == nullptr && node->is_array_of_tables()) {
-        refuse(path + " is a list of sections; expected " + path + ".NAME." + parts.back());
+        std::vector<std::string> keys;
+        for (const toml::node& each : *node->as_array())
+          if (const auto name = (*each.as_table())["name"].value<std::string>())
+            keys.push_back(path + "." + clipped(*name) + "." + parts.back());
+        if (keys.empty()) keys.push_back(path + ".0." + parts.back());
+        refuse("there are several [[" + path + "]] sections; expected " + listed(keys));
         return nullptr;
       }
       if (table == nullptr) {

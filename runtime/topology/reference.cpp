@@ -123,10 +123,10 @@ std::string reference_page() {
       ". On the command line, `--set section.key=value` overrides a key. The value is read as TOML, or as a string if "
       "it is not TOML. If there are several `[[exchange]]` or `[[node]]` sections, `--set exchange.NAME.key=value` "
       "selects one by its name. Relative paths in the file start at the file's folder; those in `--set` start at the "
-      "current folder. If --set gives one of two keys that cannot be combined, it replaces the other one of the file. "
-      "A "
-      "key that is used only under some conditions is an error or, if it can do no harm, a warning where it has no "
-      "effect. An error message says what was expected, and where one key is wrong, the line and column.\n";
+      "current folder. If `--set` sets one of two keys that cannot be combined, it overrides the other one in the "
+      "file. A key "
+      "whose condition is not met is refused, or causes a warning if it does no harm. An error message states what was "
+      "expected and, if one key is wrong, its line and column.\n";
   for (const section& each : sections()) {
     text += each.name.empty() ? "\n## Top of the file\n\n" : "\n## `[" + each.name + "]`\n\n";
     std::vector<setting> rows;

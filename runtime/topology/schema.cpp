@@ -198,7 +198,8 @@ std::vector<section> make_sections() {
             "Number of passes over the training data. Cannot be combined with steps. If neither is set, the run takes "
             "one epoch."),
         row("steps", in(&t::run, &run::steps), {.minimum = 0, .maximum = 1e12},
-            "Number of steps of each worker. Cannot be combined with epochs. With 0, the run only writes the initial "
+            "Number of steps of each worker, or their mean with budget = \"total\". Cannot be combined with epochs. "
+            "With 0, the run only writes the initial "
             "weights."),
         row("budget", in(&t::run, &run::budget), {.choices = {"worker", "total"}},
             "How the steps of the run are divided among n workers: with \"worker\", each worker takes all of them; "
@@ -301,7 +302,8 @@ std::vector<section> make_sections() {
             "centre is cut out. Without it, all images must have the same size. Used only by image_folder."),
         row("validation", in(&t::data, &data::validation),
             {.minimum = 0, .maximum = 1, .minimum_excluded = true, .maximum_excluded = true},
-            "Fraction of the training samples to hold out and evaluate. Without it, the test samples are evaluated."),
+            "Fraction of the training samples to hold out and evaluate. Without it, the test samples are evaluated, or "
+            "the training samples if there are no test samples."),
         row("threads", in(&t::data, &data::threads), {.minimum = 0, .maximum = 256},
             "Number of threads in each process that read, decode and augment batches ahead of time; 0 means none. "
             "Defaults to one per worker, but at most half the CPU cores. The number does not affect the results."),
@@ -323,7 +325,7 @@ std::vector<section> make_sections() {
             "remaining samples out of the epoch; \"pad\" repeats the first samples of the epoch until every worker has "
             "the same number, as PyTorch's DistributedSampler does. \"pad\" requires split = \"strided\"."),
         row("split", in(&t::data, &data::split), {.choices = {"strided", "contiguous", "all", "dirichlet", "by_label"}},
-            "Which samples a worker trains on: \"strided\" deals out the epoch's order one sample at a time; "
+            "Which samples a worker trains on: \"strided\" deals the samples of an epoch to the workers in turn; "
             "\"contiguous\" gives each worker a fixed block; \"all\" gives each worker the whole set. Two choices are "
             "not independent and identically distributed: \"dirichlet\" draws each worker's shares of the classes from "
             "a Dirichlet distribution; \"by_label\" gives each worker a block of the samples sorted by class."),
@@ -442,9 +444,10 @@ std::vector<section> make_sections() {
             "Number of workers. With [[node]] sections, it defaults to the sum of their workers and must equal it."),
         row("loop", in(&t::workers, &workers::loop), {},
             "Operations of one step, in order: \"gradient\", \"apply\", and the name of each exchange (\"exchange\" "
-            "for one without a name). By default, exchanges come between \"gradient\" and \"apply\"; an all_reduce of "
-            "parameters follows \"apply\", and a parameter_server replaces it. An exchange of kind shared is not part "
-            "of the loop."),
+            "for one without a name). By default, exchanges come between \"gradient\" and \"apply\", with two "
+            "exceptions: "
+            "an all_reduce of parameters comes after \"apply\", and a parameter_server takes its place. An exchange of "
+            "kind shared is not part of the loop."),
         row("precision", in(&t::workers, &workers::precision), {.choices = {"float32", "bfloat16"}},
             "Number format of the forward and backward passes. \"bfloat16\" runs them under autocast; weights, "
             "gradients and sums stay float32."),
@@ -503,8 +506,8 @@ std::vector<section> make_sections() {
             "Whether the workers wait until an evaluation is done, so that it does not take processor time from them."),
         row("patience", in(&t::evaluate, &evaluate::patience), {.minimum = 1, .maximum = 1e6},
             "Number of evaluations in a row without improvement after which training stops. What counts is the "
-            "accuracy, or the loss if there is no accuracy. Without it, training continues without improvement, "
-            "too.")}},
+            "accuracy, or the loss if there is no accuracy. Without it, training continues even if nothing "
+            "improves.")}},
       list("node",
            "A process that runs some of the workers. With several processes, there is one [[node]] section for each. "
            "Workers are numbered through the nodes in the order of the file.",

@@ -175,7 +175,7 @@ std::string expectation(const setting& row) {
     case setting_type::duration:
       return "a duration such as \"500ms\", \"60s\" or \"5min\"";
     case setting_type::every:
-      return "a number of steps or epochs, such as 100, \"100 steps\" or \"1 epoch\"";
+      return "a number of steps or epochs of at least 1, such as 100, \"100 steps\" or \"1 epoch\"";
     case setting_type::words:
       return "a list of strings";
     case setting_type::reals:

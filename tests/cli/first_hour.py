@@ -61,6 +61,10 @@ def test_a_shared_budget_is_for_workers_that_do_not_wait():
     troupe("run", asgd, "--out", "asgd")
     end = metrics("asgd")[-1]
     assert (end["step"], end["updates"], end["status"]) == (20, 40, "done"), end
+    alone = write("alone.toml", TINY.split("[exchange]")[0].replace(', "exchange"', "").replace("count = 2", "count = 1"))
+    troupe("run", alone, "--out", "own")
+    troupe("run", alone, "--set", "run.budget=total", "--out", "shared")
+    assert pathlib.Path("own/model.safetensors").read_bytes() == pathlib.Path("shared/model.safetensors").read_bytes()
     said = troupe("check", write("waits.toml", TINY), "--set", "run.budget=total", status=2).stderr
     assert 'run.budget = "total" requires a wiring in which no worker waits for another' in said, said
 

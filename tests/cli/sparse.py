@@ -193,7 +193,7 @@ def test_what_is_wrong_with_a_file_is_said_with_its_place_and_mend():
 
 def test_a_model_that_does_not_fit_the_data_is_refused():
     file = classes()
-    refuse(file, "data.name=digits", says=["logistic", "does not fit", "digits", "requires sparse rows"])
+    refuse(file, "data.name=digits", says=["logistic", "does not fit", "digits", "requires sparse samples"])
     refuse(file, "model.name=convnet", says=["convnet", "does not fit", "libsvm", "requires images"])
     refuse(file, "model.name=matrix_completion", says=["does not fit", "requires sparse ratings"])
     refuse(ratings(), "model.name=svm", says=["does not fit", "requires sparse rows"])
@@ -306,7 +306,7 @@ def test_nodes_that_read_other_rows_do_not_train_together():
         with background("node", "here/two.toml", "--name", "alpha", "--out", "out", name="alpha") as alpha:
             said = troupe("node", "there/two.toml", "--name", "beta", status=2).stderr
             assert "the samples of libsvm differ" in said, (what, said)
-            assert "refused a node" in alpha.said(), (what, alpha)
+            assert "refused node beta" in alpha.said(), (what, alpha)
 
 
 def test_two_processes_share_a_memory():

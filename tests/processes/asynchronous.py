@@ -30,7 +30,7 @@ def test_each_learns_and_counts():
     learn_and_count(ASYNCHRONOUS)
 
 
-def test_workers_that_share_their_steps_do_so_too():
+def test_workers_that_share_a_budget_learn_and_count():
     shared = {name: ASYNCHRONOUS[name] for name in ("asgd of two shards", "asynchronous elastic", "hogwild")}
     learn_and_count(shared, "--set", "run.budget=total")
 

@@ -54,7 +54,7 @@ def test_a_node_of_another_file_hears_what_differs_and_the_right_one_joins():
                            status=2)
             for word in [*words, "differs from that of node alpha"]:
                 assert word in wrong.stderr, wrong.stderr
-        assert "refused a node" in alpha.said() and "optimizer.lr" in alpha.said(), alpha
+        assert "refused node beta" in alpha.said() and "optimizer.lr" in alpha.said(), alpha
         troupe("run", file, "--set", "node.alpha.address=127.0.0.1:0", "--set", "node.beta.address=127.0.0.1:0",
                "--set", "run.steps=0", "--set", "run.seed=5", "--out", "other")
         wrong = troupe("node", file, "--name", "beta", "--set", "model.init=other/model.safetensors", status=2)

@@ -124,7 +124,7 @@ TEST_CASE("all workers together make n · steps updates, and draw each batch of 
       CHECK(run.reads() == std::set<std::uint64_t>{1});
       divisions.insert(run.ledger->sent_by);
     }
-    CHECK(divisions.size() > 10);  // whoever is faster makes more of them
+    CHECK(divisions.size() > 10);  // faster workers make more of them
   }
 }
 
@@ -163,17 +163,18 @@ TEST_CASE("the learning rate changes after so many updates of all workers togeth
 }
 
 TEST_CASE("an interrupt ends a shared budget wherever it comes, and nothing that was begun is lost") {
-  for (const auto* options : {&asgd, &easgd}) {
-    CAPTURE(options->exchange);
+  for (auto options : {asgd, easgd}) {
+    CAPTURE(options.exchange);
+    options.steps = 25;  // two epochs end without an evaluation
     std::set<std::uint64_t> ends;
-    for (std::uint64_t event = 1; event < 240; event += 3) {
+    for (std::uint64_t event = 1; event < 600; event += 3) {
       CAPTURE(event);
-      const auto run = run_of(*options, {.seed = event, .after_event = tests::interrupt_at(event)});
+      const auto run = run_of(options, {.seed = event, .after_event = tests::interrupt_at(event)});
       const auto& end = run.book->lines.back();
       CHECK(end.event == "end");
       CHECK(end.updates == run.steps());
       CHECK(end.step == run.steps() / 3);
-      CHECK(*run.reads().rbegin() <= 1);
+      CHECK(*run.reads().rbegin() <= 3);
       CHECK(run.book->result.defined());
       ends.insert(end.updates);
     }
@@ -181,13 +182,16 @@ TEST_CASE("an interrupt ends a shared budget wherever it comes, and nothing that
   }
 }
 
-TEST_CASE("a run of no steps, and one worker alone, end as they do with a budget for each worker") {
+TEST_CASE("a run of no steps ends") {
   auto options = asgd;
   options.steps = 0;
   const auto none = run_of(options, {});
   CHECK(none.steps() == 0);
   CHECK(none.book->lines.back().step == 0);
-  options = asgd;
+}
+
+TEST_CASE("with one worker, both budgets give the same result") {
+  auto options = asgd;
   options.workers = 1;
   const auto total = run_of(options, {.seed = 1});
   options.total_budget = false;

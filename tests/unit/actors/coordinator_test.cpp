@@ -199,8 +199,8 @@ std::function<evaluation(const snapshot&)> accuracies(std::vector<double> values
 
 coordinator_options stopping(std::optional<std::uint64_t> patience, std::optional<double> target) {
   coordinator_options options;
-  options.patience = patience;
-  options.target_accuracy = target;
+  options.stop.patience = patience;
+  options.stop.target_accuracy = target;
   return options;
 }
 

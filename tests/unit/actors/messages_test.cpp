@@ -56,6 +56,10 @@ TEST_CASE("a control message survives a round trip") {
   };
   const auto reached = round_trip(
       milestone{.rank = rank_id{3}, .step = 8, .loss_sum = 0.1, .sample_count = 64, .bytes_sent = 1ull << 40});
+  const auto more = round_trip(assignment{.first_step = 3, .first_batch = 1ull << 40, .count = 5});
+  CHECK(more.first_step == 3);
+  CHECK(more.first_batch == 1ull << 40);
+  CHECK(more.count == 5);
   CHECK(reached.rank == rank_id{3});
   CHECK(reached.step == 8);
   CHECK(reached.loss_sum == 0.1);

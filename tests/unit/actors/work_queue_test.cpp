@@ -12,8 +12,8 @@ using namespace troupe;
 using rules::work_queue;
 
 /// Workers that complete their assignments at rates of their own, and what each was assigned.
-struct troupe_of_workers {
-  troupe_of_workers(const schedule& when, std::vector<std::uint64_t> rates, std::uint32_t most)
+struct simulated_workers {
+  simulated_workers(const schedule& when, std::vector<std::uint64_t> rates, std::uint32_t most)
       : queue(static_cast<std::uint32_t>(rates.size()), when, most),
         rates(std::move(rates)),
         open(this->rates.size()) {}
@@ -54,7 +54,7 @@ struct troupe_of_workers {
 }  // namespace
 
 TEST_CASE("every batch of a queue is handed out once, and faster workers get more of them") {
-  troupe_of_workers all{{.steps = 100, .steps_per_epoch = 40, .evaluate_every = 30}, {1, 2, 5}, 4};
+  simulated_workers all{{.steps = 100, .steps_per_epoch = 40, .evaluate_every = 30}, {1, 2, 5}, 4};
   all.work_until(100);
   CHECK(all.drawn.size() == 300);
   CHECK(std::all_of(all.drawn.begin(), all.drawn.end(), [](const auto& one) { return one.second == 1; }));
@@ -64,7 +64,7 @@ TEST_CASE("every batch of a queue is handed out once, and faster workers get mor
 }
 
 TEST_CASE("assignments become shorter towards the end of what may be started") {
-  troupe_of_workers all{{.steps = 1000, .steps_per_epoch = 1000, .evaluate_every = 1000}, {1, 1}, 16};
+  simulated_workers all{{.steps = 1000, .steps_per_epoch = 1000, .evaluate_every = 1000}, {1, 1}, 16};
   all.work_until(1000);
   CHECK(all.sizes.front() == 16);
   CHECK(all.sizes.back() == 1);
@@ -76,7 +76,6 @@ TEST_CASE("no batch is handed out beyond the granted steps, and no assignment go
   work_queue queue{3, when, 64};
   std::uint64_t next = 0;
   for (std::uint64_t until = 5; until <= 50; until += 5) {
-    std::vector<std::uint64_t> done(3);
     for (auto made = queue.hand_out(until); !made.empty(); made = queue.hand_out(until))
       for (const auto& [rank, more] : made) {
         CHECK(more.first_batch == next);
@@ -87,6 +86,18 @@ TEST_CASE("no batch is handed out beyond the granted steps, and no assignment go
       }
     CHECK(queue.steps() == until);
   }
+}
+
+TEST_CASE("assignments are whole blocks, unless a milestone or the end is nearer") {
+  work_queue queue{2, {.steps = 25, .steps_per_epoch = 100, .evaluate_every = 10}, 20, 5};
+  std::uint64_t all = 0;
+  for (auto made = queue.hand_out(25); !made.empty(); made = queue.hand_out(25))
+    for (const auto& [rank, more] : made) {
+      CHECK(more.count % 5 == 0);
+      all += more.count;
+      queue.note(rank, more.end());
+    }
+  CHECK(all == 50);
 }
 
 TEST_CASE("a worker that stands still keeps two assignments and no more") {

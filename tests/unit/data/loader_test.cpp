@@ -160,7 +160,7 @@ TEST_CASE("threads start with the first batch that is worth one") {
   CHECK(pinned.allocated() == 0);
 }
 
-TEST_CASE("what is made in advance are the batches that will be taken") {
+TEST_CASE("the loader makes in advance the batches that it is told will follow") {
   const auto files = std::make_shared<made_up_files>();
   auto options = options_of(files_of(files), 1);
   options.ahead = 2;

@@ -88,10 +88,29 @@ TEST_CASE("n strided batches of b are the batch of n·b of one worker") {
   }
 }
 
+TEST_CASE("a queue of batches of the whole set goes through the workers' orders one after the other") {
+  sampling one{.samples = 23, .batch_size = 3, .workers = 3, .how = split::all, .seed = 5};
+  std::vector<sampler> workers;
+  for (one.rank = 0; one.rank < 3; ++one.rank) workers.emplace_back(one);
+  one.rank = 0;
+  one.queue = true;
+  sampler queue{one};
+  const auto steps = static_cast<std::uint64_t>(queue.steps_per_epoch());
+  for (std::uint64_t epoch = 0; epoch < 3; ++epoch)
+    for (std::uint64_t rank = 0; rank < 3; ++rank)
+      for (std::uint64_t step = 0; step < steps; ++step) {
+        const auto number = (3 * epoch + rank) * steps + step;
+        CHECK(queue.batch_at(number) == workers[rank].batch_at(epoch * steps + step));
+        CHECK(troupe::data::epoch_of(one, number) == epoch);
+        CHECK(step_of(one, number) == number / 3);
+      }
+  CHECK(queue.batch_at(0) == workers[0].batch_at(0));  // batches may be asked for again
+}
+
 TEST_CASE("batch i of a queue is that of worker i mod n at step i / n") {
   const auto shards = std::make_shared<const sample_shards>(
       sample_shards{{8, 1, 30, 4, 11, 6, 20}, {0, 2, 22, 3, 5, 7, 9}, {10, 13, 12, 21, 15, 17, 14}});
-  for (const split how : {split::strided, split::contiguous, split::all, split::given})
+  for (const split how : {split::strided, split::contiguous, split::given})
     for (const bool drop_last : {true, false})
       for (const bool pad : {false, how == split::strided}) {
         sampling one{.samples = 23,

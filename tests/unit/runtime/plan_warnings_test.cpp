@@ -67,12 +67,20 @@ TEST_CASE("a batch larger than any class of a worker is named, where workers hav
   CHECK(warnings(file, facts).empty());
 }
 
-TEST_CASE("a key that is given but has no effect is named, one that only stands there by default is not") {
+TEST_CASE("a key that is set but has no effect causes a warning") {
   auto file = four_workers();
-  for (const auto* key : {"model.layers", "evaluate.target_hold", "run.join_timeout"}) {
-    file.given.paths = {"data.batch_size", key};
-    CHECK(warns(file, std::string(key) + " has no effect in this topology; `troupe explain " + key + "`"));
-  }
+  file.given.paths = {"data.batch_size", "evaluate.target_hold", "run.join_timeout", "exchange.0.route"};
+  CHECK(warnings(file).empty());
+  file.given.paths.insert("model.layers");
+  CHECK(warns(file, "model.layers has no effect in this topology; `troupe explain model.layers`"));
+  file.given.paths = {"exchange.0.bucket_mb"};
+  CHECK(warns(file, "exchange.bucket_mb has no effect"));
+  file.given.paths.clear();
+  file.evaluate.target_hold = 3;
+  CHECK(warns(file, "evaluate.target_hold has no effect"));
+  file.evaluate = {};
+  file.run.join_timeout = std::chrono::seconds(1);
+  CHECK(warns(file, "run.join_timeout has no effect"));
 }
 
 TEST_CASE("outputs that are probabilities are found, under cross-entropy only") {

@@ -139,7 +139,7 @@ TEST_CASE("a matrix and pairs of names reach the exchange that takes them") {
 }
 
 TEST_CASE("overrides are TOML values, else strings, and the last one wins") {
-  const auto t = parsed("[run]\nseed = 1\n", {"run.seed=2", "run.seed=3", "data.name=mnist", "run.timeout=5min",
+  const auto t = parsed("[run]\nseed = 1\n", {"run.seed=2", "run.seed = 3", "data.name=mnist", "run.timeout=5min",
                                               "workers.loop=[\"gradient\", \"apply\"]", "optimizer.lr=1"});
   CHECK(t.run.seed == 3);
   CHECK(t.data.name == "mnist");

@@ -163,9 +163,12 @@ TEST_CASE("a part, a snapshot, a hello and a credit come back as they were sent"
   append(bytes_of({.kind = frame_kind::credit, .total = 8192}));
   append(bytes_of(header_of(result), result.values));
   append(bytes_of({.kind = frame_kind::credit, .total = std::int64_t{1} << 48}));
+  auto given_away = some_snapshot();
+  given_away.before_exchange = true;
+  append(bytes_of(header_of(given_away), given_away.values));
 
   const auto check = [&](const std::vector<frame>& frames) {
-    REQUIRE(frames.size() == 5);
+    REQUIRE(frames.size() == 6);
     CHECK(frames[0].header.kind == frame_kind::hello);
     CHECK(frames[0].header.to == 2);
     CHECK(frames[0].header.total == std::int64_t{1} << 24);
@@ -196,6 +199,8 @@ TEST_CASE("a part, a snapshot, a hello and a credit come back as they were sent"
     CHECK(whole.origin.sender == rank_id{2});
     CHECK(whole.origin.step == 7);
     CHECK(at::equal(whole.values, counting(1100)));
+    CHECK_FALSE(whole.before_exchange);
+    CHECK(frames[5].as_snapshot().before_exchange);
 
     CHECK(frames[4].header.total == std::int64_t{1} << 48);
     for (const auto& one : frames)

@@ -1,0 +1,38 @@
+// What a run concludes from its evaluations: which result is the best so far, and whether to stop early.
+#pragma once
+
+#include "troupe/actors/messages.hpp"
+
+#include <cstdint>
+#include <optional>
+
+namespace troupe::rules {
+
+struct stop_options {
+  /// Stop once this accuracy is reached in `target_hold` consecutive evaluations.
+  std::optional<double> target_accuracy{};
+  std::uint64_t target_hold{2};
+  std::optional<std::uint64_t> patience{};  ///< Stop after this many consecutive evaluations without improvement.
+
+  bool any() const { return target_accuracy || patience; }
+};
+
+class verdicts {
+ public:
+  struct verdict {
+    bool best{false};   ///< No evaluation before was as good: by accuracy, or by loss if there is no accuracy.
+    bool stops{false};  ///< Training ends here.
+  };
+
+  explicit verdicts(stop_options options = {}) : options_(options) {}
+
+  /// Judges the next evaluation, in order of steps.
+  verdict on(const evaluation& found);
+
+ private:
+  stop_options options_;
+  std::optional<double> best_merit_;
+  std::uint64_t target_reached_{0}, without_improvement_{0};
+};
+
+}  // namespace troupe::rules
