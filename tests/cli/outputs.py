@@ -2,6 +2,7 @@
 
 import json
 import math
+import os
 import pathlib
 
 from troupe_command import TINY, epochs, main, metrics, troupe, write
@@ -33,6 +34,41 @@ def test_every_output_is_there_and_well_formed():
     steps = [line["step"] for line in lines]
     assert steps == sorted(steps), steps
     assert "<svg" in (out / "graph.svg").read_text()
+
+
+# Keys of the other JSON outputs. Readers rely on them: they may be added to, never taken away or renamed.
+CHECK = {"file", "model", "parameters", "data", "training_samples", "evaluated", "classes_of_a_worker", "sparsity", "mean",
+         "std", "workers", "batch_size", "devices", "loop", "steps_per_epoch", "steps", "budget", "evaluate_every",
+         "messages_per_step", "bytes_per_step", "messages_between_nodes_per_step", "bytes_between_nodes_per_step",
+         "result", "same_bits", "notes", "warnings", "exchanges", "nodes", "actors"}
+EXCHANGE = {"name", "kind", "sends", "answers", "every", "members", "servers", "settings", "mixing_matrix", "spectral_gap",
+            "contraction", "edges"}
+EVALUATION = {"loss", "accuracy", "sample_count"}
+LISTED = {"name", "explanation", "settings"}
+FACTS = {"source", "sends", "equation", "picture", "messages", "bytes", "synchronisation", "staleness", "equals",
+         "shown_by"}
+
+
+def test_json_outputs_have_the_keys_that_readers_rely_on():
+    file = write("tiny.toml", TINY)
+    plan = json.loads(troupe("check", file, "--json").stdout)
+    assert set(plan) == CHECK, set(plan) ^ CHECK
+    assert set(plan["exchanges"][0]) == EXCHANGE, set(plan["exchanges"][0]) ^ EXCHANGE
+    assert set(plan["exchanges"][0]["edges"][0]) == {"from", "to", "messages", "bytes", "used"}
+    assert set(plan["nodes"][0]) == {"name", "first_rank", "workers"} and set(plan["actors"][0]) == {"name", "node"}
+    troupe("run", file, "--out", "json")
+    found = json.loads(troupe("eval", "json/model.safetensors", "--json", "--per-class", "--top-k", "2").stdout)
+    assert set(found) == EVALUATION | {"top_k_accuracy", "classes"}, found
+    assert set(found["classes"][0]) == {"class", "precision", "recall", "f1", "samples"}, found
+    lists = json.loads(troupe("list", "--json").stdout)
+    assert set(lists) == {"models", "data", "exchanges", "optimizers"}
+    assert all(set(item) == LISTED for item in lists["models"])
+    assert all(set(item) == LISTED | FACTS for item in lists["exchanges"])
+    keys = json.loads(troupe("explain", "--json").stdout)
+    assert all({"key", "description"} <= set(key) for key in keys)
+    documented = pathlib.Path(os.environ["TROUPE_SOURCE"], "docs/outputs.md").read_text()
+    missing = [key for key in KEYS | CHECK | EXCHANGE if f"`{key}`" not in documented]
+    assert not missing, missing
 
 
 def test_an_epoch_is_a_row_of_epochs_csv():
