@@ -2,9 +2,10 @@
 
 import os
 import signal
+import time
 
 from nodes import ENDLESS, background, node_process, node_tables, nothing_is_left, processes, run_losing
-from troupe_command import main, write
+from troupe_command import TINY, main, metrics, write
 
 TIMEOUT = 3.0
 WITHIN = TIMEOUT + 1.5  # seconds; found out after two thirds of the deadline, the rest is for a crowded machine
@@ -32,6 +33,21 @@ def test_a_node_that_never_joins_ends_the_run():
             run.wait(1, within=30)
             nothing_is_left()
             assert says in run.said(), run
+
+
+def test_a_node_suspended_after_its_last_step_does_not_fail_the_run():
+    # The evaluation of so many samples takes several seconds, in which the second node has nothing left to do.
+    text = TINY.replace("steps = 20", "steps = 2").replace("count = 2\n", "").replace("lenet", "resnet20")
+    file = write("last.toml", text.replace("[data]", "[data]\nvalidation = 0.3") + node_tables([1, 1]))
+    with background("run", file, "--out", "last") as run:
+        run.until_trained("last")
+        time.sleep(1.5)
+        os.kill(node_process("beta"), signal.SIGSTOP)
+        run.wait(0, within=60)
+        assert "warning: node beta was suspended (SIGSTOP or a debugger) and has been killed" in run.said(), run
+        assert "error" not in run.said(), run
+    assert metrics("last")[-1]["status"] == "done"
+    nothing_is_left()
 
 
 main(globals())
