@@ -196,7 +196,7 @@ def test_a_model_that_does_not_fit_the_data_is_refused():
     refuse(file, "data.name=digits", says=["logistic", "does not fit", "digits", "requires sparse samples"])
     refuse(file, "model.name=convnet", says=["convnet", "does not fit", "libsvm", "requires images"])
     refuse(file, "model.name=matrix_completion", says=["does not fit", "requires sparse ratings"])
-    refuse(ratings(), "model.name=svm", says=["does not fit", "requires sparse rows"])
+    refuse(ratings(), "model.name=svm", says=["does not fit", "requires sparse samples"])
 
 
 def test_nothing_is_said_of_how_sparse_tensors_are_made():
