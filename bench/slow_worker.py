@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """What does a worker cost that is stopped for a part of the time, with a budget of steps for each worker and with one
 for all workers together (run.budget)? Asynchronous SGD of the convnet on the digits: two nodes of one worker each, of
-which the second is stopped and continued with SIGSTOP and SIGCONT, 20 times a second in all. Runs alternate. Prints the
+which the second is stopped and continued 20 times a second with SIGSTOP and SIGCONT. Runs alternate. Prints the
 seconds of training and their ratio to those of a run in which no worker is stopped. With a core for each worker and
 one for the server, and a share s of the time for one of n workers, the ratio is at least n / (n - 1 + s).
     bench/slow_worker.py [repetitions] [share of the time in which the second worker runs]
