@@ -80,9 +80,7 @@ bool is_milestone(const worker_state& my, std::uint64_t completed) {
 /// Returns the first milestone after `completed`, as far as it is known.
 std::uint64_t next_milestone(const worker_state& my, std::uint64_t completed) {
   if (!my.options.draws_from_queue) return my.options.when.next_milestone(completed);
-  const auto open = std::find_if(my.assigned.begin(), my.assigned.end(),
-                                 [&](const assignment& one) { return one.end() > completed; });
-  return open == my.assigned.end() ? completed : open->end();
+  return my.assigned.empty() ? completed : my.assigned.front().end();
 }
 
 /// Returns whether the coordinator needs this worker's parameters after `completed` steps.

@@ -125,17 +125,11 @@ std::string carried(const exchange_kind& kind) {
   return topology::listed(words);
 }
 
-std::string joined(const std::vector<std::string>& words, const std::string& separator) {
-  std::string text;
-  for (const auto& word : words) text += (text.empty() ? "" : separator) + word;
-  return text;
-}
-
 /// Returns the facts about a kind, by key: one text, or one for each group of settings.
 std::vector<std::pair<std::string, std::vector<std::string>>> told(const exchange_kind& kind) {
   const auto of = [&](std::string exchange_variant::*column) {
     std::vector<std::string> texts;
-    for (const conditional_text& each : grouped(kind.facts, column))
+    for (const topology::conditional_text& each : topology::grouped(kind.facts, column))
       texts.push_back((each.when.empty() ? "" : each.when + ": ") + each.text);
     return texts;
   };
@@ -147,7 +141,7 @@ std::vector<std::pair<std::string, std::vector<std::string>>> told(const exchang
           {"synchronisation", of(&exchange_variant::synchronisation)},
           {"staleness", of(&exchange_variant::staleness)},
           {"equals", of(&exchange_variant::equals)},
-          {"shown by", {joined(shown_by(kind.facts), ", ")}}};
+          {"shown by", {topology::joined(topology::tests_of(kind.facts), ", ")}}};
 }
 
 void print_setting(const setting& row, std::size_t before, std::size_t indent) {
@@ -198,7 +192,7 @@ json to_json(const std::vector<shelf>& shelves) {
       json entry{{"name", each.name}, {"explanation", each.explanation}};
       if (each.exchange) {
         for (const auto& [what, texts] : told(*each.exchange))
-          entry[what == "shown by" ? "shown_by" : what] = joined(texts, "; ");
+          entry[what == "shown by" ? "shown_by" : what] = topology::joined(texts, "; ");
         entry["picture"] = each.exchange->facts.picture;
       }
       entry["settings"] = settings;

@@ -100,8 +100,9 @@ std::span<const std::int64_t> sampler::batches_at(std::uint64_t number, std::uin
 
 std::span<const std::int64_t> sampler::from_queue(std::uint64_t number, std::uint64_t most) {
   drawn_.clear();
-  const auto epoch = data::epoch_of(options_, number);
-  for (const auto end = number + most; number < end && data::epoch_of(options_, number) == epoch; ++number) {
+  const auto per_epoch = static_cast<std::uint64_t>(steps_per_epoch_ * options_.workers);
+  const auto end = std::min(number + most, (number / per_epoch + 1) * per_epoch);
+  for (; number < end; ++number) {
     append(owner_of(options_, number));
     if (batch_size_at(options_, number) < options_.batch_size) break;
   }

@@ -46,6 +46,20 @@ std::vector<planned_edge> all_reduce_edges(std::uint32_t world_size, const model
   return result;
 }
 
+constexpr auto all_wait = "all workers wait for each other";
+constexpr auto members = "tests/unit/actors/members_test.cpp", runs = "tests/simulation/simulation_test.cpp";
+
+exchange_variant route(const std::string& name, const std::string& messages, const std::string& bytes,
+                       const std::string& equals, const std::vector<std::string>& shown_by) {
+  return {.when = "route = \"" + name + "\"",
+          .messages = messages,
+          .bytes = bytes,
+          .synchronisation = all_wait,
+          .staleness = "0",
+          .equals = equals,
+          .shown_by = shown_by};
+}
+
 }  // namespace
 
 exchange_kind all_reduce_kind() {
@@ -98,41 +112,20 @@ exchange_kind all_reduce_kind() {
                 .picture = "w0 ⇄ w1\n"
                            " ⇅ ⤫ ⇅     direct: worker j folds shard j of n\n"
                            "w2 ⇄ w3",
-                .variants = {{.when = "route = \"direct\"",
-                              .messages = "2n(n − 1)",
-                              .bytes = "2(n − 1)P",
-                              .synchronisation = "all workers wait for each other",
-                              .staleness = "0",
-                              .equals = "star, bit for bit",
-                              .shown_by = "tests/unit/actors/members_test.cpp, tests/simulation/simulation_test.cpp"},
-                             {.when = "route = \"chain\"",
-                              .messages = "2(n − 1)",
-                              .bytes = "2(n − 1)P",
-                              .synchronisation = "all workers wait for each other",
-                              .staleness = "0",
-                              .equals = "star, bit for bit",
-                              .shown_by = "tests/unit/actors/members_test.cpp, tests/simulation/simulation_test.cpp"},
-                             {.when = "route = \"ring\"",
-                              .messages = "2n(n − 1)",
-                              .bytes = "2(n − 1)P",
-                              .synchronisation = "all workers wait for each other",
-                              .staleness = "0",
-                              .equals = "star, to 1e-5, because it adds in another order",
-                              .shown_by = "tests/parity/steps.py, tests/unit/actors/members_test.cpp"},
-                             {.when = "route = \"auto\"",
-                              .messages = "n(n − 1) up to 16 Ki elements, above that as \"direct\"",
-                              .bytes = "n(n − 1)P up to 16 Ki elements, above that as \"direct\"",
-                              .synchronisation = "all workers wait for each other",
-                              .staleness = "0",
-                              .equals = "star, bit for bit",
-                              .shown_by = "tests/simulation/simulation_test.cpp, tests/cli/catalogue.py"},
+                .variants = {route("direct", "2n(n − 1)", "2(n − 1)P", "star, bit for bit", {members, runs}),
+                             route("chain", "2(n − 1)", "2(n − 1)P", "star, bit for bit", {members, runs}),
+                             route("ring", "2n(n − 1)", "2(n − 1)P", "star, to 1e-5, because it adds in another order",
+                                   {"tests/parity/steps.py", members}),
+                             route("auto", "n(n − 1) up to 16 Ki elements, above that as \"direct\"",
+                                   "n(n − 1)P up to 16 Ki elements, above that as \"direct\"", "star, bit for bit",
+                                   {runs, "tests/cli/catalogue.py"}),
                              {.when = "engine = \"nccl\"",
                               .messages = "chosen by NCCL; counted as for \"ring\"",
                               .bytes = "2(n − 1)P",
-                              .synchronisation = "all workers wait for each other",
+                              .synchronisation = all_wait,
                               .staleness = "0",
                               .equals = "star, to rounding; not yet run on a GPU",
-                              .shown_by = "tests/unit/actors/collective_port_test.cpp"},
+                              .shown_by = {"tests/unit/actors/collective_port_test.cpp"}},
                              {.when = "send = \"parameter\" or \"bucket\"",
                               .messages = "as its route, for each parameter or bucket",
                               .bytes = "as its route; \"auto\" depends on the size of each bucket",
@@ -140,7 +133,7 @@ exchange_kind all_reduce_kind() {
                                   "all workers wait for each other, separately for each parameter or bucket",
                               .staleness = "0",
                               .equals = "send = \"whole\", bit for bit; PyTorch's DDP to 1e-4 after 20 steps",
-                              .shown_by = "tests/simulation/simulation_test.cpp, tests/parity/ddp.py"},
+                              .shown_by = {"tests/simulation/simulation_test.cpp", "tests/parity/ddp.py"}},
                              {.when = "sends = \"parameters\"",
                               .messages = "as its route",
                               .bytes = "as its route",
@@ -149,7 +142,7 @@ exchange_kind all_reduce_kind() {
                               .equals = "with every = 1, the exchange of gradients, to 1e-5, if the optimizer is "
                                         "linear in the gradient (SGD with or without momentum; not Adam, NovoGrad or "
                                         "clipping); with a longer interval, local SGD in PyTorch, to 1e-5",
-                              .shown_by = "tests/simulation/averaging_test.cpp, tests/parity/wirings.py"}}},
+                              .shown_by = {"tests/simulation/averaging_test.cpp", "tests/parity/wirings.py"}}}},
   };
 }
 

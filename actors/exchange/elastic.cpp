@@ -277,7 +277,7 @@ exchange_kind elastic_kind() {
                       .staleness = "0: no gradient leaves its worker",
                       .equals =
                           "EASGD in PyTorch, to 1e-5; with α = 1/n, the centre is the mean of the workers' parameters",
-                      .shown_by = "tests/parity/wirings.py, tests/unit/actors/elastic_test.cpp"},
+                      .shown_by = {"tests/parity/wirings.py", "tests/unit/actors/elastic_test.cpp"}},
                      {.when = "apply = \"each\"",
                       .messages = "2n",
                       .bytes = "2nP",
@@ -285,7 +285,7 @@ exchange_kind elastic_kind() {
                       .staleness = "0: no gradient leaves its worker",
                       .equals = "with one worker, apply = \"all\", bit for bit; with a forced order of arrival, "
                                 "PyTorch in that order, to 1e-5",
-                      .shown_by = "tests/unit/actors/elastic_test.cpp, tests/parity/wirings.py"}}},
+                      .shown_by = {"tests/unit/actors/elastic_test.cpp", "tests/parity/wirings.py"}}}},
   };
 }
 

@@ -430,8 +430,8 @@ exchange_facts gossip_facts() {
                .equals = "D-PSGD in PyTorch, to 1e-5; the mean of all parameters is preserved; on a complete graph, a "
                          "step followed by the exchange equals all_reduce of the gradients, to 1e-5, if the optimizer "
                          "is linear in the gradient (SGD with or without momentum; not Adam, NovoGrad or clipping)",
-               .shown_by = "tests/parity/wirings.py, tests/parity/steps.py, tests/simulation/averaging_test.cpp, "
-                           "tests/unit/actors/mixing_test.cpp, tests/unit/actors/gossip_test.cpp"}}};
+               .shown_by = {"tests/parity/wirings.py", "tests/parity/steps.py", "tests/simulation/averaging_test.cpp",
+                            "tests/unit/actors/mixing_test.cpp", "tests/unit/actors/gossip_test.cpp"}}}};
 }
 
 }  // namespace

@@ -250,26 +250,27 @@ exchange_kind parameter_server_kind() {
       .make_member = make_side,
       .edges = edges_of,
       .nature = nature,
-      .facts =
-          {.equation = "all: x ← step(x, Σ bᵢgᵢ / Σ bᵢ); each: x ← step(x, gᵢ), one gradient after another",
-           .picture = "worker i ── gradient ──▶ server j (shard j of x, optimizer, version)\n"
-                      "worker i ◀─ parameters ─ server j",
-           .variants =
-               {{.when = "apply = \"all\"",
-                 .messages = "2n · shards",
-                 .bytes = "2nP",
-                 .synchronisation = "every worker waits for the slowest",
-                 .staleness = "0",
-                 .equals = "star and all_reduce with the same optimizer, bit for bit, for any number of shards",
-                 .shown_by =
-                     "tests/unit/actors/parameter_server_test.cpp, tests/parity/steps.py, tests/cli/catalogue.py"},
-                {.when = "apply = \"each\"",
-                 .messages = "2n · shards",
-                 .bytes = "2nP",
-                 .synchronisation = "no worker waits for another",
-                 .staleness = "counted; unbounded, but n − 1 on average, whatever the workers' speeds",
-                 .equals = "with one worker, plain SGD; with a forced order of arrival, PyTorch in that order, to 1e-5",
-                 .shown_by = "tests/unit/actors/staleness_test.cpp, tests/parity/steps.py, tests/parity/wirings.py"}}},
+      .facts = {.equation = "all: x ← step(x, Σ bᵢgᵢ / Σ bᵢ); each: x ← step(x, gᵢ), one gradient after another",
+                .picture = "worker i ── gradient ──▶ server j (shard j of x, optimizer, version)\n"
+                           "worker i ◀─ parameters ─ server j",
+                .variants =
+                    {{.when = "apply = \"all\"",
+                      .messages = "2n · shards",
+                      .bytes = "2nP",
+                      .synchronisation = "every worker waits for the slowest",
+                      .staleness = "0",
+                      .equals = "star and all_reduce with the same optimizer, bit for bit, for any number of shards",
+                      .shown_by = {"tests/unit/actors/parameter_server_test.cpp", "tests/parity/steps.py",
+                                   "tests/cli/catalogue.py"}},
+                     {.when = "apply = \"each\"",
+                      .messages = "2n · shards",
+                      .bytes = "2nP",
+                      .synchronisation = "no worker waits for another",
+                      .staleness = "counted; unbounded, but n − 1 on average, whatever the workers' speeds",
+                      .equals =
+                          "with one worker, plain SGD; with a forced order of arrival, PyTorch in that order, to 1e-5",
+                      .shown_by = {"tests/unit/actors/staleness_test.cpp", "tests/parity/steps.py",
+                                   "tests/parity/wirings.py"}}}},
   };
 }
 

@@ -9,7 +9,6 @@
 #include "troupe/actors/exchange/star.hpp"
 
 #include <algorithm>
-#include <sstream>
 #include <utility>
 
 namespace troupe {
@@ -67,41 +66,6 @@ const exchange_kind* find_exchange(const std::string& name) {
   const auto& kinds = exchange_kinds();
   const auto found = std::find_if(kinds.begin(), kinds.end(), [&](const auto& kind) { return kind.name == name; });
   return found == kinds.end() ? nullptr : &*found;
-}
-
-namespace {
-
-/// `route = "direct"` and `route = "ring"` make `route = "direct" or "ring"`.
-std::string either(const std::string& one, const std::string& other) {
-  const auto value = other.find('"');
-  const auto same_key = value != std::string::npos && one.compare(0, value, other, 0, value) == 0;
-  return one + " or " + (same_key ? other.substr(value) : other);
-}
-
-}  // namespace
-
-std::vector<conditional_text> grouped(const exchange_facts& facts, std::string exchange_variant::*column) {
-  std::vector<conditional_text> texts;
-  for (const auto& variant : facts.variants) {
-    const auto same = [&](const auto& each) { return each.text == variant.*column; };
-    const auto found = std::find_if(texts.begin(), texts.end(), same);
-    if (found == texts.end())
-      texts.push_back({variant.when, variant.*column});
-    else
-      found->when = either(found->when, variant.when);
-  }
-  if (texts.size() == 1) texts.front().when.clear();
-  return texts;
-}
-
-std::vector<std::string> shown_by(const exchange_facts& facts) {
-  std::vector<std::string> tests;
-  for (const auto& variant : facts.variants) {
-    std::istringstream list(variant.shown_by);
-    for (std::string test; std::getline(list >> std::ws, test, ',');)
-      if (std::find(tests.begin(), tests.end(), test) == tests.end()) tests.push_back(test);
-  }
-  return tests;
 }
 
 std::string name_of(slot what) {

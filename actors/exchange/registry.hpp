@@ -58,7 +58,7 @@ struct exchange_variant {
   std::string synchronisation{};  ///< Which actors wait for which.
   std::string staleness{};        ///< Bound on the number of versions between a gradient and its application.
   std::string equals{};           ///< What the result must equal, and under which conditions.
-  std::string shown_by{};         ///< Tests that demonstrate the claims, separated by ", ".
+  std::vector<std::string> shown_by{};  ///< Tests that demonstrate the claims.
 };
 
 /// Facts about a kind, from which `troupe list exchanges` and the table of docs/algorithms.md are made.
@@ -67,18 +67,6 @@ struct exchange_facts {
   std::string picture{};  ///< A few lines.
   std::vector<exchange_variant> variants{};
 };
-
-/// A text about some variants of a kind.
-struct conditional_text {
-  std::string when{};  ///< Settings of these variants; empty if the text is about all of them.
-  std::string text{};
-};
-
-/// Returns one column, with the variants that have the same text merged.
-std::vector<conditional_text> grouped(const exchange_facts& facts, std::string exchange_variant::*column);
-
-/// Returns the tests of all variants, each once.
-std::vector<std::string> shown_by(const exchange_facts& facts);
 
 struct exchange_kind {
   std::string name;

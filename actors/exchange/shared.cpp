@@ -72,6 +72,10 @@ std::vector<planned_edge> edges(std::uint32_t world_size, const models::flat_lay
   return all;
 }
 
+constexpr auto estimated =
+    "estimated by counting the updates of others between a worker's reading and its writing; "
+    "unbounded, but n − 1 among equally fast workers, or (n − 1)H with H local steps";
+
 }  // namespace
 
 replicas replicas_of(const setting_values& settings) {
@@ -130,32 +134,30 @@ exchange_kind shared_kind() {
            .picture = "w0   w1   w2   w3\n"
                       "  ↕    ↕    ↕    ↕    read x, add to x: no lock, no message\n"
                       "  [ x: one memory ]",
-           .variants =
-               {{.when = "replicas = \"machine\"",
-                 .messages = "0",
-                 .bytes = "0",
-                 .synchronisation = "no worker waits; with lock = true, a worker waits while another reads or writes",
-                 .staleness = "estimated by counting the updates of others between a worker's reading and its writing; "
-                              "unbounded, but n − 1 among equally fast workers, or (n − 1)H with H local steps",
-                 .equals = "with one worker, plain SGD, bit for bit",
-                 .shown_by =
-                     "tests/simulation/shared_test.cpp, tests/unit/actors/shared_memory_test.cpp, "
-                     "tests/unit/actors/hogwild_test.cpp, tests/processes/asynchronous.py, tests/parity/sparse.py"},
-                {.when = "replicas = \"node\"",
-                 .messages = "as all_reduce of parameters with one member per NUMA node",
-                 .bytes = "as all_reduce of parameters with one member per NUMA node",
-                 .synchronisation = "the first workers of the NUMA nodes wait for each other in every exchange",
-                 .staleness = "estimated by counting the updates of others between a worker's reading and its writing; "
-                              "unbounded, but n − 1 among equally fast workers, or (n − 1)H with H local steps",
-                 .equals = "the mean of the memories after each exchange",
-                 .shown_by = "tests/simulation/shared_test.cpp, tests/unit/runtime/plan_replicas_test.cpp"},
-                {.when = "replicas = \"core\"",
-                 .messages = "as all_reduce of parameters",
-                 .bytes = "as all_reduce of parameters",
-                 .synchronisation = "all workers wait for each other in every exchange",
-                 .staleness = "0",
-                 .equals = "all_reduce with sends = \"parameters\", which it is translated to",
-                 .shown_by = "tests/unit/runtime/plan_replicas_test.cpp"}}},
+           .variants = {{.when = "replicas = \"machine\"",
+                         .messages = "0",
+                         .bytes = "0",
+                         .synchronisation =
+                             "no worker waits; with lock = true, a worker waits while another reads or writes",
+                         .staleness = estimated,
+                         .equals = "with one worker, plain SGD, bit for bit",
+                         .shown_by = {"tests/simulation/shared_test.cpp", "tests/unit/actors/shared_memory_test.cpp",
+                                      "tests/unit/actors/hogwild_test.cpp", "tests/processes/asynchronous.py",
+                                      "tests/parity/sparse.py"}},
+                        {.when = "replicas = \"node\"",
+                         .messages = "as all_reduce of parameters with one member per NUMA node",
+                         .bytes = "as all_reduce of parameters with one member per NUMA node",
+                         .synchronisation = "the first workers of the NUMA nodes wait for each other in every exchange",
+                         .staleness = estimated,
+                         .equals = "the mean of the memories after each exchange",
+                         .shown_by = {"tests/simulation/shared_test.cpp", "tests/unit/runtime/plan_replicas_test.cpp"}},
+                        {.when = "replicas = \"core\"",
+                         .messages = "as all_reduce of parameters",
+                         .bytes = "as all_reduce of parameters",
+                         .synchronisation = "all workers wait for each other in every exchange",
+                         .staleness = "0",
+                         .equals = "all_reduce with sends = \"parameters\", which it is translated to",
+                         .shown_by = {"tests/unit/runtime/plan_replicas_test.cpp"}}}},
   };
 }
 

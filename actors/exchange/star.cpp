@@ -93,8 +93,8 @@ exchange_kind star_kind() {
                          .synchronisation = "all workers wait for rank 0, which waits for all of them",
                          .staleness = "0",
                          .equals = "one worker with the batches of all workers, to 1e-5",
-                         .shown_by =
-                             "tests/parity/steps.py, tests/simulation/simulation_test.cpp, tests/cli/catalogue.py"},
+                         .shown_by = {"tests/parity/steps.py", "tests/simulation/simulation_test.cpp",
+                                      "tests/cli/catalogue.py"}},
                         {.when = "send = \"parameter\" or \"bucket\"",
                          .messages = "2(n − 1) for each parameter or bucket",
                          .bytes = "2(n − 1)P, all through rank 0",
@@ -102,7 +102,7 @@ exchange_kind star_kind() {
                                             "each parameter or bucket",
                          .staleness = "0",
                          .equals = "send = \"whole\", bit for bit",
-                         .shown_by = "tests/simulation/simulation_test.cpp, tests/unit/actors/members_test.cpp"}}},
+                         .shown_by = {"tests/simulation/simulation_test.cpp", "tests/unit/actors/members_test.cpp"}}}},
   };
 }
 

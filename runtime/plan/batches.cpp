@@ -55,9 +55,6 @@ void check_evaluation(const plan& so_far) {
 
 void check_each_worker(const plan& so_far) {
   if (!so_far.file.evaluate.each_worker) return;
-  if (so_far.loss == models::loss_kind::mse)
-    refuse(so_far.file, "evaluate.each_worker = true requires an accuracy, but " + so_far.model->name +
-                            " is trained as a regression and has none; remove the key");
   const auto same = so_far.workers == 1              ? "there is only one"
                     : so_far.replicas_agree()        ? "all workers have the same parameters after each step"
                     : so_far.memory_of(0) != nullptr ? "the workers share their parameters in one memory"

@@ -37,16 +37,10 @@ std::string plural(std::uint64_t count, const std::string& noun) {
   return grouped(count) + " " + noun + (count == 1 ? "" : "s");
 }
 
-std::string joined(const std::vector<std::string>& words, const std::string& between) {
-  std::string text;
-  for (const auto& word : words) text += (text.empty() ? "" : between) + word;
-  return text;
-}
-
 std::string numbers(const std::vector<double>& values) {
   std::vector<std::string> words;
   for (const auto value : values) words.push_back(human_number(value));
-  return joined(words, ", ");
+  return topology::joined(words, ", ");
 }
 
 std::string text_of(bool on) {
@@ -66,7 +60,7 @@ template <class Element>
 std::string text_of(const std::vector<Element>& list) {
   std::vector<std::string> words;
   for (const auto& each : list) words.push_back(text_of(each));
-  return "[" + joined(words, ", ") + "]";
+  return "[" + topology::joined(words, ", ") + "]";
 }
 
 template <class Element>
@@ -74,7 +68,7 @@ std::string text_of(const std::vector<std::vector<Element>>& lists) {
   if (lists.size() > lists_shown_max) return "a list of " + grouped(lists.size()) + " lists";
   std::vector<std::string> words;
   for (const auto& each : lists) words.push_back(text_of(each));
-  return "[" + joined(words, ", ") + "]";
+  return "[" + topology::joined(words, ", ") + "]";
 }
 
 std::string text_of(const setting_value& value) {
@@ -139,7 +133,7 @@ std::string data_text(const plan& plan) {
   for (const auto size : plan.shape.input) shape.push_back(grouped(static_cast<std::uint64_t>(size)));
   const auto samples = plan.data->name + ", " +
                        plural(static_cast<std::uint64_t>(plan.sampling.samples), "training sample") + " of " +
-                       joined(shape, "×");
+                       topology::joined(shape, "×");
   const auto classes =
       plan.shape.classes > 0 ? std::to_string(plan.shape.classes) + " classes" : std::string("numeric targets");
   if (plan.facts.sequences)
@@ -359,7 +353,7 @@ void describe_exchange(page& page, const plan& plan, const planned_exchange& exc
     words.push_back("answers with the " + name_of(exchange.carries.answers));
   if (exchange.due.every > 1) words.push_back("every " + plural(exchange.due.every, "step"));
   for (const auto& [name, value] : exchange.settings) words.push_back(name + " = " + text_of(value));
-  page.line(exchange.name, joined(words, ", "));
+  page.line(exchange.name, topology::joined(words, ", "));
   describe_members(page, plan, exchange);
   describe_servers(page, plan, exchange);
   describe_mixing(page, exchange);
@@ -440,14 +434,14 @@ std::string actors_text(const plan& plan) {
 void describe_promise(page& page, const plan& plan) {
   if (const auto names = asynchronous(plan); !names.empty()) {
     const auto shared = plan.memory_of(0) != nullptr;
-    const auto which = "no: the exchange " + joined(topology::in_quotes(names), ", ");
+    const auto which = "no: the exchange " + topology::joined(topology::in_quotes(names), ", ");
     page.line("same bits", which + (shared ? " is written concurrently by its workers, so runs differ"
                                            : " merges updates in order of arrival, so runs differ"));
     return;
   }
   if (!plan.draws_elsewhere.empty()) {
-    page.line("same bits", "no: the script draws its own random numbers (" + joined(plan.draws_elsewhere, ", ") +
-                               "), which do not depend on run.seed");
+    page.line("same bits", "no: the script draws its own random numbers (" +
+                               topology::joined(plan.draws_elsewhere, ", ") + "), which do not depend on run.seed");
     return;
   }
   if (!plan.promises_bits()) {
@@ -476,7 +470,7 @@ std::string describe(const plan& plan) {
   describe_data(page, plan);
   page.line("run", steps_text(plan) + ", seed " + std::to_string(plan.file.run.seed));
   page.line("workers", workers_text(plan));
-  page.line("loop", joined(plan.file.workers.loop, " → "));
+  page.line("loop", topology::joined(plan.file.workers.loop, " → "));
   page.line("optimizer", optimizer_text(plan));
   for (const auto& exchange : plan.exchanges) describe_exchange(page, plan, exchange);
   std::string label = "note";

@@ -153,11 +153,14 @@ models::loss_kind loss_of(const topology::topology& file, const models::network&
                    models::name_of(own) + "\"");
 }
 
-void check_target(const topology::topology& file, models::loss_kind loss) {
-  if (file.evaluate.target_accuracy && loss == models::loss_kind::mse)
-    refuse(file, "evaluate.target_accuracy requires an accuracy, but " + file.model.name +
-                     " is trained as a regression and has none; remove the key, or use evaluate.patience, which then "
-                     "follows the loss");
+/// Refuses what requires an accuracy where there is none.
+void check_accuracy(const topology::topology& file, models::loss_kind loss) {
+  if (loss != models::loss_kind::mse) return;
+  const auto why = " requires an accuracy, but " + file.model.name + " is trained as a regression and has none; ";
+  if (file.evaluate.target_accuracy)
+    refuse(file,
+           "evaluate.target_accuracy" + why + "remove the key, or use evaluate.patience, which then follows the loss");
+  if (file.evaluate.each_worker) refuse(file, "evaluate.each_worker = true" + why + "remove the key");
 }
 
 data::normalisation scale_of(const topology::topology& file, const data::dataset_kind& kind,
@@ -780,7 +783,7 @@ plan make_plan(const topology::topology& given, const data_facts& facts, const d
   plan.evaluate_every = evaluate_every_of(file, plan.steps_per_epoch);
   const auto net = network_of(file, *plan.model, plan.shape);
   plan.loss = loss_of(file, *net);
-  check_target(file, plan.loss);
+  check_accuracy(file, plan.loss);
   check_top_k(plan);
   check_evaluation(plan);
   check_last_batch(plan);

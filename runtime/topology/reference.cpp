@@ -111,6 +111,13 @@ std::vector<std::string> needed() {
   return words;
 }
 
+/// `route = "direct"` and `route = "ring"` make `route = "direct" or "ring"`.
+std::string either(const std::string& one, const std::string& other) {
+  const auto value = other.find('"');
+  const auto same_key = value != std::string::npos && one.compare(0, value, other, 0, value) == 0;
+  return one + " or " + (same_key ? other.substr(value) : other);
+}
+
 }  // namespace
 
 std::string reference_page() {
@@ -141,21 +148,39 @@ std::string reference_page() {
   return text;
 }
 
+std::vector<conditional_text> grouped(const exchange_facts& facts, std::string exchange_variant::*column) {
+  std::vector<conditional_text> texts;
+  for (const exchange_variant& variant : facts.variants) {
+    const auto same = [&](const conditional_text& each) { return each.text == variant.*column; };
+    const auto found = std::find_if(texts.begin(), texts.end(), same);
+    if (found == texts.end())
+      texts.push_back({variant.when, variant.*column});
+    else
+      found->when = either(found->when, variant.when);
+  }
+  if (texts.size() == 1) texts.front().when.clear();
+  return texts;
+}
+
+std::vector<std::string> tests_of(const exchange_facts& facts) {
+  std::vector<std::string> tests;
+  for (const exchange_variant& variant : facts.variants)
+    for (const std::string& test : variant.shown_by)
+      if (std::find(tests.begin(), tests.end(), test) == tests.end()) tests.push_back(test);
+  return tests;
+}
+
 std::string exchange_table() {
   std::string text =
       "| exchange | messages | bytes | synchronisation | staleness | must equal | shown by "
       "|\n|---|---|---|---|---|---|---|\n";
   for (const exchange_kind& kind : exchange_kinds())
-    for (const exchange_variant& variant : kind.facts.variants) {
-      text += "| `" + kind.name + "`" + (variant.when.empty() ? "" : ", " + variant.when);
-      for (const std::string& column :
-           {variant.messages, variant.bytes, variant.synchronisation, variant.staleness, variant.equals})
-        text += " | " + column;
-      std::string tests;
-      for (const std::string& test : shown_by({.variants = {variant}}))
-        tests += (tests.empty() ? "`" : ", `") + test + "`";
-      text += " | " + tests + " |\n";
-    }
+    for (const exchange_variant& variant : kind.facts.variants)
+      text += "| `" + kind.name + "`" + (variant.when.empty() ? "" : ", " + variant.when) + " | " +
+              joined({variant.messages, variant.bytes, variant.synchronisation, variant.staleness, variant.equals,
+                      "`" + joined(variant.shown_by, "`, `") + "`"},
+                     " | ") +
+              " |\n";
   return text;
 }
 

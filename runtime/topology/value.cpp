@@ -227,6 +227,15 @@ bool allowed(const setting& row, const setting_value& value) {
   return true;
 }
 
+std::string joined(const std::vector<std::string>& words, std::string_view between) {
+  std::string text;
+  for (const std::string& word : words) {
+    if (&word != &words.front()) text += between;
+    text += word;
+  }
+  return text;
+}
+
 std::string listed(const std::vector<std::string>& words, std::string_view last) {
   std::string result;
   for (std::size_t i = 0; i < words.size(); ++i) {

@@ -49,6 +49,9 @@ std::string matrix_expectation(const setting& row);
 /// matrix have equal length, and pairs have two elements.
 bool allowed(const setting& row, const setting_value& value);
 
+/// Returns the words with `between` between them.
+std::string joined(const std::vector<std::string>& words, std::string_view between);
+
 /// Returns `words` as a list in prose, such as "a, b or c".
 std::string listed(const std::vector<std::string>& words, std::string_view last = "or");
 
