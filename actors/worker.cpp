@@ -279,7 +279,8 @@ void compute(worker_pointer self, stretch ahead) {
             walk(self);
           },
           [self](const caf::error& why) {
-            lose(self, "compute " + std::to_string(static_cast<std::uint32_t>(self->state.options.rank)), why);
+            const auto rank = std::to_string(static_cast<std::uint32_t>(self->state.options.rank));
+            lose(self, (why == caf::sec::request_timeout ? "compute " : "worker ") + rank, why);
           });
 }
 

@@ -47,7 +47,7 @@ int run_node(const training_options& given, const std::string& name) {
 }  // namespace
 
 void add_node(CLI::App& app, int& status) {
-  auto* command = app.add_subcommand("node", "Run one [[node]] of a topology file on this host");
+  auto* command = app.add_subcommand("node", "Run one process, a [[node]] section, of a topology file");
   auto given = std::make_shared<training_options>();
   auto name = std::make_shared<std::string>();
   add_training_options(*command, *given);

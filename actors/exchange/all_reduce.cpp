@@ -75,7 +75,7 @@ exchange_kind all_reduce_kind() {
       .settings = with_send_settings(
           {{.name = "route",
             .type = setting_type::choice,
-            .default_text = "auto",
+            .default_text = "\"auto\"",
             .explanation = "How the sums are computed and sent. \"direct\" adds up one shard at each worker, in rank "
                            "order. \"auto\" is like direct, except that a tensor of at most 16 Ki elements goes whole "
                            "from every worker to every other one, and each adds them all up itself, which takes one "
@@ -84,9 +84,10 @@ exchange_kind all_reduce_kind() {
             .choices = {"auto", "direct", "chain", "ring"}},
            {.name = "engine",
             .type = setting_type::choice,
-            .default_text = "troupe",
-            .explanation = "What computes the sums. \"troupe\" works between any devices and processes, and the file "
-                           "determines the bits. \"nccl\" works between the GPUs of one process, with one worker on "
+            .default_text = "\"troupe\"",
+            .explanation = "What computes the sums. \"troupe\" works between any devices and processes and adds in an "
+                           "order fixed by the topology, so that results are the same in every run. \"nccl\" works "
+                           "between the GPUs of one process, with one worker on "
                            "each, and chooses the order of the sums itself; it requires route = \"auto\".",
             .choices = {"troupe", "nccl"}},
            buffers_setting()}),
@@ -105,44 +106,45 @@ exchange_kind all_reduce_kind() {
                              "\" is a route of engine = \"troupe\", but NCCL chooses its own; expected route = "
                              "\"auto\" with engine = \"nccl\""};
       },
-      .facts = {.equation =
-                    "gradient: each worker gets ḡ = Σ bᵢgᵢ / Σ bᵢ and applies x ← step(x, ḡ). parameters: xᵢ ← Σ xⱼ "
-                    "/ n after the step; with every = H this is model averaging, or local SGD: H local steps, then "
-                    "the mean of all workers. Each worker keeps its own momentum",
-                .picture = "w0 ⇄ w1\n"
-                           " ⇅ ⤫ ⇅     direct: worker j folds shard j of n\n"
-                           "w2 ⇄ w3",
-                .variants = {route("direct", "2n(n − 1)", "2(n − 1)P", "star, bit for bit", {members, runs}),
-                             route("chain", "2(n − 1)", "2(n − 1)P", "star, bit for bit", {members, runs}),
-                             route("ring", "2n(n − 1)", "2(n − 1)P", "star, to 1e-5, because it adds in another order",
-                                   {"tests/parity/steps.py", members}),
-                             route("auto", "n(n − 1) up to 16 Ki elements, above that as \"direct\"",
-                                   "n(n − 1)P up to 16 Ki elements, above that as \"direct\"", "star, bit for bit",
-                                   {runs, "tests/cli/catalogue.py"}),
-                             {.when = "engine = \"nccl\"",
-                              .messages = "chosen by NCCL; counted as for \"ring\"",
-                              .bytes = "2(n − 1)P",
-                              .synchronisation = all_wait,
-                              .staleness = "0",
-                              .equals = "star, to rounding; not yet run on a GPU",
-                              .shown_by = {"tests/unit/actors/collective_port_test.cpp"}},
-                             {.when = "send = \"parameter\" or \"bucket\"",
-                              .messages = "as its route, for each parameter or bucket",
-                              .bytes = "as its route; \"auto\" depends on the size of each bucket",
-                              .synchronisation =
-                                  "all workers wait for each other, separately for each parameter or bucket",
-                              .staleness = "0",
-                              .equals = "send = \"whole\", bit for bit; PyTorch's DDP to 1e-4 after 20 steps",
-                              .shown_by = {"tests/simulation/simulation_test.cpp", "tests/parity/ddp.py"}},
-                             {.when = "sends = \"parameters\"",
-                              .messages = "as its route",
-                              .bytes = "as its route",
-                              .synchronisation = "all workers wait for each other in every exchange",
-                              .staleness = "0",
-                              .equals = "with every = 1, the exchange of gradients, to 1e-5, if the optimizer is "
-                                        "linear in the gradient (SGD with or without momentum; not Adam, NovoGrad or "
-                                        "clipping); with a longer interval, local SGD in PyTorch, to 1e-5",
-                              .shown_by = {"tests/simulation/averaging_test.cpp", "tests/parity/wirings.py"}}}},
+      .facts =
+          {.equation = "gradient: each worker gets ḡ = Σ bᵢgᵢ / Σ bᵢ and applies x ← step(x, ḡ). parameters: xᵢ ← Σ xⱼ "
+                       "/ n after the step; with every = H this is model averaging, or local SGD: H local steps, then "
+                       "the mean of all workers. Each worker keeps its own momentum",
+           .picture = "w0 ⇄ w1\n"
+                      " ⇅ ⤫ ⇅     direct: worker j adds up shard j of n\n"
+                      "w2 ⇄ w3",
+           .variants = {route("direct", "2n(n − 1)", "2(n − 1)P", "star, bit for bit", {members, runs}),
+                        route("chain", "2(n − 1)", "2(n − 1)P", "star, bit for bit", {members, runs}),
+                        route("ring", "2n(n − 1)", "2(n − 1)P", "star, to 1e-5, because it adds in another order",
+                              {"tests/parity/steps.py", members}),
+                        route("auto", "n(n − 1) up to 16 Ki elements, above that as \"direct\"",
+                              "n(n − 1)P up to 16 Ki elements, above that as \"direct\"", "star, bit for bit",
+                              {runs, "tests/cli/catalogue.py"}),
+                        {.when = "engine = \"nccl\"",
+                         .messages = "chosen by NCCL; counted as for \"ring\"",
+                         .bytes = "2(n − 1)P",
+                         .synchronisation = all_wait,
+                         .staleness = "0",
+                         .equals = "star, to rounding; not yet run on a GPU",
+                         .shown_by = {"tests/unit/actors/collective_port_test.cpp"}},
+                        {.when = "send = \"parameter\" or \"bucket\"",
+                         .messages = "as its route, for each parameter or bucket",
+                         .bytes = "as its route; \"auto\" depends on the size of each bucket",
+                         .synchronisation = "all workers wait for each other, separately for each parameter or bucket",
+                         .staleness = "0",
+                         .equals =
+                             "send = \"whole\", bit for bit, or to 1e-5 with route = \"ring\"; PyTorch's DDP, to 1e-4 "
+                             "after 20 steps",
+                         .shown_by = {"tests/simulation/simulation_test.cpp", "tests/parity/ddp.py"}},
+                        {.when = "sends = \"parameters\"",
+                         .messages = "as its route",
+                         .bytes = "as its route",
+                         .synchronisation = "all workers wait for each other in every exchange",
+                         .staleness = "0",
+                         .equals = "with every = 1, the exchange of gradients, to 1e-5, if the optimizer is "
+                                   "linear in the gradient (SGD with or without momentum; not Adam, NovoGrad or "
+                                   "clipping); with a longer interval, local SGD in PyTorch, to 1e-5",
+                         .shown_by = {"tests/simulation/averaging_test.cpp", "tests/parity/wirings.py"}}}},
   };
 }
 

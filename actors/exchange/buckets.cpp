@@ -124,7 +124,7 @@ std::vector<setting> with_send_settings(std::vector<setting> settings) {
   settings.push_back(
       {.name = "send",
        .type = setting_type::choice,
-       .default_text = "whole",
+       .default_text = "\"whole\"",
        .explanation = "How a gradient is sent: \"whole\" sends one piece after the backward pass; \"parameter\" and "
                       "\"bucket\" send pieces during it, namely each parameter by itself, or buckets of bucket_mb as "
                       "DDP does.",

@@ -237,7 +237,7 @@ std::optional<complaint> check(const std::vector<std::string>& names, const sett
 exchange_kind elastic_kind() {
   return {
       .name = "elastic",
-      .explanation = "A server holds a centre, and the centre and the workers pull each other together (EASGD).",
+      .explanation = "A server holds a centre, and the workers and the centre are pulled towards each other (EASGD).",
       .source = "Zhang, Choromanska, LeCun 2015 (NIPS), \"Deep learning with Elastic Averaging SGD\", Algorithm 1",
       .carries = {{.sends = slot::parameters, .answers = slot::parameters}},
       .settings =
@@ -253,39 +253,40 @@ exchange_kind elastic_kind() {
             .maximum_excluded = true},
            {.name = "apply",
             .type = setting_type::choice,
-            .default_text = "all",
+            .default_text = "\"all\"",
             .explanation = "When the centre moves: \"all\" waits for all workers and uses the values from before the "
-                           "move; \"each\" moves with every worker as soon as it arrives (asynchronous).",
+                           "move; \"each\" moves the centre whenever one worker's parameters arrive (asynchronous).",
             .choices = {"all", "each"}}},
       .make_member = make_side,
       .edges = edges_of,
       .nature = nature,
       .derive = with_alpha,
       .check = check,
-      .facts = {.equation =
-                    "all: xⁱ ← xⁱ − α(xⁱ − x̃), x̃ ← x̃ + α Σ(xⁱ − x̃), all from the values before the move; each: d = "
-                    "α(xⁱ − x̃), xⁱ ← xⁱ − d, x̃ ← x̃ + d. In the loop gradient, exchange, apply, the step uses the "
-                    "gradient at xⁱ before the move. An optimizer with momentum and nesterov = true is the paper's "
-                    "momentum variant (EAMSGD) in PyTorch's form: the elastic force is taken at the looked-ahead point",
-                .picture = "worker i ── xⁱ ──▶ centre x̃\n"
-                           "worker i ◀─ x̃ ── centre x̃   (each: −d instead)",
-                .variants =
-                    {{.when = "apply = \"all\"",
-                      .messages = "2n",
-                      .bytes = "2nP",
-                      .synchronisation = "no worker is more than one round ahead of the slowest",
-                      .staleness = "0: no gradient leaves its worker",
-                      .equals =
-                          "EASGD in PyTorch, to 1e-5; with α = 1/n, the centre is the mean of the workers' parameters",
-                      .shown_by = {"tests/parity/wirings.py", "tests/unit/actors/elastic_test.cpp"}},
-                     {.when = "apply = \"each\"",
-                      .messages = "2n",
-                      .bytes = "2nP",
-                      .synchronisation = "no worker waits for another",
-                      .staleness = "0: no gradient leaves its worker",
-                      .equals = "with one worker, apply = \"all\", bit for bit; with a forced order of arrival, "
-                                "PyTorch in that order, to 1e-5",
-                      .shown_by = {"tests/unit/actors/elastic_test.cpp", "tests/parity/wirings.py"}}}},
+      .facts =
+          {.equation =
+               "all: xⁱ ← xⁱ − α(xⁱ − x̃), x̃ ← x̃ + α Σ(xⁱ − x̃), all from the values before the move; each: d = "
+               "α(xⁱ − x̃), xⁱ ← xⁱ − d, x̃ ← x̃ + d. In the loop gradient, exchange, apply, the step uses the "
+               "gradient at xⁱ before the move. An optimizer with momentum and nesterov = true is the paper's "
+               "momentum variant (EAMSGD) in PyTorch's form: the elastic force is evaluated at the look-ahead point",
+           .picture = "worker i ── xⁱ ──▶ centre x̃\n"
+                      "worker i ◀─ x̃ ── centre x̃   (each: −d instead)",
+           .variants =
+               {{.when = "apply = \"all\"",
+                 .messages = "2n",
+                 .bytes = "2nP",
+                 .synchronisation = "no worker is more than one round ahead of the slowest",
+                 .staleness = "0: no gradient leaves its worker",
+                 .equals = "EASGD in PyTorch, to 1e-5; with α = 1/n, each exchange sets the centre to the mean of the "
+                           "parameters that the workers sent",
+                 .shown_by = {"tests/parity/wirings.py", "tests/unit/actors/elastic_test.cpp"}},
+                {.when = "apply = \"each\"",
+                 .messages = "2n",
+                 .bytes = "2nP",
+                 .synchronisation = "no worker waits for another",
+                 .staleness = "0: no gradient leaves its worker",
+                 .equals = "with one worker, apply = \"all\", bit for bit; with a forced order of arrival, "
+                           "PyTorch in that order, to 1e-5",
+                 .shown_by = {"tests/unit/actors/elastic_test.cpp", "tests/parity/wirings.py"}}}},
   };
 }
 

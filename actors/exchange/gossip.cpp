@@ -56,8 +56,7 @@ void check_combination(const setting_values& settings) {
                                    {"degree", "random_regular"},
                                    {"graph_seed", "random_regular"}}) {
     if (settings.contains(key) && graph != owner)
-      refuse(key,
-             std::string(key) + " is used only when graph = \"" + owner + "\"; expected that graph, or remove the key");
+      refuse(key, std::string(key) + " is used only when graph = \"" + owner + "\"; use that graph, or remove the key");
   }
 }
 
@@ -371,17 +370,19 @@ std::vector<setting> gossip_settings() {
       {.name = "graph",
        .type = setting_type::choice,
        .default_text = "",
-       .explanation = "Graph that determines which members receive each other's parameters. Defaults to \"ring\". "
+       .explanation = "Graph that determines from which members each member receives parameters. Defaults to \"ring\". "
                       "\"torus\" requires rows and columns; \"random_regular\" requires degree. \"exponential\" is "
                       "directed: member i receives from i − 1, i − 2, i − 4, … mod n.",
        .choices = {"ring", "line", "torus", "star", "complete", "exponential", "random_regular"}},
       {.name = "weights",
        .type = setting_type::choice_or_matrix,
-       .default_text = "metropolis",
+       .default_text = "\"metropolis\"",
        .explanation = "Weights with which members mix parameters. \"metropolis\" gives a neighbour 1/(1 + the larger "
                       "number of neighbours of the two), and the member itself the rest. \"uniform\" gives each "
-                      "neighbour 1/(1 + neighbours); it requires a regular graph, on which the two are equal. A matrix "
-                      "is W itself, is used instead of a graph, and has rows and columns that sum to 1.",
+                      "neighbour 1/(1 + neighbours); it requires a graph whose members all have the same number of "
+                      "neighbours, on which it gives the same weights as \"metropolis\". A matrix gives the weights "
+                      "directly and replaces the graph: row i, column j is the weight of member j's parameters in "
+                      "member i's mixture. Its rows and columns must sum to 1.",
        .choices = {"metropolis", "uniform"},
        .minimum = 0},
       {.name = "edges",

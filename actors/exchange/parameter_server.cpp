@@ -234,7 +234,7 @@ exchange_kind parameter_server_kind() {
       .carries = {{.sends = slot::gradient, .answers = slot::parameters}},
       .settings = {{.name = "apply",
                     .type = setting_type::choice,
-                    .default_text = "all",
+                    .default_text = "\"all\"",
                     .explanation =
                         "When a server updates the parameters: \"all\" waits for the gradients of all workers and "
                         "applies their mean; \"each\" applies each gradient as it arrives (asynchronous SGD).",

@@ -37,7 +37,7 @@ setting buffers_setting() {
   return {
       .name = "buffers",
       .type = setting_type::choice,
-      .default_text = "local",
+      .default_text = "\"local\"",
       .explanation =
           "How the running statistics of batch norm are treated: \"local\" leaves each worker its own; \"mix\" mixes "
           "them like the parameters, which is an approximation for variances. \"mix\" requires sends = \"parameters\".",

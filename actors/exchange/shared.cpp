@@ -53,7 +53,7 @@ std::optional<complaint> check(const std::vector<std::string>&, const setting_va
     for (const auto* key : {"lock", "atomic"})
       if (says(settings, key))
         return complaint{key, "replicas = \"core\" gives each worker its own memory, so " + std::string(key) +
-                                  " has no effect; expected " + std::string(key) + " = false, or remove the key"};
+                                  " has no effect; remove the key"};
   if (replicas_of(settings) == replicas::core && local_steps_of(settings) > 1)
     return complaint{
         "local_steps",
@@ -113,12 +113,12 @@ exchange_kind shared_kind() {
             .default_text = "1",
             .explanation = "Number of steps that a worker makes on a local copy before it adds the total change to the "
                            "memory, so that the cores do not pass the memory back and forth in every step. With 1, a "
-                           "worker steps on the memory itself.",
+                           "worker updates the memory directly in every step.",
             .minimum = 1,
             .maximum = 1e6},
            {.name = "replicas",
             .type = setting_type::choice,
-            .default_text = "machine",
+            .default_text = "\"machine\"",
             .explanation =
                 "How many memories there are: \"machine\" has one for all workers, \"node\" one for the workers of "
                 "each NUMA node, and \"core\" one for each worker. Several memories are averaged at the interval that "
@@ -128,36 +128,37 @@ exchange_kind shared_kind() {
       .edges = edges,
       .nature = nature,
       .check = check,
-      .facts =
-          {.equation = "each worker independently, in every step: g = ∇f(x) at the current x; x ← x − γv(g), "
-                       "coordinate by coordinate",
-           .picture = "w0   w1   w2   w3\n"
-                      "  ↕    ↕    ↕    ↕    read x, add to x: no lock, no message\n"
-                      "  [ x: one memory ]",
-           .variants = {{.when = "replicas = \"machine\"",
-                         .messages = "0",
-                         .bytes = "0",
-                         .synchronisation =
-                             "no worker waits; with lock = true, a worker waits while another reads or writes",
-                         .staleness = estimated,
-                         .equals = "with one worker, plain SGD, bit for bit",
-                         .shown_by = {"tests/simulation/shared_test.cpp", "tests/unit/actors/shared_memory_test.cpp",
-                                      "tests/unit/actors/hogwild_test.cpp", "tests/processes/asynchronous.py",
-                                      "tests/parity/sparse.py"}},
-                        {.when = "replicas = \"node\"",
-                         .messages = "as all_reduce of parameters with one member per NUMA node",
-                         .bytes = "as all_reduce of parameters with one member per NUMA node",
-                         .synchronisation = "the first workers of the NUMA nodes wait for each other in every exchange",
-                         .staleness = estimated,
-                         .equals = "the mean of the memories after each exchange",
-                         .shown_by = {"tests/simulation/shared_test.cpp", "tests/unit/runtime/plan_replicas_test.cpp"}},
-                        {.when = "replicas = \"core\"",
-                         .messages = "as all_reduce of parameters",
-                         .bytes = "as all_reduce of parameters",
-                         .synchronisation = "all workers wait for each other in every exchange",
-                         .staleness = "0",
-                         .equals = "all_reduce with sends = \"parameters\", which it is translated to",
-                         .shown_by = {"tests/unit/runtime/plan_replicas_test.cpp"}}}},
+      .facts = {.equation = "each worker independently, in every step: g = ∇f(x) at the current x; x ← x − γv(g), "
+                            "coordinate by coordinate",
+                .picture = "w0   w1   w2   w3\n"
+                           "  ↕    ↕    ↕    ↕    read x, add to x: no lock, no message\n"
+                           "  [ x: one memory ]",
+                .variants =
+                    {{.when = "replicas = \"machine\"",
+                      .messages = "0",
+                      .bytes = "0",
+                      .synchronisation =
+                          "no worker waits; with lock = true, a worker waits while another reads or writes",
+                      .staleness = estimated,
+                      .equals = "with one worker, plain SGD, bit for bit",
+                      .shown_by = {"tests/simulation/shared_test.cpp", "tests/unit/actors/shared_memory_test.cpp",
+                                   "tests/unit/actors/hogwild_test.cpp", "tests/processes/asynchronous.py",
+                                   "tests/parity/sparse.py"}},
+                     {.when = "replicas = \"node\"",
+                      .messages = "as all_reduce of parameters with one member per NUMA node",
+                      .bytes = "as all_reduce of parameters with one member per NUMA node",
+                      .synchronisation = "the first workers of the NUMA nodes wait for each other in every exchange",
+                      .staleness = estimated,
+                      .equals =
+                          "after each exchange, every memory is the mean of all, unless it was written in the meantime",
+                      .shown_by = {"tests/simulation/shared_test.cpp", "tests/unit/runtime/plan_replicas_test.cpp"}},
+                     {.when = "replicas = \"core\"",
+                      .messages = "as all_reduce of parameters",
+                      .bytes = "as all_reduce of parameters",
+                      .synchronisation = "all workers wait for each other in every exchange",
+                      .staleness = "0",
+                      .equals = "all_reduce with sends = \"parameters\", which it is translated to",
+                      .shown_by = {"tests/unit/runtime/plan_replicas_test.cpp"}}}},
   };
 }
 

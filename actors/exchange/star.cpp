@@ -83,7 +83,7 @@ exchange_kind star_kind() {
       .make_member = [](const port_options& options) { return std::make_unique<star_member>(options); },
       .edges = star_edges,
       .facts =
-          {.equation = "each worker gets ḡ = Σ bᵢgᵢ / Σ bᵢ, folded in rank order, and applies x ← step(x, ḡ)",
+          {.equation = "each worker gets ḡ = Σ bᵢgᵢ / Σ bᵢ, added in rank order, and applies x ← step(x, ḡ)",
            .picture = "w1   w2   w3\n"
                       "  ⇅   ⇅   ⇅    up: gᵢ of bᵢ samples; down: ḡ\n"
                       "      w0",

@@ -170,9 +170,10 @@ void check_one_host(const plan& plan) {
   for (const auto& node : plan.nodes)
     for (const auto& [key, address] : {std::pair{"address", node.address}, {"listen", node.listen}})
       if (!node.name.empty() && !topology::is_loopback(address))
-        refuse(plan.file, "node." + node.name + "." + key + " is \"" + topology::print_endpoint(address) +
-                              "\"; all nodes must be on one host in this version; expected a loopback address, such as "
-                              "\"127.0.0.1:4700\"");
+        refuse(plan.file, "node." + node.name + "." + key,
+               "node." + node.name + "." + key + " is \"" + topology::print_endpoint(address) +
+                   "\"; all nodes must be on one host in this version; expected a loopback address, such as "
+                   "\"127.0.0.1:4700\"");
 }
 
 void choose_ports(std::vector<planned_node>& nodes) {

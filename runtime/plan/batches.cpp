@@ -48,9 +48,9 @@ void check_evaluation(const plan& so_far) {
   const auto whose = how.shares == 1 ? "the " + counted(samples) + " samples that are evaluated"
                                      : "a share of " + counted(share) + " samples (" + counted(samples) +
                                            " are evaluated, divided among " + counted(how.shares) + " workers)";
-  refuse(so_far.file, "evaluate.drop_last = true leaves nothing to evaluate: evaluate.batch_size = " +
-                          std::to_string(how.batch_size) + " exceeds " + whose + "; use at most " +
-                          std::to_string(share));
+  refuse(so_far.file, "evaluate.drop_last",
+         "evaluate.drop_last = true leaves nothing to evaluate: evaluate.batch_size = " +
+             std::to_string(how.batch_size) + " exceeds " + whose + "; use at most " + std::to_string(share));
 }
 
 void check_each_worker(const plan& so_far) {
@@ -60,8 +60,9 @@ void check_each_worker(const plan& so_far) {
                     : so_far.memory_of(0) != nullptr ? "the workers share their parameters in one memory"
                                                      : nullptr;
   if (same)
-    refuse(so_far.file, std::string("evaluate.each_worker = true has no effect, because ") + same +
-                            "; use false, or a wiring in which the workers' parameters differ");
+    refuse(so_far.file, "evaluate.each_worker",
+           std::string("evaluate.each_worker = true has no effect, because ") + same +
+               "; use false, or a wiring in which the workers' parameters differ");
 }
 
 void check_last_batch(const plan& so_far) {
@@ -76,16 +77,17 @@ void check_last_batch(const plan& so_far) {
     net->train(true);
     net->forward(models::made_up_samples(so_far.facts.kind, so_far.shape, 1, generator));
   } catch (const std::exception& reason) {
-    refuse(so_far.file, std::string("data.drop_last = false leaves a last ") + (last == 1 ? "batch" : "micro-batch") +
-                            " of one sample, on which " + so_far.model->name +
-                            " cannot be trained: " + models::reason_of(reason) + "; use another " +
-                            (last == 1 ? "data.batch_size" : "data.micro_batch_size") + ", or data.drop_last = true");
+    refuse(so_far.file, "data.drop_last",
+           std::string("data.drop_last = false leaves a last ") + (last == 1 ? "batch" : "micro-batch") +
+               " of one sample, on which " + so_far.model->name + " cannot be trained: " + models::reason_of(reason) +
+               "; use another " + (last == 1 ? "data.batch_size" : "data.micro_batch_size") +
+               ", or data.drop_last = true");
   }
 }
 
 void check_budget(const plan& so_far) {
   if (!so_far.draws_from_queue() || so_far.workers == 1 || so_far.workers_are_independent()) return;
-  refuse(so_far.file,
+  refuse(so_far.file, "run.budget",
          "run.budget = \"total\" requires a wiring in which no worker waits for another, such as parameter_server or "
          "elastic with apply = \"each\", or shared with replicas = \"machine\"; use one of these, or run.budget = "
          "\"worker\"");

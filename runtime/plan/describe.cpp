@@ -215,8 +215,8 @@ void describe_data(page& page, const plan& plan) {
 std::string steps_text(const plan& plan) {
   auto text = plural(plan.steps, "step");
   const auto epochs = static_cast<double>(plan.steps) / static_cast<double>(plan.steps_per_epoch);
-  text +=
-      " (" + human_number(epochs) + (epochs == 1 ? " epoch of " : " epochs of ") + grouped(plan.steps_per_epoch) + ")";
+  text += " (" + human_number(epochs, 3) + (epochs == 1 ? " epoch of " : " epochs of ") +
+          grouped(plan.steps_per_epoch) + ")";
   if (plan.draws_from_queue()) text += " on average over the workers";
   return text + ", evaluated " +
          (plan.evaluate_every >= plan.steps ? "at the end"
@@ -390,6 +390,10 @@ void describe_nodes(page& page, const plan& plan) {
   }
   if (plan.exchanges.empty()) return;
   const auto crossing = plan.between_nodes();
+  if (crossing.edges == 0) {
+    page.more("between nodes: no tensors");
+    return;
+  }
   page.more("between nodes: " + plural(rounded(crossing.messages), "message") + " and " +
             human_bytes(rounded(crossing.bytes)) + " of tensors per step, over " + plural(crossing.edges, "edge"));
 }
@@ -423,7 +427,8 @@ std::string actors_text(const plan& plan) {
   const bool all_in_all = std::all_of(plan.exchanges.begin(), plan.exchanges.end(), [&](const auto& one) {
     return !one.nature.memory && one.ranks().size() == plan.workers;
   });
-  auto text = grouped(plan.actors.size()) + ": " + plural(plan.workers, "worker") + ", each with a compute actor";
+  auto text = grouped(plan.actors.size()) + ": " + plural(plan.workers, "worker") +
+              (plan.workers == 1 ? " with a compute actor" : ", each with a compute actor");
   if (!plan.exchanges.empty() && !(plan.memory_of(0) && plan.stores().size() == plan.exchanges.size()))
     text += all_in_all ? " and " + plural(plan.exchanges.size(), "port")
                        : " and a port for each exchange that it takes part in";

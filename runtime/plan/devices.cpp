@@ -1,6 +1,6 @@
 #include "troupe/runtime/plan/devices.hpp"
 
-#include "troupe/runtime/topology/error.hpp"
+#include "troupe/runtime/plan/refuse.hpp"
 #include "troupe/runtime/topology/value.hpp"
 
 #include <algorithm>
@@ -12,10 +12,8 @@ namespace troupe {
 
 namespace {
 
-[[noreturn]] void refuse(const plan& plan, const std::string& reason) {
-  const auto& file = plan.file.file;
-  throw input_error((file.empty() ? "" : file.string() + ": ") +
-                    "workers.device = " + topology::print_devices(plan.file.workers.device) + reason);
+[[noreturn]] void refuse_device(const plan& plan, const std::string& reason) {
+  refuse(plan.file, "workers.device", "workers.device = " + topology::print_devices(plan.file.workers.device) + reason);
 }
 
 /// "2 GPUs, cuda:0 and cuda:1".
@@ -27,11 +25,11 @@ std::string gpus_text(std::size_t count) {
 
 void require_gpus(const plan& plan, const device::census& machine) {
   if (!machine.compiled)
-    refuse(plan,
-           " requires CUDA, but this build does not include it; use \"cpu\", or a build with the CMake preset cuda");
+    refuse_device(
+        plan, " requires CUDA, but this build does not include it; use \"cpu\", or a build with the CMake preset cuda");
   if (machine.gpus.empty())
-    refuse(plan, " requires a GPU, but CUDA finds none: " + machine.problem +
-                     "; use \"cpu\", or check that nvidia-smi lists the GPU");
+    refuse_device(plan, " requires a GPU, but CUDA finds none: " + machine.problem +
+                            "; use \"cpu\", or check that nvidia-smi lists the GPU");
 }
 
 std::vector<c10::Device> every_gpu(const device::census& machine) {
@@ -49,17 +47,17 @@ std::vector<c10::Device> hand_of(const plan& plan, const device::census& machine
       hand.emplace_back(c10::kCPU);
       continue;
     }
-    if (sparse) refuse(plan, " does not support the sparse samples of " + plan.model->name + "; use \"cpu\"");
+    if (sparse) refuse_device(plan, " does not support the sparse samples of " + plan.model->name + "; use \"cpu\"");
     require_gpus(plan, machine);
     if (word == "auto" || word == "cuda") return every_gpu(machine);
     const auto index = topology::index_of_gpu(word);
-    if (!index) refuse(plan, " is not known; expected " + topology::devices_expectation());
+    if (!index) refuse_device(plan, " is not known; expected " + topology::devices_expectation());
     if (*index >= machine.gpus.size())
-      refuse(plan, " names " + word + ", but this machine has " + gpus_text(machine.gpus.size()) +
-                       "; use one of these, or \"cuda\" for all of them");
+      refuse_device(plan, " names " + word + ", but this machine has " + gpus_text(machine.gpus.size()) +
+                              "; use one of these, or \"cuda\" for all of them");
     hand.emplace_back(c10::kCUDA, static_cast<c10::DeviceIndex>(*index));
   }
-  if (hand.empty()) refuse(plan, " names no device; expected " + topology::devices_expectation());
+  if (hand.empty()) refuse_device(plan, " names no device; expected " + topology::devices_expectation());
   return hand;
 }
 

@@ -43,7 +43,7 @@ std::string names_of(const Kinds& kinds) {
 template <class Kind, class Kinds>
 const Kind& found(const Kind* kind, const topology::topology& file, const std::string& key, const std::string& name,
                   const Kinds& kinds) {
-  if (kind == nullptr) refuse(file, key + " = \"" + name + "\" is not known; expected " + names_of(kinds));
+  if (kind == nullptr) refuse(file, key, key + " = \"" + name + "\" is not known; expected " + names_of(kinds));
   return *kind;
 }
 
@@ -57,9 +57,9 @@ std::int64_t batch_size_of_one(const topology::topology& file) {
   const auto workers = file.workers.count;
   if (*global % workers != 0) {
     const auto below = *global / workers * workers;
-    refuse(file, equals("data.global_batch_size", *global) + " is not divisible by " +
-                     equals("workers.count", workers) + "; use " + (below > 0 ? std::to_string(below) + " or " : "") +
-                     std::to_string(below + workers));
+    refuse(file, "data.global_batch_size",
+           equals("data.global_batch_size", *global) + " is not divisible by " + equals("workers.count", workers) +
+               "; use " + (below > 0 ? std::to_string(below) + " or " : "") + std::to_string(below + workers));
   }
   return *global / workers;
 }
@@ -70,21 +70,26 @@ data::split split_named(const topology::topology& file) {
   if (name == "contiguous") return data::split::contiguous;
   if (name == "all") return data::split::all;
   if (name == "dirichlet" || name == "by_label") return data::split::given;
-  refuse(file, "data.split = \"" + name + "\" is not known; expected strided, contiguous, all, dirichlet or by_label");
+  refuse(file, "data.split",
+         "data.split = \"" + name + "\" is not known; expected strided, contiguous, all, dirichlet or by_label");
 }
 
 std::int64_t micro_batches_of(const topology::topology& file) {
   const auto batch = batch_size_of_one(file), micro = file.data.micro_batch_size.value_or(batch);
   if (micro < 1 || batch % micro != 0)
-    refuse(file, equals("data.micro_batch_size", micro) + " does not divide a worker's batch of " +
-                     std::to_string(batch) + "; use a divisor of it");
+    refuse(file, "data.micro_batch_size",
+           equals("data.micro_batch_size", micro) + " does not divide a worker's batch of " + std::to_string(batch) +
+               "; use a divisor of it");
   return batch / micro;
 }
 
 data::sampling sampling_of(const topology::topology& file, std::int64_t samples) {
   const auto workers = file.workers.count;
   const auto batch = batch_size_of_one(file);
-  if (batch < 1) refuse(file, equals("data.batch_size", batch) + " is too small; use at least 1");
+  const auto& global = file.data.global_batch_size;
+  if (batch < 1)
+    refuse(file, global ? "data.global_batch_size" : "data.batch_size",
+           equals("data.batch_size", batch) + " is too small; use at least 1");
   const data::sampling sampling{.samples = samples,
                                 .batch_size = batch,
                                 .rank = 0,
@@ -96,14 +101,14 @@ data::sampling sampling_of(const topology::topology& file, std::int64_t samples)
                                 .pad = file.data.remainder == "pad"};
   const auto share = data::share_of(sampling);
   if (share == 0)
-    refuse(file, equals("workers.count", workers) + " leaves a worker without samples: " + file.data.name +
-                     " has only " + std::to_string(samples) + "; use at most " + std::to_string(samples) + " workers");
+    refuse(file, "workers.count",
+           equals("workers.count", workers) + " leaves a worker without samples: " + file.data.name + " has only " +
+               std::to_string(samples) + "; use at most " + std::to_string(samples) + " workers");
   if (data::steps_per_epoch(sampling) == 0) {
-    const auto& global = file.data.global_batch_size;
     const auto key = global ? equals("data.global_batch_size", *global) : equals("data.batch_size", batch);
-    refuse(file, key + " with " + equals("workers.count", workers) + " gives no full batch, because there are only " +
-                     std::to_string(samples) + " samples; use at most " +
-                     std::to_string(global ? share * workers : share));
+    refuse(file, global ? "data.global_batch_size" : "data.batch_size",
+           key + " with " + equals("workers.count", workers) + " gives no full batch, because there are only " +
+               std::to_string(samples) + " samples; use at most " + std::to_string(global ? share * workers : share));
   }
   return sampling;
 }
@@ -114,14 +119,16 @@ constexpr std::uint64_t most_steps = std::uint64_t{1} << 53;
 std::uint64_t steps_of(const topology::topology& file, std::uint64_t steps_per_epoch) {
   if (file.run.steps) {
     if (*file.run.steps > most_steps)
-      refuse(file, "run.steps = " + std::to_string(*file.run.steps) + " is too many; use at most " +
-                       std::to_string(most_steps));
+      refuse(
+          file, "run.steps",
+          "run.steps = " + std::to_string(*file.run.steps) + " is too many; use at most " + std::to_string(most_steps));
     return *file.run.steps;
   }
   const auto epochs = file.run.epochs.value_or(1);
   if (epochs > most_steps / steps_per_epoch)
-    refuse(file, "run.epochs = " + std::to_string(epochs) + " is too many; use at most " +
-                     std::to_string(most_steps / steps_per_epoch));
+    refuse(file, "run.epochs",
+           "run.epochs = " + std::to_string(epochs) + " is too many; use at most " +
+               std::to_string(most_steps / steps_per_epoch));
   return epochs * steps_per_epoch;
 }
 
@@ -132,7 +139,7 @@ std::uint64_t steps_between(const topology::interval& every, std::uint64_t steps
 
 std::uint64_t evaluate_every_of(const topology::topology& file, std::uint64_t steps_per_epoch) {
   const auto& every = file.evaluate.every;
-  if (every.count == 0) refuse(file, "evaluate.every = 0 is not an interval; use at least 1");
+  if (every.count == 0) refuse(file, "evaluate.every", "evaluate.every = 0 is not an interval; use at least 1");
   return steps_between(every, steps_per_epoch);
 }
 
@@ -147,10 +154,12 @@ models::loss_kind loss_of(const topology::topology& file, const models::network&
   const auto of_classes = own == loss_kind::nll || own == loss_kind::cross_entropy;
   if (name == "cross_entropy" && of_classes) return loss_kind::cross_entropy;
   if (name == "nll" && of_classes)
-    refuse(file, "model.loss = \"nll\" requires log-probabilities, but " + file.model.name +
-                     " returns scores; use \"cross_entropy\"");
-  refuse(file, "model.loss = \"" + name + "\" does not fit the output of " + file.model.name + "; use \"" +
-                   models::name_of(own) + "\"");
+    refuse(file, "model.loss",
+           "model.loss = \"nll\" requires log-probabilities, but " + file.model.name +
+               " returns scores; use \"cross_entropy\"");
+  refuse(file, "model.loss",
+         "model.loss = \"" + name + "\" does not fit the output of " + file.model.name + "; use \"" +
+             models::name_of(own) + "\"");
 }
 
 /// Refuses what requires an accuracy where there is none.
@@ -158,9 +167,10 @@ void check_accuracy(const topology::topology& file, models::loss_kind loss) {
   if (loss != models::loss_kind::mse) return;
   const auto why = " requires an accuracy, but " + file.model.name + " is trained as a regression and has none; ";
   if (file.evaluate.target_accuracy)
-    refuse(file,
+    refuse(file, "evaluate.target_accuracy",
            "evaluate.target_accuracy" + why + "remove the key, or use evaluate.patience, which then follows the loss");
-  if (file.evaluate.each_worker) refuse(file, "evaluate.each_worker = true" + why + "remove the key");
+  if (file.evaluate.each_worker)
+    refuse(file, "evaluate.each_worker", "evaluate.each_worker = true" + why + "remove the key");
 }
 
 data::normalisation scale_of(const topology::topology& file, const data::dataset_kind& kind,
@@ -173,18 +183,22 @@ data::normalisation scale_of(const topology::topology& file, const data::dataset
     return of_preset.mean.empty() ? kind.published : of_preset;
   }
   if (mean.empty() || std.empty())
-    refuse(file, std::string(mean.empty() ? "data.mean" : "data.std") +
-                     " is missing; data.mean and data.std must be given together");
+    refuse(file, mean.empty() ? "data.std" : "data.mean",
+           std::string(mean.empty() ? "data.mean" : "data.std") +
+               " is missing; data.mean and data.std must be given together");
   if (!images)
-    refuse(file, "data.mean and data.std apply only to images, and the samples of " + kind.name +
-                     " are not normalised; remove both keys");
+    refuse(file, "data.mean",
+           "data.mean and data.std apply only to images, and the samples of " + kind.name +
+               " are not normalised; remove both keys");
   const auto channels = static_cast<std::size_t>(shape.input.front());
   for (const auto& [key, values] : {std::pair{"data.mean", &mean}, std::pair{"data.std", &std}})
     if (values->size() != channels)
-      refuse(file, std::string(key) + " has " + std::to_string(values->size()) + " numbers, but " + kind.name +
-                       " requires " + std::to_string(channels) + ", one per channel");
+      refuse(file, key,
+             std::string(key) + " has " + std::to_string(values->size()) + " numbers, but " + kind.name + " requires " +
+                 std::to_string(channels) + ", one per channel");
   if (std::any_of(std.begin(), std.end(), [](double value) { return !(value > 0); }))
-    refuse(file, "data.std has a value that is not above 0, but inputs are divided by it; use positive values");
+    refuse(file, "data.std",
+           "data.std has a value that is not above 0, but inputs are divided by it; use positive values");
   return {mean, std};
 }
 
@@ -192,7 +206,7 @@ void check_top_k(const plan& so_far) {
   const auto& k = so_far.file.evaluate.top_k;
   const auto scores = so_far.loss == models::loss_kind::cross_entropy || so_far.loss == models::loss_kind::nll;
   if (!k || (scores && *k < so_far.shape.classes)) return;
-  refuse(so_far.file,
+  refuse(so_far.file, "evaluate.top_k",
          equals("evaluate.top_k", *k) +
              (scores ? " counts every sample as correct, because there are only " +
                            std::to_string(so_far.shape.classes) + " scores; use a smaller value"
@@ -205,13 +219,15 @@ void check_augmentation(const plan& so_far) {
   if (!how.any()) return;
   const auto& file = so_far.file;
   if (!so_far.images())
-    refuse(file, "[augment] applies only to images of bytes, and the samples of " + so_far.data->name +
-                     " are not images; remove it");
+    refuse(file, "augment",
+           "[augment] applies only to images of bytes, and the samples of " + so_far.data->name +
+               " are not images; remove it");
   const auto channels = so_far.shape.input.front();
   const auto colours = how.brightness > 0 || how.contrast > 0 || how.saturation > 0 || how.hue > 0;
   if (colours && channels != 1 && channels != 3)
-    refuse(file, "augment.brightness, contrast, saturation and hue require images with 1 or 3 channels, but those of " +
-                     so_far.data->name + " have " + std::to_string(channels) + "; remove these keys");
+    refuse(file, "augment",
+           "augment.brightness, contrast, saturation and hue require images with 1 or 3 channels, but those of " +
+               so_far.data->name + " have " + std::to_string(channels) + "; remove these keys");
 }
 
 std::unique_ptr<models::network> network_of(const topology::topology& file, const models::network_kind& kind,
@@ -220,7 +236,7 @@ std::unique_ptr<models::network> network_of(const topology::topology& file, cons
 } catch (const models::script_error& reason) {
   throw input_error(reason.what());
 } catch (const std::invalid_argument& reason) {
-  refuse(file,
+  refuse(file, "model.name",
          "model.name = \"" + kind.name + "\" does not fit data.name = \"" + file.data.name + "\": " + reason.what());
 }
 
@@ -252,15 +268,16 @@ std::vector<std::string> try_out(const plan& so_far, models::network& net) {
     net.train(false);
     output = net.forward(models::made_up_samples(so_far.facts.kind, so_far.shape, samples, generator));
   } catch (const std::exception& reason) {
-    refuse(file, about + models::reason_of(reason));
+    refuse(file, "model.name", about + models::reason_of(reason));
   }
   const auto expected = output_sizes(so_far, samples);
   if (output.sizes() == at::IntArrayRef{expected} && output.is_floating_point())
     return warnings_of_output(output, so_far.loss);
-  refuse(file, about + "for " + std::to_string(samples) + " samples of " + sizes_text(so_far.shape.input) +
-                   " it returns " + (output.is_floating_point() ? "" : "integers, ") + "[" +
-                   sizes_text(output.sizes()) + "], but the loss " + models::name_of(so_far.loss) + " requires [" +
-                   sizes_text(expected) + "]; change its last layer, or model.loss");
+  refuse(file, "model.name",
+         about + "for " + std::to_string(samples) + " samples of " + sizes_text(so_far.shape.input) + " it returns " +
+             (output.is_floating_point() ? "" : "integers, ") + "[" + sizes_text(output.sizes()) + "], but the loss " +
+             models::name_of(so_far.loss) + " requires [" + sizes_text(expected) +
+             "]; change its last layer, or model.loss");
 }
 
 /// What a person may not expect of a module's own random draws.
@@ -279,8 +296,9 @@ const carriage& carriage_of(const topology::topology& file, const topology::exch
     if (given.sends == name_of(one.sends)) return one;
     legal.push_back(name_of(one.sends));
   }
-  refuse(file, given.name + ".sends = \"" + given.sends + "\" is not supported by kind " + kind.name + "; expected " +
-                   topology::listed(legal));
+  refuse(file, "exchange." + given.name + ".sends",
+         given.name + ".sends = \"" + given.sends + "\" is not supported by kind " + kind.name + "; expected " +
+             topology::listed(legal));
 }
 
 /// Whether the loop makes its step before it comes to the word `name`.
@@ -362,9 +380,10 @@ std::shared_ptr<const data::sample_shards> shards_of(const data::dataset& set, c
   const auto workers = file.workers.count;
   if (workers < 1 || split_named(file) != data::split::given) return nullptr;
   if (set.targets.scalar_type() != at::kLong || set.targets.dim() != 1)
-    refuse(file, "data.split = \"" + split + "\" distributes samples by class, but those of " + file.data.name +
-                     (set.targets.dim() > 1 ? " have a target for each position" : " have numeric targets") +
-                     "; use \"strided\" or \"contiguous\"");
+    refuse(file, "data.split",
+           "data.split = \"" + split + "\" distributes samples by class, but those of " + file.data.name +
+               (set.targets.dim() > 1 ? " have a target for each position" : " have numeric targets") +
+               "; use \"strided\" or \"contiguous\"");
   return std::make_shared<data::sample_shards>(
       split == "dirichlet"
           ? data::dirichlet_shards(set.targets, workers, file.data.alpha.value_or(data::usual_alpha), file.run.seed)
@@ -390,25 +409,28 @@ void check_memory(const plan& so_far, const planned_exchange& exchange) {
   const auto ranks = exchange.ranks();
   for (const auto& node : so_far.nodes)
     if (!node.name.empty() && !topology::is_loopback(node.address))
-      refuse(file, exchange.name + ": workers on different hosts cannot share memory, but node " + node.name +
-                       " is at " + topology::print_endpoint(node.address) +
-                       "; use loopback addresses, or another kind of exchange between hosts");
+      refuse(file, "exchange." + exchange.name,
+             exchange.name + ": workers on different hosts cannot share memory, but node " + node.name + " is at " +
+                 topology::print_endpoint(node.address) +
+                 "; use loopback addresses, or another kind of exchange between hosts");
   const auto& first = so_far.devices.at(ranks.front());
   for (const auto rank : ranks) {
     const auto& where = so_far.devices.at(rank);
     if (where != first)
-      refuse(file, exchange.name + ": workers " + std::to_string(ranks.front()) + " and " + std::to_string(rank) +
-                       " share memory, but compute on " + first.str() + " and " + where.str() +
-                       "; use one device for both");
+      refuse(file, "exchange." + exchange.name,
+             exchange.name + ": workers " + std::to_string(ranks.front()) + " and " + std::to_string(rank) +
+                 " share memory, but compute on " + first.str() + " and " + where.str() + "; use one device for both");
     if (where.is_cpu()) continue;
     if (*exchange.nature.memory != memory_writes::plain || local_steps_of(exchange.settings) > 1)
-      refuse(file, exchange.name +
-                       ": lock, atomic and local_steps require memory on the host, but its workers compute on " +
-                       where.str() + "; use the cpu, or remove these keys");
+      refuse(file, "exchange." + exchange.name,
+             exchange.name + ": lock, atomic and local_steps require memory on the host, but its workers compute on " +
+                 where.str() + "; use the cpu, or remove these keys");
     if (so_far.exchanges.size() > 1)
-      refuse(file, exchange.name + ": shared memory on a GPU cannot be combined with other exchanges yet; use the cpu");
+      refuse(file, "exchange." + exchange.name,
+             exchange.name + ": shared memory on a GPU cannot be combined with other exchanges yet; use the cpu");
     if (so_far.nodes.size() > 1)
-      refuse(file, exchange.name + ": processes cannot share GPU memory yet; use one node, or the cpu");
+      refuse(file, "exchange." + exchange.name,
+             exchange.name + ": processes cannot share GPU memory yet; use one node, or the cpu");
   }
 }
 
@@ -417,7 +439,7 @@ constexpr const char* name_of_norms = "batch_norm";
 
 topology::endpoint endpoint_of(const topology::topology& file, const std::string& key, const std::string& text) {
   if (const auto where = topology::parse_endpoint(text)) return *where;
-  refuse(file, key + " = \"" + text + "\" is not of the form host:port; expected for example \"127.0.0.1:4700\"");
+  refuse(file, key, key + " = \"" + text + "\" is not of the form host:port; expected for example \"127.0.0.1:4700\"");
 }
 
 std::vector<planned_node> nodes_of(const topology::topology& file) {
@@ -428,8 +450,9 @@ std::vector<planned_node> nodes_of(const topology::topology& file) {
   for (const auto& given : file.nodes) {
     const auto key = "node." + given.name;
     if (given.workers < 1 || given.workers > all - placed)
-      refuse(file, equals(key + ".workers", given.workers) + " does not fit " + equals("workers.count", all) +
-                       ", which must be the sum over the nodes");
+      refuse(file, key + ".workers",
+             equals(key + ".workers", given.workers) + " does not fit " + equals("workers.count", all) +
+                 ", which must be the sum over the nodes");
     const auto workers = static_cast<std::uint32_t>(given.workers);
     const auto address = endpoint_of(file, key + ".address", given.address);
     const auto listen = given.listen.empty() ? address : endpoint_of(file, key + ".listen", given.listen);
@@ -438,7 +461,8 @@ std::vector<planned_node> nodes_of(const topology::topology& file) {
     placed += workers;
   }
   if (placed < all)
-    refuse(file, equals("workers.count", all) + ", but the nodes have " + std::to_string(placed) + " workers in total");
+    refuse(file, "workers.count",
+           equals("workers.count", all) + ", but the nodes have " + std::to_string(placed) + " workers in total");
   return nodes;
 }
 
@@ -605,7 +629,7 @@ traffic plan::between_nodes() const {
   traffic sum;
   for (const auto& exchange : exchanges)
     for (const auto& edge : exchange.edges) {
-      if (!crosses(edge)) continue;
+      if (!crosses(edge) || edge.messages == 0) continue;
       ++sum.edges;
       sum.messages += uses_per_step(exchange, edge) * static_cast<double>(edge.messages);
       sum.bytes += uses_per_step(exchange, edge) * static_cast<double>(edge.bytes);
@@ -635,18 +659,20 @@ planned_exchange plan_exchange(const plan& so_far, std::size_t index) {
   const auto& file = so_far.file;
   const auto& given = file.exchanges[index];
   const auto& kind = found(find_exchange(given.kind), file, given.name + ".kind", given.kind, exchange_kinds());
-  if (given.every.count == 0) refuse(file, given.name + ".every = 0 is not an interval; use at least 1");
+  const auto path = "exchange." + given.name;
+  if (given.every.count == 0)
+    refuse(file, path + ".every", given.name + ".every = 0 is not an interval; use at least 1");
   planned_exchange made{
       .name = given.name, .kind = &kind, .carries = carriage_of(file, given, kind), .settings = given.options};
   try {
     made.members = topology::members_of(file, index);
   } catch (const topology::member_error& reason) {
-    refuse(file, given.name + ".members: " + reason.what());
+    refuse(file, path + ".members", given.name + ".members: " + reason.what());
   }
   const auto names = made.names();
   if (kind.check)
     if (const auto wrong = kind.check(names, given.options))
-      refuse(file, given.name + "." + wrong->key + ": " + wrong->text);
+      refuse(file, path + "." + wrong->key, given.name + "." + wrong->key + ": " + wrong->text);
   made.settings = settled(kind, made.carries.sends, static_cast<std::uint32_t>(names.size()), given.options);
   made.settings_by_index = kind.by_index ? kind.by_index(names, made.settings) : made.settings;
   made.nature = nature_of(kind, made.settings_by_index);
@@ -654,8 +680,9 @@ planned_exchange plan_exchange(const plan& so_far, std::size_t index) {
   if (made.nature.memory && names.size() == 1) made.nature.deterministic = true;  // nobody else writes it
   if (made.carries.makes_step() &&
       (made.ranks().size() < so_far.workers || given.every != topology::interval{1, false}))
-    refuse(file, given.name +
-                     " applies the update of its members; it must have all workers as members and run in every step");
+    refuse(
+        file, path,
+        given.name + " applies the update of its members; it must have all workers as members and run in every step");
   made.first_server = so_far.workers + so_far.servers();
   made.due = make_cadence(steps_between(given.every, so_far.steps_per_epoch),
                           stands_behind_the_step(so_far, given.name), made.nature.due_from_start);
@@ -667,26 +694,27 @@ planned_exchange plan_exchange(const plan& so_far, std::size_t index) {
 
 planned_exchange plan_norms(const plan& so_far, const std::vector<std::int64_t>& channels) {
   const auto& file = so_far.file;
-  const std::string key = "model.sync_batch_norm = true";
+  const std::string key = "model.sync_batch_norm", given = key + " = true";
   if (!so_far.file.model.script.empty())
-    refuse(file, key + " is not supported for a script, which computes its batch norms itself; remove the key");
-  if (channels.empty()) refuse(file, key + ", but " + so_far.model->name + " has no batch norm; remove the key");
+    refuse(file, key, given + " is not supported for a script, which computes its batch norms itself; remove the key");
+  if (channels.empty()) refuse(file, key, given + ", but " + so_far.model->name + " has no batch norm; remove the key");
   if (so_far.workers > 1 && !(so_far.replicas_agree() && so_far.deterministic()))
     refuse(
-        file,
-        key +
+        file, key,
+        given +
             " requires every worker to run forward and backward in lockstep: each exchange must send gradients, have "
             "all workers as members, run in every step, and be of a synchronous kind such as all_reduce; or "
             "remove the key");
   for (const auto& exchange : so_far.exchanges)
     if (exchange.name == name_of_norms)
-      refuse(file, "the exchange name \"" + exchange.name + "\" is reserved for batch norms when " + key +
-                       "; choose another name");
+      refuse(file, "exchange." + exchange.name,
+             "the exchange name \"" + exchange.name + "\" is reserved for batch norms when " + given +
+                 "; choose another name");
   std::vector<std::uint32_t> all;
   for (std::uint32_t rank = 0; rank < so_far.workers; ++rank) all.push_back(rank);
   if (const auto both = sharing_a_gpu(so_far, all))
-    refuse(file,
-           key + ": workers " + std::to_string(both->first) + " and " + std::to_string(both->second) + " share " +
+    refuse(file, key,
+           given + ": workers " + std::to_string(both->first) + " and " + std::to_string(both->second) + " share " +
                so_far.devices.at(both->first).str() +
                ", and LibTorch has only one backward thread per GPU in a process, so one worker would block it while "
                "waiting for the other; give each worker its own GPU, or remove the key");
@@ -726,12 +754,12 @@ data_facts::data_facts(const data::dataset_kind& of_set, const topology::topolog
       evaluated(of_set.test_samples),
       evaluates_held_out(file.data.validation.has_value()) {
   if (samples == 0)
-    refuse(file, "the size of data.name = \"" + of_set.name + "\" depends on its files; remove --no-data");
+    refuse(file, "data.name", "the size of data.name = \"" + of_set.name + "\" depends on its files; remove --no-data");
   if (!file.data.validation) return;
   try {
     evaluated = data::held_out_of(samples, *file.data.validation);
   } catch (const data::data_error& reason) {
-    refuse(file, reason.what());
+    refuse(file, "data.validation", reason.what());
   }
   samples -= evaluated;
 }
@@ -758,7 +786,7 @@ plan make_plan(const topology::topology& given, const data_facts& facts, const d
   const auto expanded = expand_replicas(given, memory);
   const auto& file = expanded.file;
   if (file.workers.count < 1 || file.workers.count > std::numeric_limits<std::int32_t>::max())
-    refuse(file, equals("workers.count", file.workers.count) + " is out of range; use at least 1");
+    refuse(file, "workers.count", equals("workers.count", file.workers.count) + " is out of range; use at least 1");
   plan plan;
   plan.file = file;
   plan.notes = expanded.notes;
@@ -808,7 +836,8 @@ plan make_plan(const topology::topology& given, const data_facts& facts, const d
   if (file.model.sync_batch_norm) plan.exchanges.push_back(plan_norms(plan, net->norm_channels()));
   for (const auto& exchange : plan.exchanges)
     if (exchange.nature.on_devices)
-      if (const auto why = refusal_of_collective(plan, exchange, machine)) refuse(file, exchange.name + ": " + *why);
+      if (const auto why = refusal_of_collective(plan, exchange, machine))
+        refuse(file, "exchange." + exchange.name, exchange.name + ": " + *why);
   plan.actors = actors_of(plan);
   for (const auto& each : warnings_of(plan)) plan.warnings.push_back(each);
   return plan;

@@ -30,14 +30,17 @@ learning_rate schedule_of(const plan& so_far, double lr) {
   if (given.schedule == "cosine") made.how = learning_rate::decay::cosine;
   if (given.schedule == "polynomial") made.how = learning_rate::decay::polynomial;
   if (given.min_lr > lr)
-    refuse(file, "optimizer.min_lr = " + human_number(given.min_lr) + " exceeds the learning rate " + human_number(lr) +
-                     "; expected at most that value");
+    refuse(file, "optimizer.min_lr",
+           "optimizer.min_lr = " + human_number(given.min_lr) + " exceeds the learning rate " + human_number(lr) +
+               "; expected at most that value");
   if (given.min_lr > 0) made.minimum = given.min_lr / lr;
   if (given.schedule == "step") {
     if (given.decay_epochs.empty())
-      refuse(file, "optimizer.schedule = \"step\" requires optimizer.decay_epochs; expected for example [80, 120]");
+      refuse(file, "optimizer.schedule",
+             "optimizer.schedule = \"step\" requires optimizer.decay_epochs; expected for example [80, 120]");
     if (!std::is_sorted(given.decay_epochs.begin(), given.decay_epochs.end()))
-      refuse(file, "optimizer.decay_epochs must be in ascending order; expected for example [80, 120]");
+      refuse(file, "optimizer.decay_epochs",
+             "optimizer.decay_epochs must be in ascending order; expected for example [80, 120]");
     made.how = learning_rate::decay::step;
     for (const auto epochs : given.decay_epochs) made.decay_at.push_back(steps_in(epochs, so_far.steps_per_epoch));
   }
@@ -64,7 +67,7 @@ double scaled_lr(const plan& so_far) {
   if (given.scale_lr == "none") return given.lr;
   const auto batch = effective_batch(so_far);
   if (batch == 0)
-    refuse(so_far.file,
+    refuse(so_far.file, "optimizer.scale_lr",
            "optimizer.scale_lr = \"" + given.scale_lr +
                "\" scales the learning rate with the batch over which a step averages (Goyal et al. 2017, "
                "section 2.1), but with this wiring no step averages the gradients of all workers; expected a "
@@ -178,7 +181,7 @@ data::augmentation augmentation_of(const topology::topology& file) {
   made.saturation = given.saturation.value_or(made.saturation);
   made.hue = given.hue.value_or(made.hue);
   if (!made.scale.empty() && (made.scale.size() != 2 || made.scale[0] > made.scale[1]))
-    refuse(file, "augment.scale must be a minimum and a maximum; expected for example [0.8, 1.2]");
+    refuse(file, "augment.scale", "augment.scale must be a minimum and a maximum; expected for example [0.8, 1.2]");
   return made;
 }
 

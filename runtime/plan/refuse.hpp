@@ -8,9 +8,12 @@
 
 namespace troupe {
 
-/// Throws input_error with the name of the file, where there is one, before `reason`.
-[[noreturn]] inline void refuse(const topology::topology& file, const std::string& reason) {
-  throw input_error(file.file.empty() ? reason : file.file.string() + ": " + reason);
+/// Throws input_error with `reason` after the place where `key` is set ("data.batch_size", "exchange.ring.kind"), or
+/// after the name of the file if it is not set. A topology that was not read from a file has neither.
+[[noreturn]] inline void refuse(const topology::topology& file, const std::string& key, const std::string& reason) {
+  const auto place = file.given.place_of(key);
+  const auto from = place.empty() ? file.file.string() : place;
+  throw input_error(from.empty() ? reason : from + ": " + reason);
 }
 
 }  // namespace troupe

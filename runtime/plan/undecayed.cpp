@@ -69,9 +69,10 @@ std::vector<range> undecayed_of(const topology::topology& file, const models::fl
   }
   for (const auto& pattern : given.no_decay)
     if (!matches_any(pattern, all))
-      refuse(file, "optimizer.no_decay: " + topology::to_toml(pattern) + " matches no parameter of " + file.model.name +
-                       "; expected a pattern that matches names such as " + topology::to_toml(all.front()) +
-                       topology::did_you_mean(pattern, meant(all)));
+      refuse(file, "optimizer.no_decay",
+             "optimizer.no_decay: " + topology::to_toml(pattern) + " matches no parameter of " + file.model.name +
+                 "; expected a pattern that matches names such as " + topology::to_toml(all.front()) +
+                 topology::did_you_mean(pattern, meant(all)));
   std::vector<range> found;
   for (std::size_t i = 0; i < names.size(); ++i) {
     const auto& entry = layout.parameters[i];

@@ -61,11 +61,11 @@ void add_unused(const std::string& key, const std::string& explained, std::vecto
 /// Warns about keys that are set but not used: parsing has unset them, or their condition is not met.
 void check_unused(const plan& plan, std::vector<std::string>& found) {
   const auto& file = plan.file;
-  const auto& given = file.given.paths;
+  const auto& given = file.given;
   for (const auto& section : topology::sections())
     for (const auto& key : section.keys) {
       const auto path = section.name + "." + key.row.name;
-      if (!section.repeated() && given.contains(path) && !key.get(file, 0)) add_unused(path, path, found);
+      if (!section.repeated() && given.has(path) && !key.get(file, 0)) add_unused(path, path, found);
     }
   if (!file.evaluate.target_accuracy && file.evaluate.target_hold != topology::evaluate_settings{}.target_hold)
     add_unused("evaluate.target_hold", "evaluate.target_hold", found);
@@ -75,7 +75,7 @@ void check_unused(const plan& plan, std::vector<std::string>& found) {
     const auto& exchange = file.exchanges[i];
     const auto called = file.exchanges.size() == 1 ? "exchange." : "exchange." + exchange.name + ".";
     for (const auto& row : plan.exchanges.at(i).kind->settings)
-      if (given.contains("exchange." + std::to_string(i) + "." + row.name) && !exchange.options.contains(row.name))
+      if (given.has("exchange." + exchange.name + "." + row.name) && !exchange.options.contains(row.name))
         add_unused(called + row.name, "exchange." + row.name, found);
   }
 }

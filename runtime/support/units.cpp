@@ -33,9 +33,9 @@ std::string human_duration(std::chrono::seconds duration) {
   return text.data();
 }
 
-std::string human_number(double value) {
+std::string human_number(double value, int digits) {
   std::array<char, 32> text{};
-  std::snprintf(text.data(), text.size(), "%.6g", value);
+  std::snprintf(text.data(), text.size(), "%.*g", digits, value);
   return text.data();
 }
 

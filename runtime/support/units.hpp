@@ -17,6 +17,6 @@ std::string human_bytes(std::uint64_t bytes);
 std::string human_duration(std::chrono::seconds duration);
 
 /// Formats a number with at most six significant digits and no trailing zeros: 0.05 → "0.05".
-std::string human_number(double value);
+std::string human_number(double value, int digits = 6);
 
 }  // namespace troupe

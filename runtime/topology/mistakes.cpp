@@ -5,23 +5,10 @@ namespace {
 
 constexpr std::size_t most_shown = 8;
 
-std::string located(const std::vector<std::string>& files, const position& at) {
-  if (at.override_number > 0) return "--set #" + std::to_string(at.override_number);
-  const std::string& file = files.at(at.file);
-  if (at.line == 0) return file;
-  return file + ":" + std::to_string(at.line) + ":" + std::to_string(at.column);
-}
-
 }  // namespace
 
 void places::put(const std::string& path, position at) {
   known_.insert_or_assign(path, at);
-}
-
-std::set<std::string> places::paths() const {
-  std::set<std::string> all;
-  for (const auto& [path, at] : known_) all.insert(path);
-  return all;
 }
 
 position places::at(std::string path) const {
@@ -38,6 +25,13 @@ std::uint32_t mistakes::add_file(std::string file) {
   return static_cast<std::uint32_t>(files_.size() - 1);
 }
 
+std::string mistakes::located(const position& at) const {
+  if (at.override_number > 0) return "--set #" + std::to_string(at.override_number);
+  const std::string& file = files_.at(at.file);
+  if (at.line == 0) return file;
+  return file + ":" + std::to_string(at.line) + ":" + std::to_string(at.column);
+}
+
 void mistakes::add(position at, const std::string& text) {
   found_.emplace(at, text);
 }
@@ -48,7 +42,7 @@ void mistakes::raise() const {
   std::size_t shown = 0;
   for (const auto& [at, text] : found_) {
     if (shown == most_shown) break;
-    message += (shown++ > 0 ? "\n" : "") + located(files_, at) + ": " + text;
+    message += (shown++ > 0 ? "\n" : "") + located(at) + ": " + text;
   }
   if (found_.size() > shown) message += "\n… and " + std::to_string(found_.size() - shown) + " more";
   throw input_error(message);

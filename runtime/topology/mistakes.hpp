@@ -5,7 +5,6 @@
 
 #include <cstdint>
 #include <map>
-#include <set>
 #include <string>
 #include <vector>
 
@@ -24,8 +23,8 @@ class places {
   void put(const std::string& path, position at);
   /// Returns whether the file or an override sets `path`.
   bool has(const std::string& path) const { return known_.contains(path); }
-  /// Returns everything that the file or an override sets.
-  std::set<std::string> paths() const;
+  /// Returns everything that the file or an override sets, by path.
+  const std::map<std::string, position>& all() const { return known_; }
   /// Returns the position of `path`, or that of what encloses it, or an unknown place.
   position at(std::string path) const;
 
@@ -40,6 +39,8 @@ class mistakes {
   /// Adds the name of another file and returns its number.
   std::uint32_t add_file(std::string file);
   void add(position at, const std::string& text);
+  /// Returns a position as messages show it, such as "FILE:3:1" or "--set #1".
+  std::string located(const position& at) const;
   /// Throws input_error with all errors, one per line, in the order of the files. Does nothing if there are none.
   void raise() const;
 

@@ -438,7 +438,14 @@ class reader {
     exchange_settings& exchange = file_.exchanges[index];
     const exchange_kind* kind = find_exchange(exchange.kind);
     if (kind == nullptr) {
-      if (!table.contains("kind")) {
+      const auto inner =
+          std::find_if(table.begin(), table.end(), [](const auto& pair) { return pair.second.is_table(); });
+      if (inner != table.end()) {
+        const std::string name(inner->first.str());
+        found_.add(position_of(inner->second.source()),
+                   "[exchange." + clipped(name) +
+                       "] is not a section; expected [[exchange]] with name = " + to_toml(clipped(name)));
+      } else if (!table.contains("kind")) {
         found_.add(
             at, "[exchange] has no kind; expected kind = " + listed(in_quotes(find_key(section, "kind")->row.choices)));
       }
@@ -716,6 +723,22 @@ class reader {
   std::vector<fs::path> folders_;
 };
 
+/// Returns the keys that are set, with the names of exchanges and nodes in place of their numbers.
+given_keys given_keys_of(const topology& file, const places& known, const mistakes& found) {
+  std::map<std::string, std::string> named;
+  for (std::size_t i = 0; i < file.exchanges.size(); ++i)
+    named["exchange." + std::to_string(i)] = "exchange." + file.exchanges[i].name;
+  for (std::size_t i = 0; i < file.nodes.size(); ++i) named["node." + std::to_string(i)] = "node." + file.nodes[i].name;
+  given_keys given;
+  for (const auto& [path, at] : known.all()) {
+    const auto end = path.find('.', path.find('.') + 1);
+    const auto name = named.find(path.substr(0, end));
+    const auto rest = end == std::string::npos ? "" : path.substr(end);
+    given.places[name == named.end() ? path : name->second + rest] = found.located(at);
+  }
+  return given;
+}
+
 }  // namespace
 
 topology parse(const std::string& text, const fs::path& name, const std::vector<std::string>& overrides) {
@@ -730,7 +753,7 @@ topology parse(const std::string& text, const fs::path& name, const std::vector<
   found.raise();
   complete(reader.file_, reader.known_, found);
   found.raise();
-  reader.file_.given = {reader.known_.paths()};
+  reader.file_.given = given_keys_of(reader.file_, reader.known_, found);
   return reader.file_;
 }
 

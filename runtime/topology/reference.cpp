@@ -172,7 +172,7 @@ std::vector<std::string> tests_of(const exchange_facts& facts) {
 
 std::string exchange_table() {
   std::string text =
-      "| exchange | messages | bytes | synchronisation | staleness | must equal | shown by "
+      "| exchange | messages | bytes | synchronisation | staleness | must match | tested in "
       "|\n|---|---|---|---|---|---|---|\n";
   for (const exchange_kind& kind : exchange_kinds())
     for (const exchange_variant& variant : kind.facts.variants)

@@ -198,9 +198,9 @@ std::vector<section> make_sections() {
             "Number of passes over the training data. Cannot be combined with steps. If neither is set, the run takes "
             "one epoch."),
         row("steps", in(&t::run, &run::steps), {.minimum = 0, .maximum = 1e12},
-            "Number of steps of each worker, or their mean with budget = \"total\". Cannot be combined with epochs. "
-            "With 0, the run only writes the initial "
-            "weights."),
+            "Number of steps that each worker takes; with run.budget = \"total\", the average over the workers. Cannot "
+            "be "
+            "combined with epochs. With 0, the run only writes the initial weights."),
         row("budget", in(&t::run, &run::budget), {.choices = {"worker", "total"}},
             "How the steps of the run are divided among n workers: with \"worker\", each worker takes all of them; "
             "with "
@@ -213,7 +213,8 @@ std::vector<section> make_sections() {
         row("timeout", in(&t::run, &run::timeout), {},
             "How long a worker, a server or another part of the run waits for another one before the run fails."),
         row("join_timeout", in(&t::run, &run::join_timeout), {},
-            "How long nodes wait for each other before the run begins. Used only with [[node]] sections."),
+            "How long the processes of a run, one for each [[node]] section, wait for all of them to connect before "
+            "training begins. Used only with [[node]] sections."),
         row("max_seconds", in(&t::run, &run::max_seconds),
             {.minimum = 0.001, .maximum = 3.6e7, .type = setting_type::real},
             "Time limit of the run in seconds. When it is reached, the run stops cleanly. Without it, there is no "
@@ -276,18 +277,22 @@ std::vector<section> make_sections() {
             "Your own training samples: a file for libsvm, triplets, tensors or text, or a folder for image_folder. "
             "Used only by these data sets."),
         row("test_file", in(&t::data, &data::test_file), {},
-            "Your own validation samples, in the same format as file and used only by the same data sets. Without it, "
+            "Your own test samples, in the same format as file and used only by the same data sets. Without it, "
             "the training samples are evaluated, unless data.validation holds some of them out."),
         row("mapped", in(&t::data, &data::mapped), {},
             "Whether to keep the rows in a file next to the original one and to map it into memory, so that the data "
             "may be larger than memory. Used only by libsvm and triplets, where it defaults to false."),
         row("rows", in(&t::data, &data::rows), {.minimum = 10, .maximum = 1e9},
-            "Number of training samples; a tenth as many are made for validation. Used only by sparse, where it "
-            "defaults to 20,000."),
+            "Number of training samples that the data set \"sparse\" generates; its test set has a tenth as many. Used "
+            "only by that data set. Defaults to 20,000 there."),
         row("columns", in(&t::data, &data::columns), {.minimum = 1, .maximum = 2e9},
-            "Number of coordinates of a sample. Used only by sparse, where it defaults to 10,000."),
+            "Number of coordinates of a sample of the data set \"sparse\". Used only by that data set. Defaults to "
+            "10,000 "
+            "there."),
         row("nonzeros", in(&t::data, &data::nonzeros), {.minimum = 1, .maximum = 1e6},
-            "Number of coordinates of a sample that are not zero. Used only by sparse, where it defaults to 50."),
+            "Number of coordinates of a sample of the data set \"sparse\" that are not zero. Used only by that data "
+            "set. "
+            "Defaults to 50 there."),
         row("skew", in(&t::data, &data::skew), {.minimum = 1, .maximum = 16},
             "How unevenly the nonzero coordinates are spread over the columns: with 1 (the default), all columns occur "
             "equally often; with a larger value, a few columns occur in most samples. Used only by sparse."),
@@ -330,7 +335,9 @@ std::vector<section> make_sections() {
             "not independent and identically distributed: \"dirichlet\" draws each worker's shares of the classes from "
             "a Dirichlet distribution; \"by_label\" gives each worker a block of the samples sorted by class."),
         row("alpha", in(&t::data, &data::alpha), {.minimum = 0, .maximum = 1e6, .minimum_excluded = true},
-            "Concentration of the Dirichlet distribution: with a small value, a worker sees few classes; with a large "
+            "Concentration of the Dirichlet distribution that divides the samples of each class among the workers: "
+            "with a "
+            "small value, a worker sees few classes; with a large "
             "one, all workers see nearly the same mixture of classes. Used only when split = \"dirichlet\", where it "
             "defaults to 0.5."),
         row("normalize", in(&t::data, &data::normalize), {},
@@ -382,8 +389,8 @@ std::vector<section> make_sections() {
             "this "
             "fraction from the weights."),
         row("l2_penalty", in(&t::optimizer, &optimizer::l2_penalty), {.minimum = 0, .maximum = 1e6},
-            "Multiple of the weights that a worker adds to the gradient when it computes it, before any exchange. By "
-            "contrast, weight_decay acts in the optimizer step, on the weights after the exchange. Both may be set."),
+            "Factor λ: each worker adds λ times the weights to its gradient, before any exchange. By contrast, "
+            "weight_decay acts in the optimizer step, after the exchange. Both may be set."),
         row("no_decay", in(&t::optimizer, &optimizer::no_decay), {},
             "Name patterns of parameters without weight decay, such as [\"*.bias\", \"*bn?.weight\"]. In a pattern, * "
             "matches any text and ? matches one character."),
@@ -406,15 +413,18 @@ std::vector<section> make_sections() {
             "first normalized gradient, as in algorithm 1 of the paper. Used only by novograd."),
         row("clip_norm", in(&t::optimizer, &optimizer::clip_norm),
             {.minimum = 0, .maximum = 1e9, .minimum_excluded = true},
-            "Largest Euclidean norm of the gradient over all parameters. A gradient with a larger norm is scaled down "
-            "to it before the step. Without it, gradients are not clipped."),
+            "Largest Euclidean norm, over all parameters, of the gradient that an optimizer step applies (if gradients "
+            "are "
+            "exchanged synchronously, of their mean over the workers). A gradient with a larger norm is scaled down to "
+            "it. Without it, gradients are not clipped."),
         row("scale_lr", in(&t::optimizer, &optimizer::scale_lr), {.choices = {"none", "linear", "sqrt"}},
             "How lr grows with the batch: \"linear\" multiplies it by k and \"sqrt\" by the square root of k, where k "
             "= effective batch / base_batch_size. The effective batch is the number of samples that one step averages "
             "over, which under a synchronous exchange of gradients is the sum of all workers' batches. With several "
             "workers, any other wiring is refused."),
         row("base_batch_size", in(&t::optimizer, &optimizer::base_batch_size), {.minimum = 1, .maximum = 1e9},
-            "Batch size for which lr was chosen. Defaults to one worker's batch size; required if "
+            "Batch size for which lr was chosen; scale_lr scales lr by the ratio of the effective batch to it. "
+            "Defaults to one worker's batch size; required if "
             "data.global_batch_size is set. Used only when scale_lr = \"linear\" or \"sqrt\"."),
         row("warmup_epochs", in(&t::optimizer, &optimizer::warmup_epochs), {.minimum = 0, .maximum = 1e6},
             "Number of epochs, not necessarily whole, over which the learning rate grows linearly from warmup_start * "
@@ -460,7 +470,8 @@ std::vector<section> make_sections() {
            "each. Every kind of exchange has additional settings of its own.",
            &t::exchanges, "kind",
            {row("name", each(&t::exchanges, &exchange::name), {},
-                "Name of the exchange in workers.loop and in messages. Required if there are several exchanges."),
+                "Name of the exchange, used in workers.loop and in the output of troupe. Required if there are several "
+                "exchanges."),
             row("kind", each(&t::exchanges, &exchange::kind), {.choices = names(exchange_kinds())},
                 "Algorithm of the exchange. Required. `troupe list exchanges` describes each one."),
             row("sends", each(&t::exchanges, &exchange::sends), {.choices = {"gradient", "parameters"}},

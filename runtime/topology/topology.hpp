@@ -7,8 +7,8 @@
 #include <chrono>
 #include <cstdint>
 #include <filesystem>
+#include <map>
 #include <optional>
-#include <set>
 #include <string>
 #include <vector>
 
@@ -152,10 +152,14 @@ struct node_settings {
   bool operator==(const node_settings&) const = default;
 };
 
-/// The keys that the file or the command line sets, such as "run.seed" and "exchange.0.kind". They do not change what a
-/// topology means, so they do not count when two are compared.
+/// The keys that the file or the command line sets, such as "run.seed", "exchange.ring.kind" or "node.alpha.address",
+/// and where, such as "FILE:3:1" or "--set #1". They do not change what a topology means, so they do not count when two
+/// are compared.
 struct given_keys {
-  std::set<std::string> paths;
+  std::map<std::string, std::string> places;
+  bool has(const std::string& key) const { return places.contains(key); }
+  /// Returns the place of a key, or that of its section, or "".
+  std::string place_of(std::string key) const;
   bool operator==(const given_keys&) const { return true; }
 };
 

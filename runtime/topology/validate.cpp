@@ -149,9 +149,8 @@ class checker {
     const model_settings usual;
     const auto of_normal = [&](const std::string& key, bool set) {
       if (set && !normal)
-        refuse("model." + key, "model." + key +
-                                   " is used only when model.initializer = \"normal\"; expected that, or remove " +
-                                   "the key");
+        refuse("model." + key,
+               "model." + key + " is used only when model.initializer = \"normal\"; use that, or remove the key");
     };
     of_normal("initializer_std", given.initializer_std != usual.initializer_std);
     of_normal("initializer_bias", given.initializer_bias != usual.initializer_bias);
@@ -267,9 +266,8 @@ class checker {
       return false;
     }
     if (known_.has("workers.count") && file_.workers.count != sum) {
-      refuse("workers.count", "workers.count is " + std::to_string(file_.workers.count) + ", but " + said +
-                                  "; expected " + std::to_string(sum) +
-                                  ", or remove workers.count, which defaults to their sum");
+      refuse("workers.count", "workers.count is " + std::to_string(file_.workers.count) + ", but " + said + "; use " +
+                                  std::to_string(sum) + ", or remove workers.count, which defaults to their sum");
       return false;
     }
     file_.workers.count = sum;
@@ -383,7 +381,7 @@ class checker {
       const std::string path = exchange_path(i);
       if (known_.has(path + ".members") && each.members.empty())
         refuse(path + ".members",
-               "an exchange needs at least one member; expected for instance [\"w0\", \"w1\"], or remove the key to "
+               "an exchange needs at least one member; use for instance [\"w0\", \"w1\"], or remove the key to "
                "include all workers");
       try {
         std::vector<std::string> names;
@@ -401,23 +399,23 @@ class checker {
           if (each.every != interval{1, false})
             refuse(path + ".every",
                    to_toml(each.kind) +
-                       " applies the update and must run in every step; expected every = 1, or remove the key");
+                       " applies the update and must run in every step; use every = 1, or remove the key");
         }
         if (carried != nullptr && carried->makes_step() && file_.optimizer.clip_norm &&
             nature_of(*kind, each.options).servers > 1)
           refuse("optimizer.clip_norm", "optimizer.clip_norm needs the whole gradient, but each server of " +
                                             to_toml(each.name) +
-                                            " has only a part of it; expected shards = 1, or remove the key");
+                                            " has only a part of it; use shards = 1, or remove the key");
         if (carried != nullptr && carried->makes_step() && nature_of(*kind, each.options).servers > 1) {
           const optimizer_kind* step = find_optimizer(file_.optimizer.name);
           if (step != nullptr && step->by_layer)
-            refuse("optimizer.name",
-                   to_toml(step->name) + " treats each layer as a whole, but each server of " + to_toml(each.name) +
-                       " has only a part of the parameters; expected shards = 1, or another optimizer");
+            refuse("optimizer.name", to_toml(step->name) + " treats each layer as a whole, but each server of " +
+                                         to_toml(each.name) +
+                                         " has only a part of the parameters; use shards = 1, or another optimizer");
         }
         if (carried != nullptr && carried->sends != slot::gradient && sends_buckets(each.options))
           refuse(path + ".send", "send sets how a gradient is sent, but this exchange sends " + each.sends +
-                                     "; expected sends = \"gradient\", or remove the key");
+                                     "; use sends = \"gradient\", or remove the key");
         if (carried != nullptr && carried->sends != slot::parameters && mixes_buffers(each.options))
           refuse(
               path + ".buffers",
@@ -457,7 +455,7 @@ class checker {
       }
       if (each.every != interval{1, false} && replicas_of(each.options) == replicas::machine)
         refuse(exchange_path(i) + ".every",
-               "every sets how often replicas are averaged, but there is only one; expected replicas = \"node\" or "
+               "every sets how often replicas are averaged, but there is only one; use replicas = \"node\" or "
                "\"core\", or remove the key");
       if (known_.has(exchange_path(i) + ".members") && replicas_of(each.options) != replicas::machine)
         refuse(exchange_path(i) + ".replicas", "replicas divides the workers itself; expected it without members");
@@ -548,8 +546,8 @@ class checker {
     }
     if (has_gradient) {
       return refuse("workers.loop",
-                    "the loop computes a gradient but never applies it, so nothing is learned; expected "
-                    "\"apply\" at the end: " +
+                    "the loop computes a gradient but never applies it, so nothing is learned; expected for "
+                    "instance " +
                         quoted_list(usual_loop()));
     }
     for (std::size_t i = 0; i < file_.exchanges.size(); ++i) {
@@ -557,7 +555,7 @@ class checker {
       if (seen.contains(name) || is_memory(file_.exchanges[i])) continue;
       refuse(exchange_path(i),
              (file_.exchanges.size() > 1 ? "the exchange " + to_toml(name) : std::string("[exchange]")) +
-                 " is never used; expected " + to_toml(name) + " in workers.loop, as in " + quoted_list(usual_loop()) +
+                 " is never used; add it to workers.loop, as in " + quoted_list(usual_loop()) +
                  ", or remove the section");
     }
   }

@@ -41,7 +41,7 @@ class checker {
     for (const optimizer_kind& other : optimizer_kinds())
       if (goes_by(other, key)) others.push_back(to_toml(other.name));
     refuse(key, "is used only by " + listed(others, "and") + ", but the optimizer is " + to_toml(kind.name) +
-                    "; expected optimizer.name = " + listed(others) + ", or remove the key");
+                    "; use optimizer.name = " + listed(others) + ", or remove the key");
     return true;
   }
 
@@ -65,7 +65,7 @@ class checker {
     const auto grouped = [&](const std::string& key, bool set) {
       if (set)
         refuse(key, "excludes tensors from weight decay, but " + model->name +
-                        " updates single coordinates; expected another model, or remove the key");
+                        " updates single coordinates; use another model, or remove the key");
     };
     grouped("no_decay", !given_.no_decay.empty());
     grouped("decay_min_dims", given_.decay_min_dims > 0);
@@ -75,7 +75,7 @@ class checker {
     const bool scales = given_.scale_lr != "none";
     if (given_.base_batch_size && !scales)
       refuse("base_batch_size",
-             "is used only with optimizer.scale_lr; expected optimizer.scale_lr = \"linear\" or \"sqrt\", or remove "
+             "is used only with optimizer.scale_lr; set optimizer.scale_lr to \"linear\" or \"sqrt\", or remove "
              "the key");
     if (scales && file_.data.global_batch_size && !given_.base_batch_size)
       refuse("scale_lr",
@@ -86,8 +86,8 @@ class checker {
   void warm_up() {
     if (given_.warmup_start != 0 && given_.warmup_epochs == 0)
       refuse("warmup_start",
-             "requires a warm-up; expected optimizer.warmup_epochs above 0, for instance 5, "
-             "or remove the key");
+             "requires a warm-up; set optimizer.warmup_epochs, for instance to 5, or "
+             "remove the key");
     if (given_.schedule_by != "epoch") return;
     const std::string text =
         "is not a whole number of epochs, but with optimizer.schedule_by = \"epoch\" the learning "
@@ -108,7 +108,7 @@ class checker {
     const auto& own = given_.schedule;
     if (!set || std::find(schedules.begin(), schedules.end(), own) != schedules.end()) return;
     refuse(key, "is used only when optimizer.schedule = " + listed(in_quotes(schedules)) + ", but the schedule is " +
-                    to_toml(own) + "; expected that schedule, or remove the key");
+                    to_toml(own) + "; use that schedule, or remove the key");
   }
 
   const topology& file_;

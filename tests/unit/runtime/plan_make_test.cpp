@@ -3,6 +3,7 @@
 
 #include "troupe/runtime/plan/plan.hpp"
 #include "troupe/runtime/topology/error.hpp"
+#include "troupe/runtime/topology/load.hpp"
 
 #include <algorithm>
 #include <utility>
@@ -23,6 +24,23 @@ std::string refusal(const topology::topology& file, const data_facts& facts = 60
 }
 
 }  // namespace
+
+TEST_CASE("what a plan refuses is refused where it is set") {
+  const std::string text =
+      "[data]\nname = \"mnist\"\nbatch_size = 64\n[workers]\ncount = 2\n"
+      "[[exchange]]\nname = \"first\"\nkind = \"gossip\"\n"
+      "[[exchange]]\nname = \"second\"\nkind = \"gossip\"\ngraph = \"torus\"\nrows = 1\ncolumns = 2\n";
+  const auto said = [&](const std::vector<std::string>& overrides) {
+    return refusal(topology::parse(text, "t.toml", overrides));
+  };
+  CHECK(said({}) == "accepted");
+  CHECK(refusal(topology::parse(text, "t.toml"), 100).starts_with("t.toml:3:14: data.batch_size = 64 with"));
+  CHECK(said({"run.seed=1", "data.batch_size=100000"}).starts_with("--set #2: data.batch_size = 100000 with"));
+  CHECK(said({"run.budget=total"}).starts_with("--set #1: run.budget"));
+  auto file = topology::parse(text, "t.toml");
+  file.exchanges[1].sends = "gradient";
+  CHECK(refusal(file).starts_with("t.toml:9:1: second.sends"));
+}
 
 TEST_CASE("a plan counts steps, elements and actors") {
   const auto plan = make_plan(four_workers(), 60'000);

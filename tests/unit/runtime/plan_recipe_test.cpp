@@ -97,7 +97,7 @@ TEST_CASE("scaling is refused under every wiring whose steps have no common batc
     CAPTURE(exchange);
     const auto said = refusal(wired(exchange));
     CAPTURE(said);
-    CHECK(said.starts_with("t.toml: optimizer.scale_lr = \"linear\""));
+    CHECK(said.starts_with("t.toml:5:12: optimizer.scale_lr = \"linear\""));
     CHECK(said.find("Goyal et al. 2017") != std::string::npos);
     CHECK(said.find("expected a synchronous exchange of gradients") != std::string::npos);
     CHECK(refusal(wired(exchange, "")) == "accepted");
@@ -167,7 +167,7 @@ TEST_CASE("a pattern that matches no parameter is refused with the nearest that 
     return refusal("[optimizer]\nno_decay = [\"" + pattern + "\"]\n");
   };
   CHECK(said("fc1.bais")
-            .find("t.toml: optimizer.no_decay: \"fc1.bais\" matches no parameter of lenet; expected a pattern "
+            .find("t.toml:2:12: optimizer.no_decay: \"fc1.bais\" matches no parameter of lenet; expected a pattern "
                   "that matches names such as \"conv1.weight\" (did you mean \"fc1.bias\"?)") != std::string::npos);
   CHECK(said("*.bais").find("did you mean \"*.bias\"?") != std::string::npos);
   CHECK(said("bias").find("matches no parameter") != std::string::npos);

@@ -69,13 +69,14 @@ TEST_CASE("a batch larger than any class of a worker is named, where workers hav
 
 TEST_CASE("a key that is set but has no effect causes a warning") {
   auto file = four_workers();
-  file.given.paths = {"data.batch_size", "evaluate.target_hold", "run.join_timeout", "exchange.0.route"};
+  file.given.places = {
+      {"data.batch_size", ""}, {"evaluate.target_hold", ""}, {"run.join_timeout", ""}, {"exchange.exchange.route", ""}};
   CHECK(warnings(file).empty());
-  file.given.paths.insert("model.layers");
+  file.given.places["model.layers"] = "";
   CHECK(warns(file, "model.layers has no effect in this topology; `troupe explain model.layers`"));
-  file.given.paths = {"exchange.0.bucket_mb"};
+  file.given.places = {{"exchange.exchange.bucket_mb", ""}};
   CHECK(warns(file, "exchange.bucket_mb has no effect"));
-  file.given.paths.clear();
+  file.given.places.clear();
   file.evaluate.target_hold = 3;
   CHECK(warns(file, "evaluate.target_hold has no effect"));
   file.evaluate = {};

@@ -35,7 +35,7 @@ const std::vector<mistake> mistakes = {
 
     {"[optimizer]\nbase_batch_size = 64\n",
      "2:19",
-     {"only with optimizer.scale_lr", "expected optimizer.scale_lr = \"linear\""}},
+     {"only with optimizer.scale_lr", "set optimizer.scale_lr to \"linear\""}},
     {"[data]\nglobal_batch_size = 64\n[optimizer]\nscale_lr = \"linear\"\n",
      "4:12",
      {"requires the batch size for which optimizer.lr was chosen", "expected optimizer.base_batch_size"}},
@@ -55,7 +55,7 @@ const std::vector<mistake> mistakes = {
     {"[optimizer]\nschedule = \"step\"\ndecay_epochs = [1, 2.5]\nschedule_by = \"epoch\"\n",
      "3:16",
      {"is not a whole number of epochs"}},
-    {"[optimizer]\nwarmup_start = 0.1\n", "2:16", {"expected optimizer.warmup_epochs above 0"}},
+    {"[optimizer]\nwarmup_start = 0.1\n", "2:16", {"set optimizer.warmup_epochs, for instance to 5"}},
 };
 
 std::string message_of(const std::string& text) {
