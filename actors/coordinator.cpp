@@ -395,6 +395,15 @@ void repeat_latest(coordinator_state& my) {
   my.reports.back().epoch_ends = false;
 }
 
+/// Asks the workers of a queue, which have ended, for their parts of the last result: for new ones from those that have
+/// already answered for this step, because they may have gone on since.
+void ask_for_last(coordinator_pointer self) {
+  auto& my = self->state;
+  if (my.asked != my.last) return ask_to_show(self, my.last);
+  for (const auto& [rank, old] : std::exchange(my.shown[my.last], {}))
+    self->send(my.workers.at(static_cast<std::size_t>(rank)), show_atom_v, my.last);
+}
+
 /// All workers have ended, each at a step of its own: what some have reported and others never will makes the last
 /// report.
 void close(coordinator_pointer self) {
@@ -410,7 +419,7 @@ void close(coordinator_pointer self) {
     repeat_latest(my);
   }
   my.reports.back().ends = true;
-  if (my.queue) ask_to_show(self, my.last);
+  if (my.queue) ask_for_last(self);
   process(self);
 }
 

@@ -375,7 +375,8 @@ struct replica::parts {
       const auto which = steps == 1
                              ? "step " + std::to_string(first)
                              : "one of the steps " + std::to_string(first) + " to " + std::to_string(first + steps - 1);
-      throw std::runtime_error("the loss of " + which + " is not finite (" + (std::isnan(loss) ? "nan" : "inf") +
+      throw std::runtime_error("the loss of worker " + std::to_string(static_cast<std::uint64_t>(options.rank)) +
+                               " in " + which + " is not finite (" + (std::isnan(loss) ? "nan" : "inf") +
                                "); reduce optimizer.lr, set optimizer.clip_norm, or set run.stop_on_non_finite = "
                                "false to continue");
     }

@@ -279,8 +279,7 @@ void compute(worker_pointer self, stretch ahead) {
             walk(self);
           },
           [self](const caf::error& why) {
-            const auto rank = std::to_string(static_cast<std::uint32_t>(self->state.options.rank));
-            lose(self, (why == caf::sec::request_timeout ? "compute " : "worker ") + rank, why);
+            lose(self, "compute " + std::to_string(static_cast<std::uint32_t>(self->state.options.rank)), why);
           });
 }
 

@@ -298,7 +298,7 @@ const carriage& carriage_of(const topology::topology& file, const topology::exch
   }
   refuse(file, "exchange." + given.name + ".sends",
          given.name + ".sends = \"" + given.sends + "\" is not supported by kind " + kind.name + "; expected " +
-             topology::listed(legal));
+             topology::listed(topology::in_quotes(legal)));
 }
 
 /// Whether the loop makes its step before it comes to the word `name`.

@@ -96,7 +96,7 @@ TEST_CASE("each wiring ends fifty times in a row when an actor throws in its sev
     for (int round = 0; round < rounds; ++round) {
       const auto end = run_tiny(plan, std::make_shared<remembered>(), data);
       REQUIRE(end.status() == 1);
-      CHECK(*end.failure == "worker 1: Target 7 is out of bounds.");
+      CHECK(*end.failure == "compute 1: Target 7 is out of bounds.");
     }
   }
 }

@@ -384,13 +384,13 @@ TEST_CASE("under bfloat16 a step sees the weights of the step before") {
   CHECK(again.run(asked, one.cancelled, nobody).now.values.equal(both.now.values));
 }
 
-TEST_CASE("a loss that is not finite names its step, unless it is to be taken as it is") {
+TEST_CASE("a loss that is not finite names step and worker, unless it is to be taken as it is") {
   stage_for_one here{{.optimizer = {.lr = 1e30}}};
   here.options.rank = rank_id{2};
   auto asked = here.request({verb::gradient, verb::apply});
   asked.times = 5;
   CHECK_THROWS_WITH_AS(here.run(asked),
-                       "the loss of step 2 is not finite (nan); reduce optimizer.lr, set "
+                       "the loss of worker 2 in step 2 is not finite (nan); reduce optimizer.lr, set "
                        "optimizer.clip_norm, or set run.stop_on_non_finite = false to continue",
                        std::runtime_error);
   here.options.stop_on_non_finite = false;
