@@ -377,7 +377,7 @@ struct replica::parts {
                              : "one of the steps " + std::to_string(first) + " to " + std::to_string(first + steps - 1);
       throw std::runtime_error("the loss of worker " + std::to_string(static_cast<std::uint64_t>(options.rank)) +
                                " in " + which + " is not finite (" + (std::isnan(loss) ? "nan" : "inf") +
-                               "); reduce optimizer.lr, set optimizer.clip_norm, or set run.stop_on_non_finite = "
+                               "): training diverged; reduce optimizer.lr, or set run.stop_on_non_finite = "
                                "false to continue");
     }
     loss_sum += loss * static_cast<double>(samples);

@@ -20,8 +20,10 @@
 #include <exception>
 #include <fcntl.h>
 #include <iostream>
+#include <regex>
 #include <string>
 #include <unistd.h>
+#include <utility>
 #include <vector>
 
 namespace troupe::apps {
@@ -37,7 +39,22 @@ std::string versions() {
          caf(1) + "\nCUDA " + device::text_of(device::here()) + "\nCPU capability " + at::get_cpu_capability();
 }
 
-/// Describes what is wrong with the command line, in more detail than CLI11 where its message is short.
+/// Says in our words what CLI11 (2.3) says in its own.
+std::string phrased(const std::string& said) {
+  static const std::vector<std::pair<std::regex, std::string>> phrases{
+      {std::regex(R"(^The following arguments? \w+ not expected: (?:.* )?(--?[^ ]+)$)"), "unknown option $1"},
+      {std::regex(R"(^The following arguments? \w+ not expected: (?:.* )?([^ ]+)$)"), "unexpected argument \"$1\""},
+      {std::regex(R"(^(--?[\w-]+): \d+ required \w+ missing$)"), "$1 requires a value"},
+      {std::regex(R"(^(--?[\w-]+): At Most 1 required but received \d+$)"), "$1 is given more than once"},
+      {std::regex(R"(^(--?[\w-]+): (.*) not in \{(.*)\}$)"), "$1 is \"$2\"; expected one of $3"},
+      {std::regex(R"(^(--?[\w-]+): Value (.*) not in range (.*)$)"), "$1 is \"$2\"; expected a number from $3"},
+      {std::regex(R"(^A subcommand is required$)"), "a command is missing"}};
+  for (const auto& [pattern, phrase] : phrases)
+    if (std::smatch match; std::regex_match(said, match, pattern)) return match.format(phrase);
+  return said;
+}
+
+/// Describes what is wrong with the command line.
 std::string explain(const CLI::App& app, const CLI::ParseError& error, int count, char** words) {
   std::vector<std::string> names;
   for (const CLI::App* each : app.get_subcommands({})) names.push_back(each->get_name());
@@ -45,9 +62,12 @@ std::string explain(const CLI::App& app, const CLI::ParseError& error, int count
   const std::string first = count > 1 ? words[1] : "";
   if (called) {
     const auto* command = app.get_subcommands().front();
-    const std::string name = command->get_name();
-    while (!command->get_subcommands().empty()) command = command->get_subcommands().front();
-    return std::string(error.what()) + "; run \"troupe " + name + " --help\" for usage" +
+    std::string name = command->get_name();
+    while (!command->get_subcommands().empty()) {
+      command = command->get_subcommands().front();
+      name += " " + command->get_name();
+    }
+    return phrased(error.what()) + "; run \"troupe " + name + " --help\" for usage" +
            suggestion(*command, {words + 2, words + count});
   }
   if (first.starts_with('-'))

@@ -76,7 +76,8 @@ std::unique_ptr<models::network> make(const models::network_kind& model, const d
 } catch (const models::script_error& reason) {
   throw input_error(reason.what());
 } catch (const std::invalid_argument& reason) {
-  throw input_error("--model " + model.name + " does not fit --data " + data.name + ": " + reason.what());
+  throw input_error("--model " + model.name + " does not fit --data " + data.name + ": " + reason.what() +
+                    "; use a data set like that of the run");
 }
 
 /// Samples whose shape their file says must be such as the weights were trained on: rows may have fewer columns, users
@@ -143,25 +144,41 @@ std::string split_of(const options& given, const topology::topology& file) {
   if (given.split == "validation" && !held_out)
     throw input_error(
         given.weights.string() +
-        ": the file does not record that samples were held out; expected --split test, --split train, or, if samples "
-        "were held out, the data.validation of that run with --set");
+        ": the run held out no samples, as far as this file records; use --split test or --split train, or give the "
+        "share that the run held out with --set data.validation=SHARE");
   return given.split;
 }
 
 /// The weights of a TorchScript module do not hold the module itself.
-void require_script(const options& given, const models::network_kind& model) {
+void require_script(const options& given, const models::network_kind& model, const std::string& card) {
   const auto is_script = [](const std::string& text) { return text.starts_with("model.script="); };
+  if (model.name == "script" && !card.empty() && card != model.name)
+    throw input_error(given.weights.string() + ": holds the weights of " + card + "; remove --model script");
   if (model.name != "script" || std::any_of(given.overrides.begin(), given.overrides.end(), is_script)) return;
-  throw input_error(given.weights.string() +
-                    ": holds the weights of a TorchScript module, but not the module; expected --set "
-                    "model.script=FILE.pt, the file that the run was given");
+  throw input_error(
+      given.weights.string() +
+      ": holds the weights of a TorchScript module, but not the module; give the module that the run used with "
+      "--set model.script=FILE.pt");
+}
+
+/// Refuses keys that evaluation does not read.
+void require_settings_that_count(const options& given) {
+  for (const auto& setting : given.overrides) {
+    const auto key = setting.substr(0, setting.find('='));
+    const auto section = key.substr(0, key.find('.'));
+    if (key == "model.name" || key == "data.name")
+      throw input_error("--set " + key + " is not used by eval; use --" + section + " instead");
+    if (section != "model" && section != "data" && key != "run.seed" && setting.find('=') != std::string::npos)
+      throw input_error("--set " + key + " has no effect on an evaluation; expected keys of [model] or [data]");
+  }
 }
 
 void eval(const options& given) {
+  require_settings_that_count(given);
   const auto content = checkpoint::read_weights(given.weights);
   const auto card = checkpoint::card_of(given.weights, content);
   const auto& model = kind_of(given, "model", given.model, card.model, models::find_network, models::network_kinds());
-  require_script(given, model);
+  require_script(given, model, card.model);
   const auto& data = kind_of(given, "data", given.data, card.data, data::find_dataset, data::dataset_kinds());
 
   std::string file = "data.name = \"" + data.name + "\"\nmodel.name = \"" + model.name + "\"\n";

@@ -23,15 +23,17 @@ std::uint32_t find_node(const training_options& given, const plan& plan, const s
     const auto& node = plan.nodes[i];
     names.push_back(node.name);
     if (node.name != name) continue;
-    if (plan.nodes.size() > 1 && (node.address.port == 0 || plan.nodes.front().address.port == 0))
-      throw input_error(given.file.string() +
-                        ": nodes that are started by hand need fixed ports; expected an address for each "
-                        "[[node]], such as 127.0.0.1:4700");
+    for (const auto& each : plan.nodes)
+      if (plan.nodes.size() > 1 && each.address.port == 0)
+        throw input_error(given.file.string() + ": node " + each.name +
+                          " has no fixed port, which nodes that are started by hand need; set node." + each.name +
+                          ".address, for example to \"127.0.0.1:4700\"");
     return i;
   }
   if (plan.file.nodes.empty())
     throw input_error(given.file.string() +
-                      ": the file has no [[node]]; expected `troupe run`, or a [[node]] with name = \"" + name + "\"");
+                      ": the file has no [[node]]; run it with `troupe run`, or add a [[node]] with name = \"" + name +
+                      "\"");
   const auto problem = name.empty() ? std::string(": --name is missing") : ": unknown node \"" + name + "\"";
   throw input_error(given.file.string() + problem + "; expected " + topology::listed(topology::in_quotes(names)) +
                     topology::did_you_mean(name, names));

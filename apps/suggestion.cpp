@@ -33,9 +33,9 @@ std::map<std::string, std::string> keys_of(const CLI::App& command) {
       if (!keys.emplace(key.row.name, section.name + "." + key.row.name).second) ambiguous.push_back(key.row.name);
   }
   for (const auto& name : ambiguous) keys.erase(name);
+  if (evaluates) return keys;
   keys.insert_or_assign("model", "model.name");
   keys.insert_or_assign("data", "data.name");
-  if (evaluates) return keys;
   keys.insert_or_assign("workers", "workers.count");
   keys.insert_or_assign("batch_size", "data.batch_size");
   return keys;

@@ -103,7 +103,7 @@ class libsvm_reader final : public sample_reader {
       text_.fail("found the index " + quoted({rest_.data(), colon}) + "; the largest supported index is " +
                  std::to_string(largest_index) + " because the model has one weight per index");
     }
-    if (index == 0) text_.fail("found the index 0; indices start at 1: add 1 to every index in both files");
+    if (index == 0) text_.fail("found the index 0; indices start at 1: add 1 to every index of the data set");
     if (index <= before_) {
       text_.fail("found the index " + std::to_string(index) + " after " + std::to_string(before_) +
                  "; expected the indices of a line in ascending order, each once");

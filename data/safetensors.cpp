@@ -57,7 +57,10 @@ class reader {
     if (std::filesystem::is_directory(path_))
       refuse("the path is a folder", "name the file in it, such as model.safetensors");
     if (!failed && !std::filesystem::is_regular_file(path_)) refuse("not a regular file", "name a regular file");
-    if (failed || !in_) refuse("cannot read the file: " + reason(failed), "check the path");
+    if (failed || !in_)
+      refuse(
+          failed == std::errc::no_such_file_or_directory ? "no such file" : "cannot read the file: " + reason(failed),
+          "check the path");
     tensor_file content;
     std::vector<claim> claims;
     const auto header = parse(header_text());
@@ -99,8 +102,7 @@ class reader {
     if (file_bytes_ < prefix_bytes) refuse_as_broken("it has only " + std::to_string(file_bytes_) + " bytes");
     std::uint64_t length = 0;
     in_.read(reinterpret_cast<char*>(&length), prefix_bytes);
-    if (length > header_bytes_max)
-      refuse("not a safetensors file", "expected the model.safetensors of a run, or weights that torch.save wrote");
+    if (length > header_bytes_max) refuse("not a safetensors file", "expected a file in the safetensors format");
     if (length > file_bytes_ - prefix_bytes)
       refuse_as_broken("its header claims " + std::to_string(length) + " bytes, but the file has " +
                        std::to_string(file_bytes_));

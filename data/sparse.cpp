@@ -29,17 +29,18 @@ random_stream stream_of(const data_source& from, key what, std::int64_t index = 
 }
 
 void check(const data_source& from) {
-  const auto refuse = [](const std::string& text) { throw data_error("the sparse data set: " + text); };
+  const auto refuse = [](const std::string& text) { throw data_error(text); };
   constexpr std::int64_t most = std::numeric_limits<std::int32_t>::max() - 1;
   if (from.rows < 1 || from.rows > most) {
-    refuse("data.rows = " + std::to_string(from.rows) + "; expected 1 to " + std::to_string(most));
+    refuse("data.rows = " + std::to_string(from.rows) + " is out of range; expected 1 to " + std::to_string(most));
   }
   if (from.columns < 1 || from.columns > most) {
-    refuse("data.columns = " + std::to_string(from.columns) + "; expected 1 to " + std::to_string(most));
+    refuse("data.columns = " + std::to_string(from.columns) + " is out of range; expected 1 to " +
+           std::to_string(most));
   }
   if (from.nonzeros < 1 || from.nonzeros > from.columns) {
-    refuse("data.nonzeros = " + std::to_string(from.nonzeros) + "; expected 1 to data.columns, which is " +
-           std::to_string(from.columns));
+    refuse("data.nonzeros = " + std::to_string(from.nonzeros) + " is not from 1 to data.columns, which is " +
+           std::to_string(from.columns) + "; use at most " + std::to_string(from.columns));
   }
   if (from.skew > 1 && from.nonzeros > std::max<std::int64_t>(1, from.columns / 2)) {
     refuse("data.nonzeros = " + std::to_string(from.nonzeros) + " with data.columns = " + std::to_string(from.columns) +

@@ -111,7 +111,7 @@ class samples {
       if (known == name) return values;
       names += (names.empty() ? "" : ", ") + known;
     }
-    fail("the file has no tensor " + name + (names.empty() ? "" : " (it has " + names + ")") +
+    fail("the file has no tensor named \"" + name + "\"" + (names.empty() ? "" : " (it has " + names + ")") +
          "; save it in Python with safetensors.torch.save_file({\"inputs\": …, \"targets\": …}, \"" +
          file_.filename().string() + "\")");
   }

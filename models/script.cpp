@@ -35,7 +35,7 @@ void require_script(const std::filesystem::path& path) try {
     refuse(path, "not a regular file", how_to_export);
   std::ifstream in{path, std::ios::binary};
   char magic[4]{};
-  if (!in) refuse(path, "cannot read the file", "check the path");
+  if (!in) refuse(path, std::filesystem::exists(path) ? "cannot read the file" : "no such file", "check the path");
   in.read(magic, sizeof(magic));
   if (std::string_view{magic, sizeof(magic)} != std::string_view{"PK\3\4", 4})
     refuse(path, "not a TorchScript file", how_to_export);

@@ -43,13 +43,13 @@ void check_combination(const setting_values& settings) {
   const bool listed = settings.contains("edges");
   const bool written = find<matrix>(settings, "weights") != nullptr;
   if (listed && named)
-    refuse("edges", "edges and graph cannot be combined, because both define the graph; expected one of them");
+    refuse("edges", "edges and graph cannot be combined, because both define the graph; remove one of them");
   if (written && named)
     refuse("weights",
-           "a matrix of weights and graph cannot be combined, because both define the graph; expected one of them");
+           "a matrix of weights and graph cannot be combined, because both define the graph; remove one of them");
   if (written && listed)
     refuse("weights",
-           "a matrix of weights and edges cannot be combined, because both define the graph; expected one of them");
+           "a matrix of weights and edges cannot be combined, because both define the graph; remove one of them");
   const std::string graph = listed ? "" : written ? "" : graph_name(settings);
   for (const auto& [key, owner] : {std::pair{"rows", "torus"},
                                    {"columns", "torus"},
@@ -90,9 +90,8 @@ rules::graph random_regular_of(std::uint32_t n, const setting_values& settings) 
     refuse("degree", "degree is " + std::to_string(*degree) + ", but each of " + counted(n) + " has only " +
                          std::to_string(n - 1) + " others; expected a degree of at most " + std::to_string(n - 1));
   if (*degree * n % 2 != 0)
-    refuse("degree",
-           "no graph gives " + counted(n) + " " + std::to_string(*degree) +
-               " neighbours each, because an edge joins two members; expected an even product of the two numbers");
+    refuse("degree", counted(n) + " cannot have " + std::to_string(*degree) +
+                         " neighbours each; use an even degree, or an even number of members");
   if (!rules::has_regular_graph(n, static_cast<std::uint32_t>(*degree)))
     refuse("degree", "a degree of " + std::to_string(*degree) + " cannot connect " + counted(n) +
                          "; expected a degree of at least " + (n == 2 ? "1" : "2"));
@@ -192,11 +191,9 @@ void check_period(const rules::mixing_matrix& mixing) {
   const auto period = rules::period_of(mixing);
   if (period == 1) return;
   refuse("weights",
-         "the members never reach agreement: no member keeps a share of its own parameters, and every path back to a "
-         "member takes a multiple of " +
-             std::to_string(period) +
-             " exchanges, so the spectral gap of W is 0; expected at least one positive number on the diagonal of the "
-             "matrix of weights");
+         "with these weights, the members swap their parameters in cycles of " + std::to_string(period) +
+             " exchanges and never agree (the spectral gap of W is 0); expected at least one positive number on the "
+             "diagonal of the matrix");
 }
 
 std::optional<complaint> check(const std::vector<std::string>& names, const setting_values& settings) {

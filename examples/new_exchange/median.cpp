@@ -73,7 +73,7 @@ std::vector<planned_edge> edges(std::uint32_t world_size, const models::flat_lay
 
 exchange_kind median_kind() {
   return {.name = "median",
-          .explanation = "gather at rank 0, take the median of each coordinate, scatter it",
+          .explanation = "gather at rank 0, take the median of each coordinate, send it to all",
           .source = "Yin et al. 2018, algorithm 1, option I",
           .make_member = [](const port_options& options) { return std::make_unique<median_member>(options); },
           .edges = edges};

@@ -79,7 +79,7 @@ node_actor reach_first(caf::actor_system& system, const planned_node& first, con
     if (auto found = dial_first(system, self, first)) return found;
     if (clock::now() - begin > wait.limit)
       throw std::runtime_error(where + " could not be reached within " + topology::print_duration(wait.limit) + " (" +
-                               wait.set_by + ")");
+                               wait.set_by + "); start it within this time, or set a longer one");
     if (clock::now() >= next_word) {
       options.say("waiting for " + where);
       next_word += wait.between;

@@ -99,8 +99,8 @@ void go_on_gathering(supervisor_pointer self) {
   const auto& wait = my.options.wait;
   const auto waited = std::chrono::duration_cast<std::chrono::milliseconds>(self->clock().now() - my.gathering_since);
   if (my.is_first() && waited >= wait.limit)
-    return fail(
-        self, missing(my) + " did not join within " + topology::print_duration(wait.limit) + " (" + wait.set_by + ")");
+    return fail(self, missing(my) + " did not join within " + topology::print_duration(wait.limit) + " (" +
+                          wait.set_by + "); start every node within this time, or set a longer one");
   const auto first_word = my.is_first() ? wait.first_word : wait.between;  // the others have just reported "joined"
   if (waited >= first_word)
     my.options.say("waiting for " + (my.is_first() ? missing(my) + " to join"

@@ -220,7 +220,7 @@ void check_augmentation(const plan& so_far) {
   const auto& file = so_far.file;
   if (!so_far.images())
     refuse(file, "augment",
-           "[augment] applies only to images of bytes, and the samples of " + so_far.data->name +
+           "[augment] applies only to 8-bit images, and the samples of " + so_far.data->name +
                " are not images; remove it");
   const auto channels = so_far.shape.input.front();
   const auto colours = how.brightness > 0 || how.contrast > 0 || how.saturation > 0 || how.hue > 0;
@@ -837,7 +837,7 @@ plan make_plan(const topology::topology& given, const data_facts& facts, const d
   for (const auto& exchange : plan.exchanges)
     if (exchange.nature.on_devices)
       if (const auto why = refusal_of_collective(plan, exchange, machine))
-        refuse(file, "exchange." + exchange.name, exchange.name + ": " + *why);
+        refuse(file, "exchange." + exchange.name + ".engine", exchange.name + ": " + *why);
   plan.actors = actors_of(plan);
   for (const auto& each : warnings_of(plan)) plan.warnings.push_back(each);
   return plan;

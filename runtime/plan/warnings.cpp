@@ -2,6 +2,7 @@
 
 #include "troupe/runtime/support/units.hpp"
 #include "troupe/runtime/topology/schema.hpp"
+#include "troupe/runtime/topology/value.hpp"
 
 #include <ATen/ATen.h>
 
@@ -14,20 +15,23 @@ namespace {
 /// Workers that take part in no exchange train separate models, which only the result averages.
 void check_exchanges(const plan& plan, std::vector<std::string>& found) {
   if (plan.workers == 1) return;
-  std::uint32_t alone = 0;
+  std::vector<std::string> alone;
   for (std::uint32_t rank = 0; rank < plan.workers; ++rank)
-    alone += std::none_of(plan.exchanges.begin(), plan.exchanges.end(), [&](const auto& exchange) {
-      const auto ranks = exchange.ranks();
-      return std::find(ranks.begin(), ranks.end(), rank) != ranks.end();
-    });
-  if (alone == 0) return;
-  const auto which = alone == plan.workers
-                         ? "no exchange connects the " + grouped(plan.workers) + " workers"
-                         : grouped(alone) + " of " + grouped(plan.workers) + " workers take part in no exchange";
-  found.push_back(
-      which +
-      ": each of them trains a separate model, and the models are averaged only at the end; add an [exchange] for "
-      "all workers, or set workers.count = 1");
+    if (std::none_of(plan.exchanges.begin(), plan.exchanges.end(), [&](const auto& exchange) {
+          const auto ranks = exchange.ranks();
+          return std::find(ranks.begin(), ranks.end(), rank) != ranks.end();
+        }))
+      alone.push_back("w" + std::to_string(rank));
+  if (alone.empty()) return;
+  const auto none = alone.size() == plan.workers;
+  const auto which =
+      none ? "no exchange connects the " + grouped(plan.workers) + " workers"
+      : alone.size() <= 8
+          ? topology::listed(alone, "and") + (alone.size() == 1 ? " takes" : " take") + " part in no exchange"
+          : grouped(alone.size()) + " workers, " + alone.front() + " among them, take part in no exchange";
+  found.push_back(which + ": each of them trains a separate model, and the models are averaged only at the end; " +
+                  (none ? "add an [exchange] for all workers" : "add them to the members of an exchange") +
+                  ", or reduce workers.count");
 }
 
 void check_optimizer(const plan& plan, std::vector<std::string>& found) {
@@ -53,9 +57,33 @@ void check_classes(const plan& plan, std::vector<std::string>& found) {
                   "\"); reduce the batch size or the number of workers");
 }
 
-void add_unused(const std::string& key, const std::string& explained, std::vector<std::string>& found) {
-  found.push_back(key + " has no effect in this topology; `troupe explain " + explained +
-                  "` describes when it is used");
+/// Adds a warning about a key without effect. Its explanation says when it is used.
+void add_unused(const std::string& key, const setting& row, std::vector<std::string>& found) {
+  const auto begin = row.explanation.find("Used only");
+  if (begin == std::string::npos) {
+    found.push_back(key + " has no effect in this topology; `troupe explain " + row.name +
+                    "` describes when it is used");
+    return;
+  }
+  const auto when = row.explanation.substr(begin, row.explanation.find_first_of(".,", begin) - begin);
+  found.push_back(key + " has no effect in this topology: it is u" + when.substr(1));
+}
+
+/// Warns about what would happen only after the end of the run.
+void check_length(const plan& plan, std::vector<std::string>& found) {
+  if (plan.steps == 0) return;
+  const auto run = "the run has only " + grouped(plan.steps) + (plan.steps == 1 ? " step" : " steps");
+  for (const auto& exchange : plan.exchanges)
+    if (!exchange.nature.memory && exchange.due.next_due(exchange.due.lead) >= plan.steps + exchange.due.lead)
+      found.push_back("the exchange \"" + exchange.name + "\" never takes place: it is due every " +
+                      grouped(exchange.due.every) + " steps, but " + run + "; reduce its `every`");
+  const auto& schedule = plan.optimizer.schedule;
+  if (schedule.warmup_steps >= plan.steps && schedule.warmup_steps > 0)
+    found.push_back("optimizer.warmup_epochs lasts " + grouped(schedule.warmup_steps) + " steps, but " + run +
+                    ", so the learning rate never reaches optimizer.lr");
+  if (!schedule.decay_at.empty() && schedule.decay_at.front() >= plan.steps)
+    found.push_back("optimizer.decay_epochs begins at step " + grouped(schedule.decay_at.front()) + ", but " + run +
+                    ", so the learning rate never decays");
 }
 
 /// Warns about keys that are set but not used: parsing has unset them, or their condition is not met.
@@ -65,18 +93,18 @@ void check_unused(const plan& plan, std::vector<std::string>& found) {
   for (const auto& section : topology::sections())
     for (const auto& key : section.keys) {
       const auto path = section.name + "." + key.row.name;
-      if (!section.repeated() && given.has(path) && !key.get(file, 0)) add_unused(path, path, found);
+      if (!section.repeated() && given.has(path) && !key.get(file, 0)) add_unused(path, key.row, found);
     }
   if (!file.evaluate.target_accuracy && file.evaluate.target_hold != topology::evaluate_settings{}.target_hold)
-    add_unused("evaluate.target_hold", "evaluate.target_hold", found);
+    found.push_back("evaluate.target_hold has no effect without evaluate.target_accuracy");
   if (file.nodes.empty() && file.run.join_timeout != topology::run_settings{}.join_timeout)
-    add_unused("run.join_timeout", "run.join_timeout", found);
+    found.push_back("run.join_timeout has no effect without [[node]] sections");
   for (std::size_t i = 0; i < file.exchanges.size(); ++i) {
     const auto& exchange = file.exchanges[i];
     const auto called = file.exchanges.size() == 1 ? "exchange." : "exchange." + exchange.name + ".";
     for (const auto& row : plan.exchanges.at(i).kind->settings)
       if (given.has("exchange." + exchange.name + "." + row.name) && !exchange.options.contains(row.name))
-        add_unused(called + row.name, "exchange." + row.name, found);
+        add_unused(called + row.name, row, found);
   }
 }
 
@@ -88,6 +116,7 @@ std::vector<std::string> warnings_of(const plan& plan) {
   check_optimizer(plan, found);
   check_classes(plan, found);
   check_unused(plan, found);
+  check_length(plan, found);
   return found;
 }
 

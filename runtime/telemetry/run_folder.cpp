@@ -57,12 +57,12 @@ run_folder::run_folder(const run_folder_options& options, std::chrono::system_cl
     : path_(options.out.empty() ? default_path(options.topology, now) : options.out) {
   std::error_code failed;
   if (fs::exists(path_, failed) && !fs::is_directory(path_, failed)) refuse(path_, "it is a file");
+  if (fs::equivalent(path_ / "topology.toml", options.topology, failed))
+    refuse(path_, "its topology.toml is the topology file of this run and would be overwritten");
   if (fs::exists(path_ / result, failed) && !options.overwrite)
     throw input_error(
         path_.string() +
         ": the folder contains a finished run; replace it with --overwrite, or choose another folder with --out");
-  if (fs::equivalent(path_ / "topology.toml", options.topology, failed))
-    refuse(path_, "its topology.toml is the topology file of this run and would be overwritten");
   failed.clear();
   fs::create_directories(path_, failed);
   if (failed) refuse(path_, failed.message());

@@ -43,8 +43,22 @@ std::optional<std::vector<std::uint32_t>> group_named(const topology& file, cons
   return {};
 }
 
+/// Returns why the exchange `name`, if there is one, cannot be a member of exchange `index`, or "".
+std::string reason_against_group(const topology& file, const std::string& name, std::size_t index) {
+  for (std::size_t i = 0; i < file.exchanges.size(); ++i) {
+    if (file.exchanges[i].name != name) continue;
+    if (i == index) return "an exchange cannot contain itself";
+    for (const std::string& each : file.exchanges[i].members)
+      if (!rank_named(each, file.workers.count))
+        return to_toml(name) + " cannot be a member, because its own member " + to_toml(each) + " is not a worker";
+    return to_toml(name) + " cannot be a member, because it does not list its own members";
+  }
+  return {};
+}
+
 [[noreturn]] void refuse_name(const topology& file, std::size_t index, std::size_t which) {
   const std::string& name = file.exchanges[index].members[which];
+  const std::string reason = reason_against_group(file, name, index);
   std::vector<std::string> groups;
   for (std::size_t i = 0; i < file.exchanges.size(); ++i)
     if (i != index && group_named(file, file.exchanges[i].name, index)) groups.push_back(file.exchanges[i].name);
@@ -52,7 +66,8 @@ std::optional<std::vector<std::uint32_t>> group_named(const topology& file, cons
       file.workers.count == 1 ? "w0" : "w0 to " + name_of_worker(static_cast<std::uint32_t>(file.workers.count - 1));
   if (!groups.empty())
     expected += ", or " + listed(in_quotes(groups)) + ", which stand for the workers of that exchange";
-  throw member_error(which, to_toml(name) + " is not a member; expected " + expected + did_you_mean(name, groups));
+  throw member_error(which, (reason.empty() ? "there is no worker or exchange " + to_toml(name) : reason) +
+                                "; expected " + expected + did_you_mean(name, groups));
 }
 
 }  // namespace
@@ -77,8 +92,11 @@ std::vector<exchange_member> members_of(const topology& file, std::size_t index)
     for (const auto rank : one.ranks) {
       const auto [other, fresh] = taken.emplace(rank, names[i]);
       if (!fresh)
-        throw member_error(i, name_of_worker(rank) + " is in this exchange twice, through " + to_toml(other->second) +
-                                  " and " + to_toml(names[i]) + "; expected each worker once");
+        throw member_error(
+            i,
+            name_of_worker(rank) + " is in this exchange twice" +
+                (other->second == names[i] ? "" : ", through " + to_toml(other->second) + " and " + to_toml(names[i])) +
+                "; expected each worker once");
     }
     members.push_back(std::move(one));
   }

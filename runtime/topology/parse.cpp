@@ -96,10 +96,10 @@ std::string nearby_file(const fs::path& file) {
   std::error_code ignored;
   const fs::path folder = file.has_parent_path() ? file.parent_path() : fs::path(".");
   for (fs::directory_iterator each(folder, ignored), end; !ignored && each != end; each.increment(ignored)) {
-    if (each->path().extension() == ".toml") names.push_back(each->path().filename().string());
+    if (each->path().extension() == ".toml") names.push_back(each->path().stem().string());
   }
-  const std::string near = nearest(file.filename().string(), names);
-  return near.empty() ? "" : " (did you mean \"" + (file.parent_path() / near).string() + "\"?)";
+  const std::string near = nearest(file.stem().string(), names);
+  return near.empty() ? "" : " (did you mean \"" + (file.parent_path() / (near + ".toml")).string() + "\"?)";
 }
 
 /// Returns the text of a file. Throws input_error.
@@ -138,6 +138,20 @@ void inherit(toml::table& own, toml::table& base) {
   }
 }
 
+/// Removes from a section of an exchange of another kind what the file says of that kind.
+void make_way_for(const exchange_kind& kind, toml::table& section) {
+  if (section["kind"].value_or(std::string()) == kind.name) return;
+  std::vector<std::string> others;
+  for (const auto& [name, node] : section) {
+    const std::string text(name.str());
+    const bool stays =
+        (text != "sends" && find_key(*find_section("exchange"), text) != nullptr) ||
+        std::any_of(kind.settings.begin(), kind.settings.end(), [&](const setting& row) { return row.name == text; });
+    if (!stays && numbered(node.source(), override_prefix) == 0) others.push_back(text);
+  }
+  for (const std::string& name : others) section.erase(name);
+}
+
 /// Removes from `base` the keys that `own` rules out.
 void make_way(const toml::table& own, toml::table& base) {
   for (const exclusion& pair : exclusions()) {
@@ -148,17 +162,7 @@ void make_way(const toml::table& own, toml::table& base) {
     if (mine->contains(pair.second)) its->erase(pair.first);
   }
   const exchange_kind* kind = find_exchange(own["exchange"]["kind"].value_or(std::string()));
-  toml::table* its = base["exchange"].as_table();
-  if (kind == nullptr || its == nullptr || (*its)["kind"].value_or(std::string()) == kind->name) return;
-  std::vector<std::string> others = {"sends"};
-  for (const auto& [name, node] : *its) {
-    const std::string text(name.str());
-    const bool stays =
-        find_key(*find_section("exchange"), text) != nullptr ||
-        std::any_of(kind->settings.begin(), kind->settings.end(), [&](const setting& row) { return row.name == text; });
-    if (!stays) others.push_back(text);
-  }
-  for (const std::string& name : others) its->erase(name);
+  if (toml::table* its = base["exchange"].as_table(); kind != nullptr && its != nullptr) make_way_for(*kind, *its);
 }
 
 /// Reads a file and those that it extends into one table.
@@ -269,8 +273,26 @@ class overrider {
       if (parts[1] == pair.first) table->erase(pair.second);
       if (parts[1] == pair.second) table->erase(pair.first);
     }
+    if (parts.front() == "exchange") make_way_in_exchange(parts.back(), holder["value"], *table);
     table->erase(parts.back());
     put(*table, parts.back(), std::move(holder));
+  }
+
+  /// Removes from the section of an exchange what the command line replaces: settings of another kind, or another
+  /// definition of the graph.
+  static void make_way_in_exchange(const std::string& name, toml::node_view<toml::node> value, toml::table& section) {
+    if (name == "kind") {
+      if (const exchange_kind* kind = find_exchange(value.value_or(std::string()))) make_way_for(*kind, section);
+      return;
+    }
+    const bool matrix = name == "weights" && value.is_array();
+    std::vector<std::string> others;
+    if (name == "edges" || matrix) others = {"graph", "rows", "columns", "degree", "graph_seed"};
+    if (name == "graph" || matrix) others.push_back("edges");
+    if ((name == "graph" || name == "edges") && section["weights"].is_array()) others.push_back("weights");
+    for (const std::string& other : others)
+      if (const toml::node* node = section.get(other); node && numbered(node->source(), override_prefix) == 0)
+        section.erase(other);
   }
 
   /// Moves the value of `holder` into `table`. Only a move keeps its position.
@@ -320,7 +342,7 @@ class overrider {
         return nullptr;
       }
       if (table == nullptr) {
-        refuse(path + " is " + shown(*node) + ", which has no keys; expected " + path + "=value");
+        refuse(path + " has no keys of its own; expected " + path + "=value");
         return nullptr;
       }
     }
@@ -524,7 +546,7 @@ class reader {
       const auto value = element(each);
       if (!value || !allowed(row, std::vector<T>{std::get<T>(*value)})) {
         found_.add(position_of(each.source()),
-                   called + " holds " + shown(each) + "; expected " + expectation(row) + and_finite(each));
+                   called + " holds " + shown(each) + "; expected " + expectation(row) + and_finite(row, each));
         return {};
       }
       known_.put(place + "." + std::to_string(values.size()), position_of(each.source()));
@@ -611,12 +633,13 @@ class reader {
              (row.type == setting_type::words ? "=[\"gradient\", …]'" : "=[[\"w0\", \"w1\"], …]'");
     }
     if (!row.choices.empty()) return expected + did_you_mean(word, row.choices);
-    return expected + and_finite(node);
+    return expected + and_finite(row, node);
   }
 
-  static std::string and_finite(const toml::node& node) {
+  /// Returns an addition to what was expected, if infinity is not excluded by a limit.
+  static std::string and_finite(const setting& row, const toml::node& node) {
     const auto* number = node.as_floating_point();
-    return number != nullptr && !std::isfinite(number->get()) ? ", and a finite one" : "";
+    return number != nullptr && !std::isfinite(number->get()) && !row.maximum ? ", and a finite one" : "";
   }
 
   /// Returns `node` as a value of the row's type, without checking its range.

@@ -214,7 +214,8 @@ std::vector<section> make_sections() {
             "How long a worker, a server or another part of the run waits for another one before the run fails."),
         row("join_timeout", in(&t::run, &run::join_timeout), {},
             "How long the processes of a run, one for each [[node]] section, wait for all of them to connect before "
-            "training begins. Used only with [[node]] sections."),
+            "training begins. `troupe run`, which starts all of them, waits no longer than run.timeout. Used only with "
+            "[[node]] sections."),
         row("max_seconds", in(&t::run, &run::max_seconds),
             {.minimum = 0.001, .maximum = 3.6e7, .type = setting_type::real},
             "Time limit of the run in seconds. When it is reached, the run stops cleanly. Without it, there is no "

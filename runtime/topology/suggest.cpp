@@ -69,7 +69,12 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
 std::string nearest(std::string_view word, const std::vector<std::string>& names) {
   if (word.empty() || word.size() > longest) return {};
   if (const std::string other = synonym(word, names); !other.empty()) return other;
+  constexpr std::size_t shortest_beginning = 4;
   std::string best;
+  if (word.size() >= shortest_beginning)
+    for (const std::string& name : names)
+      if (folded(name).starts_with(folded(word)) && (best.empty() || name.size() < best.size())) best = name;
+  if (!best.empty()) return best;
   std::size_t least = std::max<std::size_t>(1, word.size() / 3) + 1;
   for (const std::string& name : names) {
     const std::size_t distance = edit_distance(folded(word), folded(name));

@@ -41,6 +41,9 @@ const std::vector<slip>& slips() {
       {std::regex(value + R"((-?\d+\.))" + end), "a number must end with a digit; expected $010"},
       {std::regex(value + R"((\d+)\s+\w+)" + end),
        "there is text after the number; expected $1 alone, or the whole value in quotes"},
+      {std::regex(R"(^\s*([\w.-]+)\s*==\s*(\S+))" + end), "there are two equals signs; expected $1 = $2"},
+      {std::regex(value + R"(([^,\[{"']+)\s*,)" + end), "there is a comma after the value; expected $1 alone"},
+      {std::regex(R"(^\s*([\w.-]+))" + end), "\"$1\" has no value; expected $1 = value"},
       {std::regex(key + end), "\"$1\" has no value; expected one after the ="},
       {std::regex(R"(^\s*([\w-]+)\s*:\s*(\S+))" + end), "there is a colon instead of an equals sign; expected $1 = $2"},
       {std::regex(R"(^\s*([\w-]+)\s+([^=\s]+))" + end), "there is no = between key and value; expected $1 = $2"},
@@ -188,7 +191,8 @@ remark explain_syntax(const std::string& text, position at, const std::string& s
   }
   if (says("end-of-file")) return {at, "the file ends within a list, string or table; expected it to be closed"};
   constexpr std::string_view prefix = "Error while parsing ";
-  return {at, "this is not TOML: " + (said.starts_with(prefix) ? said.substr(prefix.size()) : said)};
+  return {at, "this line is not valid TOML (" + (said.starts_with(prefix) ? said.substr(prefix.size()) : said) +
+                  "); expected key = value, or a [section]"};
 }
 
 remark odd_header(const std::string& text) {

@@ -343,11 +343,13 @@ class checker {
       const bool like_worker =
           name.size() > 1 && name[0] == 'w' &&
           std::all_of(name.begin() + 1, name.end(), [](unsigned char c) { return std::isdigit(c); });
-      if (!legal_name(name) || taken.contains(name) || like_worker) {
+      if (taken.contains(name) || like_worker)
+        refuse(exchange_path(i) + ".name", "an exchange cannot be called " + to_toml(name) + ", which already means " +
+                                               (like_worker ? "a worker" : "something else") +
+                                               "; expected another name");
+      else if (!legal_name(name))
         refuse(exchange_path(i) + ".name",
-               "an exchange cannot be called " + to_toml(name) +
-                   "; expected letters, digits, - and _, but not an operation of the loop or the name of an actor");
-      }
+               "an exchange cannot be called " + to_toml(name) + "; expected letters, digits, - and _ only");
       for (std::size_t k = 0; k < i; ++k) {
         if (file_.exchanges[k].name != name) continue;
         refuse(exchange_path(i) + ".name",
@@ -419,9 +421,8 @@ class checker {
         if (carried != nullptr && carried->sends != slot::parameters && mixes_buffers(each.options))
           refuse(
               path + ".buffers",
-              "buffers are mixed together with parameters, but this exchange sends the gradient; expected "
-              "sends = \"parameters\", or model.sync_batch_norm = true, which keeps the batch-norm statistics of all "
-              "workers equal");
+              "buffers = \"mix\" requires sends = \"parameters\", but this exchange sends the gradient; set that, or "
+              "remove buffers (model.sync_batch_norm = true keeps batch-norm statistics equal without it)");
         if (!kind->check) continue;
         if (const auto found = kind->check(names, each.options)) refuse(path + "." + found->key, found->text);
       } catch (const member_error& reason) {
@@ -524,21 +525,23 @@ class checker {
       words = usual_loop();
     }
     bool has_gradient = false;
+    std::string applied_by;
     std::set<std::string> seen;
     for (std::size_t i = 0; i < words.size(); ++i) {
       const rule* found = known_word(i);
       if (found == nullptr) return;
       if (!seen.insert(words[i]).second) {
-        return refuse(loop_path(i), "the loop contains " + to_toml(words[i]) +
-                                        " twice; expected each operation once, as in " + quoted_list(usual_loop()));
+        return refuse(loop_path(i), "the loop contains " + to_toml(words[i]) + " twice; expected each operation once");
       }
       if (found->needs_gradient && !has_gradient) {
-        return refuse(loop_path(i),
-                      to_toml(words[i]) + " needs a gradient, but the loop " +
-                          (seen.contains("gradient") ? "has already applied it" : "computes none before it") +
-                          "; expected " + quoted_list(usual_loop()));
+        return refuse(loop_path(i), seen.contains("gradient")
+                                        ? to_toml(words[i]) + " needs a gradient, but " + to_toml(applied_by) +
+                                              " has already applied it; remove one of the two"
+                                        : to_toml(words[i]) + " needs a gradient; expected \"gradient\" before it");
       }
-      if (found->after != leaves::as_it_was) has_gradient = found->after == leaves::a_gradient;
+      if (found->after == leaves::as_it_was) continue;
+      has_gradient = found->after == leaves::a_gradient;
+      if (!has_gradient) applied_by = words[i];
     }
     if (!seen.contains("gradient")) {
       return refuse("workers.loop", "the loop computes no gradient, so nothing is learned; expected for instance " +
@@ -555,8 +558,7 @@ class checker {
       if (seen.contains(name) || is_memory(file_.exchanges[i])) continue;
       refuse(exchange_path(i),
              (file_.exchanges.size() > 1 ? "the exchange " + to_toml(name) : std::string("[exchange]")) +
-                 " is never used; add it to workers.loop, as in " + quoted_list(usual_loop()) +
-                 ", or remove the section");
+                 " is never used; add " + to_toml(name) + " to workers.loop, or remove the section");
     }
   }
 

@@ -269,7 +269,7 @@ def test_replicas_on_one_numa_node_are_said_to_be_one():
 def test_a_loss_that_is_not_finite_names_steps_and_worker():
     def fail(*pairs):
         said = troupe("run", ratings(), "--out", "out", "--overwrite", *settings("optimizer.lr=10", *pairs), status=1)
-        found = re.search(r"the loss of worker (\d) in (.*) is not finite \((?:nan|inf)\); reduce optimizer.lr",
+        found = re.search(r"the loss of worker (\d) in (.*) is not finite \((?:nan|inf)\): training diverged; reduce optimizer.lr",
                           said.stderr)
         assert found, said.stderr
         return found.group(2)

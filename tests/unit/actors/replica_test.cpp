@@ -390,8 +390,8 @@ TEST_CASE("a loss that is not finite names step and worker, unless it is to be t
   auto asked = here.request({verb::gradient, verb::apply});
   asked.times = 5;
   CHECK_THROWS_WITH_AS(here.run(asked),
-                       "the loss of worker 2 in step 2 is not finite (nan); reduce optimizer.lr, set "
-                       "optimizer.clip_norm, or set run.stop_on_non_finite = false to continue",
+                       "the loss of worker 2 in step 2 is not finite (nan): training diverged; reduce "
+                       "optimizer.lr, or set run.stop_on_non_finite = false to continue",
                        std::runtime_error);
   here.options.stop_on_non_finite = false;
   const auto done = here.run(asked);

@@ -185,7 +185,7 @@ TEST_CASE("what is wrong in LIBSVM's text is answered with file, line, what was 
   const struct {
     std::string line, reason;
   } table[] = {
-      {"1 0:1", "found the index 0; indices start at 1: add 1 to every index in both files"},
+      {"1 0:1", "found the index 0; indices start at 1: add 1 to every index of the data set"},
       {"1 5:1 3:1", "found the index 3 after 5; expected the indices of a line in ascending order, each once"},
       {"1 5:1 5:1", "found the index 5 after 5; expected the indices of a line in ascending order, each once"},
       {"1 268435457:1",

@@ -131,7 +131,7 @@ TEST_CASE("a broken file is refused with the reason") {
     CHECK(said.starts_with(path.string() + ": "));
     CHECK(said.find(reason) != std::string::npos);
   }
-  CHECK(refusal(here.folder / "none").find("No such file or directory; check the path") != std::string::npos);
+  CHECK(refusal(here.folder / "none").find("no such file; check the path") != std::string::npos);
   CHECK(refusal(here.folder).find("the path is a folder; name the file in it") != std::string::npos);
 }
 

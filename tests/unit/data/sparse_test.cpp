@@ -240,10 +240,10 @@ TEST_CASE("a sparse set that cannot be made is refused by the key that is wrong"
     }
     return "no failure";
   };
-  CHECK(told([](auto& from) { from.rows = 0; }) == "the sparse data set: data.rows = 0; expected 1 to 2147483646");
+  CHECK(told([](auto& from) { from.rows = 0; }) == "data.rows = 0 is out of range; expected 1 to 2147483646");
   CHECK(told([](auto& from) { from.columns = -1; }).find("data.columns = -1") != std::string::npos);
   CHECK(told([](auto& from) { from.nonzeros = 61; }) ==
-        "the sparse data set: data.nonzeros = 61; expected 1 to data.columns, which is 60");
+        "data.nonzeros = 61 is not from 1 to data.columns, which is 60; use at most 60");
   CHECK(told([](auto& from) {
           from.skew = 4;
           from.nonzeros = 31;

@@ -135,7 +135,8 @@ TEST_CASE("what is wrong with tensors is told with file and sample") {
   for (const auto& targets : {labels({0, 1}), at::ones({2}), at::ones({2, 2}, at::kLong)})
     CHECK(said(tokens, targets) == "inputs of sample 1 (counting from 0) contain -1; expected 0 to 1048575");
   const auto file = here.write("b", {{{"images", two}}, {}});
-  CHECK(failure(file).find(file.string() + ": the file has no tensor inputs (it has images); save it in Python") == 0);
+  CHECK(failure(file).find(file.string() +
+                           ": the file has no tensor named \"inputs\" (it has images); save it in Python") == 0);
   CHECK(failure({}) == "data.file is not set; set it to the safetensors file that contains the samples");
 }
 

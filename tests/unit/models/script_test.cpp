@@ -168,7 +168,7 @@ TEST_CASE("scripts are loaded by several threads at once") {
 
 TEST_CASE("what is no script to train is refused with the file, the reason and the mend") {
   const scratch text;
-  CHECK(refusal(text.path) == text.path.string() + ": cannot read the file; check the path");
+  CHECK(refusal(text.path) == text.path.string() + ": no such file; check the path");
   std::ofstream{text.path} << "import torch";
   CHECK(refusal(text.path) == text.path.string() +
                                   ": not a TorchScript file; export the module with "

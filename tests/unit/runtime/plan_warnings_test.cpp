@@ -30,10 +30,10 @@ TEST_CASE("a usual plan has no warnings") {
   CHECK(warnings(one).empty());
 }
 
-TEST_CASE("workers without an exchange are counted") {
+TEST_CASE("workers without an exchange are named") {
   auto file = four_workers();
   file.exchanges[0].members = {"w0", "w1", "w2"};
-  CHECK(warns(file, "1 of 4 workers take part in no exchange"));
+  CHECK(warns(file, "w3 takes part in no exchange"));
   file.exchanges.clear();
   file.workers.loop = {"gradient", "apply"};
   CHECK(warns(file, "no exchange connects the 4 workers"));
@@ -73,7 +73,7 @@ TEST_CASE("a key that is set but has no effect causes a warning") {
       {"data.batch_size", ""}, {"evaluate.target_hold", ""}, {"run.join_timeout", ""}, {"exchange.exchange.route", ""}};
   CHECK(warnings(file).empty());
   file.given.places["model.layers"] = "";
-  CHECK(warns(file, "model.layers has no effect in this topology; `troupe explain model.layers`"));
+  CHECK(warns(file, "model.layers has no effect in this topology: it is used only by"));
   file.given.places = {{"exchange.exchange.bucket_mb", ""}};
   CHECK(warns(file, "exchange.bucket_mb has no effect"));
   file.given.places.clear();
@@ -91,4 +91,24 @@ TEST_CASE("outputs that are probabilities are found, under cross-entropy only") 
   CHECK(warnings_of_output(at::log_softmax(scores, 1), models::loss_kind::cross_entropy).empty());
   CHECK(warnings_of_output(at::softmax(scores, 1), models::loss_kind::nll).empty());
   CHECK(warnings_of_output(at::sigmoid(at::randn({2})), models::loss_kind::binary_cross_entropy).empty());
+}
+
+TEST_CASE("what would happen only after the end of the run causes a warning") {
+  auto file = four_workers();
+  const auto steps = make_plan(file, 60'000).steps;
+  file.exchanges[0].sends = "parameters";
+  file.workers.loop = {"gradient", "apply", "exchange"};
+  file.exchanges[0].every = {steps, false};
+  CHECK(warnings(file).empty());
+  file.exchanges[0].every = {steps + 1, false};
+  CHECK(warns(file, "the exchange \"exchange\" never takes place: it is due every 2,812 steps"));
+  file = four_workers();
+  file.optimizer.warmup_epochs = 3;
+  CHECK(warns(file, "optimizer.warmup_epochs lasts 2,811 steps"));
+  file.optimizer.warmup_epochs = 0;
+  file.optimizer.schedule = "step";
+  file.optimizer.decay_epochs = {80, 120};
+  CHECK(warns(file, "optimizer.decay_epochs begins at step 74,960"));
+  file.optimizer.decay_epochs = {2};
+  CHECK(warnings(file).empty());
 }

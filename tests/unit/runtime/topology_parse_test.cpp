@@ -153,6 +153,19 @@ TEST_CASE("an override puts aside the key that it excludes") {
   CHECK(parsed("workers.count = 2\ndata.batch_size = 8\n", {"data.global_batch_size=6"}).data.batch_size == 3);
 }
 
+TEST_CASE("an override replaces what the file says of another kind or graph, but no other override") {
+  const std::string ring = "[workers]\ncount = 4\n[exchange]\nkind = \"all_reduce\"\nroute = \"ring\"\n";
+  const auto kind = topology::parse(ring, "t.toml", {"exchange.kind=gossip"}).exchanges[0];
+  CHECK((kind.kind == "gossip" && kind.sends == "parameters" && !kind.options.contains("route")));
+  CHECK_THROWS_AS(topology::parse(ring, "t.toml", {"exchange.route=chain", "exchange.kind=gossip"}), input_error);
+  const std::string torus =
+      "[workers]\ncount = 4\n[exchange]\nkind = \"gossip\"\ngraph = \"torus\"\nrows = 2\ncolumns = 2\n";
+  const auto edges = topology::parse(torus, "t.toml", {R"(exchange.edges=[["w0","w1"],["w1","w2"],["w2","w3"]])"});
+  CHECK((edges.exchanges[0].options.contains("edges") && !edges.exchanges[0].options.contains("graph")));
+  CHECK_THROWS_AS(topology::parse(torus, "t.toml", {"exchange.graph=ring", R"(exchange.edges=[["w0","w1"]])"}),
+                  input_error);
+}
+
 TEST_CASE("an override makes the section that it needs") {
   const auto t = parsed("", {"workers.count=2", "exchange.kind=all_reduce", "exchange.route=ring"});
   REQUIRE(t.exchanges.size() == 1);
