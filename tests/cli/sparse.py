@@ -254,7 +254,7 @@ def test_replicas_on_cores_are_averaged():
     end, said = train(HOGWILD, "exchange.replicas=core", 'exchange.every="500 steps"', "run.epochs=4")
     assert end["val_accuracy"] > 0.87 and end["bytes_sent"] > 0, end
     assert "workers share no memory" in said.stderr, said.stderr
-    refuse(HOGWILD, "exchange.every=5", says=["every sets how often", 'expected replicas = "node"'])
+    refuse(HOGWILD, "exchange.every=5", says=["every sets how often", 'use replicas = "node"'])
 
 
 def test_replicas_on_one_numa_node_are_said_to_be_one():

@@ -123,7 +123,7 @@ def test_names_are_looked_up():
 
 def test_ports_are_looked_at():
     file = write("tiny.toml", TINY.replace("count = 2\n", "") + node_tables([1, 1]))
-    refuse("node", file, "--name", "alpha", "--out", "out", says=["fixed ports", "127.0.0.1:4700"])
+    refuse("node", file, "--name", "alpha", "--out", "out", says=["no fixed port", "127.0.0.1:4700"])
     ports = free_ports(2)
     file = file_of(2, ports)
     for port in (ports[0], ports[0] + 1, ports[1], ports[1] + 1):

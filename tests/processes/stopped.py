@@ -24,7 +24,8 @@ def test_the_first_node_stopped_ends_the_run():
 
 
 def test_a_node_that_never_joins_ends_the_run():
-    for victim, says in (("beta", "alpha | error: the run failed: node beta did not join within 3s (run.timeout)"),
+    missing = "node beta did not join within 3s (run.timeout); start every node within this time"
+    for victim, says in (("beta", f"alpha | error: the run failed: {missing}"),
                          ("alpha", "beta | error: node alpha at")):
         text = ENDLESS.replace("[run]", f'[run]\ntimeout = "{TIMEOUT:.0f}s"') + node_tables([1, 1])
         with background("run", write("long.toml", text), "--out", f"out_{victim}") as run:
