@@ -70,11 +70,11 @@ compute_actor::behavior_type compute(compute_pointer self, replica_options optio
   self->state.where = std::move(*where);
   if (norms.port) options.norms.bring = through(self, norms);
   return {
-      [self, options](advance_atom, const advance& request) {
-        auto work = [request, options, engine = self->state.engine, cancelled = self->state.cancelled] {
+      [self, options](advance_atom, const advance& request, const caf::strong_actor_ptr& port) {
+        auto work = [request, port, options, engine = self->state.engine, cancelled = self->state.cancelled] {
           if (!*engine) *engine = std::make_unique<replica>(options);
           const auto leave = [&](part bucket) {
-            caf::anon_send(caf::actor_cast<peer_port>(request.leaving.port), part_atom_v, std::move(bucket));
+            caf::anon_send(caf::actor_cast<peer_port>(port), part_atom_v, std::move(bucket));
           };
           return (*engine)->run(request, *cancelled, leave);
         };

@@ -1,10 +1,10 @@
 // Every failure an actor may answer with. A separate code exists only if some caller can handle it differently.
+// error.hpp turns codes into errors of the actor framework.
 #pragma once
-
-#include <caf/error.hpp>
 
 #include <cstdint>
 #include <exception>
+#include <stdexcept>
 #include <string>
 
 namespace troupe {
@@ -19,16 +19,14 @@ enum class errc : std::uint8_t {
 
 std::string to_string(errc code);
 
-/// Returns an error that carries `text`, a message for people.
-caf::error make_error(errc code, std::string text = {});
-
-/// Returns whether `error` has this code and belongs to Troupe.
-bool is(const caf::error& error, errc code);
+/// Thrown by a member, or a rule that it uses, that receives something that does not fit; the port reports it to its
+/// worker.
+struct exchange_error : std::runtime_error {
+  exchange_error(errc why, const std::string& text) : std::runtime_error(text), code(why) {}
+  errc code;
+};
 
 /// Returns a readable message for an exception; messages of LibTorch lose their stack trace.
 std::string describe(const std::exception_ptr& raised);
-
-/// Returns a readable message for `error`: its text if it has one, otherwise CAF's description.
-std::string describe(const caf::error& error);
 
 }  // namespace troupe

@@ -3,7 +3,7 @@
 // it over its own network format or, worse, sends an empty one in its place.
 #pragma once
 
-#include "troupe/actors/messages.hpp"
+#include "troupe/actors/control_messages.hpp"
 
 #include <caf/deserializer.hpp>
 #include <caf/error.hpp>

@@ -1,5 +1,7 @@
-// Every message that actors exchange, on one page. The interface headers (compute, worker, port, evaluator,
-// coordinator, recorder) describe the conversations; docs/protocol.md lists who sends what and when.
+// What actors tell each other: tensors, where they come from, and reports. Nothing here knows the actor framework, so
+// that algorithms do not either; control_messages.hpp has the messages that name actors. The interface headers
+// (compute, worker, port, evaluator, coordinator, recorder) describe the conversations; docs/protocol.md lists who
+// sends what and when.
 //
 // Symbols: there are n workers. Flat storage has P elements of parameters (padding included), followed by B elements of
 // float buffers. Steps are counted from 0; a step is completed once its outcome is applied.
@@ -13,10 +15,8 @@
 #include "troupe/actors/device/mark.hpp"
 
 #include <ATen/core/Tensor.h>
-#include <caf/actor_control_block.hpp>
 
 #include <cstdint>
-#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -126,9 +126,9 @@ struct assignment {
 /// Destination of the last gradient of an `advance` if it leaves in buckets. Each bucket is sent to the exchange as the
 /// worker's contribution as soon as backward has computed all of it.
 struct departure {
-  caf::strong_actor_ptr port{};  ///< A peer_port. If empty, the gradient stays until it is returned in the answer.
   std::uint32_t place{0};
-  /// Buckets in the order in which they leave; together they cover [0, P).
+  /// Buckets in the order in which they leave; together they cover [0, P). If null, the gradient stays until it is
+  /// returned in the answer.
   std::shared_ptr<const std::vector<range>> buckets{};
   bool on_device{false};  ///< The port accepts tensors on the device; otherwise they are first copied to the host.
 };
@@ -228,30 +228,10 @@ struct record {
   std::string status;  ///< One of done, stopped_early, max_seconds, interrupted, failed; only for event end.
 };
 
-/// Introduction of a node that joins a run. All fields except the name and the fingerprint must be equal on all nodes.
-struct introduction {
-  std::string node;           ///< Name of the node in the topology file.
-  std::uint32_t protocol{0};  ///< Version of the messages and frames.
-  std::string version;        ///< Version of Troupe.
-  std::string topology;       ///< Canonical text of the topology file; see topology::canonical.
-  std::string weights;        ///< Digest of the initial weights.
-  std::string data;           ///< Digest of the training and validation samples.
-  /// Properties of the node that may affect the bits of a result; see node/fingerprint.hpp.
-  std::map<std::string, std::string> fingerprint;
-};
-
 /// Shared memory on which workers in several processes of one host train; see shared_memory.hpp.
 struct memory_handle {
   std::int64_t process{0};  ///< Id of the process that owns the memory.
   std::int32_t file{-1};    ///< File descriptor in that process.
-};
-
-/// The first node's answer to an introduction.
-struct welcome {
-  std::string session{};  ///< Session id: 16 random bytes with which the connections of this run are opened.
-  caf::strong_actor_ptr coordinator{};    ///< A milestone_sink.
-  caf::strong_actor_ptr recorder{};       ///< A progress_sink.
-  std::vector<memory_handle> memories{};  ///< Handles indexed by exchange; empty for exchanges without shared memory.
 };
 
 }  // namespace troupe

@@ -255,7 +255,7 @@ struct replica::parts {
     models::bind_gradients(*network, options.layout, gradient->piece.values);
     dropout.set_current_seed(
         data::keyed(options.seed, data::purpose::dropout, static_cast<std::uint64_t>(owner.rank), owner.step));
-    if (leaving.port) watch_buckets(leaving.buckets);
+    if (leaving.buckets) watch_buckets(leaving.buckets);
     const departures to_the_port = [&](part bucket) {
       gpu ? send_off(std::move(bucket), leaving, leave) : leave(std::move(bucket));
     };
@@ -270,13 +270,13 @@ struct replica::parts {
       const auto samples = batch.targets.size(0);
       seen_of_parts.push_back({loss.detach(), samples, hits_of(output, batch.targets), batch.targets.numel()});
       const auto more = i + 1 < parts;
-      const auto departs = leaving.port && !more;
+      const auto departs = leaving.buckets && !more;
       if (departs) watch->begin(*gradient, to_the_port);
       (parts > 1 ? loss / (static_cast<double>(count) / static_cast<double>(samples)) : loss).backward();
       if (departs) watch->end();
       if (gpu && (more || is_known(step + 1))) send_ahead(more ? step : step + 1, more ? i + 1 : 0);
     }
-    if (gpu && leaving.port) gpu->synchronise();  // all buckets have left, or what kept one is thrown
+    if (gpu && leaving.buckets) gpu->synchronise();  // all buckets have left, or what kept one is thrown
     if (steps_in_memory()) give_back_buffers();
     for (const auto& one : seen_of_parts) take_outlook(one);
   }

@@ -2,8 +2,8 @@
 // and a field by position, so entries must only be appended. An atom has at most ten characters.
 #pragma once
 
+#include "troupe/actors/control_messages.hpp"
 #include "troupe/actors/inspect.hpp"
-#include "troupe/actors/messages.hpp"
 #include "troupe/actors/support/lane.hpp"
 
 #include <caf/atom.hpp>

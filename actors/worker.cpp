@@ -218,8 +218,7 @@ departure departure_of(const worker_state& my, const stretch& ahead) {
   if (verbs.empty() || verbs.back() != verb::gradient) return {};
   const auto* exchange = std::get_if<exchange_word>(&my.options.loop[ahead.word_after]);
   if (!exchange || exchange->sends != slot::gradient || !exchange->buckets) return {};
-  return {caf::actor_cast<caf::strong_actor_ptr>(my.contacts.ports[exchange->place]), exchange->place,
-          exchange->buckets, exchange->on_device};
+  return {exchange->place, exchange->buckets, exchange->on_device};
 }
 
 /// Predicts what will leave the worker after `ahead`, so that nothing else has to be copied from the device. settle()
@@ -235,7 +234,7 @@ void expect(const worker_state& my, stretch& ahead) {
   const auto* exchange = leaving < loop.size() ? due_at(loop[leaving], stamp) : nullptr;
   const auto sends = [&](slot what) { return exchange && !exchange->on_device && exchange->sends == what; };
   ahead.request.host_parameters = shown || sends(slot::parameters);
-  ahead.request.host_gradient = sends(slot::gradient) && !ahead.request.leaving.port;
+  ahead.request.host_gradient = sends(slot::gradient) && !ahead.request.leaving.buckets;
 }
 
 void compute(worker_pointer self, stretch ahead) {
@@ -243,7 +242,8 @@ void compute(worker_pointer self, stretch ahead) {
   ahead.request.leaving = departure_of(my, ahead);
   ahead.request.assigned = {my.assigned.begin(), my.assigned.end()};
   if (!ahead.request.verbs.empty()) expect(my, ahead);
-  my.departed = ahead.request.leaving.port != nullptr;
+  my.departed = ahead.request.leaving.buckets != nullptr;
+  const auto port = my.departed ? my.contacts.ports[ahead.request.leaving.place] : port_actor{};
   my.answers.clear();
   my.gradient.reset();
   my.computing = true;
@@ -251,7 +251,8 @@ void compute(worker_pointer self, stretch ahead) {
   my.many_steps = ahead.request.times > 1;
   constexpr std::uint32_t most_patience = 100'000;  // a sum that fits a clock
   const auto patience = std::min(ahead.request.times, most_patience) * (my.options.synchronised_norms ? 2 : 1);
-  self->request(my.contacts.compute, my.options.timeout * patience, advance_atom_v, std::move(ahead.request))
+  self->request(my.contacts.compute, my.options.timeout * patience, advance_atom_v, std::move(ahead.request),
+                caf::actor_cast<caf::strong_actor_ptr>(port))
       .then(
           [self, word = ahead.word_after, steps = ahead.steps, begins = ahead.begins](advanced& done) {
             auto& my = self->state;

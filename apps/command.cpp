@@ -2,7 +2,7 @@
 #include "troupe/apps/command.hpp"
 
 #include "troupe/actors/device/device.hpp"
-#include "troupe/actors/errc.hpp"
+#include "troupe/actors/error.hpp"
 #include "troupe/apps/commands.hpp"
 #include "troupe/apps/messages.hpp"
 #include "troupe/apps/suggestion.hpp"

@@ -122,6 +122,31 @@ TEST_CASE("every dependency has one door") {
   }
 }
 
+TEST_CASE("algorithms do not know the actor framework, and rules know nothing above them") {
+  std::map<std::string, source_file> by_path;
+  for (const auto& file : sources()) by_path[file.path] = file;
+  const auto pure = [](const std::string& path) {
+    return path.starts_with("actors/exchange/") || path.starts_with("actors/rules/") || path == "actors/messages.hpp" ||
+           path.starts_with("actors/replica.") || path.starts_with("actors/shared_memory.");
+  };
+  for (const auto& [path, file] : by_path) {
+    if (!pure(path)) continue;
+    std::vector<std::string> open{path};
+    std::set<std::string> seen{path};
+    while (!open.empty()) {
+      const auto current = open.back();
+      open.pop_back();
+      for (const auto& include : by_path.at(current).includes) {
+        CAPTURE(path);
+        CAPTURE(current);
+        CHECK_FALSE(include.starts_with("caf/"));
+        if (path.starts_with("actors/rules/")) CHECK_FALSE(include.starts_with("troupe/actors/exchange/"));
+        if (include.starts_with("troupe/") && seen.insert(include.substr(7)).second) open.push_back(include.substr(7));
+      }
+    }
+  }
+}
+
 TEST_CASE("no header drags in a heavy one") {
   for (const auto& file : sources()) {
     if (!file.is_header()) continue;

@@ -2,8 +2,8 @@
 // others.
 #pragma once
 
+#include "troupe/actors/exchange/port_options.hpp"
 #include "troupe/actors/messages.hpp"
-#include "troupe/actors/port.hpp"
 #include "troupe/actors/rules/reduce.hpp"
 
 #include <cstdint>

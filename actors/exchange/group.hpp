@@ -7,8 +7,8 @@
 #pragma once
 
 #include "troupe/actors/exchange/member.hpp"
+#include "troupe/actors/exchange/port_options.hpp"
 #include "troupe/actors/exchange/registry.hpp"
-#include "troupe/actors/port.hpp"
 
 #include <cstdint>
 #include <functional>

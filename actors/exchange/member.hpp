@@ -13,12 +13,6 @@
 
 namespace troupe {
 
-/// Thrown by a member that receives something that does not fit; the port reports it to its worker.
-struct exchange_error : std::runtime_error {
-  exchange_error(errc why, const std::string& text) : std::runtime_error(text), code(why) {}
-  errc code;
-};
-
 /// Output of a member.
 class outbox {
  public:

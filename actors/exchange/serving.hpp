@@ -3,8 +3,8 @@
 #pragma once
 
 #include "troupe/actors/exchange/member.hpp"
+#include "troupe/actors/exchange/port_options.hpp"
 #include "troupe/actors/messages.hpp"
-#include "troupe/actors/port.hpp"
 #include "troupe/actors/rules/reduce.hpp"
 #include "troupe/actors/rules/schedule.hpp"
 

@@ -1,6 +1,6 @@
 #include "troupe/actors/rules/reduce.hpp"
 
-#include "troupe/actors/exchange/member.hpp"
+#include "troupe/actors/errc.hpp"
 #include "troupe/actors/support/assert.hpp"
 
 #include <algorithm>

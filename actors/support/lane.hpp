@@ -3,7 +3,7 @@
 // own, or the same thread under the test coordinator.
 #pragma once
 
-#include "troupe/actors/errc.hpp"
+#include "troupe/actors/error.hpp"
 #include "troupe/actors/inspect.hpp"
 
 #include <caf/actor.hpp>

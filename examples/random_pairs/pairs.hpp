@@ -3,14 +3,14 @@
 #pragma once
 
 #include "troupe/actors/exchange/member.hpp"
+#include "troupe/actors/exchange/port_options.hpp"
 #include "troupe/actors/exchange/registry.hpp"
-#include "troupe/actors/port.hpp"
 
 #include <cstdint>
 #include <vector>
 
-/// Returns the partner of each rank in `step`. It is a function of the run's seed, so that all workers draw the same pairs
-/// without a message. If the number of workers is odd, one of them is its own partner.
+/// Returns the partner of each rank in `step`. It is a function of the run's seed, so that all workers draw the same
+/// pairs without a message. If the number of workers is odd, one of them is its own partner.
 std::vector<std::uint32_t> pairs_at(std::uint32_t workers, std::uint64_t seed, std::uint64_t step);
 
 troupe::exchange_kind random_pairs_kind();

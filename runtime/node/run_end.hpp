@@ -1,7 +1,7 @@
 // How a run ended, and which actor caused a failure.
 #pragma once
 
-#include "troupe/actors/errc.hpp"
+#include "troupe/actors/error.hpp"
 
 #include <caf/error.hpp>
 

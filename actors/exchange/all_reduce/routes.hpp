@@ -5,7 +5,7 @@
 
 #include "troupe/actors/exchange/chunks.hpp"
 #include "troupe/actors/exchange/member.hpp"
-#include "troupe/actors/port.hpp"
+#include "troupe/actors/exchange/port_options.hpp"
 #include "troupe/actors/rules/reduce.hpp"
 
 #include <cstdint>

@@ -1,6 +1,6 @@
 #include "tests/support/doctest.hpp"
 
-#include "troupe/actors/errc.hpp"
+#include "troupe/actors/error.hpp"
 #include "troupe/actors/type_ids.hpp"
 
 #include <caf/actor_system.hpp>

@@ -9,8 +9,6 @@
 
 #include <ATen/ATen.h>
 #include <ATen/autocast_mode.h>
-#include <caf/all.hpp>
-#include <caf/scheduler/test_coordinator.hpp>
 
 #include <atomic>
 #include <cmath>
@@ -52,7 +50,6 @@ struct stage_for_one {
     options.optimizer = given.optimizer;
     options.micro_batches = given.micro_batches;
     initial = models::flatten(*network, options.layout, options.pool);
-    dynamic_cast<caf::scheduler::test_coordinator&>(system.scheduler()).run_once();
   }
 
   advance request(std::vector<verb> verbs) const { return {.verbs = std::move(verbs), .from = {{}, initial}}; }
@@ -65,18 +62,10 @@ struct stage_for_one {
   /// All parameters but the last, in two buckets from the back: the last layer's, and those before it.
   departure in_two_buckets(std::size_t last_layer) const {
     const auto first = options.layout.parameters[last_layer].first;
-    return {.port = some_port,
-            .place = 3,
+    return {.place = 3,
             .buckets = std::make_shared<const std::vector<range>>(
                 std::vector<range>{{first, options.layout.parameter_end - first}, {0, first}})};
   }
-
-  struct config : caf::actor_system_config {
-    config() { set("scheduler.policy", caf::atom("testing")); }
-  } settings;
-  caf::actor_system system{settings};
-  /// A port that a departure can name, ended by run_once(); the replica never speaks to it.
-  caf::strong_actor_ptr some_port = caf::actor_cast<caf::strong_actor_ptr>(system.spawn([] {}));
 };
 
 }  // namespace

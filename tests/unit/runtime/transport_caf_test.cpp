@@ -3,7 +3,7 @@
 #include "tests/support/doctest.hpp"
 
 #include "troupe/actors/coordinator.hpp"
-#include "troupe/actors/errc.hpp"
+#include "troupe/actors/error.hpp"
 #include "troupe/actors/port.hpp"
 
 #include <caf/all.hpp>
