@@ -3,12 +3,6 @@
 #pragma once
 
 #include "troupe/actors/exchange/registry.hpp"
-#include "troupe/actors/rules/mixing.hpp"
-
-#include <stdexcept>
-#include <string>
-#include <utility>
-#include <vector>
 
 namespace troupe {
 
@@ -17,15 +11,5 @@ namespace troupe {
 /// with the gradient computed at the worker's own parameters before mixing. Source: Lian et al. 2017, "Can
 /// decentralized algorithms outperform centralized algorithms?", Algorithm 1.
 exchange_kind gossip_kind();
-
-/// A setting that does not define a mixing matrix, with the reason.
-struct unfit_setting : std::invalid_argument {
-  explicit unfit_setting(complaint said) : std::invalid_argument(said.text), why(std::move(said)) {}
-  complaint why;
-};
-
-/// Returns W for the members with these names under the settings of gossip: doubly stochastic and connected. Throws
-/// unfit_setting.
-rules::mixing_matrix mixing_of(const std::vector<std::string>& names, const setting_values& settings);
 
 }  // namespace troupe

@@ -1,11 +1,11 @@
-// Describes a plan, as text for people and as JSON for programs.
+// Describes a plan as text for people.
+#include "troupe/runtime/plan/describe.hpp"
+
 #include "troupe/runtime/plan/batches.hpp"
 #include "troupe/runtime/plan/devices.hpp"
 #include "troupe/runtime/plan/plan.hpp"
 #include "troupe/runtime/support/units.hpp"
 #include "troupe/runtime/topology/value.hpp"
-
-#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -19,75 +19,11 @@ namespace troupe {
 
 namespace {
 
-/// Beyond this many, edges are summed up instead of listed.
-constexpr std::size_t edges_listed_max = 16;
-/// Of members, groups and servers, so many are named.
-constexpr std::size_t named_max = 16;
-/// Members of a mixing matrix that is printed, for people and for programs.
-constexpr std::size_t matrix_printed_max = 10, matrix_in_json_max = 64;
-/// Of a setting that is a list of lists, so many are shown.
-constexpr std::size_t lists_shown_max = 4;
-
-/// At most four decimals, and none that says nothing.
-std::string short_number(double number) {
-  return human_number(std::round(number * 1e4) / 1e4);
-}
-
-std::string plural(std::uint64_t count, const std::string& noun) {
-  return grouped(count) + " " + noun + (count == 1 ? "" : "s");
-}
-
 std::string numbers(const std::vector<double>& values) {
   std::vector<std::string> words;
   for (const auto value : values) words.push_back(human_number(value));
   return topology::joined(words, ", ");
 }
-
-std::string text_of(bool on) {
-  return on ? "true" : "false";
-}
-std::string text_of(std::int64_t number) {
-  return std::to_string(number);
-}
-std::string text_of(double number) {
-  return human_number(number);
-}
-std::string text_of(const std::string& text) {
-  return text;
-}
-
-template <class Element>
-std::string text_of(const std::vector<Element>& list) {
-  std::vector<std::string> words;
-  for (const auto& each : list) words.push_back(text_of(each));
-  return "[" + topology::joined(words, ", ") + "]";
-}
-
-template <class Element>
-std::string text_of(const std::vector<std::vector<Element>>& lists) {
-  if (lists.size() > lists_shown_max) return "a list of " + grouped(lists.size()) + " lists";
-  std::vector<std::string> words;
-  for (const auto& each : lists) words.push_back(text_of(each));
-  return "[" + topology::joined(words, ", ") + "]";
-}
-
-std::string text_of(const setting_value& value) {
-  return std::visit([](const auto& plain) { return text_of(plain); }, value);
-}
-
-/// A label and what belongs to it; further lines are indented to the same column.
-class page {
- public:
-  void line(const std::string& label, const std::string& text) {
-    constexpr std::size_t column = 12;
-    text_ += "  " + label + std::string(column - std::min(column, label.size()), ' ') + text + '\n';
-  }
-  void more(const std::string& text) { line("", text); }
-  std::string text() && { return std::move(text_); }
-
- private:
-  std::string text_;
-};
 
 std::string loss_text(models::loss_kind loss) {
   switch (loss) {
@@ -143,17 +79,6 @@ std::string data_text(const plan& plan) {
          (plan.scale.mean.empty()
               ? "not normalised"
               : "normalised with mean " + numbers(plan.scale.mean) + " and std " + numbers(plan.scale.std));
-}
-
-/// How many classes a worker sees, at least and at most.
-std::pair<std::int64_t, std::int64_t> classes_seen(const plan& plan) {
-  std::int64_t least = std::numeric_limits<std::int64_t>::max(), most = 0;
-  for (const auto& counts : plan.facts.class_counts) {
-    const auto seen = std::count_if(counts.begin(), counts.end(), [](auto count) { return count > 0; });
-    least = std::min<std::int64_t>(least, seen);
-    most = std::max<std::int64_t>(most, seen);
-  }
-  return {least, most};
 }
 
 /// "each worker sees 1 to 3 of 10 classes".
@@ -246,136 +171,6 @@ std::string workers_text(const plan& plan) {
          plural(static_cast<std::uint64_t>(plan.file.run.threads), "thread") + " each";
 }
 
-std::uint64_t rounded(double number) {
-  return static_cast<std::uint64_t>(std::llround(number));
-}
-
-/// Returns the messages and bytes of one exchange, on average if its edges change.
-std::pair<std::uint64_t, std::uint64_t> messages_and_bytes(const std::vector<planned_edge>& edges) {
-  double messages = 0, bytes = 0;
-  for (const auto& edge : edges) {
-    messages += edge.used * static_cast<double>(edge.messages);
-    bytes += edge.used * static_cast<double>(edge.bytes);
-  }
-  return {rounded(messages), rounded(bytes)};
-}
-
-/// Returns ", in 33.3 % of the exchanges" if not every exchange uses the edge.
-std::string used_text(const planned_edge& edge) {
-  return edge.used == 1 ? "" : ", in " + human_number(std::round(1000 * edge.used) / 10) + " % of the exchanges";
-}
-
-std::string name_of_id(const plan& plan, const planned_exchange& exchange, std::uint32_t id) {
-  return id < plan.workers ? "worker " + std::to_string(id) : "server " + std::to_string(id - exchange.first_server);
-}
-
-/// "workers 0, 1 and 5".
-std::string workers_named(const std::vector<std::uint32_t>& ranks) {
-  if (ranks.size() > named_max) return plural(ranks.size(), "worker");
-  std::string text = ranks.size() == 1 ? "worker " : "workers ";
-  for (std::size_t i = 0; i < ranks.size(); ++i)
-    text += (i == 0 ? "" : i + 1 < ranks.size() ? ", " : " and ") + std::to_string(ranks[i]);
-  return text;
-}
-
-/// Who takes part, where it is not every worker for himself.
-void describe_members(page& page, const plan& plan, const planned_exchange& exchange) {
-  if (!exchange.has_groups()) {
-    if (exchange.members.size() < plan.workers) page.more("among " + workers_named(exchange.ranks()));
-    return;
-  }
-  if (exchange.members.size() > named_max) {
-    page.more("among " + plural(exchange.members.size(), "member") +
-              "; each group is led by its worker of lowest rank");
-    return;
-  }
-  for (const auto& one : exchange.members)
-    page.more("member " + one.name + ": " + workers_named(one.ranks) +
-              (one.ranks.size() > 1 ? ", led by worker " + std::to_string(one.ranks.front()) : ""));
-}
-
-void describe_servers(page& page, const plan& plan, const planned_exchange& exchange) {
-  const auto servers = exchange.nature.servers;
-  if (servers == 0) return;
-  if (exchange.nature.memory) return page.more(human_bytes(exchange.bytes_held(0)) + " of shared memory, no messages");
-  std::vector<std::string> held;
-  for (std::uint32_t i = 0; i < servers; ++i) held.push_back(human_bytes(exchange.bytes_held(i)));
-  const auto& node = plan.nodes.front().name;
-  page.more(plural(servers, "server") + (node.empty() ? "" : " on " + node) +
-            (held.size() > named_max ? "" : ", holding " + topology::listed(held, "and")));
-}
-
-/// Returns W(i,j) for all i and j.
-std::vector<std::vector<double>> dense(const rules::mixing_matrix& mixing) {
-  std::vector<std::vector<double>> rows(mixing.rows.size(), std::vector<double>(mixing.rows.size()));
-  for (std::size_t i = 0; i < rows.size(); ++i)
-    for (const auto& [index, weight] : mixing.rows[i]) rows[i][index] = weight;
-  return rows;
-}
-
-/// The contraction says something of its own only where W is not normal.
-std::string rates_text(const rules::mixing_rates& rates) {
-  constexpr double same = 1e-6;
-  const auto gap = "spectral gap of W: " + human_number(rates.gap);
-  if (std::abs(rates.contraction - (1 - rates.gap)) <= same) return gap;
-  return gap + " (asymptotic); one exchange multiplies the distance to the mean by at most " +
-         human_number(rates.contraction);
-}
-
-void describe_mixing(page& page, const planned_exchange& exchange) {
-  const auto mixing = exchange.mixing();
-  if (!mixing) return;
-  if (const auto rates = rules::rates_of(*mixing)) page.more(rates_text(*rates));
-  if (mixing->rows.size() > matrix_printed_max) return;
-  std::string label = "W = ";
-  for (const auto& row : dense(*mixing)) {
-    std::string line;
-    for (const auto weight : row) {
-      const auto text = short_number(weight);
-      line += text + std::string(8 - text.size(), ' ');
-    }
-    line.erase(line.find_last_not_of(' ') + 1);
-    page.more(std::exchange(label, "    ") + line);
-  }
-}
-
-void describe_exchange(page& page, const plan& plan, const planned_exchange& exchange) {
-  std::vector<std::string> words{
-      exchange.kind->name,
-      exchange.of_norms
-          ? "sends the batch statistics of " + plural(exchange.buckets.size() / 2, "layer") + " and their gradients"
-      : exchange.nature.memory
-          ? std::string("holds the parameters of its workers, which read and write them concurrently")
-          : "sends the " + name_of(exchange.carries.sends)};
-  if (!exchange.of_norms && exchange.buckets.size() > 1)
-    words.back() += " in " + std::to_string(exchange.buckets.size()) + " buckets";
-  if (exchange.carries.answers != exchange.carries.sends)
-    words.push_back("answers with the " + name_of(exchange.carries.answers));
-  if (exchange.due.every > 1) words.push_back("every " + plural(exchange.due.every, "step"));
-  for (const auto& [name, value] : exchange.settings) words.push_back(name + " = " + text_of(value));
-  page.line(exchange.name, topology::joined(words, ", "));
-  describe_members(page, plan, exchange);
-  describe_servers(page, plan, exchange);
-  describe_mixing(page, exchange);
-  if (exchange.nature.memory) return;
-  const auto [messages, bytes] = messages_and_bytes(exchange.edges);
-  page.more(plural(messages, "message") + " and " + human_bytes(bytes) + " of tensors " +
-            (exchange.due.every > 1 ? "per exchange" : "per step") + ", over " + plural(exchange.edges.size(), "edge"));
-  if (exchange.edges.size() > edges_listed_max) {
-    const auto by_bytes = [](const planned_edge& a, const planned_edge& b) { return a.bytes < b.bytes; };
-    const auto [least, most] = std::minmax_element(exchange.edges.begin(), exchange.edges.end(), by_bytes);
-    const auto low = human_bytes(least->bytes), high = human_bytes(most->bytes);
-    page.more((low == high ? low : low + " to " + high) + " per edge");
-    return;
-  }
-  for (const auto& edge : exchange.edges)
-    page.more(name_of_id(plan, exchange, edge.from) + " → " + name_of_id(plan, exchange, edge.to) + "   " +
-              plural(edge.messages, "message") + ", " + human_bytes(edge.bytes) + used_text(edge) +
-              (plan.crosses(edge) ? ", from " + plan.nodes[plan.node_of(edge.from)].name + " to " +
-                                        plan.nodes[plan.node_of(edge.to)].name
-                                  : ""));
-}
-
 /// Who runs where, and what goes from one process to another.
 void describe_nodes(page& page, const plan& plan) {
   if (plan.nodes.front().name.empty()) return;
@@ -404,22 +199,6 @@ std::vector<std::string> asynchronous(const plan& plan) {
   for (const auto& exchange : plan.exchanges)
     if (!exchange.nature.deterministic) names.push_back(exchange.name);
   return names;
-}
-
-/// What is evaluated and saved.
-std::string result_text(const plan& plan) {
-  const auto stores = plan.stores();
-  if (plan.workers == 1 && stores.empty()) return "worker 0's parameters";
-  std::string text =
-      plan.replicas_agree() ? "worker 0's parameters; all workers agree" : "the average of all workers' parameters";
-  if (!stores.empty() && stores.front()->nature.memory)
-    text = stores.size() > 1 ? "the average of the shared memories" : "the shared memory";
-  else if (!stores.empty())
-    text = std::string(stores.front()->nature.servers > 1 ? "the servers' parameters" : "the server's parameters") +
-           (plan.exchanges.size() > 1 ? " (exchange " + stores.front()->name + ")" : "");
-  if (plan.workers == 1 || plan.buffers_agree()) return text;
-  return text + (plan.file.evaluate.buffers == "first" ? ", with worker 0's running statistics"
-                                                       : ", and the average of the workers' running statistics");
 }
 
 /// "3 workers, each with a compute actor and a port for each exchange; …".
@@ -463,6 +242,44 @@ void describe_promise(page& page, const plan& plan) {
 
 }  // namespace
 
+void page::line(const std::string& label, const std::string& text) {
+  constexpr std::size_t column = 12;
+  text_ += "  " + label + std::string(column - std::min(column, label.size()), ' ') + text + '\n';
+}
+
+std::string plural(std::uint64_t count, const std::string& noun) {
+  return grouped(count) + " " + noun + (count == 1 ? "" : "s");
+}
+
+std::pair<std::int64_t, std::int64_t> classes_seen(const plan& plan) {
+  std::int64_t least = std::numeric_limits<std::int64_t>::max(), most = 0;
+  for (const auto& counts : plan.facts.class_counts) {
+    const auto seen = std::count_if(counts.begin(), counts.end(), [](auto count) { return count > 0; });
+    least = std::min<std::int64_t>(least, seen);
+    most = std::max<std::int64_t>(most, seen);
+  }
+  return {least, most};
+}
+
+std::uint64_t rounded(double number) {
+  return static_cast<std::uint64_t>(std::llround(number));
+}
+
+std::string result_text(const plan& plan) {
+  const auto stores = plan.stores();
+  if (plan.workers == 1 && stores.empty()) return "worker 0's parameters";
+  std::string text =
+      plan.replicas_agree() ? "worker 0's parameters; all workers agree" : "the average of all workers' parameters";
+  if (!stores.empty() && stores.front()->nature.memory)
+    text = stores.size() > 1 ? "the average of the shared memories" : "the shared memory";
+  else if (!stores.empty())
+    text = std::string(stores.front()->nature.servers > 1 ? "the servers' parameters" : "the server's parameters") +
+           (plan.exchanges.size() > 1 ? " (exchange " + stores.front()->name + ")" : "");
+  if (plan.workers == 1 || plan.buffers_agree()) return text;
+  return text + (plan.file.evaluate.buffers == "first" ? ", with worker 0's running statistics"
+                                                       : ", and the average of the workers' running statistics");
+}
+
 std::string ranks_text(const planned_node& node) {
   const auto first = std::to_string(node.first_rank);
   return node.workers == 1 ? "worker " + first
@@ -487,129 +304,6 @@ std::string describe(const plan& plan) {
   describe_nodes(page, plan);
   describe_promise(page, plan);
   return (plan.file.file.empty() ? "" : plan.file.file.string() + "\n") + std::move(page).text();
-}
-
-namespace {
-
-using json = nlohmann::ordered_json;
-
-json whole_if_it_is(double number) {
-  return number == std::floor(number) ? json(rounded(number)) : json(number);
-}
-
-json json_of(const plan& plan, const planned_exchange& exchange) {
-  json settings = json::object();
-  for (const auto& [name, value] : exchange.settings)
-    settings[name] = std::visit([](const auto& plain) { return json(plain); }, value);
-  json members = json::array();
-  for (const auto& one : exchange.members) members.push_back({{"name", one.name}, {"workers", one.ranks}});
-  json servers = json::array();
-  for (std::uint32_t i = 0; i < exchange.nature.servers; ++i)
-    servers.push_back({{"id", exchange.first_server + i},
-                       {"node", plan.node_of(exchange.first_server + i)},
-                       {"bytes", exchange.bytes_held(i)}});
-  json edges = json::array();
-  for (const auto& edge : exchange.edges)
-    edges.push_back({{"from", edge.from},
-                     {"to", edge.to},
-                     {"messages", edge.messages},
-                     {"bytes", edge.bytes},
-                     {"used", edge.used}});
-  const auto mixing = exchange.mixing();
-  const auto rates = mixing ? rules::rates_of(*mixing) : std::nullopt;
-  const bool shown = mixing && mixing->rows.size() <= matrix_in_json_max;
-  return {{"name", exchange.name},
-          {"kind", exchange.kind->name},
-          {"sends", name_of(exchange.carries.sends)},
-          {"answers", name_of(exchange.carries.answers)},
-          {"every", exchange.due.every},
-          {"members", members},
-          {"servers", servers},
-          {"settings", settings},
-          {"mixing_matrix", shown ? json(dense(*mixing)) : json()},
-          {"spectral_gap", rates ? json(rates->gap) : json()},
-          {"contraction", rates ? json(rates->contraction) : json()},
-          {"edges", edges}};
-}
-
-json evaluated_of(const plan& plan) {
-  const auto& facts = plan.facts;
-  if (facts.evaluated == 0) return {};
-  return {{"set", facts.evaluates_training   ? "training"
-                  : facts.evaluates_held_out ? "held_out"
-                                             : "test"},
-          {"samples", facts.evaluated},
-          {"shares", evaluation_of(plan).shares},
-          {"drop_last", plan.file.evaluate.drop_last}};
-}
-
-json classes_of_a_worker(const plan& plan) {
-  if (plan.facts.class_counts.empty()) return {};
-  const auto [least, most] = classes_seen(plan);
-  return {{"least", least}, {"most", most}, {"samples", plan.facts.class_counts}};
-}
-
-json sparsity_of(const plan& plan) {
-  const auto& found = plan.facts.sparsity;
-  if (!found) return {};
-  return {{"omega", found->omega},
-          {"delta", found->delta},
-          {"rho", found->rho},
-          {"rho_is_exact", found->rho_is_exact},
-          {"mean_nonzeros", found->mean_nonzeros}};
-}
-
-}  // namespace
-
-std::string describe_json(const plan& plan) {
-  json actors = json::array();
-  for (const auto& actor : plan.actors) actors.push_back({{"name", actor.name}, {"node", actor.node}});
-  json devices = json::array();
-  for (const auto& each : plan.devices) devices.push_back(each.str());
-  json nodes = json::array();
-  for (const auto& node : plan.nodes) {
-    json entry{{"name", node.name}};
-    if (!node.name.empty()) {
-      entry["address"] = print_endpoint(node.address);
-      entry["listen"] = print_endpoint(node.listen);
-    }
-    entry["first_rank"] = node.first_rank;
-    entry["workers"] = node.workers;
-    nodes.push_back(entry);
-  }
-  const auto crossing = plan.between_nodes();
-  json exchanges = json::array();
-  for (const auto& exchange : plan.exchanges) exchanges.push_back(json_of(plan, exchange));
-  const json object{{"file", plan.file.file.string()},
-                    {"model", plan.model->name},
-                    {"parameters", plan.layout.parameter_count},
-                    {"data", plan.data->name},
-                    {"training_samples", plan.sampling.samples},
-                    {"evaluated", evaluated_of(plan)},
-                    {"classes_of_a_worker", classes_of_a_worker(plan)},
-                    {"sparsity", sparsity_of(plan)},
-                    {"mean", plan.scale.mean},
-                    {"std", plan.scale.std},
-                    {"workers", plan.workers},
-                    {"batch_size", plan.sampling.batch_size},
-                    {"devices", devices},
-                    {"loop", plan.file.workers.loop},
-                    {"steps_per_epoch", plan.steps_per_epoch},
-                    {"steps", plan.steps},
-                    {"budget", plan.file.run.budget},
-                    {"evaluate_every", plan.evaluate_every},
-                    {"messages_per_step", whole_if_it_is(plan.messages_per_step())},
-                    {"bytes_per_step", whole_if_it_is(plan.bytes_per_step())},
-                    {"messages_between_nodes_per_step", whole_if_it_is(crossing.messages)},
-                    {"bytes_between_nodes_per_step", whole_if_it_is(crossing.bytes)},
-                    {"result", result_text(plan)},
-                    {"same_bits", plan.promises_bits()},
-                    {"notes", plan.notes},
-                    {"warnings", plan.warnings},
-                    {"exchanges", exchanges},
-                    {"nodes", nodes},
-                    {"actors", actors}};
-  return object.dump(2);
 }
 
 }  // namespace troupe

@@ -1,34 +1,19 @@
-// Reads topology files. This is the only file that uses toml++.
-#include <stdexcept>
-
-// toml++ 3.3 fails assertions on some invalid input (such as "[=") instead of reporting it. Here, a failed assertion is
-// a syntax error in every build.
-#undef NDEBUG
-constexpr void require_of_toml(bool condition, const char* text) {
-  if (!condition) throw std::logic_error(text);
-}
-#define TOML_ASSERT(condition) require_of_toml(static_cast<bool>(condition), #condition)
-#define TOML_MAX_NESTED_VALUES 16  // a topology does not need more, and the stack is limited
-
+// Reads the values of a topology file by the schema.
 #include "troupe/actors/exchange/registry.hpp"
-#include "troupe/data/utf8.hpp"
+#include "troupe/runtime/topology/extend.hpp"
 #include "troupe/runtime/topology/load.hpp"
 #include "troupe/runtime/topology/mistakes.hpp"
+#include "troupe/runtime/topology/override.hpp"
 #include "troupe/runtime/topology/schema.hpp"
 #include "troupe/runtime/topology/suggest.hpp"
-#include "troupe/runtime/topology/syntax.hpp"
 #include "troupe/runtime/topology/validate.hpp"
 #include "troupe/runtime/topology/value.hpp"
 
-#include <toml++/toml.h>
-
 #include <algorithm>
 #include <cctype>
-#include <charconv>
 #include <cmath>
-#include <fstream>
+#include <map>
 #include <optional>
-#include <sstream>
 #include <utility>
 
 namespace troupe::topology {
@@ -36,341 +21,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::size_t largest_file_bytes = 1 << 20;
-constexpr std::size_t most_key_parts = 8;  // of an override; keys need three
-constexpr std::size_t most_extended = 16;  // levels below the file that is run
-constexpr std::string_view override_prefix = "--set #", extended_prefix = "extended #";
-
-/// Returns the number after `prefix` in the name of a source, or 0.
-std::uint32_t numbered(const toml::source_region& source, std::string_view prefix) {
-  std::uint32_t number = 0;
-  if (source.path && source.path->starts_with(prefix))
-    std::from_chars(source.path->data() + prefix.size(), source.path->data() + source.path->size(), number);
-  return number;
-}
-
-position position_of(const toml::source_region& source) {
-  if (const auto number = numbered(source, override_prefix); number > 0) return {.override_number = number};
-  return {.file = numbered(source, extended_prefix), .line = source.begin.line, .column = source.begin.column};
-}
-
-std::string clipped(const std::string& text) {
-  constexpr std::size_t most = 60;
-  return data::clipped(text, most);
-}
-
 std::string counted(std::size_t count, const std::string& noun) {
   return std::to_string(count) + " " + noun + (count == 1 ? "" : "s");
 }
-
-/// Returns a value in the form in which a message shows it.
-std::string shown(const toml::node& node) {
-  if (const auto* text = node.as_string()) return to_toml(clipped(text->get()));
-  if (const auto* integer = node.as_integer()) return std::to_string(integer->get());
-  if (const auto* real = node.as_floating_point()) return to_toml(real->get());
-  if (const auto* boolean = node.as_boolean()) return boolean->get() ? "true" : "false";
-  if (node.is_array()) return "a list";
-  return node.is_table() ? "a section" : "a date or time";
-}
-
-/// Parses the text of the file with this number.
-toml::table read_toml(const std::string& text, mistakes& found, std::uint32_t file) {
-  const auto refuse = [&](remark why) {
-    why.at.file = file;
-    found.add(why.at, why.text);
-    found.raise();
-  };
-  if (const auto why = check_text(text)) refuse(*why);
-  try {
-    return file == 0 ? toml::parse(text) : toml::parse(text, std::string(extended_prefix) + std::to_string(file));
-  } catch (const toml::parse_error& error) {
-    refuse(explain_syntax(text, position_of(error.source()), error.what()));
-  } catch (const std::logic_error&) {
-    refuse(odd_header(text));
-  }
-  return {};
-}
-
-std::string nearby_file(const fs::path& file) {
-  std::vector<std::string> names;
-  std::error_code ignored;
-  const fs::path folder = file.has_parent_path() ? file.parent_path() : fs::path(".");
-  for (fs::directory_iterator each(folder, ignored), end; !ignored && each != end; each.increment(ignored)) {
-    if (each->path().extension() == ".toml") names.push_back(each->path().stem().string());
-  }
-  const std::string near = nearest(file.stem().string(), names);
-  return near.empty() ? "" : " (did you mean \"" + (file.parent_path() / (near + ".toml")).string() + "\"?)";
-}
-
-/// Returns the text of a file. Throws input_error.
-std::string read_text(const fs::path& file) {
-  const std::string name = file.string();
-  std::error_code error;
-  const fs::file_status status = fs::status(file, error);
-  if (!fs::exists(status)) {
-    if (error == std::errc::permission_denied) {
-      throw input_error(name + ": a folder in this path cannot be opened; expected permission to read it");
-    }
-    throw input_error(name + ": no such file; expected a topology file" + nearby_file(file));
-  }
-  if (fs::is_directory(status)) throw input_error(name + ": this is a folder; expected a topology file");
-  std::ifstream stream(file, std::ios::binary);
-  if (!stream) throw input_error(name + ": the file cannot be read; expected permission to read it");
-  std::string text(largest_file_bytes + 1, '\0');
-  stream.read(text.data(), static_cast<std::streamsize>(text.size()));
-  text.resize(static_cast<std::size_t>(stream.gcount()));
-  if (stream.bad()) throw input_error(name + ": reading the file failed; expected a topology file");
-  if (text.size() > largest_file_bytes)
-    throw input_error(name + ": the file is larger than 1 MiB; expected a topology file");
-  return text;
-}
-
-// Files that extend others. -----------------------------------------------------------------------------------------
-
-/// Adds to `own` every key that only `base` sets.
-void inherit(toml::table& own, toml::table& base) {
-  for (auto&& [name, node] : base) {
-    toml::node* mine = own.get(name.str());
-    if (mine == nullptr)
-      node.visit([&own, &name = name](auto& value) { own.insert(name, std::move(value)); });
-    else if (mine->is_table() && node.is_table())
-      inherit(*mine->as_table(), *node.as_table());
-  }
-}
-
-/// Removes from a section of an exchange of another kind what the file says of that kind.
-void make_way_for(const exchange_kind& kind, toml::table& section) {
-  if (section["kind"].value_or(std::string()) == kind.name) return;
-  std::vector<std::string> others;
-  for (const auto& [name, node] : section) {
-    const std::string text(name.str());
-    const bool stays =
-        (text != "sends" && find_key(*find_section("exchange"), text) != nullptr) ||
-        std::any_of(kind.settings.begin(), kind.settings.end(), [&](const setting& row) { return row.name == text; });
-    if (!stays && numbered(node.source(), override_prefix) == 0) others.push_back(text);
-  }
-  for (const std::string& name : others) section.erase(name);
-}
-
-/// Removes from `base` the keys that `own` rules out.
-void make_way(const toml::table& own, toml::table& base) {
-  for (const exclusion& pair : exclusions()) {
-    const toml::table* mine = own[pair.section].as_table();
-    toml::table* its = base[pair.section].as_table();
-    if (mine == nullptr || its == nullptr) continue;
-    if (mine->contains(pair.first)) its->erase(pair.second);
-    if (mine->contains(pair.second)) its->erase(pair.first);
-  }
-  const exchange_kind* kind = find_exchange(own["exchange"]["kind"].value_or(std::string()));
-  if (toml::table* its = base["exchange"].as_table(); kind != nullptr && its != nullptr) make_way_for(*kind, *its);
-}
-
-/// Reads a file and those that it extends into one table.
-class gatherer {
- public:
-  explicit gatherer(mistakes& found) : found_(found) {}
-
-  /// Parses `text`, which is the content of the file `name`, and what it extends. Throws input_error.
-  toml::table read(const std::string& text, const fs::path& name) {
-    const auto file = static_cast<std::uint32_t>(chain_.size());
-    chain_.push_back(name);
-    toml::table own = read_toml(text, found_, file);
-    const toml::node* said = own.get("extends");
-    if (said == nullptr || !said->is_string())
-      return own;  // a value that is not a string is refused like any other key
-    const fs::path below = (name.parent_path() / said->value_or(std::string())).lexically_normal();
-    toml::table base = read_base(below, position_of(said->source()));
-    own.erase("extends");
-    make_way(own, base);
-    inherit(own, base);
-    return own;
-  }
-
-  /// Returns the absolute folder of each file, by number; relative paths in a file start there.
-  std::vector<fs::path> folders() const {
-    std::vector<fs::path> all;
-    for (const fs::path& file : chain_) all.push_back(fs::absolute(file).parent_path());
-    return all;
-  }
-
- private:
-  toml::table read_base(const fs::path& file, position at) {
-    const auto same = [&](const fs::path& other) { return real(other) == real(file); };
-    if (const auto seen = std::find_if(chain_.begin(), chain_.end(), same); seen != chain_.end()) {
-      std::string way;
-      for (auto each = seen; each != chain_.end(); ++each) way += each->string() + " extends ";
-      refuse(at, way + file.string() + " in a circle; expected a file that does not extend this one");
-    }
-    if (chain_.size() > most_extended)
-      refuse(at, "files extend each other more than " + std::to_string(most_extended) +
-                     " levels deep; expected fewer levels");
-    // The file that is run may be a pipe, but nothing may ever write to a pipe that a file names.
-    if (fs::is_fifo(file)) refuse(at, "extends " + file.string() + ": this is a pipe; expected a topology file");
-    std::string text;
-    try {
-      text = read_text(file);
-    } catch (const input_error& error) {
-      refuse(at, std::string("extends ") + error.what());
-    }
-    found_.add_file(file.string());
-    return read(text, file);
-  }
-
-  static fs::path real(const fs::path& file) {
-    std::error_code failed;
-    auto path = fs::weakly_canonical(fs::absolute(file), failed);
-    return failed ? fs::absolute(file).lexically_normal() : path;
-  }
-
-  void refuse(position at, const std::string& text) {
-    found_.add(at, text);
-    found_.raise();
-  }
-
-  mistakes& found_;
-  std::vector<fs::path> chain_;
-};
-
-// Overrides. -------------------------------------------------------------------------------------------------------
-
-std::vector<std::string> split(const std::string& path) {
-  std::vector<std::string> parts;
-  std::istringstream stream(path + ".");
-  for (std::string part; std::getline(stream, part, '.');) parts.push_back(part);
-  return parts;
-}
-
-class overrider {
- public:
-  overrider(toml::table& root, mistakes& found, std::uint32_t number)
-      : root_(root), found_(found), number_(number), source_(std::string(override_prefix) + std::to_string(number)) {}
-
-  void apply(const std::string& text) {
-    const std::size_t sign = text.find('=');
-    std::string path = text.substr(0, sign);
-    path.erase(path.find_last_not_of(" \t") + 1);
-    const std::vector<std::string> parts = split(path);
-    const bool gap = std::any_of(parts.begin(), parts.end(), [](const auto& part) { return part.empty(); });
-    if (sign == std::string::npos || gap || parts.size() > most_key_parts) {
-      return refuse(to_toml(clipped(text)) + " is not an assignment; expected section.key=value, such as run.seed=1");
-    }
-    if (parts.front() == "extends")
-      return refuse("extends cannot be set on the command line; expected it at the top of the file");
-    try {
-      set(parts, text.substr(sign + 1));
-    } catch (const toml::parse_error&) {
-      refuse("the value of " + clipped(text.substr(0, sign)) + " is not readable text; expected UTF-8");
-    }
-  }
-
- private:
-  void set(const std::vector<std::string>& parts, const std::string& text) {
-    toml::table holder = value_of(text);
-    toml::table* table = walk(parts);
-    if (table == nullptr) return;
-    for (const exclusion& pair : exclusions()) {  // the command line takes precedence over the file
-      if (parts.size() != 2 || pair.section != parts[0]) continue;
-      if (parts[1] == pair.first) table->erase(pair.second);
-      if (parts[1] == pair.second) table->erase(pair.first);
-    }
-    if (parts.front() == "exchange") make_way_in_exchange(parts.back(), holder["value"], *table);
-    table->erase(parts.back());
-    put(*table, parts.back(), std::move(holder));
-  }
-
-  /// Removes from the section of an exchange what the command line replaces: settings of another kind, or another
-  /// definition of the graph.
-  static void make_way_in_exchange(const std::string& name, toml::node_view<toml::node> value, toml::table& section) {
-    if (name == "kind") {
-      if (const exchange_kind* kind = find_exchange(value.value_or(std::string()))) make_way_for(*kind, section);
-      return;
-    }
-    const bool matrix = name == "weights" && value.is_array();
-    std::vector<std::string> others;
-    if (name == "edges" || matrix) others = {"graph", "rows", "columns", "degree", "graph_seed"};
-    if (name == "graph" || matrix) others.push_back("edges");
-    if ((name == "graph" || name == "edges") && section["weights"].is_array()) others.push_back("weights");
-    for (const std::string& other : others)
-      if (const toml::node* node = section.get(other); node && numbered(node->source(), override_prefix) == 0)
-        section.erase(other);
-  }
-
-  /// Moves the value of `holder` into `table`. Only a move keeps its position.
-  void put(toml::table& table, const std::string& name, toml::table holder) const {
-    holder.get("value")->visit([&](auto& value) { table.insert(key(name), std::move(value)); });
-  }
-
-  void refuse(const std::string& text) { found_.add({.override_number = number_, .line = 0, .column = 0}, text); }
-
-  toml::key key(const std::string& name) const {
-    return toml::key(name, toml::source_region{{1, 1}, {1, 1}, std::make_shared<const std::string>(source_)});
-  }
-
-  /// Returns a table that holds `text` under "value": as a TOML value, or as a string if it is not one.
-  toml::table value_of(const std::string& text) const {
-    try {
-      if (!check_text(text)) {
-        toml::table holder = toml::parse("value = " + text, std::string(source_));
-        if (holder.size() == 1) return holder;
-      }
-    } catch (const std::exception&) {  // a string without quotes
-    }
-    return toml::parse("value = " + to_toml(text), std::string(source_));
-  }
-
-  /// Returns the table that holds the last of `parts`, which is created if necessary, or nullptr after refusing.
-  toml::table* walk(const std::vector<std::string>& parts) {
-    toml::table* table = &root_;
-    std::string path;
-    for (std::size_t i = 0; i + 1 < parts.size(); ++i) {
-      path += (i > 0 ? "." : "") + parts[i];
-      if (!table->contains(parts[i])) put(*table, parts[i], value_of("{}"));
-      toml::node* node = table->get(parts[i]);
-      if (toml::array* list = node->as_array(); list != nullptr && list->is_array_of_tables() && i + 2 < parts.size()) {
-        node = find(*list, path, parts[++i]);
-        if (node == nullptr) return nullptr;
-        path += "." + parts[i];
-      }
-      table = node->as_table();
-      if (table == nullptr && node->is_array_of_tables()) {
-        std::vector<std::string> keys;
-        for (const toml::node& each : *node->as_array())
-          if (const auto name = (*each.as_table())["name"].value<std::string>())
-            keys.push_back(path + "." + clipped(*name) + "." + parts.back());
-        if (keys.empty()) keys.push_back(path + ".0." + parts.back());
-        refuse("there are several [[" + path + "]] sections; expected " + listed(keys));
-        return nullptr;
-      }
-      if (table == nullptr) {
-        refuse(path + " has no keys of its own; expected " + path + "=value");
-        return nullptr;
-      }
-    }
-    return table;
-  }
-
-  /// Returns the table of `list` whose name or index is `which`, or nullptr after refusing.
-  toml::node* find(toml::array& list, const std::string& path, const std::string& which) {
-    std::vector<std::string> names;
-    for (toml::node& each : list) {
-      names.push_back((*each.as_table())["name"].value_or(std::string()));
-      if (names.back() == which) return &each;
-    }
-    std::size_t index = 0;
-    const auto [end, error] = std::from_chars(which.data(), which.data() + which.size(), index);
-    if (error == std::errc{} && end == which.data() + which.size() && index < list.size()) return list.get(index);
-    refuse("no " + path + " is called " + to_toml(which) + "; expected " + listed(in_quotes(names)) +
-           did_you_mean(which, names));
-    return nullptr;
-  }
-
-  toml::table& root_;
-  mistakes& found_;
-  std::uint32_t number_;
-  std::string source_;
-};
-
-// Values by the schema. --------------------------------------------------------------------------------------------
 
 class reader {
  public:
@@ -766,12 +419,10 @@ given_keys given_keys_of(const topology& file, const places& known, const mistak
 
 topology parse(const std::string& text, const fs::path& name, const std::vector<std::string>& overrides) {
   mistakes found(name.string());
-  gatherer files(found);
-  toml::table root = files.read(text, name);
-  for (std::size_t i = 0; i < overrides.size(); ++i) {
-    overrider(root, found, static_cast<std::uint32_t>(i + 1)).apply(overrides[i]);
-  }
-  reader reader(name, files.folders(), found);
+  auto [root, folders] = read_extended(text, name, found);
+  for (std::size_t i = 0; i < overrides.size(); ++i)
+    apply_override(root, overrides[i], static_cast<std::uint32_t>(i + 1), found);
+  reader reader(name, std::move(folders), found);
   reader.read(root);
   found.raise();
   complete(reader.file_, reader.known_, found);

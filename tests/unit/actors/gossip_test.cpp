@@ -4,6 +4,7 @@
 
 #include "tests/support/doctest.hpp"
 
+#include "troupe/actors/exchange/gossip_graph.hpp"
 #include "troupe/actors/rules/reduce.hpp"
 #include "troupe/data/random.hpp"
 

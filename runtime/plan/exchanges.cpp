@@ -1,0 +1,196 @@
+#include "troupe/actors/exchange/buckets.hpp"
+#include "troupe/actors/exchange/norm_statistics.hpp"
+#include "troupe/actors/exchange/shared.hpp"
+#include "troupe/models/gradient_hooks.hpp"
+#include "troupe/runtime/plan/devices.hpp"
+#include "troupe/runtime/plan/parts.hpp"
+#include "troupe/runtime/plan/plan.hpp"
+#include "troupe/runtime/plan/refuse.hpp"
+#include "troupe/runtime/topology/value.hpp"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+namespace troupe {
+
+namespace {
+
+const carriage& carriage_of(const topology::topology& file, const topology::exchange_settings& given,
+                            const exchange_kind& kind) {
+  if (given.sends.empty()) return kind.carries.front();
+  std::vector<std::string> legal;
+  for (const auto& one : kind.carries) {
+    if (given.sends == name_of(one.sends)) return one;
+    legal.push_back(name_of(one.sends));
+  }
+  refuse(file, "exchange." + given.name + ".sends",
+         given.name + ".sends = \"" + given.sends + "\" is not supported by kind " + kind.name + "; expected " +
+             topology::listed(topology::in_quotes(legal)));
+}
+
+/// Whether the loop makes its step before it comes to the word `name`.
+bool stands_behind_the_step(const plan& so_far, const std::string& name) {
+  for (const auto& word : so_far.file.workers.loop) {
+    if (word == name) return false;
+    const auto applies = [&](const auto& one) { return one.name == word && one.carries.makes_step(); };
+    if (word == "apply" || std::any_of(so_far.exchanges.begin(), so_far.exchanges.end(), applies)) return true;
+  }
+  return false;
+}
+
+/// The traffic of one bucket, or of the whole, by index.
+std::vector<planned_edge> edges_by_index(const planned_exchange& exchange, const models::flat_layout& layout) {
+  const auto count = static_cast<std::uint32_t>(exchange.members.size());
+  auto edges = exchange.kind->edges(count, layout, exchange.settings_by_index);
+  if (!exchange.has_groups()) return edges;
+  return group_edges(exchange.groups(), edges, static_cast<std::uint64_t>(layout.parameter_end) * sizeof(float));
+}
+
+/// The traffic between workers and servers.
+std::vector<planned_edge> edges_of(const planned_exchange& exchange) {
+  std::vector<models::flat_layout> wholes;
+  for (const auto& bucket : exchange.buckets) wholes.push_back(layout_of_bucket(exchange.layout, bucket));
+  if (wholes.empty()) wholes.push_back(exchange.layout);
+  const auto ids = exchange.ids();
+  std::map<std::pair<std::uint32_t, std::uint32_t>, planned_edge> sums;
+  for (const auto& whole : wholes) {
+    for (const auto& edge : edges_by_index(exchange, whole)) {
+      const auto from = ids.at(edge.from), to = ids.at(edge.to);
+      auto& sum = sums.try_emplace({from, to}, planned_edge{from, to, 0, 0}).first->second;
+      sum.messages += edge.messages;
+      sum.bytes += edge.bytes;
+      sum.used = edge.used;
+    }
+  }
+  std::vector<planned_edge> edges;
+  for (const auto& [ends, edge] : sums) edges.push_back(edge);
+  return edges;
+}
+
+/// Cuts a gradient that travels in buckets in the order in which gradients come.
+std::vector<range> planned_buckets(const plan& so_far, const planned_exchange& exchange) {
+  if (!sends_buckets(exchange.settings)) return {};
+  const auto net = models::make_network(*so_far.model, so_far.shape, so_far.file.run.seed);
+  const auto& facts = so_far.facts;
+  const auto order = models::gradient_order(*net, so_far.shape, so_far.loss, facts.kind, facts.sequences);
+  return buckets_of(exchange.settings, exchange.layout, order);
+}
+
+/// What the exchange of synchronised norms is called.
+constexpr const char* name_of_norms = "batch_norm";
+
+}  // namespace
+
+void check_memory(const plan& so_far, const planned_exchange& exchange) {
+  if (!exchange.nature.memory) return;
+  const auto& file = so_far.file;
+  const auto ranks = exchange.ranks();
+  for (const auto& node : so_far.nodes)
+    if (!node.name.empty() && !topology::is_loopback(node.address))
+      refuse(file, "exchange." + exchange.name,
+             exchange.name + ": workers on different hosts cannot share memory, but node " + node.name + " is at " +
+                 topology::print_endpoint(node.address) +
+                 "; use loopback addresses, or another kind of exchange between hosts");
+  const auto& first = so_far.devices.at(ranks.front());
+  for (const auto rank : ranks) {
+    const auto& where = so_far.devices.at(rank);
+    if (where != first)
+      refuse(file, "exchange." + exchange.name,
+             exchange.name + ": workers " + std::to_string(ranks.front()) + " and " + std::to_string(rank) +
+                 " share memory, but compute on " + first.str() + " and " + where.str() + "; use one device for both");
+    if (where.is_cpu()) continue;
+    if (*exchange.nature.memory != memory_writes::plain || local_steps_of(exchange.settings) > 1)
+      refuse(file, "exchange." + exchange.name,
+             exchange.name + ": lock, atomic and local_steps require memory on the host, but its workers compute on " +
+                 where.str() + "; use the cpu, or remove these keys");
+    if (so_far.exchanges.size() > 1)
+      refuse(file, "exchange." + exchange.name,
+             exchange.name + ": shared memory on a GPU cannot be combined with other exchanges yet; use the cpu");
+    if (so_far.nodes.size() > 1)
+      refuse(file, "exchange." + exchange.name,
+             exchange.name + ": processes cannot share GPU memory yet; use one node, or the cpu");
+  }
+}
+
+planned_exchange plan_exchange(const plan& so_far, std::size_t index) {
+  const auto& file = so_far.file;
+  const auto& given = file.exchanges[index];
+  const auto& kind = found(find_exchange(given.kind), file, given.name + ".kind", given.kind, exchange_kinds());
+  const auto path = "exchange." + given.name;
+  if (given.every.count == 0)
+    refuse(file, path + ".every", given.name + ".every = 0 is not an interval; use at least 1");
+  planned_exchange made{
+      .name = given.name, .kind = &kind, .carries = carriage_of(file, given, kind), .settings = given.options};
+  try {
+    made.members = topology::members_of(file, index);
+  } catch (const topology::member_error& reason) {
+    refuse(file, path + ".members", given.name + ".members: " + reason.what());
+  }
+  const auto names = made.names();
+  if (kind.check)
+    if (const auto wrong = kind.check(names, given.options))
+      refuse(file, path + "." + wrong->key, given.name + "." + wrong->key + ": " + wrong->text);
+  made.settings = settled(kind, made.carries.sends, static_cast<std::uint32_t>(names.size()), given.options);
+  made.settings_by_index = kind.by_index ? kind.by_index(names, made.settings) : made.settings;
+  made.nature = nature_of(kind, made.settings_by_index);
+  if (made.nature.answers) made.carries.answers = *made.nature.answers;
+  if (made.nature.memory && names.size() == 1) made.nature.deterministic = true;  // nobody else writes it
+  if (made.carries.makes_step() &&
+      (made.ranks().size() < so_far.workers || given.every != topology::interval{1, false}))
+    refuse(
+        file, path,
+        given.name + " applies the update of its members; it must have all workers as members and run in every step");
+  made.first_server = so_far.workers + so_far.servers();
+  made.due = make_cadence(steps_between(given.every, so_far.steps_per_epoch),
+                          stands_behind_the_step(so_far, given.name), made.nature.due_from_start);
+  made.layout = mixes_buffers(made.settings) ? models::with_buffers(so_far.layout) : so_far.layout;
+  made.buckets = planned_buckets(so_far, made);
+  made.edges = edges_of(made);
+  return made;
+}
+
+planned_exchange plan_norms(const plan& so_far, const std::vector<std::int64_t>& channels) {
+  const auto& file = so_far.file;
+  const std::string key = "model.sync_batch_norm", given = key + " = true";
+  if (!so_far.file.model.script.empty())
+    refuse(file, key, given + " is not supported for a script, which computes its batch norms itself; remove the key");
+  if (channels.empty()) refuse(file, key, given + ", but " + so_far.model->name + " has no batch norm; remove the key");
+  if (so_far.workers > 1 && !(so_far.replicas_agree() && so_far.deterministic()))
+    refuse(
+        file, key,
+        given +
+            " requires every worker to run forward and backward in lockstep: each exchange must send gradients, have "
+            "all workers as members, run in every step, and be of a synchronous kind such as all_reduce; or "
+            "remove the key");
+  for (const auto& exchange : so_far.exchanges)
+    if (exchange.name == name_of_norms)
+      refuse(file, "exchange." + exchange.name,
+             "the exchange name \"" + exchange.name + "\" is reserved for batch norms when " + given +
+                 "; choose another name");
+  std::vector<std::uint32_t> all;
+  for (std::uint32_t rank = 0; rank < so_far.workers; ++rank) all.push_back(rank);
+  if (const auto both = sharing_a_gpu(so_far, all))
+    refuse(file, key,
+           given + ": workers " + std::to_string(both->first) + " and " + std::to_string(both->second) + " share " +
+               so_far.devices.at(both->first).str() +
+               ", and LibTorch has only one backward thread per GPU in a process, so one worker would block it while "
+               "waiting for the other; give each worker its own GPU, or remove the key");
+  planned_exchange made{.name = name_of_norms, .kind = &norm_statistics_kind(), .of_norms = true};
+  made.settings = made.settings_by_index = {{"route", std::string{"auto"}}};
+  for (std::uint32_t rank = 0; rank < so_far.workers; ++rank)
+    made.members.push_back({.name = "w" + std::to_string(rank), .ranks = {rank}});
+  made.nature = nature_of(*made.kind, made.settings);
+  made.first_server = so_far.workers + so_far.servers();
+  auto [layout, buckets] = norm_buckets_of(channels);
+  made.layout = std::move(layout);
+  made.buckets = std::move(buckets);
+  made.edges = edges_of(made);
+  for (auto& edge : made.edges) {  // of a full batch
+    edge.messages *= static_cast<std::uint64_t>(so_far.micro_batches);
+    edge.bytes *= static_cast<std::uint64_t>(so_far.micro_batches);
+  }
+  return made;
+}
+
+}  // namespace troupe

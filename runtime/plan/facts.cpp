@@ -1,0 +1,116 @@
+#include "troupe/data/hold_out.hpp"
+#include "troupe/data/shards.hpp"
+#include "troupe/runtime/plan/parts.hpp"
+#include "troupe/runtime/plan/plan.hpp"
+#include "troupe/runtime/plan/refuse.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace troupe {
+
+namespace {
+
+/// Where a data set comes from.
+data::data_source source_of(const topology::topology& file, const std::filesystem::path& folder) {
+  data::data_source from{folder};
+  const auto& given = file.data;
+  from.file = given.file;
+  from.test_file = given.test_file;
+  from.mapped = given.mapped.value_or(from.mapped);
+  from.rows = given.rows.value_or(from.rows);
+  from.columns = given.columns.value_or(from.columns);
+  from.nonzeros = given.nonzeros.value_or(from.nonzeros);
+  from.skew = given.skew.value_or(from.skew);
+  from.sequence_length = given.sequence_length.value_or(from.sequence_length);
+  from.random_windows = given.random_windows.value_or(from.random_windows);
+  from.image_size = given.image_size;
+  from.seed = file.run.seed;
+  return from;
+}
+
+models::sample_kind kind_of(const data::dataset& set) {
+  using models::sample_kind;
+  if (set.rows) return sample_kind::sparse;
+  if (set.files || set.inputs.scalar_type() == at::kByte) return sample_kind::images;
+  return set.inputs.scalar_type() == at::kLong ? sample_kind::characters : sample_kind::numbers;
+}
+
+/// Which samples each worker has, where the split goes by their classes; else null.
+std::shared_ptr<const data::sample_shards> shards_of(const data::dataset& set, const topology::topology& file) {
+  const auto& split = file.data.split;
+  const auto workers = file.workers.count;
+  if (workers < 1 || split_named(file) != data::split::given) return nullptr;
+  if (set.targets.scalar_type() != at::kLong || set.targets.dim() != 1)
+    refuse(file, "data.split",
+           "data.split = \"" + split + "\" distributes samples by class, but those of " + file.data.name +
+               (set.targets.dim() > 1 ? " have a target for each position" : " have numeric targets") +
+               "; use \"strided\" or \"contiguous\"");
+  return std::make_shared<data::sample_shards>(
+      split == "dirichlet"
+          ? data::dirichlet_shards(set.targets, workers, file.data.alpha.value_or(data::usual_alpha), file.run.seed)
+          : data::shards_by_label(set.targets, workers));
+}
+
+/// Counts the samples of each class that each worker has.
+std::vector<std::vector<std::int64_t>> count_classes(const data::sample_shards& shards, const at::Tensor& targets) {
+  const auto* target = targets.const_data_ptr<std::int64_t>();
+  const auto classes = targets.numel() > 0 ? targets.max().item<std::int64_t>() + 1 : 0;
+  std::vector<std::vector<std::int64_t>> counts;
+  for (const auto& share : shards) {
+    counts.emplace_back(static_cast<std::size_t>(classes));
+    for (const auto sample : share) ++counts.back()[static_cast<std::size_t>(target[sample])];
+  }
+  return counts;
+}
+
+}  // namespace
+
+data::dataset_pair load_data(const topology::topology& file) try {
+  const auto& kind =
+      found(data::find_dataset(file.data.name), file, "data.name", file.data.name, data::dataset_kinds());
+  const auto folder = kind.folder.empty() ? std::filesystem::path{} : data::data_folder(file.data.dir) / kind.folder;
+  auto sets = kind.load(source_of(file, folder));
+  for (const auto& set : {sets.train, sets.test}) {
+    if (kind.sample_shape.empty()) continue;
+    const auto shape = set->inputs.sizes().slice(1);
+    if (shape.equals(kind.sample_shape)) continue;
+    throw input_error(folder.string() + ": its samples are " + sizes_text(shape) + ", but those of " + kind.name +
+                      " are " + sizes_text(kind.sample_shape) + "; the folder holds another data set");
+  }
+  if (file.data.validation) data::hold_out(sets, *file.data.validation, file.run.seed);
+  return sets;
+} catch (const data::data_error& reason) {
+  throw input_error(reason.what());
+}
+
+data_facts::data_facts(const data::dataset_pair& sets, const topology::topology& file)
+    : samples(sets.train->size()),
+      kind(kind_of(*sets.train)),
+      sequences(sets.train->targets.dim() > 1),
+      sample_shape(sets.sample_shape),
+      shards(shards_of(*sets.train, file)),
+      evaluated(sets.test->size()),
+      evaluates_training(sets.train == sets.test),
+      evaluates_held_out(file.data.validation.has_value()) {
+  const auto* of_set = data::find_dataset(file.data.name);
+  if (of_set != nullptr && of_set->classes == 0) class_names = sets.train->classes;
+  if (shards) class_counts = count_classes(*shards, sets.train->targets);
+}
+
+data_facts::data_facts(const data::dataset_kind& of_set, const topology::topology& file)
+    : samples(of_set.training_samples),
+      evaluated(of_set.test_samples),
+      evaluates_held_out(file.data.validation.has_value()) {
+  if (samples == 0)
+    refuse(file, "data.name", "the size of data.name = \"" + of_set.name + "\" depends on its files; remove --no-data");
+  if (!file.data.validation) return;
+  try {
+    evaluated = data::held_out_of(samples, *file.data.validation);
+  } catch (const data::data_error& reason) {
+    refuse(file, "data.validation", reason.what());
+  }
+  samples -= evaluated;
+}
+
+}  // namespace troupe

@@ -1,0 +1,177 @@
+#include "troupe/models/script.hpp"
+#include "troupe/runtime/plan/parts.hpp"
+#include "troupe/runtime/plan/recipe.hpp"
+#include "troupe/runtime/plan/refuse.hpp"
+#include "troupe/runtime/plan/warnings.hpp"
+
+#include <ATen/CPUGeneratorImpl.h>
+#include <ATen/core/grad_mode.h>
+
+#include <algorithm>
+#include <stdexcept>
+#include <utility>
+
+namespace troupe {
+
+namespace {
+
+/// What forward() is to return for `count` samples under a loss.
+std::vector<std::int64_t> output_sizes(const plan& so_far, std::int64_t count) {
+  auto sizes = models::made_up_targets(so_far.facts.sequences, so_far.shape, count).sizes().vec();
+  if (so_far.loss == models::loss_kind::cross_entropy || so_far.loss == models::loss_kind::nll)
+    sizes.push_back(so_far.shape.classes);
+  return sizes;
+}
+
+}  // namespace
+
+std::string sizes_text(at::IntArrayRef sizes) {
+  std::string text;
+  for (const auto size : sizes) text += (text.empty() ? "" : "×") + std::to_string(size);
+  return text;
+}
+
+models::network_shape shape_of(const topology::model_settings& model, const std::vector<std::int64_t>& input,
+                               std::int64_t classes) {
+  models::network_shape shape{.input = input,
+                              .classes = classes,
+                              .layers = model.layers,
+                              .width = model.width,
+                              .heads = model.heads,
+                              .dropout = model.dropout,
+                              .script = model.script,
+                              .padded_shortcuts = model.shortcut == "pad"};
+  shape.rank = model.rank.value_or(shape.rank);
+  if (model.initializer == "normal")
+    shape.normal =
+        models::normal_initializer{.deviation = model.initializer_std, .zero_biases = model.initializer_bias == "zero"};
+  return shape;
+}
+
+models::loss_kind loss_of(const topology::topology& file, const models::network& net) {
+  const auto& name = file.model.loss;
+  using models::loss_kind;
+  const auto own = net.loss();
+  if (name == "auto" || name == models::name_of(own)) return own;
+  if (net.takes_any_loss())
+    for (const auto kind : models::loss_kinds)
+      if (name == models::name_of(kind)) return kind;
+  const auto of_classes = own == loss_kind::nll || own == loss_kind::cross_entropy;
+  if (name == "cross_entropy" && of_classes) return loss_kind::cross_entropy;
+  if (name == "nll" && of_classes)
+    refuse(file, "model.loss",
+           "model.loss = \"nll\" requires log-probabilities, but " + file.model.name +
+               " returns scores; use \"cross_entropy\"");
+  refuse(file, "model.loss",
+         "model.loss = \"" + name + "\" does not fit the output of " + file.model.name + "; use \"" +
+             models::name_of(own) + "\"");
+}
+
+void check_accuracy(const topology::topology& file, models::loss_kind loss) {
+  if (loss != models::loss_kind::mse) return;
+  const auto why = " requires an accuracy, but " + file.model.name + " is trained as a regression and has none; ";
+  if (file.evaluate.target_accuracy)
+    refuse(file, "evaluate.target_accuracy",
+           "evaluate.target_accuracy" + why + "remove the key, or use evaluate.patience, which then follows the loss");
+  if (file.evaluate.each_worker)
+    refuse(file, "evaluate.each_worker", "evaluate.each_worker = true" + why + "remove the key");
+}
+
+data::normalisation scale_of(const topology::topology& file, const data::dataset_kind& kind,
+                             const models::network_shape& shape, bool images) {
+  if (!file.data.normalize) return {};
+  const auto& mean = file.data.mean;
+  const auto& std = file.data.std;
+  if (mean.empty() && std.empty()) {
+    auto of_preset = scale_of_preset(file, images ? shape.input.front() : 0);
+    return of_preset.mean.empty() ? kind.published : of_preset;
+  }
+  if (mean.empty() || std.empty())
+    refuse(file, mean.empty() ? "data.std" : "data.mean",
+           std::string(mean.empty() ? "data.mean" : "data.std") +
+               " is missing; data.mean and data.std must be given together");
+  if (!images)
+    refuse(file, "data.mean",
+           "data.mean and data.std apply only to images, and the samples of " + kind.name +
+               " are not normalised; remove both keys");
+  const auto channels = static_cast<std::size_t>(shape.input.front());
+  for (const auto& [key, values] : {std::pair{"data.mean", &mean}, std::pair{"data.std", &std}})
+    if (values->size() != channels)
+      refuse(file, key,
+             std::string(key) + " has " + std::to_string(values->size()) + " numbers, but " + kind.name + " requires " +
+                 std::to_string(channels) + ", one per channel");
+  if (std::any_of(std.begin(), std.end(), [](double value) { return !(value > 0); }))
+    refuse(file, "data.std",
+           "data.std has a value that is not above 0, but inputs are divided by it; use positive values");
+  return {mean, std};
+}
+
+void check_top_k(const plan& so_far) {
+  const auto& k = so_far.file.evaluate.top_k;
+  const auto scores = so_far.loss == models::loss_kind::cross_entropy || so_far.loss == models::loss_kind::nll;
+  if (!k || (scores && *k < so_far.shape.classes)) return;
+  refuse(so_far.file, "evaluate.top_k",
+         equals("evaluate.top_k", *k) +
+             (scores ? " counts every sample as correct, because there are only " +
+                           std::to_string(so_far.shape.classes) + " scores; use a smaller value"
+                     : " requires several scores per sample, but " + so_far.file.model.name + " returns one") +
+             (scores ? ", or remove the key" : "; remove the key"));
+}
+
+void check_augmentation(const plan& so_far) {
+  const auto& how = so_far.augment;
+  if (!how.any()) return;
+  const auto& file = so_far.file;
+  if (!so_far.images())
+    refuse(file, "augment",
+           "[augment] applies only to 8-bit images, and the samples of " + so_far.data->name +
+               " are not images; remove it");
+  const auto channels = so_far.shape.input.front();
+  const auto colours = how.brightness > 0 || how.contrast > 0 || how.saturation > 0 || how.hue > 0;
+  if (colours && channels != 1 && channels != 3)
+    refuse(file, "augment",
+           "augment.brightness, contrast, saturation and hue require images with 1 or 3 channels, but those of " +
+               so_far.data->name + " have " + std::to_string(channels) + "; remove these keys");
+}
+
+std::unique_ptr<models::network> network_of(const topology::topology& file, const models::network_kind& kind,
+                                            const models::network_shape& shape) try {
+  return models::make_network(kind, shape, file.run.seed);
+} catch (const models::script_error& reason) {
+  throw input_error(reason.what());
+} catch (const std::invalid_argument& reason) {
+  refuse(file, "model.name",
+         "model.name = \"" + kind.name + "\" does not fit data.name = \"" + file.data.name + "\": " + reason.what());
+}
+
+std::vector<std::string> try_out(const plan& so_far, models::network& net) {
+  const auto& file = so_far.file;
+  const auto about = "model.name = \"" + file.model.name + "\" does not fit data.name = \"" + file.data.name + "\": ";
+  constexpr std::int64_t samples = 2;  // one might hide which dimension counts them
+  at::Tensor output;
+  try {
+    const at::NoGradGuard unrecorded;
+    at::Generator generator = at::detail::createCPUGenerator(1);
+    net.train(false);
+    output = net.forward(models::made_up_samples(so_far.facts.kind, so_far.shape, samples, generator));
+  } catch (const std::exception& reason) {
+    refuse(file, "model.name", about + models::reason_of(reason));
+  }
+  const auto expected = output_sizes(so_far, samples);
+  if (output.sizes() == at::IntArrayRef{expected} && output.is_floating_point())
+    return warnings_of_output(output, so_far.loss);
+  refuse(file, "model.name",
+         about + "for " + std::to_string(samples) + " samples of " + sizes_text(so_far.shape.input) + " it returns " +
+             (output.is_floating_point() ? "" : "integers, ") + "[" + sizes_text(output.sizes()) + "], but the loss " +
+             models::name_of(so_far.loss) + " requires [" + sizes_text(expected) +
+             "]; change its last layer, or model.loss");
+}
+
+std::string note_on_draws(const std::vector<std::string>& operators) {
+  std::string names;
+  for (const auto& each : operators) names += (names.empty() ? "" : ", ") + each;
+  return "the script draws random numbers (" + names +
+         ") from LibTorch's global generator, which run.seed does not control; two runs differ";
+}
+
+}  // namespace troupe

@@ -1,0 +1,75 @@
+// The parts of make_plan(): what is derived from the model and its data, and from each exchange.
+#pragma once
+
+#include "troupe/runtime/plan/plan.hpp"
+#include "troupe/runtime/plan/refuse.hpp"
+#include "troupe/runtime/topology/value.hpp"
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace troupe {
+
+/// Returns the entry that `name` names in a registry of `kinds`. The parser has already checked the names in a file;
+/// this check is for code that fills in the structs itself.
+template <class Kind>
+const Kind& found(const Kind* kind, const topology::topology& file, const std::string& key, const std::string& name,
+                  const std::vector<Kind>& kinds) {
+  if (kind != nullptr) return *kind;
+  std::vector<std::string> names;
+  for (const auto& each : kinds) names.push_back(each.name);
+  refuse(file, key, key + " = \"" + name + "\" is not known; expected " + topology::listed(names));
+}
+
+/// "data.batch_size = 32".
+inline std::string equals(const std::string& key, std::int64_t value) {
+  return key + " = " + std::to_string(value);
+}
+
+/// "1×28×28".
+std::string sizes_text(at::IntArrayRef sizes);
+
+/// Returns how the training samples are divided among the workers.
+data::split split_named(const topology::topology& file);
+
+/// Steps are kept far below 2^63, so that no sum of them overflows and every JSON reader can hold them.
+constexpr std::uint64_t most_steps = std::uint64_t{1} << 53;
+
+/// Returns an interval in steps.
+std::uint64_t steps_between(const topology::interval& every, std::uint64_t steps_per_epoch);
+
+/// Makes the network of the plan. Throws input_error if it does not take such samples.
+std::unique_ptr<models::network> network_of(const topology::topology& file, const models::network_kind& kind,
+                                            const models::network_shape& shape);
+
+/// Returns the loss in effect. Throws input_error if it does not fit the output of the network.
+models::loss_kind loss_of(const topology::topology& file, const models::network& net);
+
+/// Throws input_error for keys that require an accuracy, if there is none.
+void check_accuracy(const topology::topology& file, models::loss_kind loss);
+
+/// Returns the normalisation of the inputs.
+data::normalisation scale_of(const topology::topology& file, const data::dataset_kind& kind,
+                             const models::network_shape& shape, bool images);
+
+/// Throws input_error if top-k accuracy would count every sample as correct.
+void check_top_k(const plan& so_far);
+
+/// Throws input_error if the samples cannot be augmented as requested.
+void check_augmentation(const plan& so_far);
+
+/// Runs a model on generated samples like those of the run, before anything starts. Returns warnings about its output.
+/// Throws input_error if the model does not take the samples, or if the loss cannot use its output.
+std::vector<std::string> try_out(const plan& so_far, models::network& net);
+
+/// Describes a module's own random draws, which a person may not expect.
+std::string note_on_draws(const std::vector<std::string>& operators);
+
+/// Throws input_error if the workers of an exchange cannot share a memory.
+void check_memory(const plan& so_far, const planned_exchange& exchange);
+
+}  // namespace troupe

@@ -1,0 +1,163 @@
+#include "troupe/actors/exchange/buckets.hpp"
+#include "troupe/runtime/plan/plan.hpp"
+#include "troupe/runtime/topology/value.hpp"
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+
+namespace troupe {
+
+namespace {
+
+/// How often an edge is used per step, on average.
+double uses_per_step(const planned_exchange& exchange, const planned_edge& edge) {
+  return edge.used / static_cast<double>(exchange.due.every);
+}
+
+template <class Member>
+double sum_over_edges(const plan& plan, Member member) {
+  double sum = 0;
+  for (const auto& exchange : plan.exchanges)
+    for (const auto& edge : exchange.edges) sum += uses_per_step(exchange, edge) * static_cast<double>(edge.*member);
+  return sum;
+}
+
+}  // namespace
+
+std::vector<std::uint32_t> planned_exchange::ranks() const {
+  std::vector<std::uint32_t> all;
+  for (const auto& one : members) all.insert(all.end(), one.ranks.begin(), one.ranks.end());
+  std::sort(all.begin(), all.end());
+  return all;
+}
+
+std::vector<std::uint32_t> planned_exchange::ids() const {
+  auto all = ranks();
+  for (std::uint32_t i = 0; i < nature.servers; ++i) all.push_back(first_server + i);
+  return all;
+}
+
+std::vector<std::string> planned_exchange::names() const {
+  std::vector<std::string> result;
+  for (const auto& one : members) result.push_back(one.name);
+  return result;
+}
+
+bool planned_exchange::has_groups() const {
+  return std::any_of(members.begin(), members.end(), [](const auto& one) { return one.ranks.size() > 1; });
+}
+
+worker_groups planned_exchange::groups() const {
+  const auto all = ranks();
+  worker_groups result;
+  for (const auto& one : members) {
+    auto& group = result.emplace_back();
+    for (const auto rank : one.ranks)
+      group.push_back(static_cast<std::uint32_t>(std::lower_bound(all.begin(), all.end(), rank) - all.begin()));
+  }
+  return result;
+}
+
+std::uint64_t planned_exchange::bytes_held(std::uint32_t server) const {
+  if (nature.memory) return static_cast<std::uint64_t>(layout.total) * sizeof(float);
+  std::uint64_t most = 0;
+  for (const auto& edge : edges)
+    if (edge.from == first_server + server) most = std::max(most, edge.bytes);
+  return most;
+}
+
+std::optional<rules::mixing_matrix> planned_exchange::mixing() const {
+  if (!kind->mixing) return std::nullopt;
+  return kind->mixing(names(), settings);
+}
+
+double plan::bytes_per_step() const {
+  return sum_over_edges(*this, &planned_edge::bytes);
+}
+
+double plan::messages_per_step() const {
+  return sum_over_edges(*this, &planned_edge::messages);
+}
+
+std::uint32_t plan::servers() const {
+  std::uint32_t sum = 0;
+  for (const auto& exchange : exchanges) sum += exchange.nature.servers;
+  return sum;
+}
+
+std::vector<const planned_exchange*> plan::stores() const {
+  std::vector<const planned_exchange*> memories;
+  for (const auto& one : exchanges)
+    if (one.nature.memory) memories.push_back(&one);
+  if (!memories.empty()) return memories;
+  const auto holds = [&](const auto& one) { return one.nature.servers > 0 && one.ranks().size() == workers; };
+  const auto found = std::find_if(exchanges.begin(), exchanges.end(), holds);
+  if (found == exchanges.end()) return {};
+  return {&*found};
+}
+
+const planned_exchange* plan::memory_of(std::uint32_t rank) const {
+  const auto found = std::find_if(exchanges.begin(), exchanges.end(), [&](const auto& one) {
+    if (!one.nature.memory) return false;
+    const auto ranks = one.ranks();
+    return std::binary_search(ranks.begin(), ranks.end(), rank);
+  });
+  return found == exchanges.end() ? nullptr : &*found;
+}
+
+const planned_exchange* plan::norms() const {
+  const auto found = std::find_if(exchanges.begin(), exchanges.end(), [](const auto& one) { return one.of_norms; });
+  return found == exchanges.end() ? nullptr : &*found;
+}
+
+bool plan::replicas_agree() const {
+  // A step on a GPU rounds otherwise than one on the CPU.
+  const auto alike = [&](const auto& device) { return device.type() == devices.front().type(); };
+  if (!std::all_of(devices.begin(), devices.end(), alike)) return false;
+  return !exchanges.empty() && std::all_of(exchanges.begin(), exchanges.end(), [&](const auto& one) {
+    return one.carries.sends == slot::gradient && one.nature.same_for_all && one.due.every == 1 &&
+           one.ranks().size() == workers;
+  });
+}
+
+bool plan::buffers_agree() const {
+  return layout.total == layout.parameter_end || norms() != nullptr || memory_of(0) != nullptr;
+}
+
+bool plan::deterministic() const {
+  return std::all_of(exchanges.begin(), exchanges.end(), [](const auto& one) { return one.nature.deterministic; });
+}
+
+bool plan::promises_bits() const {
+  return deterministic() && draws_elsewhere.empty() &&
+         std::none_of(exchanges.begin(), exchanges.end(), [](const auto& one) { return one.nature.on_devices; }) &&
+         std::all_of(devices.begin(), devices.end(), [](const auto& one) { return one.is_cpu(); });
+}
+
+bool plan::workers_are_independent() const {
+  return !stores().empty() && std::all_of(exchanges.begin(), exchanges.end(), [](const auto& one) {
+    return !one.nature.deterministic && one.nature.servers > 0 && !one.has_groups();
+  });
+}
+
+std::uint32_t plan::node_of(std::uint32_t id) const {
+  if (id >= workers) return 0;  // servers stand beside the coordinator
+  const auto after = std::upper_bound(nodes.begin(), nodes.end(), id,
+                                      [](std::uint32_t r, const planned_node& node) { return r < node.first_rank; });
+  return static_cast<std::uint32_t>(after - nodes.begin()) - 1;
+}
+
+traffic plan::between_nodes() const {
+  traffic sum;
+  for (const auto& exchange : exchanges)
+    for (const auto& edge : exchange.edges) {
+      if (!crosses(edge) || edge.messages == 0) continue;
+      ++sum.edges;
+      sum.messages += uses_per_step(exchange, edge) * static_cast<double>(edge.messages);
+      sum.bytes += uses_per_step(exchange, edge) * static_cast<double>(edge.bytes);
+    }
+  return sum;
+}
+
+}  // namespace troupe

@@ -1,0 +1,183 @@
+#include "troupe/runtime/topology/extend.hpp"
+
+#include "troupe/runtime/topology/error.hpp"
+#include "troupe/runtime/topology/schema.hpp"
+#include "troupe/runtime/topology/suggest.hpp"
+#include "troupe/runtime/topology/syntax.hpp"
+
+#include <algorithm>
+#include <fstream>
+#include <utility>
+
+namespace troupe::topology {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::size_t largest_file_bytes = 1 << 20;
+constexpr std::size_t most_extended = 16;  // levels below the file that is run
+
+/// Parses the text of the file with this number.
+toml::table read_toml(const std::string& text, mistakes& found, std::uint32_t file) {
+  const auto refuse = [&](remark why) {
+    why.at.file = file;
+    found.add(why.at, why.text);
+    found.raise();
+  };
+  if (const auto why = check_text(text)) refuse(*why);
+  try {
+    return file == 0 ? toml::parse(text) : toml::parse(text, std::string(extended_prefix) + std::to_string(file));
+  } catch (const toml::parse_error& error) {
+    refuse(explain_syntax(text, position_of(error.source()), error.what()));
+  } catch (const std::logic_error&) {
+    refuse(odd_header(text));
+  }
+  return {};
+}
+
+std::string nearby_file(const fs::path& file) {
+  std::vector<std::string> names;
+  std::error_code ignored;
+  const fs::path folder = file.has_parent_path() ? file.parent_path() : fs::path(".");
+  for (fs::directory_iterator each(folder, ignored), end; !ignored && each != end; each.increment(ignored)) {
+    if (each->path().extension() == ".toml") names.push_back(each->path().stem().string());
+  }
+  const std::string near = nearest(file.stem().string(), names);
+  return near.empty() ? "" : " (did you mean \"" + (file.parent_path() / (near + ".toml")).string() + "\"?)";
+}
+
+/// Adds to `own` every key that only `base` sets.
+void inherit(toml::table& own, toml::table& base) {
+  for (auto&& [name, node] : base) {
+    toml::node* mine = own.get(name.str());
+    if (mine == nullptr)
+      node.visit([&own, &name = name](auto& value) { own.insert(name, std::move(value)); });
+    else if (mine->is_table() && node.is_table())
+      inherit(*mine->as_table(), *node.as_table());
+  }
+}
+
+/// Removes from `base` the keys that `own` rules out.
+void make_way(const toml::table& own, toml::table& base) {
+  for (const exclusion& pair : exclusions()) {
+    const toml::table* mine = own[pair.section].as_table();
+    toml::table* its = base[pair.section].as_table();
+    if (mine == nullptr || its == nullptr) continue;
+    if (mine->contains(pair.first)) its->erase(pair.second);
+    if (mine->contains(pair.second)) its->erase(pair.first);
+  }
+  const exchange_kind* kind = find_exchange(own["exchange"]["kind"].value_or(std::string()));
+  if (toml::table* its = base["exchange"].as_table(); kind != nullptr && its != nullptr) make_way_for(*kind, *its);
+}
+
+/// Reads a file and those that it extends into one table.
+class gatherer {
+ public:
+  explicit gatherer(mistakes& found) : found_(found) {}
+
+  /// Parses `text`, which is the content of the file `name`, and what it extends. Throws input_error.
+  toml::table read(const std::string& text, const fs::path& name) {
+    const auto file = static_cast<std::uint32_t>(chain_.size());
+    chain_.push_back(name);
+    toml::table own = read_toml(text, found_, file);
+    const toml::node* said = own.get("extends");
+    if (said == nullptr || !said->is_string())
+      return own;  // a value that is not a string is refused like any other key
+    const fs::path below = (name.parent_path() / said->value_or(std::string())).lexically_normal();
+    toml::table base = read_base(below, position_of(said->source()));
+    own.erase("extends");
+    make_way(own, base);
+    inherit(own, base);
+    return own;
+  }
+
+  /// Returns the absolute folder of each file, by number; relative paths in a file start there.
+  std::vector<fs::path> folders() const {
+    std::vector<fs::path> all;
+    for (const fs::path& file : chain_) all.push_back(fs::absolute(file).parent_path());
+    return all;
+  }
+
+ private:
+  toml::table read_base(const fs::path& file, position at) {
+    const auto same = [&](const fs::path& other) { return real(other) == real(file); };
+    if (const auto seen = std::find_if(chain_.begin(), chain_.end(), same); seen != chain_.end()) {
+      std::string way;
+      for (auto each = seen; each != chain_.end(); ++each) way += each->string() + " extends ";
+      refuse(at, way + file.string() + " in a circle; expected a file that does not extend this one");
+    }
+    if (chain_.size() > most_extended)
+      refuse(at, "files extend each other more than " + std::to_string(most_extended) +
+                     " levels deep; expected fewer levels");
+    // The file that is run may be a pipe, but nothing may ever write to a pipe that a file names.
+    if (fs::is_fifo(file)) refuse(at, "extends " + file.string() + ": this is a pipe; expected a topology file");
+    std::string text;
+    try {
+      text = read_text(file);
+    } catch (const input_error& error) {
+      refuse(at, std::string("extends ") + error.what());
+    }
+    found_.add_file(file.string());
+    return read(text, file);
+  }
+
+  static fs::path real(const fs::path& file) {
+    std::error_code failed;
+    auto path = fs::weakly_canonical(fs::absolute(file), failed);
+    return failed ? fs::absolute(file).lexically_normal() : path;
+  }
+
+  void refuse(position at, const std::string& text) {
+    found_.add(at, text);
+    found_.raise();
+  }
+
+  mistakes& found_;
+  std::vector<fs::path> chain_;
+};
+
+}  // namespace
+
+std::string read_text(const fs::path& file) {
+  const std::string name = file.string();
+  std::error_code error;
+  const fs::file_status status = fs::status(file, error);
+  if (!fs::exists(status)) {
+    if (error == std::errc::permission_denied) {
+      throw input_error(name + ": a folder in this path cannot be opened; expected permission to read it");
+    }
+    throw input_error(name + ": no such file; expected a topology file" + nearby_file(file));
+  }
+  if (fs::is_directory(status)) throw input_error(name + ": this is a folder; expected a topology file");
+  std::ifstream stream(file, std::ios::binary);
+  if (!stream) throw input_error(name + ": the file cannot be read; expected permission to read it");
+  std::string text(largest_file_bytes + 1, '\0');
+  stream.read(text.data(), static_cast<std::streamsize>(text.size()));
+  text.resize(static_cast<std::size_t>(stream.gcount()));
+  if (stream.bad()) throw input_error(name + ": reading the file failed; expected a topology file");
+  if (text.size() > largest_file_bytes)
+    throw input_error(name + ": the file is larger than 1 MiB; expected a topology file");
+  return text;
+}
+
+void make_way_for(const exchange_kind& kind, toml::table& section) {
+  if (section["kind"].value_or(std::string()) == kind.name) return;
+  std::vector<std::string> others;
+  for (const auto& [name, node] : section) {
+    const std::string text(name.str());
+    const bool stays =
+        (text != "sends" && find_key(*find_section("exchange"), text) != nullptr) ||
+        std::any_of(kind.settings.begin(), kind.settings.end(), [&](const setting& row) { return row.name == text; });
+    if (!stays && numbered(node.source(), override_prefix) == 0) others.push_back(text);
+  }
+  for (const std::string& name : others) section.erase(name);
+}
+
+extended_file read_extended(const std::string& text, const fs::path& name, mistakes& found) {
+  gatherer files(found);
+  auto table = files.read(text, name);
+  return {std::move(table), files.folders()};
+}
+
+}  // namespace troupe::topology

@@ -1,0 +1,16 @@
+// Settings of the command line (--set).
+#pragma once
+
+#include "troupe/runtime/topology/mistakes.hpp"
+#include "troupe/runtime/topology/toml.hpp"
+
+#include <cstdint>
+#include <string>
+
+namespace troupe::topology {
+
+/// Applies "section.key=value", the `number`-th override, to what the file says. What it rules out is removed. Adds to
+/// `found` what is wrong with it.
+void apply_override(toml::table& root, const std::string& text, std::uint32_t number, mistakes& found);
+
+}  // namespace troupe::topology
