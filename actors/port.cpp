@@ -49,12 +49,11 @@ struct port_state {
   std::unique_ptr<lane> where;
   std::vector<peer_port> peers;
   /// The step that is answered next. PORT-1: parts of this exchange and the next ones, so far as a peer
-  /// can be ahead (member::steps_ahead), are taken, no others. A server
-  /// answers in its own order and checks steps itself.
+  /// can be ahead (member::steps_ahead), are taken, no others.
   std::uint64_t step{0};
-  std::uint64_t most_ahead{1};  ///< In steps.
-  int quiet_ticks{0};           ///< Of a server: since a part came.
-  std::vector<range> wanted;    ///< What a worker awaits by itself of each step: the whole, or the buckets.
+  std::optional<std::uint64_t> most_ahead{1};  ///< In steps; nothing if the member checks steps itself.
+  int quiet_ticks{0};                          ///< Of a server: since a part came.
+  std::vector<range> wanted;  ///< What a worker awaits by itself of each step: the whole, or the buckets.
   std::map<std::uint64_t, std::vector<answer_so_far>> answers;  ///< By step and by `wanted`.
   std::map<std::uint32_t, waiting_worker> waiting;              ///< At `step`, by `wanted`.
   std::uint64_t payload_bytes{0};
@@ -63,8 +62,7 @@ struct port_state {
 using port_pointer = port_actor::stateful_pointer<port_state>;
 
 awaited awaited_by(const member& algorithm, std::uint64_t step) {
-  const auto* holder = dynamic_cast<const server*>(&algorithm);
-  return {holder ? holder->open_step() : step, algorithm.waiting_for(step)};
+  return {algorithm.open_step().value_or(step), algorithm.waiting_for(step)};
 }
 
 void fail(port_pointer self, const caf::error& why) {
@@ -159,7 +157,7 @@ void carry_out(port_pointer self, said&& words) {
       return fail(self, make_error(errc::stale, "a piece of the answer to step " +
                                                     std::to_string(piece.origin.step + 1) + " arrived twice"));
   }
-  if (!my.options.is_server()) answer_worker(self);
+  if (!my.waiting.empty()) answer_worker(self);
 }
 
 /// Returns why a part cannot be accepted, or nothing.
@@ -186,12 +184,12 @@ std::optional<caf::error> refusal(const port_state& my, const part& piece) {
     return make_error(errc::mismatch, "received a part without float32 values or without samples" + from);
   if (!my.options.due.due(piece.origin.step))
     return make_error(errc::mismatch, "received a part for a step without this exchange" + from);
-  if (my.options.is_server()) return std::nullopt;
+  if (!my.most_ahead) return std::nullopt;
   if (piece.origin.step < my.step)
     return make_error(errc::stale, "received a part for a step that is already complete" + from);
-  if (piece.origin.step > my.step + my.most_ahead)
-    return make_error(errc::mismatch, "received a part more than " + std::to_string(my.most_ahead) +
-                                          (my.most_ahead == 1 ? " step" : " steps") +
+  if (piece.origin.step > my.step + *my.most_ahead)
+    return make_error(errc::mismatch, "received a part more than " + std::to_string(*my.most_ahead) +
+                                          (*my.most_ahead == 1 ? " step" : " steps") +
                                           " ahead, the limit that member::steps_ahead() sets" + from);
   return std::nullopt;
 }
@@ -225,7 +223,10 @@ port_actor::behavior_type port(port_pointer self, port_options options, std::sha
   self->state.step = options.due.first;
   self->state.wanted =
       options.answers_buckets ? options.buckets : std::vector<range>{{0, options.layout.parameter_end}};
-  self->state.most_ahead = algorithm->steps_ahead() * options.due.every;
+  if (const auto exchanges = algorithm->steps_ahead())
+    self->state.most_ahead = *exchanges * options.due.every;
+  else
+    self->state.most_ahead.reset();
   self->state.options = std::move(options);
   self->state.options.initial.reset();  // the member has taken what it needs
   self->state.algorithm = std::move(algorithm);
@@ -293,9 +294,9 @@ port_actor::behavior_type port(port_pointer self, port_options options, std::sha
         with_member(
             self,
             [step](member& algorithm) {
-              auto* holder = dynamic_cast<server*>(&algorithm);
-              if (!holder) throw exchange_error(errc::mismatch, "a worker's port has no result");
-              return holder->held(step);
+              auto now = algorithm.held(step);
+              if (!now) throw exchange_error(errc::mismatch, "a worker's port has no result");
+              return std::move(*now);
             },
             [promise](holding now) mutable { promise.deliver(std::move(now)); });
         return promise;

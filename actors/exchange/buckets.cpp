@@ -89,7 +89,7 @@ class bucketed_member final : public member {
     for (auto& one : inner_) one.algorithm->forget_before(step);
   }
 
-  std::uint64_t steps_ahead() const override { return inner_.front().algorithm->steps_ahead(); }
+  std::optional<std::uint64_t> steps_ahead() const override { return inner_.front().algorithm->steps_ahead(); }
 
  private:
   struct bucket {

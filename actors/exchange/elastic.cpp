@@ -131,9 +131,9 @@ class centre_of_all final : public centre {
     return open_.came == 0 ? std::vector<rank_id>{} : roll_call_.missing(step_);
   }
 
-  std::uint64_t open_step() const override { return step_; }
+  std::optional<std::uint64_t> open_step() const override { return step_; }
 
-  holding held(std::uint64_t step) override { return archive_.take(step, now()); }
+  std::optional<holding> held(std::uint64_t step) override { return archive_.take(step, now()); }
 
  private:
   struct round {
@@ -180,7 +180,7 @@ class centre_of_each final : public centre {
 
   std::vector<rank_id> waiting_for(std::uint64_t) const override { return {}; }
 
-  holding held(std::uint64_t) override { return now(); }
+  std::optional<holding> held(std::uint64_t) override { return now(); }
 
  private:
   void take(const part& piece, outbox& out) override {

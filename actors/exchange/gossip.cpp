@@ -77,7 +77,7 @@ class gossip_member final : public member {
 
   void forget_before(std::uint64_t step) override { steps_.erase(steps_.begin(), steps_.lower_bound(step)); }
 
-  std::uint64_t steps_ahead() const override { return ahead_; }
+  std::optional<std::uint64_t> steps_ahead() const override { return ahead_; }
 
  private:
   /// Of one chunk: what has come of those that are mixed, by their place in the row of W.

@@ -135,7 +135,7 @@ class leader final : public member {
     inner_->forget_before(step);
   }
 
-  std::uint64_t steps_ahead() const override { return inner_->steps_ahead(); }
+  std::optional<std::uint64_t> steps_ahead() const override { return inner_->steps_ahead(); }
 
  private:
   void gather(const part& piece, outbox& out) {
@@ -217,7 +217,7 @@ class follower final : public member {
 class group_server final : public server {
  public:
   explicit group_server(const group_options& options)
-      : names_(options.groups), inner_(options.make_inner(inner_options(options))), server_(as_server(*inner_)) {}
+      : names_(options.groups), inner_(options.make_inner(inner_options(options))) {}
 
   void receive(const part& piece, outbox& out) override {
     translated within{names_, out, [&](const part& answer) { out.answer(answer); }};
@@ -230,20 +230,13 @@ class group_server final : public server {
 
   std::int64_t largest_fold() const override { return inner_->largest_fold(); }
 
-  std::uint64_t open_step() const override { return server_.open_step(); }
+  std::optional<std::uint64_t> open_step() const override { return inner_->open_step(); }
 
-  holding held(std::uint64_t step) override { return server_.held(step); }
+  std::optional<holding> held(std::uint64_t step) override { return inner_->held(step); }
 
  private:
-  static server& as_server(member& made) {
-    auto* result = dynamic_cast<server*>(&made);
-    TROUPE_ASSERT(result != nullptr, "the member at a server's index must be a server");
-    return *result;
-  }
-
   translation names_;
   std::unique_ptr<member> inner_;
-  server& server_;  ///< The same.
 };
 
 }  // namespace

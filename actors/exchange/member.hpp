@@ -8,6 +8,7 @@
 #include "troupe/actors/messages.hpp"
 
 #include <cstdint>
+#include <optional>
 #include <stdexcept>
 #include <vector>
 
@@ -26,8 +27,8 @@ class outbox {
   virtual void answer(const part& piece) = 0;
 };
 
-/// Members see parts of at most two exchanges at a time: a peer can be one ahead, never two, because the exchange
-/// between requires this member's own contribution. This does not hold for servers, nor where steps_ahead() is larger.
+/// By default, members see parts of at most two exchanges at a time: a peer can be one ahead, never two, because the
+/// exchange between requires this member's own contribution. steps_ahead() says otherwise.
 class member {
  public:
   virtual ~member() = default;
@@ -47,23 +48,25 @@ class member {
   /// Forgets everything about steps before `step`.
   virtual void forget_before(std::uint64_t step) = 0;
 
-  /// Returns how many exchanges ahead a peer's part can be: more than one if a peer continues without hearing from this
-  /// member.
-  virtual std::uint64_t steps_ahead() const { return 1; }
+  /// Returns how many exchanges ahead of its own worker a peer's part can be: more than one if a peer continues without
+  /// hearing from this member. Nothing if the member checks the steps of parts itself.
+  virtual std::optional<std::uint64_t> steps_ahead() const { return 1; }
+
+  /// Returns the step to which waiting_for() refers; nothing if that is the step of its own worker.
+  virtual std::optional<std::uint64_t> open_step() const { return std::nullopt; }
+
+  /// Returns what the member holds of the result of the run once all workers have completed `step` steps, or nothing if
+  /// it holds none. Called with increasing steps after they have. If the exchange waits for all workers, it is exact,
+  /// and port_options::when defines in advance which steps will be requested. Otherwise it is the current state.
+  virtual std::optional<holding> held(std::uint64_t /*step*/) { return std::nullopt; }
 };
 
-/// A member without a worker: it holds parameters of its own, accepts contributions and answers them. It checks the
-/// steps of the parts it receives itself.
+/// A member without a worker: it holds parameters of its own, accepts contributions and answers them.
 class server : public member {
  public:
-  /// Returns what the server holds once all workers have completed `step` steps; called with increasing steps after
-  /// they have. If the exchange waits for all workers, the result is exact, and port_options::when defines in advance
-  /// which steps will be requested. Otherwise it is the current state.
-  virtual holding held(std::uint64_t step) = 0;
-
-  /// Returns the step to which waiting_for() refers, if the server is waiting for any.
-  virtual std::uint64_t open_step() const { return 0; }
-
+  std::optional<holding> held(std::uint64_t step) override = 0;
+  std::optional<std::uint64_t> open_step() const override { return 0; }
+  std::optional<std::uint64_t> steps_ahead() const final { return std::nullopt; }
   void contribute(const part&, outbox&) final { throw std::logic_error("a server has no worker"); }
   void forget_before(std::uint64_t) final {}
 };

@@ -145,9 +145,11 @@ class shard_of_all final : public shard_server {
     return came_.empty() ? std::vector<rank_id>{} : fold_.missing();
   }
 
-  std::uint64_t open_step() const override { return round_; }
+  std::optional<std::uint64_t> open_step() const override { return round_; }
 
-  holding held(std::uint64_t step) override { return holds_nothing() ? holding{} : archive_.take(step, now()); }
+  std::optional<holding> held(std::uint64_t step) override {
+    return holds_nothing() ? holding{} : archive_.take(step, now());
+  }
 
  private:
   void take(const part& piece, outbox& out) override {
@@ -185,7 +187,7 @@ class shard_of_each final : public shard_server {
 
   std::vector<rank_id> waiting_for(std::uint64_t) const override { return {}; }
 
-  holding held(std::uint64_t) override { return holds_nothing() ? holding{} : now(); }
+  std::optional<holding> held(std::uint64_t) override { return holds_nothing() ? holding{} : now(); }
 
  private:
   void take(const part& piece, outbox& out) override {

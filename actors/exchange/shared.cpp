@@ -25,8 +25,9 @@ class keeper final : public server {
   std::vector<rank_id> waiting_for(std::uint64_t) const override { return {}; }
   std::int64_t largest_fold() const override { return memory_->values().numel(); }
 
-  holding held(std::uint64_t) override {
-    return {.piece = {0, memory_->copy(pool_)}, .version = memory_->updates(), .staleness = memory_->staleness()};
+  std::optional<holding> held(std::uint64_t) override {
+    return holding{
+        .piece = {0, memory_->copy(pool_)}, .version = memory_->updates(), .staleness = memory_->staleness()};
   }
 
  private:

@@ -62,9 +62,9 @@ class pair_member final : public member {
     theirs_.erase(theirs_.begin(), theirs_.lower_bound(step));
   }
 
-  /// A worker waits only for its partners, so others may be many exchanges ahead of this one. Each of them sends one part
-  /// and then waits for its answer, so at most n parts are kept here.
-  std::uint64_t steps_ahead() const override { return std::uint64_t{1} << 20; }
+  /// A worker waits only for its partners, so others may be many exchanges ahead of this one. Each of them sends one
+  /// part and then waits for its answer, so at most n parts are kept here.
+  std::optional<std::uint64_t> steps_ahead() const override { return std::uint64_t{1} << 20; }
 
  private:
   rank_id partner_at(std::uint64_t step) const {

@@ -97,7 +97,7 @@ class exchange_pump {
   }
 
   member& at(std::uint32_t index) { return *members_.at(index); }
-  holding held(std::uint32_t index, std::uint64_t step) { return dynamic_cast<server&>(at(index)).held(step); }
+  holding held(std::uint32_t index, std::uint64_t step) { return at(index).held(step).value(); }
 
   /// Steps of the loop that `rank` has completed by now, if its local work takes no time.
   std::uint64_t completed(std::uint32_t rank) const {

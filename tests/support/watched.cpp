@@ -47,7 +47,7 @@ class watched_member final : public member {
   std::vector<rank_id> waiting_for(std::uint64_t step) const override { return inner_->waiting_for(step); }
   std::int64_t largest_fold() const override { return inner_->largest_fold(); }
   void forget_before(std::uint64_t step) override { inner_->forget_before(step); }
-  std::uint64_t steps_ahead() const override { return inner_->steps_ahead(); }
+  std::optional<std::uint64_t> steps_ahead() const override { return inner_->steps_ahead(); }
 
  private:
   std::unique_ptr<member> inner_;
@@ -58,21 +58,17 @@ class watched_member final : public member {
 /// A server in front of another.
 class server_before : public server {
  public:
-  explicit server_before(std::unique_ptr<member> inner)
-      : all_(std::move(inner)), inner_(dynamic_cast<server*>(all_.get())) {
-    if (!inner_) throw std::invalid_argument("this is no server");
-  }
+  explicit server_before(std::unique_ptr<member> inner) : inner_(std::move(inner)) {}
   std::vector<rank_id> waiting_for(std::uint64_t step) const override { return inner_->waiting_for(step); }
   std::int64_t largest_fold() const override { return inner_->largest_fold(); }
-  std::uint64_t open_step() const override { return inner_->open_step(); }
-  holding held(std::uint64_t step) override { return inner_->held(step); }
+  std::optional<std::uint64_t> open_step() const override { return inner_->open_step(); }
+  std::optional<holding> held(std::uint64_t step) override { return inner_->held(step); }
 
  protected:
-  server& inner() { return *inner_; }
+  member& inner() { return *inner_; }
 
  private:
-  std::unique_ptr<member> all_;
-  server* inner_;
+  std::unique_ptr<member> inner_;
 };
 
 class watched_server final : public server_before {

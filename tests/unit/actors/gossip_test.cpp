@@ -113,7 +113,7 @@ class gossip_by_hand {
         const auto [to, piece] = in_flight_[static_cast<std::size_t>(index)];
         in_flight_.erase(in_flight_.begin() + index);
         const auto under_way = next_[to] == 0 ? 0 : next_[to] - (complete(to, next_[to] - 1) ? 0 : 1);
-        CHECK(piece.origin.step <= under_way + members_[to]->steps_ahead());
+        CHECK(piece.origin.step <= under_way + *members_[to]->steps_ahead());
         ahead = std::max(ahead, piece.origin.step - std::min(piece.origin.step, under_way));
         box out{*this, to};
         members_[to]->receive(piece, out);

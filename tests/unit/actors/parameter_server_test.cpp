@@ -192,7 +192,7 @@ TEST_CASE("asynchronous steps follow the order of arrival, and their staleness i
   falls_to(plain(1, 0, 0, 4), 3.5F, 3);   // 0 at 2: two updates behind
   falls_to(plain(0, 2, 2, 8), 7.5F, 4);   // 2 at 3
   falls_to(plain(1, 1, 3, -2), 6.5F, 5);  // 3 at 4
-  const auto now = dynamic_cast<troupe::server&>(*server).held(1);
+  const auto now = server->held(1).value();
   CHECK(now.version == 5);
   CHECK(now.piece.first == 0);
   CHECK((now.staleness.counts == std::vector<std::uint64_t>{2, 2, 1}));

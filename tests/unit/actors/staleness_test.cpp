@@ -48,7 +48,7 @@ struct asynchronous_run {
     out.sent.clear();
   }
 
-  staleness_tally tally() { return dynamic_cast<server&>(*server_side).held(0).staleness; }
+  staleness_tally tally() { return server_side->held(0)->staleness; }
 
   std::unique_ptr<member> server_side;
   kept out;
