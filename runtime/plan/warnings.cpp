@@ -57,16 +57,21 @@ void check_classes(const plan& plan, std::vector<std::string>& found) {
                   "\"); reduce the batch size or the number of workers");
 }
 
-/// Adds a warning about a key without effect. Its explanation says when it is used.
+/// Returns "used only by X" if the explanation of a key says so; defaults and requirements are left out.
+std::string condition_of(const std::string& explanation) {
+  const auto begin = explanation.find("Used only");
+  if (begin == std::string::npos) return {};
+  const auto sentence = explanation.substr(begin, explanation.find(". ", begin) - begin);
+  const auto end = std::min(sentence.find(", where"), sentence.find(", which"));
+  const auto condition = "u" + sentence.substr(1, end - 1);
+  return condition.ends_with('.') ? condition.substr(0, condition.size() - 1) : condition;
+}
+
 void add_unused(const std::string& key, const setting& row, std::vector<std::string>& found) {
-  const auto begin = row.explanation.find("Used only");
-  if (begin == std::string::npos) {
-    found.push_back(key + " has no effect in this topology; `troupe explain " + row.name +
-                    "` describes when it is used");
-    return;
-  }
-  const auto when = row.explanation.substr(begin, row.explanation.find_first_of(".,", begin) - begin);
-  found.push_back(key + " has no effect in this topology: it is u" + when.substr(1));
+  const auto condition = condition_of(row.explanation);
+  found.push_back(
+      key + " has no effect in this topology" +
+      (condition.empty() ? "; `troupe explain " + row.name + "` describes when it is used" : ": it is " + condition));
 }
 
 /// Warns about what would happen only after the end of the run.

@@ -275,8 +275,9 @@ std::vector<section> make_sections() {
             "Folder that contains the folders of the data sets. Defaults to $TROUPE_DATA, or to data-cache if that is "
             "not set. Not needed by digits and sparse, which are built in."),
         row("file", in(&t::data, &data::file), {},
-            "Your own training samples: a file for libsvm, triplets, tensors or text, or a folder for image_folder. "
-            "Used only by these data sets."),
+            "Your own training samples: a file or, for image_folder, a folder. Used only by libsvm, triplets, tensors, "
+            "text "
+            "and image_folder."),
         row("test_file", in(&t::data, &data::test_file), {},
             "Your own test samples, in the same format as file and used only by the same data sets. Without it, "
             "the training samples are evaluated, unless data.validation holds some of them out."),
@@ -285,15 +286,15 @@ std::vector<section> make_sections() {
             "may be larger than memory. Used only by libsvm and triplets, where it defaults to false."),
         row("rows", in(&t::data, &data::rows), {.minimum = 10, .maximum = 1e9},
             "Number of training samples that the data set \"sparse\" generates; its test set has a tenth as many. Used "
-            "only by that data set. Defaults to 20,000 there."),
+            "only "
+            "by sparse, where it defaults to 20,000."),
         row("columns", in(&t::data, &data::columns), {.minimum = 1, .maximum = 2e9},
-            "Number of coordinates of a sample of the data set \"sparse\". Used only by that data set. Defaults to "
-            "10,000 "
-            "there."),
+            "Number of coordinates of a sample of the data set \"sparse\". Used only by sparse, where it defaults to "
+            "10,000."),
         row("nonzeros", in(&t::data, &data::nonzeros), {.minimum = 1, .maximum = 1e6},
-            "Number of coordinates of a sample of the data set \"sparse\" that are not zero. Used only by that data "
-            "set. "
-            "Defaults to 50 there."),
+            "Number of coordinates of a sample of the data set \"sparse\" that are not zero. Used only by sparse, "
+            "where "
+            "it defaults to 50."),
         row("skew", in(&t::data, &data::skew), {.minimum = 1, .maximum = 16},
             "How unevenly the nonzero coordinates are spread over the columns: with 1 (the default), all columns occur "
             "equally often; with a larger value, a few columns occur in most samples. Used only by sparse."),

@@ -73,7 +73,9 @@ TEST_CASE("a key that is set but has no effect causes a warning") {
       {"data.batch_size", ""}, {"evaluate.target_hold", ""}, {"run.join_timeout", ""}, {"exchange.exchange.route", ""}};
   CHECK(warnings(file).empty());
   file.given.places["model.layers"] = "";
-  CHECK(warns(file, "model.layers has no effect in this topology: it is used only by"));
+  CHECK(warns(file,
+              "model.layers has no effect in this topology: it is used only by mlp (hidden layers, 2 by default), "
+              "gpt (blocks, 4 by default) and wide_resnet (blocks per group, 2 by default)"));
   file.given.places = {{"exchange.exchange.bucket_mb", ""}};
   CHECK(warns(file, "exchange.bucket_mb has no effect"));
   file.given.places.clear();
