@@ -1,5 +1,7 @@
 #include "troupe/runtime/topology/mistakes.hpp"
 
+#include "troupe/runtime/topology/enclosing.hpp"
+
 namespace troupe::topology {
 namespace {
 
@@ -11,13 +13,8 @@ void places::put(const std::string& path, position at) {
   known_.insert_or_assign(path, at);
 }
 
-position places::at(std::string path) const {
-  while (true) {
-    if (const auto found = known_.find(path); found != known_.end()) return found->second;
-    const std::size_t dot = path.rfind('.');
-    if (dot == std::string::npos) return {};
-    path.resize(dot);
-  }
+position places::at(const std::string& path) const {
+  return of_enclosing(known_, path);
 }
 
 std::uint32_t mistakes::add_file(std::string file) {

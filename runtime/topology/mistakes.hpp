@@ -26,7 +26,7 @@ class places {
   /// Returns everything that the file or an override sets, by path.
   const std::map<std::string, position>& all() const { return known_; }
   /// Returns the position of `path`, or that of what encloses it, or an unknown place.
-  position at(std::string path) const;
+  position at(const std::string& path) const;
 
  private:
   std::map<std::string, position> known_;

@@ -159,7 +159,7 @@ struct given_keys {
   std::map<std::string, std::string> places;
   bool has(const std::string& key) const { return places.contains(key); }
   /// Returns the place of a key, or that of its section, or "".
-  std::string place_of(std::string key) const;
+  std::string place_of(const std::string& key) const;
   bool operator==(const given_keys&) const { return true; }
 };
 
