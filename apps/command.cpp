@@ -52,11 +52,13 @@ std::string phrased(const std::string& said) {
       {std::regex(R"(^The following arguments? \w+ not expected: (?:.* )?([^ ]+)$)"), "unexpected argument \"$1\""},
       {std::regex(R"(^(--?[\w-]+): \d+ required \w+ missing$)"), "$1 requires a value"},
       {std::regex(R"(^(--?[\w-]+): At Most 1 required but received \d+$)"), "$1 is given more than once"},
-      {std::regex(R"(^(--?[\w-]+): (.*) not in \{(.*)\}$)"), "$1 is \"$2\"; expected one of $3"},
       {std::regex(R"(^(--?[\w-]+): Value (.*) not in range (.*)$)"), "$1 is \"$2\"; expected a number from $3"},
       {std::regex(R"(^A subcommand is required$)"), "a command is missing"}};
+  static const std::regex one_of(R"(^(--?[\w-]+): (.*) not in \{(.*)\}$)");
   for (const auto& [pattern, phrase] : phrases)
     if (std::smatch match; std::regex_match(said, match, pattern)) return match.format(phrase);
+  if (std::smatch match; std::regex_match(said, match, one_of))
+    return match.format("$1 is \"$2\"; expected one of ") + std::regex_replace(match.str(3), std::regex(","), ", ");
   return said;
 }
 

@@ -1,6 +1,7 @@
 #include "troupe/data/lines.hpp"
 
 #include "troupe/data/dataset.hpp"
+#include "troupe/data/utf8.hpp"
 
 #include <array>
 #include <cerrno>
@@ -138,18 +139,7 @@ std::size_t lines::read(char* into, std::size_t room) {
 }
 
 std::string quoted(std::string_view text) {
-  constexpr std::size_t most = 40;
-  std::string made{'"'};
-  for (const char c : text.substr(0, most)) {
-    if (c >= ' ' && c <= '~') {
-      made += c;
-    } else {
-      std::array<char, 5> code{};
-      std::snprintf(code.data(), code.size(), "\\x%02x", static_cast<unsigned>(static_cast<unsigned char>(c)));
-      made += code.data();
-    }
-  }
-  return made + (text.size() > most ? "…\"" : "\"");
+  return "\"" + printable_utf8(clipped(text, 40)) + "\"";
 }
 
 std::optional<double> number_in(std::string_view text) {

@@ -93,7 +93,7 @@ TEST_CASE("a test text has the characters of the training text") {
   const auto other = here.write("other", "ab\n\nabö");
   CHECK(failure(train, 2, other) ==
         other.string() +
-            ":3: found the character \"\\xc3\\xb6\", which does not occur in the training text "
+            ":3: found the character \"ö\", which does not occur in the training text "
             "train; remove it here or add it there");
   const auto bytes = here.write("bytes", "ab\xe4");
   CHECK(failure(train, 2, bytes).find(bytes.string() + ":1: found the character \"\\xe4\"") == 0);
