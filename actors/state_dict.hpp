@@ -1,0 +1,53 @@
+// The state of an actor or of a part of one, as named tensors: what a checkpoint stores and a resumed run starts from,
+// like PyTorch's state_dict. Nothing here knows actors or files.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+namespace troupe {
+
+/// A state that lacks an entry, or has one of the wrong type or size: it belongs to another run.
+struct state_error : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+/// Names are unique; '/' separates levels. Tensors are on the CPU, contiguous and frozen.
+class state_dict {
+ public:
+  /// Adds an entry; the name must be new. `put` keeps a reference, so the tensor must not be written any more.
+  void put(const std::string& name, const at::Tensor& values);
+  void put_count(const std::string& name, std::uint64_t value);
+  void put_counts(const std::string& name, const std::vector<std::uint64_t>& values);
+  void put_number(const std::string& name, double value);
+  void put_text(const std::string& name, const std::string& text);
+  /// Adds all entries of `inner` under `name`/.
+  void put_all(const std::string& name, const state_dict& inner);
+
+  bool has(const std::string& name) const { return entries_.contains(name); }
+  bool empty() const { return entries_.empty(); }
+
+  /// Return an entry. Throw state_error if it is missing, has another type, or has not `elements` elements.
+  at::Tensor tensor(const std::string& name, std::optional<std::int64_t> elements = {}) const;  ///< float32
+  std::uint64_t count(const std::string& name) const;
+  std::vector<std::uint64_t> counts(const std::string& name, std::optional<std::size_t> size = {}) const;
+  double number(const std::string& name) const;
+  std::string text(const std::string& name) const;
+
+  /// Returns the entries under `name`/, without that prefix.
+  state_dict all(const std::string& name) const;
+
+  const std::map<std::string, at::Tensor>& entries() const { return entries_; }
+
+ private:
+  const at::Tensor& entry(const std::string& name, at::ScalarType type) const;
+  std::map<std::string, at::Tensor> entries_;
+};
+
+}  // namespace troupe
