@@ -80,6 +80,8 @@ compute_actor::behavior_type compute(compute_pointer self, replica_options optio
         };
         return on_lane<advanced>(self, *self->state.where, std::move(work));
       },
+      [](state_atom) { return state_dict{}; },
+      [](restore_atom, const state_dict&) {},
       [self](cancel_atom) { *self->state.cancelled = true; },
       [](done_atom, const completion& done) { (*done.run)(); },
   };

@@ -16,10 +16,15 @@
 namespace troupe {
 
 /// advance: local work, and the peer_port to which the gradient leaves in buckets, if it does; errc::failed with the
-/// text of what LibTorch or the data set threw. cancel:  an `advance` of several steps answers after the step under
-/// way. done:    from its lane, at the end of a job or in the middle of it.
-using compute_actor = caf::typed_actor<caf::replies_to<advance_atom, advance, caf::strong_actor_ptr>::with<advanced>,
-                                       caf::reacts_to<cancel_atom>, caf::reacts_to<done_atom, completion>>;
+/// text of what LibTorch or the data set threw.
+/// state:   answered with what the following steps depend on besides the messages: the optimizer's state.
+/// restore: sets that state, before the first `advance`; errc::failed if it does not fit.
+/// cancel:  an `advance` of several steps answers after the step under way.
+/// done:    from its lane, at the end of a job or in the middle of it.
+using compute_actor =
+    caf::typed_actor<caf::replies_to<advance_atom, advance, caf::strong_actor_ptr>::with<advanced>,
+                     caf::replies_to<state_atom>::with<state_dict>, caf::reacts_to<restore_atom, state_dict>,
+                     caf::reacts_to<cancel_atom>, caf::reacts_to<done_atom, completion>>;
 
 /// Connection through which the statistics of synchronised norms are exchanged.
 struct norm_contact {

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "troupe/actors/control_messages.hpp"
+#include "troupe/actors/run_state.hpp"
 
 #include <caf/deserializer.hpp>
 #include <caf/error.hpp>
@@ -109,6 +110,16 @@ typename Inspector::result_type inspect(Inspector& f, evaluation& x) {
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, record& x) {
   return detail::inspect_local(f, "record", x.event, x.step);
+}
+
+template <class Inspector>
+typename Inspector::result_type inspect(Inspector& f, state_dict& x) {
+  return detail::inspect_local(f, "state_dict", x.entries().size());
+}
+
+template <class Inspector>
+typename Inspector::result_type inspect(Inspector& f, run_state& x) {
+  return detail::inspect_local(f, "run_state", x.step, x.actors.size());
 }
 
 }  // namespace troupe

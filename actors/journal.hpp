@@ -3,6 +3,7 @@
 #pragma once
 
 #include "troupe/actors/messages.hpp"
+#include "troupe/actors/run_state.hpp"
 
 #include <cstdint>
 
@@ -23,6 +24,10 @@ class journal {
 
   /// Saves the result of the run, before the `end` record is written.
   virtual void save(const snapshot& result) = 0;
+
+  /// Writes a checkpoint: the state of the run when the lines written so far were all there were. A checkpoint that
+  /// cannot be written costs a warning, never the run.
+  virtual void checkpoint(const run_state& /*state*/) {}
 };
 
 }  // namespace troupe

@@ -301,6 +301,8 @@ port_actor::behavior_type port(port_pointer self, port_options options, std::sha
             [promise](holding now) mutable { promise.deliver(std::move(now)); });
         return promise;
       },
+      [](state_atom) { return state_dict{}; },
+      [](restore_atom, const state_dict&) {},
       [self](tick_atom) {
         auto& my = self->state;
         self->delayed_send(self, my.options.timeout / ticks_of_timeout, tick_atom_v);

@@ -26,17 +26,21 @@ using peer_port = caf::typed_actor<caf::reacts_to<part_atom, part>>;
 ///         errc::peer_lost.
 /// wire:   sent once before the first step; contains the ports of all members in rank order, including this one.
 /// result: for servers only; answered with what the server holds once all workers have completed this many steps.
+/// state:   answered with what the following steps depend on; only while no step is under way.
+/// restore: makes the member again from that state, before the first part; errc::mismatch if it does not fit.
 /// lost:   the nodes of these ranks are lost. The answer states who is waiting for whom ("exchange: rank 0 is waiting
 ///         for rank 2 at step 8") or is empty; if someone is waiting, the port ends with errc::peer_lost.
 /// tick, done: sent by the port to itself (deadline) and by its lane.
-using port_actor = peer_port::extend<caf::replies_to<await_atom, stamp, key>::with<outcome>,
-                                     caf::reacts_to<wire_atom, std::vector<peer_port>>,
-                                     caf::replies_to<lost_atom, std::vector<rank_id>>::with<std::string>,
-                                     caf::replies_to<result_atom, std::uint64_t>::with<holding>,
-                                     caf::reacts_to<tick_atom>, caf::reacts_to<done_atom, completion>>;
+using port_actor = peer_port::extend<
+    caf::replies_to<await_atom, stamp, key>::with<outcome>, caf::reacts_to<wire_atom, std::vector<peer_port>>,
+    caf::replies_to<lost_atom, std::vector<rank_id>>::with<std::string>,
+    caf::replies_to<result_atom, std::uint64_t>::with<holding>, caf::replies_to<state_atom>::with<state_dict>,
+    caf::reacts_to<restore_atom, state_dict>, caf::reacts_to<tick_atom>, caf::reacts_to<done_atom, completion>>;
 
 /// Interface through which a server is asked for what it holds.
-using holder_actor = caf::typed_actor<caf::replies_to<result_atom, std::uint64_t>::with<holding>>;
+using holder_actor =
+    caf::typed_actor<caf::replies_to<result_atom, std::uint64_t>::with<holding>,
+                     caf::replies_to<state_atom>::with<state_dict>, caf::reacts_to<restore_atom, state_dict>>;
 
 class member;
 

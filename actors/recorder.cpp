@@ -70,6 +70,14 @@ recorder_actor::behavior_type recorder(recorder_pointer self, std::uint32_t work
             },
             [self](bool) { self->state.glancing = false; });
       },
+      [self](checkpoint_atom, const run_state& state) {
+        auto best = std::exchange(self->state.best, std::nullopt);
+        return on_lane<std::uint64_t>(self, *self->state.where, [book = self->state.book, best, state] {
+          if (best) book->keep(*best);
+          book->checkpoint(state);
+          return state.step;
+        });
+      },
       [self](save_atom, const snapshot& result, const record& end) {
         auto best = std::exchange(self->state.best, std::nullopt);
         return on_lane<std::uint64_t>(self, *self->state.where, [book = self->state.book, best, result, end] {

@@ -17,8 +17,10 @@ using progress_sink = caf::typed_actor<caf::reacts_to<progress_atom, rank_id, st
 
 /// record:   writes one line of the metrics.
 /// keep:     writes the best result so far.
+/// checkpoint: writes a checkpoint; answered when that is done, or has failed with a warning.
 /// save:     writes the result and the last line; answered with the step of that line when both are on disk.
 using recorder_actor = progress_sink::extend<caf::reacts_to<record_atom, record>, caf::reacts_to<keep_atom, snapshot>,
+                                             caf::replies_to<checkpoint_atom, run_state>::with<std::uint64_t>,
                                              caf::replies_to<save_atom, snapshot, record>::with<std::uint64_t>,
                                              caf::reacts_to<done_atom, completion>>;
 

@@ -193,6 +193,19 @@ port_actor::behavior_type collective_port(collective_pointer self, port_options 
       [](result_atom, std::uint64_t) -> caf::result<holding> {
         return make_error(errc::mismatch, "a worker's port has no result");
       },
+      [self](state_atom) {
+        state_dict state;
+        state.put_count("step", self->state.step);
+        return state;
+      },
+      [self](restore_atom, const state_dict& state) -> caf::result<void> {
+        try {
+          self->state.step = state.count("step");
+        } catch (const state_error& problem) {
+          return make_error(errc::mismatch, problem.what());
+        }
+        return caf::unit;
+      },
       [self](tick_atom) {
         self->delayed_send(self, self->state.options.timeout / ticks_of_timeout, tick_atom_v);
         watch(self);

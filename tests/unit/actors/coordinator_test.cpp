@@ -59,6 +59,7 @@ recorder_actor::behavior_type recorder(recorder_actor::pointer, std::shared_ptr<
             all->lines.push_back(line);
           },
           [all](keep_atom, const snapshot& best) { all->kept.push_back(best.values[0].item<float>()); },
+          [](checkpoint_atom, const run_state& state) { return state.step; },
           [all](save_atom, const snapshot& result, const record& end) {
             all->saved.push_back(result.values[0].item<float>());
             all->events.push_back(end.event + " " + end.status);
