@@ -6,10 +6,10 @@
 // Symbols: there are n workers. Flat storage has P elements of parameters (padding included), followed by B elements of
 // float buffers. Steps are counted from 0; a step is completed once its outcome is applied.
 //
-// Tensors are float32 and contiguous. They are on the CPU unless a message says that they may be on a worker's device.
-// A tensor is FROZEN once sent: receivers may read it for as long as they hold it and must never write it. Serialising
-// a message that holds a tensor is an error; between nodes, a transport carries parts and snapshots through actors with
-// the same interface.
+// Tensors are float32 and contiguous, except for the values of encoded parts. They are on the CPU unless a message says
+// that they may be on a worker's device. A tensor is FROZEN once sent: receivers may read it for as long as they hold
+// it and must never write it. Serialising a message that holds a tensor is an error; between nodes, a transport carries
+// parts and snapshots through actors with the same interface.
 #pragma once
 
 #include "troupe/actors/device/mark.hpp"
@@ -41,6 +41,12 @@ enum class stage : std::uint8_t {
   contribution,  ///< One worker's own values, unweighted.
   partial,       ///< Sum over some ranks, weighted by sample count and not yet divided.
   result,        ///< The answer of the exchange.
+};
+
+/// How the values of a part are encoded between its sender and its receiver.
+enum class encoding : std::uint8_t {
+  float32 = 1,
+  bfloat16,  ///< The upper half of a float32, rounded to nearest, ties to even.
 };
 
 /// Local operations of a loop. The third kind of loop element is an exchange, which the worker handles itself.
@@ -83,6 +89,7 @@ struct part {
   key which{};
   slot what{slot::gradient};
   stage at{stage::contribution};
+  encoding how{encoding::float32};  ///< Encoding of the values. Members see float32 only.
   span piece{};
   std::int64_t total{0};  ///< Number of elements of the whole tensor of which `piece` is a part.
   /// Samples that the values represent: the weight of a contribution, or the sum of the weights of a partial.
@@ -180,6 +187,7 @@ struct staleness_tally {
   /// Counts indexed by staleness; the last entry also counts all larger values.
   std::vector<std::uint64_t> counts{};
   std::uint64_t applied{0}, sum{0}, most{0};
+  std::uint64_t refused{0};  ///< Number of gradients that came too late and were not applied.
 };
 
 /// State held by a server of an exchange.

@@ -1,5 +1,6 @@
 #include "troupe/actors/port.hpp"
 
+#include "troupe/actors/exchange/encoded.hpp"
 #include "troupe/actors/exchange/member.hpp"
 #include "troupe/actors/exchange/registry.hpp"
 #include "troupe/actors/port_text.hpp"
@@ -45,6 +46,7 @@ struct waiting_worker {
 struct port_state {
   static inline const char* name = "port";
   port_options options;
+  member_maker make;
   std::shared_ptr<member> algorithm;  ///< Used on the lane only, where there is one.
   std::unique_ptr<lane> where;
   std::vector<peer_port> peers;
@@ -109,7 +111,7 @@ std::uint32_t wanted_with(const port_state& my, std::int64_t element) {
 void advance_step(port_pointer self) {
   auto& my = self->state;
   my.answers.erase(my.step);
-  my.step += my.options.due.every;
+  my.step += my.options.own.due.every;
   with_member(
       self,
       [step = my.step](member& algorithm) {
@@ -145,7 +147,8 @@ void carry_out(port_pointer self, said&& words) {
   auto& my = self->state;
   for (auto& [to, piece] : words.sent) {
     my.payload_bytes += static_cast<std::uint64_t>(piece.piece.values.nbytes());
-    piece.origin.sender = id_of(my.options, my.options.rank);
+    piece.origin.sender = id_of(my.options, my.options.own.among.rank);
+    piece.origin.generation = my.options.own.among.generation;
     self->send(my.peers.at(static_cast<std::size_t>(to)), part_atom_v, std::move(piece));
   }
   for (auto& piece : words.answered) {
@@ -166,23 +169,26 @@ std::optional<caf::error> refusal(const port_state& my, const part& piece) {
   const auto from = " (from " +
                     (known ? list_of(my.options, {*known})
                            : "rank " + std::to_string(static_cast<std::uint32_t>(piece.origin.sender))) +
-                    ", step " + std::to_string(my.options.passes.step_of(piece.origin.step - my.options.due.lead) + 1) +
-                    ")";
+                    ", step " +
+                    std::to_string(my.options.passes.step_of(piece.origin.step - my.options.own.due.lead) + 1) + ")";
   if (piece.origin.run != my.options.run)
     return make_error(errc::mismatch, "received a part that belongs to another run" + from);
   if (!known) return make_error(errc::mismatch, "received a part from an unknown rank" + from);
-  if (piece.which.place != my.options.place)
+  if (piece.which.place != my.options.own.place)
     return make_error(errc::mismatch, "received a part that belongs to another exchange" + from);
-  if (piece.total != my.options.layout.parameter_end)
+  if (piece.total != my.options.own.layout.parameter_end)
     return make_error(errc::mismatch, "received a part that belongs to another model" + from);
   const auto due = piece.at == stage::result ? my.options.carries.answers : my.options.carries.sends;
   if (piece.what != due)
     return make_error(errc::mismatch, "received a part whose values are not of kind " + name_of(due) + from);
-  if (piece.origin.generation != 0)
+  const auto own = *known == my.options.own.among.rank && piece.at == stage::contribution;
+  if (!own && piece.origin.generation != my.options.own.among.generation)
     return make_error(errc::mismatch, "received a part from another set of members" + from);
-  if (!piece.piece.values.defined() || piece.piece.values.scalar_type() != at::kFloat || piece.sample_count <= 0)
-    return make_error(errc::mismatch, "received a part without float32 values or without samples" + from);
-  if (!my.options.due.due(piece.origin.step))
+  const auto how = own ? encoding::float32 : my.options.how;
+  if (piece.how != how || !piece.piece.values.defined() || piece.piece.values.scalar_type() != type_of(how))
+    return make_error(errc::mismatch, "received a part whose values are not encoded as " + name_of(how) + from);
+  if (piece.sample_count <= 0) return make_error(errc::mismatch, "received a part without samples" + from);
+  if (!my.options.own.due.due(piece.origin.step))
     return make_error(errc::mismatch, "received a part for a step without this exchange" + from);
   if (!my.most_ahead) return std::nullopt;
   if (piece.origin.step < my.step)
@@ -216,30 +222,57 @@ part as_member_sees(const port_state& my, const part& piece) {
   return taken;
 }
 
-port_actor::behavior_type port(port_pointer self, port_options options, std::shared_ptr<member> algorithm,
-                               std::shared_ptr<std::unique_ptr<lane>> where) {
-  report_exceptions(self);
-  TROUPE_ASSERT(std::is_sorted(options.ids.begin(), options.ids.end()), "ids must ascend with the indices");
-  self->state.step = options.due.first;
-  self->state.wanted =
-      options.answers_buckets ? options.buckets : std::vector<range>{{0, options.layout.parameter_end}};
-  if (const auto exchanges = algorithm->steps_ahead())
-    self->state.most_ahead = *exchanges * options.due.every;
+/// Makes the member, and prepares for its first step.
+void make_member(port_state& my) {
+  auto& own = my.options.own;
+  my.algorithm = my.make(own);
+  my.step = own.due.next_due(own.first_step + own.due.lead);
+  if (const auto exchanges = my.algorithm->steps_ahead())
+    my.most_ahead = *exchanges * own.due.every;
   else
-    self->state.most_ahead.reset();
-  self->state.options = std::move(options);
-  self->state.options.initial.reset();  // the member has taken what it needs
-  self->state.algorithm = std::move(algorithm);
-  self->state.where = std::move(*where);
+    my.most_ahead.reset();
+  own.initial.reset();  // the member has taken what it needs
+  own.restored.reset();
+}
+
+state_dict state_of(const port_state& my, const state_dict& of_member) {
+  state_dict state;
+  state.put_count("step", my.step);
+  state.put_count("payload_bytes", my.payload_bytes);
+  state.put_all("member", of_member);
+  return state;
+}
+
+/// Makes the member again from a state. Throws state_error if it does not fit.
+void restore(port_state& my, const state_dict& state) {
+  const auto step = state.count("step");
+  const auto& due = my.options.own.due;
+  if (step < due.first || !due.due(step)) throw state_error("the step " + std::to_string(step) + " has no exchange");
+  my.options.own.first_step = step - due.lead;
+  my.options.own.restored = std::make_shared<const state_dict>(state.all("member"));
+  my.payload_bytes = state.count("payload_bytes");
+  make_member(my);
+}
+
+port_actor::behavior_type port(port_pointer self, port_options options, member_maker make, const lane_for_fold& lanes) {
+  report_exceptions(self);
+  auto& my = self->state;
+  const auto& own = options.own;
+  TROUPE_ASSERT(std::is_sorted(own.among.ids.begin(), own.among.ids.end()), "ids must ascend with the indices");
+  my.wanted = options.answers_buckets ? own.buckets : std::vector<range>{{0, own.layout.parameter_end}};
+  my.options = std::move(options);
+  my.make = std::move(make);
+  make_member(my);
+  if (lanes) my.where = lanes(my.algorithm->largest_fold());
   return {
       [self](part_atom, const part& piece) {
         auto& my = self->state;
         if (const auto why = refusal(my, piece)) return fail(self, *why);
         auto taken = as_member_sees(my, piece);
         const auto sender = taken.origin.sender;
-        const auto own = sender == my.options.rank && piece.at == stage::contribution;
+        const auto own = sender == my.options.own.among.rank && piece.at == stage::contribution;
         // What a server sends is counted where it arrives, so that a worker's count is complete with its answer.
-        if (static_cast<std::uint32_t>(sender) >= my.options.world_size)
+        if (static_cast<std::uint32_t>(sender) >= my.options.own.among.world_size)
           my.payload_bytes += static_cast<std::uint64_t>(piece.piece.values.nbytes());
         my.quiet_ticks = 0;
         with_member(
@@ -268,7 +301,7 @@ port_actor::behavior_type port(port_pointer self, port_options options, std::sha
       },
       [self](wire_atom, const std::vector<peer_port>& peers) {
         const auto& options = self->state.options;
-        TROUPE_ASSERT(peers.size() == options.world_size + options.servers,
+        TROUPE_ASSERT(peers.size() == options.own.among.world_size + options.own.among.servers,
                       "a port must be wired to every member and server");
         self->state.peers = peers;
         self->delayed_send(self, self->state.options.timeout / ticks_of_timeout, tick_atom_v);
@@ -301,14 +334,27 @@ port_actor::behavior_type port(port_pointer self, port_options options, std::sha
             [promise](holding now) mutable { promise.deliver(std::move(now)); });
         return promise;
       },
-      [](state_atom) { return state_dict{}; },
-      [](restore_atom, const state_dict&) {},
+      [self](state_atom) -> caf::result<state_dict> {
+        auto promise = self->make_response_promise<state_dict>();
+        with_member(
+            self, [](member& algorithm) { return algorithm.state(); },
+            [self, promise](const state_dict& found) mutable { promise.deliver(state_of(self->state, found)); });
+        return promise;
+      },
+      [self](restore_atom, const state_dict& state) -> caf::result<void> {
+        try {
+          restore(self->state, state);
+        } catch (const state_error& problem) {
+          return make_error(errc::mismatch, self->state.options.name + ": " + problem.what());
+        }
+        return caf::unit;
+      },
       [self](tick_atom) {
         auto& my = self->state;
         self->delayed_send(self, my.options.timeout / ticks_of_timeout, tick_atom_v);
-        if (my.options.is_server()) return watch_round(self);
+        if (my.options.own.among.is_server()) return watch_round(self);
         // A server knows better which ranks it is waiting for, and is given the time to report it.
-        const auto patience = ticks_of_timeout + (my.options.servers > 0 ? 1 : 0);
+        const auto patience = ticks_of_timeout + (my.options.own.among.servers > 0 ? 1 : 0);
         bool overdue_at_all = false;
         for (auto& [which, one] : my.waiting) overdue_at_all |= ++one.ticks > patience;
         if (!overdue_at_all) return;
@@ -326,10 +372,8 @@ port_actor::behavior_type port(port_pointer self, port_options options, std::sha
 
 }  // namespace
 
-port_actor spawn_port(caf::actor_system& system, port_options options, std::unique_ptr<member> algorithm,
-                      std::unique_ptr<lane> where) {
-  return system.spawn(port, std::move(options), std::shared_ptr<member>(std::move(algorithm)),
-                      std::make_shared<std::unique_ptr<lane>>(std::move(where)));
+port_actor spawn_port(caf::actor_system& system, port_options options, member_maker make, const lane_for_fold& lanes) {
+  return system.spawn(port, std::move(options), std::move(make), lanes);
 }
 
 }  // namespace troupe

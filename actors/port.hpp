@@ -2,14 +2,16 @@
 // here. A remote port is a local actor with the interface peer_port.
 #pragma once
 
-#include "troupe/actors/exchange/port_options.hpp"
+#include "troupe/actors/exchange/member_options.hpp"
 #include "troupe/actors/messages.hpp"
 #include "troupe/actors/type_ids.hpp"
 
 #include <caf/fwd.hpp>
 #include <caf/typed_actor.hpp>
 
+#include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -44,9 +46,27 @@ using holder_actor =
 
 class member;
 
-/// Spawns a port that runs `algorithm`: on `where` if given (for folds too long for a handler), otherwise in its
-/// handlers.
-port_actor spawn_port(caf::actor_system& system, port_options options, std::unique_ptr<member> algorithm,
-                      std::unique_ptr<lane> where);
+/// Makes a member: exchange_kind::make_member, with what is put around it.
+using member_maker = std::function<std::unique_ptr<member>(const member_options&)>;
+
+/// Returns the lane for a member with this largest_fold(); null if it runs in the handlers of its port.
+using lane_for_fold = std::function<std::unique_ptr<lane>(std::int64_t largest_fold)>;
+
+struct port_options {
+  run_id run{};
+  std::string name{"exchange"};  ///< Name of the exchange in the topology file.
+  std::chrono::milliseconds timeout{60'000};
+  /// The worker awaits each bucket separately (key::part is its index), in any order; the step ends with the last
+  /// bucket.
+  bool answers_buckets{false};
+  pass_count passes{};  ///< Number of exchanges per step of the loop, if each micro-batch has one.
+  carriage carries{};
+  encoding how{encoding::float32};  ///< Encoding of the parts between ports.
+  member_options own{};             ///< Options of the member.
+};
+
+/// Spawns a port that runs the member that `make` returns.
+port_actor spawn_port(caf::actor_system& system, port_options options, member_maker make,
+                      const lane_for_fold& lanes = {});
 
 }  // namespace troupe

@@ -274,6 +274,19 @@ staleness_tally shared_memory::staleness() const {
   return tally;
 }
 
+void shared_memory::restore(const at::Tensor& values, std::uint64_t updates, const staleness_tally& staleness) {
+  auto& book = block_->book();
+  if (!values.defined() || values.numel() != block_->values.numel() || staleness.counts.size() > book.counts.size())
+    throw state_error("the contents of the shared memory do not fit it");
+  block_->values.copy_(values);
+  book.updates = updates;
+  book.applied = staleness.applied;
+  book.sum = staleness.sum;
+  book.most = staleness.most;
+  for (std::size_t i = 0; i < book.counts.size(); ++i)
+    book.counts[i] = i < staleness.counts.size() ? staleness.counts[i] : 0;
+}
+
 void shared_memory::bring_to(device::accelerator& where) {
   TROUPE_ASSERT(block_->how == memory_writes::plain, "x on a device requires plain writes");
   const std::lock_guard guard{block_->mutex};

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "troupe/actors/messages.hpp"
+#include "troupe/actors/state_dict.hpp"
 #include "troupe/models/buffer_pool.hpp"
 #include "troupe/models/held_lock.hpp"
 
@@ -71,6 +72,10 @@ class shared_memory {
   /// whole.
   void count_at_once(std::uint64_t steps, std::uint64_t seen);
   staleness_tally staleness() const;
+
+  /// Sets x [P + B] and what has been counted, before the first step of any worker. Throws state_error if they do not
+  /// fit.
+  void restore(const at::Tensor& values, std::uint64_t updates, const staleness_tally& staleness);
 
   /// Moves x to a device, once, for all workers that share it there. Requires memory_writes::plain.
   void bring_to(device::accelerator& where);

@@ -72,10 +72,11 @@ std::vector<double> reduce(const question& asked, std::uint32_t me) {
       .pool = pool});
   config settings;
   caf::actor_system system{settings};
-  port_options own{.rank = rank_id{me}, .world_size = asked.processes, .pool = pool, .chunk_elements = 256 * 1024};
+  member_options own{
+      .among = {.rank = rank_id{me}, .world_size = asked.processes}, .pool = pool, .chunk_elements = 256 * 1024};
   own.layout.parameter_end = own.layout.total = asked.elements;
   own.settings = {{"route", asked.route}};
-  const auto port = spawn_port(system, own, find_exchange("all_reduce")->make_member(own), nullptr);
+  const auto port = spawn_port(system, {.own = own}, find_exchange("all_reduce")->make_member);
   std::vector<peer_port> peers;
   for (std::uint32_t rank = 0; rank < asked.processes; ++rank)
     peers.push_back(rank == me ? peer_port{port} : transport::spawn_port_proxy(system, plane, rank, rank));

@@ -17,7 +17,7 @@ enum class purpose : std::uint64_t {
   split,
   validation,
   window,
-  exchange  ///< For members of exchanges: see port_options::seed.
+  exchange  ///< For members of exchanges: see member_options::seed.
 };
 
 /// Mixes a key into 64 well-distributed bits (SplitMix64's finaliser over each word in turn; Steele, Lea, Flood 2014).

@@ -48,8 +48,8 @@ std::uint32_t number(rank_id rank) {
 /// Returns all other members, because a collective does not report which of them is missing.
 awaited all_others(const collective_state& my) {
   awaited others{.step = my.step, .missing = {}};
-  for (std::uint32_t index = 0; index < my.options.world_size; ++index)
-    if (rank_id{index} != my.options.rank) others.missing.push_back(rank_id{index});
+  for (std::uint32_t index = 0; index < my.options.own.among.world_size; ++index)
+    if (rank_id{index} != my.options.own.among.rank) others.missing.push_back(rank_id{index});
   return others;
 }
 
@@ -63,7 +63,7 @@ void fail(collective_pointer self, const caf::error& why) {
 
 /// What a ring of all members sends from each (Patarasuk and Yuan): the route is NCCL's own business.
 std::uint64_t bytes_of_a_call(const port_options& options, std::int64_t elements) {
-  const auto n = static_cast<std::uint64_t>(options.world_size);
+  const auto n = static_cast<std::uint64_t>(options.own.among.world_size);
   return 2 * (n - 1) * static_cast<std::uint64_t>(elements) * sizeof(float) / n;
 }
 
@@ -79,7 +79,7 @@ void answer_worker(collective_pointer self) {
   my.asked.reset();
   my.issued = 0;
   my.ticks = 0;
-  my.step += my.options.due.every;
+  my.step += my.options.own.due.every;
 }
 
 /// Makes the calls whose turn it is (DEVICE-1).
@@ -106,12 +106,12 @@ void issue(collective_pointer self) {
 
 /// Takes the worker's own part, which is the whole or one bucket, or several of them side by side.
 std::optional<std::string> take(collective_state& my, const part& own) {
-  const auto from = " (step " + std::to_string(own.origin.step - my.options.due.lead + 1) + ")";
+  const auto from = " (step " + std::to_string(own.origin.step - my.options.own.due.lead + 1) + ")";
   if (own.origin.run != my.options.run) return "received a part that belongs to another run" + from;
-  if (own.which.place != my.options.place) return "received a part that belongs to another exchange" + from;
-  if (own.origin.sender != id_of(my.options, my.options.rank) || own.at != stage::contribution)
+  if (own.which.place != my.options.own.place) return "received a part that belongs to another exchange" + from;
+  if (own.origin.sender != id_of(my.options, my.options.own.among.rank) || own.at != stage::contribution)
     return "received a part from another rank, but a collective accepts only parts from its own worker" + from;
-  if (own.total != my.options.layout.parameter_end) return "received a part that belongs to another model" + from;
+  if (own.total != my.options.own.layout.parameter_end) return "received a part that belongs to another model" + from;
   if (own.what != my.options.carries.sends) return "received a part with values of the wrong kind" + from;
   if (!own.piece.values.defined() || own.piece.values.scalar_type() != at::kFloat || own.sample_count <= 0)
     return "received a part without float32 values or without samples" + from;
@@ -145,11 +145,11 @@ port_actor::behavior_type collective_port(collective_pointer self, port_options 
                                           std::shared_ptr<std::unique_ptr<lane>> where) {
   report_exceptions(self);
   auto& my = self->state;
-  my.step = options.due.first;
-  my.buckets = options.buckets;
-  if (my.buckets.empty()) my.buckets = {{0, options.layout.parameter_end}};
+  my.step = options.own.due.first;
+  my.buckets = options.own.buckets;
+  if (my.buckets.empty()) my.buckets = {{0, options.own.layout.parameter_end}};
   my.options = std::move(options);
-  my.options.initial.reset();
+  my.options.own.initial.reset();
   my.engine = std::move(engine);
   my.where = std::move(*where);
   return {
@@ -173,7 +173,7 @@ port_actor::behavior_type collective_port(collective_pointer self, port_options 
         self->delayed_send(self, my.options.timeout / ticks_of_timeout, tick_atom_v);
         then_on_lane(
             self, *my.where,
-            [engine = my.engine, rank = number(my.options.rank), size = my.options.world_size, id] {
+            [engine = my.engine, rank = number(my.options.own.among.rank), size = my.options.own.among.world_size, id] {
               engine->join(rank, size, id);
               return true;
             },

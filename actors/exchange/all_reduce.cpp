@@ -92,7 +92,7 @@ exchange_kind all_reduce_kind() {
             .choices = {"troupe", "nccl"}},
            buffers_setting()}),
       .make_member =
-          [](const port_options& options) {
+          [](const member_options& options) {
             if (is_nccl(options.settings)) throw std::logic_error("NCCL has no member; see device/collective_port.hpp");
             return route_of(options.settings, options.layout.parameter_end).make_member(options);
           },

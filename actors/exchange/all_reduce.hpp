@@ -16,7 +16,7 @@ namespace troupe {
 /// "ring": the textbook ring (Patarasuk and Yuan, "Bandwidth optimal all-reduce algorithms for clusters of
 /// workstations", 2009, §3). 2(n−1) hops; each segment's sum starts at another rank, so its bits differ from the other
 /// routes. Bytes as for direct.
-/// All routes except the small case of "auto" are cut into chunks (port_options::chunk_elements) that travel
+/// All routes except the small case of "auto" are cut into chunks (member_options::chunk_elements) that travel
 /// separately, so that their hops overlap.
 exchange_kind all_reduce_kind();
 

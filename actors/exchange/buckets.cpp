@@ -34,13 +34,14 @@ class placed final : public outbox {
 /// A part's key counts within its bucket; which one that is, its first element tells.
 class bucketed_member final : public member {
  public:
-  bucketed_member(const port_options& own,
-                  const std::function<std::unique_ptr<member>(const port_options&)>& make_inner)
-      : me_(own.rank), total_(own.layout.parameter_end) {
+  bucketed_member(const member_options& own,
+                  const std::function<std::unique_ptr<member>(const member_options&)>& make_inner)
+      : me_(own.among.rank), total_(own.layout.parameter_end) {
     for (const auto& bucket : own.buckets) {
       auto inner = own;
       inner.buckets.clear();
       inner.layout = layout_of_bucket(own.layout, bucket);
+      if (own.restored) inner.restored = std::make_shared<const state_dict>(own.restored->all(name_of(inner_.size())));
       inner_.push_back({bucket, make_inner(inner)});
     }
     for (std::size_t i = 0; i < inner_.size(); ++i) by_first_.emplace_back(inner_[i].where.first, i);
@@ -91,7 +92,15 @@ class bucketed_member final : public member {
 
   std::optional<std::uint64_t> steps_ahead() const override { return inner_.front().algorithm->steps_ahead(); }
 
+  state_dict state() const override {
+    state_dict state;
+    for (std::size_t i = 0; i < inner_.size(); ++i) state.put_all(name_of(i), inner_[i].algorithm->state());
+    return state;
+  }
+
  private:
+  static std::string name_of(std::size_t bucket) { return "bucket " + std::to_string(bucket); }
+
   struct bucket {
     range where;
     std::unique_ptr<member> algorithm;
@@ -172,8 +181,8 @@ models::flat_layout layout_of_bucket(const models::flat_layout& layout, const ra
 }
 
 std::unique_ptr<member> make_bucketed_member(
-    const port_options& own, const std::function<std::unique_ptr<member>(const port_options&)>& make_inner) {
-  TROUPE_ASSERT(!own.is_server() && !own.buckets.empty(),
+    const member_options& own, const std::function<std::unique_ptr<member>(const member_options&)>& make_inner) {
+  TROUPE_ASSERT(!own.among.is_server() && !own.buckets.empty(),
                 "only workers exchange buckets, and at least one is required");
   return std::make_unique<bucketed_member>(own, make_inner);
 }

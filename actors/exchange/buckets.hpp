@@ -5,7 +5,7 @@
 #pragma once
 
 #include "troupe/actors/exchange/member.hpp"
-#include "troupe/actors/exchange/port_options.hpp"
+#include "troupe/actors/exchange/member_options.hpp"
 #include "troupe/actors/exchange/registry.hpp"
 
 #include <cstddef>
@@ -33,7 +33,7 @@ std::vector<range> buckets_of(const setting_values& settings, const models::flat
 /// Makes the part of one member that runs a `make_inner` member for each of own.buckets. It accepts contributions
 /// bucket by bucket, in any order, or whole.
 std::unique_ptr<member> make_bucketed_member(
-    const port_options& own, const std::function<std::unique_ptr<member>(const port_options&)>& make_inner);
+    const member_options& own, const std::function<std::unique_ptr<member>(const member_options&)>& make_inner);
 
 /// Returns the parameters of `layout` that lie in `bucket`, as a layout whose elements are those of the bucket.
 models::flat_layout layout_of_bucket(const models::flat_layout& layout, const range& bucket);

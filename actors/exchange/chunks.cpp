@@ -7,7 +7,7 @@
 
 namespace troupe {
 
-chunking cut_in_chunks(const port_options& options, std::int64_t shards) {
+chunking cut_in_chunks(const member_options& options, std::int64_t shards) {
   chunking result;
   std::uint32_t shard = 0;
   for (const auto& whole : rules::even_ranges(options.layout.parameter_end, shards)) {

@@ -2,7 +2,7 @@
 // others.
 #pragma once
 
-#include "troupe/actors/exchange/port_options.hpp"
+#include "troupe/actors/exchange/member_options.hpp"
 #include "troupe/actors/messages.hpp"
 #include "troupe/actors/rules/reduce.hpp"
 
@@ -21,7 +21,7 @@ struct chunking {
 };
 
 /// Cuts the flat parameters into at most `shards` shards, and these into chunks of at most options.chunk_elements.
-chunking cut_in_chunks(const port_options& options, std::int64_t shards);
+chunking cut_in_chunks(const member_options& options, std::int64_t shards);
 
 /// Returns chunk `index` of the part `own`, as a view.
 part cut(const part& own, const chunking& chunks, std::uint32_t index);

@@ -28,23 +28,32 @@ setting_values with_alpha(std::uint32_t workers, setting_values settings) {
   return settings;
 }
 
-double alpha_of(const port_options& options) {
-  return std::get<double>(with_alpha(options.world_size, options.settings).at("alpha"));
+double alpha_of(const member_options& options) {
+  return std::get<double>(with_alpha(options.among.world_size, options.settings).at("alpha"));
 }
 
-range whole(const port_options& options) {
+range whole(const member_options& options) {
   return {0, options.layout.parameter_end};
 }
 
-rank_id centre_of(const port_options& options) {
-  return rank_id{options.world_size};
+rank_id centre_of(const member_options& options) {
+  return rank_id{options.among.world_size};
 }
 
 /// A worker's part. With apply = "all" it moves itself, because it knows xⁱ and receives x̃.
 class client final : public member {
  public:
-  explicit client(port_options options)
-      : options_(std::move(options)), each_(serving::applies_each(options_.settings)), alpha_(alpha_of(options_)) {}
+  explicit client(member_options options)
+      : options_(std::move(options)), each_(serving::applies_each(options_.settings)), alpha_(alpha_of(options_)) {
+    if (options_.restored) version_ = options_.restored->count("version");
+    options_.restored.reset();
+  }
+
+  state_dict state() const override {
+    state_dict state;
+    state.put_count("version", version_);
+    return state;
+  }
 
   void contribute(const part& own, outbox& out) override {
     if (awaited_) throw exchange_error(errc::stale, "a worker contributed before its last contribution was answered");
@@ -84,7 +93,7 @@ class client final : public member {
   void forget_before(std::uint64_t) override {}
 
  private:
-  port_options options_;
+  member_options options_;
   bool each_;
   double alpha_;
   bool awaited_{false};
@@ -95,11 +104,18 @@ class client final : public member {
 
 class centre : public serving::answering_server {
  public:
-  explicit centre(port_options options)
+  explicit centre(member_options options)
       : answering_server(std::move(options)),
         alpha_(alpha_of(options_)),
-        centre_(options_.initial.narrow(0, 0, options_.layout.parameter_end)) {
+        centre_(options_.restored ? options_.restored->tensor("centre", options_.layout.parameter_end)
+                                  : options_.initial.narrow(0, 0, options_.layout.parameter_end)) {
     options_.initial.reset();  // the centre moves on
+  }
+
+  state_dict state() const override {
+    auto state = answering_server::state();
+    state.put("centre", centre_);
+    return state;
   }
 
   void receive(const part& piece, outbox& out) final {
@@ -120,12 +136,23 @@ class centre : public serving::answering_server {
 /// of the slowest, and its next contribution is kept.
 class centre_of_all final : public centre {
  public:
-  explicit centre_of_all(const port_options& options)
+  explicit centre_of_all(const member_options& options)
       : centre(options),
-        archive_(options.when, options.due),
-        step_(options.due.next_due(0)),
-        open_(options.world_size),
-        ahead_(options.world_size) {}
+        archive_(options),
+        step_(options.restored ? options.restored->count("round") : serving::first_due(options)),
+        open_(options.among.world_size),
+        ahead_(options.among.world_size) {
+    options_.restored.reset();
+  }
+
+  /// While no step is under way, all workers have contributed to the same rounds, so none is open.
+  state_dict state() const override {
+    TROUPE_ASSERT(open_.came == 0 && ahead_.came == 0, "a state must be taken between two rounds");
+    auto state = centre::state();
+    state.put_count("round", step_);
+    archive_.save(state);
+    return state;
+  }
 
   std::vector<rank_id> waiting_for(std::uint64_t) const override {
     return open_.came == 0 ? std::vector<rank_id>{} : roll_call_.missing(step_);
@@ -155,16 +182,17 @@ class centre_of_all final : public centre {
       its.unanswered.push_back(piece);
     else
       answer(piece, slot::parameters, centre_, out);  // EL-4
-    if (open_.came == options_.world_size) close(out);
+    if (open_.came == options_.among.world_size) close(out);
   }
 
   void close(outbox& out) {
     archive_.keep_before(step_, now());
     centre_ = rules::moved_centre(centre_, open_.positions, alpha_, options_.pool);  // EL-6
     version_ += 1;                                                                   // EL-1
-    TROUPE_ASSERT(answered_ == version_ * options_.world_size, "EL-3: every contribution must have been answered");
+    TROUPE_ASSERT(answered_ == version_ * options_.among.world_size,
+                  "EL-3: every contribution must have been answered");
     step_ = options_.due.next_due(step_ + 1);
-    open_ = std::exchange(ahead_, round{options_.world_size});
+    open_ = std::exchange(ahead_, round{options_.among.world_size});
     for (const auto& piece : std::exchange(open_.unanswered, {})) answer(piece, slot::parameters, centre_, out);
   }
 
@@ -176,7 +204,7 @@ class centre_of_all final : public centre {
 /// Moves with every contribution.
 class centre_of_each final : public centre {
  public:
-  using centre::centre;
+  explicit centre_of_each(const member_options& options) : centre(options) { options_.restored.reset(); }
 
   std::vector<rank_id> waiting_for(std::uint64_t) const override { return {}; }
 
@@ -193,8 +221,8 @@ class centre_of_each final : public centre {
   }
 };
 
-std::unique_ptr<member> make_side(const port_options& options) {
-  if (!options.is_server()) return std::make_unique<client>(options);
+std::unique_ptr<member> make_side(const member_options& options) {
+  if (!options.among.is_server()) return std::make_unique<client>(options);
   if (serving::applies_each(options.settings)) return std::make_unique<centre_of_each>(options);
   return std::make_unique<centre_of_all>(options);
 }
@@ -213,6 +241,7 @@ exchange_nature nature(const setting_values& settings) {
   const auto each = serving::applies_each(settings);
   return {.deterministic = !each,
           .same_for_all = false,
+          .waits_for_others = !each,
           .answers = each ? std::optional{slot::change} : std::nullopt,
           .due_from_start = each,  // algorithm 1: "if τ divides tⁱ", which is 0 at first
           .servers = 1};

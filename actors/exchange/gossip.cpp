@@ -15,11 +15,11 @@ namespace {
 
 class gossip_member final : public member {
  public:
-  explicit gossip_member(port_options options)
+  explicit gossip_member(member_options options)
       : options_(std::move(options)),
         chunks_(cut_in_chunks(options_, 1)),
-        me_(static_cast<std::uint32_t>(options_.rank)) {
-    const auto n = options_.world_size;
+        me_(static_cast<std::uint32_t>(options_.among.rank)) {
+    const auto n = options_.among.world_size;
     const auto mixing = mixing_of(names_by_index(n), options_.settings);
     const auto wires = rules::graph_of(mixing);
     mixed_ = mixing.rows[me_];
@@ -119,7 +119,7 @@ class gossip_member final : public member {
     const bool complete = std::find(fold.came.begin(), fold.came.end(), false) == fold.came.end();
     if (!now.contributed || !complete) return;
     part result = piece;
-    result.origin.sender = options_.rank;
+    result.origin.sender = options_.among.rank;
     result.what = slot::parameters;
     result.at = stage::result;
     result.piece.values = rules::mix_in_order(std::exchange(fold.summands, {}), options_.pool);
@@ -127,7 +127,7 @@ class gossip_member final : public member {
     out.answer(result);
   }
 
-  port_options options_;
+  member_options options_;
   chunking chunks_;
   std::uint32_t me_;
   std::vector<rules::neighbour> mixed_;  ///< The own row of W.
@@ -179,7 +179,7 @@ exchange_kind gossip_kind() {
       .source = "Lian et al. 2017, \"Can decentralized algorithms outperform centralized algorithms?\", Algorithm 1",
       .carries = {{.sends = slot::parameters, .answers = slot::parameters}},
       .settings = gossip_settings(),
-      .make_member = [](const port_options& options) { return std::make_unique<gossip_member>(options); },
+      .make_member = [](const member_options& options) { return std::make_unique<gossip_member>(options); },
       .edges = gossip_edges,
       .nature =
           [](const setting_values& settings) { return exchange_nature{.same_for_all = mixes_the_same(settings)}; },

@@ -99,9 +99,9 @@ std::vector<rank_id> to_outside(const translation& names, std::vector<rank_id> i
 class leader final : public member {
  public:
   explicit leader(const group_options& options)
-      : options_(options.port),
+      : options_(options.own),
         names_(options.groups),
-        me_(names_.group_of(static_cast<std::uint32_t>(options_.rank))),
+        me_(names_.group_of(static_cast<std::uint32_t>(options_.among.rank))),
         workers_(names_.group(me_)),
         inner_(options.make_inner(inner_options(options))),
         folds_(static_cast<std::uint32_t>(workers_.size())) {}
@@ -110,7 +110,7 @@ class leader final : public member {
 
   void receive(const part& piece, outbox& out) override {
     const auto sender = static_cast<std::uint32_t>(piece.origin.sender);
-    if (piece.origin.sender != options_.rank && std::binary_search(workers_.begin(), workers_.end(), sender))
+    if (piece.origin.sender != options_.among.rank && std::binary_search(workers_.begin(), workers_.end(), sender))
       return gather(piece, out);
     with_inner(out, [&](outbox& within) { inner_->receive(from_outside(names_, piece), within); });
   }
@@ -137,6 +137,8 @@ class leader final : public member {
 
   std::optional<std::uint64_t> steps_ahead() const override { return inner_->steps_ahead(); }
 
+  state_dict state() const override { return inner_->state(); }
+
  private:
   void gather(const part& piece, outbox& out) {
     if (piece.at != stage::contribution)
@@ -159,14 +161,14 @@ class leader final : public member {
   void with_inner(outbox& out, Work work) {
     translated within{names_, out, [&](part piece) {
                         piece.at = stage::result;
-                        piece.origin.sender = options_.rank;
+                        piece.origin.sender = options_.among.rank;
                         out.answer(piece);
                         for (std::size_t i = 1; i < workers_.size(); ++i) out.send(rank_id{workers_[i]}, piece);
                       }};
     work(within);
   }
 
-  port_options options_;
+  member_options options_;
   translation names_;
   std::uint32_t me_;  ///< The own group.
   std::vector<std::uint32_t> workers_;
@@ -177,9 +179,9 @@ class leader final : public member {
 /// Sends what he has to his leader, and takes the answer from him.
 class follower final : public member {
  public:
-  explicit follower(const group_options& options) : options_(options.port) {
+  explicit follower(const group_options& options) : options_(options.own) {
     const translation names{options.groups};
-    leader_ = rank_id{names.group(names.group_of(static_cast<std::uint32_t>(options_.rank))).front()};
+    leader_ = rank_id{names.group(names.group_of(static_cast<std::uint32_t>(options_.among.rank))).front()};
   }
 
   void contribute(const part& own, outbox& out) override {
@@ -208,7 +210,7 @@ class follower final : public member {
   void forget_before(std::uint64_t step) override { answered_.erase(answered_.begin(), answered_.lower_bound(step)); }
 
  private:
-  port_options options_;
+  member_options options_;
   rank_id leader_{};
   std::map<std::uint64_t, std::set<std::int64_t>> answered_;  ///< By step contributed to: first elements that came.
 };
@@ -234,6 +236,8 @@ class group_server final : public server {
 
   std::optional<holding> held(std::uint64_t step) override { return inner_->held(step); }
 
+  state_dict state() const override { return inner_->state(); }
+
  private:
   translation names_;
   std::unique_ptr<member> inner_;
@@ -241,24 +245,26 @@ class group_server final : public server {
 
 }  // namespace
 
-port_options inner_options(const group_options& options) {
+member_options inner_options(const group_options& options) {
   const translation names{options.groups};
-  auto inner = options.port;
-  const auto rank = options.port.is_server() ? names.inner(options.port.rank)
-                                             : rank_id{names.group_of(static_cast<std::uint32_t>(options.port.rank))};
-  inner.rank = rank.value();
-  inner.world_size = names.count();
-  inner.ids.clear();
-  for (std::uint32_t i = 0; i < names.count() + options.port.servers; ++i) {
+  auto inner = options.own;
+  const auto rank = options.own.among.is_server()
+                        ? names.inner(options.own.among.rank)
+                        : rank_id{names.group_of(static_cast<std::uint32_t>(options.own.among.rank))};
+  inner.among.rank = rank.value();
+  inner.among.world_size = names.count();
+  inner.among.ids.clear();
+  for (std::uint32_t i = 0; i < names.count() + options.own.among.servers; ++i) {
     const auto outer = names.outer(rank_id{i});
-    inner.ids.push_back(options.port.ids.empty() ? outer : options.port.ids.at(static_cast<std::size_t>(outer)));
+    inner.among.ids.push_back(
+        options.own.among.ids.empty() ? outer : options.own.among.ids.at(static_cast<std::size_t>(outer)));
   }
   return inner;
 }
 
 std::unique_ptr<member> make_group_member(const group_options& options) {
-  if (options.port.is_server()) return std::make_unique<group_server>(options);
-  if (translation{options.groups}.inner(options.port.rank)) return std::make_unique<leader>(options);
+  if (options.own.among.is_server()) return std::make_unique<group_server>(options);
+  if (translation{options.groups}.inner(options.own.among.rank)) return std::make_unique<leader>(options);
   return std::make_unique<follower>(options);
 }
 

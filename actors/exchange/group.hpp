@@ -7,7 +7,7 @@
 #pragma once
 
 #include "troupe/actors/exchange/member.hpp"
-#include "troupe/actors/exchange/port_options.hpp"
+#include "troupe/actors/exchange/member_options.hpp"
 #include "troupe/actors/exchange/registry.hpp"
 
 #include <cstdint>
@@ -22,9 +22,9 @@ using worker_groups = std::vector<std::vector<std::uint32_t>>;
 
 struct group_options {
   worker_groups groups{};
-  port_options port{};  ///< Options in outer indices: rank, world_size = W, servers, ids.
+  member_options own{};  ///< Options in outer indices, with world_size = W.
   /// Makes the member of a group, or of a server, in the inner exchange: exchange_kind::make_member.
-  std::function<std::unique_ptr<member>(const port_options&)> make_inner{};
+  std::function<std::unique_ptr<member>(const member_options&)> make_inner{};
 };
 
 /// Makes the member of one worker, or of a server (which then is a `server`). Gradients are weighted by their samples,
@@ -33,7 +33,7 @@ struct group_options {
 std::unique_ptr<member> make_group_member(const group_options& options);
 
 /// Returns the options for make_inner.
-port_options inner_options(const group_options& options);
+member_options inner_options(const group_options& options);
 
 /// Returns the traffic between workers: `inner_edges` between the leaders and servers, and within each group `bytes`
 /// from each worker to its leader and back. An answer within a group counts as one message, however many pieces the

@@ -6,6 +6,7 @@
 
 #include "troupe/actors/errc.hpp"
 #include "troupe/actors/messages.hpp"
+#include "troupe/actors/state_dict.hpp"
 
 #include <cstdint>
 #include <optional>
@@ -57,8 +58,12 @@ class member {
 
   /// Returns what the member holds of the result of the run once all workers have completed `step` steps, or nothing if
   /// it holds none. Called with increasing steps after they have. If the exchange waits for all workers, it is exact,
-  /// and port_options::when defines in advance which steps will be requested. Otherwise it is the current state.
+  /// and member_options::when defines in advance which steps will be requested. Otherwise it is the current state.
   virtual std::optional<holding> held(std::uint64_t /*step*/) { return std::nullopt; }
+
+  /// Returns what later steps depend on, for member_options::restored. Called only while no step is under way: every
+  /// contribution has been answered. A member that keeps nothing from one step to the next has no state.
+  virtual state_dict state() const { return {}; }
 };
 
 /// A member without a worker: it holds parameters of its own, accepts contributions and answers them.

@@ -18,7 +18,7 @@ bool holds_moments(const models::flat_layout& bucket) {
 
 exchange_kind make_kind() {
   auto kind = all_reduce_kind();
-  kind.make_member = [average = kind.make_member](const port_options& options) {
+  kind.make_member = [average = kind.make_member](const member_options& options) {
     return holds_moments(options.layout) ? all_reduce::make_gathering_member(options, rules::moments_in_order)
                                          : average(options);
   };

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "troupe/actors/exchange/member.hpp"
-#include "troupe/actors/exchange/port_options.hpp"
+#include "troupe/actors/exchange/member_options.hpp"
 #include "troupe/actors/messages.hpp"
 #include "troupe/actors/rules/mixing.hpp"
 #include "troupe/actors/shared_memory.hpp"
@@ -20,8 +20,8 @@
 namespace troupe {
 
 /// Tensor traffic of one exchange from one member's port to another's, by index; servers continue the numbering at n.
-/// Messages are counted before cutting: a tensor that a route cuts into chunks (port_options::chunk_elements) only for
-/// overlap counts as one. Bytes are the same either way.
+/// Messages are counted before cutting: a tensor that a route cuts into chunks (member_options::chunk_elements) only
+/// for overlap counts as one. Bytes are the same either way.
 struct planned_edge {
   std::uint32_t from{0}, to{0};  ///< Ranks.
   std::uint64_t messages{0};     ///< Number of messages per exchange.
@@ -31,8 +31,10 @@ struct planned_edge {
 
 /// Properties of a kind under given settings.
 struct exchange_nature {
-  bool deterministic{true};       ///< Whether results are independent of the order of arrival.
-  bool same_for_all{true};        ///< Whether all members get the same answer.
+  bool deterministic{true};  ///< Whether results are independent of the order of arrival.
+  bool same_for_all{true};   ///< Whether all members get the same answer.
+  /// Whether a member's answer may wait for contributions of others; then all must end at the same step.
+  bool waits_for_others{true};
   std::optional<slot> answers{};  ///< Set if the settings change the answer from that of the carriage.
   /// Whether the exchange runs in the GPUs' own library: tensors stay on the device, and sums are added in the
   /// library's order.
@@ -74,8 +76,8 @@ struct exchange_kind {
   std::string source;                         ///< Paper or textbook, with section.
   std::vector<carriage> carries{carriage{}};  ///< The default first.
   std::vector<setting> settings{};
-  /// Makes the member of one worker, or of a server (port_options::is_server).
-  std::function<std::unique_ptr<member>(const port_options&)> make_member;
+  /// Makes the member of one worker, or of a server (membership::is_server).
+  std::function<std::unique_ptr<member>(const member_options&)> make_member;
   /// Lists the traffic of one exchange among `world_size` members.
   std::function<std::vector<planned_edge>(std::uint32_t world_size, const models::flat_layout&, const setting_values&)>
       edges;

@@ -12,7 +12,34 @@ bool applies_each(const setting_values& settings) {
   return std::get<std::string>(settings.at("apply")) == "each";
 }
 
-roll_call::roll_call(std::uint32_t world_size, const cadence& due) : due_(due), next_(world_size, due.next_due(0)) {}
+std::uint64_t first_due(const member_options& options) {
+  return options.due.next_due(options.first_step + options.due.lead);
+}
+
+void save(const holding& held, const std::string& name, state_dict& into) {
+  into.put_counts(name + "/counts", {static_cast<std::uint64_t>(held.piece.first), held.version, held.staleness.applied,
+                                     held.staleness.sum, held.staleness.most, held.staleness.refused});
+  into.put_counts(name + "/staleness", held.staleness.counts);
+  if (held.piece.values.defined()) into.put(name + "/x", held.piece.values);
+}
+
+holding restored_holding(const state_dict& from, const std::string& name) {
+  const auto counts = from.counts(name + "/counts", 6);
+  holding held{.piece = {static_cast<std::int64_t>(counts[0]), {}},
+               .version = counts[1],
+               .staleness = {.counts = from.counts(name + "/staleness"),
+                             .applied = counts[2],
+                             .sum = counts[3],
+                             .most = counts[4],
+                             .refused = counts[5]}};
+  if (from.has(name + "/x")) held.piece.values = from.tensor(name + "/x");
+  return held;
+}
+
+roll_call::roll_call(const member_options& options)
+    : due_(options.due),
+      next_(options.restored ? options.restored->counts("next", options.among.world_size)
+                             : std::vector<std::uint64_t>(options.among.world_size, first_due(options))) {}
 
 void roll_call::note(rank_id worker, std::uint64_t step) {
   const auto index = static_cast<std::size_t>(worker);
@@ -30,6 +57,23 @@ std::vector<rank_id> roll_call::missing(std::uint64_t step) const {
   return ranks;
 }
 
+archive::archive(const member_options& options) : when_(options.when), due_(options.due), reached_(options.first_step) {
+  if (!options.restored) return;
+  reached_ = options.restored->count("archive/reached");
+  for (const auto step : options.restored->counts("archive/steps"))
+    kept_.emplace(step, restored_holding(*options.restored, "archive/" + std::to_string(step)));
+}
+
+void archive::save(state_dict& into) const {
+  into.put_count("archive/reached", reached_);
+  std::vector<std::uint64_t> steps;
+  for (const auto& [step, held] : kept_) {
+    steps.push_back(step);
+    serving::save(held, "archive/" + std::to_string(step), into);
+  }
+  into.put_counts("archive/steps", steps);
+}
+
 void archive::keep_before(std::uint64_t step, const holding& now) {
   // A contribution stamped `step` is made in the step after step − lead completed ones, and changes what is held from
   // the next on.
@@ -45,15 +89,26 @@ holding archive::take(std::uint64_t step, const holding& now) {
   return result;
 }
 
-answering_server::answering_server(port_options options)
-    : options_(std::move(options)), roll_call_(options_.world_size, options_.due) {}
+answering_server::answering_server(member_options options) : options_(std::move(options)), roll_call_(options_) {
+  if (!options_.restored) return;
+  version_ = options_.restored->count("version");
+  answered_ = options_.restored->count("answered");
+}
+
+state_dict answering_server::state() const {
+  state_dict state;
+  state.put_counts("next", roll_call_.next());
+  state.put_count("version", version_);
+  state.put_count("answered", answered_);
+  return state;
+}
 
 std::int64_t answering_server::largest_fold() const {
   return std::numeric_limits<std::int64_t>::max();
 }
 
 void answering_server::check(const part& piece, slot what, const std::vector<range>& cut, std::uint32_t index) const {
-  if (piece.at != stage::contribution || static_cast<std::uint32_t>(piece.origin.sender) >= options_.world_size)
+  if (piece.at != stage::contribution || static_cast<std::uint32_t>(piece.origin.sender) >= options_.among.world_size)
     throw exchange_error(errc::mismatch, "a server received a part that is not a contribution from a worker");
   if (piece.what != what) throw exchange_error(errc::mismatch, "a server received values of the wrong kind");
   if (piece.which.part != index)
@@ -67,7 +122,7 @@ void answering_server::check(const part& piece, slot what, const std::vector<ran
 void answering_server::answer(const part& contribution, slot what, const at::Tensor& values, outbox& out) {
   ++answered_;
   part answer = contribution;
-  answer.origin.sender = options_.rank;
+  answer.origin.sender = options_.among.rank;
   answer.origin.version = version_;
   answer.what = what;
   answer.at = stage::result;

@@ -1,5 +1,6 @@
 #include "troupe/actors/exchange/shared.hpp"
 
+#include "troupe/actors/exchange/serving.hpp"
 #include "troupe/actors/support/assert.hpp"
 
 #include <memory>
@@ -14,8 +15,11 @@ namespace {
 /// Returns what the memory holds. No part is ever sent to it.
 class keeper final : public server {
  public:
-  explicit keeper(const port_options& options) : memory_(options.memory), pool_(options.pool) {
-    TROUPE_ASSERT(options.is_server() && memory_, "only the owner of a shared memory may have a port");
+  explicit keeper(const member_options& options) : memory_(options.memory), pool_(options.pool) {
+    TROUPE_ASSERT(options.among.is_server() && memory_, "only the owner of a shared memory may have a port");
+    if (!options.restored) return;
+    const auto held = serving::restored_holding(*options.restored, "held");
+    memory_->restore(held.piece.values, held.version, held.staleness);
   }
 
   void receive(const part&, outbox&) override {
@@ -25,14 +29,21 @@ class keeper final : public server {
   std::vector<rank_id> waiting_for(std::uint64_t) const override { return {}; }
   std::int64_t largest_fold() const override { return memory_->values().numel(); }
 
-  std::optional<holding> held(std::uint64_t) override {
-    return holding{
-        .piece = {0, memory_->copy(pool_)}, .version = memory_->updates(), .staleness = memory_->staleness()};
+  std::optional<holding> held(std::uint64_t) override { return now(); }
+
+  state_dict state() const override {
+    state_dict state;
+    serving::save(now(), "held", state);
+    return state;
   }
 
  private:
+  holding now() const {
+    return {.piece = {0, memory_->copy(pool_)}, .version = memory_->updates(), .staleness = memory_->staleness()};
+  }
+
   std::shared_ptr<shared_memory> memory_;
-  models::buffer_pool pool_;
+  mutable models::buffer_pool pool_;
 };
 
 bool says(const setting_values& settings, const std::string& key) {
@@ -44,7 +55,7 @@ exchange_nature nature(const setting_values& settings) {
   const auto how = says(settings, "lock")     ? memory_writes::locked
                    : says(settings, "atomic") ? memory_writes::atomic
                                               : memory_writes::plain;
-  return {.deterministic = false, .same_for_all = false, .servers = 1, .memory = how};
+  return {.deterministic = false, .same_for_all = false, .waits_for_others = false, .servers = 1, .memory = how};
 }
 
 std::optional<complaint> check(const std::vector<std::string>&, const setting_values& settings) {
@@ -125,7 +136,7 @@ exchange_kind shared_kind() {
                 "each NUMA node, and \"core\" one for each worker. Several memories are averaged at the interval that "
                 "`every` sets. \"core\" cannot be combined with lock, atomic or local_steps above 1.",
             .choices = {"machine", "node", "core"}}},
-      .make_member = [](const port_options& options) { return std::make_unique<keeper>(options); },
+      .make_member = [](const member_options& options) { return std::make_unique<keeper>(options); },
       .edges = edges,
       .nature = nature,
       .check = check,

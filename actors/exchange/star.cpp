@@ -14,10 +14,10 @@ constexpr rank_id master{0};
 
 class star_member final : public member {
  public:
-  explicit star_member(port_options options) : options_(std::move(options)), folds_(options_.world_size) {}
+  explicit star_member(member_options options) : options_(std::move(options)), folds_(options_.among.world_size) {}
 
   void contribute(const part& own, outbox& out) override {
-    if (options_.rank == master)
+    if (options_.among.rank == master)
       gather(own, out);
     else
       out.send(master, own);
@@ -25,7 +25,7 @@ class star_member final : public member {
 
   void receive(const part& piece, outbox& out) override {
     rules::check_fits(piece, {{0, options_.layout.parameter_end}});
-    if (options_.rank == master) {
+    if (options_.among.rank == master) {
       if (piece.at != stage::contribution || piece.origin.sender == master)
         throw exchange_error(errc::mismatch,
                              "the master of a star received a part that is not a contribution from another rank");
@@ -38,11 +38,11 @@ class star_member final : public member {
   }
 
   std::vector<rank_id> waiting_for(std::uint64_t step) const override {
-    return options_.rank == master ? folds_.missing(step) : std::vector{master};
+    return options_.among.rank == master ? folds_.missing(step) : std::vector{master};
   }
 
   std::int64_t largest_fold() const override {
-    return options_.rank == master ? options_.layout.parameter_end * options_.world_size : 0;
+    return options_.among.rank == master ? options_.layout.parameter_end * options_.among.world_size : 0;
   }
 
   void forget_before(std::uint64_t step) override { folds_.forget_before(step); }
@@ -53,11 +53,11 @@ class star_member final : public member {
     auto& fold = folds_.add(piece);
     if (!fold.complete()) return;
     const auto mean = rules::take_result(fold, piece, master, options_.pool);
-    for (std::uint32_t rank = 1; rank < options_.world_size; ++rank) out.send(rank_id{rank}, mean);
+    for (std::uint32_t rank = 1; rank < options_.among.world_size; ++rank) out.send(rank_id{rank}, mean);
     out.answer(mean);
   }
 
-  port_options options_;
+  member_options options_;
   rules::rank_folds folds_;  ///< At the master.
 };
 
@@ -80,7 +80,7 @@ exchange_kind star_kind() {
       .explanation = "Rank 0 gathers the gradients, adds them in rank order and sends the mean back to all workers.",
       .source = "textbook gather and scatter; with send = \"parameter\", in the manner of MPI_Isend and MPI_Irecv",
       .settings = with_send_settings({}),
-      .make_member = [](const port_options& options) { return std::make_unique<star_member>(options); },
+      .make_member = [](const member_options& options) { return std::make_unique<star_member>(options); },
       .edges = star_edges,
       .facts =
           {.equation = "each worker gets ḡ = Σ bᵢgᵢ / Σ bᵢ, added in rank order, and applies x ← step(x, ḡ)",

@@ -23,6 +23,7 @@ staleness_tally pooled(const std::vector<staleness_tally>& tallies) {
     all.applied += tally.applied;
     all.sum += tally.sum;
     all.most = std::max(all.most, tally.most);
+    all.refused += tally.refused;
   }
   return all;
 }
@@ -34,6 +35,7 @@ staleness_tally since(const staleness_tally& before, const staleness_tally& now)
   while (!result.counts.empty() && result.counts.back() == 0) result.counts.pop_back();
   result.applied -= before.applied;
   result.sum -= before.sum;
+  result.refused -= before.refused;
   if (result.counts.size() < staleness_entries) result.most = result.counts.empty() ? 0 : result.counts.size() - 1;
   return result;
 }

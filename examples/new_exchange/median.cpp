@@ -21,27 +21,27 @@ constexpr rank_id master{0};
 /// One worker's side.
 class median_member final : public member {
  public:
-  explicit median_member(port_options options) : options_(std::move(options)), gathered_(options_.world_size) {}
+  explicit median_member(member_options options) : options_(std::move(options)), gathered_(options_.among.world_size) {}
 
   void contribute(const part& own, outbox& out) override {
-    if (options_.rank != master) return out.send(master, own);
+    if (options_.among.rank != master) return out.send(master, own);
     gather(own, out);
   }
 
   void receive(const part& piece, outbox& out) override {
     rules::check_fits(piece, {{0, options_.layout.parameter_end}});
     const auto from = piece.origin.sender;
-    if (options_.rank == master && from != master && piece.at == stage::contribution) return gather(piece, out);
-    if (options_.rank != master && from == master && piece.at == stage::result) return out.answer(piece);
+    if (options_.among.rank == master && from != master && piece.at == stage::contribution) return gather(piece, out);
+    if (options_.among.rank != master && from == master && piece.at == stage::result) return out.answer(piece);
     throw exchange_error(errc::mismatch, "contributions go to the master of a median, and answers come from there");
   }
 
   std::vector<rank_id> waiting_for(std::uint64_t step) const override {
-    return options_.rank == master ? gathered_.missing(step) : std::vector{master};
+    return options_.among.rank == master ? gathered_.missing(step) : std::vector{master};
   }
 
   std::int64_t largest_fold() const override {
-    return options_.rank == master ? options_.layout.parameter_end * options_.world_size : 0;
+    return options_.among.rank == master ? options_.layout.parameter_end * options_.among.world_size : 0;
   }
 
   void forget_before(std::uint64_t step) override { gathered_.forget_before(step); }
@@ -52,11 +52,11 @@ class median_member final : public member {
     auto& all = gathered_.add(piece);
     if (!all.complete()) return;
     const auto answer = rules::result_of(all, piece, master, median(all.take_values()));
-    for (std::uint32_t rank = 1; rank < options_.world_size; ++rank) out.send(rank_id{rank}, answer);
+    for (std::uint32_t rank = 1; rank < options_.among.world_size; ++rank) out.send(rank_id{rank}, answer);
     out.answer(answer);
   }
 
-  port_options options_;
+  member_options options_;
   rules::rank_folds gathered_;  ///< At the master: contributions by step and rank.
 };
 
@@ -75,6 +75,6 @@ exchange_kind median_kind() {
   return {.name = "median",
           .explanation = "gather at rank 0, take the median of each coordinate, send it to all",
           .source = "Yin et al. 2018, algorithm 1, option I",
-          .make_member = [](const port_options& options) { return std::make_unique<median_member>(options); },
+          .make_member = [](const member_options& options) { return std::make_unique<median_member>(options); },
           .edges = edges};
 }

@@ -27,13 +27,13 @@ namespace {
 /// One worker's side.
 class pair_member final : public member {
  public:
-  explicit pair_member(port_options options) : options_(std::move(options)) {}
+  explicit pair_member(member_options options) : options_(std::move(options)) {}
 
   void contribute(const part& own, outbox& out) override {
     const auto step = own.origin.step;
     const auto partner = partner_at(step);
     own_.emplace(step, own);
-    if (partner == options_.rank) return out.answer(answer_of(own, own.piece.values));
+    if (partner == options_.among.rank) return out.answer(answer_of(own, own.piece.values));
     out.send(partner, own);
     answer_if_complete(step, out);
   }
@@ -41,7 +41,7 @@ class pair_member final : public member {
   void receive(const part& piece, outbox& out) override {
     rules::check_fits(piece, {{0, options_.layout.parameter_end}});
     const auto step = piece.origin.step;
-    if (piece.origin.sender == options_.rank || piece.origin.sender != partner_at(step))
+    if (piece.origin.sender == options_.among.rank || piece.origin.sender != partner_at(step))
       throw exchange_error(errc::mismatch, "parameters from a worker that is not this step's partner");
     if (!theirs_.emplace(step, piece).second)
       throw exchange_error(errc::stale, "the partner of this step sent its parameters twice");
@@ -50,8 +50,8 @@ class pair_member final : public member {
 
   std::vector<rank_id> waiting_for(std::uint64_t step) const override {
     std::vector<rank_id> missing;
-    if (!own_.contains(step)) missing.push_back(options_.rank);
-    if (partner_at(step) != options_.rank && !theirs_.contains(step)) missing.push_back(partner_at(step));
+    if (!own_.contains(step)) missing.push_back(options_.among.rank);
+    if (partner_at(step) != options_.among.rank && !theirs_.contains(step)) missing.push_back(partner_at(step));
     return missing;
   }
 
@@ -68,7 +68,8 @@ class pair_member final : public member {
 
  private:
   rank_id partner_at(std::uint64_t step) const {
-    return rank_id{pairs_at(options_.world_size, options_.seed, step).at(static_cast<std::uint32_t>(options_.rank))};
+    return rank_id{
+        pairs_at(options_.among.world_size, options_.seed, step).at(static_cast<std::uint32_t>(options_.among.rank))};
   }
 
   part answer_of(const part& own, at::Tensor values) const {
@@ -82,14 +83,14 @@ class pair_member final : public member {
   void answer_if_complete(std::uint64_t step, outbox& out) {
     const auto own = own_.find(step), theirs = theirs_.find(step);
     if (own == own_.end() || theirs == theirs_.end()) return;
-    const auto own_first = options_.rank < theirs->second.origin.sender;
+    const auto own_first = options_.among.rank < theirs->second.origin.sender;
     const auto& first = own_first ? own->second : theirs->second;
     const auto& second = own_first ? theirs->second : own->second;
     out.answer(
         answer_of(own->second, rules::mean_in_order({{first.piece.values}, {second.piece.values}}, options_.pool)));
   }
 
-  port_options options_;
+  member_options options_;
   std::map<std::uint64_t, part> own_, theirs_;  ///< By step.
 };
 
@@ -111,7 +112,7 @@ exchange_kind random_pairs_kind() {
           .explanation = "pairs of workers, drawn anew for each exchange, average their parameters",
           .source = "Boyd et al. 2006, section II, in rounds of disjoint pairs",
           .carries = {{.sends = slot::parameters, .answers = slot::parameters}},
-          .make_member = [](const port_options& options) { return std::make_unique<pair_member>(options); },
+          .make_member = [](const member_options& options) { return std::make_unique<pair_member>(options); },
           .edges = edges,
           .nature = [](const setting_values&) { return exchange_nature{.same_for_all = false}; }};
 }

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "troupe/actors/exchange/member.hpp"
-#include "troupe/actors/exchange/port_options.hpp"
+#include "troupe/actors/exchange/member_options.hpp"
 #include "troupe/actors/exchange/registry.hpp"
 
 #include <cstdint>

@@ -3,6 +3,7 @@
 #include "troupe/actors/compute.hpp"
 #include "troupe/actors/device/collective_port.hpp"
 #include "troupe/actors/exchange/buckets.hpp"
+#include "troupe/actors/exchange/encoded.hpp"
 #include "troupe/actors/exchange/shared.hpp"
 #include "troupe/actors/port.hpp"
 #include "troupe/actors/support/assert.hpp"
@@ -82,51 +83,72 @@ schedule nothing_is_asked() {
   return {.steps = never, .steps_per_epoch = never, .evaluate_every = never};
 }
 
-/// What the port of `index` is told of exchange `place`.
+/// Who takes part in an exchange, as the member or server with this index sees it.
+membership membership_of(const plan& plan, const planned_exchange& exchange, std::uint32_t index) {
+  membership among{.rank = rank_id{index},
+                   .world_size = static_cast<std::uint32_t>(exchange.ranks().size()),
+                   .servers = exchange.nature.servers};
+  const auto ids = exchange.ids();
+  // Thousands of members need no lists where these say nothing.
+  const auto are_indices = ids.back() + 1 == ids.size();
+  for (const auto id : ids) {
+    if (!are_indices) among.ids.push_back(rank_id{id});
+    if (plan.nodes.size() > 1) among.nodes.push_back(plan.node_of(id));
+  }
+  return among;
+}
+
+/// Options of the port of the member or server with this index.
 port_options options_of_port(const plan& plan, std::uint32_t place, std::uint32_t index,
                              const launch_options& options) {
   const auto& exchange = plan.exchanges[place];
   const auto stores = plan.stores();
   const auto is_store = std::find(stores.begin(), stores.end(), &exchange) != stores.end();
-  port_options own{.run = id_of(plan),
-                   .seed = plan.file.run.seed,
-                   .rank = rank_id{index},
-                   .world_size = static_cast<std::uint32_t>(exchange.ranks().size()),
-                   .servers = exchange.nature.servers,
-                   .ids = {},
-                   .place = place,
-                   .name = exchange.name,
-                   .layout = exchange.layout,
-                   .pool = options.pool,
-                   .settings = exchange.settings_by_index,
-                   .timeout = plan.file.run.timeout,
-                   .chunk_elements = options.far ? elements_of_a_chunk : 0,
-                   .buckets = exchange.buckets,
-                   .answers_buckets = exchange.of_norms,
-                   .passes = exchange.of_norms ? passes_of(plan) : pass_count{},
-                   .due = exchange.due,
-                   .carries = exchange.carries,
-                   .when = is_store ? when(plan) : nothing_is_asked(),
-                   .counts_updates = plan.draws_from_queue(),
-                   .optimizer = plan.optimizer,
-                   .initial = {}};
-  if (own.is_server()) own.initial = options.initial;
-  // Thousands of ports need no list each where it says nothing.
-  const auto ids = exchange.ids();
-  const auto are_indices = ids.back() + 1 == ids.size();
-  if (!are_indices)
-    for (const auto id : ids) own.ids.push_back(rank_id{id});
-  return own;
+  member_options own{.among = membership_of(plan, exchange, index),
+                     .seed = plan.file.run.seed,
+                     .place = place,
+                     .layout = exchange.layout,
+                     .pool = options.pool,
+                     .settings = exchange.settings_by_index,
+                     .chunk_elements = options.far ? elements_of_a_chunk : 0,
+                     .buckets = exchange.buckets,
+                     .due = exchange.due,
+                     .when = is_store ? when(plan) : nothing_is_asked(),
+                     .counts_updates = plan.draws_from_queue(),
+                     .optimizer = plan.optimizer,
+                     .initial = {}};
+  if (own.among.is_server()) own.initial = options.initial;
+  return {.run = id_of(plan),
+          .name = exchange.name,
+          .timeout = plan.file.run.timeout,
+          .answers_buckets = exchange.of_norms,
+          .passes = exchange.of_norms ? passes_of(plan) : pass_count{},
+          .carries = exchange.carries,
+          .how = exchange.how,
+          .own = std::move(own)};
 }
 
-/// Makes a member: of each bucket one, of which each is of a group where there are groups.
-std::unique_ptr<member> member_of(const planned_exchange& exchange, const port_options& own) {
-  const auto& kind = *exchange.kind;
-  const auto make = [&](const port_options& each) {
-    if (!exchange.has_groups()) return kind.make_member(each);
-    return make_group_member({.groups = exchange.groups(), .port = each, .make_inner = kind.make_member});
+/// Returns what makes the members of an exchange. From the inside out: the algorithm; the groups of workers that take
+/// part as one member; the buckets, each an exchange of its own; the encoding of what is sent.
+member_maker maker_of(const planned_exchange& exchange) {
+  auto make = exchange.kind->make_member;
+  if (exchange.has_groups())
+    make = [groups = exchange.groups(), inner = std::move(make)](const member_options& own) {
+      return make_group_member({.groups = groups, .own = own, .make_inner = inner});
+    };
+  if (!exchange.buckets.empty())
+    make = [inner = std::move(make)](const member_options& own) { return make_bucketed_member(own, inner); };
+  if (exchange.how != encoding::float32)
+    make = [how = exchange.how, same = exchange.nature.same_for_all,
+            inner = std::move(make)](const member_options& own) { return make_encoded_member(own, how, same, inner); };
+  return make;
+}
+
+/// Returns a lane for folds that are too long for a handler.
+lane_for_fold lane_if_long(lane_factory& lanes, const std::string& name) {
+  return [&lanes, name](std::int64_t largest_fold) {
+    return largest_fold <= most_elements_in_place ? nullptr : lanes.make(name);
   };
-  return own.buckets.empty() ? make(own) : make_bucketed_member(own, make);
 }
 
 /// Spawns the ports of an exchange in the GPUs' own library: all its workers are here, see refusal_of_collective().
@@ -167,13 +189,9 @@ std::map<std::uint32_t, port_actor> spawn_keeper(caf::actor_system& system, cons
   const auto& exchange = plan.exchanges[place];
   const auto name = exchange.name + " server 0";
   auto own = options_of_port(plan, place, 0, options);
-  own.world_size = 0;
-  own.servers = 1;
-  own.ids = {rank_id{exchange.first_server}};
-  own.memory = into.memories[place];
-  auto member = exchange.kind->make_member(own);
-  auto where = member->largest_fold() <= most_elements_in_place ? nullptr : lanes.make(name);
-  const auto port = spawn_port(system, own, std::move(member), std::move(where));
+  own.own.among = {.world_size = 0, .servers = 1, .ids = {rank_id{exchange.first_server}}};
+  own.own.memory = into.memories[place];
+  const auto port = spawn_port(system, own, exchange.kind->make_member, lane_if_long(lanes, name));
   into.members.emplace_back(name, caf::actor_cast<caf::actor>(port));
   caf::anon_send(port, wire_atom_v, std::vector<peer_port>{port});
   return {{exchange.first_server, port}};
@@ -185,6 +203,7 @@ std::map<std::uint32_t, port_actor> spawn_ports(caf::actor_system& system, const
   const auto& exchange = plan.exchanges[place];
   if (exchange.nature.on_devices) return spawn_collective(system, plan, place, lanes, options, into);
   if (exchange.nature.memory) return spawn_keeper(system, plan, place, lanes, options, into);
+  const auto maker = maker_of(exchange);
   std::map<std::uint32_t, port_actor> ports;
   std::vector<peer_port> peers;
   for (const auto id : exchange.ids()) {
@@ -200,9 +219,7 @@ std::map<std::uint32_t, port_actor> spawn_ports(caf::actor_system& system, const
     const auto name =
         exchange.name + (server ? " server " + std::to_string(id - exchange.first_server) : " " + std::to_string(id));
     const auto own = options_of_port(plan, place, static_cast<std::uint32_t>(peers.size()), options);
-    auto member = member_of(exchange, own);
-    auto where = member->largest_fold() <= most_elements_in_place ? nullptr : lanes.make(name);
-    const auto port = spawn_port(system, own, std::move(member), std::move(where));
+    const auto port = spawn_port(system, own, maker, lane_if_long(lanes, name));
     ports.emplace(id, port);
     peers.emplace_back(port);
     into.members.emplace_back(name, caf::actor_cast<caf::actor>(port));

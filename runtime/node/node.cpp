@@ -120,7 +120,11 @@ introduction introduce(const plan& plan, const data::dataset_pair& data, const n
 std::shared_ptr<transport::tensor_plane> make_plane(const plan& plan, const node_options& options) {
   const auto& self = plan.nodes[options.node];
   std::vector<std::int64_t> exchanged;
-  for (const auto& exchange : plan.exchanges) exchanged.push_back(exchange.layout.parameter_end);
+  std::vector<encoding> encodings;
+  for (const auto& exchange : plan.exchanges) {
+    exchanged.push_back(exchange.layout.parameter_end);
+    encodings.push_back(exchange.how);
+  }
   return std::make_shared<transport::tensor_plane>(
       transport::tensor_plane_options{.listen = self.listen,
                                       .limits = {.world_size = plan.workers,
@@ -129,6 +133,7 @@ std::shared_ptr<transport::tensor_plane> make_plane(const plan& plan, const node
                                                  .servers = plan.servers(),
                                                  .has_servers = options.node == 0,
                                                  .exchanged = std::move(exchanged),
+                                                 .encodings = std::move(encodings),
                                                  .total = plan.layout.total},
                                       .pool = options.pool,
                                       .timeout = plan.file.run.timeout});

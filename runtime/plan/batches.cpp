@@ -88,8 +88,9 @@ void check_last_batch(const plan& so_far) {
 void check_budget(const plan& so_far) {
   if (!so_far.draws_from_queue() || so_far.workers == 1 || so_far.workers_are_independent()) return;
   refuse(so_far.file, "run.budget",
-         "run.budget = \"total\" requires a wiring in which no worker waits for another, such as parameter_server or "
-         "elastic with apply = \"each\", or shared with replicas = \"machine\"; use one of these, or run.budget = "
+         "run.budget = \"total\" requires a wiring in which no worker waits for another, such as parameter_server "
+         "(without staleness_bound) or elastic with apply = \"each\", or shared with replicas = \"machine\"; use one "
+         "of these, or run.budget = "
          "\"worker\"");
 }
 

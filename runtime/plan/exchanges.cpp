@@ -1,4 +1,5 @@
 #include "troupe/actors/exchange/buckets.hpp"
+#include "troupe/actors/exchange/encoded.hpp"
 #include "troupe/actors/exchange/norm_statistics.hpp"
 #include "troupe/actors/exchange/shared.hpp"
 #include "troupe/models/gradient_hooks.hpp"
@@ -113,6 +114,19 @@ void check_memory(const plan& so_far, const planned_exchange& exchange) {
   }
 }
 
+/// Returns the encoding of the messages. Throws input_error for an exchange whose messages cannot be encoded.
+encoding encoding_of(const plan& so_far, const planned_exchange& exchange, const std::string& name) {
+  const auto how = encoding_named(name);
+  if (how == encoding::float32) return how;
+  const auto refuse_key = [&](const std::string& why) {
+    refuse(so_far.file, "exchange." + exchange.name + ".encoding",
+           exchange.name + ".encoding = \"" + name + "\" has no effect, because " + why + "; remove the key");
+  };
+  if (exchange.nature.memory) refuse_key("shared memory sends no messages");
+  if (exchange.nature.on_devices) refuse_key("engine = \"nccl\" sends float32");
+  return how;
+}
+
 planned_exchange plan_exchange(const plan& so_far, std::size_t index) {
   const auto& file = so_far.file;
   const auto& given = file.exchanges[index];
@@ -146,7 +160,11 @@ planned_exchange plan_exchange(const plan& so_far, std::size_t index) {
                           stands_behind_the_step(so_far, given.name), made.nature.due_from_start);
   made.layout = mixes_buffers(made.settings) ? models::with_buffers(so_far.layout) : so_far.layout;
   made.buckets = planned_buckets(so_far, made);
+  made.how = encoding_of(so_far, made, given.encoding);
   made.edges = edges_of(made);
+  for (auto& edge : made.edges)
+    edge.bytes =
+        static_cast<std::uint64_t>(encoded_bytes(made.how, static_cast<std::int64_t>(edge.bytes / sizeof(float))));
   return made;
 }
 

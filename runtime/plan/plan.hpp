@@ -90,9 +90,10 @@ struct planned_exchange {
   std::vector<range> buckets{};  ///< Parts of it that are exchanged separately; empty means all at once.
   /// Whether it exchanges statistics of batch norms, in the buckets that norm_exchange requires.
   bool of_norms{false};
-  cadence due{};                  ///< The steps in which it happens.
-  std::vector<int> cores{};       ///< Cores near a shared memory, where its workers stay; empty means any core.
-  std::uint32_t first_server{0};  ///< Id of its first server; ids of servers count on from the workers.
+  cadence due{};                    ///< The steps in which it happens.
+  encoding how{encoding::float32};  ///< Encoding of its messages.
+  std::vector<int> cores{};         ///< Cores near a shared memory, where its workers stay; empty means any core.
+  std::uint32_t first_server{0};    ///< Id of its first server; ids of servers count on from the workers.
   /// Edges between ids, with the traffic of one exchange; that is the traffic of one step only if due.every is 1.
   std::vector<planned_edge> edges{};
 

@@ -1,4 +1,5 @@
 #include "troupe/actors/exchange/buckets.hpp"
+#include "troupe/actors/exchange/encoded.hpp"
 #include "troupe/runtime/plan/plan.hpp"
 #include "troupe/runtime/topology/value.hpp"
 
@@ -64,7 +65,7 @@ std::uint64_t planned_exchange::bytes_held(std::uint32_t server) const {
   std::uint64_t most = 0;
   for (const auto& edge : edges)
     if (edge.from == first_server + server) most = std::max(most, edge.bytes);
-  return most;
+  return most * sizeof(float) / static_cast<std::uint64_t>(encoded_bytes(how, 1));
 }
 
 std::optional<rules::mixing_matrix> planned_exchange::mixing() const {
@@ -137,7 +138,7 @@ bool plan::promises_bits() const {
 
 bool plan::workers_are_independent() const {
   return !stores().empty() && std::all_of(exchanges.begin(), exchanges.end(), [](const auto& one) {
-    return !one.nature.deterministic && one.nature.servers > 0 && !one.has_groups();
+    return !one.nature.waits_for_others && one.nature.servers > 0 && !one.has_groups();
   });
 }
 

@@ -486,7 +486,12 @@ std::vector<section> make_sections() {
                 "Interval between exchanges, in steps or epochs; by default every step. With an interval of 4, an "
                 "exchange after \"apply\" takes place in steps 4, 8, 12 …, and one before \"apply\" in steps 5, 9, 13 "
                 "…. "
-                "Only elastic with apply = \"each\" before \"apply\" also takes place in step 1.")}),
+                "Only elastic with apply = \"each\" before \"apply\" also takes place in step 1."),
+            row("encoding", each(&t::exchanges, &exchange::encoding), {.choices = {"float32", "bf16"}},
+                "Number format of the tensors on their way. \"bf16\" rounds each value that is sent to the nearest "
+                "bfloat16, so messages have half the size; receivers compute in float32. All members still get the "
+                "same answer wherever they did before. Meant for gradients: parameters lose the digits that bfloat16 "
+                "does not have.")}),
       {"evaluate",
        "Validation during training. There is always an evaluation at the end.",
        {row("every", in(&t::evaluate, &evaluate::every), {}, "Interval between evaluations, in steps or epochs."),

@@ -1,5 +1,6 @@
 #include "troupe/runtime/transport/frame.hpp"
 
+#include "troupe/actors/exchange/encoded.hpp"
 #include "troupe/actors/support/assert.hpp"
 
 #include <isa-l/crc.h>
@@ -17,7 +18,7 @@ namespace {
 static_assert(std::endian::native == std::endian::little, "frames have the byte order of memory");
 
 constexpr std::uint32_t magic = 0x50525454;  // "TTRP"
-constexpr std::uint8_t float32 = 1, none = 0;
+constexpr encoding none{0};
 constexpr std::int64_t most = std::int64_t{1} << 48;  ///< Limit of values that are summed, so that no sum overflows.
 constexpr std::size_t checksum_at = header_bytes - sizeof(std::uint32_t);
 
@@ -42,12 +43,11 @@ class cursor {
 
 /// The layout of the header, used for reading and writing.
 template <class Byte>
-void fields(cursor<Byte>&& at, std::uint32_t& mark, std::uint16_t& version, std::uint8_t& dtype, std::uint8_t& dims,
-            frame_header& header) {
+void fields(cursor<Byte>&& at, std::uint32_t& mark, std::uint16_t& version, std::uint8_t& dims, frame_header& header) {
   at(mark);
   at(version);
   at(header.kind);
-  at(dtype);
+  at(header.how);
   at(dims);
   at(header.what);
   at(header.at);
@@ -71,8 +71,7 @@ void fields(cursor<Byte>&& at, std::uint32_t& mark, std::uint16_t& version, std:
 }
 
 std::span<const std::byte> bytes_of(const at::Tensor& values) {
-  TROUPE_ASSERT(values.scalar_type() == at::kFloat && values.is_contiguous() && values.numel() > 0,
-                "a payload is a non-empty, contiguous float32 tensor");
+  TROUPE_ASSERT(values.is_contiguous() && values.numel() > 0, "a payload is a non-empty, contiguous tensor");
   return {static_cast<const std::byte*>(values.const_data_ptr()), values.nbytes()};
 }
 
@@ -86,11 +85,12 @@ void check_mark(std::span<const std::byte, header_bytes> bytes, std::size_t coun
   throw frame_error("received a frame " + what);
 }
 
-void check_payload(const frame_header& header, std::uint8_t dtype, std::uint8_t dims, std::int64_t due) {
-  if (dtype != float32 || dims != 1) refuse("with values that are not a float32 vector");
+void check_payload(const frame_header& header, std::uint8_t dims, std::int64_t due, encoding how) {
+  if (header.how != how || dims != 1) refuse("with values that are not a vector of " + name_of(how));
   if (header.elements < 1 || header.elements > static_cast<std::uint64_t>(due))
     refuse("with " + std::to_string(header.elements) + " elements; expected 1 to " + std::to_string(due));
-  if (header.payload_bytes != header.elements * sizeof(float))
+  if (header.payload_bytes !=
+      static_cast<std::uint64_t>(encoded_bytes(how, static_cast<std::int64_t>(header.elements))))
     refuse("whose payload length does not match its number of elements");
 }
 
@@ -114,8 +114,8 @@ void check_snapshot(const frame_header& header, const frame_limits& limits) {
   if (header.at != stage::contribution && header.at != stage::result) refuse("with an unknown value in its field at");
 }
 
-void check_empty(const frame_header& header, std::uint8_t dtype, std::uint8_t dims, std::uint64_t payload) {
-  if (dtype != none || dims != 0 || header.elements != 0 || header.payload_bytes != payload)
+void check_empty(const frame_header& header, std::uint8_t dims, std::uint64_t payload) {
+  if (header.how != none || dims != 0 || header.elements != 0 || header.payload_bytes != payload)
     refuse("whose type or length is invalid for its kind");
   if (header.total < 1 || header.total > most) refuse("that grants no credit or too much");
 }
@@ -143,10 +143,10 @@ std::array<std::byte, header_bytes> encode(const frame_header& header) {
   std::array<std::byte, header_bytes> bytes{};
   auto mark = magic;
   auto version = protocol_version;
-  auto dtype = header.elements > 0 ? float32 : none;
   std::uint8_t dims = header.elements > 0 ? 1 : 0;
   auto written = header;
-  fields(cursor{bytes.data()}, mark, version, dtype, dims, written);
+  if (header.elements == 0) written.how = none;
+  fields(cursor{bytes.data()}, mark, version, dims, written);
   const auto crc = crc32c(std::span{bytes}.first(checksum_at));
   std::memcpy(bytes.data() + checksum_at, &crc, sizeof(crc));
   return bytes;
@@ -156,8 +156,8 @@ frame_header decode(std::span<const std::byte, header_bytes> bytes, const frame_
   frame_header header;
   std::uint32_t mark = 0, crc = 0;
   std::uint16_t version = 0;
-  std::uint8_t dtype = 0, dims = 0;
-  fields(cursor{bytes.data()}, mark, version, dtype, dims, header);
+  std::uint8_t dims = 0;
+  fields(cursor{bytes.data()}, mark, version, dims, header);
   std::memcpy(&crc, bytes.data() + checksum_at, sizeof(crc));
   check_mark(bytes, header_bytes);
   if (version != protocol_version)
@@ -165,18 +165,18 @@ frame_header decode(std::span<const std::byte, header_bytes> bytes, const frame_
   if (crc != crc32c(bytes.first(checksum_at))) refuse("whose header was damaged in transit");
   switch (header.kind) {
     case frame_kind::hello:
-      check_empty(header, dtype, dims, sizeof(session_id));
+      check_empty(header, dims, sizeof(session_id));
       return header;
     case frame_kind::credit:
-      check_empty(header, dtype, dims, 0);
+      check_empty(header, dims, 0);
       return header;
     case frame_kind::part:
       if (header.which.place >= limits.exchanged.size()) refuse("for an exchange that does not exist");
-      check_payload(header, dtype, dims, limits.exchanged[header.which.place]);
+      check_payload(header, dims, limits.exchanged[header.which.place], limits.encoding_of(header.which.place));
       check_part(header, limits);
       return header;
     case frame_kind::snapshot:
-      check_payload(header, dtype, dims, limits.total);
+      check_payload(header, dims, limits.total, encoding::float32);
       check_snapshot(header, limits);
       return header;
   }
@@ -191,6 +191,7 @@ frame_header header_of(std::uint32_t to, const part& piece) {
           .at = piece.at,
           .origin = piece.origin,
           .which = piece.which,
+          .how = piece.how,
           .first = piece.piece.first,
           .total = piece.total,
           .sample_count = piece.sample_count,
@@ -216,6 +217,7 @@ part frame::as_part() const {
           .which = header.which,
           .what = header.what,
           .at = header.at,
+          .how = header.how,
           .piece = {header.first, values},
           .total = header.total,
           .sample_count = header.sample_count,
@@ -226,10 +228,22 @@ snapshot frame::as_snapshot() const {
   return {.origin = header.origin, .values = values, .before_exchange = header.at == stage::contribution};
 }
 
+namespace {
+
+/// Returns memory of the pool, which has float32 only, for the values as they travel.
+at::Tensor room_for(const frame_header& header, models::buffer_pool& pool) {
+  const auto elements = static_cast<std::int64_t>(header.elements);
+  if (header.how == encoding::float32) return pool.take(elements);
+  const auto floats = (static_cast<std::int64_t>(header.payload_bytes) + 3) / 4;
+  return pool.take(floats).view(type_of(header.how)).narrow(0, 0, elements);
+}
+
+}  // namespace
+
 std::span<std::byte> frame_reader::room() {
   if (!in_payload_) return std::span{bytes_}.subspan(filled_);
   if (current_.header.kind == frame_kind::hello) return std::span{current_.session}.subspan(filled_);
-  if (!current_.values.defined()) current_.values = pool_.take(static_cast<std::int64_t>(current_.header.elements));
+  if (!current_.values.defined()) current_.values = room_for(current_.header, pool_);
   auto* begin = static_cast<std::byte*>(current_.values.mutable_data_ptr());
   return {begin + filled_, current_.header.payload_bytes - filled_};
 }

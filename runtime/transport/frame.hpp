@@ -18,7 +18,7 @@
 namespace troupe::transport {
 
 /// Version of frames and control messages. All nodes of a run must have the same version.
-constexpr std::uint16_t protocol_version = 5;
+constexpr std::uint16_t protocol_version = 6;
 
 constexpr std::size_t header_bytes = 112;
 
@@ -47,9 +47,10 @@ struct frame_header {
   stage at{stage::contribution};
   stamp origin{};
   key which{};
+  encoding how{encoding::float32};  ///< Encoding of the payload; 0 in a frame without values.
   std::int64_t first{0}, total{0}, sample_count{0};
   double mass{1};
-  std::uint64_t elements{0};       ///< Number of float32 values in the payload; 0 in a hello, which has the session.
+  std::uint64_t elements{0};       ///< Number of values in the payload; 0 in a hello, which has the session.
   std::uint64_t payload_bytes{0};  ///< Size of the payload, which follows the header.
   std::uint32_t payload_crc{0};    ///< CRC-32C of the payload.
 };
@@ -62,7 +63,12 @@ struct frame_limits {
   std::uint32_t servers{0};               ///< Number of servers of all exchanges; their ids start at world_size.
   bool has_servers{false};                ///< Whether all servers are on this node; otherwise, none is.
   std::vector<std::int64_t> exchanged{};  ///< Number of elements that each exchange sends, by place.
+  std::vector<encoding> encodings{};      ///< Encoding of each exchange's parts, by place; float32 if missing.
   std::int64_t total{0};                  ///< Number of elements of a snapshot.
+
+  encoding encoding_of(std::uint32_t place) const {
+    return place < encodings.size() ? encodings[place] : encoding::float32;
+  }
 
   /// Returns the size of the largest payload, in bytes.
   std::uint64_t largest_payload() const;
@@ -83,14 +89,14 @@ std::array<std::byte, header_bytes> encode(const frame_header& header);
 frame_header decode(std::span<const std::byte, header_bytes> bytes, const frame_limits& limits);
 
 /// Returns the header for a part or a snapshot, including the checksum of the payload. The values must be a non-empty,
-/// contiguous float32 tensor on the CPU.
+/// contiguous tensor on the CPU.
 frame_header header_of(std::uint32_t to, const part& piece);
 frame_header header_of(const snapshot& result);
 
 /// A complete received frame.
 struct frame {
   frame_header header;
-  at::Tensor values;     ///< [elements], 64-byte aligned, from the reader's pool; undefined without a payload.
+  at::Tensor values;  ///< [elements], as encoded, 64-byte aligned, from the reader's pool; undefined without a payload.
   session_id session{};  ///< The session of a hello.
 
   part as_part() const;

@@ -114,17 +114,17 @@ class ordering_server final : public server_before {
 
 exchange_kind watched(exchange_kind kind, std::shared_ptr<witness> who) {
   kind.make_member = [make = std::move(kind.make_member),
-                      who = std::move(who)](const port_options& options) -> std::unique_ptr<member> {
-    if (options.is_server()) return std::make_unique<watched_server>(make(options), options.rank, who);
-    return std::make_unique<watched_member>(make(options), options.rank, who);
+                      who = std::move(who)](const member_options& options) -> std::unique_ptr<member> {
+    if (options.among.is_server()) return std::make_unique<watched_server>(make(options), options.among.rank, who);
+    return std::make_unique<watched_member>(make(options), options.among.rank, who);
   };
   return kind;
 }
 
 exchange_kind in_order(exchange_kind kind, std::vector<std::uint32_t> workers) {
   kind.make_member = [make = std::move(kind.make_member),
-                      workers = std::move(workers)](const port_options& options) -> std::unique_ptr<member> {
-    if (!options.is_server()) return make(options);
+                      workers = std::move(workers)](const member_options& options) -> std::unique_ptr<member> {
+    if (!options.among.is_server()) return make(options);
     return std::make_unique<ordering_server>(make(options), workers);
   };
   return kind;

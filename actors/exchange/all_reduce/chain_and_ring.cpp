@@ -32,11 +32,11 @@ way way_of(std::uint32_t shard, std::uint32_t n, bool back) {
 /// Adds its own to each sum that passes; the last on a chunk's way divides, and every rank hands the mean on.
 class passing_member final : public member {
  public:
-  passing_member(port_options options, bool back)
+  passing_member(member_options options, bool back)
       : options_(std::move(options)),
         back_(back),
-        chunks_(cut_in_chunks(options_, back ? 1 : options_.world_size)),
-        me_(static_cast<std::uint32_t>(options_.rank)) {}
+        chunks_(cut_in_chunks(options_, back ? 1 : options_.among.world_size)),
+        me_(static_cast<std::uint32_t>(options_.among.rank)) {}
 
   void contribute(const part& own, outbox& out) override {
     auto& now = at(own.origin.step);
@@ -80,7 +80,7 @@ class passing_member final : public member {
 
   std::vector<rank_id> waiting_for(std::uint64_t step) const override {
     const auto found = steps_.find(step);
-    if (found == steps_.end() || !found->second.own) return {options_.rank};
+    if (found == steps_.end() || !found->second.own) return {options_.among.rank};
     std::set<std::uint32_t> ranks;
     for (std::uint32_t chunk = 0; chunk < chunks_.ranges.size(); ++chunk) {
       const auto way = way_of(chunk);
@@ -106,7 +106,7 @@ class passing_member final : public member {
   };
 
   way way_of(std::uint32_t chunk) const {
-    return all_reduce::way_of(chunks_.shards[chunk], options_.world_size, back_);
+    return all_reduce::way_of(chunks_.shards[chunk], options_.among.world_size, back_);
   }
 
   progress& at(std::uint64_t step) {
@@ -140,13 +140,13 @@ class passing_member final : public member {
     const auto way = way_of(mean.which.part);
     const auto hop = way.hop_of_mean(me_);
     mark(now.answered, mean.which.part);
-    mean.origin.sender = options_.rank;
+    mean.origin.sender = options_.among.rank;
     mean.at = stage::result;
     if (hop + 1 < way.n) out.send(rank_id{way.mean_at(hop + 1)}, mean);
     out.answer(mean);
   }
 
-  port_options options_;
+  member_options options_;
   bool back_;
   chunking chunks_;
   std::uint32_t me_;
@@ -167,14 +167,14 @@ void list_messages(std::uint32_t n, std::int64_t total, bool back, const message
 }  // namespace
 
 route chain() {
-  return {.make_member = [](const port_options& options) -> std::unique_ptr<member> {
+  return {.make_member = [](const member_options& options) -> std::unique_ptr<member> {
             return std::make_unique<passing_member>(options, true);
           },
           .list_messages = [](auto n, auto total, const auto& count) { list_messages(n, total, true, count); }};
 }
 
 route ring() {
-  return {.make_member = [](const port_options& options) -> std::unique_ptr<member> {
+  return {.make_member = [](const member_options& options) -> std::unique_ptr<member> {
             return std::make_unique<passing_member>(options, false);
           },
           .list_messages = [](auto n, auto total, const auto& count) { list_messages(n, total, false, count); }};

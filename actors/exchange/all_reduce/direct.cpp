@@ -12,10 +12,10 @@ namespace {
 /// Rank j owns shard j: gathers its chunks from all, folds each as soon as it is complete, and hands it to all.
 class direct_member final : public member {
  public:
-  explicit direct_member(port_options options)
+  explicit direct_member(member_options options)
       : options_(std::move(options)),
-        chunks_(cut_in_chunks(options_, options_.world_size)),
-        me_(static_cast<std::uint32_t>(options_.rank)) {
+        chunks_(cut_in_chunks(options_, options_.among.world_size)),
+        me_(static_cast<std::uint32_t>(options_.among.rank)) {
     const auto& shards = chunks_.shards;
     const auto first_of = [&](std::uint32_t shard) {
       return static_cast<std::uint32_t>(std::lower_bound(shards.begin(), shards.end(), shard) - shards.begin());
@@ -26,7 +26,7 @@ class direct_member final : public member {
     // since folding them would keep the others waiting.
     const auto urgency = [&](std::uint32_t chunk) {
       const auto owner = shards[chunk];
-      const auto distance = (owner + options_.world_size - me_) % options_.world_size;
+      const auto distance = (owner + options_.among.world_size - me_) % options_.among.world_size;
       return std::tuple{owner == me_, chunk - first_of(owner), distance};
     };
     for (std::uint32_t chunk = 0; chunk < shards.size(); ++chunk) order_.push_back(chunk);
@@ -51,12 +51,12 @@ class direct_member final : public member {
     auto& now = at(piece.origin.step);
     const auto owner = rank_id{chunks_.shards[piece.which.part]};
     if (piece.at == stage::contribution) {
-      if (owner != options_.rank || piece.origin.sender == owner)
+      if (owner != options_.among.rank || piece.origin.sender == owner)
         throw exchange_error(errc::mismatch,
                              "received a contribution to a chunk that this rank does not own, or from itself");
       gather(now, piece, out);
     } else {
-      if (piece.at != stage::result || piece.origin.sender != owner || owner == options_.rank || !now.contributed)
+      if (piece.at != stage::result || piece.origin.sender != owner || owner == options_.among.rank || !now.contributed)
         throw exchange_error(errc::mismatch,
                              "a direct all-reduce received a part that the owner of the chunk cannot have sent");
       mark(now.answered, piece.which.part);
@@ -67,7 +67,7 @@ class direct_member final : public member {
   std::vector<rank_id> waiting_for(std::uint64_t step) const override {
     const auto found = steps_.find(step);
     const auto now = found == steps_.end() ? blank() : found->second;
-    std::vector<bool> waits(options_.world_size, false);
+    std::vector<bool> waits(options_.among.world_size, false);
     waits[me_] = !now.contributed;
     for (const auto& fold : now.folds)
       for (const auto rank : fold.missing()) waits[static_cast<std::size_t>(rank)] = true;
@@ -79,7 +79,7 @@ class direct_member final : public member {
     return ranks;
   }
 
-  std::int64_t largest_fold() const override { return chunks_.largest() * options_.world_size; }
+  std::int64_t largest_fold() const override { return chunks_.largest() * options_.among.world_size; }
 
   void forget_before(std::uint64_t step) override { steps_.erase(steps_.begin(), steps_.lower_bound(step)); }
 
@@ -91,7 +91,7 @@ class direct_member final : public member {
   };
 
   progress blank() const {
-    return {.folds = std::vector<rules::rank_fold>(own_count_, rules::rank_fold{options_.world_size}),
+    return {.folds = std::vector<rules::rank_fold>(own_count_, rules::rank_fold{options_.among.world_size}),
             .answered = std::vector<bool>(chunks_.ranges.size())};
   }
 
@@ -104,12 +104,13 @@ class direct_member final : public member {
     auto& fold = now.folds.at(piece.which.part - first_own_);
     fold.add(piece.origin.sender, piece.piece.values, piece.sample_count);
     if (!fold.complete()) return;
-    const auto mean = rules::take_result(fold, piece, options_.rank, options_.pool);
-    for (std::uint32_t i = 1; i < options_.world_size; ++i) out.send(rank_id{(me_ + i) % options_.world_size}, mean);
+    const auto mean = rules::take_result(fold, piece, options_.among.rank, options_.pool);
+    for (std::uint32_t i = 1; i < options_.among.world_size; ++i)
+      out.send(rank_id{(me_ + i) % options_.among.world_size}, mean);
     out.answer(mean);
   }
 
-  port_options options_;
+  member_options options_;
   chunking chunks_;
   std::uint32_t me_;
   std::uint32_t first_own_{0}, own_count_{0};  ///< The own shard, in chunks.
@@ -120,7 +121,7 @@ class direct_member final : public member {
 }  // namespace
 
 route direct() {
-  return {.make_member = [](const port_options& options) -> std::unique_ptr<member> {
+  return {.make_member = [](const member_options& options) -> std::unique_ptr<member> {
             return std::make_unique<direct_member>(options);
           },
           .list_messages =

@@ -5,7 +5,7 @@
 
 #include "troupe/actors/exchange/chunks.hpp"
 #include "troupe/actors/exchange/member.hpp"
-#include "troupe/actors/exchange/port_options.hpp"
+#include "troupe/actors/exchange/member_options.hpp"
 #include "troupe/actors/rules/reduce.hpp"
 
 #include <cstdint>
@@ -20,7 +20,7 @@ using message_counter = std::function<void(std::uint32_t from, std::uint32_t to,
 
 /// One route for the sums.
 struct route {
-  std::unique_ptr<member> (*make_member)(const port_options&);
+  std::unique_ptr<member> (*make_member)(const member_options&);
   /// Calls `count` for every message of one step among n workers with `total` elements of gradient, before cutting.
   void (*list_messages)(std::uint32_t n, std::int64_t total, const message_counter& count);
 };
@@ -32,7 +32,7 @@ route all_gather();
 using merge_rule = at::Tensor (*)(const std::vector<rules::weighted>& contributions, models::buffer_pool& pool);
 
 /// Makes a member of all_gather() that combines contributions with `merge` instead of averaging them.
-std::unique_ptr<member> make_gathering_member(const port_options& options, merge_rule merge);
+std::unique_ptr<member> make_gathering_member(const member_options& options, merge_rule merge);
 
 /// Returns the route on which rank j folds shard j of all ranks and sends the mean to all: two hops.
 route direct();

@@ -62,7 +62,7 @@ TEST_CASE("buckets cover every random layout once, whatever the order") {
 }
 
 TEST_CASE("a member of buckets refuses what does not fit one") {
-  port_options own{.rank = rank_id{0}, .world_size = 2, .layout = three_parameters()};
+  member_options own{.among = {.rank = rank_id{0}, .world_size = 2}, .layout = three_parameters()};
   own.buckets = {{64, 112}, {0, 64}};
   own.settings = {{"route", std::string{"auto"}}};
   const auto member = make_bucketed_member(own, find_exchange("all_reduce")->make_member);
@@ -83,7 +83,7 @@ TEST_CASE("a member of buckets refuses what does not fit one") {
 }
 
 TEST_CASE("a member of buckets waits for who is missing in any of them") {
-  port_options own{.rank = rank_id{0}, .world_size = 3, .layout = three_parameters()};
+  member_options own{.among = {.rank = rank_id{0}, .world_size = 3}, .layout = three_parameters()};
   own.buckets = {{64, 112}, {0, 64}};
   own.settings = {{"route", std::string{"auto"}}};
   const auto member = make_bucketed_member(own, find_exchange("all_reduce")->make_member);

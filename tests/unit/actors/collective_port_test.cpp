@@ -69,12 +69,10 @@ struct stage_with_collective {
     for (std::uint32_t rank = 0; rank < n; ++rank) {
       yards.push_back(std::make_shared<hand_lane::yard>());
       engines.push_back(std::make_shared<testing::fake_collective>(wire));
-      const port_options options{.run = run_id{5},
-                                 .rank = rank_id{rank},
-                                 .world_size = n,
-                                 .layout = layout,
-                                 .timeout = std::chrono::seconds{8},
-                                 .buckets = buckets};
+      const port_options options{
+          .run = run_id{5},
+          .timeout = std::chrono::seconds{8},
+          .own = {.among = {.rank = rank_id{rank}, .world_size = n}, .layout = layout, .buckets = buckets}};
       ports.push_back(device::spawn_collective_port(system, options, engines.back(), "id",
                                                     std::make_unique<hand_lane>(yards.back())));
       peers.emplace_back(ports.back());

@@ -37,17 +37,15 @@ at::Tensor initial(const wiring& wired) {
 }
 
 std::unique_ptr<member> make(const wiring& wired, rank_id rank) {
-  return find_exchange("elastic")->make_member({.rank = rank,
-                                                .world_size = wired.workers,
-                                                .servers = 1,
-                                                .ids = {},
-                                                .layout = wired.layout,
-                                                .pool = {},
-                                                .settings = settings_of(wired),
-                                                .due = wired.due,
-                                                .when = wired.when,
-                                                .optimizer = {},
-                                                .initial = initial(wired)});
+  return find_exchange("elastic")->make_member(
+      {.among = {.rank = rank, .world_size = wired.workers, .servers = 1, .ids = {}},
+       .layout = wired.layout,
+       .pool = {},
+       .settings = settings_of(wired),
+       .due = wired.due,
+       .when = wired.when,
+       .optimizer = {},
+       .initial = initial(wired)});
 }
 
 /// Where a worker stands when it contributes, from where its last move has left it.
@@ -115,16 +113,14 @@ part constant(std::uint32_t sender, std::uint64_t step, float value, std::uint64
 
 /// With a centre that begins at 8.
 std::unique_ptr<member> centre_of_eight(const std::string& apply, std::uint32_t workers, double alpha) {
-  return find_exchange("elastic")->make_member({.rank = rank_id{workers},
-                                                .world_size = workers,
-                                                .servers = 1,
-                                                .ids = {},
-                                                .layout = one_parameter(),
-                                                .pool = {},
-                                                .settings = {{"apply", apply}, {"alpha", alpha}},
-                                                .when = {.steps = 9},
-                                                .optimizer = {},
-                                                .initial = at::full({16}, 8.0F)});
+  return find_exchange("elastic")->make_member(
+      {.among = {.rank = rank_id{workers}, .world_size = workers, .servers = 1, .ids = {}},
+       .layout = one_parameter(),
+       .pool = {},
+       .settings = {{"apply", apply}, {"alpha", alpha}},
+       .when = {.steps = 9},
+       .optimizer = {},
+       .initial = at::full({16}, 8.0F)});
 }
 
 at::Tensor held(member& server_side, std::uint64_t step) {

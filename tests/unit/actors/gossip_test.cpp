@@ -47,8 +47,7 @@ const setting_values circle{{"weights", matrix{{0, 0, 1}, {1, 0, 0}, {0, 1, 0}}}
 
 std::unique_ptr<member> make_member(const setting_values& settings, std::uint32_t rank, std::uint32_t n,
                                     std::int64_t chunk_elements = 0) {
-  return gossip_kind().make_member({.rank = rank_id{rank},
-                                    .world_size = n,
+  return gossip_kind().make_member({.among = {.rank = rank_id{rank}, .world_size = n},
                                     .layout = layout(),
                                     .settings = settings,
                                     .chunk_elements = chunk_elements});

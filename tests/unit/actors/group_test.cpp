@@ -53,11 +53,8 @@ at::Tensor initial() {
   return noise(176, 1000, 0);
 }
 
-port_options outer_options(const wiring& wired, const worker_groups& groups, rank_id rank) {
-  return {.rank = rank,
-          .world_size = workers_of(groups),
-          .servers = wired.servers,
-          .ids = {},
+member_options outer_options(const wiring& wired, const worker_groups& groups, rank_id rank) {
+  return {.among = {.rank = rank, .world_size = workers_of(groups), .servers = wired.servers, .ids = {}},
           .layout = three_parameters(),
           .pool = {},
           .settings = wired.settings,
@@ -111,7 +108,7 @@ exchange_pump inner_alone(const wiring& wired, const worker_groups& groups, std:
                         .make =
                             [=](rank_id rank) {
                               auto options = outer_options(wired, groups, rank);
-                              options.world_size = static_cast<std::uint32_t>(groups.size());
+                              options.among.world_size = static_cast<std::uint32_t>(groups.size());
                               return find_exchange(wired.kind)->make_member(options);
                             },
                         .bring = [=](std::uint32_t group, std::uint64_t step,
@@ -184,7 +181,7 @@ TEST_CASE("members of a group may be groups themselves") {
     auto options = pumped(wired, pairs, 3);
     options.make = [&](rank_id rank) {
       auto outer = grouped(wired, pairs, rank);
-      outer.make_inner = [&](const port_options& inner) {
+      outer.make_inner = [&](const member_options& inner) {
         return make_group_member({pairs_of_pairs, inner, find_exchange(wired.kind)->make_member});
       };
       return make_group_member(outer);
@@ -226,16 +223,16 @@ TEST_CASE("thousands of schedules of groups around two shards leave nothing unan
 TEST_CASE("the inner member is told of groups, and by the names of their leaders") {
   auto options = grouped(two_shards, three_groups, rank_id{5});
   auto inner = inner_options(options);
-  CHECK(inner.rank == rank_id{2});
-  CHECK(inner.world_size == 3);
-  CHECK(inner.servers == 2);
-  CHECK((inner.ids == std::vector<rank_id>{rank_id{1}, rank_id{3}, rank_id{0}, rank_id{6}, rank_id{7}}));
-  options.port.rank = rank_id{7};
-  for (const std::uint32_t id : {10U, 11U, 12U, 13U, 14U, 15U, 20U, 21U}) options.port.ids.push_back(rank_id{id});
+  CHECK(inner.among.rank == rank_id{2});
+  CHECK(inner.among.world_size == 3);
+  CHECK(inner.among.servers == 2);
+  CHECK((inner.among.ids == std::vector<rank_id>{rank_id{1}, rank_id{3}, rank_id{0}, rank_id{6}, rank_id{7}}));
+  options.own.among.rank = rank_id{7};
+  for (const std::uint32_t id : {10U, 11U, 12U, 13U, 14U, 15U, 20U, 21U}) options.own.among.ids.push_back(rank_id{id});
   inner = inner_options(options);
-  CHECK(inner.rank == rank_id{4});
-  CHECK(inner.is_server());
-  CHECK((inner.ids == std::vector<rank_id>{rank_id{11}, rank_id{13}, rank_id{10}, rank_id{20}, rank_id{21}}));
+  CHECK(inner.among.rank == rank_id{4});
+  CHECK(inner.among.is_server());
+  CHECK((inner.among.ids == std::vector<rank_id>{rank_id{11}, rank_id{13}, rank_id{10}, rank_id{20}, rank_id{21}}));
 }
 
 TEST_CASE("a group of one says nothing inside, and a follower speaks with his leader alone") {

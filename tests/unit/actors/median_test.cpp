@@ -13,7 +13,7 @@ using namespace troupe;
 
 /// The side of one of `n` members, for gradients of 16 elements.
 std::unique_ptr<member> make(std::uint32_t n, rank_id rank) {
-  return median_kind().make_member({.rank = rank, .world_size = n, .layout = testing::one_parameter()});
+  return median_kind().make_member({.among = {.rank = rank, .world_size = n}, .layout = testing::one_parameter()});
 }
 
 /// Members who bring the same gradient of equal elements in each of three steps.

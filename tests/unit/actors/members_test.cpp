@@ -69,12 +69,11 @@ at::Tensor contribution(std::uint32_t rank, std::uint64_t step) {
 }
 
 std::unique_ptr<member> make_member(const wiring& wired, std::uint32_t rank, std::uint32_t world_size) {
-  const port_options own{.rank = rank_id{rank},
-                         .world_size = world_size,
-                         .layout = layout(),
-                         .settings = wired.settings,
-                         .chunk_elements = wired.chunk_elements,
-                         .buckets = wired.buckets};
+  const member_options own{.among = {.rank = rank_id{rank}, .world_size = world_size},
+                           .layout = layout(),
+                           .settings = wired.settings,
+                           .chunk_elements = wired.chunk_elements,
+                           .buckets = wired.buckets};
   const auto& make = find_exchange(wired.kind)->make_member;
   return wired.buckets.empty() ? make(own) : make_bucketed_member(own, make);
 }

@@ -13,7 +13,7 @@ constexpr std::uint64_t run_seed = 7;
 
 std::unique_ptr<member> make(std::uint32_t n, rank_id rank) {
   return random_pairs_kind().make_member(
-      {.seed = run_seed, .rank = rank, .world_size = n, .layout = testing::one_parameter()});
+      {.among = {.rank = rank, .world_size = n}, .seed = run_seed, .layout = testing::one_parameter()});
 }
 
 /// The textbook: the values of all workers after `steps` exchanges, worker i starting at i.

@@ -35,10 +35,7 @@ at::Tensor initial(const wiring& wired) {
 
 std::unique_ptr<member> make(const wiring& wired, rank_id rank) {
   return find_exchange("parameter_server")
-      ->make_member({.rank = rank,
-                     .world_size = wired.workers,
-                     .servers = wired.shards,
-                     .ids = {},
+      ->make_member({.among = {.rank = rank, .world_size = wired.workers, .servers = wired.shards, .ids = {}},
                      .layout = wired.layout,
                      .pool = {},
                      .settings = settings_of(wired),

@@ -29,16 +29,16 @@ struct stage_with_ports {
     std::vector<peer_port> peers;
     for (std::uint32_t rank = 0; rank < n; ++rank) {
       const port_options options{.run = run_id{5},
-                                 .rank = rank_id{rank},
-                                 .world_size = n,
-                                 .layout = layout,
-                                 .settings = {{"route", std::string{"direct"}}},
                                  .timeout = std::chrono::seconds{8},
-                                 .buckets = buckets,
-                                 .answers_buckets = !buckets.empty()};
-      const auto& make = find_exchange("all_reduce")->make_member;
-      ports.push_back(
-          spawn_port(system, options, buckets.empty() ? make(options) : make_bucketed_member(options, make), nullptr));
+                                 .answers_buckets = !buckets.empty(),
+                                 .own = {.among = {.rank = rank_id{rank}, .world_size = n},
+                                         .layout = layout,
+                                         .settings = {{"route", std::string{"direct"}}},
+                                         .buckets = buckets}};
+      member_maker make = find_exchange("all_reduce")->make_member;
+      if (!buckets.empty())
+        make = [inner = make](const member_options& own) { return make_bucketed_member(own, inner); };
+      ports.push_back(spawn_port(system, options, make));
       peers.emplace_back(ports.back());
     }
     for (const auto& port : ports) caf::anon_send(port, wire_atom_v, peers);

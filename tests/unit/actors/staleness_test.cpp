@@ -21,10 +21,7 @@ using namespace troupe::testing;
 
 std::unique_ptr<member> server_of_each(std::uint32_t workers) {
   return find_exchange("parameter_server")
-      ->make_member({.rank = rank_id{workers},
-                     .world_size = workers,
-                     .servers = 1,
-                     .ids = {},
+      ->make_member({.among = {.rank = rank_id{workers}, .world_size = workers, .servers = 1, .ids = {}},
                      .layout = one_parameter(),
                      .pool = {},
                      .settings = {{"apply", std::string{"each"}}, {"shards", std::int64_t{1}}},

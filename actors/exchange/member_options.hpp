@@ -1,19 +1,18 @@
-// What a port and its member are made from.
+// What a member of an exchange is made from: who takes part, where the run begins, and what the file says.
 #pragma once
 
 #include "troupe/actors/messages.hpp"
 #include "troupe/actors/optimizer.hpp"
 #include "troupe/actors/rules/schedule.hpp"
+#include "troupe/actors/state_dict.hpp"
 #include "troupe/actors/support/setting.hpp"
 #include "troupe/models/buffer_pool.hpp"
 #include "troupe/models/flat.hpp"
 
 #include <ATen/core/Tensor.h>
 
-#include <chrono>
 #include <cstdint>
 #include <memory>
-#include <string>
 #include <vector>
 
 namespace troupe {
@@ -29,33 +28,35 @@ struct carriage {
   bool makes_step() const { return sends == slot::gradient && answers == slot::parameters; }
 };
 
-/// Options of a port and its member.
-struct port_options {
-  run_id run{};
-  std::uint64_t seed{0};        ///< run.seed, the same for all members; see data::keyed.
-  rank_id rank{};               ///< Index of the port's owner among the members and servers.
-  std::uint32_t world_size{1};  ///< Number of members of this exchange, n.
-  std::uint32_t servers{0};     ///< Number of servers; their indices start at n.
+/// Who takes part in an exchange, as one of them sees it. Members have the indices 0 to n − 1, servers those from n on.
+struct membership {
+  std::uint32_t generation{0};  ///< Increases when the members are re-formed; see stamp::generation.
+  rank_id rank{};               ///< Own index.
+  std::uint32_t world_size{1};  ///< Number of members, n.
+  std::uint32_t servers{0};     ///< Number of servers.
   /// Global ids of members and servers, indexed by position, ascending; empty means id == index.
   std::vector<rank_id> ids{};
-  std::uint32_t place{0};        ///< Index of the exchange in the loop: key::place of all its parts.
-  std::string name{"exchange"};  ///< Name of the exchange in the topology file.
+  /// Node of each member and server, indexed by position; empty if all are on one node.
+  std::vector<std::uint32_t> nodes{};
+
+  bool is_server() const { return static_cast<std::uint32_t>(rank) >= world_size; }
+};
+
+struct member_options {
+  membership among{};
+  std::uint64_t first_step{0};  ///< Steps that the run has completed before this member begins.
+  std::uint64_t seed{0};        ///< run.seed, the same for all members; see data::keyed.
+  std::uint32_t place{0};       ///< Index of the exchange in the loop: key::place of all its parts.
   models::flat_layout layout{};
   models::buffer_pool pool{};
   setting_values settings{};  ///< Values of exchange_kind::settings with defaults filled in.
-  std::chrono::milliseconds timeout{60'000};
   /// Maximum size, in elements, of the pieces into which pipelined routes cut the gradient; 0 for the largest size the
   /// route allows. Affects the time, never the bits.
   std::int64_t chunk_elements{0};
   /// Pieces that are exchanged separately, each as soon as it is contributed, so that contributions may arrive bucket
   /// by bucket. In the order of leaving, covering the whole; empty for a single piece.
   std::vector<range> buckets{};
-  /// The worker awaits each bucket separately (key::part is its index), in any order; the step ends with the last
-  /// bucket.
-  bool answers_buckets{false};
-  pass_count passes{};  ///< Number of exchanges per step of the loop, if each micro-batch has one.
   cadence due{};
-  carriage carries{};
   schedule when{};  ///< Milestones at which a server will be asked for what it holds.
   /// Whether the schedule of the learning rate counts the updates of all workers together, divided by their number;
   /// otherwise it counts the steps of each worker.
@@ -63,8 +64,9 @@ struct port_options {
   optimizer_options optimizer{};            ///< Optimizer options for servers that apply updates.
   at::Tensor initial{};                     ///< Initial values [P + B] of all workers; for servers.
   std::shared_ptr<shared_memory> memory{};  ///< Shared memory for the server that holds it.
-
-  bool is_server() const { return static_cast<std::uint32_t>(rank) >= world_size; }
+  /// Result of member::state() of the member that this one continues; null for a new one. A constructor that cannot use
+  /// it throws state_error.
+  std::shared_ptr<const state_dict> restored{};
 };
 
 }  // namespace troupe
