@@ -1,22 +1,15 @@
 #include "troupe/actors/coordinator.hpp"
 
-#include "troupe/actors/rules/pieces.hpp"
-#include "troupe/actors/rules/reduce.hpp"
+#include "troupe/actors/rules/arrivals.hpp"
+#include "troupe/actors/rules/report.hpp"
 #include "troupe/actors/rules/result.hpp"
-#include "troupe/actors/rules/run_clock.hpp"
-#include "troupe/actors/rules/staleness.hpp"
-#include "troupe/actors/rules/training_tally.hpp"
+#include "troupe/actors/rules/run_totals.hpp"
 #include "troupe/actors/rules/work_queue.hpp"
 
-#include <ATen/ATen.h>
 #include <caf/all.hpp>
 
 #include <algorithm>
-#include <cmath>
 #include <deque>
-#include <functional>
-#include <limits>
-#include <map>
 #include <numeric>
 #include <stdexcept>
 #include <utility>
@@ -25,19 +18,8 @@ namespace troupe {
 
 namespace {
 
-/// A step that every worker has reported, on its way to the recorder. They leave in order of steps.
-struct report {
-  record line;
-  bool epoch_ends{false};
-  bool evaluated{false};
-  std::optional<snapshot> result;
-  std::optional<evaluation> found;
-  std::deque<snapshot> replicas;           ///< Replicas still to be evaluated, by rank.
-  bool ends{false};                        ///< The last one of a run whose workers end apart.
-  bool told{false};                        ///< The recorder has heard of `found`.
-  double epoch_seconds{0};                 ///< Where an epoch ends.
-  std::optional<double> epoch_train_loss;  ///< Where an epoch ends.
-};
+using rules::replicas_by_rank;
+using rules::report;
 
 struct coordinator_state {
   static inline const char* name = "coordinator";
@@ -48,32 +30,19 @@ struct coordinator_state {
   std::vector<directed_worker> workers;
 
   std::optional<rules::work_queue> queue;  ///< Queue of batches; empty if each worker has its own.
-  std::vector<milestone> unreported;       ///< Milestones since the last report. Used only with a queue.
   std::optional<std::uint64_t> asked;      ///< Last step for which `show` was sent. Used only with a queue.
-  std::map<std::uint64_t, std::map<rank_id, milestone>> arriving;  ///< By step, then rank.
-  std::map<std::uint64_t, std::map<rank_id, snapshot>> shown;      ///< By step, then rank.
-  std::map<std::uint64_t, rules::replicas_by_rank> contributed;  ///< See snapshot::before_exchange; by step, then rank.
-  std::optional<double> most_distant;                            ///< The largest consensus distance before an exchange.
-  std::deque<report> reports;
-  bool busy{false};                             ///< Whether the first report is being averaged or evaluated.
-  std::uint64_t last{0};                        ///< The step the run ends at.
-  std::string status{"done"};                   ///< What the `end` record will say.
-  std::optional<std::uint64_t> complete;        ///< The last step reported by all.
-  report latest;                                ///< The last report that left, its result included.
-  std::vector<std::uint64_t> reported;          ///< By rank: the last step.
-  std::map<rank_id, std::uint64_t> bytes_sent;  ///< By rank, so far.
-  staleness_tally staleness;                    ///< As last reported.
+  rules::arrivals arrived;
+  rules::run_totals totals;
+  rules::verdicts verdicts;
+  std::deque<report> reports;  ///< Reports of steps that all workers have reported; written in this order.
+  bool busy{false};            ///< Whether the first report is being assembled or evaluated.
+  report latest;               ///< The last report that was written, with its result.
+  std::uint64_t granted{0};    ///< Steps that the workers may make.
+  std::uint64_t last{0};       ///< The step at which the run ends.
+  std::string status{"done"};  ///< Status of the `end` record.
   bool halting{false}, finished{false};
   std::uint64_t halt_answers{0};
-  std::vector<std::uint64_t> begun;  ///< By rank: the steps that a halted worker has begun; then, where it ends.
-
-  rules::run_clock clock;
-  std::uint64_t granted{0};
-  rules::training_tally of_run, of_epoch;    ///< Since the first step, and since the last end of an epoch.
-  double interval_start{0}, epoch_start{0};  ///< Training time of the last report, and of the last end of an epoch.
-  double data_wait{0}, computing{0};         ///< Seconds of all computes, of the whole run.
-  std::optional<double> train_loss, train_accuracy;
-  rules::verdicts verdicts;
+  std::vector<std::uint64_t> ends;  ///< By rank: steps that a halted worker has started, and then, where it ends.
 
   bool interrupted() const { return status == "interrupted"; }
   bool ends_apart() const { return halting && !options.in_lockstep && halt_answers == workers.size(); }
@@ -83,10 +52,6 @@ struct coordinator_state {
 
 using coordinator_pointer = coordinator_actor::stateful_pointer<coordinator_state>;
 
-std::optional<double> share_of(double part, double whole) {
-  return whole > 0 ? std::optional{part / whole} : std::nullopt;
-}
-
 /// Assigns batches up to the granted step.
 void hand_out(coordinator_pointer self) {
   auto& my = self->state;
@@ -95,14 +60,14 @@ void hand_out(coordinator_pointer self) {
     self->send(my.workers.at(static_cast<std::size_t>(rank)), assign_atom_v, more);
 }
 
-/// Lets the workers run to the next evaluation; one further unless they wait for its verdict, so that training goes on
-/// while the evaluator works, with at most two snapshots waiting for it.
+/// Lets the workers continue to the next evaluation after step `evaluated`, and to the one after that unless they wait
+/// for its verdict: training continues during an evaluation, with at most two snapshots waiting for the evaluator.
 void grant(coordinator_pointer self, std::uint64_t evaluated) {
   auto& my = self->state;
   if (my.halting) return;
   auto until = my.options.when.next_evaluation(evaluated);
   if (!my.waits_for_verdicts()) until = my.options.when.next_evaluation(until);
-  my.clock.release(self->clock().now());
+  my.totals.clock.release(self->clock().now());
   my.granted = until;
   if (my.queue) return hand_out(self);
   for (const auto& worker : my.workers) self->send(worker, proceed_atom_v, until);
@@ -112,21 +77,8 @@ void finish(coordinator_pointer self) {
   auto& my = self->state;
   if (my.finished) return;
   my.finished = true;
-  record end = my.latest.line;
-  end.event = "end";
-  end.status = my.status;
-  end.train_loss = my.train_loss;
-  end.train_accuracy = my.train_accuracy;
-  if (my.staleness.applied > 0) {
-    end.staleness_mean = rules::mean(my.staleness);
-    end.staleness_max = static_cast<double>(my.staleness.most);
-    end.staleness_counts = my.staleness.counts;
-  }
-  end.consensus_distance_max = my.most_distant;
-  end.data_wait = share_of(my.data_wait, my.computing);
-  end.samples_per_second = my.of_run.rate(end.train_seconds);
-  // No deadline: a disk, or a terminal that is scrolled back, may take its time; what is saved must not be lost to
-  // that.
+  auto end = my.totals.end_of(my.latest.line, my.status);
+  // No deadline: a slow disk, or a terminal that is scrolled back, must not cost the result.
   self->request(my.recorder, caf::infinite, save_atom_v, *my.latest.result, std::move(end))
       .then([self](std::uint64_t) { self->quit(); },
             [self](const caf::error& why) { self->quit(make_error(errc::peer_lost, "recorder: " + describe(why))); });
@@ -134,22 +86,27 @@ void finish(coordinator_pointer self) {
 
 void process(coordinator_pointer self);
 
-/// Sends the first report to the recorder and draws the consequences.
-void release(coordinator_pointer self) {
+/// Sends the evaluation of the first report to the recorder, once, and returns the verdict.
+rules::verdicts::verdict record_evaluation(coordinator_pointer self) {
+  auto& my = self->state;
+  auto& first = my.reports.front();
+  if (!first.found || std::exchange(first.recorded, true)) return {};
+  first.line.val_loss = first.found->loss;
+  first.line.val_accuracy = first.found->accuracy;
+  first.line.val_top_k_accuracy = first.found->top_k_accuracy;
+  first.line.event = "evaluation";
+  self->send(my.recorder, record_atom_v, first.line);
+  const auto verdict = my.verdicts.on(*first.found);
+  if (verdict.best) self->send(my.recorder, keep_atom_v, *first.result);
+  return verdict;
+}
+
+/// Sends the lines of the first report to the recorder and acts on its verdict.
+void write(coordinator_pointer self) {
   auto& my = self->state;
   auto& first = my.reports.front();
   if (!first.replicas.empty()) first.line.val_accuracy_workers.clear();  // interrupted before all were evaluated
-  rules::verdicts::verdict verdict;
-  if (first.found && !first.told) {
-    first.told = true;
-    first.line.val_loss = first.found->loss;
-    first.line.val_accuracy = first.found->accuracy;
-    first.line.val_top_k_accuracy = first.found->top_k_accuracy;
-    first.line.event = "evaluation";
-    self->send(my.recorder, record_atom_v, first.line);
-    verdict = my.verdicts.on(*first.found);
-    if (verdict.best) self->send(my.recorder, keep_atom_v, *first.result);
-  }
+  const auto verdict = record_evaluation(self);
   if (first.epoch_ends) {
     auto line = first.line;
     line.event = "epoch";
@@ -159,8 +116,7 @@ void release(coordinator_pointer self) {
   }
   my.latest = std::move(first);
   my.reports.pop_front();
-  my.shown.erase(my.shown.begin(), my.shown.lower_bound(my.latest.line.step));  // its own may still be asked for
-  my.contributed.erase(my.contributed.begin(), my.contributed.upper_bound(my.latest.line.step));
+  my.arrived.forget_before(my.latest.line.step);
   if (my.latest.found) {
     if (!my.halting && verdict.stops && !my.is_last(my.latest)) {
       my.status = "stopped_early";
@@ -172,36 +128,23 @@ void release(coordinator_pointer self) {
   if (my.is_last(my.latest)) finish(self);
 }
 
-using rules::replicas_by_rank;
-
-/// Returns the replicas that make the result of the first report, where all have been shown.
-std::optional<replicas_by_rank> shown_of(const coordinator_state& my) {
+/// Returns the replicas that the result of the first report is made of, if all have arrived.
+std::optional<replicas_by_rank> replicas_of_first(const coordinator_state& my) {
   const auto& first = my.reports.front();
-  replicas_by_rank all;
-  if (!my.queue && my.ends_apart() && my.is_last(first)) {  // each where it has ended
-    for (const auto& [step, some] : my.shown)
-      for (const auto& [rank, one] : some)
-        if (step == my.begun[static_cast<std::size_t>(rank)]) all.emplace(rank, one);
-  } else if (const auto found = my.shown.find(first.line.step); found != my.shown.end()) {
-    all = found->second;
-  }
+  const auto each_at_its_end = !my.queue && my.ends_apart() && my.is_last(first);
+  auto all = each_at_its_end ? my.arrived.shown_at(my.ends) : my.arrived.shown(first.line.step);
   return all.size() < my.options.replicas ? std::nullopt : std::optional{std::move(all)};
 }
 
-/// Keeps the largest consensus distance before an exchange; NaN, once there was one.
-void note_distance(coordinator_state& my, double found) {
-  if (!my.most_distant || std::isnan(found) || found > *my.most_distant) my.most_distant = found;
-}
-
-/// Puts the result of the first report together. `held`: the servers' parameters, if they hold them.
-void put_together(coordinator_pointer self, replicas_by_rank replicas, std::vector<span> held) {
+/// Assembles the result of the first report. `held`: the parameters that servers hold; empty if the workers hold them.
+void assemble(coordinator_pointer self, replicas_by_rank replicas, std::vector<span> held) {
   auto& my = self->state;
   if (replicas.size() == 1 && held.empty()) {
     my.reports.front().result = replicas.begin()->second;
     return;
   }
   my.busy = true;
-  auto before = std::move(my.contributed[my.reports.front().line.step]);
+  auto before = my.arrived.contributed(my.reports.front().line.step);
   if (before.size() != replicas.size()) before.clear();
   then_on_lane(
       self, *my.where,
@@ -219,34 +162,12 @@ void put_together(coordinator_pointer self, replicas_by_rank replicas, std::vect
         auto& first = self->state.reports.front();
         self->state.busy = false;
         first.result = snapshot{{.step = first.line.step}, std::move(found.values)};
-        first.line.consensus_distance = found.distance;
-        first.line.consensus_distance_before = found.distance_before;
-        if (found.distance_before) note_distance(self->state, *found.distance_before);
+        self->state.totals.note_distances(found.distance, found.distance_before, first.line);
         process(self);
       });
 }
 
-/// Notes how many updates the servers have made, and how stale the gradients of those since the last report were.
-void tell_of(coordinator_state& my, const std::vector<holding>& held, record& line) {
-  std::vector<staleness_tally> tallies;
-  line.updates = ~std::uint64_t{0};  // of shares, those that all have made; of replicas, those of all together
-  std::uint64_t made = 0;
-  for (const auto& one : held) {
-    if (!one.piece.values.defined()) continue;
-    line.updates = std::min(line.updates, one.version);
-    made += one.version;
-    tallies.push_back(one.staleness);
-  }
-  if (!my.options.holder_weights.empty()) line.updates = made;
-  auto all = rules::pooled(tallies);
-  if (const auto since = rules::since(my.staleness, all); since.applied > 0) {
-    line.staleness_mean = rules::mean(since);
-    line.staleness_max = static_cast<double>(since.most);
-  }
-  my.staleness = std::move(all);
-}
-
-/// Takes what the servers hold as the parameters of the first report's result.
+/// Assembles the result of the first report with the parameters that the servers hold.
 void collect(coordinator_pointer self, const replicas_by_rank& replicas) {
   auto& my = self->state;
   my.busy = true;
@@ -261,33 +182,24 @@ void collect(coordinator_pointer self, const replicas_by_rank& replicas) {
               std::vector<span> shares;
               for (const auto& share : *held)
                 if (share.piece.values.defined()) shares.push_back(share.piece);
-              tell_of(self->state, *held, self->state.reports.front().line);
-              put_together(self, replicas, std::move(shares));
+              auto& my = self->state;
+              my.totals.count_updates(*held, !my.options.holder_weights.empty(), my.reports.front().line);
+              assemble(self, replicas, std::move(shares));
             },
             [self](const caf::error& why) { self->quit(make_error(errc::peer_lost, "server: " + describe(why))); });
-}
-
-/// Notes what the evaluator has found: of the first report's result, then of each replica.
-void take_evaluation(report& of, const evaluation& found) {
-  if (!of.found) {
-    of.found = found;
-    return;
-  }
-  of.replicas.pop_front();
-  of.line.val_accuracy_workers.push_back(found.accuracy.value_or(std::numeric_limits<double>::quiet_NaN()));
 }
 
 /// Evaluates `weights`, which belong to the first report.
 void evaluate(coordinator_pointer self, const snapshot& weights) {
   auto& my = self->state;
   my.busy = true;
-  // No deadline of its own: an evaluation may take as long as the validation set is large, and an evaluator that dies
-  // is heard of by whoever watches the troupe.
+  // No deadline: an evaluation takes as long as the validation set is large. The supervisor notices an evaluator that
+  // dies.
   self->request(my.evaluator, caf::infinite, evaluate_atom_v, weights)
       .then(
           [self](const evaluation& found) {
             self->state.busy = false;
-            take_evaluation(self->state.reports.front(), found);
+            self->state.reports.front().take(found);
             process(self);
           },
           [self](const caf::error& why) {
@@ -297,74 +209,56 @@ void evaluate(coordinator_pointer self, const snapshot& weights) {
           });
 }
 
-/// Brings the reports on their way, one after the other.
+/// Starts to assemble the result of the first report. Returns false if some replicas have not arrived.
+bool begin_result(coordinator_pointer self, bool whole) {
+  auto& my = self->state;
+  const auto replicas = whole ? replicas_of_first(my) : replicas_by_rank{};
+  if (!replicas) return false;
+  if (my.options.evaluates_replicas)
+    for (const auto& [rank, one] : *replicas) my.reports.front().replicas.push_back(one);
+  if (my.options.holders.empty())
+    assemble(self, *replicas, {});
+  else
+    collect(self, *replicas);
+  return true;
+}
+
+/// Assembles, evaluates and writes the reports, one after the other.
 void process(coordinator_pointer self) {
   auto& my = self->state;
   while (!my.busy && !my.finished && !my.reports.empty()) {
     auto& first = my.reports.front();
     const auto last = my.is_last(first);
     const auto evaluated = (first.evaluated || last) && !my.interrupted();
-    const auto stored = !my.options.holders.empty();  // then every line says how stale the gradients were
-    const auto wanted = evaluated || last;
-    const auto whole = first.result && first.result->values.numel() == my.options.layout.total;
-    if ((stored && !first.result) || (wanted && !whole)) {
-      const auto replicas = wanted ? shown_of(my) : replicas_by_rank{};
-      if (!replicas) return;  // still on its way
-      if (my.options.evaluates_replicas)
-        for (const auto& [rank, one] : *replicas) first.replicas.push_back(one);
-      if (stored)
-        collect(self, *replicas);
-      else
-        put_together(self, *replicas, {});
-    } else if (evaluated && !first.found)
-      evaluate(self, *first.result);
-    else if (evaluated && !first.replicas.empty())
-      evaluate(self, first.replicas.front());
-    else
-      release(self);
+    switch (rules::next_action(first, {.evaluated = evaluated,
+                                       .whole = evaluated || last,
+                                       .from_servers = !my.options.holders.empty(),
+                                       .elements = my.options.layout.total})) {
+      case rules::report_action::assemble:
+        if (!begin_result(self, evaluated || last)) return;
+        break;
+      case rules::report_action::evaluate_result:
+        evaluate(self, *first.result);
+        break;
+      case rules::report_action::evaluate_replica:
+        evaluate(self, first.replicas.front());
+        break;
+      case rules::report_action::write:
+        write(self);
+        break;
+    }
   }
 }
 
-/// Turns milestones, of all workers, into the report of a step.
-report report_of(coordinator_pointer self, std::uint64_t step, const std::vector<milestone>& all) {
+/// Adds the report of `step` to those that will be written.
+void add_report(coordinator_pointer self, std::uint64_t step, const std::vector<milestone>& all) {
   auto& my = self->state;
   const auto now = self->clock().now();
-  report made;
-  double data_wait = 0, computing = 0;
-  rules::training_tally trained;
-  for (const auto& one : all) {
-    trained.add(one);
-    data_wait += one.data_wait;
-    computing += one.busy;
-    my.bytes_sent[one.rank] = one.bytes_sent;
-  }
-  for (const auto& [rank, bytes] : my.bytes_sent) made.line.bytes_sent += bytes;
-  made.line.train_loss_workers = rules::losses_by_worker(all, my.options.workers);
-  my.of_run.add(trained);
-  my.of_epoch.add(trained);
-  my.data_wait += data_wait;
-  my.computing += computing;
-  made.line.data_wait = share_of(data_wait, computing);
-  if (step > 0) made.line.lr = my.options.lr * my.options.lr_over_time.at(step - 1);
-  if (const auto loss = made.line.train_loss = trained.loss()) my.train_loss = loss;
-  if (const auto accuracy = made.line.train_accuracy = trained.accuracy()) my.train_accuracy = accuracy;
-  made.line.epoch = step / my.options.when.steps_per_epoch;
-  made.line.step = made.line.updates = step;
-  made.line.seconds = my.clock.seconds(now);
-  const auto training = made.line.train_seconds = my.clock.train_seconds(now);
-  made.line.samples_per_second = trained.rate(training - std::exchange(my.interval_start, training));
-  made.epoch_ends = my.options.when.epoch_ends_at(step);
-  made.evaluated = my.options.when.evaluated_at(step);
-  if (made.epoch_ends) {
-    made.epoch_train_loss = std::exchange(my.of_epoch, {}).loss();
-    made.epoch_seconds = training - std::exchange(my.epoch_start, training);
-  }
-  my.complete = step;
-  if (step == my.granted && step != my.last) my.clock.hold(now);  // until there is a verdict
-  return made;
+  my.reports.push_back(my.totals.report_of(step, all, now));
+  if (step == my.granted && step != my.last) my.totals.clock.hold(now);  // until there is a verdict
 }
 
-/// Asks the workers for their parts of the result of `step`.
+/// Asks the workers for the replicas that the result of `step` is made of.
 void ask_to_show(coordinator_pointer self, std::uint64_t step) {
   auto& my = self->state;
   if (my.options.replicas == 0 || my.asked == step) return;
@@ -372,49 +266,43 @@ void ask_to_show(coordinator_pointer self, std::uint64_t step) {
   for (const auto& worker : my.workers) self->send(worker, show_atom_v, step);
 }
 
-/// Reports every milestone that the workers of a queue have reached together.
-void look_at_queue(coordinator_pointer self) {
+/// Adds the reports of all milestones that the workers of a queue have reached together.
+void report_queue(coordinator_pointer self) {
   auto& my = self->state;
   for (;;) {
-    const auto step = my.options.when.next_milestone(my.complete.value_or(0));
-    if (my.complete == step || my.queue->steps() < step) return;
-    my.reports.push_back(report_of(self, step, std::exchange(my.unreported, {})));
+    const auto step = my.options.when.next_milestone(my.totals.reported().value_or(0));
+    if (my.totals.reported() == step || my.queue->steps() < step) return;
+    add_report(self, step, my.arrived.take_queued());
     if (my.reports.back().evaluated) ask_to_show(self, step);
     process(self);
   }
 }
 
-[[noreturn]] void refuse_twice(const milestone& reached) {
-  throw std::logic_error("worker " + std::to_string(static_cast<std::uint32_t>(reached.rank)) + " reported step " +
-                         std::to_string(reached.step) + " twice");
-}
-
-/// All have stopped where they last reported; that report has left, and only its result may be owed.
+/// Puts the report that was written last back: all workers have stopped where they last reported, and only the result
+/// of that step may still be missing.
 void repeat_latest(coordinator_state& my) {
   my.reports.push_back(std::move(my.latest));
   my.reports.back().epoch_ends = false;
 }
 
-/// Asks the workers of a queue, which have ended, for their parts of the last result: for new ones from those that have
-/// already answered for this step, because they may have gone on since.
+/// Asks the workers of a queue, which have ended, for the replicas of the last result. Those that have already answered
+/// for this step are asked again, because they may have continued since.
 void ask_for_last(coordinator_pointer self) {
   auto& my = self->state;
   if (my.asked != my.last) return ask_to_show(self, my.last);
-  for (const auto& [rank, old] : std::exchange(my.shown[my.last], {}))
+  for (const auto rank : my.arrived.withdraw(my.last))
     self->send(my.workers.at(static_cast<std::size_t>(rank)), show_atom_v, my.last);
 }
 
-/// All workers have ended, each at a step of its own: what some have reported and others never will makes the last
-/// report.
+/// Adds the last report once all workers have ended, each at a step of its own. It contains the milestones of steps
+/// that only some of them have reported.
 void close(coordinator_pointer self) {
   auto& my = self->state;
-  auto rest = std::exchange(my.unreported, {});
-  for (const auto& [step, some] : std::exchange(my.arriving, {}))
-    for (const auto& [rank, one] : some) rest.push_back(one);
-  if (!rest.empty() || (my.queue && my.complete != my.last)) {
-    const auto told = my.complete == my.last;
-    my.reports.push_back(report_of(self, my.last, rest));
-    if (told) my.reports.back().epoch_ends = false;
+  const auto rest = my.arrived.take_rest();
+  if (!rest.empty() || (my.queue && my.totals.reported() != my.last)) {
+    const auto is_reported = my.totals.reported() == my.last;
+    add_report(self, my.last, rest);
+    if (is_reported) my.reports.back().epoch_ends = false;
   } else if (my.reports.empty()) {
     repeat_latest(my);
   }
@@ -423,62 +311,47 @@ void close(coordinator_pointer self) {
   process(self);
 }
 
-/// Closes the run if all workers, which end apart, have ended.
+/// Closes the run if all workers, which end at different steps, have ended.
 void close_if_all_ended(coordinator_pointer self) {
-  const auto& my = self->state;
-  if (std::equal(my.reported.begin(), my.reported.end(), my.begun.begin(), std::greater_equal<>{})) close(self);
-}
-
-/// Looks whether all workers have reported `step`, or have ended.
-void look(coordinator_pointer self, std::uint64_t step) {
-  auto& my = self->state;
-  if (my.ends_apart() && step >= my.last) return close_if_all_ended(self);
-  const auto arrived = my.arriving.find(step);
-  if (arrived == my.arriving.end() || arrived->second.size() < my.options.workers) return;
-  std::vector<milestone> all;
-  for (const auto& [rank, one] : arrived->second) all.push_back(one);
-  my.arriving.erase(arrived);
-  my.reports.push_back(report_of(self, step, all));
-  process(self);
+  if (self->state.arrived.all_have_reached(self->state.ends)) close(self);
 }
 
 /// Takes a milestone of a worker that has batches of its own.
 void take_own(coordinator_pointer self, const milestone& reached) {
   auto& my = self->state;
-  auto& last = my.reported.at(static_cast<std::size_t>(reached.rank));
-  if (!my.arriving[reached.step].emplace(reached.rank, reached).second || last > reached.step) refuse_twice(reached);
-  last = reached.step;
-  look(self, reached.step);
+  my.arrived.take(reached);
+  if (my.ends_apart() && reached.step >= my.last) return close_if_all_ended(self);
+  const auto all = my.arrived.complete(reached.step);
+  if (!all) return;
+  add_report(self, reached.step, *all);
+  process(self);
 }
 
 /// Takes a milestone of a worker that draws from the queue.
 void take_of_queue(coordinator_pointer self, const milestone& reached) {
   auto& my = self->state;
-  auto& last = my.reported.at(static_cast<std::size_t>(reached.rank));
-  if (reached.step > 0 && last >= reached.step) refuse_twice(reached);
-  last = reached.step;
+  my.arrived.take_of_queue(reached);
   my.queue->note(reached.rank, reached.step);
-  my.unreported.push_back(reached);
-  look_at_queue(self);
+  report_queue(self);
   my.ends_apart() ? close_if_all_ended(self) : hand_out(self);
 }
 
-/// All workers have said what they have begun: the run ends there.
+/// Chooses the step at which the run ends, after all workers have answered how many steps they have started.
 void end_early(coordinator_pointer self) {
   auto& my = self->state;
-  const auto [least, most] = std::minmax_element(my.begun.begin(), my.begun.end());
+  const auto [least, most] = std::minmax_element(my.ends.begin(), my.ends.end());
   my.last = my.options.in_lockstep ? *most : *least;
-  if (my.queue) my.last = std::accumulate(my.begun.begin(), my.begun.end(), std::uint64_t{0}) / my.options.workers;
+  if (my.queue) my.last = std::accumulate(my.ends.begin(), my.ends.end(), std::uint64_t{0}) / my.options.workers;
   if (my.last == my.options.when.steps && my.status == "max_seconds") my.status = "done";  // nothing was cut short
-  if (my.options.in_lockstep) std::fill(my.begun.begin(), my.begun.end(), my.last);
+  if (my.options.in_lockstep) std::fill(my.ends.begin(), my.ends.end(), my.last);
   for (std::size_t rank = 0; rank < my.workers.size(); ++rank)
-    self->send(my.workers[rank], finish_atom_v, my.begun[rank]);
+    self->send(my.workers[rank], finish_atom_v, my.ends[rank]);
   if (my.ends_apart()) return close_if_all_ended(self);
-  if (my.complete == my.last && my.reports.empty()) repeat_latest(my);
+  if (my.totals.reported() == my.last && my.reports.empty()) repeat_latest(my);
   process(self);
 }
 
-/// Ends the run before its time, at the first step that all workers can complete.
+/// Ends the run early, at the first step that all workers can complete.
 void halt(coordinator_pointer self, std::string status) {
   auto& my = self->state;
   if (my.finished) return;
@@ -486,12 +359,12 @@ void halt(coordinator_pointer self, std::string status) {
   if (my.interrupted()) self->send(my.evaluator, cancel_atom_v);
   if (my.halting) return;
   my.halting = true;
-  my.begun.resize(my.workers.size());
+  my.ends.resize(my.workers.size());
   for (std::size_t rank = 0; rank < my.workers.size(); ++rank) {
     self->request(my.workers[rank], my.options.timeout, halt_atom_v)
         .then(
             [self, rank](std::uint64_t begun) {
-              self->state.begun[rank] = begun;
+              self->state.ends[rank] = begun;
               if (++self->state.halt_answers == self->state.workers.size()) end_early(self);
             },
             [self](const caf::error& why) {
@@ -506,7 +379,9 @@ coordinator_actor::behavior_type coordinator(coordinator_pointer self, coordinat
   report_exceptions(self);
   auto& my = self->state;
   my.last = options.when.steps;
-  my.reported.resize(options.workers);
+  my.arrived = rules::arrivals{options.workers};
+  my.totals = rules::run_totals{
+      {.when = options.when, .workers = options.workers, .lr = options.lr, .lr_over_time = options.lr_over_time}};
   my.options = std::move(options);
   my.evaluator = std::move(evaluator);
   my.recorder = std::move(recorder);
@@ -518,27 +393,19 @@ coordinator_actor::behavior_type coordinator(coordinator_pointer self, coordinat
       [self](wire_atom, const std::vector<directed_worker>& workers) {
         auto& my = self->state;
         my.workers = workers;
-        my.clock.begin(self->clock().now());
+        my.totals.clock.begin(self->clock().now());
         record start;
         start.event = "start";
         self->send(my.recorder, record_atom_v, start);
         if (my.options.max_seconds) self->delayed_send(self, *my.options.max_seconds, tick_atom_v);
         grant(self, 0);
-        if (my.queue) look_at_queue(self);  // a run of no steps is complete
+        if (my.queue) report_queue(self);  // a run of no steps is complete
       },
       [self](reached_atom, const milestone& reached) {
         self->state.queue ? take_of_queue(self, reached) : take_own(self, reached);
       },
       [self](result_atom, const snapshot& replica) {
-        auto& my = self->state;
-        const auto step = replica.origin.step;
-        if (replica.before_exchange) {
-          my.contributed[step].emplace(replica.origin.sender, replica);
-          return;
-        }
-        if (!my.shown[step].emplace(replica.origin.sender, replica).second)
-          throw std::logic_error("worker " + std::to_string(static_cast<std::uint32_t>(replica.origin.sender)) +
-                                 " sent its parameters for step " + std::to_string(step) + " twice");
+        self->state.arrived.take(replica);
         process(self);
       },
       [self](halt_atom) { halt(self, "interrupted"); },

@@ -4,37 +4,18 @@
 #include "troupe/actors/compute.hpp"
 #include "troupe/actors/coordinator.hpp"
 #include "troupe/actors/port.hpp"
-#include "troupe/actors/rules/schedule.hpp"
+#include "troupe/actors/rules/loop.hpp"
 
 #include <caf/fwd.hpp>
 
 #include <chrono>
 #include <cstdint>
 #include <memory>
-#include <variant>
 #include <vector>
 
 namespace troupe {
 
 using worker_actor = directed_worker;
-
-/// An exchange in which the worker takes part, as an element of the loop.
-struct exchange_word {
-  std::uint32_t place{0};  ///< Index of the exchange: key::place.
-  slot sends{}, answers{};
-  cadence when{};
-  std::int64_t elements{0};  ///< Number of leading elements of [P | B] that are exchanged.
-  /// Whether x changes while the gradient is computed (float buffers through the forward pass, a shared memory through
-  /// other workers), so that it is exchanged after the gradient.
-  bool gradient_first{false};
-  /// Pieces of a gradient that leave separately while backward still computes the rest, in the order of leaving. Null
-  /// if it leaves whole.
-  std::shared_ptr<const std::vector<range>> buckets{};
-  bool on_device{false};  ///< See departure::on_device.
-};
-
-/// One element of a loop.
-using loop_word = std::variant<verb, exchange_word>;
 
 struct worker_options {
   run_id run{};

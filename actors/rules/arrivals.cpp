@@ -1,0 +1,105 @@
+#include "troupe/actors/rules/arrivals.hpp"
+
+#include <algorithm>
+#include <functional>
+#include <stdexcept>
+#include <string>
+#include <utility>
+
+namespace troupe::rules {
+
+namespace {
+
+std::string worker_named(rank_id rank) {
+  return "worker " + std::to_string(static_cast<std::uint32_t>(rank));
+}
+
+[[noreturn]] void refuse_repetition(const milestone& reached) {
+  throw std::logic_error(worker_named(reached.rank) + " reported step " + std::to_string(reached.step) + " twice");
+}
+
+const replicas_by_rank& at_or_none(const std::map<std::uint64_t, replicas_by_rank>& all, std::uint64_t step) {
+  static const replicas_by_rank none;
+  const auto found = all.find(step);
+  return found == all.end() ? none : found->second;
+}
+
+}  // namespace
+
+void arrivals::take(const milestone& reached) {
+  auto& last = reached_.at(static_cast<std::size_t>(reached.rank));
+  if (!milestones_[reached.step].emplace(reached.rank, reached).second || last > reached.step)
+    refuse_repetition(reached);
+  last = reached.step;
+}
+
+void arrivals::take_of_queue(const milestone& reached) {
+  auto& last = reached_.at(static_cast<std::size_t>(reached.rank));
+  if (reached.step > 0 && last >= reached.step) refuse_repetition(reached);
+  last = reached.step;
+  queued_.push_back(reached);
+}
+
+void arrivals::take(const snapshot& replica) {
+  const auto step = replica.origin.step;
+  if (replica.before_exchange) {
+    contributed_[step].emplace(replica.origin.sender, replica);
+    return;
+  }
+  if (!shown_[step].emplace(replica.origin.sender, replica).second)
+    throw std::logic_error(worker_named(replica.origin.sender) + " sent its parameters for step " +
+                           std::to_string(step) + " twice");
+}
+
+std::optional<std::vector<milestone>> arrivals::complete(std::uint64_t step) {
+  const auto found = milestones_.find(step);
+  if (found == milestones_.end() || found->second.size() < reached_.size()) return std::nullopt;
+  std::vector<milestone> all;
+  for (const auto& [rank, one] : found->second) all.push_back(one);
+  milestones_.erase(found);
+  return all;
+}
+
+std::vector<milestone> arrivals::take_queued() {
+  return std::exchange(queued_, {});
+}
+
+std::vector<milestone> arrivals::take_rest() {
+  auto rest = take_queued();
+  for (const auto& [step, some] : std::exchange(milestones_, {}))
+    for (const auto& [rank, one] : some) rest.push_back(one);
+  return rest;
+}
+
+bool arrivals::all_have_reached(const std::vector<std::uint64_t>& ends) const {
+  return std::equal(reached_.begin(), reached_.end(), ends.begin(), std::greater_equal<>{});
+}
+
+replicas_by_rank arrivals::shown(std::uint64_t step) const {
+  return at_or_none(shown_, step);
+}
+
+replicas_by_rank arrivals::shown_at(const std::vector<std::uint64_t>& ends) const {
+  replicas_by_rank all;
+  for (const auto& [step, some] : shown_)
+    for (const auto& [rank, one] : some)
+      if (step == ends.at(static_cast<std::size_t>(rank))) all.emplace(rank, one);
+  return all;
+}
+
+replicas_by_rank arrivals::contributed(std::uint64_t step) const {
+  return at_or_none(contributed_, step);
+}
+
+std::vector<rank_id> arrivals::withdraw(std::uint64_t step) {
+  std::vector<rank_id> ranks;
+  for (const auto& [rank, one] : std::exchange(shown_[step], {})) ranks.push_back(rank);
+  return ranks;
+}
+
+void arrivals::forget_before(std::uint64_t step) {
+  shown_.erase(shown_.begin(), shown_.lower_bound(step));
+  contributed_.erase(contributed_.begin(), contributed_.upper_bound(step));
+}
+
+}  // namespace troupe::rules

@@ -1,0 +1,61 @@
+// The numbers of a run from which its lines are computed: sums over training, times, bytes, staleness.
+#pragma once
+
+#include "troupe/actors/messages.hpp"
+#include "troupe/actors/rules/learning_rate.hpp"
+#include "troupe/actors/rules/report.hpp"
+#include "troupe/actors/rules/run_clock.hpp"
+#include "troupe/actors/rules/schedule.hpp"
+#include "troupe/actors/rules/training_tally.hpp"
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace troupe::rules {
+
+struct total_options {
+  schedule when;
+  std::uint32_t workers{1};
+  double lr{0};                  ///< Learning rate before the schedule is applied.
+  learning_rate lr_over_time{};  ///< Schedule factor applied to the learning rate.
+};
+
+class run_totals {
+ public:
+  explicit run_totals(total_options options = {}) : options_(std::move(options)) {}
+
+  run_clock clock;
+
+  /// Adds the milestones of all workers since the last report, and returns the report of `step`.
+  report report_of(std::uint64_t step, const std::vector<milestone>& all, run_clock::time_point now);
+
+  /// Sets the number of updates that the servers have made, and how stale the gradients of those since the last line
+  /// were. `are_replicas`: each server has all parameters; otherwise each has a share of them.
+  void count_updates(const std::vector<holding>& held, bool are_replicas, record& line);
+
+  /// Sets the consensus distances of a line.
+  void note_distances(std::optional<double> now, std::optional<double> before, record& line);
+
+  /// Returns the last line of a run whose last report was `latest`.
+  record end_of(const record& latest, const std::string& status) const;
+
+  /// Returns the last step for which report_of() was called.
+  std::optional<std::uint64_t> reported() const { return reported_; }
+
+ private:
+  total_options options_;
+  std::optional<std::uint64_t> reported_;
+  std::map<rank_id, std::uint64_t> bytes_sent_;  ///< By rank, so far.
+  staleness_tally staleness_;                    ///< As of the last line.
+  std::optional<double> distance_max_;           ///< Largest consensus distance before an exchange.
+  training_tally of_run_, of_epoch_;             ///< Since the first step, and since the last end of an epoch.
+  /// Training time at the last report and at the last end of an epoch.
+  double interval_start_{0}, epoch_start_{0};
+  double data_wait_{0}, computing_{0};  ///< Seconds of all compute actors over the whole run.
+  std::optional<double> train_loss_, train_accuracy_;
+};
+
+}  // namespace troupe::rules

@@ -1,0 +1,91 @@
+#include "troupe/actors/rules/run_totals.hpp"
+
+#include "tests/support/doctest.hpp"
+
+#include <ATen/ops/full.h>
+
+#include <chrono>
+#include <limits>
+
+namespace {
+
+using namespace troupe;
+using namespace troupe::rules;
+using std::chrono::seconds;
+
+/// Two workers, 20 steps, epochs of 10, evaluated every 5, started at 100 s.
+run_totals two_workers() {
+  run_totals totals{{.when = {.steps = 20, .steps_per_epoch = 10, .evaluate_every = 5}, .workers = 2, .lr = 0.5}};
+  totals.clock.begin(run_clock::time_point{seconds{100}});
+  return totals;
+}
+
+milestone of(std::uint32_t rank, std::uint64_t step, double loss_sum, std::uint64_t bytes) {
+  return {.rank = rank_id{rank},
+          .step = step,
+          .loss_sum = loss_sum,
+          .sample_count = 4,
+          .correct = 1,
+          .classified = 4,
+          .bytes_sent = bytes,
+          .data_wait = 1,
+          .busy = 4};
+}
+
+}  // namespace
+
+TEST_CASE("a report covers what was trained since the last one, an epoch what was trained in it") {
+  auto totals = two_workers();
+  const auto first = totals.report_of(5, {of(0, 5, 8, 100), of(1, 5, 16, 200)}, run_clock::time_point{seconds{104}});
+  CHECK(first.line.train_loss == 3);  // 24 over 8 samples
+  CHECK(first.line.train_accuracy == 0.25);
+  CHECK(first.line.bytes_sent == 300);
+  CHECK(first.line.samples_per_second == 2);  // 8 in 4 s
+  CHECK(first.line.data_wait == 0.25);
+  CHECK(first.line.lr == 0.5);
+  CHECK((first.evaluated && !first.epoch_ends));
+  CHECK(totals.reported() == 5);
+
+  const auto second = totals.report_of(10, {of(0, 10, 0, 150), of(1, 10, 8, 250)}, run_clock::time_point{seconds{106}});
+  CHECK(second.line.train_loss == 1);
+  CHECK(second.line.bytes_sent == 400);
+  CHECK(second.line.samples_per_second == 4);
+  CHECK(second.line.epoch == 1);
+  REQUIRE(second.epoch_ends);
+  CHECK(second.epoch_train_loss == 2);  // 32 over 16 samples
+  CHECK(second.epoch_seconds == 6);
+
+  const auto end = totals.end_of(second.line, "done");
+  CHECK(end.event == "end");
+  CHECK(end.train_loss == 1);  // as last reported
+  CHECK(end.samples_per_second == 16.0 / 6);
+}
+
+TEST_CASE("updates of shares are those that all have made, updates of replicas are added up") {
+  auto totals = two_workers();
+  const auto held = [](std::uint64_t version, staleness_tally staleness) {
+    return holding{.piece = {0, at::full({2}, 1.0)}, .version = version, .staleness = std::move(staleness)};
+  };
+  record line;
+  totals.count_updates({held(7, {.counts = {2, 2}, .applied = 4, .sum = 2, .most = 1}), held(6, {}), holding{}}, false,
+                       line);
+  CHECK(line.updates == 6);
+  CHECK(line.staleness_mean == 0.5);
+  record next;
+  totals.count_updates({held(9, {.counts = {2, 3}, .applied = 5, .sum = 3, .most = 1}), held(8, {})}, true, next);
+  CHECK(next.updates == 17);
+  CHECK(next.staleness_mean == 1);  // one gradient since the last line
+  CHECK(totals.end_of(next, "done").staleness_mean == 0.6);
+}
+
+TEST_CASE("the largest consensus distance before an exchange is reported at the end; it is NaN after one NaN") {
+  auto totals = two_workers();
+  record line;
+  totals.note_distances(1, 3, line);
+  totals.note_distances(5, 2, line);
+  CHECK(line.consensus_distance == 5);
+  CHECK(totals.end_of(line, "done").consensus_distance_max == 3);
+  totals.note_distances({}, std::numeric_limits<double>::quiet_NaN(), line);
+  totals.note_distances({}, 9, line);
+  CHECK(std::isnan(*totals.end_of(line, "done").consensus_distance_max));
+}
