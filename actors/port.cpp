@@ -301,8 +301,17 @@ port_actor::behavior_type port(port_pointer self, port_options options, std::sha
             [promise](holding now) mutable { promise.deliver(std::move(now)); });
         return promise;
       },
-      [](state_atom) { return state_dict{}; },
-      [](restore_atom, const state_dict&) {},
+      [self](state_atom) {
+        state_dict made;
+        made.put_count("step", self->state.step);
+        made.put_count("payload_bytes", self->state.payload_bytes);
+        return made;
+      },
+      [self](restore_atom, const state_dict& from) {
+        self->state.step = from.count("step");
+        self->state.payload_bytes = from.count("payload_bytes");
+        self->state.algorithm->forget_before(self->state.step);
+      },
       [self](tick_atom) {
         auto& my = self->state;
         self->delayed_send(self, my.options.timeout / ticks_of_timeout, tick_atom_v);
