@@ -241,6 +241,7 @@ void compute(worker_pointer self, stretch ahead) {
   auto& my = self->state;
   ahead.request.leaving = departure_of(my, ahead);
   ahead.request.assigned = {my.assigned.begin(), my.assigned.end()};
+  ahead.request.loss_sum = my.loss_sum;
   if (!ahead.request.verbs.empty()) expect(my, ahead);
   my.departed = ahead.request.leaving.buckets != nullptr;
   const auto port = my.departed ? my.contacts.ports[ahead.request.leaving.place] : port_actor{};
@@ -262,7 +263,7 @@ void compute(worker_pointer self, stretch ahead) {
             my.gradient = std::move(done.gradient);
             my.x_on_host = done.host_parameters;
             my.g_on_host = done.host_gradient;
-            my.loss_sum += done.loss_sum;
+            my.loss_sum = done.loss_sum;
             my.data_wait += done.data_wait;
             my.busy += done.busy;
             my.sample_count += done.sample_count;

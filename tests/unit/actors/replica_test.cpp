@@ -424,7 +424,21 @@ TEST_CASE("augmented batches are of their step's epoch, with threads and without
       here.run(later).gradient->piece.values.equal(here.run(here.request({verb::gradient})).gradient->piece.values));
 }
 
-TEST_CASE("sparse steps follow the schedule, however many are asked for at once") {
+namespace {
+
+/// Steps of `one` from `from` in requests of these lengths, each of which continues the sum of the losses.
+advanced in_requests(replica& one, snapshot from, const std::vector<std::uint32_t>& lengths) {
+  const std::atomic<bool> cancelled{false};
+  advanced done{.now = std::move(from)};
+  for (const auto times : lengths)
+    done =
+        one.run({.verbs = {verb::gradient, verb::apply}, .times = times, .from = done.now, .loss_sum = done.loss_sum},
+                cancelled, [](part) {});
+  return done;
+}
+
+/// A replica of logistic regression on sparse rows, and its initial weights.
+std::pair<replica_options, at::Tensor> sparse_stage() {
   replica_options options;
   options.model = models::find_network("logistic");
   const auto sets = data::find_dataset("sparse")->load({});
@@ -435,6 +449,51 @@ TEST_CASE("sparse steps follow the schedule, however many are asked for at once"
   options.samples = sets.train;
   options.sampling = {.samples = 400, .batch_size = 4, .workers = 1, .seed = 1};
   options.optimizer = {.lr = 0.5};
+  auto initial = models::flatten(*network, options.layout, options.pool);
+  return {std::move(options), std::move(initial)};
+}
+
+}  // namespace
+
+TEST_CASE("neither the weights nor the sum of the losses depend on how steps are divided into requests") {
+  const auto check = [](const replica_options& options, const at::Tensor& initial) {
+    replica whole{options}, divided{options};
+    const auto expected = in_requests(whole, {{}, initial}, {20}),
+               found = in_requests(divided, {{}, initial}, {1, 7, 2, 10});
+    CHECK(found.loss_sum == expected.loss_sum);
+    CHECK(found.now.values.equal(expected.now.values));
+    CHECK(found.now.origin.step == 20);
+    CHECK(expected.loss_sum > 0);
+  };
+  SUBCASE("dense steps") {
+    const stage_for_one here{{.micro_batches = 2, .optimizer = {.lr = 0.1, .momentum = 0.9}}};
+    check(here.options, here.initial);
+  }
+  SUBCASE("sparse steps") {
+    for (const std::int64_t batch_size : {1, 4, 37}) {
+      auto [options, initial] = sparse_stage();
+      options.sampling.batch_size = batch_size;
+      options.sampling.drop_last = false;
+      check(options, initial);
+      for (const auto how : {memory_writes::plain, memory_writes::atomic, memory_writes::locked}) {
+        for (const std::int64_t local_steps : {1, 3}) {
+          options.local_steps = local_steps;
+          const auto run = [&](const std::vector<std::uint32_t>& lengths) {
+            options.memory = shared_memory::make(initial, options.layout.parameter_end, how);
+            replica one{options};
+            return in_requests(one, {{}, initial}, lengths);
+          };
+          const auto expected = run({20}), found = run({1, 7, 2, 10});
+          CHECK(found.loss_sum == expected.loss_sum);
+          CHECK(found.now.values.equal(expected.now.values));
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("sparse steps follow the schedule, however many are asked for at once") {
+  auto [options, initial] = sparse_stage();
   options.optimizer.schedule = {.warmup_steps = 5,
                                 .warmup_start = 0.1,
                                 .how = learning_rate::decay::step,
@@ -442,7 +501,6 @@ TEST_CASE("sparse steps follow the schedule, however many are asked for at once"
                                 .decay_factor = 0.1,
                                 .steps = 60};
   REQUIRE(makes_sparse_steps(*options.model, options.optimizer));
-  const auto initial = models::flatten(*network, options.layout, options.pool);
   const std::atomic<bool> cancelled{false};
   const replica::departures nobody = [](part) {};
   const advance all{.verbs = {verb::gradient, verb::apply}, .times = 60, .from = {{}, initial}};
