@@ -153,7 +153,7 @@ struct replica::parts {
   explicit parts(replica_options given)
       : options(std::move(given)),
         network(models::make_network(*options.model, options.shape, options.seed)),
-        optimizer(make_optimizer(options.optimizer)),
+        optimizer(make_optimizer(within(options.optimizer, {0, options.layout.parameter_end}))),
         sampler(options.sampling),
         gpu(options.accelerator.get()),
         dropout(gpu ? gpu->make_generator() : at::detail::createCPUGenerator()) {
@@ -665,6 +665,28 @@ struct replica::parts {
     piece.ready = result.host_gradient ? nullptr : gpu->mark_now();
   }
 };
+
+state_dict replica::state() const {
+  const auto& my = *parts_;
+  const auto on_the_stream = my.gpu ? my.gpu->enter() : nullptr;
+  state_dict saved;
+  saved.put_all("optimizer", my.optimizer->state());
+  if (my.lr_scale != 1) saved.put_number("lr_scale", my.lr_scale);
+  if (my.payload_bytes != 0) saved.put_count("payload_bytes", my.payload_bytes);
+  return saved;
+}
+
+void replica::restore(const state_dict& saved) {
+  auto& my = *parts_;
+  for (const auto& [name, values] : saved.entries())
+    if (!name.starts_with("optimizer/") && name != "lr_scale" && name != "payload_bytes")
+      throw state_error("the entry \"" + name + "\" is unknown to a worker's computation");
+  const auto lr_scale = saved.has("lr_scale") ? saved.number("lr_scale") : 1;
+  const auto payload_bytes = saved.has("payload_bytes") ? saved.count("payload_bytes") : 0;
+  my.optimizer->restore(saved.all("optimizer"));
+  my.lr_scale = lr_scale;
+  my.payload_bytes = payload_bytes;
+}
 
 bool makes_sparse_steps(const models::network_kind& model, const optimizer_options& optimizer) {
   return model.step && optimizer.name == "sgd" && optimizer.momentum == 0 && !optimizer.nesterov &&
