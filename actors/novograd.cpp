@@ -18,6 +18,7 @@ class novograd final : public optimizer {
   void step(const at::Tensor& weights, const at::Tensor& gradient, double lr_scale, std::uint64_t completed) override {
     const c10::NoGradGuard no_gradients;
     const auto first = !v_.defined();
+    if (!first) follow(weights);
     const auto [beta_1, beta_2] = betas_;
     const auto squares = squares_of(gradient);
     v_ = first ? squares : at::where(v_.eq(0), squares, v_ * beta_2 + squares * (1 - beta_2));
@@ -33,7 +34,32 @@ class novograd final : public optimizer {
     at::Tensor(weights).sub_(m_, options_.lr * options_.schedule.at(completed) * lr_scale);
   }
 
+  state_dict state() const override {
+    state_dict saved;
+    if (!v_.defined()) return saved;
+    saved.put("exp_avg", m_.to(at::kCPU, at::kFloat, /*non_blocking=*/false, /*copy=*/true));
+    saved.put("exp_avg_sq", v_.cpu());  // no step writes it in place
+    return saved;
+  }
+
+  void restore(const state_dict& saved) override {
+    check_entries(saved, {"exp_avg", "exp_avg_sq"});
+    const auto count = static_cast<std::int64_t>(options_.tensors.size());
+    v_ = m_ = at::Tensor{};
+    if (saved.empty()) return;
+    const auto m = saved.tensor("exp_avg", options_.parameters);
+    v_ = saved.tensor("exp_avg_sq", count);
+    m_ = m.clone();  // steps write it in place
+  }
+
  private:
+  /// Checks a restored state against the weights and brings it to their device.
+  void follow(const at::Tensor& weights) {
+    check_size(m_, weights.numel());
+    v_ = v_.to(weights.device());
+    m_ = m_.to(weights.device());
+  }
+
   /// λw where it applies, [P].
   at::Tensor decay_of(const at::Tensor& weights) const {
     auto decay = weights * options_.weight_decay;

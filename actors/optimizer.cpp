@@ -23,6 +23,9 @@ class clipping final : public optimizer {
     inner_->step(weights, scale < 1 ? gradient * scale : gradient, lr_scale, completed);
   }
 
+  state_dict state() const override { return inner_->state(); }
+  void restore(const state_dict& saved) override { inner_->restore(saved); }
+
  private:
   std::unique_ptr<optimizer> inner_;
   double longest_;
@@ -43,6 +46,7 @@ std::vector<range> within(const std::vector<range>& ranges, const range& where) 
 optimizer_options within(optimizer_options options, const range& where) {
   options.undecayed = within(options.undecayed, where);
   options.tensors = within(options.tensors, where);
+  options.parameters = where.count;
   return options;
 }
 

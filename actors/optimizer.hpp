@@ -3,6 +3,7 @@
 
 #include "troupe/actors/messages.hpp"
 #include "troupe/actors/rules/learning_rate.hpp"
+#include "troupe/actors/state_dict.hpp"
 
 #include <ATen/core/Tensor.h>
 
@@ -36,6 +37,7 @@ struct optimizer_options {
   learning_rate schedule{};  ///< Factor by which lr is multiplied at each step.
   /// Ranges of the parameter tensors; used only by novograd, which has one moment per tensor.
   std::vector<range> tensors{};
+  std::optional<std::int64_t> parameters{};  ///< Number of parameters if known; restore() then checks it.
 };
 
 /// An optimizer whose state (momentum, moments) reflects the steps it has taken. One thread at a time.
@@ -49,6 +51,15 @@ class optimizer {
   /// `completed` is the number of previous steps, which the schedule uses.
   virtual void step(const at::Tensor& weights, const at::Tensor& gradient, double lr_scale,
                     std::uint64_t completed) = 0;
+
+  /// Returns copies of the tensors and counters that the next step depends on, on the CPU; empty if no step was taken
+  /// or nothing is kept between steps. Each tensor covers all parameters, whichever ranges are undecayed.
+  virtual state_dict state() const = 0;
+
+  /// Continues from a state(); the next steps are then those of the optimizer that returned it, bit for bit. Throws
+  /// state_error if `saved` does not fit. If optimizer_options::parameters is empty, a tensor of the wrong size is
+  /// found by the next step() instead.
+  virtual void restore(const state_dict& saved) = 0;
 };
 
 /// Returns the options of an optimizer for the range `where` of the flat storage only, with elements counted from the

@@ -30,4 +30,10 @@ bool goes_by(const optimizer_kind& kind, const std::string& key);
 /// Returns the betas given in the options, or else `first` and `second`.
 std::pair<double, double> betas_of(const optimizer_options& options, double first, double second);
 
+/// Throws state_error unless `saved` is empty or has exactly the entries `names`.
+void check_entries(const state_dict& saved, const std::vector<std::string>& names);
+
+/// Throws state_error unless a restored tensor has one element for each of `parameters`.
+void check_size(const at::Tensor& restored, std::int64_t parameters);
+
 }  // namespace troupe

@@ -133,6 +133,7 @@ advance request_of(worker_state& my, const rules::local_work& work) {
                   .with = std::exchange(my.answers, {}),
                   .leaving = rules::gradient_destination(loop, work),
                   .assigned = {my.reports.assigned.begin(), my.reports.assigned.end()}};
+  request.loss_sum = my.tally.loss_sum;
   if (work.verbs.empty()) return request;
   const auto needs = rules::needs_after(loop, work, my.now.origin.step, request.leaving.buckets != nullptr);
   request.host_parameters = needs.parameters || shown_at(my, my.completed + work.steps);
@@ -142,7 +143,7 @@ advance request_of(worker_state& my, const rules::local_work& work) {
 
 /// Adds what compute reports to the tallies of the next milestone.
 void count(worker_state& my, const advanced& done) {
-  my.tally.loss_sum += done.loss_sum;
+  my.tally.loss_sum = done.loss_sum;  // it continues the sum in the request
   my.tally.data_wait += done.data_wait;
   my.tally.busy += done.busy;
   my.tally.sample_count += done.sample_count;
