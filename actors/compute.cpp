@@ -12,9 +12,11 @@ namespace troupe {
 
 namespace {
 
+using engine_pointer = std::shared_ptr<std::unique_ptr<replica>>;
+
 struct compute_state {
   static inline const char* name = "compute";
-  std::shared_ptr<std::unique_ptr<replica>> engine;  ///< Made and used on the lane only.
+  engine_pointer engine;  ///< Made and used on the lane only.
   std::shared_ptr<std::atomic<bool>> cancelled;
   std::unique_ptr<lane> where;
 
@@ -62,6 +64,12 @@ std::function<outcome(part)> through(compute_pointer self, const norm_contact& n
   };
 }
 
+/// Returns the replica, made at the first use. On the lane only.
+replica& engine_of(const engine_pointer& engine, const replica_options& options) {
+  if (!*engine) *engine = std::make_unique<replica>(options);
+  return **engine;
+}
+
 compute_actor::behavior_type compute(compute_pointer self, replica_options options, const norm_contact& norms,
                                      std::shared_ptr<std::unique_ptr<lane>> where) {
   report_exceptions(self);
@@ -72,16 +80,25 @@ compute_actor::behavior_type compute(compute_pointer self, replica_options optio
   return {
       [self, options](advance_atom, const advance& request, const caf::strong_actor_ptr& port) {
         auto work = [request, port, options, engine = self->state.engine, cancelled = self->state.cancelled] {
-          if (!*engine) *engine = std::make_unique<replica>(options);
           const auto leave = [&](part bucket) {
             caf::anon_send(caf::actor_cast<peer_port>(port), part_atom_v, std::move(bucket));
           };
-          return (*engine)->run(request, *cancelled, leave);
+          return engine_of(engine, options).run(request, *cancelled, leave);
         };
         return on_lane<advanced>(self, *self->state.where, std::move(work));
       },
-      [](state_atom) { return state_dict{}; },
-      [](restore_atom, const state_dict&) {},
+      [self](state_atom) {
+        // A replica that has not been made has taken no step.
+        auto work = [engine = self->state.engine] { return *engine ? (*engine)->state() : state_dict{}; };
+        return on_lane<state_dict>(self, *self->state.where, std::move(work));
+      },
+      [self, options](restore_atom, const state_dict& saved) -> caf::result<void> {
+        auto work = [saved, options, engine = self->state.engine] {
+          engine_of(engine, options).restore(saved);
+          return caf::unit;
+        };
+        return on_lane<caf::unit_t>(self, *self->state.where, std::move(work));
+      },
       [self](cancel_atom) { *self->state.cancelled = true; },
       [](done_atom, const completion& done) { (*done.run)(); },
   };

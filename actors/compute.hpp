@@ -17,8 +17,8 @@ namespace troupe {
 
 /// advance: local work, and the peer_port to which the gradient leaves in buckets, if it does; errc::failed with the
 /// text of what LibTorch or the data set threw.
-/// state:   answered with what the following steps depend on besides the messages: the optimizer's state.
-/// restore: sets that state, before the first `advance`; errc::failed if it does not fit.
+/// state:   answered with what the following steps depend on besides the messages; see replica::state().
+/// restore: sets that state, before the first `advance`; errc::failed with the reason if it does not fit.
 /// cancel:  an `advance` of several steps answers after the step under way.
 /// done:    from its lane, at the end of a job or in the middle of it.
 using compute_actor =

@@ -1,15 +1,11 @@
 #include "troupe/actors/coordinator.hpp"
 
-#include "troupe/actors/rules/arrivals.hpp"
-#include "troupe/actors/rules/report.hpp"
+#include "troupe/actors/coordinator_state.hpp"
 #include "troupe/actors/rules/result.hpp"
-#include "troupe/actors/rules/run_totals.hpp"
-#include "troupe/actors/rules/work_queue.hpp"
 
 #include <caf/all.hpp>
 
 #include <algorithm>
-#include <deque>
 #include <numeric>
 #include <stdexcept>
 #include <utility>
@@ -19,58 +15,13 @@ namespace troupe {
 namespace {
 
 using rules::replicas_by_rank;
-using rules::report;
 
-struct coordinator_state {
-  static inline const char* name = "coordinator";
-  coordinator_options options;
-  evaluator_actor evaluator;
-  recorder_actor recorder;
-  std::unique_ptr<lane> where;
-  std::vector<directed_worker> workers;
-
-  std::optional<rules::work_queue> queue;  ///< Queue of batches; empty if each worker has its own.
-  std::optional<std::uint64_t> asked;      ///< Last step for which `show` was sent. Used only with a queue.
-  rules::arrivals arrived;
-  rules::run_totals totals;
-  rules::verdicts verdicts;
-  std::deque<report> reports;  ///< Reports of steps that all workers have reported; written in this order.
-  bool busy{false};            ///< Whether the first report is being assembled or evaluated.
-  report latest;               ///< The last report that was written, with its result.
-  std::uint64_t granted{0};    ///< Steps that the workers may make.
-  std::uint64_t last{0};       ///< The step at which the run ends.
-  std::string status{"done"};  ///< Status of the `end` record.
-  bool halting{false}, finished{false};
-  std::uint64_t halt_answers{0};
-  std::vector<std::uint64_t> ends;  ///< By rank: steps that a halted worker has started, and then, where it ends.
-
-  bool interrupted() const { return status == "interrupted"; }
-  bool ends_apart() const { return halting && !options.in_lockstep && halt_answers == workers.size(); }
-  bool is_last(const report& one) const { return ends_apart() ? one.ends : one.line.step == last; }
-  bool waits_for_verdicts() const { return options.stop.any() || options.pauses; }
-};
-
-using coordinator_pointer = coordinator_actor::stateful_pointer<coordinator_state>;
-
-/// Assigns batches up to the granted step.
+/// Assigns batches up to the step that evaluations and checkpoints allow.
 void hand_out(coordinator_pointer self) {
   auto& my = self->state;
   if (my.halting) return;
-  for (const auto& [rank, more] : my.queue->hand_out(my.granted))
+  for (const auto& [rank, more] : my.queue->hand_out(std::min(my.allowed, my.barrier)))
     self->send(my.workers.at(static_cast<std::size_t>(rank)), assign_atom_v, more);
-}
-
-/// Lets the workers continue to the next evaluation after step `evaluated`, and to the one after that unless they wait
-/// for its verdict: training continues during an evaluation, with at most two snapshots waiting for the evaluator.
-void grant(coordinator_pointer self, std::uint64_t evaluated) {
-  auto& my = self->state;
-  if (my.halting) return;
-  auto until = my.options.when.next_evaluation(evaluated);
-  if (!my.waits_for_verdicts()) until = my.options.when.next_evaluation(until);
-  my.totals.clock.release(self->clock().now());
-  my.granted = until;
-  if (my.queue) return hand_out(self);
-  for (const auto& worker : my.workers) self->send(worker, proceed_atom_v, until);
 }
 
 void finish(coordinator_pointer self) {
@@ -84,8 +35,6 @@ void finish(coordinator_pointer self) {
             [self](const caf::error& why) { self->quit(make_error(errc::peer_lost, "recorder: " + describe(why))); });
 }
 
-void process(coordinator_pointer self);
-
 /// Sends the evaluation of the first report to the recorder, once, and returns the verdict.
 rules::verdicts::verdict record_evaluation(coordinator_pointer self) {
   auto& my = self->state;
@@ -97,6 +46,7 @@ rules::verdicts::verdict record_evaluation(coordinator_pointer self) {
   first.line.event = "evaluation";
   self->send(my.recorder, record_atom_v, first.line);
   const auto verdict = my.verdicts.on(*first.found);
+  if (verdict.best && my.makes_checkpoints()) my.best = first.result;
   if (verdict.best) self->send(my.recorder, keep_atom_v, *first.result);
   return verdict;
 }
@@ -122,7 +72,9 @@ void write(coordinator_pointer self) {
       my.status = "stopped_early";
       my.last = my.latest.line.step;
     } else {
-      grant(self, my.latest.line.step);
+      my.judged = my.latest.line.step;
+      if (!my.halting) my.totals.clock.release(self->clock().now());
+      if (!my.halting) let_continue(self);
     }
   }
   if (my.is_last(my.latest)) finish(self);
@@ -143,7 +95,7 @@ void assemble(coordinator_pointer self, replicas_by_rank replicas, std::vector<s
     my.reports.front().result = replicas.begin()->second;
     return;
   }
-  my.busy = true;
+  my.assembling = true;
   auto before = my.arrived.contributed(my.reports.front().line.step);
   if (before.size() != replicas.size()) before.clear();
   then_on_lane(
@@ -160,17 +112,18 @@ void assemble(coordinator_pointer self, replicas_by_rank replicas, std::vector<s
       },
       [self](rules::step_result found) {
         auto& first = self->state.reports.front();
-        self->state.busy = false;
+        self->state.assembling = false;
         first.result = snapshot{{.step = first.line.step}, std::move(found.values)};
         self->state.totals.note_distances(found.distance, found.distance_before, first.line);
         process(self);
+        write_checkpoint_if_complete(self);
       });
 }
 
 /// Assembles the result of the first report with the parameters that the servers hold.
 void collect(coordinator_pointer self, const replicas_by_rank& replicas) {
   auto& my = self->state;
-  my.busy = true;
+  my.assembling = true;
   auto held = std::make_shared<std::vector<holding>>(my.options.holders.size());
   auto open = std::make_shared<std::size_t>(held->size());
   for (std::size_t i = 0; i < held->size(); ++i)
@@ -192,18 +145,18 @@ void collect(coordinator_pointer self, const replicas_by_rank& replicas) {
 /// Evaluates `weights`, which belong to the first report.
 void evaluate(coordinator_pointer self, const snapshot& weights) {
   auto& my = self->state;
-  my.busy = true;
+  my.evaluating = true;
   // No deadline: an evaluation takes as long as the validation set is large. The supervisor notices an evaluator that
   // dies.
   self->request(my.evaluator, caf::infinite, evaluate_atom_v, weights)
       .then(
           [self](const evaluation& found) {
-            self->state.busy = false;
+            self->state.evaluating = false;
             self->state.reports.front().take(found);
             process(self);
           },
           [self](const caf::error& why) {
-            self->state.busy = false;
+            self->state.evaluating = false;
             if (self->state.interrupted()) return process(self);
             self->quit(make_error(errc::peer_lost, "evaluator: " + describe(why)));
           });
@@ -223,39 +176,12 @@ bool begin_result(coordinator_pointer self, bool whole) {
   return true;
 }
 
-/// Assembles, evaluates and writes the reports, one after the other.
-void process(coordinator_pointer self) {
-  auto& my = self->state;
-  while (!my.busy && !my.finished && !my.reports.empty()) {
-    auto& first = my.reports.front();
-    const auto last = my.is_last(first);
-    const auto evaluated = (first.evaluated || last) && !my.interrupted();
-    switch (rules::next_action(first, {.evaluated = evaluated,
-                                       .whole = evaluated || last,
-                                       .from_servers = !my.options.holders.empty(),
-                                       .elements = my.options.layout.total})) {
-      case rules::report_action::assemble:
-        if (!begin_result(self, evaluated || last)) return;
-        break;
-      case rules::report_action::evaluate_result:
-        evaluate(self, *first.result);
-        break;
-      case rules::report_action::evaluate_replica:
-        evaluate(self, first.replicas.front());
-        break;
-      case rules::report_action::write:
-        write(self);
-        break;
-    }
-  }
-}
-
 /// Adds the report of `step` to those that will be written.
 void add_report(coordinator_pointer self, std::uint64_t step, const std::vector<milestone>& all) {
   auto& my = self->state;
   const auto now = self->clock().now();
   my.reports.push_back(my.totals.report_of(step, all, now));
-  if (step == my.granted && step != my.last) my.totals.clock.hold(now);  // until there is a verdict
+  if (step == my.allowed && step != my.last) my.totals.clock.hold(now);  // until there is a verdict
 }
 
 /// Asks the workers for the replicas that the result of `step` is made of.
@@ -313,14 +239,15 @@ void close(coordinator_pointer self) {
 
 /// Closes the run if all workers, which end at different steps, have ended.
 void close_if_all_ended(coordinator_pointer self) {
-  if (self->state.arrived.all_have_reached(self->state.ends)) close(self);
+  const auto& my = self->state;
+  if (!my.saves_at_end && my.arrived.all_have_reached(my.ends)) close(self);
 }
 
 /// Takes a milestone of a worker that has batches of its own.
 void take_own(coordinator_pointer self, const milestone& reached) {
   auto& my = self->state;
   my.arrived.take(reached);
-  if (my.ends_apart() && reached.step >= my.last) return close_if_all_ended(self);
+  if (my.ends_apart() && !my.saves_at_end && reached.step >= my.last) return close_if_all_ended(self);
   const auto all = my.arrived.complete(reached.step);
   if (!all) return;
   add_report(self, reached.step, *all);
@@ -333,17 +260,15 @@ void take_of_queue(coordinator_pointer self, const milestone& reached) {
   my.arrived.take_of_queue(reached);
   my.queue->note(reached.rank, reached.step);
   report_queue(self);
-  my.ends_apart() ? close_if_all_ended(self) : hand_out(self);
+  if (my.ends_apart()) return close_if_all_ended(self);
+  hand_out(self);
+  look_for_barrier(self);
 }
 
-/// Chooses the step at which the run ends, after all workers have answered how many steps they have started.
-void end_early(coordinator_pointer self) {
+/// Lets the workers, which have halted, end where it was decided.
+void end_run(coordinator_pointer self) {
   auto& my = self->state;
-  const auto [least, most] = std::minmax_element(my.ends.begin(), my.ends.end());
-  my.last = my.options.in_lockstep ? *most : *least;
-  if (my.queue) my.last = std::accumulate(my.ends.begin(), my.ends.end(), std::uint64_t{0}) / my.options.workers;
-  if (my.last == my.options.when.steps && my.status == "max_seconds") my.status = "done";  // nothing was cut short
-  if (my.options.in_lockstep) std::fill(my.ends.begin(), my.ends.end(), my.last);
+  my.saves_at_end = false;
   for (std::size_t rank = 0; rank < my.workers.size(); ++rank)
     self->send(my.workers[rank], finish_atom_v, my.ends[rank]);
   if (my.ends_apart()) return close_if_all_ended(self);
@@ -351,14 +276,72 @@ void end_early(coordinator_pointer self) {
   process(self);
 }
 
-/// Ends the run early, at the first step that all workers can complete.
+/// Chooses the step at which the run ends, after all workers have answered how many steps they have started. If
+/// checkpoints are made, one is made of that step, before anything of the end changes the state of the run.
+void end_early(coordinator_pointer self) {
+  auto& my = self->state;
+  const auto [least, most] = std::minmax_element(my.ends.begin(), my.ends.end());
+  my.last = my.options.in_lockstep ? *most : *least;
+  if (my.queue) my.last = std::accumulate(my.ends.begin(), my.ends.end(), std::uint64_t{0}) / my.options.workers;
+  if (my.last == my.options.when.steps && my.status == "max_seconds") my.status = "done";  // nothing was cut short
+  if (my.options.in_lockstep) std::fill(my.ends.begin(), my.ends.end(), my.last);
+  if (!my.saves_at_end || my.last >= my.options.when.steps) return end_run(self);
+  for (std::size_t rank = 0; rank < my.workers.size(); ++rank)
+    self->send(my.workers[rank], proceed_atom_v, my.ends[rank]);
+  begin_checkpoint(self, my.last, [self] { end_run(self); });
+}
+
+}  // namespace
+
+void let_continue(coordinator_pointer self) {
+  auto& my = self->state;
+  // To the next evaluation, and to the one after that unless the workers wait for verdicts: training continues during
+  // an evaluation, with at most two snapshots waiting for the evaluator.
+  my.allowed = my.options.when.next_evaluation(my.judged);
+  if (!my.waits_for_verdicts()) my.allowed = my.options.when.next_evaluation(my.allowed);
+  if (my.queue) return hand_out(self);
+  for (const auto& worker : my.workers) self->send(worker, proceed_atom_v, std::min(my.allowed, my.barrier));
+}
+
+void process(coordinator_pointer self) {
+  auto& my = self->state;
+  while (!my.assembling && !my.evaluating && !my.finished && !my.saves_at_end && !my.reports.empty()) {
+    auto& first = my.reports.front();
+    const auto last = my.is_last(first);
+    const auto evaluated = (first.evaluated || last) && !my.interrupted();
+    switch (rules::next_action(first, {.evaluated = evaluated,
+                                       .whole = evaluated || last,
+                                       .from_servers = !my.options.holders.empty(),
+                                       .elements = my.options.layout.total})) {
+      case rules::report_action::assemble:
+        if (!begin_result(self, evaluated || last)) return;
+        break;
+      case rules::report_action::evaluate_result:
+        evaluate(self, *first.result);
+        break;
+      case rules::report_action::evaluate_replica:
+        evaluate(self, first.replicas.front());
+        break;
+      case rules::report_action::write:
+        write(self);
+        break;
+    }
+  }
+}
+
 void halt(coordinator_pointer self, std::string status) {
   auto& my = self->state;
   if (my.finished) return;
+  if (my.restoring > 0) {
+    my.halt_once_restored = std::move(status);
+    return;
+  }
   my.status = std::move(status);
   if (my.interrupted()) self->send(my.evaluator, cancel_atom_v);
   if (my.halting) return;
   my.halting = true;
+  my.saves_at_end = my.makes_checkpoints();
+  my.collection.open = false;
   my.ends.resize(my.workers.size());
   for (std::size_t rank = 0; rank < my.workers.size(); ++rank) {
     self->request(my.workers[rank], my.options.timeout, halt_atom_v)
@@ -373,12 +356,15 @@ void halt(coordinator_pointer self, std::string status) {
   }
 }
 
+namespace {
+
 coordinator_actor::behavior_type coordinator(coordinator_pointer self, coordinator_options options,
                                              evaluator_actor evaluator, recorder_actor recorder,
                                              std::shared_ptr<std::unique_ptr<lane>> where) {
   report_exceptions(self);
   auto& my = self->state;
   my.last = options.when.steps;
+  my.barrier = options.when.next_checkpoint(0);
   my.arrived = rules::arrivals{options.workers};
   my.totals = rules::run_totals{
       {.when = options.when, .workers = options.workers, .lr = options.lr, .lr_over_time = options.lr_over_time}};
@@ -393,12 +379,13 @@ coordinator_actor::behavior_type coordinator(coordinator_pointer self, coordinat
       [self](wire_atom, const std::vector<directed_worker>& workers) {
         auto& my = self->state;
         my.workers = workers;
+        if (my.options.restored) return restore_run(self);
         my.totals.clock.begin(self->clock().now());
         record start;
         start.event = "start";
         self->send(my.recorder, record_atom_v, start);
         if (my.options.max_seconds) self->delayed_send(self, *my.options.max_seconds, tick_atom_v);
-        grant(self, 0);
+        let_continue(self);
         if (my.queue) report_queue(self);  // a run of no steps is complete
       },
       [self](reached_atom, const milestone& reached) {
@@ -408,6 +395,11 @@ coordinator_actor::behavior_type coordinator(coordinator_pointer self, coordinat
         self->state.arrived.take(replica);
         process(self);
       },
+      [self](state_atom, rank_id worker, std::uint64_t number, const state_dict& state) {
+        take_state(self, worker, number, state);
+      },
+      [self](checkpoint_atom, rank_id worker, std::uint64_t step) { take_arrival(self, worker, step); },
+      [self](restore_atom, rank_id) { take_restored(self); },
       [self](halt_atom) { halt(self, "interrupted"); },
       [self](tick_atom) {
         if (!self->state.halting) halt(self, "max_seconds");  // else it ends for another reason already

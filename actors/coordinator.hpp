@@ -8,6 +8,7 @@
 #include "troupe/actors/rules/learning_rate.hpp"
 #include "troupe/actors/rules/schedule.hpp"
 #include "troupe/actors/rules/verdicts.hpp"
+#include "troupe/actors/run_state.hpp"
 #include "troupe/actors/type_ids.hpp"
 #include "troupe/models/buffer_pool.hpp"
 #include "troupe/models/flat.hpp"
@@ -19,6 +20,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 namespace troupe {
@@ -31,28 +33,47 @@ namespace troupe {
 ///          started.
 /// finish:  the run ends after this many completed steps, and the worker owes a milestone there.
 /// show:    send the parameters as those of this step, as soon as no step is under way.
+/// state:   send the own state, including that of compute and ports, to the coordinator once all granted steps are
+///          completed; the number identifies the request.
+/// restore: continue from that state. Sent before the first step; answered to milestone_sink when compute and ports are
+///          restored, too.
 using directed_worker =
     caf::typed_actor<caf::reacts_to<proceed_atom, std::uint64_t>, caf::reacts_to<assign_atom, assignment>,
                      caf::replies_to<halt_atom>::with<std::uint64_t>, caf::reacts_to<finish_atom, std::uint64_t>,
-                     caf::reacts_to<show_atom, std::uint64_t>>;
+                     caf::reacts_to<show_atom, std::uint64_t>, caf::reacts_to<state_atom, std::uint64_t>,
+                     caf::reacts_to<restore_atom, state_dict>>;
 
 /// Numbers sent to a coordinator, possibly from another node.
 /// reached: a worker has completed a step that had to be reported.
+/// checkpoint: a worker has completed a step of schedule::checkpoint_at() and waits there.
+/// restore: a worker, its compute actor and its ports are restored.
 /// halt:    ends the run at the next step that all workers can complete; saves the result without a further evaluation.
-using milestone_sink = caf::typed_actor<caf::reacts_to<reached_atom, milestone>, caf::reacts_to<halt_atom>>;
+using milestone_sink =
+    caf::typed_actor<caf::reacts_to<reached_atom, milestone>, caf::reacts_to<checkpoint_atom, rank_id, std::uint64_t>,
+                     caf::reacts_to<restore_atom, rank_id>, caf::reacts_to<halt_atom>>;
 
 /// Tensors sent to a coordinator. Between nodes they travel separately from numbers, so they may arrive before or after
 /// the corresponding milestone.
 /// result: a worker's parameters after an evaluated step or after the last step; sent by rank 0, or by all workers if
 ///         their parameters differ.
-using snapshot_sink = caf::typed_actor<caf::reacts_to<result_atom, snapshot>>;
+/// state:  a worker's state, in answer to the request of this number. It follows all results that the worker has sent
+///         before.
+using snapshot_sink = caf::typed_actor<caf::reacts_to<result_atom, snapshot>,
+                                       caf::reacts_to<state_atom, rank_id, std::uint64_t, state_dict>>;
 
 /// wire: starts the run.
 /// tick: sent by the actor to itself when max_seconds have passed.
 /// The actor ends normally when everything is recorded.
 using coordinator_actor = milestone_sink::extend<caf::reacts_to<result_atom, snapshot>,
+                                                 caf::reacts_to<state_atom, rank_id, std::uint64_t, state_dict>,
                                                  caf::reacts_to<wire_atom, std::vector<directed_worker>>,
                                                  caf::reacts_to<tick_atom>, caf::reacts_to<done_atom, completion>>;
+
+/// A server of an exchange, under its name in run_state::actors.
+struct named_server {
+  std::string name;
+  holder_actor server;
+};
 
 struct coordinator_options {
   schedule when;
@@ -66,6 +87,10 @@ struct coordinator_options {
   /// Weights indexed by holder. If not empty, each holder has the complete result and the weighted mean is used;
   /// otherwise each has a share of it.
   std::vector<std::int64_t> holder_weights{};
+  /// All servers of all exchanges, including those that do not hold the result, for their states.
+  std::vector<named_server> servers{};
+  /// The state from which the run continues; null for a new run.
+  std::shared_ptr<const run_state> restored{};
   bool evaluates_replicas{false};  ///< Whether each worker's snapshot is evaluated, too.
   /// Whether all workers end at the same step; otherwise, if the run ends early, each ends at the step it has reached.
   bool in_lockstep{true};

@@ -153,14 +153,15 @@ struct advance {
   std::vector<assignment> assigned{};
   /// Whether x and g are required in host memory; otherwise they may stay on the device that computed them.
   bool host_parameters{true}, host_gradient{true};
+  double loss_sum{0};  ///< Sum that advanced::loss_sum continues, so that its bits do not depend on the requests.
 };
 
 /// Result of an `advance`.
 struct advanced {
   snapshot now;                  ///< Equal to `from` if nothing was applied.
   std::optional<part> gradient;  ///< g, [P], if it is still to be applied.
-  double loss_sum{0};            ///< Sum of the losses over the samples of the gradients computed.
-  std::int64_t sample_count{0};  ///< How many those are.
+  double loss_sum{0};            ///< advance::loss_sum plus the losses of the samples, added one batch after the other.
+  std::int64_t sample_count{0};  ///< Number of samples of the gradients computed.
   std::int64_t correct{0};       ///< Targets that the forward passes of these gradients classified correctly.
   std::int64_t classified{0};    ///< Targets that were counted; 0 if targets are not classes or nothing counted them.
   /// Tensor bytes that the exchange of synchronised norms has sent for this worker since the run began.

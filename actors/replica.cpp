@@ -153,7 +153,7 @@ struct replica::parts {
   explicit parts(replica_options given)
       : options(std::move(given)),
         network(models::make_network(*options.model, options.shape, options.seed)),
-        optimizer(make_optimizer(options.optimizer)),
+        optimizer(make_optimizer(within(options.optimizer, {0, options.layout.parameter_end}))),
         sampler(options.sampling),
         gpu(options.accelerator.get()),
         dropout(gpu ? gpu->make_generator() : at::detail::createCPUGenerator()) {
@@ -368,8 +368,15 @@ struct replica::parts {
     return {come.inputs.values, come.targets.values};
   }
 
-  /// `loss` is the mean over `samples`: those of this step and of the following ones, `steps` in all.
-  void take_loss(double loss, std::int64_t samples, std::uint64_t steps = 1) {
+  /// Adds the mean `loss` of `samples` of this step.
+  void take_loss(double loss, std::int64_t samples) {
+    check_loss(loss, 1);
+    loss_sum += loss * static_cast<double>(samples);
+    sample_count += samples;
+  }
+
+  /// Throws if `loss`, of this step or of `steps` steps from this one on, is not finite, unless that is allowed.
+  void check_loss(double loss, std::uint64_t steps) const {
     if (options.stop_on_non_finite && !std::isfinite(loss)) {
       const auto first = now.origin.step + 1;
       const auto which = steps == 1
@@ -380,8 +387,6 @@ struct replica::parts {
                                "): training diverged; reduce optimizer.lr, or set run.stop_on_non_finite = "
                                "false to continue");
     }
-    loss_sum += loss * static_cast<double>(samples);
-    sample_count += samples;
   }
 
   void watch_buckets(const std::shared_ptr<const std::vector<range>>& buckets) {
@@ -547,11 +552,13 @@ struct replica::parts {
         .weight_decay = options.optimizer.weight_decay,
         .share = options.optimizer.weight_decay > 0 ? shares() : nullptr,
         .atomic = steps_in_memory() && options.memory->how() == memory_writes::atomic,
-        .lock = steps_in_memory() ? options.memory->lock() : nullptr};
+        .lock = steps_in_memory() ? options.memory->lock() : nullptr,
+        .loss_sum = loss_sum};
     if (steps_in_memory()) seen = options.memory->updates();
-    const auto loss = options.model->step(sparse, settings, options.layout, now.values.mutable_data_ptr<float>());
+    loss_sum = options.model->step(sparse, settings, options.layout, now.values.mutable_data_ptr<float>());
     const auto steps = (indices.size() + batch - 1) / batch;  // the last of an epoch may have fewer samples
-    take_loss(loss / static_cast<double>(sparse.size()), static_cast<std::int64_t>(sparse.size()), steps);
+    check_loss(loss_sum, steps);
+    sample_count += static_cast<std::int64_t>(sparse.size());
     if (steps_in_memory()) options.memory->count(steps, seen);
     now.origin.step += steps;
     now.origin.version += steps;
@@ -659,6 +666,28 @@ struct replica::parts {
   }
 };
 
+state_dict replica::state() const {
+  const auto& my = *parts_;
+  const auto on_the_stream = my.gpu ? my.gpu->enter() : nullptr;
+  state_dict saved;
+  saved.put_all("optimizer", my.optimizer->state());
+  if (my.lr_scale != 1) saved.put_number("lr_scale", my.lr_scale);
+  if (my.payload_bytes != 0) saved.put_count("payload_bytes", my.payload_bytes);
+  return saved;
+}
+
+void replica::restore(const state_dict& saved) {
+  auto& my = *parts_;
+  for (const auto& [name, values] : saved.entries())
+    if (!name.starts_with("optimizer/") && name != "lr_scale" && name != "payload_bytes")
+      throw state_error("the entry \"" + name + "\" is unknown to a worker's computation");
+  const auto lr_scale = saved.has("lr_scale") ? saved.number("lr_scale") : 1;
+  const auto payload_bytes = saved.has("payload_bytes") ? saved.count("payload_bytes") : 0;
+  my.optimizer->restore(saved.all("optimizer"));
+  my.lr_scale = lr_scale;
+  my.payload_bytes = payload_bytes;
+}
+
 bool makes_sparse_steps(const models::network_kind& model, const optimizer_options& optimizer) {
   return model.step && optimizer.name == "sgd" && optimizer.momentum == 0 && !optimizer.nesterov &&
          !optimizer.clip_norm && optimizer.l2_penalty == 0 && optimizer.undecayed.empty();
@@ -680,7 +709,7 @@ advanced replica::run(const advance& request, const std::atomic<bool>& cancelled
   my.now.origin.sender = my.options.rank;
   my.own = false;
   my.gradient = request.gradient;
-  my.loss_sum = 0;
+  my.loss_sum = request.loss_sum;
   my.sample_count = my.correct = my.classified = 0;
   const c10::AutoGradMode with_gradients{true};
   const auto on_the_stream = my.gpu ? my.gpu->enter() : nullptr;

@@ -89,6 +89,13 @@ class replica {
   /// is not finite, and whatever LibTorch throws.
   advanced run(const advance& request, const std::atomic<bool>& cancelled, const departures& leave);
 
+  /// Returns what the next run() depends on besides its arguments, on the CPU: the optimizer's state, and counters. All
+  /// else (samples, their augmentation, dropout) is a function of the step. Empty at the beginning of a run.
+  state_dict state() const;
+
+  /// Continues from a state(). Throws state_error if `saved` does not fit.
+  void restore(const state_dict& saved);
+
  private:
   struct parts;
   std::unique_ptr<parts> parts_;

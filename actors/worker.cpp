@@ -1,6 +1,7 @@
 #include "troupe/actors/worker.hpp"
 
 #include "troupe/actors/support/assert.hpp"
+#include "troupe/actors/worker_progress.hpp"
 
 #include <caf/all.hpp>
 
@@ -25,36 +26,26 @@ struct open_exchange {
   std::optional<outcome> answer;
 };
 
-struct worker_state {
+struct worker_state : worker_progress {
   static inline const char* name = "worker";
   worker_options options;
   worker_contacts contacts;
 
-  /// WORKER-1: x, frozen; stamped with the steps it has made, whether or not they are completed.
-  snapshot now;
-  std::optional<part> gradient;  ///< g, if it is still to be applied.
   std::vector<outcome> answers;  ///< Answers of exchanges that compute still has to apply to x or g.
   std::size_t word{0};           ///< Position in the loop.
   bool in_step{false};           ///< A step has been started and is not completed.
-  std::uint64_t completed{0};
-  std::uint64_t begun{0};    ///< WORKER-2: steps that will be completed even if no further one is started.
-  std::uint64_t granted{0};  ///< WORKER-3: no step beyond this many is started.
-  rules::report_times reports;
-  bool computing{false};   ///< Waiting for compute.
-  bool many_steps{false};  ///< The request to compute covers several steps; after a cancel it may make fewer.
+  std::uint64_t begun{0};        ///< WORKER-2: steps that will be completed even if no further one is started.
+  std::uint64_t granted{0};      ///< WORKER-3: no step beyond this many is started.
+  bool computing{false};         ///< Waiting for compute.
+  bool many_steps{false};        ///< The request to compute covers several steps; after a cancel it may make fewer.
   std::optional<open_exchange> exchanging;
   bool x_on_host{true}, g_on_host{true};  ///< Whether x and g are in host memory, if compute has a device of its own.
   bool departed{false};                   ///< The contribution to the next exchange has already left, bucket by bucket.
   bool halted{false};
-  std::optional<std::uint64_t> reported;  ///< Step of the last milestone.
-  std::optional<std::uint64_t> shown;     ///< Step of the last snapshot sent to the coordinator.
-  std::optional<snapshot> contributed;    ///< Parameters contributed to the last exchange after that.
-  std::vector<std::uint64_t> to_show;     ///< Steps for which the coordinator has asked for a snapshot.
+  std::optional<std::uint64_t> arrived;  ///< Step of the last checkpoint at which it has reported to wait.
+  std::optional<std::uint64_t> wanted;   ///< Number of the request for its state that is to be answered.
+  std::vector<std::uint64_t> to_show;    ///< Steps for which the coordinator has asked for a snapshot.
   caf::actor_clock::time_point last_progress;
-  double loss_sum{0}, data_wait{0}, busy{0};
-  std::int64_t sample_count{0}, correct{0}, classified{0};
-  std::vector<std::uint64_t>
-      payload_bytes;  ///< By place of the exchange; the last entry is that of synchronised norms.
   caf::typed_response_promise<std::uint64_t> halt_promise;
 
   rules::loop_position position() const { return {word, completed, now.origin.step}; }
@@ -109,14 +100,17 @@ void report(worker_pointer self) {
     my.reported = my.completed;
     auto& assigned = my.reports.assigned;
     while (!assigned.empty() && assigned.front().end() <= my.completed) assigned.pop_front();
-    const auto bytes = std::accumulate(my.payload_bytes.begin(), my.payload_bytes.end(), std::uint64_t{0});
-    self->send(my.contacts.coordinator, reached_atom_v,
-               milestone{my.options.rank, my.completed, my.loss_sum, my.sample_count, my.correct, my.classified, bytes,
-                         my.data_wait, my.busy});
-    my.loss_sum = my.data_wait = my.busy = 0;
-    my.sample_count = my.correct = my.classified = 0;
+    auto reached = std::exchange(my.tally, {});
+    reached.rank = my.options.rank;
+    reached.step = my.completed;
+    reached.bytes_sent = std::accumulate(my.payload_bytes.begin(), my.payload_bytes.end(), std::uint64_t{0});
+    self->send(my.contacts.coordinator, reached_atom_v, reached);
   }
   if (must_show(my)) show(self);
+  if (my.options.draws_from_queue || my.arrived == my.completed) return;  // a queue is seen to be empty without this
+  if (!my.options.when.checkpoint_at(my.completed)) return;
+  my.arrived = my.completed;
+  self->send(my.contacts.coordinator, checkpoint_atom_v, my.options.rank, my.completed);
 }
 
 void report_progress(worker_pointer self) {
@@ -139,6 +133,7 @@ advance request_of(worker_state& my, const rules::local_work& work) {
                   .with = std::exchange(my.answers, {}),
                   .leaving = rules::gradient_destination(loop, work),
                   .assigned = {my.reports.assigned.begin(), my.reports.assigned.end()}};
+  request.loss_sum = my.tally.loss_sum;
   if (work.verbs.empty()) return request;
   const auto needs = rules::needs_after(loop, work, my.now.origin.step, request.leaving.buckets != nullptr);
   request.host_parameters = needs.parameters || shown_at(my, my.completed + work.steps);
@@ -148,13 +143,13 @@ advance request_of(worker_state& my, const rules::local_work& work) {
 
 /// Adds what compute reports to the tallies of the next milestone.
 void count(worker_state& my, const advanced& done) {
-  my.loss_sum += done.loss_sum;
-  my.data_wait += done.data_wait;
-  my.busy += done.busy;
-  my.sample_count += done.sample_count;
-  my.correct += done.correct;
-  my.classified += done.classified;
-  my.payload_bytes.back() = done.payload_bytes;
+  my.tally.loss_sum = done.loss_sum;  // it continues the sum in the request
+  my.tally.data_wait += done.data_wait;
+  my.tally.busy += done.busy;
+  my.tally.sample_count += done.sample_count;
+  my.tally.correct += done.correct;
+  my.tally.classified += done.classified;
+  my.payload_bytes.back() = std::max(my.payload_bytes.back(), done.payload_bytes);  // 0 from a restored one
 }
 
 /// Continues after compute has done `work`, of which a cancel may have left out some steps.
@@ -199,6 +194,59 @@ void compute(worker_pointer self, const rules::local_work& work) {
 /// Has compute apply the answers of exchanges, so that x and g are complete, and copy both to the host.
 void settle(worker_pointer self) {
   compute(self, {.word_after = self->state.word});
+}
+
+// Checkpoints. ------------------------------------------------------------------------------------------------------
+
+/// Calls `ask(actor, name)` for compute and each port; the name is that of its entries in the worker's state.
+template <class Ask>
+void for_each_part(worker_pointer self, Ask ask) {
+  auto& my = self->state;
+  ask(my.contacts.compute, std::string{"compute"});
+  for (std::size_t place = 0; place < my.contacts.ports.size(); ++place)
+    if (my.contacts.ports[place]) ask(my.contacts.ports[place], "port " + my.options.exchanges.at(place));
+}
+
+/// Sends the state of the worker, its compute actor and its ports to the coordinator.
+void send_state(worker_pointer self) {
+  struct collected {
+    state_dict all;
+    std::size_t open{0};
+  };
+  auto& my = self->state;
+  const auto number = *std::exchange(my.wanted, std::nullopt);
+  const auto made = std::make_shared<collected>(collected{my.state()});
+  for_each_part(self, [&](const auto& actor, const std::string& name) {
+    made->open += 1;
+    self->request(actor, my.options.timeout, state_atom_v)
+        .then(
+            [self, made, name, number](const state_dict& one) {
+              made->all.put_all(name, one);
+              if (--made->open > 0) return;
+              self->send(self->state.contacts.states, state_atom_v, self->state.options.rank, number, made->all);
+            },
+            [self, name](const caf::error& why) { lose(self, name, why); });
+  });
+}
+
+/// Restores the worker, its compute actor and its ports.
+void restore_all(worker_pointer self, const state_dict& from) {
+  auto& my = self->state;
+  my.restore(from, my.options.run);
+  my.begun = my.granted = my.completed;
+  const auto open = std::make_shared<std::size_t>(0);
+  for_each_part(self, [&](const auto& actor, const std::string& name) {
+    *open += 1;
+    self->request(actor, my.options.timeout, restore_atom_v, from.all(name))
+        .then(
+            [self, open] {
+              if (--*open > 0) return;
+              const auto& my = self->state;
+              self->send(my.contacts.recorder, progress_atom_v, my.options.rank, my.completed);
+              self->send(my.contacts.coordinator, restore_atom_v, my.options.rank);
+            },
+            [self, name](const caf::error& why) { lose(self, name, why); });
+  });
 }
 
 // Exchanges. -------------------------------------------------------------------------------------------------------
@@ -276,7 +324,11 @@ void walk(worker_pointer self) {
     if (!my.in_step) {
       if (must_show(my) && (!my.answers.empty() || !my.x_on_host)) return settle(self);
       report(self);
-      if (my.completed >= my.granted) return;
+      if (my.completed >= my.granted) {
+        if (!my.wanted) return;
+        if (!my.answers.empty() || !my.x_on_host || (my.gradient && !my.g_on_host)) return settle(self);
+        return send_state(self);
+      }
       my.in_step = true;
       my.begun += 1;
     }
@@ -312,7 +364,7 @@ worker_actor::behavior_type worker(worker_pointer self, worker_options options, 
   return {
       [self](proceed_atom, std::uint64_t until) {
         auto& my = self->state;
-        if (my.halted || until < my.granted) return;
+        if (until < my.granted) return;
         my.granted = until;
         walk(self);
       },
@@ -346,6 +398,11 @@ worker_actor::behavior_type worker(worker_pointer self, worker_options options, 
         self->state.to_show.push_back(step);
         walk(self);
       },
+      [self](state_atom, std::uint64_t number) {
+        self->state.wanted = number;
+        walk(self);
+      },
+      [self](restore_atom, const state_dict& from) { restore_all(self, from); },
   };
 }
 

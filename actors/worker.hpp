@@ -11,6 +11,7 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <vector>
 
 namespace troupe {
@@ -21,6 +22,7 @@ struct worker_options {
   run_id run{};
   rank_id rank{};
   std::vector<loop_word> loop;
+  std::vector<std::string> exchanges{};  ///< Names of all exchanges by place, for the states of the ports.
   schedule when;
   snapshot initial;
   std::chrono::milliseconds timeout{60'000};
@@ -40,6 +42,7 @@ struct worker_contacts {
   std::vector<port_actor> ports{};  ///< Ports by place of the exchange; empty where the worker is not a member.
   milestone_sink coordinator{};
   snapshot_sink results{};  ///< Receives results to evaluate or save; empty if another worker's result is identical.
+  snapshot_sink states{};   ///< Receives the worker's state; always set.
   progress_sink recorder{};
 };
 

@@ -23,8 +23,9 @@ struct sparse_sample;
 struct sparse_sgd_options;
 
 /// Takes the steps of `samples`, in order, in place on `x` [P] laid out as `layout`; the last step may have fewer
-/// samples. Reads and writes x with relaxed atomics. Returns the sum over the samples of the loss before their step. A
-/// function of its arguments alone if nothing else writes x.
+/// samples. Reads and writes x with relaxed atomics. Returns options.loss_sum plus the loss of each sample before its
+/// step, added step by step: several calls return the same bits as one call for all their steps. A function of its
+/// arguments alone if nothing else writes x.
 using sparse_sgd = double (*)(std::span<const sparse_sample> samples, const sparse_sgd_options& options,
                               const flat_layout& layout, float* x);
 

@@ -47,46 +47,37 @@ constexpr std::size_t rows_ahead = 12;
   prefetch(sample.values, 4 * sample.count);
 }
 
-// Sum of log(1 + eᵢ), 0 <= eᵢ <= 1, with one logarithm for many: of a product, which cannot overflow before it is
-// taken.
-class log_sum {
- public:
-  void add(double e) {
-    product_ *= 1 + e;
-    if (product_ > 0x1p1000) flush();
-  }
-  double value() {
-    flush();
-    return sum_;
-  }
+// Returns log(1 + e) for 0 <= e <= 1 with a relative error below 2e-9, less than that of e, in a third of the time of
+// std::log1p: 2 artanh(z) as a power series, z = e / (2 + e) <= 1/3.
+[[gnu::always_inline]] inline double log_1_plus(double e) {
+  const double z = e / (2 + e), w = z * z;
+  const double low = 1 + w * (1.0 / 3), middle = 1.0 / 5 + w * (1.0 / 7), high = 1.0 / 9 + w * (1.0 / 11),
+               highest = 1.0 / 13 + w * (1.0 / 15);
+  const double w2 = w * w;
+  return 2 * z * ((low + w2 * middle) + w2 * w2 * (high + w2 * highest));
+}
 
- private:
-  void flush() {
-    sum_ += std::log(product_);
-    product_ = 1;
-  }
-  double sum_{0}, product_{1};
-};
-
-// Losses of a score: give its derivative and add up the loss itself. y = ±1.
+// Losses of a score: derivative() returns the derivative and adds the loss to the sum. y = ±1.
 class logistic_loss {
  public:
+  explicit logistic_loss(double sum) : sum_(sum) {}
+
   float derivative(float score, float target) {
     const float y = 2 * target - 1, margin = y * score;
     const float e = std::exp(-std::abs(margin));
-    sum_ += std::max(-margin, 0.0f);
-    logs_.add(e);
+    sum_ += static_cast<double>(std::max(-margin, 0.0f)) + log_1_plus(e);
     return -y * (margin > 0 ? e : 1.0f) / (1 + e);
   }
-  double sum() { return sum_ + logs_.value(); }
+  double sum() const { return sum_; }
 
  private:
-  double sum_{0};
-  log_sum logs_;
+  double sum_;
 };
 
 class hinge_loss {
  public:
+  explicit hinge_loss(double sum) : sum_(sum) {}
+
   float derivative(float score, float target) {
     const float y = 2 * target - 1, short_of = 1 - y * score;
     if (!(short_of <= 0)) sum_ += short_of;  // NaN counts
@@ -95,7 +86,7 @@ class hinge_loss {
   double sum() const { return sum_; }
 
  private:
-  double sum_{0};
+  double sum_;
 };
 
 // Samples are taken by value below: compilers read through a pointer again after each atomic operation, which makes
@@ -147,7 +138,7 @@ double linear_sgd(std::span<const sparse_sample> samples, const sparse_sgd_optio
   const auto batch = static_cast<std::size_t>(std::max<std::int64_t>(options.batch_size, 1));
   const bool decays = options.weight_decay != 0;
   const auto decay = static_cast<float>(options.weight_decay);
-  Loss loss;
+  Loss loss{options.loss_sum};
   std::vector<float> derivatives(std::min(batch, samples.size())), pulls;
   for (std::size_t i = 0; i < std::min(rows_ahead, samples.size()); ++i) prefetch(samples[i]);
   for (std::size_t first = 0; first < samples.size(); first += batch) {
@@ -197,7 +188,7 @@ double matrix_completion_sgd(std::span<const sparse_sample> samples, const spars
   const auto rank = static_cast<std::size_t>(x.rank);
   const auto bytes = static_cast<std::ptrdiff_t>(4 * rank);
   const auto decay = static_cast<float>(options.weight_decay);
-  double loss = 0;
+  double loss = options.loss_sum;
   std::vector<float> seen(2 * rank * std::min(batch, samples.size()));  // of each sample, its user's and its item's
   std::vector<float> derivatives(std::min(batch, samples.size()));
   for (std::size_t first = 0; first < samples.size(); first += batch) {

@@ -31,6 +31,7 @@ struct sparse_sgd_options {
   /// be lost.
   bool atomic{false};
   pthread_mutex_t* lock{nullptr};  ///< Mutex held during each step; null for none.
+  double loss_sum{0};              ///< Sum of the losses of earlier steps, which the result continues.
 };
 
 /// The sparse_sgd functions of the models with these names. The columns of a sample must be distinct. They throw

@@ -1,5 +1,7 @@
 #include "troupe/actors/rules/arrivals.hpp"
 
+#include "troupe/actors/message_state.hpp"
+
 #include <algorithm>
 #include <functional>
 #include <stdexcept>
@@ -22,6 +24,13 @@ const replicas_by_rank& at_or_none(const std::map<std::uint64_t, replicas_by_ran
   static const replicas_by_rank none;
   const auto found = all.find(step);
   return found == all.end() ? none : found->second;
+}
+
+std::vector<snapshot> all_of(const std::map<std::uint64_t, replicas_by_rank>& by_step) {
+  std::vector<snapshot> all;
+  for (const auto& [step, some] : by_step)
+    for (const auto& [rank, one] : some) all.push_back(one);
+  return all;
 }
 
 }  // namespace
@@ -100,6 +109,30 @@ std::vector<rank_id> arrivals::withdraw(std::uint64_t step) {
 void arrivals::forget_before(std::uint64_t step) {
   shown_.erase(shown_.begin(), shown_.lower_bound(step));
   contributed_.erase(contributed_.begin(), contributed_.upper_bound(step));
+}
+
+state_dict arrivals::state() const {
+  state_dict made;
+  made.put_counts("reached", reached_);
+  std::vector<milestone> milestones;
+  for (const auto& [step, some] : milestones_)
+    for (const auto& [rank, one] : some) milestones.push_back(one);
+  put_list(made, "milestones", milestones);
+  put_list(made, "queued", queued_);
+  put_list(made, "shown", all_of(shown_));
+  put_list(made, "contributed", all_of(contributed_));
+  return made;
+}
+
+void arrivals::restore(const state_dict& from) {
+  reached_ = from.counts("reached", reached_.size());
+  milestones_.clear();
+  for (const auto& one : list_of<milestone>(from, "milestones")) milestones_[one.step].emplace(one.rank, one);
+  queued_ = list_of<milestone>(from, "queued");
+  shown_.clear();
+  contributed_.clear();
+  for (const auto& name : {"shown", "contributed"})
+    for (const auto& one : list_of<snapshot>(from, name)) take(one);
 }
 
 }  // namespace troupe::rules

@@ -4,6 +4,7 @@
 
 #include "troupe/actors/messages.hpp"
 #include "troupe/actors/rules/result.hpp"
+#include "troupe/actors/state_dict.hpp"
 
 #include <cstdint>
 #include <map>
@@ -53,6 +54,10 @@ class arrivals {
   /// Forgets the snapshots that are not needed once the report of `step` is written. Those shown for `step` itself
   /// stay, because they may still be requested.
   void forget_before(std::uint64_t step);
+
+  /// Return and restore everything that has arrived. restore() throws state_error if the number of workers differs.
+  state_dict state() const;
+  void restore(const state_dict& from);
 
  private:
   std::vector<std::uint64_t> reached_;                                ///< By rank: step of the last milestone.

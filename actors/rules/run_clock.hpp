@@ -3,7 +3,9 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
 #include <optional>
+#include <vector>
 
 namespace troupe::rules {
 
@@ -30,6 +32,19 @@ class run_clock {
 
   /// Returns the seconds without the time in which the workers were held back.
   double train_seconds(time_point now) const { return seconds(held_.value_or(now) - held_back_); }
+
+  /// Returns both times at `now`; resume() continues from them.
+  std::vector<std::uint64_t> state(time_point now) const {
+    return {static_cast<std::uint64_t>((now - begun_).count()),
+            static_cast<std::uint64_t>((held_back_ + (held_ ? now - *held_ : time_point::duration{})).count()),
+            held_ ? 1U : 0U};
+  }
+
+  void resume(const std::vector<std::uint64_t>& from, time_point now) {
+    begun_ = now - time_point::duration{static_cast<time_point::rep>(from.at(0))};
+    held_back_ = time_point::duration{static_cast<time_point::rep>(from.at(1))};
+    held_ = from.at(2) != 0 ? std::optional{now} : std::nullopt;
+  }
 
  private:
   time_point begun_{};

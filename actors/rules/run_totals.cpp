@@ -1,5 +1,6 @@
 #include "troupe/actors/rules/run_totals.hpp"
 
+#include "troupe/actors/message_state.hpp"
 #include "troupe/actors/rules/staleness.hpp"
 
 #include <algorithm>
@@ -12,6 +13,14 @@ namespace {
 
 std::optional<double> share_of(double part, double whole) {
   return whole > 0 ? std::optional{part / whole} : std::nullopt;
+}
+
+training_tally tally_of(const state_dict& from, const std::string& name) {
+  milestone sums;
+  restore(sums, from.all(name));
+  training_tally tally;
+  tally.add(sums);
+  return tally;
 }
 
 }  // namespace
@@ -27,7 +36,7 @@ report run_totals::report_of(std::uint64_t step, const std::vector<milestone>& a
     computing += one.busy;
     bytes_sent_[one.rank] = one.bytes_sent;
   }
-  for (const auto& [rank, bytes] : bytes_sent_) line.bytes_sent += bytes;
+  line.bytes_sent = bytes_sent();
   line.train_loss_workers = losses_by_worker(all, options_.workers);
   of_run_.add(trained);
   of_epoch_.add(trained);
@@ -93,6 +102,64 @@ record run_totals::end_of(const record& latest, const std::string& status) const
   end.data_wait = share_of(data_wait_, computing_);
   end.samples_per_second = of_run_.rate(end.train_seconds);
   return end;
+}
+
+std::uint64_t run_totals::bytes_sent() const {
+  std::uint64_t sum = 0;
+  for (const auto& [rank, bytes] : bytes_sent_) sum += bytes;
+  return sum;
+}
+
+record run_totals::line_at(std::uint64_t step, run_clock::time_point now) const {
+  record line;
+  line.epoch = step / options_.when.steps_per_epoch;
+  line.step = line.updates = step;
+  line.seconds = clock.seconds(now);
+  line.train_seconds = clock.train_seconds(now);
+  line.bytes_sent = bytes_sent();
+  return line;
+}
+
+state_dict run_totals::state(run_clock::time_point now) const {
+  state_dict made;
+  made.put_counts("clock", clock.state(now));
+  put_if_any(made, "reported", reported_);
+  std::vector<std::uint64_t> ranks, bytes;
+  for (const auto& [rank, sent] : bytes_sent_) {
+    ranks.push_back(static_cast<std::uint64_t>(rank));
+    bytes.push_back(sent);
+  }
+  made.put_counts("ranks", ranks);
+  made.put_counts("bytes_sent", bytes);
+  made.put_all("staleness", state_of(staleness_));
+  put_if_any(made, "distance_max", distance_max_);
+  made.put_all("of_run", state_of(of_run_.sums()));
+  made.put_all("of_epoch", state_of(of_epoch_.sums()));
+  made.put_number("interval_start", interval_start_);
+  made.put_number("epoch_start", epoch_start_);
+  made.put_number("data_wait", data_wait_);
+  made.put_number("computing", computing_);
+  put_if_any(made, "train_loss", train_loss_);
+  put_if_any(made, "train_accuracy", train_accuracy_);
+  return made;
+}
+
+void run_totals::restore(const state_dict& from, run_clock::time_point now) {
+  clock.resume(from.counts("clock", 3), now);
+  reported_ = find_if_any<std::uint64_t>(from, "reported");
+  const auto ranks = from.counts("ranks"), bytes = from.counts("bytes_sent", ranks.size());
+  bytes_sent_.clear();
+  for (std::size_t i = 0; i < ranks.size(); ++i) bytes_sent_[static_cast<rank_id>(ranks[i])] = bytes[i];
+  troupe::restore(staleness_, from.all("staleness"));
+  distance_max_ = find_if_any<double>(from, "distance_max");
+  of_run_ = tally_of(from, "of_run");
+  of_epoch_ = tally_of(from, "of_epoch");
+  interval_start_ = from.number("interval_start");
+  epoch_start_ = from.number("epoch_start");
+  data_wait_ = from.number("data_wait");
+  computing_ = from.number("computing");
+  train_loss_ = find_if_any<double>(from, "train_loss");
+  train_accuracy_ = find_if_any<double>(from, "train_accuracy");
 }
 
 }  // namespace troupe::rules

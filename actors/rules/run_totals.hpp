@@ -7,6 +7,7 @@
 #include "troupe/actors/rules/run_clock.hpp"
 #include "troupe/actors/rules/schedule.hpp"
 #include "troupe/actors/rules/training_tally.hpp"
+#include "troupe/actors/state_dict.hpp"
 
 #include <cstdint>
 #include <map>
@@ -45,7 +46,16 @@ class run_totals {
   /// Returns the last step for which report_of() was called.
   std::optional<std::uint64_t> reported() const { return reported_; }
 
+  /// Returns a line about the run at `now` after `step` steps.
+  record line_at(std::uint64_t step, run_clock::time_point now) const;
+
+  /// Return and restore all sums, and the clock: it continues at the time at which state() was called.
+  state_dict state(run_clock::time_point now) const;
+  void restore(const state_dict& from, run_clock::time_point now);
+
  private:
+  std::uint64_t bytes_sent() const;
+
   total_options options_;
   std::optional<std::uint64_t> reported_;
   std::map<rank_id, std::uint64_t> bytes_sent_;  ///< By rank, so far.

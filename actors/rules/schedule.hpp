@@ -3,17 +3,32 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <limits>
 
 namespace troupe {
 
 struct schedule {
   std::uint64_t steps{0};  ///< Number of steps of the whole run.
   std::uint64_t steps_per_epoch{1};
-  std::uint64_t evaluate_every{1};  ///< Interval between evaluations, in steps.
+  std::uint64_t evaluate_every{1};    ///< Interval between evaluations, in steps.
+  std::uint64_t checkpoint_every{0};  ///< Interval between checkpoints, in steps; 0 for none.
 
   bool epoch_ends_at(std::uint64_t step) const { return step > 0 && step % steps_per_epoch == 0; }
   bool evaluated_at(std::uint64_t step) const { return step == steps || (step > 0 && step % evaluate_every == 0); }
   bool milestone_at(std::uint64_t step) const { return epoch_ends_at(step) || evaluated_at(step); }
+
+  /// Returns whether all workers stop after `step` for a checkpoint. There is none after the last step.
+  bool checkpoint_at(std::uint64_t step) const {
+    return checkpoint_every > 0 && step > 0 && step < steps && step % checkpoint_every == 0;
+  }
+
+  /// Returns the first such step after `step`; the largest number if there is none.
+  std::uint64_t next_checkpoint(std::uint64_t step) const {
+    constexpr auto never = std::numeric_limits<std::uint64_t>::max();
+    if (checkpoint_every == 0) return never;
+    const auto next = next_multiple(step, checkpoint_every);
+    return next < steps ? next : never;
+  }
 
   /// Returns the first milestone after `step`, or the last step if there is none before it.
   std::uint64_t next_milestone(std::uint64_t step) const {

@@ -26,6 +26,16 @@ class training_tally {
     classified_ += other.classified_;
   }
 
+  /// Returns the sums as one milestone; add() of it to an empty tally restores them.
+  milestone sums() const {
+    milestone all;
+    all.loss_sum = loss_sum_;
+    all.sample_count = samples_;
+    all.correct = correct_;
+    all.classified = classified_;
+    return all;
+  }
+
   std::int64_t samples() const { return samples_; }
 
   /// Returns the mean loss over the samples, or nothing if there are none.

@@ -1,5 +1,7 @@
 #include "troupe/actors/rules/verdicts.hpp"
 
+#include "troupe/actors/message_state.hpp"
+
 #include <cmath>
 
 namespace troupe::rules {
@@ -18,6 +20,20 @@ verdicts::verdict verdicts::on(const evaluation& found) {
     made.stops = made.stops || without_improvement_ >= *options_.patience;
   }
   return made;
+}
+
+state_dict verdicts::state() const {
+  state_dict made;
+  put_if_any(made, "best_merit", best_merit_);
+  made.put_count("target_reached", target_reached_);
+  made.put_count("without_improvement", without_improvement_);
+  return made;
+}
+
+void verdicts::restore(const state_dict& from) {
+  best_merit_ = find_if_any<double>(from, "best_merit");
+  target_reached_ = from.count("target_reached");
+  without_improvement_ = from.count("without_improvement");
 }
 
 }  // namespace troupe::rules

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "troupe/actors/messages.hpp"
+#include "troupe/actors/state_dict.hpp"
 
 #include <cstdint>
 #include <optional>
@@ -28,6 +29,10 @@ class verdicts {
 
   /// Judges the next evaluation, in order of steps.
   verdict on(const evaluation& found);
+
+  /// Return and restore what the next verdicts depend on.
+  state_dict state() const;
+  void restore(const state_dict& from);
 
  private:
   stop_options options_;

@@ -3,6 +3,7 @@
 #include "troupe/actors/support/assert.hpp"
 
 #include <algorithm>
+#include <string>
 
 namespace troupe::rules {
 
@@ -45,6 +46,41 @@ void work_queue::note(rank_id worker, std::uint64_t steps) {
   completed_ += steps - its.completed;
   its.completed = steps;
   std::erase_if(its.open, [&](std::uint64_t end) { return end <= steps; });
+}
+
+bool work_queue::is_idle_at(std::uint64_t steps) const {
+  return completed_ == steps * handed_.size() && next_ == completed_;
+}
+
+std::uint64_t work_queue::steps_assigned() const {
+  return (next_ + handed_.size() - 1) / handed_.size();
+}
+
+std::uint64_t work_queue::steps_assigned_to(rank_id worker) const {
+  return handed_.at(static_cast<std::size_t>(worker)).steps;
+}
+
+state_dict work_queue::state() const {
+  state_dict made;
+  made.put_counts("batches", {next_, completed_});
+  std::vector<std::uint64_t> steps, completed;
+  for (std::size_t rank = 0; rank < handed_.size(); ++rank) {
+    steps.push_back(handed_[rank].steps);
+    completed.push_back(handed_[rank].completed);
+    made.put_counts("open/" + std::to_string(rank), handed_[rank].open);
+  }
+  made.put_counts("steps", steps);
+  made.put_counts("completed", completed);
+  return made;
+}
+
+void work_queue::restore(const state_dict& from) {
+  const auto batches = from.counts("batches", 2);
+  const auto steps = from.counts("steps", handed_.size()), completed = from.counts("completed", handed_.size());
+  next_ = batches[0];
+  completed_ = batches[1];
+  for (std::size_t rank = 0; rank < handed_.size(); ++rank)
+    handed_[rank] = {steps[rank], completed[rank], from.counts("open/" + std::to_string(rank))};
 }
 
 }  // namespace troupe::rules

@@ -6,6 +6,7 @@
 
 #include "troupe/actors/messages.hpp"
 #include "troupe/actors/rules/schedule.hpp"
+#include "troupe/actors/state_dict.hpp"
 
 #include <cstdint>
 #include <utility>
@@ -29,6 +30,19 @@ class work_queue {
 
   /// Returns the steps completed by all workers together, divided by n and rounded down.
   std::uint64_t steps() const { return completed_ / handed_.size(); }
+
+  /// Returns whether the workers have completed all batches of the first `steps` steps, and no others are assigned.
+  bool is_idle_at(std::uint64_t steps) const;
+
+  /// Returns the smallest number of steps whose batches include all that are assigned.
+  std::uint64_t steps_assigned() const;
+
+  /// Returns the number of steps that a worker has been assigned since the run began.
+  std::uint64_t steps_assigned_to(rank_id worker) const;
+
+  /// Return and restore all assignments. restore() throws state_error if the number of workers differs.
+  state_dict state() const;
+  void restore(const state_dict& from);
 
  private:
   /// What was handed to one worker.

@@ -10,6 +10,7 @@
 #include "troupe/actors/worker.hpp"
 #include "troupe/runtime/checkpoint/model_file.hpp"
 #include "troupe/runtime/checkpoint/read_weights.hpp"
+#include "troupe/runtime/node/worker_of_plan.hpp"
 #include "troupe/runtime/plan/batches.hpp"
 #include "troupe/runtime/topology/error.hpp"
 
@@ -26,47 +27,6 @@ namespace {
 
 /// Elements that one fold may read in a handler: about a fifth of a millisecond. Beyond, ports get lanes.
 constexpr std::int64_t most_elements_in_place = 1024 * 1024;
-
-/// What says "this run" in every stamp: a function of the file's numbers, so that a replay has the same.
-run_id id_of(const plan& plan) {
-  return run_id{plan.file.run.seed * 0x9e3779b97f4a7c15ull + plan.steps};
-}
-
-std::shared_ptr<const std::vector<range>> shared_buckets(const planned_exchange& exchange) {
-  return exchange.buckets.empty() ? nullptr : std::make_shared<const std::vector<range>>(exchange.buckets);
-}
-
-/// The loop of one worker: an exchange that it is no member of is no word of it.
-std::vector<loop_word> loop_of(const plan& plan, std::uint32_t rank) {
-  std::vector<loop_word> loop;
-  for (const auto& word : plan.file.workers.loop) {
-    if (word == "gradient")
-      loop.emplace_back(verb::gradient);
-    else if (word == "apply")
-      loop.emplace_back(verb::apply);
-    else {
-      const auto named = [&](const planned_exchange& exchange) { return exchange.name == word; };
-      const auto found = std::find_if(plan.exchanges.begin(), plan.exchanges.end(), named);
-      TROUPE_ASSERT(found != plan.exchanges.end(), "every word of a loop is a verb or an exchange");
-      const auto ranks = found->ranks();
-      if (!std::binary_search(ranks.begin(), ranks.end(), rank)) continue;
-      loop.emplace_back(exchange_word{
-          .place = static_cast<std::uint32_t>(found - plan.exchanges.begin()),
-          .sends = found->carries.sends,
-          .answers = found->carries.answers,
-          .when = found->due,
-          .elements = found->layout.parameter_end,
-          .gradient_first = found->layout.parameter_end > plan.layout.parameter_end || plan.memory_of(rank) != nullptr,
-          .buckets = shared_buckets(*found),
-          .on_device = found->nature.on_devices});
-    }
-  }
-  return loop;
-}
-
-schedule when(const plan& plan) {
-  return {.steps = plan.steps, .steps_per_epoch = plan.steps_per_epoch, .evaluate_every = plan.evaluate_every};
-}
 
 /// Ranks [first, end).
 struct rank_range {
@@ -113,7 +73,7 @@ port_options options_of_port(const plan& plan, std::uint32_t place, std::uint32_
                      .chunk_elements = options.far ? elements_of_a_chunk : 0,
                      .buckets = exchange.buckets,
                      .due = exchange.due,
-                     .when = is_store ? when(plan) : nothing_is_asked(),
+                     .when = is_store ? schedule_of(plan) : nothing_is_asked(),
                      .counts_updates = plan.draws_from_queue(),
                      .optimizer = plan.optimizer,
                      .initial = {}};
@@ -264,50 +224,24 @@ std::vector<holder_actor> holders_of(const plan& plan, const crew& so_far) {
   return holders;
 }
 
+/// All servers, under their names in a checkpoint.
+std::vector<named_server> servers_of(const plan& plan, const crew& so_far) {
+  std::vector<named_server> servers;
+  for (std::size_t place = 0; place < plan.exchanges.size(); ++place) {
+    const auto& exchange = plan.exchanges[place];
+    for (std::uint32_t i = 0; i < exchange.nature.servers; ++i)
+      servers.push_back(
+          {exchange.name + " server " + std::to_string(i), so_far.ports[place].at(exchange.first_server + i)});
+  }
+  return servers;
+}
+
 /// How much each of several memories counts in the result: as much as it has workers.
 std::vector<std::int64_t> weights_of_holders(const plan& plan) {
   std::vector<std::int64_t> weights;
   for (const auto* store : plan.stores())
     if (store->nature.memory) weights.push_back(static_cast<std::int64_t>(store->ranks().size()));
   return weights;
-}
-
-/// Whether a worker shows its parameters and float buffers: every one if each is evaluated; otherwise, for the result,
-/// one for all where they are equal, and none where servers hold all of it.
-bool shows(const plan& plan, std::uint32_t rank) {
-  if (plan.memory_of(rank)) return false;
-  if (plan.file.evaluate.each_worker) return true;
-  const auto for_buffers = rank == 0 || !(plan.buffers_agree() || plan.file.evaluate.buffers == "first");
-  if (!plan.stores().empty()) return plan.layout.total > plan.layout.parameter_end && for_buffers;
-  return for_buffers || !plan.replicas_agree();
-}
-
-/// Steps that a worker takes on a copy of a shared memory before it merges them; 1 without a copy.
-std::uint32_t local_steps(const plan& plan, std::uint32_t rank) {
-  const auto* memory = plan.memory_of(rank);
-  return memory ? static_cast<std::uint32_t>(local_steps_of(memory->settings)) : 1;
-}
-
-/// Steps of one request, at least `few`: thousands, where a step is a row of a sparse set; whole stretches of local
-/// steps.
-std::uint32_t steps_at_once(const plan& plan, std::uint32_t rank, std::int64_t few = 16) {
-  constexpr std::int64_t rows = 65'536, most = std::numeric_limits<std::int32_t>::max();
-  const auto sparse = makes_sparse_steps(*plan.model, plan.optimizer);
-  const auto least = sparse ? std::max(few, rows / plan.sampling.batch_size) : few;
-  const auto local = static_cast<std::int64_t>(local_steps(plan, rank));
-  return static_cast<std::uint32_t>(std::min(most, (least + local - 1) / local * local));
-}
-
-/// Maximum number of batches per assignment. Few, because milestones are reported only when an assignment ends.
-std::uint32_t batches_at_once(const plan& plan) {
-  return steps_at_once(plan, 0, 4);
-}
-
-/// Whether workers move apart, and an exchange of parameters brings them together.
-bool shows_contributions(const plan& plan) {
-  return plan.stores().empty() && !plan.replicas_agree() &&
-         std::any_of(plan.exchanges.begin(), plan.exchanges.end(),
-                     [](const auto& one) { return one.carries.sends == slot::parameters; });
 }
 
 /// What only the first node has.
@@ -329,14 +263,16 @@ void spawn_direction(caf::actor_system& system, const plan& plan, const data::da
                                          lanes.make("evaluator"));
   into.members.emplace_back("evaluator", caf::actor_cast<caf::actor>(evaluator));
   std::size_t replicas = 0;
-  for (std::uint32_t rank = 0; rank < plan.workers; ++rank) replicas += shows(plan, rank) ? 1 : 0;
+  for (std::uint32_t rank = 0; rank < plan.workers; ++rank) replicas += shows_replica(plan, rank) ? 1 : 0;
   into.coordinator = spawn_coordinator(system,
-                                       {.when = when(plan),
+                                       {.when = schedule_of(plan),
                                         .workers = plan.workers,
                                         .replicas = replicas,
                                         .replicas_agree = plan.replicas_agree(),
                                         .holders = holders_of(plan, into),
                                         .holder_weights = weights_of_holders(plan),
+                                        .servers = servers_of(plan, into),
+                                        .restored = options.restored,
                                         .evaluates_replicas = file.evaluate.each_worker,
                                         .in_lockstep = !plan.workers_are_independent() && !plan.draws_from_queue(),
                                         .batches_at_once = plan.draws_from_queue() ? batches_at_once(plan) : 0,
@@ -430,10 +366,14 @@ crew launch(caf::actor_system& system, const plan& plan, const data::dataset_pai
   worker_contacts contacts;
   if (options.node == 0) {
     spawn_direction(system, plan, data, lanes, options, result);
-    contacts = {.coordinator = result.coordinator, .results = result.coordinator, .recorder = result.recorder};
+    contacts = {.coordinator = result.coordinator,
+                .results = result.coordinator,
+                .states = result.coordinator,
+                .recorder = result.recorder};
   } else {
     const auto& far = *options.far;
-    contacts = {.coordinator = far.coordinator, .results = far.results, .recorder = far.recorder};
+    contacts = {
+        .coordinator = far.coordinator, .results = far.results, .states = far.results, .recorder = far.recorder};
     result.members.emplace_back("link to the coordinator", caf::actor_cast<caf::actor>(far.results));
   }
   for (std::uint32_t rank = ours.first; rank < ours.end; ++rank) {
@@ -443,19 +383,8 @@ crew launch(caf::actor_system& system, const plan& plan, const data::dataset_pai
       const auto found = of_exchange.find(rank);
       own.ports.push_back(found == of_exchange.end() ? port_actor{} : found->second);
     }
-    if (!shows(plan, rank)) own.results = snapshot_sink{};
-    result.workers.push_back(spawn_worker(system,
-                                          {.run = id_of(plan),
-                                           .rank = rank_id{rank},
-                                           .loop = loop_of(plan, rank),
-                                           .when = when(plan),
-                                           .initial = {{.run = id_of(plan), .sender = rank_id{rank}}, options.initial},
-                                           .timeout = plan.file.run.timeout,
-                                           .steps_at_once = steps_at_once(plan, rank),
-                                           .shows_contributions = shows_contributions(plan),
-                                           .draws_from_queue = plan.draws_from_queue(),
-                                           .synchronised_norms = plan.norms() != nullptr},
-                                          std::move(own)));
+    if (!shows_replica(plan, rank)) own.results = snapshot_sink{};
+    result.workers.push_back(spawn_worker(system, options_of_worker(plan, rank, options.initial), std::move(own)));
     result.members.emplace_back("worker " + std::to_string(rank), caf::actor_cast<caf::actor>(result.workers.back()));
   }
   guard.complete = true;

@@ -47,9 +47,11 @@ struct far_actors {
 };
 
 struct launch_options {
-  std::shared_ptr<journal> book;    ///< Journal of the run; only on the first node.
-  at::Tensor initial;               ///< Initial weights, flat; see initial_weights().
-  models::buffer_pool pool;         ///< The pool that `initial` was taken from.
+  std::shared_ptr<journal> book;  ///< Journal of the run; only on the first node.
+  at::Tensor initial;             ///< Initial weights, flat; see initial_weights().
+  models::buffer_pool pool;       ///< The pool that `initial` was taken from.
+  /// The state from which the run continues; null for a new run. Only on the first node.
+  std::shared_ptr<const run_state> restored{};
   std::uint32_t node{0};            ///< The node whose part is spawned, if `far` is given.
   std::optional<far_actors> far{};  ///< If not given, the whole plan is spawned here.
   /// Opens the device of a worker. Not called for the CPU unless a test supplies its own function.

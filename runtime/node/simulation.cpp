@@ -258,6 +258,7 @@ run_end simulate(const plan& plan, const data::dataset_pair& data, at::Tensor in
                        {.book = std::move(book),
                         .initial = std::move(initial),
                         .pool = std::move(pool),
+                        .restored = options.restored,
                         .open_device = options.open_device});
   for (const auto& [name, member] : troupe.members) {
     caf::actor_cast<caf::abstract_actor*>(member)->attach_functor([&, name = name](const caf::error& why) {

@@ -22,7 +22,8 @@ struct simulation_options {
   std::chrono::microseconds longest_job{100'000};  ///< Each job of a lane takes a random virtual time up to this limit.
   /// Called after each message with the number of messages so far: to interrupt, inject a fault or check invariants.
   std::function<void(const crew&, std::uint64_t)> after_event{};
-  std::string silent_lane{};  ///< Name of an actor whose lane never answers.
+  std::shared_ptr<const run_state> restored{};  ///< The state from which the run continues, if it does not start.
+  std::string silent_lane{};                    ///< Name of an actor whose lane never answers.
   decltype(launch_options::open_device) open_device{};
   std::uint64_t most_events{10'000'000};  ///< A run with more messages is considered hung.
 };

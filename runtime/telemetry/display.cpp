@@ -120,7 +120,7 @@ class live_display : public display {
         bar_columns_(bar_columns(options_.columns, shape_)) {}
 
   void write(const record& line) override {
-    if (line.event == "start") entered_ = options_.clock();
+    if (line.event == "start" || line.event == "resume") entered_ = options_.clock();
     if (line.train_loss) train_loss_ = line.train_loss;
     evaluated_.hear(line);
     if (gets_a_line(shape_, line)) finished(line);

@@ -35,7 +35,10 @@ snapshot_sink spawn_coordinator_proxy(caf::actor_system& system, std::shared_ptr
       [](snapshot_sink::stateful_pointer<coordinator_proxy_state> self, const std::shared_ptr<tensor_plane>& plane,
          std::uint32_t node) -> snapshot_sink::behavior_type {
         report_exceptions(self);
-        return {[plane, node](result_atom, const snapshot& result) { plane->send(node, result); }};
+        return {[plane, node](result_atom, const snapshot& result) { plane->send(node, result); },
+                [self](state_atom, rank_id, std::uint64_t, const state_dict&) {
+                  self->quit(make_error(errc::failed, "checkpoints of runs with several nodes are not supported yet"));
+                }};
       },
       std::move(plane), node);
 }

@@ -8,6 +8,7 @@
 #include "troupe/runtime/plan/plan.hpp"
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -48,13 +49,19 @@ plan tiny_plan(const tiny_options& options);
 /// Keeps what a run writes down.
 struct remembered final : journal {
   std::vector<record> lines;
-  at::Tensor result;
-  std::uint64_t fail_at_step{~std::uint64_t{0}};  ///< write() throws at a record of this step.
+  at::Tensor result, best;
+  std::shared_ptr<const run_state> checkpoint_taken;  ///< The last one.
+  std::size_t lines_before{0};                        ///< The lines that had been written then.
+  std::uint64_t fail_at_step{~std::uint64_t{0}};      ///< write() throws at a record of this step.
 
   void write(const record& line) override;
   void progress(std::uint64_t) override {}
-  void keep(const snapshot&) override {}
+  void keep(const snapshot& saved) override { best = saved.values; }
   void save(const snapshot& saved) override { result = saved.values; }
+  void checkpoint(const run_state& state) override {
+    checkpoint_taken = std::make_shared<const run_state>(state);
+    lines_before = lines.size();
+  }
 
   /// The records of one event.
   std::vector<record> of(const std::string& event) const;

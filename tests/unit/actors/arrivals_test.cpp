@@ -82,3 +82,22 @@ TEST_CASE("snapshots are kept until the report of a later step is written") {
   CHECK(all.shown(10).empty());
   CHECK_NOTHROW(all.take(shown(0, 10)));
 }
+
+TEST_CASE("what has arrived from some workers is restored") {
+  arrivals before{2};
+  before.take(reached(1, 5));
+  before.take(shown(1, 5));
+  before.take(shown(0, 5, true));
+  arrivals after{2};
+  after.restore(before.state());
+  CHECK(after.shown(5).size() == 1);
+  CHECK(after.contributed(5).size() == 1);
+  CHECK_THROWS_WITH(after.take(reached(1, 5)), "worker 1 reported step 5 twice");
+  after.take(reached(0, 5));
+  CHECK(after.complete(5));
+  arrivals of_queue{2};
+  of_queue.take_of_queue(reached(0, 3));
+  after.restore(of_queue.state());
+  CHECK(after.take_queued().size() == 1);
+  CHECK_THROWS_AS(arrivals{3}.restore(before.state()), state_error);
+}

@@ -71,8 +71,12 @@ recorder_actor::behavior_type recorder(recorder_actor::pointer, std::shared_ptr<
 
 directed_worker::behavior_type worker(directed_worker::pointer, std::shared_ptr<heard> all) {
   return {[all](proceed_atom, std::uint64_t until) { all->granted.push_back(until); },
-          [](assign_atom, const assignment&) {}, [](halt_atom) { return std::uint64_t{1}; },
-          [all](finish_atom, std::uint64_t step) { all->finished.push_back(step); }, [](show_atom, std::uint64_t) {}};
+          [](assign_atom, const assignment&) {},
+          [](halt_atom) { return std::uint64_t{1}; },
+          [all](finish_atom, std::uint64_t step) { all->finished.push_back(step); },
+          [](show_atom, std::uint64_t) {},
+          [](state_atom, std::uint64_t) {},
+          [](restore_atom, const state_dict&) {}};
 }
 
 /// A coordinator of two workers, one epoch of four steps, evaluated after every step.

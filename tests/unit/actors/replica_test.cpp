@@ -342,6 +342,76 @@ TEST_CASE("what an exchange scales the learning rate by holds until the step, wh
   CHECK(next.now.values.narrow(0, 0, end).allclose(x - 1.25F));
 }
 
+TEST_CASE("a replica that continues from a state takes the same steps, with augmentation and dropout") {
+  const replica::departures nobody = [](part) {};
+  for (const auto* name : {"sgd", "adamw"}) {
+    for (const auto* model : {"convnet", "resnet20"}) {
+      CAPTURE(name);
+      CAPTURE(model);
+      stage_for_one here{{.model = model, .optimizer = {.name = name, .lr = 0.01, .momentum = 0.9}}};
+      here.options.augment = {.crop_padding = 1, .flip = 0.5};
+      here.options.sampling.samples = 24;  // three steps an epoch
+      here.options.sampling.shuffle = true;
+      const auto run = [&](replica& one, const snapshot& from, std::uint32_t times) {
+        advance asked{.verbs = {verb::gradient, verb::apply}, .times = times, .from = from};
+        return one.run(asked, here.cancelled, nobody);
+      };
+      replica uninterrupted{here.options};
+      CHECK(uninterrupted.state().empty());
+      const auto then = run(uninterrupted, {{}, here.initial}, 4);
+      const auto saved = uninterrupted.state();
+      const auto expected = run(uninterrupted, then.now, 4);
+      replica resumed{here.options}, forgetful{here.options};
+      resumed.restore(saved);
+      const auto found = run(resumed, then.now, 4);
+      CHECK(found.now.values.equal(expected.now.values));
+      CHECK(found.loss_sum == expected.loss_sum);
+      CHECK_FALSE(run(forgetful, then.now, 4).now.values.equal(expected.now.values));
+    }
+  }
+}
+
+TEST_CASE("the state of a replica holds a factor of the learning rate that waits for its step") {
+  stage_for_one here{{.optimizer = {.lr = 0.5}}};
+  const auto end = here.options.layout.parameter_end;
+  const outcome answer{.what = slot::gradient, .pieces = {{0, at::full({end}, 2.0F)}}, .lr_scale = 0.25};
+  const replica::departures nobody = [](part) {};
+  replica one{here.options}, other{here.options};
+  const auto computed = one.run(here.request({verb::gradient}), here.cancelled, nobody);
+  const auto settled =
+      one.run({.from = computed.now, .gradient = computed.gradient, .with = {answer}}, here.cancelled, nobody);
+  CHECK(one.state().number("lr_scale") == 0.25);
+  other.restore(one.state());
+  const auto stepped =
+      other.run({.verbs = {verb::apply}, .from = settled.now, .gradient = settled.gradient}, here.cancelled, nobody);
+  CHECK(stepped.now.values.narrow(0, 0, end).allclose(here.initial.narrow(0, 0, end) - 0.25F));
+  CHECK(other.state().empty());
+}
+
+TEST_CASE("a state that does not fit a replica is refused") {
+  stage_for_one here{{.optimizer = {.lr = 0.1, .momentum = 0.9}}};
+  const auto end = here.options.layout.parameter_end;
+  const auto refuses = [&](const char* name, const at::Tensor& values) {
+    CAPTURE(name);
+    state_dict saved;
+    saved.put(name, values);
+    CHECK_THROWS_AS(replica{here.options}.restore(saved), state_error);
+  };
+  refuses("optimizer/momentum_buffer", at::zeros({end + 1}));
+  refuses("optimizer/exp_avg", at::zeros({end}));
+  refuses("lr_scale", at::zeros({1}));
+  refuses("payload_bytes", at::zeros({1}));
+  refuses("momentum_buffer", at::zeros({end}));
+  state_dict saved;
+  saved.put("optimizer/momentum_buffer", at::zeros({end}));
+  saved.put_count("payload_bytes", 12);
+  replica one{here.options};
+  one.restore(saved);
+  CHECK(one.state().count("payload_bytes") == 12);
+  one.restore({});
+  CHECK(one.state().empty());
+}
+
 TEST_CASE("under bfloat16 the gradient is nearly that of float32, and float32 itself") {
   // Twenty layers and batch norms of four samples magnify what is rounded.
   for (const auto& [model, apart] : {std::pair<std::string, double>{"lenet", 0.1}, {"resnet20", 0.5}}) {
@@ -424,7 +494,21 @@ TEST_CASE("augmented batches are of their step's epoch, with threads and without
       here.run(later).gradient->piece.values.equal(here.run(here.request({verb::gradient})).gradient->piece.values));
 }
 
-TEST_CASE("sparse steps follow the schedule, however many are asked for at once") {
+namespace {
+
+/// Steps of `one` from `from` in requests of these lengths, each of which continues the sum of the losses.
+advanced in_requests(replica& one, snapshot from, const std::vector<std::uint32_t>& lengths) {
+  const std::atomic<bool> cancelled{false};
+  advanced done{.now = std::move(from)};
+  for (const auto times : lengths)
+    done =
+        one.run({.verbs = {verb::gradient, verb::apply}, .times = times, .from = done.now, .loss_sum = done.loss_sum},
+                cancelled, [](part) {});
+  return done;
+}
+
+/// A replica of logistic regression on sparse rows, and its initial weights.
+std::pair<replica_options, at::Tensor> sparse_stage() {
   replica_options options;
   options.model = models::find_network("logistic");
   const auto sets = data::find_dataset("sparse")->load({});
@@ -435,6 +519,51 @@ TEST_CASE("sparse steps follow the schedule, however many are asked for at once"
   options.samples = sets.train;
   options.sampling = {.samples = 400, .batch_size = 4, .workers = 1, .seed = 1};
   options.optimizer = {.lr = 0.5};
+  auto initial = models::flatten(*network, options.layout, options.pool);
+  return {std::move(options), std::move(initial)};
+}
+
+}  // namespace
+
+TEST_CASE("neither the weights nor the sum of the losses depend on how steps are divided into requests") {
+  const auto check = [](const replica_options& options, const at::Tensor& initial) {
+    replica whole{options}, divided{options};
+    const auto expected = in_requests(whole, {{}, initial}, {20}),
+               found = in_requests(divided, {{}, initial}, {1, 7, 2, 10});
+    CHECK(found.loss_sum == expected.loss_sum);
+    CHECK(found.now.values.equal(expected.now.values));
+    CHECK(found.now.origin.step == 20);
+    CHECK(expected.loss_sum > 0);
+  };
+  SUBCASE("dense steps") {
+    const stage_for_one here{{.micro_batches = 2, .optimizer = {.lr = 0.1, .momentum = 0.9}}};
+    check(here.options, here.initial);
+  }
+  SUBCASE("sparse steps") {
+    for (const std::int64_t batch_size : {1, 4, 37}) {
+      auto [options, initial] = sparse_stage();
+      options.sampling.batch_size = batch_size;
+      options.sampling.drop_last = false;
+      check(options, initial);
+      for (const auto how : {memory_writes::plain, memory_writes::atomic, memory_writes::locked}) {
+        for (const std::int64_t local_steps : {1, 3}) {
+          options.local_steps = local_steps;
+          const auto run = [&](const std::vector<std::uint32_t>& lengths) {
+            options.memory = shared_memory::make(initial, options.layout.parameter_end, how);
+            replica one{options};
+            return in_requests(one, {{}, initial}, lengths);
+          };
+          const auto expected = run({20}), found = run({1, 7, 2, 10});
+          CHECK(found.loss_sum == expected.loss_sum);
+          CHECK(found.now.values.equal(expected.now.values));
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("sparse steps follow the schedule, however many are asked for at once") {
+  auto [options, initial] = sparse_stage();
   options.optimizer.schedule = {.warmup_steps = 5,
                                 .warmup_start = 0.1,
                                 .how = learning_rate::decay::step,
@@ -442,7 +571,6 @@ TEST_CASE("sparse steps follow the schedule, however many are asked for at once"
                                 .decay_factor = 0.1,
                                 .steps = 60};
   REQUIRE(makes_sparse_steps(*options.model, options.optimizer));
-  const auto initial = models::flatten(*network, options.layout, options.pool);
   const std::atomic<bool> cancelled{false};
   const replica::departures nobody = [](part) {};
   const advance all{.verbs = {verb::gradient, verb::apply}, .times = 60, .from = {{}, initial}};

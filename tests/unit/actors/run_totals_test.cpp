@@ -89,3 +89,34 @@ TEST_CASE("the largest consensus distance before an exchange is reported at the 
   totals.note_distances({}, 9, line);
   CHECK(std::isnan(*totals.end_of(line, "done").consensus_distance_max));
 }
+
+TEST_CASE("restored totals go on from the saved ones, and so does the clock") {
+  const auto milestones = [](std::uint64_t step) {
+    return std::vector{of(0, step, 8 * static_cast<double>(step), 100 * step), of(1, step, 1, step)};
+  };
+  const auto at = [](int second) { return run_clock::time_point{seconds{second}}; };
+  auto whole = two_workers();
+  whole.report_of(5, milestones(5), at(104));
+  record line;
+  whole.note_distances(1, 3, line);
+  whole.clock.hold(at(104));
+  run_totals restored{{.when = {.steps = 20, .steps_per_epoch = 10, .evaluate_every = 5}, .workers = 2, .lr = 0.5}};
+  restored.restore(whole.state(at(105)), at(1005));
+  CHECK(restored.reported() == 5);
+  CHECK(restored.line_at(7, at(1005)).seconds == 5);
+  CHECK(restored.line_at(7, at(1005)).bytes_sent == 505);
+  whole.clock.release(at(106));
+  restored.clock.release(at(1006));
+  const auto expected = whole.report_of(10, milestones(10), at(108));
+  const auto found = restored.report_of(10, milestones(10), at(1008));
+  CHECK(found.line.seconds == expected.line.seconds);
+  CHECK(found.line.train_seconds == expected.line.train_seconds);
+  CHECK(found.line.train_seconds == 6);  // 2 s were spent waiting
+  CHECK(found.line.samples_per_second == expected.line.samples_per_second);
+  CHECK(found.line.train_loss == expected.line.train_loss);
+  CHECK(found.epoch_train_loss == expected.epoch_train_loss);
+  CHECK(found.epoch_seconds == expected.epoch_seconds);
+  CHECK(restored.end_of(found.line, "done").consensus_distance_max == 3);
+  CHECK(restored.end_of(found.line, "done").samples_per_second ==
+        whole.end_of(expected.line, "done").samples_per_second);
+}

@@ -56,3 +56,19 @@ TEST_CASE("passes are counted through epochs whose last step has fewer") {
   CHECK(even.before(23) == 92);
   CHECK(even.step_of(95) == 23);
 }
+
+TEST_CASE("checkpoints are due at multiples of their interval, not at the end, and are no milestones") {
+  const schedule when{.steps = 20, .steps_per_epoch = 10, .evaluate_every = 10, .checkpoint_every = 5};
+  CHECK_FALSE(when.checkpoint_at(0));
+  CHECK(when.checkpoint_at(5));
+  CHECK_FALSE(when.checkpoint_at(6));
+  CHECK_FALSE(when.checkpoint_at(20));
+  CHECK_FALSE(when.milestone_at(5));
+  CHECK(when.next_milestone(0) == 10);
+  CHECK(when.next_checkpoint(0) == 5);
+  CHECK(when.next_checkpoint(5) == 10);
+  CHECK(when.next_checkpoint(15) == ~std::uint64_t{0});
+  const schedule never{.steps = 20, .steps_per_epoch = 10, .evaluate_every = 10};
+  CHECK_FALSE(never.checkpoint_at(10));
+  CHECK(never.next_checkpoint(0) == ~std::uint64_t{0});
+}

@@ -40,3 +40,15 @@ TEST_CASE("patience ends after so many evaluations in a row without improvement"
   CHECK(stop_of({.patience = 2}, {0.5, 0.4, 0.6, 0.6, 0.5}) == 5);
   CHECK(stop_of({.target_accuracy = 0.9, .patience = 1}, {0.5, 0.5}) == 2);
 }
+
+TEST_CASE("restored verdicts count the evaluations before") {
+  troupe::rules::verdicts before{{.patience = 2}};
+  const auto accuracy = [](double value) { return troupe::evaluation{.accuracy = value}; };
+  CHECK(before.on(accuracy(0.5)).best);
+  CHECK_FALSE(before.on(accuracy(0.4)).stops);
+  troupe::rules::verdicts after{{.patience = 2}};
+  after.restore(before.state());
+  const auto found = after.on(accuracy(0.45));
+  CHECK_FALSE(found.best);
+  CHECK(found.stops);
+}

@@ -114,3 +114,32 @@ TEST_CASE("a worker that stands still keeps two assignments and no more") {
   CHECK(still == 2);
   CHECK(moved == 200 - 8);
 }
+
+TEST_CASE("a restored queue hands out what the saved one would have") {
+  const schedule when{.steps = 20, .steps_per_epoch = 10, .evaluate_every = 10};
+  work_queue before{2, when, 4};
+  const auto first = before.hand_out(6);
+  REQUIRE(first.size() >= 2);
+  before.note(first.front().first, first.front().second.end());
+  CHECK_FALSE(before.is_idle_at(6));
+  CHECK(before.steps_assigned() <= 6);
+  work_queue after{2, when, 4};
+  after.restore(before.state());
+  CHECK(after.steps() == before.steps());
+  CHECK(after.steps_assigned_to(first.front().first) == before.steps_assigned_to(first.front().first));
+  for (int round = 0; round < 3; ++round) {
+    const auto expected = before.hand_out(6), found = after.hand_out(6);
+    REQUIRE(found.size() == expected.size());
+    for (std::size_t i = 0; i < found.size(); ++i) {
+      CHECK((found[i].first == expected[i].first));
+      CHECK(found[i].second.first_batch == expected[i].second.first_batch);
+      CHECK(found[i].second.end() == expected[i].second.end());
+    }
+    for (const std::uint32_t rank : {0U, 1U}) {
+      before.note(rank_id{rank}, before.steps_assigned_to(rank_id{rank}));
+      after.note(rank_id{rank}, after.steps_assigned_to(rank_id{rank}));
+    }
+  }
+  CHECK(after.is_idle_at(6));
+  CHECK_THROWS_AS((work_queue{3, when, 4}.restore(before.state())), state_error);
+}

@@ -283,7 +283,34 @@ TEST_CASE("a logistic loss is exact far from the boundary") {
   it.x.zero_();
   const float one = 1;
   const std::vector<sparse_sample> many(5000, {&column, &one, 1, 0});
-  CHECK(it.step(many, {.lr = 0}) == doctest::Approx(5000 * std::log(2.0)).epsilon(1e-12));
+  for (const std::int64_t batch_size : {1, 5000})
+    CHECK(it.step(many, {.lr = 0, .batch_size = batch_size}) == doctest::Approx(5000 * std::log(2.0)).epsilon(1e-8));
+}
+
+TEST_CASE("the sum of the losses does not depend on how the steps are divided into calls") {
+  for (const auto& of : problems()) {
+    for (const std::int64_t batch_size : {1, 7}) {
+      CAPTURE(of.model);
+      CAPTURE(batch_size);
+      const auto all = of.data.samples();
+      subject expected{of};
+      const double whole = expected.step(all, {.lr = 0.1, .batch_size = batch_size, .loss_sum = 0.3});
+      for (const std::size_t steps : {1, 2, 3}) {
+        CAPTURE(steps);
+        subject found{of};
+        double sum = 0.3;
+        const auto rows_at_once = steps * static_cast<std::size_t>(batch_size);
+        for (std::size_t first = 0; first < all.size(); first += rows_at_once) {
+          const auto end = std::min(first + rows_at_once, all.size());
+          sum = found.step(
+              {all.begin() + static_cast<std::ptrdiff_t>(first), all.begin() + static_cast<std::ptrdiff_t>(end)},
+              {.lr = 0.1, .batch_size = batch_size, .loss_sum = sum});
+        }
+        CHECK(sum == whole);
+        CHECK(at::equal(found.x, expected.x));
+      }
+    }
+  }
 }
 
 TEST_CASE("a loss that is not a number is told") {

@@ -1,0 +1,44 @@
+#include "troupe/actors/worker_progress.hpp"
+
+#include "troupe/actors/message_state.hpp"
+
+namespace troupe {
+
+state_dict worker_progress::state() const {
+  state_dict made;
+  made.put_all("x", state_of(now));
+  put_if_any(made, "g", gradient);
+  made.put_count("completed", completed);
+  made.put_all("tally", state_of(tally));
+  made.put_counts("payload_bytes", payload_bytes);
+  put_if_any(made, "reported", reported);
+  put_if_any(made, "shown", shown);
+  put_if_any(made, "contributed", contributed);
+  std::vector<std::uint64_t> assigned;
+  for (const auto& one : reports.assigned)
+    assigned.insert(assigned.end(), {one.first_step, one.first_batch, one.count});
+  made.put_counts("assigned", assigned);
+  return made;
+}
+
+void worker_progress::restore(const state_dict& from, run_id run) {
+  const auto elements = now.values.numel();
+  troupe::restore(now, from.all("x"));
+  if (now.values.numel() != elements) throw state_error("the worker's parameters belong to another model");
+  gradient = find_if_any<part>(from, "g");
+  contributed = find_if_any<snapshot>(from, "contributed");
+  now.origin.run = run;
+  if (gradient) gradient->origin.run = run;
+  if (contributed) contributed->origin.run = run;
+  completed = from.count("completed");
+  troupe::restore(tally, from.all("tally"));
+  payload_bytes = from.counts("payload_bytes", payload_bytes.size());
+  reported = find_if_any<std::uint64_t>(from, "reported");
+  shown = find_if_any<std::uint64_t>(from, "shown");
+  reports.assigned.clear();
+  const auto assigned = from.counts("assigned");
+  for (std::size_t i = 0; i + 2 < assigned.size(); i += 3)
+    reports.assigned.push_back({assigned[i], assigned[i + 1], assigned[i + 2]});
+}
+
+}  // namespace troupe

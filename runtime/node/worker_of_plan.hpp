@@ -1,0 +1,34 @@
+// How a plan sets up its workers: the options of each worker, and what others must know about them.
+#pragma once
+
+#include "troupe/actors/worker.hpp"
+#include "troupe/runtime/plan/plan.hpp"
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+
+namespace troupe {
+
+/// Returns the id in all stamps of a run: a function of the file's numbers, so that a replay has the same.
+run_id id_of(const plan& plan);
+
+/// Returns when events are due.
+schedule schedule_of(const plan& plan);
+
+/// Returns whether a worker sends its parameters and float buffers to the coordinator. Every worker does if each is
+/// evaluated; otherwise, for the result, one worker if all are equal, and none if servers hold all of it.
+bool shows_replica(const plan& plan, std::uint32_t rank);
+
+/// Returns the number of steps that a worker takes on a copy of a shared memory before it merges them; 1 without a
+/// copy.
+std::uint32_t local_steps(const plan& plan, std::uint32_t rank);
+
+/// Returns the maximum number of batches per assignment. Few, because milestones are reported only when an assignment
+/// ends.
+std::uint32_t batches_at_once(const plan& plan);
+
+/// Returns the options of a worker that starts from the weights `initial`.
+worker_options options_of_worker(const plan& plan, std::uint32_t rank, const at::Tensor& initial);
+
+}  // namespace troupe

@@ -1,0 +1,122 @@
+// The messages of a compute actor that save and restore its state.
+#include "troupe/actors/compute.hpp"
+
+#include "tests/support/doctest.hpp"
+
+#include "troupe/actors/error.hpp"
+
+#include <ATen/ops/zeros.h>
+#include <caf/all.hpp>
+#include <caf/scheduler/test_coordinator.hpp>
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+
+namespace {
+
+using namespace troupe;
+
+struct config : caf::actor_system_config {
+  config() { set("scheduler.policy", caf::atom("testing")); }
+};
+
+/// Runs each job at once, on the thread of the owner.
+class immediate_lane final : public lane {
+ public:
+  void post(caf::actor owner, job work) override {
+    caf::anon_send(owner, done_atom_v, completion{std::make_shared<std::function<void()>>(work())});
+  }
+  std::shared_ptr<rendezvous> meeting_point() override { return nullptr; }
+};
+
+/// A compute actor on the built-in digits with a momentum of 0.9.
+struct stage {
+  config settings;
+  caf::actor_system system{settings};
+  caf::scheduler::test_coordinator& scheduler{dynamic_cast<caf::scheduler::test_coordinator&>(system.scheduler())};
+  caf::scoped_actor self{system};
+  replica_options options;
+  at::Tensor initial;
+
+  stage() {
+    const auto& kind = *models::find_network("lenet");
+    const auto& digits = *data::find_dataset("digits");
+    options.model = &kind;
+    options.shape = {.input = digits.sample_shape, .classes = digits.classes};
+    const auto network = models::make_network(kind, options.shape, 1);
+    options.loss = network->loss();
+    options.layout = models::layout_of(*network);
+    const auto sets = digits.load({});
+    options.samples = sets.train;
+    options.scale = digits.published;
+    options.sampling = {.samples = sets.train->size(), .batch_size = 8, .workers = 1, .seed = 1};
+    options.optimizer = {.lr = 0.1, .momentum = 0.9};
+    initial = models::flatten(*network, options.layout, options.pool);
+  }
+
+  compute_actor spawn() { return spawn_compute(system, options, {}, std::make_unique<immediate_lane>()); }
+
+  /// Sends a request and returns its answer, or puts the error's text into `refused`.
+  template <class Answer, class... Words>
+  std::optional<Answer> ask(const compute_actor& whom, std::string& refused, Words... words) {
+    auto pending = self->request(whom, caf::infinite, std::move(words)...);
+    while (scheduler.has_job()) scheduler.run_once();
+    std::optional<Answer> found;
+    pending.receive([&](Answer& answer) { found = std::move(answer); },
+                    [&](const caf::error& why) { refused = describe(why); });
+    return found;
+  }
+
+  advanced step(const compute_actor& whom, const snapshot& from) {
+    std::string refused;
+    const advance asked{.verbs = {verb::gradient, verb::apply}, .times = 2, .from = from};
+    auto done = ask<advanced>(whom, refused, advance_atom_v, asked, caf::strong_actor_ptr{});
+    REQUIRE(refused.empty());
+    return *done;
+  }
+
+  state_dict state_of(const compute_actor& whom) {
+    std::string refused;
+    return ask<state_dict>(whom, refused, state_atom_v).value();
+  }
+
+  /// Restores a state and returns why it was refused, or nothing.
+  std::string restore(const compute_actor& whom, const state_dict& saved) {
+    std::string refused;
+    auto pending = self->request(whom, caf::infinite, restore_atom_v, saved);
+    while (scheduler.has_job()) scheduler.run_once();
+    pending.receive([] {},
+                    [&](const caf::error& why) {
+                      CHECK(is(why, errc::failed));
+                      refused = describe(why);
+                    });
+    return refused;
+  }
+};
+
+}  // namespace
+
+TEST_CASE("a compute actor that is given the state of another takes the same steps") {
+  stage here;
+  const auto first = here.spawn(), second = here.spawn();
+  CHECK(here.state_of(first).empty());  // no replica has been made
+  const auto then = here.step(first, {{}, here.initial});
+  const auto saved = here.state_of(first);
+  CHECK(saved.has("optimizer/momentum_buffer"));
+  const auto expected = here.step(first, then.now);
+  CHECK(here.restore(second, saved).empty());
+  CHECK(here.state_of(second).has("optimizer/momentum_buffer"));
+  CHECK(here.step(second, then.now).now.values.equal(expected.now.values));
+  CHECK_FALSE(here.step(here.spawn(), then.now).now.values.equal(expected.now.values));
+}
+
+TEST_CASE("a compute actor refuses a state that does not fit, with the reason") {
+  stage here;
+  const auto one = here.spawn();
+  state_dict saved;
+  saved.put("optimizer/momentum_buffer", at::zeros({3}));
+  const auto elements = std::to_string(here.options.layout.parameter_end);
+  CHECK(here.restore(one, saved) == "the entry \"momentum_buffer\" has 3 elements; expected " + elements);
+}
