@@ -124,8 +124,9 @@ struct plan {
   std::uint32_t workers{1};
   std::int64_t micro_batches{1};  ///< Number of parts into which a worker's batch is divided.
   std::uint64_t steps_per_epoch{0};
-  std::uint64_t steps{0};           ///< Steps of the whole run.
-  std::uint64_t evaluate_every{0};  ///< In steps; there is always an evaluation at the end.
+  std::uint64_t steps{0};             ///< Steps of the whole run.
+  std::uint64_t evaluate_every{0};    ///< In steps; there is always an evaluation at the end.
+  std::uint64_t checkpoint_every{0};  ///< In steps; 0 means no checkpoints.
   std::vector<planned_exchange> exchanges;
   std::vector<std::string> notes{};     ///< Consequences of the file on this machine that a user may not expect.
   std::vector<std::string> warnings{};  ///< Settings that are legal but probably not intended.
