@@ -131,6 +131,11 @@ class live_display : public display {
     }
   }
 
+  void make_room() override {
+    if (shown_) out_ << "\r\x1b[K" << std::flush;
+    shown_ = false;
+  }
+
   void progress(std::uint64_t step) override {
     const auto now = options_.clock();
     if (position_of(shape_, step).epoch != position_of(shape_, step_).epoch) {

@@ -287,8 +287,9 @@ TEST_CASE("a journal leaves the files of the contract") {
   const auto plan = make_plan(file, 64);
   std::ostringstream lines;
   telemetry::make_way_for(pattern_option::csv, "times/of.csv", false, "results", "t.toml");
-  telemetry::file_journal journal(plan, telemetry::run_folder({.out = "out"}), telemetry::make_json_display(lines),
-                                  {{pattern_option::csv, "times/of.csv"}, {pattern_option::epoch_log, "times/of.txt"}});
+  telemetry::file_journal journal(
+      plan, telemetry::run_folder({.out = "out"}), telemetry::make_json_display(lines),
+      {.beside = {{pattern_option::csv, "times/of.csv"}, {pattern_option::epoch_log, "times/of.txt"}}});
   CHECK(fs::exists("out/topology.toml"));
   journal.write(of_event("start"));
   CHECK(read("out/graph.svg").starts_with("<?xml"));
