@@ -1,6 +1,7 @@
 #include "troupe/apps/resume.hpp"
 
 #include "troupe/apps/messages.hpp"
+#include "troupe/runtime/checkpoint/folder.hpp"
 #include "troupe/runtime/node/fingerprint.hpp"
 #include "troupe/runtime/support/sha256.hpp"
 #include "troupe/runtime/support/units.hpp"
@@ -57,6 +58,11 @@ checkpoint::manifest describe_run(const training& what) {
 bool is_complete(const training_options& given, const plan& plan) {
   const auto end = telemetry::end_of(given.resume);
   if (!end) return false;
+  for (const auto& each : checkpoint::checkpoints_in(given.resume)) try {
+      topology::check_resumable(checkpoint::read_manifest(each.path).topology, plan.file, given.resume.string());
+      break;
+    } catch (const checkpoint::damaged&) {  // reported when the run is continued
+    }
   const auto steps = grouped(end->step) + (end->step == 1 ? " step" : " steps");
   const auto done = end->status == "done" && end->step >= plan.steps, stopped = end->status == "stopped_early";
   if (done && !given.quiet)

@@ -17,7 +17,7 @@ namespace troupe::apps {
 checkpoint::manifest describe_run(const training& what);
 
 /// Returns whether the run to continue has made all steps of `plan`, or was stopped early, and prints that. Throws
-/// input_error if it has made more.
+/// input_error if the run was made with a topology that `plan` cannot continue.
 bool is_complete(const training_options& given, const plan& plan);
 
 /// The run that is continued.

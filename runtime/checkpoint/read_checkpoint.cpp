@@ -86,10 +86,15 @@ state_dict state_of(const saved_actor& actor, tensor_files& files) {
 
 }  // namespace
 
-loaded_checkpoint read_checkpoint(const fs::path& folder) {
+manifest read_manifest(const fs::path& folder) {
   auto about = parse_manifest(text_of_manifest(folder));
   if (folder.filename() != name_of(about.step))
     throw damaged("it is of step " + std::to_string(about.step) + ", which does not match its name");
+  return about;
+}
+
+loaded_checkpoint read_checkpoint(const fs::path& folder) {
+  auto about = read_manifest(folder);
   verify(folder, about);
   auto state = std::make_shared<run_state>();
   state->step = about.step;

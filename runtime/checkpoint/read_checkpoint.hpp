@@ -18,6 +18,9 @@ struct loaded_checkpoint {
   std::shared_ptr<const run_state> state;
 };
 
+/// Reads the manifest of a checkpoint, without verifying the other files. Throws damaged.
+manifest read_manifest(const std::filesystem::path& folder);
+
 /// Verifies the size and digest of every file of a checkpoint, and then reads it. Throws damaged.
 loaded_checkpoint read_checkpoint(const std::filesystem::path& folder);
 

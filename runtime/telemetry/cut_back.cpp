@@ -49,7 +49,7 @@ void check_option_file(const std::string& option, const fs::path& path, const ch
                       " of a continued run needs the file that the run has written so far");
   };
   const auto bytes = size_of(path);
-  if (!bytes) refuse("there is no such file");
+  if (!bytes) refuse("the file is missing");
   if (*bytes < saved.bytes)
     refuse("the file has " + bytes_text(*bytes) + ", but had " + std::to_string(saved.bytes) +
            " when the checkpoint was written");

@@ -83,7 +83,7 @@ run_folder::run_folder(const run_folder_options& options, std::chrono::system_cl
   std::error_code failed;
   if (fs::exists(path_, failed) && !fs::is_directory(path_, failed)) refuse(path_, "it is a file");
   if (options.resume && !fs::is_directory(path_, failed))
-    throw input_error(path_.string() + ": there is no such folder; expected the results folder of the run to continue");
+    throw input_error(path_.string() + ": the folder does not exist; expected the results folder of the run to continue");
   if (!options.resume) check_replaceable(options, path_);
   failed.clear();
   fs::create_directories(path_, failed);
