@@ -1,6 +1,6 @@
 // The subcommands of `troupe`, one thin file each. Each function adds its subcommand to the command line. When that
-// subcommand is called, it stores the exit status in `status`: 0 success, 1 the run failed, 2 invalid input, 130 or 143
-// interrupted. Invalid input is thrown as input_error; command() prints it.
+// subcommand is called, it stores the exit status in `status`: 0 success, 1 the run failed, 2 invalid input, 129, 130
+// or 143 interrupted. Invalid input is thrown as input_error; command() prints it.
 #pragma once
 
 namespace CLI {

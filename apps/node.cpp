@@ -39,10 +39,11 @@ std::uint32_t find_node(const training_options& given, const plan& plan, const s
                     topology::did_you_mean(name, names));
 }
 
-int run_node(const training_options& given, const std::string& name) {
+int run_node(training_options& given) {
   signal_watch signals;  // first of all: threads inherit the signals it blocks
+  settle(given);
   auto what = prepare(given);
-  const auto node = find_node(given, what.plan, name);
+  const auto node = find_node(given, what.plan, given.name);
   return train(given, std::move(what), node, signals);
 }
 
@@ -51,11 +52,10 @@ int run_node(const training_options& given, const std::string& name) {
 void add_node(CLI::App& app, int& status) {
   auto* command = app.add_subcommand("node", "Run one process, a [[node]] section, of a topology file");
   auto given = std::make_shared<training_options>();
-  auto name = std::make_shared<std::string>();
   add_training_options(*command, *given);
-  command->add_option("--name", *name, "Name of the [[node]] to run");
+  command->add_option("--name", given->name, "Name of the [[node]] to run");
   command->add_flag("--together", given->together)->group("");  // passed by `troupe run`; not for users
-  command->callback([given, name, &status] { status = run_node(*given, *name); });
+  command->callback([given, &status] { status = run_node(*given); });
 }
 
 }  // namespace troupe::apps

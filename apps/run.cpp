@@ -1,5 +1,6 @@
 // troupe run FILE: trains; the nodes of a file that has [[node]]s are processes of their own.
 #include "troupe/apps/commands.hpp"
+#include "troupe/apps/resume.hpp"
 #include "troupe/apps/training.hpp"
 #include "troupe/runtime/node/local_nodes.hpp"
 
@@ -33,15 +34,18 @@ std::vector<local_node> commands(const training_options& given, const std::vecto
   for (const auto& node : nodes) {
     std::vector<std::string> arguments{"troupe", "node", "--together", "--name", node.name};
     arguments.insert(arguments.end(), common.begin(), common.end());
+    if (!given.resume.empty() && result.empty()) arguments.insert(arguments.end(), {"--resume", given.resume.string()});
     result.push_back({node.name, std::move(arguments)});
   }
   return result;
 }
 
-int run_topology(const training_options& given) {
+int run_topology(training_options& given) {
   signal_watch signals;  // first of all: threads inherit the signals it blocks
+  settle(given);
   auto what = prepare(given);
   if (what.plan.nodes.size() == 1) return train(given, std::move(what), 0, signals);
+  if (!given.resume.empty() && is_complete(given, what.plan)) return 0;
   auto nodes = what.plan.nodes;
   what = {};
   choose_ports(nodes);

@@ -1,9 +1,13 @@
 #include "troupe/apps/training.hpp"
 
 #include "troupe/apps/messages.hpp"
+#include "troupe/apps/resume.hpp"
+#include "troupe/runtime/checkpoint/folder.hpp"
 #include "troupe/runtime/node/launcher.hpp"
 #include "troupe/runtime/node/local_nodes.hpp"
 #include "troupe/runtime/node/node.hpp"
+#include "troupe/runtime/support/terminal.hpp"
+#include "troupe/runtime/telemetry/cut_back.hpp"
 #include "troupe/runtime/telemetry/display.hpp"
 #include "troupe/runtime/telemetry/file_journal.hpp"
 #include "troupe/runtime/telemetry/pattern_files.hpp"
@@ -13,15 +17,17 @@
 
 #include <CLI/CLI.hpp>
 
+#include <cstdio>
 #include <filesystem>
 #include <map>
 #include <memory>
+#include <optional>
 #include <utility>
 
 namespace troupe::apps {
 
 void add_training_options(CLI::App& command, training_options& given) {
-  command.add_option("FILE", given.file, "Topology file")->required();
+  command.add_option("FILE", given.file, "Topology file; with --resume, by default that of the run to continue");
   command
       .add_option("--set", given.overrides,
                   "Override a key of the topology file, given as section.key=value; repeatable")
@@ -35,8 +41,11 @@ void add_training_options(CLI::App& command, training_options& given) {
       "--epoch-log", given.epoch_log,
       "Also write the number, training time, training loss and validation accuracy of each epoch to this text "
       "file; the name may contain placeholders, such as '{ranks}ranks.txt'");
+  command.add_option("--resume", given.resume,
+                     "Continue the run in this results folder from its newest intact checkpoint");
   command.add_flag("--overwrite", given.overwrite,
-                   "Replace a finished run in the results folder, and the files of --csv and --epoch-log");
+                   "Replace a finished run, or one with checkpoints, in the results folder, and the files of --csv and "
+                   "--epoch-log");
   command.add_flag("--quiet", given.quiet, "Print errors only");
   command.add_flag("--json", given.json, "Print the lines of metrics.jsonl instead of progress");
 }
@@ -60,6 +69,28 @@ std::map<telemetry::pattern_option, std::filesystem::path> files_of_options(cons
 
 }  // namespace
 
+void settle(training_options& given) {
+  if (given.resume.empty()) {
+    if (given.file.empty()) throw input_error("FILE is missing; expected a topology file, or --resume");
+    return;
+  }
+  const auto full = [](const std::filesystem::path& path) { return std::filesystem::weakly_canonical(absolute(path)); };
+  if (given.overwrite)
+    throw input_error(
+        "--resume and --overwrite cannot be combined: one continues a run, the other replaces it; remove "
+        "one of them");
+  if (!given.out.empty() && full(given.out) != full(given.resume))
+    throw input_error(
+        "--out names another folder than --resume, but a run is continued in its own folder; remove "
+        "--out");
+  given.out = given.resume;
+  if (!given.file.empty()) return;
+  given.file = given.resume / "topology.toml";
+  if (!std::filesystem::exists(given.file))
+    throw input_error(given.resume.string() +
+                      ": there is no topology.toml; expected the results folder of the run to continue");
+}
+
 training prepare(const training_options& given) {
   const auto topology = topology::load(given.file, given.overrides);
   auto data = load_data(topology);
@@ -69,19 +100,62 @@ training prepare(const training_options& given) {
   return {std::move(data), std::move(plan)};
 }
 
+namespace {
+
+using journal_pointer = std::shared_ptr<telemetry::file_journal>;
+
+telemetry::verbosity verbosity_of(const training_options& given) {
+  using telemetry::verbosity;
+  return given.json ? verbosity::json : given.quiet ? verbosity::quiet : verbosity::normal;
+}
+
+journal_pointer open_journal(const training_options& given, const training& what, telemetry::run_folder folder,
+                             telemetry::file_journal_options options) {
+  if (what.plan.checkpoint_every > 0) options.about = describe_run(what);
+  options.warn = print_note;
+  auto shown = make_display(verbosity_of(given), telemetry::shape_of(what.plan, folder.path().string()));
+  return std::make_shared<telemetry::file_journal>(what.plan, std::move(folder), std::move(shown), options);
+}
+
+journal_pointer start_journal(const training_options& given, const training& what) {
+  telemetry::run_folder folder{{.out = given.out, .topology = given.file, .overwrite = given.overwrite}};
+  const auto files = files_of_options(given, what.plan);
+  for (const auto& [option, path] : files)
+    telemetry::make_way_for(option, path, given.overwrite, folder.path(), given.file);
+  return open_journal(given, what, std::move(folder), {.beside = files});
+}
+
+journal_pointer continue_journal(const training_options& given, const training& what, const resumption& run) {
+  telemetry::cut_back(run.folder.path(), run.from.folder, run.from.about, run.files);
+  return open_journal(given, what, run.folder, {.beside = run.files, .continues = true});
+}
+
+/// Prints how to continue a run that was cut short and has a checkpoint.
+void offer_to_continue(const training_options& given, const plan& plan, const run_end& end,
+                       const telemetry::file_journal& book) {
+  const auto cut_short = end.signal != 0 || book.status() == "max_seconds";
+  if (given.quiet || !cut_short || checkpoint::checkpoints_in(book.folder()).empty()) return;
+  const auto line = "continue with: " + continuing_command(given, plan, book.folder(), book.status());
+  if (given.json) return print_note(line);
+  std::printf("%s\n", for_terminal(line).c_str());
+  std::fflush(stdout);
+}
+
+}  // namespace
+
 int train(const training_options& given, training&& what, std::uint32_t node, signal_watch& signals) {
-  using namespace telemetry;
   node_options options{.node = node, .together = given.together};
+  std::optional<resumption> continued;
+  if (node == 0 && !given.resume.empty()) {
+    if (is_complete(given, what.plan)) return 0;
+    continued = resume(given, what, files_of_options(given, what.plan));
+    options.restored = continued->from.state;
+  }
   options.initial = initial_weights(what.plan, options.pool);
+  journal_pointer book;
   if (node == 0)
     options.open_book = [&] {
-      run_folder folder{{.out = given.out, .topology = given.file, .overwrite = given.overwrite}};
-      const auto where = folder.path().string();
-      const auto files = files_of_options(given, what.plan);
-      for (const auto& [option, path] : files) make_way_for(option, path, given.overwrite, folder.path(), given.file);
-      const auto how = given.json ? verbosity::json : given.quiet ? verbosity::quiet : verbosity::normal;
-      return std::make_shared<file_journal>(what.plan, std::move(folder), make_display(how, shape_of(what.plan, where)),
-                                            files);
+      return book = continued ? continue_journal(given, what, *continued) : start_journal(given, what);
     };
   if (!given.quiet) options.say = print_note;
   if (!given.quiet && node == 0) {
@@ -92,6 +166,7 @@ int train(const training_options& given, training&& what, std::uint32_t node, si
   const auto end = run(what.plan, what.data, std::move(options), signals);
   if (end.refusal) print_error("this node cannot take part in the run: " + *end.refusal);
   if (end.failure) print_error("the run failed: " + *end.failure);
+  if (book) offer_to_continue(given, what.plan, end, *book);
   return end.status();
 }
 

@@ -18,9 +18,11 @@ namespace troupe::apps {
 struct training_options {
   std::filesystem::path file;
   std::filesystem::path out;
+  std::filesystem::path resume;  ///< The results folder of the run to continue; empty means a new run.
   std::vector<std::string> overrides;
   std::string csv, epoch_log;  ///< Patterns of telemetry::pattern_option; empty means no such file.
   bool overwrite{false}, quiet{false}, json{false};
+  std::string name;      ///< Name of the node, for `troupe node`.
   bool together{false};  ///< All nodes were started together: a node that does not join within run.timeout has failed.
 };
 
@@ -32,6 +34,9 @@ struct training {
   data::dataset_pair data;
   troupe::plan plan;
 };
+
+/// Completes the options of a run that is continued, and checks that they fit together. Throws input_error.
+void settle(training_options& given);
 
 /// Loads the topology file and its data, and derives the plan. Throws input_error.
 training prepare(const training_options& given);

@@ -211,7 +211,7 @@ class reader {
 
 }  // namespace
 
-std::string safetensors_of(const tensor_file& content) {
+std::string safetensors_header(const tensor_file& content) {
   nlohmann::ordered_json header;
   if (!content.metadata.empty()) header["__metadata__"] = content.metadata;
   std::uint64_t end = 0;
@@ -228,8 +228,14 @@ std::string safetensors_of(const tensor_file& content) {
   const std::uint64_t length = text.size();
   std::string bytes(prefix_bytes, '\0');
   std::memcpy(bytes.data(), &length, prefix_bytes);
-  bytes.reserve(prefix_bytes + length + end);
-  bytes += text;
+  return bytes + text;
+}
+
+std::string safetensors_of(const tensor_file& content) {
+  auto bytes = safetensors_header(content);
+  std::size_t all = bytes.size();
+  for (const auto& [name, values] : content.tensors) all += values.nbytes();
+  bytes.reserve(all);
   for (const auto& [name, values] : content.tensors) {
     const auto plain = values.contiguous();
     bytes.append(static_cast<const char*>(plain.const_data_ptr()), plain.nbytes());

@@ -18,6 +18,10 @@ struct tensor_file {
   std::map<std::string, std::string> metadata;
 };
 
+/// Returns the beginning of the file; the values of the tensors follow, in order and without gaps. Throws
+/// std::runtime_error if the format does not support an element type.
+std::string safetensors_header(const tensor_file& content);
+
 /// Returns the bytes of the file, a function of `content` alone. Throws std::runtime_error if the format does not
 /// support an element type.
 std::string safetensors_of(const tensor_file& content);

@@ -1,10 +1,10 @@
 #include "troupe/runtime/fetch/fetch.hpp"
 
 #include "troupe/runtime/fetch/unpack.hpp"
+#include "troupe/runtime/support/sha256.hpp"
 #include "troupe/runtime/topology/error.hpp"
 
 #include <curl/curl.h>
-#include <openssl/evp.h>
 
 #include <array>
 #include <fstream>
@@ -17,28 +17,6 @@ namespace troupe::fetch {
 namespace fs = std::filesystem;
 
 namespace {
-
-/// Returns the SHA-256 of a file in hexadecimal, or "" if it cannot be read.
-std::string sha256(const fs::path& path) {
-  const std::unique_ptr<EVP_MD_CTX, decltype(&EVP_MD_CTX_free)> state(EVP_MD_CTX_new(), &EVP_MD_CTX_free);
-  if (!state || EVP_DigestInit_ex(state.get(), EVP_sha256(), nullptr) != 1)
-    throw fetch_error("this OpenSSL does not provide SHA-256");
-  std::ifstream in(path, std::ios::binary);
-  if (!in) return {};
-  std::vector<char> block(1u << 16u);
-  while (in.read(block.data(), static_cast<std::streamsize>(block.size())) || in.gcount() > 0)
-    EVP_DigestUpdate(state.get(), block.data(), static_cast<std::size_t>(in.gcount()));
-  if (in.bad()) return {};
-  std::array<unsigned char, EVP_MAX_MD_SIZE> sum{};
-  unsigned length = 0;
-  EVP_DigestFinal_ex(state.get(), sum.data(), &length);
-  std::string text;
-  for (unsigned i = 0; i < length; ++i) {
-    text += "0123456789abcdef"[sum[i] / 16];
-    text += "0123456789abcdef"[sum[i] % 16];
-  }
-  return text;
-}
 
 std::uint64_t size_of(const fs::path& path) {
   std::error_code failed;
@@ -132,7 +110,7 @@ std::string fetch_from(const std::string& mirror, const fs::path& part, const re
     }
     if (size_of(part) < file.bytes)
       return "sent only " + std::to_string(size_of(part)) + " of " + std::to_string(file.bytes) + " bytes";
-    if (sha256(part) == file.sha256) return {};
+    if (sha256_of_file(part) == file.sha256) return {};
     fs::remove(part);
     if (before == 0) break;
   }
@@ -154,7 +132,7 @@ constexpr auto* how_to_replace = "remove it to download the published file, or c
 
 bool is_there(const fs::path& path, const remote_file& file) {
   if (!fs::exists(path)) return false;
-  if (size_of(path) == file.bytes && sha256(path) == file.sha256) return true;
+  if (size_of(path) == file.bytes && sha256_of_file(path) == file.sha256) return true;
   throw input_error(path.string() + ": not the published file; expected the SHA-256 " + file.sha256 + "; " +
                     how_to_replace);
 }

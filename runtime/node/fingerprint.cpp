@@ -8,6 +8,7 @@
 #include <ATen/Version.h>
 #include <torch/headeronly/version.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <cstdio>
@@ -89,6 +90,13 @@ std::map<std::string, std::string> fingerprint() {
           {"CPU capability", at::get_cpu_capability()},
           {"CPU", cpu_name()},
           {"CUDA", device::text_of(device::here())}};
+}
+
+std::map<std::string, std::string> fingerprint_of(const plan& plan) {
+  auto found = fingerprint();
+  const auto is_cpu = [](const auto& device) { return device.is_cpu(); };
+  if (std::all_of(plan.devices.begin(), plan.devices.end(), is_cpu)) found.erase("CUDA");
+  return found;
 }
 
 std::string differing(const std::map<std::string, std::string>& ours,

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "troupe/data/dataset.hpp"
+#include "troupe/runtime/plan/plan.hpp"
 
 #include <ATen/core/Tensor.h>
 
@@ -16,6 +17,9 @@ std::string version();
 
 /// Returns LibTorch's version, its CPU capability, the name of the CPU and the CUDA devices, keyed by readable names.
 std::map<std::string, std::string> fingerprint();
+
+/// Returns those of them on which the bits of this run depend: without the CUDA devices if all workers use the CPU.
+std::map<std::string, std::string> fingerprint_of(const plan& plan);
 
 /// Describes in which of these `theirs` differs from `ours`. Returns an empty string if they are equal.
 std::string differing(const std::map<std::string, std::string>& ours, const std::map<std::string, std::string>& theirs);

@@ -99,14 +99,6 @@ join_wait wait_of(const plan& plan, const node_options& options) {
   return wait;
 }
 
-/// What the bits of this run depend on.
-std::map<std::string, std::string> fingerprint_of(const plan& plan) {
-  auto found = fingerprint();
-  const auto is_cpu = [](const auto& device) { return device.is_cpu(); };
-  if (std::all_of(plan.devices.begin(), plan.devices.end(), is_cpu)) found.erase("CUDA");
-  return found;
-}
-
 introduction introduce(const plan& plan, const data::dataset_pair& data, const node_options& options) {
   return {.node = plan.nodes[options.node].name,
           .protocol = transport::protocol_version,
@@ -186,6 +178,7 @@ run_end run(const plan& plan, const data::dataset_pair& data, node_options optio
                                                                    .initial = options.initial,
                                                                    .pool = options.pool,
                                                                    .node = options.node,
+                                                                   .restored = options.restored,
                                                                    .loading = loading},
                                                         .self = alone ? introduction{} : introduce(plan, data, options),
                                                         .plane = std::move(plane),
@@ -194,6 +187,7 @@ run_end run(const plan& plan, const data::dataset_pair& data, node_options optio
                                                         .say = options.say,
                                                         .end = end});
       options.initial.reset();
+      options.restored.reset();
       waiting->monitor(supervisor);
       caf::anon_send(supervisor, join_atom_v);  // before others can reach it: it must know its guests by then
       if (!alone && options.node == 0) publish(system, supervisor, self.listen);

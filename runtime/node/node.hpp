@@ -2,6 +2,7 @@
 #pragma once
 
 #include "troupe/actors/journal.hpp"
+#include "troupe/actors/run_state.hpp"
 #include "troupe/runtime/node/run_end.hpp"
 #include "troupe/runtime/node/signals.hpp"
 #include "troupe/runtime/plan/plan.hpp"
@@ -19,6 +20,8 @@ struct node_options {
   std::uint32_t node{0};       ///< Index of this node in the plan.
   at::Tensor initial{};        ///< Initial weights; see initial_weights().
   models::buffer_pool pool{};  ///< The pool that `initial` was taken from.
+  /// The state from which the run continues, or null. Only on the first node.
+  std::shared_ptr<const run_state> restored{};
   /// Opens the journal. Called on the first node only, after all checks that can be made in advance.
   std::function<std::shared_ptr<journal>()> open_book{};
   /// Whether one command starts all nodes at the same time. Missing nodes are then reported only after ten seconds, and

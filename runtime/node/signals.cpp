@@ -11,10 +11,17 @@ namespace {
 
 constexpr int farewell = SIGUSR2;  ///< Wakes the watching thread, which then sees that it may leave.
 
+/// Returns whether the process was started with this signal ignored, as nohup does for SIGHUP.
+bool is_ignored(int signal) {
+  struct sigaction action {};
+  return sigaction(signal, nullptr, &action) == 0 && action.sa_handler == SIG_IGN;
+}
+
 sigset_t watched() {
   sigset_t set;
   sigemptyset(&set);
   for (const int signal : {SIGINT, SIGTERM, farewell}) sigaddset(&set, signal);
+  if (!is_ignored(SIGHUP)) sigaddset(&set, SIGHUP);
   return set;
 }
 

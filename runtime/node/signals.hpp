@@ -1,5 +1,5 @@
-// Handling of SIGINT and SIGTERM by a call on a separate thread. Create a signal_watch before any other thread starts:
-// it blocks the signals for the whole process, and threads inherit that.
+// Handling of SIGINT, SIGTERM and SIGHUP by a call on a separate thread. Create a signal_watch before any other thread
+// starts: it blocks the signals for the whole process, and threads inherit that.
 #pragma once
 
 #include <atomic>
@@ -10,7 +10,7 @@
 
 namespace troupe {
 
-/// Watches for SIGINT and SIGTERM on its own thread.
+/// Watches for SIGINT and SIGTERM on its own thread, and for SIGHUP unless it is ignored.
 class signal_watch {
  public:
   signal_watch();

@@ -150,6 +150,12 @@ std::string steps_text(const plan& plan) {
          (plan.file.evaluate.pause_training ? ", while the workers wait" : "");
 }
 
+std::string checkpoint_text(const plan& plan) {
+  const auto keep = static_cast<std::uint64_t>(plan.file.checkpoint.keep);
+  return "every " + plural(plan.checkpoint_every, "step") + "; the newest " +
+         (keep == 1 ? "one is kept" : grouped(keep) + " are kept");
+}
+
 /// "device auto" where it is the CPU for all, else who computes where.
 std::string device_text(const plan& plan) {
   const auto& given = plan.file.workers.device;
@@ -291,6 +297,7 @@ std::string describe(const plan& plan) {
   page.line("model", model_text(plan));
   describe_data(page, plan);
   page.line("run", steps_text(plan) + ", seed " + std::to_string(plan.file.run.seed));
+  if (plan.checkpoint_every > 0) page.line("checkpoints", checkpoint_text(plan));
   page.line("workers", workers_text(plan));
   page.line("loop", topology::joined(plan.file.workers.loop, " → "));
   page.line("optimizer", optimizer_text(plan));

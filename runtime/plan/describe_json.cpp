@@ -121,6 +121,7 @@ std::string describe_json(const plan& plan) {
                     {"steps", plan.steps},
                     {"budget", plan.file.run.budget},
                     {"evaluate_every", plan.evaluate_every},
+                    {"checkpoint_every", plan.checkpoint_every},
                     {"messages_per_step", whole_if_it_is(plan.messages_per_step())},
                     {"bytes_per_step", whole_if_it_is(plan.bytes_per_step())},
                     {"messages_between_nodes_per_step", whole_if_it_is(crossing.messages)},

@@ -105,6 +105,10 @@ std::string ending(const run_shape& shape, const record& end, const last_evaluat
   return text + '\n';
 }
 
+std::string continued(const record& line) {
+  return "continued from the checkpoint of step " + grouped(line.step) + '\n';
+}
+
 /// An epoch gets a line, with what its evaluation found; so does an evaluation that no epoch ends with.
 bool gets_a_line(const run_shape& shape, const record& line) {
   const auto inside = line.step == 0 || line.step % std::max<std::uint64_t>(shape.steps_per_epoch, 1) != 0;
@@ -120,7 +124,12 @@ class live_display : public display {
         bar_columns_(bar_columns(options_.columns, shape_)) {}
 
   void write(const record& line) override {
-    if (line.event == "start" || line.event == "resume") entered_ = options_.clock();
+    if (line.event == "start") entered_ = options_.clock();
+    if (line.event == "resume") {
+      entered_ = options_.clock();
+      entered_at_ = step_ = line.step;
+      out_ << "\r\x1b[K" << continued(line);
+    }
     if (line.train_loss) train_loss_ = line.train_loss;
     evaluated_.hear(line);
     if (gets_a_line(shape_, line)) finished(line);
@@ -129,6 +138,11 @@ class live_display : public display {
       out_ << ending(shape_, line, evaluated_) << std::flush;
       shown_ = false;
     }
+  }
+
+  void make_room() override {
+    if (shown_) out_ << "\r\x1b[K" << std::flush;
+    shown_ = false;
   }
 
   void progress(std::uint64_t step) override {
@@ -231,6 +245,7 @@ class line_display : public display {
 
   void write(const record& line) override {
     evaluated_.hear(line);
+    if (line.event == "resume") out_ << continued(line);
     if (gets_a_line(shape_, line)) show(line);
     if (line.event == "end") out_ << ending(shape_, line, evaluated_);
     out_ << std::flush;

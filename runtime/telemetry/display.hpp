@@ -23,6 +23,9 @@ class display {
 
   /// Receives the number of steps that every worker has completed.
   virtual void progress(std::uint64_t step) = 0;
+
+  /// Clears the line that is being updated, if there is one, so that a message can be printed.
+  virtual void make_room() {}
 };
 
 /// The facts about a run that a display needs.

@@ -1,7 +1,9 @@
 #include "troupe/runtime/telemetry/file_journal.hpp"
 
 #include "troupe/runtime/checkpoint/model_file.hpp"
+#include "troupe/runtime/checkpoint/write_checkpoint.hpp"
 #include "troupe/runtime/support/write_aside.hpp"
+#include "troupe/runtime/telemetry/cut_back.hpp"
 #include "troupe/runtime/topology/load.hpp"
 #include "troupe/runtime/topology/schema.hpp"
 #include "troupe/runtime/topology/value.hpp"
@@ -9,6 +11,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <iterator>
 #include <stdexcept>
 
 namespace troupe::telemetry {
@@ -19,20 +22,30 @@ void check(const std::ofstream& out, const std::filesystem::path& path) {
   if (!out) throw std::runtime_error("cannot write " + path.string() + ": " + std::strerror(errno != 0 ? errno : EIO));
 }
 
+std::string text_of(const std::filesystem::path& path) {
+  std::ifstream in(path, std::ios::binary);
+  std::string text{std::istreambuf_iterator<char>(in), {}};
+  if (!in) throw std::runtime_error("cannot read " + path.string());
+  return text;
+}
+
 }  // namespace
 
 file_journal::file_journal(const plan& plan, run_folder folder, std::unique_ptr<display> shown,
-                           const std::map<pattern_option, std::filesystem::path>& beside)
+                           const file_journal_options& options)
     : plan_(plan),
       folder_(std::move(folder)),
       shown_(std::move(shown)),
-      metrics_(folder_ / "metrics.jsonl", std::ios::binary | std::ios::trunc),
-      epochs_(csv_header() + '\n') {
+      metrics_(folder_ / "metrics.jsonl", std::ios::binary | (options.continues ? std::ios::app : std::ios::trunc)),
+      epochs_(options.continues ? text_of(folder_ / "epochs.csv") : csv_header() + '\n'),
+      about_(options.about),
+      warn_(options.warn),
+      disk_(options.disk) {
   check(metrics_, folder_ / "metrics.jsonl");
   folder_.write("topology.toml", topology::print(plan_.file));
   folder_.write("epochs.csv", epochs_);
-  for (const auto& [option, path] : beside) {
-    beside_.push_back({option, path, std::string(beginning_of(option))});
+  for (const auto& [option, path] : options.beside) {
+    beside_.push_back({option, path, options.continues ? text_of(path) : std::string(beginning_of(option))});
     write_aside(path, beside_.back().text);
   }
 }
@@ -45,7 +58,7 @@ file_journal::~file_journal() {
   end.step = std::max(end.step, progress_);
   end.updates = std::max(end.updates, end.step);
   const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - begun_;
-  end.seconds = std::max(end.seconds, elapsed.count());
+  end.seconds = std::max(end.seconds, seconds_before_ + elapsed.count());
   end.samples_per_second = end.data_wait = end.epoch_seconds = end.epoch_train_loss = {};
   end.train_loss_workers.clear();
   try {
@@ -56,7 +69,10 @@ file_journal::~file_journal() {
 }
 
 void file_journal::write(const record& line) {
-  if (!latest_) begun_ = std::chrono::steady_clock::now();
+  if (!latest_) {
+    begun_ = std::chrono::steady_clock::now();
+    seconds_before_ = line.seconds;
+  }
   metrics_ << json_line(line) << '\n' << std::flush;
   check(metrics_, folder_ / "metrics.jsonl");
   if (line.event == "epoch") {
@@ -118,6 +134,29 @@ void file_journal::keep(const snapshot& best) {
 
 void file_journal::save(const snapshot& result) {
   write_weights("model.safetensors", result);
+}
+
+checkpoint::manifest file_journal::manifest_now() const {
+  auto about = *about_;
+  for (const auto* name : {"metrics.jsonl", "epochs.csv"}) disk_->sync(folder_ / name);
+  about.outputs = output_sizes(folder_.path());
+  for (const auto& file : beside_) {
+    disk_->sync(file.path);
+    about.options[name_of(file.option).substr(2)] = option_file(file.path);
+  }
+  return about;
+}
+
+void file_journal::checkpoint(const run_state& state) {
+  if (!about_) return;
+  try {
+    checkpoint::write_checkpoint(folder_.path(), state, manifest_now(),
+                                 static_cast<std::size_t>(plan_.file.checkpoint.keep), *disk_);
+  } catch (const std::exception& reason) {
+    shown_->make_room();
+    warn_("warning: the checkpoint of step " + std::to_string(state.step) + " is not complete: " + reason.what() +
+          "; the run continues, and earlier checkpoints remain");
+  }
 }
 
 void file_journal::write_weights(std::string_view name, const snapshot& weights) const {

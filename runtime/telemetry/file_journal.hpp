@@ -3,7 +3,9 @@
 #pragma once
 
 #include "troupe/actors/journal.hpp"
+#include "troupe/runtime/checkpoint/manifest.hpp"
 #include "troupe/runtime/plan/plan.hpp"
+#include "troupe/runtime/support/durable_files.hpp"
 #include "troupe/runtime/telemetry/display.hpp"
 #include "troupe/runtime/telemetry/metrics.hpp"
 #include "troupe/runtime/telemetry/pattern_files.hpp"
@@ -13,6 +15,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -22,13 +25,22 @@
 
 namespace troupe::telemetry {
 
-/// Writes the files of a run. All functions throw std::runtime_error, naming the path, if a file cannot be written.
+struct file_journal_options {
+  std::map<pattern_option, std::filesystem::path> beside{};  ///< Additional files, by the option that requests them.
+  bool continues{false};  ///< Whether to append to the files that are there, rather than to start new ones.
+  /// Describes the run in checkpoints, except for what changes while it runs. Without it, no checkpoints are written.
+  std::optional<checkpoint::manifest> about{};
+  std::function<void(const std::string&)> warn = [](const auto&) {};  ///< Prints a warning.
+  std::shared_ptr<durable_files> disk = std::make_shared<durable_files>();
+};
+
+/// Writes the files of a run. All functions except checkpoint() throw std::runtime_error, naming the path, if a file
+/// cannot be written.
 class file_journal : public journal {
  public:
-  /// Writes topology.toml and the header of epochs.csv, and opens metrics.jsonl. `beside`: paths of additional files,
-  /// by the option that requests them.
+  /// Writes topology.toml, and starts epochs.csv, metrics.jsonl and the files of options, or continues them.
   file_journal(const plan& plan, run_folder folder, std::unique_ptr<display> shown,
-               const std::map<pattern_option, std::filesystem::path>& beside = {});
+               const file_journal_options& options = {});
 
   /// Writes an `end` record with status "failed" if the run has begun and has no `end` record.
   ~file_journal() override;
@@ -47,6 +59,14 @@ class file_journal : public journal {
   /// Writes model.safetensors.
   void save(const snapshot& result) override;
 
+  /// Writes a checkpoint, or warns that it cannot be written.
+  void checkpoint(const run_state& state) override;
+
+  const std::filesystem::path& folder() const { return folder_.path(); }
+
+  /// Returns the status of the `end` record, or "" as long as there is none.
+  std::string status() const { return latest_ ? latest_->status : ""; }
+
  private:
   struct file_of_option {
     pattern_option option{};
@@ -54,6 +74,7 @@ class file_journal : public journal {
     std::string text;  ///< Its whole content.
   };
 
+  checkpoint::manifest manifest_now() const;
   void write_weights(std::string_view name, const snapshot& weights) const;
 
   plan plan_;
@@ -62,8 +83,12 @@ class file_journal : public journal {
   std::ofstream metrics_;
   std::string epochs_;  ///< The whole content of epochs.csv.
   std::vector<file_of_option> beside_;
+  std::optional<checkpoint::manifest> about_;
+  std::function<void(const std::string&)> warn_;
+  std::shared_ptr<durable_files> disk_;
   std::uint64_t progress_{0};  ///< Steps that every worker has completed.
   std::chrono::steady_clock::time_point begun_{};
+  double seconds_before_{0};        ///< `seconds` of the first record: the time before the run was continued.
   std::optional<record> latest_{};  ///< The last record that was written.
   bool drawn_{false};
 };

@@ -37,10 +37,6 @@ std::vector<placeholder> placeholders(const plan& plan) {
           {"optimizer", file.optimizer.name}};
 }
 
-std::string name_of(pattern_option option) {
-  return option == pattern_option::csv ? "--csv" : "--epoch-log";
-}
-
 /// What its file's name may end in among the results of the run.
 std::vector<std::string> endings_of(pattern_option option) {
   return option == pattern_option::csv ? std::vector<std::string>{".csv"} : std::vector<std::string>{".txt", ".log"};
@@ -80,6 +76,10 @@ std::string fixed(double value, int digits) {
 }
 
 }  // namespace
+
+std::string name_of(pattern_option option) {
+  return option == pattern_option::csv ? "--csv" : "--epoch-log";
+}
 
 fs::path path_of(pattern_option option, const std::string& pattern, const plan& plan) {
   const auto known = placeholders(plan);

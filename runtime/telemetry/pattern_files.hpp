@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <map>
 #include <string>
 #include <string_view>
 
@@ -17,6 +18,9 @@ enum class pattern_option : std::uint8_t {
   csv,        ///< --csv: training time and validation accuracy of each evaluation.
   epoch_log,  ///< --epoch-log: number, training time, training loss and validation accuracy of each epoch.
 };
+
+/// Returns the option as it is written on the command line, such as "--csv".
+std::string name_of(pattern_option option);
 
 /// Replaces the placeholders of a pattern such as "{ranks}ranks-{batch}bs.csv" by values from the plan. Throws
 /// input_error for an unknown placeholder, naming the known ones, and for an unmatched brace.

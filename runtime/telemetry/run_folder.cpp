@@ -1,5 +1,6 @@
 #include "troupe/runtime/telemetry/run_folder.hpp"
 
+#include "troupe/runtime/checkpoint/folder.hpp"
 #include "troupe/runtime/support/write_aside.hpp"
 #include "troupe/runtime/topology/error.hpp"
 
@@ -51,18 +52,39 @@ std::shared_ptr<void> lock(const fs::path& folder) {
   return held;
 }
 
+/// Refuses a folder with a run that must not be lost.
+void check_replaceable(const run_folder_options& options, const fs::path& path) {
+  std::error_code failed;
+  if (fs::equivalent(path / "topology.toml", options.topology, failed))
+    refuse(path, "its topology.toml is the topology file of this run and would be overwritten");
+  if (options.overwrite) return;
+  if (fs::exists(path / result, failed))
+    throw input_error(
+        path.string() +
+        ": the folder contains a finished run; replace it with --overwrite, or choose another folder with --out");
+  if (!checkpoint::checkpoints_in(path).empty())
+    throw input_error(path.string() +
+                      ": the folder contains a run with checkpoints; continue it with --resume, replace it with "
+                      "--overwrite, or choose another folder with --out");
+}
+
+void remove_outputs(const fs::path& path) {
+  for (const auto* name : outputs) fs::remove(path / name);
+  for (const auto& each : checkpoint::checkpoints_in(path)) fs::remove_all(each.path);
+  for (const auto& each : checkpoint::unfinished_in(path)) fs::remove_all(each);
+  const auto folder = checkpoint::folder_of(path);
+  if (fs::is_directory(folder) && fs::is_empty(folder)) fs::remove(folder);
+}
+
 }  // namespace
 
 run_folder::run_folder(const run_folder_options& options, std::chrono::system_clock::time_point now)
     : path_(options.out.empty() ? default_path(options.topology, now) : options.out) {
   std::error_code failed;
   if (fs::exists(path_, failed) && !fs::is_directory(path_, failed)) refuse(path_, "it is a file");
-  if (fs::equivalent(path_ / "topology.toml", options.topology, failed))
-    refuse(path_, "its topology.toml is the topology file of this run and would be overwritten");
-  if (fs::exists(path_ / result, failed) && !options.overwrite)
-    throw input_error(
-        path_.string() +
-        ": the folder contains a finished run; replace it with --overwrite, or choose another folder with --out");
+  if (options.resume && !fs::is_directory(path_, failed))
+    throw input_error(path_.string() + ": the folder does not exist; expected the results folder of the run to continue");
+  if (!options.resume) check_replaceable(options, path_);
   failed.clear();
   fs::create_directories(path_, failed);
   if (failed) refuse(path_, failed.message());
@@ -71,7 +93,7 @@ run_folder::run_folder(const run_folder_options& options, std::chrono::system_cl
   try {
     write_aside(probe, "");
     fs::remove(probe);
-    for (const auto* name : outputs) fs::remove(path_ / name);
+    if (!options.resume) remove_outputs(path_);
   } catch (const std::exception& reason) {
     refuse(path_, reason.what());
   }

@@ -13,14 +13,17 @@ namespace troupe::telemetry {
 struct run_folder_options {
   std::filesystem::path out{};       ///< The folder; empty means runs/<file stem>-<UTC time>.
   std::filesystem::path topology{};  ///< The topology file; its stem names the default folder.
-  bool overwrite{false};             ///< Whether a finished run is replaced; otherwise it is refused.
+  bool overwrite{false};             ///< Whether a run is replaced that is finished or has checkpoints.
+  bool resume{false};                ///< Whether the run in the folder is continued, so that nothing is removed.
 };
 
 /// An open results folder, locked until it is destroyed.
 class run_folder {
  public:
-  /// Creates the folder, including its parents, and checks that it can be written. Removes the outputs of a finished
-  /// run that may be replaced, so that all files are of one run. Throws input_error with path, reason and fix.
+  /// Creates the folder, including its parents, and checks that it can be written. Removes the outputs of an earlier
+  /// run, so that all files are of one run; refuses to do so if it is finished or has checkpoints, unless `overwrite`
+  /// is set. With `resume`, the folder must exist, and nothing is removed. Throws input_error with path, reason and
+  /// fix.
   explicit run_folder(const run_folder_options& options,
                       std::chrono::system_clock::time_point now = std::chrono::system_clock::now());
 

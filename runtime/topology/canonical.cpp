@@ -53,6 +53,12 @@ std::string canonical(const topology& file) {
   return text;
 }
 
+std::map<std::string, std::string> values_of(const std::string& text) {
+  std::map<std::string, std::string> found;
+  for (const auto& [key, value] : pairs_of(text)) found.emplace(key, value);
+  return found;
+}
+
 std::string differences(const std::string& ours, const std::string& theirs) {
   if (ours == theirs) return {};
   if (theirs.size() > longest_text) return "the other text is longer than 1 MiB, so it is not a topology";

@@ -3,6 +3,7 @@
 
 #include "troupe/runtime/topology/topology.hpp"
 
+#include <map>
 #include <string>
 #include <string_view>
 
@@ -12,6 +13,9 @@ namespace troupe::topology {
 /// without paths (model.init, data.dir) and listening addresses (node.listen). All nodes of a run must have the same
 /// text.
 std::string canonical(const topology& file);
+
+/// Returns the values of a canonical text by key. The text is untrusted.
+std::map<std::string, std::string> values_of(const std::string& text);
 
 /// Returns a description of how the canonical text `theirs` of another node differs from `ours`, such as "optimizer.lr
 /// is 0.02 there and 0.01 here; …". It lists at most five differences and then "and n more"; it is empty if the texts

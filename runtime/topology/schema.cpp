@@ -187,6 +187,7 @@ std::vector<section> make_sections() {
   using workers = worker_settings;
   using exchange = exchange_settings;
   using evaluate = evaluate_settings;
+  using checkpoint = checkpoint_settings;
   using node = node_settings;
   return {
       {"", "Keys before the first section.", {format_row(), extends_row()}},
@@ -526,6 +527,18 @@ std::vector<section> make_sections() {
             "Number of evaluations in a row without improvement after which training stops. What counts is the "
             "accuracy, or the loss if there is no accuracy. Without it, training continues even if nothing "
             "improves.")}},
+      {"checkpoint",
+       "Checkpoints, from which `troupe run --resume` continues an interrupted run. They are written to the folder "
+       "checkpoints in the results folder while training continues.",
+       {row("every", in(&t::checkpoint, &checkpoint::every), {},
+            "Interval between checkpoints, in steps or epochs. Every worker stops at that step until the state of the "
+            "run has been collected, also in asynchronous wirings. A checkpoint that is due while the previous one is "
+            "still being written is skipped. Without it, no checkpoints are written."),
+        row("keep", in(&t::checkpoint, &checkpoint::keep), {.minimum = 1, .maximum = 1e6},
+            "Number of checkpoints to keep. When a new one is complete, older ones are removed. Used only when every "
+            "is set."),
+        row("copies", in(&t::checkpoint, &checkpoint::copies), {.minimum = 1, .maximum = 2},
+            "Number of nodes that keep each checkpoint. At present, only the first node can, so it must be 1.")}},
       list("node",
            "A process that runs some of the workers. With several processes, there is one [[node]] section for each. "
            "Workers are numbered through the nodes in the order of the file.",

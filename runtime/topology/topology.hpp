@@ -143,6 +143,13 @@ struct evaluate_settings {
   bool operator==(const evaluate_settings&) const = default;
 };
 
+struct checkpoint_settings {
+  std::optional<interval> every;  ///< Interval between checkpoints. If unset, none are written.
+  std::int64_t keep{2};           ///< Number of checkpoints that are kept: the newest ones.
+  std::int64_t copies{1};         ///< Number of nodes that keep each checkpoint.
+  bool operator==(const checkpoint_settings&) const = default;
+};
+
 /// A process that runs some of the workers. Ranks follow the order of the nodes in the file, then the index.
 struct node_settings {
   std::string name{};
@@ -174,6 +181,7 @@ struct topology {
   worker_settings workers;
   std::vector<exchange_settings> exchanges;
   evaluate_settings evaluate;
+  checkpoint_settings checkpoint;
   std::vector<node_settings> nodes;  ///< Empty if there is one process.
   given_keys given{};
   bool operator==(const topology&) const = default;

@@ -40,6 +40,7 @@ class checker {
     const bool settled = nodes();
     if (settled && batches()) micro_batches();
     scaling();
+    copies();
     check_optimizer(file_, known_, found_);
     complete_exchanges(file_, known_, found_, settled);
   }
@@ -271,6 +272,13 @@ class checker {
       refuse(name, std::string(name) + " has " + std::to_string(values->size()) + " numbers; expected " +
                        std::to_string(channels) + ", one for each channel of " + file_.data.name);
     }
+  }
+
+  void copies() {
+    if (file_.checkpoint.copies > 1)
+      refuse("checkpoint.copies", "checkpoint.copies = " + std::to_string(file_.checkpoint.copies) +
+                                      " requires sending checkpoints to a second node, which this version of Troupe "
+                                      "cannot do; expected 1");
   }
 
   topology& file_;

@@ -39,7 +39,8 @@ def test_every_output_is_there_and_well_formed():
 # Keys of the other JSON outputs. Readers rely on them: they may be added to, never taken away or renamed.
 CHECK = {"file", "model", "parameters", "data", "training_samples", "evaluated", "classes_of_a_worker", "sparsity", "mean",
          "std", "workers", "batch_size", "devices", "loop", "steps_per_epoch", "steps", "budget", "evaluate_every",
-         "messages_per_step", "bytes_per_step", "messages_between_nodes_per_step", "bytes_between_nodes_per_step",
+         "checkpoint_every", "messages_per_step", "bytes_per_step",
+         "messages_between_nodes_per_step", "bytes_between_nodes_per_step",
          "result", "same_bits", "notes", "warnings", "exchanges", "nodes", "actors"}
 EXCHANGE = {"name", "kind", "sends", "answers", "every", "members", "servers", "settings", "mixing_matrix", "spectral_gap",
             "contraction", "edges"}

@@ -10,10 +10,10 @@ from troupe_command import BINARY, TINY, main, metrics, troupe, write
 LONG = TINY.replace("steps = 20", "epochs = 1000")
 
 
-def start(out):
+def start(out, before=None):
     """Starts a long run and returns when its first step is certainly over: the start line is written."""
     process = subprocess.Popen([BINARY, "run", write("long.toml", LONG), "--out", out], stdin=subprocess.DEVNULL,
-                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=before)
     deadline = time.monotonic() + 30
     while time.monotonic() < deadline:
         files = [path for path in pathlib.Path(out).rglob("*metrics*") if path.is_file()] if pathlib.Path(out).exists() else []
@@ -47,6 +47,20 @@ def test_ctrl_c_ends_with_130():
 
 def test_sigterm_ends_with_143():
     interrupt(signal.SIGTERM, 143)
+
+
+def test_a_terminal_that_is_closed_ends_with_129():
+    interrupt(signal.SIGHUP, 129)
+
+
+def test_a_run_under_nohup_goes_on_when_the_terminal_is_closed():
+    process = start("out", lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN))
+    process.send_signal(signal.SIGHUP)
+    time.sleep(0.3)
+    assert process.poll() is None, process.communicate()
+    process.send_signal(signal.SIGTERM)
+    process.communicate(timeout=30)
+    assert process.returncode == 143, process.returncode
 
 
 def test_a_second_signal_ends_at_once():

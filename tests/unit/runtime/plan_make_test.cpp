@@ -42,6 +42,17 @@ TEST_CASE("what a plan refuses is refused where it is set") {
   CHECK(refusal(file).starts_with("t.toml:9:1: second.sends"));
 }
 
+TEST_CASE("checkpoints are planned in steps") {
+  auto file = four_workers();
+  CHECK(make_plan(file, 60'000).checkpoint_every == 0);
+  file.checkpoint.every = {2, true};
+  CHECK(make_plan(file, 60'000).checkpoint_every == 2 * 937);
+  file.checkpoint.every = {500, false};
+  CHECK(make_plan(file, 60'000).checkpoint_every == 500);
+  CHECK(describe(make_plan(file, 60'000)).find("checkpoints every 500 steps; the newest 2 are kept") !=
+        std::string::npos);
+}
+
 TEST_CASE("a plan counts steps, elements and actors") {
   const auto plan = make_plan(four_workers(), 60'000);
   CHECK(plan.workers == 4);

@@ -257,6 +257,26 @@ TEST_CASE("an epoch's line shows the training accuracy in place of the bar, or b
   }
 }
 
+TEST_CASE("a continued run says so, and its speed counts only its own steps") {
+  std::ostringstream out;
+  std::chrono::nanoseconds now = 500s;
+  const telemetry::run_shape shape{.steps = 300, .steps_per_epoch = 300, .samples_per_step = 10, .folder = ""};
+  const auto shown =
+      telemetry::make_live_display(shape, out, {.columns = 100, .colour = false, .clock = [&] { return now; }});
+  shown->write(of_event("resume", 100, 40));
+  CHECK(out.str() == "\r\x1b[Kcontinued from the checkpoint of step 100\n");
+  now += 5s;
+  shown->progress(150);
+  CHECK(out.str().find("   100 img/s") != std::string::npos);  // 50 steps of 10 samples in 5 s
+  CHECK(out.str().ends_with("eta 0:15"));                      // 150 steps
+  const auto length = out.str().size();
+  shown->make_room();
+  CHECK(out.str().substr(length) == "\r\x1b[K");
+  std::ostringstream plain;
+  telemetry::make_line_display(shape, plain)->write(of_event("resume", 1000, 40));
+  CHECK(plain.str() == "continued from the checkpoint of step 1,000\n");
+}
+
 TEST_CASE("a pipe receives plain lines") {
   std::ostringstream out;
   const auto shown =
@@ -287,8 +307,9 @@ TEST_CASE("a journal leaves the files of the contract") {
   const auto plan = make_plan(file, 64);
   std::ostringstream lines;
   telemetry::make_way_for(pattern_option::csv, "times/of.csv", false, "results", "t.toml");
-  telemetry::file_journal journal(plan, telemetry::run_folder({.out = "out"}), telemetry::make_json_display(lines),
-                                  {{pattern_option::csv, "times/of.csv"}, {pattern_option::epoch_log, "times/of.txt"}});
+  telemetry::file_journal journal(
+      plan, telemetry::run_folder({.out = "out"}), telemetry::make_json_display(lines),
+      {.beside = {{pattern_option::csv, "times/of.csv"}, {pattern_option::epoch_log, "times/of.txt"}}});
   CHECK(fs::exists("out/topology.toml"));
   journal.write(of_event("start"));
   CHECK(read("out/graph.svg").starts_with("<?xml"));

@@ -84,6 +84,9 @@ batch_size = 500
 target_accuracy = 0.95
 target_hold = 3
 patience = 5
+[checkpoint]
+every = "500 steps"
+keep = 3
 )");
   CHECK(t.run.seed == 7);
   CHECK(t.run.steps == 0);
@@ -113,6 +116,8 @@ patience = 5
   CHECK(t.evaluate.target_accuracy == 0.95);
   CHECK(t.evaluate.target_hold == 3);
   CHECK(t.evaluate.patience == 5);
+  CHECK(t.checkpoint.every == topology::interval{500, false});
+  CHECK(t.checkpoint.keep == 3);
 }
 
 TEST_CASE("a matrix and pairs of names reach the exchange that takes them") {

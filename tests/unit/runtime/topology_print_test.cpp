@@ -56,6 +56,8 @@ class generator {
     if (below(2) == 0) file.data.micro_batch_size.reset();
     if (below(2) == 0) file.evaluate.target_accuracy.reset();
     if (below(2) == 0) file.model.init.clear();
+    if (below(2) == 0) file.checkpoint.every.reset();
+    file.checkpoint.copies = 1;
     file.model.script = file.model.name == "script" ? "/folder/model.pt" : "";
     if (models::find_network(file.model.name)->step) file.workers.precision = "float32";
     if (file.optimizer.name != "sgd") file.optimizer.momentum = 0;
@@ -314,6 +316,10 @@ split          = "whole"
 buffers        = "mean"
 each_worker    = false
 pause_training = false
+
+[checkpoint]
+keep   = 2
+copies = 1
 )");
 }
 

@@ -1,0 +1,135 @@
+#include "troupe/runtime/checkpoint/manifest.hpp"
+
+#include "troupe/runtime/support/sha256.hpp"
+#include "troupe/runtime/topology/canonical.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <cctype>
+
+namespace troupe::checkpoint {
+
+namespace {
+
+using json = nlohmann::ordered_json;
+
+constexpr std::uint64_t format_version = 1;
+
+json json_of(const manifest& content) {
+  json made{{"format", format_version}, {"step", content.step}, {"files", json::object()}, {"actors", json::object()}};
+  for (const auto& [name, file] : content.files) made["files"][name] = {{"bytes", file.bytes}, {"sha256", file.sha256}};
+  for (const auto& [name, actor] : content.actors) {
+    json repeated = json::object();
+    for (const auto& each : actor.repeated) repeated[each.name] = {{"file", each.file}, {"name", each.name_in_file}};
+    made["actors"][name] = {{"file", actor.file}, {"repeated", repeated}};
+  }
+  made["topology"] = content.topology;
+  made["fingerprint"] = content.fingerprint;
+  made["digests"] = content.digests;
+  made["outputs"] = content.outputs;
+  made["options"] = json::object();
+  for (const auto& [name, file] : content.options)
+    made["options"][name] = {{"path", file.path}, {"bytes", file.bytes}, {"sha256", file.sha256}};
+  return made;
+}
+
+/// Returns a member of a JSON object.
+const json& at(const json& object, const char* key) {
+  const auto found = object.is_object() ? object.find(key) : object.end();
+  if (!object.is_object() || found == object.end()) throw damaged(std::string("manifest.json has no entry ") + key);
+  return *found;
+}
+
+[[noreturn]] void refuse_type(const std::string& key, const char* expected) {
+  throw damaged("manifest.json: " + topology::printable(key) + " is not " + expected);
+}
+
+const json& object_at(const json& object, const char* key) {
+  const auto& found = at(object, key);
+  if (!found.is_object()) refuse_type(key, "an object");
+  return found;
+}
+
+std::string text_at(const json& object, const char* key) {
+  const auto& found = at(object, key);
+  if (!found.is_string()) refuse_type(key, "a string");
+  return found.get<std::string>();
+}
+
+std::uint64_t number(const json& value, const std::string& key) {
+  if (!value.is_number_unsigned()) refuse_type(key, "an unsigned integer");
+  return value.get<std::uint64_t>();
+}
+
+std::map<std::string, std::string> texts_at(const json& object, const char* key) {
+  std::map<std::string, std::string> texts;
+  for (const auto& [name, value] : object_at(object, key).items()) {
+    if (!value.is_string()) refuse_type(name, "a string");
+    texts.emplace(name, value.get<std::string>());
+  }
+  return texts;
+}
+
+/// Returns the name of a file that the manifest lists.
+std::string file_at(const json& object, const char* key, const manifest& so_far) {
+  auto name = text_at(object, key);
+  if (!so_far.files.contains(name))
+    throw damaged("manifest.json refers to the file " + topology::printable(name) + ", which it does not list");
+  return name;
+}
+
+saved_actor actor_of(const json& value, const manifest& so_far) {
+  saved_actor actor{.file = file_at(value, "file", so_far)};
+  for (const auto& [name, where] : object_at(value, "repeated").items())
+    actor.repeated.push_back({name, file_at(where, "file", so_far), text_at(where, "name")});
+  return actor;
+}
+
+manifest manifest_of(const json& object) {
+  manifest made;
+  const auto version = number(at(object, "format"), "format");
+  if (version != format_version)
+    throw damaged("the checkpoint has format " + std::to_string(version) + "; this version of Troupe reads format " +
+                  std::to_string(format_version));
+  made.step = number(at(object, "step"), "step");
+  for (const auto& [name, value] : object_at(object, "files").items()) {
+    if (!plain_name(name) || name == "manifest.json")
+      throw damaged("manifest.json lists the file " + topology::printable(name) + ", which cannot be in a checkpoint");
+    made.files[name] = {number(at(value, "bytes"), "bytes"), text_at(value, "sha256")};
+  }
+  for (const auto& [name, value] : object_at(object, "actors").items()) made.actors[name] = actor_of(value, made);
+  made.topology = text_at(object, "topology");
+  made.fingerprint = texts_at(object, "fingerprint");
+  made.digests = texts_at(object, "digests");
+  for (const auto& [name, value] : object_at(object, "outputs").items()) made.outputs[name] = number(value, name);
+  for (const auto& [name, value] : object_at(object, "options").items())
+    made.options[name] = {text_at(value, "path"), number(at(value, "bytes"), "bytes"), text_at(value, "sha256")};
+  return made;
+}
+
+}  // namespace
+
+bool plain_name(const std::string& name) {
+  constexpr std::size_t longest = 200;
+  const auto plain = [](char c) {
+    return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '-' || c == '_' || c == '.';
+  };
+  return !name.empty() && name.size() <= longest && name.front() != '.' && std::all_of(name.begin(), name.end(), plain);
+}
+
+std::string text_of(const manifest& content) {
+  const auto print = [](const json& value) { return value.dump(1, ' ', false, json::error_handler_t::replace); };
+  const auto inner = json_of(content);
+  return print({{"sha256", sha256_of(print(inner))}, {"manifest", inner}}) + "\n";
+}
+
+manifest parse_manifest(const std::string& text) {
+  const auto whole = json::parse(text, nullptr, false);
+  if (whole.is_discarded()) throw damaged("manifest.json is not JSON");
+  auto made = manifest_of(at(whole, "manifest"));
+  if (text != text_of(made)) throw damaged("manifest.json does not match its own digest");
+  return made;
+}
+
+}  // namespace troupe::checkpoint

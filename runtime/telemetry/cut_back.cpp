@@ -1,0 +1,144 @@
+#include "troupe/runtime/telemetry/cut_back.hpp"
+
+#include "troupe/runtime/checkpoint/write_checkpoint.hpp"
+#include "troupe/runtime/support/sha256.hpp"
+#include "troupe/runtime/topology/error.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <array>
+#include <fstream>
+#include <stdexcept>
+#include <string_view>
+#include <system_error>
+
+namespace troupe::telemetry {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr std::array text_outputs{"metrics.jsonl", "epochs.csv"};
+constexpr auto* result = "model.safetensors";
+
+std::optional<std::uint64_t> size_of(const fs::path& path) {
+  std::error_code failed;
+  if (fs::symlink_status(path, failed).type() != fs::file_type::regular) return {};
+  const auto bytes = fs::file_size(path, failed);
+  return failed ? std::nullopt : std::optional{bytes};
+}
+
+std::string bytes_text(std::uint64_t bytes) {
+  return std::to_string(bytes) + (bytes == 1 ? " byte" : " bytes");
+}
+
+/// Returns whether what follows the first `begin` bytes of a file may be lines that an option has added. So a
+/// checkpoint from elsewhere cannot name a file to be cut that is none of ours.
+bool has_only_numbers(const fs::path& path, std::uint64_t begin) {
+  std::ifstream in(path, std::ios::binary);
+  in.seekg(static_cast<std::streamoff>(begin));
+  for (char c = 0; in.get(c);)
+    if (std::string_view("0123456789.,-na \n").find(c) == std::string_view::npos) return false;
+  return true;
+}
+
+void check_option_file(const std::string& option, const fs::path& path, const checkpoint::saved_option& saved) {
+  const auto refuse = [&](const std::string& reason) {
+    throw input_error(path.string() + ": " + reason + "; --" + option +
+                      " of a continued run needs the file that the run has written so far");
+  };
+  const auto bytes = size_of(path);
+  if (!bytes) refuse("the file is missing");
+  if (*bytes < saved.bytes)
+    refuse("the file has " + bytes_text(*bytes) + ", but had " + std::to_string(saved.bytes) +
+           " when the checkpoint was written");
+  if (sha256_of_file(path, saved.bytes) != saved.sha256 || !has_only_numbers(path, saved.bytes))
+    refuse("the file has other contents than when the checkpoint was written");
+}
+
+void cut(const fs::path& path, std::uint64_t bytes) {
+  std::error_code failed;
+  fs::resize_file(path, bytes, failed);
+  if (failed) throw std::runtime_error("cannot cut " + path.string() + " back: " + failed.message());
+}
+
+}  // namespace
+
+std::map<std::string, std::uint64_t> output_sizes(const fs::path& folder) {
+  std::map<std::string, std::uint64_t> sizes;
+  for (const auto* name : text_outputs) sizes[name] = fs::file_size(folder / name);
+  return sizes;
+}
+
+checkpoint::saved_option option_file(const fs::path& path) {
+  const auto bytes = fs::file_size(path);
+  const auto digest = sha256_of_file(path, bytes);
+  if (!digest) throw std::runtime_error("cannot read " + path.string());
+  return {.path = fs::absolute(path).lexically_normal().string(), .bytes = bytes, .sha256 = *digest};
+}
+
+void check_outputs(const fs::path& folder, const checkpoint::manifest& about) {
+  for (const auto* name : text_outputs) {
+    const auto saved = about.outputs.find(name);
+    if (saved == about.outputs.end()) throw checkpoint::damaged(std::string("manifest.json has no size of ") + name);
+    const auto path = (folder / name).string();
+    const auto bytes = size_of(folder / name);
+    if (!bytes) throw checkpoint::damaged(path + " is missing or not a regular file");
+    if (*bytes < saved->second)
+      throw checkpoint::damaged(path + " has " + bytes_text(*bytes) + ", but had " + std::to_string(saved->second) +
+                                " when the checkpoint was written");
+  }
+}
+
+std::map<pattern_option, fs::path> continued_files(const checkpoint::manifest& about,
+                                                   const std::map<pattern_option, fs::path>& given) {
+  std::map<pattern_option, fs::path> files;
+  for (const auto option : {pattern_option::csv, pattern_option::epoch_log}) {
+    const auto name = name_of(option).substr(2);
+    const auto saved = about.options.find(name);
+    const auto named = given.find(option);
+    if (saved == about.options.end()) {
+      if (named != given.end())
+        throw input_error(named->second.string() + ": the run to continue was started without --" + name +
+                          "; remove the option");
+      continue;
+    }
+    const auto path = named == given.end() ? fs::path(saved->second.path) : named->second;
+    check_option_file(name, path, saved->second);
+    files.emplace(option, path);
+  }
+  return files;
+}
+
+void cut_back(const fs::path& folder, const fs::path& checkpoint, const checkpoint::manifest& about,
+              const std::map<pattern_option, fs::path>& files) {
+  for (const auto* name : text_outputs) cut(folder / name, about.outputs.at(name));
+  for (const auto& [option, path] : files) cut(path, about.options.at(name_of(option).substr(2)).bytes);
+  durable_files disk;
+  disk.remove(folder / result);
+  // Not renamed into place: a rename of one name of a file to another name of it does nothing.
+  disk.remove(folder / checkpoint::best_weights);
+  if (about.files.contains(checkpoint::best_weights))
+    disk.link(checkpoint / checkpoint::best_weights, folder / checkpoint::best_weights);
+}
+
+std::optional<recorded_end> end_of(const fs::path& folder) {
+  constexpr std::uint64_t longest_line = 1u << 20u;
+  const auto path = folder / text_outputs[0];
+  const auto bytes = size_of(path);
+  if (!bytes || !size_of(folder / result)) return {};
+  const auto length = std::min(*bytes, longest_line);
+  std::string text(length, '\0');
+  std::ifstream in(path, std::ios::binary);
+  in.seekg(static_cast<std::streamoff>(*bytes - length));
+  if (!in.read(text.data(), static_cast<std::streamsize>(length)) || !text.ends_with('\n')) return {};
+  text.pop_back();
+  const auto line = nlohmann::json::parse(text.substr(text.rfind('\n') + 1), nullptr, false);
+  if (!line.is_object() || !line.contains("event") || line["event"] != "end") return {};
+  if (!line.contains("status") || !line["status"].is_string()) return {};
+  if (!line.contains("step") || !line["step"].is_number_unsigned()) return {};
+  return recorded_end{line["status"].get<std::string>(), line["step"].get<std::uint64_t>()};
+}
+
+}  // namespace troupe::telemetry

@@ -1,0 +1,43 @@
+// Takes the outputs of a run back to the state that they had when a checkpoint was written.
+#pragma once
+
+#include "troupe/runtime/checkpoint/manifest.hpp"
+#include "troupe/runtime/telemetry/pattern_files.hpp"
+
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <string>
+
+namespace troupe::telemetry {
+
+/// Returns the sizes of the outputs in `folder` that a continued run goes on with, by name.
+std::map<std::string, std::uint64_t> output_sizes(const std::filesystem::path& folder);
+
+/// Describes a file of an option as it is now. Throws std::runtime_error if it cannot be read.
+checkpoint::saved_option option_file(const std::filesystem::path& path);
+
+/// Throws checkpoint::damaged if an output in `folder` is missing or shorter than it was.
+void check_outputs(const std::filesystem::path& folder, const checkpoint::manifest& about);
+
+/// Returns the files of options that a continued run goes on with: those of `about`, at the paths in `given` if the
+/// options are given again. Throws input_error if a file is not the one that the run has written, or if an option is
+/// given that the run did not have.
+std::map<pattern_option, std::filesystem::path> continued_files(
+    const checkpoint::manifest& about, const std::map<pattern_option, std::filesystem::path>& given);
+
+/// Cuts all outputs back: the text files to their sizes in `about`, and the weights to those in the checkpoint.
+/// Throws std::runtime_error.
+void cut_back(const std::filesystem::path& folder, const std::filesystem::path& checkpoint,
+              const checkpoint::manifest& about, const std::map<pattern_option, std::filesystem::path>& files);
+
+/// How the run in a results folder ended.
+struct recorded_end {
+  std::string status;
+  std::uint64_t step{0};
+};
+
+/// Returns the `end` record with which metrics.jsonl ends, if the result of the run has been saved.
+std::optional<recorded_end> end_of(const std::filesystem::path& folder);
+
+}  // namespace troupe::telemetry
