@@ -8,8 +8,8 @@ using namespace troupe;
 
 namespace {
 
-/// The rule. Returns the median of each coordinate of n tensors [m], fresh; for even n the mean of the two in the
-/// middle. NaN counts as larger than all numbers.
+/// The rule. Returns the median of each coordinate of n tensors [m], as a new tensor; for even n, the mean of the two
+/// in the middle. NaN counts as larger than all numbers.
 at::Tensor median(const std::vector<at::Tensor>& values) {
   const auto n = static_cast<std::int64_t>(values.size());
   const auto sorted = std::get<0>(at::sort(at::stack(values), 0));
