@@ -56,7 +56,7 @@ void add_check(CLI::App& app, int& status) {
                    "Override a key of the topology file, given as section.key=value; repeatable")
       ->allow_extra_args(false);
   command->add_flag("--no-data", given->no_data,
-                    "Do not read the data set: check with its published size (mnist, fashion_mnist, cifar10)");
+                    "Do not read the data set: check with its published size (mnist, fashion_mnist or cifar10)");
   command->add_flag("--json", given->json, "Print the plan as one JSON object");
   command->callback([given, &status] {
     check(*given);

@@ -9,6 +9,7 @@
 #include "troupe/runtime/node/fingerprint.hpp"
 #include "troupe/runtime/topology/error.hpp"
 #include "troupe/runtime/topology/suggest.hpp"
+#include "troupe/runtime/topology/value.hpp"
 
 #include <ATen/Version.h>
 #include <CLI/CLI.hpp>
@@ -58,7 +59,7 @@ std::string phrased(const std::string& said) {
   for (const auto& [pattern, phrase] : phrases)
     if (std::smatch match; std::regex_match(said, match, pattern)) return match.format(phrase);
   if (std::smatch match; std::regex_match(said, match, one_of))
-    return match.format("$1 is \"$2\"; expected one of ") + std::regex_replace(match.str(3), std::regex(","), ", ");
+    return match.format("$1 is \"$2\"; expected ") + topology::listed(CLI::detail::split(match.str(3), ','));
   return said;
 }
 

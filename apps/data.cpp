@@ -5,6 +5,7 @@
 #include "troupe/runtime/support/units.hpp"
 #include "troupe/runtime/topology/error.hpp"
 #include "troupe/runtime/topology/suggest.hpp"
+#include "troupe/runtime/topology/value.hpp"
 
 #include <CLI/CLI.hpp>
 
@@ -58,12 +59,8 @@ void fetch_data(const options& given) {
   const auto* from = fetch::find_source(given.name);
   if (kind == nullptr || (from == nullptr && kind->reads.empty() && !kind->folder.empty())) {
     std::vector<std::string> names;
-    std::string legal;
-    for (const auto& source : fetch::sources()) {
-      names.push_back(source.name);
-      legal += (legal.empty() ? "" : ", ") + source.name;
-    }
-    throw input_error("data fetch: unknown data set \"" + given.name + "\"; expected " + legal +
+    for (const auto& source : fetch::sources()) names.push_back(source.name);
+    throw input_error("data fetch: unknown data set \"" + given.name + "\"; expected " + topology::listed(names) +
                       topology::did_you_mean(given.name, names));
   }
   const auto& reads = kind->reads;

@@ -14,6 +14,7 @@
 #include "troupe/runtime/topology/error.hpp"
 #include "troupe/runtime/topology/load.hpp"
 #include "troupe/runtime/topology/suggest.hpp"
+#include "troupe/runtime/topology/value.hpp"
 
 #include <CLI/CLI.hpp>
 
@@ -52,10 +53,8 @@ const Kind& kind_of(const options& given, const std::string& flag, const std::st
   if (const auto* kind = find(name)) return *kind;
   std::vector<std::string> names;
   for (const auto& kind : kinds) names.push_back(kind.name);
-  std::string legal;
-  for (const auto& known : names) legal += (legal.empty() ? "" : ", ") + known;
   throw input_error((asked.empty() ? given.weights.string() + ": unknown " : "unknown --") + flag + " \"" + name +
-                    "\"; expected " + legal + topology::did_you_mean(name, names));
+                    "\"; expected " + topology::listed(names) + topology::did_you_mean(name, names));
 }
 
 models::loss_kind loss_of(const std::string& name, const models::network& net) {
@@ -74,6 +73,8 @@ std::unique_ptr<models::network> make(const models::network_kind& model, const d
       input.empty() ? shape_of(settings, here.sample_shape, here.classes()) : shape_of(settings, input, classes);
   return models::make_network(model, shape, 0);
 } catch (const models::script_error& reason) {
+  throw input_error(reason.what());
+} catch (const models::setting_error& reason) {
   throw input_error(reason.what());
 } catch (const std::invalid_argument& reason) {
   throw input_error("--model " + model.name + " does not fit --data " + data.name + ": " + reason.what() +

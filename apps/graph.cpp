@@ -11,6 +11,7 @@
 #include <memory>
 #include <stdexcept>
 #include <string>
+#include <system_error>
 #include <vector>
 
 namespace troupe::apps {
@@ -27,12 +28,13 @@ void graph(const options& given) {
   if (ending != ".svg" && ending != ".dot")
     throw input_error(given.drawing.string() +
                       ": the extension selects the format; expected a name that ends in .svg or .dot");
-  if (const auto folder = given.drawing.parent_path(); !folder.empty() && !std::filesystem::is_directory(folder))
-    throw input_error(given.drawing.string() + ": the folder " + folder.string() +
-                      " does not exist; create it, or choose another path with -o");
   const auto topology = topology::load(given.file, given.overrides);
   const auto dot = to_dot(make_plan(topology, data_facts(load_data(topology), topology)));
   const auto drawing = ending == ".dot" ? dot : to_svg(dot);
+  if (const auto folder = given.drawing.parent_path(); !folder.empty()) {
+    std::error_code failed;  // write_aside() reports a folder that is missing
+    std::filesystem::create_directories(folder, failed);
+  }
   try {
     write_aside(given.drawing, drawing);
   } catch (const std::runtime_error& reason) {

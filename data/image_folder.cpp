@@ -180,7 +180,10 @@ void require_folder(const fs::path& folder, const std::string& key) {
 // The two folders: one's own for each, or train/ and val/ or test/ in the first, or the first alone.
 std::pair<fs::path, fs::path> folders_of(const data_source& from) {
   fs::path train = from.file.empty() ? from.folder.parent_path() : from.file, test = from.test_file;
-  require_folder(train, from.file.empty() ? "data.file or data.dir" : "data.file");
+  if (from.file.empty() && !is_folder(train))
+    throw data_error("data.file is not set, and the data folder " + train.string() +
+                     " does not exist; set data.file to a folder that contains one folder per class");
+  require_folder(train, "data.file");
   if (!test.empty()) {
     require_folder(test, "data.test_file");
   } else if (is_folder(train / "train")) {

@@ -47,7 +47,8 @@ std::string element_name(const std::string& tensor, at::ScalarType type) {
 /// A reader for one file: every complaint names it, says why, and what to do.
 class reader {
  public:
-  explicit reader(std::filesystem::path path) : path_(std::move(path)) {
+  reader(std::filesystem::path path, std::string alternatives)
+      : path_(std::move(path)), alternatives_(std::move(alternatives)) {
     if (std::filesystem::is_regular_file(path_)) in_.open(path_, std::ios::binary);  // a pipe may never open
   }
 
@@ -91,7 +92,8 @@ class reader {
   }
 
   [[noreturn]] void refuse_as_broken(const std::string& what) const {
-    refuse("not a complete safetensors file: " + what, "save or copy it again, or give a file written by torch.save");
+    refuse("not a complete safetensors file: " + what,
+           "save or copy it again" + (alternatives_.empty() ? "" : ", or give " + alternatives_));
   }
 
   static std::string reason(const std::error_code& failed) {
@@ -102,7 +104,10 @@ class reader {
     if (file_bytes_ < prefix_bytes) refuse_as_broken("it has only " + std::to_string(file_bytes_) + " bytes");
     std::uint64_t length = 0;
     in_.read(reinterpret_cast<char*>(&length), prefix_bytes);
-    if (length > header_bytes_max) refuse("not a safetensors file", "expected a file in the safetensors format");
+    if (length > header_bytes_max)
+      refuse("not a safetensors file", alternatives_.empty()
+                                           ? "expected a file such as safetensors.torch.save_file() writes"
+                                           : "expected a safetensors file, " + alternatives_);
     if (length > file_bytes_ - prefix_bytes)
       refuse_as_broken("its header claims " + std::to_string(length) + " bytes, but the file has " +
                        std::to_string(file_bytes_));
@@ -204,6 +209,7 @@ class reader {
   }
 
   std::filesystem::path path_;
+  std::string alternatives_;
   std::ifstream in_;
   std::uint64_t file_bytes_{0};
   std::uint64_t data_first_{0};
@@ -243,8 +249,8 @@ std::string safetensors_of(const tensor_file& content) {
   return bytes;
 }
 
-tensor_file read_safetensors(const std::filesystem::path& path) {
-  return reader(path).read();
+tensor_file read_safetensors(const std::filesystem::path& path, const std::string& alternatives) {
+  return reader(path, alternatives).read();
 }
 
 }  // namespace troupe::data

@@ -26,7 +26,8 @@ std::string safetensors_header(const tensor_file& content);
 /// support an element type.
 std::string safetensors_of(const tensor_file& content);
 
-/// Reads a file. Throws data_error with the path, the reason and the fix.
-tensor_file read_safetensors(const std::filesystem::path& path);
+/// Reads a file. Throws data_error with the path, the reason and the fix. `alternatives`: what else the caller accepts,
+/// for the fix.
+tensor_file read_safetensors(const std::filesystem::path& path, const std::string& alternatives = {});
 
 }  // namespace troupe::data

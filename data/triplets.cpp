@@ -30,11 +30,7 @@ class triplet_reader final : public sample_reader {
       const std::string_view last = field();
       const auto rating = number_in(last);
       if (!rating || !std::isfinite(static_cast<float>(*rating))) fail_line(last, "a rating");
-      // MovieLens has the time after the rating.
-      if (!rest_.empty()) {
-        const std::string_view time = field();
-        if (!number_in(time) || !rest_.empty()) fail_line(time, "the end of the line");
-      }
+      if (!rest_.empty()) skip_time();
       extents_ = {std::max(extents_[0], user + 1), std::max(extents_[1], item + 1)};
       if (users_ > 0 && (user >= users_ || users_ + item >= columns_at_most)) {
         text_.fail("the file changed while it was being read; restart once it is complete");
@@ -76,9 +72,19 @@ class triplet_reader final : public sample_reader {
     return value;
   }
 
+  /// Skips the time after the rating, which MovieLens has, and refuses what follows it.
+  void skip_time() {
+    const std::string_view time = field();
+    if (!number_in(time)) fail_line(time, "a time or the end of the line");
+    if (!rest_.empty())
+      text_.fail("found " + quoted(field()) + " after the fourth number; expected `user item rating`, optionally " +
+                 "followed by one number (a time), which is ignored");
+  }
+
   [[noreturn]] void fail_line(std::string_view found, const std::string& wanted) const {
     text_.fail("found " + quoted(found) + " instead of " + wanted +
-               "; expected a line `user item rating`, such as `3 17 4.5`, or a comment that begins with #");
+               "; expected a line `user item rating`, such as `3 17 4.5`, optionally followed by a time, or a comment "
+               "that begins with #");
   }
 
   lines text_;

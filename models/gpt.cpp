@@ -182,6 +182,20 @@ class GptImpl final : public random_module {
   std::shared_ptr<tied_head> head;
 };
 
+/// Refuses a width that is not a multiple of the number of heads, at the key that was set.
+[[noreturn]] void refuse_heads(const sizes& of, bool width_is_set) {
+  const auto width = "model.width = " + std::to_string(of.width), heads = "model.heads = " + std::to_string(of.heads);
+  if (!width_is_set) {
+    auto fits = std::min(of.heads, of.width);
+    while (of.width % fits != 0) --fits;
+    throw setting_error("heads", heads + " does not divide " + width + "; use for instance " + std::to_string(fits));
+  }
+  const auto below = of.width - of.width % of.heads;
+  throw setting_error("width", width + " is not a multiple of " + heads + "; use for instance " +
+                                   (below > 0 ? std::to_string(below) + " or " : "") +
+                                   std::to_string(below + of.heads));
+}
+
 }  // namespace
 
 std::unique_ptr<network> make_gpt(const network_shape& shape) {
@@ -192,9 +206,7 @@ std::unique_ptr<network> make_gpt(const network_shape& shape) {
                  .layers = shape.layers.value_or(4),
                  .width = shape.width.value_or(128),
                  .heads = shape.heads.value_or(4)};
-  if (of.width % of.heads != 0)
-    throw std::invalid_argument(std::to_string(of.heads) + " attention heads cannot divide a width of " +
-                                std::to_string(of.width) + "; set model.width to a multiple of model.heads");
+  if (of.width % of.heads != 0) refuse_heads(of, shape.width.has_value());
   return as_network(std::make_shared<GptImpl>(of, shape.dropout.value_or(0)), loss_kind::cross_entropy);
 }
 

@@ -12,6 +12,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
@@ -39,6 +40,13 @@ enum class loss_kind : std::uint8_t {
 
 inline constexpr loss_kind loss_kinds[] = {loss_kind::cross_entropy, loss_kind::nll, loss_kind::binary_cross_entropy,
                                            loss_kind::hinge, loss_kind::mse};
+
+enum class sample_kind : std::uint8_t {
+  images,      ///< [N, C, H, W], float32: scaled bytes.
+  numbers,     ///< [N, …], float32.
+  characters,  ///< [N, T], int64: characters of a text, or other tokens.
+  sparse,      ///< [N, columns], sparse CSR.
+};
 
 /// Initial weights of convolutions and linear layers drawn from N(0, deviation²).
 struct normal_initializer {
@@ -145,10 +153,20 @@ struct network_kind {
   std::string name;
   std::string explanation;  ///< One line of help.
   /// Makes a network with the model's own initialisers, drawn from the process-wide generator; make_network() handles
-  /// network_shape::normal. Throws std::invalid_argument if the model cannot take inputs of this shape.
+  /// network_shape::normal. Throws std::invalid_argument if the model cannot take inputs of this shape, and
+  /// setting_error if its settings contradict each other.
   std::unique_ptr<network> (*make)(const network_shape& shape);
   sparse_sgd step{nullptr};  ///< For sparse samples: plain SGD without a backward pass. Null if the model has none.
   std::vector<std::string> reads{};  ///< Keys of network_shape that the model uses: rank, layers, width …
+  std::string takes{};               ///< Samples that the model takes, in words; empty if its file decides.
+  /// Returns whether the model takes samples of this kind and shape. Null if its file decides.
+  bool (*fits)(sample_kind kind, const network_shape& shape){nullptr};
+};
+
+/// A setting that the model refuses whatever the data.
+struct setting_error : std::invalid_argument {
+  setting_error(std::string key, const std::string& text) : std::invalid_argument(text), key(std::move(key)) {}
+  std::string key;  ///< Name in the section [model].
 };
 
 /// All models, in the order in which `troupe list` shows them.

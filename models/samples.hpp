@@ -1,4 +1,4 @@
-// Kinds of samples, and synthetic samples of any shape for trying a network before real ones arrive.
+// Synthetic samples of any shape, for trying a network before real ones arrive.
 #pragma once
 
 #include "troupe/models/network.hpp"
@@ -9,13 +9,6 @@
 #include <cstdint>
 
 namespace troupe::models {
-
-enum class sample_kind : std::uint8_t {
-  images,      ///< [N, C, H, W], float32: scaled bytes.
-  numbers,     ///< [N, …], float32.
-  characters,  ///< [N, T], int64: characters of a text, or other tokens.
-  sparse,      ///< [N, columns], sparse CSR.
-};
 
 /// Returns `count` samples of this shape in the form network::forward() takes: numbers in [0, 1) from `generator`, the
 /// first character, or a 1 in the first column of each dimension.

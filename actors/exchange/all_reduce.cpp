@@ -101,10 +101,9 @@ exchange_kind all_reduce_kind() {
       .check = [](const std::vector<std::string>&, const setting_values& settings) -> std::optional<complaint> {
         const auto& route = std::get<std::string>(settings.at("route"));
         if (!is_nccl(settings) || route == "auto") return std::nullopt;
-        return complaint{"route",
-                         "route = \"" + route +
-                             "\" is a route of engine = \"troupe\", but NCCL chooses its own; expected route = "
-                             "\"auto\" with engine = \"nccl\""};
+        return complaint{"route", "route = \"" + route +
+                                      "\" is a route of engine = \"troupe\", but NCCL chooses its own; use route = "
+                                      "\"auto\", or engine = \"troupe\""};
       },
       .facts =
           {.equation = "gradient: each worker gets ḡ = Σ bᵢgᵢ / Σ bᵢ and applies x ← step(x, ḡ). parameters: xᵢ ← Σ xⱼ "

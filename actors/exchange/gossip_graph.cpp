@@ -50,7 +50,8 @@ void check_combination(const setting_values& settings) {
                                    {"degree", "random_regular"},
                                    {"graph_seed", "random_regular"}}) {
     if (settings.contains(key) && graph != owner)
-      refuse(key, std::string(key) + " is used only when graph = \"" + owner + "\"; use that graph, or remove the key");
+      refuse(key, std::string(key) + " is used only when graph = \"" + owner + "\"; set graph = \"" + owner +
+                      "\", or remove the key");
   }
 }
 

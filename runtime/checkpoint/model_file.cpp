@@ -157,7 +157,7 @@ at::Tensor load_into(const std::filesystem::path& path, const weights& content, 
   const auto maker = content.metadata.find("model");
   const bool foreign = maker != content.metadata.end() && maker->second != model;
   throw input_error(path.string() + ": these are not the weights of " + model + " (" + found.text() + "); " +
-                    (foreign ? "the file was saved from " + maker->second + "; use that model"
+                    (foreign ? "the file was saved from " + maker->second + "; use the model " + maker->second
                              : "use weights that were saved from " + model));
 }
 

@@ -136,7 +136,8 @@ weights read_weights(const std::filesystem::path& path) {
   const auto begin = std::filesystem::is_directory(path) ? std::string{} : first_bytes(path);
   if (begin == old_magic)
     refuse(path, "the file was written by PyTorch before 1.6 and only Python can read it", converting(path));
-  if (!begin.starts_with(zip_magic)) return read_safetensors(path);
+  if (!begin.starts_with(zip_magic))
+    return read_safetensors(path, "a TorchScript module or a dict of tensors saved by torch.save");
   try {
     caffe2::serialize::PyTorchStreamReader archive{path.string()};
     if (archive.hasRecord("constants.pkl")) return of_script(path);
@@ -145,7 +146,7 @@ weights read_weights(const std::filesystem::path& path) {
     refuse(path, "not a complete PyTorch file: " + models::reason_of(reason), "save or copy it again");
   }
   refuse(path, "the file is a zip archive, but not a PyTorch file",
-         "expected safetensors, TorchScript or a plain dict of tensors");
+         "expected a safetensors file, a TorchScript module or a dict of tensors saved by torch.save");
 }
 
 }  // namespace troupe::checkpoint

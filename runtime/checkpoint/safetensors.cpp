@@ -10,8 +10,8 @@ void write_safetensors(const std::filesystem::path& path, const weights& content
   write_aside(path, data::safetensors_of(content));
 }
 
-weights read_safetensors(const std::filesystem::path& path) try {
-  return data::read_safetensors(path);
+weights read_safetensors(const std::filesystem::path& path, const std::string& alternatives) try {
+  return data::read_safetensors(path, alternatives);
 } catch (const data::data_error& reason) {
   throw input_error(reason.what());
 }

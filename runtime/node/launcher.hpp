@@ -57,8 +57,6 @@ struct launch_options {
   std::optional<far_actors> far{};  ///< If not given, the whole plan is spawned here.
   /// Opens the device of a worker. Not called for the CPU unless a test supplies its own function.
   std::function<std::shared_ptr<device::accelerator>(std::uint32_t rank, c10::Device)> open_device{};
-  /// The state from which the run continues; only on the first node.
-  std::shared_ptr<const run_state> restored{};
   /// Loader threads of this process; without them, each lane makes its own batches.
   std::shared_ptr<data::loader_threads> loading{};
 };

@@ -195,7 +195,7 @@ void describe_nodes(page& page, const plan& plan) {
     page.more("between nodes: no tensors");
     return;
   }
-  page.more("between nodes: " + plural(rounded(crossing.messages), "message") + " and " +
+  page.more("between nodes: " + mean_count(crossing.messages, "message") + " and " +
             human_bytes(rounded(crossing.bytes)) + " of tensors per step, over " + plural(crossing.edges, "edge"));
 }
 
@@ -234,6 +234,10 @@ void describe_promise(page& page, const plan& plan) {
                                topology::joined(plan.draws_elsewhere, ", ") + "), which do not depend on run.seed");
     return;
   }
+  if (plan.file.run.max_seconds) {
+    page.line("same bits", "no: run.max_seconds may end the run after a different number of steps each time");
+    return;
+  }
   if (!plan.promises_bits()) {
     const auto own = std::find_if(plan.exchanges.begin(), plan.exchanges.end(),
                                   [](const auto& one) { return one.nature.on_devices; });
@@ -255,6 +259,11 @@ void page::line(const std::string& label, const std::string& text) {
 
 std::string plural(std::uint64_t count, const std::string& noun) {
   return grouped(count) + " " + noun + (count == 1 ? "" : "s");
+}
+
+std::string mean_count(double count, const std::string& noun) {
+  if (count == std::floor(count) || count >= 100) return plural(rounded(count), noun);
+  return human_number(count, 3) + " " + noun + "s";
 }
 
 std::pair<std::int64_t, std::int64_t> classes_seen(const plan& plan) {

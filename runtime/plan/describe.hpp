@@ -26,6 +26,9 @@ class page {
 /// "3 workers", "1 worker".
 std::string plural(std::uint64_t count, const std::string& noun);
 
+/// Formats an average count: "0.25 messages", "12 messages".
+std::string mean_count(double count, const std::string& noun);
+
 /// Prints an exchange: its settings, members, servers, and the traffic of each edge.
 void describe_exchange(page& page, const plan& plan, const planned_exchange& exchange);
 

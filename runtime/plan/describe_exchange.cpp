@@ -57,13 +57,13 @@ std::string text_of(const setting_value& value) {
 }
 
 /// Returns the messages and bytes of one exchange, on average if its edges change.
-std::pair<std::uint64_t, std::uint64_t> messages_and_bytes(const std::vector<planned_edge>& edges) {
+std::pair<double, std::uint64_t> messages_and_bytes(const std::vector<planned_edge>& edges) {
   double messages = 0, bytes = 0;
   for (const auto& edge : edges) {
     messages += edge.used * static_cast<double>(edge.messages);
     bytes += edge.used * static_cast<double>(edge.bytes);
   }
-  return {rounded(messages), rounded(bytes)};
+  return {messages, rounded(bytes)};
 }
 
 /// Returns ", in 33.3 % of the exchanges" if not every exchange uses the edge.
@@ -159,7 +159,7 @@ void describe_exchange(page& page, const plan& plan, const planned_exchange& exc
   describe_mixing(page, exchange);
   if (exchange.nature.memory) return;
   const auto [messages, bytes] = messages_and_bytes(exchange.edges);
-  page.more(plural(messages, "message") + " and " + human_bytes(bytes) + " of tensors " +
+  page.more(mean_count(messages, "message") + " and " + human_bytes(bytes) + " of tensors " +
             (exchange.due.every > 1 ? "per exchange" : "per step") + ", over " + plural(exchange.edges.size(), "edge"));
   if (exchange.edges.size() > edges_listed_max) {
     const auto by_bytes = [](const planned_edge& a, const planned_edge& b) { return a.bytes < b.bytes; };

@@ -23,6 +23,26 @@ std::vector<std::int64_t> output_sizes(const plan& so_far, std::int64_t count) {
   return sizes;
 }
 
+/// "model.name = "gpt" does not fit data.name = "digits": ".
+std::string does_not_fit(const topology::topology& file) {
+  return "model.name = \"" + file.model.name + "\" does not fit data.name = \"" + file.data.name + "\": ";
+}
+
+/// Returns the models that take the samples, and the samples that the model takes, as the end of a message: "; use …".
+/// Empty for a model whose file decides what it takes.
+std::string other_choices(const plan& so_far) {
+  if (so_far.model->fits == nullptr) return {};
+  constexpr std::size_t most = 3;
+  std::vector<std::string> names;
+  for (const auto& kind : models::network_kinds())
+    if (kind.fits != nullptr && kind.fits(so_far.facts.kind, so_far.shape)) names.push_back(kind.name);
+  const bool some = names.size() > most;
+  if (some) names.resize(most);
+  return "; use " + std::string(some ? "for instance " : "") +
+         (names.empty() ? "" : "model.name = " + topology::listed(topology::in_quotes(names)) + ", or ") +
+         "a data set of " + so_far.model->takes;
+}
+
 }  // namespace
 
 std::string sizes_text(at::IntArrayRef sizes) {
@@ -48,7 +68,7 @@ models::network_shape shape_of(const topology::model_settings& model, const std:
   return shape;
 }
 
-models::loss_kind loss_of(const topology::topology& file, const models::network& net) {
+models::loss_kind loss_of(const topology::topology& file, const models::network& net, std::int64_t classes) {
   const auto& name = file.model.loss;
   using models::loss_kind;
   const auto own = net.loss();
@@ -62,9 +82,13 @@ models::loss_kind loss_of(const topology::topology& file, const models::network&
     refuse(file, "model.loss",
            "model.loss = \"nll\" requires log-probabilities, but " + file.model.name +
                " returns scores; use \"cross_entropy\"");
-  refuse(file, "model.loss",
-         "model.loss = \"" + name + "\" does not fit the output of " + file.model.name + "; use \"" +
-             models::name_of(own) + "\"");
+  const auto use = "; use \"" + models::name_of(own) + "\"";
+  const auto what = "model.loss = \"" + name + "\" does not fit the ";
+  if (own == loss_kind::mse && classes == 0)
+    refuse(file, "model.loss",
+           what + "numeric targets of " + file.data.name + use +
+               (file.data.name == "tensors" ? ", or save the targets as int64 classes" : ""));
+  refuse(file, "model.loss", what + "output of " + file.model.name + use);
 }
 
 void check_accuracy(const topology::topology& file, models::loss_kind loss) {
@@ -134,19 +158,19 @@ void check_augmentation(const plan& so_far) {
                so_far.data->name + " have " + std::to_string(channels) + "; remove these keys");
 }
 
-std::unique_ptr<models::network> network_of(const topology::topology& file, const models::network_kind& kind,
-                                            const models::network_shape& shape) try {
-  return models::make_network(kind, shape, file.run.seed);
+std::unique_ptr<models::network> network_of(const plan& so_far) try {
+  return models::make_network(*so_far.model, so_far.shape, so_far.file.run.seed);
 } catch (const models::script_error& reason) {
   throw input_error(reason.what());
+} catch (const models::setting_error& reason) {
+  refuse(so_far.file, "model." + reason.key, reason.what());
 } catch (const std::invalid_argument& reason) {
-  refuse(file, "model.name",
-         "model.name = \"" + kind.name + "\" does not fit data.name = \"" + file.data.name + "\": " + reason.what());
+  refuse(so_far.file, "model.name", does_not_fit(so_far.file) + reason.what() + other_choices(so_far));
 }
 
 std::vector<std::string> try_out(const plan& so_far, models::network& net) {
   const auto& file = so_far.file;
-  const auto about = "model.name = \"" + file.model.name + "\" does not fit data.name = \"" + file.data.name + "\": ";
+  const auto about = does_not_fit(file);
   constexpr std::int64_t samples = 2;  // one might hide which dimension counts them
   at::Tensor output;
   try {
@@ -155,7 +179,7 @@ std::vector<std::string> try_out(const plan& so_far, models::network& net) {
     net.train(false);
     output = net.forward(models::made_up_samples(so_far.facts.kind, so_far.shape, samples, generator));
   } catch (const std::exception& reason) {
-    refuse(file, "model.name", about + models::reason_of(reason));
+    refuse(file, "model.name", about + models::reason_of(reason) + other_choices(so_far));
   }
   const auto expected = output_sizes(so_far, samples);
   if (output.sizes() == at::IntArrayRef{expected} && output.is_floating_point())

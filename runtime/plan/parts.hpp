@@ -42,12 +42,12 @@ constexpr std::uint64_t most_steps = std::uint64_t{1} << 53;
 /// Returns an interval in steps.
 std::uint64_t steps_between(const topology::interval& every, std::uint64_t steps_per_epoch);
 
-/// Makes the network of the plan. Throws input_error if it does not take such samples.
-std::unique_ptr<models::network> network_of(const topology::topology& file, const models::network_kind& kind,
-                                            const models::network_shape& shape);
+/// Makes the network of the plan so far. Throws input_error if it does not take such samples.
+std::unique_ptr<models::network> network_of(const plan& so_far);
 
-/// Returns the loss in effect. Throws input_error if it does not fit the output of the network.
-models::loss_kind loss_of(const topology::topology& file, const models::network& net);
+/// Returns the loss in effect. Throws input_error if it does not fit the output of the network or the targets, which
+/// are numbers if there are no `classes`.
+models::loss_kind loss_of(const topology::topology& file, const models::network& net, std::int64_t classes);
 
 /// Throws input_error for keys that require an accuracy, if there is none.
 void check_accuracy(const topology::topology& file, models::loss_kind loss);

@@ -149,7 +149,8 @@ struct plan {
   bool buffers_agree() const;   ///< Whether all workers have equal float buffers, or none.
   bool deterministic() const;   ///< Whether no result depends on the order of arrival.
   bool promises_bits() const;   ///< Whether, in addition, everything is computed and summed on CPUs, in an order
-                                ///< fixed by the file, and all randomness is a function of the seed.
+                                ///< fixed by the file, all randomness is a function of the seed, and there is no
+                                ///< time limit.
   bool draws_from_queue() const { return sampling.queue; }  ///< Whether the workers share a budget of steps.
   bool workers_are_independent() const;  ///< Whether no worker ever waits for another, and servers hold the result.
   bool crosses(const planned_edge& edge) const { return node_of(edge.from) != node_of(edge.to); }

@@ -131,7 +131,7 @@ bool plan::deterministic() const {
 }
 
 bool plan::promises_bits() const {
-  return deterministic() && draws_elsewhere.empty() &&
+  return deterministic() && draws_elsewhere.empty() && !file.run.max_seconds &&
          std::none_of(exchanges.begin(), exchanges.end(), [](const auto& one) { return one.nature.on_devices; }) &&
          std::all_of(devices.begin(), devices.end(), [](const auto& one) { return one.is_cpu(); });
 }

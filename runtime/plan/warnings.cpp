@@ -115,10 +115,27 @@ void check_unused(const plan& plan, std::vector<std::string>& found) {
   }
 }
 
+/// Warns about nodes that listen elsewhere on their own host: unless another program forwards connections there, no
+/// node reaches them.
+void check_nodes(const plan& plan, std::vector<std::string>& found) {
+  const auto host = [](const topology::endpoint& where) {
+    return where.host == "localhost" ? "127.0.0.1" : where.host;
+  };
+  for (const auto& node : plan.nodes) {
+    if (!topology::is_loopback(node.address) || !topology::is_loopback(node.listen)) continue;
+    if (host(node.listen) == host(node.address) && node.listen.port == node.address.port) continue;
+    const auto address = print_endpoint(node.address);
+    found.push_back("node." + node.name + ".listen = \"" + print_endpoint(node.listen) +
+                    "\" does not accept connections to " + address +
+                    ", the address of the node, unless another program forwards them; remove listen");
+  }
+}
+
 }  // namespace
 
 std::vector<std::string> warnings_of(const plan& plan) {
   std::vector<std::string> found;
+  check_nodes(plan, found);
   check_exchanges(plan, found);
   check_optimizer(plan, found);
   check_classes(plan, found);

@@ -89,19 +89,24 @@ struct last_evaluation {
   }
 };
 
+/// " after 1 step", " after 1,200 steps".
+std::string steps_text(std::uint64_t steps) {
+  return " after " + grouped(steps) + (steps == 1 ? " step" : " steps");
+}
+
 std::string ending(const run_shape& shape, const record& end, const last_evaluation& evaluated) {
   const auto how = end.status == "stopped_early" ? "stopped early"
                    : end.status == "max_seconds" ? "time limit reached (run.max_seconds)"
                    : end.status.empty()          ? "done"
                                                  : end.status;
-  auto text =
-      how + " after " + grouped(end.step) + (end.step == 1 ? " step" : " steps") + " in " + time_text(end.seconds);
+  // A failed run ends before the last steps are reported, so their number is left out; the error names the step.
+  const bool failed = end.status == "failed";
+  auto text = how + (failed ? " after " : steps_text(end.step) + " in ") + time_text(end.seconds);
   if (evaluated.accuracy && std::isfinite(*evaluated.accuracy)) {
     text += formatted(", validation accuracy %.2f %%", 100 * *evaluated.accuracy);
-    if (evaluated.step != end.step) text += " after step " + grouped(evaluated.step);
+    if (failed || evaluated.step != end.step) text += " after step " + grouped(evaluated.step);
   }
-  if (!shape.folder.empty())
-    text += (end.status == "failed" ? "\nno final weights; metrics in " : "\nresults in ") + shape.folder;
+  if (!shape.folder.empty()) text += (failed ? "\nno final weights; metrics in " : "\nresults in ") + shape.folder;
   return text + '\n';
 }
 

@@ -194,7 +194,8 @@ std::vector<section> make_sections() {
       {"run",
        "How long to train, the random seed, and what ends a run early.",
        {row("seed", in(&t::run, &run::seed), {.minimum = 0},
-            "Seed of everything random, such as the initial weights, the order of the samples and dropout."),
+            "Seed of everything random, such as the initial weights, the order of the samples and dropout, except the "
+            "random graph of a gossip exchange (exchange.graph_seed)."),
         row("epochs", in(&t::run, &run::epochs), {.minimum = 0, .maximum = 1e6},
             "Number of passes over the training data. Cannot be combined with steps. If neither is set, the run takes "
             "one epoch."),
@@ -347,10 +348,10 @@ std::vector<section> make_sections() {
             "Whether to subtract the mean of each channel and divide by its standard deviation."),
         row("mean", in(&t::data, &data::mean), {.minimum = -1e6, .maximum = 1e6},
             "Mean of each channel, for inputs in [0, 1]. Must be set together with std. Defaults to the value "
-            "published for the data set, if there is one."),
+            "published for the data set, if there is one. Used only for images, with data.normalize = true."),
         row("std", in(&t::data, &data::std), {.minimum = 0, .maximum = 1e6, .minimum_excluded = true},
             "Standard deviation of each channel, for inputs in [0, 1]. Must be set together with mean. Defaults to the "
-            "value published for the data set, if there is one.")}},
+            "value published for the data set, if there is one. Used only for images, with data.normalize = true.")}},
       {"augment",
        "Random changes to training images, with the same meaning as in torchvision and in this order: crop, flip, "
        "rotation, affine, and then the colour changes in an order drawn at random. Each change is a function of the "
@@ -486,6 +487,7 @@ std::vector<section> make_sections() {
             row("every", each(&t::exchanges, &exchange::every), {},
                 "Interval between exchanges, in steps or epochs; by default every step. With an interval of 4, an "
                 "exchange after \"apply\" takes place in steps 4, 8, 12 …, and one before \"apply\" in steps 5, 9, 13 "
+<<<<<<< HEAD
                 "…. "
                 "Only elastic with apply = \"each\" before \"apply\" also takes place in step 1."),
             row("encoding", each(&t::exchanges, &exchange::encoding), {.choices = {"float32", "bf16"}},
@@ -493,6 +495,10 @@ std::vector<section> make_sections() {
                 "bfloat16, so messages have half the size; receivers compute in float32. All members still get the "
                 "same answer wherever they did before. Meant for gradients: parameters lose the digits that bfloat16 "
                 "does not have.")}),
+=======
+                "…. One exception: an elastic exchange with apply = \"each\" that precedes \"apply\" also takes place "
+                "in step 1. A parameter_server takes part in every step.")}),
+>>>>>>> part-f
       {"evaluate",
        "Validation during training. There is always an evaluation at the end.",
        {row("every", in(&t::evaluate, &evaluate::every), {}, "Interval between evaluations, in steps or epochs."),
@@ -551,8 +557,9 @@ std::vector<section> make_sections() {
                 "free ports that are chosen at the start. At present it must be a loopback address: localhost, "
                 "127.0.0.0/8 or ::1."),
             row("listen", each(&t::nodes, &node::listen), {.type = setting_type::endpoint},
-                "Address to listen on, if it differs from address. Defaults to address. At present it must be a "
-                "loopback address: localhost, 127.0.0.0/8 or ::1."),
+                "Local address to bind, if another program forwards connections from `address` to it. Otherwise leave "
+                "it "
+                "out. Defaults to address. At present it must be a loopback address: localhost, 127.0.0.0/8 or ::1."),
             row("workers", each(&t::nodes, &node::workers), {.minimum = 1, .maximum = 4096},
                 "Number of workers that this node runs.")}),
   };

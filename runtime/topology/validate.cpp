@@ -103,8 +103,11 @@ class checker {
     const model_settings usual;
     const auto of_normal = [&](const std::string& key, bool set) {
       if (set && !normal)
-        refuse("model." + key,
-               "model." + key + " is used only when model.initializer = \"normal\"; use that, or remove the key");
+        refuse(
+            "model." + key,
+            "model." + key +
+                " is used only when model.initializer = \"normal\"; set model.initializer = \"normal\", or remove the "
+                "key");
     };
     of_normal("initializer_std", given.initializer_std != usual.initializer_std);
     of_normal("initializer_bias", given.initializer_bias != usual.initializer_bias);

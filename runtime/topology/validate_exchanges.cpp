@@ -168,10 +168,10 @@ class checker {
           refuse(path + ".send", "send sets how a gradient is sent, but this exchange sends " + each.sends +
                                      "; use sends = \"gradient\", or remove the key");
         if (carried != nullptr && carried->sends != slot::parameters && mixes_buffers(each.options))
-          refuse(
-              path + ".buffers",
-              "buffers = \"mix\" requires sends = \"parameters\", but this exchange sends the gradient; set that, or "
-              "remove buffers (model.sync_batch_norm = true keeps batch-norm statistics equal without it)");
+          refuse(path + ".buffers",
+                 "buffers = \"mix\" requires sends = \"parameters\", but this exchange sends the gradient; set sends = "
+                 "\"parameters\", or remove buffers (model.sync_batch_norm = true keeps batch-norm statistics equal "
+                 "without it)");
         if (!kind->check) continue;
         if (const auto found = kind->check(names, each.options)) refuse(path + "." + found->key, found->text);
       } catch (const member_error& reason) {
@@ -184,6 +184,24 @@ class checker {
   static bool is_memory(const exchange_settings& exchange) {
     const exchange_kind* kind = find_exchange(exchange.kind);
     return kind != nullptr && nature_of(*kind, exchange.options).memory.has_value();
+  }
+
+  /// Returns whether an exchange is between workers of one memory only. `memory_of`: by rank, the exchange.
+  bool within_one(std::size_t index, const std::map<std::uint32_t, std::size_t>& memory_of) const {
+    std::set<std::size_t> memories;
+    std::size_t workers = 0;
+    for (const exchange_member& one : members_of(file_, index))
+      for (const auto rank : one.ranks) {
+        memories.insert(memory_of.at(rank));
+        ++workers;
+      }
+    return workers > 1 && memories.size() == 1;
+  }
+
+  static bool can_send(const exchange_settings& exchange, slot what) {
+    const exchange_kind* kind = find_exchange(exchange.kind);
+    return kind != nullptr && std::any_of(kind->carries.begin(), kind->carries.end(),
+                                          [&](const carriage& one) { return one.sends == what; });
   }
 
   /// Checks shared memories: if there are any, each worker uses exactly one, and at most one worker of each memory
@@ -220,11 +238,14 @@ class checker {
     for (std::size_t i = 0; i < file_.exchanges.size(); ++i) {
       const exchange_settings& each = file_.exchanges[i];
       if (is_memory(each)) continue;
-      if (each.sends != "parameters")
+      if (within_one(i, memory_of))
         return refuse(exchange_path(i),
-                      to_toml(each.name) + " sends the " + each.sends +
-                          ", but workers that share a memory apply their gradients independently; expected sends = "
-                          "\"parameters\"");
+                      to_toml(each.name) + " has nothing to exchange, because its members share one memory; remove it");
+      if (each.sends != "parameters")
+        return refuse(exchange_path(i), to_toml(each.name) + " sends the " + each.sends +
+                                            ", but workers that share a memory apply their gradients independently; " +
+                                            (can_send(each, slot::parameters) ? "set sends = \"parameters\""
+                                                                              : "use a kind that can send parameters"));
       std::map<std::size_t, std::uint32_t> taking_part;  // by memory
       for (const exchange_member& one : members_of(file_, i))
         for (const auto rank : one.ranks) {
@@ -233,7 +254,7 @@ class checker {
             return refuse(exchange_path(i) + ".members",
                           "w" + std::to_string(other->second) + " and w" + std::to_string(rank) +
                               " share a memory, to which " + to_toml(each.name) +
-                              " would write its answer twice; expected one worker per memory");
+                              " would write its answer twice; set members to one worker of each memory");
         }
     }
   } catch (const member_error&) {  // refused already

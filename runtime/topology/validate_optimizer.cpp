@@ -41,7 +41,7 @@ class checker {
     for (const optimizer_kind& other : optimizer_kinds())
       if (goes_by(other, key)) others.push_back(to_toml(other.name));
     refuse(key, "is used only by " + listed(others, "and") + ", but the optimizer is " + to_toml(kind.name) +
-                    "; use optimizer.name = " + listed(others) + ", or remove the key");
+                    "; set optimizer.name = " + listed(others) + ", or remove the key");
     return true;
   }
 
@@ -75,8 +75,8 @@ class checker {
     const bool scales = given_.scale_lr != "none";
     if (given_.base_batch_size && !scales)
       refuse("base_batch_size",
-             "is used only with optimizer.scale_lr; set optimizer.scale_lr to \"linear\" or \"sqrt\", or remove "
-             "the key");
+             "is used only when optimizer.scale_lr = \"linear\" or \"sqrt\"; set optimizer.scale_lr to one of them, or "
+             "remove the key");
     if (scales && file_.data.global_batch_size && !given_.base_batch_size)
       refuse("scale_lr",
              "together with data.global_batch_size requires the batch size for which optimizer.lr was chosen; expected "
@@ -107,8 +107,9 @@ class checker {
   void belongs(const std::string& key, bool set, const std::vector<std::string>& schedules) {
     const auto& own = given_.schedule;
     if (!set || std::find(schedules.begin(), schedules.end(), own) != schedules.end()) return;
-    refuse(key, "is used only when optimizer.schedule = " + listed(in_quotes(schedules)) + ", but the schedule is " +
-                    to_toml(own) + "; use that schedule, or remove the key");
+    const auto wanted = "optimizer.schedule = " + listed(in_quotes(schedules));
+    refuse(key, "is used only when " + wanted + ", but the schedule is " + to_toml(own) + "; set " + wanted +
+                    ", or remove the key");
   }
 
   const topology& file_;

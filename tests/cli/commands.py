@@ -35,6 +35,8 @@ def test_graph_draws_every_example():
         assert "<svg" in pathlib.Path("wiring.svg").read_text()
         troupe("graph", file, "-o", "wiring.dot")
         assert "graph" in pathlib.Path("wiring.dot").read_text()
+    troupe("graph", write("tiny.toml", TINY), "-o", "drawings/of/wiring.svg")
+    assert "<svg" in pathlib.Path("drawings/of/wiring.svg").read_text()
 
 
 def test_eval_needs_the_weights_alone():

@@ -193,8 +193,13 @@ def test_what_is_wrong_with_a_file_is_said_with_its_place_and_mend():
 
 def test_a_model_that_does_not_fit_the_data_is_refused():
     file = classes()
-    refuse(file, "data.name=digits", says=["logistic", "does not fit", "digits", "requires sparse samples"])
-    refuse(file, "model.name=convnet", says=["convnet", "does not fit", "libsvm", "requires images"])
+    refuse(file, "data.name=digits", says=["logistic", "does not fit", "digits", "requires sparse samples",
+                                         'use for instance model.name = "convnet", "lenet" or "resnet20", or a data '
+                                         "set of sparse rows in 2 classes"])
+    refuse(file, "model.name=convnet", says=["convnet", "does not fit", "libsvm", "requires images",
+                                            '; use model.name = "logistic" or "svm", or a data set of images of at '
+                                            "least 16 x 16 pixels"])
+    refuse(file, "model.name=mlp", says=["does not fit", "requires dense samples", '; use model.name = "logistic"'])
     refuse(file, "model.name=matrix_completion", says=["does not fit", "requires sparse ratings"])
     refuse(ratings(), "model.name=svm", says=["does not fit", "requires sparse samples"])
 

@@ -32,7 +32,7 @@ class immediate_lane final : public lane {
 };
 
 /// A compute actor on the built-in digits with a momentum of 0.9.
-struct stage {
+struct stage_with_compute {
   config settings;
   caf::actor_system system{settings};
   caf::scheduler::test_coordinator& scheduler{dynamic_cast<caf::scheduler::test_coordinator&>(system.scheduler())};
@@ -40,7 +40,7 @@ struct stage {
   replica_options options;
   at::Tensor initial;
 
-  stage() {
+  stage_with_compute() {
     const auto& kind = *models::find_network("lenet");
     const auto& digits = *data::find_dataset("digits");
     options.model = &kind;
@@ -99,7 +99,7 @@ struct stage {
 }  // namespace
 
 TEST_CASE("a compute actor that is given the state of another takes the same steps") {
-  stage here;
+  stage_with_compute here;
   const auto first = here.spawn(), second = here.spawn();
   CHECK(here.state_of(first).empty());  // no replica has been made
   const auto then = here.step(first, {{}, here.initial});
@@ -113,7 +113,7 @@ TEST_CASE("a compute actor that is given the state of another takes the same ste
 }
 
 TEST_CASE("a compute actor refuses a state that does not fit, with the reason") {
-  stage here;
+  stage_with_compute here;
   const auto one = here.spawn();
   state_dict saved;
   saved.put("optimizer/momentum_buffer", at::zeros({3}));

@@ -14,7 +14,7 @@ namespace {
 
 using namespace troupe;
 
-constexpr auto nan = std::numeric_limits<double>::quiet_NaN();
+constexpr auto not_a_number = std::numeric_limits<double>::quiet_NaN();
 
 template <class Message>
 Message again(const Message& one) {
@@ -73,9 +73,9 @@ TEST_CASE("numbers keep their bits, missing ones stay missing") {
   line.bytes_sent = 4;
   line.seconds = 5;
   line.train_seconds = 6;
-  line.val_loss = nan;
+  line.val_loss = not_a_number;
   line.consensus_distance_max = 7;
-  line.val_accuracy_workers = {0.5, nan};
+  line.val_accuracy_workers = {0.5, not_a_number};
   line.train_loss_workers = {1, 2, 3};
   const auto l = again(line);
   CHECK((l.epoch == 1 && l.step == 2 && l.updates == 3 && l.bytes_sent == 4 && l.seconds == 5 && l.train_seconds == 6));

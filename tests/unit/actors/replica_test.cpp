@@ -499,7 +499,7 @@ namespace {
 /// Steps of `one` from `from` in requests of these lengths, each of which continues the sum of the losses.
 advanced in_requests(replica& one, snapshot from, const std::vector<std::uint32_t>& lengths) {
   const std::atomic<bool> cancelled{false};
-  advanced done{.now = std::move(from)};
+  advanced done{.now = std::move(from), .gradient = {}};
   for (const auto times : lengths)
     done =
         one.run({.verbs = {verb::gradient, verb::apply}, .times = times, .from = done.now, .loss_sum = done.loss_sum},

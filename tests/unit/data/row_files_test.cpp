@@ -370,8 +370,10 @@ TEST_CASE("what is wrong in ratings is answered with file, line, what was found 
       {"1 2 x", "found \"x\" instead of a rating"},
       {"1 2 nan", "found \"nan\" instead of a rating"},
       {"1 2 1e40", "found \"1e40\" instead of a rating"},
-      {"1 2 3 4 5", "instead of the end of the line"},
-      {"1 2 3 x", "found \"x\" instead of the end of the line"},
+      {"1 2 3 4 5",
+       "found \"5\" after the fourth number; expected `user item rating`, optionally followed by one number (a time), "
+       "which is ignored"},
+      {"1 2 3 x", "found \"x\" instead of a time or the end of the line"},
       {"268435456 1 1",
        "found \"268435456\" as the number of a user; the largest supported number is 268435455 because the model has "
        "weights for each"},

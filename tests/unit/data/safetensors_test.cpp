@@ -91,7 +91,8 @@ TEST_CASE("a broken file is refused with the reason") {
   } broken[] = {
       {"", "it has only 0 bytes"},
       {"\xff\0"s, "it has only 2 bytes"},
-      {"\xff\xff\xff\xff\xff\xff\xff\xff{}", "not a safetensors file"},
+      {"\xff\xff\xff\xff\xff\xff\xff\xff{}",
+       "not a safetensors file; expected a file such as safetensors.torch.save_file() writes"},
       {"\x03\0\0\0\0\0\0\0{}"s, "its header claims 3 bytes, but the file has 10"},
       {file_of("[]", ""), "its header is not a JSON object"},
       {file_of("{\"t\":", ""), "its header is not JSON"},

@@ -199,8 +199,11 @@ TEST_CASE("under autocast a gpt computes in bfloat16, near what it computes in f
 
 TEST_CASE("a gpt says what it cannot be") {
   CHECK_THROWS_WITH_AS(make({.input = {6}, .classes = 9, .width = 8, .heads = 3}),
-                       "3 attention heads cannot divide a width of 8; set model.width to a multiple of model.heads",
-                       std::invalid_argument);
+                       "model.width = 8 is not a multiple of model.heads = 3; use for instance 6 or 9", setting_error);
+  CHECK_THROWS_WITH_AS(make({.input = {6}, .classes = 9, .width = 2, .heads = 3}),
+                       "model.width = 2 is not a multiple of model.heads = 3; use for instance 3", setting_error);
+  CHECK_THROWS_WITH_AS(make({.input = {6}, .classes = 9, .heads = 6}),
+                       "model.heads = 6 does not divide model.width = 128; use for instance 4", setting_error);
   CHECK_THROWS_AS(make({}), std::invalid_argument);
   CHECK_THROWS_AS(make()->forward(at::zeros({2, 6})), std::invalid_argument);
 }

@@ -153,6 +153,36 @@ TEST_CASE("a shape that a network cannot take is refused with the shape it takes
   CHECK_NOTHROW(make("lenet", 1, {.input = {1, 14, 14}})->forward(pictures(1, 1, 14)));
 }
 
+TEST_CASE("a model takes exactly the images for which the registry says so") {
+  const auto square = [](std::int64_t side) { return network_shape{.input = {1, side, side}, .classes = 2}; };
+  for (const auto& kind : network_kinds()) {
+    if (!kind.takes.starts_with("images of")) continue;
+    CAPTURE(kind.name);
+    std::int64_t side = 1;
+    while (!kind.fits(sample_kind::images, square(side))) ++side;
+    CHECK(kind.takes.find(" " + std::to_string(side) + " x ") != std::string::npos);
+    CHECK_THROWS_AS(kind.make(square(side - 1)), std::invalid_argument);
+    CHECK_NOTHROW(kind.make(square(side)));
+  }
+}
+
+TEST_CASE("every model but a script takes one kind of samples, and no others") {
+  const network_shape image{}, numbers{.input = {8}, .classes = 0}, text{.input = {8}, .classes = 5},
+      rows{.input = {8}, .classes = 2}, ratings{.input = {8, 9}, .classes = 0};
+  const auto fitting = [](sample_kind samples, const network_shape& shape) {
+    std::string all;
+    for (const auto& kind : network_kinds())
+      if (kind.fits != nullptr && kind.fits(samples, shape)) all += kind.name + " ";
+    return all;
+  };
+  CHECK(fitting(sample_kind::images, image) ==
+        "convnet lenet resnet20 resnet18 resnet18_small_images wide_resnet wide_resnet_pooled mlp ");
+  CHECK(fitting(sample_kind::numbers, numbers) == "mlp ");
+  CHECK(fitting(sample_kind::characters, text) == "gpt ");
+  CHECK(fitting(sample_kind::sparse, rows) == "logistic svm ");
+  CHECK(fitting(sample_kind::sparse, ratings) == "matrix_completion ");
+}
+
 TEST_CASE("residual networks have the published numbers of parameters") {
   CHECK(layout_of(*make("resnet20", 1, {.input = {3, 32, 32}})).parameter_count == 272474);
   CHECK(layout_of(*make("resnet18", 1, {.input = {3, 224, 224}, .classes = 1000})).parameter_count == 11689512);

@@ -1,6 +1,7 @@
 #include "tests/support/doctest.hpp"
 
 #include "troupe/runtime/checkpoint/model_file.hpp"
+#include "troupe/runtime/checkpoint/read_weights.hpp"
 #include "troupe/runtime/checkpoint/safetensors.hpp"
 #include "troupe/runtime/topology/error.hpp"
 
@@ -64,9 +65,18 @@ TEST_CASE("a file that cannot be written is named, with the reason") {
 TEST_CASE("weights that cannot be read are wrong input") {
   const scratch here;
   const auto path = here.write("short");
-  CHECK(refusal(path) == path.string() +
-                             ": not a complete safetensors file: it has only 5 bytes; save or copy it again, or "
-                             "give a file written by torch.save");
+  const auto broken = path.string() + ": not a complete safetensors file: it has only 5 bytes; save or copy it again";
+  CHECK(refusal(path) == broken);
+  CHECK_THROWS_WITH_AS(checkpoint::read_weights(path),
+                       (broken + ", or give a TorchScript module or a dict of tensors saved by torch.save").c_str(),
+                       input_error);
+  const auto other = here.write("no weights, but some text");
+  CHECK_THROWS_WITH_AS(
+      checkpoint::read_weights(other),
+      (other.string() + ": not a safetensors file; expected a safetensors file, a TorchScript module or a dict of "
+                        "tensors saved by torch.save")
+          .c_str(),
+      input_error);
   CHECK(!fs::exists(path.string() + ".tmp"));
 }
 
@@ -198,7 +208,7 @@ TEST_CASE("weights of another model are refused with what differs") {
   CHECK(refused({{{"a", at::zeros({1})}, {"b", at::zeros({1})}, {"c", at::zeros({1})}, {"d", at::zeros({1})}},
                  {{"model", "lenet"}}}) ==
         "w: these are not the weights of tiny (missing: fc.weight, fc.bias; unexpected: a, b, c and 1 more); the file "
-        "was saved from lenet; use that model");
+        "was saved from lenet; use the model lenet");
 }
 
 TEST_CASE("metadata that make no sense are refused") {

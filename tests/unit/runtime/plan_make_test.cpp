@@ -145,6 +145,53 @@ TEST_CASE("ranks count through the nodes, and the first has what is there but on
   CHECK(json.find("\"messages_between_nodes_per_step\": 12") != std::string::npos);
 }
 
+TEST_CASE("a description shows messages that are not sent in every step as a fraction") {
+  auto file = four_workers();
+  file.nodes = {{.name = "alpha", .address = "127.0.0.1:4700", .workers = 2},
+                {.name = "beta", .address = "127.0.0.1:4702", .workers = 2}};
+  file.exchanges = {
+      {.name = "left", .kind = "all_reduce", .members = {"w0", "w1"}},
+      {.name = "right", .kind = "all_reduce", .members = {"w2", "w3"}},
+      {.name = "between", .kind = "gossip", .members = {"left", "right"}, .every = {.count = 8, .in_epochs = false}}};
+  file.workers.loop = {"gradient", "left", "right", "apply", "between"};
+  const auto text = describe(make_plan(file, 60'000));
+  CAPTURE(text);
+  CHECK(text.find("between nodes: 0.25 messages and ") != std::string::npos);
+}
+
+TEST_CASE("a run with a time limit does not promise the same bits") {
+  auto file = four_workers();
+  CHECK(describe(make_plan(file, 60'000)).find("same bits   yes") != std::string::npos);
+  file.run.max_seconds = std::chrono::seconds(2);
+  const auto plan = make_plan(file, 60'000);
+  CHECK_FALSE(plan.promises_bits());
+  CHECK(describe(plan).find("same bits   no: run.max_seconds") != std::string::npos);
+}
+
+TEST_CASE("a loss for classes is refused for numeric targets, at the loss") {
+  auto file = four_workers();
+  file.data.name = "tensors";
+  file.model.name = "mlp";
+  file.model.loss = "cross_entropy";
+  data_facts facts{128};
+  facts.kind = models::sample_kind::numbers;
+  facts.sample_shape = {4};
+  CHECK(
+      refusal(file, facts) ==
+      "four.toml: model.loss = \"cross_entropy\" does not fit the numeric targets of tensors; use \"mse\", or save the "
+      "targets as int64 classes");
+}
+
+TEST_CASE("a width that the heads of a gpt do not divide is refused at the width") {
+  const std::string text = "[data]\nname = \"tensors\"\n[model]\nname = \"gpt\"\n";
+  data_facts facts{128};
+  facts.kind = models::sample_kind::characters;
+  facts.sample_shape = {6};
+  facts.class_names = {"a", "b", "c"};
+  CHECK(refusal(topology::parse(text, "t.toml", {"run.seed=1", "model.width=10"}), facts) ==
+        "--set #2: model.width = 10 is not a multiple of model.heads = 4; use for instance 8 or 12");
+}
+
 TEST_CASE("a plan without nodes has one, without a name") {
   const auto plan = make_plan(four_workers(), 60'000);
   REQUIRE(plan.nodes.size() == 1);

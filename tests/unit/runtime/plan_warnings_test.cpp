@@ -86,6 +86,23 @@ TEST_CASE("a key that is set but has no effect causes a warning") {
   CHECK(warns(file, "run.join_timeout has no effect"));
 }
 
+TEST_CASE("a node that listens elsewhere than at its address causes a warning") {
+  auto file = four_workers();
+  const auto listening = [&](const std::string& address, const std::string& listen) {
+    file.nodes = {{.name = "a", .address = address, .listen = listen, .workers = 2},
+                  {.name = "b", .address = "127.0.0.1:0", .workers = 2}};
+    return file;
+  };
+  CHECK(warnings(listening("127.0.0.1:4700", "")).empty());
+  CHECK(warnings(listening("127.0.0.1:4700", "localhost:4700")).empty());
+  CHECK(warnings(listening("10.0.0.1:4700", "0.0.0.0:4700")).empty());
+  CHECK(warns(listening("127.0.0.1:4700", "127.0.0.1:4800"),
+              "node.a.listen = \"127.0.0.1:4800\" does not accept connections to 127.0.0.1:4700, the address of the "
+              "node, unless another program forwards them; remove listen"));
+  CHECK(warns(listening("127.0.0.1:4700", "127.0.0.1:0"), "node.a.listen"));
+  CHECK(warns(listening("127.0.0.1:4700", "127.0.0.2:4700"), "node.a.listen"));
+}
+
 TEST_CASE("outputs that are probabilities are found, under cross-entropy only") {
   const auto scores = at::randn({2, 10});
   CHECK(warnings_of_output(at::softmax(scores, 1), models::loss_kind::cross_entropy).size() == 1);

@@ -297,6 +297,18 @@ TEST_CASE("a pipe receives plain lines") {
         "done after 250 steps in 0:10, validation accuracy 97.31 % after step 200\n");
 }
 
+TEST_CASE("the last line of a failed run gives no number of steps, which may be behind") {
+  std::ostringstream out;
+  const auto shown = telemetry::make_line_display({.steps = 250, .steps_per_epoch = 100, .folder = "runs/a"}, out);
+  shown->write(evaluation_record(0, 50, 2, 0.5));
+  out.str("");
+  auto end = of_event("end", 50, 10);
+  end.status = "failed";
+  shown->write(end);
+  CHECK(out.str() ==
+        "failed after 0:10, validation accuracy 50.00 % after step 50\nno final weights; metrics in runs/a\n");
+}
+
 TEST_CASE("a journal leaves the files of the contract") {
   const scratch here;
   topology::topology file;

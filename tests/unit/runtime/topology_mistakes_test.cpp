@@ -21,6 +21,9 @@ struct mistake {
   std::vector<std::string> overrides{};
 };
 
+const std::string two_memories =
+    "[workers]\ncount = 4\n[[exchange]]\nname = \"x\"\nkind = \"shared\"\nmembers = [\"w0\", \"w1\"]\n"
+    "[[exchange]]\nname = \"y\"\nkind = \"shared\"\nmembers = [\"w2\", \"w3\"]\n[[exchange]]\nname = \"g\"\n";
 const std::string gossip = "[workers]\ncount = 2\n[exchange]\nkind = \"gossip\"\n";
 
 const std::vector<mistake> mistakes = {
@@ -62,11 +65,12 @@ const std::vector<mistake> mistakes = {
     {"[workers]\ncount = 2\n[[exchange]]\nname = \"x\"\nkind = \"shared\"\n[[exchange]]\nname = \"g\"\nkind = "
      "\"all_reduce\"\n",
      "6:1",
-     {"\"g\" sends the gradient", "sends = \"parameters\""}},
-    {"[workers]\ncount = 2\n[[exchange]]\nname = \"x\"\nkind = \"shared\"\n[[exchange]]\nname = \"g\"\nkind = "
-     "\"gossip\"\n",
-     "6:1",
-     {"w0 and w1 share a memory", "expected one worker per memory"}},
+     {"\"g\" has nothing to exchange, because its members share one memory; remove it"}},
+    {two_memories + "kind = \"all_reduce\"\n", "11:1", {"\"g\" sends the gradient", "set sends = \"parameters\""}},
+    {two_memories + "kind = \"star\"\n", "11:1", {"\"g\" sends the gradient", "use a kind that can send parameters"}},
+    {two_memories + "kind = \"gossip\"\n",
+     "11:1",
+     {"w0 and w1 share a memory", "set members to one worker of each memory"}},
     {"[exchange]\nkind = \"parameter_server\"\nevery = 4\n", "3:9", {"must run in every step", "remove the key"}},
     {"[[exchange]]\nname = \"p\"\nkind = \"parameter_server\"\n[[exchange]]\nname = \"q\"\nkind = "
      "\"parameter_server\"\n",
@@ -132,7 +136,9 @@ const std::vector<mistake> mistakes = {
     {"[workers]\ndevice = [\"auto\", \"cpu\"]\n",
      "2:10",
      {"combines \"auto\" or \"cuda\" with other devices", "or a list such as"}},
-    {"[exchange]\nkind = \"all_reduce\"\nroute = \"ring\"\nengine = \"nccl\"\n", "3:9", {"NCCL chooses its own"}},
+    {"[exchange]\nkind = \"all_reduce\"\nroute = \"ring\"\nengine = \"nccl\"\n",
+     "3:9",
+     {"NCCL chooses its own; use route = \"auto\", or engine = \"troupe\""}},
     {gossip + "weights = \"metropolitan\"\n",
      "5:11",
      {"exchange.weights is \"metropolitan\"", "\"uniform\" or a matrix such as [[0.5, 0.5], [0.5, 0.5]]",
@@ -204,7 +210,9 @@ const std::vector<mistake> mistakes = {
     {gossip + "graph = \"ring\"\nedges = [[\"w0\", \"w1\"]]\n",
      "6:9",
      {"edges and graph cannot be combined", "remove one of them"}},
-    {gossip + "rows = 2\n", "5:8", {"rows is used only when graph = \"torus\"", "or remove the key"}},
+    {gossip + "rows = 2\n",
+     "5:8",
+     {"rows is used only when graph = \"torus\"; set graph = \"torus\", or remove the key"}},
     {gossip + "graph = \"torus\"\nrows = 2\n", "3:2", {"requires columns", "such as rows = 1 and columns = 2"}},
 
     // Nodes.
