@@ -183,14 +183,9 @@ plan make_plan(const topology::topology& given, const data_facts& facts, const d
   plan.steps_per_epoch = static_cast<std::uint64_t>(data::steps_per_epoch(plan.sampling));
   plan.steps = steps_of(file, plan.steps_per_epoch);
   plan.evaluate_every = evaluate_every_of(file, plan.steps_per_epoch);
-<<<<<<< HEAD
   if (file.checkpoint.every) plan.checkpoint_every = steps_between(*file.checkpoint.every, plan.steps_per_epoch);
-  const auto net = network_of(file, *plan.model, plan.shape);
-  plan.loss = loss_of(file, *net);
-=======
   const auto net = network_of(plan);
   plan.loss = loss_of(file, *net, plan.shape.classes);
->>>>>>> part-f
   check_accuracy(file, plan.loss);
   check_top_k(plan);
   check_evaluation(plan);

@@ -487,18 +487,13 @@ std::vector<section> make_sections() {
             row("every", each(&t::exchanges, &exchange::every), {},
                 "Interval between exchanges, in steps or epochs; by default every step. With an interval of 4, an "
                 "exchange after \"apply\" takes place in steps 4, 8, 12 …, and one before \"apply\" in steps 5, 9, 13 "
-<<<<<<< HEAD
-                "…. "
-                "Only elastic with apply = \"each\" before \"apply\" also takes place in step 1."),
+                "…. One exception: an elastic exchange with apply = \"each\" that precedes \"apply\" also takes place "
+                "in step 1. A parameter_server takes part in every step."),
             row("encoding", each(&t::exchanges, &exchange::encoding), {.choices = {"float32", "bf16"}},
                 "Number format of the tensors on their way. \"bf16\" rounds each value that is sent to the nearest "
                 "bfloat16, so messages have half the size; receivers compute in float32. All members still get the "
                 "same answer wherever they did before. Meant for gradients: parameters lose the digits that bfloat16 "
                 "does not have.")}),
-=======
-                "…. One exception: an elastic exchange with apply = \"each\" that precedes \"apply\" also takes place "
-                "in step 1. A parameter_server takes part in every step.")}),
->>>>>>> part-f
       {"evaluate",
        "Validation during training. There is always an evaluation at the end.",
        {row("every", in(&t::evaluate, &evaluate::every), {}, "Interval between evaluations, in steps or epochs."),
