@@ -18,6 +18,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -91,6 +92,8 @@ struct coordinator_options {
   std::vector<named_server> servers{};
   /// The state from which the run continues; null for a new run.
   std::shared_ptr<const run_state> restored{};
+  /// Sends its state to a worker on another node; returns false for a worker of this process. Empty if all are.
+  std::function<bool(rank_id, const state_dict&)> restore_far{};
   bool evaluates_replicas{false};  ///< Whether each worker's snapshot is evaluated, too.
   /// Whether all workers end at the same step; otherwise, if the run ends early, each ends at the step it has reached.
   bool in_lockstep{true};

@@ -12,6 +12,8 @@
 #include <cstring>
 #include <fstream>
 #include <limits>
+#include <memory>
+#include <sstream>
 #include <stdexcept>
 #include <tuple>
 
@@ -49,7 +51,17 @@ class reader {
  public:
   reader(std::filesystem::path path, std::string alternatives)
       : path_(std::move(path)), alternatives_(std::move(alternatives)) {
-    if (std::filesystem::is_regular_file(path_)) in_.open(path_, std::ios::binary);  // a pipe may never open
+    auto file = std::make_unique<std::ifstream>();
+    if (std::filesystem::is_regular_file(path_)) file->open(path_, std::ios::binary);  // a pipe may never open
+    opened_ = file->is_open();
+    in_ = std::move(file);
+  }
+
+  /// A reader for bytes in memory; `name` is used in messages.
+  reader(std::string bytes, const std::string& name)
+      : path_(name), in_(std::make_unique<std::istringstream>(std::move(bytes))) {
+    file_bytes_ = static_cast<std::uint64_t>(in_->seekg(0, std::ios::end).tellg());
+    in_->seekg(0);
   }
 
   tensor_file read() {
@@ -58,10 +70,14 @@ class reader {
     if (std::filesystem::is_directory(path_))
       refuse("the path is a folder", "name the file in it, such as model.safetensors");
     if (!failed && !std::filesystem::is_regular_file(path_)) refuse("not a regular file", "name a regular file");
-    if (failed || !in_)
+    if (failed || !opened_)
       refuse(
           failed == std::errc::no_such_file_or_directory ? "no such file" : "cannot read the file: " + reason(failed),
           "check the path");
+    return content();
+  }
+
+  tensor_file content() {
     tensor_file content;
     std::vector<claim> claims;
     const auto header = parse(header_text());
@@ -103,7 +119,7 @@ class reader {
   std::string header_text() {
     if (file_bytes_ < prefix_bytes) refuse_as_broken("it has only " + std::to_string(file_bytes_) + " bytes");
     std::uint64_t length = 0;
-    in_.read(reinterpret_cast<char*>(&length), prefix_bytes);
+    in_->read(reinterpret_cast<char*>(&length), prefix_bytes);
     if (length > header_bytes_max)
       refuse("not a safetensors file", alternatives_.empty()
                                            ? "expected a file such as safetensors.torch.save_file() writes"
@@ -112,8 +128,8 @@ class reader {
       refuse_as_broken("its header claims " + std::to_string(length) + " bytes, but the file has " +
                        std::to_string(file_bytes_));
     std::string text(length, '\0');
-    in_.read(text.data(), static_cast<std::streamsize>(length));
-    if (!in_) refuse_as_broken("it ends within the header");
+    in_->read(text.data(), static_cast<std::streamsize>(length));
+    if (!*in_) refuse_as_broken("it ends within the header");
     data_first_ = prefix_bytes + length;
     return text;
   }
@@ -202,15 +218,16 @@ class reader {
 
   at::Tensor tensor(const claim& claim) {
     auto values = at::empty(claim.shape, at::TensorOptions().dtype(claim.type));
-    in_.seekg(static_cast<std::streamoff>(data_first_) + claim.begin);
-    in_.read(static_cast<char*>(values.mutable_data_ptr()), claim.end - claim.begin);
-    if (!in_) refuse_as_broken("it ends within tensor " + claim.name);
+    in_->seekg(static_cast<std::streamoff>(data_first_) + claim.begin);
+    in_->read(static_cast<char*>(values.mutable_data_ptr()), claim.end - claim.begin);
+    if (!*in_) refuse_as_broken("it ends within tensor " + claim.name);
     return values;
   }
 
   std::filesystem::path path_;
   std::string alternatives_;
-  std::ifstream in_;
+  std::unique_ptr<std::istream> in_;
+  bool opened_{false};
   std::uint64_t file_bytes_{0};
   std::uint64_t data_first_{0};
 };
@@ -251,6 +268,10 @@ std::string safetensors_of(const tensor_file& content) {
 
 tensor_file read_safetensors(const std::filesystem::path& path, const std::string& alternatives) {
   return reader(path, alternatives).read();
+}
+
+tensor_file parse_safetensors(std::string bytes, const std::string& name) {
+  return reader(std::move(bytes), name).content();
 }
 
 }  // namespace troupe::data

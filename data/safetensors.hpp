@@ -30,4 +30,7 @@ std::string safetensors_of(const tensor_file& content);
 /// for the fix.
 tensor_file read_safetensors(const std::filesystem::path& path, const std::string& alternatives = {});
 
+/// Returns the contents of such a file from its bytes; `name` stands for its path in messages. Throws data_error.
+tensor_file parse_safetensors(std::string bytes, const std::string& name);
+
 }  // namespace troupe::data

@@ -273,6 +273,7 @@ void spawn_direction(caf::actor_system& system, const plan& plan, const data::da
                                         .holder_weights = weights_of_holders(plan),
                                         .servers = servers_of(plan, into),
                                         .restored = options.restored,
+                                        .restore_far = options.far ? options.far->restore : nullptr,
                                         .evaluates_replicas = file.evaluate.each_worker,
                                         .in_lockstep = !plan.workers_are_independent() && !plan.draws_from_queue(),
                                         .batches_at_once = plan.draws_from_queue() ? batches_at_once(plan) : 0,

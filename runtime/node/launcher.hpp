@@ -45,6 +45,7 @@ struct far_actors {
   snapshot_sink results{};
   std::vector<memory_handle> memories{};                 ///< Shared memories of the first node, by exchange.
   std::function<peer_port(std::uint32_t rank)> port_of;  ///< Returns the proxy for the ports of a rank on another node.
+  std::function<bool(rank_id, const state_dict&)> restore{};  ///< See coordinator_options::restore_far.
 };
 
 struct launch_options {

@@ -4,6 +4,7 @@
 #include "troupe/runtime/topology/canonical.hpp"
 #include "troupe/runtime/topology/value.hpp"
 #include "troupe/runtime/transport/proxy.hpp"
+#include "troupe/runtime/transport/state_frames.hpp"
 
 #include <caf/all.hpp>
 #include <openssl/rand.h>
@@ -194,6 +195,15 @@ std::function<peer_port(std::uint32_t)> far_ports(supervisor_pointer self) {
   };
 }
 
+std::function<bool(rank_id, const state_dict&)> restore_far(supervisor_pointer self) {
+  return [what = self->state.options.what, plane = self->state.options.plane](rank_id rank, const state_dict& state) {
+    const auto node = what->node_of(static_cast<std::uint32_t>(rank));
+    if (node == 0) return false;
+    for (const auto& piece : transport::cut(rank, 0, state)) plane->send(node, piece);
+    return true;
+  };
+}
+
 void begin_if_ready(supervisor_pointer self) {
   auto& my = self->state;
   std::vector<directed_worker> workers;
@@ -206,7 +216,16 @@ void begin_if_ready(supervisor_pointer self) {
 }
 
 /// Where a tensor that came over the wire belongs. Throws frame_error, which ends the connection.
-void deliver(const crew& ours, transport::frame&& arrived, std::shared_ptr<const void> receipt) {
+void deliver(const crew& ours, std::uint32_t first_rank, transport::state_assembler& states, transport::frame&& arrived,
+             std::shared_ptr<const void> receipt) {
+  if (arrived.header.kind == transport::frame_kind::state) {
+    auto whole = states.add(arrived.as_state_piece());
+    if (!whole) return;
+    if (ours.coordinator)
+      return caf::anon_send(ours.coordinator, state_atom_v, whole->rank, whole->number, std::move(whole->state));
+    const auto& worker = ours.workers.at(static_cast<std::uint32_t>(whole->rank) - first_rank);
+    return caf::anon_send(worker, restore_atom_v, std::move(whole->state));
+  }
   if (arrived.header.kind == transport::frame_kind::snapshot) {
     if (ours.coordinator) caf::anon_send(ours.coordinator, result_atom_v, arrived.as_snapshot());
     return;
@@ -230,9 +249,12 @@ void link(supervisor_pointer self) {
       my.session, my.me(), addresses,
       {.linked = [handle] { caf::anon_send(handle, linked_atom_v); },
        .lost = [handle](std::uint32_t node, const std::string& why) { caf::anon_send(handle, lost_atom_v, node, why); },
-       .arrived = [ours = my.ours](
-                      transport::frame&& arrived,
-                      std::shared_ptr<const void> receipt) { deliver(ours, std::move(arrived), std::move(receipt)); }});
+       .arrived =
+           [ours = my.ours, first_rank = my.what().nodes[my.me()].first_rank,
+            states = std::make_shared<transport::state_assembler>()](transport::frame&& arrived,
+                                                                     std::shared_ptr<const void> receipt) {
+             deliver(ours, first_rank, *states, std::move(arrived), std::move(receipt));
+           }});
 }
 
 void take_part(supervisor_pointer self) {
@@ -248,7 +270,7 @@ void take_part(supervisor_pointer self) {
       throw std::runtime_error("cannot generate a random session id");
     my.guests.resize(my.what().nodes.size());
     my.guests[0].joined = true;
-    my.options.launch.far = far_actors{.port_of = far_ports(self)};
+    my.options.launch.far = far_actors{.port_of = far_ports(self), .restore = restore_far(self)};
     launch_here(self);
     return gather(self);
   }

@@ -114,6 +114,18 @@ void check_snapshot(const frame_header& header, const frame_limits& limits) {
   if (header.at != stage::contribution && header.at != stage::result) refuse("with an unknown value in its field at");
 }
 
+void check_state(const frame_header& header, std::uint8_t dims, const frame_limits& limits) {
+  if (header.how != none || dims != 0 || header.elements != 0) refuse("whose type or length is invalid for its kind");
+  if (static_cast<std::uint32_t>(header.origin.sender) >= limits.world_size) refuse("from a rank that does not exist");
+  if (!limits.has_servers && header.to - limits.first_rank >= limits.ranks)
+    refuse("for a rank that is not on this node");
+  if (header.total < 1 || header.total > limits.largest_state()) refuse("with a state of another model");
+  const auto bytes = header.payload_bytes;
+  if (bytes < 1 || bytes > state_piece_bytes || header.first < 0 || header.first > header.total ||
+      bytes > static_cast<std::uint64_t>(header.total - header.first))
+    refuse("whose payload does not fit its state");
+}
+
 void check_empty(const frame_header& header, std::uint8_t dims, std::uint64_t payload) {
   if (header.how != none || dims != 0 || header.elements != 0 || header.payload_bytes != payload)
     refuse("whose type or length is invalid for its kind");
@@ -125,7 +137,7 @@ void check_empty(const frame_header& header, std::uint8_t dims, std::uint64_t pa
 std::uint64_t frame_limits::largest_payload() const {
   auto most = total;
   for (const auto elements : exchanged) most = std::max(most, elements);
-  return static_cast<std::uint64_t>(most) * sizeof(float);
+  return std::max(static_cast<std::uint64_t>(most) * sizeof(float), static_cast<std::uint64_t>(state_piece_bytes));
 }
 
 std::uint32_t crc32c(std::span<const std::byte> bytes, std::uint32_t so_far) {
@@ -179,6 +191,9 @@ frame_header decode(std::span<const std::byte, header_bytes> bytes, const frame_
       check_payload(header, dims, limits.total, encoding::float32);
       check_snapshot(header, limits);
       return header;
+    case frame_kind::state:
+      check_state(header, dims, limits);
+      return header;
   }
   refuse("of an unknown kind");
 }
@@ -224,6 +239,25 @@ part frame::as_part() const {
           .mass = header.mass};
 }
 
+frame_header header_of(const state_piece& piece) {
+  const auto payload = bytes_of(piece.bytes);
+  return {.kind = frame_kind::state,
+          .to = static_cast<std::uint32_t>(piece.rank),
+          .origin = {.sender = piece.rank, .step = piece.number},
+          .first = piece.first,
+          .total = piece.total,
+          .payload_bytes = payload.size(),
+          .payload_crc = crc32c(payload)};
+}
+
+state_piece frame::as_state_piece() const {
+  return {.rank = header.origin.sender,
+          .number = header.origin.step,
+          .first = header.first,
+          .total = header.total,
+          .bytes = values};
+}
+
 snapshot frame::as_snapshot() const {
   return {.origin = header.origin, .values = values, .before_exchange = header.at == stage::contribution};
 }
@@ -234,7 +268,9 @@ namespace {
 at::Tensor room_for(const frame_header& header, models::buffer_pool& pool) {
   const auto elements = static_cast<std::int64_t>(header.elements);
   if (header.how == encoding::float32) return pool.take(elements);
-  const auto floats = (static_cast<std::int64_t>(header.payload_bytes) + 3) / 4;
+  const auto bytes = static_cast<std::int64_t>(header.payload_bytes);
+  const auto floats = (bytes + 3) / 4;
+  if (header.kind == frame_kind::state) return pool.take(floats).view(at::kByte).narrow(0, 0, bytes);
   return pool.take(floats).view(type_of(header.how)).narrow(0, 0, elements);
 }
 

@@ -30,7 +30,11 @@ enum class frame_kind : std::uint8_t {
   part,       ///< A part for the port of rank `to`.
   snapshot,   ///< A snapshot for the coordinator.
   credit,     ///< Grants `total` more credit, because frames of that cost have been taken.
+  state,      ///< Bytes of the state of worker `origin.sender`, from `first` on, of `total`; see state_frames.hpp.
 };
+
+/// Maximum payload of a state frame. A state is cut into such pieces.
+constexpr std::int64_t state_piece_bytes = 256 * 1024;
 
 /// Returns the credit that a payload uses, in bytes: the memory that the receiver's pool allocates for it, in whole
 /// pages. The window therefore limits memory and the number of payloads, however small they are.
@@ -70,6 +74,9 @@ struct frame_limits {
     return place < encodings.size() ? encodings[place] : encoding::float32;
   }
 
+  /// Returns the size of the largest state of a worker, in bytes: its parameters, gradient and moments.
+  std::int64_t largest_state() const { return (std::int64_t{16} << 20) + 16 * 4 * total; }
+
   /// Returns the size of the largest payload, in bytes.
   std::uint64_t largest_payload() const;
 };
@@ -93,6 +100,16 @@ frame_header decode(std::span<const std::byte, header_bytes> bytes, const frame_
 frame_header header_of(std::uint32_t to, const part& piece);
 frame_header header_of(const snapshot& result);
 
+/// Consecutive bytes of the state of a worker.
+struct state_piece {
+  rank_id rank{};
+  std::uint64_t number{0};  ///< Number of the request that it answers.
+  std::int64_t first{0}, total{0};
+  at::Tensor bytes;  ///< uint8, not empty.
+};
+
+frame_header header_of(const state_piece& piece);
+
 /// A complete received frame.
 struct frame {
   frame_header header;
@@ -101,6 +118,7 @@ struct frame {
 
   part as_part() const;
   snapshot as_snapshot() const;
+  state_piece as_state_piece() const;
 };
 
 /// Assembles frames from bytes that arrive in pieces of any size.

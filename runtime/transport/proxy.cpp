@@ -1,5 +1,7 @@
 #include "troupe/runtime/transport/proxy.hpp"
 
+#include "troupe/runtime/transport/state_frames.hpp"
+
 #include <caf/all.hpp>
 
 #include <utility>
@@ -36,8 +38,8 @@ snapshot_sink spawn_coordinator_proxy(caf::actor_system& system, std::shared_ptr
          std::uint32_t node) -> snapshot_sink::behavior_type {
         report_exceptions(self);
         return {[plane, node](result_atom, const snapshot& result) { plane->send(node, result); },
-                [self](state_atom, rank_id, std::uint64_t, const state_dict&) {
-                  self->quit(make_error(errc::failed, "checkpoints of runs with several nodes are not supported yet"));
+                [plane, node](state_atom, rank_id rank, std::uint64_t number, const state_dict& state) {
+                  for (const auto& piece : cut(rank, number, state)) plane->send(node, piece);
                 }};
       },
       std::move(plane), node);

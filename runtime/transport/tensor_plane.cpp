@@ -291,4 +291,8 @@ void tensor_plane::send(std::uint32_t node, const snapshot& result) {
   links_->send(node, header_of(result), result.values);
 }
 
+void tensor_plane::send(std::uint32_t node, const state_piece& piece) {
+  links_->send(node, header_of(piece), piece.bytes);
+}
+
 }  // namespace troupe::transport
