@@ -10,7 +10,7 @@ import time
 
 from troupe_command import BINARY, TINY, main, metrics, troupe, write
 
-STEPS = 400
+STEPS = 300
 TEXT = TINY.replace("steps = 20", f"steps = {STEPS}") + '[evaluate]\nevery = 50\n[checkpoint]\nevery = 20\n'
 TIMES = {"seconds", "train_seconds", "samples_per_second", "epoch_seconds", "data_wait"}
 
