@@ -120,11 +120,11 @@ struct worker_settings {
 struct exchange_settings {
   std::string name{"exchange"};
   std::string kind;
-  std::string sends;                   ///< "gradient" or "parameters".
+  std::string sends{};                 ///< "gradient" or "parameters".
   std::vector<std::string> members{};  ///< w0, w1, …, or names of exchanges for groups; if empty, all workers.
   interval every{1, false};
   std::string encoding{"float32"};  ///< "float32" or "bf16".
-  setting_values options;           ///< Settings of this kind, with defaults filled in.
+  setting_values options{};         ///< Settings of this kind, with defaults filled in.
   bool operator==(const exchange_settings&) const = default;
 };
 
