@@ -274,7 +274,7 @@ TEST_CASE("folders that are none, or hold none, are told") {
   const auto missing = here.path() / "none";
   CHECK(failure(of(missing)) ==
         missing.string() + ": no such folder; set data.file to a folder that contains one folder per class");
-  CHECK(failure(data_source{.folder = missing / "image_folder"}) ==
+  CHECK(failure(data_source{missing / "image_folder"}) ==
         "data.file is not set, and the data folder " + missing.string() +
             " does not exist; set data.file to a folder that contains one folder per class");
   CHECK(failure(of(here.path())) ==
