@@ -44,6 +44,7 @@ std::vector<std::pair<std::string, std::optional<double> record::*>> optional_nu
           {"data_wait", &record::data_wait},
           {"staleness_mean", &record::staleness_mean},
           {"staleness_max", &record::staleness_max},
+          {"gradients_refused", &record::gradients_refused},
           {"consensus_distance", &record::consensus_distance},
           {"consensus_distance_before", &record::consensus_distance_before},
           {"consensus_distance_max", &record::consensus_distance_max}};
@@ -143,13 +144,13 @@ void restore(evaluation& one, const state_dict& from) {
 state_dict state_of(const staleness_tally& one) {
   state_dict made;
   made.put_counts("counts", one.counts);
-  made.put_counts("sums", {one.applied, one.sum, one.most});
+  made.put_counts("sums", {one.applied, one.sum, one.most, one.refused});
   return made;
 }
 
 void restore(staleness_tally& one, const state_dict& from) {
-  const auto sums = from.counts("sums", 3);
-  one = {.counts = from.counts("counts"), .applied = sums[0], .sum = sums[1], .most = sums[2]};
+  const auto sums = from.counts("sums", 4);
+  one = {.counts = from.counts("counts"), .applied = sums[0], .sum = sums[1], .most = sums[2], .refused = sums[3]};
 }
 
 state_dict state_of(const record& one) {

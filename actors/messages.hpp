@@ -229,6 +229,8 @@ struct record {
   std::vector<double> train_loss_workers{};
   std::uint64_t bytes_sent{0};
   std::optional<double> staleness_mean, staleness_max;  ///< Staleness of the gradients applied since the last line.
+  /// Gradients refused since the run began; only if a server refuses late ones.
+  std::optional<double> gradients_refused;
   std::optional<double> consensus_distance;  ///< sqrt(mean over workers of ‖xᵢ − x̄‖²), over the parameters.
   std::optional<double> consensus_distance_before;  ///< The same before the last exchange of parameters.
   std::optional<double> consensus_distance_max;  ///< Largest value of the run of the previous one; only for event end.

@@ -1,5 +1,7 @@
 #include "troupe/actors/exchange/serving.hpp"
 
+#include "troupe/actors/message_state.hpp"
+
 #include <algorithm>
 #include <limits>
 #include <string>
@@ -17,21 +19,15 @@ std::uint64_t first_due(const member_options& options) {
 }
 
 void save(const holding& held, const std::string& name, state_dict& into) {
-  into.put_counts(name + "/counts", {static_cast<std::uint64_t>(held.piece.first), held.version, held.staleness.applied,
-                                     held.staleness.sum, held.staleness.most, held.staleness.refused});
-  into.put_counts(name + "/staleness", held.staleness.counts);
+  into.put_counts(name + "/place", {static_cast<std::uint64_t>(held.piece.first), held.version});
+  into.put_all(name + "/staleness", state_of(held.staleness));
   if (held.piece.values.defined()) into.put(name + "/x", held.piece.values);
 }
 
 holding restored_holding(const state_dict& from, const std::string& name) {
-  const auto counts = from.counts(name + "/counts", 6);
-  holding held{.piece = {static_cast<std::int64_t>(counts[0]), {}},
-               .version = counts[1],
-               .staleness = {.counts = from.counts(name + "/staleness"),
-                             .applied = counts[2],
-                             .sum = counts[3],
-                             .most = counts[4],
-                             .refused = counts[5]}};
+  const auto place = from.counts(name + "/place", 2);
+  holding held{.piece = {static_cast<std::int64_t>(place[0]), {}}, .version = place[1], .staleness = {}};
+  restore(held.staleness, from.all(name + "/staleness"));
   if (from.has(name + "/x")) held.piece.values = from.tensor(name + "/x");
   return held;
 }

@@ -77,6 +77,7 @@ void run_totals::count_updates(const std::vector<holding>& held, bool are_replic
     line.staleness_mean = mean(latest);
     line.staleness_max = static_cast<double>(latest.most);
   }
+  if (all.refused > 0) line.gradients_refused = static_cast<double>(all.refused);
   staleness_ = std::move(all);
 }
 
@@ -98,6 +99,7 @@ record run_totals::end_of(const record& latest, const std::string& status) const
     end.staleness_max = static_cast<double>(staleness_.most);
     end.staleness_counts = staleness_.counts;
   }
+  if (staleness_.refused > 0) end.gradients_refused = static_cast<double>(staleness_.refused);
   end.consensus_distance_max = distance_max_;
   end.data_wait = share_of(data_wait_, computing_);
   end.samples_per_second = of_run_.rate(end.train_seconds);

@@ -19,6 +19,10 @@ json number(const std::optional<double>& value) {
   return value && std::isfinite(*value) ? json(*value) : json(nullptr);
 }
 
+json count(const std::optional<double>& value) {
+  return value ? json(static_cast<std::uint64_t>(*value)) : json(nullptr);
+}
+
 /// Returns the numbers, or null for none.
 json list(const std::vector<double>& values) {
   if (values.empty()) return nullptr;
@@ -57,6 +61,7 @@ std::string json_line(const record& line) {
                     {"staleness_mean", number(line.staleness_mean)},
                     {"staleness_max", number(line.staleness_max)},
                     {"staleness_counts", line.staleness_counts.empty() ? json(nullptr) : json(line.staleness_counts)},
+                    {"gradients_refused", count(line.gradients_refused)},
                     {"consensus_distance", number(line.consensus_distance)},
                     {"consensus_distance_before", number(line.consensus_distance_before)},
                     {"consensus_distance_max", number(line.consensus_distance_max)},

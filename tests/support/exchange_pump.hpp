@@ -154,6 +154,36 @@ class exchange_pump {
     }
   }
 
+  /// Lets all steps happen as run() does, but nothing that concerns worker `starved` while anything else can happen,
+  /// except one time in sixteen.
+  void run_starving(std::uint32_t starved, std::uint64_t seed, const std::function<void()>& after) {
+    data::random_stream random{seed};
+    for (;;) {
+      std::vector<std::function<void()>> others, its;
+      for (std::uint32_t rank = 0; rank < options_.workers; ++rank)
+        if (ready(rank)) (rank == starved ? its : others).push_back([this, rank] { contribute(rank); });
+      for (std::size_t i = 0; i < in_flight_.size(); ++i) {
+        const auto& [from, to] = in_flight_[i].between;
+        const auto concerned = from == starved || to == starved;
+        (concerned ? its : others).push_back([this, i] { deliver(static_cast<std::ptrdiff_t>(i)); });
+      }
+      if (its.empty() && others.empty()) return;
+      const auto& choices = others.empty() || (!its.empty() && random.below(16) == 0) ? its : others;
+      choices[random.below(choices.size())]();
+      after();
+    }
+  }
+
+  /// Makes every member again from its own state, and lets the run have more steps. No step may be under way.
+  using remaker = std::function<std::unique_ptr<member>(rank_id, std::shared_ptr<const state_dict>)>;
+  void remake(const remaker& make, std::uint64_t steps) {
+    REQUIRE(in_flight_.empty());
+    for (std::uint32_t i = 0; i < members_.size(); ++i)
+      members_[i] = make(rank_id{i}, std::make_shared<const state_dict>(members_[i]->state()));
+    extend(steps);
+  }
+  void extend(std::uint64_t steps) { options_.steps = steps; }
+
   /// The last whole answer that `rank` got.
   const at::Tensor& last(std::uint32_t rank) const { return last_[rank]; }
   slot last_slot() const { return last_slot_; }

@@ -1,0 +1,137 @@
+// parameter_server with apply = "each" and a staleness bound: Ho et al. 2013, "More Effective Distributed ML via a
+// Stale Synchronous Parallel Parameter Server".
+#include "tests/support/doctest.hpp"
+#include "tests/support/exchange_pump.hpp"
+
+#include "troupe/actors/exchange/registry.hpp"
+#include "troupe/data/random.hpp"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <set>
+
+namespace {
+
+using namespace troupe;
+using namespace troupe::testing;
+
+struct wiring {
+  std::uint32_t workers{3}, shards{1};
+  std::uint64_t steps{6};
+  std::optional<std::int64_t> bound{};
+};
+
+std::unique_ptr<member> make(const wiring& wired, rank_id rank) {
+  setting_values settings{{"apply", std::string{"each"}}, {"shards", static_cast<std::int64_t>(wired.shards)}};
+  if (wired.bound) settings.emplace("staleness_bound", *wired.bound);
+  return find_exchange("parameter_server")
+      ->make_member({.among = {.rank = rank, .world_size = wired.workers, .servers = wired.shards},
+                     .layout = three_parameters(),
+                     .settings = settings,
+                     .when = {.steps = wired.steps},
+                     .optimizer = {.lr = 0.125},
+                     .initial = at::zeros({176})});
+}
+
+exchange_pump::options pumped(const wiring& wired) {
+  return {.workers = wired.workers,
+          .servers = wired.shards,
+          .steps = wired.steps,
+          .make = [wired](rank_id rank) { return make(wired, rank); },
+          .bring =
+              [](std::uint32_t rank, std::uint64_t step, const at::Tensor& last) {
+                auto gradient = noise(176, rank, step);
+                if (last.defined()) gradient += 0.5 * last;
+                return part{.piece = {0, gradient}, .sample_count = 1};
+              },
+          .watch = {}};
+}
+
+/// Checks, at every delivery to a server, that the slowest workers are answered at once.
+struct slowest_never_wait {
+  wiring wired;
+  std::map<std::uint32_t, std::vector<std::uint64_t>> next{};  ///< By server, then by worker.
+
+  void operator()(std::uint32_t to, const part& given, const sendings& sent) {
+    if (to < wired.workers) return;
+    auto& clocks = next.try_emplace(to, wired.workers, 0).first->second;
+    const auto from = static_cast<std::uint32_t>(given.origin.sender);
+    clocks[from] = given.origin.step + 1;
+    if (clocks[from] != *std::min_element(clocks.begin(), clocks.end())) return;
+    CHECK(std::any_of(sent.begin(), sent.end(), [&](const auto& one) { return one.first == from; }));
+  }
+};
+
+}  // namespace
+
+TEST_CASE("no worker begins a step more than the bound ahead of the slowest, which never waits") {
+  std::uint64_t schedules = 0;
+  for (const std::int64_t bound : {0, 1, 3}) {
+    for (std::uint64_t seed = 0; seed < 700; ++seed, ++schedules) {
+      const wiring wired{.workers = 2 + static_cast<std::uint32_t>(seed % 3),
+                         .shards = 1 + static_cast<std::uint32_t>(seed % 2),
+                         .bound = bound};
+      CAPTURE(bound);
+      CAPTURE(seed);
+      auto options = pumped(wired);
+      options.watch = slowest_never_wait{wired};
+      exchange_pump pump{options};
+      std::uint64_t furthest = 0;
+      const auto check = [&] {
+        for (std::uint32_t rank = 0; rank < wired.workers; ++rank)
+          furthest = std::max(furthest, pump.completed(rank) - pump.completed_by_all());
+      };
+      pump.run_starving(static_cast<std::uint32_t>(seed % wired.workers), data::keyed(seed, data::purpose::digits),
+                        check);
+      CHECK(furthest <= static_cast<std::uint64_t>(bound));
+      for (std::uint32_t rank = 0; rank < wired.workers; ++rank) CHECK(pump.completed(rank) == wired.steps);
+      CHECK(pump.held(wired.workers, wired.steps).version == wired.workers * wired.steps);
+    }
+  }
+  CHECK(schedules >= 2'000);
+}
+
+TEST_CASE("without a bound, the same schedules let workers run ahead") {
+  std::uint64_t furthest = 0;
+  for (std::uint64_t seed = 0; seed < 20; ++seed) {
+    exchange_pump pump{pumped({})};
+    pump.run_starving(0, data::keyed(seed, data::purpose::digits), [&] {
+      for (std::uint32_t rank = 0; rank < 3; ++rank)
+        furthest = std::max(furthest, pump.completed(rank) - pump.completed_by_all());
+    });
+  }
+  CHECK(furthest > 3);
+}
+
+TEST_CASE("a bound that is never reached changes nothing") {
+  for (std::uint64_t seed = 0; seed < 20; ++seed) {
+    exchange_pump unbounded{pumped({})}, bounded{pumped({.bound = 6})};
+    unbounded.run(seed);
+    bounded.run(seed);
+    CHECK(unbounded.held(3, 6).piece.values.equal(bounded.held(3, 6).piece.values));
+    CHECK(unbounded.held(3, 6).staleness.counts == bounded.held(3, 6).staleness.counts);
+  }
+}
+
+TEST_CASE("with a bound of 0, each step uses the sum of all gradients at the same parameters") {
+  for (std::uint64_t seed = 0; seed < 50; ++seed) {
+    CAPTURE(seed);
+    const wiring wired{.bound = 0};
+    exchange_pump pump{pumped(wired)};
+    auto x = at::zeros({176});
+    std::set<std::uint64_t> seen;
+    pump.run(seed, [&](data::random_stream&) {
+      const auto done = pump.completed_by_all();
+      for (std::uint32_t rank = 0; rank < wired.workers; ++rank)
+        if (pump.completed(rank) != done || !pump.ready(rank)) return;
+      if (done == 0 || !seen.insert(done).second) return;
+      auto sum = at::zeros({176});
+      for (std::uint32_t rank = 0; rank < wired.workers; ++rank)
+        sum += noise(176, rank, done - 1) + (done > 1 ? 0.5 * x : at::zeros({176}));
+      x = x - 0.125 * sum;
+      for (std::uint32_t rank = 0; rank < wired.workers; ++rank) CHECK(at::allclose(pump.last(rank), x, 1e-5, 1e-6));
+    });
+    CHECK(seen.size() + 1 >= wired.steps);
+  }
+}
