@@ -1,0 +1,48 @@
+// A network on its device: what any worker of the same plan can compute gradients with. It keeps nothing of a worker
+// between two calls; worker_training.hpp has what belongs to a worker.
+#pragma once
+
+#include "troupe/actors/training/bucket_watch.hpp"
+#include "troupe/actors/training/placement.hpp"
+#include "troupe/actors/training/replica_options.hpp"
+
+#include <ATen/core/Generator.h>
+#include <ATen/core/Tensor.h>
+
+#include <memory>
+#include <optional>
+#include <vector>
+
+namespace troupe {
+
+/// One thread at a time. Must not move: the network calls back.
+class engine {
+ public:
+  explicit engine(const replica_options& options);
+  engine(const engine&) = delete;
+  engine& operator=(const engine&) = delete;
+
+  /// Makes the next passes use the weights `x` [P + B], add gradients to `gradient` [P], and draw from `seed`.
+  void bind(const at::Tensor& x, const at::Tensor& gradient, std::uint64_t seed);
+
+  /// Returns the output of a forward pass in training, float32.
+  at::Tensor forward(const at::Tensor& inputs);
+
+  /// Returns the watch over these buckets. Each backward pass reports to the watch returned last.
+  bucket_watch& watch(const std::shared_ptr<const std::vector<range>>& buckets);
+
+  /// Combines the statistics of synchronised norms for the passes that follow; see models::network::synchronise().
+  models::group_mean combine{};
+
+  placement where;
+
+ private:
+  models::flat_layout layout_;
+  bool bfloat16_;
+  std::unique_ptr<models::network> network_;
+  at::Generator dropout_;
+  std::shared_ptr<const std::vector<range>> watched_;  ///< The buckets for which watch_ was made.
+  std::optional<bucket_watch> watch_;
+};
+
+}  // namespace troupe

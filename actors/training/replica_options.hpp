@@ -1,0 +1,80 @@
+// What a replica is made from: the plan's choices for one worker.
+#pragma once
+
+#include "troupe/actors/device/device.hpp"
+#include "troupe/actors/messages.hpp"
+#include "troupe/actors/optimizer.hpp"
+#include "troupe/actors/rules/schedule.hpp"
+#include "troupe/data/augment.hpp"
+#include "troupe/data/dataset.hpp"
+#include "troupe/data/sampler.hpp"
+#include "troupe/models/buffer_pool.hpp"
+#include "troupe/models/flat.hpp"
+#include "troupe/models/network.hpp"
+
+#include <cstdint>
+#include <functional>
+#include <limits>
+#include <memory>
+#include <vector>
+
+namespace troupe::data {
+class loader_threads;
+}
+
+namespace troupe {
+
+class shared_memory;
+
+/// How the statistics of synchronised norms are exchanged: in buckets, one per norm for the forward pass in its order,
+/// then one per norm for the backward pass. A step of this exchange is a pass, of which each micro-batch has one.
+struct norm_exchange {
+  std::uint32_t place{0};        ///< Index of the exchange.
+  std::vector<range> buckets{};  ///< Range of each bucket in the exchanged tensor.
+  std::int64_t total{0};         ///< Number of elements exchanged.
+  pass_count passes{};           ///< Passes per step, equal for every worker.
+  /// Contributes the own statistics and returns the answer of their bucket once all workers have contributed theirs.
+  /// Throws if they never will. Null if norms are not synchronised.
+  std::function<outcome(part own)> bring{};
+};
+
+struct replica_options {
+  run_id run{};
+  rank_id rank{};
+  const models::network_kind* model{nullptr};
+  models::network_shape shape;
+  models::loss_kind loss{};
+  models::flat_layout layout;
+  models::buffer_pool pool;
+  std::shared_ptr<const data::dataset> samples;
+  data::normalisation scale;
+  data::sampling sampling;
+  optimizer_options optimizer;
+  std::uint64_t seed{0};
+  std::int64_t threads{1};  ///< Intra-op threads of the lane that runs the replica.
+  /// Number of equal parts of a full batch whose gradients are computed one after the other.
+  std::int64_t micro_batches{1};
+  norm_exchange norms{};
+  std::shared_ptr<device::accelerator> accelerator{};  ///< Device of the replica; null for the CPU.
+  /// Shared memory that holds x and that others write concurrently; null if x is in the messages.
+  std::shared_ptr<shared_memory> memory{};
+  /// Steps taken on a copy of x before the change is added to x; 1 for steps on x itself.
+  std::int64_t local_steps{1};
+  std::vector<int> cores{};  ///< Cores of the machine to which the lane is pinned; empty for any.
+  /// Number of batches of the run; none is made in advance beyond them. Not used with a queue.
+  std::uint64_t batches{std::numeric_limits<std::uint64_t>::max()};
+  data::augmentation augment{};
+  /// Threads that make batches ahead; null if the lane makes each batch when needed.
+  std::shared_ptr<data::loader_threads> loading{};
+  bool bfloat16{false};  ///< Run forward passes under autocast as in PyTorch; weights and gradients stay float32.
+  bool stop_on_non_finite{true};  ///< Throw if a loss is not finite; otherwise the update is applied.
+};
+
+/// Returns whether local steps update only the coordinates of their samples: a sparse model under SGD without momentum,
+/// clipping, L2 penalty or parameters excluded from weight decay.
+bool makes_sparse_steps(const models::network_kind& model, const optimizer_options& optimizer);
+
+/// Returns whether a replica with these options uses them where a request allows it.
+bool has_sparse_steps(const replica_options& options);
+
+}  // namespace troupe
