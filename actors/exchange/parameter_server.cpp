@@ -47,7 +47,7 @@ class client final : public member {
                            "a worker received a part that is not an answer from the server of that shard");
     if (!awaited_[shard] || piece.origin.step != step_)
       throw exchange_error(errc::stale, "a worker received an answer from a server that it did not request");
-    // A refused gradient is answered with the same version if the server has made all its updates.
+    // A worker that is several steps late is refused, although it has the present version.
     if (piece.origin.version < versions_[shard] || (piece.origin.version == versions_[shard] && !may_refuse_))
       throw exchange_error(errc::mismatch, "a server answered with parameters older than the gradient");
     awaited_[shard] = false;

@@ -143,12 +143,12 @@ class shard_of_all final : public shard_server {
   std::vector<part> came_;  ///< To be answered, in order of arrival.
 };
 
-/// Steps along the mean of the first k gradients that were computed from the present parameters. Chen et al. 2016,
-/// section 3.2: the others are backup workers.
+/// Steps along the mean of the first k gradients of a step that were computed from the present parameters. Chen et al.
+/// 2016, section 3.2: the others are backup workers.
 class shard_of_first final : public shard_server {
  public:
   explicit shard_of_first(const member_options& options)
-      : shard_server(options), first_(rule_of(options.settings).first), updates_(options.when.steps) {
+      : shard_server(options), first_(rule_of(options.settings).first) {
     options_.restored.reset();
   }
 
@@ -173,9 +173,9 @@ class shard_of_first final : public shard_server {
  private:
   void take(const part& piece, outbox& out) override {
     roll_call_.note(piece.origin.sender, piece.origin.step);
-    // No worker contributes twice to a version, so before the last update all have steps left: a round never waits in
-    // vain.
-    if (piece.origin.version != version_ || version_ == updates_) {
+    // A worker that is several steps late is refused even if it has the present parameters. So update r uses gradients
+    // of step r only, of which every worker has one: an update never waits in vain, also where workers stop together.
+    if (piece.origin.version != version_ || piece.origin.step != version_) {
       staleness_.refused += 1;
       return answer_with_x(piece, out);
     }
@@ -194,7 +194,6 @@ class shard_of_first final : public shard_server {
   }
 
   std::size_t first_;
-  std::uint64_t updates_;         ///< Updates of the run.
   std::map<rank_id, part> came_;  ///< Gradients of the present version.
 };
 

@@ -58,7 +58,7 @@ struct ledger {
 
   void operator()(std::uint32_t to, const part& given, const sendings& sent) {
     if (to != workers) return;
-    if (given.origin.version != version || version == steps) {
+    if (given.origin.version != version || given.origin.step != version) {
       refused += 1;
       REQUIRE(sent.size() == 1);
     } else {

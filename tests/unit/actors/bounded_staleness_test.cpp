@@ -8,8 +8,9 @@
 
 #include <algorithm>
 #include <map>
+#include <memory>
 #include <optional>
-#include <set>
+#include <vector>
 
 namespace {
 
@@ -75,12 +76,19 @@ TEST_CASE("no worker begins a step more than the bound ahead of the slowest, whi
       CAPTURE(bound);
       CAPTURE(seed);
       auto options = pumped(wired);
-      options.watch = slowest_never_wait{wired};
+      const auto clocks = std::make_shared<slowest_never_wait>(slowest_never_wait{wired});
+      options.watch = [clocks](std::uint32_t to, const part& given, const sendings& sent) {
+        (*clocks)(to, given, sent);
+      };
       exchange_pump pump{options};
       std::uint64_t furthest = 0;
+      // A worker has completed a step when its answer arrives; the slowest, when its gradient is applied everywhere.
       const auto check = [&] {
+        std::uint64_t least = clocks->next.size() < wired.shards ? 0 : wired.steps;
+        for (const auto& [server, of_workers] : clocks->next)
+          least = std::min(least, *std::min_element(of_workers.begin(), of_workers.end()));
         for (std::uint32_t rank = 0; rank < wired.workers; ++rank)
-          furthest = std::max(furthest, pump.completed(rank) - pump.completed_by_all());
+          furthest = std::max(furthest, std::max(pump.completed(rank), least) - least);
       };
       pump.run_starving(static_cast<std::uint32_t>(seed % wired.workers), data::keyed(seed, data::purpose::digits),
                         check);
@@ -118,20 +126,23 @@ TEST_CASE("with a bound of 0, each step uses the sum of all gradients at the sam
   for (std::uint64_t seed = 0; seed < 50; ++seed) {
     CAPTURE(seed);
     const wiring wired{.bound = 0};
-    exchange_pump pump{pumped(wired)};
+    std::map<std::uint64_t, std::vector<at::Tensor>> used, gradients;  // by step
+    auto options = pumped(wired);
+    options.bring = [&, bring = options.bring](std::uint32_t rank, std::uint64_t step, const at::Tensor& last) {
+      auto made = bring(rank, step, last);
+      used[step].push_back(last.defined() ? last : at::zeros({176}));
+      gradients[step].push_back(made.piece.values);
+      return made;
+    };
+    exchange_pump pump{options};
+    pump.run(seed);
     auto x = at::zeros({176});
-    std::set<std::uint64_t> seen;
-    pump.run(seed, [&](data::random_stream&) {
-      const auto done = pump.completed_by_all();
-      for (std::uint32_t rank = 0; rank < wired.workers; ++rank)
-        if (pump.completed(rank) != done || !pump.ready(rank)) return;
-      if (done == 0 || !seen.insert(done).second) return;
-      auto sum = at::zeros({176});
-      for (std::uint32_t rank = 0; rank < wired.workers; ++rank)
-        sum += noise(176, rank, done - 1) + (done > 1 ? 0.5 * x : at::zeros({176}));
-      x = x - 0.125 * sum;
-      for (std::uint32_t rank = 0; rank < wired.workers; ++rank) CHECK(at::allclose(pump.last(rank), x, 1e-5, 1e-6));
-    });
-    CHECK(seen.size() + 1 >= wired.steps);
+    for (std::uint64_t step = 0; step < wired.steps; ++step) {
+      REQUIRE(used[step].size() == wired.workers);
+      for (const auto& one : used[step]) CHECK(one.equal(used[step].front()));
+      CHECK(at::allclose(used[step].front(), x, 1e-4, 1e-5));
+      for (const auto& gradient : gradients[step]) x = x - 0.125 * gradient;
+    }
+    CHECK(at::allclose(pump.held(wired.workers, wired.steps).piece.values, x, 1e-4, 1e-5));
   }
 }

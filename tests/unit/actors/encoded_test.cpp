@@ -82,7 +82,7 @@ TEST_CASE("encoded exchanges send half the bytes, and answers that are the same 
     again.run(2);
     for (const auto& [ends, bytes] : plain.bytes()) CHECK(small.bytes().at(ends) * 2 == bytes);
     for (std::uint32_t rank = 0; rank < 4; ++rank) {
-      CHECK(small.last(rank).scalar_type() == at::kFloat);
+      CHECK((small.last(rank).scalar_type() == at::kFloat));
       CHECK(small.last(rank).equal(small.last(0)));
       CHECK(small.last(rank).equal(again.last(rank)));  // whatever the order of the messages
       CHECK_FALSE(small.last(rank).equal(plain.last(rank)));
@@ -92,8 +92,6 @@ TEST_CASE("encoded exchanges send half the bytes, and answers that are the same 
 }
 
 TEST_CASE("a member's own parameters are not rounded where every member gets an answer of its own") {
-  const setting_values ring{
-      {"graph", std::string{"ring"}}, {"weights", std::string{"metropolis"}}, {"buffers", std::string{"local"}}};
   auto options =
       pumped("gossip", settled(*find_exchange("gossip"), slot::parameters, 4, {{"graph", std::string{"ring"}}}),
              slot::parameters, encoding::bfloat16);
