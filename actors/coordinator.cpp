@@ -390,6 +390,7 @@ coordinator_actor::behavior_type coordinator(coordinator_pointer self, coordinat
       },
       [self](reached_atom, const milestone& reached) {
         self->state.queue ? take_of_queue(self, reached) : take_own(self, reached);
+        write_checkpoint_if_complete(self);
       },
       [self](result_atom, const snapshot& replica) {
         self->state.arrived.take(replica);

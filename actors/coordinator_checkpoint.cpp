@@ -58,6 +58,17 @@ void ask_servers(coordinator_pointer self) {
             });
 }
 
+/// Returns whether all states are here, and all milestones that the workers had reported before. Between nodes these
+/// take another way and may be overtaken by a state.
+bool is_complete(const coordinator_state& my) {
+  const auto& actors = my.collection.states.actors;
+  if (actors.size() < my.workers.size() + my.options.servers.size()) return false;
+  std::vector<std::uint64_t> reported;
+  for (std::size_t rank = 0; rank < my.workers.size(); ++rank)
+    reported.push_back(find_if_any<std::uint64_t>(actors.at(worker_named(rank)), "reported").value_or(0));
+  return my.arrived.all_have_reached(reported);
+}
+
 /// Returns the first barrier that no worker has passed, and at which not all of them have stopped already.
 std::uint64_t barrier_after(const coordinator_state& my) {
   const auto& when = my.options.when;
@@ -137,8 +148,7 @@ void take_state(coordinator_pointer self, rank_id worker, std::uint64_t number, 
 void write_checkpoint_if_complete(coordinator_pointer self) {
   auto& my = self->state;
   auto& made = my.collection;
-  const auto expected = my.workers.size() + my.options.servers.size();
-  if (!made.open || made.states.actors.size() < expected || my.assembling || my.finished) return;
+  if (!made.open || my.assembling || my.finished || !is_complete(my)) return;
   made.states.actors.emplace("coordinator", my.state(self->clock().now()));
   made.open = false;
   my.writing = true;

@@ -39,6 +39,10 @@ struct heard {
   std::vector<float> saved, kept;
   std::vector<std::uint64_t> finished, granted;
   std::vector<record> lines;
+  std::vector<run_state> checkpoints;
+  std::vector<std::uint64_t> asked;  ///< Numbers of the requests for states.
+  bool keeps_writing{false};         ///< No checkpoint is ever written to the end.
+  std::vector<caf::typed_response_promise<std::uint64_t>> writing;
   std::function<evaluation(const snapshot&)> verdict = [](const snapshot& weights) {
     return evaluation{.step = weights.origin.step, .loss = 1, .accuracy = 0.5, .sample_count = 1};
   };
@@ -52,14 +56,19 @@ evaluator_actor::behavior_type evaluator(evaluator_actor::pointer, std::shared_p
           [](cancel_atom) {}, [](done_atom, const completion&) {}};
 }
 
-recorder_actor::behavior_type recorder(recorder_actor::pointer, std::shared_ptr<heard> all) {
+recorder_actor::behavior_type recorder(recorder_actor::pointer self, std::shared_ptr<heard> all) {
   return {[](progress_atom, rank_id, std::uint64_t) {},
           [all](record_atom, const record& line) {
             all->events.push_back(line.event);
             all->lines.push_back(line);
           },
           [all](keep_atom, const snapshot& best) { all->kept.push_back(best.values[0].item<float>()); },
-          [](checkpoint_atom, const run_state& state) { return state.step; },
+          [self, all](checkpoint_atom, const run_state& state) -> caf::result<std::uint64_t> {
+            all->checkpoints.push_back(state);
+            if (!all->keeps_writing) return state.step;
+            all->writing.push_back(self->make_response_promise<std::uint64_t>());
+            return all->writing.back();
+          },
           [all](save_atom, const snapshot& result, const record& end) {
             all->saved.push_back(result.values[0].item<float>());
             all->events.push_back(end.event + " " + end.status);
@@ -75,7 +84,7 @@ directed_worker::behavior_type worker(directed_worker::pointer, std::shared_ptr<
           [](halt_atom) { return std::uint64_t{1}; },
           [all](finish_atom, std::uint64_t step) { all->finished.push_back(step); },
           [](show_atom, std::uint64_t) {},
-          [](state_atom, std::uint64_t) {},
+          [all](state_atom, std::uint64_t number) { all->asked.push_back(number); },
           [](restore_atom, const state_dict&) {}};
 }
 
@@ -89,7 +98,8 @@ struct rehearsal {
   std::vector<caf::actor> members;
 
   explicit rehearsal(bool replicas_agree, coordinator_options options = {}) {
-    options.when = {.steps = 4, .steps_per_epoch = 4, .evaluate_every = 1};
+    options.when = {
+        .steps = 4, .steps_per_epoch = 4, .evaluate_every = 1, .checkpoint_every = options.when.checkpoint_every};
     options.workers = 2;
     options.replicas = replicas_agree ? 1 : 2;
     options.replicas_agree = replicas_agree;
@@ -119,6 +129,21 @@ struct rehearsal {
     caf::anon_send(
         coordinator, reached_atom_v,
         milestone{.rank = rank_id{rank}, .step = step, .sample_count = 1, .data_wait = data_wait, .busy = busy});
+    run();
+  }
+  /// Both workers complete `step`, and wait there for a checkpoint.
+  void arrive(std::uint64_t step) {
+    complete(step, static_cast<float>(step));
+    for (const std::uint32_t rank : {0U, 1U}) {
+      caf::anon_send(coordinator, checkpoint_atom_v, rank_id{rank}, step);
+      run();
+    }
+  }
+  void answer(std::uint32_t rank, std::uint64_t number, std::uint64_t reported = 1) {
+    state_dict state;
+    state.put_count("reported", reported);
+    state.put_count("number", number);
+    caf::anon_send(coordinator, state_atom_v, rank_id{rank}, number, state);
     run();
   }
   /// Both workers complete `step`, with parameters that are all `value`.
@@ -424,4 +449,84 @@ TEST_CASE("an epoch says how long it took, other lines do not") {
     CHECK(line.epoch_seconds.has_value() == (line.event == "epoch"));
     if (line.epoch_seconds) CHECK(*line.epoch_seconds == doctest::Approx(5));
   }
+}
+
+namespace {
+
+coordinator_options with_checkpoints(std::uint64_t every) {
+  coordinator_options options;
+  options.when.checkpoint_every = every;
+  return options;
+}
+
+}  // namespace
+
+TEST_CASE("a checkpoint holds the states of all, and the workers continue while it is written") {
+  rehearsal here{true, with_checkpoints(2)};
+  here.all->keeps_writing = true;
+  CHECK(here.all->granted == std::vector<std::uint64_t>{2, 2});
+  here.complete(1, 1);
+  here.all->granted.clear();
+  here.arrive(2);
+  CHECK(here.all->granted == std::vector<std::uint64_t>{2, 2});  // an evaluation allows more, the barrier does not
+  CHECK(here.all->asked == std::vector<std::uint64_t>{1, 1});
+  here.answer(1, 1);
+  CHECK(here.all->checkpoints.empty());
+  here.answer(0, 1);
+  REQUIRE(here.all->checkpoints.size() == 1);
+  const auto& made = here.all->checkpoints.front();
+  CHECK(made.step == 2);
+  REQUIRE(made.actors.size() == 3);
+  CHECK((made.actors.contains("coordinator") && made.actors.contains("worker 0") && made.actors.contains("worker 1")));
+  CHECK(here.all->granted.back() == 4);
+}
+
+TEST_CASE("a checkpoint that is due while another one is written is skipped") {
+  rehearsal here{true, with_checkpoints(1)};
+  here.all->keeps_writing = true;
+  here.arrive(1);
+  here.answer(0, 1);
+  here.answer(1, 1);
+  here.all->asked.clear();
+  here.all->granted.clear();
+  here.arrive(2);
+  CHECK(here.all->asked.empty());
+  CHECK(here.all->granted.back() == 3);
+  here.all->writing.front().deliver(std::uint64_t{1});
+  here.run();
+  here.arrive(3);
+  CHECK(here.all->asked == std::vector<std::uint64_t>{2, 2});
+}
+
+TEST_CASE("a halted run makes its checkpoint of the step at which it ends, with states requested after it") {
+  rehearsal here{true, with_checkpoints(1)};
+  here.arrive(1);
+  here.answer(0, 1);
+  caf::anon_send(here.coordinator, halt_atom_v);
+  here.run();
+  CHECK(here.all->asked.back() == 2);
+  here.answer(1, 1);  // too late
+  here.answer(0, 2);
+  CHECK(here.all->checkpoints.empty());
+  CHECK(here.all->finished.empty());
+  here.answer(1, 2);
+  REQUIRE(here.all->checkpoints.size() == 1);
+  CHECK(here.all->checkpoints.front().step == 1);
+  CHECK(here.all->checkpoints.front().actors.at("worker 1").count("number") == 2);
+  CHECK(here.all->finished.size() == 2);
+}
+
+TEST_CASE("a checkpoint waits for a milestone that a worker's state has overtaken") {
+  rehearsal here{true, with_checkpoints(1)};
+  caf::anon_send(here.coordinator, halt_atom_v);
+  here.run();
+  here.show(0, 1, 7);
+  here.reach(0, 1);
+  here.answer(0, 1);
+  here.answer(1, 1);
+  CHECK(here.all->checkpoints.empty());
+  here.reach(1, 1);
+  REQUIRE(here.all->checkpoints.size() == 1);
+  CHECK(here.all->checkpoints.front().actors.at("coordinator").count("reports") == 1);
+  CHECK(here.all->events.back() == "end interrupted");
 }
