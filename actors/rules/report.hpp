@@ -19,7 +19,7 @@ struct report {
   bool ends{false};                 ///< Whether it is the last report of a run whose workers end at different steps.
   bool recorded{false};             ///< Whether the recorder has received `found`.
   double epoch_seconds{0};          ///< Used only if epoch_ends.
-  std::optional<double> epoch_train_loss;  ///< Likewise.
+  std::optional<double> epoch_train_loss;  ///< Mean loss of the epoch, where one ends.
 
   /// Stores the next evaluation: that of the result, then those of the replicas.
   void take(const evaluation& next);
