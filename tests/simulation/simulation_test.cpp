@@ -172,7 +172,7 @@ TEST_CASE("whatever the order, asynchronous gradients are all applied, and count
     CHECK(counted == 60);  // by each of the two shards
     stalest.insert(*end.staleness_max);
   }
-  CHECK(stalest.size() > 3);
+  CHECK(stalest.size() > 2);
 }
 
 TEST_CASE("an early stop takes effect before the first step after the verdict") {

@@ -146,14 +146,37 @@ TEST_CASE("ranks count through the nodes, and the first has what is there but on
 }
 
 TEST_CASE("a description shows messages that are not sent in every step as a fraction") {
-  auto file = four_workers();
-  file.nodes = {{.name = "alpha", .address = "127.0.0.1:4700", .workers = 2},
-                {.name = "beta", .address = "127.0.0.1:4702", .workers = 2}};
-  file.exchanges = {
-      {.name = "left", .kind = "all_reduce", .members = {"w0", "w1"}},
-      {.name = "right", .kind = "all_reduce", .members = {"w2", "w3"}},
-      {.name = "between", .kind = "gossip", .members = {"left", "right"}, .every = {.count = 8, .in_epochs = false}}};
-  file.workers.loop = {"gradient", "left", "right", "apply", "between"};
+  const auto file = topology::parse(R"(
+[model]
+name = "convnet"
+[data]
+name = "mnist"
+batch_size = 16
+[workers]
+loop = ["gradient", "left", "right", "apply", "between"]
+[[exchange]]
+name = "left"
+kind = "all_reduce"
+members = ["w0", "w1"]
+[[exchange]]
+name = "right"
+kind = "all_reduce"
+members = ["w2", "w3"]
+[[exchange]]
+name = "between"
+kind = "gossip"
+members = ["left", "right"]
+every = 8
+[[node]]
+name = "alpha"
+address = "127.0.0.1:4700"
+workers = 2
+[[node]]
+name = "beta"
+address = "127.0.0.1:4702"
+workers = 2
+)",
+                                    "t.toml");
   const auto text = describe(make_plan(file, 60'000));
   CAPTURE(text);
   CHECK(text.find("between nodes: 0.25 messages and ") != std::string::npos);

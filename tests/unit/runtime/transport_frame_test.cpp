@@ -246,10 +246,10 @@ TEST_CASE("a header that asks for the impossible is refused in words, and nothin
   };
 
   refuses(with(good, 0, std::uint32_t{0}), "not a Troupe frame");
-  refuses(with(good, 4, std::uint16_t{1}), "protocol 1; expected protocol 5");
-  for (const int kind : {0, 5, 255}) refuses(with(good, 6, static_cast<std::uint8_t>(kind)), "unknown kind");
-  refuses(with(good, 7, std::uint8_t{2}), "not a float32 vector");
-  refuses(with(good, 8, std::uint8_t{2}), "not a float32 vector");
+  refuses(with(good, 4, std::uint16_t{1}), "protocol 1; expected protocol 6");
+  for (const int kind : {0, 6, 255}) refuses(with(good, 6, static_cast<std::uint8_t>(kind)), "unknown kind");
+  refuses(with(good, 7, std::uint8_t{2}), "not a vector of float32");
+  refuses(with(good, 8, std::uint8_t{2}), "not a vector of float32");
   refuses(with(good, 9, std::uint8_t{3}), "unknown value in its field what or at");
   refuses(with(good, 10, std::uint8_t{3}), "unknown value in its field what or at");
   for (const std::uint32_t rank : {0u, 3u, ~0u}) refuses(with(good, 12, rank), "not on this node");
