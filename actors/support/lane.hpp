@@ -58,7 +58,7 @@ class lane {
   virtual std::shared_ptr<rendezvous> meeting_point() = 0;
 };
 
-/// Makes the lanes of one process. `name` is the name of the actor.
+/// Makes the lanes of one process. `name` is the name of the actor. make() may be called from any thread.
 class lane_factory {
  public:
   virtual ~lane_factory() = default;

@@ -109,6 +109,7 @@ class thread_lane final : public lane {
 }  // namespace
 
 struct thread_lanes::crew {
+  std::mutex mutex;  ///< Ports make their lanes in their own threads.
   std::vector<std::pair<std::shared_ptr<queue>, std::thread>> threads;
 };
 
@@ -126,6 +127,7 @@ std::unique_ptr<lane> thread_lanes::make(const std::string& name) {
     use_intra_op_threads(1);  // of this lane; who computes more than sums and steps says otherwise there
     work->run();
   }};
+  const std::lock_guard lock{crew_->mutex};
   crew_->threads.emplace_back(work, std::move(thread));
   return std::make_unique<thread_lane>(std::move(work));
 }

@@ -9,7 +9,7 @@
 namespace troupe {
 
 /// Makes lanes with one thread each. The destructor waits for the running jobs and joins every thread; a job that waits
-/// for its owner is released. make() must be called by one thread only.
+/// for its owner is released. make() may be called from any thread: ports make their lanes in their own handlers.
 class thread_lanes final : public lane_factory {
  public:
   thread_lanes();

@@ -7,6 +7,8 @@
 #include <caf/all.hpp>
 
 #include <future>
+#include <thread>
+#include <vector>
 
 namespace {
 
@@ -61,4 +63,14 @@ TEST_CASE("a job that waits is told when its lane is gone") {
 TEST_CASE("the end of all lanes does not wait for a job that waits") {
   stage_with_lane stage;
   CHECK(stage.resumed(1, [&] { stage.lanes.reset(); }) == 0);
+}
+
+TEST_CASE("lanes are made from several threads at once") {
+  thread_lanes lanes;
+  std::vector<std::thread> makers;
+  for (int maker = 0; maker < 4; ++maker)
+    makers.emplace_back([&lanes] {
+      for (int i = 0; i < 50; ++i) CHECK(lanes.make("crowd") != nullptr);
+    });
+  for (auto& maker : makers) maker.join();
 }
