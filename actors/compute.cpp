@@ -1,7 +1,10 @@
 #include "troupe/actors/compute.hpp"
 
+#include "troupe/actors/rules/agreement.hpp"
+
 #include <caf/all.hpp>
 
+#include <algorithm>
 #include <atomic>
 #include <functional>
 #include <stdexcept>
@@ -70,6 +73,18 @@ replica& engine_of(const engine_pointer& engine, const replica_options& options)
   return **engine;
 }
 
+/// Describes the work on a request.
+task task_of(const advance& request, const replica_options& options) {
+  const auto count = [&](verb one) {
+    return static_cast<std::int64_t>(std::count(request.verbs.begin(), request.verbs.end(), one)) * request.times;
+  };
+  const auto passes_over_x = static_cast<std::int64_t>(request.with.size()) + count(verb::apply);
+  return {.what = task::kind::advance,
+          .gradients = static_cast<std::uint64_t>(count(verb::gradient)),
+          .samples = options.sampling.batch_size,
+          .elements = passes_over_x * options.layout.parameter_end};
+}
+
 compute_actor::behavior_type compute(compute_pointer self, replica_options options, const norm_contact& norms,
                                      std::shared_ptr<std::unique_ptr<lane>> where) {
   report_exceptions(self);
@@ -85,19 +100,24 @@ compute_actor::behavior_type compute(compute_pointer self, replica_options optio
           };
           return engine_of(engine, options).run(request, *cancelled, leave);
         };
-        return on_lane<advanced>(self, *self->state.where, std::move(work));
+        return on_lane<advanced>(self, *self->state.where, task_of(request, options), std::move(work));
       },
       [self](state_atom) {
         // A replica that has not been made has taken no step.
         auto work = [engine = self->state.engine] { return *engine ? (*engine)->state() : state_dict{}; };
-        return on_lane<state_dict>(self, *self->state.where, std::move(work));
+        return on_lane<state_dict>(self, *self->state.where, {.what = task::kind::state}, std::move(work));
       },
       [self, options](restore_atom, const state_dict& saved) -> caf::result<void> {
         auto work = [saved, options, engine = self->state.engine] {
           engine_of(engine, options).restore(saved);
           return caf::unit;
         };
-        return on_lane<caf::unit_t>(self, *self->state.where, std::move(work));
+        return on_lane<caf::unit_t>(self, *self->state.where, {.what = task::kind::state}, std::move(work));
+      },
+      [self, options](verify_atom, const snapshot& replica) {
+        auto work = [replica, layout = options.layout] { return rules::digests_of(replica.values, layout); };
+        const task what{.what = task::kind::digest, .elements = options.layout.parameter_end};
+        return on_lane<digest_list>(self, *self->state.where, what, std::move(work));
       },
       [self](cancel_atom) { *self->state.cancelled = true; },
       [](done_atom, const completion& done) { (*done.run)(); },

@@ -19,12 +19,14 @@ namespace troupe {
 /// text of what LibTorch or the data set threw.
 /// state:   answered with what the following steps depend on besides the messages; see replica::state().
 /// restore: sets that state, before the first `advance`; errc::failed with the reason if it does not fit.
+/// verify:  answered with the digests of parameters in host memory, one for each tensor; see rules::digests_of().
 /// cancel:  an `advance` of several steps answers after the step under way.
 /// done:    from its lane, at the end of a job or in the middle of it.
 using compute_actor =
     caf::typed_actor<caf::replies_to<advance_atom, advance, caf::strong_actor_ptr>::with<advanced>,
                      caf::replies_to<state_atom>::with<state_dict>, caf::reacts_to<restore_atom, state_dict>,
-                     caf::reacts_to<cancel_atom>, caf::reacts_to<done_atom, completion>>;
+                     caf::replies_to<verify_atom, snapshot>::with<digest_list>, caf::reacts_to<cancel_atom>,
+                     caf::reacts_to<done_atom, completion>>;
 
 /// Connection through which the statistics of synchronised norms are exchanged.
 struct norm_contact {

@@ -100,6 +100,8 @@ void assemble(coordinator_pointer self, replicas_by_rank replicas, std::vector<s
   if (before.size() != replicas.size()) before.clear();
   then_on_lane(
       self, *my.where,
+      {.what = task::kind::assemble,
+       .elements = static_cast<std::int64_t>(replicas.size() + held.size()) * my.options.layout.total},
       [replicas = std::move(replicas), held = std::move(held), before = std::move(before), options = my.options] {
         const rules::result_options how{.layout = options.layout,
                                         .pool = options.pool,
@@ -358,6 +360,12 @@ void halt(coordinator_pointer self, std::string status) {
 
 namespace {
 
+std::vector<std::string> names_of(const std::vector<models::flat_entry>& tensors) {
+  std::vector<std::string> names;
+  for (const auto& tensor : tensors) names.push_back(tensor.name);
+  return names;
+}
+
 coordinator_actor::behavior_type coordinator(coordinator_pointer self, coordinator_options options,
                                              evaluator_actor evaluator, recorder_actor recorder,
                                              std::shared_ptr<std::unique_ptr<lane>> where) {
@@ -366,6 +374,7 @@ coordinator_actor::behavior_type coordinator(coordinator_pointer self, coordinat
   my.last = options.when.steps;
   my.barrier = options.when.next_checkpoint(0);
   my.arrived = rules::arrivals{options.workers};
+  my.replicas = rules::agreement{options.workers, names_of(options.layout.parameters)};
   my.totals = rules::run_totals{
       {.when = options.when, .workers = options.workers, .lr = options.lr, .lr_over_time = options.lr_over_time}};
   my.options = std::move(options);
@@ -401,6 +410,10 @@ coordinator_actor::behavior_type coordinator(coordinator_pointer self, coordinat
       },
       [self](checkpoint_atom, rank_id worker, std::uint64_t step) { take_arrival(self, worker, step); },
       [self](restore_atom, rank_id) { take_restored(self); },
+      [self](verify_atom, rank_id worker, std::uint64_t step, const digest_list& digests) {
+        if (const auto difference = self->state.replicas.take(worker, step, digests))
+          self->quit(make_error(errc::failed, *difference));
+      },
       [self](halt_atom) { halt(self, "interrupted"); },
       [self](tick_atom) {
         if (!self->state.halting) halt(self, "max_seconds");  // else it ends for another reason already

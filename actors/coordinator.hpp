@@ -48,10 +48,12 @@ using directed_worker =
 /// reached: a worker has completed a step that had to be reported.
 /// checkpoint: a worker has completed a step of schedule::checkpoint_at() and waits there.
 /// restore: a worker, its compute actor and its ports are restored.
+/// verify:  digests of a worker's parameters after a step of schedule::verified_at().
 /// halt:    ends the run at the next step that all workers can complete; saves the result without a further evaluation.
 using milestone_sink =
     caf::typed_actor<caf::reacts_to<reached_atom, milestone>, caf::reacts_to<checkpoint_atom, rank_id, std::uint64_t>,
-                     caf::reacts_to<restore_atom, rank_id>, caf::reacts_to<halt_atom>>;
+                     caf::reacts_to<restore_atom, rank_id>,
+                     caf::reacts_to<verify_atom, rank_id, std::uint64_t, digest_list>, caf::reacts_to<halt_atom>>;
 
 /// Tensors sent to a coordinator. Between nodes they travel separately from numbers, so they may arrive before or after
 /// the corresponding milestone.

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "troupe/actors/coordinator.hpp"
+#include "troupe/actors/rules/agreement.hpp"
 #include "troupe/actors/rules/arrivals.hpp"
 #include "troupe/actors/rules/report.hpp"
 #include "troupe/actors/rules/run_totals.hpp"
@@ -43,6 +44,7 @@ struct coordinator_state {
   std::optional<rules::work_queue> queue;  ///< Queue of batches; empty if each worker has its own.
   std::optional<std::uint64_t> asked;      ///< Last step for which `show` was sent. Used only with a queue.
   rules::arrivals arrived;
+  rules::agreement replicas;  ///< Compares the digests of replicas that should be equal.
   rules::run_totals totals;
   rules::verdicts verdicts;
   std::deque<rules::report> reports;  ///< Reports of steps that all workers have reported; written in this order.

@@ -46,12 +46,14 @@ evaluator_actor::behavior_type evaluator(evaluator_actor::stateful_pointer<evalu
           if (found) found->step = weights.origin.step;
           return found;
         };
-        then_on_lane(self, *self->state.where, std::move(work), [promise](std::optional<evaluation> found) mutable {
-          if (found)
-            promise.deliver(*found);
-          else
-            promise.deliver(make_error(errc::failed, "the evaluation was cancelled"));
-        });
+        const task what{.what = task::kind::evaluate, .samples = options.samples->size()};
+        then_on_lane(self, *self->state.where, what, std::move(work),
+                     [promise](std::optional<evaluation> found) mutable {
+                       if (found)
+                         promise.deliver(*found);
+                       else
+                         promise.deliver(make_error(errc::failed, "the evaluation was cancelled"));
+                     });
         return promise;
       },
       [self](cancel_atom) { *self->state.cancelled = true; },

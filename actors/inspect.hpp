@@ -118,6 +118,16 @@ typename Inspector::result_type inspect(Inspector& f, state_dict& x) {
 }
 
 template <class Inspector>
+typename Inspector::result_type inspect(Inspector& f, exchange_standing& x) {
+  return detail::inspect_local(f, "exchange_standing", x.step, x.last.has_value());
+}
+
+template <class Inspector>
+typename Inspector::result_type inspect(Inspector& f, reformation& x) {
+  return detail::inspect_local(f, "reformation", x.among.generation, x.peers.size());
+}
+
+template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, run_state& x) {
   return detail::inspect_local(f, "run_state", x.step, x.actors.size());
 }

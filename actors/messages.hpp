@@ -170,6 +170,9 @@ struct advanced {
   double data_wait{0}, busy{0};  ///< Seconds spent waiting for samples, and seconds in total; 0 if not measured.
 };
 
+/// Digests of a worker's parameters, one for each tensor of the network.
+using digest_list = std::vector<std::uint32_t>;
+
 /// Report that a worker has completed a step the coordinator asked about: the end of an epoch, an evaluation, the end
 /// of an assignment, or the end of the run.
 struct milestone {

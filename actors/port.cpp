@@ -1,106 +1,23 @@
 #include "troupe/actors/port.hpp"
 
-#include "troupe/actors/exchange/encoded.hpp"
-#include "troupe/actors/exchange/member.hpp"
-#include "troupe/actors/exchange/registry.hpp"
-#include "troupe/actors/port_text.hpp"
+#include "troupe/actors/port_state.hpp"
 #include "troupe/actors/support/assert.hpp"
 
 #include <caf/all.hpp>
 
 #include <algorithm>
-#include <map>
-#include <optional>
 #include <stdexcept>
-#include <type_traits>
 #include <utility>
 
 namespace troupe {
 
 namespace {
 
-/// What a member said while it took one part.
-struct said final : outbox {
-  std::vector<std::pair<rank_id, part>> sent;
-  std::vector<part> answered;
-
-  void send(rank_id to, part piece) override { sent.emplace_back(to, std::move(piece)); }
-  void answer(const part& piece) override { answered.push_back(piece); }
-};
-
-/// Pieces of an answer, by first element.
-struct answer_so_far {
-  std::map<std::int64_t, span> pieces;
-  std::int64_t elements{0};
-  slot what{slot::gradient};
-  std::int64_t sample_count{0};
-  bool given{false};
-};
-
-struct waiting_worker {
-  stamp who;
-  caf::typed_response_promise<outcome> promise;
-  int ticks{0};  ///< Of the deadline, while it waits: a process that was stopped meanwhile loses one only.
-};
-
-struct port_state {
-  static inline const char* name = "port";
-  port_options options;
-  member_maker make;
-  std::shared_ptr<member> algorithm;  ///< Used on the lane only, where there is one.
-  std::unique_ptr<lane> where;
-  std::vector<peer_port> peers;
-  /// The step that is answered next. PORT-1: parts of this exchange and the next ones, so far as a peer
-  /// can be ahead (member::steps_ahead), are taken, no others.
-  std::uint64_t step{0};
-  std::optional<std::uint64_t> most_ahead{1};  ///< In steps; nothing if the member checks steps itself.
-  int quiet_ticks{0};                          ///< Of a server: since a part came.
-  std::vector<range> wanted;  ///< What a worker awaits by itself of each step: the whole, or the buckets.
-  std::map<std::uint64_t, std::vector<answer_so_far>> answers;  ///< By step and by `wanted`.
-  std::map<std::uint32_t, waiting_worker> waiting;              ///< At `step`, by `wanted`.
-  std::uint64_t payload_bytes{0};
-};
-
-using port_pointer = port_actor::stateful_pointer<port_state>;
-
 awaited awaited_by(const member& algorithm, std::uint64_t step) {
   return {algorithm.open_step().value_or(step), algorithm.waiting_for(step)};
 }
 
-void fail(port_pointer self, const caf::error& why) {
-  for (auto& [which, one] : std::exchange(self->state.waiting, {})) one.promise.deliver(why);
-  self->quit(why);
-}
-
-/// Runs `work(member)` where members run, then `next(result)` here. An exception ends the port.
-template <class Work, class Next>
-void with_member(port_pointer self, Work work, Next next) {
-  auto guarded = [algorithm = self->state.algorithm,
-                  work = std::move(work)]() -> caf::expected<std::invoke_result_t<Work, member&>> {
-    try {
-      return work(*algorithm);
-    } catch (const exchange_error& problem) {
-      return make_error(problem.code, problem.what());
-    }
-  };
-  auto then = [self, next = std::move(next)](auto result) mutable {
-    if (result)
-      next(std::move(*result));
-    else
-      fail(self, result.error());
-  };
-  if (self->state.where)
-    then_on_lane(self, *self->state.where, std::move(guarded), std::move(then));
-  else
-    then(guarded());
-}
-
-/// The answers of `step`, as far as they have come.
-std::vector<answer_so_far>& answers_of(port_state& my, std::uint64_t step) {
-  return my.answers.try_emplace(step, my.wanted.size()).first->second;
-}
-
-/// Which of port_state::wanted an element belongs to.
+/// Returns which of port_state::wanted an element belongs to.
 std::uint32_t wanted_with(const port_state& my, std::int64_t element) {
   for (std::uint32_t which = 0; which < my.wanted.size(); ++which)
     if (element >= my.wanted[which].first && element < my.wanted[which].first + my.wanted[which].count) return which;
@@ -111,14 +28,161 @@ std::uint32_t wanted_with(const port_state& my, std::int64_t element) {
 void advance_step(port_pointer self) {
   auto& my = self->state;
   my.answers.erase(my.step);
+  my.contributed.clear();
   my.step += my.options.own.due.every;
   with_member(
-      self,
+      self, {.what = task::kind::state},
       [step = my.step](member& algorithm) {
         algorithm.forget_before(step);
         return true;
       },
       [](bool) {});
+}
+
+/// Returns the port of the member or server with this index.
+const peer_port& port_of(const port_state& my, rank_id index) {
+  const auto& indices = my.options.peers;
+  if (indices.empty()) return my.peers.at(static_cast<std::size_t>(index));
+  const auto found = std::lower_bound(indices.begin(), indices.end(), index);
+  if (found == indices.end() || *found != index)
+    throw std::logic_error("a member sent a part to " + list_of(my.options, {index}) + ", which is not its peer");
+  return my.peers.at(static_cast<std::size_t>(found - indices.begin()));
+}
+
+/// Sends parts to the peers and stores answers for the worker.
+void carry_out(port_pointer self, collected_output&& output) {
+  auto& my = self->state;
+  for (auto& [to, piece] : output.sent) {
+    my.payload_bytes += static_cast<std::uint64_t>(piece.piece.values.nbytes());
+    piece.origin.sender = id_of(my.options, my.options.own.among.rank);
+    piece.origin.generation = my.options.own.among.generation;
+    self->send(port_of(my, to), part_atom_v, std::move(piece));
+  }
+  for (auto& piece : output.answered) {
+    auto& answer = answers_of(my, piece.origin.step)[wanted_with(my, piece.piece.first)];
+    answer.what = piece.what;
+    answer.sample_count = piece.sample_count;
+    answer.elements += piece.piece.values.numel();
+    if (!answer.pieces.emplace(piece.piece.first, piece.piece).second)
+      return fail(self, make_error(errc::stale, "a piece of the answer to step " +
+                                                    std::to_string(piece.origin.step + 1) + " arrived twice"));
+  }
+  if (!my.waiting.empty()) answer_worker(self);
+}
+
+/// Returns the part as the member sees it: with the sender's index and without the receipt.
+part as_member_sees(const port_state& my, const part& piece) {
+  auto taken = piece;
+  taken.receipt.reset();
+  taken.origin.sender = *index_of(my.options, piece.origin.sender);
+  return taken;
+}
+
+// Requests. ---------------------------------------------------------------------------------------------------------
+
+caf::result<outcome> await_answer(port_pointer self, const stamp& who, const key& which) {
+  auto& my = self->state;
+  const auto due = who.step == my.step && which.part < my.wanted.size() && !my.waiting.contains(which.part) &&
+                   !answers_of(my, my.step)[which.part].given;
+  if (!due)
+    return make_error(errc::mismatch, "requested the answer to step " + std::to_string(who.step + 1) + " at step " +
+                                          std::to_string(my.step + 1));
+  auto promise = self->make_response_promise<outcome>();
+  my.waiting.emplace(which.part, waiting_worker{who, promise});
+  answer_worker(self);
+  return promise;
+}
+
+void wire(port_pointer self, const std::vector<peer_port>& peers) {
+  auto& my = self->state;
+  const auto& among = my.options.own.among;
+  const std::size_t expected = my.options.peers.empty() ? among.world_size + among.servers : my.options.peers.size();
+  TROUPE_ASSERT(peers.size() == expected, "a port must be wired to all of its peers");
+  my.peers = peers;
+  self->delayed_send(self, my.options.timeout / ticks_of_timeout, tick_atom_v);
+}
+
+caf::result<std::string> hear_of_lost(port_pointer self, const std::vector<rank_id>& lost) {
+  auto promise = self->make_response_promise<std::string>();
+  with_member(
+      self, {.what = task::kind::state},
+      [step = self->state.step](member& algorithm) { return awaited_by(algorithm, step); },
+      [self, lost, promise](awaited whom) mutable {
+        const auto& options = self->state.options;
+        const auto alive = [&](rank_id index) {
+          return std::find(lost.begin(), lost.end(), id_of(options, index)) == lost.end();
+        };
+        std::erase_if(whom.missing, alive);
+        const auto text = whom.missing.empty() ? std::string{} : waits(options, whom);
+        promise.deliver(text);
+        if (!text.empty()) fail(self, make_error(errc::peer_lost, text));
+      });
+  return promise;
+}
+
+caf::result<holding> result_of_server(port_pointer self, std::uint64_t step) {
+  auto promise = self->make_response_promise<holding>();
+  with_member(
+      self, {.what = task::kind::state},
+      [step](member& algorithm) {
+        auto now = algorithm.held(step);
+        if (!now) throw exchange_error(errc::mismatch, "a worker's port has no result");
+        return std::move(*now);
+      },
+      [promise](holding now) mutable { promise.deliver(std::move(now)); });
+  return promise;
+}
+
+caf::result<state_dict> take_state(port_pointer self) {
+  auto promise = self->make_response_promise<state_dict>();
+  with_member(
+      self, {.what = task::kind::state}, [](member& algorithm) { return algorithm.state(); },
+      [self, promise](const state_dict& found) mutable { promise.deliver(state_of(self->state, found)); });
+  return promise;
+}
+
+// Deadlines. --------------------------------------------------------------------------------------------------------
+
+/// Ends the port if a round has begun and nothing arrives any more. A server reports this before its workers do, which
+/// know only that they are waiting for it.
+void watch_round(port_pointer self) {
+  auto& my = self->state;
+  if (++my.quiet_ticks <= ticks_of_timeout) return;
+  with_member(
+      self, {.what = task::kind::state}, [](member& algorithm) { return awaited_by(algorithm, 0); },
+      [self](const awaited& whom) {
+        const auto& my = self->state;
+        if (whom.missing.empty() || my.quiet_ticks <= ticks_of_timeout) return;
+        fail(self, make_error(errc::timed_out, overdue(my.options, whom)));
+      });
+}
+
+/// Ends the port if its worker waits for too long.
+void watch_worker(port_pointer self) {
+  auto& my = self->state;
+  // A server knows better which ranks it is waiting for, and is given the time to report it.
+  const auto patience = ticks_of_timeout + (my.options.own.among.servers > 0 ? 1 : 0);
+  bool overdue_at_all = false;
+  for (auto& [which, one] : my.waiting) overdue_at_all |= ++one.ticks > patience;
+  if (!overdue_at_all) return;
+  with_member(
+      self, {.what = task::kind::state}, [step = my.step](member& algorithm) { return awaited_by(algorithm, step); },
+      [self](const awaited& whom) {
+        const auto& my = self->state;
+        if (my.waiting.empty() || my.step != whom.step) return;
+        fail(self, make_error(errc::timed_out, overdue(my.options, whom)));
+      });
+}
+
+}  // namespace
+
+void fail(port_pointer self, const caf::error& why) {
+  for (auto& [which, one] : std::exchange(self->state.waiting, {})) one.promise.deliver(why);
+  self->quit(why);
+}
+
+std::vector<partial_answer>& answers_of(port_state& my, std::uint64_t step) {
+  return my.answers.try_emplace(step, my.wanted.size()).first->second;
 }
 
 void answer_worker(port_pointer self) {
@@ -135,6 +199,7 @@ void answer_worker(port_pointer self) {
     for (auto& [first, piece] : found.pieces) answer.pieces.push_back(std::move(piece));
     answer.payload_bytes = my.payload_bytes;
     answer.sample_count = found.sample_count;
+    if (my.options.can_reform) my.last = answer;
     one.promise.deliver(std::move(answer));
     found.given = true;
     waits = my.waiting.erase(waits);
@@ -142,117 +207,44 @@ void answer_worker(port_pointer self) {
   if (std::all_of(answers.begin(), answers.end(), [](const auto& answer) { return answer.given; })) advance_step(self);
 }
 
-/// Executes the member's output: sends parts to the peers and stores answers for the worker.
-void carry_out(port_pointer self, said&& words) {
+void hand_to_member(port_pointer self, const part& piece) {
   auto& my = self->state;
-  for (auto& [to, piece] : words.sent) {
-    my.payload_bytes += static_cast<std::uint64_t>(piece.piece.values.nbytes());
-    piece.origin.sender = id_of(my.options, my.options.own.among.rank);
-    piece.origin.generation = my.options.own.among.generation;
-    self->send(my.peers.at(static_cast<std::size_t>(to)), part_atom_v, std::move(piece));
-  }
-  for (auto& piece : words.answered) {
-    auto& answer = answers_of(my, piece.origin.step)[wanted_with(my, piece.piece.first)];
-    answer.what = piece.what;
-    answer.sample_count = piece.sample_count;
-    answer.elements += piece.piece.values.numel();
-    if (!answer.pieces.emplace(piece.piece.first, piece.piece).second)
-      return fail(self, make_error(errc::stale, "a piece of the answer to step " +
-                                                    std::to_string(piece.origin.step + 1) + " arrived twice"));
-  }
-  if (!my.waiting.empty()) answer_worker(self);
-}
-
-/// Returns why a part cannot be accepted, or nothing.
-std::optional<caf::error> refusal(const port_state& my, const part& piece) {
-  const auto known = index_of(my.options, piece.origin.sender);
-  const auto from = " (from " +
-                    (known ? list_of(my.options, {*known})
-                           : "rank " + std::to_string(static_cast<std::uint32_t>(piece.origin.sender))) +
-                    ", step " +
-                    std::to_string(my.options.passes.step_of(piece.origin.step - my.options.own.due.lead) + 1) + ")";
-  if (piece.origin.run != my.options.run)
-    return make_error(errc::mismatch, "received a part that belongs to another run" + from);
-  if (!known) return make_error(errc::mismatch, "received a part from an unknown rank" + from);
-  if (piece.which.place != my.options.own.place)
-    return make_error(errc::mismatch, "received a part that belongs to another exchange" + from);
-  if (piece.total != my.options.own.layout.parameter_end)
-    return make_error(errc::mismatch, "received a part that belongs to another model" + from);
-  const auto due = piece.at == stage::result ? my.options.carries.answers : my.options.carries.sends;
-  if (piece.what != due)
-    return make_error(errc::mismatch, "received a part whose values are not of kind " + name_of(due) + from);
-  const auto own = *known == my.options.own.among.rank && piece.at == stage::contribution;
-  if (!own && piece.origin.generation != my.options.own.among.generation)
-    return make_error(errc::mismatch, "received a part from another set of members" + from);
-  const auto how = own ? encoding::float32 : my.options.how;
-  if (piece.how != how || !piece.piece.values.defined() || piece.piece.values.scalar_type() != type_of(how))
-    return make_error(errc::mismatch, "received a part whose values are not encoded as " + name_of(how) + from);
-  if (piece.sample_count <= 0) return make_error(errc::mismatch, "received a part without samples" + from);
-  if (!my.options.own.due.due(piece.origin.step))
-    return make_error(errc::mismatch, "received a part for a step without this exchange" + from);
-  if (!my.most_ahead) return std::nullopt;
-  if (piece.origin.step < my.step)
-    return make_error(errc::stale, "received a part for a step that is already complete" + from);
-  if (piece.origin.step > my.step + *my.most_ahead)
-    return make_error(errc::mismatch, "received a part more than " + std::to_string(*my.most_ahead) +
-                                          (*my.most_ahead == 1 ? " step" : " steps") +
-                                          " ahead, the limit that member::steps_ahead() sets" + from);
-  return std::nullopt;
-}
-
-/// Ends the port if a round has begun and nothing arrives any more. A server reports this before its workers do, which
-/// know only that they are waiting for it.
-void watch_round(port_pointer self) {
-  auto& my = self->state;
-  if (++my.quiet_ticks <= ticks_of_timeout) return;
+  const auto own = is_own(my, piece);
   with_member(
-      self, [](member& algorithm) { return awaited_by(algorithm, 0); },
-      [self](const awaited& whom) {
-        const auto& my = self->state;
-        if (whom.missing.empty() || my.quiet_ticks <= ticks_of_timeout) return;
-        fail(self, make_error(errc::timed_out, overdue(my.options, whom)));
-      });
+      self, {.what = task::kind::fold, .elements = piece.piece.values.numel()},
+      [piece = as_member_sees(my, piece), own](member& algorithm) {
+        collected_output output;
+        if (own)
+          algorithm.contribute(piece, output);
+        else
+          algorithm.receive(piece, output);
+        return output;
+      },
+      [self](collected_output&& output) { carry_out(self, std::move(output)); });
 }
 
-/// Returns the part as the member sees it: with the sender's index and without the receipt.
-part as_member_sees(const port_state& my, const part& piece) {
-  auto taken = piece;
-  taken.receipt.reset();
-  taken.origin.sender = *index_of(my.options, piece.origin.sender);
-  return taken;
+void take(port_pointer self, const part& piece) {
+  auto& my = self->state;
+  const auto own = is_own(my, piece);
+  if (my.options.can_reform && !own) {
+    const auto generation = my.options.own.among.generation;
+    if (piece.origin.generation == generation + 1) return my.early.push_back(piece);
+    if (piece.origin.generation < generation || my.paused) return;
+  }
+  if (const auto why = refusal(my, piece)) return fail(self, *why);
+  if (own && my.options.can_reform) {
+    my.contributed.push_back(piece);
+    my.contributed.back().receipt.reset();
+    if (my.paused) return;  // contributed when the exchange is re-formed
+  }
+  // What a server sends is counted where it arrives, so that a worker's count is complete with its answer.
+  if (static_cast<std::uint32_t>(*index_of(my.options, piece.origin.sender)) >= my.options.own.among.world_size)
+    my.payload_bytes += static_cast<std::uint64_t>(piece.piece.values.nbytes());
+  my.quiet_ticks = 0;
+  hand_to_member(self, piece);
 }
 
-/// Makes the member, and prepares for its first step.
-void make_member(port_state& my) {
-  auto& own = my.options.own;
-  my.algorithm = my.make(own);
-  my.step = own.due.next_due(own.first_step + own.due.lead);
-  if (const auto exchanges = my.algorithm->steps_ahead())
-    my.most_ahead = *exchanges * own.due.every;
-  else
-    my.most_ahead.reset();
-  own.initial.reset();  // the member has taken what it needs
-  own.restored.reset();
-}
-
-state_dict state_of(const port_state& my, const state_dict& of_member) {
-  state_dict state;
-  state.put_count("step", my.step);
-  state.put_count("payload_bytes", my.payload_bytes);
-  state.put_all("member", of_member);
-  return state;
-}
-
-/// Makes the member again from a state. Throws state_error if it does not fit.
-void restore(port_state& my, const state_dict& state) {
-  const auto step = state.count("step");
-  const auto& due = my.options.own.due;
-  if (step < due.first || !due.due(step)) throw state_error("the step " + std::to_string(step) + " has no exchange");
-  my.options.own.first_step = step - due.lead;
-  my.options.own.restored = std::make_shared<const state_dict>(state.all("member"));
-  my.payload_bytes = state.count("payload_bytes");
-  make_member(my);
-}
+namespace {
 
 port_actor::behavior_type port(port_pointer self, port_options options, member_maker make, const lane_for_fold& lanes) {
   report_exceptions(self);
@@ -260,87 +252,18 @@ port_actor::behavior_type port(port_pointer self, port_options options, member_m
   const auto& own = options.own;
   TROUPE_ASSERT(std::is_sorted(own.among.ids.begin(), own.among.ids.end()), "ids must ascend with the indices");
   my.wanted = options.answers_buckets ? own.buckets : std::vector<range>{{0, own.layout.parameter_end}};
+  my.step = own.due.next_due(own.first_step + own.due.lead);
   my.options = std::move(options);
   my.make = std::move(make);
   make_member(my);
   if (lanes) my.where = lanes(my.algorithm->largest_fold());
   return {
-      [self](part_atom, const part& piece) {
-        auto& my = self->state;
-        if (const auto why = refusal(my, piece)) return fail(self, *why);
-        auto taken = as_member_sees(my, piece);
-        const auto sender = taken.origin.sender;
-        const auto own = sender == my.options.own.among.rank && piece.at == stage::contribution;
-        // What a server sends is counted where it arrives, so that a worker's count is complete with its answer.
-        if (static_cast<std::uint32_t>(sender) >= my.options.own.among.world_size)
-          my.payload_bytes += static_cast<std::uint64_t>(piece.piece.values.nbytes());
-        my.quiet_ticks = 0;
-        with_member(
-            self,
-            [piece = std::move(taken), own](member& algorithm) {
-              said words;
-              if (own)
-                algorithm.contribute(piece, words);
-              else
-                algorithm.receive(piece, words);
-              return words;
-            },
-            [self](said&& words) { carry_out(self, std::move(words)); });
-      },
-      [self](await_atom, const stamp& who, const key& which) -> caf::result<outcome> {
-        auto& my = self->state;
-        const auto due = who.step == my.step && which.part < my.wanted.size() && !my.waiting.contains(which.part) &&
-                         !answers_of(my, my.step)[which.part].given;
-        if (!due)
-          return make_error(errc::mismatch, "requested the answer to step " + std::to_string(who.step + 1) +
-                                                " at step " + std::to_string(my.step + 1));
-        auto promise = self->make_response_promise<outcome>();
-        my.waiting.emplace(which.part, waiting_worker{who, promise});
-        answer_worker(self);
-        return promise;
-      },
-      [self](wire_atom, const std::vector<peer_port>& peers) {
-        const auto& options = self->state.options;
-        TROUPE_ASSERT(peers.size() == options.own.among.world_size + options.own.among.servers,
-                      "a port must be wired to every member and server");
-        self->state.peers = peers;
-        self->delayed_send(self, self->state.options.timeout / ticks_of_timeout, tick_atom_v);
-      },
-      [self](lost_atom, const std::vector<rank_id>& lost) -> caf::result<std::string> {
-        auto promise = self->make_response_promise<std::string>();
-        with_member(
-            self, [step = self->state.step](member& algorithm) { return awaited_by(algorithm, step); },
-            [self, lost, promise](awaited whom) mutable {
-              const auto& options = self->state.options;
-              const auto alive = [&](rank_id index) {
-                return std::find(lost.begin(), lost.end(), id_of(options, index)) == lost.end();
-              };
-              std::erase_if(whom.missing, alive);
-              const auto text = whom.missing.empty() ? std::string{} : waits(options, whom);
-              promise.deliver(text);
-              if (!text.empty()) fail(self, make_error(errc::peer_lost, text));
-            });
-        return promise;
-      },
-      [self](result_atom, std::uint64_t step) -> caf::result<holding> {
-        auto promise = self->make_response_promise<holding>();
-        with_member(
-            self,
-            [step](member& algorithm) {
-              auto now = algorithm.held(step);
-              if (!now) throw exchange_error(errc::mismatch, "a worker's port has no result");
-              return std::move(*now);
-            },
-            [promise](holding now) mutable { promise.deliver(std::move(now)); });
-        return promise;
-      },
-      [self](state_atom) -> caf::result<state_dict> {
-        auto promise = self->make_response_promise<state_dict>();
-        with_member(
-            self, [](member& algorithm) { return algorithm.state(); },
-            [self, promise](const state_dict& found) mutable { promise.deliver(state_of(self->state, found)); });
-        return promise;
-      },
+      [self](part_atom, const part& piece) { take(self, piece); },
+      [self](await_atom, const stamp& who, const key& which) { return await_answer(self, who, which); },
+      [self](wire_atom, const std::vector<peer_port>& peers) { wire(self, peers); },
+      [self](lost_atom, const std::vector<rank_id>& lost) { return hear_of_lost(self, lost); },
+      [self](result_atom, std::uint64_t step) { return result_of_server(self, step); },
+      [self](state_atom) { return take_state(self); },
       [self](restore_atom, const state_dict& state) -> caf::result<void> {
         try {
           restore(self->state, state);
@@ -349,22 +272,12 @@ port_actor::behavior_type port(port_pointer self, port_options options, member_m
         }
         return caf::unit;
       },
+      [self](pause_atom) { return pause(self); },
+      [self](reform_atom, const reformation& now) { return reform(self, now); },
       [self](tick_atom) {
-        auto& my = self->state;
-        self->delayed_send(self, my.options.timeout / ticks_of_timeout, tick_atom_v);
-        if (my.options.own.among.is_server()) return watch_round(self);
-        // A server knows better which ranks it is waiting for, and is given the time to report it.
-        const auto patience = ticks_of_timeout + (my.options.own.among.servers > 0 ? 1 : 0);
-        bool overdue_at_all = false;
-        for (auto& [which, one] : my.waiting) overdue_at_all |= ++one.ticks > patience;
-        if (!overdue_at_all) return;
-        with_member(
-            self, [step = my.step](member& algorithm) { return awaited_by(algorithm, step); },
-            [self](const awaited& whom) {
-              const auto& my = self->state;
-              if (my.waiting.empty() || my.step != whom.step) return;
-              fail(self, make_error(errc::timed_out, overdue(my.options, whom)));
-            });
+        const auto& options = self->state.options;
+        self->delayed_send(self, options.timeout / ticks_of_timeout, tick_atom_v);
+        options.own.among.is_server() ? watch_round(self) : watch_worker(self);
       },
       [](done_atom, const completion& done) { (*done.run)(); },
   };

@@ -26,10 +26,15 @@ using peer_port = caf::typed_actor<caf::reacts_to<part_atom, part>>;
 /// await:  answered when this step's exchange is complete; with port_options::answers_buckets, when the bucket
 ///         key::part is complete. Errors: errc::timed_out (names the missing ranks), errc::mismatch, errc::stale,
 ///         errc::peer_lost.
-/// wire:   sent once before the first step; contains the ports of all members in rank order, including this one.
+/// wire:   sent once before the first step; contains the ports of the peers, in the order of port_options::peers.
 /// result: for servers only; answered with what the server holds once all workers have completed this many steps.
 /// state:   answered with what the following steps depend on; only while no step is under way.
 /// restore: makes the member again from that state, before the first part; errc::mismatch if it does not fit.
+/// pause:   accepts no further part until `reform`, and answers how far the exchange has come. Only with
+///          port_options::can_reform.
+/// reform:  the exchange continues with other members: what the worker has contributed to the step under way is
+///          contributed again, unless the answer to that step comes with the message. Parts of earlier generations are
+///          ignored from then on; errc::mismatch if it does not follow a `pause`, or for a server.
 /// lost:   the nodes of these ranks are lost. The answer states who is waiting for whom ("exchange: rank 0 is waiting
 ///         for rank 2 at step 8") or is empty; if someone is waiting, the port ends with errc::peer_lost.
 /// tick, done: sent by the port to itself (deadline) and by its lane.
@@ -37,7 +42,8 @@ using port_actor = peer_port::extend<
     caf::replies_to<await_atom, stamp, key>::with<outcome>, caf::reacts_to<wire_atom, std::vector<peer_port>>,
     caf::replies_to<lost_atom, std::vector<rank_id>>::with<std::string>,
     caf::replies_to<result_atom, std::uint64_t>::with<holding>, caf::replies_to<state_atom>::with<state_dict>,
-    caf::reacts_to<restore_atom, state_dict>, caf::reacts_to<tick_atom>, caf::reacts_to<done_atom, completion>>;
+    caf::reacts_to<restore_atom, state_dict>, caf::replies_to<pause_atom>::with<exchange_standing>,
+    caf::reacts_to<reform_atom, reformation>, caf::reacts_to<tick_atom>, caf::reacts_to<done_atom, completion>>;
 
 /// Interface through which a server is asked for what it holds.
 using holder_actor =
@@ -62,7 +68,10 @@ struct port_options {
   pass_count passes{};  ///< Number of exchanges per step of the loop, if each micro-batch has one.
   carriage carries{};
   encoding how{encoding::float32};  ///< Encoding of the parts between ports.
-  member_options own{};             ///< Options of the member.
+  bool can_reform{false};           ///< Whether the port keeps what it takes to re-form the exchange.
+  /// Indices of the members and servers with which this one exchanges parts, ascending, itself included; empty for all.
+  std::vector<rank_id> peers{};
+  member_options own{};  ///< Options of the member.
 };
 
 /// Spawns a port that runs the member that `make` returns.

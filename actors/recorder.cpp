@@ -22,6 +22,8 @@ struct recorder_state {
   bool glancing{false};  ///< The journal has not yet taken the last progress; it gets no further one meanwhile.
 };
 
+constexpr task to_write{.what = task::kind::write};
+
 using recorder_pointer = recorder_actor::stateful_pointer<recorder_state>;
 
 /// Writes the best result, unless one is being written: so at most two are held, however slow the disk is.
@@ -30,7 +32,7 @@ void keep(recorder_pointer self) {
   if (my.keeping || !my.best) return;
   my.keeping = true;
   then_on_lane(
-      self, *my.where,
+      self, *my.where, to_write,
       [book = my.book, best = *std::exchange(my.best, std::nullopt)] { return book->keep(best), true; },
       [self](bool) {
         self->state.keeping = false;
@@ -52,7 +54,8 @@ recorder_actor::behavior_type recorder(recorder_pointer self, std::uint32_t work
   return {
       [self](record_atom, const record& line) {
         then_on_lane(
-            self, *self->state.where, [book = self->state.book, line] { return book->write(line), true; }, [](bool) {});
+            self, *self->state.where, to_write, [book = self->state.book, line] { return book->write(line), true; },
+            [](bool) {});
       },
       [self](keep_atom, const snapshot& best) {
         self->state.best = best;
@@ -64,7 +67,7 @@ recorder_actor::behavior_type recorder(recorder_pointer self, std::uint32_t work
         if (my.glancing) return;
         my.glancing = true;
         then_on_lane(
-            self, *my.where,
+            self, *my.where, to_write,
             [book = my.book, steps = progress_of(my.completed, draws_from_queue)] {
               return book->progress(steps), true;
             },
@@ -72,7 +75,7 @@ recorder_actor::behavior_type recorder(recorder_pointer self, std::uint32_t work
       },
       [self](checkpoint_atom, const run_state& state) {
         auto best = std::exchange(self->state.best, std::nullopt);
-        return on_lane<std::uint64_t>(self, *self->state.where, [book = self->state.book, best, state] {
+        return on_lane<std::uint64_t>(self, *self->state.where, to_write, [book = self->state.book, best, state] {
           if (best) book->keep(*best);
           book->checkpoint(state);
           return state.step;
@@ -80,7 +83,7 @@ recorder_actor::behavior_type recorder(recorder_pointer self, std::uint32_t work
       },
       [self](save_atom, const snapshot& result, const record& end) {
         auto best = std::exchange(self->state.best, std::nullopt);
-        return on_lane<std::uint64_t>(self, *self->state.where, [book = self->state.book, best, result, end] {
+        return on_lane<std::uint64_t>(self, *self->state.where, to_write, [book = self->state.book, best, result, end] {
           if (best) book->keep(*best);
           book->save(result);
           book->write(end);

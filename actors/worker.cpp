@@ -42,6 +42,7 @@ struct worker_state : worker_progress {
   bool x_on_host{true}, g_on_host{true};  ///< Whether x and g are in host memory, if compute has a device of its own.
   bool departed{false};                   ///< The contribution to the next exchange has already left, bucket by bucket.
   bool halted{false};
+  std::uint64_t verified{0};             ///< The last step whose parameters were compared with other workers'.
   std::optional<std::uint64_t> arrived;  ///< Step of the last checkpoint at which it has reported to wait.
   std::optional<std::uint64_t> wanted;   ///< Number of the request for its state that is to be answered.
   std::vector<std::uint64_t> to_show;    ///< Steps for which the coordinator has asked for a snapshot.
@@ -65,6 +66,10 @@ void lose(worker_pointer self, const std::string& whom, const caf::error& why) {
                                                 : whom + ": " + describe(why)));
 }
 
+void lose_compute(worker_pointer self, const caf::error& why) {
+  lose(self, "compute " + std::to_string(static_cast<std::uint32_t>(self->state.options.rank)), why);
+}
+
 /// Returns whether the coordinator needs this worker's parameters after `completed` steps.
 bool shown_at(const worker_state& my, std::uint64_t completed) {
   if (!my.contacts.results) return false;
@@ -74,6 +79,27 @@ bool shown_at(const worker_state& my, std::uint64_t completed) {
 
 bool must_show(const worker_state& my) {
   return shown_at(my, my.completed) && (my.options.draws_from_queue || my.shown != my.completed);
+}
+
+bool must_verify(const worker_state& my) {
+  return my.options.when.verified_at(my.completed) && my.verified != my.completed;
+}
+
+/// Sends digests of the parameters to the coordinator. It has them before it hears that the step is completed, so that
+/// no run ends with replicas that were not compared.
+void verify(worker_pointer self) {
+  auto& my = self->state;
+  my.verified = my.completed;
+  my.computing = true;
+  self->request(my.contacts.compute, my.options.timeout, verify_atom_v, my.now)
+      .then(
+          [self](const digest_list& digests) {
+            auto& my = self->state;
+            my.computing = false;
+            self->send(my.contacts.coordinator, verify_atom_v, my.options.rank, my.completed, digests);
+            walk(self);
+          },
+          [self](const caf::error& why) { lose_compute(self, why); });
 }
 
 /// Sends the parameters, once for each requested step.
@@ -136,7 +162,8 @@ advance request_of(worker_state& my, const rules::local_work& work) {
   request.loss_sum = my.tally.loss_sum;
   if (work.verbs.empty()) return request;
   const auto needs = rules::needs_after(loop, work, my.now.origin.step, request.leaving.buckets != nullptr);
-  request.host_parameters = needs.parameters || shown_at(my, my.completed + work.steps);
+  const auto completed = my.completed + work.steps;
+  request.host_parameters = needs.parameters || shown_at(my, completed) || my.options.when.verified_at(completed);
   request.host_gradient = needs.gradient;
   return request;
 }
@@ -186,9 +213,7 @@ void compute(worker_pointer self, const rules::local_work& work) {
   self->request(my.contacts.compute, my.options.timeout * timeouts, advance_atom_v, std::move(request),
                 caf::actor_cast<caf::strong_actor_ptr>(port))
       .then([self, work](advanced& done) { take_computed(self, work, done); },
-            [self](const caf::error& why) {
-              lose(self, "compute " + std::to_string(static_cast<std::uint32_t>(self->state.options.rank)), why);
-            });
+            [self](const caf::error& why) { lose_compute(self, why); });
 }
 
 /// Has compute apply the answers of exchanges, so that x and g are complete, and copy both to the host.
@@ -322,7 +347,8 @@ void walk(worker_pointer self) {
   const auto& loop = my.options.loop;
   while (!my.computing) {
     if (!my.in_step) {
-      if (must_show(my) && (!my.answers.empty() || !my.x_on_host)) return settle(self);
+      if ((must_show(my) || must_verify(my)) && (!my.answers.empty() || !my.x_on_host)) return settle(self);
+      if (must_verify(my)) return verify(self);
       report(self);
       if (my.completed >= my.granted) {
         if (!my.wanted) return;

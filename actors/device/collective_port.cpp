@@ -94,7 +94,8 @@ void issue(collective_pointer self) {
     my.issued += 1;
     my.payload_bytes += bytes_of_a_call(my.options, own.piece.values.numel());
     then_on_lane(
-        self, *my.where, [engine = my.engine, own] { return engine->weighted_mean(own.piece, own.sample_count); },
+        self, *my.where, {.what = task::kind::fold, .elements = own.piece.values.numel()},
+        [engine = my.engine, own] { return engine->weighted_mean(own.piece, own.sample_count); },
         [self](span&& mean) {
           auto& my = self->state;
           my.ticks = 0;
@@ -172,7 +173,7 @@ port_actor::behavior_type collective_port(collective_pointer self, port_options 
         auto& my = self->state;
         self->delayed_send(self, my.options.timeout / ticks_of_timeout, tick_atom_v);
         then_on_lane(
-            self, *my.where,
+            self, *my.where, {.what = task::kind::state},
             [engine = my.engine, rank = number(my.options.own.among.rank), size = my.options.own.among.world_size, id] {
               engine->join(rank, size, id);
               return true;
@@ -205,6 +206,12 @@ port_actor::behavior_type collective_port(collective_pointer self, port_options 
           return make_error(errc::mismatch, problem.what());
         }
         return caf::unit;
+      },
+      [](pause_atom) -> caf::result<exchange_standing> {
+        return make_error(errc::mismatch, "an exchange on devices cannot be re-formed");
+      },
+      [](reform_atom, const reformation&) -> caf::result<void> {
+        return make_error(errc::mismatch, "an exchange on devices cannot be re-formed");
       },
       [self](tick_atom) {
         self->delayed_send(self, self->state.options.timeout / ticks_of_timeout, tick_atom_v);

@@ -1,6 +1,7 @@
 // What a member of an exchange is made from: who takes part, where the run begins, and what the file says.
 #pragma once
 
+#include "troupe/actors/exchange/membership.hpp"
 #include "troupe/actors/messages.hpp"
 #include "troupe/actors/optimizer.hpp"
 #include "troupe/actors/rules/schedule.hpp"
@@ -26,20 +27,6 @@ struct carriage {
   bool behind_apply{false};
 
   bool makes_step() const { return sends == slot::gradient && answers == slot::parameters; }
-};
-
-/// Who takes part in an exchange, as one of them sees it. Members have the indices 0 to n − 1, servers those from n on.
-struct membership {
-  std::uint32_t generation{0};  ///< Increases when the members are re-formed; see stamp::generation.
-  rank_id rank{};               ///< Own index.
-  std::uint32_t world_size{1};  ///< Number of members, n.
-  std::uint32_t servers{0};     ///< Number of servers.
-  /// Global ids of members and servers, indexed by position, ascending; empty means id == index.
-  std::vector<rank_id> ids{};
-  /// Node of each member and server, indexed by position; empty if all are on one node.
-  std::vector<std::uint32_t> nodes{};
-
-  bool is_server() const { return static_cast<std::uint32_t>(rank) >= world_size; }
 };
 
 struct member_options {

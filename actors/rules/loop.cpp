@@ -70,7 +70,8 @@ local_work next_work(const std::vector<loop_word>& loop, const loop_position& at
     if (work.word_after != 0) continue;
     work.steps += 1;
     const auto completed = at.completed + work.steps;
-    if (completed >= limits.granted || reports.is_milestone(completed)) return work;
+    if (completed >= limits.granted || reports.is_milestone(completed) || reports.when.verified_at(completed))
+      return work;
     if (next_exchange(loop, completed) > completed) return work;  // whole_steps() covers what follows
   }
 }

@@ -12,10 +12,13 @@ struct schedule {
   std::uint64_t steps_per_epoch{1};
   std::uint64_t evaluate_every{1};    ///< Interval between evaluations, in steps.
   std::uint64_t checkpoint_every{0};  ///< Interval between checkpoints, in steps; 0 for none.
+  std::uint64_t verify_every{0};      ///< Interval at which equal replicas are compared, in steps; 0 for never.
 
   bool epoch_ends_at(std::uint64_t step) const { return step > 0 && step % steps_per_epoch == 0; }
   bool evaluated_at(std::uint64_t step) const { return step == steps || (step > 0 && step % evaluate_every == 0); }
   bool milestone_at(std::uint64_t step) const { return epoch_ends_at(step) || evaluated_at(step); }
+
+  bool verified_at(std::uint64_t step) const { return verify_every > 0 && step > 0 && step % verify_every == 0; }
 
   /// Returns whether all workers stop after `step` for a checkpoint. There is none after the last step.
   bool checkpoint_at(std::uint64_t step) const {

@@ -10,6 +10,7 @@
 #include <caf/actor_cast.hpp>
 #include <caf/typed_response_promise.hpp>
 
+#include <cstdint>
 #include <exception>
 #include <functional>
 #include <memory>
@@ -28,6 +29,23 @@ template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, completion&) {
   return detail::inspect_local(f, "completion");
 }
+
+/// What a job does, so that a simulation can give it a duration. Amounts that do not apply are 0.
+struct task {
+  enum class kind : std::uint8_t {
+    advance,   ///< Local work of a worker: gradients, and steps of the optimizer.
+    fold,      ///< A part taken by a member or a server.
+    assemble,  ///< The result of a run, from replicas and servers.
+    evaluate,  ///< An evaluation over the validation set.
+    digest,    ///< Digests of parameters.
+    state,     ///< The state of an actor, taken or restored.
+    write,     ///< Output to a journal.
+  };
+  kind what{};
+  std::uint64_t gradients{0};  ///< Gradients that it computes, unless it is cancelled.
+  std::int64_t samples{0};     ///< Samples of each gradient, or of the evaluation.
+  std::int64_t elements{0};    ///< Elements of flat storage that it reads, besides those of gradients.
+};
 
 /// Place where a job of a lane waits until its owner lets it continue. Outlives both.
 class rendezvous {
@@ -51,8 +69,9 @@ class lane {
   /// that it will not be resumed.
   virtual ~lane() = default;
 
-  /// Queues `work`. Its completion reaches `owner` as (done_atom, completion); a queued job keeps its owner alive.
-  virtual void post(caf::actor owner, job work) = 0;
+  /// Queues `work`, which does `what`. Its completion reaches `owner` as (done_atom, completion); a queued job keeps
+  /// its owner alive.
+  virtual void post(caf::actor owner, task what, job work) = 0;
 
   /// Returns where this lane's jobs wait for their owner. The owner must request it before the first post().
   virtual std::shared_ptr<rendezvous> meeting_point() = 0;
@@ -65,29 +84,31 @@ class lane_factory {
   virtual std::unique_ptr<lane> make(const std::string& name) = 0;
 };
 
-/// Answers a request with the result of `work()`, run on `where`. If it throws, `self` quits with errc::failed and the
-/// exception's text, which is also the answer.
+/// Answers a request with the result of `work()`, which does `what`, run on `where`. If it throws, `self` quits with
+/// errc::failed and the exception's text, which is also the answer.
 template <class Result, class Self, class Work>
-caf::typed_response_promise<Result> on_lane(Self* self, lane& where, Work work) {
+caf::typed_response_promise<Result> on_lane(Self* self, lane& where, task what, Work work) {
   auto promise = self->template make_response_promise<Result>();
-  where.post(caf::actor_cast<caf::actor>(self), [self, promise, work = std::move(work)]() -> std::function<void()> {
-    try {
-      auto result = std::make_shared<Result>(work());
-      return [promise, result]() mutable { promise.deliver(std::move(*result)); };
-    } catch (...) {
-      return [self, promise, text = describe(std::current_exception())]() mutable {
-        promise.deliver(make_error(errc::failed, text));
-        self->quit(make_error(errc::failed, text));
-      };
-    }
-  });
+  where.post(caf::actor_cast<caf::actor>(self), what,
+             [self, promise, work = std::move(work)]() -> std::function<void()> {
+               try {
+                 auto result = std::make_shared<Result>(work());
+                 return [promise, result]() mutable { promise.deliver(std::move(*result)); };
+               } catch (...) {
+                 return [self, promise, text = describe(std::current_exception())]() mutable {
+                   promise.deliver(make_error(errc::failed, text));
+                   self->quit(make_error(errc::failed, text));
+                 };
+               }
+             });
   return promise;
 }
 
-/// Runs `work` on `where` and then `next(result)` in the context of `self`. If either throws, `self` quits.
+/// Runs `work`, which does `what`, on `where` and then `next(result)` in the context of `self`. If either throws,
+/// `self` quits.
 template <class Self, class Work, class Next>
-void then_on_lane(Self* self, lane& where, Work work, Next next) {
-  where.post(caf::actor_cast<caf::actor>(self),
+void then_on_lane(Self* self, lane& where, task what, Work work, Next next) {
+  where.post(caf::actor_cast<caf::actor>(self), what,
              [self, work = std::move(work), next = std::move(next)]() -> std::function<void()> {
                try {
                  auto result = std::make_shared<decltype(work())>(work());

@@ -1,9 +1,9 @@
 #include "troupe/runtime/node/fingerprint.hpp"
 
 #include "troupe/actors/device/device.hpp"
+#include "troupe/actors/support/crc32c.hpp"
 #include "troupe/data/sparse_rows.hpp"
 #include "troupe/runtime/topology/canonical.hpp"
-#include "troupe/runtime/transport/frame.hpp"
 
 #include <ATen/Version.h>
 #include <torch/headeronly/version.h>
@@ -32,7 +32,7 @@ class digest {
  public:
   void add(const at::Tensor& values) {
     const auto dense = values.contiguous();
-    crc_ = transport::crc32c({static_cast<const std::byte*>(dense.const_data_ptr()), dense.nbytes()}, crc_);
+    crc_ = crc32c({static_cast<const std::byte*>(dense.const_data_ptr()), dense.nbytes()}, crc_);
   }
 
   void add(const data::sparse_rows& rows) {
@@ -73,7 +73,7 @@ class digest {
  private:
   template <class T, std::size_t N>
   void add(std::span<T, N> values) {
-    crc_ = transport::crc32c(std::as_bytes(values), crc_);
+    crc_ = crc32c(std::as_bytes(values), crc_);
   }
 
   std::uint32_t crc_{0};

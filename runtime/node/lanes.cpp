@@ -91,7 +91,7 @@ class thread_lane final : public lane {
   explicit thread_lane(std::shared_ptr<queue> work) : work_(std::move(work)) {}
   ~thread_lane() override { work_->close(); }
 
-  void post(caf::actor owner, job work) override {
+  void post(caf::actor owner, task, job work) override {
     {
       const std::lock_guard lock{work_->mutex};
       if (work_->closed) return;

@@ -86,13 +86,16 @@ class second_hand {
   std::thread thread_;
 };
 
+using duration_of_task = std::function<std::chrono::microseconds(const task&)>;
+
 /// When the results of a lane's jobs arrive: each some virtual time after its job was done, in order.
 class simulated_results {
  public:
-  simulated_results(data::random_stream random, std::chrono::microseconds longest)
-      : random_(random), longest_(longest) {}
+  simulated_results(data::random_stream random, std::chrono::microseconds longest, duration_of_task duration)
+      : random_(random), longest_(longest), duration_(std::move(duration)) {}
 
-  std::chrono::microseconds draw_length() {
+  std::chrono::microseconds length_of(const task& what) {
+    if (duration_) return duration_(what);
     return std::chrono::microseconds{random_.below(static_cast<std::uint64_t>(longest_.count()) + 1)};
   }
 
@@ -107,6 +110,7 @@ class simulated_results {
  private:
   data::random_stream random_;
   std::chrono::microseconds longest_;
+  duration_of_task duration_;
   caf::actor_clock::time_point free_{};
 };
 
@@ -116,8 +120,8 @@ class handed_over final : public rendezvous {
  public:
   explicit handed_over(std::shared_ptr<simulated_results> results) : results_(std::move(results)) {}
 
-  void post(caf::actor owner, lane::job work) {
-    queued_.push_back({std::move(owner), results_->draw_length(), std::move(work)});
+  void post(caf::actor owner, task what, lane::job work) {
+    queued_.push_back({std::move(owner), results_->length_of(what), std::move(work)});
     if (!under_way_) begin_next();
   }
 
@@ -187,15 +191,15 @@ class handed_over final : public rendezvous {
 /// Does its jobs at once, in the handler that posts them, or, once it has a meeting point, between that and others.
 class simulated_lane final : public lane {
  public:
-  simulated_lane(data::random_stream random, std::chrono::microseconds longest)
-      : results_(std::make_shared<simulated_results>(random, longest)) {}
+  simulated_lane(data::random_stream random, std::chrono::microseconds longest, duration_of_task duration)
+      : results_(std::make_shared<simulated_results>(random, longest, std::move(duration))) {}
   ~simulated_lane() override {
     if (elsewhere_) elsewhere_->close();
   }
 
-  void post(caf::actor owner, job work) override {
-    if (elsewhere_) return elsewhere_->post(std::move(owner), std::move(work));
-    const auto length = results_->draw_length();
+  void post(caf::actor owner, task what, job work) override {
+    if (elsewhere_) return elsewhere_->post(std::move(owner), what, std::move(work));
+    const auto length = results_->length_of(what);
     results_->send(owner, length, work());
   }
 
@@ -212,23 +216,29 @@ class simulated_lane final : public lane {
 /// Takes jobs and never answers.
 class silent_lane final : public lane {
  public:
-  void post(caf::actor, job) override {}
+  void post(caf::actor, task, job) override {}
   std::shared_ptr<rendezvous> meeting_point() override { return nullptr; }  // no job of it will wait
 };
 
 class simulated_lanes final : public lane_factory {
  public:
   simulated_lanes(data::random_stream random, const simulation_options& options)
-      : random_(random), longest_(options.longest_job), silent_(options.silent_lane) {}
+      : random_(random),
+        longest_(options.longest_job),
+        silent_(options.silent_lane),
+        duration_of_(options.duration_of) {}
   std::unique_ptr<lane> make(const std::string& name) override {
     if (name == silent_) return std::make_unique<silent_lane>();
-    return std::make_unique<simulated_lane>(data::random_stream{random_.next()}, longest_);
+    duration_of_task duration;
+    if (duration_of_) duration = [of = duration_of_, name](const task& what) { return of(name, what); };
+    return std::make_unique<simulated_lane>(data::random_stream{random_.next()}, longest_, std::move(duration));
   }
 
  private:
   data::random_stream random_;
   std::chrono::microseconds longest_;
   std::string silent_;
+  decltype(simulation_options::duration_of) duration_of_;
 };
 
 /// Ends the actors of a simulated run, however it is left: the system waits for them.

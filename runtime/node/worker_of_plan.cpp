@@ -79,7 +79,8 @@ schedule schedule_of(const plan& plan) {
   return {.steps = plan.steps,
           .steps_per_epoch = plan.steps_per_epoch,
           .evaluate_every = plan.evaluate_every,
-          .checkpoint_every = plan.checkpoint_every};
+          .checkpoint_every = plan.checkpoint_every,
+          .verify_every = plan.verify_every};
 }
 
 bool shows_replica(const plan& plan, std::uint32_t rank) {

@@ -283,8 +283,10 @@ std::uint64_t rounded(double number) {
 std::string result_text(const plan& plan) {
   const auto stores = plan.stores();
   if (plan.workers == 1 && stores.empty()) return "worker 0's parameters";
-  std::string text =
-      plan.replicas_agree() ? "worker 0's parameters; all workers agree" : "the average of all workers' parameters";
+  std::string text = plan.replicas_agree()
+                         ? "worker 0's parameters; all workers agree" +
+                               (plan.verify_every > 0 ? ", compared every " + plural(plan.verify_every, "step") : "")
+                         : "the average of all workers' parameters";
   if (!stores.empty() && stores.front()->nature.memory)
     text = stores.size() > 1 ? "the average of the shared memories" : "the shared memory";
   else if (!stores.empty())

@@ -213,6 +213,7 @@ plan make_plan(const topology::topology& given, const data_facts& facts, const d
     if (exchange.nature.on_devices)
       if (const auto why = refusal_of_collective(plan, exchange, machine))
         refuse(file, "exchange." + exchange.name + ".engine", exchange.name + ": " + *why);
+  if (plan.workers > 1 && plan.replicas_agree()) plan.verify_every = static_cast<std::uint64_t>(file.run.verify_every);
   plan.actors = actors_of(plan);
   for (const auto& each : warnings_of(plan)) plan.warnings.push_back(each);
   return plan;

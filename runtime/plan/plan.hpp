@@ -128,6 +128,7 @@ struct plan {
   std::uint64_t steps{0};             ///< Steps of the whole run.
   std::uint64_t evaluate_every{0};    ///< In steps; there is always an evaluation at the end.
   std::uint64_t checkpoint_every{0};  ///< Interval between checkpoints, in steps; 0 for none.
+  std::uint64_t verify_every{0};      ///< Interval at which equal replicas are compared, in steps; 0 for never.
   std::vector<planned_exchange> exchanges;
   std::vector<std::string> notes{};     ///< Consequences of the file on this machine that a user may not expect.
   std::vector<std::string> warnings{};  ///< Settings that are legal but probably not intended.

@@ -106,6 +106,8 @@ void check_unused(const plan& plan, std::vector<std::string>& found) {
     found.push_back("checkpoint.keep has no effect without checkpoint.every");
   if (file.nodes.empty() && file.run.join_timeout != topology::run_settings{}.join_timeout)
     found.push_back("run.join_timeout has no effect without [[node]] sections");
+  if (plan.verify_every == 0 && file.run.verify_every > 0 && given.has("run.verify_every"))
+    found.push_back("run.verify_every has no effect, because this wiring does not keep the workers' parameters equal");
   for (std::size_t i = 0; i < file.exchanges.size(); ++i) {
     const auto& exchange = file.exchanges[i];
     const auto called = file.exchanges.size() == 1 ? "exchange." : "exchange." + exchange.name + ".";

@@ -222,6 +222,10 @@ std::vector<section> make_sections() {
             {.minimum = 0.001, .maximum = 3.6e7, .type = setting_type::real},
             "Time limit of the run in seconds. When it is reached, the run stops cleanly. Without it, there is no "
             "limit."),
+        row("verify_every", in(&t::run, &run::verify_every), {.minimum = 0},
+            "Interval, in steps, at which the parameters of all workers are compared if the wiring keeps them equal. A "
+            "difference ends the run and is reported with its step, workers and tensor. With 0, they are never "
+            "compared."),
         row("stop_on_non_finite", in(&t::run, &run::stop_on_non_finite), {},
             "Whether a loss of nan or inf stops the run and reports the step and the worker. With false, training "
             "continues.")}},

@@ -30,6 +30,7 @@ struct run_settings {
   std::chrono::milliseconds timeout{60'000};
   std::chrono::milliseconds join_timeout{300'000};  ///< How long nodes wait for each other before the run begins.
   std::optional<std::chrono::milliseconds> max_seconds;
+  std::int64_t verify_every{100};
   bool stop_on_non_finite{true};
   bool operator==(const run_settings&) const = default;
 };

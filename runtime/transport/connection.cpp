@@ -1,5 +1,7 @@
 #include "troupe/runtime/transport/connection.hpp"
 
+#include "troupe/actors/support/crc32c.hpp"
+
 #include <boost/asio/post.hpp>
 #include <sys/socket.h>
 #include <sys/uio.h>

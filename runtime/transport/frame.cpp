@@ -2,8 +2,7 @@
 
 #include "troupe/actors/exchange/encoded.hpp"
 #include "troupe/actors/support/assert.hpp"
-
-#include <isa-l/crc.h>
+#include "troupe/actors/support/crc32c.hpp"
 
 #include <algorithm>
 #include <bit>
@@ -138,17 +137,6 @@ std::uint64_t frame_limits::largest_payload() const {
   auto most = total;
   for (const auto elements : exchanged) most = std::max(most, elements);
   return std::max(static_cast<std::uint64_t>(most) * sizeof(float), static_cast<std::uint64_t>(state_piece_bytes));
-}
-
-std::uint32_t crc32c(std::span<const std::byte> bytes, std::uint32_t so_far) {
-  std::uint32_t state = ~so_far;
-  while (!bytes.empty()) {  // the library counts in int
-    const auto now = bytes.first(std::min<std::size_t>(bytes.size(), std::size_t{1} << 30));
-    auto* data = reinterpret_cast<unsigned char*>(const_cast<std::byte*>(now.data()));  // it does not write
-    state = crc32_iscsi(data, static_cast<int>(now.size()), state);
-    bytes = bytes.subspan(now.size());
-  }
-  return ~state;
 }
 
 std::array<std::byte, header_bytes> encode(const frame_header& header) {

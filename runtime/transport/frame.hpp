@@ -86,9 +86,6 @@ struct frame_error : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-/// Returns the CRC-32C (Castagnoli) of `bytes`, or, given the CRC-32C `so_far` of the bytes before them, of both.
-std::uint32_t crc32c(std::span<const std::byte> bytes, std::uint32_t so_far = 0);
-
 /// Returns the header as bytes, including its checksum.
 std::array<std::byte, header_bytes> encode(const frame_header& header);
 

@@ -3,6 +3,7 @@
 // receipts are held), followed by the bytes that the peer sends.
 #pragma once
 
+#include "troupe/actors/support/crc32c.hpp"
 #include "troupe/actors/support/assert.hpp"
 #include "troupe/runtime/transport/connection.hpp"
 
@@ -57,7 +58,7 @@ inline void append_hello(bytes& stream, const wire::session_id& from = session) 
                                .to = 1,
                                .total = page * pages,
                                .payload_bytes = from.size(),
-                               .payload_crc = wire::crc32c(from)}));
+                               .payload_crc = troupe::crc32c(from)}));
   append(stream, from);
 }
 
@@ -72,7 +73,7 @@ inline void append_frame(bytes& stream, engine& random) {
     const auto raw = std::as_bytes(std::span{payload});
     header.elements = payload.size();
     header.payload_bytes = raw.size();
-    header.payload_crc = wire::crc32c(raw);
+    header.payload_crc = troupe::crc32c(raw);
     append(stream, wire::encode(header));
     append(stream, raw);
   };
@@ -122,7 +123,7 @@ inline void repair(bytes& stream) {
     std::uint64_t payload = 0;
     std::memcpy(&payload, header + payload_bytes_at, sizeof(payload));
     const auto crc_of = [&](const std::uint8_t* begin, std::size_t count, std::size_t to) {
-      const auto crc = wire::crc32c({reinterpret_cast<const std::byte*>(begin), count});
+      const auto crc = troupe::crc32c({reinterpret_cast<const std::byte*>(begin), count});
       std::memcpy(header + to, &crc, sizeof(crc));
     };
     if (payload <= left) crc_of(header + wire::header_bytes, payload, payload_crc_at);

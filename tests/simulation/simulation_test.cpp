@@ -293,7 +293,7 @@ TEST_CASE("lanes that cannot be had leave no actor behind") {
     std::unique_ptr<lane> make(const std::string&) override {
       if (left-- == 0) throw std::runtime_error("no more threads");
       struct idle final : lane {
-        void post(caf::actor, job) override {}
+        void post(caf::actor, task, job) override {}
         std::shared_ptr<rendezvous> meeting_point() override { return nullptr; }
       };
       return std::make_unique<idle>();

@@ -22,7 +22,7 @@
 
 namespace troupe::testing {
 
-class fake_accelerator final : public device::accelerator {
+class fake_accelerator : public device::accelerator {
  public:
   explicit fake_accelerator(std::uint64_t seed) : random_(seed) {}
 

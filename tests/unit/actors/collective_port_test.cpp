@@ -44,7 +44,7 @@ struct hand_lane final : lane {
   };
 
   explicit hand_lane(std::shared_ptr<yard> given) : all(std::move(given)) {}
-  void post(caf::actor owner, job work) override { all->waiting.emplace_back(std::move(owner), std::move(work)); }
+  void post(caf::actor owner, task, job work) override { all->waiting.emplace_back(std::move(owner), std::move(work)); }
   std::shared_ptr<rendezvous> meeting_point() override { return nullptr; }
   std::shared_ptr<yard> all;
 };

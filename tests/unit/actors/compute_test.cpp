@@ -25,7 +25,7 @@ struct config : caf::actor_system_config {
 /// Runs each job at once, on the thread of the owner.
 class immediate_lane final : public lane {
  public:
-  void post(caf::actor owner, job work) override {
+  void post(caf::actor owner, task, job work) override {
     caf::anon_send(owner, done_atom_v, completion{std::make_shared<std::function<void()>>(work())});
   }
   std::shared_ptr<rendezvous> meeting_point() override { return nullptr; }

@@ -26,7 +26,7 @@ struct config : caf::actor_system_config {
 /// Does its jobs at once.
 class immediate_lane final : public lane {
  public:
-  void post(caf::actor owner, job work) override {
+  void post(caf::actor owner, task, job work) override {
     caf::anon_send(owner, done_atom_v, completion{std::make_shared<std::function<void()>>(work())});
   }
   std::shared_ptr<rendezvous> meeting_point() override { return nullptr; }  // no job waits

@@ -35,7 +35,9 @@ struct queue {
 class slow_lane final : public lane {
  public:
   explicit slow_lane(std::shared_ptr<queue> waiting) : waiting_(std::move(waiting)) {}
-  void post(caf::actor owner, job work) override { waiting_->jobs.emplace_back(std::move(owner), std::move(work)); }
+  void post(caf::actor owner, task, job work) override {
+    waiting_->jobs.emplace_back(std::move(owner), std::move(work));
+  }
   std::shared_ptr<rendezvous> meeting_point() override { return nullptr; }
 
  private:

@@ -27,7 +27,7 @@ struct stage_with_lane {
   int resumed(int times, Meanwhile meanwhile) {
     int count = 0;
     std::promise<void> begun;
-    where->post(caf::actor_cast<caf::actor>(owner), [&, times, meeting = meeting]() -> std::function<void()> {
+    where->post(caf::actor_cast<caf::actor>(owner), {}, [&, times, meeting = meeting]() -> std::function<void()> {
       begun.set_value();
       int came = 0;
       while (came < times && meeting->wait()) ++came;

@@ -53,6 +53,18 @@ TEST_CASE("checkpoints are planned in steps") {
         std::string::npos);
 }
 
+TEST_CASE("replicas are compared only where the wiring keeps them equal") {
+  auto file = four_workers();
+  CHECK(make_plan(file, 60'000).verify_every == 100);
+  CHECK(describe(make_plan(file, 60'000)).find("all workers agree, compared every 100 steps") != std::string::npos);
+  file.run.verify_every = 0;
+  CHECK(make_plan(file, 60'000).verify_every == 0);
+  file.run.verify_every = 7;
+  CHECK(make_plan(file, 60'000).verify_every == 7);
+  file.exchanges.front().every = {2, false};
+  CHECK(make_plan(file, 60'000).verify_every == 0);
+}
+
 TEST_CASE("a plan counts steps, elements and actors") {
   const auto plan = make_plan(four_workers(), 60'000);
   CHECK(plan.workers == 4);

@@ -260,6 +260,7 @@ budget             = "worker"
 threads            = 1
 timeout            = "60s"
 join_timeout       = "300s"
+verify_every       = 100
 stop_on_non_finite = true
 
 [model]

@@ -2,6 +2,7 @@
 #include "tests/fuzz/frames.hpp"
 #include "tests/support/doctest.hpp"
 
+#include "troupe/actors/support/crc32c.hpp"
 #include "troupe/runtime/transport/frame.hpp"
 
 #include <cmath>

@@ -1,6 +1,7 @@
 // Tensor planes on loopback, several in one process: what arrives, what is bounded, and which connections are rejected.
 #include "tests/support/doctest.hpp"
 
+#include "troupe/actors/support/crc32c.hpp"
 #include "troupe/runtime/topology/error.hpp"
 #include "troupe/runtime/transport/free_ports.hpp"
 #include "troupe/runtime/transport/tensor_plane.hpp"
