@@ -5,7 +5,6 @@
 #include "troupe/actors/exchange/member.hpp"
 #include "troupe/actors/exchange/member_options.hpp"
 #include "troupe/actors/messages.hpp"
-#include "troupe/actors/rules/mixing.hpp"
 #include "troupe/actors/shared_memory.hpp"
 #include "troupe/actors/support/setting.hpp"
 #include "troupe/models/flat.hpp"
@@ -89,12 +88,10 @@ struct exchange_kind {
   /// Returns what is wrong with these settings for members with these names, or nothing.
   std::function<std::optional<complaint>(const std::vector<std::string>& names, const setting_values&)> check{};
   /// Returns the settings with every member name replaced by w0, w1, … according to the member's index, which is how
-  /// make_member, edges and nature read them; empty if no setting contains names.
+  /// make_member, make_common, edges and nature read them; empty if no setting contains names.
   std::function<setting_values(const std::vector<std::string>& names, const setting_values&)> by_index{};
-  /// Returns W if each member's answer is a mixture with weights fixed by the settings, by names as given in the file;
-  /// empty for other kinds.
-  std::function<std::optional<rules::mixing_matrix>(const std::vector<std::string>& names, const setting_values&)>
-      mixing{};
+  /// Returns what all of `members` share: see common_facts. Empty if there is nothing.
+  std::function<std::shared_ptr<const common_facts>(std::uint32_t members, const setting_values&)> make_common{};
   exchange_facts facts{};
 };
 

@@ -70,6 +70,7 @@ port_options options_of_port(const plan& plan, std::uint32_t place, std::uint32_
                      .layout = exchange.layout,
                      .pool = options.pool,
                      .settings = exchange.settings_by_index,
+                     .common = exchange.common,
                      .chunk_elements = options.far ? elements_of_a_chunk : 0,
                      .buckets = exchange.buckets,
                      .due = exchange.due,

@@ -12,6 +12,7 @@
 
 #include <algorithm>
 #include <map>
+#include <unordered_map>
 #include <utility>
 
 namespace troupe {
@@ -55,6 +56,24 @@ std::vector<planned_edge> edges_of(const planned_exchange& exchange) {
   std::vector<planned_edge> edges;
   for (const auto& [ends, edge] : sums) edges.push_back(edge);
   return edges;
+}
+
+/// Returns planned_exchange::peers for these edges between ids.
+std::vector<std::vector<std::uint32_t>> peers_of(const std::vector<planned_edge>& edges,
+                                                 const std::vector<std::uint32_t>& ids) {
+  std::unordered_map<std::uint32_t, std::uint32_t> index_of;
+  for (std::uint32_t i = 0; i < ids.size(); ++i) index_of.emplace(ids[i], i);
+  std::vector<std::vector<std::uint32_t>> peers(ids.size());
+  for (const auto& edge : edges) {
+    const auto from = index_of.at(edge.from), to = index_of.at(edge.to);
+    peers[from].push_back(to);
+    peers[to].push_back(from);
+  }
+  for (auto& each : peers) {
+    std::sort(each.begin(), each.end());
+    each.erase(std::unique(each.begin(), each.end()), each.end());
+  }
+  return peers;
 }
 
 /// Returns the buckets in which a gradient is sent, in the order in which backward computes gradients; empty if it is
@@ -138,7 +157,10 @@ planned_exchange plan_exchange(const plan& so_far, std::size_t index) {
   made.layout = mixes_buffers(made.settings) ? models::with_buffers(so_far.layout) : so_far.layout;
   made.buckets = planned_buckets(so_far, made);
   made.how = encoding_of(so_far, made, given.encoding);
+  if (kind->make_common)
+    made.common = kind->make_common(static_cast<std::uint32_t>(names.size()), made.settings_by_index);
   made.edges = edges_of(made);
+  made.peers = peers_of(made.edges, made.ids());
   for (auto& edge : made.edges)
     edge.bytes =
         static_cast<std::uint64_t>(encoded_bytes(made.how, static_cast<std::int64_t>(edge.bytes / sizeof(float))));
@@ -181,6 +203,7 @@ planned_exchange plan_norms(const plan& so_far, const std::vector<std::int64_t>&
   made.layout = std::move(layout);
   made.buckets = std::move(buckets);
   made.edges = edges_of(made);
+  made.peers = peers_of(made.edges, made.ids());
   for (auto& edge : made.edges) {  // of a full batch
     edge.messages *= static_cast<std::uint64_t>(so_far.micro_batches);
     edge.bytes *= static_cast<std::uint64_t>(so_far.micro_batches);

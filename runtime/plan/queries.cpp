@@ -11,7 +11,7 @@ namespace troupe {
 
 namespace {
 
-/// How often an edge is used per step, on average.
+/// Returns how often an edge is used per step, on average.
 double uses_per_step(const planned_exchange& exchange, const planned_edge& edge) {
   return edge.used / static_cast<double>(exchange.due.every);
 }
@@ -68,9 +68,8 @@ std::uint64_t planned_exchange::bytes_held(std::uint32_t server) const {
   return most * sizeof(float) / static_cast<std::uint64_t>(encoded_bytes(how, 1));
 }
 
-std::optional<rules::mixing_matrix> planned_exchange::mixing() const {
-  if (!kind->mixing) return std::nullopt;
-  return kind->mixing(names(), settings);
+const rules::mixing_matrix* planned_exchange::mixing() const {
+  return common ? common->mixing() : nullptr;
 }
 
 double plan::bytes_per_step() const {
@@ -113,7 +112,7 @@ const planned_exchange* plan::norms() const {
 }
 
 bool plan::replicas_agree() const {
-  // A step on a GPU rounds otherwise than one on the CPU.
+  // A step on a GPU rounds differently from one on the CPU.
   const auto alike = [&](const auto& device) { return device.type() == devices.front().type(); };
   if (!std::all_of(devices.begin(), devices.end(), alike)) return false;
   return !exchanges.empty() && std::all_of(exchanges.begin(), exchanges.end(), [&](const auto& one) {
@@ -143,7 +142,7 @@ bool plan::workers_are_independent() const {
 }
 
 std::uint32_t plan::node_of(std::uint32_t id) const {
-  if (id >= workers) return 0;  // servers stand beside the coordinator
+  if (id >= workers) return 0;  // servers are on the node of the coordinator
   const auto after = std::upper_bound(nodes.begin(), nodes.end(), id,
                                       [](std::uint32_t r, const planned_node& node) { return r < node.first_rank; });
   return static_cast<std::uint32_t>(after - nodes.begin()) - 1;

@@ -42,6 +42,38 @@ TEST_CASE("what a plan refuses is refused where it is set") {
   CHECK(refusal(file) == "t.toml:9:1: \"gossip\" cannot send \"gradient\"; expected \"parameters\"");
 }
 
+TEST_CASE("a plan lists the peers of each port") {
+  using indices = std::vector<std::uint32_t>;
+  auto file = four_workers();
+  file.exchanges[0].options = {{"route", std::string("chain")}};
+  const auto chain = make_plan(file, 60'000).exchanges[0];
+  CHECK(chain.peers_of(0) == indices{1});
+  CHECK(chain.peers_of(2) == indices{1, 3});
+  file.exchanges[0] = {.name = "exchange", .kind = "gossip", .members = {"w1", "w2", "w3"}};
+  file.exchanges[0].options = {{"graph", std::string("line")}};
+  file.workers.loop = {"gradient", "exchange", "apply"};
+  const auto line = make_plan(file, 60'000).exchanges[0];
+  CHECK(line.peers_of(0) == indices{1});
+  CHECK(line.peers_of(1) == indices{0, 2});
+  file.exchanges[0] = {.name = "exchange",
+                       .kind = "parameter_server",
+                       .options = {{"apply", std::string("all")}, {"shards", std::int64_t{2}}}};
+  file.workers.loop = {"gradient", "exchange"};
+  const auto served = make_plan(file, 60'000).exchanges[0];
+  CHECK(served.peers_of(3) == indices{4, 5});
+  CHECK(served.peers_of(5) == indices{0, 1, 2, 3});
+}
+
+TEST_CASE("the mixing matrix of an exchange is computed once") {
+  auto file = four_workers();
+  file.exchanges[0] = {.name = "exchange", .kind = "gossip"};
+  const auto plan = make_plan(file, 60'000);
+  const auto copy = plan;
+  CHECK(plan.exchanges[0].mixing() != nullptr);
+  CHECK(plan.exchanges[0].mixing() == copy.exchanges[0].mixing());
+  CHECK(make_plan(four_workers(), 60'000).exchanges[0].mixing() == nullptr);
+}
+
 TEST_CASE("checkpoints are planned in steps") {
   auto file = four_workers();
   CHECK(make_plan(file, 60'000).checkpoint_every == 0);
