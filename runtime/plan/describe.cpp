@@ -117,7 +117,7 @@ std::string evaluated_text(const plan& plan) {
          "; data.validation = 0.1 would hold out training samples instead";
 }
 
-/// Ω, Δ and ρ, where they were worked out, and what is evaluated where that is not a set of its own.
+/// Adds the sparsity (Ω, Δ and ρ) if it was computed, and what is evaluated if there is no separate set.
 void describe_data(page& page, const plan& plan) {
   page.line("data", data_text(plan));
   if (const auto& found = plan.facts.sparsity) {
@@ -156,7 +156,7 @@ std::string checkpoint_text(const plan& plan) {
          (keep == 1 ? "one is kept" : grouped(keep) + " are kept");
 }
 
-/// "device auto" where it is the CPU for all, else who computes where.
+/// Returns "device auto" if all workers compute on the CPU, or else the devices.
 std::string device_text(const plan& plan) {
   const auto& given = plan.file.workers.device;
   const auto off_the_cpu =
@@ -177,7 +177,7 @@ std::string workers_text(const plan& plan) {
          plural(static_cast<std::uint64_t>(plan.file.run.threads), "thread") + " each";
 }
 
-/// Who runs where, and what goes from one process to another.
+/// Adds the placement of the workers, and the traffic between processes.
 void describe_nodes(page& page, const plan& plan) {
   if (plan.nodes.front().name.empty()) return;
   std::string label = "nodes";

@@ -18,7 +18,7 @@ std::string worker(std::int64_t rank) {
   return "w" + std::to_string(rank);
 }
 
-/// Averages parameters between `members`; none: all workers.
+/// Returns an exchange that averages the parameters of `members`, or of all workers if there are none.
 exchange_settings average(std::string name, const exchange_settings& given, std::vector<std::string> members) {
   return {.name = std::move(name),
           .kind = "all_reduce",
