@@ -4,7 +4,10 @@
 #include "troupe/runtime/node/supervisor.hpp"
 #include "troupe/runtime/transport/state_frames.hpp"
 
+#include <caf/actor_clock.hpp>
+#include <caf/result.hpp>
 #include <caf/stateful_actor.hpp>
+#include <caf/system_messages.hpp>
 #include <caf/typed_event_based_actor.hpp>
 
 #include <cstdint>
