@@ -3,6 +3,8 @@
 
 #include "troupe/runtime/node/worker_of_plan.hpp"
 
+#include <chrono>
+
 using namespace troupe;
 using testing::four_workers;
 
