@@ -39,7 +39,7 @@ std::vector<loop_word> loop_of(const plan& plan, std::uint32_t rank) {
           .elements = found->layout.parameter_end,
           .gradient_first = found->layout.parameter_end > plan.layout.parameter_end || plan.memory_of(rank) != nullptr,
           .buckets = shared_buckets(*found),
-          .on_device = found->nature.on_devices});
+          .on_device = found->nature.host == hosting::device_library});
     }
   }
   return loop;

@@ -210,7 +210,7 @@ std::vector<std::string> asynchronous(const plan& plan) {
 /// "3 workers, each with a compute actor and a port for each exchange; …".
 std::string actors_text(const plan& plan) {
   const bool all_in_all = std::all_of(plan.exchanges.begin(), plan.exchanges.end(), [&](const auto& one) {
-    return !one.nature.memory && one.ranks().size() == plan.workers;
+    return one.nature.in_loop && one.ranks().size() == plan.workers;
   });
   auto text = grouped(plan.actors.size()) + ": " + plural(plan.workers, "worker") +
               (plan.workers == 1 ? " with a compute actor" : ", each with a compute actor");
@@ -240,8 +240,10 @@ void describe_promise(page& page, const plan& plan) {
   }
   if (!plan.promises_bits()) {
     const auto own = std::find_if(plan.exchanges.begin(), plan.exchanges.end(),
-                                  [](const auto& one) { return one.nature.on_devices; });
-    page.line("same bits", "no: " + (own == plan.exchanges.end() ? devices_text(plan.devices) : own->name + " (NCCL)") +
+                                  [](const auto& one) { return !one.nature.sums_by.empty(); });
+    page.line("same bits", "no: " +
+                               (own == plan.exchanges.end() ? devices_text(plan.devices)
+                                                            : own->name + " (" + own->nature.sums_by + ")") +
                                " may sum in a different order from run to run");
     return;
   }
@@ -285,7 +287,7 @@ std::string result_text(const plan& plan) {
   if (plan.workers == 1 && stores.empty()) return "worker 0's parameters";
   std::string text =
       plan.replicas_agree() ? "worker 0's parameters; all workers agree" : "the average of all workers' parameters";
-  if (!stores.empty() && stores.front()->nature.memory)
+  if (!stores.empty() && !stores.front()->nature.in_loop)
     text = stores.size() > 1 ? "the average of the shared memories" : "the shared memory";
   else if (!stores.empty())
     text = std::string(stores.front()->nature.servers > 1 ? "the servers' parameters" : "the server's parameters") +

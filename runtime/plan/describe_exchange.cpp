@@ -103,7 +103,8 @@ void describe_members(page& page, const plan& plan, const planned_exchange& exch
 void describe_servers(page& page, const plan& plan, const planned_exchange& exchange) {
   const auto servers = exchange.nature.servers;
   if (servers == 0) return;
-  if (exchange.nature.memory) return page.more(human_bytes(exchange.bytes_held(0)) + " of shared memory, no messages");
+  if (!exchange.nature.in_loop)
+    return page.more(human_bytes(exchange.bytes_held(0)) + " of shared memory, no messages");
   std::vector<std::string> held;
   for (std::uint32_t i = 0; i < servers; ++i) held.push_back(human_bytes(exchange.bytes_held(i)));
   const auto& node = plan.nodes.front().name;
@@ -121,7 +122,7 @@ std::string rates_text(const rules::mixing_rates& rates) {
 }
 
 void describe_mixing(page& page, const planned_exchange& exchange) {
-  const auto mixing = exchange.mixing();
+  const auto* mixing = exchange.mixing();
   if (!mixing) return;
   if (const auto rates = rules::rates_of(*mixing)) page.more(rates_text(*rates));
   if (mixing->rows.size() > matrix_printed_max) return;
@@ -144,7 +145,7 @@ void describe_exchange(page& page, const plan& plan, const planned_exchange& exc
       exchange.kind->name,
       exchange.of_norms
           ? "sends the batch statistics of " + plural(exchange.buckets.size() / 2, "layer") + " and their gradients"
-      : exchange.nature.memory
+      : !exchange.nature.in_loop
           ? std::string("holds the parameters of its workers, which read and write them concurrently")
           : "sends the " + name_of(exchange.carries.sends)};
   if (!exchange.of_norms && exchange.buckets.size() > 1)
@@ -157,7 +158,7 @@ void describe_exchange(page& page, const plan& plan, const planned_exchange& exc
   describe_members(page, plan, exchange);
   describe_servers(page, plan, exchange);
   describe_mixing(page, exchange);
-  if (exchange.nature.memory) return;
+  if (!exchange.nature.in_loop) return;
   const auto [messages, bytes] = messages_and_bytes(exchange.edges);
   page.more(mean_count(messages, "message") + " and " + human_bytes(bytes) + " of tensors " +
             (exchange.due.every > 1 ? "per exchange" : "per step") + ", over " + plural(exchange.edges.size(), "edge"));

@@ -84,23 +84,6 @@ std::optional<std::pair<std::uint32_t, std::uint32_t>> sharing_a_gpu(const plan&
   return std::nullopt;
 }
 
-std::optional<std::string> refusal_of_collective(const plan& plan, const planned_exchange& exchange,
-                                                 const device::census& machine) {
-  const std::string instead = "; use engine = \"troupe\"";
-  if (!machine.compiled) return "engine = \"nccl\" requires CUDA, but this build does not include it" + instead;
-  if (plan.nodes.size() > 1) return "engine = \"nccl\" does not support several [[node]]s yet" + instead;
-  if (exchange.has_groups()) return "engine = \"nccl\" does not support groups of workers" + instead;
-  const auto ranks = exchange.ranks();
-  for (const auto rank : ranks)
-    if (plan.devices.at(rank).is_cpu())
-      return "engine = \"nccl\" requires GPUs, but worker " + std::to_string(rank) + " computes on the cpu" + instead;
-  if (const auto both = sharing_a_gpu(plan, ranks))
-    return "engine = \"nccl\" requires one GPU per worker, but workers " + std::to_string(both->first) + " and " +
-           std::to_string(both->second) + " share " + plan.devices.at(both->first).str() + instead +
-           ", or give each worker its own GPU";
-  return std::nullopt;
-}
-
 std::string devices_text(const std::vector<c10::Device>& devices) {
   std::vector<std::pair<std::string, std::size_t>> counted;
   for (const auto& each : devices) {

@@ -1,7 +1,6 @@
 #include "troupe/actors/exchange/buckets.hpp"
 #include "troupe/actors/exchange/encoded.hpp"
 #include "troupe/actors/exchange/norm_statistics.hpp"
-#include "troupe/actors/exchange/shared.hpp"
 #include "troupe/actors/support/assert.hpp"
 #include "troupe/models/gradient_hooks.hpp"
 #include "troupe/runtime/plan/devices.hpp"
@@ -91,47 +90,13 @@ constexpr const char* name_of_norms = "batch_norm";
 
 }  // namespace
 
-void check_memory(const plan& so_far, const planned_exchange& exchange) {
-  if (!exchange.nature.memory) return;
-  const auto& file = so_far.file;
-  const auto ranks = exchange.ranks();
-  for (const auto& node : so_far.nodes)
-    if (!node.name.empty() && !topology::is_loopback(node.address))
-      refuse(file, "exchange." + exchange.name,
-             exchange.name + ": workers on different hosts cannot share memory, but node " + node.name + " is at " +
-                 topology::print_endpoint(node.address) +
-                 "; use loopback addresses, or another kind of exchange between hosts");
-  const auto& first = so_far.devices.at(ranks.front());
-  for (const auto rank : ranks) {
-    const auto& where = so_far.devices.at(rank);
-    if (where != first)
-      refuse(file, "exchange." + exchange.name,
-             exchange.name + ": workers " + std::to_string(ranks.front()) + " and " + std::to_string(rank) +
-                 " share memory, but compute on " + first.str() + " and " + where.str() + "; use one device for both");
-    if (where.is_cpu()) continue;
-    if (*exchange.nature.memory != memory_writes::plain || local_steps_of(exchange.settings) > 1)
-      refuse(file, "exchange." + exchange.name,
-             exchange.name + ": lock, atomic and local_steps require memory on the host, but its workers compute on " +
-                 where.str() + "; use the cpu, or remove these keys");
-    if (so_far.exchanges.size() > 1)
-      refuse(file, "exchange." + exchange.name,
-             exchange.name + ": shared memory on a GPU cannot be combined with other exchanges yet; use the cpu");
-    if (so_far.nodes.size() > 1)
-      refuse(file, "exchange." + exchange.name,
-             exchange.name + ": processes cannot share GPU memory yet; use one node, or the cpu");
-  }
-}
-
 /// Returns the encoding of the messages. Throws input_error for an exchange whose messages cannot be encoded.
 encoding encoding_of(const plan& so_far, const planned_exchange& exchange, const std::string& name) {
   const auto how = encoding_named(name);
-  if (how == encoding::float32) return how;
-  const auto refuse_key = [&](const std::string& why) {
+  const auto& reason = exchange.nature.encoding_refusal;
+  if (how != encoding::float32 && !reason.empty())
     refuse(so_far.file, "exchange." + exchange.name + ".encoding",
-           exchange.name + ".encoding = \"" + name + "\" has no effect, because " + why + "; remove the key");
-  };
-  if (exchange.nature.memory) refuse_key("shared memory sends no messages");
-  if (exchange.nature.on_devices) refuse_key("engine = \"nccl\" sends float32");
+           exchange.name + ".encoding = \"" + name + "\" has no effect, because " + reason + "; remove the key");
   return how;
 }
 
@@ -150,7 +115,7 @@ planned_exchange plan_exchange(const plan& so_far, std::size_t index) {
   made.settings_by_index = kind->by_index ? kind->by_index(names, made.settings) : made.settings;
   made.nature = nature_of(*kind, made.settings_by_index);
   if (made.nature.answers) made.carries.answers = *made.nature.answers;
-  if (made.nature.memory && names.size() == 1) made.nature.deterministic = true;  // no other worker writes it
+  if (!made.nature.in_loop && names.size() == 1) made.nature.deterministic = true;  // no other worker writes it
   made.first_server = so_far.workers + so_far.servers();
   made.due = make_cadence(steps_between(given.every, so_far.steps_per_epoch), comes_after_update(so_far, given.name),
                           made.nature.due_from_start);

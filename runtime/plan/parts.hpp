@@ -58,7 +58,4 @@ std::vector<std::string> try_out(const plan& so_far, models::network& net);
 /// Describes a module's own random draws, which users may not expect.
 std::string note_on_draws(const std::vector<std::string>& operators);
 
-/// Throws input_error if the workers of an exchange cannot share a memory.
-void check_memory(const plan& so_far, const planned_exchange& exchange);
-
 }  // namespace troupe

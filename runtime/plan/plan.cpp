@@ -3,6 +3,7 @@
 #include "troupe/models/constants.hpp"
 #include "troupe/runtime/plan/batches.hpp"
 #include "troupe/runtime/plan/devices.hpp"
+#include "troupe/runtime/plan/hosting.hpp"
 #include "troupe/runtime/plan/parts.hpp"
 #include "troupe/runtime/plan/refuse.hpp"
 #include "troupe/runtime/plan/replicas.hpp"
@@ -82,7 +83,7 @@ std::vector<planned_actor> actors_of(const plan& so_far) {
   of_each_rank("worker", role::worker);
   of_each_rank("compute", role::compute);
   for (const auto& exchange : so_far.exchanges) {
-    if (!exchange.nature.memory)
+    if (exchange.nature.in_loop)
       for (const auto rank : exchange.ranks())
         actors.push_back({exchange.name + " " + std::to_string(rank), role::port, rank, so_far.node_of(rank)});
     for (std::uint32_t i = 0; i < exchange.nature.servers; ++i)
@@ -154,17 +155,13 @@ plan make_plan(const topology::topology& given, const data_facts& facts, const d
   }
   plan.optimizer = optimizer_of(plan);
   for (auto& exchange : plan.exchanges) {
-    check_memory(plan, exchange);
+    check_hosting(plan, exchange, machine);
     if (const auto near = expanded.cores.find(exchange.name); near != expanded.cores.end())
       exchange.cores = near->second;
   }
   check_budget(plan);
   check_each_worker(plan);
   if (file.model.sync_batch_norm) plan.exchanges.push_back(plan_norms(plan, net->norm_channels()));
-  for (const auto& exchange : plan.exchanges)
-    if (exchange.nature.on_devices)
-      if (const auto why = refusal_of_collective(plan, exchange, machine))
-        refuse(file, "exchange." + exchange.name + ".engine", exchange.name + ": " + *why);
   plan.actors = actors_of(plan);
   for (const auto& each : warnings_of(plan)) plan.warnings.push_back(each);
   return plan;

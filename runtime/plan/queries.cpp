@@ -61,7 +61,7 @@ worker_groups planned_exchange::groups() const {
 }
 
 std::uint64_t planned_exchange::bytes_held(std::uint32_t server) const {
-  if (nature.memory) return static_cast<std::uint64_t>(layout.total) * sizeof(float);
+  if (!nature.in_loop) return static_cast<std::uint64_t>(layout.total) * sizeof(float);
   std::uint64_t most = 0;
   for (const auto& edge : edges)
     if (edge.from == first_server + server) most = std::max(most, edge.bytes);
@@ -89,7 +89,7 @@ std::uint32_t plan::servers() const {
 std::vector<const planned_exchange*> plan::stores() const {
   std::vector<const planned_exchange*> memories;
   for (const auto& one : exchanges)
-    if (one.nature.memory) memories.push_back(&one);
+    if (!one.nature.in_loop) memories.push_back(&one);
   if (!memories.empty()) return memories;
   const auto holds = [&](const auto& one) { return one.nature.servers > 0 && one.ranks().size() == workers; };
   const auto found = std::find_if(exchanges.begin(), exchanges.end(), holds);
@@ -99,7 +99,7 @@ std::vector<const planned_exchange*> plan::stores() const {
 
 const planned_exchange* plan::memory_of(std::uint32_t rank) const {
   const auto found = std::find_if(exchanges.begin(), exchanges.end(), [&](const auto& one) {
-    if (!one.nature.memory) return false;
+    if (one.nature.in_loop) return false;
     const auto ranks = one.ranks();
     return std::binary_search(ranks.begin(), ranks.end(), rank);
   });
@@ -131,7 +131,8 @@ bool plan::deterministic() const {
 
 bool plan::promises_bits() const {
   return deterministic() && draws_elsewhere.empty() && !file.run.max_seconds &&
-         std::none_of(exchanges.begin(), exchanges.end(), [](const auto& one) { return one.nature.on_devices; }) &&
+         std::none_of(exchanges.begin(), exchanges.end(),
+                      [](const auto& one) { return !one.nature.sums_by.empty(); }) &&
          std::all_of(devices.begin(), devices.end(), [](const auto& one) { return one.is_cpu(); });
 }
 

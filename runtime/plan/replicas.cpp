@@ -37,7 +37,7 @@ without_replicas expand_replicas(const topology::topology& given, const std::vec
   const auto workers = given.workers.count;
   for (auto each : given.exchanges) {
     const auto* kind = find_exchange(each.kind);
-    const auto how = kind && nature_of(*kind, each.options).memory ? replicas_of(each.options) : replicas::machine;
+    const auto how = kind && !nature_of(*kind, each.options).in_loop ? replicas_of(each.options) : replicas::machine;
     if (how == replicas::machine) {
       made.file.exchanges.push_back(std::move(each));
       continue;

@@ -134,7 +134,7 @@ class checker {
   /// Returns whether the exchange holds the parameters of its members (a shared memory).
   static bool is_memory(const exchange_settings& exchange) {
     const exchange_kind* kind = find_exchange(exchange.kind);
-    return kind != nullptr && nature_of(*kind, exchange.options).memory.has_value();
+    return kind != nullptr && !nature_of(*kind, exchange.options).in_loop;
   }
 
   /// Returns whether an exchange is between workers of one memory only. `memory_of`: by rank, the exchange.
