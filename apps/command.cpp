@@ -46,8 +46,8 @@ std::string versions() {
          caf(1) + "\nCUDA " + device::text_of(device::here()) + "\nCPU capability " + at::get_cpu_capability();
 }
 
-/// Says in our words what CLI11 (2.3) says in its own.
-std::string phrased(const std::string& said) {
+/// Rewrites a message of CLI11 (2.3) in the style of this program.
+std::string rephrased(const std::string& message) {
   static const std::vector<std::pair<std::regex, std::string>> phrases{
       {std::regex(R"(^The following arguments? \w+ not expected: (?:.* )?(--?[^ ]+)$)"), "unknown option $1"},
       {std::regex(R"(^The following arguments? \w+ not expected: (?:.* )?([^ ]+)$)"), "unexpected argument \"$1\""},
@@ -57,10 +57,10 @@ std::string phrased(const std::string& said) {
       {std::regex(R"(^A subcommand is required$)"), "a command is missing"}};
   static const std::regex one_of(R"(^(--?[\w-]+): (.*) not in \{(.*)\}$)");
   for (const auto& [pattern, phrase] : phrases)
-    if (std::smatch match; std::regex_match(said, match, pattern)) return match.format(phrase);
-  if (std::smatch match; std::regex_match(said, match, one_of))
+    if (std::smatch match; std::regex_match(message, match, pattern)) return match.format(phrase);
+  if (std::smatch match; std::regex_match(message, match, one_of))
     return match.format("$1 is \"$2\"; expected ") + topology::listed(CLI::detail::split(match.str(3), ','));
-  return said;
+  return message;
 }
 
 /// Describes what is wrong with the command line.
@@ -76,7 +76,7 @@ std::string explain(const CLI::App& app, const CLI::ParseError& error, int count
       command = command->get_subcommands().front();
       name += " " + command->get_name();
     }
-    return phrased(error.what()) + "; run \"troupe " + name + " --help\" for usage" +
+    return rephrased(error.what()) + "; run \"troupe " + name + " --help\" for usage" +
            suggestion(*command, {words + 2, words + count});
   }
   if (first.starts_with('-'))

@@ -43,7 +43,7 @@ struct options {
   std::optional<std::int64_t> top_k;
 };
 
-/// Returns the kind of this name: what the command line says, else what the weights say.
+/// Returns the kind named on the command line, or else the one recorded with the weights.
 template <class Kind>
 const Kind& kind_of(const options& given, const std::string& flag, const std::string& asked, const std::string& written,
                     const Kind* (*find)(const std::string&), const std::vector<Kind>& kinds) {
@@ -63,7 +63,7 @@ models::loss_kind loss_of(const std::string& name, const models::network& net) {
   return net.loss();
 }
 
-/// The model as it was trained; of weights from elsewhere, whose samples are like those here.
+/// Makes the model as it was trained. For weights of other programs, its samples are like those of the data here.
 std::unique_ptr<models::network> make(const models::network_kind& model, const data::dataset_kind& data,
                                       const checkpoint::model_card& card, const topology::model_settings& settings,
                                       const data_facts& here) try {
@@ -81,8 +81,8 @@ std::unique_ptr<models::network> make(const models::network_kind& model, const d
                     "; use a data set like that of the run");
 }
 
-/// Samples whose shape their file says must be such as the weights were trained on: rows may have fewer columns, users
-/// and items are counted through.
+/// Throws input_error if samples whose shape depends on their file differ in shape from those that the weights were
+/// trained on. Rows may have fewer columns; users and items may not be fewer.
 void require_shape(const options& given, const std::vector<std::int64_t>& here,
                    const std::vector<std::int64_t>& there) {
   const auto fits = here.size() == there.size() && (here.size() == 1 ? here <= there : here == there);
@@ -97,7 +97,8 @@ void require_shape(const options& given, const std::vector<std::int64_t>& here,
                     "; expected the data of the run, given with --set data.file=… or --set data.columns=…");
 }
 
-/// Classes, or the characters of a text, must be those the weights were trained on: they are known by their order.
+/// Throws input_error unless the classes, or the characters of a text, are those that the weights were trained on, in
+/// the same order.
 void require_classes(const options& given, const std::vector<std::string>& here,
                      const std::vector<std::string>& there) {
   if (there.empty() || here == there) return;
@@ -109,8 +110,8 @@ void require_classes(const options& given, const std::vector<std::string>& here,
                     " in the weights; expected the data of the run, given with --set data.file=…");
 }
 
-/// What the weights say of the model and of data that the program makes: settings of these, whatever else stands there.
-/// Each is one line, so that it sets what it begins with and nothing else.
+/// Returns the settings of the model and of generated data that are recorded with the weights; others are ignored. Each
+/// must be a single line, so that it sets only the key that it begins with.
 std::vector<std::string> made_by(const options& given, const checkpoint::model_card& card,
                                  const models::network_kind& model, const data::dataset_kind& data) {
   std::vector<std::string> settings;
@@ -130,7 +131,7 @@ std::vector<std::string> made_by(const options& given, const checkpoint::model_c
   return settings;
 }
 
-/// Gives the counts the names of their classes, or numbers where the set has none for all of them.
+/// Returns the counts with the names of their classes, or with numbers if the data set does not name all classes.
 std::vector<telemetry::named_counts> named(const std::vector<rules::class_counts>& counts, const data::dataset& set) {
   std::vector<telemetry::named_counts> all;
   for (const auto& one : counts)
@@ -138,7 +139,7 @@ std::vector<telemetry::named_counts> named(const std::vector<rules::class_counts
   return all;
 }
 
-/// What is evaluated: what the command line says, else what was while the weights were trained.
+/// Returns the samples to evaluate: those named on the command line, or else those that the run evaluated.
 std::string split_of(const options& given, const topology::topology& file) {
   const auto held_out = file.data.validation.has_value();
   if (given.split.empty()) return held_out ? "validation" : "test";
@@ -150,7 +151,7 @@ std::string split_of(const options& given, const topology::topology& file) {
   return given.split;
 }
 
-/// The weights of a TorchScript module do not hold the module itself.
+/// Throws input_error if the weights belong to a TorchScript module that is not given, because they do not contain it.
 void require_script(const options& given, const models::network_kind& model, const std::string& card) {
   const auto is_script = [](const std::string& text) { return text.starts_with("model.script="); };
   if (model.name == "script" && !card.empty() && card != model.name)
@@ -198,7 +199,7 @@ void eval(const options& given) {
                                           models::constants_of(*net));
   models::bind_weights(*net, layout, flat);
   const auto& set = split == "train" ? *sets.train : *sets.test;
-  // Weights that say nothing of how their inputs were scaled come from elsewhere: then as published.
+  // Weights of other programs do not record how their inputs were scaled; then the published scale is used.
   auto scale = content.metadata.contains("mean") ? card.scale : data.published;
   if (!topology.data.mean.empty() || !topology.data.std.empty()) scale = {topology.data.mean, topology.data.std};
   const auto& input = data.sample_shape.empty() ? sets.sample_shape : data.sample_shape;

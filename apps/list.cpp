@@ -29,17 +29,17 @@ using json = nlohmann::ordered_json;
 struct item {
   std::string name, explanation;
   std::vector<setting> settings{};
-  const exchange_kind* exchange{nullptr};  ///< Of which there is more to tell.
+  const exchange_kind* exchange{nullptr};  ///< The kind, if the item is an exchange, which has further facts.
 };
 
-struct shelf {
+struct group {
   std::string name;
-  std::string key;  ///< What takes these names.
+  std::string key;  ///< The key of a topology file that takes these names.
   std::vector<item> items;
 };
 
-std::vector<shelf> shelves() {
-  std::vector<shelf> all = {{"models", "model.name", {}},
+std::vector<group> groups() {
+  std::vector<group> all = {{"models", "model.name", {}},
                             {"data", "data.name", {}},
                             {"exchanges", "exchange.kind", {}},
                             {"optimizers", "optimizer.name", {}}};
@@ -60,12 +60,12 @@ std::vector<shelf> shelves() {
   return all;
 }
 
-/// Returns all shelves, or the one called `name`. Throws input_error.
-std::vector<shelf> chosen(const std::string& name) {
-  std::vector<shelf> all = shelves();
+/// Returns all groups, or the one called `name`. Throws input_error.
+std::vector<group> chosen(const std::string& name) {
+  std::vector<group> all = groups();
   if (name.empty()) return all;
   std::vector<std::string> names;
-  for (const shelf& each : all) {
+  for (const group& each : all) {
     if (each.name == name) return {each};
     names.push_back(each.name);
   }
@@ -88,7 +88,7 @@ std::size_t columns_of(const std::string& text) {
 
 constexpr std::size_t page_columns = 100;
 
-/// Prints `label` and beside it, from column `indent` on, `text`, wrapped between words.
+/// Prints `label`, and from column `indent` on, `text`, wrapped between words.
 void print_wrapped(const std::string& label, std::size_t indent, const std::string& text) {
   std::string line = label + std::string(indent - std::min(indent, columns_of(label)), ' ');
   std::size_t used = columns_of(line);
@@ -126,7 +126,7 @@ std::string carried(const exchange_kind& kind) {
 }
 
 /// Returns the facts about a kind, by key: one text, or one for each group of settings.
-std::vector<std::pair<std::string, std::vector<std::string>>> told(const exchange_kind& kind) {
+std::vector<std::pair<std::string, std::vector<std::string>>> facts_of(const exchange_kind& kind) {
   const auto of = [&](std::string exchange_variant::*column) {
     std::vector<std::string> texts;
     for (const topology::conditional_text& each : topology::grouped(kind.facts, column))
@@ -150,28 +150,28 @@ void print_setting(const setting& row, std::size_t before, std::size_t indent) {
                 topology::expectation(row) + standard + ": " + row.explanation);
 }
 
-void print_brief(const shelf& shelf) {
-  std::cout << shelf.name << " (" << shelf.key << ")\n";
+void print_brief(const group& group) {
+  std::cout << group.name << " (" << group.key << ")\n";
   std::size_t width = 0;
-  for (const item& each : shelf.items) {
+  for (const item& each : group.items) {
     width = std::max(width, each.name.size() + 2);
     for (const setting& row : each.settings) width = std::max(width, row.name.size() + 4);
   }
-  for (const item& each : shelf.items) {
+  for (const item& each : group.items) {
     print_wrapped("  " + each.name, width + 2, each.explanation);
     for (const setting& row : each.settings) print_setting(row, 4, width + 2);
   }
 }
 
-/// Exchanges with all that is told of them.
-void print_in_full(const shelf& shelf) {
+/// Prints exchanges with all facts about them.
+void print_in_full(const group& group) {
   constexpr std::size_t column = 21;
-  std::cout << shelf.name << " (" << shelf.key << ")\n"
+  std::cout << group.name << " (" << group.key << ")\n"
             << "  n: number of members; P: bytes of parameters; messages and bytes: totals of one exchange\n";
-  for (const item& each : shelf.items) {
+  for (const item& each : group.items) {
     std::cout << "\n";
     print_wrapped("  " + each.name, column, each.explanation);
-    for (const auto& [what, texts] : told(*each.exchange)) {
+    for (const auto& [what, texts] : facts_of(*each.exchange)) {
       std::string label = "    " + what;
       for (const std::string& text : texts)
         if (!text.empty()) print_wrapped(std::exchange(label, ""), column, text);
@@ -182,16 +182,16 @@ void print_in_full(const shelf& shelf) {
   }
 }
 
-json to_json(const std::vector<shelf>& shelves) {
+json to_json(const std::vector<group>& groups) {
   json result = json::object();
-  for (const shelf& shelf : shelves) {
-    json& list = result[shelf.name] = json::array();
-    for (const item& each : shelf.items) {
+  for (const group& group : groups) {
+    json& list = result[group.name] = json::array();
+    for (const item& each : group.items) {
       json settings = json::object();
       for (const setting& row : each.settings) settings[row.name] = json::parse(topology::json_schema(row));
       json entry{{"name", each.name}, {"explanation", each.explanation}};
       if (each.exchange) {
-        for (const auto& [what, texts] : told(*each.exchange))
+        for (const auto& [what, texts] : facts_of(*each.exchange))
           entry[what == "shown by" ? "shown_by" : what] = topology::joined(texts, "; ");
         entry["picture"] = each.exchange->facts.picture;
       }
@@ -214,25 +214,25 @@ void add_list(CLI::App& app, int&) {
   command->add_flag("--json", *as_json, "Print JSON");
   command->add_flag("--markdown", *as_markdown)->group("");  // makes the table of docs/algorithms.md
   command->callback([name, as_json, as_markdown] {
-    const std::vector<shelf> shelves = chosen(*name);
+    const std::vector<group> groups = chosen(*name);
     if (*as_markdown) {
       if (*name != "exchanges") throw input_error("--markdown is available for exchanges only");
       std::cout << topology::exchange_table();
       return;
     }
     if (*as_json) {
-      std::cout << to_json(shelves).dump(2) << "\n";
+      std::cout << to_json(groups).dump(2) << "\n";
       return;
     }
-    for (const shelf& each : shelves) {
-      if (&each != &shelves.front()) std::cout << "\n";
+    for (const group& each : groups) {
+      if (&each != &groups.front()) std::cout << "\n";
       const bool has_more =
           std::all_of(each.items.begin(), each.items.end(), [](const item& one) { return one.exchange; });
-      if (has_more && shelves.size() == 1)
+      if (has_more && groups.size() == 1)
         print_in_full(each);
       else
         print_brief(each);
-      if (has_more && shelves.size() > 1)
+      if (has_more && groups.size() > 1)
         std::cout << "  \"troupe list " << each.name << "\" describes each kind in full\n";
     }
   });

@@ -1,6 +1,7 @@
 // troupe node FILE --name alpha: runs one node of a topology; the run begins when all nodes of the file have joined.
 #include "troupe/apps/commands.hpp"
 #include "troupe/apps/training.hpp"
+#include "troupe/runtime/node/local_nodes.hpp"
 #include "troupe/runtime/topology/error.hpp"
 #include "troupe/runtime/topology/suggest.hpp"
 #include "troupe/runtime/topology/value.hpp"
@@ -43,6 +44,7 @@ int run_node(training_options& given) {
   signal_watch signals;  // first of all: threads inherit the signals it blocks
   settle(given);
   auto what = prepare(given);
+  assign_ports(what.plan, given.ports);
   const auto node = find_node(given, what.plan, given.name);
   return train(given, std::move(what), node, signals);
 }
@@ -54,7 +56,9 @@ void add_node(CLI::App& app, int& status) {
   auto given = std::make_shared<training_options>();
   add_training_options(*command, *given);
   command->add_option("--name", given->name, "Name of the [[node]] to run");
-  command->add_flag("--together", given->together)->group("");  // passed by `troupe run`; not for users
+  // Passed by `troupe run`; not for users.
+  command->add_flag("--together", given->together)->group("");
+  command->add_option("--port", given->ports)->allow_extra_args(false)->group("");
   command->callback([given, &status] { status = run_node(*given); });
 }
 

@@ -15,15 +15,15 @@ namespace troupe::apps {
 
 namespace {
 
-/// The command line of each node.
-std::vector<local_node> commands(const training_options& given, const std::vector<planned_node>& nodes) {
+/// Returns the command line of each node of `plan`; `ports` are those that were chosen for them.
+std::vector<local_node> commands(const training_options& given, const plan& plan,
+                                 const std::vector<std::string>& ports) {
   std::vector<std::string> common{given.file.string()};
   const auto add = [&](const std::string& option, const std::string& value) {
     common.insert(common.end(), {option, value});
   };
   for (const auto& each : given.overrides) add("--set", each);
-  for (const auto& node : nodes)
-    add("--set", "node." + node.name + ".address=" + topology::print_endpoint(node.address));
+  for (const auto& each : ports) add("--port", each);
   if (!given.out.empty()) add("--out", given.out.string());
   if (!given.csv.empty()) add("--csv", given.csv);
   if (!given.epoch_log.empty()) add("--epoch-log", given.epoch_log);
@@ -31,7 +31,7 @@ std::vector<local_node> commands(const training_options& given, const std::vecto
   if (given.quiet) common.emplace_back("--quiet");
   if (given.json) common.emplace_back("--json");
   std::vector<local_node> result;
-  for (const auto& node : nodes) {
+  for (const auto& node : plan.nodes) {
     std::vector<std::string> arguments{"troupe", "node", "--together", "--name", node.name};
     arguments.insert(arguments.end(), common.begin(), common.end());
     if (!given.resume.empty() && result.empty()) arguments.insert(arguments.end(), {"--resume", given.resume.string()});
@@ -46,10 +46,11 @@ int run_topology(training_options& given) {
   auto what = prepare(given);
   if (what.plan.nodes.size() == 1) return train(given, std::move(what), 0, signals);
   if (!given.resume.empty() && is_complete(given, what.plan)) return 0;
-  auto nodes = what.plan.nodes;
+  const auto plan = std::move(what.plan);
   what = {};
+  auto nodes = plan.nodes;
   choose_ports(nodes);
-  return run_local_nodes(commands(given, nodes), signals);
+  return run_local_nodes(commands(given, plan, chosen_ports(plan, nodes)), signals);
 }
 
 }  // namespace

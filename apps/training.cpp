@@ -157,10 +157,10 @@ int train(const training_options& given, training&& what, std::uint32_t node, si
     options.open_book = [&] {
       return book = continued ? continue_journal(given, what, *continued) : start_journal(given, what);
     };
-  if (!given.quiet) options.say = print_note;
+  if (!given.quiet) options.report = print_note;
   if (!given.quiet && node == 0) {
-    for (const auto& note : what.plan.notes) options.say(note);
-    for (const auto& warning : what.plan.warnings) options.say("warning: " + warning);
+    for (const auto& note : what.plan.notes) options.report(note);
+    for (const auto& warning : what.plan.warnings) options.report("warning: " + warning);
   }
 
   const auto end = run(what.plan, what.data, std::move(options), signals);

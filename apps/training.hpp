@@ -24,6 +24,7 @@ struct training_options {
   bool overwrite{false}, quiet{false}, json{false};
   std::string name;      ///< Name of the node, for `troupe node`.
   bool together{false};  ///< All nodes were started together: a node that does not join within run.timeout has failed.
+  std::vector<std::string> ports;  ///< Ports that `troupe run` chose for its nodes; see chosen_ports().
 };
 
 /// Adds FILE and the options to `command`. `given` must outlive it.

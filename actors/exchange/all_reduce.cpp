@@ -46,6 +46,11 @@ std::vector<planned_edge> all_reduce_edges(std::uint32_t world_size, const model
   return result;
 }
 
+exchange_nature nature(const setting_values& settings) {
+  if (!is_nccl(settings)) return {};
+  return {.host = hosting::device_library, .sums_by = "NCCL", .encoding_refusal = "engine = \"nccl\" sends float32"};
+}
+
 constexpr auto all_wait = "all workers wait for each other";
 constexpr auto members = "tests/unit/actors/members_test.cpp", runs = "tests/simulation/simulation_test.cpp";
 
@@ -97,7 +102,7 @@ exchange_kind all_reduce_kind() {
             return route_of(options.settings, options.layout.parameter_end).make_member(options);
           },
       .edges = all_reduce_edges,
-      .nature = [](const setting_values& settings) { return exchange_nature{.on_devices = is_nccl(settings)}; },
+      .nature = nature,
       .check = [](const std::vector<std::string>&, const setting_values& settings) -> std::optional<complaint> {
         const auto& route = std::get<std::string>(settings.at("route"));
         if (!is_nccl(settings) || route == "auto") return std::nullopt;

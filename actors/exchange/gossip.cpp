@@ -7,29 +7,65 @@
 
 #include <algorithm>
 #include <map>
+#include <memory>
 #include <utility>
 
 namespace troupe {
 
 namespace {
 
+/// The mixing matrix and its graph, which all members share.
+struct gossip_wiring final : common_facts {
+  rules::mixing_matrix weights;
+  rules::graph wires;
+  std::vector<std::vector<std::uint32_t>> hearers;  ///< By member: the members that hear it, ascending.
+
+  gossip_wiring(std::uint32_t members, const setting_values& settings)
+      : weights(mixing_of(names_by_index(members), settings)), wires(rules::graph_of(weights)), hearers(members) {
+    for (std::uint32_t to = 0; to < members; ++to)
+      for (const auto from : wires.hears[to]) hearers[from].push_back(to);
+  }
+
+  const rules::mixing_matrix* mixing() const override { return &weights; }
+
+  /// Returns the members that hear `index`, starting with the next one, so that not all members send to the same one
+  /// first.
+  std::vector<std::uint32_t> hearers_of(std::uint32_t index) const {
+    auto all = hearers[index];
+    std::rotate(all.begin(), std::upper_bound(all.begin(), all.end(), index), all.end());
+    return all;
+  }
+
+  /// Returns by how many steps a member that `index` hears may be ahead of it: as many as it takes `index` to be heard
+  /// there.
+  std::uint64_t steps_ahead_of(std::uint32_t index) const {
+    const auto& heard = wires.hears[index];
+    const auto hears_it = [&](std::uint32_t other) {
+      return std::binary_search(wires.hears[other].begin(), wires.hears[other].end(), index);
+    };
+    if (std::all_of(heard.begin(), heard.end(), hears_it)) return 1;
+    const auto distances = rules::distances_from(wires, index);
+    std::uint64_t most = 1;
+    for (const auto each : heard) most = std::max<std::uint64_t>(most, distances[each]);
+    return most;
+  }
+};
+
+std::shared_ptr<const gossip_wiring> wiring_of(const member_options& options) {
+  if (auto common = std::dynamic_pointer_cast<const gossip_wiring>(options.common)) return common;
+  return std::make_shared<const gossip_wiring>(options.among.world_size, options.settings);
+}
+
 class gossip_member final : public member {
  public:
   explicit gossip_member(member_options options)
       : options_(std::move(options)),
         chunks_(cut_in_chunks(options_, 1)),
-        me_(static_cast<std::uint32_t>(options_.among.rank)) {
-    const auto n = options_.among.world_size;
-    const auto mixing = mixing_of(names_by_index(n), options_.settings);
-    const auto wires = rules::graph_of(mixing);
-    mixed_ = mixing.rows[me_];
-    const auto distances = rules::distances_from(wires, me_);
-    for (const auto heard : wires.hears[me_]) ahead_ = std::max<std::uint64_t>(ahead_, distances[heard]);
-    for (std::uint32_t i = 1; i < n; ++i) {  // from the next on, so that not all send to the same one first
-      const auto other = (me_ + i) % n;
-      if (std::binary_search(wires.hears[other].begin(), wires.hears[other].end(), me_)) hearers_.push_back(other);
-    }
-  }
+        me_(static_cast<std::uint32_t>(options_.among.rank)),
+        wiring_(wiring_of(options_)),
+        mixed_(wiring_->weights.rows.at(me_)),
+        hearers_(wiring_->hearers_of(me_)),
+        ahead_(wiring_->steps_ahead_of(me_)) {}
 
   void contribute(const part& own, outbox& out) override {
     auto& now = at(own.origin.step);
@@ -130,22 +166,20 @@ class gossip_member final : public member {
   member_options options_;
   chunking chunks_;
   std::uint32_t me_;
-  std::vector<rules::neighbour> mixed_;  ///< The own row of W.
-  std::vector<std::uint32_t> hearers_;   ///< Whom the own parameters go to.
-  std::uint64_t ahead_{1};
+  std::shared_ptr<const gossip_wiring> wiring_;
+  const std::vector<rules::neighbour>& mixed_;  ///< The own row of W.
+  std::vector<std::uint32_t> hearers_;          ///< The members that the own parameters are sent to, in this order.
+  std::uint64_t ahead_;
   std::map<std::uint64_t, progress> steps_;
 };
 
 std::vector<planned_edge> gossip_edges(std::uint32_t world_size, const models::flat_layout& layout,
                                        const setting_values& settings) {
   const auto bytes = static_cast<std::uint64_t>(layout.parameter_end) * sizeof(float);
-  const auto wires = rules::graph_of(mixing_of(names_by_index(world_size), settings));
+  const gossip_wiring wiring{world_size, settings};
   std::vector<planned_edge> edges;
-  for (std::uint32_t to = 0; to < world_size; ++to)
-    for (const auto from : wires.hears[to]) edges.push_back({from, to, 1, bytes});
-  std::sort(edges.begin(), edges.end(), [](const auto& a, const auto& b) {
-    return std::pair{a.from, a.to} < std::pair{b.from, b.to};
-  });
+  for (std::uint32_t from = 0; from < world_size; ++from)
+    for (const auto to : wiring.hearers[from]) edges.push_back({from, to, 1, bytes});
   return edges;
 }
 
@@ -186,7 +220,10 @@ exchange_kind gossip_kind() {
       .derive = with_graph,
       .check = check_graph,
       .by_index = graph_by_index,
-      .mixing = mixing_of,
+      .make_common =
+          [](std::uint32_t members, const setting_values& settings) {
+            return std::make_shared<const gossip_wiring>(members, settings);
+          },
       .facts = gossip_facts(),
   };
 }

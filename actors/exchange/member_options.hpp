@@ -4,6 +4,7 @@
 #include "troupe/actors/exchange/membership.hpp"
 #include "troupe/actors/messages.hpp"
 #include "troupe/actors/optimizer.hpp"
+#include "troupe/actors/rules/mixing.hpp"
 #include "troupe/actors/rules/schedule.hpp"
 #include "troupe/actors/state_dict.hpp"
 #include "troupe/actors/support/setting.hpp"
@@ -29,6 +30,14 @@ struct carriage {
   bool makes_step() const { return sends == slot::gradient && answers == slot::parameters; }
 };
 
+/// Facts about an exchange that depend only on its settings and the number of its members: computed once, shared by all
+/// members, and never changed, so that any thread may read them.
+struct common_facts {
+  virtual ~common_facts() = default;
+  /// Returns W if each member's answer is a mixture with weights fixed by the settings; else null.
+  virtual const rules::mixing_matrix* mixing() const { return nullptr; }
+};
+
 struct member_options {
   membership among{};
   std::uint64_t first_step{0};  ///< Steps that the run has completed before this member begins.
@@ -37,6 +46,8 @@ struct member_options {
   models::flat_layout layout{};
   models::buffer_pool pool{};
   setting_values settings{};  ///< Values of exchange_kind::settings with defaults filled in.
+  /// Result of exchange_kind::make_common for these settings. If null, a member that needs them computes its own.
+  std::shared_ptr<const common_facts> common{};
   /// Maximum size, in elements, of the pieces into which pipelined routes cut the gradient; 0 for the largest size the
   /// route allows. Affects the time, never the bits.
   std::int64_t chunk_elements{0};

@@ -5,7 +5,6 @@
 #include "troupe/actors/exchange/member.hpp"
 #include "troupe/actors/exchange/member_options.hpp"
 #include "troupe/actors/messages.hpp"
-#include "troupe/actors/rules/mixing.hpp"
 #include "troupe/actors/shared_memory.hpp"
 #include "troupe/actors/support/setting.hpp"
 #include "troupe/models/flat.hpp"
@@ -29,22 +28,31 @@ struct planned_edge {
   double used{1};  ///< Share of the exchanges that use this edge; below 1 if the edges change between exchanges.
 };
 
+/// What runs an exchange.
+enum class hosting : std::uint8_t {
+  ports,           ///< Ports of workers and servers, which send each other messages.
+  shared_memory,   ///< One memory, which the workers read and write and a server keeps.
+  device_library,  ///< The GPUs' own library, on the devices of the workers.
+};
+
 /// Properties of a kind under given settings.
 struct exchange_nature {
+  hosting host{hosting::ports};
   bool deterministic{true};  ///< Whether results are independent of the order of arrival.
   bool same_for_all{true};   ///< Whether all members get the same answer.
   /// Whether a member's answer may wait for contributions of others; then all must end at the same step.
   bool waits_for_others{true};
   std::optional<slot> answers{};  ///< Set if the settings change the answer from that of the carriage.
-  /// Whether the exchange runs in the GPUs' own library: tensors stay on the device, and sums are added in the
-  /// library's order.
-  bool on_devices{false};
-  bool due_from_start{false};  ///< Whether an exchange with every = τ is also due at step 0.
+  /// Whether it is an operation of the loop, in which workers send contributions through ports. Otherwise workers
+  /// change what its servers hold in their own steps, and nothing is sent.
+  bool in_loop{true};
+  /// Name of the library that computes the sums in an order of its own; empty if the topology fixes their order.
+  std::string sums_by{};
+  std::string encoding_refusal{};  ///< Why `encoding` has no effect; empty if it has.
+  bool due_from_start{false};      ///< Whether an exchange with every = τ is also due at step 0.
   /// Number of actors that hold what is exchanged; what they hold is the result of the run.
   std::uint32_t servers{0};
-  /// Set if the members' x is one memory that all of them write: nothing is sent, and the exchange is not an element of
-  /// a loop.
-  std::optional<memory_writes> memory{};
+  memory_writes writes{memory_writes::plain};  ///< How workers write the memory. Used only with a shared memory.
 };
 
 /// A setting that does not fit, with a message: what is wrong, and what was expected.
@@ -89,12 +97,10 @@ struct exchange_kind {
   /// Returns what is wrong with these settings for members with these names, or nothing.
   std::function<std::optional<complaint>(const std::vector<std::string>& names, const setting_values&)> check{};
   /// Returns the settings with every member name replaced by w0, w1, … according to the member's index, which is how
-  /// make_member, edges and nature read them; empty if no setting contains names.
+  /// make_member, make_common, edges and nature read them; empty if no setting contains names.
   std::function<setting_values(const std::vector<std::string>& names, const setting_values&)> by_index{};
-  /// Returns W if each member's answer is a mixture with weights fixed by the settings, by names as given in the file;
-  /// empty for other kinds.
-  std::function<std::optional<rules::mixing_matrix>(const std::vector<std::string>& names, const setting_values&)>
-      mixing{};
+  /// Returns what all of `members` share: see common_facts. Empty if there is nothing.
+  std::function<std::shared_ptr<const common_facts>(std::uint32_t members, const setting_values&)> make_common{};
   exchange_facts facts{};
 };
 

@@ -55,7 +55,14 @@ exchange_nature nature(const setting_values& settings) {
   const auto how = says(settings, "lock")     ? memory_writes::locked
                    : says(settings, "atomic") ? memory_writes::atomic
                                               : memory_writes::plain;
-  return {.deterministic = false, .same_for_all = false, .waits_for_others = false, .servers = 1, .memory = how};
+  return {.host = hosting::shared_memory,
+          .deterministic = false,
+          .same_for_all = false,
+          .waits_for_others = false,
+          .in_loop = false,
+          .encoding_refusal = "shared memory sends no messages",
+          .servers = 1,
+          .writes = how};
 }
 
 std::optional<complaint> check(const std::vector<std::string>&, const setting_values& settings) {

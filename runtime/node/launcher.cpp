@@ -70,6 +70,7 @@ port_options options_of_port(const plan& plan, std::uint32_t place, std::uint32_
                      .layout = exchange.layout,
                      .pool = options.pool,
                      .settings = exchange.settings_by_index,
+                     .common = exchange.common,
                      .chunk_elements = options.far ? elements_of_a_chunk : 0,
                      .buckets = exchange.buckets,
                      .due = exchange.due,
@@ -134,12 +135,12 @@ std::map<std::uint32_t, port_actor> spawn_collective(caf::actor_system& system, 
 /// Makes the memory of an exchange, or maps the first node's.
 std::shared_ptr<shared_memory> memory_of(const plan& plan, std::uint32_t place, const launch_options& options) {
   const auto& exchange = plan.exchanges[place];
-  if (!exchange.nature.memory) return nullptr;
+  if (exchange.nature.host != hosting::shared_memory) return nullptr;
   const auto& layout = plan.layout;
   if (options.node == 0)
-    return shared_memory::make(options.initial, layout.parameter_end, *exchange.nature.memory, exchange.cores);
+    return shared_memory::make(options.initial, layout.parameter_end, exchange.nature.writes, exchange.cores);
   return shared_memory::open(options.far->memories.at(place), layout.total, layout.parameter_end,
-                             *exchange.nature.memory);
+                             exchange.nature.writes);
 }
 
 /// Spawns who keeps a memory. Its members have no port: they are told of nothing.
@@ -161,8 +162,9 @@ std::map<std::uint32_t, port_actor> spawn_keeper(caf::actor_system& system, cons
 std::map<std::uint32_t, port_actor> spawn_ports(caf::actor_system& system, const plan& plan, std::uint32_t place,
                                                 lane_factory& lanes, const launch_options& options, crew& into) {
   const auto& exchange = plan.exchanges[place];
-  if (exchange.nature.on_devices) return spawn_collective(system, plan, place, lanes, options, into);
-  if (exchange.nature.memory) return spawn_keeper(system, plan, place, lanes, options, into);
+  if (exchange.nature.host == hosting::device_library)
+    return spawn_collective(system, plan, place, lanes, options, into);
+  if (exchange.nature.host == hosting::shared_memory) return spawn_keeper(system, plan, place, lanes, options, into);
   const auto maker = maker_of(exchange);
   std::map<std::uint32_t, port_actor> ports;
   std::vector<peer_port> peers;
@@ -240,7 +242,7 @@ std::vector<named_server> servers_of(const plan& plan, const crew& so_far) {
 std::vector<std::int64_t> weights_of_holders(const plan& plan) {
   std::vector<std::int64_t> weights;
   for (const auto* store : plan.stores())
-    if (store->nature.memory) weights.push_back(static_cast<std::int64_t>(store->ranks().size()));
+    if (!store->nature.in_loop) weights.push_back(static_cast<std::int64_t>(store->ranks().size()));
   return weights;
 }
 

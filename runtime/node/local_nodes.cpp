@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <charconv>
 #include <chrono>
 #include <csignal>
 #include <cstdio>
@@ -28,31 +29,31 @@ namespace {
 
 using clock = std::chrono::steady_clock;
 
-/// How long the others may take once one has failed: until they are told to go, and until they are killed. Once the
-/// first has ended they are told at once: it has waited for them.
-constexpr std::chrono::milliseconds until_told{500}, until_killed{2000};
+/// After one node has failed: the time until the others are asked to end, and until they are killed. When the first
+/// node has ended, they are asked at once, because it has waited for them.
+constexpr std::chrono::milliseconds time_to_ask{500}, time_to_kill{2000};
 
-/// What comes without an end of line is passed on in pieces of so many bytes.
+/// Text without an end of line is forwarded in pieces of this many bytes.
 constexpr std::size_t longest_line = 4096;
 
 struct child {
   std::string name;
   pid_t process{-1};
-  int output{-1};        ///< What it says, until it ends.
-  std::string line{};    ///< Begun, not ended.
-  bool sent_off{false};  ///< Told to go, or killed: how it ends says nothing of the run.
+  int output{-1};            ///< The pipe with its output; -1 after it is closed.
+  std::string line{};        ///< The line that has begun and not ended.
+  bool asked_to_end{false};  ///< It was asked to end, or killed, so its exit status says nothing about the run.
 };
 
-/// A system call that did not work ends the run.
+/// Returns the result of a system call. Throws std::runtime_error if it failed.
 int checked(int result, const char* what) {
   if (result < 0) throw std::runtime_error(std::string(what) + ": " + std::strerror(errno));
   return result;
 }
 
-/// What the new process does until it is the command. No allocation, no lock: only this thread has come along.
-[[noreturn]] void become(char* const* arguments, int output, bool has_stdout, pid_t parent) {
-  setpgid(0, 0);                  // signals of the terminal are the parent's
-  std::signal(SIGTTOU, SIG_IGN);  // and the first node may write there all the same
+/// Turns the new process into the command. It allocates nothing and takes no lock, because only this thread was forked.
+[[noreturn]] void exec_node(char* const* arguments, int output, bool has_stdout, pid_t parent) {
+  setpgid(0, 0);                  // signals of the terminal go to the parent only
+  std::signal(SIGTTOU, SIG_IGN);  // but the first node may write to the terminal
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != parent) _exit(1);
   const int nothing = open("/dev/null", O_RDONLY);
@@ -71,7 +72,7 @@ child start(const local_node& node, bool has_stdout) {
   arguments.push_back(nullptr);
   const auto parent = getpid();
   const auto process = fork();
-  if (process == 0) become(arguments.data(), ends[1], has_stdout, parent);
+  if (process == 0) exec_node(arguments.data(), ends[1], has_stdout, parent);
   close(ends[1]);
   if (process < 0) {
     close(ends[0]);
@@ -80,52 +81,52 @@ child start(const local_node& node, bool has_stdout) {
   return {.name = node.name, .process = process, .output = ends[0]};
 }
 
-void pass_on(child& who) {
+void print_line(child& who) {
   std::fprintf(stderr, "%s | %s\n", who.name.c_str(), who.line.c_str());
   who.line.clear();
 }
 
-/// Passes on whole lines, each under the name of who said it.
-void hear(child& who) {
+/// Forwards whole lines of a node's output, each prefixed with the name of the node.
+void forward_output(child& who) {
   char bytes[4096];
   const auto count = read(who.output, bytes, sizeof(bytes));
   if (count < 0 && errno == EINTR) return;
   if (count <= 0) {
     close(who.output);
     who.output = -1;
-    if (!who.line.empty()) pass_on(who);
+    if (!who.line.empty()) print_line(who);
     return;
   }
   for (const char c : std::string_view{bytes, static_cast<std::size_t>(count)}) {
     if (c != '\n') who.line += c;
-    if (c == '\n' || who.line.size() == longest_line) pass_on(who);
+    if (c == '\n' || who.line.size() == longest_line) print_line(who);
   }
 }
 
-/// Returns the exit status of a process that has closed its output, and says so where it did not end by itself.
+/// Returns the exit status of a process that has closed its output. Reports a signal that terminated it.
 int status_of(child& who) {
   int status = 0;
   while (waitpid(who.process, &status, 0) < 0 && errno == EINTR) {
   }
   who.process = -1;
   if (WIFEXITED(status)) return WEXITSTATUS(status);
-  if (!who.sent_off)
+  if (!who.asked_to_end)
     std::fprintf(stderr, "error: node %s was terminated by signal %d (%s)\n", who.name.c_str(), WTERMSIG(status),
                  strsignal(WTERMSIG(status)));
   return 1;
 }
 
-/// Whether a process is stopped (SIGSTOP, a debugger): it can hear of nothing.
+/// Returns whether a process is stopped (SIGSTOP, a debugger), so that it cannot react to signals.
 bool is_stopped(pid_t process) {
   std::ifstream file("/proc/" + std::to_string(process) + "/stat");
   std::string text;
   std::getline(file, text);
-  const auto state = text.rfind(") ");  // the name before it may hold anything
+  const auto state = text.rfind(") ");  // the name before it may contain any text
   return state != std::string::npos && state + 2 < text.size() && (text[state + 2] == 'T' || text[state + 2] == 't');
 }
 
-/// All children, none of which outlives it.
-struct family {
+/// All child processes. None of them outlives it.
+struct child_processes {
   std::vector<child> members;
 
   ~family() {
@@ -136,11 +137,11 @@ struct family {
     }
   }
 
-  /// Tells those that are there still to go, and kills those that cannot hear it. `failed`: the run has.
-  void tell_to_go(bool failed) {
+  /// Asks the remaining processes to end, and kills those that are stopped. `failed`: whether the run has failed.
+  void ask_to_end(bool failed) {
     for (auto& one : members) {
-      const auto told = std::exchange(one.sent_off, true);
-      if (one.process < 0 || told) continue;
+      const auto already = std::exchange(one.asked_to_end, true);
+      if (one.process < 0 || already) continue;
       const auto stopped = is_stopped(one.process);
       if (stopped)
         std::fprintf(stderr, "%s: node %s was suspended (SIGSTOP or a debugger) and has been killed\n",
@@ -154,7 +155,7 @@ struct family {
       if (one.process < 0) continue;
       std::fprintf(stderr, "%s: node %s did not exit with the other nodes and has been killed\n",
                    failed ? "error" : "warning", one.name.c_str());
-      one.sent_off = true;
+      one.asked_to_end = true;
       kill(one.process, SIGKILL);
     }
   }
@@ -163,6 +164,13 @@ struct family {
     return std::all_of(members.begin(), members.end(), [](const child& one) { return one.process < 0; });
   }
 };
+
+/// Sets the port that other nodes dial, and the port that is bound if that is to be the same one.
+void set_port(planned_node& node, std::uint16_t port) {
+  const auto listens_there = node.listen == node.address;
+  node.address.port = port;
+  if (listens_there) node.listen.port = port;
+}
 
 }  // namespace
 
@@ -180,7 +188,7 @@ void choose_ports(std::vector<planned_node>& nodes) {
   transport::free_ports free;
   for (auto& node : nodes) {
     if (node.address.port == 0) {
-      node.address.port = free.next(node.address.host);
+      set_port(node, free.next(node.address.host));
       continue;
     }
     auto tensors = node.listen;
@@ -190,44 +198,66 @@ void choose_ports(std::vector<planned_node>& nodes) {
   }
 }
 
+std::vector<std::string> chosen_ports(const plan& plan, const std::vector<planned_node>& nodes) {
+  std::vector<std::string> chosen;
+  for (std::size_t i = 0; i < nodes.size(); ++i)
+    if (plan.nodes[i].address.port == 0) chosen.push_back(nodes[i].name + "=" + std::to_string(nodes[i].address.port));
+  return chosen;
+}
+
+void assign_ports(plan& plan, const std::vector<std::string>& chosen) {
+  for (const auto& text : chosen) {
+    const auto equals = std::min(text.find('='), text.size());
+    const auto named = [&](const planned_node& node) { return node.name == std::string_view(text).substr(0, equals); };
+    const auto node = std::find_if(plan.nodes.begin(), plan.nodes.end(), named);
+    std::uint16_t port = 0;
+    const auto* end = text.data() + text.size();
+    const auto* begin = text.data() + std::min(equals + 1, text.size());
+    const auto [last, error] = std::from_chars(begin, end, port);
+    if (node == plan.nodes.end() || error != std::errc{} || last != end || port == 0)
+      throw input_error("--port " + text + " is not the port of a node; expected NAME=PORT");
+    set_port(*node, port);
+  }
+}
+
 int run_local_nodes(const std::vector<local_node>& nodes, signal_watch& signals) {
-  family all;
+  child_processes all;
   for (const auto& node : nodes) all.members.push_back(start(node, all.members.empty()));
   const auto first = all.members.front().process;
   const signal_handler to_first{signals, [first](int signal) { kill(first, signal); }};
 
   int status = 0;
   constexpr auto never = clock::time_point::max();
-  auto told = never, killed = never;
-  const auto limit = [](clock::time_point& when, clock::duration patience) {
-    when = std::min(when, clock::now() + patience);
+  auto ask_at = never, kill_at = never;
+  const auto limit = [](clock::time_point& when, clock::duration delay) {
+    when = std::min(when, clock::now() + delay);
   };
   while (!all.ended()) {
     std::vector<pollfd> waiting;
     for (const auto& one : all.members) waiting.push_back({one.output, POLLIN, 0});
-    if (clock::now() >= told) {
-      all.tell_to_go(status != 0);
-      told = never;
+    if (clock::now() >= ask_at) {
+      all.ask_to_end(status != 0);
+      ask_at = never;
     }
-    if (clock::now() >= killed) {
+    if (clock::now() >= kill_at) {
       all.kill_all(status != 0);
-      killed = never;
+      kill_at = never;
     }
-    const auto left = std::chrono::ceil<std::chrono::milliseconds>(std::min(told, killed) - clock::now()).count();
-    const auto patience = static_cast<int>(std::clamp<std::int64_t>(left, 0, 60'000));
-    if (poll(waiting.data(), waiting.size(), patience) < 0 && errno != EINTR) checked(-1, "poll");
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(std::min(ask_at, kill_at) - clock::now()).count();
+    const auto timeout_ms = static_cast<int>(std::clamp<std::int64_t>(left, 0, 60'000));
+    if (poll(waiting.data(), waiting.size(), timeout_ms) < 0 && errno != EINTR) checked(-1, "poll");
     for (std::size_t i = 0; i < waiting.size(); ++i) {
       auto& one = all.members[i];
       if (waiting[i].revents == 0 || one.output < 0) continue;
-      hear(one);
+      forward_output(one);
       if (one.output >= 0) continue;
       const auto ended = status_of(one);
-      if (status == 0 && !(one.sent_off && i > 0)) status = ended;
+      if (status == 0 && !(one.asked_to_end && i > 0)) status = ended;
       if (ended == 0 && i > 0) continue;
-      // One that was refused or interrupted has nothing to find out: the others go at once.
-      if (ended > 1 && !one.sent_off) all.tell_to_go(true);
-      limit(told, i == 0 ? std::chrono::milliseconds{0} : until_told);
-      limit(killed, until_killed);
+      // A node that was refused or interrupted does not wait for anything: the others are asked to end at once.
+      if (ended > 1 && !one.asked_to_end) all.ask_to_end(true);
+      limit(ask_at, i == 0 ? std::chrono::milliseconds{0} : time_to_ask);
+      limit(kill_at, time_to_kill);
     }
   }
   return status;

@@ -17,6 +17,14 @@ void check_one_host(const plan& plan);
 /// or if the given ports of another node are in use.
 void choose_ports(std::vector<planned_node>& nodes);
 
+/// Returns the ports that were chosen for nodes of `plan` with port 0, such as "alpha=41000". `nodes` are its nodes
+/// after choose_ports().
+std::vector<std::string> chosen_ports(const plan& plan, const std::vector<planned_node>& nodes);
+
+/// Assigns chosen ports to the nodes of `plan`. The topology file of the plan keeps port 0, so that a run which is
+/// continued gets new ports. Throws input_error for a text that chosen_ports() does not return.
+void assign_ports(plan& plan, const std::vector<std::string>& chosen);
+
 /// A node and its command line.
 struct local_node {
   std::string name;

@@ -73,16 +73,16 @@ node_actor reach_first(caf::actor_system& system, const planned_node& first, con
   constexpr auto between_tries = 50ms;
   const auto where = "node " + first.name + " at " + topology::print_endpoint(first.address);
   const auto begin = clock::now();
-  auto next_word = begin + wait.first_word;
+  auto next_report = begin + wait.first_report;
   caf::scoped_actor self{system};
   while (interrupted == 0) {
     if (auto found = dial_first(system, self, first)) return found;
     if (clock::now() - begin > wait.limit)
       throw std::runtime_error(where + " could not be reached within " + topology::print_duration(wait.limit) + " (" +
                                wait.set_by + "); start it within this time, or set a longer one");
-    if (clock::now() >= next_word) {
-      options.say("waiting for " + where);
-      next_word += wait.between;
+    if (clock::now() >= next_report) {
+      options.report("waiting for " + where);
+      next_report += wait.interval;
     }
     std::this_thread::sleep_for(between_tries);
   }
@@ -94,7 +94,7 @@ join_wait wait_of(const plan& plan, const node_options& options) {
   join_wait wait{.limit = run.join_timeout};
   if (options.together) {
     if (run.timeout < wait.limit) wait = {.limit = run.timeout, .set_by = "run.timeout"};
-    wait.first_word = wait.between;
+    wait.first_report = wait.interval;
   }
   return wait;
 }
@@ -171,7 +171,7 @@ run_end run(const plan& plan, const data::dataset_pair& data, node_options optio
     if (interrupted == 0) {
       auto book = options.open_book ? options.open_book() : nullptr;
       caf::scoped_actor waiting{system};
-      const auto supervisor = spawn_supervisor(system, {.what = std::make_shared<const troupe::plan>(plan),
+      const auto supervisor = spawn_supervisor(system, {.run_plan = std::make_shared<const troupe::plan>(plan),
                                                         .data = data,
                                                         .lanes = &lanes,
                                                         .launch = {.book = std::move(book),
@@ -184,12 +184,12 @@ run_end run(const plan& plan, const data::dataset_pair& data, node_options optio
                                                         .plane = std::move(plane),
                                                         .first = std::move(first),
                                                         .wait = wait,
-                                                        .say = options.say,
+                                                        .report = options.report,
                                                         .end = end});
       options.initial.reset();
       options.restored.reset();
       waiting->monitor(supervisor);
-      caf::anon_send(supervisor, join_atom_v);  // before others can reach it: it must know its guests by then
+      caf::anon_send(supervisor, join_atom_v);  // before others can reach it: it must have its list of nodes by then
       if (!alone && options.node == 0) publish(system, supervisor, self.listen);
       const signal_handler while_running{
           signals, [&](int signal) { caf::anon_send(supervisor, halt_atom_v, std::int32_t{signal}); }};

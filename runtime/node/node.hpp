@@ -29,7 +29,7 @@ struct node_options {
   bool together{false};
   /// Reports, one line at a time, which nodes have joined and which are missing. Called from any thread, but never
   /// concurrently.
-  std::function<void(const std::string&)> say = [](const auto&) {};
+  std::function<void(const std::string&)> report = [](const auto&) {};
 };
 
 /// Runs one node's part of the plan to the end of the run. The other nodes may be started before or after it. When it

@@ -43,14 +43,14 @@ using supervisor_actor =
 /// How a node waits for the other nodes before the run begins.
 struct join_wait {
   std::chrono::milliseconds limit{300'000};
-  std::string set_by{"run.join_timeout"};     ///< The key of the topology file that sets the limit.
-  std::chrono::milliseconds first_word{0};    ///< Time until the first report of missing nodes.
-  std::chrono::milliseconds between{10'000};  ///< Time between two reports.
+  std::string set_by{"run.join_timeout"};      ///< The key of the topology file that sets the limit.
+  std::chrono::milliseconds first_report{0};   ///< Time until the first report of missing nodes.
+  std::chrono::milliseconds interval{10'000};  ///< Time between two reports.
 };
 
 /// Options of a supervisor.
 struct supervisor_options {
-  std::shared_ptr<const plan> what;
+  std::shared_ptr<const plan> run_plan;
   data::dataset_pair data;
   lane_factory* lanes{nullptr};  ///< Outlives the actor.
   launch_options launch;         ///< The supervisor fills in `far`.
@@ -58,7 +58,7 @@ struct supervisor_options {
   std::shared_ptr<transport::tensor_plane> plane;  ///< Null if the plan has only one node.
   node_actor first{};                              ///< Null on the first node itself.
   join_wait wait{};                                ///< Time limit and reports while nodes are missing.
-  std::function<void(const std::string&)> say;     ///< Prints a line for the user who started the node.
+  std::function<void(const std::string&)> report;  ///< Prints a line for the user who started the node.
   std::shared_ptr<run_end> end;                    ///< Written before the actor ends.
 };
 

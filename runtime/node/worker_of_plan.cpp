@@ -39,7 +39,7 @@ std::vector<loop_word> loop_of(const plan& plan, std::uint32_t rank) {
           .elements = found->layout.parameter_end,
           .gradient_first = found->layout.parameter_end > plan.layout.parameter_end || plan.memory_of(rank) != nullptr,
           .buckets = shared_buckets(*found),
-          .on_device = found->nature.on_devices});
+          .on_device = found->nature.host == hosting::device_library});
     }
   }
   return loop;
@@ -72,7 +72,9 @@ std::vector<std::string> names_of_exchanges(const plan& plan) {
 }  // namespace
 
 run_id id_of(const plan& plan) {
-  return run_id{plan.file.run.seed * 0x9e3779b97f4a7c15ull + plan.steps};
+  constexpr std::uint64_t spread = 0x9e3779b97f4a7c15;
+  const auto elements = static_cast<std::uint64_t>(plan.layout.total);
+  return run_id{(plan.file.run.seed * spread + elements) * spread + plan.workers};
 }
 
 schedule schedule_of(const plan& plan) {

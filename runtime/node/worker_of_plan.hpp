@@ -10,7 +10,8 @@
 
 namespace troupe {
 
-/// Returns the id in all stamps of a run: a function of the file's numbers, so that a replay has the same.
+/// Returns the id in all stamps of a run. It depends only on numbers that stay the same when the run is continued: the
+/// seed, the number of workers and the size of the model, not the length of the run or its placement.
 run_id id_of(const plan& plan);
 
 /// Returns when events are due.

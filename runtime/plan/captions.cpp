@@ -23,7 +23,7 @@ std::string short_text(const setting_value& value) {
   return {};
 }
 
-/// Says whether a setting has its default value. 25.0 and 25 are the same number.
+/// Returns whether a setting has its default value. 25.0 and 25 are the same number.
 bool is_default(const setting& setting, const setting_value& value) {
   const auto text = short_text(value);
   if (text == setting.default_text || '"' + text + '"' == setting.default_text) return true;
@@ -52,9 +52,9 @@ std::string choices_of(const planned_exchange& exchange) {
     if (given == exchange.settings.end()) continue;
     const auto text = short_text(given->second);
     const bool of_buckets = setting.name == "bucket_mb";
-    const bool said_elsewhere = is_random(exchange) && (setting.name == "graph" || setting.name == "graph_seed");
+    const bool shown_elsewhere = is_random(exchange) && (setting.name == "graph" || setting.name == "graph_seed");
     const bool shown = of_buckets ? text_of(exchange, "send") == "bucket" : !is_default(setting, given->second);
-    if (text.empty() || said_elsewhere || !shown) continue;
+    if (text.empty() || shown_elsewhere || !shown) continue;
     choices += (choices.empty() ? "" : ", ") + setting.name + " = " + text;
   }
   return choices.empty() ? "" : " (" + choices + ")";

@@ -12,7 +12,7 @@ namespace troupe {
 /// Lines of HTML, each no wider than a drawing.
 using lines_of_text = std::vector<std::string>;
 
-/// Says whether the edges change from one exchange to the next.
+/// Returns whether the edges change from one exchange to the next.
 bool changes(const planned_exchange& exchange);
 
 /// Returns the lines between the title and the drawing. `where`: a note on the nodes; may be empty.

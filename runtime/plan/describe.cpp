@@ -117,7 +117,7 @@ std::string evaluated_text(const plan& plan) {
          "; data.validation = 0.1 would hold out training samples instead";
 }
 
-/// Ω, Δ and ρ, where they were worked out, and what is evaluated where that is not a set of its own.
+/// Adds the sparsity (Ω, Δ and ρ) if it was computed, and what is evaluated if there is no separate set.
 void describe_data(page& page, const plan& plan) {
   page.line("data", data_text(plan));
   if (const auto& found = plan.facts.sparsity) {
@@ -156,7 +156,7 @@ std::string checkpoint_text(const plan& plan) {
          (keep == 1 ? "one is kept" : grouped(keep) + " are kept");
 }
 
-/// "device auto" where it is the CPU for all, else who computes where.
+/// Returns "device auto" if all workers compute on the CPU, or else the devices.
 std::string device_text(const plan& plan) {
   const auto& given = plan.file.workers.device;
   const auto off_the_cpu =
@@ -177,7 +177,7 @@ std::string workers_text(const plan& plan) {
          plural(static_cast<std::uint64_t>(plan.file.run.threads), "thread") + " each";
 }
 
-/// Who runs where, and what goes from one process to another.
+/// Adds the placement of the workers, and the traffic between processes.
 void describe_nodes(page& page, const plan& plan) {
   if (plan.nodes.front().name.empty()) return;
   std::string label = "nodes";
@@ -210,7 +210,7 @@ std::vector<std::string> asynchronous(const plan& plan) {
 /// "3 workers, each with a compute actor and a port for each exchange; …".
 std::string actors_text(const plan& plan) {
   const bool all_in_all = std::all_of(plan.exchanges.begin(), plan.exchanges.end(), [&](const auto& one) {
-    return !one.nature.memory && one.ranks().size() == plan.workers;
+    return one.nature.in_loop && one.ranks().size() == plan.workers;
   });
   auto text = grouped(plan.actors.size()) + ": " + plural(plan.workers, "worker") +
               (plan.workers == 1 ? " with a compute actor" : ", each with a compute actor");
@@ -240,8 +240,10 @@ void describe_promise(page& page, const plan& plan) {
   }
   if (!plan.promises_bits()) {
     const auto own = std::find_if(plan.exchanges.begin(), plan.exchanges.end(),
-                                  [](const auto& one) { return one.nature.on_devices; });
-    page.line("same bits", "no: " + (own == plan.exchanges.end() ? devices_text(plan.devices) : own->name + " (NCCL)") +
+                                  [](const auto& one) { return !one.nature.sums_by.empty(); });
+    page.line("same bits", "no: " +
+                               (own == plan.exchanges.end() ? devices_text(plan.devices)
+                                                            : own->name + " (" + own->nature.sums_by + ")") +
                                " may sum in a different order from run to run");
     return;
   }
@@ -287,7 +289,7 @@ std::string result_text(const plan& plan) {
                          ? "worker 0's parameters; all workers agree" +
                                (plan.verify_every > 0 ? ", compared every " + plural(plan.verify_every, "step") : "")
                          : "the average of all workers' parameters";
-  if (!stores.empty() && stores.front()->nature.memory)
+  if (!stores.empty() && !stores.front()->nature.in_loop)
     text = stores.size() > 1 ? "the average of the shared memories" : "the shared memory";
   else if (!stores.empty())
     text = std::string(stores.front()->nature.servers > 1 ? "the servers' parameters" : "the server's parameters") +

@@ -41,7 +41,7 @@ std::uint64_t rounded(double number);
 /// Returns W(i,j) for all i and j.
 std::vector<std::vector<double>> dense(const rules::mixing_matrix& mixing);
 
-/// Says what is evaluated and saved.
+/// Describes what is evaluated and saved.
 std::string result_text(const plan& plan);
 
 }  // namespace troupe

@@ -10,16 +10,16 @@ namespace troupe {
 
 namespace {
 
-/// Beyond this many, edges are summed up instead of listed.
+/// Maximum number of edges that are listed; more are summed up.
 constexpr std::size_t edges_listed_max = 16;
-/// Of members, groups and servers, so many are named.
+/// Maximum number of members, groups or servers that are named.
 constexpr std::size_t named_max = 16;
-/// Members of a mixing matrix that is printed.
+/// Maximum number of members whose mixing matrix is printed.
 constexpr std::size_t matrix_printed_max = 10;
-/// Of a setting that is a list of lists, so many are shown.
+/// Maximum number of lists that are shown of a setting that is a list of lists.
 constexpr std::size_t lists_shown_max = 4;
 
-/// At most four decimals, and none that says nothing.
+/// Returns a number with at most four decimals, without trailing zeros.
 std::string short_number(double number) {
   return human_number(std::round(number * 1e4) / 1e4);
 }
@@ -84,7 +84,7 @@ std::string workers_named(const std::vector<std::uint32_t>& ranks) {
   return text;
 }
 
-/// Who takes part, where it is not every worker for himself.
+/// Adds the members, unless each worker is one.
 void describe_members(page& page, const plan& plan, const planned_exchange& exchange) {
   if (!exchange.has_groups()) {
     if (exchange.members.size() < plan.workers) page.more("among " + workers_named(exchange.ranks()));
@@ -103,7 +103,8 @@ void describe_members(page& page, const plan& plan, const planned_exchange& exch
 void describe_servers(page& page, const plan& plan, const planned_exchange& exchange) {
   const auto servers = exchange.nature.servers;
   if (servers == 0) return;
-  if (exchange.nature.memory) return page.more(human_bytes(exchange.bytes_held(0)) + " of shared memory, no messages");
+  if (!exchange.nature.in_loop)
+    return page.more(human_bytes(exchange.bytes_held(0)) + " of shared memory, no messages");
   std::vector<std::string> held;
   for (std::uint32_t i = 0; i < servers; ++i) held.push_back(human_bytes(exchange.bytes_held(i)));
   const auto& node = plan.nodes.front().name;
@@ -111,7 +112,7 @@ void describe_servers(page& page, const plan& plan, const planned_exchange& exch
             (held.size() > named_max ? "" : ", holding " + topology::listed(held, "and")));
 }
 
-/// The contraction says something of its own only where W is not normal.
+/// Describes the rates of W. The contraction is a separate figure only if W is not normal.
 std::string rates_text(const rules::mixing_rates& rates) {
   constexpr double same = 1e-6;
   const auto gap = "spectral gap of W: " + human_number(rates.gap);
@@ -121,7 +122,7 @@ std::string rates_text(const rules::mixing_rates& rates) {
 }
 
 void describe_mixing(page& page, const planned_exchange& exchange) {
-  const auto mixing = exchange.mixing();
+  const auto* mixing = exchange.mixing();
   if (!mixing) return;
   if (const auto rates = rules::rates_of(*mixing)) page.more(rates_text(*rates));
   if (mixing->rows.size() > matrix_printed_max) return;
@@ -144,7 +145,7 @@ void describe_exchange(page& page, const plan& plan, const planned_exchange& exc
       exchange.kind->name,
       exchange.of_norms
           ? "sends the batch statistics of " + plural(exchange.buckets.size() / 2, "layer") + " and their gradients"
-      : exchange.nature.memory
+      : !exchange.nature.in_loop
           ? std::string("holds the parameters of its workers, which read and write them concurrently")
           : "sends the " + name_of(exchange.carries.sends)};
   if (!exchange.of_norms && exchange.buckets.size() > 1)
@@ -157,7 +158,7 @@ void describe_exchange(page& page, const plan& plan, const planned_exchange& exc
   describe_members(page, plan, exchange);
   describe_servers(page, plan, exchange);
   describe_mixing(page, exchange);
-  if (exchange.nature.memory) return;
+  if (!exchange.nature.in_loop) return;
   const auto [messages, bytes] = messages_and_bytes(exchange.edges);
   page.more(mean_count(messages, "message") + " and " + human_bytes(bytes) + " of tensors " +
             (exchange.due.every > 1 ? "per exchange" : "per step") + ", over " + plural(exchange.edges.size(), "edge"));

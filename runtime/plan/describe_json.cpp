@@ -38,7 +38,7 @@ json json_of(const plan& plan, const planned_exchange& exchange) {
                      {"messages", edge.messages},
                      {"bytes", edge.bytes},
                      {"used", edge.used}});
-  const auto mixing = exchange.mixing();
+  const auto* mixing = exchange.mixing();
   const auto rates = mixing ? rules::rates_of(*mixing) : std::nullopt;
   const bool shown = mixing && mixing->rows.size() <= matrix_in_json_max;
   return {{"name", exchange.name},

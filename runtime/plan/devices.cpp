@@ -1,5 +1,6 @@
 #include "troupe/runtime/plan/devices.hpp"
 
+#include "troupe/actors/support/assert.hpp"
 #include "troupe/runtime/plan/refuse.hpp"
 #include "troupe/runtime/topology/value.hpp"
 
@@ -38,36 +39,35 @@ std::vector<c10::Device> every_gpu(const device::census& machine) {
   return all;
 }
 
-/// What is dealt.
-std::vector<c10::Device> hand_of(const plan& plan, const device::census& machine) {
-  std::vector<c10::Device> hand;
+/// Returns the devices that are assigned to the workers of a node in turn.
+std::vector<c10::Device> devices_in_turn(const plan& plan, const device::census& machine) {
+  std::vector<c10::Device> devices;
   for (const auto& word : plan.file.workers.device) {
     const auto sparse = plan.model && plan.model->step;
     if (word == "cpu" || (word == "auto" && (machine.gpus.empty() || sparse))) {
-      hand.emplace_back(c10::kCPU);
+      devices.emplace_back(c10::kCPU);
       continue;
     }
     if (sparse) refuse_device(plan, " does not support the sparse samples of " + plan.model->name + "; use \"cpu\"");
     require_gpus(plan, machine);
     if (word == "auto" || word == "cuda") return every_gpu(machine);
     const auto index = topology::index_of_gpu(word);
-    if (!index) refuse_device(plan, " is not known; expected " + topology::devices_expectation());
+    TROUPE_ASSERT(index, "a device is one that topology::allowed() accepts");
     if (*index >= machine.gpus.size())
       refuse_device(plan, " names " + word + ", but this machine has " + gpus_text(machine.gpus.size()) +
                               "; use one of these, or \"cuda\" for all of them");
-    hand.emplace_back(c10::kCUDA, static_cast<c10::DeviceIndex>(*index));
+    devices.emplace_back(c10::kCUDA, static_cast<c10::DeviceIndex>(*index));
   }
-  if (hand.empty()) refuse_device(plan, " names no device; expected " + topology::devices_expectation());
-  return hand;
+  return devices;
 }
 
 }  // namespace
 
 std::vector<c10::Device> deal_devices(const plan& so_far, const device::census& machine) {
-  const auto hand = hand_of(so_far, machine);
+  const auto in_turn = devices_in_turn(so_far, machine);
   std::vector<c10::Device> devices;
   for (const auto& node : so_far.nodes)
-    for (std::uint32_t i = 0; i < node.workers; ++i) devices.push_back(hand[i % hand.size()]);
+    for (std::uint32_t i = 0; i < node.workers; ++i) devices.push_back(in_turn[i % in_turn.size()]);
   return devices;
 }
 
@@ -81,23 +81,6 @@ std::optional<std::pair<std::uint32_t, std::uint32_t>> sharing_a_gpu(const plan&
     const auto [found, fresh] = taken.try_emplace({plan.node_of(rank), where.index()}, rank);
     if (!fresh) return std::pair{found->second, rank};
   }
-  return std::nullopt;
-}
-
-std::optional<std::string> refusal_of_collective(const plan& plan, const planned_exchange& exchange,
-                                                 const device::census& machine) {
-  const std::string mend = "; use engine = \"troupe\"";
-  if (!machine.compiled) return "engine = \"nccl\" requires CUDA, but this build does not include it" + mend;
-  if (plan.nodes.size() > 1) return "engine = \"nccl\" does not support several [[node]]s yet" + mend;
-  if (exchange.has_groups()) return "engine = \"nccl\" does not support groups of workers" + mend;
-  const auto ranks = exchange.ranks();
-  for (const auto rank : ranks)
-    if (plan.devices.at(rank).is_cpu())
-      return "engine = \"nccl\" requires GPUs, but worker " + std::to_string(rank) + " computes on the cpu" + mend;
-  if (const auto both = sharing_a_gpu(plan, ranks))
-    return "engine = \"nccl\" requires one GPU per worker, but workers " + std::to_string(both->first) + " and " +
-           std::to_string(both->second) + " share " + plan.devices.at(both->first).str() + mend +
-           ", or give each worker its own GPU";
   return std::nullopt;
 }
 

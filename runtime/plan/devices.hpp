@@ -17,10 +17,6 @@ namespace troupe {
 /// available devices and a fix.
 std::vector<c10::Device> deal_devices(const plan& so_far, const device::census& machine);
 
-/// Returns why the devices of the plan cannot run an exchange of the GPUs' own library (NCCL), or nothing.
-std::optional<std::string> refusal_of_collective(const plan& plan, const planned_exchange& exchange,
-                                                 const device::census& machine);
-
 /// Returns the ranks of two workers of one process that share a GPU, or nothing.
 std::optional<std::pair<std::uint32_t, std::uint32_t>> sharing_a_gpu(const plan& plan,
                                                                      const std::vector<std::uint32_t>& ranks);

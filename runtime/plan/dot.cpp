@@ -148,7 +148,7 @@ void add_servers(const plan& plan, std::vector<unit>& units) {
     const auto all = exchange.nature.servers;
     for (std::uint32_t i = 0; i < all; ++i) {
       const auto server = "s" + std::to_string(i);
-      const auto title = exchange.nature.memory ? std::string("memory") : server;
+      const auto title = exchange.nature.in_loop ? server : std::string("memory");
       units.push_back({.name = exchange.name + " " + server,
                        .title = exchanges_served > 1 ? data::clipped(exchange.name, 12) + " " + title : title,
                        .subtitle = holding_text(exchange.bytes_held(i)),

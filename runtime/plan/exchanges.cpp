@@ -1,7 +1,7 @@
 #include "troupe/actors/exchange/buckets.hpp"
 #include "troupe/actors/exchange/encoded.hpp"
 #include "troupe/actors/exchange/norm_statistics.hpp"
-#include "troupe/actors/exchange/shared.hpp"
+#include "troupe/actors/support/assert.hpp"
 #include "troupe/models/gradient_hooks.hpp"
 #include "troupe/runtime/plan/devices.hpp"
 #include "troupe/runtime/plan/parts.hpp"
@@ -11,27 +11,15 @@
 
 #include <algorithm>
 #include <map>
+#include <unordered_map>
 #include <utility>
 
 namespace troupe {
 
 namespace {
 
-const carriage& carriage_of(const topology::topology& file, const topology::exchange_settings& given,
-                            const exchange_kind& kind) {
-  if (given.sends.empty()) return kind.carries.front();
-  std::vector<std::string> legal;
-  for (const auto& one : kind.carries) {
-    if (given.sends == name_of(one.sends)) return one;
-    legal.push_back(name_of(one.sends));
-  }
-  refuse(file, "exchange." + given.name + ".sends",
-         given.name + ".sends = \"" + given.sends + "\" is not supported by kind " + kind.name + "; expected " +
-             topology::listed(topology::in_quotes(legal)));
-}
-
-/// Whether the loop makes its step before it comes to the word `name`.
-bool stands_behind_the_step(const plan& so_far, const std::string& name) {
+/// Returns whether the loop applies the update before it reaches the operation `name`.
+bool comes_after_update(const plan& so_far, const std::string& name) {
   for (const auto& word : so_far.file.workers.loop) {
     if (word == name) return false;
     const auto applies = [&](const auto& one) { return one.name == word && one.carries.makes_step(); };
@@ -40,7 +28,7 @@ bool stands_behind_the_step(const plan& so_far, const std::string& name) {
   return false;
 }
 
-/// The traffic of one bucket, or of the whole, by index.
+/// Returns the traffic of one bucket, or of the whole tensor, by index.
 std::vector<planned_edge> edges_by_index(const planned_exchange& exchange, const models::flat_layout& layout) {
   const auto count = static_cast<std::uint32_t>(exchange.members.size());
   auto edges = exchange.kind->edges(count, layout, exchange.settings_by_index);
@@ -48,7 +36,7 @@ std::vector<planned_edge> edges_by_index(const planned_exchange& exchange, const
   return group_edges(exchange.groups(), edges, static_cast<std::uint64_t>(layout.parameter_end) * sizeof(float));
 }
 
-/// The traffic between workers and servers.
+/// Returns the traffic between workers and servers, by id.
 std::vector<planned_edge> edges_of(const planned_exchange& exchange) {
   std::vector<models::flat_layout> wholes;
   for (const auto& bucket : exchange.buckets) wholes.push_back(layout_of_bucket(exchange.layout, bucket));
@@ -69,7 +57,26 @@ std::vector<planned_edge> edges_of(const planned_exchange& exchange) {
   return edges;
 }
 
-/// Cuts a gradient that travels in buckets in the order in which gradients come.
+/// Returns planned_exchange::peers for these edges between ids.
+std::vector<std::vector<std::uint32_t>> peers_of(const std::vector<planned_edge>& edges,
+                                                 const std::vector<std::uint32_t>& ids) {
+  std::unordered_map<std::uint32_t, std::uint32_t> index_of;
+  for (std::uint32_t i = 0; i < ids.size(); ++i) index_of.emplace(ids[i], i);
+  std::vector<std::vector<std::uint32_t>> peers(ids.size());
+  for (const auto& edge : edges) {
+    const auto from = index_of.at(edge.from), to = index_of.at(edge.to);
+    peers[from].push_back(to);
+    peers[to].push_back(from);
+  }
+  for (auto& each : peers) {
+    std::sort(each.begin(), each.end());
+    each.erase(std::unique(each.begin(), each.end()), each.end());
+  }
+  return peers;
+}
+
+/// Returns the buckets in which a gradient is sent, in the order in which backward computes gradients; empty if it is
+/// sent whole.
 std::vector<range> planned_buckets(const plan& so_far, const planned_exchange& exchange) {
   if (!sends_buckets(exchange.settings)) return {};
   const auto net = models::make_network(*so_far.model, so_far.shape, so_far.file.run.seed);
@@ -78,90 +85,47 @@ std::vector<range> planned_buckets(const plan& so_far, const planned_exchange& e
   return buckets_of(exchange.settings, exchange.layout, order);
 }
 
-/// What the exchange of synchronised norms is called.
+/// Name of the exchange of synchronised norms.
 constexpr const char* name_of_norms = "batch_norm";
 
 }  // namespace
 
-void check_memory(const plan& so_far, const planned_exchange& exchange) {
-  if (!exchange.nature.memory) return;
-  const auto& file = so_far.file;
-  const auto ranks = exchange.ranks();
-  for (const auto& node : so_far.nodes)
-    if (!node.name.empty() && !topology::is_loopback(node.address))
-      refuse(file, "exchange." + exchange.name,
-             exchange.name + ": workers on different hosts cannot share memory, but node " + node.name + " is at " +
-                 topology::print_endpoint(node.address) +
-                 "; use loopback addresses, or another kind of exchange between hosts");
-  const auto& first = so_far.devices.at(ranks.front());
-  for (const auto rank : ranks) {
-    const auto& where = so_far.devices.at(rank);
-    if (where != first)
-      refuse(file, "exchange." + exchange.name,
-             exchange.name + ": workers " + std::to_string(ranks.front()) + " and " + std::to_string(rank) +
-                 " share memory, but compute on " + first.str() + " and " + where.str() + "; use one device for both");
-    if (where.is_cpu()) continue;
-    if (*exchange.nature.memory != memory_writes::plain || local_steps_of(exchange.settings) > 1)
-      refuse(file, "exchange." + exchange.name,
-             exchange.name + ": lock, atomic and local_steps require memory on the host, but its workers compute on " +
-                 where.str() + "; use the cpu, or remove these keys");
-    if (so_far.exchanges.size() > 1)
-      refuse(file, "exchange." + exchange.name,
-             exchange.name + ": shared memory on a GPU cannot be combined with other exchanges yet; use the cpu");
-    if (so_far.nodes.size() > 1)
-      refuse(file, "exchange." + exchange.name,
-             exchange.name + ": processes cannot share GPU memory yet; use one node, or the cpu");
-  }
-}
-
 /// Returns the encoding of the messages. Throws input_error for an exchange whose messages cannot be encoded.
 encoding encoding_of(const plan& so_far, const planned_exchange& exchange, const std::string& name) {
   const auto how = encoding_named(name);
-  if (how == encoding::float32) return how;
-  const auto refuse_key = [&](const std::string& why) {
+  const auto& reason = exchange.nature.encoding_refusal;
+  if (how != encoding::float32 && !reason.empty())
     refuse(so_far.file, "exchange." + exchange.name + ".encoding",
-           exchange.name + ".encoding = \"" + name + "\" has no effect, because " + why + "; remove the key");
-  };
-  if (exchange.nature.memory) refuse_key("shared memory sends no messages");
-  if (exchange.nature.on_devices) refuse_key("engine = \"nccl\" sends float32");
+           exchange.name + ".encoding = \"" + name + "\" has no effect, because " + reason + "; remove the key");
   return how;
 }
 
 planned_exchange plan_exchange(const plan& so_far, std::size_t index) {
   const auto& file = so_far.file;
   const auto& given = file.exchanges[index];
-  const auto& kind = found(find_exchange(given.kind), file, given.name + ".kind", given.kind, exchange_kinds());
-  const auto path = "exchange." + given.name;
-  if (given.every.count == 0)
-    refuse(file, path + ".every", given.name + ".every = 0 is not an interval; use at least 1");
+  const auto* kind = find_exchange(given.kind);
+  TROUPE_ASSERT(kind != nullptr, "the kind of an exchange is one that is registered");
+  topology::check_sends(file, index, refusal_in(file));
+  topology::check_exchange(file, index, refusal_in(file));
   planned_exchange made{
-      .name = given.name, .kind = &kind, .carries = carriage_of(file, given, kind), .settings = given.options};
-  try {
-    made.members = topology::members_of(file, index);
-  } catch (const topology::member_error& reason) {
-    refuse(file, path + ".members", given.name + ".members: " + reason.what());
-  }
+      .name = given.name, .kind = kind, .carries = *topology::carriage_of(given), .settings = given.options};
+  made.members = topology::members_of(file, index);
   const auto names = made.names();
-  if (kind.check)
-    if (const auto wrong = kind.check(names, given.options))
-      refuse(file, path + "." + wrong->key, given.name + "." + wrong->key + ": " + wrong->text);
-  made.settings = settled(kind, made.carries.sends, static_cast<std::uint32_t>(names.size()), given.options);
-  made.settings_by_index = kind.by_index ? kind.by_index(names, made.settings) : made.settings;
-  made.nature = nature_of(kind, made.settings_by_index);
+  made.settings = settled(*kind, made.carries.sends, static_cast<std::uint32_t>(names.size()), given.options);
+  made.settings_by_index = kind->by_index ? kind->by_index(names, made.settings) : made.settings;
+  made.nature = nature_of(*kind, made.settings_by_index);
   if (made.nature.answers) made.carries.answers = *made.nature.answers;
-  if (made.nature.memory && names.size() == 1) made.nature.deterministic = true;  // nobody else writes it
-  if (made.carries.makes_step() &&
-      (made.ranks().size() < so_far.workers || given.every != topology::interval{1, false}))
-    refuse(
-        file, path,
-        given.name + " applies the update of its members; it must have all workers as members and run in every step");
+  if (!made.nature.in_loop && names.size() == 1) made.nature.deterministic = true;  // no other worker writes it
   made.first_server = so_far.workers + so_far.servers();
-  made.due = make_cadence(steps_between(given.every, so_far.steps_per_epoch),
-                          stands_behind_the_step(so_far, given.name), made.nature.due_from_start);
+  made.due = make_cadence(steps_between(given.every, so_far.steps_per_epoch), comes_after_update(so_far, given.name),
+                          made.nature.due_from_start);
   made.layout = mixes_buffers(made.settings) ? models::with_buffers(so_far.layout) : so_far.layout;
   made.buckets = planned_buckets(so_far, made);
   made.how = encoding_of(so_far, made, given.encoding);
+  if (kind->make_common)
+    made.common = kind->make_common(static_cast<std::uint32_t>(names.size()), made.settings_by_index);
   made.edges = edges_of(made);
+  made.peers = peers_of(made.edges, made.ids());
   for (auto& edge : made.edges)
     edge.bytes =
         static_cast<std::uint64_t>(encoded_bytes(made.how, static_cast<std::int64_t>(edge.bytes / sizeof(float))));
@@ -204,6 +168,7 @@ planned_exchange plan_norms(const plan& so_far, const std::vector<std::int64_t>&
   made.layout = std::move(layout);
   made.buckets = std::move(buckets);
   made.edges = edges_of(made);
+  made.peers = peers_of(made.edges, made.ids());
   for (auto& edge : made.edges) {  // of a full batch
     edge.messages *= static_cast<std::uint64_t>(so_far.micro_batches);
     edge.bytes *= static_cast<std::uint64_t>(so_far.micro_batches);

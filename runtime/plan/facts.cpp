@@ -11,7 +11,7 @@ namespace troupe {
 
 namespace {
 
-/// Where a data set comes from.
+/// Returns the files and settings from which a data set is loaded.
 data::data_source source_of(const topology::topology& file, const std::filesystem::path& folder) {
   data::data_source from{folder};
   const auto& given = file.data;
@@ -36,7 +36,7 @@ models::sample_kind kind_of(const data::dataset& set) {
   return set.inputs.scalar_type() == at::kLong ? sample_kind::characters : sample_kind::numbers;
 }
 
-/// Which samples each worker has, where the split goes by their classes; else null.
+/// Returns the samples of each worker for a split by class; null for other splits.
 std::shared_ptr<const data::sample_shards> shards_of(const data::dataset& set, const topology::topology& file) {
   const auto& split = file.data.split;
   const auto workers = file.workers.count;
@@ -67,8 +67,8 @@ std::vector<std::vector<std::int64_t>> count_classes(const data::sample_shards& 
 }  // namespace
 
 data::dataset_pair load_data(const topology::topology& file) try {
-  const auto& kind =
-      found(data::find_dataset(file.data.name), file, "data.name", file.data.name, data::dataset_kinds());
+  topology::check_values(file, refusal_in(file));
+  const auto& kind = *data::find_dataset(file.data.name);
   const auto folder = kind.folder.empty() ? std::filesystem::path{} : data::data_folder(file.data.dir) / kind.folder;
   auto sets = kind.load(source_of(file, folder));
   for (const auto& set : {sets.train, sets.test}) {

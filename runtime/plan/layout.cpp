@@ -35,7 +35,7 @@ struct ellipse {
 };
 
 /// The smallest ellipse that has room, if there is one no taller than three times its width. It is no wider than the
-/// page with boxes of `widest` on its rim, unless `page` says that it may be so many times wider.
+/// page with boxes of `widest` on its rim, unless `page` allows a multiple of that width.
 template <class HasRoom>
 std::optional<ellipse> smallest_ellipse(const picture& drawn, double widest, double page, HasRoom has_room) {
   const double shape = drawn.hub ? 1.6 : drawn.units.size() <= 8 ? 1.8 : 1.3;
@@ -66,11 +66,11 @@ std::vector<point> row_of(std::size_t count, point at, double step) {
   return places;
 }
 
-template <class Wanted>
-double widest_of(const picture& drawn, Wanted wanted) {
+template <class Counts>
+double widest_of(const picture& drawn, Counts counts) {
   double widest = 0;
   for (const auto& unit : drawn.units)
-    if (wanted(unit)) widest = std::max(widest, unit.width);
+    if (counts(unit)) widest = std::max(widest, unit.width);
   return widest;
 }
 
@@ -258,7 +258,7 @@ void centre(picture& drawn) {
   if (drawn.hub) *drawn.hub = {drawn.hub->low - aside, drawn.hub->high - aside};
 }
 
-/// Says whether a unit is a server outside all frames, with at least two frames around it.
+/// Returns whether a unit is a server outside all frames, with at least two frames around it.
 bool in_the_centre(const picture& drawn, const unit& unit) {
   return unit.server && drawn.regions[unit.region].name.empty() && drawn.regions.size() > 2;
 }

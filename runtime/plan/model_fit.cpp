@@ -15,7 +15,7 @@ namespace troupe {
 
 namespace {
 
-/// What forward() is to return for `count` samples under a loss.
+/// Returns the shape that forward() must return for `count` samples under the loss.
 std::vector<std::int64_t> output_sizes(const plan& so_far, std::int64_t count) {
   auto sizes = models::made_up_targets(so_far.facts.sequences, so_far.shape, count).sizes().vec();
   if (so_far.loss == models::loss_kind::cross_entropy || so_far.loss == models::loss_kind::nll)
@@ -103,31 +103,17 @@ void check_accuracy(const topology::topology& file, models::loss_kind loss) {
 
 data::normalisation scale_of(const topology::topology& file, const data::dataset_kind& kind,
                              const models::network_shape& shape, bool images) {
-  if (!file.data.normalize) return {};
   const auto& mean = file.data.mean;
   const auto& std = file.data.std;
-  if (mean.empty() && std.empty()) {
-    auto of_preset = scale_of_preset(file, images ? shape.input.front() : 0);
-    return of_preset.mean.empty() ? kind.published : of_preset;
-  }
-  if (mean.empty() || std.empty())
-    refuse(file, mean.empty() ? "data.std" : "data.mean",
-           std::string(mean.empty() ? "data.mean" : "data.std") +
-               " is missing; data.mean and data.std must be given together");
-  if (!images)
+  topology::check_normalisation(file, images ? shape.input.front() : 0, refusal_in(file));
+  if (!file.data.normalize) return {};
+  if (!mean.empty() && !images)
     refuse(file, "data.mean",
            "data.mean and data.std apply only to images, and the samples of " + kind.name +
                " are not normalised; remove both keys");
-  const auto channels = static_cast<std::size_t>(shape.input.front());
-  for (const auto& [key, values] : {std::pair{"data.mean", &mean}, std::pair{"data.std", &std}})
-    if (values->size() != channels)
-      refuse(file, key,
-             std::string(key) + " has " + std::to_string(values->size()) + " numbers, but " + kind.name + " requires " +
-                 std::to_string(channels) + ", one per channel");
-  if (std::any_of(std.begin(), std.end(), [](double value) { return !(value > 0); }))
-    refuse(file, "data.std",
-           "data.std has a value that is not above 0, but inputs are divided by it; use positive values");
-  return {mean, std};
+  if (!mean.empty()) return {mean, std};
+  auto of_preset = scale_of_preset(file, images ? shape.input.front() : 0);
+  return of_preset.mean.empty() ? kind.published : of_preset;
 }
 
 void check_top_k(const plan& so_far) {

@@ -20,7 +20,7 @@ namespace {
 constexpr int core_limit = 1 << 16;  // Linux is built for 8192 at most
 constexpr std::size_t text_limit = 1 << 16;
 
-/// Reads a number below core_limit from the front of `text`, and takes it off; nothing where there is none.
+/// Removes a number below core_limit from the front of `text` and returns it, or nothing if there is none.
 std::optional<int> take_number(std::string_view& text) {
   unsigned number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
@@ -35,7 +35,8 @@ bool take(std::string_view& text, char expected) {
   return true;
 }
 
-/// Reads "0-3,8-11", ascending, with or without a line's end; an empty line is no core. Nothing where it is not that.
+/// Parses a list such as "0-3,8-11", ascending, with or without an end of line; an empty line means no cores. Returns
+/// nothing for other text.
 std::optional<std::vector<int>> parse_cores(std::string_view text) {
   std::vector<int> cores;
   if (text.ends_with('\n')) text.remove_suffix(1);
@@ -50,7 +51,7 @@ std::optional<std::vector<int>> parse_cores(std::string_view text) {
   return cores;
 }
 
-/// Returns N of a folder nodeN; nothing for whatever else lies beside it.
+/// Returns N for a folder nodeN, or nothing for another name.
 std::optional<int> id_of(const std::string& name) {
   std::string_view digits = name;
   if (!digits.starts_with("node")) return std::nullopt;
@@ -59,7 +60,7 @@ std::optional<int> id_of(const std::string& name) {
   return id && name == "node" + std::to_string(*id) ? id : std::nullopt;
 }
 
-/// Returns the cores of a node's folder, or nothing where its text is none. A node that is offline has no list.
+/// Returns the cores of a node's folder, or nothing if the list is not valid. A node that is offline has no list.
 std::optional<std::vector<int>> cores_of(const std::filesystem::path& folder) {
   std::ifstream in(folder / "cpulist", std::ios::binary);
   if (!in) return std::vector<int>{};
@@ -70,7 +71,7 @@ std::optional<std::vector<int>> cores_of(const std::filesystem::path& folder) {
   return parse_cores(text);
 }
 
-/// Returns the nodes that have cores; none where a text is odd, or two nodes claim one core.
+/// Returns the nodes that have cores; none if a list is not valid, or if two nodes claim the same core.
 std::vector<numa_node> read_nodes(const std::filesystem::path& system) {
   std::vector<numa_node> nodes;
   std::vector<int> claimed;
@@ -94,14 +95,14 @@ struct free_cores {
   void operator()(cpu_set_t* set) const { CPU_FREE(set); }
 };
 
-/// Takes away the cores that this process may not run on. The kernel refuses a set that is too small for the machine.
+/// Removes the cores on which this process may not run. The kernel refuses a set that is too small for the machine.
 void keep_allowed(std::vector<numa_node>& nodes) {
   for (int count = CPU_SETSIZE; count <= core_limit; count *= 2) {
     const std::unique_ptr<cpu_set_t, free_cores> set(CPU_ALLOC(count));
     const auto bytes = CPU_ALLOC_SIZE(count);
     if (!set) return;
     CPU_ZERO_S(bytes, set.get());
-    // Of the process's first thread, for the calling one may have been told to keep to a few.
+    // The mask of the first thread counts, because the calling thread may be pinned to a few cores.
     if (::sched_getaffinity(::getpid(), bytes, set.get()) != 0) {
       if (errno == EINVAL) continue;
       return;

@@ -14,17 +14,6 @@
 
 namespace troupe {
 
-/// Returns the entry that `name` names in a registry of `kinds`. The parser has already checked the names in a file;
-/// this check is for code that fills in the structs itself.
-template <class Kind>
-const Kind& found(const Kind* kind, const topology::topology& file, const std::string& key, const std::string& name,
-                  const std::vector<Kind>& kinds) {
-  if (kind != nullptr) return *kind;
-  std::vector<std::string> names;
-  for (const auto& each : kinds) names.push_back(each.name);
-  refuse(file, key, key + " = \"" + name + "\" is not known; expected " + topology::listed(names));
-}
-
 /// "data.batch_size = 32".
 inline std::string equals(const std::string& key, std::int64_t value) {
   return key + " = " + std::to_string(value);
@@ -66,10 +55,7 @@ void check_augmentation(const plan& so_far);
 /// Throws input_error if the model does not take the samples, or if the loss cannot use its output.
 std::vector<std::string> try_out(const plan& so_far, models::network& net);
 
-/// Describes a module's own random draws, which a person may not expect.
+/// Describes a module's own random draws, which users may not expect.
 std::string note_on_draws(const std::vector<std::string>& operators);
-
-/// Throws input_error if the workers of an exchange cannot share a memory.
-void check_memory(const plan& so_far, const planned_exchange& exchange);
 
 }  // namespace troupe

@@ -3,46 +3,27 @@
 #include "troupe/models/constants.hpp"
 #include "troupe/runtime/plan/batches.hpp"
 #include "troupe/runtime/plan/devices.hpp"
+#include "troupe/runtime/plan/hosting.hpp"
 #include "troupe/runtime/plan/parts.hpp"
 #include "troupe/runtime/plan/refuse.hpp"
 #include "troupe/runtime/plan/replicas.hpp"
 #include "troupe/runtime/plan/warnings.hpp"
 
-#include <limits>
-
 namespace troupe {
 
 namespace {
 
-std::int64_t batch_size_of_one(const topology::topology& file) {
-  const auto& global = file.data.global_batch_size;
-  if (!global) return file.data.batch_size;
-  const auto workers = file.workers.count;
-  if (*global % workers != 0) {
-    const auto below = *global / workers * workers;
-    refuse(file, "data.global_batch_size",
-           equals("data.global_batch_size", *global) + " is not divisible by " + equals("workers.count", workers) +
-               "; use " + (below > 0 ? std::to_string(below) + " or " : "") + std::to_string(below + workers));
-  }
-  return *global / workers;
-}
-
 std::int64_t micro_batches_of(const topology::topology& file) {
-  const auto batch = batch_size_of_one(file), micro = file.data.micro_batch_size.value_or(batch);
-  if (micro < 1 || batch % micro != 0)
-    refuse(file, "data.micro_batch_size",
-           equals("data.micro_batch_size", micro) + " does not divide a worker's batch of " + std::to_string(batch) +
-               "; use a divisor of it");
-  return batch / micro;
+  topology::check_micro_batch(file, refusal_in(file));
+  const auto batch = topology::worker_batch_size(file);
+  return batch / file.data.micro_batch_size.value_or(batch);
 }
 
 data::sampling sampling_of(const topology::topology& file, std::int64_t samples) {
   const auto workers = file.workers.count;
-  const auto batch = batch_size_of_one(file);
+  topology::check_global_batch(file, refusal_in(file));
+  const auto batch = topology::worker_batch_size(file);
   const auto& global = file.data.global_batch_size;
-  if (batch < 1)
-    refuse(file, global ? "data.global_batch_size" : "data.batch_size",
-           equals("data.batch_size", batch) + " is too small; use at least 1");
   const data::sampling sampling{.samples = samples,
                                 .batch_size = batch,
                                 .rank = 0,
@@ -67,13 +48,7 @@ data::sampling sampling_of(const topology::topology& file, std::int64_t samples)
 }
 
 std::uint64_t steps_of(const topology::topology& file, std::uint64_t steps_per_epoch) {
-  if (file.run.steps) {
-    if (*file.run.steps > most_steps)
-      refuse(
-          file, "run.steps",
-          "run.steps = " + std::to_string(*file.run.steps) + " is too many; use at most " + std::to_string(most_steps));
-    return *file.run.steps;
-  }
+  if (file.run.steps) return *file.run.steps;
   const auto epochs = file.run.epochs.value_or(1);
   if (epochs > most_steps / steps_per_epoch)
     refuse(file, "run.epochs",
@@ -82,38 +57,20 @@ std::uint64_t steps_of(const topology::topology& file, std::uint64_t steps_per_e
   return epochs * steps_per_epoch;
 }
 
-std::uint64_t evaluate_every_of(const topology::topology& file, std::uint64_t steps_per_epoch) {
-  const auto& every = file.evaluate.every;
-  if (every.count == 0) refuse(file, "evaluate.every", "evaluate.every = 0 is not an interval; use at least 1");
-  return steps_between(every, steps_per_epoch);
-}
-
-topology::endpoint endpoint_of(const topology::topology& file, const std::string& key, const std::string& text) {
-  if (const auto where = topology::parse_endpoint(text)) return *where;
-  refuse(file, key, key + " = \"" + text + "\" is not of the form host:port; expected for example \"127.0.0.1:4700\"");
-}
-
 std::vector<planned_node> nodes_of(const topology::topology& file) {
   const auto all = static_cast<std::uint32_t>(file.workers.count);
   if (file.nodes.empty()) return {{.name = {}, .first_rank = 0, .workers = all}};
+  topology::check_node_workers(file, refusal_in(file));
   std::vector<planned_node> nodes;
   std::uint32_t placed = 0;
   for (const auto& given : file.nodes) {
-    const auto key = "node." + given.name;
-    if (given.workers < 1 || given.workers > all - placed)
-      refuse(file, key + ".workers",
-             equals(key + ".workers", given.workers) + " does not fit " + equals("workers.count", all) +
-                 ", which must be the sum over the nodes");
     const auto workers = static_cast<std::uint32_t>(given.workers);
-    const auto address = endpoint_of(file, key + ".address", given.address);
-    const auto listen = given.listen.empty() ? address : endpoint_of(file, key + ".listen", given.listen);
+    const auto address = topology::parse_endpoint(given.address).value();
+    const auto listen = given.listen.empty() ? address : topology::parse_endpoint(given.listen).value();
     nodes.push_back(
         {.name = given.name, .address = address, .listen = listen, .first_rank = placed, .workers = workers});
     placed += workers;
   }
-  if (placed < all)
-    refuse(file, "workers.count",
-           equals("workers.count", all) + ", but the nodes have " + std::to_string(placed) + " workers in total");
   return nodes;
 }
 
@@ -126,7 +83,7 @@ std::vector<planned_actor> actors_of(const plan& so_far) {
   of_each_rank("worker", role::worker);
   of_each_rank("compute", role::compute);
   for (const auto& exchange : so_far.exchanges) {
-    if (!exchange.nature.memory)
+    if (exchange.nature.in_loop)
       for (const auto rank : exchange.ranks())
         actors.push_back({exchange.name + " " + std::to_string(rank), role::port, rank, so_far.node_of(rank)});
     for (std::uint32_t i = 0; i < exchange.nature.servers; ++i)
@@ -145,9 +102,7 @@ data::split split_named(const topology::topology& file) {
   if (name == "strided") return data::split::strided;
   if (name == "contiguous") return data::split::contiguous;
   if (name == "all") return data::split::all;
-  if (name == "dirichlet" || name == "by_label") return data::split::given;
-  refuse(file, "data.split",
-         "data.split = \"" + name + "\" is not known; expected strided, contiguous, all, dirichlet or by_label");
+  return data::split::given;  // "dirichlet" or "by_label"
 }
 
 std::uint64_t steps_between(const topology::interval& every, std::uint64_t steps_per_epoch) {
@@ -157,16 +112,14 @@ std::uint64_t steps_between(const topology::interval& every, std::uint64_t steps
 
 plan make_plan(const topology::topology& given, const data_facts& facts, const device::census& machine,
                const std::vector<numa_node>& memory) {
+  topology::check_values(given, refusal_in(given));
   const auto expanded = expand_replicas(given, memory);
   const auto& file = expanded.file;
-  if (file.workers.count < 1 || file.workers.count > std::numeric_limits<std::int32_t>::max())
-    refuse(file, "workers.count", equals("workers.count", file.workers.count) + " is out of range; use at least 1");
   plan plan;
   plan.file = file;
   plan.notes = expanded.notes;
-  plan.model =
-      &found(models::find_network(file.model.name), file, "model.name", file.model.name, models::network_kinds());
-  plan.data = &found(data::find_dataset(file.data.name), file, "data.name", file.data.name, data::dataset_kinds());
+  plan.model = models::find_network(file.model.name);
+  plan.data = data::find_dataset(file.data.name);
   plan.facts = facts;
   plan.shape = shape_of(file.model, plan.data->sample_shape.empty() ? facts.sample_shape : plan.data->sample_shape,
                         plan.data->classes > 0 ? plan.data->classes : facts.classes());
@@ -182,7 +135,7 @@ plan make_plan(const topology::topology& given, const data_facts& facts, const d
   plan.micro_batches = micro_batches_of(file);
   plan.steps_per_epoch = static_cast<std::uint64_t>(data::steps_per_epoch(plan.sampling));
   plan.steps = steps_of(file, plan.steps_per_epoch);
-  plan.evaluate_every = evaluate_every_of(file, plan.steps_per_epoch);
+  plan.evaluate_every = steps_between(file.evaluate.every, plan.steps_per_epoch);
   if (file.checkpoint.every) plan.checkpoint_every = steps_between(*file.checkpoint.every, plan.steps_per_epoch);
   const auto net = network_of(plan);
   plan.loss = loss_of(file, *net, plan.shape.classes);
@@ -202,17 +155,13 @@ plan make_plan(const topology::topology& given, const data_facts& facts, const d
   }
   plan.optimizer = optimizer_of(plan);
   for (auto& exchange : plan.exchanges) {
-    check_memory(plan, exchange);
+    check_hosting(plan, exchange, machine);
     if (const auto near = expanded.cores.find(exchange.name); near != expanded.cores.end())
       exchange.cores = near->second;
   }
   check_budget(plan);
   check_each_worker(plan);
   if (file.model.sync_batch_norm) plan.exchanges.push_back(plan_norms(plan, net->norm_channels()));
-  for (const auto& exchange : plan.exchanges)
-    if (exchange.nature.on_devices)
-      if (const auto why = refusal_of_collective(plan, exchange, machine))
-        refuse(file, "exchange." + exchange.name + ".engine", exchange.name + ": " + *why);
   if (plan.workers > 1 && plan.replicas_agree()) plan.verify_every = static_cast<std::uint64_t>(file.run.verify_every);
   plan.actors = actors_of(plan);
   for (const auto& each : warnings_of(plan)) plan.warnings.push_back(each);

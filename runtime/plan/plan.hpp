@@ -85,6 +85,7 @@ struct planned_exchange {
   setting_values settings_by_index{};                ///< The same settings, with members named w0, w1 … by index.
   std::vector<topology::exchange_member> members{};  ///< In index order.
   exchange_nature nature{};
+  std::shared_ptr<const common_facts> common{};  ///< What all members share: see exchange_kind::make_common.
   /// Layout of the exchanged tensor: the parameters, and the float buffers if they are mixed.
   models::flat_layout layout{};
   std::vector<range> buckets{};  ///< Parts of it that are exchanged separately; empty means all at once.
@@ -96,6 +97,8 @@ struct planned_exchange {
   std::uint32_t first_server{0};    ///< Id of its first server; ids of servers count on from the workers.
   /// Edges between ids, with the traffic of one exchange; that is the traffic of one step only if due.every is 1.
   std::vector<planned_edge> edges{};
+  /// For each index in ids(), the indices of the ports that it sends to or receives from, ascending; see peers_of().
+  std::vector<std::vector<std::uint32_t>> peers{};
 
   std::vector<std::uint32_t> ranks() const;  ///< Ranks of all its workers, ascending.
   std::vector<std::uint32_t> ids() const;  ///< ranks(), then the ids of its servers; its ports address these by index.
@@ -103,7 +106,10 @@ struct planned_exchange {
   bool has_groups() const;                 ///< Whether some member has several workers.
   worker_groups groups() const;            ///< For each member, its workers as indices in ranks().
   std::uint64_t bytes_held(std::uint32_t server) const;  ///< Bytes that this server sends to a worker.
-  std::optional<rules::mixing_matrix> mixing() const;    ///< Mixing matrix W over the members, if the kind has one.
+  /// Returns the indices in ids() of all ports that the port of the worker or server with this index ever sends to or
+  /// receives from, ascending and without itself.
+  const std::vector<std::uint32_t>& peers_of(std::uint32_t index) const { return peers.at(index); }
+  const rules::mixing_matrix* mixing() const;  ///< Mixing matrix W over the members, or null if the kind has none.
 };
 
 /// A validated topology with everything derived from it.

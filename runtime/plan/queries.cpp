@@ -11,7 +11,7 @@ namespace troupe {
 
 namespace {
 
-/// How often an edge is used per step, on average.
+/// Returns how often an edge is used per step, on average.
 double uses_per_step(const planned_exchange& exchange, const planned_edge& edge) {
   return edge.used / static_cast<double>(exchange.due.every);
 }
@@ -61,16 +61,15 @@ worker_groups planned_exchange::groups() const {
 }
 
 std::uint64_t planned_exchange::bytes_held(std::uint32_t server) const {
-  if (nature.memory) return static_cast<std::uint64_t>(layout.total) * sizeof(float);
+  if (!nature.in_loop) return static_cast<std::uint64_t>(layout.total) * sizeof(float);
   std::uint64_t most = 0;
   for (const auto& edge : edges)
     if (edge.from == first_server + server) most = std::max(most, edge.bytes);
   return most * sizeof(float) / static_cast<std::uint64_t>(encoded_bytes(how, 1));
 }
 
-std::optional<rules::mixing_matrix> planned_exchange::mixing() const {
-  if (!kind->mixing) return std::nullopt;
-  return kind->mixing(names(), settings);
+const rules::mixing_matrix* planned_exchange::mixing() const {
+  return common ? common->mixing() : nullptr;
 }
 
 double plan::bytes_per_step() const {
@@ -90,7 +89,7 @@ std::uint32_t plan::servers() const {
 std::vector<const planned_exchange*> plan::stores() const {
   std::vector<const planned_exchange*> memories;
   for (const auto& one : exchanges)
-    if (one.nature.memory) memories.push_back(&one);
+    if (!one.nature.in_loop) memories.push_back(&one);
   if (!memories.empty()) return memories;
   const auto holds = [&](const auto& one) { return one.nature.servers > 0 && one.ranks().size() == workers; };
   const auto found = std::find_if(exchanges.begin(), exchanges.end(), holds);
@@ -100,7 +99,7 @@ std::vector<const planned_exchange*> plan::stores() const {
 
 const planned_exchange* plan::memory_of(std::uint32_t rank) const {
   const auto found = std::find_if(exchanges.begin(), exchanges.end(), [&](const auto& one) {
-    if (!one.nature.memory) return false;
+    if (one.nature.in_loop) return false;
     const auto ranks = one.ranks();
     return std::binary_search(ranks.begin(), ranks.end(), rank);
   });
@@ -113,7 +112,7 @@ const planned_exchange* plan::norms() const {
 }
 
 bool plan::replicas_agree() const {
-  // A step on a GPU rounds otherwise than one on the CPU.
+  // A step on a GPU rounds differently from one on the CPU.
   const auto alike = [&](const auto& device) { return device.type() == devices.front().type(); };
   if (!std::all_of(devices.begin(), devices.end(), alike)) return false;
   return !exchanges.empty() && std::all_of(exchanges.begin(), exchanges.end(), [&](const auto& one) {
@@ -132,7 +131,8 @@ bool plan::deterministic() const {
 
 bool plan::promises_bits() const {
   return deterministic() && draws_elsewhere.empty() && !file.run.max_seconds &&
-         std::none_of(exchanges.begin(), exchanges.end(), [](const auto& one) { return one.nature.on_devices; }) &&
+         std::none_of(exchanges.begin(), exchanges.end(),
+                      [](const auto& one) { return !one.nature.sums_by.empty(); }) &&
          std::all_of(devices.begin(), devices.end(), [](const auto& one) { return one.is_cpu(); });
 }
 
@@ -143,7 +143,7 @@ bool plan::workers_are_independent() const {
 }
 
 std::uint32_t plan::node_of(std::uint32_t id) const {
-  if (id >= workers) return 0;  // servers stand beside the coordinator
+  if (id >= workers) return 0;  // servers are on the node of the coordinator
   const auto after = std::upper_bound(nodes.begin(), nodes.end(), id,
                                       [](std::uint32_t r, const planned_node& node) { return r < node.first_rank; });
   return static_cast<std::uint32_t>(after - nodes.begin()) - 1;

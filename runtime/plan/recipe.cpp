@@ -47,7 +47,7 @@ learning_rate schedule_of(const plan& so_far, double lr) {
   return made;
 }
 
-/// Whether a step makes one mean of the gradients of all workers.
+/// Returns whether every step averages the gradients of all workers.
 bool averages_all_gradients(const plan& so_far) {
   const auto& all = so_far.exchanges;
   const auto of_all = [&](const planned_exchange& one) {
@@ -57,7 +57,7 @@ bool averages_all_gradients(const plan& so_far) {
   return so_far.deterministic() && std::any_of(all.begin(), all.end(), of_all);
 }
 
-/// What lr was chosen for.
+/// Returns the batch size for which optimizer.lr was chosen.
 std::int64_t base_batch(const plan& so_far) {
   return so_far.file.optimizer.base_batch_size.value_or(so_far.sampling.batch_size);
 }

@@ -2,6 +2,8 @@
 #pragma once
 
 #include "troupe/runtime/topology/error.hpp"
+#include "troupe/runtime/topology/paths.hpp"
+#include "troupe/runtime/topology/rules.hpp"
 #include "troupe/runtime/topology/topology.hpp"
 
 #include <string>
@@ -14,6 +16,13 @@ namespace troupe {
   const auto place = file.given.place_of(key);
   const auto from = place.empty() ? file.file.string() : place;
   throw input_error(from.empty() ? reason : from + ": " + reason);
+}
+
+/// Returns what throws input_error for a violation of a rule. `file` must outlive it.
+inline topology::refusal refusal_in(const topology::topology& file) {
+  return [&file](const std::string& path, const std::string& text) {
+    refuse(file, topology::named_path(file, path), text);
+  };
 }
 
 }  // namespace troupe

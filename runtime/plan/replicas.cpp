@@ -18,7 +18,7 @@ std::string worker(std::int64_t rank) {
   return "w" + std::to_string(rank);
 }
 
-/// Averages parameters between `members`; none: all workers.
+/// Returns an exchange that averages the parameters of `members`, or of all workers if there are none.
 exchange_settings average(std::string name, const exchange_settings& given, std::vector<std::string> members) {
   return {.name = std::move(name),
           .kind = "all_reduce",
@@ -37,7 +37,7 @@ without_replicas expand_replicas(const topology::topology& given, const std::vec
   const auto workers = given.workers.count;
   for (auto each : given.exchanges) {
     const auto* kind = find_exchange(each.kind);
-    const auto how = kind && nature_of(*kind, each.options).memory ? replicas_of(each.options) : replicas::machine;
+    const auto how = kind && !nature_of(*kind, each.options).in_loop ? replicas_of(each.options) : replicas::machine;
     if (how == replicas::machine) {
       made.file.exchanges.push_back(std::move(each));
       continue;

@@ -19,7 +19,7 @@ bool is_both_ways(const tie& tie) {
   return tie.there && tie.back;
 }
 
-/// Says whether the tie is with a memory: it is read and written, and nothing is sent.
+/// Returns whether the tie is with a memory: it is read and written, and nothing is sent.
 bool sends_nothing(const tie& tie) {
   return tie.bytes_there == 0 && tie.bytes_back == 0;
 }

@@ -20,7 +20,7 @@ std::optional<std::uint32_t> centre_of(const picture& drawn);
 /// Returns how the ties of an exchange are drawn.
 tie_style style_of(const picture& drawn, std::size_t exchange);
 
-/// Says whether there is room for a label on each line. Labels of lines that cross would overlap.
+/// Returns whether there is room for a label on each line. Labels of lines that cross would overlap.
 bool has_labels(const picture& drawn);
 
 /// Returns the unit whose ties are drawn in full if the others are faint.

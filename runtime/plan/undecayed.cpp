@@ -12,7 +12,7 @@ namespace troupe {
 
 namespace {
 
-/// All names by which a state dict knows a parameter of the layout.
+/// Returns all names of a parameter of the layout in a state dict.
 std::vector<std::string> names_of(const models::flat_entry& entry, const std::vector<models::tied_name>& tied) {
   std::vector<std::string> names{entry.name};
   for (const auto& one : tied)
@@ -24,8 +24,8 @@ bool matches_any(const std::string& pattern, const std::vector<std::string>& nam
   return std::any_of(names.begin(), names.end(), [&](const auto& name) { return matches(pattern, name); });
 }
 
-/// What a pattern may have been meant to be: a name, its beginning up to a dot, or its end from a dot on.
-std::vector<std::string> meant(const std::vector<std::string>& names) {
+/// Returns the patterns to suggest: each name, its beginning up to a dot, and its end from a dot on.
+std::vector<std::string> suggestions(const std::vector<std::string>& names) {
   std::vector<std::string> all = names;
   for (const auto& name : names)
     for (auto dot = name.find('.'); dot != std::string::npos; dot = name.find('.', dot + 1)) {
@@ -72,7 +72,7 @@ std::vector<range> undecayed_of(const topology::topology& file, const models::fl
       refuse(file, "optimizer.no_decay",
              "optimizer.no_decay: " + topology::to_toml(pattern) + " matches no parameter of " + file.model.name +
                  "; expected a pattern that matches names such as " + topology::to_toml(all.front()) +
-                 topology::did_you_mean(pattern, meant(all)));
+                 topology::did_you_mean(pattern, suggestions(all)));
   std::vector<range> found;
   for (std::size_t i = 0; i < names.size(); ++i) {
     const auto& entry = layout.parameters[i];

@@ -79,7 +79,7 @@ void check_length(const plan& plan, std::vector<std::string>& found) {
   if (plan.steps == 0) return;
   const auto run = "the run has only " + grouped(plan.steps) + (plan.steps == 1 ? " step" : " steps");
   for (const auto& exchange : plan.exchanges)
-    if (!exchange.nature.memory && exchange.due.next_due(exchange.due.lead) >= plan.steps + exchange.due.lead)
+    if (exchange.nature.in_loop && exchange.due.next_due(exchange.due.lead) >= plan.steps + exchange.due.lead)
       found.push_back("the exchange \"" + exchange.name + "\" never takes place: it is due every " +
                       grouped(exchange.due.every) + " steps, but " + run + "; reduce its `every`");
   const auto& schedule = plan.optimizer.schedule;

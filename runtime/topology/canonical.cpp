@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::size_t longest_text = 1 << 20;
 constexpr std::size_t longest_word = 60;
-constexpr std::size_t most_told = 5;
+constexpr std::size_t most_listed = 5;
 
 /// Returns the keys and values of a canonical text, in their order.
 std::vector<std::pair<std::string_view, std::string_view>> pairs_of(std::string_view text) {
@@ -66,21 +66,21 @@ std::string differences(const std::string& ours, const std::string& theirs) {
   const auto there_in_order = pairs_of(theirs);
   const values here(here_in_order.begin(), here_in_order.end());
   const values there(there_in_order.begin(), there_in_order.end());
-  std::string said;
+  std::string text;
   std::size_t count = 0;
-  const auto tell = [&](std::string_view key) {
-    if (count++ < most_told)
-      said += (said.empty() ? "" : "; ") + printable(key) + " is " + shown(there, key) + " there and " +
+  const auto add = [&](std::string_view key) {
+    if (count++ < most_listed)
+      text += (text.empty() ? "" : "; ") + printable(key) + " is " + shown(there, key) + " there and " +
               shown(here, key) + " here";
   };
   for (const auto& [key, value] : here_in_order) {
     const auto found = there.find(key);
-    if (found == there.end() || found->second != value) tell(key);
+    if (found == there.end() || found->second != value) add(key);
   }
   for (const auto& [key, value] : there_in_order)
-    if (!here.contains(key)) tell(key);
-  if (count > most_told) said += "; and " + std::to_string(count - most_told) + " more";
-  return said.empty() ? "both have the same keys and values, but not in the same order or number" : said;
+    if (!here.contains(key)) add(key);
+  if (count > most_listed) text += "; and " + std::to_string(count - most_listed) + " more";
+  return text.empty() ? "both have the same keys and values, but not in the same order or number" : text;
 }
 
 std::string printable(std::string_view text) {

@@ -1,4 +1,4 @@
-// Keys by path, such as "run.seed" and "exchange.0.kind", and what encloses them.
+// Looks up values by the path of a key, such as "run.seed" or "exchange.0.kind", or of its section.
 #pragma once
 
 #include <map>
@@ -6,7 +6,7 @@
 
 namespace troupe::topology {
 
-/// Returns what is known of `path`, or of the nearest section that encloses it, or a default value.
+/// Returns the value of `path`, or of the nearest section that encloses it, or a default value.
 template <class Value>
 Value of_enclosing(const std::map<std::string, Value>& known, std::string path) {
   while (true) {

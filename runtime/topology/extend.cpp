@@ -81,11 +81,11 @@ class gatherer {
     const auto file = static_cast<std::uint32_t>(chain_.size());
     chain_.push_back(name);
     toml::table own = read_toml(text, found_, file);
-    const toml::node* said = own.get("extends");
-    if (said == nullptr || !said->is_string())
+    const toml::node* extends = own.get("extends");
+    if (extends == nullptr || !extends->is_string())
       return own;  // a value that is not a string is refused like any other key
-    const fs::path below = (name.parent_path() / said->value_or(std::string())).lexically_normal();
-    toml::table base = read_base(below, position_of(said->source()));
+    const fs::path below = (name.parent_path() / extends->value_or(std::string())).lexically_normal();
+    toml::table base = read_base(below, position_of(extends->source()));
     own.erase("extends");
     make_way(own, base);
     inherit(own, base);
@@ -103,9 +103,9 @@ class gatherer {
   toml::table read_base(const fs::path& file, position at) {
     const auto same = [&](const fs::path& other) { return real(other) == real(file); };
     if (const auto seen = std::find_if(chain_.begin(), chain_.end(), same); seen != chain_.end()) {
-      std::string way;
-      for (auto each = seen; each != chain_.end(); ++each) way += each->string() + " extends ";
-      refuse(at, way + file.string() + " in a circle; expected a file that does not extend this one");
+      std::string chain;
+      for (auto each = seen; each != chain_.end(); ++each) chain += each->string() + " extends ";
+      refuse(at, chain + file.string() + " in a circle; expected a file that does not extend this one");
     }
     if (chain_.size() > most_extended)
       refuse(at, "files extend each other more than " + std::to_string(most_extended) +

@@ -4,6 +4,7 @@
 #include "troupe/runtime/topology/load.hpp"
 #include "troupe/runtime/topology/mistakes.hpp"
 #include "troupe/runtime/topology/override.hpp"
+#include "troupe/runtime/topology/paths.hpp"
 #include "troupe/runtime/topology/schema.hpp"
 #include "troupe/runtime/topology/suggest.hpp"
 #include "troupe/runtime/topology/validate.hpp"
@@ -92,7 +93,7 @@ class reader {
 
   void read_table(const section& section, std::size_t index, const std::string& called, const toml::table& table,
                   position at) {
-    const std::string place = section.name + "." + std::to_string(index);
+    const std::string place = table_path(section.name, index);
     known_.put(place, at);
     for (const key& key : section.keys) {
       if (const toml::node* node = table.get(key.row.name)) {
@@ -109,7 +110,7 @@ class reader {
   /// Reads the settings of the exchange's kind.
   void read_kind(const section& section, std::size_t index, const std::string& called, const toml::table& table,
                  position at) {
-    const std::string place = section.name + "." + std::to_string(index);
+    const std::string place = table_path(section.name, index);
     exchange_settings& exchange = file_.exchanges[index];
     const exchange_kind* kind = find_exchange(exchange.kind);
     if (kind == nullptr) {
@@ -401,17 +402,8 @@ class reader {
 
 /// Returns the keys that are set, with the names of exchanges and nodes in place of their numbers.
 given_keys given_keys_of(const topology& file, const places& known, const mistakes& found) {
-  std::map<std::string, std::string> named;
-  for (std::size_t i = 0; i < file.exchanges.size(); ++i)
-    named["exchange." + std::to_string(i)] = "exchange." + file.exchanges[i].name;
-  for (std::size_t i = 0; i < file.nodes.size(); ++i) named["node." + std::to_string(i)] = "node." + file.nodes[i].name;
   given_keys given;
-  for (const auto& [path, at] : known.all()) {
-    const auto end = path.find('.', path.find('.') + 1);
-    const auto name = named.find(path.substr(0, end));
-    const auto rest = end == std::string::npos ? "" : path.substr(end);
-    given.places[name == named.end() ? path : name->second + rest] = found.located(at);
-  }
+  for (const auto& [path, at] : known.all()) given.places[named_path(file, path)] = found.located(at);
   return given;
 }
 

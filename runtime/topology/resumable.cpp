@@ -1,12 +1,15 @@
 #include "troupe/runtime/topology/resumable.hpp"
 
+#include "troupe/actors/exchange/registry.hpp"
 #include "troupe/runtime/topology/canonical.hpp"
 #include "troupe/runtime/topology/error.hpp"
+#include "troupe/runtime/topology/paths.hpp"
+#include "troupe/runtime/topology/schema.hpp"
 #include "troupe/runtime/topology/value.hpp"
 
 #include <algorithm>
 #include <array>
-#include <charconv>
+#include <iterator>
 #include <map>
 #include <set>
 #include <string_view>
@@ -17,7 +20,7 @@ namespace {
 
 constexpr std::array sections_that_may_change{"node.", "transport.", "security.", "checkpoint."};
 constexpr std::array keys_that_may_change{"run.timeout", "run.join_timeout", "run.max_seconds", "run.verify_every"};
-/// Only where nothing that was computed before depends on the length of the run.
+/// These may change only if nothing that was computed before depends on the length of the run.
 constexpr std::array keys_of_length{"run.epochs", "run.steps"};
 constexpr std::size_t most_listed = 5;
 
@@ -36,40 +39,90 @@ bool depends_on_length(const topology& file) {
   return file.optimizer.schedule == "cosine" || file.optimizer.schedule == "polynomial";
 }
 
-/// Returns "exchange.ring.route" for "exchange.0.route" if there are several exchanges, or "exchange.route".
-std::string readable(const std::string& key, const topology& file) {
-  const std::string section = "exchange.";
-  if (!key.starts_with(section)) return printable(key);
-  const auto end = std::min(key.find('.', section.size()), key.size());
-  std::size_t index = file.exchanges.size();
-  std::from_chars(key.data() + section.size(), key.data() + end, index);
-  if (index >= file.exchanges.size()) return printable(key);
-  const auto name = file.exchanges.size() == 1 ? "" : "." + file.exchanges[index].name;
-  return printable("exchange" + name + key.substr(end));
+using values = std::map<std::string, std::string>;
+
+/// Returns the row that describes a key, such as "run.seed" or "exchange.0.route", or nullptr.
+const setting* row_of(const topology& file, const std::string& path) {
+  const section* section = find_section(path.substr(0, path.find('.')));
+  if (section == nullptr) return nullptr;
+  const std::string name = path.substr(path.rfind('.') + 1);
+  if (const key* key = find_key(*section, name)) return &key->row;
+  for (std::size_t i = 0; i < file.exchanges.size(); ++i) {
+    if (path != table_path("exchange", i) + "." + name) continue;
+    const exchange_kind* kind = find_exchange(file.exchanges[i].kind);
+    if (kind == nullptr) return nullptr;
+    const auto row = std::find_if(kind->settings.begin(), kind->settings.end(),
+                                  [&](const setting& each) { return each.name == name; });
+    return row == kind->settings.end() ? nullptr : &*row;
+  }
+  return nullptr;
 }
 
-std::string shown(const std::map<std::string, std::string>& values, const std::string& key) {
-  const auto found = values.find(key);
-  return found == values.end() ? "unset" : printable(found->second);
+/// Returns whether the value of a key is its default.
+bool is_default(const topology& file, const std::string& path, const std::string& value) {
+  const setting* row = row_of(file, path);
+  return row != nullptr && (value == row->default_text || value == to_toml(row->default_text));
 }
+
+/// Returns whether a text that does not contain `path` contains its section, or the same table of a repeated section.
+bool has_section_of(const values& text, const std::string& path) {
+  const std::string start = path.substr(0, path.rfind('.') + 1);
+  const auto next = text.lower_bound(start);
+  return next != text.end() && next->first.starts_with(start);
+}
+
+/// Compares the settings of a run with those with which it is continued.
+class comparison {
+ public:
+  comparison(const std::string& before, const topology& now)
+      : now_(now), old_values_(values_of(before)), new_values_(values_of(canonical(now))) {}
+
+  /// Returns all keys that have different values.
+  std::vector<std::string> different_keys() const {
+    std::set<std::string> keys;
+    for (const auto* each : {&old_values_, &new_values_})
+      for (const auto& [key, value] : *each) keys.insert(key);
+    std::vector<std::string> different;
+    std::copy_if(keys.begin(), keys.end(), std::back_inserter(different), [&](const auto& key) { return !same(key); });
+    return different;
+  }
+
+  /// Returns both values of a key, such as "run.seed was 0 and is 1".
+  std::string described(const std::string& key) const {
+    return printable(readable_path(now_, key)) + " was " + shown(old_values_, key) + " and is " +
+           shown(new_values_, key);
+  }
+
+ private:
+  /// Returns whether a key has the same value in both. A key that one of them lacks, because another version of Troupe
+  /// wrote it, has its default there. That may depend on other keys, so a key that the file does not set has it, too.
+  bool same(const std::string& key) const {
+    const auto before = old_values_.find(key), now = new_values_.find(key);
+    if (before != old_values_.end() && now != new_values_.end()) return before->second == now->second;
+    if (now == new_values_.end()) return is_default(now_, key, before->second);
+    if (!has_section_of(old_values_, key)) return false;
+    return is_default(now_, key, now->second) || !now_.given.has(named_path(now_, key));
+  }
+
+  static std::string shown(const values& among, const std::string& key) {
+    const auto found = among.find(key);
+    return found == among.end() ? "unset" : printable(found->second);
+  }
+
+  const topology& now_;
+  values old_values_, new_values_;
+};
 
 }  // namespace
 
 void check_resumable(const std::string& before, const topology& now, const std::string& out) {
-  const auto old_values = values_of(before), new_values = values_of(canonical(now));
-  std::set<std::string> keys;
-  for (const auto* values : {&old_values, &new_values})
-    for (const auto& [key, value] : *values) keys.insert(key);
+  const comparison both(before, now);
   std::vector<std::string> changed;
   bool of_length = false;
-  for (const auto& key : keys) {
-    const auto before_it = old_values.find(key), now_it = new_values.find(key);
-    const auto same =
-        before_it != old_values.end() && now_it != new_values.end() && before_it->second == now_it->second;
-    if (same || may_change(key)) continue;
-    if (among(keys_of_length, key) && !depends_on_length(now)) continue;
+  for (const auto& key : both.different_keys()) {
+    if (may_change(key) || (among(keys_of_length, key) && !depends_on_length(now))) continue;
     of_length = of_length || among(keys_of_length, key);
-    changed.push_back(readable(key, now) + " was " + shown(old_values, key) + " and is " + shown(new_values, key));
+    changed.push_back(both.described(key));
   }
   if (changed.empty()) return;
   const auto more = changed.size() - std::min(changed.size(), most_listed);

@@ -172,16 +172,17 @@ std::optional<remark> check_text(std::string_view text) {
                                             (quotation_mark(letter) ? "straight quotes: \"" : "it in quotes")};
 }
 
-remark explain_syntax(const std::string& text, position at, const std::string& said) {
-  const auto says = [&](std::string_view words) { return said.find(words) != std::string::npos; };
+remark explain_syntax(const std::string& text, position at, const std::string& message) {
+  const auto contains = [&](std::string_view words) { return message.find(words) != std::string::npos; };
   const std::string line = line_of(text, at.line);
-  if (says("other than TAB")) return {at, "the string does not end on its line; expected a closing quote"};
-  if (says("utf-8") || says("control character") || says("\\u00")) {
+  if (contains("other than TAB")) return {at, "the string does not end on its line; expected a closing quote"};
+  if (contains("utf-8") || contains("control character") || contains("\\u00")) {
     return {at, unreadable};
   }
-  if (says("nested value depth")) return {at, "the brackets are nested too deeply; expected a value such as [1, 2]"};
-  if (says("cannot redefine")) return *twice(line, at);
-  if (says("not representable")) return {at, "the number is too large; expected at most 9223372036854775807"};
+  if (contains("nested value depth"))
+    return {at, "the brackets are nested too deeply; expected a value such as [1, 2]"};
+  if (contains("cannot redefine")) return *twice(line, at);
+  if (contains("not representable")) return {at, "the number is too large; expected at most 9223372036854775807"};
   if (const auto found = bare_list(line, at)) return *found;
   for (const slip& each : slips()) {
     std::smatch match;
@@ -189,9 +190,10 @@ remark explain_syntax(const std::string& text, position at, const std::string& s
     at.column = column(match.position(1));
     return {at, match.format(each.advice)};
   }
-  if (says("end-of-file")) return {at, "the file ends within a list, string or table; expected it to be closed"};
+  if (contains("end-of-file")) return {at, "the file ends within a list, string or table; expected it to be closed"};
   constexpr std::string_view prefix = "Error while parsing ";
-  return {at, "this line is not valid TOML (" + (said.starts_with(prefix) ? said.substr(prefix.size()) : said) +
+  return {at, "this line is not valid TOML (" +
+                  (message.starts_with(prefix) ? message.substr(prefix.size()) : message) +
                   "); expected key = value, or a [section]"};
 }
 

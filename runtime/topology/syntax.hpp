@@ -21,9 +21,9 @@ struct remark {
 /// keys with more than 32 parts, because each part is a nested table and their destructors would exhaust the stack.
 std::optional<remark> check_text(std::string_view text);
 
-/// Returns a helpful message for the error that the parser found at `at`. `said` is the parser's own message (toml++
+/// Returns a helpful message for the error that the parser found at `at`. `message` is the parser's own message (toml++
 /// 3.3).
-remark explain_syntax(const std::string& text, position at, const std::string& said);
+remark explain_syntax(const std::string& text, position at, const std::string& message);
 
 /// Finds a section header that begins with a character that no name can begin with. toml++ 3.3 fails an assertion on
 /// such a header instead of reporting it.

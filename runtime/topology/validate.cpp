@@ -4,6 +4,8 @@
 #include "troupe/data/shards.hpp"
 #include "troupe/models/network.hpp"
 #include "troupe/runtime/topology/endpoint.hpp"
+#include "troupe/runtime/topology/paths.hpp"
+#include "troupe/runtime/topology/rules.hpp"
 #include "troupe/runtime/topology/schema.hpp"
 #include "troupe/runtime/topology/suggest.hpp"
 #include "troupe/runtime/topology/validate_exchanges.hpp"
@@ -28,7 +30,8 @@ std::string ports_of(const endpoint& where) {
 
 class checker {
  public:
-  checker(topology& file, const places& known, mistakes& found) : file_(file), known_(known), found_(found) {}
+  checker(topology& file, const places& known, mistakes& found)
+      : file_(file), known_(known), found_(found), refuse_(refusal_at(known, found)) {}
 
   void run() {
     excluded();
@@ -38,15 +41,15 @@ class checker {
     windows();
     devices();
     const bool settled = nodes();
-    if (settled && batches()) micro_batches();
-    scaling();
+    if (settled && batches()) check_micro_batch(file_, refuse_);
+    normalisation();
     copies();
     check_optimizer(file_, known_, found_);
     complete_exchanges(file_, known_, found_, settled);
   }
 
  private:
-  void refuse(const std::string& path, const std::string& text) { found_.add(known_.at(path), text); }
+  void refuse(const std::string& path, const std::string& text) { refuse_(path, text); }
 
   void excluded() {
     for (const exclusion& pair : exclusions()) {
@@ -165,7 +168,7 @@ class checker {
       file_.workers.count = static_cast<std::int64_t>(listed);
   }
 
-  std::string node_path(std::size_t index) const { return "node." + std::to_string(index); }
+  static std::string node_path(std::size_t index) { return table_path("node", index); }
 
   /// Returns whether the number of workers is settled.
   bool nodes() {
@@ -204,77 +207,37 @@ class checker {
       }
       endpoint free = where;
       while (free.port <= highest_port && clash(free.port) != there.end()) ++free.port;
-      const std::string mend = free.port <= highest_port ? ", such as " + to_toml(print_endpoint(free)) : "";
+      const std::string example = free.port <= highest_port ? ", such as " + to_toml(print_endpoint(free)) : "";
       refuse(node_path(i) + ".address", "the node " + to_toml(file_.nodes[i].name) + " uses the ports " +
                                             ports_of(where) + " of " + where.host + ", but " + to_toml(other->second) +
                                             " uses " + ports_of({.host = {}, .port = other->first}) +
-                                            "; expected other ports" + mend);
+                                            "; expected other ports" + example);
     }
   }
 
+  /// Takes the number of workers from the nodes, unless the file sets it. Returns whether it is settled.
   bool sum() {
     std::int64_t sum = 0;
     for (const node_settings& each : file_.nodes) sum += each.workers;
-    const std::string said =
-        "the nodes have " + std::to_string(sum) + (sum == 1 ? " worker" : " workers") + " in total";
     const key& count = *find_key(*find_section("workers"), "count");
     if (!allowed(count.row, sum)) {
-      refuse("node", said + "; expected " + expectation(count.row));
+      refuse("node", "the nodes have " + std::to_string(sum) + (sum == 1 ? " worker" : " workers") +
+                         " in total; expected " + expectation(count.row));
       return false;
     }
-    if (known_.has("workers.count") && file_.workers.count != sum) {
-      refuse("workers.count", "workers.count is " + std::to_string(file_.workers.count) + ", but " + said + "; use " +
-                                  std::to_string(sum) + ", or remove workers.count, which defaults to their sum");
-      return false;
-    }
-    file_.workers.count = sum;
-    return true;
+    if (!known_.has("workers.count")) file_.workers.count = sum;
+    return check_node_workers(file_, refuse_);
   }
 
-  /// Returns whether the size of one worker's batch is settled.
+  /// Settles the size of one worker's batch. Returns whether it could.
   bool batches() {
-    if (!file_.data.global_batch_size) return true;
-    const std::int64_t all = *file_.data.global_batch_size, workers = file_.workers.count;
-    file_.data.batch_size = all / workers;
-    if (all % workers == 0) return true;
-    std::vector<std::string> nearby;
-    if (all > workers) nearby.push_back(std::to_string(all - all % workers));
-    nearby.push_back(std::to_string(all - all % workers + workers));
-    refuse("data.global_batch_size", "data.global_batch_size is " + std::to_string(all) + ", which " +
-                                         std::to_string(workers) +
-                                         " workers cannot share equally; expected a multiple of " +
-                                         std::to_string(workers) + ", such as " + listed(nearby));
-    return false;
+    file_.data.batch_size = worker_batch_size(file_);
+    return check_global_batch(file_, refuse_);
   }
 
-  void micro_batches() {
-    const std::int64_t batch = file_.data.batch_size, micro = file_.data.micro_batch_size.value_or(batch);
-    if (batch % micro == 0) return;
-    std::int64_t fits = std::min(micro, batch);
-    while (batch % fits != 0) --fits;
-    refuse("data.micro_batch_size", "data.micro_batch_size is " + std::to_string(micro) +
-                                        ", which does not divide a worker's batch of " + std::to_string(batch) +
-                                        "; expected for instance " + std::to_string(fits));
-  }
-
-  void scaling() {
-    const auto& [mean, deviation] = std::tie(file_.data.mean, file_.data.std);
-    if (mean.empty() && deviation.empty()) return;
-    const std::string path = mean.empty() ? "data.std" : "data.mean";
-    if (!file_.data.normalize) {
-      return refuse(path, path + " has no effect with data.normalize = false; remove one of the two keys");
-    }
-    if (mean.empty() || deviation.empty()) {
-      return refuse(path, path + " is set without " + (mean.empty() ? "data.mean" : "data.std") + "; expected both");
-    }
+  void normalisation() {
     const data::dataset_kind* kind = data::find_dataset(file_.data.name);
-    const std::size_t channels =
-        kind && !kind->sample_shape.empty() ? static_cast<std::size_t>(kind->sample_shape[0]) : 0;
-    for (const auto& [name, values] : {std::pair{"data.mean", &mean}, std::pair{"data.std", &deviation}}) {
-      if (channels == 0 || values->size() == channels) continue;
-      refuse(name, std::string(name) + " has " + std::to_string(values->size()) + " numbers; expected " +
-                       std::to_string(channels) + ", one for each channel of " + file_.data.name);
-    }
+    check_normalisation(file_, kind != nullptr && !kind->sample_shape.empty() ? kind->sample_shape[0] : 0, refuse_);
   }
 
   void copies() {
@@ -287,9 +250,14 @@ class checker {
   topology& file_;
   const places& known_;
   mistakes& found_;
+  refusal refuse_;
 };
 
 }  // namespace
+
+refusal refusal_at(const places& known, mistakes& found) {
+  return [&known, &found](const std::string& path, const std::string& text) { found.add(known.at(path), text); };
+}
 
 void complete(topology& file, const places& known, mistakes& found) {
   checker(file, known, found).run();

@@ -1,11 +1,12 @@
 #include "troupe/runtime/topology/validate_exchanges.hpp"
 
-#include "troupe/actors/exchange/buckets.hpp"
 #include "troupe/actors/exchange/registry.hpp"
 #include "troupe/actors/exchange/shared.hpp"
-#include "troupe/actors/optimizer_kinds.hpp"
 #include "troupe/runtime/topology/members.hpp"
+#include "troupe/runtime/topology/paths.hpp"
+#include "troupe/runtime/topology/rules.hpp"
 #include "troupe/runtime/topology/suggest.hpp"
+#include "troupe/runtime/topology/validate.hpp"
 #include "troupe/runtime/topology/value.hpp"
 
 #include <algorithm>
@@ -56,7 +57,8 @@ std::string quoted_list(const std::vector<std::string>& words) {
 
 class checker {
  public:
-  checker(topology& file, const places& known, mistakes& found) : file_(file), known_(known), found_(found) {}
+  checker(topology& file, const places& known, mistakes& found)
+      : file_(file), known_(known), refuse_(refusal_at(known, found)) {}
 
   void run(bool settled) {
     const bool named = names();
@@ -67,15 +69,15 @@ class checker {
   }
 
  private:
-  void refuse(const std::string& path, const std::string& text) { found_.add(known_.at(path), text); }
+  void refuse(const std::string& path, const std::string& text) { refuse_(path, text); }
 
-  std::string exchange_path(std::size_t index) const { return "exchange." + std::to_string(index); }
+  static std::string exchange_path(std::size_t index) { return table_path("exchange", index); }
 
   /// Returns whether all exchanges have valid and distinct names.
   bool names() {
     bool good = true;
     const auto refuse = [&](const std::string& path, const std::string& text) {
-      found_.add(known_.at(path), text);
+      refuse_(path, text);
       good = false;
     };
     const bool several = file_.exchanges.size() > 1;
@@ -113,77 +115,26 @@ class checker {
     for (std::size_t i = 0; i < file_.exchanges.size(); ++i) {
       exchange_settings& each = file_.exchanges[i];
       const exchange_kind* kind = find_exchange(each.kind);
-      if (kind == nullptr) continue;
-      std::vector<std::string> legal;
-      for (const carriage& one : kind->carries) legal.push_back(name_of(one.sends));
-      if (each.sends.empty()) each.sends = legal.front();
-      if (std::find(legal.begin(), legal.end(), each.sends) != legal.end()) continue;
-      refuse(exchange_path(i) + ".sends",
-             to_toml(each.kind) + " cannot send " + to_toml(each.sends) + "; expected " + listed(in_quotes(legal)));
+      if (kind != nullptr && each.sends.empty()) each.sends = name_of(kind->carries.front().sends);
+      check_sends(file_, i, refuse_);
     }
   }
 
-  /// Checks the members of each exchange, whether its settings fit them, and its interval.
   void members() {
     for (std::size_t i = 0; i < file_.exchanges.size(); ++i) {
-      const exchange_settings& each = file_.exchanges[i];
-      const exchange_kind* kind = find_exchange(each.kind);
-      if (kind == nullptr) continue;
-      const std::string path = exchange_path(i);
-      if (known_.has(path + ".members") && each.members.empty())
-        refuse(path + ".members",
+      const std::string path = exchange_path(i) + ".members";
+      if (known_.has(path) && file_.exchanges[i].members.empty())
+        refuse(path,
                "an exchange needs at least one member; use for instance [\"w0\", \"w1\"], or remove the key to "
                "include all workers");
-      try {
-        std::vector<std::string> names;
-        std::size_t workers = 0;
-        for (const exchange_member& one : members_of(file_, i)) {
-          names.push_back(one.name);
-          workers += one.ranks.size();
-        }
-        const carriage* carried = carriage_of(each);
-        if (carried != nullptr && carried->makes_step()) {
-          if (workers < static_cast<std::size_t>(file_.workers.count))
-            refuse(path + ".members", to_toml(each.kind) + " applies the updates of its members only, and " +
-                                          std::to_string(file_.workers.count - static_cast<std::int64_t>(workers)) +
-                                          " of the workers would never be updated; expected all workers");
-          if (each.every != interval{1, false})
-            refuse(path + ".every",
-                   to_toml(each.kind) +
-                       " applies the update and must run in every step; use every = 1, or remove the key");
-        }
-        if (carried != nullptr && carried->makes_step() && file_.optimizer.clip_norm &&
-            nature_of(*kind, each.options).servers > 1)
-          refuse("optimizer.clip_norm", "optimizer.clip_norm needs the whole gradient, but each server of " +
-                                            to_toml(each.name) +
-                                            " has only a part of it; use shards = 1, or remove the key");
-        if (carried != nullptr && carried->makes_step() && nature_of(*kind, each.options).servers > 1) {
-          const optimizer_kind* step = find_optimizer(file_.optimizer.name);
-          if (step != nullptr && step->by_layer)
-            refuse("optimizer.name", to_toml(step->name) + " treats each layer as a whole, but each server of " +
-                                         to_toml(each.name) +
-                                         " has only a part of the parameters; use shards = 1, or another optimizer");
-        }
-        if (carried != nullptr && carried->sends != slot::gradient && sends_buckets(each.options))
-          refuse(path + ".send", "send sets how a gradient is sent, but this exchange sends " + each.sends +
-                                     "; use sends = \"gradient\", or remove the key");
-        if (carried != nullptr && carried->sends != slot::parameters && mixes_buffers(each.options))
-          refuse(path + ".buffers",
-                 "buffers = \"mix\" requires sends = \"parameters\", but this exchange sends the gradient; set sends = "
-                 "\"parameters\", or remove buffers (model.sync_batch_norm = true keeps batch-norm statistics equal "
-                 "without it)");
-        if (!kind->check) continue;
-        if (const auto found = kind->check(names, each.options)) refuse(path + "." + found->key, found->text);
-      } catch (const member_error& reason) {
-        refuse(path + ".members." + std::to_string(reason.index), reason.what());
-      }
+      check_exchange(file_, i, refuse_);
     }
   }
 
   /// Returns whether the exchange holds the parameters of its members (a shared memory).
   static bool is_memory(const exchange_settings& exchange) {
     const exchange_kind* kind = find_exchange(exchange.kind);
-    return kind != nullptr && nature_of(*kind, exchange.options).memory.has_value();
+    return kind != nullptr && !nature_of(*kind, exchange.options).in_loop;
   }
 
   /// Returns whether an exchange is between workers of one memory only. `memory_of`: by rank, the exchange.
@@ -260,27 +211,18 @@ class checker {
   } catch (const member_error&) {  // refused already
   }
 
-  /// Returns what an exchange sends and answers, or nullptr if it was refused.
-  static const carriage* carriage_of(const exchange_settings& exchange) {
-    const exchange_kind* kind = find_exchange(exchange.kind);
-    if (kind == nullptr) return nullptr;
-    const auto found = std::find_if(kind->carries.begin(), kind->carries.end(),
-                                    [&](const carriage& one) { return name_of(one.sends) == exchange.sends; });
-    return found == kind->carries.end() ? nullptr : &*found;
-  }
-
   /// Returns the loop of a file that does not set one.
-  std::vector<std::string> usual_loop() const {
-    std::vector<std::string> words = {"gradient"}, steps, behind;
+  std::vector<std::string> default_loop() const {
+    std::vector<std::string> words = {"gradient"}, steps, after_step;
     for (const exchange_settings& each : file_.exchanges) {
       if (is_memory(each)) continue;
       const carriage* carried = carriage_of(each);
       const bool makes_step = carried != nullptr && carried->makes_step();
-      (makes_step ? steps : carried != nullptr && carried->behind_apply ? behind : words).push_back(each.name);
+      (makes_step ? steps : carried != nullptr && carried->behind_apply ? after_step : words).push_back(each.name);
     }
     if (steps.empty()) steps.emplace_back("apply");
     words.insert(words.end(), steps.begin(), steps.end());
-    words.insert(words.end(), behind.begin(), behind.end());
+    words.insert(words.end(), after_step.begin(), after_step.end());
     return words;
   }
 
@@ -290,9 +232,9 @@ class checker {
     std::vector<std::string>& words = file_.workers.loop;
     if (words.empty()) {
       if (known_.has("workers.loop")) {
-        return refuse("workers.loop", "workers.loop is empty; expected for instance " + quoted_list(usual_loop()));
+        return refuse("workers.loop", "workers.loop is empty; expected for instance " + quoted_list(default_loop()));
       }
-      words = usual_loop();
+      words = default_loop();
     }
     bool has_gradient = false;
     std::string applied_by;
@@ -315,13 +257,13 @@ class checker {
     }
     if (!seen.contains("gradient")) {
       return refuse("workers.loop", "the loop computes no gradient, so nothing is learned; expected for instance " +
-                                        quoted_list(usual_loop()));
+                                        quoted_list(default_loop()));
     }
     if (has_gradient) {
       return refuse("workers.loop",
                     "the loop computes a gradient but never applies it, so nothing is learned; expected for "
                     "instance " +
-                        quoted_list(usual_loop()));
+                        quoted_list(default_loop()));
     }
     for (std::size_t i = 0; i < file_.exchanges.size(); ++i) {
       const std::string& name = file_.exchanges[i].name;
@@ -364,7 +306,7 @@ class checker {
       if (is_memory(each)) {
         refuse(loop_path(index), to_toml(text) +
                                      " holds the parameters and is not an operation of the loop; expected " +
-                                     quoted_list(usual_loop()));
+                                     quoted_list(default_loop()));
         return nullptr;
       }
       if (const rule* found = find_rule(word::exchange, carried->sends, carried->answers)) return found;
@@ -396,7 +338,7 @@ class checker {
 
   topology& file_;
   const places& known_;
-  mistakes& found_;
+  refusal refuse_;
 };
 
 }  // namespace

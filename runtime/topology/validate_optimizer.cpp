@@ -107,8 +107,8 @@ class checker {
   void belongs(const std::string& key, bool set, const std::vector<std::string>& schedules) {
     const auto& own = given_.schedule;
     if (!set || std::find(schedules.begin(), schedules.end(), own) != schedules.end()) return;
-    const auto wanted = "optimizer.schedule = " + listed(in_quotes(schedules));
-    refuse(key, "is used only when " + wanted + ", but the schedule is " + to_toml(own) + "; set " + wanted +
+    const auto required = "optimizer.schedule = " + listed(in_quotes(schedules));
+    refuse(key, "is used only when " + required + ", but the schedule is " + to_toml(own) + "; set " + required +
                     ", or remove the key");
   }
 

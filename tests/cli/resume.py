@@ -1,9 +1,11 @@
 """Runs that are killed or interrupted and then continued: the same weights and metrics as without interruption, outputs
 cut back to the checkpoint, damaged checkpoints passed over, and what is refused."""
 
+import fcntl
 import json
 import os
 import pathlib
+import re
 import signal
 import subprocess
 import time
@@ -25,8 +27,8 @@ def timeless(out):
             for line in metrics(out) if line["event"] != "resume"]
 
 
-def start(out, *options):
-    return subprocess.Popen([BINARY, "run", "run.toml", "--out", out, *options], stdin=subprocess.DEVNULL,
+def start(out, *options, file="run.toml"):
+    return subprocess.Popen([BINARY, "run", file, "--out", out, *options], stdin=subprocess.DEVNULL,
                             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
@@ -42,9 +44,9 @@ def wait_for_checkpoint(process, out, step=0):
     raise AssertionError(f"no checkpoint within 60 s: {process.communicate()}")
 
 
-def killed(out, *options):
+def killed(out, *options, file="run.toml"):
     """Leaves a run that was killed after a checkpoint."""
-    process = start(out, *options)
+    process = start(out, *options, file=file)
     wait_for_checkpoint(process, out)
     process.kill()
     process.communicate()
@@ -111,6 +113,27 @@ def test_several_nodes_continue_what_one_began_and_the_reverse():
     troupe("run", "nodes.toml", "--resume", "out")
     expect_same("out")
     assert "[[node]]" in pathlib.Path("out", "topology.toml").read_text()
+
+
+def wait_until_unlocked(out):
+    """Returns when no process writes into the folder any more."""
+    folder = os.open(out, os.O_RDONLY)
+    fcntl.flock(folder, fcntl.LOCK_EX)
+    os.close(folder)
+
+
+def test_a_run_of_several_nodes_is_continued_on_other_ports():
+    nodes = '[[node]]\nname = "a"\nworkers = 1\n[[node]]\nname = "b"\nworkers = 1\n'
+    write("run.toml", TEXT)
+    troupe("run", "run.toml", "--out", "whole")
+    write("nodes.toml", TEXT.replace("count = 2\n", "") + nodes)
+    killed("out", file="nodes.toml")
+    wait_until_unlocked("out")
+    used = [int(port) for port in re.findall(r'^(?:address|listen) = ".*:(\d+)"$',
+                                             pathlib.Path("out", "topology.toml").read_text(), re.MULTILINE)]
+    assert used == [0, 0], "the file keeps the ports of the topology file, not those that were chosen"
+    troupe("run", "--resume", "out")
+    expect_same("out")
 
 
 def test_a_damaged_checkpoint_is_named_and_passed_over():

@@ -3,8 +3,8 @@
 // receipts are held), followed by the bytes that the peer sends.
 #pragma once
 
-#include "troupe/actors/support/crc32c.hpp"
 #include "troupe/actors/support/assert.hpp"
+#include "troupe/actors/support/crc32c.hpp"
 #include "troupe/runtime/transport/connection.hpp"
 
 #include <sys/socket.h>

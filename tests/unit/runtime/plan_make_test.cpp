@@ -13,7 +13,7 @@ using testing::four_workers;
 
 namespace {
 
-/// What make_plan says to a file it refuses.
+/// Returns the message with which make_plan refuses a file.
 std::string refusal(const topology::topology& file, const data_facts& facts = 60'000) {
   try {
     make_plan(file, facts);
@@ -39,7 +39,39 @@ TEST_CASE("what a plan refuses is refused where it is set") {
   CHECK(said({"run.budget=total"}).starts_with("--set #1: run.budget"));
   auto file = topology::parse(text, "t.toml");
   file.exchanges[1].sends = "gradient";
-  CHECK(refusal(file).starts_with("t.toml:9:1: second.sends"));
+  CHECK(refusal(file) == "t.toml:9:1: \"gossip\" cannot send \"gradient\"; expected \"parameters\"");
+}
+
+TEST_CASE("a plan lists the peers of each port") {
+  using indices = std::vector<std::uint32_t>;
+  auto file = four_workers();
+  file.exchanges[0].options = {{"route", std::string("chain")}};
+  const auto chain = make_plan(file, 60'000).exchanges[0];
+  CHECK(chain.peers_of(0) == indices{1});
+  CHECK(chain.peers_of(2) == indices{1, 3});
+  file.exchanges[0] = {.name = "exchange", .kind = "gossip", .members = {"w1", "w2", "w3"}};
+  file.exchanges[0].options = {{"graph", std::string("line")}};
+  file.workers.loop = {"gradient", "exchange", "apply"};
+  const auto line = make_plan(file, 60'000).exchanges[0];
+  CHECK(line.peers_of(0) == indices{1});
+  CHECK(line.peers_of(1) == indices{0, 2});
+  file.exchanges[0] = {.name = "exchange",
+                       .kind = "parameter_server",
+                       .options = {{"apply", std::string("all")}, {"shards", std::int64_t{2}}}};
+  file.workers.loop = {"gradient", "exchange"};
+  const auto served = make_plan(file, 60'000).exchanges[0];
+  CHECK(served.peers_of(3) == indices{4, 5});
+  CHECK(served.peers_of(5) == indices{0, 1, 2, 3});
+}
+
+TEST_CASE("the mixing matrix of an exchange is computed once") {
+  auto file = four_workers();
+  file.exchanges[0] = {.name = "exchange", .kind = "gossip"};
+  const auto plan = make_plan(file, 60'000);
+  const auto copy = plan;
+  CHECK(plan.exchanges[0].mixing() != nullptr);
+  CHECK(plan.exchanges[0].mixing() == copy.exchanges[0].mixing());
+  CHECK(make_plan(four_workers(), 60'000).exchanges[0].mixing() == nullptr);
 }
 
 TEST_CASE("checkpoints are planned in steps") {
@@ -325,12 +357,15 @@ TEST_CASE("groups exchange over their leaders, and a plan says who they are and 
 TEST_CASE("nodes that do not hold all workers are refused") {
   auto file = four_workers();
   file.nodes = {{.name = "alpha", .workers = 3}};
-  CHECK(refusal(file) == "four.toml: workers.count = 4, but the nodes have 3 workers in total");
-  file.nodes.push_back({.name = "beta", .workers = 2});
   CHECK(refusal(file) ==
-        "four.toml: node.beta.workers = 2 does not fit workers.count = 4, which must be the sum over the nodes");
+        "four.toml: workers.count is 4, but the nodes have 3 workers in total; use 3, or remove workers.count, which "
+        "defaults to their sum");
+  file.nodes.push_back({.name = "beta", .workers = 2});
+  CHECK(refusal(file).starts_with("four.toml: workers.count is 4, but the nodes have 5 workers in total"));
+  file.nodes[1] = {.name = "beta", .workers = 0};
+  CHECK(refusal(file).starts_with("four.toml: node.beta.workers is 0; expected an integer from 1 to "));
   file.nodes[1] = {.name = "beta", .address = "here"};
-  CHECK(refusal(file).starts_with("four.toml: node.beta.address = \"here\" is not of the form host:port"));
+  CHECK(refusal(file).starts_with("four.toml: node.beta.address is \"here\"; expected host:port"));
 }
 
 TEST_CASE("a run without epochs and steps is one epoch") {
@@ -359,10 +394,12 @@ TEST_CASE("a global batch is divided among the workers") {
   file.data.global_batch_size = 256;
   CHECK(make_plan(file, 60'000).sampling.batch_size == 64);
   file.data.global_batch_size = 255;
-  CHECK(refusal(file) ==
-        "four.toml: data.global_batch_size = 255 is not divisible by workers.count = 4; use 252 or 256");
+  CHECK(
+      refusal(file) ==
+      "four.toml: data.global_batch_size is 255, which 4 workers cannot share equally; expected a multiple of 4, such "
+      "as 252 or 256");
   file.data.global_batch_size = 3;
-  CHECK(refusal(file) == "four.toml: data.global_batch_size = 3 is not divisible by workers.count = 4; use 4");
+  CHECK(refusal(file).ends_with("expected a multiple of 4, such as 4"));
 }
 
 TEST_CASE("a batch larger than a worker's share is refused with the largest that fits") {
@@ -433,10 +470,12 @@ TEST_CASE("more workers than samples are refused") {
         "four.toml: workers.count = 13 leaves a worker without samples: mnist has only 12; use at most 12 workers");
 }
 
-TEST_CASE("epochs beyond counting are refused") {
+TEST_CASE("epochs with more steps than can be counted are refused") {
   auto file = four_workers();
-  file.run.epochs = ~std::uint64_t{0};
-  CHECK(refusal(file).find("run.epochs = 18446744073709551615 is too many; use at most ") != std::string::npos);
+  file.run.epochs = 1'000'000;
+  CHECK(refusal(file, 1'000'000'000'000).find("run.epochs = 1000000 is too many; use at most ") != std::string::npos);
+  file.run.epochs = 1'000'001;
+  CHECK(refusal(file) == "four.toml: run.epochs is 1000001; expected an integer from 0 to 1000000");
 }
 
 TEST_CASE("inputs are scaled as published, as given, or not at all") {
@@ -445,28 +484,31 @@ TEST_CASE("inputs are scaled as published, as given, or not at all") {
   file.data.std = {0.25};
   CHECK(make_plan(file, 60'000).scale.std == std::vector{0.25});
   file.data.std = {0};
-  CHECK(refusal(file) ==
-        "four.toml: data.std has a value that is not above 0, but inputs are divided by it; use positive values");
+  CHECK(refusal(file) == "four.toml: data.std is [0.0]; expected a list of numbers, each above 0 and at most 1000000");
   file.data.std = {};
-  CHECK(refusal(file) == "four.toml: data.std is missing; data.mean and data.std must be given together");
+  CHECK(refusal(file) == "four.toml: data.mean is set without data.std; expected both");
   file.data.mean = {0.1, 0.2, 0.3};
   file.data.std = {1};
-  CHECK(refusal(file) == "four.toml: data.mean has 3 numbers, but mnist requires 1, one per channel");
+  CHECK(refusal(file) == "four.toml: data.mean has 3 numbers; expected 1, one for each channel of mnist");
   file.data.normalize = false;
+  CHECK(refusal(file) == "four.toml: data.mean has no effect with data.normalize = false; remove one of the two keys");
+  file.data.mean = file.data.std = {};
   CHECK(make_plan(file, 60'000).scale.mean.empty());
 }
 
 TEST_CASE("a name that no registry knows is refused with those it does") {
   auto file = four_workers();
   file.model.name = "convent";
-  CHECK(refusal(file).starts_with("four.toml: model.name = \"convent\" is not known; expected convnet, lenet"));
+  CHECK(refusal(file).starts_with("four.toml: model.name is \"convent\"; expected \"convnet\", \"lenet\""));
+  CHECK(refusal(file).ends_with("did you mean \"convnet\"?)"));
   file = four_workers();
   file.exchanges[0].kind = "gossip_girl";
-  CHECK(refusal(file).starts_with("four.toml: exchange.kind = \"gossip_girl\" is not known; expected star"));
+  CHECK(refusal(file).starts_with("four.toml: exchange.kind is \"gossip_girl\"; expected \"star\""));
+  file.exchanges[0].kind = "";
+  CHECK(refusal(file).starts_with("four.toml: exchange.kind is \"\"; expected \"star\""));
   file = four_workers();
   file.exchanges[0].sends = "regards";
-  CHECK(refusal(file).starts_with(
-      "four.toml: exchange.sends = \"regards\" is not supported by kind all_reduce; expected "));
+  CHECK(refusal(file) == "four.toml: exchange.sends is \"regards\"; expected \"gradient\" or \"parameters\"");
 }
 
 TEST_CASE("a missing data folder is wrong input") {
@@ -538,10 +580,12 @@ TEST_CASE("a device that is not there is refused with what there is") {
         "four.toml: workers.device = [\"cuda:0\", \"cuda:2\"] names cuda:2, but this machine has 2 GPUs, cuda:0 and "
         "cuda:1; use one of these, or \"cuda\" for all of them");
   file.workers.device = {"tpu"};
-  CHECK(refusal_on(file, machine_with(2)).find("is not known; expected \"auto\"") != std::string::npos);
+  CHECK(refusal_on(file, machine_with(2)).find("workers.device is \"tpu\"; expected \"auto\"") != std::string::npos);
+  file.workers.device = {};
+  CHECK(refusal_on(file, machine_with(2)).find("workers.device is []; expected \"auto\"") != std::string::npos);
 }
 
-TEST_CASE("NCCL is refused where it cannot add up, with the mend") {
+TEST_CASE("NCCL is refused where it cannot add up, with what to use instead") {
   auto file = four_workers();
   file.exchanges.front().options = {{"route", std::string("auto")}, {"engine", std::string("nccl")}};
   file.workers.device = {"cuda"};
@@ -656,5 +700,7 @@ TEST_CASE("micro-batches divide a worker's batch") {
   file.data.micro_batch_size = 4;
   CHECK(make_plan(file, 60'000).micro_batches == 4);
   file.data.micro_batch_size = 5;
-  CHECK(refusal(file).find("data.micro_batch_size = 5 does not divide a worker's batch of 16") != std::string::npos);
+  CHECK(refusal(file).find(
+            "data.micro_batch_size is 5, which does not divide a worker's batch of 16; expected for instance 4") !=
+        std::string::npos);
 }

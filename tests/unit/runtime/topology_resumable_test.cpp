@@ -5,6 +5,8 @@
 #include "troupe/runtime/topology/load.hpp"
 #include "troupe/runtime/topology/resumable.hpp"
 
+#include <algorithm>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -15,7 +17,7 @@ namespace {
 const std::string text =
     "[run]\nepochs = 2\n[workers]\ncount = 4\n[[exchange]]\nname = \"ring\"\nkind = \"gossip\"\nevery = 2\n";
 
-/// What is said if the run of `text`, changed by `before`, is continued with `now`.
+/// Returns the message if the run of `text`, changed by `before`, is continued with `now`.
 std::string refusal(const std::vector<std::string>& now, const std::vector<std::string>& before = {},
                     const std::string& more = "") {
   try {
@@ -58,6 +60,32 @@ TEST_CASE("any other change is refused with the key and both values") {
             .ends_with("; and 2 more; expected the same values"));
   const std::string second = "[[exchange]]\nname = \"all\"\nkind = \"gossip\"\n";
   CHECK(refusal({}, {}, second).find("exchange.all.kind was unset and is \"gossip\"") != std::string::npos);
+}
+
+TEST_CASE("a key that a checkpoint lacks had its default") {
+  const auto continued = [&](const std::vector<std::string>& lacks,
+                             const std::vector<std::string>& now) -> std::string {
+    std::string before;
+    std::istringstream lines(topology::canonical(topology::parse(text, "t.toml")));
+    for (std::string line; std::getline(lines, line);)
+      if (std::none_of(lacks.begin(), lacks.end(), [&](const auto& key) { return line.starts_with(key + " = "); }))
+        before += line + "\n";
+    try {
+      topology::check_resumable(before, topology::parse(text, "t.toml", now), "runs/a");
+    } catch (const input_error& reason) {
+      return reason.what();
+    }
+    return "accepted";
+  };
+  const std::vector<std::string> newer{"run.budget", "optimizer.scale_lr", "exchange.0.encoding", "data.threads"};
+  CHECK(continued(newer, {}) == "accepted");
+  CHECK(continued(newer, {"run.budget=worker", "exchange.ring.encoding=float32"}) == "accepted");
+  CHECK(continued(newer, {"exchange.ring.encoding=bf16"}) ==
+        start + "exchange.encoding was unset and is \"bf16\"; expected the same values");
+  CHECK(continued(newer, {"run.budget=total"}).find("run.budget was unset and is \"total\"") != std::string::npos);
+  // It is filled in because of the other key, so only that one is reported.
+  CHECK(continued({"data.alpha"}, {"data.split=dirichlet"}).find("data.alpha") == std::string::npos);
+  CHECK(continued({"exchange.0.kind"}, {}).find("exchange.kind was unset and is \"gossip\"") != std::string::npos);
 }
 
 TEST_CASE("the length is fixed where the learning rate depends on it") {

@@ -1,0 +1,111 @@
+// The phase `ending`: the actors of this node are terminated, and on the first node, the other nodes are told.
+#include "troupe/runtime/node/supervisor_state.hpp"
+
+#include <caf/all.hpp>
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+namespace troupe::supervision {
+
+namespace {
+
+/// How long the other nodes may take to leave once the run is over.
+constexpr std::chrono::milliseconds time_to_leave{1500};
+
+/// Ends the supervisor when the actors of this node have ended and the other nodes have left.
+void quit_if_done(supervisor_pointer self) {
+  auto& my = self->state;
+  const auto others_gone =
+      std::none_of(my.nodes.begin(), my.nodes.end(), [](const auto& node) { return node.is_reachable(); });
+  if (my.now == phase::ending && my.alive.empty() && others_gone) self->quit();
+}
+
+/// Handles the end of an actor of the crew, of this name.
+void handle_actor_down(supervisor_pointer self, const std::string& name, const caf::error& reason) {
+  auto& my = self->state;
+  const auto failed = reason && reason != caf::exit_reason::kill;
+  if (my.now == phase::ending) {
+    // The end of the actor that failed on its own may be reported after the ends of those that lost it.
+    auto& failure = my.options.end->failure;
+    if (failed && failure && failure == my.blamed.text) {
+      my.blamed.hear(name, reason);
+      failure = my.blamed.text;
+    }
+    return quit_if_done(self);
+  }
+  if (my.diagnosing) return;
+  if (failed) my.blamed.hear(name, reason);
+  // The coordinator ends when the run is complete; any other actor ends before that only if it failed.
+  if (my.is_first()) return end_run(self);
+  fail_run(self, "node " + my.name_of(my.me()) + ", " + my.blamed.text.value_or(name + " has ended"));
+}
+
+/// Handles the end of another node's supervisor.
+void handle_node_down(supervisor_pointer self, const caf::actor_addr& who) {
+  auto& my = self->state;
+  const auto how = "it was killed, disconnected or unresponsive";
+  if (my.options.first && who == my.options.first.address()) return lose_node(self, 0, how);
+  for (std::uint32_t i = 0; i < my.nodes.size(); ++i) {
+    auto& node = my.nodes[i];
+    if (!node.handle || who != node.handle.address()) continue;
+    node.gone = true;
+    lose_node(self, i, how);
+    quit_if_done(self);
+  }
+}
+
+}  // namespace
+
+void end_run(supervisor_pointer self) {
+  auto& my = self->state;
+  if (my.now == phase::ending) return;
+  my.now = phase::ending;
+  auto& end = *my.options.end;
+  if (!end.failure) end.failure = my.blamed.text;
+  dismiss(my.ours);
+  for (const auto& node : my.nodes)
+    if (node.is_reachable()) self->send(node.handle, end_atom_v, std::int32_t{end.status()}, end.failure.value_or(""));
+  self->delayed_send(self, time_to_leave, tick_atom_v);
+  quit_if_done(self);
+}
+
+void fail_run(supervisor_pointer self, std::string why) {
+  auto& my = self->state;
+  if (my.now == phase::ending) return;
+  if (!my.is_first()) self->send(my.options.first, fail_atom_v, why);
+  my.options.end->failure = std::move(why);
+  // The first node decides and sends `end`, unless it is the one that is lost.
+  if (my.is_first()) end_run(self);
+}
+
+void halt_run(supervisor_pointer self, int signal) {
+  auto& my = self->state;
+  if (my.now == phase::ending) return;
+  my.options.end->signal = signal;
+  if (!my.is_first() && my.now != phase::joining)
+    self->send(my.options.first, halt_atom_v, std::int32_t{signal});
+  else if (my.is_first() && my.now == phase::running)
+    self->send(my.ours.coordinator, halt_atom_v);
+  else
+    end_run(self);
+}
+
+void follow_end(supervisor_pointer self, std::int32_t status, const std::string& failure) {
+  auto& end = *self->state.options.end;
+  if (!failure.empty()) end.failure = failure;
+  if (status > 128) end.signal = status - 128;
+  end_run(self);
+}
+
+void handle_down(supervisor_pointer self, const caf::down_msg& down) {
+  auto& alive = self->state.alive;
+  const auto found = alive.find(down.source);
+  if (found == alive.end()) return handle_node_down(self, down.source);
+  const auto name = found->second;
+  alive.erase(found);
+  handle_actor_down(self, name, down.reason);
+}
+
+}  // namespace troupe::supervision

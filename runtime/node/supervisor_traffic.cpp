@@ -1,0 +1,79 @@
+// Tensors and states between the actors of this node and those of other nodes, by way of the tensor plane.
+#include "troupe/runtime/node/supervisor_state.hpp"
+#include "troupe/runtime/transport/proxy.hpp"
+
+#include <caf/all.hpp>
+
+#include <utility>
+
+namespace troupe::supervision {
+
+namespace {
+
+using transport::frame_kind;
+
+/// The actors that receive frames.
+struct receivers {
+  crew ours;
+  std::uint32_t first_rank{0};  ///< Rank of the first of our workers.
+  transport::state_assembler states{};
+};
+
+void receive_state(receivers& to, const transport::frame& arrived) {
+  auto whole = to.states.add(arrived.as_state_piece());
+  if (!whole) return;
+  if (to.ours.coordinator)
+    return caf::anon_send(to.ours.coordinator, state_atom_v, whole->rank, whole->number, std::move(whole->state));
+  const auto& worker = to.ours.workers.at(static_cast<std::uint32_t>(whole->rank) - to.first_rank);
+  caf::anon_send(worker, restore_atom_v, std::move(whole->state));
+}
+
+void receive_snapshot(receivers& to, const transport::frame& arrived) {
+  if (to.ours.coordinator) caf::anon_send(to.ours.coordinator, result_atom_v, arrived.as_snapshot());
+}
+
+void receive_part(receivers& to, const transport::frame& arrived, std::shared_ptr<const void> receipt) {
+  const auto& ports = to.ours.ports[arrived.header.which.place];
+  const auto port = ports.find(arrived.header.to);
+  if (port == ports.end())
+    throw transport::frame_error("received a frame for a rank that is not a member of the exchange");
+  auto piece = arrived.as_part();
+  piece.receipt = std::move(receipt);
+  caf::anon_send(port->second, part_atom_v, std::move(piece));
+}
+
+/// Passes a frame to the actor that it is for. Throws frame_error, which closes the connection.
+void receive(receivers& to, const transport::frame& arrived, std::shared_ptr<const void> receipt) {
+  if (arrived.header.kind == frame_kind::state) return receive_state(to, arrived);
+  if (arrived.header.kind == frame_kind::snapshot) return receive_snapshot(to, arrived);
+  receive_part(to, arrived, std::move(receipt));
+}
+
+}  // namespace
+
+std::function<peer_port(std::uint32_t)> proxies_of_ports(supervisor_pointer self) {
+  return [self](std::uint32_t rank) {
+    const auto& my = self->state;
+    return transport::spawn_port_proxy(self->home_system(), my.options.plane, my.run_plan().node_of(rank), rank);
+  };
+}
+
+std::function<bool(rank_id, const state_dict&)> sender_of_states(supervisor_pointer self) {
+  const auto& options = self->state.options;
+  return [run_plan = options.run_plan, plane = options.plane](rank_id rank, const state_dict& state) {
+    const auto node = run_plan->node_of(static_cast<std::uint32_t>(rank));
+    if (node == 0) return false;
+    for (const auto& piece : transport::cut(rank, 0, state)) plane->send(node, piece);
+    return true;
+  };
+}
+
+std::function<void(transport::frame&&, std::shared_ptr<const void>)> receiver_of_frames(const supervisor_state& my) {
+  const auto first_rank = my.run_plan().nodes[my.me()].first_rank;
+  const auto to = std::make_shared<receivers>(receivers{.ours = my.ours, .first_rank = first_rank});
+  return [to](transport::frame&& arrived, std::shared_ptr<const void> receipt) {
+    receive(*to, arrived, std::move(receipt));
+  };
+}
+
+}  // namespace troupe::supervision

@@ -1,0 +1,100 @@
+// The rules of rules.hpp that concern one exchange.
+#include "troupe/actors/exchange/buckets.hpp"
+#include "troupe/actors/optimizer_kinds.hpp"
+#include "troupe/runtime/topology/members.hpp"
+#include "troupe/runtime/topology/paths.hpp"
+#include "troupe/runtime/topology/rules.hpp"
+#include "troupe/runtime/topology/value.hpp"
+
+#include <algorithm>
+#include <vector>
+
+namespace troupe::topology {
+namespace {
+
+/// Checks an exchange that applies the update, where `workers` take part.
+void check_update(const topology& file, std::size_t index, std::size_t workers, const refusal& refuse) {
+  const exchange_settings& exchange = file.exchanges[index];
+  const std::string path = table_path("exchange", index);
+  const auto all = static_cast<std::size_t>(file.workers.count);
+  if (workers < all)
+    refuse(path + ".members", to_toml(exchange.kind) + " applies the updates of its members only, and " +
+                                  std::to_string(all - workers) +
+                                  " of the workers would never be updated; expected all workers");
+  if (exchange.every != interval{1, false})
+    refuse(path + ".every",
+           to_toml(exchange.kind) + " applies the update and must run in every step; use every = 1, or remove the key");
+}
+
+/// Checks an optimizer whose update needs more than the part that each of several servers has.
+void check_sharded_update(const topology& file, const exchange_settings& exchange, const refusal& refuse) {
+  if (file.optimizer.clip_norm)
+    refuse("optimizer.clip_norm", "optimizer.clip_norm needs the whole gradient, but each server of " +
+                                      to_toml(exchange.name) +
+                                      " has only a part of it; use shards = 1, or remove the key");
+  const optimizer_kind* step = find_optimizer(file.optimizer.name);
+  if (step != nullptr && step->by_layer)
+    refuse("optimizer.name", to_toml(step->name) + " treats each layer as a whole, but each server of " +
+                                 to_toml(exchange.name) +
+                                 " has only a part of the parameters; use shards = 1, or another optimizer");
+}
+
+/// Checks settings that apply only to what the exchange does not send.
+void check_slot(const std::string& path, const exchange_settings& exchange, slot sends, const refusal& refuse) {
+  if (sends != slot::gradient && sends_buckets(exchange.options))
+    refuse(path + ".send", "send sets how a gradient is sent, but this exchange sends " + name_of(sends) +
+                               "; use sends = \"gradient\", or remove the key");
+  if (sends != slot::parameters && mixes_buffers(exchange.options))
+    refuse(path + ".buffers",
+           "buffers = \"mix\" requires sends = \"parameters\", but this exchange sends the gradient; set sends = "
+           "\"parameters\", or remove buffers (model.sync_batch_norm = true keeps batch-norm statistics equal "
+           "without it)");
+}
+
+}  // namespace
+
+const carriage* carriage_of(const exchange_settings& exchange) {
+  const exchange_kind* kind = find_exchange(exchange.kind);
+  if (kind == nullptr) return nullptr;
+  if (exchange.sends.empty()) return &kind->carries.front();
+  const auto found = std::find_if(kind->carries.begin(), kind->carries.end(),
+                                  [&](const carriage& one) { return name_of(one.sends) == exchange.sends; });
+  return found == kind->carries.end() ? nullptr : &*found;
+}
+
+void check_sends(const topology& file, std::size_t index, const refusal& refuse) {
+  const exchange_settings& exchange = file.exchanges[index];
+  const exchange_kind* kind = find_exchange(exchange.kind);
+  if (kind == nullptr || carriage_of(exchange) != nullptr) return;
+  std::vector<std::string> legal;
+  for (const carriage& one : kind->carries) legal.push_back(name_of(one.sends));
+  refuse(table_path("exchange", index) + ".sends",
+         to_toml(exchange.kind) + " cannot send " + to_toml(exchange.sends) + "; expected " + listed(in_quotes(legal)));
+}
+
+void check_exchange(const topology& file, std::size_t index, const refusal& refuse) {
+  const exchange_settings& exchange = file.exchanges[index];
+  const exchange_kind* kind = find_exchange(exchange.kind);
+  if (kind == nullptr) return;
+  const std::string path = table_path("exchange", index);
+  std::vector<std::string> names;
+  std::size_t workers = 0;
+  try {
+    for (const exchange_member& one : members_of(file, index)) {
+      names.push_back(one.name);
+      workers += one.ranks.size();
+    }
+  } catch (const member_error& reason) {
+    return refuse(path + ".members." + std::to_string(reason.index), reason.what());
+  }
+  if (const carriage* carried = carriage_of(exchange)) {
+    if (carried->makes_step()) check_update(file, index, workers, refuse);
+    if (carried->makes_step() && nature_of(*kind, exchange.options).servers > 1)
+      check_sharded_update(file, exchange, refuse);
+    check_slot(path, exchange, carried->sends, refuse);
+  }
+  if (!kind->check) return;
+  if (const auto found = kind->check(names, exchange.options)) refuse(path + "." + found->key, found->text);
+}
+
+}  // namespace troupe::topology

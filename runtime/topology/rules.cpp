@@ -1,0 +1,119 @@
+#include "troupe/runtime/topology/rules.hpp"
+
+#include "troupe/runtime/topology/paths.hpp"
+#include "troupe/runtime/topology/schema.hpp"
+#include "troupe/runtime/topology/suggest.hpp"
+#include "troupe/runtime/topology/value.hpp"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+#include <vector>
+
+namespace troupe::topology {
+namespace {
+
+/// Returns the value of a key, or nothing if it is unset. A name that must be set and is not is "".
+std::optional<setting_value> value_of(const section& section, const key& key, const topology& file, std::size_t index) {
+  auto value = key.get(file, index);
+  const bool required = !key.row.default_text.empty() || key.row.name == section.needed;
+  if (!value && required && key.row.type == setting_type::choice) value = std::string();
+  if (!value && key.row.type == setting_type::devices) value = std::vector<std::string>();
+  return value;
+}
+
+/// Returns whether `row` accepts the value. A single device may stand for a list of one.
+bool accepts(const setting& row, const setting_value& value) {
+  const auto* word = std::get_if<std::string>(&value);
+  if (row.type == setting_type::devices && word != nullptr) return allowed(row, std::vector<std::string>{*word});
+  return allowed(row, value);
+}
+
+void check_value(const topology& file, const std::string& path, const setting& row, const setting_value& value,
+                 const refusal& refuse) {
+  if (accepts(row, value)) return;
+  const auto* word = std::get_if<std::string>(&value);
+  refuse(path, readable_path(file, path) + " is " + to_toml(value) + "; expected " + expectation(row) +
+                   (word != nullptr && !row.choices.empty() ? did_you_mean(*word, row.choices) : ""));
+}
+
+/// Checks the settings of an exchange's kind.
+void check_options(const topology& file, std::size_t index, const refusal& refuse) {
+  const exchange_settings& exchange = file.exchanges[index];
+  const exchange_kind* kind = find_exchange(exchange.kind);
+  if (kind == nullptr) return;
+  for (const setting& row : kind->settings)
+    if (const auto found = exchange.options.find(row.name); found != exchange.options.end())
+      check_value(file, table_path("exchange", index) + "." + row.name, row, found->second, refuse);
+}
+
+}  // namespace
+
+void check_values(const topology& file, const refusal& refuse) {
+  for (const section& section : sections()) {
+    const std::size_t tables = section.repeated() ? section.count(file) : 1;
+    for (std::size_t i = 0; i < tables; ++i) {
+      const std::string start = section.repeated() ? table_path(section.name, i) : section.name;
+      for (const key& key : section.keys)
+        if (const auto value = value_of(section, key, file, i))
+          check_value(file, start + "." + key.row.name, key.row, *value, refuse);
+    }
+  }
+  for (std::size_t i = 0; i < file.exchanges.size(); ++i) check_options(file, i, refuse);
+}
+
+bool check_node_workers(const topology& file, const refusal& refuse) {
+  std::int64_t sum = 0;
+  for (const node_settings& each : file.nodes) sum += each.workers;
+  if (file.nodes.empty() || sum == file.workers.count) return true;
+  refuse("workers.count", "workers.count is " + std::to_string(file.workers.count) + ", but the nodes have " +
+                              std::to_string(sum) + (sum == 1 ? " worker" : " workers") + " in total; use " +
+                              std::to_string(sum) + ", or remove workers.count, which defaults to their sum");
+  return false;
+}
+
+std::int64_t worker_batch_size(const topology& file) {
+  const auto& global = file.data.global_batch_size;
+  return global ? *global / file.workers.count : file.data.batch_size;
+}
+
+bool check_global_batch(const topology& file, const refusal& refuse) {
+  const std::int64_t workers = file.workers.count, all = file.data.global_batch_size.value_or(workers);
+  if (all % workers == 0) return true;
+  std::vector<std::string> nearby;
+  if (all > workers) nearby.push_back(std::to_string(all - all % workers));
+  nearby.push_back(std::to_string(all - all % workers + workers));
+  refuse("data.global_batch_size", "data.global_batch_size is " + std::to_string(all) + ", which " +
+                                       std::to_string(workers) +
+                                       " workers cannot share equally; expected a multiple of " +
+                                       std::to_string(workers) + ", such as " + listed(nearby));
+  return false;
+}
+
+void check_micro_batch(const topology& file, const refusal& refuse) {
+  const std::int64_t batch = worker_batch_size(file), micro = file.data.micro_batch_size.value_or(batch);
+  if (batch % micro == 0) return;
+  std::int64_t fits = std::min(micro, batch);
+  while (batch % fits != 0) --fits;
+  refuse("data.micro_batch_size", "data.micro_batch_size is " + std::to_string(micro) +
+                                      ", which does not divide a worker's batch of " + std::to_string(batch) +
+                                      "; expected for instance " + std::to_string(fits));
+}
+
+void check_normalisation(const topology& file, std::int64_t channels, const refusal& refuse) {
+  const auto& mean = file.data.mean;
+  const auto& deviation = file.data.std;
+  if (mean.empty() && deviation.empty()) return;
+  const std::string path = mean.empty() ? "data.std" : "data.mean";
+  if (!file.data.normalize)
+    return refuse(path, path + " has no effect with data.normalize = false; remove one of the two keys");
+  if (mean.empty() || deviation.empty())
+    return refuse(path, path + " is set without " + (mean.empty() ? "data.mean" : "data.std") + "; expected both");
+  for (const auto& [key, values] : {std::pair{"data.mean", &mean}, std::pair{"data.std", &deviation}}) {
+    if (channels == 0 || values->size() == static_cast<std::size_t>(channels)) continue;
+    refuse(key, std::string(key) + " has " + std::to_string(values->size()) + " numbers; expected " +
+                    std::to_string(channels) + ", one for each channel of " + file.data.name);
+  }
+}
+
+}  // namespace troupe::topology

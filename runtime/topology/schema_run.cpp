@@ -1,0 +1,177 @@
+// The sections that describe the run, its workers and exchanges, and where they run.
+#include "troupe/actors/exchange/registry.hpp"
+#include "troupe/runtime/topology/schema_rows.hpp"
+
+namespace troupe::topology::rows {
+
+section run_section() {
+  using t = topology;
+  using run = run_settings;
+  return {
+      "run",
+      "How long to train, the random seed, and what ends a run early.",
+      {row("seed", in(&t::run, &run::seed), {.minimum = 0},
+           "Seed of everything random, such as the initial weights, the order of the samples and dropout, except "
+           "the random graph of a gossip exchange (exchange.graph_seed)."),
+       row("epochs", in(&t::run, &run::epochs), {.minimum = 0, .maximum = 1e6},
+           "Number of passes over the training data. Cannot be combined with steps. If neither is set, the run "
+           "takes one epoch."),
+       row("steps", in(&t::run, &run::steps), {.minimum = 0, .maximum = 1e12},
+           "Number of steps that each worker takes; with run.budget = \"total\", the average over the workers. "
+           "Cannot be combined with epochs. With 0, the run only writes the initial weights."),
+       row("budget", in(&t::run, &run::budget), {.choices = {"worker", "total"}},
+           "How the steps of the run are divided among n workers: with \"worker\", each worker takes all of them; "
+           "with \"total\", the workers together take n times as many, and faster workers take more of them. With "
+           "\"total\", batches come from one queue, and epochs, schedules and evaluations count the steps of all "
+           "workers divided by n. \"total\" requires a wiring in which no worker waits for another."),
+       row("threads", in(&t::run, &run::threads), {.minimum = 1, .maximum = 256},
+           "Number of threads inside the tensor operations of one worker. Changing it may change the last bits of "
+           "the results."),
+       row("timeout", in(&t::run, &run::timeout), {},
+           "How long a worker, a server or another part of the run waits for another one before the run fails."),
+       row("join_timeout", in(&t::run, &run::join_timeout), {},
+           "How long the processes of a run, one for each [[node]] section, wait for all of them to connect before "
+           "training begins. `troupe run`, which starts all of them, waits no longer than run.timeout. Used only "
+           "with [[node]] sections."),
+       row("max_seconds", in(&t::run, &run::max_seconds),
+           {.minimum = 0.001, .maximum = 3.6e7, .type = setting_type::real},
+           "Time limit of the run in seconds. When it is reached, the run stops cleanly. Without it, there is no "
+           "limit."),
+       row("verify_every", in(&t::run, &run::verify_every), {.minimum = 0},
+           "Interval, in steps, at which the parameters of all workers are compared if the wiring keeps them equal. A "
+           "difference ends the run and is reported with its step, workers and tensor. With 0, they are never "
+           "compared."),
+       row("stop_on_non_finite", in(&t::run, &run::stop_on_non_finite), {},
+           "Whether a loss of nan or inf stops the run and reports the step and the worker. With false, training "
+           "continues.")}};
+}
+
+section workers_section() {
+  using t = topology;
+  using workers = worker_settings;
+  return {"workers",
+          "How many workers train, on which devices, and what a worker does in one step.",
+          {row("count", in(&t::workers, &workers::count), {.minimum = 1, .maximum = 4096},
+               "Number of workers. With [[node]] sections, it defaults to the sum of their workers and must equal it."),
+           row("loop", in(&t::workers, &workers::loop), {},
+               "Operations of one step, in order: \"gradient\", \"apply\", and the name of each exchange (\"exchange\" "
+               "for one without a name). By default, exchanges come between \"gradient\" and \"apply\", with two "
+               "exceptions: an all_reduce of parameters comes after \"apply\", and a parameter_server takes its place. "
+               "An exchange of kind shared is not part of the loop."),
+           row("precision", in(&t::workers, &workers::precision), {.choices = {"float32", "bfloat16"}},
+               "Number format of the forward and backward passes. \"bfloat16\" runs them under autocast; weights, "
+               "gradients and sums stay float32."),
+           row("device", in(&t::workers, &workers::device), {.type = setting_type::devices},
+               "Devices on which the workers compute. A list is dealt out to the workers of each node in turn; it also "
+               "sets the number of workers if neither count nor a [[node]] does. \"cuda\" means all GPUs of the "
+               "machine; \"auto\" means the same, or the CPU if there are none.")}};
+}
+
+section exchange_section() {
+  using t = topology;
+  using exchange = exchange_settings;
+  return list("exchange",
+              "What the workers send each other: one [exchange] section, or several [[exchange]] sections with a name "
+              "each. Every kind of exchange has additional settings of its own.",
+              &t::exchanges, "kind",
+              {row("name", each(&t::exchanges, &exchange::name), {},
+                   "Name of the exchange, used in workers.loop and in the output of troupe. Required if there are "
+                   "several exchanges."),
+               row("kind", each(&t::exchanges, &exchange::kind), {.choices = names(exchange_kinds())},
+                   "Algorithm of the exchange. Required. `troupe list exchanges` describes each one."),
+               row("sends", each(&t::exchanges, &exchange::sends), {.choices = {"gradient", "parameters"}},
+                   "What a worker contributes. Defaults to the gradient or the parameters according to the kind; "
+                   "`troupe list exchanges` names the default first."),
+               row("members", each(&t::exchanges, &exchange::members), {},
+                   "Participants: workers (w0, w1, …), or names of other exchanges, each of which stands for the group "
+                   "of its workers. Defaults to all workers. Other workers skip this exchange."),
+               row("every", each(&t::exchanges, &exchange::every), {},
+                   "Interval between exchanges, in steps or epochs; by default every step. With an interval of 4, an "
+                   "exchange after \"apply\" takes place in steps 4, 8, 12 …, and one before \"apply\" in steps 5, 9, "
+                   "13 …. One exception: an elastic exchange with apply = \"each\" that precedes \"apply\" also takes "
+                   "place in step 1. A parameter_server takes part in every step."),
+               row("encoding", each(&t::exchanges, &exchange::encoding), {.choices = {"float32", "bf16"}},
+                   "Number format of the tensors on their way. \"bf16\" rounds each value that is sent to the nearest "
+                   "bfloat16, so messages have half the size; receivers compute in float32. All members still get the "
+                   "same answer wherever they did before. Meant for gradients: parameters lose the digits that "
+                   "bfloat16 does not have.")});
+}
+
+section evaluate_section() {
+  using t = topology;
+  using evaluate = evaluate_settings;
+  return {
+      "evaluate",
+      "Validation during training. There is always an evaluation at the end.",
+      {row("every", in(&t::evaluate, &evaluate::every), {}, "Interval between evaluations, in steps or epochs."),
+       row("batch_size", in(&t::evaluate, &evaluate::batch_size), {.minimum = 1, .maximum = 1e6},
+           "Number of samples to evaluate at once. Unless drop_last is true, it affects only memory and time."),
+       row("target_accuracy", in(&t::evaluate, &evaluate::target_accuracy),
+           {.minimum = 0, .maximum = 1, .minimum_excluded = true},
+           "Validation accuracy at which training stops, once target_hold evaluations in a row have reached it. "
+           "Without it, training continues whatever the accuracy."),
+       row("target_hold", in(&t::evaluate, &evaluate::target_hold), {.minimum = 1, .maximum = 1e6},
+           "Number of evaluations in a row that must reach target_accuracy. Used only when target_accuracy is set."),
+       row("top_k", in(&t::evaluate, &evaluate::top_k), {.minimum = 1, .maximum = 1e6},
+           "Number k for top-k accuracy: if set, evaluations also count how often the correct class is among the k "
+           "highest scores."),
+       row("drop_last", in(&t::evaluate, &evaluate::drop_last), {},
+           "Whether to drop the last batch of an evaluation if it is smaller than evaluate.batch_size."),
+       row("split", in(&t::evaluate, &evaluate::split), {.choices = {"whole", "workers"}},
+           "How the validation set is evaluated: \"whole\" evaluates it once; \"workers\" divides it among the workers "
+           "as DistributedSampler does, without shuffling, evaluates each share, and reports the mean of the shares."),
+       row("buffers", in(&t::evaluate, &evaluate::buffers), {.choices = {"mean", "first"}},
+           "Running statistics of batch norm in the result, where those of the workers differ: \"mean\" averages them "
+           "over the workers; \"first\" takes those of the first worker, which PyTorch's DDP keeps with "
+           "broadcast_buffers."),
+       row("each_worker", in(&t::evaluate, &evaluate::each_worker), {},
+           "Whether to measure the accuracy of each worker's own parameters, too (val_accuracy_workers in "
+           "metrics.jsonl). Requires a wiring in which the workers' parameters differ. Each worker adds an evaluation "
+           "of the whole validation set."),
+       row("pause_training", in(&t::evaluate, &evaluate::pause_training), {},
+           "Whether the workers wait until an evaluation is done, so that it does not take processor time from them."),
+       row("patience", in(&t::evaluate, &evaluate::patience), {.minimum = 1, .maximum = 1e6},
+           "Number of evaluations in a row without improvement after which training stops. What counts is the "
+           "accuracy, or the loss if there is no accuracy. Without it, training continues even if nothing improves.")}};
+}
+
+section checkpoint_section() {
+  using t = topology;
+  using checkpoint = checkpoint_settings;
+  return {"checkpoint",
+          "Checkpoints, from which `troupe run --resume` continues an interrupted run. They are written to the folder "
+          "checkpoints in the results folder while training continues.",
+          {row("every", in(&t::checkpoint, &checkpoint::every), {},
+               "Interval between checkpoints, in steps or epochs. Every worker stops at that step until the state of "
+               "the run has been collected, also in asynchronous wirings. A checkpoint that is due while the previous "
+               "one is still being written is skipped. Without it, no checkpoints are written."),
+           row("keep", in(&t::checkpoint, &checkpoint::keep), {.minimum = 1, .maximum = 1e6},
+               "Number of checkpoints to keep. When a new one is complete, older ones are removed. Used only when "
+               "every is set."),
+           row("copies", in(&t::checkpoint, &checkpoint::copies), {.minimum = 1, .maximum = 2},
+               "Number of nodes that keep each checkpoint. At present, only the first node can, so it must be 1.")}};
+}
+
+section node_section() {
+  using t = topology;
+  using node = node_settings;
+  return list(
+      "node",
+      "A process that runs some of the workers. With several processes, there is one [[node]] section for each. "
+      "Workers are numbered through the nodes in the order of the file.",
+      &t::nodes, "name",
+      {row("name", each(&t::nodes, &node::name), {},
+           "Name of the node, which messages and `troupe node --name` refer to. It consists of at most 64 letters, "
+           "digits, - and _. Required."),
+       row("address", each(&t::nodes, &node::address), {.type = setting_type::endpoint},
+           "Address at which other nodes reach this node. Tensors use the port one higher. Port 0 stands for two free "
+           "ports that are chosen at the start. At present it must be a loopback address: localhost, 127.0.0.0/8 or "
+           "::1."),
+       row("listen", each(&t::nodes, &node::listen), {.type = setting_type::endpoint},
+           "Local address to bind, if another program forwards connections from `address` to it. Otherwise leave it "
+           "out. Defaults to address. At present it must be a loopback address: localhost, 127.0.0.0/8 or ::1."),
+       row("workers", each(&t::nodes, &node::workers), {.minimum = 1, .maximum = 4096},
+           "Number of workers that this node runs.")});
+}
+
+}  // namespace troupe::topology::rows
