@@ -1,0 +1,228 @@
+#include "troupe/runtime/node/exchange_host.hpp"
+
+#include "troupe/actors/device/collective_port.hpp"
+#include "troupe/actors/exchange/buckets.hpp"
+#include "troupe/actors/exchange/encoded.hpp"
+#include "troupe/actors/exchange/group.hpp"
+#include "troupe/actors/exchange/registry.hpp"
+#include "troupe/runtime/node/worker_of_plan.hpp"
+#include "troupe/runtime/plan/batches.hpp"
+
+#include <caf/all.hpp>
+
+#include <algorithm>
+#include <limits>
+#include <set>
+#include <stdexcept>
+
+namespace troupe {
+
+namespace {
+
+/// Elements that one fold may read in a handler: about a fifth of a millisecond. Beyond, ports get lanes.
+constexpr std::int64_t most_elements_in_place = 1024 * 1024;
+
+/// Where ports send to other processes: 1 MiB, small enough to fold and send one piece while the next is on its way,
+/// large enough that the thread wakes of a message cost little.
+constexpr std::int64_t elements_of_a_chunk = 256 * 1024;
+
+/// Returns the schedule of a server that does not hold the result, for which it is never asked.
+schedule nothing_is_asked() {
+  constexpr auto never = std::numeric_limits<std::uint64_t>::max();
+  return {.steps = never, .steps_per_epoch = never, .evaluate_every = never};
+}
+
+/// Who takes part in an exchange, as the member or server with this index sees it.
+membership membership_of(const plan& plan, const planned_exchange& exchange, std::uint32_t index) {
+  membership among{.rank = rank_id{index},
+                   .world_size = static_cast<std::uint32_t>(exchange.ranks().size()),
+                   .servers = exchange.nature.servers};
+  const auto ids = exchange.ids();
+  // Thousands of members need no lists where these say nothing.
+  const auto are_indices = ids.back() + 1 == ids.size();
+  for (const auto id : ids) {
+    if (!are_indices) among.ids.push_back(rank_id{id});
+    if (plan.nodes.size() > 1) among.nodes.push_back(plan.node_of(id));
+  }
+  return among;
+}
+
+/// Returns the peers of the member or server with this index, itself included.
+std::vector<rank_id> peers_of_port(const planned_exchange& exchange, std::uint32_t index) {
+  std::set<rank_id> peers{rank_id{index}};
+  for (const auto peer : exchange.peers_of(index)) peers.insert(rank_id{peer});
+  return {peers.begin(), peers.end()};
+}
+
+/// Options of the port of the member or server with this index.
+port_options options_of_port(const plan& plan, std::uint32_t place, std::uint32_t index,
+                             const launch_options& options) {
+  const auto& exchange = plan.exchanges[place];
+  const auto stores = plan.stores();
+  const auto is_store = std::find(stores.begin(), stores.end(), &exchange) != stores.end();
+  member_options own{.among = membership_of(plan, exchange, index),
+                     .seed = plan.file.run.seed,
+                     .place = place,
+                     .layout = exchange.layout,
+                     .pool = options.pool,
+                     .settings = exchange.settings_by_index,
+                     .common = exchange.common,
+                     .chunk_elements = options.far ? elements_of_a_chunk : 0,
+                     .buckets = exchange.buckets,
+                     .due = exchange.due,
+                     .when = is_store ? schedule_of(plan) : nothing_is_asked(),
+                     .counts_updates = plan.draws_from_queue(),
+                     .optimizer = plan.optimizer,
+                     .initial = {}};
+  if (own.among.is_server()) own.initial = options.initial;
+  return {.run = id_of(plan),
+          .name = exchange.name,
+          .timeout = plan.file.run.timeout,
+          .answers_buckets = exchange.of_norms,
+          .passes = exchange.of_norms ? passes_of(plan) : pass_count{},
+          .carries = exchange.carries,
+          .how = exchange.how,
+          .peers = peers_of_port(exchange, index),
+          .own = std::move(own)};
+}
+
+/// Returns what makes the members of an exchange. From the inside out: the algorithm; the groups of workers that take
+/// part as one member; the buckets, each an exchange of its own; the encoding of what is sent.
+member_maker maker_of(const planned_exchange& exchange) {
+  auto make = exchange.kind->make_member;
+  if (exchange.has_groups())
+    make = [groups = exchange.groups(), inner = std::move(make)](const member_options& own) {
+      return make_group_member({.groups = groups, .own = own, .make_inner = inner});
+    };
+  if (!exchange.buckets.empty())
+    make = [inner = std::move(make)](const member_options& own) { return make_bucketed_member(own, inner); };
+  if (exchange.how != encoding::float32)
+    make = [how = exchange.how, same = exchange.nature.same_for_all,
+            inner = std::move(make)](const member_options& own) { return make_encoded_member(own, how, same, inner); };
+  return make;
+}
+
+/// Returns a lane for folds that are too long for a handler.
+lane_for_fold lane_if_long(lane_factory& lanes, const std::string& name) {
+  return [&lanes, name](std::int64_t largest_fold) {
+    return largest_fold <= most_elements_in_place ? nullptr : lanes.make(name);
+  };
+}
+
+using named_actors = std::vector<std::pair<std::string, caf::actor>>;
+
+std::string name_of_port(const plan& plan, const planned_exchange& exchange, std::uint32_t id) {
+  return exchange.name +
+         (id >= plan.workers ? " server " + std::to_string(id - exchange.first_server) : " " + std::to_string(id));
+}
+
+/// Spawns the ports of an exchange in the GPUs' own library: all its workers are here, see check_hosting().
+hosted_exchange host_collective(caf::actor_system& system, const plan& plan, std::uint32_t place, lane_factory& lanes,
+                                const launch_options& options, named_actors& members) {
+  const auto& exchange = plan.exchanges[place];
+  const auto id = device::make_nccl_id();
+  hosted_exchange made;
+  std::vector<peer_port> peers;
+  for (const auto rank : exchange.ranks()) {
+    const auto name = name_of_port(plan, exchange, rank);
+    const auto own = options_of_port(plan, place, static_cast<std::uint32_t>(peers.size()), options);
+    const auto port =
+        device::spawn_collective_port(system, own, device::open_nccl(plan.devices.at(rank)), id, lanes.make(name));
+    made.ports.emplace(rank, port);
+    peers.emplace_back(port);
+    members.emplace_back(name, caf::actor_cast<caf::actor>(port));
+  }
+  for (const auto& [rank, port] : made.ports) caf::anon_send(port, wire_atom_v, peers);
+  return made;
+}
+
+/// Makes the memory of an exchange, or maps the first node's. The first node also has the server that keeps it; its
+/// workers have no ports.
+hosted_exchange host_memory(caf::actor_system& system, const plan& plan, std::uint32_t place, lane_factory& lanes,
+                            const launch_options& options, named_actors& members) {
+  const auto& exchange = plan.exchanges[place];
+  const auto& layout = plan.layout;
+  if (options.node != 0)
+    return {.ports = {},
+            .memory = shared_memory::open(options.far->memories.at(place), layout.total, layout.parameter_end,
+                                          exchange.nature.writes)};
+  hosted_exchange made{
+      .ports = {},
+      .memory = shared_memory::make(options.initial, layout.parameter_end, exchange.nature.writes, exchange.cores)};
+  const auto name = name_of_port(plan, exchange, exchange.first_server);
+  auto own = options_of_port(plan, place, 0, options);
+  own.peers.clear();
+  own.own.among = {.world_size = 0, .servers = 1, .ids = {rank_id{exchange.first_server}}};
+  own.own.memory = made.memory;
+  const auto port = spawn_port(system, own, exchange.kind->make_member, lane_if_long(lanes, name));
+  members.emplace_back(name, caf::actor_cast<caf::actor>(port));
+  caf::anon_send(port, wire_atom_v, std::vector<peer_port>{port});
+  made.ports.emplace(exchange.first_server, port);
+  return made;
+}
+
+/// Returns proxies for the ports on other nodes with which ports here exchange parts, by index.
+std::map<std::uint32_t, peer_port> far_peers(const plan& plan, const planned_exchange& exchange,
+                                             const std::vector<std::uint32_t>& ids, const launch_options& options,
+                                             named_actors& members) {
+  std::map<std::uint32_t, peer_port> far;
+  if (!options.far) return far;
+  const auto is_here = [&](std::uint32_t index) { return plan.node_of(ids[index]) == options.node; };
+  for (std::uint32_t index = 0; index < ids.size(); ++index) {
+    if (!is_here(index)) continue;
+    for (const auto peer : exchange.peers_of(index)) {
+      if (is_here(peer) || far.contains(peer)) continue;
+      const auto id = ids[peer];
+      far.emplace(peer, options.far->port_of(id));
+      members.emplace_back(
+          "link to " + (id < plan.workers ? "rank " + std::to_string(id) : name_of_port(plan, exchange, id)),
+          caf::actor_cast<caf::actor>(far.at(peer)));
+    }
+  }
+  return far;
+}
+
+/// Spawns the ports of an exchange that belong here, and wires each to those with which it exchanges parts.
+hosted_exchange host_ports(caf::actor_system& system, const plan& plan, std::uint32_t place, lane_factory& lanes,
+                           const launch_options& options, named_actors& members) {
+  const auto& exchange = plan.exchanges[place];
+  const auto maker = maker_of(exchange);
+  const auto ids = exchange.ids();
+  auto ports = far_peers(plan, exchange, ids, options, members);
+  hosted_exchange made;
+  std::map<std::uint32_t, std::vector<rank_id>> peers;
+  for (std::uint32_t index = 0; index < ids.size(); ++index) {
+    const auto id = ids[index];
+    if (options.far && plan.node_of(id) != options.node) continue;
+    const auto name = name_of_port(plan, exchange, id);
+    const auto own = options_of_port(plan, place, index, options);
+    peers.emplace(index, own.peers);
+    const auto port = spawn_port(system, own, maker, lane_if_long(lanes, name));
+    made.ports.emplace(id, port);
+    ports.emplace(index, port);
+    members.emplace_back(name, caf::actor_cast<caf::actor>(port));
+  }
+  for (const auto& [index, indices] : peers) {
+    std::vector<peer_port> handles;
+    for (const auto peer : indices) handles.push_back(ports.at(static_cast<std::uint32_t>(peer)));
+    caf::anon_send(made.ports.at(ids[index]), wire_atom_v, std::move(handles));
+  }
+  return made;
+}
+
+}  // namespace
+
+hosted_exchange host_exchange(caf::actor_system& system, const plan& plan, std::uint32_t place, lane_factory& lanes,
+                              const launch_options& options, named_actors& members) {
+  switch (plan.exchanges[place].nature.host) {
+    case hosting::ports:
+      return host_ports(system, plan, place, lanes, options, members);
+    case hosting::shared_memory:
+      return host_memory(system, plan, place, lanes, options, members);
+    case hosting::device_library:
+      return host_collective(system, plan, place, lanes, options, members);
+  }
+  throw std::logic_error("an exchange has no host");
+}
+
+}  // namespace troupe

@@ -1,0 +1,33 @@
+// Spawns what runs an exchange on a node: ports, the keeper of a shared memory, or the GPUs' own library. See hosting.
+#pragma once
+
+#include "troupe/actors/port.hpp"
+#include "troupe/actors/shared_memory.hpp"
+#include "troupe/actors/support/lane.hpp"
+#include "troupe/runtime/node/launcher.hpp"
+#include "troupe/runtime/plan/plan.hpp"
+
+#include <caf/actor.hpp>
+#include <caf/fwd.hpp>
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace troupe {
+
+/// One node's part of an exchange.
+struct hosted_exchange {
+  std::map<std::uint32_t, port_actor> ports;  ///< By id of the worker or server.
+  std::shared_ptr<shared_memory> memory;      ///< Null unless it runs in shared memory.
+};
+
+/// Spawns and wires what runs the exchange with this index on this node, and adds all actors to `members`, with the
+/// names used in errors.
+hosted_exchange host_exchange(caf::actor_system& system, const plan& plan, std::uint32_t place, lane_factory& lanes,
+                              const launch_options& options, std::vector<std::pair<std::string, caf::actor>>& members);
+
+}  // namespace troupe
