@@ -4,7 +4,7 @@
 #pragma once
 
 #include "troupe/actors/port.hpp"
-#include "troupe/actors/replica.hpp"
+#include "troupe/actors/training/replica.hpp"
 #include "troupe/actors/type_ids.hpp"
 
 #include <caf/fwd.hpp>

@@ -132,7 +132,7 @@ struct assignment {
 
 /// Destination of the last gradient of an `advance` if it leaves in buckets. Each bucket is sent to the exchange as the
 /// worker's contribution as soon as backward has computed all of it.
-struct departure {
+struct bucket_destination {
   std::uint32_t place{0};
   /// Buckets in the order in which they leave; together they cover [0, P). If null, the gradient stays until it is
   /// returned in the answer.
@@ -148,7 +148,7 @@ struct advance {
   snapshot from{};                 ///< State to start from: x.
   std::optional<part> gradient{};  ///< g, if one is still to be applied.
   std::vector<outcome> with{};     ///< Answers of exchanges: a new x, a new g, or a change of x.
-  departure leaving{};             ///< Destination of the gradient if the last verb is `gradient`.
+  bucket_destination leaving{};    ///< Destination of the gradient if the last verb is `gradient`.
   /// Batches of this step and the following ones, as far as known; empty if each worker has batches of its own.
   std::vector<assignment> assigned{};
   /// Whether x and g are required in host memory; otherwise they may stay on the device that computed them.

@@ -19,7 +19,7 @@ struct recorder_state {
   std::vector<std::uint64_t> completed;  ///< Steps, by rank.
   std::optional<snapshot> best;          ///< To be kept; one that a better one overtakes is never written.
   bool keeping{false};                   ///< The journal is writing the one before it.
-  bool glancing{false};  ///< The journal has not yet taken the last progress; it gets no further one meanwhile.
+  bool reporting{false};  ///< The journal has not yet taken the last progress; it gets no further one meanwhile.
 };
 
 constexpr task to_write{.what = task::kind::write};
@@ -64,14 +64,14 @@ recorder_actor::behavior_type recorder(recorder_pointer self, std::uint32_t work
       [self, draws_from_queue](progress_atom, rank_id rank, std::uint64_t step) {
         auto& my = self->state;
         my.completed.at(static_cast<std::size_t>(rank)) = step;
-        if (my.glancing) return;
-        my.glancing = true;
+        if (my.reporting) return;
+        my.reporting = true;
         then_on_lane(
             self, *my.where, to_write,
             [book = my.book, steps = progress_of(my.completed, draws_from_queue)] {
               return book->progress(steps), true;
             },
-            [self](bool) { self->state.glancing = false; });
+            [self](bool) { self->state.reporting = false; });
       },
       [self](checkpoint_atom, const run_state& state) {
         auto best = std::exchange(self->state.best, std::nullopt);

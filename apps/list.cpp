@@ -1,6 +1,6 @@
 // troupe list: what a topology file can name, with the settings of each.
 #include "troupe/actors/exchange/registry.hpp"
-#include "troupe/actors/optimizer_kinds.hpp"
+#include "troupe/actors/training/optimizer_kinds.hpp"
 #include "troupe/apps/commands.hpp"
 #include "troupe/data/dataset.hpp"
 #include "troupe/models/network.hpp"

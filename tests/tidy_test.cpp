@@ -127,7 +127,7 @@ TEST_CASE("algorithms do not know the actor framework, and rules know nothing ab
   for (const auto& file : sources()) by_path[file.path] = file;
   const auto pure = [](const std::string& path) {
     return path.starts_with("actors/exchange/") || path.starts_with("actors/rules/") || path == "actors/messages.hpp" ||
-           path.starts_with("actors/replica.") || path.starts_with("actors/shared_memory.");
+           path.starts_with("actors/training/replica.") || path.starts_with("actors/training/shared_memory.");
   };
   for (const auto& [path, file] : by_path) {
     if (!pure(path)) continue;

@@ -3,11 +3,11 @@
 
 #include "troupe/actors/exchange/membership.hpp"
 #include "troupe/actors/messages.hpp"
-#include "troupe/actors/optimizer.hpp"
 #include "troupe/actors/rules/mixing.hpp"
 #include "troupe/actors/rules/schedule.hpp"
 #include "troupe/actors/state_dict.hpp"
 #include "troupe/actors/support/setting.hpp"
+#include "troupe/actors/training/optimizer.hpp"
 #include "troupe/models/buffer_pool.hpp"
 #include "troupe/models/flat.hpp"
 

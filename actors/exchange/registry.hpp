@@ -5,8 +5,8 @@
 #include "troupe/actors/exchange/member.hpp"
 #include "troupe/actors/exchange/member_options.hpp"
 #include "troupe/actors/messages.hpp"
-#include "troupe/actors/shared_memory.hpp"
 #include "troupe/actors/support/setting.hpp"
+#include "troupe/actors/training/shared_memory.hpp"
 #include "troupe/models/flat.hpp"
 
 #include <cstdint>

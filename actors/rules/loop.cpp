@@ -76,7 +76,7 @@ local_work next_work(const std::vector<loop_word>& loop, const loop_position& at
   }
 }
 
-departure gradient_destination(const std::vector<loop_word>& loop, const local_work& work) {
+bucket_destination gradient_destination(const std::vector<loop_word>& loop, const local_work& work) {
   if (work.verbs.empty() || work.verbs.back() != verb::gradient) return {};
   const auto* exchange = std::get_if<exchange_word>(&loop[work.word_after]);
   if (!exchange || exchange->sends != slot::gradient || !exchange->buckets) return {};

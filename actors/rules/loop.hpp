@@ -27,7 +27,7 @@ struct exchange_word {
   /// Pieces of a gradient that leave separately while backward still computes the rest, in the order of leaving. Null
   /// if it leaves whole.
   std::shared_ptr<const std::vector<range>> buckets{};
-  bool on_device{false};  ///< See departure::on_device.
+  bool on_device{false};  ///< See bucket_destination::on_device.
 };
 
 /// One element of a loop.
@@ -97,8 +97,8 @@ local_work next_work(const std::vector<loop_word>& loop, const loop_position& at
                      const report_times& reports);
 
 /// Returns where the last gradient of `work` goes while it is computed: to the exchange that follows it at once and
-/// takes it in buckets. Otherwise the departure is empty.
-departure gradient_destination(const std::vector<loop_word>& loop, const local_work& work);
+/// takes it in buckets. Otherwise the bucket_destination is empty.
+bucket_destination gradient_destination(const std::vector<loop_word>& loop, const local_work& work);
 
 /// Predicts what leaves the worker after `work`, so that nothing else has to be copied from the device. The worker
 /// fetches the rest when a prediction is wrong. `stamp` is that before `work`.

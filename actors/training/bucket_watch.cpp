@@ -21,7 +21,7 @@ bucket_watch::bucket_watch(const models::flat_layout& layout, std::vector<range>
   }
 }
 
-void bucket_watch::begin(const part& gradient, const departures& leave) {
+void bucket_watch::begin(const part& gradient, const bucket_sink& leave) {
   gradient_ = &gradient;
   leave_ = &leave;
   open_.assign(buckets_.size(), 0);

@@ -13,7 +13,7 @@ namespace troupe {
 
 /// Receives the buckets of a gradient that leaves, each once and as soon as it is computed, from any thread, one at a
 /// time.
-using departures = std::function<void(part)>;
+using bucket_sink = std::function<void(part)>;
 
 /// Counts the finished gradients of a backward pass and sends each bucket with the last gradient in it.
 class bucket_watch {
@@ -21,7 +21,7 @@ class bucket_watch {
   bucket_watch(const models::flat_layout& layout, std::vector<range> buckets);
 
   /// Called before a backward pass that adds to `gradient`, whose buckets go to `leave`. Both must outlive the pass.
-  void begin(const part& gradient, const departures& leave);
+  void begin(const part& gradient, const bucket_sink& leave);
 
   /// Called when the gradient of a parameter is complete. Ignored outside begin() and end(): the gradients of a pass
   /// that is not the last of its step are not complete.
@@ -37,7 +37,7 @@ class bucket_watch {
   std::vector<std::size_t> bucket_of_;  ///< By parameter of the layout.
   std::vector<std::int64_t> open_;      ///< By bucket: number of gradients that are not complete.
   const part* gradient_{nullptr};
-  const departures* leave_{nullptr};
+  const bucket_sink* leave_{nullptr};
 };
 
 }  // namespace troupe

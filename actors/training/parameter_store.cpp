@@ -1,7 +1,7 @@
 #include "troupe/actors/training/parameter_store.hpp"
 
-#include "troupe/actors/shared_memory.hpp"
 #include "troupe/actors/support/assert.hpp"
+#include "troupe/actors/training/shared_memory.hpp"
 #include "troupe/models/held_lock.hpp"
 
 #include <ATen/ATen.h>

@@ -3,8 +3,8 @@
 
 #include "troupe/actors/device/device.hpp"
 #include "troupe/actors/messages.hpp"
-#include "troupe/actors/optimizer.hpp"
 #include "troupe/actors/rules/schedule.hpp"
+#include "troupe/actors/training/optimizer.hpp"
 #include "troupe/data/augment.hpp"
 #include "troupe/data/dataset.hpp"
 #include "troupe/data/sampler.hpp"

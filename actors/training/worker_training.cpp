@@ -29,7 +29,7 @@ struct forget_at_end {
 };
 
 /// Sends a bucket: as it is if its port accepts tensors on the device, otherwise when it has been copied to the host.
-void send_off(device::accelerator& gpu, part bucket, const departure& leaving, const departures& leave) {
+void send_off(device::accelerator& gpu, part bucket, const bucket_destination& leaving, const bucket_sink& leave) {
   if (leaving.on_device) {
     bucket.piece.ready = gpu.mark_now();
     return leave(std::move(bucket));
@@ -103,7 +103,7 @@ void worker_training::take_in(engine& on, const outcome& answer) {
   }
 }
 
-void worker_training::compute_gradient(engine& on, const departure& leaving, const departures& leave) {
+void worker_training::compute_gradient(engine& on, const bucket_destination& leaving, const bucket_sink& leave) {
   auto* gpu = on.where.gpu();
   const auto step = x.now.origin.step;
   const auto owner = data::owner_of(options_.sampling, samples.number_at(step));
@@ -117,7 +117,7 @@ void worker_training::compute_gradient(engine& on, const departure& leaving, con
     return mean_over_workers(on.where, layer, backward, own, of);
   };
   auto* watch = leaving.buckets ? &on.watch(leaving.buckets) : nullptr;
-  const departures to_the_port = [&](part bucket) {
+  const bucket_sink to_the_port = [&](part bucket) {
     gpu ? send_off(*gpu, std::move(bucket), leaving, leave) : leave(std::move(bucket));
   };
   const forget_at_end at_the_end{gpu};

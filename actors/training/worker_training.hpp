@@ -29,7 +29,7 @@ class worker_training {
 
   /// g ← the mean gradient of this worker's batch at x. If it leaves in buckets, each goes to `leave` as soon as the
   /// last micro-batch has computed it.
-  void compute_gradient(engine& on, const departure& leaving, const departures& leave);
+  void compute_gradient(engine& on, const bucket_destination& leaving, const bucket_sink& leave);
 
   /// x ← one step of the optimizer from x along g.
   void apply();

@@ -2,8 +2,8 @@
 #pragma once
 
 #include "troupe/actors/port.hpp"
-#include "troupe/actors/shared_memory.hpp"
 #include "troupe/actors/support/lane.hpp"
+#include "troupe/actors/training/shared_memory.hpp"
 #include "troupe/runtime/node/launcher.hpp"
 #include "troupe/runtime/plan/plan.hpp"
 

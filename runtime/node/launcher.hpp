@@ -7,7 +7,7 @@
 #include "troupe/actors/journal.hpp"
 #include "troupe/actors/port.hpp"
 #include "troupe/actors/run_state.hpp"
-#include "troupe/actors/shared_memory.hpp"
+#include "troupe/actors/training/shared_memory.hpp"
 #include "troupe/runtime/plan/plan.hpp"
 
 #include <caf/actor.hpp>

@@ -11,6 +11,7 @@
 
 #include <caf/all.hpp>
 #include <caf/io/all.hpp>
+#include <openssl/rand.h>
 
 #include <algorithm>
 #include <atomic>
@@ -147,6 +148,13 @@ std::size_t loader_threads_of(const plan& plan, std::uint32_t node) {
   return std::min(half, static_cast<std::size_t>(plan.nodes[node].workers));
 }
 
+transport::session_id random_session() {
+  transport::session_id made{};
+  if (RAND_bytes(reinterpret_cast<unsigned char*>(made.data()), static_cast<int>(made.size())) != 1)
+    throw std::runtime_error("cannot generate a random session id");
+  return made;
+}
+
 }  // namespace
 
 run_end run(const plan& plan, const data::dataset_pair& data, node_options options, signal_watch& signals) {
@@ -171,21 +179,23 @@ run_end run(const plan& plan, const data::dataset_pair& data, node_options optio
     if (interrupted == 0) {
       auto book = options.open_book ? options.open_book() : nullptr;
       caf::scoped_actor waiting{system};
-      const auto supervisor = spawn_supervisor(system, {.run_plan = std::make_shared<const troupe::plan>(plan),
-                                                        .data = data,
-                                                        .lanes = &lanes,
-                                                        .launch = {.book = std::move(book),
-                                                                   .initial = options.initial,
-                                                                   .pool = options.pool,
-                                                                   .restored = options.restored,
-                                                                   .node = options.node,
-                                                                   .loading = loading},
-                                                        .self = alone ? introduction{} : introduce(plan, data, options),
-                                                        .plane = std::move(plane),
-                                                        .first = std::move(first),
-                                                        .wait = wait,
-                                                        .report = options.report,
-                                                        .end = end});
+      const auto supervisor =
+          spawn_supervisor(system, {.run_plan = std::make_shared<const troupe::plan>(plan),
+                                    .data = data,
+                                    .lanes = &lanes,
+                                    .launch = {.book = std::move(book),
+                                               .initial = options.initial,
+                                               .pool = options.pool,
+                                               .restored = options.restored,
+                                               .node = options.node,
+                                               .loading = loading},
+                                    .self = alone ? introduction{} : introduce(plan, data, options),
+                                    .plane = std::move(plane),
+                                    .session = options.node == 0 ? random_session() : transport::session_id{},
+                                    .first = std::move(first),
+                                    .wait = wait,
+                                    .report = options.report,
+                                    .end = end});
       options.initial.reset();
       options.restored.reset();
       waiting->monitor(supervisor);

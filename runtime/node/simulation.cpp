@@ -242,10 +242,10 @@ class simulated_lanes final : public lane_factory {
 };
 
 /// Ends the actors of a simulated run, however it is left: the system waits for them.
-struct curtain {
+struct cleanup {
   const crew& all;
   caf::scheduler::test_coordinator& scheduler;
-  ~curtain() {
+  ~cleanup() {
     dismiss(all);
     while (scheduler.has_job()) scheduler.run_once();
   }
@@ -276,7 +276,7 @@ run_end simulate(const plan& plan, const data::dataset_pair& data, at::Tensor in
       ended = true;
     });
   }
-  const curtain at_the_end{troupe, scheduler};
+  const cleanup at_the_end{troupe, scheduler};
   begin(troupe, troupe.workers);
   std::uint64_t events = 0;
   const auto run_one = [&] {

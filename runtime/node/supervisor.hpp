@@ -56,6 +56,7 @@ struct supervisor_options {
   launch_options launch;         ///< The supervisor fills in `far`.
   introduction self{};
   std::shared_ptr<transport::tensor_plane> plane;  ///< Null if the plan has only one node.
+  transport::session_id session{};                 ///< Random; only on the first node.
   node_actor first{};                              ///< Null on the first node itself.
   join_wait wait{};                                ///< Time limit and reports while nodes are missing.
   std::function<void(const std::string&)> report;  ///< Prints a line for the user who started the node.

@@ -1,7 +1,7 @@
 // The parts of a plan that come from a recipe: the optimizer with its learning rate over the run, and the augmentation.
 #pragma once
 
-#include "troupe/actors/optimizer.hpp"
+#include "troupe/actors/training/optimizer.hpp"
 #include "troupe/data/augment.hpp"
 #include "troupe/data/dataset.hpp"
 #include "troupe/runtime/topology/topology.hpp"

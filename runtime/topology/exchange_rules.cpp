@@ -1,6 +1,6 @@
 // The rules of rules.hpp that concern one exchange.
 #include "troupe/actors/exchange/buckets.hpp"
-#include "troupe/actors/optimizer_kinds.hpp"
+#include "troupe/actors/training/optimizer_kinds.hpp"
 #include "troupe/runtime/topology/members.hpp"
 #include "troupe/runtime/topology/paths.hpp"
 #include "troupe/runtime/topology/rules.hpp"

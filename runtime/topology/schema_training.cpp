@@ -1,5 +1,5 @@
 // The sections that describe what is trained, on which data and how.
-#include "troupe/actors/optimizer_kinds.hpp"
+#include "troupe/actors/training/optimizer_kinds.hpp"
 #include "troupe/data/dataset.hpp"
 #include "troupe/models/network.hpp"
 #include "troupe/runtime/topology/schema_rows.hpp"

@@ -1,6 +1,6 @@
 #include "troupe/runtime/topology/validate_optimizer.hpp"
 
-#include "troupe/actors/optimizer_kinds.hpp"
+#include "troupe/actors/training/optimizer_kinds.hpp"
 #include "troupe/models/network.hpp"
 #include "troupe/runtime/topology/value.hpp"
 

@@ -8,11 +8,11 @@
 #include "troupe/actors/exchange/parameter_server/shards.hpp"
 
 #include "troupe/actors/exchange/serving.hpp"
-#include "troupe/actors/optimizer.hpp"
 #include "troupe/actors/rules/reduce.hpp"
 #include "troupe/actors/rules/shards.hpp"
 #include "troupe/actors/rules/staleness.hpp"
 #include "troupe/actors/support/assert.hpp"
+#include "troupe/actors/training/optimizer.hpp"
 
 #include <algorithm>
 #include <map>

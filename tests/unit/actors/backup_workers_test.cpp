@@ -3,8 +3,8 @@
 #include "tests/support/exchange_pump.hpp"
 
 #include "troupe/actors/exchange/registry.hpp"
-#include "troupe/actors/optimizer.hpp"
 #include "troupe/actors/rules/reduce.hpp"
+#include "troupe/actors/training/optimizer.hpp"
 #include "troupe/data/random.hpp"
 
 #include <map>

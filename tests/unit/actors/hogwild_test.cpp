@@ -5,8 +5,8 @@
 // therefore gives the number of additions that it has kept.
 #include "tests/support/doctest.hpp"
 
-#include "troupe/actors/replica.hpp"
-#include "troupe/actors/shared_memory.hpp"
+#include "troupe/actors/training/replica.hpp"
+#include "troupe/actors/training/shared_memory.hpp"
 
 #include <ATen/ATen.h>
 

@@ -1,8 +1,8 @@
 // The state of each optimizer: after restoring it, the next steps are those of an optimizer that was not interrupted.
 #include "tests/support/doctest.hpp"
 
-#include "troupe/actors/optimizer.hpp"
-#include "troupe/actors/optimizer_kinds.hpp"
+#include "troupe/actors/training/optimizer.hpp"
+#include "troupe/actors/training/optimizer_kinds.hpp"
 
 #include <ATen/ATen.h>
 #include <ATen/CPUGeneratorImpl.h>

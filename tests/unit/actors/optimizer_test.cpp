@@ -1,9 +1,9 @@
 // Two steps of each optimizer, computed by hand.
-#include "troupe/actors/optimizer.hpp"
+#include "troupe/actors/training/optimizer.hpp"
 
 #include "tests/support/doctest.hpp"
 
-#include "troupe/actors/optimizer_kinds.hpp"
+#include "troupe/actors/training/optimizer_kinds.hpp"
 
 #include <ATen/ATen.h>
 

@@ -1,10 +1,10 @@
 // The local work of a worker: how it changes x, what it sends before it is done, and that it writes no memory but its
 // own.
-#include "troupe/actors/replica.hpp"
+#include "troupe/actors/training/replica.hpp"
 
 #include "tests/support/doctest.hpp"
 
-#include "troupe/actors/shared_memory.hpp"
+#include "troupe/actors/training/shared_memory.hpp"
 #include "troupe/data/loader.hpp"
 
 #include <ATen/ATen.h>
@@ -55,12 +55,12 @@ struct stage_for_one {
   advance request(std::vector<verb> verbs) const { return {.verbs = std::move(verbs), .from = {{}, initial}}; }
 
   advanced run(
-      const advance& asked, const replica::departures& leave = [](part) {}) {
+      const advance& asked, const replica::bucket_sink& leave = [](part) {}) {
     return replica{options}.run(asked, cancelled, leave);
   }
 
   /// All parameters but the last, in two buckets from the back: the last layer's, and those before it.
-  departure in_two_buckets(std::size_t last_layer) const {
+  bucket_destination in_two_buckets(std::size_t last_layer) const {
     const auto first = options.layout.parameters[last_layer].first;
     return {.place = 3,
             .buckets = std::make_shared<const std::vector<range>>(
@@ -191,7 +191,7 @@ TEST_CASE("what the run began with, and what it has handed out, is never written
     stage_for_one here{{.model = model, .optimizer = {.lr = 0.1, .momentum = 0.9}}};
     const auto before = here.initial.clone();
     replica one{here.options};
-    const replica::departures nobody = [](part) {};
+    const replica::bucket_sink nobody = [](part) {};
     const auto first = one.run(here.request({verb::gradient, verb::apply, verb::gradient}), here.cancelled, nobody);
     const auto x = first.now.values.clone(), g = first.gradient->piece.values.clone();
     advance next{.verbs = {verb::apply, verb::gradient}, .times = 2, .from = first.now, .gradient = first.gradient};
@@ -224,7 +224,7 @@ TEST_CASE("a shared memory is stepped in place, and handed out as a copy where i
     asked.from = begun;
     asked.host_parameters = true;
     replica one{here.options};
-    const replica::departures nobody = [](part) {};
+    const replica::bucket_sink nobody = [](part) {};
     const auto copied = one.run(asked, here.cancelled, nobody);
     CHECK(copied.host_parameters);
     CHECK(copied.now.values.equal(expected.now.values));
@@ -244,7 +244,7 @@ TEST_CASE("an answer to a shared memory leaves what others have written since it
   here.options.memory =
       shared_memory::make(at::zeros_like(here.initial), here.options.layout.parameter_end, memory_writes::plain);
   replica one{here.options};
-  const replica::departures nobody = [](part) {};
+  const replica::bucket_sink nobody = [](part) {};
   const auto sent = one.run(here.request({}), here.cancelled, nobody);
   REQUIRE(sent.now.values.eq(0).all().item<bool>());
   here.options.memory->values()[1] = 5;  // another worker
@@ -310,7 +310,7 @@ TEST_CASE("an L2 penalty acts at the weights before they are mixed, weight decay
     CAPTURE(decay);
     stage_for_one here{{.optimizer = {.lr = 0.5, .weight_decay = decay, .l2_penalty = penalty}}};
     replica one{here.options};
-    const replica::departures nobody = [](part) {};
+    const replica::bucket_sink nobody = [](part) {};
     const auto computed = one.run(here.request({verb::gradient}), here.cancelled, nobody);
     const advance after{.verbs = {verb::apply},
                         .from = computed.now,
@@ -326,7 +326,7 @@ TEST_CASE("what an exchange scales the learning rate by holds until the step, wh
   const auto end = here.options.layout.parameter_end;
   const outcome answer{.what = slot::gradient, .pieces = {{0, at::full({end}, 2.0F)}}, .lr_scale = 0.25};
   replica one{here.options};
-  const replica::departures nobody = [](part) {};
+  const replica::bucket_sink nobody = [](part) {};
   const auto computed = one.run(here.request({verb::gradient}), here.cancelled, nobody);
   // An evaluation comes between the answer and the step: all there is to do is to take it in.
   const auto settled =
@@ -343,7 +343,7 @@ TEST_CASE("what an exchange scales the learning rate by holds until the step, wh
 }
 
 TEST_CASE("a replica that continues from a state takes the same steps, with augmentation and dropout") {
-  const replica::departures nobody = [](part) {};
+  const replica::bucket_sink nobody = [](part) {};
   for (const auto* name : {"sgd", "adamw"}) {
     for (const auto* model : {"convnet", "resnet20"}) {
       CAPTURE(name);
@@ -375,7 +375,7 @@ TEST_CASE("the state of a replica holds a factor of the learning rate that waits
   stage_for_one here{{.optimizer = {.lr = 0.5}}};
   const auto end = here.options.layout.parameter_end;
   const outcome answer{.what = slot::gradient, .pieces = {{0, at::full({end}, 2.0F)}}, .lr_scale = 0.25};
-  const replica::departures nobody = [](part) {};
+  const replica::bucket_sink nobody = [](part) {};
   replica one{here.options}, other{here.options};
   const auto computed = one.run(here.request({verb::gradient}), here.cancelled, nobody);
   const auto settled =
@@ -438,7 +438,7 @@ TEST_CASE("under bfloat16 a step sees the weights of the step before") {
   const auto both = one.run(asked);
   asked.times = 1;
   replica again{one.options};
-  const replica::departures nobody = [](part) {};
+  const replica::bucket_sink nobody = [](part) {};
   asked.from = again.run(asked, one.cancelled, nobody).now;
   CHECK(again.run(asked, one.cancelled, nobody).now.values.equal(both.now.values));
 }
@@ -572,7 +572,7 @@ TEST_CASE("sparse steps follow the schedule, however many are asked for at once"
                                 .steps = 60};
   REQUIRE(makes_sparse_steps(*options.model, options.optimizer));
   const std::atomic<bool> cancelled{false};
-  const replica::departures nobody = [](part) {};
+  const replica::bucket_sink nobody = [](part) {};
   const advance all{.verbs = {verb::gradient, verb::apply}, .times = 60, .from = {{}, initial}};
   std::int64_t seen = 240;
   SUBCASE("in full batches") {}

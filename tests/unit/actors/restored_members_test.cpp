@@ -5,7 +5,7 @@
 #include "troupe/actors/exchange/buckets.hpp"
 #include "troupe/actors/exchange/group.hpp"
 #include "troupe/actors/exchange/registry.hpp"
-#include "troupe/actors/optimizer.hpp"
+#include "troupe/actors/training/optimizer.hpp"
 
 #include <memory>
 #include <string>

@@ -1,4 +1,4 @@
-#include "troupe/actors/shared_memory.hpp"
+#include "troupe/actors/training/shared_memory.hpp"
 
 #include "tests/support/doctest.hpp"
 

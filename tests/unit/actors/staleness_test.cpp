@@ -6,7 +6,7 @@
 #include "tests/support/exchange_pump.hpp"
 
 #include "troupe/actors/exchange/registry.hpp"
-#include "troupe/actors/shared_memory.hpp"
+#include "troupe/actors/training/shared_memory.hpp"
 #include "troupe/data/random.hpp"
 
 #include <algorithm>

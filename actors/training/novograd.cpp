@@ -1,6 +1,6 @@
-#include "troupe/actors/novograd.hpp"
+#include "troupe/actors/training/novograd.hpp"
 
-#include "troupe/actors/optimizer_kinds.hpp"
+#include "troupe/actors/training/optimizer_kinds.hpp"
 
 #include <ATen/ATen.h>
 #include <c10/core/GradMode.h>

@@ -1,6 +1,6 @@
-#include "troupe/actors/libtorch_optimizers.hpp"
+#include "troupe/actors/training/libtorch_optimizers.hpp"
 
-#include "troupe/actors/optimizer_kinds.hpp"
+#include "troupe/actors/training/optimizer_kinds.hpp"
 
 #include <ATen/ATen.h>
 #include <torch/optim/adam.h>

@@ -1,7 +1,7 @@
 // The optimizers that are LibTorch's own, torch::optim.
 #pragma once
 
-#include "troupe/actors/optimizer.hpp"
+#include "troupe/actors/training/optimizer.hpp"
 
 #include <memory>
 

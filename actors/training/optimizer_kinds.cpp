@@ -1,7 +1,7 @@
-#include "troupe/actors/optimizer_kinds.hpp"
+#include "troupe/actors/training/optimizer_kinds.hpp"
 
-#include "troupe/actors/libtorch_optimizers.hpp"
-#include "troupe/actors/novograd.hpp"
+#include "troupe/actors/training/libtorch_optimizers.hpp"
+#include "troupe/actors/training/novograd.hpp"
 
 #include <ATen/core/Tensor.h>
 

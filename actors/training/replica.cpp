@@ -1,4 +1,4 @@
-#include "troupe/actors/replica.hpp"
+#include "troupe/actors/training/replica.hpp"
 
 #include "troupe/actors/support/cores.hpp"
 #include "troupe/actors/support/intra_op.hpp"
@@ -29,7 +29,7 @@ replica::replica(replica_options options) : parts_(std::make_unique<parts>(std::
 
 replica::~replica() = default;
 
-advanced replica::run(const advance& request, const std::atomic<bool>& cancelled, const departures& leave) {
+advanced replica::run(const advance& request, const std::atomic<bool>& cancelled, const bucket_sink& leave) {
   auto& [options, network, work, sparse] = *parts_;
   const auto begin = std::chrono::steady_clock::now();
   const auto waited = work.samples.waited();
@@ -46,7 +46,7 @@ advanced replica::run(const advance& request, const std::atomic<bool>& cancelled
       if (request.verbs[i] == verb::apply)
         work.apply();
       else
-        work.compute_gradient(network, last ? request.leaving : departure{}, leave);
+        work.compute_gradient(network, last ? request.leaving : bucket_destination{}, leave);
     }
   auto result = work.end(network, request);
   if (options.loading) {

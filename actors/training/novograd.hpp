@@ -3,7 +3,7 @@
 // defaults and the first step of the package torch_optimizer (NovoGrad, version 0.3.0).
 #pragma once
 
-#include "troupe/actors/optimizer.hpp"
+#include "troupe/actors/training/optimizer.hpp"
 
 #include <memory>
 

@@ -2,7 +2,7 @@
 // row of the table and a file.
 #pragma once
 
-#include "troupe/actors/optimizer.hpp"
+#include "troupe/actors/training/optimizer.hpp"
 
 #include <memory>
 #include <string>

@@ -15,11 +15,11 @@ class replica {
   explicit replica(replica_options options);
   ~replica();
 
-  using departures = troupe::departures;
+  using bucket_sink = troupe::bucket_sink;
 
   /// Executes `request`; stops after the step under way once `cancelled` is set. Throws std::runtime_error if the loss
   /// is not finite, and whatever LibTorch throws.
-  advanced run(const advance& request, const std::atomic<bool>& cancelled, const departures& leave);
+  advanced run(const advance& request, const std::atomic<bool>& cancelled, const bucket_sink& leave);
 
   /// Returns what the next run() depends on besides its arguments, on the CPU: the optimizer's state, and counters. All
   /// else (samples, their augmentation, dropout) is a function of the step. Empty at the beginning of a run.
