@@ -10,21 +10,14 @@ import signal
 import subprocess
 import time
 
-from troupe_command import BINARY, TINY, main, metrics, troupe, write
+from troupe_command import BINARY, TINY, main, metrics, timeless, troupe, write
 
 STEPS = 300
 TEXT = TINY.replace("steps = 20", f"steps = {STEPS}") + '[evaluate]\nevery = 50\n[checkpoint]\nevery = 20\n'
-TIMES = {"seconds", "train_seconds", "samples_per_second", "epoch_seconds", "data_wait"}
 
 
 def folders(out):
     return sorted(path for path in pathlib.Path(out, "checkpoints").glob("step-*"))
-
-
-def timeless(out):
-    """The lines of metrics.jsonl without times, and without `resume` lines."""
-    return [{key: value for key, value in line.items() if key not in TIMES}
-            for line in metrics(out) if line["event"] != "resume"]
 
 
 def start(out, *options, file="run.toml"):

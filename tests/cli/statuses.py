@@ -1,4 +1,5 @@
-"""Wrong input: status 2 within a second, with the place, the reason and the fix; nothing is started or written."""
+"""Wrong input: status 2 within a second of CPU time, with the place, the reason and the fix; nothing is started or
+written."""
 
 import os
 import pathlib
@@ -10,7 +11,7 @@ def refuse(*arguments, says):
     done = troupe(*arguments, status=2)
     for word in says:
         assert word in done.stderr, f"'{word}' is missing from: {done.stderr}"
-    assert done.seconds < 1, f"took {done.seconds:.2f} s"
+    assert done.cpu_seconds < 1, f"took {done.cpu_seconds:.2f} s of CPU time"
     assert not pathlib.Path("out").exists(), "something was written"
 
 

@@ -2,6 +2,7 @@
 // devices, and against one worker with the whole batch.
 #include "tests/support/doctest.hpp"
 #include "tests/support/fake_device.hpp"
+#include "tests/support/repeat.hpp"
 #include "tests/support/wirings.hpp"
 
 #include "troupe/runtime/node/simulation.hpp"
@@ -60,7 +61,7 @@ TEST_CASE("uneven epochs give the same bits under every schedule, and on devices
     const auto first = simulate_uneven(options, 0);
     REQUIRE_FALSE(first.end.failure);
     CHECK(samples_seen(options) < 10 * options.batch_size);
-    for (std::uint64_t seed = 1; seed < 10; ++seed) {
+    for (std::uint64_t seed = 1; seed < tests::repeat(5, 10); ++seed) {
       CAPTURE(seed);
       for (const bool on_devices : {false, true}) {
         const auto other = simulate_uneven(options, seed, on_devices);
@@ -129,7 +130,7 @@ TEST_CASE("synchronised norms count the passes of uneven steps, in micro-batches
       .norms = true, .workers = 3, .samples = 81, .batch_size = 8, .keeps_last = true, .micro_batches = 4};
   const auto first = simulate_uneven(three, 0);
   REQUIRE_MESSAGE(!first.end.failure, first.end.failure.value_or(""));
-  for (std::uint64_t seed = 1; seed < 20; ++seed) {
+  for (std::uint64_t seed = 1; seed < tests::repeat(8, 20); ++seed) {
     const auto other = simulate_uneven(three, seed, seed % 2 == 1);
     REQUIRE_MESSAGE(!other.end.failure, other.end.failure.value_or(""));
     CHECK(other.book->result.equal(first.book->result));

@@ -1,5 +1,6 @@
 // Running statistics of batch norm under every wiring: kept, averaged into the result, and never lost.
 #include "tests/support/doctest.hpp"
+#include "tests/support/repeat.hpp"
 #include "tests/support/wirings.hpp"
 
 #include "troupe/runtime/node/launcher.hpp"
@@ -71,7 +72,7 @@ TEST_CASE("a run of any wiring that is interrupted saves parameters and statisti
     auto plan = tests::tiny_plan(options);
     plan.file.evaluate.target_accuracy = 1.0;  // then workers stand still for each verdict
     plan.file.evaluate.target_hold = 3;
-    for (std::uint64_t event = 40; event < 400; event += 9) {
+    for (std::uint64_t event = 40; event < 400; event += tests::repeat(36, 9)) {
       CAPTURE(event);
       models::buffer_pool pool;
       const auto book = std::make_shared<remembered>();

@@ -2,6 +2,7 @@
 #include "troupe/runtime/node/node.hpp"
 
 #include "tests/support/doctest.hpp"
+#include "tests/support/repeat.hpp"
 #include "tests/support/wirings.hpp"
 
 #include "troupe/actors/rules/evaluate.hpp"
@@ -32,7 +33,7 @@ std::vector<tiny_options> all_wirings() {
   all.insert(all.end(), asynchronous.begin(), asynchronous.end());
   return all;
 }
-constexpr int rounds = 50;
+const auto rounds = tests::repeat(5, 50);
 
 /// Sends itself a signal as soon as the run gets on.
 struct impatient final : journal {
@@ -49,14 +50,14 @@ struct impatient final : journal {
 
 }  // namespace
 
-TEST_CASE("each wiring ends cleanly fifty times in a row, with the bits of its simulation") {
+TEST_CASE("each wiring ends cleanly many times in a row, with the bits of its simulation") {
   for (const auto& wiring : all_wirings()) {
     CAPTURE(name_of(wiring));
     const auto plan = tests::tiny_plan(wiring);
     models::buffer_pool pool;
     auto simulated = std::make_shared<remembered>();
     REQUIRE_FALSE(simulate(plan, tests::tiny_data(), initial_weights(plan, pool), pool, simulated, {}).failure);
-    for (int round = 0; round < rounds; ++round) {
+    for (std::uint64_t round = 0; round < rounds; ++round) {
       auto book = std::make_shared<remembered>();
       const auto end = run_tiny(plan, book, tests::tiny_data());
       REQUIRE(end.status() == 0);
@@ -66,13 +67,14 @@ TEST_CASE("each wiring ends cleanly fifty times in a row, with the bits of its s
   }
 }
 
-TEST_CASE("each wiring ends cleanly ten times in a row when it is interrupted") {
+TEST_CASE("each wiring ends cleanly many times in a row when it is interrupted") {
   for (auto wiring : all_wirings()) {
     CAPTURE(name_of(wiring));
     wiring.steps = 100'000'000;
     wiring.evaluate_every = 50'000'000;
     const auto plan = tests::tiny_plan(wiring);
-    for (int round = 0; round < 10; ++round) {  // a worker shows its progress every 100 ms only
+    for (std::uint64_t round = 0; round < tests::repeat(2, 10);
+         ++round) {  // a worker shows its progress every 100 ms only
       const auto impatience = std::make_shared<impatient>();
       const auto end = run_tiny(plan, impatience, tests::tiny_data());
       REQUIRE(end.status() == 143);
@@ -82,7 +84,7 @@ TEST_CASE("each wiring ends cleanly ten times in a row when it is interrupted") 
   }
 }
 
-TEST_CASE("each wiring ends fifty times in a row when an actor throws in its seventh step, and names it") {
+TEST_CASE("each wiring ends many times in a row when an actor throws in its seventh step, and names it") {
   auto data = tests::tiny_data(100);
   for (auto wiring : all_wirings()) {
     CAPTURE(name_of(wiring));
@@ -93,7 +95,7 @@ TEST_CASE("each wiring ends fifty times in a row when an actor throws in its sev
     broken->targets = broken->targets.clone();
     broken->targets[1 + 6 * 2 * plan.workers] = 7;  // there are three classes; of worker 1, first seen in its 7th step
     data.train = broken;
-    for (int round = 0; round < rounds; ++round) {
+    for (std::uint64_t round = 0; round < rounds; ++round) {
       const auto end = run_tiny(plan, std::make_shared<remembered>(), data);
       REQUIRE(end.status() == 1);
       CHECK(*end.failure == "compute 1: Target 7 is out of bounds.");

@@ -1,6 +1,7 @@
 // Synchronised batch norms: passes of all workers that wait for each other in the middle, under seeded schedules and on
 // real threads.
 #include "tests/support/doctest.hpp"
+#include "tests/support/repeat.hpp"
 #include "tests/support/wirings.hpp"
 
 #include "troupe/runtime/node/launcher.hpp"
@@ -38,7 +39,7 @@ ran simulate_normed(const tiny_options& options, const simulation_options& simul
 TEST_CASE("norms of three workers give the same bits under every schedule, and on threads") {
   const auto first = simulate_normed(three, {.seed = 0});
   REQUIRE_FALSE(first.end.failure);
-  for (std::uint64_t seed = 1; seed < 50; ++seed) {
+  for (std::uint64_t seed = 1; seed < tests::repeat(20, 50); ++seed) {
     CAPTURE(seed);
     const auto other = simulate_normed(three, {.seed = seed});
     REQUIRE_FALSE(other.end.failure);
@@ -47,7 +48,7 @@ TEST_CASE("norms of three workers give the same bits under every schedule, and o
     CHECK(other.book->lines.back().bytes_sent == first.book->lines.back().bytes_sent);
   }
   const auto plan = tests::tiny_plan(three);
-  for (int round = 0; round < 20; ++round) {
+  for (std::uint64_t round = 0; round < tests::repeat(5, 20); ++round) {
     models::buffer_pool pool;
     auto book = std::make_shared<remembered>();
     signal_watch signals;
@@ -83,7 +84,7 @@ TEST_CASE("bytes sent are those of the plan, the norms' among them") {
 
 TEST_CASE("an interrupt at any message ends a run with norms at a step that all have completed") {
   std::set<std::uint64_t> ends;
-  for (std::uint64_t event = 1; event < 600; event += 5) {
+  for (std::uint64_t event = 1; event < 600; event += tests::repeat(15, 5)) {
     CAPTURE(event);
     const auto run = simulate_normed(three, {.seed = event, .after_event = tests::interrupt_at(event)});
     REQUIRE_FALSE(run.end.failure);
@@ -100,7 +101,7 @@ TEST_CASE("an interrupt at any message ends a run with norms at a step that all 
 
 TEST_CASE("an actor that dies in the middle of a pass ends the run, and is named") {
   for (const std::string name : {"compute 1", "batch_norm 2"}) {
-    for (std::uint64_t event = 30; event < 120; ++event) {
+    for (std::uint64_t event = 30; event < 120; event += tests::repeat(4, 1)) {
       CAPTURE(name);
       CAPTURE(event);
       const auto run = simulate_normed(three, {.seed = event, .after_event = [&](const crew& all, std::uint64_t count) {

@@ -2,6 +2,7 @@
 // but never the reads and writes within one; tests with threads cover those (tests/unit/actors/shared_memory_test.cpp,
 // tests/unit/models).
 #include "tests/support/doctest.hpp"
+#include "tests/support/repeat.hpp"
 #include "tests/support/tiny.hpp"
 #include "tests/support/wirings.hpp"
 
@@ -56,7 +57,7 @@ TEST_CASE("several workers make all of their steps on one memory, each counted o
     CAPTURE(how);
     const auto plan = tests::tiny_plan(on_one_memory(3, how));
     std::set<float> results;
-    for (std::uint64_t seed = 0; seed < 200; ++seed) {
+    for (std::uint64_t seed = 0; seed < tests::repeat(60, 200); ++seed) {
       CAPTURE(seed);
       const auto book = simulated(plan, {.seed = seed});
       const auto& end = book->lines.back();
@@ -101,7 +102,7 @@ TEST_CASE("memories that are averaged become the mean, and keep what others writ
                         .options = {{"route", std::string{"auto"}}}}};
   const auto plan = tests::tiny_plan(options);
   REQUIRE(plan.stores().size() == 2);
-  for (std::uint64_t seed = 0; seed < 100; ++seed) {
+  for (std::uint64_t seed = 0; seed < tests::repeat(30, 100); ++seed) {
     CAPTURE(seed);
     const auto book = simulated(plan, {.seed = seed});
     CHECK(book->lines.back().updates == 40);

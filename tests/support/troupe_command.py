@@ -8,6 +8,7 @@ import csv
 import json
 import os
 import pathlib
+import resource
 import subprocess
 import sys
 import tempfile
@@ -35,6 +36,9 @@ loop = ["gradient", "exchange", "apply"]
 kind = "all_reduce"
 """
 
+# The fields of metrics.jsonl that depend on the clock.
+TIMES = {"seconds", "train_seconds", "samples_per_second", "epoch_seconds", "data_wait"}
+
 
 def write(name, text):
     """Writes a file into the current folder and returns its name."""
@@ -43,11 +47,14 @@ def write(name, text):
 
 
 def troupe(*arguments, status=0, timeout=120, binary=BINARY):
-    """Runs the command, demands its exit status, and returns what it was: stdout, stderr, seconds."""
-    begin = time.monotonic()
+    """Runs the command, demands its exit status, and returns what it was: stdout, stderr, and its seconds of wall time and of
+    CPU time, which a busy machine hardly changes."""
+    begin, before = time.monotonic(), resource.getrusage(resource.RUSAGE_CHILDREN)
     done = subprocess.run([binary, *map(str, arguments)], capture_output=True, text=True, timeout=timeout,
                           stdin=subprocess.DEVNULL, check=False)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
     done.seconds = time.monotonic() - begin
+    done.cpu_seconds = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
     said = f"troupe {' '.join(map(str, arguments))}\n--- stdout\n{done.stdout}\n--- stderr\n{done.stderr}"
     assert done.returncode == status, f"status {done.returncode} instead of {status}: {said}"
     return done
@@ -59,6 +66,12 @@ def metrics(folder):
         raise AssertionError(f"{word} in metrics.jsonl")
     lines = pathlib.Path(folder, "metrics.jsonl").read_text().splitlines()
     return [json.loads(line, parse_constant=refuse) for line in lines]
+
+
+def timeless(folder):
+    """Reads metrics.jsonl without its times, and without its `resume` lines."""
+    return [{key: value for key, value in line.items() if key not in TIMES}
+            for line in metrics(folder) if line["event"] != "resume"]
 
 
 def epochs(folder):

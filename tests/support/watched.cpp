@@ -10,10 +10,10 @@ namespace troupe::tests {
 
 namespace {
 
-/// Tells of what goes through it.
-class told final : public outbox {
+/// Passes everything on, and reports it to a witness.
+class reported final : public outbox {
  public:
-  told(outbox& out, rank_id by, witness& who) : out_(out), by_(by), who_(who) {}
+  reported(outbox& out, rank_id by, witness& who) : out_(out), by_(by), who_(who) {}
 
   void send(rank_id to, part piece) override {
     who_.sent(by_, to, piece);
@@ -36,18 +36,23 @@ class watched_member final : public member {
       : inner_(std::move(inner)), rank_(rank), who_(std::move(who)) {}
 
   void contribute(const part& own, outbox& out) override {
-    told through{out, rank_, *who_};
+    reported through{out, rank_, *who_};
     inner_->contribute(own, through);
   }
   void receive(const part& piece, outbox& out) override {
     who_->taken(rank_, piece);
-    told through{out, rank_, *who_};
+    reported through{out, rank_, *who_};
     inner_->receive(piece, through);
   }
   std::vector<rank_id> waiting_for(std::uint64_t step) const override { return inner_->waiting_for(step); }
   std::int64_t largest_fold() const override { return inner_->largest_fold(); }
   void forget_before(std::uint64_t step) override { inner_->forget_before(step); }
   std::optional<std::uint64_t> steps_ahead() const override { return inner_->steps_ahead(); }
+  state_dict state() const override {
+    auto state = inner_->state();
+    who_->saved(rank_, state);
+    return state;
+  }
 
  private:
   std::unique_ptr<member> inner_;
@@ -63,6 +68,7 @@ class server_before : public server {
   std::int64_t largest_fold() const override { return inner_->largest_fold(); }
   std::optional<std::uint64_t> open_step() const override { return inner_->open_step(); }
   std::optional<holding> held(std::uint64_t step) override { return inner_->held(step); }
+  state_dict state() const override { return inner_->state(); }
 
  protected:
   member& inner() { return *inner_; }
@@ -78,8 +84,13 @@ class watched_server final : public server_before {
 
   void receive(const part& piece, outbox& out) override {
     who_->taken(rank_, piece);
-    told through{out, rank_, *who_};
+    reported through{out, rank_, *who_};
     inner().receive(piece, through);
+  }
+  state_dict state() const override {
+    auto state = server_before::state();
+    who_->saved(rank_, state);
+    return state;
   }
 
  private:

@@ -10,17 +10,18 @@
 
 namespace troupe::tests {
 
-/// Is told of every part: that the member of this index, or server, has `sent` it (to whom), `taken` it, or handed it
-/// to its worker as an answer. Called by one thread at a time.
+/// Observes every part: the member or server with this index has `sent` it, `taken` it, or `answered` its worker with
+/// it. Also observes which state a member or server has `saved` for a checkpoint. Called by one thread at a time.
 class witness {
  public:
   virtual ~witness() = default;
   virtual void sent(rank_id by, rank_id to, const part& piece) = 0;
   virtual void taken(rank_id by, const part& piece) = 0;
   virtual void answered(rank_id by, const part& piece) = 0;
+  virtual void saved(rank_id /*by*/, const state_dict& /*state*/) {}
 };
 
-/// Returns `kind`, whose members and servers tell `who` of what they do.
+/// Returns `kind`, whose members and servers report what they do to `who`.
 exchange_kind watched(exchange_kind kind, std::shared_ptr<witness> who);
 
 /// Returns `kind`, whose servers take contributions in this order of workers, whatever the order in which they come:
