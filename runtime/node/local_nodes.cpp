@@ -129,7 +129,7 @@ bool is_stopped(pid_t process) {
 struct child_processes {
   std::vector<child> members;
 
-  ~family() {
+  ~child_processes() {
     for (auto& one : members) {
       if (one.process > 0) kill(one.process, SIGKILL);
       if (one.process > 0) waitpid(one.process, nullptr, 0);
