@@ -46,14 +46,16 @@ def troupe_rate(**values):
         file.write_text(TOPOLOGY.format(**{"model": "convnet", "data": 'name = "digits"', "lr": 0.05, "exchange": "",
                                            "nodes": "", **values}))
         subprocess.run([BUILD / "troupe", "run", file, "--out", f"{folder}/out", "--quiet"], check=True)
-        lines = [json.loads(line) for line in pathlib.Path(folder, "out/metrics.jsonl").read_text().splitlines()]
-    samples = seconds = loss = 0.0
-    for line in lines:
-        if line["samples_per_second"] and line["train_loss"] is not None:
-            samples, seconds, loss = line["step"], line["seconds"], line["train_loss"]
-            rate = line["samples_per_second"]
-    assert samples and seconds, "no line of the metrics has a rate"
-    return rate, loss
+        return last_rate(f"{folder}/out")
+
+
+def last_rate(out):
+    """Returns samples per second over all workers, without evaluation, and the mean training loss, of the last line of the
+    metrics that has both."""
+    lines = [json.loads(line) for line in pathlib.Path(out, "metrics.jsonl").read_text().splitlines()]
+    rated = [line for line in lines if line["samples_per_second"] and line["train_loss"] is not None]
+    assert rated, "no line of the metrics has a rate"
+    return rated[-1]["samples_per_second"], rated[-1]["train_loss"]
 
 
 def interleave(variants, repetitions):
