@@ -115,7 +115,7 @@ caf::result<std::string> hear_of_lost(port_pointer self, const std::vector<rank_
         std::erase_if(whom.missing, alive);
         const auto text = whom.missing.empty() ? std::string{} : waits(options, whom);
         promise.deliver(text);
-        if (!text.empty()) fail(self, make_error(errc::peer_lost, text));
+        if (!text.empty() && !self->state.paused) fail(self, make_error(errc::peer_lost, text));
       });
   return promise;
 }
@@ -160,6 +160,7 @@ void watch_round(port_pointer self) {
 /// Ends the port if its worker waits for too long.
 void watch_worker(port_pointer self) {
   auto& my = self->state;
+  if (my.paused) return;
   // A server knows better which ranks it is waiting for, and is given the time to report it.
   const auto patience = ticks_of_timeout + (my.options.own.among.servers > 0 ? 1 : 0);
   bool overdue_at_all = false;
@@ -187,6 +188,7 @@ std::vector<partial_answer>& answers_of(port_state& my, std::uint64_t step) {
 
 void answer_worker(port_pointer self) {
   auto& my = self->state;
+  if (my.paused) return;  // what was reported to `pause` must stay true until `reform`
   auto& answers = answers_of(my, my.step);
   for (auto waits = my.waiting.begin(); waits != my.waiting.end();) {
     auto& [which, one] = *waits;
@@ -228,7 +230,8 @@ void take(port_pointer self, const part& piece) {
   const auto own = is_own(my, piece);
   if (my.options.can_reform && !own) {
     const auto generation = my.options.own.among.generation;
-    if (piece.origin.generation == generation + 1) return my.early.push_back(piece);
+    if (piece.origin.generation == generation + 1 && my.early.size() < most_early && piece.origin.run == my.options.run)
+      return my.early.push_back(piece);
     if (piece.origin.generation < generation || my.paused) return;
   }
   if (const auto why = refusal(my, piece)) return fail(self, *why);

@@ -30,11 +30,12 @@ using peer_port = caf::typed_actor<caf::reacts_to<part_atom, part>>;
 /// result: for servers only; answered with what the server holds once all workers have completed this many steps.
 /// state:   answered with what the following steps depend on; only while no step is under way.
 /// restore: makes the member again from that state, before the first part; errc::mismatch if it does not fit.
-/// pause:   accepts no further part until `reform`, and answers how far the exchange has come. Only with
-///          port_options::can_reform.
+/// pause:   processes no further part until `reform`, and answers how far the exchange has come. Contributions of the
+///          own worker and parts of the next generation are kept. Only with port_options::can_reform, for exchanges
+///          without servers whose members keep nothing between steps.
 /// reform:  the exchange continues with other members: what the worker has contributed to the step under way is
 ///          contributed again, unless the answer to that step comes with the message. Parts of earlier generations are
-///          ignored from then on; errc::mismatch if it does not follow a `pause`, or for a server.
+///          ignored from then on; errc::mismatch if it does not follow a `pause`.
 /// lost:   the nodes of these ranks are lost. The answer states who is waiting for whom ("exchange: rank 0 is waiting
 ///         for rank 2 at step 8") or is empty; if someone is waiting, the port ends with errc::peer_lost.
 /// tick, done: sent by the port to itself (deadline) and by its lane.

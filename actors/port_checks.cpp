@@ -1,4 +1,4 @@
-// What a port refuses.
+// Checks that decide whether a port accepts a part.
 #include "troupe/actors/exchange/encoded.hpp"
 #include "troupe/actors/exchange/registry.hpp"
 #include "troupe/actors/port_state.hpp"

@@ -40,11 +40,11 @@ void restore(port_state& my, const state_dict& state) {
 
 caf::result<exchange_standing> pause(port_pointer self) {
   auto& my = self->state;
-  if (!my.options.can_reform || my.options.own.among.is_server())
+  if (!my.options.can_reform || my.options.answers_buckets || my.options.own.among.servers > 0)
     return make_error(errc::mismatch, my.options.name + ": cannot be re-formed");
   my.paused = true;
   auto promise = self->make_response_promise<exchange_standing>();
-  // Behind the parts that were taken before.
+  // On the lane, so that the parts accepted before are processed first.
   with_member(
       self, {.what = task::kind::state}, [](member&) { return true; },
       [self, promise](bool) mutable {
@@ -57,10 +57,15 @@ caf::result<exchange_standing> pause(port_pointer self) {
 caf::result<void> reform(port_pointer self, const reformation& now) {
   auto& my = self->state;
   auto& own = my.options.own;
-  if (!my.paused || now.among.generation != own.among.generation + 1)
-    return make_error(errc::mismatch, my.options.name + ": was re-formed without a pause, or not by one generation");
+  if (!my.paused) return make_error(errc::mismatch, my.options.name + ": received reform without pause");
+  if (now.among.generation != own.among.generation + 1)
+    return make_error(errc::mismatch, my.options.name + ": received generation " +
+                                          std::to_string(now.among.generation) + "; expected " +
+                                          std::to_string(own.among.generation + 1));
   my.paused = false;
+  for (auto& [which, one] : my.waiting) one.ticks = 0;
   own.among = now.among;
+  own.common.reset();  // it depends on the number of members
   my.options.peers.clear();
   my.peers.clear();
   for (const auto& peer : now.peers) my.peers.push_back(caf::actor_cast<peer_port>(peer));

@@ -67,9 +67,12 @@ struct port_state {
   std::vector<part> early;        ///< Parts of the next generation, to which the port does not belong yet.
 };
 
+/// Maximum number of parts that port_state::early holds: more are refused.
+constexpr std::size_t most_early = 4096;
+
 using port_pointer = port_actor::stateful_pointer<port_state>;
 
-/// Ends the port, and tells its worker why.
+/// Ends the port, and answers its worker with the error.
 void fail(port_pointer self, const caf::error& why);
 
 /// Runs `work(member)` where members run, then `next(result)` here. An exception ends the port.
@@ -103,10 +106,10 @@ void take(port_pointer self, const part& piece);
 /// Hands a part to the member, and carries out what the member does with it.
 void hand_to_member(port_pointer self, const part& piece);
 
-/// Answers the worker, as far as it waits for something that is complete.
+/// Answers the requests of the worker that are complete.
 void answer_worker(port_pointer self);
 
-/// Returns the answers of `step`, as far as they have come.
+/// Returns the partial answers to `step`.
 std::vector<partial_answer>& answers_of(port_state& my, std::uint64_t step);
 
 // In port_checks.cpp.

@@ -85,8 +85,8 @@ bool must_verify(const worker_state& my) {
   return my.options.when.verified_at(my.completed) && my.verified != my.completed;
 }
 
-/// Sends digests of the parameters to the coordinator. It has them before it hears that the step is completed, so that
-/// no run ends with replicas that were not compared.
+/// Sends digests of the parameters to the coordinator. They arrive before the milestone of the step, so no run ends
+/// with replicas that were not compared.
 void verify(worker_pointer self) {
   auto& my = self->state;
   my.verified = my.completed;

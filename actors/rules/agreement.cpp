@@ -1,5 +1,6 @@
 #include "troupe/actors/rules/agreement.hpp"
 
+#include "troupe/actors/support/assert.hpp"
 #include "troupe/actors/support/crc32c.hpp"
 
 #include <algorithm>
@@ -39,6 +40,8 @@ std::string list_of(const std::vector<std::uint32_t>& ranks) {
 }  // namespace
 
 std::vector<std::uint32_t> digests_of(const at::Tensor& values, const models::flat_layout& layout) {
+  TROUPE_ASSERT(values.is_cpu() && values.is_contiguous() && values.scalar_type() == at::kFloat,
+                "digests are those of float32 in host memory");
   const std::span all{values.const_data_ptr<float>(), static_cast<std::size_t>(values.numel())};
   std::vector<std::uint32_t> digests;
   digests.reserve(layout.parameters.size());
@@ -58,6 +61,9 @@ std::optional<std::string> agreement::take(rank_id worker, std::uint64_t step, s
                            " sent its digests of step " + std::to_string(step) + " twice");
   if (all.size() < workers_) return std::nullopt;
   const auto complete = std::move(incomplete_.extract(step).mapped());
+  const auto& first_digests = complete.begin()->second;
+  if (std::all_of(complete.begin(), complete.end(), [&](const auto& other) { return other.second == first_digests; }))
+    return std::nullopt;
   const auto& reference = most_frequent(complete);
   std::vector<std::uint32_t> equal, different;
   auto first = names_.size();
@@ -66,11 +72,10 @@ std::optional<std::string> agreement::take(rank_id worker, std::uint64_t step, s
     const auto at = std::mismatch(own.begin(), own.end(), reference.begin()).first - own.begin();
     first = std::min(first, static_cast<std::size_t>(at));
   }
-  if (different.empty()) return std::nullopt;
   return "the parameters of " + list_of(different) + " differ from those of " + list_of(equal) + " after step " +
          std::to_string(step) + ", first in " + names_[first] +
-         ", although this wiring keeps all workers equal; check the memory and the software of their machines, or set "
-         "run.verify_every = 0 to continue regardless";
+         ", although this wiring keeps all workers equal; check that their machines have the same CPU, the "
+         "same software and intact memory, or set run.verify_every = 0 to continue regardless";
 }
 
 }  // namespace troupe::rules

@@ -1,4 +1,4 @@
-// Whether replicas that a wiring keeps equal are equal: their digests after the same step are compared.
+// Compares the replicas of workers that a wiring keeps equal, by digests of their parameters.
 #pragma once
 
 #include "troupe/actors/messages.hpp"
@@ -12,9 +12,11 @@
 
 namespace troupe::rules {
 
-/// Returns one CRC-32C for each parameter tensor of `values` [P] or [P + B], in the order of `layout.parameters`.
+/// Returns one CRC-32C for each parameter tensor of `values` (float32 [P] or [P + B], contiguous, on the
+/// CPU), in the order of `layout.parameters`.
 std::vector<std::uint32_t> digests_of(const at::Tensor& values, const models::flat_layout& layout);
 
+/// Collects the digests of all workers by step, and finds those that differ.
 class agreement {
  public:
   /// `names`: those of the parameter tensors, in the order of the digests.

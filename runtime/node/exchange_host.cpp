@@ -22,8 +22,8 @@ namespace {
 /// Elements that one fold may read in a handler: about a fifth of a millisecond. Beyond, ports get lanes.
 constexpr std::int64_t most_elements_in_place = 1024 * 1024;
 
-/// Where ports send to other processes: 1 MiB, small enough to fold and send one piece while the next is on its way,
-/// large enough that the thread wakes of a message cost little.
+/// Elements per message between processes: 1 MiB, small enough that folding and sending overlap, large enough that
+/// waking a thread for each message costs little.
 constexpr std::int64_t elements_of_a_chunk = 256 * 1024;
 
 /// Returns the schedule of a server that does not hold the result, for which it is never asked.
@@ -38,7 +38,7 @@ membership membership_of(const plan& plan, const planned_exchange& exchange, std
                    .world_size = static_cast<std::uint32_t>(exchange.ranks().size()),
                    .servers = exchange.nature.servers};
   const auto ids = exchange.ids();
-  // Thousands of members need no lists where these say nothing.
+  // Without ids if each equals its index: there may be thousands of members.
   const auto are_indices = ids.back() + 1 == ids.size();
   for (const auto id : ids) {
     if (!are_indices) among.ids.push_back(rank_id{id});

@@ -71,6 +71,12 @@ bool has_section_of(const values& text, const std::string& path) {
   return next != text.end() && next->first.starts_with(start);
 }
 
+bool is_in_repeated_section(const std::string& path) {
+  const auto name = path.substr(0, path.find('.'));
+  return std::any_of(sections().begin(), sections().end(),
+                     [&](const section& one) { return one.name == name && one.repeated(); });
+}
+
 /// Compares the settings of a run with those with which it is continued.
 class comparison {
  public:
@@ -100,7 +106,7 @@ class comparison {
     const auto before = old_values_.find(key), now = new_values_.find(key);
     if (before != old_values_.end() && now != new_values_.end()) return before->second == now->second;
     if (now == new_values_.end()) return is_default(now_, key, before->second);
-    if (!has_section_of(old_values_, key)) return false;
+    if (is_in_repeated_section(key) && !has_section_of(old_values_, key)) return false;
     return is_default(now_, key, now->second) || !now_.given.has(named_path(now_, key));
   }
 

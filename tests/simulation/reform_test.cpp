@@ -244,7 +244,7 @@ TEST_CASE("an exchange that was not paused, or cannot be re-formed, refuses it")
         self->request(port, caf::infinite, reform_atom_v, reformation{.among = {.generation = 1, .world_size = 1}});
     while (scheduler.has_job()) scheduler.run_once();
     reform.receive([] {}, [&](const caf::error& why) { refused = describe(why); });
-    CHECK(refused == "exchange: was re-formed without a pause, or not by one generation");
+    CHECK(refused == "exchange: received reform without pause");
     auto pause = self->request(port, caf::infinite, pause_atom_v);
     while (scheduler.has_job()) scheduler.run_once();
     pause.receive([](const exchange_standing&) {}, [&](const caf::error& why) { paused = describe(why); });
