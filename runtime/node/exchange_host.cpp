@@ -118,7 +118,7 @@ std::string name_of_port(const plan& plan, const planned_exchange& exchange, std
 
 /// Spawns the ports of an exchange in the GPUs' own library: all its workers are here, see check_hosting().
 hosted_exchange host_collective(caf::actor_system& system, const plan& plan, std::uint32_t place, lane_factory& lanes,
-                                const launch_options& options, named_actors& members) {
+                                const launch_options& options, named_actors& spawned) {
   const auto& exchange = plan.exchanges[place];
   const auto id = device::make_nccl_id();
   hosted_exchange made;
@@ -130,7 +130,7 @@ hosted_exchange host_collective(caf::actor_system& system, const plan& plan, std
         device::spawn_collective_port(system, own, device::open_nccl(plan.devices.at(rank)), id, lanes.make(name));
     made.ports.emplace(rank, port);
     peers.emplace_back(port);
-    members.emplace_back(name, caf::actor_cast<caf::actor>(port));
+    spawned.emplace_back(name, caf::actor_cast<caf::actor>(port));
   }
   for (const auto& [rank, port] : made.ports) caf::anon_send(port, wire_atom_v, peers);
   return made;
@@ -139,7 +139,7 @@ hosted_exchange host_collective(caf::actor_system& system, const plan& plan, std
 /// Makes the memory of an exchange, or maps the first node's. The first node also has the server that keeps it; its
 /// workers have no ports.
 hosted_exchange host_memory(caf::actor_system& system, const plan& plan, std::uint32_t place, lane_factory& lanes,
-                            const launch_options& options, named_actors& members) {
+                            const launch_options& options, named_actors& spawned) {
   const auto& exchange = plan.exchanges[place];
   const auto& layout = plan.layout;
   if (options.node != 0)
@@ -155,7 +155,7 @@ hosted_exchange host_memory(caf::actor_system& system, const plan& plan, std::ui
   own.own.among = {.world_size = 0, .servers = 1, .ids = {rank_id{exchange.first_server}}};
   own.own.memory = made.memory;
   const auto port = spawn_port(system, own, exchange.kind->make_member, lane_if_long(lanes, name));
-  members.emplace_back(name, caf::actor_cast<caf::actor>(port));
+  spawned.emplace_back(name, caf::actor_cast<caf::actor>(port));
   caf::anon_send(port, wire_atom_v, std::vector<peer_port>{port});
   made.ports.emplace(exchange.first_server, port);
   return made;
@@ -164,7 +164,7 @@ hosted_exchange host_memory(caf::actor_system& system, const plan& plan, std::ui
 /// Returns proxies for the ports on other nodes with which ports here exchange parts, by index.
 std::map<std::uint32_t, peer_port> far_peers(const plan& plan, const planned_exchange& exchange,
                                              const std::vector<std::uint32_t>& ids, const launch_options& options,
-                                             named_actors& members) {
+                                             named_actors& spawned) {
   std::map<std::uint32_t, peer_port> far;
   if (!options.far) return far;
   const auto is_here = [&](std::uint32_t index) { return plan.node_of(ids[index]) == options.node; };
@@ -174,7 +174,7 @@ std::map<std::uint32_t, peer_port> far_peers(const plan& plan, const planned_exc
       if (is_here(peer) || far.contains(peer)) continue;
       const auto id = ids[peer];
       far.emplace(peer, options.far->port_of(id));
-      members.emplace_back(
+      spawned.emplace_back(
           "link to " + (id < plan.workers ? "rank " + std::to_string(id) : name_of_port(plan, exchange, id)),
           caf::actor_cast<caf::actor>(far.at(peer)));
     }
@@ -184,27 +184,28 @@ std::map<std::uint32_t, peer_port> far_peers(const plan& plan, const planned_exc
 
 /// Spawns the ports of an exchange that belong here, and wires each to those with which it exchanges parts.
 hosted_exchange host_ports(caf::actor_system& system, const plan& plan, std::uint32_t place, lane_factory& lanes,
-                           const launch_options& options, named_actors& members) {
+                           const launch_options& options, named_actors& spawned) {
   const auto& exchange = plan.exchanges[place];
   const auto maker = maker_of(exchange);
   const auto ids = exchange.ids();
-  auto ports = far_peers(plan, exchange, ids, options, members);
+  auto ports = far_peers(plan, exchange, ids, options, spawned);
   hosted_exchange made;
-  std::map<std::uint32_t, std::vector<rank_id>> peers;
+  std::vector<std::uint32_t> here;  // their indices
   for (std::uint32_t index = 0; index < ids.size(); ++index) {
     const auto id = ids[index];
     if (options.far && plan.node_of(id) != options.node) continue;
     const auto name = name_of_port(plan, exchange, id);
-    const auto own = options_of_port(plan, place, index, options);
-    peers.emplace(index, own.peers);
-    const auto port = spawn_port(system, own, maker, lane_if_long(lanes, name));
+    const auto port =
+        spawn_port(system, options_of_port(plan, place, index, options), maker, lane_if_long(lanes, name));
+    here.push_back(index);
     made.ports.emplace(id, port);
     ports.emplace(index, port);
-    members.emplace_back(name, caf::actor_cast<caf::actor>(port));
+    spawned.emplace_back(name, caf::actor_cast<caf::actor>(port));
   }
-  for (const auto& [index, indices] : peers) {
+  for (const auto index : here) {
     std::vector<peer_port> handles;
-    for (const auto peer : indices) handles.push_back(ports.at(static_cast<std::uint32_t>(peer)));
+    for (const auto peer : peers_of_port(exchange, index))
+      handles.push_back(ports.at(static_cast<std::uint32_t>(peer)));
     caf::anon_send(made.ports.at(ids[index]), wire_atom_v, std::move(handles));
   }
   return made;
@@ -213,14 +214,14 @@ hosted_exchange host_ports(caf::actor_system& system, const plan& plan, std::uin
 }  // namespace
 
 hosted_exchange host_exchange(caf::actor_system& system, const plan& plan, std::uint32_t place, lane_factory& lanes,
-                              const launch_options& options, named_actors& members) {
+                              const launch_options& options, named_actors& spawned) {
   switch (plan.exchanges[place].nature.host) {
     case hosting::ports:
-      return host_ports(system, plan, place, lanes, options, members);
+      return host_ports(system, plan, place, lanes, options, spawned);
     case hosting::shared_memory:
-      return host_memory(system, plan, place, lanes, options, members);
+      return host_memory(system, plan, place, lanes, options, spawned);
     case hosting::device_library:
-      return host_collective(system, plan, place, lanes, options, members);
+      return host_collective(system, plan, place, lanes, options, spawned);
   }
   throw std::logic_error("an exchange has no host");
 }

@@ -25,9 +25,9 @@ struct hosted_exchange {
   std::shared_ptr<shared_memory> memory;      ///< Null unless it runs in shared memory.
 };
 
-/// Spawns and wires what runs the exchange with this index on this node, and adds all actors to `members`, with the
+/// Spawns and wires what runs the exchange with this index on this node, and adds all actors to `spawned`, with the
 /// names used in errors.
 hosted_exchange host_exchange(caf::actor_system& system, const plan& plan, std::uint32_t place, lane_factory& lanes,
-                              const launch_options& options, std::vector<std::pair<std::string, caf::actor>>& members);
+                              const launch_options& options, std::vector<std::pair<std::string, caf::actor>>& spawned);
 
 }  // namespace troupe

@@ -41,9 +41,13 @@ bool depends_on_length(const topology& file) {
 
 using values = std::map<std::string, std::string>;
 
+const section* section_of(const std::string& path) {
+  return find_section(path.substr(0, path.find('.')));
+}
+
 /// Returns the row that describes a key, such as "run.seed" or "exchange.0.route", or nullptr.
 const setting* row_of(const topology& file, const std::string& path) {
-  const section* section = find_section(path.substr(0, path.find('.')));
+  const section* section = section_of(path);
   if (section == nullptr) return nullptr;
   const std::string name = path.substr(path.rfind('.') + 1);
   if (const key* key = find_key(*section, name)) return &key->row;
@@ -69,12 +73,6 @@ bool has_section_of(const values& text, const std::string& path) {
   const std::string start = path.substr(0, path.rfind('.') + 1);
   const auto next = text.lower_bound(start);
   return next != text.end() && next->first.starts_with(start);
-}
-
-bool is_in_repeated_section(const std::string& path) {
-  const auto name = path.substr(0, path.find('.'));
-  return std::any_of(sections().begin(), sections().end(),
-                     [&](const section& one) { return one.name == name && one.repeated(); });
 }
 
 /// Compares the settings of a run with those with which it is continued.
@@ -106,7 +104,8 @@ class comparison {
     const auto before = old_values_.find(key), now = new_values_.find(key);
     if (before != old_values_.end() && now != new_values_.end()) return before->second == now->second;
     if (now == new_values_.end()) return is_default(now_, key, before->second);
-    if (is_in_repeated_section(key) && !has_section_of(old_values_, key)) return false;
+    const section* section = section_of(key);
+    if (section != nullptr && section->repeated() && !has_section_of(old_values_, key)) return false;
     return is_default(now_, key, now->second) || !now_.given.has(named_path(now_, key));
   }
 

@@ -102,8 +102,9 @@ class cut_run {
     try {
       const auto end = simulate(plan_, tests::tiny_data(), initial_weights(plan_, pool_), pool_, book_, options);
       REQUIRE_MESSAGE(!end.failure, end.failure.value_or(""));
-    } catch (const std::runtime_error&) {
+    } catch (const std::runtime_error& problem) {
       REQUIRE(dies);
+      CHECK(std::string{problem.what()}.find("did not end") != std::string::npos);
       return false;
     }
     return book_->lines.back().status == "done";
