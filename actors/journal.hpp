@@ -6,6 +6,7 @@
 #include "troupe/actors/run_state.hpp"
 
 #include <cstdint>
+#include <optional>
 
 namespace troupe {
 
@@ -26,8 +27,8 @@ class journal {
   virtual void save(const snapshot& result) = 0;
 
   /// Writes a checkpoint: the state of the run when the lines written so far were all there were. A checkpoint that
-  /// cannot be written costs a warning, never the run.
-  virtual void checkpoint(const run_state& /*state*/) {}
+  /// cannot be written costs a warning, never the run. Returns its files if another node is to keep a copy.
+  virtual std::optional<state_dict> checkpoint(const run_state& /*state*/) { return {}; }
 };
 
 }  // namespace troupe

@@ -3,6 +3,8 @@
 #include <caf/all.hpp>
 
 #include <algorithm>
+#include <deque>
+#include <functional>
 #include <numeric>
 #include <optional>
 #include <utility>
@@ -14,12 +16,14 @@ namespace {
 
 struct recorder_state {
   static inline const char* name = "recorder";
-  std::shared_ptr<journal> book;  ///< Used on the lane only.
+  recorder_options options;  ///< The journal is used on the lane only.
   std::unique_ptr<lane> where;
   std::vector<std::uint64_t> completed;  ///< Steps, by rank.
   std::optional<snapshot> best;          ///< To be kept; one that a better one overtakes is never written.
   bool keeping{false};                   ///< The journal is writing the one before it.
   bool reporting{false};  ///< The journal has not yet taken the last progress; it gets no further one meanwhile.
+  std::deque<std::function<void()>> answers;  ///< To the checkpoints that are not written, or not copied, yet.
+  std::function<void()> finish;               ///< The end of the run, which waits for them.
 };
 
 constexpr task to_write{.what = task::kind::write};
@@ -33,11 +37,20 @@ void keep(recorder_pointer self) {
   my.keeping = true;
   then_on_lane(
       self, *my.where, to_write,
-      [book = my.book, best = *std::exchange(my.best, std::nullopt)] { return book->keep(best), true; },
+      [book = my.options.book, best = *std::exchange(my.best, std::nullopt)] { return book->keep(best), true; },
       [self](bool) {
         self->state.keeping = false;
         keep(self);
       });
+}
+
+/// Answers that a checkpoint is written, with its copy if there is one, and ends the run if that was waiting.
+void take_copied(recorder_pointer self) {
+  auto& my = self->state;
+  if (my.answers.empty()) return;
+  my.answers.front()();
+  my.answers.pop_front();
+  if (my.answers.empty() && my.finish) std::exchange(my.finish, {})();
 }
 
 std::uint64_t progress_of(const std::vector<std::uint64_t>& completed, bool draws_from_queue) {
@@ -45,61 +58,87 @@ std::uint64_t progress_of(const std::vector<std::uint64_t>& completed, bool draw
   return *std::min_element(completed.begin(), completed.end());
 }
 
-recorder_actor::behavior_type recorder(recorder_pointer self, std::uint32_t workers, bool draws_from_queue,
-                                       std::shared_ptr<journal> book, std::shared_ptr<std::unique_ptr<lane>> where) {
+/// Writes a checkpoint, and sends it to the node that keeps a copy.
+caf::result<std::uint64_t> write_checkpoint(recorder_pointer self, const run_state& state) {
+  auto& my = self->state;
+  auto best = std::exchange(my.best, std::nullopt);
+  auto promise = self->make_response_promise<std::uint64_t>();
+  my.answers.emplace_back([promise, step = state.step]() mutable { promise.deliver(step); });
+  then_on_lane(
+      self, *my.where, to_write,
+      [book = my.options.book, send_copy = my.options.send_copy, best, state] {
+        if (best) book->keep(*best);
+        const auto files = book->checkpoint(state);
+        return files && send_copy && send_copy(*files);
+      },
+      [self](bool copying) {
+        if (!copying) take_copied(self);
+      });
+  return promise;
+}
+
+/// Writes the result and the last line, and ends the journal.
+caf::result<std::uint64_t> save(recorder_pointer self, const snapshot& result, const record& end) {
+  auto promise = self->make_response_promise<std::uint64_t>();
+  auto write = [self, promise, result, end] {
+    auto& my = self->state;
+    auto best = std::exchange(my.best, std::nullopt);
+    then_on_lane(
+        self, *my.where, to_write,
+        [book = my.options.book, best, result, end] {
+          if (best) book->keep(*best);
+          book->save(result);
+          book->write(end);
+          return end.step;
+        },
+        [promise](std::uint64_t step) mutable { promise.deliver(step); });
+  };
+  if (self->state.answers.empty())
+    write();
+  else
+    self->state.finish = std::move(write);
+  return promise;
+}
+
+recorder_actor::behavior_type recorder(recorder_pointer self, recorder_options options,
+                                       std::shared_ptr<std::unique_ptr<lane>> where) {
   report_exceptions(self);
-  self->state.book = std::move(book);
+  self->state.options = std::move(options);
   self->state.where = std::move(*where);
-  self->state.completed.resize(workers);
+  self->state.completed.resize(self->state.options.workers);
   return {
       [self](record_atom, const record& line) {
         then_on_lane(
-            self, *self->state.where, to_write, [book = self->state.book, line] { return book->write(line), true; },
-            [](bool) {});
+            self, *self->state.where, to_write,
+            [book = self->state.options.book, line] { return book->write(line), true; }, [](bool) {});
       },
       [self](keep_atom, const snapshot& best) {
         self->state.best = best;
         keep(self);
       },
-      [self, draws_from_queue](progress_atom, rank_id rank, std::uint64_t step) {
+      [self](progress_atom, rank_id rank, std::uint64_t step) {
         auto& my = self->state;
         my.completed.at(static_cast<std::size_t>(rank)) = step;
         if (my.reporting) return;
         my.reporting = true;
         then_on_lane(
             self, *my.where, to_write,
-            [book = my.book, steps = progress_of(my.completed, draws_from_queue)] {
+            [book = my.options.book, steps = progress_of(my.completed, my.options.draws_from_queue)] {
               return book->progress(steps), true;
             },
             [self](bool) { self->state.reporting = false; });
       },
-      [self](checkpoint_atom, const run_state& state) {
-        auto best = std::exchange(self->state.best, std::nullopt);
-        return on_lane<std::uint64_t>(self, *self->state.where, to_write, [book = self->state.book, best, state] {
-          if (best) book->keep(*best);
-          book->checkpoint(state);
-          return state.step;
-        });
-      },
-      [self](save_atom, const snapshot& result, const record& end) {
-        auto best = std::exchange(self->state.best, std::nullopt);
-        return on_lane<std::uint64_t>(self, *self->state.where, to_write, [book = self->state.book, best, result, end] {
-          if (best) book->keep(*best);
-          book->save(result);
-          book->write(end);
-          return end.step;
-        });
-      },
+      [self](checkpoint_atom, const run_state& state) { return write_checkpoint(self, state); },
+      [self](checkpoint_atom) { take_copied(self); },
+      [self](save_atom, const snapshot& result, const record& end) { return save(self, result, end); },
       [](done_atom, const completion& done) { (*done.run)(); },
   };
 }
 
 }  // namespace
 
-recorder_actor spawn_recorder(caf::actor_system& system, std::uint32_t workers, bool draws_from_queue,
-                              std::shared_ptr<journal> book, std::unique_ptr<lane> where) {
-  return system.spawn(recorder, workers, draws_from_queue, std::move(book),
-                      std::make_shared<std::unique_ptr<lane>>(std::move(where)));
+recorder_actor spawn_recorder(caf::actor_system& system, recorder_options options, std::unique_ptr<lane> where) {
+  return system.spawn(recorder, std::move(options), std::make_shared<std::unique_ptr<lane>>(std::move(where)));
 }
 
 }  // namespace troupe

@@ -8,6 +8,7 @@
 #include <caf/typed_actor.hpp>
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 
 namespace troupe {
@@ -17,15 +18,25 @@ using progress_sink = caf::typed_actor<caf::reacts_to<progress_atom, rank_id, st
 
 /// record:   writes one line of the metrics.
 /// keep:     writes the best result so far.
-/// checkpoint: writes a checkpoint; answered when that is done, or has failed with a warning.
-/// save:     writes the result and the last line; answered with the step of that line when both are on disk.
-using recorder_actor = progress_sink::extend<caf::reacts_to<record_atom, record>, caf::reacts_to<keep_atom, snapshot>,
-                                             caf::replies_to<checkpoint_atom, run_state>::with<std::uint64_t>,
-                                             caf::replies_to<save_atom, snapshot, record>::with<std::uint64_t>,
-                                             caf::reacts_to<done_atom, completion>>;
+/// checkpoint: writes a checkpoint; answered when that is done, or has failed with a warning. Where another node keeps
+/// a
+///           copy, it is answered when the copy is written too: the message without a state says so.
+/// save:     writes the result and the last line; answered with the step of that line when both are on disk, and the
+///           copy of the last checkpoint is.
+using recorder_actor = progress_sink::extend<
+    caf::reacts_to<record_atom, record>, caf::reacts_to<keep_atom, snapshot>,
+    caf::replies_to<checkpoint_atom, run_state>::with<std::uint64_t>, caf::reacts_to<checkpoint_atom>,
+    caf::replies_to<save_atom, snapshot, record>::with<std::uint64_t>, caf::reacts_to<done_atom, completion>>;
 
-/// Spawns the recorder. It shows the progress of the slowest worker, or the mean if the workers draw from one queue.
-recorder_actor spawn_recorder(caf::actor_system& system, std::uint32_t workers, bool draws_from_queue,
-                              std::shared_ptr<journal> book, std::unique_ptr<lane> where);
+struct recorder_options {
+  std::uint32_t workers{1};
+  bool draws_from_queue{false};  ///< It then shows the mean progress of the workers instead of that of the slowest.
+  std::shared_ptr<journal> book;
+  /// Sends the files of a checkpoint to the node that keeps a copy. Called on the recorder's lane. Returns whether they
+  /// were sent, so that the answer `checkpoint` follows.
+  std::function<bool(const state_dict& files)> send_copy{};
+};
+
+recorder_actor spawn_recorder(caf::actor_system& system, recorder_options options, std::unique_ptr<lane> where);
 
 }  // namespace troupe

@@ -3,9 +3,12 @@
 #include "troupe/apps/resume.hpp"
 #include "troupe/apps/training.hpp"
 #include "troupe/runtime/node/local_nodes.hpp"
+#include "troupe/runtime/telemetry/run_folder.hpp"
 
 #include <CLI/CLI.hpp>
 
+#include <cstdint>
+#include <filesystem>
 #include <memory>
 #include <string>
 #include <utility>
@@ -18,13 +21,13 @@ namespace {
 /// Returns the command line of each node of `plan`; `ports` are those that were chosen for them.
 std::vector<local_node> commands(const training_options& given, const plan& plan,
                                  const std::vector<std::string>& ports) {
+  const auto copies = given.out / "copy";
   std::vector<std::string> common{given.file.string()};
   const auto add = [&](const std::string& option, const std::string& value) {
     common.insert(common.end(), {option, value});
   };
   for (const auto& each : given.overrides) add("--set", each);
   for (const auto& each : ports) add("--port", each);
-  if (!given.out.empty()) add("--out", given.out.string());
   if (!given.csv.empty()) add("--csv", given.csv);
   if (!given.epoch_log.empty()) add("--epoch-log", given.epoch_log);
   if (given.overwrite) common.emplace_back("--overwrite");
@@ -34,7 +37,10 @@ std::vector<local_node> commands(const training_options& given, const plan& plan
   for (const auto& node : plan.nodes) {
     std::vector<std::string> arguments{"troupe", "node", "--together", "--name", node.name};
     arguments.insert(arguments.end(), common.begin(), common.end());
-    if (!given.resume.empty() && result.empty()) arguments.insert(arguments.end(), {"--resume", given.resume.string()});
+    const auto keeps_copies = plan.keeps_copies(static_cast<std::uint32_t>(result.size()));
+    const auto& out = keeps_copies ? copies : given.out;
+    const auto continues = !given.resume.empty() && (result.empty() || (keeps_copies && exists(copies)));
+    if (!out.empty()) arguments.insert(arguments.end(), {continues ? "--resume" : "--out", out.string()});
     result.push_back({node.name, std::move(arguments)});
   }
   return result;
@@ -47,6 +53,7 @@ int run_topology(training_options& given) {
   if (what.plan.nodes.size() == 1) return train(given, std::move(what), 0, signals);
   if (!given.resume.empty() && is_complete(given, what.plan)) return 0;
   const auto plan = std::move(what.plan);
+  if (plan.keeps_copies(1) && given.out.empty()) given.out = telemetry::default_folder(given.file);
   what = {};
   auto nodes = plan.nodes;
   choose_ports(nodes);

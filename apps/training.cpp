@@ -2,10 +2,12 @@
 
 #include "troupe/apps/messages.hpp"
 #include "troupe/apps/resume.hpp"
+#include "troupe/runtime/checkpoint/copy.hpp"
 #include "troupe/runtime/checkpoint/folder.hpp"
 #include "troupe/runtime/node/launcher.hpp"
 #include "troupe/runtime/node/local_nodes.hpp"
 #include "troupe/runtime/node/node.hpp"
+#include "troupe/runtime/support/durable_files.hpp"
 #include "troupe/runtime/support/terminal.hpp"
 #include "troupe/runtime/telemetry/cut_back.hpp"
 #include "troupe/runtime/telemetry/display.hpp"
@@ -19,6 +21,7 @@
 
 #include <cstdio>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -130,6 +133,19 @@ journal_pointer continue_journal(const training_options& given, const training& 
   return open_journal(given, what, run.folder, {.beside = run.files, .continues = true});
 }
 
+/// Opens the folder in which this node keeps copies of checkpoints, and returns what writes one.
+std::function<void(const state_dict&)> keeper_of_copies(const training_options& given, const plan& plan) {
+  auto out = given.out;
+  if (out.empty()) out = telemetry::default_folder(given.file).string() + "-copy";
+  telemetry::run_folder folder{
+      {.out = out, .topology = given.file, .overwrite = given.overwrite, .resume = !given.resume.empty()}};
+  if (!given.quiet) print_note("copies of checkpoints are kept in " + out.string());
+  return [folder, keep = static_cast<std::size_t>(plan.file.checkpoint.keep)](const state_dict& files) {
+    durable_files disk;
+    checkpoint::write_copy(folder.path(), files, keep, disk);
+  };
+}
+
 /// Prints how to continue a run that was cut short and has a checkpoint.
 void offer_to_continue(const training_options& given, const plan& plan, const run_end& end,
                        const telemetry::file_journal& book) {
@@ -152,6 +168,7 @@ int train(const training_options& given, training&& what, std::uint32_t node, si
     options.restored = continued->from.state;
   }
   options.initial = initial_weights(what.plan, options.pool);
+  if (what.plan.keeps_copies(node)) options.keep_copy = keeper_of_copies(given, what.plan);
   journal_pointer book;
   if (node == 0)
     options.open_book = [&] {

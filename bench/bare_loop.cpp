@@ -3,6 +3,7 @@
 //
 //   bare_loop STEPS BATCH main|thread     prints samples per second, and the mean loss, which shows that it learned
 //
+// bare_loop_jemalloc is the same program with the allocator of the troupe command (decision 0010).
 // thread: not on the program's main thread, because memory is allocated differently there.
 #include "troupe/data/dataset.hpp"
 
@@ -16,6 +17,10 @@
 #include <string_view>
 #include <thread>
 #include <vector>
+
+extern "C" {
+const char* malloc_conf = "thp:always,dirty_decay_ms:-1,muzzy_decay_ms:-1";  // as in apps/command.cpp
+}
 
 namespace {
 

@@ -2,7 +2,8 @@
 """What does a single worker cost over the bare LibTorch loop? At most 1 % of CPU time is allowed.
 
 Convnet, digits, batch 64, one intra-op thread, one worker: runs `troupe run` and bench/bare_loop in turn, each for a
-number of steps and for three times as many, so that the CPU time of the start does not count.
+number of steps and for three times as many, so that the CPU time of the start does not count. The loop is timed with
+troupe's allocator, on the main thread and on another one, and as it would be linked by default, with that of glibc.
     cmake --preset bench && cmake --build build && bench/overhead.py [repetitions]
 """
 
@@ -26,9 +27,9 @@ def used(command, **options):
     return usage.ru_utime + usage.ru_stime, said
 
 
-def bare(where, steps):
+def bare(program, where, steps):
     """Returns seconds of CPU time, samples per second and the mean training loss."""
-    cpu, said = used([BUILD / "bench/bare_loop", str(steps), str(BATCH), where])
+    cpu, said = used([BUILD / "bench" / program, str(steps), str(BATCH), where])
     return cpu, *map(float, said.split())
 
 
@@ -48,8 +49,9 @@ def per_step(run):
 
 
 results = interleave({
-    "bare LibTorch loop": lambda: per_step(lambda steps: bare("main", steps)),
-    "bare LibTorch loop on a thread of its own": lambda: per_step(lambda steps: bare("thread", steps)),
+    "bare LibTorch loop": lambda: per_step(lambda steps: bare("bare_loop_jemalloc", "main", steps)),
+    "bare LibTorch loop on another thread": lambda: per_step(lambda steps: bare("bare_loop_jemalloc", "thread", steps)),
+    "bare LibTorch loop with glibc": lambda: per_step(lambda steps: bare("bare_loop", "main", steps)),
     "a worker alone": lambda: per_step(worker),
 }, repetitions())
 setting()

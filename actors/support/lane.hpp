@@ -69,7 +69,7 @@ class lane {
   /// that it will not be resumed.
   virtual ~lane() = default;
 
-  /// Queues `work`, which does `what`. Its completion reaches `owner` as (done_atom, completion); a queued job keeps
+  /// Queues `work`, described by `what`. Its completion reaches `owner` as (done_atom, completion); a queued job keeps
   /// its owner alive.
   virtual void post(caf::actor owner, task what, job work) = 0;
 
@@ -84,8 +84,8 @@ class lane_factory {
   virtual std::unique_ptr<lane> make(const std::string& name) = 0;
 };
 
-/// Answers a request with the result of `work()`, which does `what`, run on `where`. If it throws, `self` quits with
-/// errc::failed and the exception's text, which is also the answer.
+/// Answers a request with the result of `work()`, described by `what` and run on `where`. If it throws, `self` quits
+/// with errc::failed and the exception's text, which is also the answer.
 template <class Result, class Self, class Work>
 caf::typed_response_promise<Result> on_lane(Self* self, lane& where, task what, Work work) {
   auto promise = self->template make_response_promise<Result>();
@@ -104,7 +104,7 @@ caf::typed_response_promise<Result> on_lane(Self* self, lane& where, task what, 
   return promise;
 }
 
-/// Runs `work`, which does `what`, on `where` and then `next(result)` in the context of `self`. If either throws,
+/// Runs `work`, described by `what`, on `where` and then `next(result)` in the context of `self`. If either throws,
 /// `self` quits.
 template <class Self, class Work, class Next>
 void then_on_lane(Self* self, lane& where, task what, Work work, Next next) {

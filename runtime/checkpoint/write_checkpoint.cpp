@@ -120,15 +120,21 @@ void remove_old(const fs::path& out, std::uint64_t newest, std::size_t keep, dur
 
 void write_checkpoint(const fs::path& out, const run_state& state, manifest about, std::size_t keep,
                       durable_files& files) {
+  add_checkpoint(out, state.step, keep, files,
+                 [&](const auto& folder) { write_into(folder, out, state, std::move(about), files); });
+}
+
+void add_checkpoint(const fs::path& out, std::uint64_t step, std::size_t keep, durable_files& files,
+                    const std::function<void(const fs::path& folder)>& fill) {
   const auto folder = folder_of(out);
-  const auto aside = folder / unfinished_name_of(state.step);
+  const auto aside = folder / unfinished_name_of(step);
   try {
     files.make_folder(folder);
     files.sync(out);
     for (const auto& left : unfinished_in(out)) files.remove(left);
     files.make_folder(aside);
-    write_into(aside, out, state, std::move(about), files);
-    files.replace(aside, folder / name_of(state.step));
+    fill(aside);
+    files.replace(aside, folder / name_of(step));
     files.sync(folder);
   } catch (const std::exception&) {
     try {
@@ -137,7 +143,7 @@ void write_checkpoint(const fs::path& out, const run_state& state, manifest abou
     }
     throw;
   }
-  remove_old(out, state.step, keep, files);
+  remove_old(out, step, keep, files);
 }
 
 }  // namespace troupe::checkpoint

@@ -6,7 +6,9 @@
 #include "troupe/runtime/support/durable_files.hpp"
 
 #include <cstddef>
+#include <cstdint>
 #include <filesystem>
+#include <functional>
 
 namespace troupe::checkpoint {
 
@@ -19,5 +21,10 @@ constexpr auto* best_weights = "model_best.safetensors";
 /// the previous checkpoints are then intact.
 void write_checkpoint(const std::filesystem::path& out, const run_state& state, manifest about, std::size_t keep,
                       durable_files& files);
+
+/// Adds a checkpoint whose files `fill` writes into the empty folder that it is given, and then removes older and later
+/// ones like write_checkpoint(). If anything throws, the previous checkpoints are intact.
+void add_checkpoint(const std::filesystem::path& out, std::uint64_t step, std::size_t keep, durable_files& files,
+                    const std::function<void(const std::filesystem::path& folder)>& fill);
 
 }  // namespace troupe::checkpoint

@@ -88,7 +88,12 @@ std::vector<std::int64_t> weights_of_holders(const plan& plan) {
 void spawn_direction(caf::actor_system& system, const plan& plan, const data::dataset_pair& data, lane_factory& lanes,
                      const launch_options& options, crew& into) {
   const auto& file = plan.file;
-  into.recorder = spawn_recorder(system, plan.workers, plan.draws_from_queue(), options.book, lanes.make("recorder"));
+  into.recorder = spawn_recorder(system,
+                                 {.workers = plan.workers,
+                                  .draws_from_queue = plan.draws_from_queue(),
+                                  .book = options.book,
+                                  .send_copy = options.far ? options.far->send_copy : nullptr},
+                                 lanes.make("recorder"));
   into.members.emplace_back("recorder", caf::actor_cast<caf::actor>(into.recorder));
   const auto evaluator = spawn_evaluator(system,
                                          {.model = plan.model,

@@ -127,7 +127,8 @@ std::shared_ptr<transport::tensor_plane> make_plane(const plan& plan, const node
                                                  .has_servers = options.node == 0,
                                                  .exchanged = std::move(exchanged),
                                                  .encodings = std::move(encodings),
-                                                 .total = plan.layout.total},
+                                                 .total = plan.layout.total,
+                                                 .keeps_copies = plan.keeps_copies(options.node)},
                                       .pool = options.pool,
                                       .timeout = plan.file.run.timeout});
 }
@@ -195,6 +196,7 @@ run_end run(const plan& plan, const data::dataset_pair& data, node_options optio
                                     .first = std::move(first),
                                     .wait = wait,
                                     .report = options.report,
+                                    .keep_copy = options.keep_copy,
                                     .end = end});
       options.initial.reset();
       options.restored.reset();

@@ -43,7 +43,7 @@ void link_node(supervisor_pointer self) {
       my.session, my.me(), addresses,
       {.linked = [handle] { caf::anon_send(handle, linked_atom_v); },
        .lost = [handle](std::uint32_t node, const std::string& why) { caf::anon_send(handle, lost_atom_v, node, why); },
-       .arrived = receiver_of_frames(my)});
+       .arrived = receiver_of_frames(self)});
 }
 
 /// Links this node, and on the first node all others, unless a node has left since the last one joined.
@@ -114,6 +114,14 @@ void take_broken_link(supervisor_pointer self, std::uint32_t node, const std::st
     self->send(my.options.first, lost_atom_v, node, why);
 }
 
+/// On the first node: the node that keeps copies of checkpoints has written one.
+void take_copied(supervisor_pointer self) {
+  const auto& my = self->state;
+  const auto* node = sending_node(self);
+  if (node && my.run_plan().keeps_copies(static_cast<std::uint32_t>(node - my.nodes.data())))
+    self->send(my.ours.recorder, checkpoint_atom_v);
+}
+
 void take_tick(supervisor_pointer self) {
   if (self->state.now == phase::ending) return self->quit();
   if (self->state.now == phase::joining) check_joining(self);
@@ -133,8 +141,11 @@ supervisor_actor::behavior_type supervisor(supervisor_pointer self, supervisor_o
       [self](lost_atom, std::uint32_t node, const std::string& why) { take_broken_link(self, node, why); },
       [self](lost_atom, std::uint32_t node) { return report_waiting(self, node); },
       [self](halt_atom, std::int32_t signal) { halt_run(self, signal); },
+      [self](checkpoint_atom) { take_copied(self); },
+      [self](checkpoint_atom, const state_dict& files) { keep_copy(self, files); },
       [self](end_atom, std::int32_t status, const std::string& failure) { follow_end(self, status, failure); },
       [self](tick_atom) { take_tick(self); },
+      [](done_atom, const completion& done) { (*done.run)(); },
   };
 }
 

@@ -82,7 +82,8 @@ void open_run(supervisor_pointer self) {
   my.session = my.options.session;
   my.nodes.resize(my.run_plan().nodes.size());
   my.nodes[0].joined = true;
-  my.options.launch.far = far_actors{.port_of = proxies_of_ports(self), .restore = sender_of_states(self)};
+  my.options.launch.far = far_actors{
+      .port_of = proxies_of_ports(self), .restore = sender_of_states(self), .send_copy = sender_of_copies(self)};
   launch_crew(self);
   begin_joining(self);
 }
@@ -137,7 +138,10 @@ caf::result<welcome> admit_node(supervisor_pointer self, const introduction& who
   my.options.report("node " + who.node + " has joined");
   if (const auto difference = differing(my.options.self.fingerprint, who.fingerprint); !difference.empty())
     my.options.report("node " + who.node + " may compute different bits (" + difference +
-                      "); identical weights in every run are not guaranteed");
+                      "); identical weights in every run are not guaranteed" +
+                      (my.run_plan().verify_every > 0
+                           ? ", and if the parameters of the workers differ, run.verify_every ends the run"
+                           : ""));
   if (all_joined(my)) self->send(self, wire_atom_v);  // after the welcome
   return welcome{.session = {reinterpret_cast<const char*>(my.session.data()), my.session.size()},
                  .coordinator = caf::actor_cast<caf::strong_actor_ptr>(my.ours.coordinator),

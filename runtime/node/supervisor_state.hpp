@@ -38,6 +38,7 @@ struct supervisor_state {
   crew ours;
   std::map<caf::actor_addr, std::string> alive;  ///< The actors of our crew that have not ended, with their names.
   blame blamed;
+  std::unique_ptr<lane> copies;  ///< Where copies of checkpoints are written; null on nodes that keep none.
   transport::session_id session{};
   std::vector<node_status> nodes;  ///< On the first node, by index in the plan; empty on the others.
   /// A node is lost, and every node is being asked which ranks wait for it. The run will end with the answers.
@@ -82,9 +83,16 @@ std::function<peer_port(std::uint32_t rank)> proxies_of_ports(supervisor_pointer
 /// On the first node: returns what sends a state to a worker of another node; see coordinator_options::restore_far.
 std::function<bool(rank_id, const state_dict&)> sender_of_states(supervisor_pointer self);
 
+/// On the first node: returns what sends the files of a checkpoint to the second node, if that is to keep a copy; see
+/// recorder_options::send_copy.
+std::function<bool(const state_dict&)> sender_of_copies(supervisor_pointer self);
+
+/// Writes a copy of a checkpoint and reports to the first node.
+void keep_copy(supervisor_pointer self, const state_dict& files);
+
 /// Returns what passes the frames of other nodes to the actors of this node.
 std::function<void(transport::frame&&, std::shared_ptr<const void> receipt)> receiver_of_frames(
-    const supervisor_state& my);
+    supervisor_pointer self);
 
 // In supervisor_loss.cpp.
 

@@ -4,6 +4,7 @@
 
 #include <caf/all.hpp>
 
+#include <exception>
 #include <utility>
 
 namespace troupe::supervision {
@@ -16,7 +17,8 @@ using transport::frame_kind;
 struct receivers {
   crew ours;
   std::uint32_t first_rank{0};  ///< Rank of the first of our workers.
-  transport::state_assembler states{};
+  supervisor_actor supervisor{};
+  transport::state_assembler states{}, copies{};
 };
 
 void receive_state(receivers& to, const transport::frame& arrived) {
@@ -26,6 +28,11 @@ void receive_state(receivers& to, const transport::frame& arrived) {
     return caf::anon_send(to.ours.coordinator, state_atom_v, whole->rank, whole->number, std::move(whole->state));
   const auto& worker = to.ours.workers.at(static_cast<std::uint32_t>(whole->rank) - to.first_rank);
   caf::anon_send(worker, restore_atom_v, std::move(whole->state));
+}
+
+void receive_copy(receivers& to, const transport::frame& arrived) {
+  auto whole = to.copies.add(arrived.as_state_piece());
+  if (whole) caf::anon_send(to.supervisor, checkpoint_atom_v, std::move(whole->state));
 }
 
 void receive_snapshot(receivers& to, const transport::frame& arrived) {
@@ -45,6 +52,7 @@ void receive_part(receivers& to, const transport::frame& arrived, std::shared_pt
 /// Passes a frame to the actor that it is for. Throws frame_error, which closes the connection.
 void receive(receivers& to, const transport::frame& arrived, std::shared_ptr<const void> receipt) {
   if (arrived.header.kind == frame_kind::state) return receive_state(to, arrived);
+  if (arrived.header.kind == frame_kind::copy) return receive_copy(to, arrived);
   if (arrived.header.kind == frame_kind::snapshot) return receive_snapshot(to, arrived);
   receive_part(to, arrived, std::move(receipt));
 }
@@ -68,9 +76,44 @@ std::function<bool(rank_id, const state_dict&)> sender_of_states(supervisor_poin
   };
 }
 
-std::function<void(transport::frame&&, std::shared_ptr<const void>)> receiver_of_frames(const supervisor_state& my) {
+std::function<bool(const state_dict&)> sender_of_copies(supervisor_pointer self) {
+  const auto& options = self->state.options;
+  constexpr std::uint32_t second = 1;
+  if (!options.run_plan->keeps_copies(second)) return {};
+  return [plane = options.plane](const state_dict& files) {
+    for (const auto& piece : transport::cut_copy(files)) plane->send(second, piece);
+    return true;
+  };
+}
+
+void keep_copy(supervisor_pointer self, const state_dict& files) {
+  auto& my = self->state;
+  if (!my.options.keep_copy || my.now == phase::ending) return;
+  if (!my.copies) my.copies = my.options.lanes->make("copies");
+  then_on_lane(
+      self, *my.copies, {.what = task::kind::write},
+      [keep = my.options.keep_copy, files]() -> std::string {
+        try {
+          keep(files);
+        } catch (const std::exception& reason) {
+          return reason.what();
+        }
+        return {};
+      },
+      [self](const std::string& failure) {
+        auto& my = self->state;
+        if (!failure.empty())
+          my.options.report("warning: the copy of a checkpoint is not complete: " + failure +
+                            "; the run continues, and earlier copies remain");
+        self->send(my.options.first, checkpoint_atom_v);
+      });
+}
+
+std::function<void(transport::frame&&, std::shared_ptr<const void>)> receiver_of_frames(supervisor_pointer self) {
+  const auto& my = self->state;
   const auto first_rank = my.run_plan().nodes[my.me()].first_rank;
-  const auto to = std::make_shared<receivers>(receivers{.ours = my.ours, .first_rank = first_rank});
+  const auto to = std::make_shared<receivers>(
+      receivers{.ours = my.ours, .first_rank = first_rank, .supervisor = caf::actor_cast<supervisor_actor>(self)});
   return [to](transport::frame&& arrived, std::shared_ptr<const void> receipt) {
     receive(*to, arrived, std::move(receipt));
   };

@@ -153,7 +153,8 @@ std::string steps_text(const plan& plan) {
 std::string checkpoint_text(const plan& plan) {
   const auto keep = static_cast<std::uint64_t>(plan.file.checkpoint.keep);
   return "every " + plural(plan.checkpoint_every, "step") + "; the newest " +
-         (keep == 1 ? "one is kept" : grouped(keep) + " are kept");
+         (keep == 1 ? "one is kept" : grouped(keep) + " are kept") +
+         (plan.keeps_copies(1) ? ", with copies on node " + plan.nodes[1].name : "");
 }
 
 /// Returns "device auto" if all workers compute on the CPU, or else the devices.

@@ -160,6 +160,8 @@ struct plan {
                                 ///< time limit.
   bool draws_from_queue() const { return sampling.queue; }  ///< Whether the workers share a budget of steps.
   bool workers_are_independent() const;  ///< Whether no worker ever waits for another, and servers hold the result.
+  /// Returns whether this node keeps copies of checkpoints: the second one, if checkpoint.copies is 2.
+  bool keeps_copies(std::uint32_t node) const;
   bool crosses(const planned_edge& edge) const { return node_of(edge.from) != node_of(edge.to); }
   traffic between_nodes() const;  ///< Traffic between processes.
 };

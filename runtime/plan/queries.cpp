@@ -142,6 +142,10 @@ bool plan::workers_are_independent() const {
   });
 }
 
+bool plan::keeps_copies(std::uint32_t node) const {
+  return node == 1 && node < nodes.size() && checkpoint_every > 0 && file.checkpoint.copies > 1;
+}
+
 std::uint32_t plan::node_of(std::uint32_t id) const {
   if (id >= workers) return 0;  // servers are on the node of the coordinator
   const auto after = std::upper_bound(nodes.begin(), nodes.end(), id,

@@ -102,8 +102,8 @@ void check_unused(const plan& plan, std::vector<std::string>& found) {
     }
   if (!file.evaluate.target_accuracy && file.evaluate.target_hold != topology::evaluate_settings{}.target_hold)
     found.push_back("evaluate.target_hold has no effect without evaluate.target_accuracy");
-  if (!file.checkpoint.every && given.has("checkpoint.keep"))
-    found.push_back("checkpoint.keep has no effect without checkpoint.every");
+  for (const std::string key : {"checkpoint.keep", "checkpoint.copies"})
+    if (!file.checkpoint.every && given.has(key)) found.push_back(key + " has no effect without checkpoint.every");
   if (file.nodes.empty() && file.run.join_timeout != topology::run_settings{}.join_timeout)
     found.push_back("run.join_timeout has no effect without [[node]] sections");
   if (plan.verify_every == 0 && file.run.verify_every > 0 && given.has("run.verify_every"))

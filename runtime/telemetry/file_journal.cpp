@@ -1,5 +1,6 @@
 #include "troupe/runtime/telemetry/file_journal.hpp"
 
+#include "troupe/runtime/checkpoint/copy.hpp"
 #include "troupe/runtime/checkpoint/model_file.hpp"
 #include "troupe/runtime/checkpoint/write_checkpoint.hpp"
 #include "troupe/runtime/support/write_aside.hpp"
@@ -147,16 +148,21 @@ checkpoint::manifest file_journal::manifest_now() const {
   return about;
 }
 
-void file_journal::checkpoint(const run_state& state) {
-  if (!about_) return;
+std::optional<state_dict> file_journal::checkpoint(const run_state& state) {
+  if (!about_) return {};
+  std::string what = "checkpoint";
   try {
-    checkpoint::write_checkpoint(folder_.path(), state, manifest_now(),
-                                 static_cast<std::size_t>(plan_.file.checkpoint.keep), *disk_);
+    const auto about = manifest_now();
+    checkpoint::write_checkpoint(folder_.path(), state, about, static_cast<std::size_t>(plan_.file.checkpoint.keep),
+                                 *disk_);
+    what = "copy of the checkpoint";
+    if (plan_.file.checkpoint.copies > 1) return checkpoint::pack_copy(folder_.path(), state.step, about);
   } catch (const std::exception& reason) {
     shown_->make_room();
-    warn_("warning: the checkpoint of step " + std::to_string(state.step) + " is not complete: " + reason.what() +
-          "; the run continues, and earlier checkpoints remain");
+    warn_("warning: the " + what + " of step " + std::to_string(state.step) + " is not complete: " + reason.what() +
+          "; the run continues, and earlier ones remain");
   }
+  return {};
 }
 
 void file_journal::write_weights(std::string_view name, const snapshot& weights) const {

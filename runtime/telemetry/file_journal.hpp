@@ -59,8 +59,8 @@ class file_journal : public journal {
   /// Writes model.safetensors.
   void save(const snapshot& result) override;
 
-  /// Writes a checkpoint, or warns that it cannot be written.
-  void checkpoint(const run_state& state) override;
+  /// Writes a checkpoint, or warns that it cannot be written. Returns its files if a second node keeps a copy.
+  std::optional<state_dict> checkpoint(const run_state& state) override;
 
   const std::filesystem::path& folder() const { return folder_.path(); }
 

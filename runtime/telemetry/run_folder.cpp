@@ -26,18 +26,6 @@ constexpr std::array outputs{"topology.toml", "metrics.jsonl",          "epochs.
 /// Written before the `end` record, and renamed into place: who has it has finished training.
 constexpr auto* result = "model.safetensors";
 
-fs::path default_path(const fs::path& topology, std::chrono::system_clock::time_point now) {
-  const auto seconds = std::chrono::system_clock::to_time_t(now);
-  std::tm utc{};
-  gmtime_r(&seconds, &utc);
-  std::array<char, 32> time{};
-  std::strftime(time.data(), time.size(), "%Y%m%dT%H%M%SZ", &utc);
-  const auto wanted = fs::path("runs") / (topology.stem().string() + "-" + time.data());
-  auto path = wanted;
-  for (int i = 2; fs::exists(path); ++i) path = wanted.string() + "-" + std::to_string(i);
-  return path;
-}
-
 [[noreturn]] void refuse(const fs::path& path, const std::string& reason) {
   throw input_error(path.string() + ": cannot write the results of the run to this folder: " + reason +
                     "; choose another folder with --out");
@@ -78,12 +66,25 @@ void remove_outputs(const fs::path& path) {
 
 }  // namespace
 
+fs::path default_folder(const fs::path& topology, std::chrono::system_clock::time_point now) {
+  const auto seconds = std::chrono::system_clock::to_time_t(now);
+  std::tm utc{};
+  gmtime_r(&seconds, &utc);
+  std::array<char, 32> time{};
+  std::strftime(time.data(), time.size(), "%Y%m%dT%H%M%SZ", &utc);
+  const auto wanted = fs::path("runs") / (topology.stem().string() + "-" + time.data());
+  auto path = wanted;
+  for (int i = 2; fs::exists(path); ++i) path = wanted.string() + "-" + std::to_string(i);
+  return path;
+}
+
 run_folder::run_folder(const run_folder_options& options, std::chrono::system_clock::time_point now)
-    : path_(options.out.empty() ? default_path(options.topology, now) : options.out) {
+    : path_(options.out.empty() ? default_folder(options.topology, now) : options.out) {
   std::error_code failed;
   if (fs::exists(path_, failed) && !fs::is_directory(path_, failed)) refuse(path_, "it is a file");
   if (options.resume && !fs::is_directory(path_, failed))
-    throw input_error(path_.string() + ": the folder does not exist; expected the results folder of the run to continue");
+    throw input_error(path_.string() +
+                      ": the folder does not exist; expected the results folder of the run to continue");
   if (!options.resume) check_replaceable(options, path_);
   failed.clear();
   fs::create_directories(path_, failed);

@@ -9,9 +9,13 @@
 
 namespace troupe::telemetry {
 
+/// Returns a new folder for the results of a topology: runs/<file stem>-<UTC time>.
+std::filesystem::path default_folder(const std::filesystem::path& topology,
+                                     std::chrono::system_clock::time_point now = std::chrono::system_clock::now());
+
 /// Options of a results folder.
 struct run_folder_options {
-  std::filesystem::path out{};       ///< The folder; empty means runs/<file stem>-<UTC time>.
+  std::filesystem::path out{};       ///< The folder; empty means default_folder().
   std::filesystem::path topology{};  ///< The topology file; its stem names the default folder.
   bool overwrite{false};             ///< Whether a run is replaced that is finished or has checkpoints.
   bool resume{false};                ///< Whether the run in the folder is continued, so that nothing is removed.

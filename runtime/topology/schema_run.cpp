@@ -149,7 +149,8 @@ section checkpoint_section() {
                "Number of checkpoints to keep. When a new one is complete, older ones are removed. Used only when "
                "every is set."),
            row("copies", in(&t::checkpoint, &checkpoint::copies), {.minimum = 1, .maximum = 2},
-               "Number of nodes that keep each checkpoint. At present, only the first node can, so it must be 1.")}};
+               "Number of nodes that keep each checkpoint. With 2, the second node of the file keeps a copy in its own "
+               "results folder, which can be resumed like that of the first node. Used only when every is set.")}};
 }
 
 section node_section() {

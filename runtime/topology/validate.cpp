@@ -241,10 +241,10 @@ class checker {
   }
 
   void copies() {
-    if (file_.checkpoint.copies > 1)
-      refuse("checkpoint.copies", "checkpoint.copies = " + std::to_string(file_.checkpoint.copies) +
-                                      " requires sending checkpoints to a second node, which this version of Troupe "
-                                      "cannot do; expected 1");
+    if (file_.checkpoint.copies > 1 && file_.nodes.size() < 2)
+      refuse("checkpoint.copies",
+             "checkpoint.copies is " + std::to_string(file_.checkpoint.copies) +
+                 ", but only a second node can keep a copy; expected 1, or at least two [[node]] sections");
   }
 
   topology& file_;

@@ -113,16 +113,26 @@ void check_snapshot(const frame_header& header, const frame_limits& limits) {
   if (header.at != stage::contribution && header.at != stage::result) refuse("with an unknown value in its field at");
 }
 
-void check_state(const frame_header& header, std::uint8_t dims, const frame_limits& limits) {
+/// Checks a piece of something that has at most `largest` bytes.
+void check_piece(const frame_header& header, std::uint8_t dims, std::int64_t largest) {
   if (header.how != none || dims != 0 || header.elements != 0) refuse("whose type or length is invalid for its kind");
-  if (static_cast<std::uint32_t>(header.origin.sender) >= limits.world_size) refuse("from a rank that does not exist");
-  if (!limits.has_servers && header.to - limits.first_rank >= limits.ranks)
-    refuse("for a rank that is not on this node");
-  if (header.total < 1 || header.total > limits.largest_state()) refuse("with a state of another model");
+  if (header.total < 1 || header.total > largest) refuse("with a state of another model");
   const auto bytes = header.payload_bytes;
   if (bytes < 1 || bytes > state_piece_bytes || header.first < 0 || header.first > header.total ||
       bytes > static_cast<std::uint64_t>(header.total - header.first))
     refuse("whose payload does not fit its state");
+}
+
+void check_state(const frame_header& header, std::uint8_t dims, const frame_limits& limits) {
+  check_piece(header, dims, limits.largest_state());
+  if (static_cast<std::uint32_t>(header.origin.sender) >= limits.world_size) refuse("from a rank that does not exist");
+  if (!limits.has_servers && header.to - limits.first_rank >= limits.ranks)
+    refuse("for a rank that is not on this node");
+}
+
+void check_copy(const frame_header& header, std::uint8_t dims, const frame_limits& limits) {
+  if (!limits.keeps_copies) refuse("with a checkpoint, of which this node keeps no copy");
+  check_piece(header, dims, limits.largest_copy());
 }
 
 void check_empty(const frame_header& header, std::uint8_t dims, std::uint64_t payload) {
@@ -182,6 +192,9 @@ frame_header decode(std::span<const std::byte, header_bytes> bytes, const frame_
     case frame_kind::state:
       check_state(header, dims, limits);
       return header;
+    case frame_kind::copy:
+      check_copy(header, dims, limits);
+      return header;
   }
   refuse("of an unknown kind");
 }
@@ -229,7 +242,7 @@ part frame::as_part() const {
 
 frame_header header_of(const state_piece& piece) {
   const auto payload = bytes_of(piece.bytes);
-  return {.kind = frame_kind::state,
+  return {.kind = piece.kind,
           .to = static_cast<std::uint32_t>(piece.rank),
           .origin = {.sender = piece.rank, .step = piece.number},
           .first = piece.first,
@@ -239,7 +252,8 @@ frame_header header_of(const state_piece& piece) {
 }
 
 state_piece frame::as_state_piece() const {
-  return {.rank = header.origin.sender,
+  return {.kind = header.kind,
+          .rank = header.origin.sender,
           .number = header.origin.step,
           .first = header.first,
           .total = header.total,
@@ -258,7 +272,7 @@ at::Tensor room_for(const frame_header& header, models::buffer_pool& pool) {
   if (header.how == encoding::float32) return pool.take(elements);
   const auto bytes = static_cast<std::int64_t>(header.payload_bytes);
   const auto floats = (bytes + 3) / 4;
-  if (header.kind == frame_kind::state) return pool.take(floats).view(at::kByte).narrow(0, 0, bytes);
+  if (header.how == none) return pool.take(floats).view(at::kByte).narrow(0, 0, bytes);
   return pool.take(floats).view(type_of(header.how)).narrow(0, 0, elements);
 }
 

@@ -18,7 +18,7 @@
 namespace troupe::transport {
 
 /// Version of frames and control messages. All nodes of a run must have the same version.
-constexpr std::uint16_t protocol_version = 6;
+constexpr std::uint16_t protocol_version = 7;
 
 constexpr std::size_t header_bytes = 112;
 
@@ -31,6 +31,7 @@ enum class frame_kind : std::uint8_t {
   snapshot,   ///< A snapshot for the coordinator.
   credit,     ///< Grants `total` more credit, because frames of that cost have been taken.
   state,      ///< Bytes of the state of worker `origin.sender`, from `first` on, of `total`; see state_frames.hpp.
+  copy,       ///< Bytes of the files of a checkpoint, for the node that keeps a copy; otherwise like `state`.
 };
 
 /// Maximum payload of a state frame. A state is cut into such pieces.
@@ -69,6 +70,7 @@ struct frame_limits {
   std::vector<std::int64_t> exchanged{};  ///< Number of elements that each exchange sends, by place.
   std::vector<encoding> encodings{};      ///< Encoding of each exchange's parts, by place; float32 if missing.
   std::int64_t total{0};                  ///< Number of elements of a snapshot.
+  bool keeps_copies{false};               ///< Whether this node keeps copies of checkpoints.
 
   encoding encoding_of(std::uint32_t place) const {
     return place < encodings.size() ? encodings[place] : encoding::float32;
@@ -76,6 +78,9 @@ struct frame_limits {
 
   /// Returns the size of the largest state of a worker, in bytes: its parameters, gradient and moments.
   std::int64_t largest_state() const { return (std::int64_t{16} << 20) + 16 * 4 * total; }
+
+  /// Returns the size of the largest copy of a checkpoint, in bytes: all states, and the outputs of the run.
+  std::int64_t largest_copy() const { return (std::int64_t{1} << 30) + (world_size + servers + 1) * largest_state(); }
 
   /// Returns the size of the largest payload, in bytes.
   std::uint64_t largest_payload() const;
@@ -97,12 +102,13 @@ frame_header decode(std::span<const std::byte, header_bytes> bytes, const frame_
 frame_header header_of(std::uint32_t to, const part& piece);
 frame_header header_of(const snapshot& result);
 
-/// Consecutive bytes of the state of a worker.
+/// Consecutive bytes of the state of a worker, or of the files of a checkpoint.
 struct state_piece {
+  frame_kind kind{frame_kind::state};  ///< Or `copy`.
   rank_id rank{};
   std::uint64_t number{0};  ///< Number of the request that it answers.
   std::int64_t first{0}, total{0};
-  at::Tensor bytes;  ///< uint8, not empty.
+  at::Tensor bytes{};  ///< uint8, not empty.
 };
 
 frame_header header_of(const state_piece& piece);

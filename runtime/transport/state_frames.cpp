@@ -11,7 +11,10 @@
 
 namespace troupe::transport {
 
-std::vector<state_piece> cut(rank_id rank, std::uint64_t number, const state_dict& state) {
+namespace {
+
+/// Returns the pieces of a state; `like` has what they have in common.
+std::vector<state_piece> pieces_of(const state_dict& state, const state_piece& like) {
   data::tensor_file content;
   for (const auto& [name, values] : state.entries()) content.tensors.emplace_back(name, values);
   const auto text = data::safetensors_of(content);
@@ -19,13 +22,24 @@ std::vector<state_piece> cut(rank_id rank, std::uint64_t number, const state_dic
   const auto bytes = at::empty({total}, at::kByte);
   std::memcpy(bytes.mutable_data_ptr(), text.data(), text.size());
   std::vector<state_piece> pieces;
-  for (std::int64_t first = 0; first < total; first += state_piece_bytes)
-    pieces.push_back({.rank = rank,
-                      .number = number,
-                      .first = first,
-                      .total = total,
-                      .bytes = bytes.narrow(0, first, std::min(state_piece_bytes, total - first))});
+  for (std::int64_t first = 0; first < total; first += state_piece_bytes) {
+    auto piece = like;
+    piece.first = first;
+    piece.total = total;
+    piece.bytes = bytes.narrow(0, first, std::min(state_piece_bytes, total - first));
+    pieces.push_back(std::move(piece));
+  }
   return pieces;
+}
+
+}  // namespace
+
+std::vector<state_piece> cut(rank_id rank, std::uint64_t number, const state_dict& state) {
+  return pieces_of(state, {.rank = rank, .number = number});
+}
+
+std::vector<state_piece> cut_copy(const state_dict& files) {
+  return pieces_of(files, {.kind = frame_kind::copy});
 }
 
 std::optional<whole_state> state_assembler::add(const state_piece& piece) {
@@ -37,7 +51,7 @@ std::optional<whole_state> state_assembler::add(const state_piece& piece) {
   whole_state whole{.rank = piece.rank, .number = piece.number, .state = {}};
   try {
     for (const auto& [name, values] :
-         data::parse_safetensors(std::exchange(so_far, {}), "the state of a worker").tensors)
+         data::parse_safetensors(std::exchange(so_far, {}), "a state from another node").tensors)
       whole.state.put(name, values);
   } catch (const std::runtime_error& reason) {
     throw frame_error(reason.what());

@@ -1,4 +1,5 @@
-// The states of workers between nodes: a state travels as the bytes of a safetensors file, cut into frames.
+// The states of workers and the copies of checkpoints between nodes: each travels as the bytes of a safetensors file,
+// cut into frames.
 #pragma once
 
 #include "troupe/actors/state_dict.hpp"
@@ -14,13 +15,16 @@ namespace troupe::transport {
 /// Cuts the state of a worker into pieces, in the order in which they must be sent.
 std::vector<state_piece> cut(rank_id rank, std::uint64_t number, const state_dict& state);
 
+/// Cuts the files of a checkpoint, see checkpoint::pack_copy(), into pieces.
+std::vector<state_piece> cut_copy(const state_dict& files);
+
 struct whole_state {
   rank_id rank{};
   std::uint64_t number{0};
   state_dict state;
 };
 
-/// Puts the pieces of states together. Memory grows only with the bytes that have arrived.
+/// Puts the pieces of states, or those of copies, together. Memory grows only with the bytes that have arrived.
 class state_assembler {
  public:
   /// Returns the state that the piece completes. Throws frame_error if the piece does not continue what has arrived

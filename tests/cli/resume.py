@@ -6,6 +6,7 @@ import json
 import os
 import pathlib
 import re
+import shutil
 import signal
 import subprocess
 import time
@@ -106,6 +107,36 @@ def test_several_nodes_continue_what_one_began_and_the_reverse():
     troupe("run", "nodes.toml", "--resume", "out")
     expect_same("out")
     assert "[[node]]" in pathlib.Path("out", "topology.toml").read_text()
+
+
+def test_a_second_node_keeps_copies_from_which_the_run_continues_without_the_first():
+    uninterrupted()
+    nodes = '[[node]]\nname = "a"\nworkers = 1\n[[node]]\nname = "b"\nworkers = 1\n'
+    write("copied.toml", TEXT.replace("count = 2\n", "").replace("every = 20", "every = 20\ncopies = 2") + nodes)
+    process = start("out", "--csv", "out.csv", file="copied.toml")
+    wait_for_checkpoint(process, "out/copy")
+    process.send_signal(signal.SIGTERM)
+    process.communicate(timeout=30)
+    assert [path.name for path in folders("out")] == [path.name for path in folders("out/copy")], "also that of the end"
+    shutil.move("out/copy", "elsewhere")
+    shutil.rmtree("out")
+    pathlib.Path("out.csv").unlink()
+    troupe("run", "--resume", "elsewhere", "--csv", "elsewhere/csv/out.csv")
+    expect_same("elsewhere")
+    assert [path.name for path in folders("elsewhere")] == [path.name for path in folders("elsewhere/copy")]
+    lines = [len(pathlib.Path(file).read_text().splitlines()) for file in ("elsewhere/csv/out.csv", "whole.csv")]
+    assert lines[0] == lines[1], lines
+
+
+def test_copies_survive_another_run_unless_they_are_replaced():
+    nodes = '[[node]]\nname = "a"\nworkers = 1\n[[node]]\nname = "b"\nworkers = 1\n'
+    write("copied.toml", TEXT.replace("count = 2\n", "").replace("every = 20", "every = 20\ncopies = 2") + nodes)
+    troupe("run", "copied.toml", "--out", "out")
+    shutil.rmtree("out/checkpoints")
+    pathlib.Path("out/model.safetensors").unlink()
+    said = troupe("run", "copied.toml", "--out", "out", status=2).stderr
+    assert "out/copy: the folder contains a run with checkpoints" in said, said
+    troupe("run", "copied.toml", "--out", "out", "--overwrite")
 
 
 def wait_until_unlocked(out):

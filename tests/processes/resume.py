@@ -143,6 +143,7 @@ def check(cases):
             raise AssertionError(f"{case}, seed {SEED}: {error}") from error
         print(f"  {case}: {time.monotonic() - begin:.1f} s", flush=True)
         shutil.rmtree("out")
+    assert tally.unfinished > 0, "no run was killed while it wrote a checkpoint"
     print(f"  {len(cases)} cases, all equal: {tally}")
 
 

@@ -249,6 +249,13 @@ TEST_CASE("an exchange that was not paused, or cannot be re-formed, refuses it")
     while (scheduler.has_job()) scheduler.run_once();
     pause.receive([](const exchange_standing&) {}, [&](const caf::error& why) { paused = describe(why); });
     CHECK(paused == (can_reform ? "paused" : "exchange: cannot be re-formed"));
+    if (can_reform) {
+      auto skipping =
+          self->request(port, caf::infinite, reform_atom_v, reformation{.among = {.generation = 2, .world_size = 1}});
+      while (scheduler.has_job()) scheduler.run_once();
+      skipping.receive([] {}, [&](const caf::error& why) { refused = describe(why); });
+      CHECK(refused == "exchange: received generation 2; expected 1");
+    }
     caf::anon_send_exit(port, caf::exit_reason::kill);
     while (scheduler.has_job()) scheduler.run_once();
   }

@@ -80,5 +80,8 @@ TEST_CASE("a replica that has become different ends the run, which names its wor
     CHECK(end.failure->find("coordinator: the parameters of worker 2 differ from those of workers 0, 1 after step ") ==
           0);
     CHECK(end.failure->find("first in " + bias.name) != std::string::npos);
+    const auto step = std::stoull(end.failure->substr(end.failure->find("after step ") + 11));
+    CHECK(step > 0);
+    CHECK(step % plan.verify_every == 0);
   }
 }

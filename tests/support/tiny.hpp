@@ -58,9 +58,10 @@ struct remembered final : journal {
   void progress(std::uint64_t) override {}
   void keep(const snapshot& saved) override { best = saved.values; }
   void save(const snapshot& saved) override { result = saved.values; }
-  void checkpoint(const run_state& state) override {
+  std::optional<state_dict> checkpoint(const run_state& state) override {
     checkpoint_taken = std::make_shared<const run_state>(state);
     lines_before = lines.size();
+    return {};
   }
 
   /// The records of one event.

@@ -63,6 +63,7 @@ recorder_actor::behavior_type recorder(recorder_actor::pointer self, std::shared
             all->lines.push_back(line);
           },
           [all](keep_atom, const snapshot& best) { all->kept.push_back(best.values[0].item<float>()); },
+          [](checkpoint_atom) {},
           [self, all](checkpoint_atom, const run_state& state) -> caf::result<std::uint64_t> {
             all->checkpoints.push_back(state);
             if (!all->keeps_writing) return state.step;

@@ -9,6 +9,7 @@
 #include <deque>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -51,6 +52,10 @@ struct diary : journal {
   void progress(std::uint64_t) override {}
   void keep(const snapshot& best) override { note("kept", best); }
   void save(const snapshot& result) override { note("saved", result); }
+  std::optional<state_dict> checkpoint(const run_state& state) override {
+    written.push_back("checkpoint " + std::to_string(state.step));
+    return state_dict{};
+  }
   void note(const std::string& what, const snapshot& one) {
     written.push_back(what + " " + std::to_string(one.values[0].item<int>()));
   }
@@ -68,7 +73,7 @@ TEST_CASE("of best results that overtake each other before they are written only
   auto& scheduler = dynamic_cast<caf::scheduler::test_coordinator&>(system.scheduler());
   const auto waiting = std::make_shared<queue>();
   const auto book = std::make_shared<diary>();
-  const auto recorder = spawn_recorder(system, 1, false, book, std::make_unique<slow_lane>(waiting));
+  const auto recorder = spawn_recorder(system, {.book = book}, std::make_unique<slow_lane>(waiting));
   const auto run = [&] {
     while (scheduler.has_job()) scheduler.run_once();
   };
@@ -94,6 +99,45 @@ TEST_CASE("of best results that overtake each other before they are written only
     }
     CHECK(book->written == std::vector<std::string>{"kept 1", "kept 3", "saved 4", "end"});
   }
+  caf::anon_send_exit(recorder, caf::exit_reason::kill);
+  run();
+}
+
+TEST_CASE("the end of a run waits until the copy of its last checkpoint is written") {
+  config settings;
+  caf::actor_system system{settings};
+  auto& scheduler = dynamic_cast<caf::scheduler::test_coordinator&>(system.scheduler());
+  const auto waiting = std::make_shared<queue>();
+  const auto book = std::make_shared<diary>();
+  std::size_t sent = 0;
+  const auto recorder =
+      spawn_recorder(system, {.book = book, .send_copy = [&](const state_dict&) { return ++sent <= 2; }},
+                     std::make_unique<slow_lane>(waiting));
+  const auto run = [&] {
+    while (scheduler.has_job()) scheduler.run_once();
+    while (!waiting->jobs.empty()) {
+      waiting->do_one();
+      while (scheduler.has_job()) scheduler.run_once();
+    }
+  };
+  record end;
+  end.event = "end";
+  for (const std::uint64_t step : {10, 20}) caf::anon_send(recorder, checkpoint_atom_v, run_state{step, {}});
+  caf::anon_send(recorder, save_atom_v, of(4), end);
+  run();
+  CHECK(sent == 2);
+  CHECK(book->written == std::vector<std::string>{"checkpoint 10", "checkpoint 20"});
+  caf::anon_send(recorder, checkpoint_atom_v);
+  run();
+  CHECK(book->written.size() == 2);
+  caf::anon_send(recorder, checkpoint_atom_v);
+  run();
+  CHECK(book->written == std::vector<std::string>{"checkpoint 10", "checkpoint 20", "saved 4", "end"});
+  caf::anon_send(recorder, checkpoint_atom_v, run_state{30, {}});  // not sent: nothing to wait for
+  caf::anon_send(recorder, save_atom_v, of(5), end);
+  run();
+  CHECK(book->written.back() == "end");
+  CHECK(book->written.size() == 7);
   caf::anon_send_exit(recorder, caf::exit_reason::kill);
   run();
 }

@@ -1,5 +1,6 @@
 #include "tests/support/doctest.hpp"
 
+#include "troupe/runtime/checkpoint/copy.hpp"
 #include "troupe/runtime/checkpoint/folder.hpp"
 #include "troupe/runtime/checkpoint/read_checkpoint.hpp"
 #include "troupe/runtime/checkpoint/write_checkpoint.hpp"
@@ -30,6 +31,7 @@ struct scratch {
     fs::remove_all(out);
     fs::create_directories(out);
     std::ofstream(out / "model_best.safetensors") << "the best weights";
+    for (const auto* name : {"topology.toml", "metrics.jsonl", "epochs.csv"}) std::ofstream(out / name) << name;
   }
   ~scratch() { fs::remove_all(out); }
 };
@@ -311,6 +313,77 @@ TEST_CASE("a checkpoint that does not fit the folder is passed over") {
       [&](const std::string& text) { said += text; });
   CHECK(loaded.about.step == 10);
   CHECK(said.ends_with("step-000000000020: this checkpoint cannot be used: metrics.jsonl is too short"));
+}
+
+namespace {
+
+/// A checkpoint of `step` and its outputs, as they are sent to the node that keeps copies.
+state_dict packed(const scratch& from, std::uint64_t step) {
+  write(from.out, step);
+  auto about = about_a_run();
+  about.options["csv"].path = from.out / "epochs.csv";
+  return checkpoint::pack_copy(from.out, step, about);
+}
+
+/// Returns the same files, with one byte of `name` changed.
+state_dict damaged(const state_dict& files, const std::string& name) {
+  state_dict made;
+  for (const auto& [entry, bytes] : files.entries()) {
+    auto content = files.text(entry);
+    if (entry == name) content[content.size() / 2] ^= 1;
+    made.put_text(entry, content);
+  }
+  return made;
+}
+
+}  // namespace
+
+TEST_CASE("the copy of a checkpoint can be resumed like the original") {
+  const scratch here;
+  const auto there = here.out / "copy";
+  fs::create_directories(there);
+  durable_files disk;
+  for (const auto step : {10, 20, 30})
+    checkpoint::write_copy(there, packed(here, static_cast<std::uint64_t>(step)), 2, disk);
+  CHECK(newest(there).step == 30);
+  CHECK(names_in(there / "checkpoints") == std::vector<std::string>{"step-000000000020", "step-000000000030"});
+  const auto original = here.out / "checkpoints" / "step-000000000030";
+  for (const auto& name : names_in(original))
+    CHECK(read(there / "checkpoints" / "step-000000000030" / name) == read(original / name));
+  for (const auto* name : {"topology.toml", "metrics.jsonl", "epochs.csv"}) CHECK(read(there / name) == name);
+  CHECK(read(there / "csv" / "x.csv") == "epochs.csv");
+}
+
+TEST_CASE("a copy that is damaged on the way, or cannot be written, costs nothing but itself") {
+  const scratch here;
+  const auto there = here.out / "copy";
+  fs::create_directories(there);
+  durable_files disk;
+  checkpoint::write_copy(there, packed(here, 10), 1, disk);
+  const auto later = packed(here, 20);
+  for (const auto& name : names_in(here.out / "checkpoints" / "step-000000000020")) {
+    CAPTURE(name);
+    CHECK_THROWS_AS(checkpoint::write_copy(there, damaged(later, "checkpoint/" + name), 1, disk), checkpoint::damaged);
+    CHECK(newest(there).step == 10);
+  }
+  for (int operation = 0;; ++operation) {
+    CAPTURE(operation);
+    failing_disk failing(operation, ENOSPC);
+    try {
+      checkpoint::write_copy(there, later, 1, failing);
+    } catch (const std::runtime_error&) {
+    }
+    const auto after = newest(there);
+    CHECK(after.said.empty());
+    CHECK((after.step == 10 || after.step == 20));
+    if (!failing.failed()) {
+      CHECK(after.step == 20);
+      break;
+    }
+    fs::remove_all(there);
+    fs::create_directories(there);
+    checkpoint::write_copy(there, packed(here, 10), 1, disk);
+  }
 }
 
 TEST_CASE("a folder without an intact checkpoint is refused") {

@@ -267,7 +267,7 @@ TEST_CASE("a checkpoint that cannot be written is a warning, and the journal goe
   CHECK(first.said ==
         "warning: the checkpoint of step 3 is not complete: cannot write "
         "out/checkpoints/.step-000000000003.tmp/manifest.json: No space left on device; the run continues, and earlier "
-        "checkpoints remain");
+        "ones remain");
   CHECK(fs::is_empty("out/checkpoints"));
   first.book.write(line_of("end", 4));
 }

@@ -4,6 +4,7 @@
 
 #include "troupe/actors/support/crc32c.hpp"
 #include "troupe/runtime/transport/frame.hpp"
+#include "troupe/runtime/transport/state_frames.hpp"
 
 #include <cmath>
 #include <cstring>
@@ -247,8 +248,8 @@ TEST_CASE("a header that asks for the impossible is refused in words, and nothin
   };
 
   refuses(with(good, 0, std::uint32_t{0}), "not a Troupe frame");
-  refuses(with(good, 4, std::uint16_t{1}), "protocol 1; expected protocol 6");
-  for (const int kind : {0, 6, 255}) refuses(with(good, 6, static_cast<std::uint8_t>(kind)), "unknown kind");
+  refuses(with(good, 4, std::uint16_t{1}), "protocol 1; expected protocol 7");
+  for (const int kind : {0, 7, 255}) refuses(with(good, 6, static_cast<std::uint8_t>(kind)), "unknown kind");
   refuses(with(good, 7, std::uint8_t{2}), "not a vector of float32");
   refuses(with(good, 8, std::uint8_t{2}), "not a vector of float32");
   refuses(with(good, 9, std::uint8_t{3}), "unknown value in its field what or at");
@@ -361,4 +362,37 @@ TEST_CASE("streams of good and of mutated frames do no harm to a connection") {
   CHECK(arrived > streams / 2);
   CHECK(refused > streams / 4);
   CHECK(refused < streams);
+}
+
+TEST_CASE("states and copies are cut into frames and put together again, each by its own receiver only") {
+  state_dict files;
+  files.put("large", at::arange(200'000, at::kFloat));
+  files.put_text("small", "text");
+  auto accepts = limits;
+  accepts.keeps_copies = true;
+  for (const auto& pieces : {cut(rank_id{1}, 7, files), cut_copy(files)}) {
+    const auto is_copy = pieces.front().kind == frame_kind::copy;
+    CHECK(pieces.size() == 4);
+    frame_reader reader{accepts, {}};
+    state_assembler together;
+    std::optional<whole_state> whole;
+    for (const auto& piece : pieces) {
+      CHECK_FALSE(whole);
+      const auto header = header_of(piece);
+      const auto frames = read(reader, bytes_of(header, piece.bytes), [] { return std::size_t{100'000}; });
+      REQUIRE(frames.size() == 1);
+      CHECK(frames[0].header.kind == (is_copy ? frame_kind::copy : frame_kind::state));
+      whole = together.add(frames[0].as_state_piece());
+      const auto refused = refusal(encode(header));  // by a node that keeps no copies
+      CHECK(refused == (is_copy ? "received a frame with a checkpoint, of which this node keeps no copy" : ""));
+    }
+    REQUIRE(whole);
+    CHECK(whole->number == (is_copy ? 0 : 7));
+    CHECK(whole->state.text("small") == "text");
+    CHECK(whole->state.tensor("large").equal(files.tensor("large")));
+    CHECK_THROWS_AS(together.add(pieces.back()), frame_error);
+  }
+  auto header = header_of(cut_copy(files).front());
+  header.total = accepts.largest_copy() + 1;
+  CHECK_THROWS_AS(decode(encode(header), accepts), frame_error);
 }

@@ -1,0 +1,78 @@
+#include "troupe/runtime/checkpoint/copy.hpp"
+
+#include "troupe/runtime/checkpoint/folder.hpp"
+#include "troupe/runtime/checkpoint/write_checkpoint.hpp"
+#include "troupe/runtime/support/sha256.hpp"
+#include "troupe/runtime/support/write_aside.hpp"
+
+#include <array>
+#include <fstream>
+#include <iterator>
+#include <stdexcept>
+#include <string>
+
+namespace troupe::checkpoint {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr std::array outputs{"topology.toml", "metrics.jsonl", "epochs.csv"};
+constexpr std::array option_names{"csv", "epoch-log"};
+constexpr auto* manifest_name = "manifest.json";
+
+std::string read(const fs::path& path) {
+  std::ifstream in(path, std::ios::binary);
+  std::string text{std::istreambuf_iterator<char>(in), {}};
+  if (!in) throw std::runtime_error("cannot read " + path.string());
+  return text;
+}
+
+/// Returns the name of the file of an option in a copy.
+std::string name_of_option_file(const saved_option& option) {
+  const auto name = fs::path(option.path).filename().string();
+  return plain_name(name) ? name : "file";
+}
+
+void write_outputs(const fs::path& out, const state_dict& files, const manifest& about) {
+  for (const auto* name : outputs) write_aside(out / name, files.text(std::string("output/") + name));
+  for (const std::string option : option_names) {
+    const auto saved = about.options.find(option);
+    if (saved == about.options.end()) continue;
+    fs::create_directories(out / option);
+    write_aside(out / option / name_of_option_file(saved->second), files.text("option/" + option));
+  }
+}
+
+void write_files(const fs::path& folder, const state_dict& files, const manifest& about, durable_files& disk) {
+  for (const auto& [name, sealed] : about.files) {
+    const auto content = files.text("checkpoint/" + name);
+    if (content.size() != sealed.bytes || sha256_of(content) != sealed.sha256)
+      throw damaged(name + " has changed on the way to this node");
+    disk.write(folder / name, {content});
+  }
+  disk.write(folder / manifest_name, {files.text(std::string("checkpoint/") + manifest_name)});
+  disk.sync(folder);
+}
+
+}  // namespace
+
+state_dict pack_copy(const fs::path& out, std::uint64_t step, const manifest& about) {
+  const auto folder = folder_of(out) / name_of(step);
+  const auto manifest_text = read(folder / manifest_name);
+  state_dict files;
+  files.put_text(std::string("checkpoint/") + manifest_name, manifest_text);
+  for (const auto& [name, sealed] : parse_manifest(manifest_text).files)
+    files.put_text("checkpoint/" + name, read(folder / name));
+  for (const auto* name : outputs) files.put_text(std::string("output/") + name, read(out / name));
+  for (const auto& [option, file] : about.options) files.put_text("option/" + option, read(file.path));
+  return files;
+}
+
+void write_copy(const fs::path& out, const state_dict& files, std::size_t keep, durable_files& disk) {
+  const auto about = parse_manifest(files.text(std::string("checkpoint/") + manifest_name));
+  write_outputs(out, files, about);  // first, because a checkpoint cannot be resumed without them
+  add_checkpoint(out, about.step, keep, disk, [&](const auto& folder) { write_files(folder, files, about, disk); });
+}
+
+}  // namespace troupe::checkpoint
