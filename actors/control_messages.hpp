@@ -25,6 +25,7 @@ struct introduction {
   std::string data;           ///< Digest of the training and validation samples.
   /// Properties of the node that may affect the bits of a result; see node/fingerprint.hpp.
   std::map<std::string, std::string> fingerprint;
+  bool continues{false};  ///< Whether the node expects a run that is continued; on the first node, whether it is.
 };
 
 /// The first node's answer to an introduction.

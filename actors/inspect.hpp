@@ -41,7 +41,7 @@ typename Inspector::result_type inspect(Inspector& f, assignment& x) {
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, introduction& x) {
   return f(caf::meta::type_name("introduction"), x.node, x.protocol, x.version, x.topology, x.weights, x.data,
-           x.fingerprint);
+           x.fingerprint, x.continues);
 }
 
 template <class Inspector>

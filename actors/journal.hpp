@@ -29,6 +29,9 @@ class journal {
   /// Writes a checkpoint: the state of the run when the lines written so far were all there were. A checkpoint that
   /// cannot be written costs a warning, never the run. Returns its files if another node is to keep a copy.
   virtual std::optional<state_dict> checkpoint(const run_state& /*state*/) { return {}; }
+
+  /// Reports that the copy of the checkpoint of `step` is overdue. No further ones are sent before it is confirmed.
+  virtual void miss_copy(std::uint64_t /*step*/) {}
 };
 
 }  // namespace troupe

@@ -3,8 +3,8 @@
 #include <caf/all.hpp>
 
 #include <algorithm>
-#include <deque>
 #include <functional>
+#include <map>
 #include <numeric>
 #include <optional>
 #include <utility>
@@ -22,8 +22,10 @@ struct recorder_state {
   std::optional<snapshot> best;          ///< To be kept; one that a better one overtakes is never written.
   bool keeping{false};                   ///< The journal is writing the one before it.
   bool reporting{false};  ///< The journal has not yet taken the last progress; it gets no further one meanwhile.
-  std::deque<std::function<void()>> answers;  ///< To the checkpoints that are not written, or not copied, yet.
-  std::function<void()> finish;               ///< The end of the run, which waits for them.
+  /// Answers to the checkpoints that are not written, or not copied, yet, by step.
+  std::multimap<std::uint64_t, std::function<void()>> answers;
+  bool copy_overdue{false};      ///< A copy was not confirmed in time.
+  std::function<void()> finish;  ///< The end of the run, which waits for the checkpoints.
 };
 
 constexpr task to_write{.what = task::kind::write};
@@ -45,12 +47,28 @@ void keep(recorder_pointer self) {
 }
 
 /// Answers that a checkpoint is written, with its copy if there is one, and ends the run if that was waiting.
-void take_copied(recorder_pointer self) {
+void complete_checkpoint(recorder_pointer self, std::uint64_t step) {
   auto& my = self->state;
-  if (my.answers.empty()) return;
-  my.answers.front()();
-  my.answers.pop_front();
+  const auto found = my.answers.find(step);
+  if (found == my.answers.end()) return;
+  found->second();
+  my.answers.erase(found);
   if (my.answers.empty() && my.finish) std::exchange(my.finish, {})();
+}
+
+void take_copied(recorder_pointer self, std::uint64_t step) {
+  self->state.copy_overdue = false;
+  complete_checkpoint(self, step);
+}
+
+/// Stops waiting for a copy, whose node may have a disk that hangs.
+void miss_copy(recorder_pointer self, std::uint64_t step) {
+  auto& my = self->state;
+  if (!my.answers.contains(step)) return;
+  my.copy_overdue = true;
+  then_on_lane(
+      self, *my.where, to_write, [book = my.options.book, step] { return book->miss_copy(step), true; }, [](bool) {});
+  complete_checkpoint(self, step);
 }
 
 std::uint64_t progress_of(const std::vector<std::uint64_t>& completed, bool draws_from_queue) {
@@ -63,16 +81,19 @@ caf::result<std::uint64_t> write_checkpoint(recorder_pointer self, const run_sta
   auto& my = self->state;
   auto best = std::exchange(my.best, std::nullopt);
   auto promise = self->make_response_promise<std::uint64_t>();
-  my.answers.emplace_back([promise, step = state.step]() mutable { promise.deliver(step); });
+  my.answers.emplace(state.step, [promise, step = state.step]() mutable { promise.deliver(step); });
   then_on_lane(
       self, *my.where, to_write,
-      [book = my.options.book, send_copy = my.options.send_copy, best, state] {
+      [book = my.options.book, send_copy = my.copy_overdue ? nullptr : my.options.send_copy, best, state] {
         if (best) book->keep(*best);
         const auto files = book->checkpoint(state);
-        return files && send_copy && send_copy(*files);
+        const auto copying = files && send_copy;
+        if (copying) send_copy(state.step, *files);
+        return copying;
       },
-      [self](bool copying) {
-        if (!copying) take_copied(self);
+      [self, step = state.step](bool copying) {
+        if (!copying) return complete_checkpoint(self, step);
+        self->delayed_send(self, self->state.options.copy_timeout, tick_atom_v, step);
       });
   return promise;
 }
@@ -129,7 +150,8 @@ recorder_actor::behavior_type recorder(recorder_pointer self, recorder_options o
             [self](bool) { self->state.reporting = false; });
       },
       [self](checkpoint_atom, const run_state& state) { return write_checkpoint(self, state); },
-      [self](checkpoint_atom) { take_copied(self); },
+      [self](checkpoint_atom, std::uint64_t step) { take_copied(self, step); },
+      [self](tick_atom, std::uint64_t step) { miss_copy(self, step); },
       [self](save_atom, const snapshot& result, const record& end) { return save(self, result, end); },
       [](done_atom, const completion& done) { (*done.run)(); },
   };

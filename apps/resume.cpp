@@ -86,7 +86,7 @@ resumption resume(const training_options& given, const training& what,
                       " already; expected at least as many");
   const auto now = describe_run(what);
   check_inputs(from.about, now, what, out);
-  auto continued = telemetry::continued_files(from.about, files);
+  auto continued = telemetry::continued_files(given.resume, from.about, files);
   if (const auto difference = differing(now.fingerprint, from.about.fingerprint); !difference.empty())
     print_note("warning: the checkpoint was written elsewhere (" + difference +
                "); the result may differ in bits from that of a run without interruption");

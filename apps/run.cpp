@@ -53,7 +53,12 @@ int run_topology(training_options& given) {
   if (what.plan.nodes.size() == 1) return train(given, std::move(what), 0, signals);
   if (!given.resume.empty() && is_complete(given, what.plan)) return 0;
   const auto plan = std::move(what.plan);
-  if (plan.keeps_copies(1) && given.out.empty()) given.out = telemetry::default_folder(given.file);
+  if (plan.keeps_copies(1)) {
+    if (given.out.empty()) given.out = telemetry::default_folder(given.file);
+    // Before any node is started, because the first one removes what its folder has.
+    if (given.resume.empty())
+      telemetry::check_replaceable({.out = given.out / "copy", .topology = given.file, .overwrite = given.overwrite});
+  }
   what = {};
   auto nodes = plan.nodes;
   choose_ports(nodes);

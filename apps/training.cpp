@@ -4,6 +4,7 @@
 #include "troupe/apps/resume.hpp"
 #include "troupe/runtime/checkpoint/copy.hpp"
 #include "troupe/runtime/checkpoint/folder.hpp"
+#include "troupe/runtime/checkpoint/read_checkpoint.hpp"
 #include "troupe/runtime/node/launcher.hpp"
 #include "troupe/runtime/node/local_nodes.hpp"
 #include "troupe/runtime/node/node.hpp"
@@ -16,10 +17,12 @@
 #include "troupe/runtime/telemetry/run_folder.hpp"
 #include "troupe/runtime/topology/error.hpp"
 #include "troupe/runtime/topology/load.hpp"
+#include "troupe/runtime/topology/resumable.hpp"
 
 #include <CLI/CLI.hpp>
 
 #include <cstdio>
+#include <cstdlib>
 #include <filesystem>
 #include <functional>
 #include <map>
@@ -133,16 +136,26 @@ journal_pointer continue_journal(const training_options& given, const training& 
   return open_journal(given, what, run.folder, {.beside = run.files, .continues = true});
 }
 
-/// Opens the folder in which this node keeps copies of checkpoints, and returns what writes one.
+/// Opens the folder in which this node keeps copies of checkpoints, and returns what writes one. Throws input_error,
+/// also if the folder has copies of another run.
 std::function<void(const state_dict&)> keeper_of_copies(const training_options& given, const plan& plan) {
   auto out = given.out;
   if (out.empty()) out = telemetry::default_folder(given.file).string() + "-copy";
   telemetry::run_folder folder{
       {.out = out, .topology = given.file, .overwrite = given.overwrite, .resume = !given.resume.empty()}};
+  for (const auto& each : checkpoint::checkpoints_in(out)) try {
+      topology::check_resumable(checkpoint::read_manifest(each.path).topology, plan.file, out.string());
+    } catch (const checkpoint::damaged&) {  // nobody needs it
+    }
   if (!given.quiet) print_note("copies of checkpoints are kept in " + out.string());
   return [folder, keep = static_cast<std::size_t>(plan.file.checkpoint.keep)](const state_dict& files) {
     durable_files disk;
-    checkpoint::write_copy(folder.path(), files, keep, disk);
+    try {
+      checkpoint::write_copy(folder.path(), files, keep, disk);
+    } catch (const std::exception& reason) {
+      print_note(std::string("warning: the copy of a checkpoint is not complete: ") + reason.what() +
+                 "; the run continues");
+    }
   };
 }
 
@@ -160,7 +173,7 @@ void offer_to_continue(const training_options& given, const plan& plan, const ru
 }  // namespace
 
 int train(const training_options& given, training&& what, std::uint32_t node, signal_watch& signals) {
-  node_options options{.node = node, .together = given.together};
+  node_options options{.node = node, .continues = !given.resume.empty(), .together = given.together};
   std::optional<resumption> continued;
   if (node == 0 && !given.resume.empty()) {
     if (is_complete(given, what.plan)) return 0;
@@ -184,6 +197,12 @@ int train(const training_options& given, training&& what, std::uint32_t node, si
   if (end.refusal) print_error("this node cannot take part in the run: " + *end.refusal);
   if (end.failure) print_error("the run failed: " + *end.failure);
   if (book) offer_to_continue(given, what.plan, end, *book);
+  if (!end.stuck.empty()) {
+    for (const auto& name : end.stuck)
+      print_note("warning: " + name + " has not returned from its last operation; this process ends without it");
+    book.reset();
+    std::_Exit(end.status());
+  }
   return end.status();
 }
 

@@ -3,7 +3,10 @@
 
 #include <ATen/Parallel.h>
 
+#include <algorithm>
 #include <cstdint>
+#include <cstdlib>
+#include <cstring>
 
 namespace troupe {
 
@@ -13,6 +16,16 @@ namespace troupe {
 inline void use_intra_op_threads(std::int64_t count) {
   at::get_num_threads();
   at::set_num_threads(static_cast<int>(count));
+}
+
+/// Returns how many of `wanted` intra-op threads this process can have: OMP_THREAD_LIMIT limits them, and OMP_DYNAMIC
+/// lets their number depend on the load, so that only one is certain.
+inline std::int64_t intra_op_threads_to_be_had(std::int64_t wanted) {
+  const auto* limit = std::getenv("OMP_THREAD_LIMIT");
+  const auto* dynamic = std::getenv("OMP_DYNAMIC");
+  if (dynamic != nullptr && std::strchr("tT1", *dynamic) != nullptr && *dynamic != '\0') return 1;
+  const auto most = limit != nullptr ? std::atoll(limit) : 0;
+  return most > 0 ? std::min<std::int64_t>(wanted, most) : wanted;
 }
 
 }  // namespace troupe

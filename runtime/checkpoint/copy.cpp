@@ -28,19 +28,18 @@ std::string read(const fs::path& path) {
   return text;
 }
 
-/// Returns the name of the file of an option in a copy.
-std::string name_of_option_file(const saved_option& option) {
-  const auto name = fs::path(option.path).filename().string();
-  return plain_name(name) ? name : "file";
-}
-
-void write_outputs(const fs::path& out, const state_dict& files, const manifest& about) {
-  for (const auto* name : outputs) write_aside(out / name, files.text(std::string("output/") + name));
+void write_outputs(const fs::path& out, const state_dict& files, const manifest& about, durable_files& disk) {
+  const auto write = [&](const fs::path& path, const std::string& content) {
+    write_aside(path, content);
+    disk.sync(path);
+  };
+  for (const auto* name : outputs) write(out / name, files.text(std::string("output/") + name));
   for (const std::string option : option_names) {
     const auto saved = about.options.find(option);
     if (saved == about.options.end()) continue;
     fs::create_directories(out / option);
-    write_aside(out / option / name_of_option_file(saved->second), files.text("option/" + option));
+    write(option_file_in_copy(out, option, saved->second), files.text("option/" + option));
+    disk.sync(out / option);
   }
 }
 
@@ -57,6 +56,11 @@ void write_files(const fs::path& folder, const state_dict& files, const manifest
 
 }  // namespace
 
+fs::path option_file_in_copy(const fs::path& out, const std::string& option, const saved_option& saved) {
+  const auto name = fs::path(saved.path).filename().string();
+  return out / option / (plain_name(name) ? name : "file");
+}
+
 state_dict pack_copy(const fs::path& out, std::uint64_t step, const manifest& about) {
   const auto folder = folder_of(out) / name_of(step);
   const auto manifest_text = read(folder / manifest_name);
@@ -71,7 +75,7 @@ state_dict pack_copy(const fs::path& out, std::uint64_t step, const manifest& ab
 
 void write_copy(const fs::path& out, const state_dict& files, std::size_t keep, durable_files& disk) {
   const auto about = parse_manifest(files.text(std::string("checkpoint/") + manifest_name));
-  write_outputs(out, files, about);  // first, because a checkpoint cannot be resumed without them
+  write_outputs(out, files, about, disk);  // first, because a checkpoint cannot be resumed without them
   add_checkpoint(out, about.step, keep, disk, [&](const auto& folder) { write_files(folder, files, about, disk); });
 }
 

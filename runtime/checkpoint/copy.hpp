@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <string>
 
 namespace troupe::checkpoint {
 
@@ -20,5 +21,9 @@ state_dict pack_copy(const std::filesystem::path& out, std::uint64_t step, const
 /// newest `keep` checkpoints there. The files of options are written to folders with the names of the options. Throws
 /// std::runtime_error or damaged; the previous copies are then intact.
 void write_copy(const std::filesystem::path& out, const state_dict& files, std::size_t keep, durable_files& disk);
+
+/// Returns where the folder of copies `out` has the file of the option `option`, which `saved` describes.
+std::filesystem::path option_file_in_copy(const std::filesystem::path& out, const std::string& option,
+                                          const saved_option& saved);
 
 }  // namespace troupe::checkpoint

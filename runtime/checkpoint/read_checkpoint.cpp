@@ -115,8 +115,10 @@ loaded_checkpoint read_newest(const fs::path& out, const std::function<void(cons
       say("warning: " + each.path.string() + ": this checkpoint cannot be used: " + reason.what());
     }
   }
+  const auto copies = out / "copy";  // where `troupe run` lets the second node keep them
   throw input_error(out.string() + (found.empty() ? ": the folder has no checkpoints" : ": no checkpoint is intact") +
-                    "; start the run again without --resume");
+                    (checkpoints_in(copies).empty() ? "; start the run again without --resume"
+                                                    : "; continue from the copies with --resume " + copies.string()));
 }
 
 }  // namespace troupe::checkpoint

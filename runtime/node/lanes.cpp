@@ -8,6 +8,7 @@
 #include <condition_variable>
 #include <cstddef>
 #include <deque>
+#include <future>
 #include <mutex>
 #include <pthread.h>
 #include <thread>
@@ -108,27 +109,56 @@ class thread_lane final : public lane {
 
 }  // namespace
 
+namespace {
+
+struct lane_thread {
+  std::string name;
+  std::shared_ptr<queue> work;
+  std::future<void> ended;
+  std::thread thread;
+};
+
+}  // namespace
+
 struct thread_lanes::crew {
   std::mutex mutex;  ///< Ports make their lanes in their own threads.
-  std::vector<std::pair<std::shared_ptr<queue>, std::thread>> threads;
+  std::vector<lane_thread> threads;
 };
 
 thread_lanes::thread_lanes() : crew_(std::make_unique<crew>()) {}
 
 thread_lanes::~thread_lanes() {
-  for (auto& [work, thread] : crew_->threads) work->close();
-  for (auto& [work, thread] : crew_->threads) thread.join();
+  for (auto& each : crew_->threads) each.work->close();
+  for (auto& each : crew_->threads) each.thread.join();
+}
+
+std::vector<std::string> thread_lanes::close(std::chrono::milliseconds limit) {
+  const auto deadline = std::chrono::steady_clock::now() + limit;
+  std::vector<std::string> stuck;
+  for (auto& each : crew_->threads) each.work->close();
+  for (auto& each : std::exchange(crew_->threads, {})) {
+    if (each.ended.wait_until(deadline) == std::future_status::ready) {
+      each.thread.join();
+      continue;
+    }
+    each.thread.detach();
+    stuck.push_back(each.name);
+  }
+  return stuck;
 }
 
 std::unique_ptr<lane> thread_lanes::make(const std::string& name) {
   auto work = std::make_shared<queue>();
-  std::thread thread{[work, name = name.substr(0, 15)] {
+  std::promise<void> ending;
+  auto ended = ending.get_future();
+  std::thread thread{[work, ending = std::move(ending), name = name.substr(0, 15)]() mutable {
     pthread_setname_np(pthread_self(), name.c_str());
     use_intra_op_threads(1);  // of this lane; who computes more than sums and steps says otherwise there
     work->run();
+    ending.set_value_at_thread_exit();
   }};
   const std::lock_guard lock{crew_->mutex};
-  crew_->threads.emplace_back(work, std::move(thread));
+  crew_->threads.push_back({name, work, std::move(ended), std::move(thread)});
   return std::make_unique<thread_lane>(std::move(work));
 }
 

@@ -1,10 +1,12 @@
-// Lanes implemented by threads, none of which outlives the node.
+// Lanes implemented by threads, none of which outlives the node unless it is stuck.
 #pragma once
 
 #include "troupe/actors/support/lane.hpp"
 
+#include <chrono>
 #include <memory>
 #include <string>
+#include <vector>
 
 namespace troupe {
 
@@ -15,6 +17,10 @@ class thread_lanes final : public lane_factory {
   thread_lanes();
   ~thread_lanes() override;
   std::unique_ptr<lane> make(const std::string& name) override;
+
+  /// Closes all lanes and waits at most so long for their running jobs. Returns the names of those that have not
+  /// returned by then; their threads are left to themselves.
+  std::vector<std::string> close(std::chrono::milliseconds limit);
 
  private:
   struct crew;

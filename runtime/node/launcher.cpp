@@ -92,7 +92,8 @@ void spawn_direction(caf::actor_system& system, const plan& plan, const data::da
                                  {.workers = plan.workers,
                                   .draws_from_queue = plan.draws_from_queue(),
                                   .book = options.book,
-                                  .send_copy = options.far ? options.far->send_copy : nullptr},
+                                  .send_copy = options.far ? options.far->send_copy : nullptr,
+                                  .copy_timeout = plan.file.run.timeout},
                                  lanes.make("recorder"));
   into.members.emplace_back("recorder", caf::actor_cast<caf::actor>(into.recorder));
   const auto evaluator = spawn_evaluator(system,

@@ -5,6 +5,7 @@
 #include "troupe/runtime/transport/free_ports.hpp"
 
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 
 #include <algorithm>
@@ -106,15 +107,41 @@ void forward_output(child& who) {
 /// Returns the exit status of a process that has closed its output. Reports a signal that terminated it.
 int status_of(child& who) {
   int status = 0;
-  while (waitpid(who.process, &status, 0) < 0 && errno == EINTR) {
-  }
+  pid_t found = -1;
+  do found = waitpid(who.process, &status, 0);
+  while (found < 0 && errno == EINTR);
   who.process = -1;
+  if (found < 0) return 1;  // somebody else has taken its status
   if (WIFEXITED(status)) return WEXITSTATUS(status);
   if (!who.asked_to_end)
     std::fprintf(stderr, "error: node %s was terminated by signal %d (%s)\n", who.name.c_str(), WTERMSIG(status),
                  strsignal(WTERMSIG(status)));
   return 1;
 }
+
+/// Sends signals to a child process, but not to another one that has its number after it has ended. (Linux before 5.3
+/// cannot tell them apart.)
+class process_handle {
+ public:
+  explicit process_handle(pid_t process)
+      : process_(process), file_(static_cast<int>(syscall(SYS_pidfd_open, process, 0))) {}
+  ~process_handle() {
+    if (file_ >= 0) close(file_);
+  }
+  process_handle(const process_handle&) = delete;
+  process_handle& operator=(const process_handle&) = delete;
+
+  void send(int signal) const {
+    if (file_ >= 0)
+      syscall(SYS_pidfd_send_signal, file_, signal, nullptr, 0);
+    else
+      kill(process_, signal);
+  }
+
+ private:
+  pid_t process_;
+  int file_;
+};
 
 /// Returns whether a process is stopped (SIGSTOP, a debugger), so that it cannot react to signals.
 bool is_stopped(pid_t process) {
@@ -221,10 +248,11 @@ void assign_ports(plan& plan, const std::vector<std::string>& chosen) {
 }
 
 int run_local_nodes(const std::vector<local_node>& nodes, signal_watch& signals) {
+  std::signal(SIGCHLD, SIG_DFL);  // if it is ignored, which is inherited, no exit status can be had
   child_processes all;
   for (const auto& node : nodes) all.members.push_back(start(node, all.members.empty()));
-  const auto first = all.members.front().process;
-  const signal_handler to_first{signals, [first](int signal) { kill(first, signal); }};
+  const process_handle first{all.members.front().process};
+  const signal_handler to_first{signals, [&first](int signal) { first.send(signal); }};
 
   int status = 0;
   constexpr auto never = clock::time_point::max();

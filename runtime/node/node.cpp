@@ -1,9 +1,11 @@
 #include "troupe/runtime/node/node.hpp"
 
+#include "troupe/actors/support/intra_op.hpp"
 #include "troupe/data/loader.hpp"
 #include "troupe/runtime/node/fingerprint.hpp"
 #include "troupe/runtime/node/lanes.hpp"
 #include "troupe/runtime/node/supervisor.hpp"
+#include "troupe/runtime/plan/refuse.hpp"
 #include "troupe/runtime/topology/canonical.hpp"
 #include "troupe/runtime/topology/error.hpp"
 #include "troupe/runtime/topology/value.hpp"
@@ -29,8 +31,11 @@ namespace {
 using namespace std::chrono_literals;
 using std::chrono::milliseconds;
 
+/// How long the lanes may take to finish their jobs when a run is cut short.
+constexpr milliseconds time_to_return{2000};
+
 struct system_config : caf::actor_system_config {
-  system_config(bool alone, milliseconds timeout) {
+  system_config(bool alone, milliseconds silence) {
     // Handlers are short and LibTorch has threads of its own: one shared queue without polling, and two threads, leave
     // the cores to the lanes.
     set("scheduler.policy", caf::atom("sharing"));
@@ -40,10 +45,8 @@ struct system_config : caf::actor_system_config {
     load<caf::io::middleman>();
     add_message_types<caf::id_block::troupe>();
     set("middleman.workers", 1u);
-    // Off by default. A silent node counts as lost before run.timeout, `timeout`, has passed.
-    const auto silence = std::max(timeout * 2 / 3, milliseconds{500});
     set("middleman.connection-timeout", caf::timespan{silence});
-    set("middleman.heartbeat-interval", caf::timespan{std::clamp(silence / 8, milliseconds{50}, milliseconds{1000})});
+    set("middleman.heartbeat-interval", caf::timespan{std::clamp(silence / 8, milliseconds{20}, milliseconds{1000})});
   }
 };
 
@@ -107,7 +110,8 @@ introduction introduce(const plan& plan, const data::dataset_pair& data, const n
           .topology = topology::canonical(plan.file),
           .weights = digest_of(options.initial, plan.file.model.script),
           .data = digest_of(data),
-          .fingerprint = fingerprint_of(plan)};
+          .fingerprint = fingerprint_of(plan),
+          .continues = options.continues};
 }
 
 std::shared_ptr<transport::tensor_plane> make_plane(const plan& plan, const node_options& options) {
@@ -149,6 +153,18 @@ std::size_t loader_threads_of(const plan& plan, std::uint32_t node) {
   return std::min(half, static_cast<std::size_t>(plan.nodes[node].workers));
 }
 
+/// Refuses a number of intra-op threads that this process cannot have: some kernels of oneDNN would wait for ever for
+/// the threads that are missing.
+void check_threads(const plan& plan) {
+  const auto wanted = plan.file.run.threads;
+  const auto found = intra_op_threads_to_be_had(wanted);
+  if (found < wanted)
+    refuse(plan.file, "run.threads",
+           "run.threads is " + std::to_string(wanted) + ", but this process is given only " + std::to_string(found) +
+               "; remove OMP_THREAD_LIMIT and OMP_DYNAMIC from the environment, or set run.threads = " +
+               std::to_string(found));
+}
+
 transport::session_id random_session() {
   transport::session_id made{};
   if (RAND_bytes(reinterpret_cast<unsigned char*>(made.data()), static_cast<int>(made.size())) != 1)
@@ -167,12 +183,13 @@ run_end run(const plan& plan, const data::dataset_pair& data, node_options optio
   const auto loading = std::make_shared<data::loader_threads>(loader_threads_of(plan, options.node));
   thread_lanes lanes;
   std::shared_ptr<transport::tensor_plane> plane;
+  check_threads(plan);
   if (!alone) {
     plane = make_plane(plan, options);
     if (options.node == 0) transport::check_free(self.listen);
   }
   {
-    system_config config{alone, plan.file.run.timeout};
+    system_config config{alone, plan.file.run.silence};
     caf::actor_system system{config};
     const signal_handler while_dialling{signals, [&](int signal) { interrupted = signal; }};
     node_actor first;
@@ -211,6 +228,7 @@ run_end run(const plan& plan, const data::dataset_pair& data, node_options optio
     }
   }
   if (interrupted != 0) end->signal = interrupted;
+  end->stuck = lanes.close(end->status() != 0 ? time_to_return : plan.file.run.timeout);
   return *end;
 }
 

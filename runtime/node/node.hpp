@@ -24,7 +24,8 @@ struct node_options {
   std::shared_ptr<const run_state> restored{};
   /// Opens the journal. Called on the first node only, after all checks that can be made in advance.
   std::function<std::shared_ptr<journal>()> open_book{};
-  /// Writes a copy of a checkpoint, on the node that keeps copies; see plan::keeps_copies. May throw.
+  bool continues{false};  ///< Whether --resume was given, to the first node or to the one that keeps copies.
+  /// Writes a copy of a checkpoint, on the node that keeps copies; see plan::keeps_copies. Must not throw.
   std::function<void(const state_dict& files)> keep_copy{};
   /// Whether one command starts all nodes at the same time. Missing nodes are then reported only after ten seconds, and
   /// run.timeout limits the wait in addition to run.join_timeout.

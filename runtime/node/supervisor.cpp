@@ -105,21 +105,23 @@ void take_failure(supervisor_pointer self, const std::string& why) {
   if (sending_node(self) && !self->state.diagnosing) fail_run(self, why);
 }
 
-/// Handles a broken tensor link. The first node decides; the others report to it.
+/// Handles a broken tensor link to `node`, of this node or, on the first node, of the one that reports it. The first
+/// node decides; the others report to it.
 void take_broken_link(supervisor_pointer self, std::uint32_t node, const std::string& why) {
   auto& my = self->state;
-  if (my.is_first())
-    lose_node(self, node, "its tensor connection failed: " + why);
-  else if (my.now != phase::ending && node != 0)
-    self->send(my.options.first, lost_atom_v, node, why);
+  if (node >= my.run_plan().nodes.size() || my.now == phase::ending) return;
+  if (!my.is_first()) return self->send(my.options.first, lost_atom_v, node, why);
+  const auto* reporter = sending_node(self);
+  if (reporter || !self->current_sender())
+    lose_link(self, reporter ? static_cast<std::uint32_t>(reporter - my.nodes.data()) : my.me(), node, why);
 }
 
 /// On the first node: the node that keeps copies of checkpoints has written one.
-void take_copied(supervisor_pointer self) {
+void take_copied(supervisor_pointer self, std::uint64_t step) {
   const auto& my = self->state;
   const auto* node = sending_node(self);
   if (node && my.run_plan().keeps_copies(static_cast<std::uint32_t>(node - my.nodes.data())))
-    self->send(my.ours.recorder, checkpoint_atom_v);
+    self->send(my.ours.recorder, checkpoint_atom_v, step);
 }
 
 void take_tick(supervisor_pointer self) {
@@ -141,8 +143,8 @@ supervisor_actor::behavior_type supervisor(supervisor_pointer self, supervisor_o
       [self](lost_atom, std::uint32_t node, const std::string& why) { take_broken_link(self, node, why); },
       [self](lost_atom, std::uint32_t node) { return report_waiting(self, node); },
       [self](halt_atom, std::int32_t signal) { halt_run(self, signal); },
-      [self](checkpoint_atom) { take_copied(self); },
-      [self](checkpoint_atom, const state_dict& files) { keep_copy(self, files); },
+      [self](checkpoint_atom, std::uint64_t step) { take_copied(self, step); },
+      [self](checkpoint_atom, std::uint64_t step, const state_dict& files) { keep_copy(self, step, files); },
       [self](end_atom, std::int32_t status, const std::string& failure) { follow_end(self, status, failure); },
       [self](tick_atom) { take_tick(self); },
       [](done_atom, const completion& done) { (*done.run)(); },

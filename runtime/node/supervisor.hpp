@@ -25,14 +25,14 @@ namespace troupe {
 /// lost:  (to the first) the tensor link to the node with this index broke, and how;
 ///        (from the first) the node with this index is lost; asks which ranks here wait for its ranks.
 /// halt:  (to the first) this node received a signal; asks to end the run in good order.
-/// checkpoint: (to the first) this node has written its copy of a checkpoint, or could not.
+/// checkpoint: (to the first) this node has written its copy of the checkpoint of this step, or could not.
 /// end:   (from the first) the run is over: its exit status, and the reason if it failed.
 using node_actor =
     caf::typed_actor<caf::replies_to<join_atom, introduction>::with<welcome>, caf::reacts_to<wire_atom>,
                      caf::reacts_to<ready_atom, std::vector<caf::actor>>, caf::reacts_to<fail_atom, std::string>,
                      caf::reacts_to<lost_atom, std::uint32_t, std::string>,
                      caf::replies_to<lost_atom, std::uint32_t>::with<std::string>,
-                     caf::reacts_to<halt_atom, std::int32_t>, caf::reacts_to<checkpoint_atom>,
+                     caf::reacts_to<halt_atom, std::int32_t>, caf::reacts_to<checkpoint_atom, std::uint64_t>,
                      caf::reacts_to<end_atom, std::int32_t, std::string>>;
 
 /// Messages within a node.
@@ -43,7 +43,8 @@ using node_actor =
 /// done:   from the lane that writes copies.
 using supervisor_actor =
     node_actor::extend<caf::reacts_to<join_atom>, caf::reacts_to<linked_atom>, caf::reacts_to<tick_atom>,
-                       caf::reacts_to<checkpoint_atom, state_dict>, caf::reacts_to<done_atom, completion>>;
+                       caf::reacts_to<checkpoint_atom, std::uint64_t, state_dict>,
+                       caf::reacts_to<done_atom, completion>>;
 
 /// How a node waits for the other nodes before the run begins.
 struct join_wait {
@@ -65,7 +66,7 @@ struct supervisor_options {
   node_actor first{};                              ///< Null on the first node itself.
   join_wait wait{};                                ///< Time limit and reports while nodes are missing.
   std::function<void(const std::string&)> report;  ///< Prints a line for the user who started the node.
-  /// Writes a copy of a checkpoint, on the node that keeps one. Called on a lane; may throw.
+  /// Writes a copy of a checkpoint, on the node that keeps one, or warns that it cannot. Called on a lane.
   std::function<void(const state_dict& files)> keep_copy{};
   std::shared_ptr<run_end> end;  ///< Written before the actor ends.
 };

@@ -35,7 +35,8 @@ void handle_actor_down(supervisor_pointer self, const std::string& name, const c
     }
     return quit_if_done(self);
   }
-  if (my.diagnosing) return;
+  const auto complete = my.is_first() && !reason && name == "coordinator";
+  if (my.diagnosing && !complete) return;
   if (failed) my.blamed.hear(name, reason);
   // The coordinator ends when the run is complete; any other actor ends before that only if it failed.
   if (my.is_first()) return end_run(self);
@@ -43,9 +44,9 @@ void handle_actor_down(supervisor_pointer self, const std::string& name, const c
 }
 
 /// Handles the end of another node's supervisor.
-void handle_node_down(supervisor_pointer self, const caf::actor_addr& who) {
+void handle_node_down(supervisor_pointer self, const caf::actor_addr& who, const caf::error& reason) {
   auto& my = self->state;
-  const auto how = "it was killed, disconnected or unresponsive";
+  const auto how = is(reason, errc::failed) ? describe(reason) : unreachable;
   if (my.options.first && who == my.options.first.address()) return lose_node(self, 0, how);
   for (std::uint32_t i = 0; i < my.nodes.size(); ++i) {
     auto& node = my.nodes[i];
@@ -102,7 +103,7 @@ void follow_end(supervisor_pointer self, std::int32_t status, const std::string&
 void handle_down(supervisor_pointer self, const caf::down_msg& down) {
   auto& alive = self->state.alive;
   const auto found = alive.find(down.source);
-  if (found == alive.end()) return handle_node_down(self, down.source);
+  if (found == alive.end()) return handle_node_down(self, down.source, down.reason);
   const auto name = found->second;
   alive.erase(found);
   handle_actor_down(self, name, down.reason);

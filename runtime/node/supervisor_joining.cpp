@@ -67,6 +67,9 @@ std::string objection_to(const supervisor_state& my, const introduction& who) {
   const auto node = index_of(my.run_plan(), who);
   if (node == 0) return "the run expects no other node with this name";
   if (my.now != phase::joining || my.nodes[node].joined) return "node " + my.name_of(node) + " has already joined";
+  if (who.continues && !my.options.self.continues)
+    return "node " + my.first_name() + " begins a new run, so that the copies in the folder of --resume would be " +
+           "replaced; start this node without --resume, or node " + my.first_name() + " with it";
   return difference_of_inputs(my.run_plan(), my.options.self, who);
 }
 

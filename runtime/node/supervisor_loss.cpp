@@ -4,7 +4,9 @@
 
 #include <caf/all.hpp>
 
+#include <algorithm>
 #include <chrono>
+#include <set>
 #include <utility>
 
 namespace troupe::supervision {
@@ -17,7 +19,8 @@ constexpr std::chrono::milliseconds time_to_answer{300};
 /// The answers so far to the question who waits for lost ranks.
 struct inquiry {
   std::string waiting;
-  std::size_t open{1};  ///< Answers still to come, and one for the requests that are still being sent.
+  std::set<std::uint32_t> answered;  ///< Nodes.
+  std::size_t open{1};               ///< Answers still to come, and one for the requests that are still being sent.
 
   void add(const std::string& answer) {
     if (!answer.empty()) waiting += (waiting.empty() ? "" : "; ") + answer;
@@ -32,23 +35,43 @@ std::vector<rank_id> ids_of(const plan& plan, std::uint32_t node) {
   return ids;
 }
 
-/// Asks our ports and the nodes `others` who waits for `node`, and calls `next` with their answers.
+/// Asks our ports and, on the first node, all nodes that can be reached who waits for `node`. Calls `next` with the
+/// answers.
 template <class Next>
-void ask_who_waits(supervisor_pointer self, std::uint32_t node, const std::vector<node_actor>& others, Next next) {
+void ask_who_waits(supervisor_pointer self, std::uint32_t node, Next next) {
+  auto& my = self->state;
+  my.diagnosing = true;
   auto asked = std::make_shared<inquiry>();
   auto close = [asked, next]() mutable {
-    if (--asked->open == 0) next(asked->waiting);
+    if (--asked->open == 0) next(*asked);
   };
-  const auto ask = [&](const auto& whom, const auto& lost) {
+  const auto ask = [&](const auto& whom, const auto& lost, std::uint32_t where) {
     asked->open += 1;
     self->request(whom, time_to_answer, lost_atom_v, lost)
-        .then([asked, close](const std::string& answer) mutable { asked->add(answer), close(); },
-              [close](const caf::error&) mutable { close(); });
+        .then(
+            [asked, close, where](const std::string& answer) mutable {
+              asked->answered.insert(where);
+              asked->add(answer);
+              close();
+            },
+            [close](const caf::error&) mutable { close(); });
   };
-  for (const auto& of_exchange : self->state.ours.ports)
-    for (const auto& [id, port] : of_exchange) ask(port, ids_of(self->state.run_plan(), node));
-  for (const auto& other : others) ask(other, node);
+  for (const auto& of_exchange : my.ours.ports)
+    for (const auto& [id, port] : of_exchange) ask(port, ids_of(my.run_plan(), node), my.me());
+  for (std::uint32_t other = 0; other < my.nodes.size(); ++other)
+    if (my.nodes[other].is_reachable()) ask(my.nodes[other].handle, node, other);
   close();
+}
+
+/// Ends the run because of what is lost.
+void end_with_loss(supervisor_pointer self, const std::string& lost, const std::string& waiting) {
+  if (self->state.now == phase::ending) return;  // meanwhile it was complete
+  self->state.options.end->failure = lost + (waiting.empty() ? "" : "; " + waiting);
+  end_run(self);
+}
+
+std::string loss_of(const supervisor_state& my, std::uint32_t node, const std::string& how) {
+  return "node " + my.name_of(node) + " is lost: " + how;
 }
 
 /// Frees the place of a node that left while nodes were still joining, so that it may join again.
@@ -65,22 +88,30 @@ void lose_node(supervisor_pointer self, std::uint32_t node, const std::string& h
   const auto first_lost = node == 0 && !my.is_first();
   if (my.now == phase::ending || (my.diagnosing && !first_lost)) return;
   if (my.is_first() && my.now == phase::joining) return forget_node(my, node);
-  my.diagnosing = true;
-  std::vector<node_actor> others;
-  for (std::uint32_t i = 0; i < my.nodes.size(); ++i)
-    if (my.nodes[i].is_reachable() && i != node) others.push_back(my.nodes[i].handle);
-  const auto lost = "node " + my.name_of(node) + " is lost: " + how;
-  ask_who_waits(self, node, others, [self, lost](const std::string& waiting) {
-    self->state.options.end->failure = lost + (waiting.empty() ? "" : "; " + waiting);
-    end_run(self);
+  ask_who_waits(self, node, [self, lost = loss_of(my, node, how)](const inquiry& asked) {
+    end_with_loss(self, lost, asked.waiting);
+  });
+}
+
+void lose_link(supervisor_pointer self, std::uint32_t node, std::uint32_t other, const std::string& why) {
+  auto& my = self->state;
+  if (my.now == phase::ending || my.diagnosing) return;
+  ask_who_waits(self, other, [self, node, other, why](const inquiry& asked) {
+    const auto& my = self->state;
+    const auto alive = [&](std::uint32_t one) { return one == my.me() || asked.answered.contains(one); };
+    if (!alive(other)) return end_with_loss(self, loss_of(my, other, unreachable), asked.waiting);
+    if (!alive(node)) return end_with_loss(self, loss_of(my, node, unreachable), asked.waiting);
+    end_with_loss(self,
+                  "the link between the nodes " + my.name_of(std::min(node, other)) + " and " +
+                      my.name_of(std::max(node, other)) + " is lost: " + why,
+                  asked.waiting);
   });
 }
 
 caf::result<std::string> report_waiting(supervisor_pointer self, std::uint32_t lost_node) {
   if (lost_node >= self->state.run_plan().nodes.size()) return std::string{};
   auto promise = self->make_response_promise<std::string>();
-  self->state.diagnosing = true;
-  ask_who_waits(self, lost_node, {}, [promise](const std::string& waiting) mutable { promise.deliver(waiting); });
+  ask_who_waits(self, lost_node, [promise](const inquiry& asked) mutable { promise.deliver(asked.waiting); });
   return promise;
 }
 

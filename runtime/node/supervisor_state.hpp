@@ -56,6 +56,9 @@ struct supervisor_state {
 
 using supervisor_pointer = supervisor_actor::stateful_pointer<supervisor_state>;
 
+/// How a node is lost of which nothing else is known.
+inline const std::string unreachable = "it was killed, disconnected or unresponsive";
+
 // In supervisor.cpp.
 
 /// Spawns the crew of this node and monitors it.
@@ -85,10 +88,10 @@ std::function<bool(rank_id, const state_dict&)> sender_of_states(supervisor_poin
 
 /// On the first node: returns what sends the files of a checkpoint to the second node, if that is to keep a copy; see
 /// recorder_options::send_copy.
-std::function<bool(const state_dict&)> sender_of_copies(supervisor_pointer self);
+std::function<void(std::uint64_t step, const state_dict& files)> sender_of_copies(supervisor_pointer self);
 
-/// Writes a copy of a checkpoint and reports to the first node.
-void keep_copy(supervisor_pointer self, const state_dict& files);
+/// Writes a copy of the checkpoint of `step` and reports to the first node.
+void keep_copy(supervisor_pointer self, std::uint64_t step, const state_dict& files);
 
 /// Returns what passes the frames of other nodes to the actors of this node.
 std::function<void(transport::frame&&, std::shared_ptr<const void> receipt)> receiver_of_frames(
@@ -98,6 +101,10 @@ std::function<void(transport::frame&&, std::shared_ptr<const void> receipt)> rec
 
 /// Ends the run because the connection to a node failed in this way, once all nodes have answered who waits for it.
 void lose_node(supervisor_pointer self, std::uint32_t node, const std::string& how);
+
+/// On the first node: ends the run because the tensor link between two nodes failed, and names the node that does not
+/// answer, or the link if both do.
+void lose_link(supervisor_pointer self, std::uint32_t node, std::uint32_t other, const std::string& why);
 
 /// Answers which ranks of this node wait for ranks of a lost node.
 caf::result<std::string> report_waiting(supervisor_pointer self, std::uint32_t lost_node);

@@ -4,7 +4,6 @@
 
 #include <caf/all.hpp>
 
-#include <exception>
 #include <utility>
 
 namespace troupe::supervision {
@@ -32,7 +31,7 @@ void receive_state(receivers& to, const transport::frame& arrived) {
 
 void receive_copy(receivers& to, const transport::frame& arrived) {
   auto whole = to.copies.add(arrived.as_state_piece());
-  if (whole) caf::anon_send(to.supervisor, checkpoint_atom_v, std::move(whole->state));
+  if (whole) caf::anon_send(to.supervisor, checkpoint_atom_v, whole->number, std::move(whole->state));
 }
 
 void receive_snapshot(receivers& to, const transport::frame& arrived) {
@@ -76,37 +75,22 @@ std::function<bool(rank_id, const state_dict&)> sender_of_states(supervisor_poin
   };
 }
 
-std::function<bool(const state_dict&)> sender_of_copies(supervisor_pointer self) {
+std::function<void(std::uint64_t, const state_dict&)> sender_of_copies(supervisor_pointer self) {
   const auto& options = self->state.options;
   constexpr std::uint32_t second = 1;
   if (!options.run_plan->keeps_copies(second)) return {};
-  return [plane = options.plane](const state_dict& files) {
-    for (const auto& piece : transport::cut_copy(files)) plane->send(second, piece);
-    return true;
+  return [plane = options.plane](std::uint64_t step, const state_dict& files) {
+    for (const auto& piece : transport::cut_copy(step, files)) plane->send(second, piece);
   };
 }
 
-void keep_copy(supervisor_pointer self, const state_dict& files) {
+void keep_copy(supervisor_pointer self, std::uint64_t step, const state_dict& files) {
   auto& my = self->state;
   if (!my.options.keep_copy || my.now == phase::ending) return;
   if (!my.copies) my.copies = my.options.lanes->make("copies");
   then_on_lane(
-      self, *my.copies, {.what = task::kind::write},
-      [keep = my.options.keep_copy, files]() -> std::string {
-        try {
-          keep(files);
-        } catch (const std::exception& reason) {
-          return reason.what();
-        }
-        return {};
-      },
-      [self](const std::string& failure) {
-        auto& my = self->state;
-        if (!failure.empty())
-          my.options.report("warning: the copy of a checkpoint is not complete: " + failure +
-                            "; the run continues, and earlier copies remain");
-        self->send(my.options.first, checkpoint_atom_v);
-      });
+      self, *my.copies, {.what = task::kind::write}, [keep = my.options.keep_copy, files] { return keep(files), true; },
+      [self, step](bool) { self->send(self->state.options.first, checkpoint_atom_v, step); });
 }
 
 std::function<void(transport::frame&&, std::shared_ptr<const void>)> receiver_of_frames(supervisor_pointer self) {

@@ -104,8 +104,10 @@ void check_unused(const plan& plan, std::vector<std::string>& found) {
     found.push_back("evaluate.target_hold has no effect without evaluate.target_accuracy");
   for (const std::string key : {"checkpoint.keep", "checkpoint.copies"})
     if (!file.checkpoint.every && given.has(key)) found.push_back(key + " has no effect without checkpoint.every");
-  if (file.nodes.empty() && file.run.join_timeout != topology::run_settings{}.join_timeout)
-    found.push_back("run.join_timeout has no effect without [[node]] sections");
+  const topology::run_settings defaults;
+  for (const auto& [key, changed] : {std::pair{"run.silence", file.run.silence != defaults.silence},
+                                     {"run.join_timeout", file.run.join_timeout != defaults.join_timeout}})
+    if (file.nodes.empty() && changed) found.push_back(std::string(key) + " has no effect without [[node]] sections");
   if (plan.verify_every == 0 && file.run.verify_every > 0 && given.has("run.verify_every"))
     found.push_back("run.verify_every has no effect, because this wiring does not keep the workers' parameters equal");
   for (std::size_t i = 0; i < file.exchanges.size(); ++i) {

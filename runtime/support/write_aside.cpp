@@ -1,9 +1,11 @@
 #include "troupe/runtime/support/write_aside.hpp"
 
 #include <cerrno>
+#include <fcntl.h>
 #include <fstream>
 #include <stdexcept>
 #include <system_error>
+#include <unistd.h>
 
 namespace troupe {
 
@@ -20,6 +22,12 @@ void write_aside(const std::filesystem::path& path, std::string_view content) {
   out.write(content.data(), static_cast<std::streamsize>(content.size()));
   out.close();
   if (!out) give_up({errno != 0 ? errno : EIO, std::generic_category()});
+  // Before it is renamed: otherwise a power failure may leave an empty file under the final name.
+  const int file = ::open(aside.c_str(), O_RDONLY | O_CLOEXEC);
+  const bool flushed = file >= 0 && ::fsync(file) == 0;
+  const std::error_code reason{errno, std::generic_category()};
+  if (file >= 0) ::close(file);
+  if (!flushed) give_up(reason);
   std::error_code failed;
   std::filesystem::rename(aside, path, failed);
   if (failed) give_up(failed);

@@ -1,5 +1,6 @@
 #include "troupe/runtime/telemetry/cut_back.hpp"
 
+#include "troupe/runtime/checkpoint/copy.hpp"
 #include "troupe/runtime/checkpoint/write_checkpoint.hpp"
 #include "troupe/runtime/support/sha256.hpp"
 #include "troupe/runtime/topology/error.hpp"
@@ -91,7 +92,7 @@ void check_outputs(const fs::path& folder, const checkpoint::manifest& about) {
   }
 }
 
-std::map<pattern_option, fs::path> continued_files(const checkpoint::manifest& about,
+std::map<pattern_option, fs::path> continued_files(const fs::path& folder, const checkpoint::manifest& about,
                                                    const std::map<pattern_option, fs::path>& given) {
   std::map<pattern_option, fs::path> files;
   for (const auto option : {pattern_option::csv, pattern_option::epoch_log}) {
@@ -104,7 +105,9 @@ std::map<pattern_option, fs::path> continued_files(const checkpoint::manifest& a
                           "; remove the option");
       continue;
     }
-    const auto path = named == given.end() ? fs::path(saved->second.path) : named->second;
+    const auto of_copy = checkpoint::option_file_in_copy(folder, name, saved->second);
+    const auto known = size_of(of_copy) ? of_copy : fs::path(saved->second.path);
+    const auto path = named == given.end() ? known : named->second;
     check_option_file(name, path, saved->second);
     files.emplace(option, path);
   }

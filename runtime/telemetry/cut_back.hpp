@@ -20,11 +20,12 @@ checkpoint::saved_option option_file(const std::filesystem::path& path);
 /// Throws checkpoint::damaged if an output in `folder` is missing or shorter than it was.
 void check_outputs(const std::filesystem::path& folder, const checkpoint::manifest& about);
 
-/// Returns the files of options that a continued run goes on with: those of `about`, at the paths in `given` if the
-/// options are given again. Throws input_error if a file is not the one that the run has written, or if an option is
-/// given that the run did not have.
+/// Returns the files of options that the continued run in `folder` goes on with: those of `about`, at the paths in
+/// `given` if the options are given again, or else in the folder if it is one of copies. Throws input_error if a file
+/// is not the one that the run has written, or if an option is given that the run did not have.
 std::map<pattern_option, std::filesystem::path> continued_files(
-    const checkpoint::manifest& about, const std::map<pattern_option, std::filesystem::path>& given);
+    const std::filesystem::path& folder, const checkpoint::manifest& about,
+    const std::map<pattern_option, std::filesystem::path>& given);
 
 /// Cuts all outputs back: the text files to their sizes in `about`, and the weights to those in the checkpoint.
 /// Throws std::runtime_error.

@@ -130,10 +130,19 @@ std::vector<std::string> made_by(const plan& plan) {
 }  // namespace
 
 void file_journal::keep(const snapshot& best) {
-  write_weights("model_best.safetensors", best);
+  unsaved_best_ = best;
+  try {
+    write_weights("model_best.safetensors", best);
+    unsaved_best_.reset();
+  } catch (const std::exception& reason) {
+    shown_->make_room();
+    warn_(std::string("warning: the best result so far is not saved: ") + reason.what() +
+          "; the run continues and tries again at its end");
+  }
 }
 
 void file_journal::save(const snapshot& result) {
+  if (unsaved_best_) write_weights("model_best.safetensors", *unsaved_best_);
   write_weights("model.safetensors", result);
 }
 
@@ -163,6 +172,13 @@ std::optional<state_dict> file_journal::checkpoint(const run_state& state) {
           "; the run continues, and earlier ones remain");
   }
   return {};
+}
+
+void file_journal::miss_copy(std::uint64_t step) {
+  shown_->make_room();
+  warn_("warning: node " + plan_.nodes.at(1).name + " has not confirmed its copy of the checkpoint of step " +
+        std::to_string(step) + " within " + topology::print_duration(plan_.file.run.timeout) +
+        " (run.timeout); no further copies are sent until it does");
 }
 
 void file_journal::write_weights(std::string_view name, const snapshot& weights) const {

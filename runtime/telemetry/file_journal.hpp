@@ -34,8 +34,8 @@ struct file_journal_options {
   std::shared_ptr<durable_files> disk = std::make_shared<durable_files>();
 };
 
-/// Writes the files of a run. All functions except checkpoint() throw std::runtime_error, naming the path, if a file
-/// cannot be written.
+/// Writes the files of a run. All functions except keep() and checkpoint() throw std::runtime_error, naming the path,
+/// if a file cannot be written.
 class file_journal : public journal {
  public:
   /// Writes topology.toml, and starts epochs.csv, metrics.jsonl and the files of options, or continues them.
@@ -53,14 +53,16 @@ class file_journal : public journal {
 
   void progress(std::uint64_t step) override;
 
-  /// Writes model_best.safetensors.
+  /// Writes model_best.safetensors, or warns that it cannot be written; save() then tries again.
   void keep(const snapshot& best) override;
 
-  /// Writes model.safetensors.
+  /// Writes model.safetensors, and before it model_best.safetensors if that is not the best result yet.
   void save(const snapshot& result) override;
 
   /// Writes a checkpoint, or warns that it cannot be written. Returns its files if a second node keeps a copy.
   std::optional<state_dict> checkpoint(const run_state& state) override;
+
+  void miss_copy(std::uint64_t step) override;
 
   const std::filesystem::path& folder() const { return folder_.path(); }
 
@@ -88,8 +90,9 @@ class file_journal : public journal {
   std::shared_ptr<durable_files> disk_;
   std::uint64_t progress_{0};  ///< Steps that every worker has completed.
   std::chrono::steady_clock::time_point begun_{};
-  double seconds_before_{0};        ///< `seconds` of the first record: the time before the run was continued.
-  std::optional<record> latest_{};  ///< The last record that was written.
+  double seconds_before_{0};                ///< `seconds` of the first record: the time before the run was continued.
+  std::optional<record> latest_{};          ///< The last record that was written.
+  std::optional<snapshot> unsaved_best_{};  ///< The best result, if it could not be written.
   bool drawn_{false};
 };
 

@@ -40,22 +40,6 @@ std::shared_ptr<void> lock(const fs::path& folder) {
   return held;
 }
 
-/// Refuses a folder with a run that must not be lost.
-void check_replaceable(const run_folder_options& options, const fs::path& path) {
-  std::error_code failed;
-  if (fs::equivalent(path / "topology.toml", options.topology, failed))
-    refuse(path, "its topology.toml is the topology file of this run and would be overwritten");
-  if (options.overwrite) return;
-  if (fs::exists(path / result, failed))
-    throw input_error(
-        path.string() +
-        ": the folder contains a finished run; replace it with --overwrite, or choose another folder with --out");
-  if (!checkpoint::checkpoints_in(path).empty())
-    throw input_error(path.string() +
-                      ": the folder contains a run with checkpoints; continue it with --resume, replace it with "
-                      "--overwrite, or choose another folder with --out");
-}
-
 void remove_outputs(const fs::path& path) {
   for (const auto* name : outputs) fs::remove(path / name);
   for (const auto& each : checkpoint::checkpoints_in(path)) fs::remove_all(each.path);
@@ -78,6 +62,22 @@ fs::path default_folder(const fs::path& topology, std::chrono::system_clock::tim
   return path;
 }
 
+void check_replaceable(const run_folder_options& options) {
+  const auto& path = options.out;
+  std::error_code failed;
+  if (fs::equivalent(path / "topology.toml", options.topology, failed))
+    refuse(path, "its topology.toml is the topology file of this run and would be overwritten");
+  if (options.overwrite) return;
+  if (fs::exists(path / result, failed))
+    throw input_error(
+        path.string() +
+        ": the folder contains a finished run; replace it with --overwrite, or choose another folder with --out");
+  if (!checkpoint::checkpoints_in(path).empty())
+    throw input_error(path.string() +
+                      ": the folder contains a run with checkpoints; continue it with --resume, replace it with "
+                      "--overwrite, or choose another folder with --out");
+}
+
 run_folder::run_folder(const run_folder_options& options, std::chrono::system_clock::time_point now)
     : path_(options.out.empty() ? default_folder(options.topology, now) : options.out) {
   std::error_code failed;
@@ -85,7 +85,7 @@ run_folder::run_folder(const run_folder_options& options, std::chrono::system_cl
   if (options.resume && !fs::is_directory(path_, failed))
     throw input_error(path_.string() +
                       ": the folder does not exist; expected the results folder of the run to continue");
-  if (!options.resume) check_replaceable(options, path_);
+  if (!options.resume) check_replaceable({.out = path_, .topology = options.topology, .overwrite = options.overwrite});
   failed.clear();
   fs::create_directories(path_, failed);
   if (failed) refuse(path_, failed.message());

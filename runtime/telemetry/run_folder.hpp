@@ -21,6 +21,9 @@ struct run_folder_options {
   bool resume{false};                ///< Whether the run in the folder is continued, so that nothing is removed.
 };
 
+/// Throws input_error if a new run in this folder would replace one that is finished or has checkpoints.
+void check_replaceable(const run_folder_options& options);
+
 /// An open results folder, locked until it is destroyed.
 class run_folder {
  public:

@@ -19,7 +19,8 @@ namespace troupe::topology {
 namespace {
 
 constexpr std::array sections_that_may_change{"node.", "transport.", "security.", "checkpoint."};
-constexpr std::array keys_that_may_change{"run.timeout", "run.join_timeout", "run.max_seconds", "run.verify_every"};
+constexpr std::array keys_that_may_change{"run.timeout", "run.silence", "run.join_timeout", "run.max_seconds",
+                                          "run.verify_every"};
 /// These may change only if nothing that was computed before depends on the length of the run.
 constexpr std::array keys_of_length{"run.epochs", "run.steps"};
 constexpr std::size_t most_listed = 5;

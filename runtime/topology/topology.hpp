@@ -28,6 +28,7 @@ struct run_settings {
   std::string budget{"worker"};                ///< "worker" or "total": whose steps epochs and steps count.
   std::int64_t threads{1};                     ///< Number of intra-op threads of each compute actor.
   std::chrono::milliseconds timeout{60'000};
+  std::chrono::milliseconds silence{5'000};         ///< How long a connected node may be silent before it is lost.
   std::chrono::milliseconds join_timeout{300'000};  ///< How long nodes wait for each other before the run begins.
   std::optional<std::chrono::milliseconds> max_seconds;
   std::int64_t verify_every{100};

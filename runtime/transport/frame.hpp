@@ -106,7 +106,7 @@ frame_header header_of(const snapshot& result);
 struct state_piece {
   frame_kind kind{frame_kind::state};  ///< Or `copy`.
   rank_id rank{};
-  std::uint64_t number{0};  ///< Number of the request that it answers.
+  std::uint64_t number{0};  ///< Number of the request that it answers; of a checkpoint, its step.
   std::int64_t first{0}, total{0};
   at::Tensor bytes{};  ///< uint8, not empty.
 };

@@ -38,8 +38,8 @@ std::vector<state_piece> cut(rank_id rank, std::uint64_t number, const state_dic
   return pieces_of(state, {.rank = rank, .number = number});
 }
 
-std::vector<state_piece> cut_copy(const state_dict& files) {
-  return pieces_of(files, {.kind = frame_kind::copy});
+std::vector<state_piece> cut_copy(std::uint64_t step, const state_dict& files) {
+  return pieces_of(files, {.kind = frame_kind::copy, .number = step});
 }
 
 std::optional<whole_state> state_assembler::add(const state_piece& piece) {

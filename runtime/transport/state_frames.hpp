@@ -15,8 +15,8 @@ namespace troupe::transport {
 /// Cuts the state of a worker into pieces, in the order in which they must be sent.
 std::vector<state_piece> cut(rank_id rank, std::uint64_t number, const state_dict& state);
 
-/// Cuts the files of a checkpoint, see checkpoint::pack_copy(), into pieces.
-std::vector<state_piece> cut_copy(const state_dict& files);
+/// Cuts the files of the checkpoint of `step`, see checkpoint::pack_copy(), into pieces.
+std::vector<state_piece> cut_copy(std::uint64_t step, const state_dict& files);
 
 struct whole_state {
   rank_id rank{};

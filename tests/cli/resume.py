@@ -11,6 +11,7 @@ import signal
 import subprocess
 import time
 
+from nodes import background, free_ports, node_tables
 from troupe_command import BINARY, TINY, main, metrics, timeless, troupe, write
 
 STEPS = 300
@@ -121,21 +122,36 @@ def test_a_second_node_keeps_copies_from_which_the_run_continues_without_the_fir
     shutil.move("out/copy", "elsewhere")
     shutil.rmtree("out")
     pathlib.Path("out.csv").unlink()
-    troupe("run", "--resume", "elsewhere", "--csv", "elsewhere/csv/out.csv")
+    troupe("run", "--resume", "elsewhere")
     expect_same("elsewhere")
     assert [path.name for path in folders("elsewhere")] == [path.name for path in folders("elsewhere/copy")]
     lines = [len(pathlib.Path(file).read_text().splitlines()) for file in ("elsewhere/csv/out.csv", "whole.csv")]
     assert lines[0] == lines[1], lines
 
 
-def test_copies_survive_another_run_unless_they_are_replaced():
+def test_copies_are_not_replaced_by_accident():
     nodes = '[[node]]\nname = "a"\nworkers = 1\n[[node]]\nname = "b"\nworkers = 1\n'
-    write("copied.toml", TEXT.replace("count = 2\n", "").replace("every = 20", "every = 20\ncopies = 2") + nodes)
+    text = TEXT.replace("count = 2\n", "").replace("every = 20", "every = 20\ncopies = 2")
+    write("copied.toml", text + nodes)
     troupe("run", "copied.toml", "--out", "out")
-    shutil.rmtree("out/checkpoints")
+    before = {path: path.read_bytes() for path in pathlib.Path("out").rglob("*") if path.is_file()}
     pathlib.Path("out/model.safetensors").unlink()
+    shutil.rmtree("out/checkpoints")
     said = troupe("run", "copied.toml", "--out", "out", status=2).stderr
     assert "out/copy: the folder contains a run with checkpoints" in said, said
+    said = troupe("run", "--resume", "out", status=2).stderr
+    assert "the folder has no checkpoints; continue from the copies with --resume out/copy" in said, said
+    ports = free_ports(2)
+    write("hand.toml", text + node_tables([1, 1], ports, ["a", "b"]))
+    with background("node", "hand.toml", "--name", "a", "--out", "fresh", name="a"):
+        said = troupe("node", "hand.toml", "--name", "b", "--resume", "out/copy", status=2).stderr
+        assert "node a begins a new run" in said, said
+    write("other.toml", text.replace("lr = 0.05", "lr = 0.06") + node_tables([1, 1], ports, ["a", "b"]))
+    said = troupe("node", "other.toml", "--name", "b", "--resume", "out/copy", status=2).stderr
+    assert "optimizer.lr was 0.05 and is 0.06" in said, said
+    for path, content in before.items():
+        if path.exists():
+            assert path.read_bytes() == content, path
     troupe("run", "copied.toml", "--out", "out", "--overwrite")
 
 

@@ -3,8 +3,10 @@ written."""
 
 import os
 import pathlib
+import signal
+import subprocess
 
-from troupe_command import TINY, main, troupe, write
+from troupe_command import BINARY, TINY, main, troupe, write
 
 
 def refuse(*arguments, says):
@@ -94,6 +96,25 @@ def test_a_drawing_that_cannot_be_written_is_refused():
     write("file", "")
     refuse("graph", write("tiny.toml", TINY), "-o", "file/wiring.svg",
            says=["cannot write file/wiring.svg: ", "choose another path with -o"])
+
+
+def test_threads_that_cannot_be_had_are_refused():
+    file = write("threads.toml", with_line("threads = 2", "run"))
+    done = subprocess.run([BINARY, "run", file, "--out", "limited"], capture_output=True, text=True, timeout=60,
+                          env=dict(os.environ, OMP_THREAD_LIMIT="1"), check=False)
+    assert done.returncode == 2, done
+    assert "run.threads is 2, but this process is given only 1" in done.stderr, done.stderr
+    troupe("run", file, "--out", "unlimited")
+
+
+def test_a_failed_run_fails_where_ends_of_children_are_ignored():
+    nodes = '[[node]]\nname = "a"\nworkers = 1\n[[node]]\nname = "b"\nworkers = 1\n'
+    file = write("nodes.toml", TINY.replace("count = 2\n", "") + nodes)
+    for settings, status in (("run.steps=5", 0), ("optimizer.lr=1e6", 1)):
+        done = subprocess.run([BINARY, "run", file, "--out", "ignored", "--overwrite", "--set", settings],
+                              capture_output=True, text=True, timeout=120, check=False,
+                              preexec_fn=lambda: signal.signal(signal.SIGCHLD, signal.SIG_IGN))
+        assert done.returncode == status, (done.returncode, done.stderr)
 
 
 def test_the_command_line_has_the_same_status():

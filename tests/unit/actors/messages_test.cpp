@@ -72,7 +72,8 @@ TEST_CASE("a control message survives a round trip") {
                                              .topology = "[run]",
                                              .weights = "ab",
                                              .data = "cd",
-                                             .fingerprint = {{"LibTorch", "2.11.0"}}});
+                                             .fingerprint = {{"LibTorch", "2.11.0"}},
+                                             .continues = true});
   CHECK(guest.node == "beta");
   CHECK(guest.protocol == 7);
   CHECK(guest.version == "0.1.0");
@@ -80,6 +81,7 @@ TEST_CASE("a control message survives a round trip") {
   CHECK(guest.weights == "ab");
   CHECK(guest.data == "cd");
   CHECK(guest.fingerprint.at("LibTorch") == "2.11.0");
+  CHECK(guest.continues);
 
   const auto answer =
       round_trip(welcome{.session = std::string(16, '\0'), .memories = {{}, {.process = 4321, .file = 9}}});

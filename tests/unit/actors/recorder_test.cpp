@@ -56,6 +56,7 @@ struct diary : journal {
     written.push_back("checkpoint " + std::to_string(state.step));
     return state_dict{};
   }
+  void miss_copy(std::uint64_t step) override { written.push_back("copy " + std::to_string(step) + " missed"); }
   void note(const std::string& what, const snapshot& one) {
     written.push_back(what + " " + std::to_string(one.values[0].item<int>()));
   }
@@ -103,16 +104,16 @@ TEST_CASE("of best results that overtake each other before they are written only
   run();
 }
 
-TEST_CASE("the end of a run waits until the copy of its last checkpoint is written") {
+TEST_CASE("the end of a run waits until the copies of its checkpoints are written, but not for ever") {
   config settings;
   caf::actor_system system{settings};
   auto& scheduler = dynamic_cast<caf::scheduler::test_coordinator&>(system.scheduler());
   const auto waiting = std::make_shared<queue>();
   const auto book = std::make_shared<diary>();
-  std::size_t sent = 0;
-  const auto recorder =
-      spawn_recorder(system, {.book = book, .send_copy = [&](const state_dict&) { return ++sent <= 2; }},
-                     std::make_unique<slow_lane>(waiting));
+  std::vector<std::uint64_t> sent;
+  const auto recorder = spawn_recorder(
+      system, {.book = book, .send_copy = [&](std::uint64_t step, const state_dict&) { sent.push_back(step); }},
+      std::make_unique<slow_lane>(waiting));
   const auto run = [&] {
     while (scheduler.has_job()) scheduler.run_once();
     while (!waiting->jobs.empty()) {
@@ -120,24 +121,39 @@ TEST_CASE("the end of a run waits until the copy of its last checkpoint is writt
       while (scheduler.has_job()) scheduler.run_once();
     }
   };
+  const auto written = [&] { return std::exchange(book->written, {}); };
+  using lines = std::vector<std::string>;
   record end;
   end.event = "end";
   for (const std::uint64_t step : {10, 20}) caf::anon_send(recorder, checkpoint_atom_v, run_state{step, {}});
   caf::anon_send(recorder, save_atom_v, of(4), end);
   run();
-  CHECK(sent == 2);
-  CHECK(book->written == std::vector<std::string>{"checkpoint 10", "checkpoint 20"});
-  caf::anon_send(recorder, checkpoint_atom_v);
+  CHECK(sent == std::vector<std::uint64_t>{10, 20});
+  CHECK(written() == lines{"checkpoint 10", "checkpoint 20"});
+  caf::anon_send(recorder, checkpoint_atom_v, std::uint64_t{20});
   run();
-  CHECK(book->written.size() == 2);
-  caf::anon_send(recorder, checkpoint_atom_v);
-  run();
-  CHECK(book->written == std::vector<std::string>{"checkpoint 10", "checkpoint 20", "saved 4", "end"});
-  caf::anon_send(recorder, checkpoint_atom_v, run_state{30, {}});  // not sent: nothing to wait for
-  caf::anon_send(recorder, save_atom_v, of(5), end);
-  run();
-  CHECK(book->written.back() == "end");
-  CHECK(book->written.size() == 7);
+  CHECK(written().empty());
+  SUBCASE("confirmed") {
+    caf::anon_send(recorder, checkpoint_atom_v, std::uint64_t{10});
+    run();
+    CHECK(written() == lines{"saved 4", "end"});
+    scheduler.trigger_timeouts();
+    run();
+    CHECK(written().empty());
+  }
+  SUBCASE("overdue") {
+    scheduler.trigger_timeouts();
+    run();
+    CHECK(written() == lines{"copy 10 missed", "saved 4", "end"});
+    caf::anon_send(recorder, checkpoint_atom_v, run_state{30, {}});
+    run();
+    CHECK(sent.size() == 2);
+    caf::anon_send(recorder, checkpoint_atom_v, std::uint64_t{10});
+    caf::anon_send(recorder, checkpoint_atom_v, run_state{40, {}});
+    run();
+    CHECK(sent == std::vector<std::uint64_t>{10, 20, 40});
+    CHECK(written() == lines{"checkpoint 30", "checkpoint 40"});
+  }
   caf::anon_send_exit(recorder, caf::exit_reason::kill);
   run();
 }

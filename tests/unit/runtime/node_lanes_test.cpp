@@ -6,7 +6,9 @@
 
 #include <caf/all.hpp>
 
+#include <chrono>
 #include <future>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -63,6 +65,26 @@ TEST_CASE("a job that waits is told when its lane is gone") {
 TEST_CASE("the end of all lanes does not wait for a job that waits") {
   stage_with_lane stage;
   CHECK(stage.resumed(1, [&] { stage.lanes.reset(); }) == 0);
+}
+
+TEST_CASE("a lane that does not return is left and named, and the others are joined") {
+  auto lanes = std::make_unique<thread_lanes>();
+  caf::actor_system_config config;
+  caf::actor_system system{config};
+  caf::scoped_actor owner{system};
+  const auto quick = lanes->make("quick"), stuck = lanes->make("stuck");
+  std::promise<void> begun, release;
+  stuck->post(caf::actor_cast<caf::actor>(owner), {}, [&begun, released = release.get_future().share()] {
+    begun.set_value();
+    released.wait();
+    return [] {};
+  });
+  begun.get_future().wait();
+  CHECK(lanes->close(std::chrono::milliseconds{50}) == std::vector<std::string>{"stuck"});
+  CHECK(lanes->close(std::chrono::milliseconds{50}).empty());
+  lanes.reset();
+  release.set_value();
+  owner->receive([](done_atom, const completion& done) { (*done.run)(); });
 }
 
 TEST_CASE("lanes are made from several threads at once") {

@@ -1,29 +1,20 @@
 #include "tests/support/doctest.hpp"
+#include "tests/support/plan_refusal.hpp"
 #include "tests/support/plans.hpp"
 
 #include "troupe/runtime/plan/plan.hpp"
-#include "troupe/runtime/topology/error.hpp"
 #include "troupe/runtime/topology/load.hpp"
 
 #include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <string>
 #include <utility>
+#include <vector>
 
 using namespace troupe;
 using testing::four_workers;
-
-namespace {
-
-/// Returns the message with which make_plan refuses a file.
-std::string refusal(const topology::topology& file, const data_facts& facts = 60'000) {
-  try {
-    make_plan(file, facts);
-  } catch (const input_error& error) {
-    return error.what();
-  }
-  return "accepted";
-}
-
-}  // namespace
+using testing::refusal;
 
 TEST_CASE("what a plan refuses is refused where it is set") {
   const std::string text =
@@ -235,30 +226,6 @@ TEST_CASE("a run with a time limit does not promise the same bits") {
   CHECK(describe(plan).find("same bits   no: run.max_seconds") != std::string::npos);
 }
 
-TEST_CASE("a loss for classes is refused for numeric targets, at the loss") {
-  auto file = four_workers();
-  file.data.name = "tensors";
-  file.model.name = "mlp";
-  file.model.loss = "cross_entropy";
-  data_facts facts{128};
-  facts.kind = models::sample_kind::numbers;
-  facts.sample_shape = {4};
-  CHECK(
-      refusal(file, facts) ==
-      "four.toml: model.loss = \"cross_entropy\" does not fit the numeric targets of tensors; use \"mse\", or save the "
-      "targets as int64 classes");
-}
-
-TEST_CASE("a width that the heads of a gpt do not divide is refused at the width") {
-  const std::string text = "[data]\nname = \"tensors\"\n[model]\nname = \"gpt\"\n";
-  data_facts facts{128};
-  facts.kind = models::sample_kind::characters;
-  facts.sample_shape = {6};
-  facts.class_names = {"a", "b", "c"};
-  CHECK(refusal(topology::parse(text, "t.toml", {"run.seed=1", "model.width=10"}), facts) ==
-        "--set #2: model.width = 10 is not a multiple of model.heads = 4; use for instance 8 or 12");
-}
-
 TEST_CASE("a plan without nodes has one, without a name") {
   const auto plan = make_plan(four_workers(), 60'000);
   REQUIRE(plan.nodes.size() == 1);
@@ -368,134 +335,6 @@ TEST_CASE("nodes that do not hold all workers are refused") {
   CHECK(refusal(file).starts_with("four.toml: node.beta.address is \"here\"; expected host:port"));
 }
 
-TEST_CASE("a run without epochs and steps is one epoch") {
-  auto file = four_workers();
-  file.run.epochs.reset();
-  CHECK(make_plan(file, 60'000).steps == 937);
-}
-
-TEST_CASE("a run of no steps is legal") {
-  auto file = four_workers();
-  file.run.epochs.reset();
-  file.run.steps = 0;
-  CHECK(make_plan(file, 60'000).steps == 0);
-}
-
-TEST_CASE("an evaluation interval counts in steps or in epochs") {
-  auto file = four_workers();
-  file.evaluate.every = {.count = 100, .in_epochs = false};
-  CHECK(make_plan(file, 60'000).evaluate_every == 100);
-  file.evaluate.every = {.count = 2, .in_epochs = true};
-  CHECK(make_plan(file, 60'000).evaluate_every == 1874);
-}
-
-TEST_CASE("a global batch is divided among the workers") {
-  auto file = four_workers();
-  file.data.global_batch_size = 256;
-  CHECK(make_plan(file, 60'000).sampling.batch_size == 64);
-  file.data.global_batch_size = 255;
-  CHECK(
-      refusal(file) ==
-      "four.toml: data.global_batch_size is 255, which 4 workers cannot share equally; expected a multiple of 4, such "
-      "as 252 or 256");
-  file.data.global_batch_size = 3;
-  CHECK(refusal(file).ends_with("expected a multiple of 4, such as 4"));
-}
-
-TEST_CASE("a batch larger than a worker's share is refused with the largest that fits") {
-  auto file = four_workers();
-  file.data.batch_size = 9000;
-  CHECK(refusal(file, 12'000) ==
-        "four.toml: data.batch_size = 9000 with workers.count = 4 gives no full batch, because there are only 12000 "
-        "samples; use at most "
-        "3000");
-  file.data.split = "all";
-  CHECK(make_plan(file, 12'000).steps_per_epoch == 1);
-  file.data.split = "strided";
-  file.data.global_batch_size = 36'000;
-  CHECK(refusal(file, 12'000) ==
-        "four.toml: data.global_batch_size = 36000 with workers.count = 4 gives no full batch, because there are only "
-        "12000 samples; use at "
-        "most 12000");
-}
-
-TEST_CASE("a model returns scores for each sample, or for each position where these have targets") {
-  auto file = four_workers();
-  file.data.name = "tensors";
-  file.model.name = "gpt";
-  file.model.layers = 1;
-  file.model.width = 8;
-  file.model.heads = 2;
-  data_facts facts{128};
-  facts.kind = models::sample_kind::characters;
-  facts.sample_shape = {6};
-  facts.class_names = {"a", "b", "c"};
-  CHECK(refusal(file, facts) ==
-        "four.toml: model.name = \"gpt\" does not fit data.name = \"tensors\": for 2 samples of 6 it returns [2×6×3], "
-        "but the loss cross_entropy requires [2×3]; change its last layer, or model.loss");
-  facts.sequences = true;
-  CHECK(refusal(file, facts) == "accepted");
-  CHECK(describe(make_plan(file, facts)).find("128 training samples of 6 positions, 3 classes per position") !=
-        std::string::npos);
-}
-
-TEST_CASE("a description says what the extents of samples count") {
-  auto file = four_workers();
-  file.data.name = "tensors";
-  file.model = {};
-  file.model.name = "mlp";
-  data_facts facts{128};
-  const auto said = [&](models::sample_kind kind, std::vector<std::int64_t> shape) {
-    facts.kind = kind;
-    facts.sample_shape = std::move(shape);
-    return describe(make_plan(file, facts));
-  };
-  using models::sample_kind;
-  CHECK(said(sample_kind::numbers, {7}).find("of 7 features, numeric targets\n") != std::string::npos);
-  CHECK(said(sample_kind::numbers, {7, 5}).find("of 7×5, numeric targets\n") != std::string::npos);
-  CHECK(said(sample_kind::images, {1, 4, 4}).find("of 1×4×4, numeric targets, not normalised") != std::string::npos);
-  file.model = {};
-  file.model.name = "matrix_completion";
-  CHECK(said(sample_kind::sparse, {7, 5}).find("of 7×5 (users × items), numeric targets\n") != std::string::npos);
-  file.model = {};
-  file.model.name = "logistic";
-  facts.class_names = {"-1", "1"};
-  CHECK(said(sample_kind::sparse, {7}).find("of 7 columns, 2 classes\n") != std::string::npos);
-}
-
-TEST_CASE("more workers than samples are refused") {
-  auto file = four_workers();
-  file.workers.count = 13;
-  CHECK(refusal(file, 12) ==
-        "four.toml: workers.count = 13 leaves a worker without samples: mnist has only 12; use at most 12 workers");
-}
-
-TEST_CASE("epochs with more steps than can be counted are refused") {
-  auto file = four_workers();
-  file.run.epochs = 1'000'000;
-  CHECK(refusal(file, 1'000'000'000'000).find("run.epochs = 1000000 is too many; use at most ") != std::string::npos);
-  file.run.epochs = 1'000'001;
-  CHECK(refusal(file) == "four.toml: run.epochs is 1000001; expected an integer from 0 to 1000000");
-}
-
-TEST_CASE("inputs are scaled as published, as given, or not at all") {
-  auto file = four_workers();
-  file.data.mean = {0.5};
-  file.data.std = {0.25};
-  CHECK(make_plan(file, 60'000).scale.std == std::vector{0.25});
-  file.data.std = {0};
-  CHECK(refusal(file) == "four.toml: data.std is [0.0]; expected a list of numbers, each above 0 and at most 1000000");
-  file.data.std = {};
-  CHECK(refusal(file) == "four.toml: data.mean is set without data.std; expected both");
-  file.data.mean = {0.1, 0.2, 0.3};
-  file.data.std = {1};
-  CHECK(refusal(file) == "four.toml: data.mean has 3 numbers; expected 1, one for each channel of mnist");
-  file.data.normalize = false;
-  CHECK(refusal(file) == "four.toml: data.mean has no effect with data.normalize = false; remove one of the two keys");
-  file.data.mean = file.data.std = {};
-  CHECK(make_plan(file, 60'000).scale.mean.empty());
-}
-
 TEST_CASE("a name that no registry knows is refused with those it does") {
   auto file = four_workers();
   file.model.name = "convent";
@@ -509,122 +348,6 @@ TEST_CASE("a name that no registry knows is refused with those it does") {
   file = four_workers();
   file.exchanges[0].sends = "regards";
   CHECK(refusal(file) == "four.toml: exchange.sends is \"regards\"; expected \"gradient\" or \"parameters\"");
-}
-
-TEST_CASE("a missing data folder is wrong input") {
-  auto file = four_workers();
-  file.data.dir = "no-such-folder";
-  CHECK_THROWS_AS(load_data(file), input_error);
-}
-
-namespace {
-
-/// A build with CUDA on a machine with so many GPUs.
-device::census machine_with(std::size_t gpus) {
-  return {.compiled = true,
-          .version = "13.0",
-          .gpus = std::vector<std::string>(gpus, "Test GPU"),
-          .problem = gpus == 0 ? "no driver" : ""};
-}
-
-std::string refusal_on(const topology::topology& file, const device::census& machine) {
-  try {
-    make_plan(file, 60'000, machine);
-  } catch (const input_error& error) {
-    return error.what();
-  }
-  return "accepted";
-}
-
-std::string dealt(const std::vector<std::string>& device, std::size_t gpus) {
-  auto file = four_workers();
-  file.workers.device = device;
-  std::string text;
-  for (const auto& each : make_plan(file, 60'000, machine_with(gpus)).devices) text += each.str() + " ";
-  return text;
-}
-
-}  // namespace
-
-TEST_CASE("devices are dealt to the workers in turn") {
-  CHECK(dealt({"auto"}, 0) == "cpu cpu cpu cpu ");
-  CHECK(dealt({"auto"}, 1) == "cuda:0 cuda:0 cuda:0 cuda:0 ");
-  CHECK(dealt({"cuda"}, 3) == "cuda:0 cuda:1 cuda:2 cuda:0 ");
-  CHECK(dealt({"cuda:1"}, 2) == "cuda:1 cuda:1 cuda:1 cuda:1 ");
-  CHECK(dealt({"cuda:1", "cpu"}, 2) == "cuda:1 cpu cuda:1 cpu ");
-  CHECK(dealt({"cpu"}, 2) == "cpu cpu cpu cpu ");
-}
-
-TEST_CASE("devices are dealt anew in each node") {
-  auto file = four_workers();
-  file.workers.device = {"cuda"};
-  file.nodes = {{.name = "a", .workers = 1}, {.name = "b", .workers = 3}};
-  std::string text;
-  for (const auto& each : make_plan(file, 60'000, machine_with(2)).devices) text += each.str() + " ";
-  CHECK(text == "cuda:0 cuda:0 cuda:1 cuda:0 ");
-}
-
-TEST_CASE("a device that is not there is refused with what there is") {
-  auto file = four_workers();
-  file.workers.device = {"cuda:0"};
-  CHECK(refusal_on(file, {}) ==
-        "four.toml: workers.device = \"cuda:0\" requires CUDA, but this build does not include it; use \"cpu\", or a "
-        "build with "
-        "the CMake preset cuda");
-  CHECK(refusal_on(file, machine_with(0)) ==
-        "four.toml: workers.device = \"cuda:0\" requires a GPU, but CUDA finds none: no driver; use \"cpu\", or check "
-        "that "
-        "nvidia-smi lists the GPU");
-  file.workers.device = {"cuda:0", "cuda:2"};
-  CHECK(refusal_on(file, machine_with(2)) ==
-        "four.toml: workers.device = [\"cuda:0\", \"cuda:2\"] names cuda:2, but this machine has 2 GPUs, cuda:0 and "
-        "cuda:1; use one of these, or \"cuda\" for all of them");
-  file.workers.device = {"tpu"};
-  CHECK(refusal_on(file, machine_with(2)).find("workers.device is \"tpu\"; expected \"auto\"") != std::string::npos);
-  file.workers.device = {};
-  CHECK(refusal_on(file, machine_with(2)).find("workers.device is []; expected \"auto\"") != std::string::npos);
-}
-
-TEST_CASE("NCCL is refused where it cannot add up, with what to use instead") {
-  auto file = four_workers();
-  file.exchanges.front().options = {{"route", std::string("auto")}, {"engine", std::string("nccl")}};
-  file.workers.device = {"cuda"};
-  CHECK(refusal_on(file, machine_with(4)) == "accepted");
-  CHECK(refusal_on(file, machine_with(2)) ==
-        "four.toml: exchange: engine = \"nccl\" requires one GPU per worker, but workers 0 and 2 share cuda:0; use "
-        "engine = "
-        "\"troupe\", or give each worker its own GPU");
-  auto mixed = file;
-  mixed.workers.device = {"cuda:0", "cpu"};
-  CHECK(refusal_on(mixed, machine_with(4)) ==
-        "four.toml: exchange: engine = \"nccl\" requires GPUs, but worker 1 computes on the cpu; use engine = "
-        "\"troupe\"");
-  auto apart = file;
-  apart.nodes = {{.name = "a", .workers = 2}, {.name = "b", .workers = 2}};
-  CHECK(refusal_on(apart, machine_with(4)).find("does not support several [[node]]s") != std::string::npos);
-  auto plain = file;
-  plain.workers.device = {"cpu"};
-  CHECK(refusal_on(plain, {}) ==
-        "four.toml: exchange: engine = \"nccl\" requires CUDA, but this build does not include it; use engine = "
-        "\"troupe\"");
-}
-
-TEST_CASE("the plan says where workers compute, and that GPUs keep no bits") {
-  auto file = four_workers();
-  file.workers.device = {"cuda"};
-  const auto plan = make_plan(file, 60'000, machine_with(2));
-  CHECK_FALSE(plan.promises_bits());
-  CHECK(plan.deterministic());
-  CHECK(describe(plan).find("on cuda:0 (2 workers), cuda:1 (2 workers)") != std::string::npos);
-  CHECK(describe(plan).find("same bits   no: cuda:0 (2 workers), cuda:1 (2 workers) may sum in a different order") !=
-        std::string::npos);
-  file.workers.device = {"cpu", "cpu"};
-  CHECK(describe(make_plan(file, 60'000, machine_with(2))).find("device cpu") != std::string::npos);
-  CHECK(make_plan(file, 60'000, machine_with(2)).promises_bits());
-  file.workers.device = {"cuda"};
-  file.exchanges.front().options = {{"route", std::string("auto")}, {"engine", std::string("nccl")}};
-  CHECK(describe(make_plan(file, 60'000, machine_with(4))).find("no: exchange (NCCL) may sum in a different order") !=
-        std::string::npos);
 }
 
 namespace {
@@ -693,14 +416,4 @@ TEST_CASE("synchronised norms are refused where workers do not go through their 
     file.exchanges[0].every = {2, false};
   }
   CHECK(refusal(file).find("requires every worker to run forward and backward in lockstep") != std::string::npos);
-}
-
-TEST_CASE("micro-batches divide a worker's batch") {
-  auto file = four_workers();
-  file.data.micro_batch_size = 4;
-  CHECK(make_plan(file, 60'000).micro_batches == 4);
-  file.data.micro_batch_size = 5;
-  CHECK(refusal(file).find(
-            "data.micro_batch_size is 5, which does not divide a worker's batch of 16; expected for instance 4") !=
-        std::string::npos);
 }

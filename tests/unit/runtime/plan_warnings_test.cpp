@@ -89,6 +89,9 @@ TEST_CASE("a key that is set but has no effect causes a warning") {
   file.evaluate = {};
   file.run.join_timeout = std::chrono::seconds(1);
   CHECK(warns(file, "run.join_timeout has no effect"));
+  file.run = {};
+  file.run.silence = std::chrono::seconds(1);
+  CHECK(warns(file, "run.silence has no effect"));
 }
 
 TEST_CASE("a node that listens elsewhere than at its address causes a warning") {

@@ -103,7 +103,7 @@ std::map<std::string, std::string> contents() {
 files cut_back(const files& given = {}) {
   const auto from = checkpoint::read_newest(
       "out", [](const auto& about) { telemetry::check_outputs("out", about); }, [](const auto&) {});
-  auto continued = telemetry::continued_files(from.about, given);
+  auto continued = telemetry::continued_files("out", from.about, given);
   telemetry::cut_back("out", from.folder, from.about, continued);
   return continued;
 }
@@ -270,6 +270,21 @@ TEST_CASE("a checkpoint that cannot be written is a warning, and the journal goe
         "ones remain");
   CHECK(fs::is_empty("out/checkpoints"));
   first.book.write(line_of("end", 4));
+}
+
+TEST_CASE("a best result that cannot be written is a warning, and is written at the end") {
+  const scratch here;
+  run first(false, {});
+  first.book.write(line_of("start", 0));
+  const snapshot best{.origin = {}, .values = at::ones({tiny_plan().layout.total})};
+  fs::create_directories("out/model_best.safetensors");  // in its place
+  first.book.keep(best);
+  CHECK(first.said.find("warning: the best result so far is not saved: cannot write out/model_best.safetensors: ") ==
+        0);
+  CHECK_THROWS_AS(first.book.save(best), std::runtime_error);
+  fs::remove("out/model_best.safetensors");
+  first.book.save(best);
+  CHECK(read("out/model_best.safetensors") == read("out/model.safetensors"));
 }
 
 TEST_CASE("a run with checkpoints is not replaced by accident") {

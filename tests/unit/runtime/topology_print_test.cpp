@@ -259,6 +259,7 @@ epochs             = 1
 budget             = "worker"
 threads            = 1
 timeout            = "60s"
+silence            = "5s"
 join_timeout       = "300s"
 verify_every       = 100
 stop_on_non_finite = true

@@ -1,0 +1,174 @@
+// Tensor planes on loopback, several in one process, and what they have heard.
+#pragma once
+
+#include "tests/support/doctest.hpp"
+
+#include "troupe/actors/messages.hpp"
+#include "troupe/models/buffer_pool.hpp"
+#include "troupe/runtime/topology/endpoint.hpp"
+#include "troupe/runtime/transport/frame.hpp"
+#include "troupe/runtime/transport/free_ports.hpp"
+#include "troupe/runtime/transport/tensor_plane.hpp"
+
+#include <ATen/ops/ones.h>
+
+#include <chrono>
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace troupe::testing {
+
+inline constexpr std::int64_t million = 1 << 20;
+inline constexpr std::int64_t window = 16 << 20;
+inline constexpr transport::session_id our_session{std::byte{'o'}, std::byte{'u'}, std::byte{'r'}};
+
+/// Addresses on loopback with free ports.
+inline std::vector<topology::endpoint> addresses(std::size_t count) {
+  transport::free_ports free;
+  std::vector<topology::endpoint> result;
+  while (result.size() < count) result.push_back({"127.0.0.1", free.next("127.0.0.1")});
+  return result;
+}
+
+/// Limits of node `node`, which has rank `node`; of models whose largest payload is 4 MiB.
+inline transport::frame_limits limits_of(std::uint32_t node, std::uint32_t nodes) {
+  return {.world_size = nodes, .first_rank = node, .exchanged = {million}, .total = million};
+}
+
+/// A plane and what it has heard.
+class node {
+ public:
+  struct options {
+    std::chrono::milliseconds timeout{20'000}, patience{20'000};
+    bool holds{false};  ///< Receipts.
+    std::int64_t window_bytes{window};
+  };
+
+  node(std::uint32_t me, const std::vector<topology::endpoint>& nodes) : node(me, nodes, options{}) {}
+  node(std::uint32_t me, const std::vector<topology::endpoint>& nodes, options with)
+      : me_(me), nodes_(nodes), holds_(with.holds) {
+    plane = std::make_unique<transport::tensor_plane>(
+        transport::tensor_plane_options{.listen = nodes.at(me),
+                                        .limits = limits_of(me, static_cast<std::uint32_t>(nodes.size())),
+                                        .pool = pool,
+                                        .window_bytes = with.window_bytes,
+                                        .timeout = with.timeout,
+                                        .patience = with.patience});
+  }
+
+  ~node() { plane.reset(); }  // while there is somebody to tell
+
+  void link(const transport::session_id& session = our_session) {
+    plane->link(
+        session, me_, nodes_,
+        {.linked = [this] { change([this] { ++linked; }); },
+         .lost = [this](std::uint32_t node, const std::string& why) { change([&] {
+                                                                        lost.push_back({node, why});
+                                                                      }); },
+         .arrived =
+             [this](transport::frame&& came, std::shared_ptr<const void> receipt) {
+               change([&] {
+                 frames.push_back(std::move(came));
+                 if (holds_) receipts.push_back(std::move(receipt));
+               });
+             }});
+  }
+
+  /// Waits until `condition` holds, for some seconds; returns whether it does.
+  template <class Condition>
+  bool wait(Condition condition) {
+    std::unique_lock lock{mutex_};
+    return changed_.wait_for(lock, std::chrono::seconds{10}, condition);
+  }
+  bool wait_linked() {
+    return wait([this] { return linked == 1; });
+  }
+  bool wait_frames(std::size_t count) {
+    return wait([this, count] { return frames.size() >= count; });
+  }
+
+  /// Returns all receipts; no more are held.
+  std::vector<std::shared_ptr<const void>> take_receipts() {
+    const std::lock_guard lock{mutex_};
+    holds_ = false;
+    return std::exchange(receipts, {});
+  }
+
+  std::size_t count() {
+    const std::lock_guard lock{mutex_};
+    return frames.size();
+  }
+  int links() {
+    const std::lock_guard lock{mutex_};
+    return linked;
+  }
+  std::vector<std::pair<std::uint32_t, std::string>> losses() {
+    const std::lock_guard lock{mutex_};
+    return lost;
+  }
+
+  models::buffer_pool pool;
+  std::unique_ptr<transport::tensor_plane> plane;
+  int linked{0};
+  std::vector<std::pair<std::uint32_t, std::string>> lost;
+  std::vector<transport::frame> frames;
+  std::vector<std::shared_ptr<const void>> receipts;
+
+ private:
+  template <class Change>
+  void change(Change what) {
+    {
+      const std::lock_guard lock{mutex_};
+      what();
+    }
+    changed_.notify_all();
+  }
+
+  std::uint32_t me_;
+  std::vector<topology::endpoint> nodes_;
+  bool holds_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+};
+
+inline part piece_of(std::uint32_t sender, std::uint64_t step, at::Tensor values) {
+  return {.origin = {.run = run_id{4}, .sender = rank_id{sender}, .generation = 2, .step = step, .version = 3},
+          .which = {.place = 0, .part = 6},
+          .what = slot::gradient,
+          .at = stage::partial,
+          .piece = {0, std::move(values)},
+          .total = million,
+          .sample_count = 8};
+}
+
+/// Two linked planes; node 1 has dialled node 0.
+struct pair_of_nodes {
+  explicit pair_of_nodes(node::options with = {}) : nodes(addresses(2)), a(0, nodes, with), b(1, nodes, with) {
+    a.link();
+    b.link();
+    REQUIRE(a.wait_linked());
+    REQUIRE(b.wait_linked());
+  }
+
+  /// Something goes each way, and nobody is lost.
+  void check_alive() {
+    const auto before_a = a.count(), before_b = b.count();
+    a.plane->send(1, 1, piece_of(0, 1, at::ones({16})));
+    b.plane->send(0, 0, piece_of(1, 1, at::ones({16})));
+    CHECK(a.wait_frames(before_a + 1));
+    CHECK(b.wait_frames(before_b + 1));
+    CHECK(a.losses().empty());
+    CHECK(b.losses().empty());
+  }
+
+  std::vector<topology::endpoint> nodes;
+  node a, b;
+};
+
+}  // namespace troupe::testing

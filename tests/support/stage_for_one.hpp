@@ -1,0 +1,66 @@
+// One replica on the built-in digits, without actors.
+#pragma once
+
+#include "troupe/actors/training/replica.hpp"
+#include "troupe/data/dataset.hpp"
+#include "troupe/models/flat.hpp"
+#include "troupe/models/network.hpp"
+
+#include <ATen/core/Tensor.h>
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace troupe::testing {
+
+struct setting_of_one {
+  std::string model{"lenet"};
+  std::int64_t micro_batches{1};
+  optimizer_options optimizer{.lr = 0.1};
+};
+
+/// A replica on the built-in digits, batch 8, and what it begins with.
+struct stage_for_one {
+  replica_options options;
+  at::Tensor initial;
+  std::atomic<bool> cancelled{false};
+
+  explicit stage_for_one(const setting_of_one& given = {}) {
+    const auto& kind = *models::find_network(given.model);
+    const auto& digits = *data::find_dataset("digits");
+    options.model = &kind;
+    options.shape = {.input = digits.sample_shape, .classes = digits.classes};
+    const auto network = models::make_network(kind, options.shape, 1);
+    options.loss = network->loss();
+    options.layout = models::layout_of(*network);
+    const auto sets = digits.load({});
+    options.samples = sets.train;
+    options.scale = digits.published;
+    options.sampling = {.samples = sets.train->size(), .batch_size = 8, .workers = 1, .shuffle = false, .seed = 1};
+    options.optimizer = given.optimizer;
+    options.micro_batches = given.micro_batches;
+    initial = models::flatten(*network, options.layout, options.pool);
+  }
+
+  advance request(std::vector<verb> verbs) const { return {.verbs = std::move(verbs), .from = {{}, initial}}; }
+
+  advanced run(
+      const advance& asked, const replica::bucket_sink& leave = [](part) {}) {
+    return replica{options}.run(asked, cancelled, leave);
+  }
+
+  /// All parameters but the last, in two buckets from the back: the last layer's, and those before it.
+  bucket_destination in_two_buckets(std::size_t last_layer) const {
+    const auto first = options.layout.parameters[last_layer].first;
+    return {.place = 3,
+            .buckets = std::make_shared<const std::vector<range>>(
+                std::vector<range>{{first, options.layout.parameter_end - first}, {0, first}})};
+  }
+};
+
+}  // namespace troupe::testing
