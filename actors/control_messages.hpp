@@ -25,7 +25,7 @@ struct introduction {
   std::string data;           ///< Digest of the training and validation samples.
   /// Properties of the node that may affect the bits of a result; see node/fingerprint.hpp.
   std::map<std::string, std::string> fingerprint;
-  bool continues{false};  ///< Whether the node expects a run that is continued; on the first node, whether it is.
+  bool continues{false};  ///< Whether --resume was given to the first node, or to the one that keeps copies.
 };
 
 /// The first node's answer to an introduction.

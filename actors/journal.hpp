@@ -27,11 +27,11 @@ class journal {
   virtual void save(const snapshot& result) = 0;
 
   /// Writes a checkpoint: the state of the run when the lines written so far were all there were. A checkpoint that
-  /// cannot be written costs a warning, never the run. Returns its files if another node is to keep a copy.
-  virtual std::optional<state_dict> checkpoint(const run_state& /*state*/) { return {}; }
+  /// cannot be written costs a warning, never the run. Returns its files if `copied`, and another node keeps copies.
+  virtual std::optional<state_dict> checkpoint(const run_state& /*state*/, bool /*copied*/) { return {}; }
 
   /// Reports that the copy of the checkpoint of `step` is overdue. No further ones are sent before it is confirmed.
-  virtual void miss_copy(std::uint64_t /*step*/) {}
+  virtual void report_overdue_copy(std::uint64_t /*step*/) {}
 };
 
 }  // namespace troupe

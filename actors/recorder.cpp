@@ -14,6 +14,11 @@ namespace troupe {
 
 namespace {
 
+struct open_checkpoint {
+  std::uint64_t step{0};
+  caf::typed_response_promise<std::uint64_t> answer;
+};
+
 struct recorder_state {
   static inline const char* name = "recorder";
   recorder_options options;  ///< The journal is used on the lane only.
@@ -22,8 +27,10 @@ struct recorder_state {
   std::optional<snapshot> best;          ///< To be kept; one that a better one overtakes is never written.
   bool keeping{false};                   ///< The journal is writing the one before it.
   bool reporting{false};  ///< The journal has not yet taken the last progress; it gets no further one meanwhile.
-  /// Answers to the checkpoints that are not written, or not copied, yet, by step.
-  std::multimap<std::uint64_t, std::function<void()>> answers;
+  /// The checkpoints that are not written, or not copied, yet, by serial number. Two may be of the same step: one that
+  /// was due, and the one of the end.
+  std::map<std::uint64_t, open_checkpoint> open;
+  std::uint64_t begun{0};        ///< Number of checkpoints so far.
   bool copy_overdue{false};      ///< A copy was not confirmed in time.
   std::function<void()> finish;  ///< The end of the run, which waits for the checkpoints.
 };
@@ -47,28 +54,35 @@ void keep(recorder_pointer self) {
 }
 
 /// Answers that a checkpoint is written, with its copy if there is one, and ends the run if that was waiting.
-void complete_checkpoint(recorder_pointer self, std::uint64_t step) {
+void complete_checkpoint(recorder_pointer self, std::uint64_t serial) {
   auto& my = self->state;
-  const auto found = my.answers.find(step);
-  if (found == my.answers.end()) return;
-  found->second();
-  my.answers.erase(found);
-  if (my.answers.empty() && my.finish) std::exchange(my.finish, {})();
+  const auto found = my.open.find(serial);
+  if (found == my.open.end()) return;
+  found->second.answer.deliver(std::uint64_t{found->second.step});
+  my.open.erase(found);
+  if (my.open.empty() && my.finish) std::exchange(my.finish, {})();
 }
 
+/// The copy of the checkpoint of `step` is confirmed.
 void take_copied(recorder_pointer self, std::uint64_t step) {
-  self->state.copy_overdue = false;
-  complete_checkpoint(self, step);
+  auto& my = self->state;
+  my.copy_overdue = false;
+  const auto first =
+      std::find_if(my.open.begin(), my.open.end(), [step](const auto& each) { return each.second.step == step; });
+  if (first != my.open.end()) complete_checkpoint(self, first->first);
 }
 
-/// Stops waiting for a copy, whose node may have a disk that hangs.
-void miss_copy(recorder_pointer self, std::uint64_t step) {
+/// Stops waiting for a copy, if it is not confirmed: the disk of its node may hang.
+void check_copy(recorder_pointer self, std::uint64_t serial) {
   auto& my = self->state;
-  if (!my.answers.contains(step)) return;
+  const auto found = my.open.find(serial);
+  if (found == my.open.end()) return;
   my.copy_overdue = true;
   then_on_lane(
-      self, *my.where, to_write, [book = my.options.book, step] { return book->miss_copy(step), true; }, [](bool) {});
-  complete_checkpoint(self, step);
+      self, *my.where, to_write,
+      [book = my.options.book, step = found->second.step] { return book->report_overdue_copy(step), true; },
+      [](bool) {});
+  complete_checkpoint(self, serial);
 }
 
 std::uint64_t progress_of(const std::vector<std::uint64_t>& completed, bool draws_from_queue) {
@@ -81,19 +95,19 @@ caf::result<std::uint64_t> write_checkpoint(recorder_pointer self, const run_sta
   auto& my = self->state;
   auto best = std::exchange(my.best, std::nullopt);
   auto promise = self->make_response_promise<std::uint64_t>();
-  my.answers.emplace(state.step, [promise, step = state.step]() mutable { promise.deliver(step); });
+  const auto serial = my.begun++;
+  my.open.emplace(serial, open_checkpoint{state.step, promise});
   then_on_lane(
       self, *my.where, to_write,
       [book = my.options.book, send_copy = my.copy_overdue ? nullptr : my.options.send_copy, best, state] {
         if (best) book->keep(*best);
-        const auto files = book->checkpoint(state);
-        const auto copying = files && send_copy;
-        if (copying) send_copy(state.step, *files);
-        return copying;
+        const auto files = book->checkpoint(state, send_copy != nullptr);
+        if (files) send_copy(state.step, *files);
+        return files.has_value();
       },
-      [self, step = state.step](bool copying) {
-        if (!copying) return complete_checkpoint(self, step);
-        self->delayed_send(self, self->state.options.copy_timeout, tick_atom_v, step);
+      [self, serial](bool copying) {
+        if (!copying) return complete_checkpoint(self, serial);
+        self->delayed_send(self, self->state.options.copy_timeout, tick_atom_v, serial);
       });
   return promise;
 }
@@ -114,7 +128,7 @@ caf::result<std::uint64_t> save(recorder_pointer self, const snapshot& result, c
         },
         [promise](std::uint64_t step) mutable { promise.deliver(step); });
   };
-  if (self->state.answers.empty())
+  if (self->state.open.empty())
     write();
   else
     self->state.finish = std::move(write);
@@ -151,7 +165,7 @@ recorder_actor::behavior_type recorder(recorder_pointer self, recorder_options o
       },
       [self](checkpoint_atom, const run_state& state) { return write_checkpoint(self, state); },
       [self](checkpoint_atom, std::uint64_t step) { take_copied(self, step); },
-      [self](tick_atom, std::uint64_t step) { miss_copy(self, step); },
+      [self](tick_atom, std::uint64_t serial) { check_copy(self, serial); },
       [self](save_atom, const snapshot& result, const record& end) { return save(self, result, end); },
       [](done_atom, const completion& done) { (*done.run)(); },
   };

@@ -21,7 +21,7 @@ using progress_sink = caf::typed_actor<caf::reacts_to<progress_atom, rank_id, st
 /// keep:     writes the best result so far.
 /// checkpoint: writes a checkpoint; answered when that is done, or has failed with a warning. If another node keeps a
 ///           copy, the answer waits until the message with a step confirms the copy, or for copy_timeout.
-/// tick:     from itself: the copy of the checkpoint of this step is overdue, unless it is confirmed.
+/// tick:     from itself: the copy of the checkpoint with this serial number is overdue, unless it is confirmed.
 /// save:     writes the result and the last line, after all checkpoints and copies; answered with the step of that line
 ///           when both are on disk.
 using recorder_actor =

@@ -2,6 +2,7 @@
 #include "troupe/apps/commands.hpp"
 #include "troupe/apps/resume.hpp"
 #include "troupe/apps/training.hpp"
+#include "troupe/runtime/checkpoint/copy.hpp"
 #include "troupe/runtime/node/local_nodes.hpp"
 #include "troupe/runtime/telemetry/run_folder.hpp"
 
@@ -21,7 +22,7 @@ namespace {
 /// Returns the command line of each node of `plan`; `ports` are those that were chosen for them.
 std::vector<local_node> commands(const training_options& given, const plan& plan,
                                  const std::vector<std::string>& ports) {
-  const auto copies = given.out / "copy";
+  const auto copies = given.out / checkpoint::copies_folder;
   std::vector<std::string> common{given.file.string()};
   const auto add = [&](const std::string& option, const std::string& value) {
     common.insert(common.end(), {option, value});
@@ -57,7 +58,8 @@ int run_topology(training_options& given) {
     if (given.out.empty()) given.out = telemetry::default_folder(given.file);
     // Before any node is started, because the first one removes what its folder has.
     if (given.resume.empty())
-      telemetry::check_replaceable({.out = given.out / "copy", .topology = given.file, .overwrite = given.overwrite});
+      telemetry::check_replaceable(
+          {.out = given.out / checkpoint::copies_folder, .topology = given.file, .overwrite = given.overwrite});
   }
   what = {};
   auto nodes = plan.nodes;

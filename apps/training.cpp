@@ -141,16 +141,22 @@ journal_pointer continue_journal(const training_options& given, const training& 
 std::function<void(const state_dict&)> keeper_of_copies(const training_options& given, const plan& plan) {
   auto out = given.out;
   if (out.empty()) out = telemetry::default_folder(given.file).string() + "-copy";
-  telemetry::run_folder folder{
-      {.out = out, .topology = given.file, .overwrite = given.overwrite, .resume = !given.resume.empty()}};
+  const auto resume = !given.resume.empty();
+  const telemetry::run_folder folder{{.out = out,
+                                      .topology = given.file,
+                                      .overwrite = given.overwrite,
+                                      .resume = resume,
+                                      .clear_later = true}};  // this node may not be admitted to the run
   for (const auto& each : checkpoint::checkpoints_in(out)) try {
       topology::check_resumable(checkpoint::read_manifest(each.path).topology, plan.file, out.string());
-    } catch (const checkpoint::damaged&) {  // nobody needs it
+    } catch (const checkpoint::damaged&) {  // never resumed
     }
   if (!given.quiet) print_note("copies of checkpoints are kept in " + out.string());
-  return [folder, keep = static_cast<std::size_t>(plan.file.checkpoint.keep)](const state_dict& files) {
+  const auto clears = std::make_shared<bool>(!resume);
+  return [folder, clears, keep = static_cast<std::size_t>(plan.file.checkpoint.keep)](const state_dict& files) {
     durable_files disk;
     try {
+      if (std::exchange(*clears, false)) folder.clear();
       checkpoint::write_copy(folder.path(), files, keep, disk);
     } catch (const std::exception& reason) {
       print_note(std::string("warning: the copy of a checkpoint is not complete: ") + reason.what() +
@@ -173,7 +179,8 @@ void offer_to_continue(const training_options& given, const plan& plan, const ru
 }  // namespace
 
 int train(const training_options& given, training&& what, std::uint32_t node, signal_watch& signals) {
-  node_options options{.node = node, .continues = !given.resume.empty(), .together = given.together};
+  node_options options{.node = node, .together = given.together};
+  options.continues = !given.resume.empty() && (node == 0 || what.plan.keeps_copies(node));
   std::optional<resumption> continued;
   if (node == 0 && !given.resume.empty()) {
     if (is_complete(given, what.plan)) return 0;

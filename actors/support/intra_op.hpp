@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstdlib>
-#include <cstring>
+#include <strings.h>
 
 namespace troupe {
 
@@ -18,12 +18,12 @@ inline void use_intra_op_threads(std::int64_t count) {
   at::set_num_threads(static_cast<int>(count));
 }
 
-/// Returns how many of `wanted` intra-op threads this process can have: OMP_THREAD_LIMIT limits them, and OMP_DYNAMIC
-/// lets their number depend on the load, so that only one is certain.
-inline std::int64_t intra_op_threads_to_be_had(std::int64_t wanted) {
-  const auto* limit = std::getenv("OMP_THREAD_LIMIT");
+/// Returns how many of `wanted` intra-op threads are available to this process. OMP_THREAD_LIMIT limits them; with
+/// OMP_DYNAMIC, their number depends on the load, so that only one is certain.
+inline std::int64_t available_intra_op_threads(std::int64_t wanted) {
   const auto* dynamic = std::getenv("OMP_DYNAMIC");
-  if (dynamic != nullptr && std::strchr("tT1", *dynamic) != nullptr && *dynamic != '\0') return 1;
+  if (dynamic != nullptr && strcasecmp(dynamic, "true") == 0) return 1;
+  const auto* limit = std::getenv("OMP_THREAD_LIMIT");
   const auto most = limit != nullptr ? std::atoll(limit) : 0;
   return most > 0 ? std::min<std::int64_t>(wanted, most) : wanted;
 }

@@ -29,27 +29,26 @@ std::string read(const fs::path& path) {
 }
 
 void write_outputs(const fs::path& out, const state_dict& files, const manifest& about, durable_files& disk) {
-  const auto write = [&](const fs::path& path, const std::string& content) {
-    write_aside(path, content);
-    disk.sync(path);
-  };
-  for (const auto* name : outputs) write(out / name, files.text(std::string("output/") + name));
+  for (const auto* name : outputs) write_aside(out / name, files.text(std::string("output/") + name));
   for (const std::string option : option_names) {
     const auto saved = about.options.find(option);
     if (saved == about.options.end()) continue;
     fs::create_directories(out / option);
-    write(option_file_in_copy(out, option, saved->second), files.text("option/" + option));
+    write_aside(option_file_in_copy(out, option, saved->second), files.text("option/" + option));
     disk.sync(out / option);
   }
 }
 
-void write_files(const fs::path& folder, const state_dict& files, const manifest& about, durable_files& disk) {
+void verify(const state_dict& files, const manifest& about) {
   for (const auto& [name, sealed] : about.files) {
     const auto content = files.text("checkpoint/" + name);
     if (content.size() != sealed.bytes || sha256_of(content) != sealed.sha256)
       throw damaged(name + " has changed on the way to this node");
-    disk.write(folder / name, {content});
   }
+}
+
+void write_files(const fs::path& folder, const state_dict& files, const manifest& about, durable_files& disk) {
+  for (const auto& [name, sealed] : about.files) disk.write(folder / name, {files.text("checkpoint/" + name)});
   disk.write(folder / manifest_name, {files.text(std::string("checkpoint/") + manifest_name)});
   disk.sync(folder);
 }
@@ -75,6 +74,7 @@ state_dict pack_copy(const fs::path& out, std::uint64_t step, const manifest& ab
 
 void write_copy(const fs::path& out, const state_dict& files, std::size_t keep, durable_files& disk) {
   const auto about = parse_manifest(files.text(std::string("checkpoint/") + manifest_name));
+  verify(files, about);
   write_outputs(out, files, about, disk);  // first, because a checkpoint cannot be resumed without them
   add_checkpoint(out, about.step, keep, disk, [&](const auto& folder) { write_files(folder, files, about, disk); });
 }

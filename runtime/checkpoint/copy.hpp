@@ -13,6 +13,9 @@
 
 namespace troupe::checkpoint {
 
+/// The folder of copies, in the results folder, that `troupe run` chooses for the second node.
+constexpr auto* copies_folder = "copy";
+
 /// Reads the checkpoint of `step` in the results folder `out` and the outputs that it needs: the topology, the metrics
 /// and the files of options. Each file is an entry. Throws std::runtime_error.
 state_dict pack_copy(const std::filesystem::path& out, std::uint64_t step, const manifest& about);

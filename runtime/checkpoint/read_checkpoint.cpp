@@ -1,6 +1,7 @@
 #include "troupe/runtime/checkpoint/read_checkpoint.hpp"
 
 #include "troupe/data/safetensors.hpp"
+#include "troupe/runtime/checkpoint/copy.hpp"
 #include "troupe/runtime/checkpoint/folder.hpp"
 #include "troupe/runtime/support/sha256.hpp"
 #include "troupe/runtime/topology/canonical.hpp"
@@ -115,7 +116,7 @@ loaded_checkpoint read_newest(const fs::path& out, const std::function<void(cons
       say("warning: " + each.path.string() + ": this checkpoint cannot be used: " + reason.what());
     }
   }
-  const auto copies = out / "copy";  // where `troupe run` lets the second node keep them
+  const auto copies = out / copies_folder;
   throw input_error(out.string() + (found.empty() ? ": the folder has no checkpoints" : ": no checkpoint is intact") +
                     (checkpoints_in(copies).empty() ? "; start the run again without --resume"
                                                     : "; continue from the copies with --resume " + copies.string()));

@@ -107,10 +107,6 @@ class thread_lane final : public lane {
   std::shared_ptr<queue> work_;
 };
 
-}  // namespace
-
-namespace {
-
 struct lane_thread {
   std::string name;
   std::shared_ptr<queue> work;
@@ -132,12 +128,13 @@ thread_lanes::~thread_lanes() {
   for (auto& each : crew_->threads) each.thread.join();
 }
 
-std::vector<std::string> thread_lanes::close(std::chrono::milliseconds limit) {
-  const auto deadline = std::chrono::steady_clock::now() + limit;
+std::vector<std::string> thread_lanes::close(
+    const std::function<std::chrono::milliseconds(const std::string& name)>& limit) {
+  const auto begin = std::chrono::steady_clock::now();
   std::vector<std::string> stuck;
   for (auto& each : crew_->threads) each.work->close();
   for (auto& each : std::exchange(crew_->threads, {})) {
-    if (each.ended.wait_until(deadline) == std::future_status::ready) {
+    if (each.ended.wait_until(begin + limit(each.name)) == std::future_status::ready) {
       each.thread.join();
       continue;
     }

@@ -4,6 +4,7 @@
 #include "troupe/actors/support/lane.hpp"
 
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -18,9 +19,9 @@ class thread_lanes final : public lane_factory {
   ~thread_lanes() override;
   std::unique_ptr<lane> make(const std::string& name) override;
 
-  /// Closes all lanes and waits at most so long for their running jobs. Returns the names of those that have not
-  /// returned by then; their threads are left to themselves.
-  std::vector<std::string> close(std::chrono::milliseconds limit);
+  /// Closes all lanes and waits for their running jobs, for each at most as long as `limit` says for its name. Returns
+  /// the names of the lanes that have not returned by then; their threads are detached.
+  std::vector<std::string> close(const std::function<std::chrono::milliseconds(const std::string& name)>& limit);
 
  private:
   struct crew;

@@ -111,7 +111,7 @@ int status_of(child& who) {
   do found = waitpid(who.process, &status, 0);
   while (found < 0 && errno == EINTR);
   who.process = -1;
-  if (found < 0) return 1;  // somebody else has taken its status
+  if (found < 0) return 1;  // it has been reaped already
   if (WIFEXITED(status)) return WEXITSTATUS(status);
   if (!who.asked_to_end)
     std::fprintf(stderr, "error: node %s was terminated by signal %d (%s)\n", who.name.c_str(), WTERMSIG(status),
@@ -248,7 +248,7 @@ void assign_ports(plan& plan, const std::vector<std::string>& chosen) {
 }
 
 int run_local_nodes(const std::vector<local_node>& nodes, signal_watch& signals) {
-  std::signal(SIGCHLD, SIG_DFL);  // if it is ignored, which is inherited, no exit status can be had
+  std::signal(SIGCHLD, SIG_DFL);  // an ignored SIGCHLD is inherited, and discards exit statuses
   child_processes all;
   for (const auto& node : nodes) all.members.push_back(start(node, all.members.empty()));
   const process_handle first{all.members.front().process};

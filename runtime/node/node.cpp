@@ -31,8 +31,12 @@ namespace {
 using namespace std::chrono_literals;
 using std::chrono::milliseconds;
 
-/// How long the lanes may take to finish their jobs when a run is cut short.
-constexpr milliseconds time_to_return{2000};
+/// Returns how long a lane may take to finish its job at the end of a run. After a run that was cut short, nothing
+/// needs what is being computed, but files that are being written are completed.
+milliseconds time_to_return(const std::string& lane, const run_end& end, milliseconds timeout) {
+  constexpr milliseconds to_compute{1000};
+  return end.status() == 0 || lane == "recorder" || lane == "copies" ? timeout : to_compute;
+}
 
 struct system_config : caf::actor_system_config {
   system_config(bool alone, milliseconds silence) {
@@ -153,14 +157,14 @@ std::size_t loader_threads_of(const plan& plan, std::uint32_t node) {
   return std::min(half, static_cast<std::size_t>(plan.nodes[node].workers));
 }
 
-/// Refuses a number of intra-op threads that this process cannot have: some kernels of oneDNN would wait for ever for
+/// Refuses a number of intra-op threads that this process cannot have: some kernels of oneDNN would wait forever for
 /// the threads that are missing.
 void check_threads(const plan& plan) {
   const auto wanted = plan.file.run.threads;
-  const auto found = intra_op_threads_to_be_had(wanted);
+  const auto found = available_intra_op_threads(wanted);
   if (found < wanted)
     refuse(plan.file, "run.threads",
-           "run.threads is " + std::to_string(wanted) + ", but this process is given only " + std::to_string(found) +
+           "run.threads is " + std::to_string(wanted) + ", but this process can have only " + std::to_string(found) +
                "; remove OMP_THREAD_LIMIT and OMP_DYNAMIC from the environment, or set run.threads = " +
                std::to_string(found));
 }
@@ -228,7 +232,7 @@ run_end run(const plan& plan, const data::dataset_pair& data, node_options optio
     }
   }
   if (interrupted != 0) end->signal = interrupted;
-  end->stuck = lanes.close(end->status() != 0 ? time_to_return : plan.file.run.timeout);
+  end->stuck = lanes.close([&](const std::string& lane) { return time_to_return(lane, *end, plan.file.run.timeout); });
   return *end;
 }
 

@@ -16,8 +16,8 @@ struct run_end {
   std::optional<std::string> failure{};  ///< "worker 2: …": the actor that failed first, and why.
   std::optional<std::string> refusal{};  ///< Why this node cannot take part in the run; nothing was started.
   int signal{0};                         ///< The signal that interrupted it, or 0.
-  /// The actors whose lanes have not returned from their last job, after a run that was cut short. Their threads still
-  /// run: the process must end by std::_Exit().
+  /// Lanes that had not returned when the node stopped waiting for them. Their threads still run: the process must end
+  /// by std::_Exit().
   std::vector<std::string> stuck{};
   /// Returns the exit status: 0 success, 1 failed, 2 refused, 128 + signal if interrupted.
   int status() const { return refusal ? 2 : failure ? 1 : signal != 0 ? 128 + signal : 0; }

@@ -46,7 +46,7 @@ void handle_actor_down(supervisor_pointer self, const std::string& name, const c
 /// Handles the end of another node's supervisor.
 void handle_node_down(supervisor_pointer self, const caf::actor_addr& who, const caf::error& reason) {
   auto& my = self->state;
-  const auto how = is(reason, errc::failed) ? describe(reason) : unreachable;
+  const auto how = is(reason, errc::failed) ? describe(reason) : std::string{unknown_loss};
   if (my.options.first && who == my.options.first.address()) return lose_node(self, 0, how);
   for (std::uint32_t i = 0; i < my.nodes.size(); ++i) {
     auto& node = my.nodes[i];

@@ -6,21 +6,19 @@
 
 #include <algorithm>
 #include <chrono>
-#include <set>
 #include <utility>
 
 namespace troupe::supervision {
 
 namespace {
 
-/// How long ports and nodes may take to answer who waits for a lost node.
-constexpr std::chrono::milliseconds time_to_answer{300};
+/// How long ports and nodes may take to answer who waits for a lost node. A node asks its ports before it answers.
+constexpr std::chrono::milliseconds time_of_port{150}, time_of_node{300};
 
 /// The answers so far to the question who waits for lost ranks.
 struct inquiry {
   std::string waiting;
-  std::set<std::uint32_t> answered;  ///< Nodes.
-  std::size_t open{1};               ///< Answers still to come, and one for the requests that are still being sent.
+  std::size_t open{1};  ///< Answers still to come, and one for the requests that are still being sent.
 
   void add(const std::string& answer) {
     if (!answer.empty()) waiting += (waiting.empty() ? "" : "; ") + answer;
@@ -45,21 +43,16 @@ void ask_who_waits(supervisor_pointer self, std::uint32_t node, Next next) {
   auto close = [asked, next]() mutable {
     if (--asked->open == 0) next(*asked);
   };
-  const auto ask = [&](const auto& whom, const auto& lost, std::uint32_t where) {
+  const auto ask = [&](const auto& whom, std::chrono::milliseconds limit, const auto& lost) {
     asked->open += 1;
-    self->request(whom, time_to_answer, lost_atom_v, lost)
-        .then(
-            [asked, close, where](const std::string& answer) mutable {
-              asked->answered.insert(where);
-              asked->add(answer);
-              close();
-            },
-            [close](const caf::error&) mutable { close(); });
+    self->request(whom, limit, lost_atom_v, lost)
+        .then([asked, close](const std::string& answer) mutable { asked->add(answer), close(); },
+              [close](const caf::error&) mutable { close(); });
   };
   for (const auto& of_exchange : my.ours.ports)
-    for (const auto& [id, port] : of_exchange) ask(port, ids_of(my.run_plan(), node), my.me());
-  for (std::uint32_t other = 0; other < my.nodes.size(); ++other)
-    if (my.nodes[other].is_reachable()) ask(my.nodes[other].handle, node, other);
+    for (const auto& [id, port] : of_exchange) ask(port, time_of_port, ids_of(my.run_plan(), node));
+  for (const auto& other : my.nodes)
+    if (other.is_reachable()) ask(other.handle, time_of_node, node);
   close();
 }
 
@@ -97,13 +90,13 @@ void lose_link(supervisor_pointer self, std::uint32_t node, std::uint32_t other,
   auto& my = self->state;
   if (my.now == phase::ending || my.diagnosing) return;
   ask_who_waits(self, other, [self, node, other, why](const inquiry& asked) {
+    // A node that has ended is known to be gone by now: its control connection broke at the same time.
     const auto& my = self->state;
-    const auto alive = [&](std::uint32_t one) { return one == my.me() || asked.answered.contains(one); };
-    if (!alive(other)) return end_with_loss(self, loss_of(my, other, unreachable), asked.waiting);
-    if (!alive(node)) return end_with_loss(self, loss_of(my, node, unreachable), asked.waiting);
+    if (my.nodes[other].gone) return end_with_loss(self, loss_of(my, other, unknown_loss), asked.waiting);
+    if (my.nodes[node].gone) return end_with_loss(self, loss_of(my, node, unknown_loss), asked.waiting);
     end_with_loss(self,
                   "the link between the nodes " + my.name_of(std::min(node, other)) + " and " +
-                      my.name_of(std::max(node, other)) + " is lost: " + why,
+                      my.name_of(std::max(node, other)) + " is lost; node " + my.name_of(node) + " reports: " + why,
                   asked.waiting);
   });
 }

@@ -56,8 +56,8 @@ struct supervisor_state {
 
 using supervisor_pointer = supervisor_actor::stateful_pointer<supervisor_state>;
 
-/// How a node is lost of which nothing else is known.
-inline const std::string unreachable = "it was killed, disconnected or unresponsive";
+/// Reason given for a lost node if nothing else is known.
+constexpr auto* unknown_loss = "it was killed, disconnected or unresponsive";
 
 // In supervisor.cpp.
 
@@ -102,8 +102,8 @@ std::function<void(transport::frame&&, std::shared_ptr<const void> receipt)> rec
 /// Ends the run because the connection to a node failed in this way, once all nodes have answered who waits for it.
 void lose_node(supervisor_pointer self, std::uint32_t node, const std::string& how);
 
-/// On the first node: ends the run because the tensor link between two nodes failed, and names the node that does not
-/// answer, or the link if both do.
+/// On the first node: ends the run because the tensor link to node `other` failed, as `node` reports. Names the node
+/// that is gone, or the link if none is.
 void lose_link(supervisor_pointer self, std::uint32_t node, std::uint32_t other, const std::string& why);
 
 /// Answers which ranks of this node wait for ranks of a lost node.

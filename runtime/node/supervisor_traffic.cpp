@@ -79,8 +79,10 @@ std::function<void(std::uint64_t, const state_dict&)> sender_of_copies(superviso
   const auto& options = self->state.options;
   constexpr std::uint32_t second = 1;
   if (!options.run_plan->keeps_copies(second)) return {};
-  return [plane = options.plane](std::uint64_t step, const state_dict& files) {
-    for (const auto& piece : transport::cut_copy(step, files)) plane->send(second, piece);
+  // A job of the recorder's lane may outlive the actors, and must not keep the plane alive.
+  return [link = std::weak_ptr(options.plane)](std::uint64_t step, const state_dict& files) {
+    for (const auto& piece : transport::cut_copy(step, files))
+      if (const auto plane = link.lock()) plane->send(second, piece);
   };
 }
 

@@ -7,7 +7,7 @@
 namespace troupe {
 
 /// Writes `content` to `path`, replacing an existing file. Readers see the old file or the new one, never a part of it,
-/// also after a power failure.
+/// even after a power failure.
 /// Throws std::runtime_error, naming the path and the reason given by the system.
 void write_aside(const std::filesystem::path& path, std::string_view content);
 

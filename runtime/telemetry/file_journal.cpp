@@ -157,7 +157,7 @@ checkpoint::manifest file_journal::manifest_now() const {
   return about;
 }
 
-std::optional<state_dict> file_journal::checkpoint(const run_state& state) {
+std::optional<state_dict> file_journal::checkpoint(const run_state& state, bool copied) {
   if (!about_) return {};
   std::string what = "checkpoint";
   try {
@@ -165,7 +165,7 @@ std::optional<state_dict> file_journal::checkpoint(const run_state& state) {
     checkpoint::write_checkpoint(folder_.path(), state, about, static_cast<std::size_t>(plan_.file.checkpoint.keep),
                                  *disk_);
     what = "copy of the checkpoint";
-    if (plan_.file.checkpoint.copies > 1) return checkpoint::pack_copy(folder_.path(), state.step, about);
+    if (copied && plan_.keeps_copies(1)) return checkpoint::pack_copy(folder_.path(), state.step, about);
   } catch (const std::exception& reason) {
     shown_->make_room();
     warn_("warning: the " + what + " of step " + std::to_string(state.step) + " is not complete: " + reason.what() +
@@ -174,7 +174,7 @@ std::optional<state_dict> file_journal::checkpoint(const run_state& state) {
   return {};
 }
 
-void file_journal::miss_copy(std::uint64_t step) {
+void file_journal::report_overdue_copy(std::uint64_t step) {
   shown_->make_room();
   warn_("warning: node " + plan_.nodes.at(1).name + " has not confirmed its copy of the checkpoint of step " +
         std::to_string(step) + " within " + topology::print_duration(plan_.file.run.timeout) +

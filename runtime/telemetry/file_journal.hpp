@@ -59,10 +59,11 @@ class file_journal : public journal {
   /// Writes model.safetensors, and before it model_best.safetensors if that is not the best result yet.
   void save(const snapshot& result) override;
 
-  /// Writes a checkpoint, or warns that it cannot be written. Returns its files if a second node keeps a copy.
-  std::optional<state_dict> checkpoint(const run_state& state) override;
+  /// Writes a checkpoint, or warns that it cannot be written. Returns its files if `copied`, and a second node keeps
+  /// copies.
+  std::optional<state_dict> checkpoint(const run_state& state, bool copied) override;
 
-  void miss_copy(std::uint64_t step) override;
+  void report_overdue_copy(std::uint64_t step) override;
 
   const std::filesystem::path& folder() const { return folder_.path(); }
 

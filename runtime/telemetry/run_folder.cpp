@@ -40,14 +40,6 @@ std::shared_ptr<void> lock(const fs::path& folder) {
   return held;
 }
 
-void remove_outputs(const fs::path& path) {
-  for (const auto* name : outputs) fs::remove(path / name);
-  for (const auto& each : checkpoint::checkpoints_in(path)) fs::remove_all(each.path);
-  for (const auto& each : checkpoint::unfinished_in(path)) fs::remove_all(each);
-  const auto folder = checkpoint::folder_of(path);
-  if (fs::is_directory(folder) && fs::is_empty(folder)) fs::remove(folder);
-}
-
 }  // namespace
 
 fs::path default_folder(const fs::path& topology, std::chrono::system_clock::time_point now) {
@@ -94,10 +86,18 @@ run_folder::run_folder(const run_folder_options& options, std::chrono::system_cl
   try {
     write_aside(probe, "");
     fs::remove(probe);
-    if (!options.resume) remove_outputs(path_);
+    if (!options.resume && !options.clear_later) clear();
   } catch (const std::exception& reason) {
     refuse(path_, reason.what());
   }
+}
+
+void run_folder::clear() const {
+  for (const auto* name : outputs) fs::remove(path_ / name);
+  for (const auto& each : checkpoint::checkpoints_in(path_)) fs::remove_all(each.path);
+  for (const auto& each : checkpoint::unfinished_in(path_)) fs::remove_all(each);
+  const auto folder = checkpoint::folder_of(path_);
+  if (fs::is_directory(folder) && fs::is_empty(folder)) fs::remove(folder);
 }
 
 void run_folder::write(std::string_view name, std::string_view content) const {

@@ -19,6 +19,7 @@ struct run_folder_options {
   std::filesystem::path topology{};  ///< The topology file; its stem names the default folder.
   bool overwrite{false};             ///< Whether a run is replaced that is finished or has checkpoints.
   bool resume{false};                ///< Whether the run in the folder is continued, so that nothing is removed.
+  bool clear_later{false};           ///< Whether the outputs of an earlier run are kept until clear() is called.
 };
 
 /// Throws input_error if a new run in this folder would replace one that is finished or has checkpoints.
@@ -35,6 +36,9 @@ class run_folder {
                       std::chrono::system_clock::time_point now = std::chrono::system_clock::now());
 
   const std::filesystem::path& path() const { return path_; }
+
+  /// Removes the outputs of an earlier run.
+  void clear() const;
 
   /// Returns the path of a file in the folder.
   std::filesystem::path operator/(std::string_view name) const { return path_ / name; }

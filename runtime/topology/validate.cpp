@@ -248,7 +248,7 @@ class checker {
                  ", but only a second node can keep a copy; expected 1, or at least two [[node]] sections");
   }
 
-  /// Several signs of life must fit into the period.
+  /// Several heartbeats must fit into the period.
   void silence() {
     constexpr std::chrono::milliseconds least{100};
     if (file_.run.silence < least)

@@ -130,7 +130,7 @@ void connection::taken(std::int64_t cost) {
   if (anew == 0) return;
   granted_ += anew;
   const frame_header grant{.kind = frame_kind::credit, .total = anew};
-  put({.header = encode(grant)}, true);
+  put({.header = encode(grant)}, urgent_);
 }
 
 // Sending. ---------------------------------------------------------------------------------------------------------
@@ -141,31 +141,38 @@ void connection::greet(std::uint32_t node, const session_id& session) {
                            .total = window_,
                            .payload_bytes = session.size(),
                            .payload_crc = crc32c(session)};
-  put({.header = encode(hello), .session = session, .payload_bytes = session.size()}, true);
+  put({.header = encode(hello), .session = session, .payload_bytes = session.size()}, urgent_);
 }
 
 void connection::send(const frame_header& header, at::Tensor values) {
   const auto bytes = values.nbytes();
-  put({.header = encode(header), .values = std::move(values), .payload_bytes = bytes}, false);
+  put({.header = encode(header), .values = std::move(values), .payload_bytes = bytes}, queue_);
 }
 
-void connection::put(outgoing&& frame, bool urgent) {
+void connection::send_later(const frame_header& header, at::Tensor values) {
+  const auto bytes = values.nbytes();
+  put({.header = encode(header), .values = std::move(values), .payload_bytes = bytes}, later_);
+}
+
+void connection::put(outgoing&& frame, std::deque<outgoing>& where) {
   const std::lock_guard lock{mutex_};
   if (closed_) return;
-  (urgent ? urgent_ : queue_).push_back(std::move(frame));
+  where.push_back(std::move(frame));
   if (!awaiting_space_) flush(lock);
 }
 
 /// Returns the queue whose first frame is sent next, or nullptr. A partly sent frame is completed first, urgent frames
-/// precede others, and the others need credit.
+/// precede others, and the others need credit. Those of send_later() are sent only if no other frame waits.
 std::deque<connection::outgoing>* connection::next_queue() {
   if (sending_) return sending_;
   if (!urgent_.empty()) return &urgent_;
-  if (queue_.empty()) return nullptr;
-  const auto cost = cost_of(queue_.front().payload_bytes);
-  if (needed_credit(cost, most_credit_) > credit_) return nullptr;
+  auto& next = queue_.empty() ? later_ : queue_;
+  if (next.empty()) return nullptr;
+  const auto cost = cost_of(next.front().payload_bytes);
+  const auto spared = queue_.empty() && credit_ < most_credit_ ? most_credit_ / 2 : 0;
+  if (needed_credit(cost, most_credit_) > credit_ - spared) return nullptr;
   credit_ -= cost;
-  return &queue_;
+  return &next;
 }
 
 void connection::flush(const std::lock_guard<std::mutex>&) {
@@ -223,6 +230,7 @@ void connection::close() {
   socket_.close(ignored);
   urgent_.clear();
   queue_.clear();
+  later_.clear();
   sending_ = nullptr;
 }
 

@@ -50,6 +50,9 @@ class connection : public std::enable_shared_from_this<connection> {
   /// already knows.
   void send(const frame_header& header, at::Tensor values);
 
+  /// Like send(), but frames sent with send() precede, and at least half of the window is left to them.
+  void send_later(const frame_header& header, at::Tensor values);
+
   /// Closes the connection immediately and discards unsent frames. The listener is not called again.
   void close();
 
@@ -70,7 +73,7 @@ class connection : public std::enable_shared_from_this<connection> {
   void hear(frame&& arrived);
   void taken(std::int64_t cost);
 
-  void put(outgoing&& frame, bool urgent);
+  void put(outgoing&& frame, std::deque<outgoing>& where);
   void flush(const std::lock_guard<std::mutex>&);
   std::deque<outgoing>* next_queue();
   void await_space();
@@ -89,7 +92,7 @@ class connection : public std::enable_shared_from_this<connection> {
   std::atomic<std::int64_t> taken_{0};  ///< Cost of the frames whose receipts were released since the last grant.
 
   std::mutex mutex_;  ///< Protects everything below, and closing the socket.
-  std::deque<outgoing> urgent_, queue_;
+  std::deque<outgoing> urgent_, queue_, later_;
   std::deque<outgoing>* sending_{nullptr};  ///< The queue whose first frame is partly sent, or null.
   /// Credit left now (negative after a frame larger than the window), and credit if no frame is outstanding.
   std::int64_t credit_{0}, most_credit_{0};

@@ -114,17 +114,19 @@ void check_snapshot(const frame_header& header, const frame_limits& limits) {
 }
 
 /// Checks a piece of something that has at most `largest` bytes.
-void check_piece(const frame_header& header, std::uint8_t dims, std::int64_t largest) {
+void check_piece(const frame_header& header, std::uint8_t dims, const std::string& of_what, std::int64_t largest) {
   if (header.how != none || dims != 0 || header.elements != 0) refuse("whose type or length is invalid for its kind");
-  if (header.total < 1 || header.total > largest) refuse("with a state of another model");
+  if (header.total < 1 || header.total > largest)
+    refuse("with " + of_what + " of " + std::to_string(header.total) + " bytes; expected 1 to " +
+           std::to_string(largest));
   const auto bytes = header.payload_bytes;
   if (bytes < 1 || bytes > state_piece_bytes || header.first < 0 || header.first > header.total ||
       bytes > static_cast<std::uint64_t>(header.total - header.first))
-    refuse("whose payload does not fit its state");
+    refuse("whose payload does not fit " + of_what);
 }
 
 void check_state(const frame_header& header, std::uint8_t dims, const frame_limits& limits) {
-  check_piece(header, dims, limits.largest_state());
+  check_piece(header, dims, "a state", limits.largest_state());
   if (static_cast<std::uint32_t>(header.origin.sender) >= limits.world_size) refuse("from a rank that does not exist");
   if (!limits.has_servers && header.to - limits.first_rank >= limits.ranks)
     refuse("for a rank that is not on this node");
@@ -132,7 +134,8 @@ void check_state(const frame_header& header, std::uint8_t dims, const frame_limi
 
 void check_copy(const frame_header& header, std::uint8_t dims, const frame_limits& limits) {
   if (!limits.keeps_copies) refuse("with a checkpoint, of which this node keeps no copy");
-  check_piece(header, dims, limits.largest_copy());
+  check_piece(header, dims, "a checkpoint", limits.largest_copy());
+  if (header.to != 0 || header.origin.sender != rank_id{0}) refuse("with a checkpoint of a worker");
 }
 
 void check_empty(const frame_header& header, std::uint8_t dims, std::uint64_t payload) {

@@ -80,7 +80,7 @@ struct frame_limits {
   std::int64_t largest_state() const { return (std::int64_t{16} << 20) + 16 * 4 * total; }
 
   /// Returns the size of the largest copy of a checkpoint, in bytes: all states, and the outputs of the run.
-  std::int64_t largest_copy() const { return (std::int64_t{1} << 30) + (world_size + servers + 1) * largest_state(); }
+  std::int64_t largest_copy() const { return (std::int64_t{1} << 36) + (world_size + servers + 1) * largest_state(); }
 
   /// Returns the size of the largest payload, in bytes.
   std::uint64_t largest_payload() const;

@@ -88,6 +88,7 @@ class tensor_plane::links {
       const std::lock_guard lock{mutex_};
       if (node < links_.size()) link = links_[node];
     }
+    if (link && header.kind == frame_kind::copy) return link->send_later(header, values);
     if (link) link->send(header, values);
   }
 

@@ -52,6 +52,7 @@ class tensor_plane {
   /// Sends to a linked node; does nothing if its link is lost. May be called on any thread and never blocks.
   void send(std::uint32_t node, std::uint32_t to, const part& piece);
   void send(std::uint32_t node, const snapshot& result);
+  /// Copies of checkpoints are sent only while nothing else is.
   void send(std::uint32_t node, const state_piece& piece);
 
  private:

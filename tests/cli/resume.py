@@ -118,7 +118,7 @@ def test_a_second_node_keeps_copies_from_which_the_run_continues_without_the_fir
     wait_for_checkpoint(process, "out/copy")
     process.send_signal(signal.SIGTERM)
     process.communicate(timeout=30)
-    assert [path.name for path in folders("out")] == [path.name for path in folders("out/copy")], "also that of the end"
+    assert [path.name for path in folders("out")] == [path.name for path in folders("out/copy")], (folders("out"), folders("out/copy"))
     shutil.move("out/copy", "elsewhere")
     shutil.rmtree("out")
     pathlib.Path("out.csv").unlink()

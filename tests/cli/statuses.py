@@ -100,10 +100,11 @@ def test_a_drawing_that_cannot_be_written_is_refused():
 
 def test_threads_that_cannot_be_had_are_refused():
     file = write("threads.toml", with_line("threads = 2", "run"))
-    done = subprocess.run([BINARY, "run", file, "--out", "limited"], capture_output=True, text=True, timeout=60,
-                          env=dict(os.environ, OMP_THREAD_LIMIT="1"), check=False)
-    assert done.returncode == 2, done
-    assert "run.threads is 2, but this process is given only 1" in done.stderr, done.stderr
+    for limit in ({"OMP_THREAD_LIMIT": "1"}, {"OMP_DYNAMIC": "TRUE"}):
+        done = subprocess.run([BINARY, "run", file, "--out", "limited"], capture_output=True, text=True, timeout=60,
+                              env=dict(os.environ, **limit), check=False)
+        assert done.returncode == 2, done
+        assert "run.threads is 2, but this process can have only 1" in done.stderr, done.stderr
     troupe("run", file, "--out", "unlimited")
 
 

@@ -53,7 +53,7 @@ struct slow_disk final : journal {
   void progress(std::uint64_t) override {}
   void keep(const snapshot& best) override { book.keep(best); }
   void save(const snapshot& result) override { book.save(result); }
-  std::optional<state_dict> checkpoint(const run_state& state) override {
+  std::optional<state_dict> checkpoint(const run_state& state, bool) override {
     steps.push_back(state.step);
     went_on = went_on && seen->wait_for(until);
     return {};

@@ -58,7 +58,7 @@ struct remembered final : journal {
   void progress(std::uint64_t) override {}
   void keep(const snapshot& saved) override { best = saved.values; }
   void save(const snapshot& saved) override { result = saved.values; }
-  std::optional<state_dict> checkpoint(const run_state& state) override {
+  std::optional<state_dict> checkpoint(const run_state& state, bool) override {
     checkpoint_taken = std::make_shared<const run_state>(state);
     lines_before = lines.size();
     return {};

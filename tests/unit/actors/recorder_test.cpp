@@ -52,11 +52,13 @@ struct diary : journal {
   void progress(std::uint64_t) override {}
   void keep(const snapshot& best) override { note("kept", best); }
   void save(const snapshot& result) override { note("saved", result); }
-  std::optional<state_dict> checkpoint(const run_state& state) override {
+  std::optional<state_dict> checkpoint(const run_state& state, bool copied) override {
     written.push_back("checkpoint " + std::to_string(state.step));
-    return state_dict{};
+    return copied ? std::optional{state_dict{}} : std::nullopt;
   }
-  void miss_copy(std::uint64_t step) override { written.push_back("copy " + std::to_string(step) + " missed"); }
+  void report_overdue_copy(std::uint64_t step) override {
+    written.push_back("copy " + std::to_string(step) + " missed");
+  }
   void note(const std::string& what, const snapshot& one) {
     written.push_back(what + " " + std::to_string(one.values[0].item<int>()));
   }
@@ -104,7 +106,7 @@ TEST_CASE("of best results that overtake each other before they are written only
   run();
 }
 
-TEST_CASE("the end of a run waits until the copies of its checkpoints are written, but not for ever") {
+TEST_CASE("the end of a run waits until the copies of its checkpoints are written, but not forever") {
   config settings;
   caf::actor_system system{settings};
   auto& scheduler = dynamic_cast<caf::scheduler::test_coordinator&>(system.scheduler());

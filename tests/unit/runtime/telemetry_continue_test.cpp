@@ -124,7 +124,7 @@ std::map<std::string, std::string> interrupted_run() {
   first.epoch(1, 0.5);
   first.keep(1);
   first.epoch(2, 0.75);
-  first.book.checkpoint({.step = 2, .actors = {}});
+  first.book.checkpoint({.step = 2, .actors = {}}, true);
   CHECK(first.said.empty());
   auto then = contents();
   first.keep(2);
@@ -173,7 +173,7 @@ TEST_CASE("best weights that are newer than the checkpoint are removed") {
   {
     run first;
     first.book.write(line_of("start", 0));
-    first.book.checkpoint({.step = 1, .actors = {}});
+    first.book.checkpoint({.step = 1, .actors = {}}, true);
     first.keep(1);
   }
   CHECK(fs::exists("out/model_best.safetensors"));
@@ -246,7 +246,7 @@ TEST_CASE("an option that the run was started without is refused") {
   {
     run first(false, {});
     first.book.write(line_of("start", 0));
-    first.book.checkpoint({.step = 1, .actors = {}});
+    first.book.checkpoint({.step = 1, .actors = {}}, true);
   }
   CHECK(refusal([] {
           cut_back({{pattern_option::csv, "new.csv"}});
@@ -263,7 +263,7 @@ TEST_CASE("a checkpoint that cannot be written is a warning, and the journal goe
   const scratch here;
   run first(false, {}, std::make_shared<full_disk>());
   first.book.write(line_of("start", 0));
-  first.book.checkpoint({.step = 3, .actors = {}});
+  first.book.checkpoint({.step = 3, .actors = {}}, true);
   CHECK(first.said ==
         "warning: the checkpoint of step 3 is not complete: cannot write "
         "out/checkpoints/.step-000000000003.tmp/manifest.json: No space left on device; the run continues, and earlier "

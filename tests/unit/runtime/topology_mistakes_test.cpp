@@ -125,6 +125,7 @@ const std::vector<mistake> mistakes = {
     {"[evaluate]\ntarget_accuracy = 97\n", "2:19", {"a number above 0 and at most 1"}},
     {"[checkpoint]\nkeep = 0\n", "2:8", {"checkpoint.keep is 0", "an integer from 1 to"}},
     {"[checkpoint]\nevery = \"1 hour\"\n", "2:9", {"\"1 hour\"", "steps or epochs"}},
+    {"[run]\nsilence = \"50ms\"\n", "2:11", {"run.silence is 50ms; expected at least 100ms"}},
     {"[checkpoint]\ncopies = 2\n", "2:10", {"only a second node can keep a copy", "expected 1, or"}},
     {"[workers]\nloop = \"gradient\"\n", "2:8", {"expected a list of strings"}},
     {"[workers]\nloop = [\"gradient\", 3]\n", "2:21", {"workers.loop holds 3"}},

@@ -394,5 +394,10 @@ TEST_CASE("states and copies are cut into frames and put together again, each by
   }
   auto header = header_of(cut_copy(20, files).front());
   header.total = accepts.largest_copy() + 1;
-  CHECK_THROWS_AS(decode(encode(header), accepts), frame_error);
+  CHECK_THROWS_WITH_AS(decode(encode(header), accepts), doctest::Contains("received a frame with a checkpoint of "),
+                       frame_error);
+  header = header_of(cut_copy(20, files).front());
+  for (const auto offset : {std::size_t{12}, std::size_t{24}})
+    CHECK_THROWS_WITH_AS(decode(with(encode(header), offset, std::uint32_t{1}), accepts),
+                         "received a frame with a checkpoint of a worker", frame_error);
 }
