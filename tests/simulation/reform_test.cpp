@@ -1,6 +1,7 @@
 // An exchange that loses a member in the middle of a step continues with the others, under a new generation. The actor
 // that re-forms it stands for what a supervisor will do.
 #include "tests/support/doctest.hpp"
+#include "tests/support/stepped_system.hpp"
 
 #include "troupe/actors/exchange/registry.hpp"
 #include "troupe/actors/port.hpp"
@@ -112,10 +113,6 @@ class reformer final : public caf::event_based_actor {
   std::map<std::uint32_t, exchange_standing> standing_;
 };
 
-struct config : caf::actor_system_config {
-  config() { set("scheduler.policy", caf::atom("testing")); }
-};
-
 struct loss_of_a_member {
   std::string route;
   std::uint64_t seed{0};
@@ -125,7 +122,7 @@ struct loss_of_a_member {
 
 /// Returns what each worker has heard, and in `events` how many messages were processed.
 std::map<std::uint32_t, answers> run(const loss_of_a_member& how, std::uint64_t& events) {
-  config settings;
+  testing::stepped_config settings;
   caf::actor_system system{settings};
   auto& scheduler = dynamic_cast<caf::scheduler::test_coordinator&>(system.scheduler());
   models::flat_layout layout;
@@ -226,7 +223,7 @@ TEST_CASE("an all_reduce continues with the members that are left, whenever one 
 }
 
 TEST_CASE("an exchange that was not paused, or cannot be re-formed, refuses it") {
-  config settings;
+  testing::stepped_config settings;
   caf::actor_system system{settings};
   auto& scheduler = dynamic_cast<caf::scheduler::test_coordinator&>(system.scheduler());
   models::flat_layout layout;

@@ -1,6 +1,8 @@
 // A coordinator of two workers under CAF's test scheduler; the actors around it only note what it tells them.
 #pragma once
 
+#include "tests/support/stepped_system.hpp"
+
 #include "troupe/actors/coordinator.hpp"
 
 #include <ATen/ops/full.h>
@@ -16,19 +18,6 @@
 #include <vector>
 
 namespace troupe::testing {
-
-struct config : caf::actor_system_config {
-  config() { set("scheduler.policy", caf::atom("testing")); }
-};
-
-/// Does its jobs at once.
-class immediate_lane final : public lane {
- public:
-  void post(caf::actor owner, task, job work) override {
-    caf::anon_send(owner, done_atom_v, completion{std::make_shared<std::function<void()>>(work())});
-  }
-  std::shared_ptr<rendezvous> meeting_point() override { return nullptr; }  // no job waits
-};
 
 /// What a coordinator had evaluated, recorded and saved.
 struct heard {
@@ -61,7 +50,8 @@ inline recorder_actor::behavior_type recorder(recorder_actor::pointer self, std:
             all->lines.push_back(line);
           },
           [all](keep_atom, const snapshot& best) { all->kept.push_back(best.values[0].item<float>()); },
-          [](checkpoint_atom, std::uint64_t) {}, [](tick_atom, std::uint64_t) {},
+          [](checkpoint_atom, std::uint64_t) {},
+          [](tick_atom, std::uint64_t) {},
           [self, all](checkpoint_atom, const run_state& state) -> caf::result<std::uint64_t> {
             all->checkpoints.push_back(state);
             if (!all->keeps_writing) return state.step;
@@ -90,7 +80,7 @@ inline directed_worker::behavior_type worker(directed_worker::pointer, std::shar
 /// A coordinator of two workers, one epoch of four steps, evaluated after every step.
 struct rehearsal {
   std::shared_ptr<heard> all = std::make_shared<heard>();
-  config settings;
+  stepped_config settings;
   caf::actor_system system{settings};
   caf::scheduler::test_coordinator& scheduler = dynamic_cast<caf::scheduler::test_coordinator&>(system.scheduler());
   coordinator_actor coordinator;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "tests/support/doctest.hpp"
+#include "tests/support/scratch.hpp"
 
 #include "troupe/data/dataset.hpp"
 #include "troupe/data/sparse_rows.hpp"
@@ -21,39 +22,25 @@ namespace troupe::testing {
 
 namespace fs = std::filesystem;
 
-/// A folder of its own, gone at the end of the test.
-class scratch {
+/// A folder of files of rows.
+class row_folder : public scratch {
  public:
-  scratch() {
-    std::string name = (fs::temp_directory_path() / "troupe_rows_XXXXXX").string();
-    REQUIRE(mkdtemp(name.data()) != nullptr);
-    path_ = name;
-  }
-  ~scratch() { fs::remove_all(path_); }
-  fs::path write(const std::string& name, const std::string& contents) const {
-    std::ofstream{path_ / name, std::ios::binary} << contents;
-    return path_ / name;
-  }
   /// Compressed, `times` over, one member of gzip each.
   fs::path pack(const std::string& name, const std::string& contents, int times = 1) const {
     for (int time = 0; time < times; ++time) {
-      const gzFile file = gzopen((path_ / name).c_str(), time == 0 ? "wb" : "ab");
+      const gzFile file = gzopen((path() / name).c_str(), time == 0 ? "wb" : "ab");
       REQUIRE(gzwrite(file, contents.data(), static_cast<unsigned>(contents.size())) ==
               static_cast<int>(contents.size()));
       REQUIRE(gzclose(file) == Z_OK);
     }
-    return path_ / name;
+    return path() / name;
   }
   std::vector<std::string> names() const {
     std::vector<std::string> found;
-    for (const auto& entry : fs::directory_iterator{path_}) found.push_back(entry.path().filename().string());
+    for (const auto& entry : fs::directory_iterator{path()}) found.push_back(entry.path().filename().string());
     std::sort(found.begin(), found.end());
     return found;
   }
-  const fs::path& path() const { return path_; }
-
- private:
-  fs::path path_;
 };
 
 /// All bytes of a file.

@@ -1,6 +1,8 @@
 // One replica on the built-in digits, without actors.
 #pragma once
 
+#include "tests/support/digits_replica.hpp"
+
 #include "troupe/actors/training/replica.hpp"
 #include "troupe/data/dataset.hpp"
 #include "troupe/models/flat.hpp"
@@ -31,20 +33,11 @@ struct stage_for_one {
   std::atomic<bool> cancelled{false};
 
   explicit stage_for_one(const setting_of_one& given = {}) {
-    const auto& kind = *models::find_network(given.model);
-    const auto& digits = *data::find_dataset("digits");
-    options.model = &kind;
-    options.shape = {.input = digits.sample_shape, .classes = digits.classes};
-    const auto network = models::make_network(kind, options.shape, 1);
-    options.loss = network->loss();
-    options.layout = models::layout_of(*network);
-    const auto sets = digits.load({});
-    options.samples = sets.train;
-    options.scale = digits.published;
-    options.sampling = {.samples = sets.train->size(), .batch_size = 8, .workers = 1, .shuffle = false, .seed = 1};
-    options.optimizer = given.optimizer;
+    auto made = make_digits_replica(given.model, given.optimizer);
+    options = std::move(made.options);
+    options.sampling.shuffle = false;
     options.micro_batches = given.micro_batches;
-    initial = models::flatten(*network, options.layout, options.pool);
+    initial = std::move(made.initial);
   }
 
   advance request(std::vector<verb> verbs) const { return {.verbs = std::move(verbs), .from = {{}, initial}}; }

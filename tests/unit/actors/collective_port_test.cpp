@@ -4,6 +4,7 @@
 
 #include "tests/support/doctest.hpp"
 #include "tests/support/fake_collective.hpp"
+#include "tests/support/stepped_system.hpp"
 
 #include <ATen/ops/arange.h>
 #include <ATen/ops/cat.h>
@@ -50,9 +51,7 @@ struct hand_lane final : lane {
 };
 
 struct stage_with_collective {
-  struct config : caf::actor_system_config {
-    config() { set("scheduler.policy", caf::atom("testing")); }
-  } settings;
+  testing::stepped_config settings;
   caf::actor_system system{settings};
   caf::scheduler::test_coordinator& scheduler = dynamic_cast<caf::scheduler::test_coordinator&>(system.scheduler());
   std::shared_ptr<testing::fake_wire> wire;

@@ -1,7 +1,9 @@
 // The messages of a compute actor that save and restore its state.
 #include "troupe/actors/compute.hpp"
 
+#include "tests/support/digits_replica.hpp"
 #include "tests/support/doctest.hpp"
+#include "tests/support/stepped_system.hpp"
 
 #include "troupe/actors/error.hpp"
 
@@ -18,22 +20,9 @@ namespace {
 
 using namespace troupe;
 
-struct config : caf::actor_system_config {
-  config() { set("scheduler.policy", caf::atom("testing")); }
-};
-
-/// Runs each job at once, on the thread of the owner.
-class immediate_lane final : public lane {
- public:
-  void post(caf::actor owner, task, job work) override {
-    caf::anon_send(owner, done_atom_v, completion{std::make_shared<std::function<void()>>(work())});
-  }
-  std::shared_ptr<rendezvous> meeting_point() override { return nullptr; }
-};
-
 /// A compute actor on the built-in digits with a momentum of 0.9.
 struct stage_with_compute {
-  config settings;
+  testing::stepped_config settings;
   caf::actor_system system{settings};
   caf::scheduler::test_coordinator& scheduler{dynamic_cast<caf::scheduler::test_coordinator&>(system.scheduler())};
   caf::scoped_actor self{system};
@@ -41,22 +30,12 @@ struct stage_with_compute {
   at::Tensor initial;
 
   stage_with_compute() {
-    const auto& kind = *models::find_network("lenet");
-    const auto& digits = *data::find_dataset("digits");
-    options.model = &kind;
-    options.shape = {.input = digits.sample_shape, .classes = digits.classes};
-    const auto network = models::make_network(kind, options.shape, 1);
-    options.loss = network->loss();
-    options.layout = models::layout_of(*network);
-    const auto sets = digits.load({});
-    options.samples = sets.train;
-    options.scale = digits.published;
-    options.sampling = {.samples = sets.train->size(), .batch_size = 8, .workers = 1, .seed = 1};
-    options.optimizer = {.lr = 0.1, .momentum = 0.9};
-    initial = models::flatten(*network, options.layout, options.pool);
+    auto made = testing::make_digits_replica("lenet", {.lr = 0.1, .momentum = 0.9});
+    options = std::move(made.options);
+    initial = std::move(made.initial);
   }
 
-  compute_actor spawn() { return spawn_compute(system, options, {}, std::make_unique<immediate_lane>()); }
+  compute_actor spawn() { return spawn_compute(system, options, {}, std::make_unique<testing::immediate_lane>()); }
 
   /// Sends a request and returns its answer, or puts the error's text into `refused`.
   template <class Answer, class... Words>

@@ -2,6 +2,7 @@
 #include "troupe/actors/port.hpp"
 
 #include "tests/support/doctest.hpp"
+#include "tests/support/stepped_system.hpp"
 
 #include "troupe/actors/exchange/buckets.hpp"
 #include "troupe/actors/exchange/registry.hpp"
@@ -14,9 +15,7 @@ namespace {
 using namespace troupe;
 
 struct stage_with_ports {
-  struct config : caf::actor_system_config {
-    config() { set("scheduler.policy", caf::atom("testing")); }
-  } settings;
+  testing::stepped_config settings;
   caf::actor_system system{settings};
   caf::scheduler::test_coordinator& scheduler = dynamic_cast<caf::scheduler::test_coordinator&>(system.scheduler());
   std::vector<port_actor> ports;

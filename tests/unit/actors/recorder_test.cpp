@@ -1,6 +1,7 @@
 #include "troupe/actors/recorder.hpp"
 
 #include "tests/support/doctest.hpp"
+#include "tests/support/stepped_system.hpp"
 
 #include <ATen/ops/full.h>
 #include <caf/all.hpp>
@@ -17,10 +18,6 @@
 namespace {
 
 using namespace troupe;
-
-struct config : caf::actor_system_config {
-  config() { set("scheduler.policy", caf::atom("testing")); }
-};
 
 struct queue {
   std::deque<std::pair<caf::actor, lane::job>> jobs;
@@ -71,7 +68,7 @@ snapshot of(float value) {
 }  // namespace
 
 TEST_CASE("of best results that overtake each other before they are written only the newest is, and before the end") {
-  config settings;
+  testing::stepped_config settings;
   caf::actor_system system{settings};
   auto& scheduler = dynamic_cast<caf::scheduler::test_coordinator&>(system.scheduler());
   const auto waiting = std::make_shared<queue>();
@@ -107,7 +104,7 @@ TEST_CASE("of best results that overtake each other before they are written only
 }
 
 TEST_CASE("the end of a run waits until the copies of its checkpoints are written, but not forever") {
-  config settings;
+  testing::stepped_config settings;
   caf::actor_system system{settings};
   auto& scheduler = dynamic_cast<caf::scheduler::test_coordinator&>(system.scheduler());
   const auto waiting = std::make_shared<queue>();

@@ -1,4 +1,5 @@
 #include "tests/support/doctest.hpp"
+#include "tests/support/scratch.hpp"
 
 #include "troupe/data/dataset.hpp"
 
@@ -19,14 +20,9 @@ namespace {
 class small_set {
  public:
   small_set() {
-    std::string name = (fs::temp_directory_path() / "troupe_cifar_XXXXXX").string();
-    REQUIRE(mkdtemp(name.data()) != nullptr);
-    path_ = fs::path{name} / "cifar-10-batches-bin";
-    fs::create_directory(path_);
     for (int part = 1; part <= 5; ++part) write("data_batch_" + std::to_string(part) + ".bin", images(part, part));
     write("test_batch.bin", images(8, 2));
   }
-  ~small_set() { fs::remove_all(path_.parent_path()); }
 
   static std::string images(int label, int count) {
     std::string bytes;
@@ -39,14 +35,14 @@ class small_set {
   }
 
   fs::path write(const std::string& name, const std::string& contents) const {
-    std::ofstream{path_ / name, std::ios::binary} << contents;
-    return path_ / name;
+    return folder_.write(path_ / name, contents);
   }
 
   const fs::path& path() const { return path_; }
 
  private:
-  fs::path path_;
+  troupe::testing::scratch folder_;
+  fs::path path_ = folder_.path() / "cifar-10-batches-bin";
 };
 
 dataset_pair load(const fs::path& folder) {

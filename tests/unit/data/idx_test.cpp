@@ -1,6 +1,7 @@
 #include "troupe/data/idx.hpp"
 
 #include "tests/support/doctest.hpp"
+#include "tests/support/scratch.hpp"
 
 #include <cstdlib>
 #include <fstream>
@@ -9,6 +10,7 @@
 #include <zlib.h>
 
 using namespace troupe::data;
+using troupe::testing::scratch;
 namespace fs = std::filesystem;
 
 namespace {
@@ -41,25 +43,6 @@ bytes gzipped(const bytes& plain) {
   deflateEnd(&stream);
   return packed;
 }
-
-// A folder of its own, gone at the end of the test.
-class scratch {
- public:
-  scratch() {
-    std::string name = (fs::temp_directory_path() / "troupe_idx_XXXXXX").string();
-    REQUIRE(mkdtemp(name.data()) != nullptr);
-    path_ = name;
-  }
-  ~scratch() { fs::remove_all(path_); }
-  fs::path write(const std::string& name, const bytes& contents) const {
-    std::ofstream{path_ / name, std::ios::binary} << contents;
-    return path_ / name;
-  }
-  const fs::path& path() const { return path_; }
-
- private:
-  fs::path path_;
-};
 
 // A whole set of three training and two test images of 2 x 2.
 void write_set(const scratch& folder, const std::string& ending) {

@@ -1,5 +1,6 @@
 #include "tests/support/doctest.hpp"
 #include "tests/support/images.hpp"
+#include "tests/support/scratch.hpp"
 
 #include "troupe/data/dataset.hpp"
 #include "troupe/data/image_codec.hpp"
@@ -13,32 +14,12 @@
 #include <unistd.h>
 
 using namespace troupe::data;
+using troupe::testing::scratch;
 using namespace troupe::test;
 using namespace std::string_literals;
 namespace fs = std::filesystem;
 
 namespace {
-
-class scratch {
- public:
-  scratch() {
-    std::string name = (fs::temp_directory_path() / "troupe_images_XXXXXX").string();
-    REQUIRE(mkdtemp(name.data()) != nullptr);
-    path_ = name;
-  }
-  ~scratch() { fs::remove_all(path_); }
-
-  fs::path write(const fs::path& name, const std::string& contents) const {
-    fs::create_directories((path_ / name).parent_path());
-    std::ofstream{path_ / name, std::ios::binary} << contents;
-    return path_ / name;
-  }
-
-  const fs::path& path() const { return path_; }
-
- private:
-  fs::path path_;
-};
 
 data_source of(const fs::path& folder, std::optional<std::int64_t> size = {}) {
   data_source from;

@@ -34,7 +34,7 @@ bool same(const dataset_pair& a, const dataset_pair& b) {
 }  // namespace
 
 TEST_CASE("mapped rows are those in memory, and a second run reads them from their file") {
-  const scratch folder;
+  const row_folder folder;
   std::string text, ratings;
   random_stream stream{keyed(3, purpose::sparse)};
   for (int row = 0; row < 20'001; ++row) {  // more rows than are finished at once
@@ -68,7 +68,7 @@ TEST_CASE("mapped rows are those in memory, and a second run reads them from the
 }
 
 TEST_CASE("a .rows file that is damaged, truncated or of another text is not believed") {
-  const scratch folder;
+  const row_folder folder;
   for (const std::string kind : {"libsvm", "triplets"}) {
     const fs::path file = folder.write(kind, kind == "libsvm" ? small : "1 1 1\n2 3 4\n0 3 2\n"),
                    rows = file.string() + ".rows";
@@ -104,7 +104,7 @@ TEST_CASE("a .rows file that is damaged, truncated or of another text is not bel
 }
 
 TEST_CASE("rows are made anew where the text has changed, be it only in its time") {
-  const scratch folder;
+  const row_folder folder;
   const fs::path file = folder.write("f", small), rows = file.string() + ".rows";
   load("libsvm", file, {}, true);
   const std::string before = contents(rows);
@@ -117,7 +117,7 @@ TEST_CASE("rows are made anew where the text has changed, be it only in its time
 }
 
 TEST_CASE("rows stay what they were for those who have them, whatever becomes of the file") {
-  const scratch folder;
+  const row_folder folder;
   const fs::path file = folder.write("f", small);
   const dataset_pair kept = load("libsvm", file, {}, true);
   const std::string before = text_of(*kept.train);
@@ -127,7 +127,7 @@ TEST_CASE("rows stay what they were for those who have them, whatever becomes of
 }
 
 TEST_CASE("where the rows cannot be written, the answer names the file and the way out") {
-  const scratch folder;
+  const row_folder folder;
   const std::string mend = "); make its folder writable, or set data.mapped = false";
   const fs::path taken = folder.write("taken", small);
   fs::create_directory(taken.string() + ".rows");
@@ -147,7 +147,7 @@ TEST_CASE("where the rows cannot be written, the answer names the file and the w
 }
 
 TEST_CASE("a file larger than the memory it is given is turned into rows") {
-  const scratch folder;
+  const row_folder folder;
   std::string part;
   for (int row = 0; row < 2000; ++row) {
     part += row % 2 == 0 ? "1" : "-1";

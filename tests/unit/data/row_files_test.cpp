@@ -23,7 +23,7 @@ using namespace troupe::testing;
 namespace fs = std::filesystem;
 
 TEST_CASE("LIBSVM's text is read: comments, blank lines, signs, exponents, any white space") {
-  const scratch folder;
+  const row_folder folder;
   const fs::path file = folder.write("train",
                                      "# a set\n\n1 1:0.5 3:-2e-1\t7:1 \n  \n-1.0   2:+4 # more\r\n+1\n"
                                      "-1 5:0 6:1e-60 8:1E3");
@@ -39,7 +39,7 @@ TEST_CASE("LIBSVM's text is read: comments, blank lines, signs, exponents, any w
 }
 
 TEST_CASE("a compressed file is read as a plain one, also of several members") {
-  const scratch folder;
+  const row_folder folder;
   const dataset_pair plain = load("libsvm", folder.write("plain", small + small + small));
   const dataset_pair packed = load("libsvm", folder.pack("packed", small, 3));
   CHECK(text_of(*packed.train) == text_of(*plain.train));
@@ -47,7 +47,7 @@ TEST_CASE("a compressed file is read as a plain one, also of several members") {
 }
 
 TEST_CASE("of two labels the smaller is class 0, whichever comes first") {
-  const scratch folder;
+  const row_folder folder;
   const struct {
     std::string first, second;
     std::vector<std::string> classes;
@@ -69,7 +69,7 @@ TEST_CASE("of two labels the smaller is class 0, whichever comes first") {
 }
 
 TEST_CASE("columns are those of both files, and the test set has the training set's labels") {
-  const scratch folder;
+  const row_folder folder;
   const fs::path train = folder.write("train", "2 1:1 4:1\n1 2:1\n"), test = folder.write("test", "2 9:1\n2 1:1\n");
   for (const bool mapped : {false, true, true}) {
     const dataset_pair pair = load("libsvm", train, test, mapped);
@@ -92,7 +92,7 @@ TEST_CASE("columns are those of both files, and the test set has the training se
 }
 
 TEST_CASE("what is wrong in LIBSVM's text is answered with file, line, what was found and what was expected") {
-  const scratch folder;
+  const row_folder folder;
   const std::string good = "1 1:1\n-1 2:1\n";
   const struct {
     std::string line, reason;
@@ -143,7 +143,7 @@ TEST_CASE("what is wrong in LIBSVM's text is answered with file, line, what was 
 }
 
 TEST_CASE("files that cannot be a set are refused") {
-  const scratch folder;
+  const row_folder folder;
   const auto told = [](const fs::path& file, const std::string& kind = "libsvm") {
     const std::string unmapped = failure([&] { load(kind, file); });
     CHECK(unmapped == failure([&] { load(kind, file, {}, true); }));
@@ -177,7 +177,7 @@ TEST_CASE("files that cannot be a set are refused") {
 }
 
 TEST_CASE("a compressed file that is damaged, truncated or followed by something is refused") {
-  const scratch folder;
+  const row_folder folder;
   std::string text;
   for (int line = 0; line < 3000; ++line) text += std::to_string(line % 2) + " 1:" + std::to_string(line * 7919) + "\n";
   const std::string good = contents(folder.pack("good.gz", text));
@@ -198,7 +198,7 @@ TEST_CASE("a compressed file that is damaged, truncated or followed by something
 }
 
 TEST_CASE("a line that is too long is refused, one that is not is read, and memory stays within it") {
-  const scratch folder;
+  const row_folder folder;
   const std::string spaces(lines::longest, ' ');
   const fs::path longer = folder.pack("long.gz", "1 1:1\n-1 2:1" + spaces + "3:1\n");
   CHECK(failure([&] { load("libsvm", longer); }) ==
@@ -212,7 +212,7 @@ TEST_CASE("a line that is too long is refused, one that is not is read, and memo
 }
 
 TEST_CASE("lines are handed out whole, wherever the blocks of the file end") {
-  const scratch folder;
+  const row_folder folder;
   random_stream stream{keyed(2, purpose::sparse)};
   std::vector<std::string> wanted;
   std::string text;
@@ -234,7 +234,7 @@ TEST_CASE("lines are handed out whole, wherever the blocks of the file end") {
 }
 
 TEST_CASE("ratings are read, whatever separates them") {
-  const scratch folder;
+  const row_folder folder;
   for (const std::string line : {"3 17 4.5", "3\t17\t4.5", "3,17,4.5", "3::17::4.5", " 3 , 17 ,4.5 ",
                                  "3::17::4.5::978300760", "3,17,4.5,1094785740\r", "3  17 4.5 # seen twice"}) {
     CAPTURE(line);
@@ -251,7 +251,7 @@ TEST_CASE("ratings are read, whatever separates them") {
 }
 
 TEST_CASE("items begin behind the users of both files") {
-  const scratch folder;
+  const row_folder folder;
   const fs::path train = folder.write("train", "1 1 5\n2 3 4\n3 1 1\n"), test = folder.write("test", "5 0 2\n");
   for (const bool mapped : {false, true, true}) {
     const dataset_pair pair = load("triplets", train, test, mapped);
@@ -268,7 +268,7 @@ TEST_CASE("items begin behind the users of both files") {
 }
 
 TEST_CASE("what is wrong in ratings is answered with file, line, what was found and what was expected") {
-  const scratch folder;
+  const row_folder folder;
   const struct {
     std::string line, reason;
   } table[] = {
@@ -305,7 +305,7 @@ TEST_CASE("what is wrong in ratings is answered with file, line, what was found 
 }
 
 TEST_CASE("no bytes crash the readers: they are a set or a data_error") {
-  const scratch folder;
+  const row_folder folder;
   random_stream stream{keyed(4, purpose::sparse)};
   const std::string alphabet = "0123456789:::  \t\n\n,,.-+e#x\r\0\xff";
   const std::string ratings = "1 1 1\n2,3,4.5\n3::4::1e-3::7\n";

@@ -1,4 +1,5 @@
 #include "tests/support/doctest.hpp"
+#include "tests/support/scratch.hpp"
 
 #include "troupe/data/dataset.hpp"
 #include "troupe/data/safetensors.hpp"
@@ -16,27 +17,17 @@ namespace fs = std::filesystem;
 
 namespace {
 
-class scratch {
+/// A folder of safetensors files.
+class scratch : public troupe::testing::scratch {
  public:
-  scratch() {
-    std::string name = (fs::temp_directory_path() / "troupe_tensors_XXXXXX").string();
-    REQUIRE(mkdtemp(name.data()) != nullptr);
-    path_ = name;
-  }
-  ~scratch() { fs::remove_all(path_); }
-
   fs::path write(const std::string& name, const tensor_file& content) const {
-    std::ofstream{path_ / name, std::ios::binary} << safetensors_of(content);
-    return path_ / name;
+    return troupe::testing::scratch::write(name, safetensors_of(content));
   }
 
   fs::path write(const std::string& name, const at::Tensor& inputs, const at::Tensor& targets,
                  const std::map<std::string, std::string>& metadata = {}) const {
     return write(name, {{{"inputs", inputs}, {"targets", targets}}, metadata});
   }
-
- private:
-  fs::path path_;
 };
 
 dataset_pair load(const fs::path& file, const fs::path& test_file = {}) {

@@ -1,4 +1,5 @@
 #include "tests/support/doctest.hpp"
+#include "tests/support/scratch.hpp"
 
 #include "troupe/data/dataset.hpp"
 
@@ -10,29 +11,10 @@
 #include <unistd.h>
 
 using namespace troupe::data;
+using troupe::testing::scratch;
 namespace fs = std::filesystem;
 
 namespace {
-
-class scratch {
- public:
-  scratch() {
-    std::string name = (fs::temp_directory_path() / "troupe_text_XXXXXX").string();
-    REQUIRE(mkdtemp(name.data()) != nullptr);
-    path_ = name;
-  }
-  ~scratch() { fs::remove_all(path_); }
-
-  fs::path write(const std::string& name, const std::string& contents) const {
-    std::ofstream{path_ / name, std::ios::binary} << contents;
-    return path_ / name;
-  }
-
-  const fs::path& path() const { return path_; }
-
- private:
-  fs::path path_;
-};
 
 dataset_pair load(const fs::path& file, std::int64_t length, const fs::path& test_file = {}) {
   data_source from;
@@ -91,10 +73,9 @@ TEST_CASE("a test text has the characters of the training text") {
   CHECK(at::equal(sets.test->inputs, at::tensor({3, 1, 2, 0}, at::kLong).view({2, 2})));
   CHECK(sets.files == std::vector<std::string>{train, test});
   const auto other = here.write("other", "ab\n\nabö");
-  CHECK(failure(train, 2, other) ==
-        other.string() +
-            ":3: found the character \"ö\", which does not occur in the training text "
-            "train; remove it here or add it there");
+  CHECK(failure(train, 2, other) == other.string() +
+                                        ":3: found the character \"ö\", which does not occur in the training text "
+                                        "train; remove it here or add it there");
   const auto bytes = here.write("bytes", "ab\xe4");
   CHECK(failure(train, 2, bytes).find(bytes.string() + ":1: found the character \"\\xe4\"") == 0);
 }

@@ -1,5 +1,6 @@
 // Windows of a text at random positions: where they are, what they depend on, and what is held out of them.
 #include "tests/support/doctest.hpp"
+#include "tests/support/scratch.hpp"
 
 #include "troupe/data/augment.hpp"
 #include "troupe/data/dataset.hpp"
@@ -105,10 +106,8 @@ TEST_CASE("what is held out of such a text is its end, and no training window re
 }
 
 TEST_CASE("a text is drawn from where its source says so, but never the test text") {
-  std::string name = (fs::temp_directory_path() / "troupe_windows_XXXXXX").string();
-  REQUIRE(mkdtemp(name.data()) != nullptr);
-  const fs::path file = fs::path{name} / "text";
-  std::ofstream{file} << "abcabcab";
+  const troupe::testing::scratch folder;
+  const auto file = folder.write("text", "abcabcab");
   data_source from;
   from.file = from.test_file = file;
   from.sequence_length = 3;
@@ -119,5 +118,4 @@ TEST_CASE("a text is drawn from where its source says so, but never the test tex
   CHECK(sets.train->drawn_from.equal(at::tensor({0, 1, 2, 0, 1, 2, 0, 1}, at::kLong)));
   CHECK_FALSE(sets.test->drawn_from.defined());
   CHECK(sets.train->size() == 2);
-  fs::remove_all(name);
 }
