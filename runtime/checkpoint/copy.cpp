@@ -2,13 +2,11 @@
 
 #include "troupe/runtime/checkpoint/folder.hpp"
 #include "troupe/runtime/checkpoint/write_checkpoint.hpp"
+#include "troupe/runtime/support/read_text.hpp"
 #include "troupe/runtime/support/sha256.hpp"
 #include "troupe/runtime/support/write_aside.hpp"
 
 #include <array>
-#include <fstream>
-#include <iterator>
-#include <stdexcept>
 #include <string>
 
 namespace troupe::checkpoint {
@@ -20,13 +18,6 @@ namespace {
 constexpr std::array outputs{"topology.toml", "metrics.jsonl", "epochs.csv"};
 constexpr std::array option_names{"csv", "epoch-log"};
 constexpr auto* manifest_name = "manifest.json";
-
-std::string read(const fs::path& path) {
-  std::ifstream in(path, std::ios::binary);
-  std::string text{std::istreambuf_iterator<char>(in), {}};
-  if (!in) throw std::runtime_error("cannot read " + path.string());
-  return text;
-}
 
 void write_outputs(const fs::path& out, const state_dict& files, const manifest& about, durable_files& disk) {
   for (const auto* name : outputs) write_aside(out / name, files.text(std::string("output/") + name));
@@ -62,13 +53,13 @@ fs::path option_file_in_copy(const fs::path& out, const std::string& option, con
 
 state_dict pack_copy(const fs::path& out, std::uint64_t step, const manifest& about) {
   const auto folder = folder_of(out) / name_of(step);
-  const auto manifest_text = read(folder / manifest_name);
+  const auto manifest_text = read_text(folder / manifest_name);
   state_dict files;
   files.put_text(std::string("checkpoint/") + manifest_name, manifest_text);
   for (const auto& [name, sealed] : parse_manifest(manifest_text).files)
-    files.put_text("checkpoint/" + name, read(folder / name));
-  for (const auto* name : outputs) files.put_text(std::string("output/") + name, read(out / name));
-  for (const auto& [option, file] : about.options) files.put_text("option/" + option, read(file.path));
+    files.put_text("checkpoint/" + name, read_text(folder / name));
+  for (const auto* name : outputs) files.put_text(std::string("output/") + name, read_text(out / name));
+  for (const auto& [option, file] : about.options) files.put_text("option/" + option, read_text(file.path));
   return files;
 }
 

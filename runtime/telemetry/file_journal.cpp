@@ -3,6 +3,7 @@
 #include "troupe/runtime/checkpoint/copy.hpp"
 #include "troupe/runtime/checkpoint/model_file.hpp"
 #include "troupe/runtime/checkpoint/write_checkpoint.hpp"
+#include "troupe/runtime/support/read_text.hpp"
 #include "troupe/runtime/support/write_aside.hpp"
 #include "troupe/runtime/telemetry/cut_back.hpp"
 #include "troupe/runtime/topology/load.hpp"
@@ -12,7 +13,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <iterator>
 #include <stdexcept>
 
 namespace troupe::telemetry {
@@ -23,13 +23,6 @@ void check(const std::ofstream& out, const std::filesystem::path& path) {
   if (!out) throw std::runtime_error("cannot write " + path.string() + ": " + std::strerror(errno != 0 ? errno : EIO));
 }
 
-std::string text_of(const std::filesystem::path& path) {
-  std::ifstream in(path, std::ios::binary);
-  std::string text{std::istreambuf_iterator<char>(in), {}};
-  if (!in) throw std::runtime_error("cannot read " + path.string());
-  return text;
-}
-
 }  // namespace
 
 file_journal::file_journal(const plan& plan, run_folder folder, std::unique_ptr<display> shown,
@@ -38,7 +31,7 @@ file_journal::file_journal(const plan& plan, run_folder folder, std::unique_ptr<
       folder_(std::move(folder)),
       shown_(std::move(shown)),
       metrics_(folder_ / "metrics.jsonl", std::ios::binary | (options.continues ? std::ios::app : std::ios::trunc)),
-      epochs_(options.continues ? text_of(folder_ / "epochs.csv") : csv_header() + '\n'),
+      epochs_(options.continues ? read_text(folder_ / "epochs.csv") : csv_header() + '\n'),
       about_(options.about),
       warn_(options.warn),
       disk_(options.disk) {
@@ -46,7 +39,7 @@ file_journal::file_journal(const plan& plan, run_folder folder, std::unique_ptr<
   folder_.write("topology.toml", topology::print(plan_.file));
   folder_.write("epochs.csv", epochs_);
   for (const auto& [option, path] : options.beside) {
-    beside_.push_back({option, path, options.continues ? text_of(path) : std::string(beginning_of(option))});
+    beside_.push_back({option, path, options.continues ? read_text(path) : std::string(beginning_of(option))});
     write_aside(path, beside_.back().text);
   }
 }
