@@ -37,10 +37,10 @@ using setting_value =
 struct setting {
   std::string name;
   setting_type type{setting_type::text};
-  std::string default_text;            ///< Default as it would appear in the file; empty if unset.
-  std::string explanation;             ///< One line of help for `troupe explain` and the reference page.
-  std::vector<std::string> choices{};  ///< Choices of `choice` and `choice_or_matrix`.
-  std::optional<double> minimum{}, maximum{};
+  std::string default_text;                    ///< Default as it would appear in the file; empty if unset.
+  std::string explanation;                     ///< One line of help for `troupe explain` and the reference page.
+  std::vector<std::string> choices{};          ///< Choices of `choice` and `choice_or_matrix`.
+  std::optional<double> minimum{}, maximum{};  ///< Of a duration, which has no maximum, in seconds.
   bool minimum_excluded{false}, maximum_excluded{false};
 };
 

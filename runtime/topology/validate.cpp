@@ -44,7 +44,6 @@ class checker {
     if (settled && batches()) check_micro_batch(file_, refuse_);
     normalisation();
     copies();
-    silence();
     check_optimizer(file_, known_, found_);
     complete_exchanges(file_, known_, found_, settled);
   }
@@ -246,14 +245,6 @@ class checker {
       refuse("checkpoint.copies",
              "checkpoint.copies is " + std::to_string(file_.checkpoint.copies) +
                  ", but only a second node can keep a copy; expected 1, or at least two [[node]] sections");
-  }
-
-  /// Several heartbeats must fit into the period.
-  void silence() {
-    constexpr std::chrono::milliseconds least{100};
-    if (file_.run.silence < least)
-      refuse("run.silence",
-             "run.silence is " + print_duration(file_.run.silence) + "; expected at least " + print_duration(least));
   }
 
   topology& file_;

@@ -74,6 +74,10 @@ std::string range(const setting& row) {
   return result;
 }
 
+milliseconds duration_of(double seconds) {
+  return std::chrono::round<milliseconds>(std::chrono::duration<double>(seconds));
+}
+
 bool in_range(const setting& row, double value) {
   if (!std::isfinite(value)) return false;
   if (row.minimum && (row.minimum_excluded ? value <= *row.minimum : value < *row.minimum)) return false;
@@ -173,7 +177,9 @@ std::string expectation(const setting& row) {
     case setting_type::endpoint:
       return "host:port with a port from 0 to 65534, such as \"127.0.0.1:4700\", \"localhost:4700\" or \"[::1]:4700\"";
     case setting_type::duration:
-      return "a duration such as \"500ms\", \"60s\" or \"5min\"";
+      return (row.minimum ? "a duration of at least " + print_duration(duration_of(*row.minimum)) + ","
+                          : "a duration") +
+             " such as \"500ms\", \"60s\" or \"5min\"";
     case setting_type::every:
       return "a number of steps or epochs of at least 1, such as 100, \"100 steps\" or \"1 epoch\"";
     case setting_type::words:
@@ -221,7 +227,10 @@ bool allowed(const setting& row, const setting_value& value) {
       return std::find(row.choices.begin(), row.choices.end(), *text) != row.choices.end();
     }
     if (row.type == setting_type::endpoint) return parse_endpoint(*text).has_value();
-    if (row.type == setting_type::duration) return parse_duration(*text).has_value();
+    if (row.type == setting_type::duration) {
+      const auto found = parse_duration(*text);
+      return found && (!row.minimum || *found >= duration_of(*row.minimum));
+    }
     if (row.type == setting_type::every) return parse_interval(*text).has_value();
   }
   return true;
