@@ -18,8 +18,8 @@ caf::error make_error(errc code, std::string text) {
 }
 
 bool is(const caf::error& error, errc code) {
-  return error && error.category() == category &&
-         error.code() == static_cast<std::uint8_t>(code);  // an error without a code has no category either
+  if (!error) return false;  // it has no category either
+  return error.category() == category && error.code() == static_cast<std::uint8_t>(code);
 }
 
 std::string describe(const caf::error& error) {

@@ -53,37 +53,48 @@ class thread_rendezvous final : public rendezvous {
   bool closed_{false};
 };
 
+struct queued_job {
+  caf::actor owner;
+  task what;
+  lane::job work;
+};
+
 struct queue {
   std::mutex mutex;
   std::condition_variable changed;
   std::shared_ptr<thread_rendezvous> meeting = std::make_shared<thread_rendezvous>();
-  std::deque<std::pair<caf::actor, lane::job>> jobs;
+  std::deque<queued_job> jobs;
+  bool writing{false};  ///< Whether the running job writes files.
   bool closed{false};
 
   void run() {
     for (;;) {
-      std::pair<caf::actor, lane::job> next;
+      queued_job next;
       {
         std::unique_lock lock{mutex};
         changed.wait(lock, [this] { return closed || !jobs.empty(); });
         if (closed) return;
         next = std::move(jobs.front());
         jobs.pop_front();
+        writing = next.what.what == task::kind::write;
       }
-      auto& [owner, job] = next;
-      caf::anon_send(owner, done_atom_v, completion{std::make_shared<std::function<void()>>(job())});
+      caf::anon_send(next.owner, done_atom_v, completion{std::make_shared<std::function<void()>>(next.work())});
     }
   }
 
-  void close() {
-    std::deque<std::pair<caf::actor, lane::job>> forgotten;  // destroyed outside the lock: it may hold our own owner
+  /// Returns whether the running job writes files.
+  bool close() {
+    std::deque<queued_job> forgotten;  // destroyed outside the lock: it may hold our own owner
+    bool was_writing = false;
     {
       const std::lock_guard lock{mutex};
       closed = true;
+      was_writing = writing;
       forgotten.swap(jobs);
     }
     changed.notify_all();
     meeting->close();
+    return was_writing;
   }
 };
 
@@ -92,11 +103,11 @@ class thread_lane final : public lane {
   explicit thread_lane(std::shared_ptr<queue> work) : work_(std::move(work)) {}
   ~thread_lane() override { work_->close(); }
 
-  void post(caf::actor owner, task, job work) override {
+  void post(caf::actor owner, task what, job work) override {
     {
       const std::lock_guard lock{work_->mutex};
       if (work_->closed) return;
-      work_->jobs.emplace_back(std::move(owner), std::move(work));
+      work_->jobs.push_back({std::move(owner), what, std::move(work)});
     }
     work_->changed.notify_one();
   }
@@ -128,13 +139,14 @@ thread_lanes::~thread_lanes() {
   for (auto& each : crew_->threads) each.thread.join();
 }
 
-std::vector<std::string> thread_lanes::close(
-    const std::function<std::chrono::milliseconds(const std::string& name)>& limit) {
+std::vector<std::string> thread_lanes::close(std::chrono::milliseconds computing, std::chrono::milliseconds writing) {
   const auto begin = std::chrono::steady_clock::now();
   std::vector<std::string> stuck;
-  for (auto& each : crew_->threads) each.work->close();
+  std::vector<std::chrono::milliseconds> limits;
+  for (auto& each : crew_->threads) limits.push_back(each.work->close() ? writing : computing);
+  auto limit = limits.begin();
   for (auto& each : std::exchange(crew_->threads, {})) {
-    if (each.ended.wait_until(begin + limit(each.name)) == std::future_status::ready) {
+    if (each.ended.wait_until(begin + *limit++) == std::future_status::ready) {
       each.thread.join();
       continue;
     }

@@ -4,7 +4,6 @@
 #include "troupe/actors/support/lane.hpp"
 
 #include <chrono>
-#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -19,9 +18,10 @@ class thread_lanes final : public lane_factory {
   ~thread_lanes() override;
   std::unique_ptr<lane> make(const std::string& name) override;
 
-  /// Closes all lanes and waits for their running jobs, for each at most as long as `limit` says for its name. Returns
-  /// the names of the lanes that have not returned by then; their threads are detached.
-  std::vector<std::string> close(const std::function<std::chrono::milliseconds(const std::string& name)>& limit);
+  /// Closes all lanes and waits for their running jobs: at most `writing` for those that write files, and at most
+  /// `computing` for the others. Returns the names of the lanes that have not returned by then; their threads are
+  /// detached.
+  std::vector<std::string> close(std::chrono::milliseconds computing, std::chrono::milliseconds writing);
 
  private:
   struct crew;

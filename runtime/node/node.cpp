@@ -31,12 +31,8 @@ namespace {
 using namespace std::chrono_literals;
 using std::chrono::milliseconds;
 
-/// Returns how long a lane may take to finish its job at the end of a run. After a run that was cut short, nothing
-/// needs what is being computed, but files that are being written are completed.
-milliseconds time_to_return(const std::string& lane, const run_end& end, milliseconds timeout) {
-  constexpr milliseconds to_compute{1000};
-  return end.status() == 0 || lane == "recorder" || lane == "copies" ? timeout : to_compute;
-}
+/// How long the lanes may compute after a run was cut short, when nothing needs the result.
+constexpr milliseconds time_to_compute{1000};
 
 struct system_config : caf::actor_system_config {
   system_config(bool alone, milliseconds silence) {
@@ -232,7 +228,8 @@ run_end run(const plan& plan, const data::dataset_pair& data, node_options optio
     }
   }
   if (interrupted != 0) end->signal = interrupted;
-  end->stuck = lanes.close([&](const std::string& lane) { return time_to_return(lane, *end, plan.file.run.timeout); });
+  const auto timeout = plan.file.run.timeout;
+  end->stuck = lanes.close(end->status() == 0 ? timeout : time_to_compute, timeout);
   return *end;
 }
 

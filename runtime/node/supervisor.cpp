@@ -5,6 +5,7 @@
 
 #include <caf/all.hpp>
 
+#include <optional>
 #include <utility>
 
 namespace troupe {
@@ -80,24 +81,26 @@ void take_linked(supervisor_pointer self) {
   self->send(my.options.first, ready_atom_v, std::move(workers));
 }
 
-/// Returns the node that sent the current message; null if it is not a node of the run.
-node_status* sending_node(supervisor_pointer self) {
+/// Returns the index of the node that sent the current message, if it is one of the run.
+std::optional<std::uint32_t> sending_node(supervisor_pointer self) {
   const auto sender = caf::actor_cast<caf::actor_addr>(self->current_sender());
-  for (auto& node : self->state.nodes)
-    if (node.handle && node.handle.address() == sender) return &node;
-  return nullptr;
+  const auto& nodes = self->state.nodes;
+  for (std::uint32_t i = 0; i < nodes.size(); ++i)
+    if (nodes[i].handle && nodes[i].handle.address() == sender) return i;
+  return {};
 }
 
 void take_ready(supervisor_pointer self, const std::vector<caf::actor>& workers) {
   auto& my = self->state;
-  auto* node = sending_node(self);
-  if (!node || node->ready) return;
-  const auto& planned = my.run_plan().nodes[static_cast<std::size_t>(node - my.nodes.data())];
+  const auto from = sending_node(self);
+  if (!from || my.nodes[*from].ready) return;
+  auto& node = my.nodes[*from];
+  const auto& planned = my.run_plan().nodes[*from];
   if (workers.size() != planned.workers)
     return fail_run(self, "node " + planned.name + " has " + std::to_string(workers.size()) + " workers, but " +
                               std::to_string(planned.workers) + " are planned");
-  node->ready = true;
-  for (const auto& worker : workers) node->workers.push_back(caf::actor_cast<directed_worker>(worker));
+  node.ready = true;
+  for (const auto& worker : workers) node.workers.push_back(caf::actor_cast<directed_worker>(worker));
   begin_if_ready(self);
 }
 
@@ -111,17 +114,15 @@ void take_broken_link(supervisor_pointer self, std::uint32_t node, const std::st
   auto& my = self->state;
   if (node >= my.run_plan().nodes.size() || my.now == phase::ending) return;
   if (!my.is_first()) return self->send(my.options.first, lost_atom_v, node, why);
-  const auto* reporter = sending_node(self);
-  if (reporter || !self->current_sender())
-    lose_link(self, reporter ? static_cast<std::uint32_t>(reporter - my.nodes.data()) : my.me(), node, why);
+  const auto reporter = self->current_sender() ? sending_node(self) : my.me();
+  if (reporter) lose_link(self, *reporter, node, why);
 }
 
 /// On the first node: the node that keeps copies of checkpoints has written one.
 void take_copied(supervisor_pointer self, std::uint64_t step) {
   const auto& my = self->state;
-  const auto* node = sending_node(self);
-  if (node && my.run_plan().keeps_copies(static_cast<std::uint32_t>(node - my.nodes.data())))
-    self->send(my.ours.recorder, checkpoint_atom_v, step);
+  const auto from = sending_node(self);
+  if (from && my.run_plan().keeps_copies(*from)) self->send(my.ours.recorder, checkpoint_atom_v, step);
 }
 
 void take_tick(supervisor_pointer self) {

@@ -50,7 +50,8 @@ class connection : public std::enable_shared_from_this<connection> {
   /// already knows.
   void send(const frame_header& header, at::Tensor values);
 
-  /// Like send(), but frames sent with send() precede, and at least half of the window is left to them.
+  /// Like send(), but frames sent with send() precede, and at least half of the window is left to them. The frame must
+  /// cost at most a quarter of the window: that much credit may remain with the receiver for some time (see taken()).
   void send_later(const frame_header& header, at::Tensor values);
 
   /// Closes the connection immediately and discards unsent frames. The listener is not called again.

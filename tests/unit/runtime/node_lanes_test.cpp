@@ -80,9 +80,9 @@ TEST_CASE("a lane that does not return is left and named, and the others are joi
     return [] {};
   });
   begun.get_future().wait();
-  const auto limit = [](const std::string& name) { return std::chrono::milliseconds{name == "stuck" ? 50 : 60'000}; };
-  CHECK(lanes->close(limit) == std::vector<std::string>{"stuck"});
-  CHECK(lanes->close(limit).empty());
+  const std::chrono::milliseconds computing{50}, writing{60'000};
+  CHECK(lanes->close(computing, writing) == std::vector<std::string>{"stuck"});
+  CHECK(lanes->close(computing, writing).empty());
   lanes.reset();
   release.set_value();
   owner->receive([](done_atom, const completion& done) { (*done.run)(); });
