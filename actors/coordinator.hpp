@@ -49,11 +49,10 @@ using directed_worker =
 /// checkpoint: a worker has completed a step of schedule::checkpoint_at() and waits there.
 /// restore: a worker, its compute actor and its ports are restored.
 /// verify:  digests of a worker's parameters after a step of schedule::verified_at().
-/// halt:    ends the run at the next step that all workers can complete; saves the result without a further evaluation.
 using milestone_sink =
     caf::typed_actor<caf::reacts_to<reached_atom, milestone>, caf::reacts_to<checkpoint_atom, rank_id, std::uint64_t>,
                      caf::reacts_to<restore_atom, rank_id>,
-                     caf::reacts_to<verify_atom, rank_id, std::uint64_t, digest_list>, caf::reacts_to<halt_atom>>;
+                     caf::reacts_to<verify_atom, rank_id, std::uint64_t, digest_list>>;
 
 /// Tensors sent to a coordinator. Between nodes they travel separately from numbers, so they may arrive before or after
 /// the corresponding milestone.
@@ -65,12 +64,14 @@ using snapshot_sink = caf::typed_actor<caf::reacts_to<result_atom, snapshot>,
                                        caf::reacts_to<state_atom, rank_id, std::uint64_t, state_dict>>;
 
 /// wire: starts the run.
+/// halt: ends the run at the next step that all workers can complete; saves the result without a further evaluation.
 /// tick: sent by the actor to itself when max_seconds have passed.
 /// The actor ends normally when everything is recorded.
 using coordinator_actor = milestone_sink::extend<caf::reacts_to<result_atom, snapshot>,
                                                  caf::reacts_to<state_atom, rank_id, std::uint64_t, state_dict>,
                                                  caf::reacts_to<wire_atom, std::vector<directed_worker>>,
-                                                 caf::reacts_to<tick_atom>, caf::reacts_to<done_atom, completion>>;
+                                                 caf::reacts_to<halt_atom>, caf::reacts_to<tick_atom>,
+                                                 caf::reacts_to<done_atom, completion>>;
 
 /// A server of an exchange, under its name in run_state::actors.
 struct named_server {
@@ -94,8 +95,6 @@ struct coordinator_options {
   std::vector<named_server> servers{};
   /// The state from which the run continues; null for a new run.
   std::shared_ptr<const run_state> restored{};
-  /// Sends its state to a worker on another node; returns false for a worker of this process. Empty if all are.
-  std::function<bool(rank_id, const state_dict&)> restore_far{};
   bool evaluates_replicas{false};  ///< Whether each worker's snapshot is evaluated, too.
   /// Whether all workers end at the same step; otherwise, if the run ends early, each ends at the step it has reached.
   bool in_lockstep{true};

@@ -168,11 +168,8 @@ void restore_run(coordinator_pointer self) {
               [self, name = name](const caf::error& why) {
                 self->quit(make_error(errc::peer_lost, name + ": " + describe(why)));
               });
-  for (std::size_t rank = 0; rank < my.workers.size(); ++rank) {
-    const auto& state = restored_state_of(my, worker_named(rank));
-    if (my.options.restore_far && my.options.restore_far(rank_id{static_cast<std::uint32_t>(rank)}, state)) continue;
-    self->send(my.workers[rank], restore_atom_v, state);
-  }
+  for (std::size_t rank = 0; rank < my.workers.size(); ++rank)
+    self->send(my.workers[rank], restore_atom_v, restored_state_of(my, worker_named(rank)));
 }
 
 void take_restored(coordinator_pointer self) {

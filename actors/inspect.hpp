@@ -39,19 +39,8 @@ typename Inspector::result_type inspect(Inspector& f, assignment& x) {
 }
 
 template <class Inspector>
-typename Inspector::result_type inspect(Inspector& f, introduction& x) {
-  return f(caf::meta::type_name("introduction"), x.node, x.protocol, x.version, x.topology, x.weights, x.data,
-           x.fingerprint, x.continues);
-}
-
-template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, memory_handle& x) {
   return f(caf::meta::type_name("memory_handle"), x.process, x.file);
-}
-
-template <class Inspector>
-typename Inspector::result_type inspect(Inspector& f, welcome& x) {
-  return f(caf::meta::type_name("welcome"), x.session, x.coordinator, x.recorder, x.memories);
 }
 
 namespace detail {

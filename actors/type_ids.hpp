@@ -23,8 +23,6 @@ CAF_ADD_TYPE_ID(troupe, (troupe::milestone))
 CAF_ADD_TYPE_ID(troupe, (troupe::evaluation))
 CAF_ADD_TYPE_ID(troupe, (troupe::record))
 CAF_ADD_TYPE_ID(troupe, (troupe::completion))
-CAF_ADD_TYPE_ID(troupe, (troupe::introduction))
-CAF_ADD_TYPE_ID(troupe, (troupe::welcome))
 CAF_ADD_TYPE_ID(troupe, (troupe::holding))
 
 CAF_ADD_ATOM(troupe, troupe, advance_atom, "advance")

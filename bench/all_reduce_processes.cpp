@@ -1,5 +1,4 @@
-// One all-reduce after the other between processes of this host, through the ports and the tensor plane that a run
-// uses:
+// One all-reduce after the other between processes of this host, through the ports and the links that a run uses:
 //
 //   all_reduce_processes PROCESSES ELEMENTS ROUNDS ROUTE     prints the median milliseconds of a round, at rank 0
 //
@@ -8,6 +7,7 @@
 #include "troupe/actors/port.hpp"
 #include "troupe/runtime/transport/free_ports.hpp"
 #include "troupe/runtime/transport/proxy.hpp"
+#include "troupe/runtime/transport/tcp_links.hpp"
 
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
@@ -65,11 +65,16 @@ struct config : caf::actor_system_config {
 std::vector<double> reduce(const question& asked, std::uint32_t me) {
   at::set_num_threads(1);
   models::buffer_pool pool;
-  const auto plane = std::make_shared<transport::tensor_plane>(transport::tensor_plane_options{
+  transport::tcp_options options{
+      .me = me,
       .listen = asked.nodes[me],
+      .addresses = asked.nodes,
+      .ranks = {},
       .limits =
           {.world_size = asked.processes, .first_rank = me, .exchanged = {asked.elements}, .total = asked.elements},
-      .pool = pool});
+      .pool = pool};
+  for (std::uint32_t rank = 0; rank < asked.processes; ++rank) options.ranks.push_back({rank, 1});
+  const auto links = std::make_shared<transport::tcp_links>(std::move(options));
   config settings;
   caf::actor_system system{settings};
   member_options own{
@@ -79,19 +84,25 @@ std::vector<double> reduce(const question& asked, std::uint32_t me) {
   const auto port = spawn_port(system, {.own = own}, find_exchange("all_reduce")->make_member);
   std::vector<peer_port> peers;
   for (std::uint32_t rank = 0; rank < asked.processes; ++rank)
-    peers.push_back(rank == me ? peer_port{port} : transport::spawn_port_proxy(system, plane, rank, rank));
+    peers.push_back(rank == me ? peer_port{port} : transport::spawn_port_proxy(system, links, rank, rank));
   caf::anon_send(port, wire_atom_v, peers);
 
   std::promise<void> linked;
-  plane->link({}, me, asked.nodes,
-              {.linked = [&] { linked.set_value(); },
-               .lost = [](std::uint32_t, const std::string&) {},
-               .arrived =
-                   [port](transport::frame&& arrived, std::shared_ptr<const void> receipt) {
-                     auto piece = arrived.as_part();
-                     piece.receipt = std::move(receipt);
-                     caf::anon_send(port, part_atom_v, std::move(piece));
-                   }});
+  links->open({.visited =
+                   [&links](transport::visitor_id visitor, const control::introduction& who) {
+                     links->admit(visitor, static_cast<std::uint32_t>(std::stoul(who.node)));
+                   },
+               .reached_first = [&] { links->tell(0, control::introduction{.node = std::to_string(me)}); },
+               .foreign_first = [] {},
+               .heard = [](std::uint32_t, const control::message&) {},
+               .parted = [](std::uint32_t, const std::string&) {},
+               .linked = [&] { linked.set_value(); },
+               .lost = [](std::uint32_t, const std::string&) {}});
+  links->link([port](transport::frame&& arrived, std::shared_ptr<const void> receipt) {
+    auto piece = arrived.as_part();
+    piece.receipt = std::move(receipt);
+    caf::anon_send(port, part_atom_v, std::move(piece));
+  });
   linked.get_future().wait();
 
   std::vector<double> milliseconds;

@@ -1,4 +1,4 @@
-# Finds the distribution's C++ Actor Framework, which has no CMake package. Targets: CAF::core, CAF::io, CAF::openssl.
+# Finds the distribution's C++ Actor Framework, which has no CMake package. Target: CAF::core.
 include(FindPackageHandleStandardArgs)
 find_path(CAF_INCLUDE_DIR caf/all.hpp)
 if(CAF_INCLUDE_DIR)
@@ -26,9 +26,4 @@ if(CAF_FOUND)
     endif()
   endforeach()
   target_link_libraries(CAF::core INTERFACE Threads::Threads)
-  foreach(component io openssl)
-    if(TARGET CAF::${component})
-      target_link_libraries(CAF::${component} INTERFACE CAF::core)
-    endif()
-  endforeach()
 endif()

@@ -119,7 +119,6 @@ void spawn_direction(caf::actor_system& system, const plan& plan, const data::da
                                         .holder_weights = weights_of_holders(plan),
                                         .servers = servers_of(plan, into),
                                         .restored = options.restored,
-                                        .restore_far = options.far ? options.far->restore : nullptr,
                                         .evaluates_replicas = file.evaluate.each_worker,
                                         .in_lockstep = !plan.workers_are_independent() && !plan.draws_from_queue(),
                                         .batches_at_once = plan.draws_from_queue() ? batches_at_once(plan) : 0,
@@ -222,7 +221,7 @@ crew launch(caf::actor_system& system, const plan& plan, const data::dataset_pai
     const auto& far = *options.far;
     contacts = {
         .coordinator = far.coordinator, .results = far.results, .states = far.results, .recorder = far.recorder};
-    result.members.emplace_back("link to the coordinator", caf::actor_cast<caf::actor>(far.results));
+    result.members.emplace_back("link to the first node", caf::actor_cast<caf::actor>(far.results));
   }
   for (std::uint32_t rank = ours.first; rank < ours.end; ++rank) {
     auto own = contacts;

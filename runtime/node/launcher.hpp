@@ -45,7 +45,6 @@ struct far_actors {
   snapshot_sink results{};
   std::vector<memory_handle> memories{};                 ///< Shared memories of the first node, by exchange.
   std::function<peer_port(std::uint32_t rank)> port_of;  ///< Returns the proxy for the ports of a rank on another node.
-  std::function<bool(rank_id, const state_dict&)> restore{};          ///< See coordinator_options::restore_far.
   std::function<void(std::uint64_t, const state_dict&)> send_copy{};  ///< See recorder_options::send_copy.
 };
 

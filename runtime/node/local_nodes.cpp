@@ -218,10 +218,7 @@ void choose_ports(std::vector<planned_node>& nodes) {
       set_port(node, free.next(node.address.host));
       continue;
     }
-    auto tensors = node.listen;
-    tensors.port += 1;
-    transport::check_free(tensors);
-    if (&node == &nodes.front()) transport::check_free(node.listen);
+    transport::check_free(node.listen);
   }
 }
 

@@ -9,16 +9,16 @@
 #include "troupe/runtime/topology/canonical.hpp"
 #include "troupe/runtime/topology/error.hpp"
 #include "troupe/runtime/topology/value.hpp"
-#include "troupe/runtime/transport/free_ports.hpp"
+#include "troupe/runtime/transport/tcp_links.hpp"
 
 #include <caf/all.hpp>
-#include <caf/io/all.hpp>
 #include <openssl/rand.h>
 
 #include <algorithm>
-#include <atomic>
 #include <chrono>
-#include <set>
+#include <functional>
+#include <memory>
+#include <mutex>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -28,70 +28,20 @@ namespace troupe {
 
 namespace {
 
-using namespace std::chrono_literals;
 using std::chrono::milliseconds;
 
 /// How long the lanes may compute after a run was cut short, when nothing needs the result.
 constexpr milliseconds time_to_compute{1000};
 
 struct system_config : caf::actor_system_config {
-  system_config(bool alone, milliseconds silence) {
+  system_config() {
     // Handlers are short and LibTorch has threads of its own: one shared queue without polling, and two threads, leave
     // the cores to the lanes.
     set("scheduler.policy", caf::atom("sharing"));
     set("scheduler.max-threads", 2u);
     set("logger.verbosity", caf::atom("quiet"));
-    if (alone) return;
-    load<caf::io::middleman>();
-    add_message_types<caf::id_block::troupe>();
-    set("middleman.workers", 1u);
-    set("middleman.connection-timeout", caf::timespan{silence});
-    set("middleman.heartbeat-interval", caf::timespan{std::clamp(silence / 8, milliseconds{20}, milliseconds{1000})});
   }
 };
-
-/// Dials the first node once. Returns its supervisor, or nothing where there is none yet. Throws input_error.
-node_actor dial_first(caf::actor_system& system, caf::scoped_actor& self, const planned_node& first) {
-  constexpr auto patience = 500ms;  // the listener may not be a node, and never answer
-  node_actor found;
-  bool foreign = false;
-  self->request(system.middleman().actor_handle(), patience, caf::connect_atom_v, first.address.host,
-                first.address.port)
-      .receive(
-          [&](const caf::node_id&, const caf::strong_actor_ptr& there, const std::set<std::string>& interface) {
-            if (!there) return;
-            foreign = !system.assignable(interface, system.message_types<node_actor>());
-            if (!foreign) found = caf::actor_cast<node_actor>(there);
-          },
-          [](const caf::error&) {});
-  if (foreign)
-    throw input_error("node " + first.name + " at " + topology::print_endpoint(first.address) +
-                      " runs a different version of Troupe; expected the same version on all nodes");
-  return found;
-}
-
-/// Returns the first node's supervisor as soon as there is one, or nothing once `interrupted`.
-node_actor reach_first(caf::actor_system& system, const planned_node& first, const join_wait& wait,
-                       const node_options& options, const std::atomic<int>& interrupted) {
-  using clock = std::chrono::steady_clock;
-  constexpr auto between_tries = 50ms;
-  const auto where = "node " + first.name + " at " + topology::print_endpoint(first.address);
-  const auto begin = clock::now();
-  auto next_report = begin + wait.first_report;
-  caf::scoped_actor self{system};
-  while (interrupted == 0) {
-    if (auto found = dial_first(system, self, first)) return found;
-    if (clock::now() - begin > wait.limit)
-      throw std::runtime_error(where + " could not be reached within " + topology::print_duration(wait.limit) + " (" +
-                               wait.set_by + "); start it within this time, or set a longer one");
-    if (clock::now() >= next_report) {
-      options.report("waiting for " + where);
-      next_report += wait.interval;
-    }
-    std::this_thread::sleep_for(between_tries);
-  }
-  return {};
-}
 
 join_wait wait_of(const plan& plan, const node_options& options) {
   const auto& run = plan.file.run;
@@ -103,9 +53,8 @@ join_wait wait_of(const plan& plan, const node_options& options) {
   return wait;
 }
 
-introduction introduce(const plan& plan, const data::dataset_pair& data, const node_options& options) {
+control::introduction introduce(const plan& plan, const data::dataset_pair& data, const node_options& options) {
   return {.node = plan.nodes[options.node].name,
-          .protocol = transport::protocol_version,
           .version = version(),
           .topology = topology::canonical(plan.file),
           .weights = digest_of(options.initial, plan.file.model.script),
@@ -114,36 +63,55 @@ introduction introduce(const plan& plan, const data::dataset_pair& data, const n
           .continues = options.continues};
 }
 
-std::shared_ptr<transport::tensor_plane> make_plane(const plan& plan, const node_options& options) {
-  const auto& self = plan.nodes[options.node];
-  std::vector<std::int64_t> exchanged;
-  std::vector<encoding> encodings;
-  for (const auto& exchange : plan.exchanges) {
-    exchanged.push_back(exchange.layout.parameter_end);
-    encodings.push_back(exchange.how);
-  }
-  return std::make_shared<transport::tensor_plane>(
-      transport::tensor_plane_options{.listen = self.listen,
-                                      .limits = {.world_size = plan.workers,
-                                                 .first_rank = self.first_rank,
-                                                 .ranks = self.workers,
-                                                 .servers = plan.servers(),
-                                                 .has_servers = options.node == 0,
-                                                 .exchanged = std::move(exchanged),
-                                                 .encodings = std::move(encodings),
-                                                 .total = plan.layout.total,
-                                                 .keeps_copies = plan.keeps_copies(options.node)},
-                                      .pool = options.pool,
-                                      .timeout = plan.file.run.timeout});
+transport::session_id random_session() {
+  transport::session_id made{};
+  if (RAND_bytes(reinterpret_cast<unsigned char*>(made.data()), static_cast<int>(made.size())) != 1)
+    throw std::runtime_error("cannot generate a random session id");
+  return made;
 }
 
-void publish(caf::actor_system& system, const supervisor_actor& supervisor, const topology::endpoint& listen) {
-  const auto published =
-      system.middleman().publish(caf::actor_cast<node_actor>(supervisor), listen.port, listen.host.c_str(), true);
-  if (published) return;
-  caf::anon_send_exit(supervisor, caf::exit_reason::kill);
-  throw input_error("cannot listen on " + topology::print_endpoint(listen) + " (" + system.render(published.error()) +
-                    "); expected a free port");
+/// Control messages are small, except for the introduction of another node, which should be like our own.
+std::uint64_t largest_control(const control::introduction& own) {
+  constexpr std::uint64_t ample = 1 << 20;
+  return std::max(ample, 2 * own.topology.size());
+}
+
+std::shared_ptr<transport::links> make_links(const plan& plan, const node_options& options,
+                                             const control::introduction& own) {
+  const auto& self = plan.nodes[options.node];
+  transport::tcp_options made{.me = options.node,
+                              .listen = self.listen,
+                              .addresses = {},
+                              .ranks = {},
+                              .session = options.node == 0 ? random_session() : transport::session_id{},
+                              .limits = {.world_size = plan.workers,
+                                         .first_rank = self.first_rank,
+                                         .ranks = self.workers,
+                                         .servers = plan.servers(),
+                                         .has_servers = options.node == 0,
+                                         .total = plan.layout.total,
+                                         .keeps_copies = plan.keeps_copies(options.node),
+                                         .largest_control = largest_control(own)},
+                              .pool = options.pool,
+                              .timeout = plan.file.run.timeout,
+                              .silence = plan.file.run.silence};
+  for (const auto& node : plan.nodes) {
+    made.addresses.push_back(node.address);
+    made.ranks.push_back({node.first_rank, node.workers});
+  }
+  for (const auto& exchange : plan.exchanges) {
+    made.limits.exchanged.push_back(exchange.layout.parameter_end);
+    made.limits.encodings.push_back(exchange.how);
+  }
+  return std::make_shared<transport::tcp_links>(std::move(made));
+}
+
+/// Lets several actors report, one at a time.
+std::function<void(const std::string&)> one_at_a_time(std::function<void(const std::string&)> report) {
+  return [report = std::move(report), mutex = std::make_shared<std::mutex>()](const std::string& line) {
+    const std::lock_guard lock{*mutex};
+    report(line);
+  };
 }
 
 /// One for each worker of this process, unless the file says how many; half of the cores are left to the workers.
@@ -165,69 +133,46 @@ void check_threads(const plan& plan) {
                std::to_string(found));
 }
 
-transport::session_id random_session() {
-  transport::session_id made{};
-  if (RAND_bytes(reinterpret_cast<unsigned char*>(made.data()), static_cast<int>(made.size())) != 1)
-    throw std::runtime_error("cannot generate a random session id");
-  return made;
-}
-
 }  // namespace
 
 run_end run(const plan& plan, const data::dataset_pair& data, node_options options, signal_watch& signals) {
-  const auto& self = plan.nodes.at(options.node);
   const auto alone = plan.nodes.size() == 1;
   const auto end = std::make_shared<run_end>();
-  std::atomic<int> interrupted{0};
-  const auto wait = wait_of(plan, options);
   const auto loading = std::make_shared<data::loader_threads>(loader_threads_of(plan, options.node));
   thread_lanes lanes;
-  std::shared_ptr<transport::tensor_plane> plane;
   check_threads(plan);
-  if (!alone) {
-    plane = make_plane(plan, options);
-    if (options.node == 0) transport::check_free(self.listen);
-  }
+  const auto own = alone ? control::introduction{} : introduce(plan, data, options);
+  auto links = alone ? nullptr : make_links(plan, options, own);
   {
-    system_config config{alone, plan.file.run.silence};
+    system_config config;
     caf::actor_system system{config};
-    const signal_handler while_dialling{signals, [&](int signal) { interrupted = signal; }};
-    node_actor first;
-    if (options.node > 0) first = reach_first(system, plan.nodes.front(), wait, options, interrupted);
-    if (interrupted == 0) {
-      auto book = options.open_book ? options.open_book() : nullptr;
-      caf::scoped_actor waiting{system};
-      const auto supervisor =
-          spawn_supervisor(system, {.run_plan = std::make_shared<const troupe::plan>(plan),
-                                    .data = data,
-                                    .lanes = &lanes,
-                                    .launch = {.book = std::move(book),
-                                               .initial = options.initial,
-                                               .pool = options.pool,
-                                               .restored = options.restored,
-                                               .node = options.node,
-                                               .loading = loading},
-                                    .self = alone ? introduction{} : introduce(plan, data, options),
-                                    .plane = std::move(plane),
-                                    .session = options.node == 0 ? random_session() : transport::session_id{},
-                                    .first = std::move(first),
-                                    .wait = wait,
-                                    .report = options.report,
-                                    .keep_copy = options.keep_copy,
-                                    .end = end});
-      options.initial.reset();
-      options.restored.reset();
-      waiting->monitor(supervisor);
-      caf::anon_send(supervisor, join_atom_v);  // before others can reach it: it must have its list of nodes by then
-      if (!alone && options.node == 0) publish(system, supervisor, self.listen);
-      const signal_handler while_running{
-          signals, [&](int signal) { caf::anon_send(supervisor, halt_atom_v, std::int32_t{signal}); }};
-      waiting->receive([&](const caf::down_msg& down) {
-        if (down.reason && !end->failure) end->failure = "supervisor: " + describe(down.reason);
-      });
-    }
+    auto book = options.open_book ? options.open_book() : nullptr;
+    caf::scoped_actor waiting{system};
+    const auto supervisor = spawn_supervisor(system, {.run_plan = std::make_shared<const troupe::plan>(plan),
+                                                      .data = data,
+                                                      .lanes = &lanes,
+                                                      .launch = {.book = std::move(book),
+                                                                 .initial = options.initial,
+                                                                 .pool = options.pool,
+                                                                 .restored = options.restored,
+                                                                 .node = options.node,
+                                                                 .loading = loading},
+                                                      .self = own,
+                                                      .links = std::move(links),
+                                                      .wait = wait_of(plan, options),
+                                                      .report = one_at_a_time(options.report),
+                                                      .keep_copy = options.keep_copy,
+                                                      .end = end});
+    options.initial.reset();
+    options.restored.reset();
+    waiting->monitor(supervisor);
+    const signal_handler while_running{
+        signals, [&](int signal) { caf::anon_send(supervisor, halt_atom_v, std::int32_t{signal}); }};
+    caf::anon_send(supervisor, join_atom_v);
+    waiting->receive([&](const caf::down_msg& down) {
+      if (down.reason && !end->failure) end->failure = "supervisor: " + describe(down.reason);
+    });
   }
-  if (interrupted != 0) end->signal = interrupted;
   const auto timeout = plan.file.run.timeout;
   end->stuck = lanes.close(end->status() == 0 ? timeout : time_to_compute, timeout);
   return *end;

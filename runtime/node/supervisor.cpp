@@ -1,11 +1,17 @@
 // The interface of the supervisor, and its phases from linking to running.
+//
+//   first node    joining ── all nodes have joined ──► linking ── all are linked ──► running ── coordinator ends ──► ending
+//   another node  joining ── welcome, link_up ───────► linking ── is linked ───────► running ── end ───────────────► ending
+//
+// A run of one node begins at `running`. Every phase goes to `ending` when a failure, a loss or a signal ends the run;
+// while the first node asks who waits for a lost node (`diagnosing`), the phase stays what it was.
 #include "troupe/runtime/node/supervisor.hpp"
 
 #include "troupe/runtime/node/supervisor_state.hpp"
 
 #include <caf/all.hpp>
 
-#include <optional>
+#include <algorithm>
 #include <utility>
 
 namespace troupe {
@@ -16,6 +22,10 @@ void launch_crew(supervisor_pointer self) {
   auto& my = self->state;
   my.ours = launch(self->home_system(), my.run_plan(), my.options.data, *my.options.lanes, my.options.launch);
   my.options.launch.initial.reset();
+  if (my.reception) my.ours.members.emplace_back("reception", caf::actor_cast<caf::actor>(my.reception));
+  for (const auto& [rank, proxy] : my.far_workers)
+    my.ours.members.emplace_back("link to worker " + std::to_string(static_cast<std::uint32_t>(rank)),
+                                 caf::actor_cast<caf::actor>(proxy));
   for (const auto& [name, member] : my.ours.members) {
     my.alive.emplace(member.address(), name);
     self->monitor(member);
@@ -27,6 +37,7 @@ namespace {
 /// Takes part in the run: alone, or with the other nodes.
 void start(supervisor_pointer self) {
   auto& my = self->state;
+  if (my.now == phase::ending) return;  // a signal was faster
   if (!my.is_alone()) return join_run(self);
   launch_crew(self);
   my.now = phase::running;
@@ -35,94 +46,42 @@ void start(supervisor_pointer self) {
 
 /// Establishes the tensor links to all other nodes; `linked` follows.
 void link_node(supervisor_pointer self) {
-  auto& my = self->state;
-  my.now = phase::linking;
-  std::vector<topology::endpoint> addresses;
-  for (const auto& node : my.run_plan().nodes) addresses.push_back(node.address);
-  const auto handle = caf::actor_cast<supervisor_actor>(self);
-  my.options.plane->link(
-      my.session, my.me(), addresses,
-      {.linked = [handle] { caf::anon_send(handle, linked_atom_v); },
-       .lost = [handle](std::uint32_t node, const std::string& why) { caf::anon_send(handle, lost_atom_v, node, why); },
-       .arrived = receiver_of_frames(self)});
-}
-
-/// Links this node, and on the first node all others, unless a node has left since the last one joined.
-void link_all(supervisor_pointer self) {
-  auto& my = self->state;
-  if (my.now != phase::joining || !all_joined(my)) return;
-  for (const auto& node : my.nodes)
-    if (node.handle) self->send(node.handle, wire_atom_v);
-  link_node(self);
+  self->state.now = phase::linking;
+  self->state.options.links->link(receiver_of_frames(self));
 }
 
 /// On the first node: starts training if all nodes are linked.
 void begin_if_ready(supervisor_pointer self) {
   auto& my = self->state;
-  std::vector<directed_worker> workers;
-  for (const auto& node : my.nodes) {
-    if (!node.ready) return;
-    workers.insert(workers.end(), node.workers.begin(), node.workers.end());
-  }
+  if (!std::all_of(my.nodes.begin(), my.nodes.end(), [](const auto& node) { return node.ready; })) return;
+  auto workers = my.ours.workers;
+  for (const auto& [rank, proxy] : my.far_workers) workers.push_back(proxy);
   my.now = phase::running;
   begin(my.ours, workers);
 }
 
 void take_linked(supervisor_pointer self) {
   auto& my = self->state;
+  if (my.now != phase::linking) return;
   if (my.is_first()) {
     my.nodes[0].ready = true;
-    my.nodes[0].workers = my.ours.workers;
     return begin_if_ready(self);
   }
   my.now = phase::running;
-  std::vector<caf::actor> workers;
-  for (const auto& worker : my.ours.workers) workers.push_back(caf::actor_cast<caf::actor>(worker));
-  self->send(my.options.first, ready_atom_v, std::move(workers));
+  my.tell_first(control::linked{});
 }
 
-/// Returns the index of the node that sent the current message, if it is one of the run.
-std::optional<std::uint32_t> sending_node(supervisor_pointer self) {
-  const auto sender = caf::actor_cast<caf::actor_addr>(self->current_sender());
-  const auto& nodes = self->state.nodes;
-  for (std::uint32_t i = 0; i < nodes.size(); ++i)
-    if (nodes[i].handle && nodes[i].handle.address() == sender) return i;
-  return {};
-}
-
-void take_ready(supervisor_pointer self, const std::vector<caf::actor>& workers) {
-  auto& my = self->state;
-  const auto from = sending_node(self);
-  if (!from || my.nodes[*from].ready) return;
-  auto& node = my.nodes[*from];
-  const auto& planned = my.run_plan().nodes[*from];
-  if (workers.size() != planned.workers)
-    return fail_run(self, "node " + planned.name + " has " + std::to_string(workers.size()) + " workers, but " +
-                              std::to_string(planned.workers) + " are planned");
-  node.ready = true;
-  for (const auto& worker : workers) node.workers.push_back(caf::actor_cast<directed_worker>(worker));
-  begin_if_ready(self);
-}
-
-void take_failure(supervisor_pointer self, const std::string& why) {
-  if (sending_node(self) && !self->state.diagnosing) fail_run(self, why);
-}
-
-/// Handles a broken tensor link to `node`, of this node or, on the first node, of the one that reports it. The first
-/// node decides; the others report to it.
-void take_broken_link(supervisor_pointer self, std::uint32_t node, const std::string& why) {
-  auto& my = self->state;
-  if (node >= my.run_plan().nodes.size() || my.now == phase::ending) return;
-  if (!my.is_first()) return self->send(my.options.first, lost_atom_v, node, why);
-  const auto reporter = self->current_sender() ? sending_node(self) : my.me();
-  if (reporter) lose_link(self, *reporter, node, why);
-}
-
-/// On the first node: the node that keeps copies of checkpoints has written one.
-void take_copied(supervisor_pointer self, std::uint64_t step) {
-  const auto& my = self->state;
-  const auto from = sending_node(self);
-  if (from && my.run_plan().keeps_copies(*from)) self->send(my.ours.recorder, checkpoint_atom_v, step);
+void handle(supervisor_pointer self, const link_event& event) {
+  std::visit(
+      overloaded{
+          [self](const link_event::reached_first&) { introduce(self); },
+          [self](const link_event::foreign_first&) { refuse_first(self); },
+          [self](const link_event::heard& heard) { hear(self, heard.node, heard.what); },
+          [self](const link_event::parted& parted) { lose_node(self, parted.node, parted.why); },
+          [self](const link_event::linked&) { take_linked(self); },
+          [self](const link_event::lost& lost) { lose_link(self, lost.node, lost.why); },
+      },
+      event.what);
 }
 
 void take_tick(supervisor_pointer self) {
@@ -130,29 +89,48 @@ void take_tick(supervisor_pointer self) {
   if (self->state.now == phase::joining) check_joining(self);
 }
 
+/// Reports an exception in a handler to the first node, which otherwise only sees that this node is gone.
+caf::error report_exception(supervisor_pointer self, const std::exception_ptr& raised) {
+  const auto& my = self->state;
+  const auto text = describe(raised);
+  if (!my.is_first()) my.tell_first(control::failed{"node " + my.name_of(my.me()) + ", supervisor: " + text});
+  return make_error(errc::failed, text);
+}
+
 supervisor_actor::behavior_type supervisor(supervisor_pointer self, supervisor_options options) {
-  report_exceptions(self);
+  self->set_exception_handler([self](std::exception_ptr& raised) { return report_exception(self, raised); });
   self->state.options = std::move(options);
   self->set_down_handler([self](const caf::down_msg& down) { handle_down(self, down); });
   return {
       [self](join_atom) { start(self); },
-      [self](join_atom, const introduction& who) { return admit_node(self, who); },
-      [self](wire_atom) { link_all(self); },
-      [self](linked_atom) { take_linked(self); },
-      [self](ready_atom, const std::vector<caf::actor>& workers) { take_ready(self, workers); },
-      [self](fail_atom, const std::string& why) { take_failure(self, why); },
-      [self](lost_atom, std::uint32_t node, const std::string& why) { take_broken_link(self, node, why); },
-      [self](lost_atom, std::uint32_t node) { return report_waiting(self, node); },
+      [self](join_atom, transport::visitor_id visitor, std::uint32_t node) {
+        admit_node(self, visitor, node);
+        if (self->state.now != phase::joining || !all_joined(self->state)) return;
+        self->state.tell_all(control::link_up{});
+        link_node(self);
+      },
+      [self](const link_event& event) { handle(self, event); },
       [self](halt_atom, std::int32_t signal) { halt_run(self, signal); },
-      [self](checkpoint_atom, std::uint64_t step) { take_copied(self, step); },
       [self](checkpoint_atom, std::uint64_t step, const state_dict& files) { keep_copy(self, step, files); },
-      [self](end_atom, std::int32_t status, const std::string& failure) { follow_end(self, status, failure); },
       [self](tick_atom) { take_tick(self); },
       [](done_atom, const completion& done) { (*done.run)(); },
   };
 }
 
 }  // namespace
+
+void take_ready(supervisor_pointer self, std::uint32_t node) {
+  auto& my = self->state;
+  if (my.now != phase::linking) return;
+  my.nodes[node].ready = true;
+  begin_if_ready(self);
+}
+
+void take_link_up(supervisor_pointer self) {
+  const auto& my = self->state;
+  if (my.now == phase::joining && my.welcomed) link_node(self);
+}
+
 }  // namespace supervision
 
 supervisor_actor spawn_supervisor(caf::actor_system& system, supervisor_options options) {

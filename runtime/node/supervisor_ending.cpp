@@ -3,7 +3,6 @@
 
 #include <caf/all.hpp>
 
-#include <algorithm>
 #include <chrono>
 #include <utility>
 
@@ -13,14 +12,6 @@ namespace {
 
 /// How long the other nodes may take to leave once the run is over.
 constexpr std::chrono::milliseconds time_to_leave{1500};
-
-/// Ends the supervisor when the actors of this node have ended and the other nodes have left.
-void quit_if_done(supervisor_pointer self) {
-  auto& my = self->state;
-  const auto others_gone =
-      std::none_of(my.nodes.begin(), my.nodes.end(), [](const auto& node) { return node.is_reachable(); });
-  if (my.now == phase::ending && my.alive.empty() && others_gone) self->quit();
-}
 
 /// Handles the end of an actor of the crew, of this name.
 void handle_actor_down(supervisor_pointer self, const std::string& name, const caf::error& reason) {
@@ -43,21 +34,14 @@ void handle_actor_down(supervisor_pointer self, const std::string& name, const c
   fail_run(self, "node " + my.name_of(my.me()) + ", " + my.blamed.text.value_or(name + " has ended"));
 }
 
-/// Handles the end of another node's supervisor.
-void handle_node_down(supervisor_pointer self, const caf::actor_addr& who, const caf::error& reason) {
-  auto& my = self->state;
-  const auto how = is(reason, errc::failed) ? describe(reason) : std::string{unknown_loss};
-  if (my.options.first && who == my.options.first.address()) return lose_node(self, 0, how);
-  for (std::uint32_t i = 0; i < my.nodes.size(); ++i) {
-    auto& node = my.nodes[i];
-    if (!node.handle || who != node.handle.address()) continue;
-    node.gone = true;
-    lose_node(self, i, how);
-    quit_if_done(self);
-  }
-}
-
 }  // namespace
+
+void quit_if_done(supervisor_pointer self) {
+  auto& my = self->state;
+  bool reachable = false;
+  my.for_each_node([&](std::uint32_t) { reachable = true; });
+  if (my.now == phase::ending && my.alive.empty() && !reachable) self->quit();
+}
 
 void end_run(supervisor_pointer self) {
   auto& my = self->state;
@@ -66,8 +50,7 @@ void end_run(supervisor_pointer self) {
   auto& end = *my.options.end;
   if (!end.failure) end.failure = my.blamed.text;
   dismiss(my.ours);
-  for (const auto& node : my.nodes)
-    if (node.is_reachable()) self->send(node.handle, end_atom_v, std::int32_t{end.status()}, end.failure.value_or(""));
+  my.tell_all(control::end{end.status(), end.failure.value_or("")});
   self->delayed_send(self, time_to_leave, tick_atom_v);
   quit_if_done(self);
 }
@@ -75,7 +58,7 @@ void end_run(supervisor_pointer self) {
 void fail_run(supervisor_pointer self, std::string why) {
   auto& my = self->state;
   if (my.now == phase::ending) return;
-  if (!my.is_first()) self->send(my.options.first, fail_atom_v, why);
+  if (!my.is_first()) my.tell_first(control::failed{why});
   my.options.end->failure = std::move(why);
   // The first node decides and sends `end`, unless it is the one that is lost.
   if (my.is_first()) end_run(self);
@@ -86,7 +69,7 @@ void halt_run(supervisor_pointer self, int signal) {
   if (my.now == phase::ending) return;
   my.options.end->signal = signal;
   if (!my.is_first() && my.now != phase::joining)
-    self->send(my.options.first, halt_atom_v, std::int32_t{signal});
+    my.tell_first(control::interrupted{signal});
   else if (my.is_first() && my.now == phase::running)
     self->send(my.ours.coordinator, halt_atom_v);
   else
@@ -103,7 +86,7 @@ void follow_end(supervisor_pointer self, std::int32_t status, const std::string&
 void handle_down(supervisor_pointer self, const caf::down_msg& down) {
   auto& alive = self->state.alive;
   const auto found = alive.find(down.source);
-  if (found == alive.end()) return handle_node_down(self, down.source, down.reason);
+  if (found == alive.end()) return;
   const auto name = found->second;
   alive.erase(found);
   handle_actor_down(self, name, down.reason);

@@ -1,15 +1,12 @@
-// The phase `joining`: the other nodes introduce themselves to the first node, which admits or refuses them.
-#include "troupe/runtime/node/fingerprint.hpp"
+// The phase `joining`: the other nodes introduce themselves to the first node, whose reception admits or refuses them.
 #include "troupe/runtime/node/supervisor_state.hpp"
-#include "troupe/runtime/topology/canonical.hpp"
+#include "troupe/runtime/topology/endpoint.hpp"
 #include "troupe/runtime/topology/value.hpp"
-#include "troupe/runtime/transport/proxy.hpp"
 
 #include <caf/all.hpp>
 
 #include <algorithm>
 #include <chrono>
-#include <cstring>
 #include <stdexcept>
 #include <utility>
 
@@ -19,6 +16,9 @@ namespace {
 
 using std::chrono::milliseconds;
 
+/// A first node that is there answers within this time; only after it is reported that it is not.
+constexpr milliseconds time_to_reach{250};
+
 /// Returns the nodes that have not joined, such as "node beta" or "nodes beta and gamma".
 std::string missing_nodes(const supervisor_state& my) {
   std::vector<std::string> names;
@@ -27,50 +27,14 @@ std::string missing_nodes(const supervisor_state& my) {
   return (names.size() == 1 ? "node " : "nodes ") + topology::listed(names, "and");
 }
 
+/// Returns the first node with its address.
+std::string first_node(const supervisor_state& my) {
+  return "node " + my.first_name() + " at " + topology::print_endpoint(my.run_plan().nodes.front().address);
+}
+
 void begin_joining(supervisor_pointer self) {
   self->state.joining_since = self->clock().now();
   check_joining(self);
-}
-
-/// Returns why the introduction of a node does not fit that of the first node, or "".
-std::string difference_of_versions(const introduction& first, const introduction& who, const std::string& host) {
-  if (who.protocol != first.protocol || who.version != first.version)
-    return "the versions of Troupe differ: " + first.version + " (protocol " + std::to_string(first.protocol) +
-           ") on node " + host + ", " + topology::printable(who.version) + " (protocol " +
-           std::to_string(who.protocol) + ") here";
-  if (who.topology != first.topology)
-    return "the topology file differs from that of node " + host + ": " +
-           topology::differences(who.topology, first.topology);
-  return {};
-}
-
-std::string difference_of_inputs(const plan& plan, const introduction& first, const introduction& who) {
-  const auto& host = plan.nodes.front().name;
-  if (who.data != first.data) return "the samples of " + plan.data->name + " differ from those of node " + host;
-  if (who.weights == first.weights) return {};
-  return (plan.file.model.script.empty() ? "the initial weights (model.init) differ from those of node "
-                                         : "the module (model.script) or the initial weights (model.init) "
-                                           "differ from those of node ") +
-         host;
-}
-
-/// Returns the index in the plan of the node that introduces itself, or 0 if the run expects no such node.
-std::uint32_t index_of(const plan& plan, const introduction& who) {
-  for (std::uint32_t node = 1; node < plan.nodes.size(); ++node)
-    if (plan.nodes[node].name == who.node) return node;
-  return 0;
-}
-
-/// Returns why a node may not join, or "".
-std::string objection_to(const supervisor_state& my, const introduction& who) {
-  if (auto reason = difference_of_versions(my.options.self, who, my.first_name()); !reason.empty()) return reason;
-  const auto node = index_of(my.run_plan(), who);
-  if (node == 0) return "the run expects no other node with this name";
-  if (my.now != phase::joining || my.nodes[node].joined) return "node " + my.name_of(node) + " has already joined";
-  if (who.continues && !my.options.self.continues)
-    return "node " + my.first_name() + " begins a new run, so that the copies in the folder of --resume would be " +
-           "replaced; start this node without --resume, or node " + my.first_name() + " with it";
-  return difference_of_inputs(my.run_plan(), my.options.self, who);
 }
 
 /// Returns the handles with which other processes open the memories.
@@ -82,38 +46,45 @@ std::vector<memory_handle> handles_of(const crew& ours) {
 
 void open_run(supervisor_pointer self) {
   auto& my = self->state;
-  my.session = my.options.session;
-  my.nodes.resize(my.run_plan().nodes.size());
+  const auto& plan = my.run_plan();
+  my.nodes.resize(plan.nodes.size());
   my.nodes[0].joined = true;
-  my.options.launch.far = far_actors{
-      .port_of = proxies_of_ports(self), .restore = sender_of_states(self), .send_copy = sender_of_copies(self)};
+  for (std::uint32_t rank = plan.nodes[0].workers; rank < plan.workers; ++rank)
+    my.far_workers.emplace(rank_id{rank},
+                           transport::spawn_worker_proxy(self->home_system(), my.options.links, plan.node_of(rank),
+                                                         rank_id{rank}));
+  my.options.launch.far = far_actors{.port_of = proxies_of_ports(self), .send_copy = sender_of_copies(self)};
+  const auto me = caf::actor_cast<supervisor_actor>(self);
+  my.reception = spawn_reception(self->home_system(),
+                                 {.run_plan = my.options.run_plan,
+                                  .self = my.options.self,
+                                  .links = my.options.links,
+                                  .report = my.options.report,
+                                  .admitted = [me](transport::visitor_id visitor, std::uint32_t node) {
+                                    caf::anon_send(me, join_atom_v, visitor, node);
+                                  }});
   launch_crew(self);
-  begin_joining(self);
 }
 
-void take_welcome(supervisor_pointer self, const welcome& answer) {
+/// Whether this node waits for an answer of the first node, rather than for other nodes.
+bool awaits_first(const supervisor_state& my) {
+  return !my.is_first() && !my.welcomed;
+}
+
+std::string who_is_missing(const supervisor_state& my) {
+  if (my.is_first()) return missing_nodes(my) + " to join";
+  return my.welcomed ? "node " + my.first_name() + " to begin the run" : first_node(my);
+}
+
+/// Ends the run because the time limit for joining has passed.
+void give_up_joining(supervisor_pointer self) {
   auto& my = self->state;
-  if (answer.session.size() != my.session.size()) throw std::runtime_error("the first node sent no session id");
-  if (answer.memories.size() != my.run_plan().exchanges.size())
-    throw std::runtime_error("the first node runs a different topology");
-  std::memcpy(my.session.data(), answer.session.data(), my.session.size());
-  my.options.launch.far =
-      far_actors{.coordinator = caf::actor_cast<milestone_sink>(answer.coordinator),
-                 .recorder = caf::actor_cast<progress_sink>(answer.recorder),
-                 .results = transport::spawn_coordinator_proxy(self->home_system(), my.options.plane, 0),
-                 .memories = answer.memories,
-                 .port_of = proxies_of_ports(self)};
-  launch_crew(self);
-  my.options.report("joined; node " + my.first_name() + " coordinates the run");
-  begin_joining(self);
-}
-
-void take_refusal(supervisor_pointer self, const caf::error& why) {
-  auto& end = *self->state.options.end;
-  if (is(why, errc::mismatch))
-    end.refusal = describe(why);
-  else
-    end.failure = "node " + self->state.first_name() + " did not answer: " + describe(why);
+  const auto limit =
+      "within " + topology::print_duration(my.options.wait.limit) + " (" + my.options.wait.set_by + "); start ";
+  my.options.end->failure = my.is_first() ? missing_nodes(my) + " did not join " + limit +
+                                                "every node within this time, or set a longer one"
+                                          : first_node(my) + " could not be reached " + limit +
+                                                "it within this time, or set a longer one";
   end_run(self);
 }
 
@@ -121,51 +92,67 @@ void take_refusal(supervisor_pointer self, const caf::error& why) {
 
 void join_run(supervisor_pointer self) {
   auto& my = self->state;
-  if (my.is_first()) return open_run(self);
-  self->monitor(my.options.first);
-  self->request(my.options.first, my.run_plan().file.run.timeout, join_atom_v, my.options.self)
-      .then([self](const welcome& answer) { take_welcome(self, answer); },
-            [self](const caf::error& why) { take_refusal(self, why); });
+  if (my.is_first()) open_run(self);
+  my.options.links->open(listener_of(self));
+  begin_joining(self);
 }
 
-caf::result<welcome> admit_node(supervisor_pointer self, const introduction& who) {
+void introduce(supervisor_pointer self) {
   auto& my = self->state;
-  if (!my.is_first()) return make_error(errc::mismatch, "this is not the first node of the file");
-  if (const auto reason = objection_to(my, who); !reason.empty()) {
-    my.options.report("refused node " + topology::printable(who.node) + ": " + reason);
-    return make_error(errc::mismatch, reason);
+  my.reached_first = true;
+  my.tell_first(my.options.self);
+}
+
+void refuse_first(supervisor_pointer self) {
+  auto& my = self->state;
+  my.options.end->refusal =
+      first_node(my) + " runs a different version of Troupe; expected the same version on all nodes";
+  end_run(self);
+}
+
+void take_welcome(supervisor_pointer self, const control::welcome& answer) {
+  auto& my = self->state;
+  if (my.now != phase::joining || my.welcomed) return;
+  if (answer.memories.size() != my.run_plan().exchanges.size())
+    throw std::runtime_error("the first node runs a different topology");
+  const auto direction = transport::spawn_direction_proxy(self->home_system(), my.options.links);
+  my.options.launch.far = far_actors{.coordinator = direction,
+                                     .recorder = direction,
+                                     .results = direction,
+                                     .memories = answer.memories,
+                                     .port_of = proxies_of_ports(self)};
+  my.welcomed = true;
+  launch_crew(self);
+  my.options.report("joined; node " + my.first_name() + " coordinates the run");
+  my.joining_since = self->clock().now();
+}
+
+void admit_node(supervisor_pointer self, transport::visitor_id visitor, std::uint32_t node) {
+  auto& my = self->state;
+  auto& status = my.nodes.at(node);
+  if (status.joined || my.now != phase::joining) {
+    const auto reason = "node " + my.name_of(node) + " has already joined";
+    my.options.report("refused node " + my.name_of(node) + ": " + reason);
+    return my.options.links->refuse(visitor, {reason});
   }
-  auto& node = my.nodes[index_of(my.run_plan(), who)];
-  node = {.handle = caf::actor_cast<node_actor>(self->current_sender()), .joined = true};
-  self->monitor(node.handle);
-  my.options.report("node " + who.node + " has joined");
-  if (const auto difference = differing(my.options.self.fingerprint, who.fingerprint); !difference.empty())
-    my.options.report("node " + who.node + " may compute different bits (" + difference +
-                      "); identical weights in every run are not guaranteed" +
-                      (my.run_plan().verify_every > 0
-                           ? ", and if the parameters of the workers differ, run.verify_every ends the run"
-                           : ""));
-  if (all_joined(my)) self->send(self, wire_atom_v);  // after the welcome
-  return welcome{.session = {reinterpret_cast<const char*>(my.session.data()), my.session.size()},
-                 .coordinator = caf::actor_cast<caf::strong_actor_ptr>(my.ours.coordinator),
-                 .recorder = caf::actor_cast<caf::strong_actor_ptr>(my.ours.recorder),
-                 .memories = handles_of(my.ours)};
+  if (!my.options.links->admit(visitor, node)) return;  // it has left
+  status = {.joined = true};
+  my.options.links->tell(node, control::welcome{handles_of(my.ours)});
+  my.options.report("node " + my.name_of(node) + " has joined");
 }
 
 void check_joining(supervisor_pointer self) {
   auto& my = self->state;
   const auto& wait = my.options.wait;
   const auto waited = std::chrono::duration_cast<milliseconds>(self->clock().now() - my.joining_since);
-  if (my.is_first() && waited >= wait.limit)
-    return fail_run(self, missing_nodes(my) + " did not join within " + topology::print_duration(wait.limit) + " (" +
-                              wait.set_by + "); start every node within this time, or set a longer one");
-  const auto first_report =
-      my.is_first() ? wait.first_report : wait.interval;  // the others have just reported "joined"
-  if (waited >= first_report)
-    my.options.report("waiting for " + (my.is_first() ? missing_nodes(my) + " to join"
-                                                      : "node " + my.first_name() + " to begin the run"));
+  const auto limited = my.is_first() || awaits_first(my);
+  if (limited && waited >= wait.limit) return give_up_joining(self);
+  const auto first_report = my.is_first()    ? wait.first_report
+                            : my.welcomed ? wait.interval  // it has just reported "joined"
+                                             : std::max(wait.first_report, time_to_reach);
+  if (waited >= first_report) my.options.report("waiting for " + who_is_missing(my));
   const auto next = waited < first_report ? first_report - waited : wait.interval;
-  self->delayed_send(self, my.is_first() ? std::min(next, wait.limit - waited) : next, tick_atom_v);
+  self->delayed_send(self, limited ? std::min(next, wait.limit - waited) : next, tick_atom_v);
 }
 
 bool all_joined(const supervisor_state& my) {

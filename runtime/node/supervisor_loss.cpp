@@ -33,6 +33,16 @@ std::vector<rank_id> ids_of(const plan& plan, std::uint32_t node) {
   return ids;
 }
 
+/// Asks a node who waits for `lost`, and calls `next` with its answer, or with "" if there is none in time.
+void ask_node(supervisor_pointer self, std::uint32_t node, std::uint32_t lost,
+              std::function<void(const std::string&)> next) {
+  auto& my = self->state;
+  my.asked[node] = std::move(next);
+  my.options.links->tell(node, control::who_waits{lost});
+  const auto give_up = [self, node] { take_waiting(self, node, ""); };
+  self->delayed_send(self, time_of_node, done_atom_v, completion{std::make_shared<std::function<void()>>(give_up)});
+}
+
 /// Asks our ports and, on the first node, all nodes that can be reached who waits for `node`. Calls `next` with the
 /// answers.
 template <class Next>
@@ -40,20 +50,21 @@ void ask_who_waits(supervisor_pointer self, std::uint32_t node, Next next) {
   auto& my = self->state;
   my.diagnosing = true;
   auto asked = std::make_shared<inquiry>();
-  auto close = [asked, next]() mutable {
+  auto answer = [asked, next](const std::string& ranks) {
+    asked->add(ranks);
     if (--asked->open == 0) next(*asked);
   };
-  const auto ask = [&](const auto& whom, std::chrono::milliseconds limit, const auto& lost) {
-    asked->open += 1;
-    self->request(whom, limit, lost_atom_v, lost)
-        .then([asked, close](const std::string& answer) mutable { asked->add(answer), close(); },
-              [close](const caf::error&) mutable { close(); });
-  };
   for (const auto& of_exchange : my.ours.ports)
-    for (const auto& [id, port] : of_exchange) ask(port, time_of_port, ids_of(my.run_plan(), node));
-  for (const auto& other : my.nodes)
-    if (other.is_reachable()) ask(other.handle, time_of_node, node);
-  close();
+    for (const auto& [id, port] : of_exchange) {
+      asked->open += 1;
+      self->request(port, time_of_port, lost_atom_v, ids_of(my.run_plan(), node))
+          .then(answer, [answer](const caf::error&) { answer(""); });
+    }
+  my.for_each_node([&](std::uint32_t other) {
+    asked->open += 1;
+    ask_node(self, other, node, answer);
+  });
+  answer("");
 }
 
 /// Ends the run because of what is lost.
@@ -73,27 +84,42 @@ void forget_node(supervisor_state& my, std::uint32_t node) {
   my.nodes[node] = {};
 }
 
+/// On the first node: notes that a node cannot be reached any more; its answer is not awaited any longer.
+void note_gone(supervisor_pointer self, std::uint32_t node, const std::string& how) {
+  self->state.nodes[node].gone = how;
+  take_waiting(self, node, "");
+}
+
 }  // namespace
 
 void lose_node(supervisor_pointer self, std::uint32_t node, const std::string& how) {
   auto& my = self->state;
-  // If the first node is lost while it asks about another one, nobody else ends our part of the run.
-  const auto first_lost = node == 0 && !my.is_first();
-  if (my.now == phase::ending || (my.diagnosing && !first_lost)) return;
   if (my.is_first() && my.now == phase::joining) return forget_node(my, node);
+  if (my.is_first()) note_gone(self, node, how);
+  if (my.now == phase::ending) return quit_if_done(self);
+  // If the first node is lost while it asks about another one, nobody else ends our part of the run.
+  if (my.is_first() && my.diagnosing) return;
   ask_who_waits(self, node, [self, lost = loss_of(my, node, how)](const inquiry& asked) {
     end_with_loss(self, lost, asked.waiting);
   });
 }
 
-void lose_link(supervisor_pointer self, std::uint32_t node, std::uint32_t other, const std::string& why) {
+void lose_link(supervisor_pointer self, std::uint32_t other, const std::string& why) {
+  const auto& my = self->state;
+  if (my.now == phase::ending) return;
+  if (my.is_first()) return lose_link_between(self, my.me(), other, why);
+  my.tell_first(control::link_lost{other, why});
+}
+
+void lose_link_between(supervisor_pointer self, std::uint32_t node, std::uint32_t other, const std::string& why) {
   auto& my = self->state;
-  if (my.now == phase::ending || my.diagnosing) return;
+  if (my.now == phase::ending || my.diagnosing || node == other) return;
   ask_who_waits(self, other, [self, node, other, why](const inquiry& asked) {
-    // A node that has ended is known to be gone by now: its control connection broke at the same time.
+    // A node that has ended is known to be gone by now: its control link broke at the same time.
     const auto& my = self->state;
-    if (my.nodes[other].gone) return end_with_loss(self, loss_of(my, other, unknown_loss), asked.waiting);
-    if (my.nodes[node].gone) return end_with_loss(self, loss_of(my, node, unknown_loss), asked.waiting);
+    for (const auto either : {other, node})
+      if (const auto& how = my.nodes[either].gone)
+        return end_with_loss(self, loss_of(my, either, *how), asked.waiting);
     end_with_loss(self,
                   "the link between the nodes " + my.name_of(std::min(node, other)) + " and " +
                       my.name_of(std::max(node, other)) + " is lost; node " + my.name_of(node) + " reports: " + why,
@@ -101,11 +127,19 @@ void lose_link(supervisor_pointer self, std::uint32_t node, std::uint32_t other,
   });
 }
 
-caf::result<std::string> report_waiting(supervisor_pointer self, std::uint32_t lost_node) {
-  if (lost_node >= self->state.run_plan().nodes.size()) return std::string{};
-  auto promise = self->make_response_promise<std::string>();
-  ask_who_waits(self, lost_node, [promise](const inquiry& asked) mutable { promise.deliver(asked.waiting); });
-  return promise;
+void report_waiting(supervisor_pointer self, std::uint32_t lost_node) {
+  ask_who_waits(self, lost_node, [self, lost_node](const inquiry& asked) {
+    self->state.tell_first(control::waiting{lost_node, asked.waiting});
+  });
+}
+
+void take_waiting(supervisor_pointer self, std::uint32_t node, const std::string& ranks) {
+  auto& asked = self->state.asked;
+  const auto found = asked.find(node);
+  if (found == asked.end()) return;
+  const auto answer = std::move(found->second);
+  asked.erase(found);
+  answer(ranks);
 }
 
 }  // namespace troupe::supervision

@@ -1,6 +1,5 @@
-// Tensors and states between the actors of this node and those of other nodes, by way of the tensor plane.
+// What crosses between the actors of this node and those of other nodes, by way of the links.
 #include "troupe/runtime/node/supervisor_state.hpp"
-#include "troupe/runtime/transport/proxy.hpp"
 
 #include <caf/all.hpp>
 
@@ -61,17 +60,7 @@ void receive(receivers& to, const transport::frame& arrived, std::shared_ptr<con
 std::function<peer_port(std::uint32_t)> proxies_of_ports(supervisor_pointer self) {
   return [self](std::uint32_t rank) {
     const auto& my = self->state;
-    return transport::spawn_port_proxy(self->home_system(), my.options.plane, my.run_plan().node_of(rank), rank);
-  };
-}
-
-std::function<bool(rank_id, const state_dict&)> sender_of_states(supervisor_pointer self) {
-  const auto& options = self->state.options;
-  return [run_plan = options.run_plan, plane = options.plane](rank_id rank, const state_dict& state) {
-    const auto node = run_plan->node_of(static_cast<std::uint32_t>(rank));
-    if (node == 0) return false;
-    for (const auto& piece : transport::cut(rank, 0, state)) plane->send(node, piece);
-    return true;
+    return transport::spawn_port_proxy(self->home_system(), my.options.links, my.run_plan().node_of(rank), rank);
   };
 }
 
@@ -79,10 +68,10 @@ std::function<void(std::uint64_t, const state_dict&)> sender_of_copies(superviso
   const auto& options = self->state.options;
   constexpr std::uint32_t second = 1;
   if (!options.run_plan->keeps_copies(second)) return {};
-  // A job of the recorder's lane may outlive the actors, and must not keep the plane alive.
-  return [link = std::weak_ptr(options.plane)](std::uint64_t step, const state_dict& files) {
+  // A job of the recorder's lane may outlive the actors, and must not keep the links alive.
+  return [weak = std::weak_ptr(options.links)](std::uint64_t step, const state_dict& files) {
     for (const auto& piece : transport::cut_copy(step, files))
-      if (const auto plane = link.lock()) plane->send(second, piece);
+      if (const auto links = weak.lock()) links->send(second, piece);
   };
 }
 
@@ -92,10 +81,26 @@ void keep_copy(supervisor_pointer self, std::uint64_t step, const state_dict& fi
   if (!my.copies) my.copies = my.options.lanes->make("copies");
   then_on_lane(
       self, *my.copies, {.what = task::kind::write}, [keep = my.options.keep_copy, files] { return keep(files), true; },
-      [self, step](bool) { self->send(self->state.options.first, checkpoint_atom_v, step); });
+      [self, step](bool) { self->state.tell_first(control::copied{step}); });
 }
 
-std::function<void(transport::frame&&, std::shared_ptr<const void>)> receiver_of_frames(supervisor_pointer self) {
+transport::links::listener listener_of(supervisor_pointer self) {
+  const auto me = caf::actor_cast<supervisor_actor>(self);
+  const auto tell = [me](auto&& what) { caf::anon_send(me, link_event{std::forward<decltype(what)>(what)}); };
+  return {.visited =
+              [to = self->state.reception](transport::visitor_id visitor, control::introduction&& who) {
+                caf::anon_send(to, visit{visitor, std::move(who)});
+              },
+          .reached_first = [tell] { tell(link_event::reached_first{}); },
+          .foreign_first = [tell] { tell(link_event::foreign_first{}); },
+          .heard = [tell](std::uint32_t node,
+                          control::message&& what) { tell(link_event::heard{node, std::move(what)}); },
+          .parted = [tell](std::uint32_t node, const std::string& why) { tell(link_event::parted{node, why}); },
+          .linked = [tell] { tell(link_event::linked{}); },
+          .lost = [tell](std::uint32_t node, const std::string& why) { tell(link_event::lost{node, why}); }};
+}
+
+transport::links::frame_receiver receiver_of_frames(supervisor_pointer self) {
   const auto& my = self->state;
   const auto first_rank = my.run_plan().nodes[my.me()].first_rank;
   const auto to = std::make_shared<receivers>(

@@ -11,8 +11,7 @@
 namespace troupe::topology {
 namespace {
 
-constexpr std::uint16_t highest_port = 65534;  // the next port is used too
-constexpr std::size_t longest_host = 253;      // RFC 1035, section 2.3.4
+constexpr std::size_t longest_host = 253;  // RFC 1035, section 2.3.4
 
 /// Returns an IPv6 address in its canonical form.
 std::optional<std::string> ipv6(const std::string& text) {
@@ -54,7 +53,7 @@ std::optional<std::string> name_or_ipv4(std::string text) {
 std::optional<std::uint16_t> port_of(std::string_view text) {
   std::uint16_t port = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), port);
-  if (error != std::errc{} || end != text.data() + text.size() || port > highest_port) return {};
+  if (error != std::errc{} || end != text.data() + text.size()) return {};
   return port;
 }
 

@@ -8,7 +8,7 @@
 
 namespace troupe::topology {
 
-/// A host and the first of the two adjacent ports that a node uses.
+/// A host and a port.
 struct endpoint {
   /// Name in lower case, IPv4 address, or IPv6 address without brackets, as inet_ntop writes it.
   std::string host;
@@ -16,7 +16,7 @@ struct endpoint {
   bool operator==(const endpoint&) const = default;
 };
 
-/// Parses "10.0.0.1:4700", "localhost:4700" or "[::1]:4700" with a port from 0 to 65534. Returns nothing for other
+/// Parses "10.0.0.1:4700", "localhost:4700" or "[::1]:4700" with a port from 0 to 65535. Returns nothing for other
 /// text.
 std::optional<endpoint> parse_endpoint(std::string_view text);
 

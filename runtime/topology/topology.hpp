@@ -155,9 +155,9 @@ struct checkpoint_settings {
 /// A process that runs some of the workers. Ranks follow the order of the nodes in the file, then the index.
 struct node_settings {
   std::string name{};
-  std::string address{"127.0.0.1:0"};  ///< host:port that other nodes connect to for control; tensors use the next
-                                       ///< port. For port 0, `troupe run` chooses two free ports.
-  std::string listen{};                ///< host:port to listen on; if empty, the same as address.
+  /// host:port that other nodes connect to. For port 0, `troupe run` chooses a free port.
+  std::string address{"127.0.0.1:0"};
+  std::string listen{};  ///< host:port to listen on; if empty, the same as address.
   std::int64_t workers{1};
   bool operator==(const node_settings&) const = default;
 };

@@ -21,13 +21,6 @@
 namespace troupe::topology {
 namespace {
 
-constexpr std::uint16_t highest_port = 65534;  // a node also uses the next port
-
-/// Returns the two ports of a node, such as "4700 and 4701".
-std::string ports_of(const endpoint& where) {
-  return std::to_string(where.port) + " and " + std::to_string(where.port + 1);
-}
-
 class checker {
  public:
   checker(topology& file, const places& known, mistakes& found)
@@ -189,29 +182,22 @@ class checker {
     return file_.nodes.empty() || sum();
   }
 
-  /// Refuses two nodes that use the same ports of one host.
+  /// Refuses two nodes that use the same port of one host.
   void ports() {
-    std::map<std::string, std::map<std::uint16_t, std::string>> taken;  // by host and first port: the node
+    std::map<std::string, std::map<std::uint16_t, std::string>> taken;  // by host and port: the node
     for (std::size_t i = 0; i < file_.nodes.size(); ++i) {
       const endpoint where = parse_endpoint(file_.nodes[i].address).value_or(endpoint{});
       if (where.port == 0) continue;
       auto& there = taken[where.host == "localhost" ? "127.0.0.1" : where.host];
-      const auto clash = [&](std::uint16_t port) {
-        const auto near = there.lower_bound(static_cast<std::uint16_t>(port - 1));
-        return near != there.end() && near->first <= port + 1 ? near : there.end();
-      };
-      const auto other = clash(where.port);
-      if (other == there.end()) {
-        there.emplace(where.port, file_.nodes[i].name);
-        continue;
-      }
+      const auto [other, is_free] = there.emplace(where.port, file_.nodes[i].name);
+      if (is_free) continue;
       endpoint free = where;
-      while (free.port <= highest_port && clash(free.port) != there.end()) ++free.port;
-      const std::string example = free.port <= highest_port ? ", such as " + to_toml(print_endpoint(free)) : "";
-      refuse(node_path(i) + ".address", "the node " + to_toml(file_.nodes[i].name) + " uses the ports " +
-                                            ports_of(where) + " of " + where.host + ", but " + to_toml(other->second) +
-                                            " uses " + ports_of({.host = {}, .port = other->first}) +
-                                            "; expected other ports" + example);
+      while (there.contains(free.port)) free.port = static_cast<std::uint16_t>(free.port + 1);  // 0 follows 65535
+      refuse(node_path(i) + ".address", "the nodes " + to_toml(other->second) + " and " +
+                                            to_toml(file_.nodes[i].name) + " both use port " +
+                                            std::to_string(where.port) + " of " + where.host +
+                                            "; expected another port" +
+                                            (free.port > 0 ? ", such as " + to_toml(print_endpoint(free)) : ""));
     }
   }
 

@@ -175,7 +175,7 @@ std::string expectation(const setting& row) {
     case setting_type::path:
       return "a path (a string)";
     case setting_type::endpoint:
-      return "host:port with a port from 0 to 65534, such as \"127.0.0.1:4700\", \"localhost:4700\" or \"[::1]:4700\"";
+      return "host:port with a port from 0 to 65535, such as \"127.0.0.1:4700\", \"localhost:4700\" or \"[::1]:4700\"";
     case setting_type::duration:
       return (row.minimum ? "a duration of at least " + print_duration(duration_of(*row.minimum)) + ","
                           : "a duration") +

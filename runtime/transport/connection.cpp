@@ -17,8 +17,18 @@ namespace asio = boost::asio;
 
 namespace {
 
+using std::chrono::steady_clock;
+using cause = connection_loss::cause;
+
 /// Bytes that one connection may read before the others get a turn.
 constexpr std::size_t turn = 4 << 20;
+
+/// The largest frame that is sent on the thread of its sender, in bytes. The checksum of a larger one and the copy to
+/// the socket would keep actors waiting.
+constexpr std::size_t most_on_own_thread = 64 * 1024;
+
+/// Number of times that something is sent within the time after which silence counts as loss.
+constexpr int beats_per_silence = 8;
 
 /// Returns the credit required to send a frame: its cost, but never more than is returned without further frames (see
 /// taken()), so that a frame larger than the window can be sent alone.
@@ -32,15 +42,19 @@ const std::byte* connection::outgoing::payload() const {
   return values.defined() ? static_cast<const std::byte*>(values.const_data_ptr()) : session.data();
 }
 
-connection::connection(std::shared_ptr<asio::io_context> io, asio::ip::tcp::socket socket, frame_limits limits,
-                       models::buffer_pool pool, std::int64_t window, listener listener)
-    : io_(std::move(io)),
+void connection::outgoing::seal() {
+  if (what.payload_bytes > 0) what.payload_crc = crc32c({payload(), what.payload_bytes});
+  header = encode(what);
+}
+
+connection::connection(connection_options options, asio::ip::tcp::socket socket, listener listener)
+    : options_(std::move(options)),
       socket_(std::move(socket)),
-      patience_(*io_),
-      reader_(limits, std::move(pool)),
-      window_(window),
+      patience_(*options_.io),
+      pulse_(*options_.io),
+      reader_(options_.limits, options_.pool),
       listener_(std::move(listener)),
-      granted_(window) {
+      granted_(options_.window) {
   boost::system::error_code ignored;
   socket_.set_option(asio::ip::tcp::no_delay{true}, ignored);
 }
@@ -48,9 +62,26 @@ connection::connection(std::shared_ptr<asio::io_context> io, asio::ip::tcp::sock
 void connection::start(std::chrono::milliseconds patience) {
   patience_.expires_after(patience);
   patience_.async_wait([self = shared_from_this()](boost::system::error_code error) {
-    if (!error && !self->greeted_) self->fail("no hello arrived in time");
+    if (!error) self->fail(cause::silent, "it did not identify itself in time");
   });
   await_bytes();
+}
+
+void connection::trust() {
+  asio::post(*options_.io, [self = shared_from_this()] { self->patience_.cancel(); });
+}
+
+/// Sends a beat, and sees whether the other side is alive; again and again.
+void connection::beat() {
+  pulse_.expires_after(options_.silence / beats_per_silence);
+  pulse_.async_wait([self = shared_from_this()](boost::system::error_code error) {
+    if (error || !self->socket_.is_open()) return;
+    if (steady_clock::now() - self->last_heard_ > self->options_.silence)
+      return self->fail(cause::silent, "it was silent for " + std::to_string(self->options_.silence.count()) +
+                                           " ms (run.silence)");
+    self->put_beat();
+    self->beat();
+  });
 }
 
 // Receiving. -------------------------------------------------------------------------------------------------------
@@ -67,19 +98,23 @@ void connection::read() try {
     const auto count = ::recv(socket_.native_handle(), room.data(), room.size(), MSG_DONTWAIT);
     if (count > 0) {
       bytes += static_cast<std::size_t>(count);
+      last_heard_ = steady_clock::now();
       handle(reader_.advance(static_cast<std::size_t>(count)));
       if (!socket_.is_open()) return;
     } else if (count == 0) {
-      return fail("the other side closed the connection");
+      return fail(cause::closed, "the other side closed the connection");
     } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
       break;
     } else if (errno != EINTR) {
-      return fail(std::strerror(errno));
+      return fail(cause::closed, std::strerror(errno));
     }
   }
   await_bytes();
+} catch (const version_error& problem) {
+  if (!plane_ && listener_.foreign(shared_from_this())) return;  // nothing that follows can be understood
+  fail(cause::invalid, problem.what());
 } catch (const std::exception& problem) {  // frame_error, or out of memory
-  fail(problem.what());
+  fail(cause::invalid, problem.what());
 }
 
 void connection::handle(frame_reader::found found) {
@@ -88,115 +123,151 @@ void connection::handle(frame_reader::found found) {
   // A header whose payload has no memory yet.
   const auto& header = reader_.header();
   if (header.kind == frame_kind::hello) return;
-  if (!greeted_) throw frame_error("received a frame before a hello");
+  if (!plane_) throw frame_error("received a frame before a hello");
+  if (!belongs(header.kind, *plane_)) throw frame_error("received a frame that belongs to the other plane");
   const auto cost = cost_of(header.payload_bytes);
-  if (needed_credit(cost, window_) > granted_ - received_)
+  if (needed_credit(cost, options_.window) > granted_ - received_)
     throw frame_error("received a frame that exceeds the granted credit");
   received_ += cost;
 }
 
 void connection::hear(frame&& arrived) {
   const auto& header = arrived.header;
-  if (header.kind == frame_kind::hello) {
-    if (greeted_) throw frame_error("received a second hello");
-    {
-      // Before the owner is called, because any thread may send from then on.
-      const std::lock_guard lock{mutex_};
-      credit_ = most_credit_ = header.total;
-    }
-    if (!listener_.greeted(shared_from_this(), arrived)) throw frame_error("received an unexpected hello");
-    greeted_ = true;
-    patience_.cancel();
-  } else if (!greeted_) {
-    throw frame_error("received a frame before a hello");
-  } else if (header.kind == frame_kind::credit) {
-    const std::lock_guard lock{mutex_};
+  if (header.kind == frame_kind::hello) return meet(arrived);
+  if (!plane_) throw frame_error("received a frame before a hello");
+  if (header.kind == frame_kind::beat) return;
+  if (header.kind == frame_kind::credit) {
+    std::unique_lock lock{mutex_};
     if (header.total > most_credit_ - credit_) throw frame_error("received a credit for more bytes than were sent");
     credit_ += header.total;
-    flush(lock);
-  } else {
-    const auto cost = cost_of(header.payload_bytes);
-    auto receipt = std::shared_ptr<const void>(nullptr, [self = weak_from_this(), cost](const void*) {
-      if (const auto alive = self.lock()) alive->taken(cost);
-    });
-    listener_.arrived(std::move(arrived), std::move(receipt));
+    lock.unlock();
+    return flush_on_io_thread();
   }
+  const auto cost = cost_of(header.payload_bytes);
+  auto receipt = std::shared_ptr<const void>(nullptr, [self = weak_from_this(), cost](const void*) {
+    if (const auto alive = self.lock()) alive->taken(cost);
+  });
+  listener_.arrived(shared_from_this(), std::move(arrived), std::move(receipt));
+}
+
+void connection::meet(const frame& hello) {
+  if (plane_) throw frame_error("received a second hello");
+  {
+    // Before the owner is called, because any thread may send from then on.
+    const std::lock_guard lock{mutex_};
+    credit_ = most_credit_ = hello.header.total;
+  }
+  plane_ = static_cast<plane>(hello.header.which.place);
+  if (!listener_.greeted(shared_from_this(), hello)) throw frame_error("received an unexpected hello");
+  beat();
 }
 
 /// Returns credit for released receipts, in quarters of the window, so that few frames are sent back.
 void connection::taken(std::int64_t cost) {
-  if (taken_.fetch_add(cost) + cost < window_ / 4) return;
+  if (taken_.fetch_add(cost) + cost < options_.window / 4) return;
   const auto anew = taken_.exchange(0);
   if (anew == 0) return;
   granted_ += anew;
-  const frame_header grant{.kind = frame_kind::credit, .total = anew};
-  put({.header = encode(grant)}, urgent_);
+  put({.what = {.kind = frame_kind::credit, .total = anew}}, urgent_);
 }
 
 // Sending. ---------------------------------------------------------------------------------------------------------
 
-void connection::greet(std::uint32_t node, const session_id& session) {
-  const frame_header hello{.kind = frame_kind::hello,
-                           .to = node,
-                           .total = window_,
-                           .payload_bytes = session.size(),
-                           .payload_crc = crc32c(session)};
-  put({.header = encode(hello), .session = session, .payload_bytes = session.size()}, urgent_);
+void connection::greet(std::uint32_t node, const session_id& session, plane where) {
+  put({.what = {.kind = frame_kind::hello,
+                .to = node,
+                .which = {.place = static_cast<std::uint32_t>(where)},
+                .total = options_.window,
+                .payload_bytes = session.size()},
+       .session = session},
+      urgent_);
 }
 
 void connection::send(const frame_header& header, at::Tensor values) {
-  const auto bytes = values.nbytes();
-  put({.header = encode(header), .values = std::move(values), .payload_bytes = bytes}, queue_);
+  put({.what = header, .values = std::move(values)}, queue_);
 }
 
 void connection::send_later(const frame_header& header, at::Tensor values) {
-  const auto bytes = values.nbytes();
-  put({.header = encode(header), .values = std::move(values), .payload_bytes = bytes}, later_);
+  put({.what = header, .values = std::move(values)}, later_);
 }
 
-void connection::put(outgoing&& frame, std::deque<outgoing>& where) {
-  const std::lock_guard lock{mutex_};
+void connection::put(outgoing&& frame, queue& where) {
+  std::unique_lock lock{mutex_};
   if (closed_) return;
+  if (frame.size() > most_on_own_thread || on_their_way_ > 0) {
+    on_their_way_ += 1;
+    lock.unlock();
+    return put_on_io_thread(std::move(frame), where);
+  }
+  frame.seal();
   where.push_back(std::move(frame));
-  if (!awaiting_space_) flush(lock);
+  if (!busy_) flush(lock);
+}
+
+/// Sends a beat, unless other frames wait for space in the socket: they do as well.
+void connection::put_beat() {
+  {
+    const std::lock_guard lock{mutex_};
+    if (awaiting_) return;
+  }
+  put({.what = {.kind = frame_kind::beat}}, urgent_);
+}
+
+void connection::put_on_io_thread(outgoing&& frame, queue& where) {
+  asio::post(*options_.io, [self = shared_from_this(), frame = std::move(frame), &where]() mutable {
+    frame.seal();
+    {
+      const std::lock_guard lock{self->mutex_};
+      self->on_their_way_ -= 1;
+      if (self->closed_) return;
+      where.push_back(std::move(frame));
+    }
+    self->flush_on_io_thread();
+  });
 }
 
 /// Returns the queue whose first frame is sent next, or nullptr. A partly sent frame is completed first, urgent frames
 /// precede others, and the others need credit. Those of send_later() are sent only if no other frame waits.
-std::deque<connection::outgoing>* connection::next_queue() {
+connection::queue* connection::next_queue() {
   if (sending_) return sending_;
   if (!urgent_.empty()) return &urgent_;
   auto& next = queue_.empty() ? later_ : queue_;
   if (next.empty()) return nullptr;
-  const auto cost = cost_of(next.front().payload_bytes);
+  const auto cost = cost_of(next.front().what.payload_bytes);
   const auto spared = queue_.empty() && credit_ < most_credit_ ? most_credit_ / 2 : 0;
   if (needed_credit(cost, most_credit_) > credit_ - spared) return nullptr;
   credit_ -= cost;
   return &next;
 }
 
-void connection::flush(const std::lock_guard<std::mutex>&) {
-  while (!closed_ && !awaiting_space_) {
+/// Sends what is queued, as far as possible. The lock is released meanwhile if the io thread does it (`busy_`): only
+/// that thread closes the socket, and no other one sends then.
+void connection::flush(std::unique_lock<std::mutex>& lock) {
+  const auto unlocked = busy_;
+  while (!closed_) {
     sending_ = next_queue();
     if (!sending_) return;
     auto& first = sending_->front();
     const auto from_header = std::min(first.sent, header_bytes);
     const auto from_payload = first.sent - from_header;
-    iovec pieces[2] = {{first.header.data() + from_header, header_bytes - from_header},
-                       {const_cast<std::byte*>(first.payload()) + from_payload, first.payload_bytes - from_payload}};
+    iovec pieces[2] = {
+        {first.header.data() + from_header, header_bytes - from_header},
+        {const_cast<std::byte*>(first.payload()) + from_payload, first.what.payload_bytes - from_payload}};
     msghdr message{};
     message.msg_iov = pieces;
     message.msg_iovlen = 2;
+    if (unlocked) lock.unlock();
     const auto count = ::sendmsg(socket_.native_handle(), &message, MSG_DONTWAIT | MSG_NOSIGNAL);
+    const auto problem = errno;
+    if (unlocked) lock.lock();
     if (count >= 0) {
       first.sent += static_cast<std::size_t>(count);
       if (first.sent < first.size()) continue;
       sending_->pop_front();
       sending_ = nullptr;
-    } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
-      awaiting_space_ = true;
-      asio::post(*io_, [self = shared_from_this()] { self->await_space(); });
-    } else if (errno != EINTR) {
+    } else if (problem == EAGAIN || problem == EWOULDBLOCK) {
+      return await_space();
+    } else if (problem != EINTR) {
       // Reading fails too, and reports the failure once.
       ::shutdown(socket_.native_handle(), SHUT_RDWR);
       return;
@@ -204,26 +275,42 @@ void connection::flush(const std::lock_guard<std::mutex>&) {
   }
 }
 
+void connection::flush_on_io_thread() {
+  std::unique_lock lock{mutex_};
+  if (closed_ || busy_) return;
+  busy_ = true;
+  awaiting_ = false;
+  flush(lock);
+  busy_ = awaiting_;
+}
+
+/// Continues on the io thread once the socket takes more bytes. Requires the lock.
 void connection::await_space() {
-  if (!socket_.is_open()) return;
-  socket_.async_wait(asio::ip::tcp::socket::wait_write, [self = shared_from_this()](boost::system::error_code error) {
-    if (error) return;
-    const std::lock_guard lock{self->mutex_};
-    self->awaiting_space_ = false;
-    self->flush(lock);
+  busy_ = awaiting_ = true;
+  asio::post(*options_.io, [self = shared_from_this()] {
+    if (!self->socket_.is_open()) return;
+    self->socket_.async_wait(asio::ip::tcp::socket::wait_write, [self](boost::system::error_code error) {
+      if (error) return;
+      {
+        const std::lock_guard lock{self->mutex_};
+        self->busy_ = false;
+      }
+      self->flush_on_io_thread();
+    });
   });
 }
 
 // Ending. ----------------------------------------------------------------------------------------------------------
 
-void connection::fail(const std::string& why) {
+void connection::fail(cause what, const std::string& why) {
   if (!socket_.is_open()) return;
   close();
-  listener_.closed(shared_from_this(), why);
+  listener_.closed(shared_from_this(), {what, why});
 }
 
 void connection::close() {
   patience_.cancel();
+  pulse_.cancel();
   const std::lock_guard lock{mutex_};
   closed_ = true;
   boost::system::error_code ignored;

@@ -1,5 +1,5 @@
-// A TCP connection to another node, in both directions. It sends directly from tensors and receives directly into
-// pooled buffers. Only the transport includes this header, because it depends on Asio.
+// A TCP connection to another node, in both directions, for tensors or for control messages. It sends directly from
+// tensors and receives directly into pooled buffers. Only the transport includes this header, because it depends on Asio.
 //
 // Threads: send() may be called and receipts may be released on any thread; everything else happens on the io thread.
 #pragma once
@@ -22,32 +22,57 @@
 
 namespace troupe::transport {
 
+/// How a connection came to its end, other than by close().
+struct connection_loss {
+  enum class cause : std::uint8_t {
+    closed,   ///< The other side closed it, or the network did.
+    silent,   ///< Nothing arrived for `silence`.
+    invalid,  ///< The other side sent what it must not send.
+  };
+  cause what{cause::closed};
+  std::string text;  ///< What happened, as a clause: "the other side closed the connection".
+};
+
+struct connection_options {
+  std::shared_ptr<boost::asio::io_context> io;
+  frame_limits limits;
+  models::buffer_pool pool;  ///< Pool from which received tensors are taken.
+  /// Limit on the frames received whose receipts are not yet released, in bytes as counted by cost_of(). A single frame
+  /// larger than the window is also accepted.
+  std::int64_t window{2 << 20};
+  /// The connection fails if nothing arrives for this long. Both sides send something eight times as often.
+  std::chrono::milliseconds silence{5'000};
+};
+
 class connection : public std::enable_shared_from_this<connection> {
  public:
   /// Callbacks to the owner of a connection, called on the io thread.
   struct listener {
     /// Called with the first frame, a hello. Returns whether the connection is accepted; otherwise, it closes.
     std::function<bool(const std::shared_ptr<connection>&, const frame&)> greeted;
-    /// Called with each part or snapshot. Releasing the receipt returns its credit to the other side.
-    std::function<void(frame&&, std::shared_ptr<const void> receipt)> arrived;
-    /// Called once with the reason when the connection fails, but not after close().
-    std::function<void(const std::shared_ptr<connection>&, const std::string& why)> closed;
+    /// Called instead if that frame is of another version of the protocol, after which nothing more is read. Returns
+    /// whether the connection stays open until `patience` ends; otherwise, it closes.
+    std::function<bool(const std::shared_ptr<connection>&)> foreign;
+    /// Called with each frame that carries something. Releasing the receipt returns its credit to the other side.
+    std::function<void(const std::shared_ptr<connection>&, frame&&, std::shared_ptr<const void> receipt)> arrived;
+    /// Called once when the connection fails, but not after close().
+    std::function<void(const std::shared_ptr<connection>&, const connection_loss&)> closed;
   };
 
-  /// `window` limits the frames received whose receipts are not yet released, in bytes as counted by cost_of(). A
-  /// single frame larger than the window is also accepted.
-  connection(std::shared_ptr<boost::asio::io_context> io, boost::asio::ip::tcp::socket socket, frame_limits limits,
-             models::buffer_pool pool, std::int64_t window, listener listener);
+  connection(connection_options options, boost::asio::ip::tcp::socket socket, listener listener);
 
-  /// Starts reading. The connection closes if no hello has been accepted within `patience`.
+  /// Starts reading. The connection fails unless trust() is called within `patience`.
   void start(std::chrono::milliseconds patience);
 
   /// Sends a hello that introduces this side as node `node` of the plan.
-  void greet(std::uint32_t node, const session_id& session);
+  void greet(std::uint32_t node, const session_id& session, plane where);
 
-  /// Sends a frame: as much as possible immediately, without blocking, and the rest when the other side is ready.
-  /// `values` is the frozen payload that `header` describes. Does nothing if the connection is closed; its owner
-  /// already knows.
+  /// The other side has shown what it is: the connection may stay open.
+  void trust();
+
+  /// Sends a frame: what is small immediately, as far as possible without blocking, and the rest on the io thread when
+  /// the other side is ready. `values` is the frozen payload that `header` describes; the checksum is added here. Does
+  /// nothing if the connection is closed; its owner already knows.
   void send(const frame_header& header, at::Tensor values);
 
   /// Like send(), but frames sent with send() precede, and at least half of the window is left to them. The frame must
@@ -59,45 +84,54 @@ class connection : public std::enable_shared_from_this<connection> {
 
  private:
   struct outgoing {
+    frame_header what{};
     std::array<std::byte, header_bytes> header{};
     at::Tensor values{};
     session_id session{};
-    std::size_t payload_bytes{0};
     std::size_t sent{0};  ///< Bytes sent so far, of header and payload together.
     const std::byte* payload() const;
-    std::size_t size() const { return header_bytes + payload_bytes; }
+    std::size_t size() const { return header_bytes + what.payload_bytes; }
+    void seal();
   };
+  using queue = std::deque<outgoing>;
 
   void await_bytes();
   void read();
   void handle(frame_reader::found found);
   void hear(frame&& arrived);
+  void meet(const frame& hello);
   void taken(std::int64_t cost);
+  void beat();
 
-  void put(outgoing&& frame, std::deque<outgoing>& where);
-  void flush(const std::lock_guard<std::mutex>&);
-  std::deque<outgoing>* next_queue();
+  void put(outgoing&& frame, queue& where);
+  void put_beat();
+  void put_on_io_thread(outgoing&& frame, queue& where);
+  void flush(std::unique_lock<std::mutex>& lock);
+  void flush_on_io_thread();
+  queue* next_queue();
   void await_space();
-  void fail(const std::string& why);
+  void fail(connection_loss::cause what, const std::string& why);
 
-  std::shared_ptr<boost::asio::io_context> io_;
+  connection_options options_;
   boost::asio::ip::tcp::socket socket_;
-  boost::asio::steady_timer patience_;
+  boost::asio::steady_timer patience_, pulse_;
   frame_reader reader_;
-  std::int64_t window_;
   listener listener_;
-  bool greeted_{false};
+  std::optional<plane> plane_;  ///< Known once greeted.
+  std::chrono::steady_clock::time_point last_heard_;
 
   std::atomic<std::int64_t> granted_;   ///< Total credit granted to the other side.
   std::int64_t received_{0};            ///< Total cost of the frames that the other side has sent.
   std::atomic<std::int64_t> taken_{0};  ///< Cost of the frames whose receipts were released since the last grant.
 
   std::mutex mutex_;  ///< Protects everything below, and closing the socket.
-  std::deque<outgoing> urgent_, queue_, later_;
-  std::deque<outgoing>* sending_{nullptr};  ///< The queue whose first frame is partly sent, or null.
+  queue urgent_, queue_, later_;
+  queue* sending_{nullptr};  ///< The queue whose first frame is partly sent, or null.
   /// Credit left now (negative after a frame larger than the window), and credit if no frame is outstanding.
   std::int64_t credit_{0}, most_credit_{0};
-  bool awaiting_space_{false};
+  std::size_t on_their_way_{0};  ///< Frames that the io thread will add to a queue; later ones must not overtake them.
+  bool busy_{false};             ///< The io thread sends what is queued, or waits for space to do so.
+  bool awaiting_{false};         ///< It waits for space.
   bool closed_{false};
 };
 

@@ -4,6 +4,8 @@
 #include "troupe/actors/support/assert.hpp"
 #include "troupe/actors/support/crc32c.hpp"
 
+#include <ATen/ops/empty.h>
+
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -138,18 +140,38 @@ void check_copy(const frame_header& header, std::uint8_t dims, const frame_limit
   if (header.to != 0 || header.origin.sender != rank_id{0}) refuse("with a checkpoint of a worker");
 }
 
-void check_empty(const frame_header& header, std::uint8_t dims, std::uint64_t payload) {
-  if (header.how != none || dims != 0 || header.elements != 0 || header.payload_bytes != payload)
+/// Checks a frame without values, whose payload may have `least` to `largest` bytes.
+void check_bare(const frame_header& header, std::uint8_t dims, std::uint64_t least, std::uint64_t largest) {
+  if (header.how != none || dims != 0 || header.elements != 0 || header.payload_bytes < least ||
+      header.payload_bytes > largest)
     refuse("whose type or length is invalid for its kind");
+}
+
+void check_grant(const frame_header& header) {
   if (header.total < 1 || header.total > most) refuse("that grants no credit or too much");
 }
 
 }  // namespace
 
+bool belongs(frame_kind kind, plane where) {
+  switch (kind) {
+    case frame_kind::hello:
+      return false;
+    case frame_kind::credit:
+    case frame_kind::beat:
+      return true;
+    case frame_kind::control:
+      return where == plane::control;
+    default:
+      return where == plane::tensors;
+  }
+}
+
 std::uint64_t frame_limits::largest_payload() const {
   auto most = total;
   for (const auto elements : exchanged) most = std::max(most, elements);
-  return std::max(static_cast<std::uint64_t>(most) * sizeof(float), static_cast<std::uint64_t>(state_piece_bytes));
+  return std::max({static_cast<std::uint64_t>(most) * sizeof(float), static_cast<std::uint64_t>(state_piece_bytes),
+                   largest_control});
 }
 
 std::array<std::byte, header_bytes> encode(const frame_header& header) {
@@ -174,14 +196,24 @@ frame_header decode(std::span<const std::byte, header_bytes> bytes, const frame_
   std::memcpy(&crc, bytes.data() + checksum_at, sizeof(crc));
   check_mark(bytes, header_bytes);
   if (version != protocol_version)
-    refuse("of protocol " + std::to_string(version) + "; expected protocol " + std::to_string(protocol_version));
+    throw version_error("received a frame of protocol " + std::to_string(version) + "; expected protocol " +
+                        std::to_string(protocol_version));
   if (crc != crc32c(bytes.first(checksum_at))) refuse("whose header was damaged in transit");
   switch (header.kind) {
     case frame_kind::hello:
-      check_empty(header, dims, sizeof(session_id));
+      check_bare(header, dims, sizeof(session_id), sizeof(session_id));
+      check_grant(header);
+      if (header.which.place > static_cast<std::uint32_t>(plane::control)) refuse("for an unknown plane");
       return header;
     case frame_kind::credit:
-      check_empty(header, dims, 0);
+      check_bare(header, dims, 0, 0);
+      check_grant(header);
+      return header;
+    case frame_kind::control:
+      check_bare(header, dims, 1, limits.largest_control);
+      return header;
+    case frame_kind::beat:
+      check_bare(header, dims, 0, 0);
       return header;
     case frame_kind::part:
       if (header.which.place >= limits.exchanged.size()) refuse("for an exchange that does not exist");
@@ -216,8 +248,7 @@ frame_header header_of(std::uint32_t to, const part& piece) {
           .sample_count = piece.sample_count,
           .mass = piece.mass,
           .elements = static_cast<std::uint64_t>(piece.piece.values.numel()),
-          .payload_bytes = payload.size(),
-          .payload_crc = crc32c(payload)};
+          .payload_bytes = payload.size()};
 }
 
 frame_header header_of(const snapshot& result) {
@@ -227,8 +258,7 @@ frame_header header_of(const snapshot& result) {
           .origin = result.origin,
           .total = result.values.numel(),
           .elements = static_cast<std::uint64_t>(result.values.numel()),
-          .payload_bytes = payload.size(),
-          .payload_crc = crc32c(payload)};
+          .payload_bytes = payload.size()};
 }
 
 part frame::as_part() const {
@@ -250,8 +280,7 @@ frame_header header_of(const state_piece& piece) {
           .origin = {.sender = piece.rank, .step = piece.number},
           .first = piece.first,
           .total = piece.total,
-          .payload_bytes = payload.size(),
-          .payload_crc = crc32c(payload)};
+          .payload_bytes = payload.size()};
 }
 
 state_piece frame::as_state_piece() const {
@@ -263,17 +292,23 @@ state_piece frame::as_state_piece() const {
           .bytes = values};
 }
 
+frame_header header_of_control(const at::Tensor& bytes) {
+  const auto payload = bytes_of(bytes);
+  return {.kind = frame_kind::control, .payload_bytes = payload.size()};
+}
+
 snapshot frame::as_snapshot() const {
   return {.origin = header.origin, .values = values, .before_exchange = header.at == stage::contribution};
 }
 
 namespace {
 
-/// Returns memory of the pool, which has float32 only, for the values as they travel.
+/// Returns memory for the values as they travel: of the pool, which has float32 only, unless it is a control message.
 at::Tensor room_for(const frame_header& header, models::buffer_pool& pool) {
   const auto elements = static_cast<std::int64_t>(header.elements);
   if (header.how == encoding::float32) return pool.take(elements);
   const auto bytes = static_cast<std::int64_t>(header.payload_bytes);
+  if (header.kind == frame_kind::control) return at::empty({bytes}, at::kByte);  // of many lengths, and rare
   const auto floats = (bytes + 3) / 4;
   if (header.how == none) return pool.take(floats).view(at::kByte).narrow(0, 0, bytes);
   return pool.take(floats).view(type_of(header.how)).narrow(0, 0, elements);

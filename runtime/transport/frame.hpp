@@ -1,4 +1,4 @@
-// The frame: the format of a tensor message between two nodes. A header of 112 bytes, little-endian, precedes the
+// The frame: the format of everything that travels between two nodes. A header of 112 bytes, little-endian, precedes the
 // payload; docs/protocol.md specifies every byte. This file has pure functions and a reader that is given bytes,
 // without sockets, threads or actors.
 #pragma once
@@ -18,21 +18,35 @@
 namespace troupe::transport {
 
 /// Version of frames and control messages. All nodes of a run must have the same version.
-constexpr std::uint16_t protocol_version = 7;
+constexpr std::uint16_t protocol_version = 8;
 
 constexpr std::size_t header_bytes = 112;
 
-/// Identifies the run. Both ends of a connection send it in their hello.
+/// Identifies the run. Both ends of a connection send it in their hello; a node that asks to join does not know it yet
+/// and sends zeros.
 using session_id = std::array<std::byte, 16>;
 
+/// What a connection carries.
+enum class plane : std::uint32_t {
+  tensors,  ///< Between each pair of nodes: parts, snapshots, states and copies.
+  control,  ///< Between the first node and each other one: control messages.
+};
+
 enum class frame_kind : std::uint8_t {
-  hello = 1,  ///< The first frame in each direction. `to` is the sender's node index, `total` the initial credit.
+  /// The first frame in each direction. `to` is the sender's node index, `total` the initial credit, and `which.place`
+  /// the plane.
+  hello = 1,
   part,       ///< A part for the port of rank `to`.
   snapshot,   ///< A snapshot for the coordinator.
   credit,     ///< Grants `total` more credit, because frames of that cost have been taken.
   state,      ///< Bytes of the state of worker `origin.sender`, from `first` on, of `total`; see state_frames.hpp.
   copy,       ///< Bytes of the files of a checkpoint, for the node that keeps a copy; otherwise like `state`.
+  control,    ///< A control message; see control.hpp.
+  beat,       ///< Only shows that the sender is alive.
 };
+
+/// Returns whether frames of this kind may follow the hello on a connection of this plane.
+bool belongs(frame_kind kind, plane where);
 
 /// Maximum payload of a state frame. A state is cut into such pieces.
 constexpr std::int64_t state_piece_bytes = 256 * 1024;
@@ -71,6 +85,7 @@ struct frame_limits {
   std::vector<encoding> encodings{};      ///< Encoding of each exchange's parts, by place; float32 if missing.
   std::int64_t total{0};                  ///< Number of elements of a snapshot.
   bool keeps_copies{false};               ///< Whether this node keeps copies of checkpoints.
+  std::uint64_t largest_control{1 << 20};  ///< Size of the largest control message, in bytes.
 
   encoding encoding_of(std::uint32_t place) const {
     return place < encodings.size() ? encodings[place] : encoding::float32;
@@ -91,16 +106,24 @@ struct frame_error : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
+/// A received frame of another version of the protocol.
+struct version_error : frame_error {
+  using frame_error::frame_error;
+};
+
 /// Returns the header as bytes, including its checksum.
 std::array<std::byte, header_bytes> encode(const frame_header& header);
 
 /// Decodes a header. Throws frame_error if the magic, version, checksum or kind is wrong, or a field exceeds `limits`.
 frame_header decode(std::span<const std::byte, header_bytes> bytes, const frame_limits& limits);
 
-/// Returns the header for a part or a snapshot, including the checksum of the payload. The values must be a non-empty,
+/// Returns the header for a part or a snapshot, without the checksum of the payload. The values must be a non-empty,
 /// contiguous tensor on the CPU.
 frame_header header_of(std::uint32_t to, const part& piece);
 frame_header header_of(const snapshot& result);
+
+/// Returns the header of a frame with a control message, given as bytes (uint8).
+frame_header header_of_control(const at::Tensor& bytes);
 
 /// Consecutive bytes of the state of a worker, or of the files of a checkpoint.
 struct state_piece {

@@ -17,17 +17,17 @@ using tcp = asio::ip::tcp;
 namespace {
 
 // Below the ports that systems assign to outgoing connections, so that no such connection takes one meanwhile.
-constexpr int first_port = 20000, pairs = 6000, tries = 200;
+constexpr int first_port = 20000, ports = 12000, tries = 400;
 
 /// Processes that search concurrently start at different ports, because a port found is only reserved while it is held.
-constexpr int pairs_of_a_process = 16;
+constexpr int ports_of_a_process = 32;
 
 }  // namespace
 
 struct free_ports::held {
   asio::io_context io;
   std::vector<tcp::acceptor> taken;
-  int next_pair = ::getpid() * pairs_of_a_process % pairs;
+  int next = ::getpid() * ports_of_a_process % ports;
 };
 
 free_ports::free_ports() : held_(std::make_unique<held>()) {}
@@ -40,19 +40,16 @@ std::uint16_t free_ports::next(const std::string& host) {
   if (!error) {
     const auto address = found.begin()->endpoint().address();
     for (int i = 0; i < tries; ++i) {
-      const auto port = first_port + 2 * held_->next_pair;
-      held_->next_pair = (held_->next_pair + 1) % pairs;
+      const auto port = static_cast<std::uint16_t>(first_port + held_->next);
+      held_->next = (held_->next + 1) % ports;
       try {
-        tcp::acceptor control{held_->io, {address, static_cast<std::uint16_t>(port)}};
-        tcp::acceptor tensors{held_->io, {address, static_cast<std::uint16_t>(port + 1)}};
-        held_->taken.push_back(std::move(control));
-        held_->taken.push_back(std::move(tensors));
-        return static_cast<std::uint16_t>(port);
+        held_->taken.emplace_back(held_->io, tcp::endpoint{address, port});
+        return port;
       } catch (const boost::system::system_error&) {
       }
     }
   }
-  throw input_error("cannot find two adjacent free ports on " + host +
+  throw input_error("cannot find a free port on " + host +
                     "; expected a port in the address of each [[node]]");
 }
 

@@ -9,13 +9,13 @@
 
 namespace troupe::transport {
 
-/// Finds pairs of adjacent free ports and reserves them for its lifetime, so that no port is returned twice.
+/// Finds free ports and reserves them for its lifetime, so that no port is returned twice.
 class free_ports {
  public:
   free_ports();
   ~free_ports();
 
-  /// Returns a port of `host` that is free, as is the port after it. Throws input_error if it finds none.
+  /// Returns a free port of `host`. Throws input_error if it finds none.
   std::uint16_t next(const std::string& host);
 
  private:

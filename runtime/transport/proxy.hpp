@@ -1,10 +1,11 @@
-// Proxies for actors of another node. A proxy has the same interface and passes its messages to the tensor plane; the
-// other actor receives them in the same order.
+// Proxies for actors of another node. A proxy has the same interface and passes its messages to the links of this node;
+// the other actor receives them in the same order, tensors and numbers separately.
 #pragma once
 
 #include "troupe/actors/coordinator.hpp"
 #include "troupe/actors/port.hpp"
-#include "troupe/runtime/transport/tensor_plane.hpp"
+#include "troupe/actors/recorder.hpp"
+#include "troupe/runtime/transport/links.hpp"
 
 #include <cstdint>
 #include <memory>
@@ -12,11 +13,23 @@
 namespace troupe::transport {
 
 /// Spawns a proxy for the ports of `rank` on `node`. Each part names the exchange to which it belongs.
-peer_port spawn_port_proxy(caf::actor_system& system, std::shared_ptr<tensor_plane> plane, std::uint32_t node,
+peer_port spawn_port_proxy(caf::actor_system& system, std::shared_ptr<links> links, std::uint32_t node,
                            std::uint32_t rank);
 
-/// Spawns a proxy for the coordinator on `node`.
-snapshot_sink spawn_coordinator_proxy(caf::actor_system& system, std::shared_ptr<tensor_plane> plane,
-                                      std::uint32_t node);
+/// Coordinator and recorder, as a worker of another node sees them.
+using direction_actor = milestone_sink::extend<caf::reacts_to<result_atom, snapshot>,
+                                               caf::reacts_to<state_atom, rank_id, std::uint64_t, state_dict>,
+                                               caf::reacts_to<progress_atom, rank_id, std::uint64_t>>;
+
+/// Spawns a proxy for the coordinator and the recorder, which are on the first node.
+direction_actor spawn_direction_proxy(caf::actor_system& system, std::shared_ptr<links> links);
+
+/// A worker of another node, as the coordinator sees it.
+/// halt, a number: from the supervisor: the worker's answer to `halt`.
+using worker_proxy = directed_worker::extend<caf::reacts_to<halt_atom, std::uint64_t>>;
+
+/// Spawns a proxy for the worker with this rank on `node`.
+worker_proxy spawn_worker_proxy(caf::actor_system& system, std::shared_ptr<links> links, std::uint32_t node,
+                                rank_id rank);
 
 }  // namespace troupe::transport

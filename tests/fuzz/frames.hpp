@@ -29,7 +29,7 @@ using engine = std::minstd_rand;
 
 // Layers small enough for many in one stream; a part takes at most one page of memory, a snapshot two.
 inline const wire::frame_limits limits{
-    .world_size = 4, .first_rank = 1, .ranks = 2, .exchanged = {1024, 1024}, .total = 1100};
+    .world_size = 4, .first_rank = 1, .ranks = 2, .exchanged = {1024, 1024}, .total = 1100, .largest_control = 2048};
 constexpr std::int64_t page = 4096, pages = 16;
 constexpr std::size_t most_pieces = 256;  ///< What is left of a stream then comes in one.
 constexpr wire::session_id session{std::byte{'s'}, std::byte{'e'}, std::byte{'c'},
@@ -53,9 +53,11 @@ inline void append(bytes& stream, std::span<const std::byte> more) {
   stream.insert(stream.end(), begin, begin + more.size());
 }
 
-inline void append_hello(bytes& stream, const wire::session_id& from = session) {
+inline void append_hello(bytes& stream, const wire::session_id& from = session,
+                         wire::plane where = wire::plane::tensors) {
   append(stream, wire::encode({.kind = wire::frame_kind::hello,
                                .to = 1,
+                               .which = {.place = static_cast<std::uint32_t>(where)},
                                .total = page * pages,
                                .payload_bytes = from.size(),
                                .payload_crc = troupe::crc32c(from)}));
@@ -78,9 +80,18 @@ inline void append_frame(bytes& stream, engine& random) {
     append(stream, raw);
   };
   const stamp origin{.run = run_id{7}, .sender = rank_id{static_cast<std::uint32_t>(below(random, 4))}, .step = 3};
-  switch (below(random, 8)) {
+  switch (below(random, 16)) {
     case 0:
-      return append_hello(stream);
+      return append_hello(stream, session, below(random, 2) == 0 ? wire::plane::tensors : wire::plane::control);
+    case 3:
+      return append(stream, wire::encode({.kind = wire::frame_kind::beat}));
+    case 4: {
+      const std::vector<std::byte> text(1 + below(random, limits.largest_control));
+      append(stream, wire::encode({.kind = wire::frame_kind::control,
+                                   .payload_bytes = text.size(),
+                                   .payload_crc = troupe::crc32c(text)}));
+      return append(stream, text);
+    }
     case 1:
       return append(stream, wire::encode({.kind = wire::frame_kind::credit,
                                           .total = page * (1 + static_cast<int>(below(random, 4)))}));
@@ -215,18 +226,22 @@ inline verdict drive(std::span<const std::uint8_t> input) {
   const models::buffer_pool pool;
   std::vector<std::pair<wire::frame, std::shared_ptr<const void>>> held;
   std::int64_t cost = 0;
+  auto where = wire::plane::tensors;
   auto subject = std::make_shared<wire::connection>(
-      io, std::move(socket), limits, pool, page * pages,
+      wire::connection_options{.io = io, .limits = limits, .pool = pool, .window = page * pages}, std::move(socket),
       wire::connection::listener{
           .greeted =
               [&](const auto& who, const wire::frame& hello) {
                 TROUPE_ASSERT(!result.greeted, "one hello is enough");
                 result.greeted = hello.session == session && hello.header.to == 1;
-                if (result.greeted) who->greet(0, session);
+                where = static_cast<wire::plane>(hello.header.which.place);
+                if (result.greeted) who->greet(0, session, where);
                 return result.greeted;
               },
+          .foreign = [](const auto&) { return false; },
           .arrived =
-              [&](wire::frame&& came, std::shared_ptr<const void> receipt) {
+              [&](const auto&, wire::frame&& came, std::shared_ptr<const void> receipt) {
+                TROUPE_ASSERT(wire::belongs(came.header.kind, where), "a frame belongs to the plane of its connection");
                 ++result.arrived;
                 TROUPE_ASSERT(result.greeted, "a frame comes after the hello");
                 TROUPE_ASSERT(came.values.nbytes() == came.header.payload_bytes, "values are as long as was said");
@@ -237,8 +252,8 @@ inline verdict drive(std::span<const std::uint8_t> input) {
                 if (holds) held.emplace_back(std::move(came), std::move(receipt));
               },
           .closed =
-              [&](const auto&, const std::string& why) {
-                TROUPE_ASSERT(!result.refused && !why.empty(), "a connection closes once, and says why");
+              [&](const auto&, const wire::connection_loss& how) {
+                TROUPE_ASSERT(!result.refused && !how.text.empty(), "a connection closes once, and says why");
                 result.refused = true;
               }});
   const auto poll = [] {
@@ -254,7 +269,7 @@ inline verdict drive(std::span<const std::uint8_t> input) {
     }
   };
   bytes before;
-  if (greeted_before) append_hello(before);
+  if (greeted_before) append_hello(before, session, control & 64 ? wire::plane::control : wire::plane::tensors);
   say(before);
   for (std::size_t i = 0; !rest.empty() && !result.refused; ++i) {
     const auto whole = cuts.empty() || i >= most_pieces;

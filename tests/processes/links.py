@@ -12,7 +12,7 @@ from troupe_command import main, write
 
 
 class relay:
-    """Forwards the connections to a port of this host to another one."""
+    """Forwards the connections to a port of this host to another one, and knows which of them carry tensors."""
 
     def __init__(self, port, to):
         self.to, self.pairs = to, []
@@ -25,12 +25,15 @@ class relay:
                 dialled, _ = self.listener.accept()
             except OSError:
                 return  # closed
+            hello = dialled.recv(128, socket.MSG_WAITALL)
             try:
                 there = socket.create_connection(("127.0.0.1", self.to))
+                there.sendall(hello)
             except OSError:
                 dialled.close()
                 continue
-            self.pairs.append((dialled, there))
+            if hello[48] == 0:  # the plane; see docs/protocol.md
+                self.pairs.append((dialled, there))
             for source, sink in ((dialled, there), (there, dialled)):
                 threading.Thread(target=self.pump, args=(source, sink), daemon=True).start()
 
@@ -43,7 +46,8 @@ class relay:
             pass  # cut
 
     def cut(self, both):
-        """Cuts every connection at the side that dialled, or at both."""
+        """Cuts every connection with tensors at the side that dialled, or at both."""
+        assert self.pairs
         for dialled, there in self.pairs:
             for one in (dialled, there) if both else (dialled,):
                 one.shutdown(socket.SHUT_RDWR)
@@ -61,18 +65,17 @@ def run_cutting(count, behind, both):
         + (f'listen = "127.0.0.1:{ports[index]}"\n' if index == behind else "")
         for index, name in enumerate(names))
     file = write("cut.toml", ENDLESS.replace("[run]", '[run]\ntimeout = "30s"') + tables)
-    control, tensors = relay(front, ports[behind]), relay(front + 1, ports[behind] + 1)
+    between = relay(front, ports[behind])
     started = [background("node", file, "--name", name, "--out", "out", "--overwrite", name=name) for name in names]
     try:
         started[0].until_trained("out")
-        tensors.cut(both)
+        between.cut(both)
         for one in started:
             one.wait(1, within=3)
     finally:
         for one in started:
             one.__exit__()
-        control.close()
-        tensors.close()
+        between.close()
     nothing_is_left(ports)
     return [one.said() for one in started]
 

@@ -26,7 +26,7 @@ def test_the_first_node_stopped_ends_the_run():
 def test_a_node_that_never_joins_ends_the_run():
     missing = "node beta did not join within 3s (run.timeout); start every node within this time"
     for victim, says in (("beta", f"alpha | error: the run failed: {missing}"),
-                         ("alpha", "beta | error: node alpha at")):
+                         ("alpha", "beta | error: the run failed: node alpha at")):
         text = ENDLESS.replace("[run]", f'[run]\ntimeout = "{TIMEOUT:.0f}s"') + node_tables([1, 1])
         with background("run", write("long.toml", text), "--out", f"out_{victim}") as run:
             run.until(lambda: len(processes("node", victim)) == 1, "the node is there")
@@ -39,6 +39,7 @@ def test_a_node_that_never_joins_ends_the_run():
 def test_a_node_suspended_after_its_last_step_does_not_fail_the_run():
     # The evaluation of so many samples takes several seconds, in which the second node has nothing left to do.
     text = TINY.replace("steps = 20", "steps = 2").replace("count = 2\n", "").replace("lenet", "resnet20")
+    text = text.replace("[run]", '[run]\nsilence = "1min"')
     file = write("last.toml", text.replace("[data]", "[data]\nvalidation = 0.3") + node_tables([1, 1]))
     with background("run", file, "--out", "last") as run:
         run.until_trained("last")

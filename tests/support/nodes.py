@@ -82,22 +82,19 @@ def node_tables(workers, ports=None, names=None):
 
 
 def free_ports(count):
-    """Returns ports that are free together with the next one each, below those that systems hand out."""
-    found, held, port = [], [], 20000 + os.getpid() % 5000 * 2
-    while len(found) < count:
-        pair = [socket.socket(), socket.socket()]
+    """Returns free ports, below those that systems hand out."""
+    held, port = [], 20000 + os.getpid() % 5000 * 2
+    while len(held) < count:
+        one = socket.socket()
         try:
-            for offset, one in enumerate(pair):
-                one.bind(("127.0.0.1", port + offset))
-            found.append(port)
-            held += pair
+            one.bind(("127.0.0.1", port))
+            held.append((port, one))
         except OSError:
-            for one in pair:
-                one.close()
-        port = port + 2 if port < 31990 else 20000
-    for one in held:
+            one.close()
+        port = port + 1 if port < 31990 else 20000
+    for _, one in held:
         one.close()
-    return found
+    return [port for port, _ in held]
 
 
 def can_be_bound(port):
@@ -222,8 +219,7 @@ def run_losing(count, victim, how, within, settings="", text=ENDLESS, waits=True
 def nothing_is_left(ports=()):
     """Demands that every process is gone, stopped ones too, and that every port of theirs can be had again."""
     until(lambda: not processes(), "no process left", 2)
-    both = [each for port in ports for each in (port, port + 1)]
-    until(lambda: all(can_be_bound(each) for each in both), f"the ports {both} are free", 2)
+    until(lambda: all(can_be_bound(each) for each in ports), f"the ports {ports} are free", 2)
 
 
 def weights(out):

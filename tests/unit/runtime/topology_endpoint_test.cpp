@@ -11,7 +11,7 @@ using topology::parse_endpoint;
 TEST_CASE("an endpoint is a host and a port") {
   CHECK(parse_endpoint("10.0.0.1:4700") == endpoint{"10.0.0.1", 4700});
   CHECK(parse_endpoint("LocalHost:0") == endpoint{"localhost", 0});
-  CHECK(parse_endpoint("[::1]:65534") == endpoint{"::1", 65534});
+  CHECK(parse_endpoint("[::1]:65535") == endpoint{"::1", 65535});
   CHECK(parse_endpoint("[2001:DB8:0:0:0:0:0:1]:1") == endpoint{"2001:db8::1", 1});
   CHECK(parse_endpoint("node-3.my_lab.example:4700") == endpoint{"node-3.my_lab.example", 4700});
   CHECK(parse_endpoint("3com:1") == endpoint{"3com", 1});
@@ -24,7 +24,7 @@ TEST_CASE("what is no endpoint is not taken for one") {
                            "a"s,
                            ":4700"s,
                            "a:"s,
-                           "a:65535"s,
+                           "a:65536"s,
                            "a:-1"s,
                            "a:+1"s,
                            "a: 1"s,
@@ -58,7 +58,7 @@ TEST_CASE("what is no endpoint is not taken for one") {
 }
 
 TEST_CASE("an endpoint is printed as it is read") {
-  for (const std::string text : {"10.0.0.1:4700", "localhost:0", "[::1]:65534", "[2001:db8::1]:1"}) {
+  for (const std::string text : {"10.0.0.1:4700", "localhost:0", "[::1]:65535", "[2001:db8::1]:1"}) {
     CAPTURE(text);
     CHECK(topology::print_endpoint(*parse_endpoint(text)) == text);
   }

@@ -227,7 +227,7 @@ const std::vector<mistake> mistakes = {
     {"[[node]]\nname = \"a\"\nport = 1\n", "3:1", {"[node] has no key \"port\"", "expected name, address"}},
     {"[[node]]\nname = \"a\"\nadress = \"a:1\"\n", "3:1", {"did you mean \"address\"?"}},
     {"[[node]]\nname = \"a\"\naddress = \"10.0.0.1\"\n", "3:11", {"\"10.0.0.1\"", "host:port", "[::1]:4700"}},
-    {"[[node]]\nname = \"a\"\nlisten = \"here:65535\"\n", "3:10", {"node.listen", "from 0 to 65534"}},
+    {"[[node]]\nname = \"a\"\nlisten = \"here:65536\"\n", "3:10", {"node.listen", "from 0 to 65535"}},
     {"[[node]]\nname = \"a\"\n[[node]]\nname = \"b\"\naddress = 4700\n", "5:11", {"node.b.address is 4700"}},
     {"[workers]\ncount = 3\n[[node]]\nname = \"a\"\nworkers = 2\n[[node]]\nname = \"b\"\nworkers = 2\n",
      "2:9",
@@ -239,11 +239,11 @@ const std::vector<mistake> mistakes = {
     {"[[node]]\nname = \"a\"\nworkers = 4096\n[[node]]\nname = \"b\"\n", "1:3", {"4097 workers", "from 1 to 4096"}},
     {"[[node]]\nname = \"a\"\naddress = \"h:4700\"\n[[node]]\nname = \"b\"\naddress = \"H:4700\"\n",
      "6:11",
-     {"\"b\" uses the ports 4700 and 4701 of h", "\"a\" uses 4700 and 4701", "such as \"h:4702\""}},
-    {"[[node]]\nname = \"a\"\naddress = \"127.0.0.1:4701\"\n[[node]]\nname = \"b\"\naddress = "
+     {"the nodes \"a\" and \"b\" both use port 4700 of h", "such as \"h:4701\""}},
+    {"[[node]]\nname = \"a\"\naddress = \"127.0.0.1:4700\"\n[[node]]\nname = \"b\"\naddress = "
      "\"localhost:4700\"\n",
      "6:11",
-     {"\"b\" uses the ports 4700 and 4701", "\"a\" uses 4701 and 4702", "\"localhost:4703\""}},
+     {"the nodes \"a\" and \"b\" both use port 4700", "\"localhost:4701\""}},
 
     // Not TOML.
     {"[model]\nname = convnet\n", "2:8", {"without quotes", "expected \"convnet\""}},

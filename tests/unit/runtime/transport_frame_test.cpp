@@ -1,6 +1,7 @@
 // The frame as bytes, and what is rejected.
 #include "tests/fuzz/frames.hpp"
 #include "tests/support/doctest.hpp"
+#include "tests/support/sealed.hpp"
 
 #include "troupe/actors/support/crc32c.hpp"
 #include "troupe/runtime/transport/frame.hpp"
@@ -13,6 +14,7 @@
 
 using namespace troupe;
 using namespace troupe::transport;
+using troupe::testing::sealed;
 
 namespace {
 
@@ -122,7 +124,7 @@ TEST_CASE("CRC-32C is that of Castagnoli, in one go or in pieces") {
 TEST_CASE("every field of a header lies where docs/protocol.md says") {
   static_assert(header_bytes == 112);
   const auto piece = some_part();
-  const auto bytes = encode(header_of(2, piece));
+  const auto bytes = encode(sealed(header_of(2, piece), piece.piece.values));
   CHECK(std::memcmp(bytes.data(), "TTRP", 4) == 0);
   CHECK(field_at<std::uint16_t>(bytes, 4) == protocol_version);
   CHECK(field_at<std::uint8_t>(bytes, 6) == 2);   // part
@@ -161,13 +163,13 @@ TEST_CASE("a part, a snapshot, a hello and a credit come back as they were sent"
     stream.insert(stream.end(), more.begin(), more.end());
   };
   append(bytes_of(some_hello(), session));
-  append(bytes_of(header_of(2, piece), piece.piece.values));
+  append(bytes_of(sealed(header_of(2, piece), piece.piece.values), piece.piece.values));
   append(bytes_of({.kind = frame_kind::credit, .total = 8192}));
-  append(bytes_of(header_of(result), result.values));
+  append(bytes_of(sealed(header_of(result), result.values), result.values));
   append(bytes_of({.kind = frame_kind::credit, .total = std::int64_t{1} << 48}));
   auto given_away = some_snapshot();
   given_away.before_exchange = true;
-  append(bytes_of(header_of(given_away), given_away.values));
+  append(bytes_of(sealed(header_of(given_away), given_away.values), given_away.values));
 
   const auto check = [&](const std::vector<frame>& frames) {
     REQUIRE(frames.size() == 6);
@@ -221,7 +223,7 @@ TEST_CASE("a part, a snapshot, a hello and a credit come back as they were sent"
 
 TEST_CASE("a bit that flips on the way is noticed, wherever it is") {
   const auto piece = some_part();
-  const auto stream = bytes_of(header_of(2, piece), piece.piece.values);
+  const auto stream = bytes_of(sealed(header_of(2, piece), piece.piece.values), piece.piece.values);
   const models::buffer_pool pool;
   REQUIRE(read(frame_reader{limits, pool}, stream).size() == 1);
   for (std::size_t bit = 0; bit < 8 * stream.size(); ++bit) {
@@ -239,7 +241,9 @@ TEST_CASE("a header that asks for the impossible is refused in words, and nothin
   const auto whole = encode(header_of(some_snapshot()));
   const auto hello = encode(some_hello());
   const auto credit = encode({.kind = frame_kind::credit, .total = 8});
-  for (const auto& header : {good, whole, hello, credit}) REQUIRE(refusal(header).empty());
+  const auto control = encode({.kind = frame_kind::control, .payload_bytes = limits.largest_control});
+  const auto beat = encode({.kind = frame_kind::beat});
+  for (const auto& header : {good, whole, hello, credit, control, beat}) REQUIRE(refusal(header).empty());
   const auto refuses = [&](const header_array& bytes, const std::string& words) {
     CHECK(refusal(bytes).find(words) != std::string::npos);
     const models::buffer_pool pool;
@@ -248,8 +252,8 @@ TEST_CASE("a header that asks for the impossible is refused in words, and nothin
   };
 
   refuses(with(good, 0, std::uint32_t{0}), "not a Troupe frame");
-  refuses(with(good, 4, std::uint16_t{1}), "protocol 1; expected protocol 7");
-  for (const int kind : {0, 7, 255}) refuses(with(good, 6, static_cast<std::uint8_t>(kind)), "unknown kind");
+  refuses(with(good, 4, std::uint16_t{1}), "protocol 1; expected protocol 8");
+  for (const int kind : {0, 9, 255}) refuses(with(good, 6, static_cast<std::uint8_t>(kind)), "unknown kind");
   refuses(with(good, 7, std::uint8_t{2}), "not a vector of float32");
   refuses(with(good, 8, std::uint8_t{2}), "not a vector of float32");
   refuses(with(good, 9, std::uint8_t{3}), "unknown value in its field what or at");
@@ -281,12 +285,18 @@ TEST_CASE("a header that asks for the impossible is refused in words, and nothin
   refuses(with(with(whole, 88, std::uint64_t{1024}), 96, std::uint64_t{4096}), "snapshot of another model");
   refuses(with(whole, 64, std::int64_t{1024}), "snapshot of another model");
   refuses(with(whole, 10, std::uint8_t{1}), "unknown value in its field at");
-  for (const auto& empty : {hello, credit}) {
+  refuses(with(control, 96, limits.largest_control + 1), "type or length is invalid for its kind");
+  refuses(with(control, 96, std::uint64_t{0}), "type or length is invalid for its kind");
+  refuses(with(beat, 96, std::uint64_t{1}), "type or length is invalid for its kind");
+  refuses(with(hello, 48, std::uint32_t{2}), "for an unknown plane");
+  for (const auto& empty : {hello, credit, control, beat}) {
     refuses(with(empty, 7, std::uint8_t{1}), "type or length is invalid for its kind");
     refuses(with(empty, 8, std::uint8_t{1}), "type or length is invalid for its kind");
     refuses(with(empty, 88, std::uint64_t{1}), "type or length is invalid for its kind");
+  }
+  for (const auto& granting : {hello, credit}) {
     for (const std::int64_t total : {std::int64_t{0}, std::int64_t{-1}, (std::int64_t{1} << 48) + 1, lowest, highest})
-      refuses(with(empty, 64, total), "grants no credit or too much");
+      refuses(with(granting, 64, total), "grants no credit or too much");
   }
 }
 
@@ -378,7 +388,7 @@ TEST_CASE("states and copies are cut into frames and put together again, each by
     std::optional<whole_state> whole;
     for (const auto& piece : pieces) {
       CHECK_FALSE(whole);
-      const auto header = header_of(piece);
+      const auto header = sealed(header_of(piece), piece.bytes);
       const auto frames = read(reader, bytes_of(header, piece.bytes), [] { return std::size_t{100'000}; });
       REQUIRE(frames.size() == 1);
       CHECK(frames[0].header.kind == (is_copy ? frame_kind::copy : frame_kind::state));

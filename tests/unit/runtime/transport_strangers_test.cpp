@@ -1,25 +1,20 @@
-// Which connections a tensor plane rejects: those of strangers, of lost nodes, and of peers that break the rules.
+// Which connections a node rejects: those of strangers, of lost nodes, and of peers that break the rules.
 #include "tests/support/doctest.hpp"
-#include "tests/support/plane_nodes.hpp"
+#include "tests/support/linked_nodes.hpp"
+#include "tests/support/sealed.hpp"
+#include "tests/support/stranger.hpp"
 
-#include "troupe/actors/support/crc32c.hpp"
-#include "troupe/runtime/topology/endpoint.hpp"
 #include "troupe/runtime/transport/frame.hpp"
 
-#include <arpa/inet.h>
-#include <netinet/in.h>
 #include <sys/resource.h>
-#include <sys/socket.h>
 
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <poll.h>
 #include <span>
 #include <string>
-#include <string_view>
 #include <thread>
 #include <unistd.h>
 #include <vector>
@@ -29,54 +24,6 @@ using namespace troupe::transport;
 using namespace troupe::testing;
 using namespace std::chrono_literals;
 
-namespace {
-
-/// Somebody with a plain socket.
-class stranger {
- public:
-  explicit stranger(const topology::endpoint& whom) : stranger() { dial(whom); }
-  stranger() : socket_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) { REQUIRE(socket_ >= 0); }
-  ~stranger() { ::close(socket_); }
-  stranger(const stranger&) = delete;
-  stranger& operator=(const stranger&) = delete;
-
-  void dial(const topology::endpoint& whom) {
-    sockaddr_in address{};
-    address.sin_family = AF_INET;
-    address.sin_port = htons(static_cast<std::uint16_t>(whom.port + 1));
-    ::inet_pton(AF_INET, whom.host.c_str(), &address.sin_addr);
-    REQUIRE(::connect(socket_, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0);
-  }
-
-  void say(std::string_view words) { ::send(socket_, words.data(), words.size(), MSG_NOSIGNAL); }
-  void say(std::span<const std::byte> bytes) { say({reinterpret_cast<const char*>(bytes.data()), bytes.size()}); }
-  void greet(const session_id& session, std::uint32_t node) {
-    say(encode({.kind = frame_kind::hello,
-                .to = node,
-                .total = window,
-                .payload_bytes = session.size(),
-                .payload_crc = crc32c(session)}));
-    say(session);
-  }
-
-  /// Returns whether the other side closes within `patience`; what it says meanwhile is thrown away.
-  bool is_left(std::chrono::milliseconds patience = 10s) {
-    const auto until = std::chrono::steady_clock::now() + patience;
-    for (;;) {
-      const auto left = std::chrono::ceil<std::chrono::milliseconds>(until - std::chrono::steady_clock::now()).count();
-      pollfd waiting{socket_, POLLIN, 0};
-      if (left <= 0 || ::poll(&waiting, 1, static_cast<int>(left)) <= 0) return false;
-      char ignored[4096];
-      if (::recv(socket_, ignored, sizeof(ignored), 0) <= 0) return true;
-    }
-  }
-
- private:
-  int socket_;
-};
-
-}  // namespace
-
 TEST_CASE("a node lost before all links are made is lost once, and a late one of the same name is not let in") {
   const auto where = addresses(3);
   node a{0, where, {.timeout = 150ms}};
@@ -85,7 +32,7 @@ TEST_CASE("a node lost before all links are made is lost once, and a late one of
   b->link();
   // Node 2 is never there, so that nobody hears of links. Node 1 is linked once it can send.
   for (int i = 0; i < 1000 && a.count() == 0; ++i) {
-    b->plane->send(0, 0, piece_of(1, 0, at::ones({1})));
+    b->links->send(0, 0, piece_of(1, 0, at::ones({1})));
     std::this_thread::sleep_for(2ms);
   }
   REQUIRE(a.count() > 0);
@@ -99,7 +46,7 @@ TEST_CASE("a node lost before all links are made is lost once, and a late one of
   CHECK(a.losses()[0].first == 1);
   CHECK(a.losses()[1].first == 2);
   CHECK(a.losses()[1].second == "it was not established within 150 ms");
-  CHECK(a.links() == 0);
+  CHECK(a.times_linked() == 0);
 }
 
 TEST_CASE("a stranger who speaks something else is left at once, and disturbs nobody") {
@@ -183,7 +130,7 @@ TEST_CASE("a peer that breaks the rules is dropped, and it is said why") {
   }
   SUBCASE("more than its credit") {
     const auto values = at::ones({million});
-    const auto header = encode(header_of(0, piece_of(1, 0, values)));
+    const auto header = encode(sealed(header_of(0, piece_of(1, 0, values)), values));
     const std::span payload{static_cast<const std::byte*>(values.const_data_ptr()), values.nbytes()};
     for (int i = 0; i < 5; ++i) {
       peer.say(header);

@@ -1,4 +1,4 @@
-// Tensor planes on loopback, several in one process, and what they have heard.
+// Nodes linked over loopback, several in one process, and what they have heard.
 #pragma once
 
 #include "tests/support/doctest.hpp"
@@ -8,7 +8,7 @@
 #include "troupe/runtime/topology/endpoint.hpp"
 #include "troupe/runtime/transport/frame.hpp"
 #include "troupe/runtime/transport/free_ports.hpp"
-#include "troupe/runtime/transport/tensor_plane.hpp"
+#include "troupe/runtime/transport/tcp_links.hpp"
 
 #include <ATen/ops/ones.h>
 
@@ -41,11 +41,11 @@ inline transport::frame_limits limits_of(std::uint32_t node, std::uint32_t nodes
   return {.world_size = nodes, .first_rank = node, .exchanged = {million}, .total = million};
 }
 
-/// A plane and what it has heard.
+/// The links of a node and what they have reported. A visitor is admitted as the node of whose index it speaks.
 class node {
  public:
   struct options {
-    std::chrono::milliseconds timeout{20'000}, patience{20'000};
+    std::chrono::milliseconds timeout{20'000}, patience{20'000}, silence{20'000};
     bool holds{false};  ///< Receipts.
     std::int64_t window_bytes{window};
   };
@@ -53,31 +53,54 @@ class node {
   node(std::uint32_t me, const std::vector<topology::endpoint>& nodes) : node(me, nodes, options{}) {}
   node(std::uint32_t me, const std::vector<topology::endpoint>& nodes, options with)
       : me_(me), nodes_(nodes), holds_(with.holds) {
-    plane = std::make_unique<transport::tensor_plane>(
-        transport::tensor_plane_options{.listen = nodes.at(me),
-                                        .limits = limits_of(me, static_cast<std::uint32_t>(nodes.size())),
-                                        .pool = pool,
-                                        .window_bytes = with.window_bytes,
-                                        .timeout = with.timeout,
-                                        .patience = with.patience});
+    std::vector<control::node_ranks> ranks;
+    for (std::uint32_t i = 0; i < nodes.size(); ++i) ranks.push_back({i, 1});
+    links = std::make_unique<transport::tcp_links>(
+        transport::tcp_options{.me = me,
+                               .listen = nodes.at(me),
+                               .addresses = nodes,
+                               .ranks = ranks,
+                               .session = our_session,
+                               .limits = limits_of(me, static_cast<std::uint32_t>(nodes.size())),
+                               .pool = pool,
+                               .window_bytes = with.window_bytes,
+                               .timeout = with.timeout,
+                               .silence = with.silence,
+                               .patience = with.patience});
   }
 
-  ~node() { plane.reset(); }  // while there is somebody to tell
+  ~node() { links.reset(); }  // while there is somebody to tell
 
-  void link(const transport::session_id& session = our_session) {
-    plane->link(
-        session, me_, nodes_,
-        {.linked = [this] { change([this] { ++linked; }); },
-         .lost = [this](std::uint32_t node, const std::string& why) { change([&] {
-                                                                        lost.push_back({node, why});
-                                                                      }); },
-         .arrived =
-             [this](transport::frame&& came, std::shared_ptr<const void> receipt) {
-               change([&] {
-                 frames.push_back(std::move(came));
-                 if (holds_) receipts.push_back(std::move(receipt));
-               });
-             }});
+  /// Joins, or lets others join.
+  void open() {
+    links->open(
+        {.visited =
+             [this](transport::visitor_id visitor, control::introduction&& who) {
+               if (refuses) return links->refuse(visitor, {"no"});
+               const auto index = static_cast<std::uint32_t>(std::stoul(who.node));
+               if (links->admit(visitor, index)) links->tell(index, control::welcome{});
+             },
+         .reached_first = [this] { links->tell(0, control::introduction{.node = std::to_string(me_)}); },
+         .foreign_first = [this] { change([this] { ++foreign; }); },
+         .heard = [this](std::uint32_t from, control::message&& what) { change([&] {
+                                                                          heard.emplace_back(from, std::move(what));
+                                                                        }); },
+         .parted = [this](std::uint32_t from, const std::string& why) { change([&] {
+                                                                          parted.emplace_back(from, why);
+                                                                        }); },
+         .linked = [this] { change([this] { ++linked; }); },
+         .lost = [this](std::uint32_t node, const std::string& why) { change([&] { lost.push_back({node, why}); }); }});
+  }
+
+  /// Opens the tensor links, too.
+  void link() {
+    open();
+    links->link([this](transport::frame&& came, std::shared_ptr<const void> receipt) {
+      change([&] {
+        frames.push_back(std::move(came));
+        if (holds_) receipts.push_back(std::move(receipt));
+      });
+    });
   }
 
   /// Waits until `condition` holds, for some seconds; returns whether it does.
@@ -104,7 +127,7 @@ class node {
     const std::lock_guard lock{mutex_};
     return frames.size();
   }
-  int links() {
+  int times_linked() {
     const std::lock_guard lock{mutex_};
     return linked;
   }
@@ -114,8 +137,11 @@ class node {
   }
 
   models::buffer_pool pool;
-  std::unique_ptr<transport::tensor_plane> plane;
-  int linked{0};
+  std::unique_ptr<transport::tcp_links> links;
+  bool refuses{false};  ///< Visitors.
+  int linked{0}, foreign{0};
+  std::vector<std::pair<std::uint32_t, control::message>> heard;
+  std::vector<std::pair<std::uint32_t, std::string>> parted;
   std::vector<std::pair<std::uint32_t, std::string>> lost;
   std::vector<transport::frame> frames;
   std::vector<std::shared_ptr<const void>> receipts;
@@ -147,7 +173,7 @@ inline part piece_of(std::uint32_t sender, std::uint64_t step, at::Tensor values
           .sample_count = 8};
 }
 
-/// Two linked planes; node 1 has dialled node 0.
+/// Two linked nodes; node 1 has dialled node 0.
 struct pair_of_nodes {
   explicit pair_of_nodes(node::options with = {}) : nodes(addresses(2)), a(0, nodes, with), b(1, nodes, with) {
     a.link();
@@ -159,8 +185,8 @@ struct pair_of_nodes {
   /// Something goes each way, and nobody is lost.
   void check_alive() {
     const auto before_a = a.count(), before_b = b.count();
-    a.plane->send(1, 1, piece_of(0, 1, at::ones({16})));
-    b.plane->send(0, 0, piece_of(1, 1, at::ones({16})));
+    a.links->send(1, 1, piece_of(0, 1, at::ones({16})));
+    b.links->send(0, 0, piece_of(1, 1, at::ones({16})));
     CHECK(a.wait_frames(before_a + 1));
     CHECK(b.wait_frames(before_b + 1));
     CHECK(a.losses().empty());

@@ -1,0 +1,204 @@
+#include "troupe/runtime/transport/control.hpp"
+
+#include "troupe/actors/inspect.hpp"
+#include "troupe/runtime/transport/bytes.hpp"
+
+#include <type_traits>
+#include <utility>
+
+namespace troupe::control {
+
+// The fields of the messages, in the order of their bytes. ----------------------------------------------------------
+
+template <class F>
+void inspect(F& f, introduction& x) {
+  f(caf::meta::type_name("introduction"), x.node, x.version, x.topology, x.weights, x.data, x.fingerprint,
+    x.continues);
+}
+template <class F>
+void inspect(F& f, linked&) {
+  f(caf::meta::type_name("linked"));
+}
+template <class F>
+void inspect(F& f, failed& x) {
+  f(caf::meta::type_name("failed"), x.why);
+}
+template <class F>
+void inspect(F& f, link_lost& x) {
+  f(caf::meta::type_name("link_lost"), x.node, x.why);
+}
+template <class F>
+void inspect(F& f, waiting& x) {
+  f(caf::meta::type_name("waiting"), x.lost, x.ranks);
+}
+template <class F>
+void inspect(F& f, interrupted& x) {
+  f(caf::meta::type_name("interrupted"), x.signal);
+}
+template <class F>
+void inspect(F& f, copied& x) {
+  f(caf::meta::type_name("copied"), x.step);
+}
+template <class F>
+void inspect(F& f, reached& x) {
+  f(caf::meta::type_name("reached"), x.what);
+}
+template <class F>
+void inspect(F& f, at_checkpoint& x) {
+  f(caf::meta::type_name("at_checkpoint"), x.rank, x.step);
+}
+template <class F>
+void inspect(F& f, restored& x) {
+  f(caf::meta::type_name("restored"), x.rank);
+}
+template <class F>
+void inspect(F& f, verified& x) {
+  f(caf::meta::type_name("verified"), x.rank, x.step, x.digests);
+}
+template <class F>
+void inspect(F& f, progress& x) {
+  f(caf::meta::type_name("progress"), x.rank, x.steps);
+}
+template <class F>
+void inspect(F& f, halted& x) {
+  f(caf::meta::type_name("halted"), x.rank, x.steps);
+}
+template <class F>
+void inspect(F& f, welcome& x) {
+  f(caf::meta::type_name("welcome"), x.memories);
+}
+template <class F>
+void inspect(F& f, refusal& x) {
+  f(caf::meta::type_name("refusal"), x.reason);
+}
+template <class F>
+void inspect(F& f, link_up&) {
+  f(caf::meta::type_name("link_up"));
+}
+template <class F>
+void inspect(F& f, who_waits& x) {
+  f(caf::meta::type_name("who_waits"), x.lost);
+}
+template <class F>
+void inspect(F& f, end& x) {
+  f(caf::meta::type_name("end"), x.status, x.failure);
+}
+template <class F>
+void inspect(F& f, proceed& x) {
+  f(caf::meta::type_name("proceed"), x.rank, x.steps);
+}
+template <class F>
+void inspect(F& f, assign& x) {
+  f(caf::meta::type_name("assign"), x.rank, x.what);
+}
+template <class F>
+void inspect(F& f, halt& x) {
+  f(caf::meta::type_name("halt"), x.rank);
+}
+template <class F>
+void inspect(F& f, finish& x) {
+  f(caf::meta::type_name("finish"), x.rank, x.steps);
+}
+template <class F>
+void inspect(F& f, show& x) {
+  f(caf::meta::type_name("show"), x.rank, x.step);
+}
+template <class F>
+void inspect(F& f, send_state& x) {
+  f(caf::meta::type_name("send_state"), x.rank, x.number);
+}
+
+namespace {
+
+using transport::frame_error;
+
+/// Prints the name of a type only.
+struct name_reader {
+  using result_type = void;
+  const char* name{""};
+  template <class... Fields>
+  void operator()(caf::meta::type_name_t type, const Fields&...) {
+    name = type.value;
+  }
+};
+
+template <std::size_t... Index>
+message made_of(std::size_t number, std::index_sequence<Index...>) {
+  message made;
+  (void)((number == Index && (made.emplace<Index>(), true)) || ...);
+  return made;
+}
+
+[[noreturn]] void refuse(const message& what, const std::string& why) {
+  throw frame_error("received the control message " + name_of(what) + " " + why);
+}
+
+/// The rank that a message is about, if it is about one.
+template <class Message>
+const rank_id* rank_in(const Message& one) {
+  if constexpr (requires { one.rank; }) {
+    return &one.rank;
+  } else if constexpr (std::is_same_v<Message, reached>) {
+    return &one.what.rank;
+  } else {
+    return nullptr;
+  }
+}
+
+/// The node that a message names, if it names one.
+template <class Message>
+const std::uint32_t* node_in(const Message& one) {
+  if constexpr (requires { one.lost; }) {
+    return &one.lost;
+  } else if constexpr (std::is_same_v<Message, link_lost>) {
+    return &one.node;
+  } else {
+    return nullptr;
+  }
+}
+
+/// The messages before `welcome` go to the first node, the others come from it.
+constexpr std::size_t first_from_first_node = message{welcome{}}.index();
+
+}  // namespace
+
+std::string name_of(const message& what) {
+  name_reader name;
+  std::visit([&name](const auto& one) { inspect(name, const_cast<std::decay_t<decltype(one)>&>(one)); }, what);
+  return name.name;
+}
+
+std::vector<std::byte> encode(const message& what) {
+  transport::byte_writer bytes;
+  bytes.put(static_cast<std::uint8_t>(what.index()));
+  std::visit([&bytes](const auto& one) { bytes.put(one); }, what);
+  return bytes.take();
+}
+
+message decode(std::span<const std::byte> bytes) {
+  transport::byte_reader from{bytes};
+  std::uint8_t number = 0;
+  from.get(number);
+  constexpr auto kinds = std::variant_size_v<message>;
+  if (number >= kinds) throw frame_error("received a control message of an unknown kind");
+  auto made = made_of(number, std::make_index_sequence<kinds>{});
+  std::visit([&from](auto& one) { from.get(one); }, made);
+  from.finish();
+  return made;
+}
+
+void check(const message& what, const std::vector<node_ranks>& nodes, std::uint32_t from, std::uint32_t to) {
+  const auto to_first = what.index() < first_from_first_node;
+  if (to_first ? to != 0 || from == 0 : from != 0 || to == 0) refuse(what, "from a node that may not send it");
+  const auto& ranks = nodes.at(to_first ? from : to);
+  std::visit(
+      [&](const auto& one) {
+        if (const auto* rank = rank_in(one); rank && static_cast<std::uint32_t>(*rank) - ranks.first >= ranks.count)
+          refuse(what, "about a rank of another node");
+        if (const auto* node = node_in(one); node && *node >= nodes.size())
+          refuse(what, "about a node that does not exist");
+      },
+      what);
+}
+
+}  // namespace troupe::control

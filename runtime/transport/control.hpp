@@ -1,0 +1,176 @@
+// The control messages between nodes: how nodes join, link and end, and what workers, coordinator and recorder tell each
+// other across nodes. They are values: they name nodes by their index in the plan and workers by their rank, never an
+// actor. docs/protocol.md describes when each is sent.
+#pragma once
+
+#include "troupe/actors/messages.hpp"
+
+#include <caf/meta/type_name.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <span>
+#include <string>
+#include <variant>
+#include <vector>
+
+namespace troupe::control {
+
+// From a node to the first node. -----------------------------------------------------------------------------------
+
+/// Introduces a node that asks to join. All fields except the name and the fingerprint must be equal on all nodes.
+struct introduction {
+  std::string node{};      ///< Name of the node in the topology file.
+  std::string version{};   ///< Version of Troupe.
+  std::string topology{};  ///< Canonical text of the topology file; see topology::canonical.
+  std::string weights{};   ///< Digest of the initial weights.
+  std::string data{};      ///< Digest of the training and validation samples.
+  /// Properties of the node that may affect the bits of a result; see node/fingerprint.hpp.
+  std::map<std::string, std::string> fingerprint{};
+  bool continues{false};  ///< Whether --resume was given to the first node, or to the one that keeps copies.
+};
+
+/// The tensor links of this node to all others are open.
+struct linked {};
+
+/// An actor of this node has failed.
+struct failed {
+  std::string why{};
+};
+
+/// The tensor link of this node to another one is lost.
+struct link_lost {
+  std::uint32_t node{0};
+  std::string why{};
+};
+
+/// Answers who_waits: which ranks of this node wait for ranks of the lost node; empty if none does.
+struct waiting {
+  std::uint32_t lost{0};
+  std::string ranks{};
+};
+
+/// This node has received a signal and asks to end the run in good order.
+struct interrupted {
+  std::int32_t signal{0};
+};
+
+/// This node has written its copy of the checkpoint of this step, or could not.
+struct copied {
+  std::uint64_t step{0};
+};
+
+// From a worker to the coordinator or the recorder; see milestone_sink, progress_sink and directed_worker.
+
+struct reached {
+  milestone what{};
+};
+
+struct at_checkpoint {
+  rank_id rank{};
+  std::uint64_t step{0};
+};
+
+struct restored {
+  rank_id rank{};
+};
+
+struct verified {
+  rank_id rank{};
+  std::uint64_t step{0};
+  digest_list digests{};
+};
+
+struct progress {
+  rank_id rank{};
+  std::uint64_t steps{0};
+};
+
+/// Answers `halt`.
+struct halted {
+  rank_id rank{};
+  std::uint64_t steps{0};
+};
+
+// From the first node to another node. -----------------------------------------------------------------------------
+
+/// Accepts an introduction.
+struct welcome {
+  std::vector<memory_handle> memories{};  ///< Handles indexed by exchange; empty for exchanges without shared memory.
+};
+
+/// Rejects an introduction.
+struct refusal {
+  std::string reason{};
+};
+
+/// All nodes have joined: asks the node to open its tensor links.
+struct link_up {};
+
+/// A node is lost: asks which ranks wait for its ranks.
+struct who_waits {
+  std::uint32_t lost{0};
+};
+
+/// The run is over.
+struct end {
+  std::int32_t status{0};  ///< Exit status of the run.
+  std::string failure{};   ///< Empty if it did not fail.
+};
+
+// From the coordinator to a worker; see directed_worker.
+
+struct proceed {
+  rank_id rank{};
+  std::uint64_t steps{0};
+};
+
+struct assign {
+  rank_id rank{};
+  assignment what{};
+};
+
+struct halt {
+  rank_id rank{};
+};
+
+struct finish {
+  rank_id rank{};
+  std::uint64_t steps{0};
+};
+
+struct show {
+  rank_id rank{};
+  std::uint64_t step{0};
+};
+
+struct send_state {
+  rank_id rank{};
+  std::uint64_t number{0};
+};
+
+/// A control message. The position of a type is its number in the bytes of a message.
+using message = std::variant<introduction, linked, failed, link_lost, waiting, interrupted, copied, reached,
+                             at_checkpoint, restored, verified, progress, halted, welcome, refusal, link_up, who_waits,
+                             end, proceed, assign, halt, finish, show, send_state>;
+
+/// Returns the name of a message's type, such as "progress".
+std::string name_of(const message& what);
+
+/// Returns a message as bytes.
+std::vector<std::byte> encode(const message& what);
+
+/// Returns the message that the bytes are. Throws transport::frame_error if they are none.
+message decode(std::span<const std::byte> bytes);
+
+/// The ranks of a node: [first, first + count).
+struct node_ranks {
+  std::uint32_t first{0}, count{0};
+};
+
+/// Throws transport::frame_error unless the message may be sent by node `from` to node `to`: in this direction, and about
+/// nodes and ranks that exist and, as far as it is about a worker, belong to the node that it comes from or goes to.
+void check(const message& what, const std::vector<node_ranks>& nodes, std::uint32_t from, std::uint32_t to);
+
+}  // namespace troupe::control

@@ -1,0 +1,70 @@
+// The links of a node to the other nodes of a run: everything that crosses between nodes goes through this interface.
+// Behind it is TCP (tcp_links.hpp), or a simulated network.
+//
+// There are two planes. The first node has a control link to every other node, and every pair of nodes has a tensor
+// link. Messages on one link arrive in the order in which they were sent; nothing is known about the order of messages
+// on different links. A link that is lost stays lost.
+#pragma once
+
+#include "troupe/actors/messages.hpp"
+#include "troupe/runtime/transport/control.hpp"
+#include "troupe/runtime/transport/frame.hpp"
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+
+namespace troupe::transport {
+
+/// Identifies a control connection to the first node whose other end has not been admitted yet.
+enum class visitor_id : std::uint64_t {};
+
+class links {
+ public:
+  /// Callbacks, one at a time.
+  struct listener {
+    /// On the first node: a visitor asks to join; answer with admit() or refuse().
+    std::function<void(visitor_id, control::introduction&&)> visited;
+    /// On another node: the control link to the first node is open, but this node is a visitor.
+    std::function<void()> reached_first;
+    /// On another node: the first node has another version of the protocol, or is another program.
+    std::function<void()> foreign_first;
+    /// A control message from a node. It has been checked; see control::check().
+    std::function<void(std::uint32_t node, control::message&&)> heard;
+    /// The control link to a node is lost, and how: "the other side closed the connection".
+    std::function<void(std::uint32_t node, const std::string& why)> parted;
+    /// The tensor links to all other nodes are open.
+    std::function<void()> linked;
+    /// The tensor link to a node is lost, or was not established in time.
+    std::function<void(std::uint32_t node, const std::string& why)> lost;
+  };
+
+  /// Called with each part, snapshot, state or copy that arrives. Releasing the receipt lets the sender send more. Throws
+  /// frame_error to refuse a frame, which loses the link.
+  using frame_receiver = std::function<void(frame&&, std::shared_ptr<const void> receipt)>;
+
+  virtual ~links() = default;
+
+  /// On the first node: lets visitors in. On the others: dials the first node until it answers.
+  virtual void open(listener) = 0;
+
+  /// On the first node: makes a visitor the node with this index, with which messages can be exchanged from then on.
+  /// Returns false if it has left.
+  virtual bool admit(visitor_id, std::uint32_t node) = 0;
+
+  /// On the first node: tells a visitor why it cannot join.
+  virtual void refuse(visitor_id, const control::refusal&) = 0;
+
+  /// Opens the tensor links to all other nodes, which must all have joined.
+  virtual void link(frame_receiver) = 0;
+
+  /// Send to a node; they do nothing if its link is lost. They may be called on any thread and never block.
+  virtual void tell(std::uint32_t node, const control::message&) = 0;
+  virtual void send(std::uint32_t node, std::uint32_t to, const part&) = 0;
+  virtual void send(std::uint32_t node, const snapshot&) = 0;
+  /// Copies of checkpoints are sent only while nothing else is.
+  virtual void send(std::uint32_t node, const state_piece&) = 0;
+};
+
+}  // namespace troupe::transport

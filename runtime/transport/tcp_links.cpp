@@ -1,0 +1,479 @@
+#include "troupe/runtime/transport/tcp_links.hpp"
+
+#include "troupe/runtime/topology/error.hpp"
+#include "troupe/runtime/transport/connection.hpp"
+
+#include <ATen/ops/empty.h>
+#include <boost/asio/connect.hpp>
+#include <boost/asio/executor_work_guard.hpp>
+#include <boost/asio/post.hpp>
+
+#include <algorithm>
+#include <cstring>
+#include <list>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <pthread.h>
+#include <set>
+#include <string>
+#include <thread>
+#include <utility>
+#include <variant>
+
+namespace troupe::transport {
+
+namespace asio = boost::asio;
+using tcp = asio::ip::tcp;
+using boost::system::error_code;
+
+namespace {
+
+constexpr std::size_t most_strangers = 64;
+constexpr std::chrono::milliseconds between_dials{20};
+constexpr std::uint32_t first_node = 0;
+
+at::Tensor tensor_of(const std::vector<std::byte>& bytes) {
+  auto values = at::empty({static_cast<std::int64_t>(bytes.size())}, at::kByte);
+  std::memcpy(values.mutable_data_ptr(), bytes.data(), bytes.size());
+  return values;
+}
+
+std::span<const std::byte> bytes_of(const at::Tensor& values) {
+  return {static_cast<const std::byte*>(values.const_data_ptr()), values.nbytes()};
+}
+
+}  // namespace
+
+class tcp_links::network {
+ public:
+  explicit network(tcp_options options)
+      : options_(std::move(options)),
+        nodes_(static_cast<std::uint32_t>(options_.addresses.size())),
+        session_(options_.session),
+        work_(asio::make_work_guard(*io_)),
+        acceptor_(*io_),
+        later_(*io_),
+        deadline_(*io_),
+        lost_(nodes_),
+        controls_(nodes_),
+        tensors_(nodes_) {
+    bind();
+    thread_ = std::thread{[this] {
+      pthread_setname_np(pthread_self(), "links");
+      io_->run();
+    }};
+  }
+
+  ~network() {
+    asio::post(*io_, [this] {
+      ending_ = true;
+      error_code ignored;
+      acceptor_.close(ignored);
+      later_.cancel();
+      deadline_.cancel();
+      for (const auto& stranger : std::exchange(strangers_, {})) stranger->close();
+      for (const auto& dialled : std::exchange(dialled_, {})) dialled->close();
+      for (const auto& link : open_links()) link->close();
+      for (const auto& attempt : dials_) {
+        attempt->resolver.cancel();
+        attempt->socket.close(ignored);
+        attempt->timer.cancel();
+      }
+      work_.reset();
+    });
+    thread_.join();
+  }
+
+  void open(listener listener) {
+    asio::post(*io_, [this, listener = std::move(listener)] {
+      listener_ = listener;
+      if (is_first())
+        accept();
+      else
+        dial({first_node, plane::control});
+    });
+  }
+
+  bool admit(visitor_id id, std::uint32_t node) {
+    const std::lock_guard lock{mutex_};
+    const auto found = visitors_.find(id);
+    if (found == visitors_.end()) return false;
+    const auto visitor = found->second;
+    controls_.at(node) = visitor;
+    visitors_.erase(found);
+    visitor->trust();
+    asio::post(*io_, [this, visitor] { strangers_.remove(visitor); });
+    return true;
+  }
+
+  void refuse(visitor_id id, const control::refusal& refusal) {
+    std::shared_ptr<connection> visitor;
+    {
+      const std::lock_guard lock{mutex_};
+      const auto found = visitors_.find(id);
+      if (found != visitors_.end()) visitor = found->second;
+    }
+    if (visitor) put(*visitor, refusal);  // it leaves, or its patience ends
+  }
+
+  void link(frame_receiver receive) {
+    asio::post(*io_, [this, receive = std::move(receive)] {
+      receive_ = receive;
+      deadline_.expires_after(options_.timeout);
+      deadline_.async_wait([this](error_code error) {
+        if (!error && !ending_) give_up();
+      });
+      if (!is_first()) accept();
+      for (std::uint32_t node = 0; node < options_.me; ++node) dial({node, plane::tensors});
+      tell_if_linked();
+    });
+  }
+
+  void tell(std::uint32_t node, const control::message& what) {
+    if (const auto link = find(controls_, node)) put(*link, what);
+  }
+
+  void send(std::uint32_t node, const frame_header& header, const at::Tensor& values) {
+    const auto link = find(tensors_, node);
+    if (link && header.kind == frame_kind::copy) return link->send_later(header, values);
+    if (link) link->send(header, values);
+  }
+
+ private:
+  /// Links by node; null if lost, not yet established, or this node.
+  using link_table = std::vector<std::shared_ptr<connection>>;
+
+  /// What this side has dialled.
+  struct destination {
+    std::uint32_t node{0};
+    plane where{plane::tensors};
+  };
+
+  struct dialling {
+    explicit dialling(asio::io_context& io) : resolver(io), socket(io), timer(io) {}
+    tcp::resolver resolver;
+    tcp::socket socket;
+    asio::steady_timer timer;
+  };
+
+  bool is_first() const { return options_.me == first_node; }
+
+  static void put(connection& link, const control::message& what) {
+    auto bytes = tensor_of(control::encode(what));
+    const auto header = header_of_control(bytes);
+    link.send(header, std::move(bytes));
+  }
+
+  std::shared_ptr<connection> find(const link_table& where, std::uint32_t node) {
+    const std::lock_guard lock{mutex_};
+    return where.at(node);
+  }
+
+  void bind() {
+    const auto name = topology::print_endpoint(options_.listen);
+    try {
+      const auto found = tcp::resolver{*io_}.resolve(options_.listen.host, std::to_string(options_.listen.port));
+      const auto endpoint = found.begin()->endpoint();
+      if (!endpoint.address().is_loopback())
+        throw input_error(name +
+                          " is not a loopback address, and connections between hosts are not encrypted yet; expected "
+                          "a loopback address such as 127.0.0.1");
+      acceptor_.open(endpoint.protocol());
+      acceptor_.set_option(tcp::acceptor::reuse_address{true});
+      acceptor_.bind(endpoint);
+      acceptor_.listen();
+    } catch (const boost::system::system_error& problem) {
+      throw input_error("cannot listen on " + name + " (" + problem.code().message() + "); expected a free port");
+    }
+  }
+
+  // Outgoing and incoming connections. -----------------------------------------------------------------------------
+
+  void accept() {
+    acceptor_.async_accept([this](error_code error, tcp::socket socket) {
+      if (ending_) return;
+      if (error) {  // out of descriptors, or the connection is closed already; others may still arrive
+        later_.expires_after(between_dials);
+        later_.async_wait([this](error_code cancelled) {
+          if (!cancelled) accept();
+        });
+        return;
+      }
+      if (strangers_.size() >= most_strangers) {  // if it belongs to a node of the run, the node connects again
+        const auto oldest = strangers_.front();
+        oldest->close();
+        forget(oldest);
+      }
+      strangers_.push_back(make(std::move(socket), std::nullopt));
+      strangers_.back()->start(options_.patience);
+      accept();
+    });
+  }
+
+  void dial(destination to) {
+    const auto attempt = std::make_shared<dialling>(*io_);
+    dials_.push_back(attempt);
+    const auto& address = options_.addresses[to.node];
+    attempt->resolver.async_resolve(
+        address.host, std::to_string(address.port),
+        [this, to, attempt](error_code error, const tcp::resolver::results_type& found) {
+          if (ending_) return;
+          if (error) return dial_again(to, attempt);
+          attempt->timer.expires_after(options_.patience);
+          attempt->timer.async_wait([attempt](error_code cancelled) {
+            error_code ignored;
+            if (!cancelled) attempt->socket.close(ignored);
+          });
+          asio::async_connect(attempt->socket, found, [this, to, attempt](error_code failed, const tcp::endpoint&) {
+            if (ending_) return;
+            attempt->timer.cancel();
+            if (failed || !attempt->socket.is_open()) return dial_again(to, attempt);
+            std::erase(dials_, attempt);
+            dialled_.push_back(make(std::move(attempt->socket), to));
+            dialled_.back()->start(to.where == plane::control ? options_.patience : options_.timeout);
+            dialled_.back()->greet(options_.me, session_, to.where);
+          });
+        });
+  }
+
+  void dial_again(destination to, const std::shared_ptr<dialling>& attempt) {
+    attempt->timer.expires_after(between_dials);
+    attempt->timer.async_wait([this, to, attempt](error_code error) {
+      if (error || ending_) return;
+      std::erase(dials_, attempt);
+      if (to.where == plane::control || !lost_[to.node]) dial(to);
+    });
+  }
+
+  /// Makes a connection that has not received a hello, and which this side has dialled if `dialled`.
+  std::shared_ptr<connection> make(tcp::socket socket, std::optional<destination> dialled) {
+    const connection::listener listener{
+        .greeted = [this, dialled](const auto& who, const frame& hello) { return greeted(who, hello, dialled); },
+        .foreign = [this, dialled](const auto& who) { return answer_foreign(who, dialled); },
+        .arrived = [this](const auto& who, frame&& arrived,
+                          std::shared_ptr<const void> receipt) { hear(who, std::move(arrived), std::move(receipt)); },
+        .closed = [this, dialled](const auto& who, const connection_loss& how) { closed(who, dialled, how); }};
+    const connection_options options{.io = io_,
+                                     .limits = options_.limits,
+                                     .pool = options_.pool,
+                                     .window = options_.window_bytes,
+                                     .silence = options_.silence};
+    return std::make_shared<connection>(options, std::move(socket), listener);
+  }
+
+  // What connections report. ---------------------------------------------------------------------------------------
+
+  /// Checks a hello: it must be from what was dialled, from a node after this one that opens a tensor link, or from a
+  /// visitor of the first node.
+  bool greeted(const std::shared_ptr<connection>& who, const frame& hello, std::optional<destination> dialled) {
+    const auto node = hello.header.to;
+    const auto where = static_cast<plane>(hello.header.which.place);
+    if (node >= nodes_ || (dialled ? node != dialled->node || where != dialled->where : node <= options_.me))
+      return false;
+    if (where == plane::tensors) return greet_peer(who, node, hello.session, dialled.has_value());
+    if (dialled) return greet_first(who, hello.session);
+    return is_first() && greet_visitor(who);
+  }
+
+  bool greet_peer(const std::shared_ptr<connection>& who, std::uint32_t node, const session_id& session, bool dialled) {
+    if (session != session_ || find(tensors_, node) || lost_[node]) return false;
+    strangers_.remove(who);
+    dialled_.remove(who);
+    who->trust();
+    if (!dialled) who->greet(options_.me, session_, plane::tensors);
+    {
+      const std::lock_guard lock{mutex_};
+      tensors_[node] = who;
+    }
+    tell_if_linked();
+    return true;
+  }
+
+  bool greet_first(const std::shared_ptr<connection>& who, const session_id& session) {
+    session_ = session;
+    dialled_.remove(who);
+    who->trust();
+    {
+      const std::lock_guard lock{mutex_};
+      controls_[first_node] = who;
+    }
+    listener_.reached_first();
+    return true;
+  }
+
+  bool greet_visitor(const std::shared_ptr<connection>& who) {
+    {
+      const std::lock_guard lock{mutex_};
+      visitors_.emplace(visitor_id{next_visitor_++}, who);
+    }
+    who->greet(options_.me, session_, plane::control);
+    return true;
+  }
+
+  /// Tells a visitor of another version which one this is; one that was dialled has told it.
+  bool answer_foreign(const std::shared_ptr<connection>& who, std::optional<destination> dialled) {
+    if (!dialled) {
+      who->greet(options_.me, {}, plane::control);
+      return true;
+    }
+    if (dialled->where == plane::control) {
+      joined_ = true;  // it will not become another one
+      listener_.foreign_first();
+    }
+    return false;
+  }
+
+  void hear(const std::shared_ptr<connection>& who, frame&& arrived, std::shared_ptr<const void> receipt) {
+    if (ending_) return;
+    if (arrived.header.kind != frame_kind::control) return receive_(std::move(arrived), std::move(receipt));
+    auto what = control::decode(bytes_of(arrived.values));
+    if (const auto node = node_of(controls_, who)) {
+      control::check(what, options_.ranks, *node, options_.me);
+      if (!is_first()) joined_ = true;
+      return listener_.heard(*node, std::move(what));
+    }
+    const auto id = visitor_of(who);
+    if (!id || !std::holds_alternative<control::introduction>(what) || !introduced_.insert(*id).second)
+      throw frame_error("received a control message from a node that has not joined");
+    listener_.visited(*id, std::get<control::introduction>(std::move(what)));
+  }
+
+  void closed(const std::shared_ptr<connection>& who, std::optional<destination> dialled, const connection_loss& how) {
+    if (ending_) return;
+    const auto control = take(controls_, who);
+    const auto tensors = control ? std::nullopt : take(tensors_, who);
+    if (control && (is_first() || joined_))
+      return listener_.parted(
+          *control, how.what == connection_loss::cause::closed ? "it was killed or disconnected" : how.text);
+    if (tensors) return lose(*tensors, how.text);
+    if (forget(who)) return;
+    dialled_.remove(who);
+    if (!dialled || (dialled->where == plane::control && joined_)) return;
+    dials_.push_back(std::make_shared<dialling>(*io_));
+    dial_again(*dialled, dials_.back());
+  }
+
+  /// Forgets an incoming connection that has not identified itself; returns false if it is none.
+  bool forget(const std::shared_ptr<connection>& who) {
+    const auto id = visitor_of(who);
+    const std::lock_guard lock{mutex_};
+    if (id) visitors_.erase(*id), introduced_.erase(*id);
+    return strangers_.remove(who) > 0;
+  }
+
+  std::optional<visitor_id> visitor_of(const std::shared_ptr<connection>& who) {
+    const std::lock_guard lock{mutex_};
+    for (const auto& [id, visitor] : visitors_)
+      if (visitor == who) return id;
+    return std::nullopt;
+  }
+
+  std::optional<std::uint32_t> node_of(const link_table& where, const std::shared_ptr<connection>& who) {
+    const std::lock_guard lock{mutex_};
+    const auto found = std::find(where.begin(), where.end(), who);
+    if (found == where.end()) return std::nullopt;
+    return static_cast<std::uint32_t>(found - where.begin());
+  }
+
+  /// Removes a link; returns the node that it led to, if it was one.
+  std::optional<std::uint32_t> take(link_table& where, const std::shared_ptr<connection>& who) {
+    const auto node = node_of(where, who);
+    const std::lock_guard lock{mutex_};
+    if (node) where[*node] = nullptr;
+    return node;
+  }
+
+  std::vector<std::shared_ptr<connection>> open_links() {
+    const std::lock_guard lock{mutex_};
+    std::vector<std::shared_ptr<connection>> open;
+    for (const auto* table : {&controls_, &tensors_})
+      std::copy_if(table->begin(), table->end(), std::back_inserter(open), [](const auto& link) { return link; });
+    return open;
+  }
+
+  // Reports to the owner. ------------------------------------------------------------------------------------------
+
+  void tell_if_linked() {
+    for (std::uint32_t node = 0; node < nodes_; ++node)
+      if (told_ || (node != options_.me && !find(tensors_, node))) return;
+    told_ = true;
+    deadline_.cancel();
+    listener_.linked();
+  }
+
+  void give_up() {
+    for (std::uint32_t node = 0; node < nodes_; ++node)
+      if (node != options_.me && !find(tensors_, node))
+        lose(node, "it was not established within " + std::to_string(options_.timeout.count()) + " ms");
+  }
+
+  void lose(std::uint32_t node, const std::string& why) {
+    if (lost_[node]) return;
+    lost_[node] = true;
+    listener_.lost(node, why);
+  }
+
+  tcp_options options_;
+  std::uint32_t nodes_;
+  session_id session_;
+  std::shared_ptr<asio::io_context> io_ = std::make_shared<asio::io_context>(1);
+  asio::executor_work_guard<asio::io_context::executor_type> work_;
+  tcp::acceptor acceptor_;
+  asio::steady_timer later_, deadline_;
+  // Connections that have not identified themselves, oldest first: incoming ones, of which there may be any number, and
+  // outgoing ones, which are never closed to make room.
+  std::list<std::shared_ptr<connection>> strangers_, dialled_;
+  std::vector<std::shared_ptr<dialling>> dials_;
+  listener listener_;
+  frame_receiver receive_;
+  std::vector<bool> lost_;           ///< Whether the tensor link to each node is lost.
+  std::set<visitor_id> introduced_;  ///< Visitors that have introduced themselves.
+  std::uint64_t next_visitor_{0};
+  bool joined_{false};  ///< The first node has answered the introduction.
+  bool told_{false}, ending_{false};
+
+  std::mutex mutex_;  ///< Protects everything below, which senders and the owner read.
+  std::map<visitor_id, std::shared_ptr<connection>> visitors_;
+  link_table controls_, tensors_;
+
+  std::thread thread_;
+};
+
+tcp_links::tcp_links(tcp_options options) : network_(std::make_unique<network>(std::move(options))) {}
+
+tcp_links::~tcp_links() = default;
+
+void tcp_links::open(listener listener) {
+  network_->open(std::move(listener));
+}
+
+bool tcp_links::admit(visitor_id visitor, std::uint32_t node) {
+  return network_->admit(visitor, node);
+}
+
+void tcp_links::refuse(visitor_id visitor, const control::refusal& refusal) {
+  network_->refuse(visitor, refusal);
+}
+
+void tcp_links::link(frame_receiver receive) {
+  network_->link(std::move(receive));
+}
+
+void tcp_links::tell(std::uint32_t node, const control::message& what) {
+  network_->tell(node, what);
+}
+
+void tcp_links::send(std::uint32_t node, std::uint32_t to, const part& piece) {
+  network_->send(node, header_of(to, piece), piece.piece.values);
+}
+
+void tcp_links::send(std::uint32_t node, const snapshot& result) {
+  network_->send(node, header_of(result), result.values);
+}
+
+void tcp_links::send(std::uint32_t node, const state_piece& piece) {
+  network_->send(node, header_of(piece), piece.bytes);
+}
+
+}  // namespace troupe::transport

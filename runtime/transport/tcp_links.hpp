@@ -1,0 +1,58 @@
+// The links of a node over TCP. One port carries both planes, and one thread serves all connections. The first node
+// accepts control connections; of two nodes, the one that is earlier in the plan accepts the tensor connection.
+//
+// An incoming connection must identify itself within a few seconds: with a hello of 128 bytes that has the session of
+// the run, or, to join, with a hello and an introduction. At most 64 connections may be unidentified at a time.
+#pragma once
+
+#include "troupe/runtime/topology/endpoint.hpp"
+#include "troupe/runtime/transport/links.hpp"
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+namespace troupe::transport {
+
+struct tcp_options {
+  std::uint32_t me{0};                           ///< Index of this node in the plan.
+  topology::endpoint listen;                     ///< Loopback only, until connections are encrypted.
+  std::vector<topology::endpoint> addresses;     ///< Where each node can be dialled, by index.
+  std::vector<control::node_ranks> ranks;        ///< By index of the node.
+  session_id session{};                          ///< Random; only on the first node. The others hear it when they join.
+  frame_limits limits;
+  models::buffer_pool pool;  ///< Pool from which received tensors are taken.
+  /// Bytes that another node may send before this node takes any of them. Small, so that waiting data is still in the
+  /// cache when it is read.
+  std::int64_t window_bytes{2 << 20};
+  std::chrono::milliseconds timeout{60'000};  ///< Time in which all tensor links must be established.
+  std::chrono::milliseconds silence{5'000};   ///< A link on which nothing arrives for this long is lost.
+  std::chrono::milliseconds patience{5'000};  ///< Time in which an incoming connection must identify itself.
+};
+
+class tcp_links final : public links {
+ public:
+  /// Binds and listens; connections wait in the backlog until open(). Throws input_error if the address is not a
+  /// loopback address or is in use.
+  explicit tcp_links(tcp_options options);
+  /// Closes all connections, discards unsent frames and joins the thread. Must not run in a callback of the listener.
+  ~tcp_links() override;
+  tcp_links(const tcp_links&) = delete;
+  tcp_links& operator=(const tcp_links&) = delete;
+
+  void open(listener) override;
+  bool admit(visitor_id, std::uint32_t node) override;
+  void refuse(visitor_id, const control::refusal&) override;
+  void link(frame_receiver) override;
+  void tell(std::uint32_t node, const control::message&) override;
+  void send(std::uint32_t node, std::uint32_t to, const part&) override;
+  void send(std::uint32_t node, const snapshot&) override;
+  void send(std::uint32_t node, const state_piece&) override;
+
+ private:
+  class network;
+  std::unique_ptr<network> network_;
+};
+
+}  // namespace troupe::transport
