@@ -4,6 +4,7 @@
 #include "troupe/data/loader.hpp"
 #include "troupe/runtime/node/fingerprint.hpp"
 #include "troupe/runtime/node/lanes.hpp"
+#include "troupe/runtime/node/links_of_plan.hpp"
 #include "troupe/runtime/node/supervisor.hpp"
 #include "troupe/runtime/plan/refuse.hpp"
 #include "troupe/runtime/topology/canonical.hpp"
@@ -78,31 +79,17 @@ std::uint64_t largest_control(const control::introduction& own) {
 
 std::shared_ptr<transport::links> make_links(const plan& plan, const node_options& options,
                                              const control::introduction& own) {
-  const auto& self = plan.nodes[options.node];
   transport::tcp_options made{.me = options.node,
-                              .listen = self.listen,
+                              .listen = plan.nodes[options.node].listen,
                               .addresses = {},
-                              .ranks = {},
+                              .ranks = ranks_of_nodes(plan),
                               .session = options.node == 0 ? random_session() : transport::session_id{},
-                              .limits = {.world_size = plan.workers,
-                                         .first_rank = self.first_rank,
-                                         .ranks = self.workers,
-                                         .servers = plan.servers(),
-                                         .has_servers = options.node == 0,
-                                         .total = plan.layout.total,
-                                         .keeps_copies = plan.keeps_copies(options.node),
-                                         .largest_control = largest_control(own)},
+                              .limits = frame_limits_of(plan, options.node),
                               .pool = options.pool,
                               .timeout = plan.file.run.timeout,
                               .silence = plan.file.run.silence};
-  for (const auto& node : plan.nodes) {
-    made.addresses.push_back(node.address);
-    made.ranks.push_back({node.first_rank, node.workers});
-  }
-  for (const auto& exchange : plan.exchanges) {
-    made.limits.exchanged.push_back(exchange.layout.parameter_end);
-    made.limits.encodings.push_back(exchange.how);
-  }
+  made.limits.largest_control = largest_control(own);
+  for (const auto& node : plan.nodes) made.addresses.push_back(node.address);
   return std::make_shared<transport::tcp_links>(std::move(made));
 }
 

@@ -77,7 +77,7 @@ struct supervisor_options {
   std::function<void(const std::string&)> report;  ///< Prints a line for the user who started the node.
   /// Writes a copy of a checkpoint, on the node that keeps one, or warns that it cannot. Called on a lane.
   std::function<void(const state_dict& files)> keep_copy{};
-  std::shared_ptr<run_end> end;  ///< Written before the actor ends.
+  std::shared_ptr<run_end> end{};  ///< Written before the actor ends.
 };
 
 /// Spawns the supervisor of a node. It starts on `join` and ends after all actors of the node have ended; `end` then

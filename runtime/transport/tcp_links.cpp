@@ -2,9 +2,9 @@
 
 #include "troupe/runtime/topology/error.hpp"
 #include "troupe/runtime/transport/connection.hpp"
+#include "troupe/runtime/transport/dialler.hpp"
 
 #include <ATen/ops/empty.h>
-#include <boost/asio/connect.hpp>
 #include <boost/asio/executor_work_guard.hpp>
 #include <boost/asio/post.hpp>
 
@@ -30,7 +30,7 @@ using boost::system::error_code;
 namespace {
 
 constexpr std::size_t most_strangers = 64;
-constexpr std::chrono::milliseconds between_dials{20};
+constexpr std::chrono::milliseconds between_tries{20};
 constexpr std::uint32_t first_node = 0;
 
 at::Tensor tensor_of(const std::vector<std::byte>& bytes) {
@@ -53,6 +53,7 @@ class tcp_links::network {
         session_(options_.session),
         work_(asio::make_work_guard(*io_)),
         acceptor_(*io_),
+        dialler_(*io_, options_.patience),
         later_(*io_),
         deadline_(*io_),
         lost_(nodes_),
@@ -75,11 +76,7 @@ class tcp_links::network {
       for (const auto& stranger : std::exchange(strangers_, {})) stranger->close();
       for (const auto& dialled : std::exchange(dialled_, {})) dialled->close();
       for (const auto& link : open_links()) link->close();
-      for (const auto& attempt : dials_) {
-        attempt->resolver.cancel();
-        attempt->socket.close(ignored);
-        attempt->timer.cancel();
-      }
+      dialler_.close();
       work_.reset();
     });
     thread_.join();
@@ -150,13 +147,6 @@ class tcp_links::network {
     plane where{plane::tensors};
   };
 
-  struct dialling {
-    explicit dialling(asio::io_context& io) : resolver(io), socket(io), timer(io) {}
-    tcp::resolver resolver;
-    tcp::socket socket;
-    asio::steady_timer timer;
-  };
-
   bool is_first() const { return options_.me == first_node; }
 
   static void put(connection& link, const control::message& what) {
@@ -194,7 +184,7 @@ class tcp_links::network {
     acceptor_.async_accept([this](error_code error, tcp::socket socket) {
       if (ending_) return;
       if (error) {  // out of descriptors, or the connection is closed already; others may still arrive
-        later_.expires_after(between_dials);
+        later_.expires_after(between_tries);
         later_.async_wait([this](error_code cancelled) {
           if (!cancelled) accept();
         });
@@ -211,39 +201,15 @@ class tcp_links::network {
     });
   }
 
-  void dial(destination to) {
-    const auto attempt = std::make_shared<dialling>(*io_);
-    dials_.push_back(attempt);
-    const auto& address = options_.addresses[to.node];
-    attempt->resolver.async_resolve(
-        address.host, std::to_string(address.port),
-        [this, to, attempt](error_code error, const tcp::resolver::results_type& found) {
-          if (ending_) return;
-          if (error) return dial_again(to, attempt);
-          attempt->timer.expires_after(options_.patience);
-          attempt->timer.async_wait([attempt](error_code cancelled) {
-            error_code ignored;
-            if (!cancelled) attempt->socket.close(ignored);
-          });
-          asio::async_connect(attempt->socket, found, [this, to, attempt](error_code failed, const tcp::endpoint&) {
-            if (ending_) return;
-            attempt->timer.cancel();
-            if (failed || !attempt->socket.is_open()) return dial_again(to, attempt);
-            std::erase(dials_, attempt);
-            dialled_.push_back(make(std::move(attempt->socket), to));
-            dialled_.back()->start(to.where == plane::control ? options_.patience : options_.timeout);
-            dialled_.back()->greet(options_.me, session_, to.where);
-          });
+  void dial(destination to, std::chrono::milliseconds delay = {}) {
+    dialler_.dial(
+        options_.addresses[to.node], delay,
+        [this, to] { return to.where == plane::control || !lost_[to.node]; },
+        [this, to](tcp::socket socket) {
+          dialled_.push_back(make(std::move(socket), to));
+          dialled_.back()->start(to.where == plane::control ? options_.patience : options_.timeout);
+          dialled_.back()->greet(options_.me, session_, to.where);
         });
-  }
-
-  void dial_again(destination to, const std::shared_ptr<dialling>& attempt) {
-    attempt->timer.expires_after(between_dials);
-    attempt->timer.async_wait([this, to, attempt](error_code error) {
-      if (error || ending_) return;
-      std::erase(dials_, attempt);
-      if (to.where == plane::control || !lost_[to.node]) dial(to);
-    });
   }
 
   /// Makes a connection that has not received a hello, and which this side has dialled if `dialled`.
@@ -350,8 +316,7 @@ class tcp_links::network {
     if (forget(who)) return;
     dialled_.remove(who);
     if (!dialled || (dialled->where == plane::control && joined_)) return;
-    dials_.push_back(std::make_shared<dialling>(*io_));
-    dial_again(*dialled, dials_.back());
+    dial(*dialled, between_tries);
   }
 
   /// Forgets an incoming connection that has not identified itself; returns false if it is none.
@@ -420,11 +385,11 @@ class tcp_links::network {
   std::shared_ptr<asio::io_context> io_ = std::make_shared<asio::io_context>(1);
   asio::executor_work_guard<asio::io_context::executor_type> work_;
   tcp::acceptor acceptor_;
+  dialler dialler_;
   asio::steady_timer later_, deadline_;
   // Connections that have not identified themselves, oldest first: incoming ones, of which there may be any number, and
   // outgoing ones, which are never closed to make room.
   std::list<std::shared_ptr<connection>> strangers_, dialled_;
-  std::vector<std::shared_ptr<dialling>> dials_;
   listener listener_;
   frame_receiver receive_;
   std::vector<bool> lost_;           ///< Whether the tensor link to each node is lost.

@@ -104,6 +104,13 @@ plan tiny_plan(const tiny_options& options) {
   result.workers = options.workers;
   result.micro_batches = options.micro_batches;
   result.nodes.front().workers = options.workers;
+  if (!options.nodes.empty()) result.nodes.clear();
+  std::uint32_t first_rank = 0;
+  for (const auto workers : options.nodes) {
+    const std::vector<std::string> names{"alpha", "beta", "gamma", "delta"};
+    result.nodes.push_back({.name = names.at(result.nodes.size()), .first_rank = first_rank, .workers = workers});
+    first_rank += workers;
+  }
   result.steps_per_epoch = static_cast<std::uint64_t>(data::steps_per_epoch(result.sampling));
   result.steps = options.steps;
   result.evaluate_every = options.evaluate_every;

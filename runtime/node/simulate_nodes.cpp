@@ -1,0 +1,267 @@
+#include "troupe/runtime/node/simulate_nodes.hpp"
+
+#include "troupe/data/random.hpp"
+#include "troupe/runtime/node/links_of_plan.hpp"
+#include "troupe/runtime/node/simulated_lanes.hpp"
+#include "troupe/runtime/node/supervisor.hpp"
+#include "troupe/runtime/transport/simulated_network.hpp"
+
+#include <caf/all.hpp>
+#include <caf/scheduler/test_coordinator.hpp>
+
+#include <algorithm>
+#include <csignal>
+#include <set>
+#include <stdexcept>
+#include <utility>
+
+namespace troupe {
+
+namespace {
+
+using std::chrono::microseconds;
+
+struct system_config : caf::actor_system_config {
+  system_config() { set("scheduler.policy", caf::atom("testing")); }
+};
+
+/// A node: its actors, and its share of virtual time.
+class simulated_node {
+ public:
+  simulated_node(std::uint64_t seed, microseconds longest_job) : lanes_(seed, {.longest_job = longest_job}) {}
+
+  ~simulated_node() {
+    if (supervisor_) caf::anon_send_exit(supervisor_, caf::exit_reason::kill);
+    supervisor_ = supervisor_actor{};
+    while (scheduler().has_job()) scheduler().run_once();
+  }
+
+  void start(supervisor_options options) {
+    options.lanes = &lanes_;
+    options.end = end_;
+    options.report = [this](const std::string& line) { reports_.push_back(line); };
+    supervisor_ = spawn_supervisor(system_, std::move(options));
+    caf::actor_cast<caf::abstract_actor*>(supervisor_)->attach_functor([this](const caf::error& why) {
+      ended_ = true;
+      if (why && !end_->failure) end_->failure = "supervisor: " + describe(why);
+    });
+    caf::anon_send(supervisor_, join_atom_v);
+  }
+
+  bool ended() const { return ended_; }
+  const run_end& end() const { return *end_; }
+  const std::vector<std::string>& reports() const { return reports_; }
+
+  std::size_t jobs() { return ended_ && !scheduler().has_job() ? 0 : scheduler().jobs.size(); }
+  void run_job(std::size_t which) {
+    auto& jobs = scheduler().jobs;
+    std::rotate(jobs.begin(), jobs.begin() + static_cast<std::ptrdiff_t>(which), jobs.end());
+    scheduler().run_once();
+  }
+
+  /// Returns the time of its next timeout.
+  std::optional<microseconds> next_due() {
+    const auto& schedule = scheduler().clock().schedule();
+    if (schedule.empty()) return std::nullopt;
+    return std::chrono::ceil<microseconds>(schedule.begin()->first.time_since_epoch()) - origin_;
+  }
+
+  /// Advances its clock.
+  void reach(microseconds now) {
+    auto& clock = scheduler().clock();
+    const auto behind = now + origin_ - std::chrono::floor<microseconds>(clock.now().time_since_epoch());
+    if (behind.count() > 0) clock.advance_time(behind);
+  }
+
+  void interrupt() { caf::anon_send(supervisor_, halt_atom_v, std::int32_t{SIGTERM}); }
+
+ private:
+  caf::scheduler::test_coordinator& scheduler() {
+    return dynamic_cast<caf::scheduler::test_coordinator&>(system_.scheduler());
+  }
+
+  simulated_lanes lanes_;
+  system_config config_;
+  caf::actor_system system_{config_};
+  microseconds origin_ = std::chrono::ceil<microseconds>(scheduler().clock().now().time_since_epoch());
+  supervisor_actor supervisor_;
+  std::shared_ptr<run_end> end_ = std::make_shared<run_end>();
+  std::vector<std::string> reports_;
+  bool ended_{false};
+};
+
+/// All nodes, and the order of events.
+class simulation {
+ public:
+  simulation(const plan& plan, const simulate_nodes_options& options)
+      : plan_(plan), options_(options), random_(options.seed), network_(network_of(plan, options)) {
+    for (std::size_t i = 0; i < plan.nodes.size(); ++i)
+      nodes_.push_back(std::make_unique<simulated_node>(random_.next(), options.longest_job));
+    killed_.resize(nodes_.size());
+    frozen_until_.resize(nodes_.size());
+    result_.nodes.resize(nodes_.size());
+  }
+
+  void start(const data::dataset_pair& data, const at::Tensor& initial, const models::buffer_pool& pool,
+             const std::shared_ptr<journal>& book) {
+    for (std::uint32_t node = 0; node < nodes_.size(); ++node)
+      nodes_[node]->start(
+          {.run_plan = std::make_shared<const plan>(plan_),
+           .data = data,
+           .launch = {.book = node == 0 ? book : nullptr, .initial = initial, .pool = pool, .node = node},
+           .self = {.node = plan_.nodes[node].name},
+           .links = network_.links_of(node),
+           .wait = {.limit = plan_.file.run.join_timeout},
+           .report = {},
+           .end = {}});
+  }
+
+  simulated_end run() {
+    while (!over()) {
+      inject_faults();
+      if (!run_event()) advance();
+      if (++events_ > options_.most_events) fail("did not end");
+    }
+    for (std::uint32_t node = 0; node < nodes_.size(); ++node) {
+      result_.nodes[node].reports = nodes_[node]->reports();
+      if (nodes_[node]->ended() && !killed_[node]) result_.nodes[node].end = nodes_[node]->end();
+    }
+    result_.messages = network_.delivered();
+    return std::move(result_);
+  }
+
+ private:
+  static transport::simulated_network_options network_of(const plan& plan, const simulate_nodes_options& options) {
+    transport::simulated_network_options made{.ranks = ranks_of_nodes(plan),
+                                              .limits = {},
+                                              .window = options.window,
+                                              .latency = options.latency,
+                                              .timeout = plan.file.run.timeout,
+                                              .silence = plan.file.run.silence,
+                                              .seed = options.seed};
+    for (std::uint32_t node = 0; node < plan.nodes.size(); ++node) made.limits.push_back(frame_limits_of(plan, node));
+    return made;
+  }
+
+  bool is_frozen(std::uint32_t node) const { return frozen_until_[node].has_value(); }
+  bool is_live(std::uint32_t node) const { return !killed_[node] && !is_frozen(node); }
+
+  bool over() const {
+    for (std::uint32_t node = 0; node < nodes_.size(); ++node) {
+      const auto stands_still = is_frozen(node) && *frozen_until_[node] == microseconds::max();
+      if (!killed_[node] && !stands_still && !nodes_[node]->ended()) return false;
+    }
+    return true;
+  }
+
+  void inject_faults() {
+    for (std::size_t i = 0; i < options_.faults.size(); ++i) {
+      const auto& fault = options_.faults[i];
+      if (fault.before > network_.delivered() || injected_.contains(i)) continue;
+      injected_.insert(i);
+      result_.faulted_at = now_;
+      inject(fault);
+    }
+  }
+
+  void inject(const node_fault& fault) {
+    switch (fault.what) {
+      case node_fault::kind::kill:
+        killed_[fault.node] = true;
+        return network_.kill(fault.node);
+      case node_fault::kind::freeze:
+        frozen_until_[fault.node] = fault.lasting.count() == 0 ? microseconds::max() : now_ + fault.lasting;
+        return network_.freeze(fault.node);
+      case node_fault::kind::cut:
+        return network_.cut(fault.node, fault.other);
+      case node_fault::kind::reset_tensors:
+        return network_.reset(fault.node, fault.other, transport::plane::tensors);
+      case node_fault::kind::reset_control:
+        return network_.reset(fault.node, fault.other, transport::plane::control);
+      case node_fault::kind::slow:
+        return network_.slow(fault.node, fault.other, fault.lasting);
+      case node_fault::kind::interrupt:
+        return nodes_[fault.node]->interrupt();
+    }
+  }
+
+  /// Runs one of the events that are possible now. Returns false if there is none.
+  bool run_event() {
+    const auto deliverable = network_.deliverable(now_);
+    auto possible = deliverable;
+    for (std::uint32_t node = 0; node < nodes_.size(); ++node)
+      if (is_live(node)) possible += nodes_[node]->jobs();
+    if (possible == 0) return false;
+    auto which = static_cast<std::size_t>(random_.below(possible));
+    if (which < deliverable) {
+      network_.deliver(which, now_);
+      return true;
+    }
+    which -= deliverable;
+    for (std::uint32_t node = 0; node < nodes_.size(); ++node) {
+      if (!is_live(node)) continue;
+      const auto jobs = nodes_[node]->jobs();
+      if (which < jobs) {
+        nodes_[node]->run_job(which);
+        if (nodes_[node]->ended() && result_.nodes[node].ended_at.count() == 0) result_.nodes[node].ended_at = now_;
+        return true;
+      }
+      which -= jobs;
+    }
+    return true;
+  }
+
+  /// Advances time to the next event.
+  void advance() {
+    std::optional<microseconds> next = network_.next_due();
+    const auto consider = [&](std::optional<microseconds> due) {
+      if (due && *due < microseconds::max()) next = next ? std::min(*next, *due) : due;
+    };
+    for (std::uint32_t node = 0; node < nodes_.size(); ++node)
+      if (is_live(node))
+        consider(nodes_[node]->next_due());
+      else if (!killed_[node])
+        consider(frozen_until_[node]);
+    if (!next) fail("stalled");
+    now_ = std::max(now_, *next);
+    for (std::uint32_t node = 0; node < nodes_.size(); ++node) {
+      if (is_frozen(node) && *frozen_until_[node] <= now_ && !killed_[node]) {
+        frozen_until_[node].reset();
+        network_.thaw(node);
+      }
+      if (is_live(node)) nodes_[node]->reach(now_);
+    }
+  }
+
+  [[noreturn]] void fail(const std::string& how) const {
+    std::string waiting;
+    for (std::uint32_t node = 0; node < nodes_.size(); ++node)
+      if (is_live(node) && !nodes_[node]->ended()) waiting += " " + plan_.nodes[node].name;
+    throw std::runtime_error("the simulated run " + how + " (schedule seed " + std::to_string(options_.seed) +
+                             "; nodes that have not ended:" + waiting + ")");
+  }
+
+  const plan& plan_;
+  const simulate_nodes_options& options_;
+  data::random_stream random_;
+  transport::simulated_network network_;
+  std::vector<std::unique_ptr<simulated_node>> nodes_;
+  std::vector<bool> killed_;
+  std::vector<std::optional<microseconds>> frozen_until_;
+  std::set<std::size_t> injected_;
+  microseconds now_{0};
+  std::uint64_t events_{0};
+  simulated_end result_;
+};
+
+}  // namespace
+
+simulated_end simulate_nodes(const plan& plan, const data::dataset_pair& data, at::Tensor initial,
+                             models::buffer_pool pool, std::shared_ptr<journal> book,
+                             const simulate_nodes_options& options) {
+  simulation all{plan, options};
+  all.start(data, initial, pool, book);
+  return all.run();
+}
+
+}  // namespace troupe

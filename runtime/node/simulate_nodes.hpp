@@ -1,0 +1,64 @@
+// A run over several nodes in virtual time: the supervisors, crews and links that are deployed, each node with an actor
+// system of its own, and nothing between them but a simulated network. One message is handled at a time, in an order
+// drawn from a seed, so that a fault can be injected before any of them and repeated.
+#pragma once
+
+#include "troupe/actors/journal.hpp"
+#include "troupe/runtime/node/run_end.hpp"
+#include "troupe/runtime/plan/plan.hpp"
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace troupe {
+
+/// A fault of a simulated run.
+struct node_fault {
+  enum class kind : std::uint8_t {
+    kill,            ///< `node` is killed.
+    freeze,          ///< `node` stands still for `lasting`, or for ever if that is 0.
+    cut,             ///< Nothing passes between `node` and `other` any more.
+    reset_tensors,   ///< The tensor connection between them is reset.
+    reset_control,   ///< The control connection between them is reset.
+    slow,            ///< Messages between them take `lasting` longer.
+    interrupt,       ///< `node` receives SIGTERM.
+  };
+  kind what{kind::kill};
+  std::uint64_t before{0};  ///< It happens before the message with this number, from 0, is delivered between nodes.
+  std::uint32_t node{1}, other{0};
+  std::chrono::milliseconds lasting{0};
+};
+
+struct simulate_nodes_options {
+  std::uint64_t seed{0};  ///< Seed of the schedule and the network; the seed of the run is in the plan.
+  std::vector<node_fault> faults{};
+  std::chrono::microseconds longest_job{10'000};  ///< See simulation_options.
+  std::chrono::microseconds latency{1'000};       ///< Each message takes a random virtual time up to this limit.
+  std::int64_t window{2 << 20};                   ///< See transport::tcp_options::window_bytes.
+  std::uint64_t most_events{10'000'000};          ///< A run with more events is considered hung.
+};
+
+/// How a simulated run ended.
+struct simulated_end {
+  struct node {
+    std::optional<run_end> end;           ///< Nothing if it was killed, or was frozen when the others had ended.
+    std::vector<std::string> reports;     ///< What it reported to its user.
+    std::chrono::microseconds ended_at{0};
+  };
+  std::vector<node> nodes;                  ///< By index in the plan.
+  std::uint64_t messages{0};                ///< Number of messages delivered between nodes.
+  std::chrono::microseconds faulted_at{0};  ///< Virtual time of the last fault.
+};
+
+/// Simulates a run of all nodes of the plan. `book` is the journal of the first node. Throws std::runtime_error, naming
+/// the seed, if a node that is neither killed nor frozen does not end.
+simulated_end simulate_nodes(const plan& plan, const data::dataset_pair& data, at::Tensor initial,
+                             models::buffer_pool pool, std::shared_ptr<journal> book,
+                             const simulate_nodes_options& options);
+
+}  // namespace troupe

@@ -1,0 +1,33 @@
+// Lanes in virtual time, for actors under CAF's test coordinator. A job is done when it is posted, and its result arrives
+// later. Jobs that wait for their owner run on threads, but only one thread runs at a time.
+#pragma once
+
+#include "troupe/actors/support/lane.hpp"
+#include "troupe/data/random.hpp"
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+
+namespace troupe {
+
+struct simulated_lane_options {
+  std::chrono::microseconds longest_job{100'000};  ///< Each job takes a random virtual time up to this limit.
+  /// Returns the virtual time that a task takes on the lane of this actor; if empty, the time is random.
+  std::function<std::chrono::microseconds(const std::string& actor, const task&)> duration_of{};
+  std::string silent{};  ///< Name of an actor whose lane never answers.
+};
+
+class simulated_lanes final : public lane_factory {
+ public:
+  simulated_lanes(std::uint64_t seed, simulated_lane_options options);
+  std::unique_ptr<lane> make(const std::string& name) override;
+
+ private:
+  data::random_stream random_;
+  simulated_lane_options options_;
+};
+
+}  // namespace troupe

@@ -1,0 +1,42 @@
+// Dials addresses until they answer. Everything happens on the io thread, or while it does not run.
+#pragma once
+
+#include "troupe/runtime/topology/endpoint.hpp"
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/ip/tcp.hpp>
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <vector>
+
+namespace troupe::transport {
+
+class dialler {
+ public:
+  /// An attempt to connect is given up after `patience`, and the next one follows.
+  dialler(boost::asio::io_context& io, std::chrono::milliseconds patience) : io_(io), patience_(patience) {}
+
+  /// Called with a connected socket.
+  using connected = std::function<void(boost::asio::ip::tcp::socket)>;
+
+  /// Dials an address, first after `delay`, again and again while `wanted()`.
+  void dial(const topology::endpoint& address, std::chrono::milliseconds delay, std::function<bool()> wanted,
+            connected next);
+
+  /// Ends all attempts.
+  void close();
+
+ private:
+  struct attempt;
+  void resolve(const std::shared_ptr<attempt>& one);
+  void retry(const std::shared_ptr<attempt>& one, std::chrono::milliseconds delay);
+
+  boost::asio::io_context& io_;
+  std::chrono::milliseconds patience_;
+  std::vector<std::shared_ptr<attempt>> attempts_;
+  bool closed_{false};
+};
+
+}  // namespace troupe::transport
