@@ -68,18 +68,15 @@ void halt_run(supervisor_pointer self, int signal) {
   auto& my = self->state;
   if (my.now == phase::ending) return;
   my.options.end->signal = signal;
-  if (!my.is_first() && my.now != phase::joining)
-    my.tell_first(control::interrupted{signal});
-  else if (my.is_first() && my.now == phase::running)
-    self->send(my.ours.coordinator, halt_atom_v);
-  else
-    end_run(self);
+  if (my.is_first()) return my.now == phase::running ? self->send(my.ours.coordinator, halt_atom_v) : end_run(self);
+  my.tell_first(control::interrupted{signal});
+  if (my.now == phase::joining) end_run(self);  // the others may wait for another node in its place
 }
 
 void follow_end(supervisor_pointer self, std::int32_t status, const std::string& failure) {
   auto& end = *self->state.options.end;
   if (!failure.empty()) end.failure = failure;
-  if (status > 128) end.signal = status - 128;
+  end.signal = status > 128 ? status - 128 : 0;  // the run may have been complete before our own signal
   end_run(self);
 }
 

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <set>
 #include <utility>
 
 namespace troupe::supervision {
@@ -34,19 +35,19 @@ std::vector<rank_id> ids_of(const plan& plan, std::uint32_t node) {
 }
 
 /// Asks a node who waits for `lost`, and calls `next` with its answer, or with "" if there is none in time.
-void ask_node(supervisor_pointer self, std::uint32_t node, std::uint32_t lost,
+void ask_node(supervisor_pointer self, std::uint32_t node, std::uint32_t lost, std::chrono::milliseconds limit,
               std::function<void(const std::string&)> next) {
   auto& my = self->state;
   my.asked[node] = std::move(next);
   my.options.links->tell(node, control::who_waits{lost});
   const auto give_up = [self, node] { take_waiting(self, node, ""); };
-  self->delayed_send(self, time_of_node, done_atom_v, completion{std::make_shared<std::function<void()>>(give_up)});
+  self->delayed_send(self, limit, done_atom_v, completion{std::make_shared<std::function<void()>>(give_up)});
 }
 
 /// Asks our ports and, on the first node, all nodes that can be reached who waits for `node`. Calls `next` with the
-/// answers.
+/// answers. Those of the nodes in `suspects` are awaited until they answer or are lost themselves.
 template <class Next>
-void ask_who_waits(supervisor_pointer self, std::uint32_t node, Next next) {
+void ask_who_waits(supervisor_pointer self, std::uint32_t node, Next next, std::set<std::uint32_t> suspects = {}) {
   auto& my = self->state;
   my.diagnosing = true;
   auto asked = std::make_shared<inquiry>();
@@ -62,7 +63,8 @@ void ask_who_waits(supervisor_pointer self, std::uint32_t node, Next next) {
     }
   my.for_each_node([&](std::uint32_t other) {
     asked->open += 1;
-    ask_node(self, other, node, answer);
+    const auto until_lost = my.run_plan().file.run.silence + time_of_node;
+    ask_node(self, other, node, suspects.contains(other) ? until_lost : time_of_node, answer);
   });
   answer("");
 }
@@ -114,8 +116,7 @@ void lose_link(supervisor_pointer self, std::uint32_t other, const std::string& 
 void lose_link_between(supervisor_pointer self, std::uint32_t node, std::uint32_t other, const std::string& why) {
   auto& my = self->state;
   if (my.now == phase::ending || my.diagnosing || node == other) return;
-  ask_who_waits(self, other, [self, node, other, why](const inquiry& asked) {
-    // A node that has ended is known to be gone by now: its control link broke at the same time.
+  const auto blame = [self, node, other, why](const inquiry& asked) {
     const auto& my = self->state;
     for (const auto either : {other, node})
       if (const auto& how = my.nodes[either].gone)
@@ -124,7 +125,9 @@ void lose_link_between(supervisor_pointer self, std::uint32_t node, std::uint32_
                   "the link between the nodes " + my.name_of(std::min(node, other)) + " and " +
                       my.name_of(std::max(node, other)) + " is lost; node " + my.name_of(node) + " reports: " + why,
                   asked.waiting);
-  });
+  };
+  // Either node may be gone without our knowing it yet. Only if both answer, the link is to blame.
+  ask_who_waits(self, other, blame, {node, other});
 }
 
 void report_waiting(supervisor_pointer self, std::uint32_t lost_node) {

@@ -16,6 +16,11 @@ void take_failure(supervisor_pointer self, const std::string& why) {
   if (!self->state.diagnosing) fail_run(self, why);
 }
 
+/// On the first node: another node has received a signal. One that leaves before all have joined can be replaced.
+void take_interrupted(supervisor_pointer self, int signal) {
+  if (self->state.now != phase::joining) halt_run(self, signal);
+}
+
 /// On the first node: the node that keeps copies of checkpoints has written one.
 void take_copied(supervisor_pointer self, std::uint32_t node, std::uint64_t step) {
   const auto& my = self->state;
@@ -57,7 +62,7 @@ auto of_nodes(supervisor_pointer self, std::uint32_t node) {
       [self](const control::failed& failed) { take_failure(self, failed.why); },
       [self, node](const control::link_lost& lost) { lose_link_between(self, node, lost.node, lost.why); },
       [self, node](const control::waiting& waiting) { take_waiting(self, node, waiting.ranks); },
-      [self](const control::interrupted& interrupted) { halt_run(self, interrupted.signal); },
+      [self](const control::interrupted& interrupted) { take_interrupted(self, interrupted.signal); },
       [self, node](const control::copied& copied) { take_copied(self, node, copied.step); },
       [self](const control::welcome& welcome) { take_welcome(self, welcome); },
       [self](const control::refusal& refusal) { take_refusal(self, refusal.reason); },

@@ -52,8 +52,7 @@ class simulated_network::node_links final : public links {
     for (std::uint32_t other = 0; other < me_; ++other) network_.dial_peer(me_, other);
     network_.later(me_, network_.options_.timeout, [&network = network_, me = me_] {
       for (std::uint32_t other = 0; other < network.nodes_.size(); ++other)
-        if (other != me && network.state_of(plane::tensors, me, other) == state::closed)
-          network.lose(plane::tensors, me, other, "it was not established in time");
+        if (other != me) network.give_up(me, other);
     });
   }
 
@@ -169,7 +168,7 @@ void simulated_network::send_control(std::uint32_t from, std::uint32_t to, const
                                      try {
                                        hear_control(from, to, bytes);
                                      } catch (const frame_error& problem) {
-                                       break_connection(plane::control, to, from, problem.what(), closed_text);
+                                       refuse_frame(plane::control, to, from, problem.what());
                                      }
                                    }});
 }
@@ -204,7 +203,7 @@ void simulated_network::send_frame(std::uint32_t from, std::uint32_t to, const f
     try {
       node->receive_({.header = decode(bytes, options_.limits[to]), .values = values}, std::move(receipt));
     } catch (const frame_error& problem) {
-      break_connection(plane::tensors, to, from, problem.what(), closed_text);
+      refuse_frame(plane::tensors, to, from, problem.what());
     }
   };
   put({plane::tensors, from, to}, {.cost = cost, .is_message = true, .act = std::move(receive)});
@@ -239,26 +238,39 @@ void simulated_network::dial_peer(std::uint32_t node, std::uint32_t other) {
   });
 }
 
-/// Reports to node `at` that its connection to `other` is lost, unless it knows.
+/// Ends the connection of node `at` to `other`, and reports it unless it was none yet.
 void simulated_network::lose(plane where, std::uint32_t at, std::uint32_t other, const std::string& why) {
   auto& seen = state_of(where, at, other);
+  if (seen == state::closed || seen == state::lost) return;
+  const auto was_visiting = std::exchange(seen, state::lost) == state::visiting;
   const auto node = nodes_[at].lock();
-  const auto before = std::exchange(seen, state::lost);
-  if (!node || before == state::lost) return;
+  if (!node) return;
   if (where == plane::tensors) return node->listener_.lost(other, why);
-  if (before == state::visiting || before == state::closed) return;
-  if (at == first_node || node->joined_) return node->listener_.parted(other, why);
+  if (at == first_node ? !was_visiting : node->joined_) return node->listener_.parted(other, why);
+  if (at == first_node) return;
+  seen = state::closed;
   dial_first(at);  // it has not joined, and tries again
 }
 
-/// Ends a connection: what is under way is lost, and each side learns it in its own time.
-void simulated_network::break_connection(plane where, std::uint32_t a, std::uint32_t b, const std::string& at_a,
-                                         const std::string& at_b) {
-  for (const auto& [at, other, why] : {std::tuple{a, b, at_a}, {b, a, at_b}}) {
-    channels_[{where, other, at}].waiting.clear();
-    if (state_of(where, at, other) == state::open || state_of(where, at, other) == state::visiting)
-      put({where, other, at}, {.act = [this, where, at = at, other = other, why = why] { lose(where, at, other, why); }});
-  }
+/// Gives up on the tensor connection of node `at` to `other`, if it is not open yet.
+void simulated_network::give_up(std::uint32_t at, std::uint32_t other) {
+  if (state_of(plane::tensors, at, other) != state::closed) return;
+  state_of(plane::tensors, at, other) = state::open;
+  lose(plane::tensors, at, other,
+       "it was not established within " + std::to_string(options_.timeout.count() / 1000) + " ms");
+}
+
+/// Discards what is on its way to node `at` on its connection to `other`, and closes it there some time later.
+void simulated_network::close_later(plane where, std::uint32_t at, std::uint32_t other) {
+  channels_[{where, other, at}].waiting.clear();
+  put({where, other, at}, {.act = [this, where, at, other] { lose(where, at, other, closed_text); }});
+}
+
+/// Node `at` closes its connection to `other`, because of what it has received.
+void simulated_network::refuse_frame(plane where, std::uint32_t at, std::uint32_t other, const std::string& why) {
+  channels_[{where, other, at}].waiting.clear();
+  close_later(where, other, at);
+  lose(where, at, other, why);
 }
 
 /// Closes the connections of a node that ends; if `suddenly`, some of what it has sent is lost.
@@ -314,7 +326,8 @@ void simulated_network::notice_silence(std::uint32_t a, std::uint32_t b) {
 }
 
 void simulated_network::reset(std::uint32_t a, std::uint32_t b, plane where) {
-  break_connection(where, a, b, closed_text, closed_text);
+  close_later(where, a, b);
+  close_later(where, b, a);
 }
 
 void simulated_network::slow(std::uint32_t a, std::uint32_t b, time by) {

@@ -106,7 +106,9 @@ class simulated_network {
   void dial_first(std::uint32_t node);
   void dial_peer(std::uint32_t node, std::uint32_t other);
   void lose(plane where, std::uint32_t at, std::uint32_t other, const std::string& why);
-  void break_connection(plane where, std::uint32_t a, std::uint32_t b, const std::string& at_a, const std::string& at_b);
+  void give_up(std::uint32_t at, std::uint32_t other);
+  void close_later(plane where, std::uint32_t at, std::uint32_t other);
+  void refuse_frame(plane where, std::uint32_t at, std::uint32_t other, const std::string& why);
   void leave(std::uint32_t node, bool suddenly);
   void notice_silence(std::uint32_t a, std::uint32_t b);
   bool passes(std::uint32_t a, std::uint32_t b) const;

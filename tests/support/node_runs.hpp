@@ -1,0 +1,41 @@
+// Runs of a wiring over simulated nodes, and what must hold however they end.
+#pragma once
+
+#include "tests/support/wirings.hpp"
+
+#include "troupe/runtime/node/simulate_nodes.hpp"
+
+#include <memory>
+#include <optional>
+#include <string>
+
+namespace troupe::tests {
+
+/// Distributes the workers of a wiring over three nodes.
+tiny_options over_three_nodes(tiny_options wiring);
+
+struct node_run {
+  simulated_end all;
+  std::shared_ptr<remembered> book = std::make_shared<remembered>();
+};
+
+class node_runs {
+ public:
+  explicit node_runs(const tiny_options& wiring);
+
+  node_run run(const simulate_nodes_options& options) const;
+
+  /// Runs it under faults, and checks:
+  /// END-1: every node that is alive ends, within the time of silence and twice run.timeout after the last fault; within
+  ///        run.join_timeout if a node is missing.
+  /// END-2: the run has one exit status on all nodes that are alive and not cut off from the first node.
+  /// END-3: a failure names an injected fault: the node, or the link.
+  /// END-4: a run that succeeds has the bits of a run in one process, if the wiring is deterministic.
+  void check(const simulate_nodes_options& options) const;
+
+ private:
+  plan plan_;
+  at::Tensor expected_;  ///< Undefined if the wiring is not deterministic.
+};
+
+}  // namespace troupe::tests
