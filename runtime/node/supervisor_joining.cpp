@@ -131,7 +131,7 @@ void admit_node(supervisor_pointer self, transport::visitor_id visitor, std::uin
   auto& my = self->state;
   auto& status = my.nodes.at(node);
   if (status.joined || my.now != phase::joining) {
-    const auto reason = "node " + my.name_of(node) + " has already joined";
+    const auto reason = my.now == phase::ending ? "the run has ended" : "node " + my.name_of(node) + " has already joined";
     my.options.report("refused node " + my.name_of(node) + ": " + reason);
     return my.options.links->refuse(visitor, {reason});
   }

@@ -80,12 +80,6 @@ std::string loss_of(const supervisor_state& my, std::uint32_t node, const std::s
   return "node " + my.name_of(node) + " is lost: " + how;
 }
 
-/// Frees the place of a node that left while nodes were still joining, so that it may join again.
-void forget_node(supervisor_state& my, std::uint32_t node) {
-  my.options.report("node " + my.name_of(node) + " left before the run began");
-  my.nodes[node] = {};
-}
-
 /// On the first node: notes that a node cannot be reached any more; its answer is not awaited any longer.
 void note_gone(supervisor_pointer self, std::uint32_t node, const std::string& how) {
   self->state.nodes[node].gone = how;
@@ -93,6 +87,12 @@ void note_gone(supervisor_pointer self, std::uint32_t node, const std::string& h
 }
 
 }  // namespace
+
+void forget_node(supervisor_state& my, std::uint32_t node) {
+  if (!my.nodes[node].joined) return;
+  my.options.report("node " + my.name_of(node) + " left before the run began");
+  my.nodes[node] = {};
+}
 
 void lose_node(supervisor_pointer self, std::uint32_t node, const std::string& how) {
   auto& my = self->state;

@@ -17,8 +17,9 @@ void take_failure(supervisor_pointer self, const std::string& why) {
 }
 
 /// On the first node: another node has received a signal. One that leaves before all have joined can be replaced.
-void take_interrupted(supervisor_pointer self, int signal) {
-  if (self->state.now != phase::joining) halt_run(self, signal);
+void take_interrupted(supervisor_pointer self, std::uint32_t node, int signal) {
+  if (self->state.now == phase::joining) return forget_node(self->state, node);
+  halt_run(self, signal);
 }
 
 /// On the first node: the node that keeps copies of checkpoints has written one.
@@ -62,7 +63,7 @@ auto of_nodes(supervisor_pointer self, std::uint32_t node) {
       [self](const control::failed& failed) { take_failure(self, failed.why); },
       [self, node](const control::link_lost& lost) { lose_link_between(self, node, lost.node, lost.why); },
       [self, node](const control::waiting& waiting) { take_waiting(self, node, waiting.ranks); },
-      [self](const control::interrupted& interrupted) { take_interrupted(self, interrupted.signal); },
+      [self, node](const control::interrupted& one) { take_interrupted(self, node, one.signal); },
       [self, node](const control::copied& copied) { take_copied(self, node, copied.step); },
       [self](const control::welcome& welcome) { take_welcome(self, welcome); },
       [self](const control::refusal& refusal) { take_refusal(self, refusal.reason); },

@@ -141,6 +141,9 @@ void hear(supervisor_pointer self, std::uint32_t node, const control::message& w
 
 // In supervisor_loss.cpp.
 
+/// On the first node: frees the place of a node that left while nodes were still joining, so that it may join again.
+void forget_node(supervisor_state& my, std::uint32_t node);
+
 /// Ends the run because the control link to a node failed in this way, once all nodes have answered who waits for it.
 void lose_node(supervisor_pointer self, std::uint32_t node, const std::string& how);
 

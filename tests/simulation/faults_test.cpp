@@ -61,7 +61,7 @@ TEST_CASE("a fault of each kind before each message ends the run in time, in one
   for (const auto& wiring : all_wirings()) {
     CAPTURE(name_of(wiring));
     const node_runs all{wiring};
-    for (std::uint64_t seed = 0; seed < repeat(1, 200); ++seed) {
+    for (std::uint64_t seed = 0; seed < repeat(5, 200); ++seed) {
       const auto messages = all.run({.seed = seed}).all.messages;
       for (std::uint64_t message = 0; message < messages; ++message)
         for (const auto& fault : faults_before(message)) {
@@ -71,4 +71,24 @@ TEST_CASE("a fault of each kind before each message ends the run in time, in one
     }
   }
   MESSAGE(runs << " runs");
+}
+
+TEST_CASE("two faults at once end the run in time, in one way, and one of them is named") {
+  std::vector<node_runs> wirings;
+  std::vector<std::uint64_t> messages;
+  for (const auto& wiring : all_wirings()) {
+    wirings.emplace_back(wiring);
+    messages.push_back(wirings.back().run({}).all.messages);
+  }
+  data::random_stream random{1};
+  for (std::uint64_t seed = 0; seed < repeat(10'000, 200'000); ++seed) {
+    const auto which = random.below(wirings.size());
+    simulate_nodes_options options{.seed = seed};
+    for (int i = 0; i < 2; ++i) {
+      const auto possible = faults_before(random.below(messages[which]));
+      options.faults.push_back(possible[random.below(possible.size())]);
+    }
+    CAPTURE(which);
+    wirings[which].check(options);
+  }
 }

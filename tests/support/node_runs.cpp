@@ -41,8 +41,9 @@ bool is_deadly(const node_fault& fault) {
   return fault.what != kind::slow && !(fault.what == kind::freeze && fault.lasting.count() > 0);
 }
 
-/// Whether a fault separates a node from the first one.
+/// Whether a fault separates a node from the first one, at least for some time.
 bool separates(const node_fault& fault, std::uint32_t node) {
+  if (fault.what == kind::freeze && fault.node == node) return true;
   const auto between = (fault.node == node && fault.other == 0) || (fault.node == 0 && fault.other == node);
   if (fault.what == kind::cut || fault.what == kind::reset_control) return between;
   const auto first_is_gone = fault.node == 0 && (fault.what == kind::kill || fault.what == kind::freeze);
@@ -120,12 +121,14 @@ void node_runs::check(const simulate_nodes_options& options) const {
       if (!status) status = end.status();
       CHECK(end.status() == *status);  // END-2
     }
-    if (end.failure && (!apart || end.status() == 1)) {
-      CHECK(deadly);
+    if (end.status() == 1 || end.status() == 2) CHECK(deadly);
+    const auto slept = std::any_of(options.faults.begin(), options.faults.end(), [i](const auto& fault) {
+      return fault.what == kind::freeze && fault.node == i;
+    });
+    if (end.failure && !slept)
       CHECK(std::any_of(options.faults.begin(), options.faults.end(),
                         [&](const auto& fault) { return names(plan_, *end.failure, fault); }));  // END-3
-    }
-    CHECK_FALSE(end.refusal);
+    if (end.refusal) CHECK(apart);
   }
   if (nodes[0].end && nodes[0].end->status() == 0) {
     REQUIRE(made.book->result.defined());

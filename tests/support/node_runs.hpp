@@ -29,7 +29,7 @@ class node_runs {
   /// END-1: every node that is alive ends, within the time of silence and twice run.timeout after the last fault; within
   ///        run.join_timeout if a node is missing.
   /// END-2: the run has one exit status on all nodes that are alive and not cut off from the first node.
-  /// END-3: a failure names an injected fault: the node, or the link.
+  /// END-3: a failure names an injected fault, the node or the link, except on a node that was frozen itself.
   /// END-4: a run that succeeds has the bits of a run in one process, if the wiring is deterministic.
   void check(const simulate_nodes_options& options) const;
 
