@@ -214,7 +214,8 @@ void hand_to_member(port_pointer self, const part& piece) {
   const auto own = is_own(my, piece);
   with_member(
       self, {.what = task::kind::fold, .elements = piece.piece.values.numel()},
-      [piece = as_member_sees(my, piece), own](member& algorithm) {
+      // The receipt is held until the member has taken the part, so that credit also bounds what waits for a lane.
+      [piece = as_member_sees(my, piece), own, receipt = piece.receipt](member& algorithm) {
         collected_output output;
         if (own)
           algorithm.contribute(piece, output);

@@ -17,18 +17,53 @@ namespace {
 /// shards.
 constexpr std::int64_t small_gradient = std::int64_t{16} << 10;
 
+/// The number of members up to which "auto" sends everything to everyone, and up to which it uses shards. Beyond, the
+/// quadratic number of messages costs more than the hops of a chain: 2n(n − 1) against 2(n − 1). A port that gathers
+/// holds at most 16 · 64 KiB.
+constexpr std::uint32_t most_gathering = 16, most_with_shards = 32;
+
 /// Whether the GPUs' own library does it. A port made by hand may leave the setting out.
 bool is_nccl(const setting_values& settings) {
   const auto found = settings.find("engine");
   return found != settings.end() && std::get<std::string>(found->second) == "nccl";
 }
 
-all_reduce::route route_of(const setting_values& settings, std::int64_t total) {
+/// Whether a chain sends at most half as much between nodes as shards do. It folds the workers of a node before anything
+/// leaves it, if their indices follow each other: 2P bytes for each place where the node changes. Shards send P/n from
+/// every member to every other one, twice.
+bool chain_spares_links(const membership& among) {
+  if (among.nodes.empty()) return false;
+  const auto n = among.world_size;
+  std::uint64_t changes = 0, apart = 0;  // apart: ordered pairs of members on different nodes
+  std::map<std::uint32_t, std::uint64_t> members_of;
+  for (std::uint32_t i = 0; i < n; ++i) {
+    changes += i > 0 && among.nodes[i] != among.nodes[i - 1] ? 1 : 0;
+    members_of[among.nodes[i]] += 1;
+  }
+  for (const auto& [node, count] : members_of) apart += count * (n - count);
+  return apart > 0 && 2 * changes * n <= apart;
+}
+
+/// Returns the name of the route that "auto" stands for. Its bits do not depend on the choice.
+std::string automatic_route(const membership& among, std::int64_t total) {
+  if (total <= small_gradient && among.world_size <= most_gathering) return "all_gather";
+  const auto is_large = among.world_size > (total <= small_gradient ? most_gathering : most_with_shards);
+  return is_large || chain_spares_links(among) ? "chain" : "direct";
+}
+
+/// Replaces the route "auto".
+setting_values choose_route(const membership& among, const models::flat_layout& layout, setting_values settings) {
+  auto& name = std::get<std::string>(settings.at("route"));
+  if (name == "auto" && !is_nccl(settings)) name = automatic_route(among, layout.parameter_end);
+  return settings;
+}
+
+all_reduce::route route_of(const setting_values& settings) {
   if (is_nccl(settings)) return all_reduce::ring();  // its route is its own affair; bytes are a ring's at least
   const auto& name = std::get<std::string>(settings.at("route"));
   if (name == "ring") return all_reduce::ring();
   if (name == "chain") return all_reduce::chain();
-  if (name == "auto" && total <= small_gradient) return all_reduce::all_gather();
+  if (name == "all_gather") return all_reduce::all_gather();
   return all_reduce::direct();
 }
 
@@ -40,7 +75,8 @@ std::vector<planned_edge> all_reduce_edges(std::uint32_t world_size, const model
     edge.messages += 1;
     edge.bytes += static_cast<std::uint64_t>(elements) * sizeof(float);
   };
-  route_of(settings, layout.parameter_end).list_messages(world_size, layout.parameter_end, count);
+  const auto chosen = choose_route({.world_size = world_size}, layout, settings);  // on one node, unless it is already
+  route_of(chosen).list_messages(world_size, layout.parameter_end, count);
   std::vector<planned_edge> result;
   for (const auto& [ends, edge] : edges) result.push_back(edge);
   return result;
@@ -82,10 +118,12 @@ exchange_kind all_reduce_kind() {
             .type = setting_type::choice,
             .default_text = "\"auto\"",
             .explanation = "How the sums are computed and sent. \"direct\" adds up one shard at each worker, in rank "
-                           "order. \"auto\" is like direct, except that a tensor of at most 16 Ki elements goes whole "
-                           "from every worker to every other one, and each adds them all up itself, which takes one "
-                           "hop instead of two. \"chain\" passes the sum up the ranks and the mean back down. These "
-                           "three give the same bits. \"ring\" is the textbook algorithm, whose bits differ.",
+                           "order. \"chain\" passes the sum up the ranks and the mean back down, so that each node "
+                           "adds up its own workers before anything leaves it. \"auto\" chooses: up to 16 workers "
+                           "send a tensor of at most 16 Ki elements whole to each other, in one hop; more than 16 "
+                           "workers (32 for larger tensors) form a chain, and so do fewer if that halves the bytes "
+                           "between nodes; otherwise it is direct. These three give the same bits. \"ring\" is the "
+                           "textbook algorithm, whose bits differ.",
             .choices = {"auto", "direct", "chain", "ring"}},
            {.name = "engine",
             .type = setting_type::choice,
@@ -99,7 +137,7 @@ exchange_kind all_reduce_kind() {
       .make_member =
           [](const member_options& options) {
             if (is_nccl(options.settings)) throw std::logic_error("NCCL has no member; see device/collective_port.hpp");
-            return route_of(options.settings, options.layout.parameter_end).make_member(options);
+            return route_of(choose_route(options.among, options.layout, options.settings)).make_member(options);
           },
       .edges = all_reduce_edges,
       .nature = nature,
@@ -110,6 +148,7 @@ exchange_kind all_reduce_kind() {
                                       "\" is a route of engine = \"troupe\", but NCCL chooses its own; use route = "
                                       "\"auto\", or engine = \"troupe\""};
       },
+      .choose = choose_route,
       .facts =
           {.equation = "gradient: each worker gets ḡ = Σ bᵢgᵢ / Σ bᵢ and applies x ← step(x, ḡ). parameters: xᵢ ← Σ xⱼ "
                        "/ n after the step; with every = H this is model averaging, or local SGD: H local steps, then "
@@ -121,9 +160,11 @@ exchange_kind all_reduce_kind() {
                         route("chain", "2(n − 1)", "2(n − 1)P", "star, bit for bit", {members, runs}),
                         route("ring", "2n(n − 1)", "2(n − 1)P", "star, to 1e-5, because it adds in another order",
                               {"tests/parity/steps.py", members}),
-                        route("auto", "n(n − 1) up to 16 Ki elements, above that as \"direct\"",
-                              "n(n − 1)P up to 16 Ki elements, above that as \"direct\"", "star, bit for bit",
-                              {runs, "tests/cli/catalogue.py"}),
+                        route("auto",
+                              "n(n − 1) if n ≤ 16 and P ≤ 16 Ki elements; otherwise as \"direct\", or as \"chain\" for "
+                              "many workers or nodes of several workers",
+                              "n(n − 1)P if n ≤ 16 and P ≤ 16 Ki elements; otherwise 2(n − 1)P", "star, bit for bit",
+                              {runs, members, "tests/cli/catalogue.py"}),
                         {.when = "engine = \"nccl\"",
                          .messages = "chosen by NCCL; counted as for \"ring\"",
                          .bytes = "2(n − 1)P",
@@ -133,7 +174,7 @@ exchange_kind all_reduce_kind() {
                          .shown_by = {"tests/unit/actors/collective_port_test.cpp"}},
                         {.when = "send = \"parameter\" or \"bucket\"",
                          .messages = "as its route, for each parameter or bucket",
-                         .bytes = "as its route; \"auto\" depends on the size of each bucket",
+                         .bytes = "as its route; \"auto\" chooses for each bucket",
                          .synchronisation = "all workers wait for each other, separately for each parameter or bucket",
                          .staleness = "0",
                          .equals =

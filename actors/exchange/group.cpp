@@ -254,10 +254,13 @@ member_options inner_options(const group_options& options) {
   inner.among.rank = rank.value();
   inner.among.world_size = names.count();
   inner.among.ids.clear();
+  inner.among.nodes.clear();
   for (std::uint32_t i = 0; i < names.count() + options.own.among.servers; ++i) {
     const auto outer = names.outer(rank_id{i});
     inner.among.ids.push_back(
         options.own.among.ids.empty() ? outer : options.own.among.ids.at(static_cast<std::size_t>(outer)));
+    if (!options.own.among.nodes.empty())
+      inner.among.nodes.push_back(options.own.among.nodes.at(static_cast<std::size_t>(outer)));
   }
   return inner;
 }

@@ -99,6 +99,9 @@ struct exchange_kind {
   /// Returns the settings with every member name replaced by w0, w1, … according to the member's index, which is how
   /// make_member, make_common, edges and nature read them; empty if no setting contains names.
   std::function<setting_values(const std::vector<std::string>& names, const setting_values&)> by_index{};
+  /// Returns the settings with what depends on where the members are and on the size of the tensor chosen; empty if
+  /// nothing does. `edges` is given these settings, and make_member must choose in the same way.
+  std::function<setting_values(const membership&, const models::flat_layout&, setting_values)> choose{};
   /// Returns what all of `members` share: see common_facts. Empty if there is nothing.
   std::function<std::shared_ptr<const common_facts>(std::uint32_t members, const setting_values&)> make_common{};
   exchange_facts facts{};

@@ -1,5 +1,7 @@
 #include "troupe/runtime/node/links_of_plan.hpp"
 
+#include "troupe/runtime/node/worker_of_plan.hpp"
+
 namespace troupe {
 
 std::vector<control::node_ranks> ranks_of_nodes(const plan& plan) {
@@ -10,7 +12,8 @@ std::vector<control::node_ranks> ranks_of_nodes(const plan& plan) {
 
 transport::frame_limits frame_limits_of(const plan& plan, std::uint32_t node) {
   const auto& self = plan.nodes.at(node);
-  transport::frame_limits limits{.world_size = plan.workers,
+  transport::frame_limits limits{.run = id_of(plan),
+                                 .world_size = plan.workers,
                                  .first_rank = self.first_rank,
                                  .ranks = self.workers,
                                  .servers = plan.servers(),

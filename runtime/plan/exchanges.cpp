@@ -28,23 +28,35 @@ bool comes_after_update(const plan& so_far, const std::string& name) {
   return false;
 }
 
+/// Returns the members by index, a group as its first worker, with their nodes if there are several.
+membership membership_of(const plan& so_far, const planned_exchange& exchange) {
+  membership among{.world_size = static_cast<std::uint32_t>(exchange.members.size())};
+  if (so_far.nodes.size() < 2) return among;
+  for (const auto& member : exchange.members) among.nodes.push_back(so_far.node_of(member.ranks.front()));
+  return among;
+}
+
 /// Returns the traffic of one bucket, or of the whole tensor, by index.
-std::vector<planned_edge> edges_by_index(const planned_exchange& exchange, const models::flat_layout& layout) {
-  const auto count = static_cast<std::uint32_t>(exchange.members.size());
-  auto edges = exchange.kind->edges(count, layout, exchange.settings_by_index);
+std::vector<planned_edge> edges_by_index(const plan& so_far, const planned_exchange& exchange,
+                                         const models::flat_layout& layout) {
+  const auto among = membership_of(so_far, exchange);
+  const auto& kind = *exchange.kind;
+  const auto& given = exchange.settings_by_index;
+  const auto settings = kind.choose ? kind.choose(among, layout, given) : given;
+  auto edges = kind.edges(among.world_size, layout, settings);
   if (!exchange.has_groups()) return edges;
   return group_edges(exchange.groups(), edges, static_cast<std::uint64_t>(layout.parameter_end) * sizeof(float));
 }
 
 /// Returns the traffic between workers and servers, by id.
-std::vector<planned_edge> edges_of(const planned_exchange& exchange) {
+std::vector<planned_edge> edges_of(const plan& so_far, const planned_exchange& exchange) {
   std::vector<models::flat_layout> wholes;
   for (const auto& bucket : exchange.buckets) wholes.push_back(layout_of_bucket(exchange.layout, bucket));
   if (wholes.empty()) wholes.push_back(exchange.layout);
   const auto ids = exchange.ids();
   std::map<std::pair<std::uint32_t, std::uint32_t>, planned_edge> sums;
   for (const auto& whole : wholes) {
-    for (const auto& edge : edges_by_index(exchange, whole)) {
+    for (const auto& edge : edges_by_index(so_far, exchange, whole)) {
       const auto from = ids.at(edge.from), to = ids.at(edge.to);
       auto& sum = sums.try_emplace({from, to}, planned_edge{from, to, 0, 0}).first->second;
       sum.messages += edge.messages;
@@ -124,7 +136,7 @@ planned_exchange plan_exchange(const plan& so_far, std::size_t index) {
   made.how = encoding_of(so_far, made, given.encoding);
   if (kind->make_common)
     made.common = kind->make_common(static_cast<std::uint32_t>(names.size()), made.settings_by_index);
-  made.edges = edges_of(made);
+  made.edges = edges_of(so_far, made);
   made.peers = peers_of(made.edges, made.ids());
   for (auto& edge : made.edges)
     edge.bytes =
@@ -167,7 +179,7 @@ planned_exchange plan_norms(const plan& so_far, const std::vector<std::int64_t>&
   auto [layout, buckets] = norm_buckets_of(channels);
   made.layout = std::move(layout);
   made.buckets = std::move(buckets);
-  made.edges = edges_of(made);
+  made.edges = edges_of(so_far, made);
   made.peers = peers_of(made.edges, made.ids());
   for (auto& edge : made.edges) {  // of a full batch
     edge.messages *= static_cast<std::uint64_t>(so_far.micro_batches);

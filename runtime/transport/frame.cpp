@@ -95,6 +95,10 @@ void check_payload(const frame_header& header, std::uint8_t dims, std::int64_t d
     refuse("whose payload length does not match its number of elements");
 }
 
+void check_run(const frame_header& header, const frame_limits& limits) {
+  if (header.origin.run != limits.run) refuse("of another run");
+}
+
 void check_part(const frame_header& header, const frame_limits& limits) {
   const auto for_server = limits.has_servers && header.to - limits.world_size < limits.servers;
   if (header.to - limits.first_rank >= limits.ranks && !for_server) refuse("for a rank that is not on this node");
@@ -219,10 +223,12 @@ frame_header decode(std::span<const std::byte, header_bytes> bytes, const frame_
       if (header.which.place >= limits.exchanged.size()) refuse("for an exchange that does not exist");
       check_payload(header, dims, limits.exchanged[header.which.place], limits.encoding_of(header.which.place));
       check_part(header, limits);
+      check_run(header, limits);
       return header;
     case frame_kind::snapshot:
       check_payload(header, dims, limits.total, encoding::float32);
       check_snapshot(header, limits);
+      check_run(header, limits);
       return header;
     case frame_kind::state:
       check_state(header, dims, limits);

@@ -77,6 +77,7 @@ struct frame_header {
 /// Limits on the fields of the frames that this node accepts. They are known before the first byte arrives; a frame
 /// that exceeds them is rejected before memory is allocated for it.
 struct frame_limits {
+  run_id run{};  ///< Identifier of the run in every part and snapshot.
   std::uint32_t world_size{1};
   std::uint32_t first_rank{0}, ranks{1};  ///< Ranks of this node: [first_rank, first_rank + ranks).
   std::uint32_t servers{0};               ///< Number of servers of all exchanges; their ids start at world_size.

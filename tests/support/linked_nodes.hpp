@@ -38,7 +38,7 @@ inline std::vector<topology::endpoint> addresses(std::size_t count) {
 
 /// Limits of node `node`, which has rank `node`; of models whose largest payload is 4 MiB.
 inline transport::frame_limits limits_of(std::uint32_t node, std::uint32_t nodes) {
-  return {.world_size = nodes, .first_rank = node, .exchanged = {million}, .total = million};
+  return {.run = run_id{4}, .world_size = nodes, .first_rank = node, .exchanged = {million}, .total = million};
 }
 
 /// The links of a node and what they have reported. A visitor is admitted as the node of whose index it speaks.

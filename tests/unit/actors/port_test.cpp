@@ -195,3 +195,37 @@ TEST_CASE("a port of buckets says for whom it waits") {
   CHECK(stage.answer_to(piece, 12) ==
         "exchange: rank 0 is waiting for ranks 1, 2 at step 1; no answer within 8000 ms (run.timeout)");
 }
+
+TEST_CASE("a part that waits for the lane of its port keeps its receipt until the member has taken it") {
+  struct waiting_lane final : lane {
+    explicit waiting_lane(std::vector<job>& jobs) : jobs_(jobs) {}
+    void post(caf::actor, task, job work) override { jobs_.push_back(std::move(work)); }
+    std::shared_ptr<rendezvous> meeting_point() override { return nullptr; }
+    std::vector<job>& jobs_;
+  };
+  std::vector<lane::job> jobs;
+  testing::stepped_config settings;
+  caf::actor_system system{settings};
+  auto& scheduler = dynamic_cast<caf::scheduler::test_coordinator&>(system.scheduler());
+  port_options options{.run = run_id{5},
+                       .own = {.among = {.rank = rank_id{0}, .world_size = 2}, .settings = {{"route", std::string{"direct"}}}}};
+  options.own.layout.parameter_end = options.own.layout.total = 32;
+  const auto port = spawn_port(system, options, find_exchange("all_reduce")->make_member,
+                               [&](std::int64_t) { return std::make_unique<waiting_lane>(jobs); });
+  auto receipt = std::make_shared<const int>(1);
+  caf::anon_send(port, wire_atom_v, std::vector<peer_port>{port, port});
+  caf::anon_send(port, part_atom_v,
+                 part{.origin = {.run = run_id{5}, .sender = rank_id{1}},
+                      .piece = {0, at::ones({16})},
+                      .total = 32,
+                      .sample_count = 1,
+                      .receipt = receipt});
+  while (scheduler.has_job()) scheduler.run_once();
+  REQUIRE(jobs.size() == 1);
+  CHECK(receipt.use_count() == 2);
+  jobs.front()();
+  jobs.clear();
+  CHECK(receipt.use_count() == 1);
+  caf::anon_send_exit(port, caf::exit_reason::kill);
+  while (scheduler.has_job()) scheduler.run_once();
+}

@@ -21,7 +21,8 @@ namespace {
 using header_array = std::array<std::byte, header_bytes>;
 using found = frame_reader::found;
 
-const frame_limits limits{.world_size = 4, .first_rank = 1, .ranks = 2, .exchanged = {1024, 1024}, .total = 1100};
+const frame_limits limits{
+    .run = run_id{0x0102030405060708}, .world_size = 4, .first_rank = 1, .ranks = 2, .exchanged = {1024, 1024}, .total = 1100};
 
 at::Tensor counting(std::int64_t count) {
   return at::arange(count, at::kFloat);
@@ -43,7 +44,7 @@ part some_part(std::int64_t first = 16, std::int64_t count = 40) {
 }
 
 snapshot some_snapshot() {
-  return {.origin = {.run = run_id{5}, .sender = rank_id{2}, .step = 7}, .values = counting(1100)};
+  return {.origin = {.run = run_id{0x0102030405060708}, .sender = rank_id{2}, .step = 7}, .values = counting(1100)};
 }
 
 constexpr session_id session{std::byte{1}, std::byte{2}, std::byte{3}};
@@ -263,6 +264,7 @@ TEST_CASE("a header that asks for the impossible is refused in words, and nothin
     refuses(with(good, 24, rank), "rank that does not exist");
     refuses(with(whole, 24, rank), "rank that does not exist");
   }
+  for (const auto& header : {good, whole}) refuses(with(header, 16, std::uint64_t{9}), "of another run");
   refuses(with(good, 48, std::uint32_t{2}), "exchange that does not exist");
   for (const std::int64_t first : {std::int64_t{-1}, std::int64_t{985}, lowest, highest})
     refuses(with(good, 56, first), "belongs to another model");
