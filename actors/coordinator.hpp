@@ -67,11 +67,11 @@ using snapshot_sink = caf::typed_actor<caf::reacts_to<result_atom, snapshot>,
 /// halt: ends the run at the next step that all workers can complete; saves the result without a further evaluation.
 /// tick: sent by the actor to itself when max_seconds have passed.
 /// The actor ends normally when everything is recorded.
-using coordinator_actor = milestone_sink::extend<caf::reacts_to<result_atom, snapshot>,
-                                                 caf::reacts_to<state_atom, rank_id, std::uint64_t, state_dict>,
-                                                 caf::reacts_to<wire_atom, std::vector<directed_worker>>,
-                                                 caf::reacts_to<halt_atom>, caf::reacts_to<tick_atom>,
-                                                 caf::reacts_to<done_atom, completion>>;
+using coordinator_actor =
+    milestone_sink::extend<caf::reacts_to<result_atom, snapshot>,
+                           caf::reacts_to<state_atom, rank_id, std::uint64_t, state_dict>,
+                           caf::reacts_to<wire_atom, std::vector<directed_worker>>, caf::reacts_to<halt_atom>,
+                           caf::reacts_to<tick_atom>, caf::reacts_to<done_atom, completion>>;
 
 /// A server of an exchange, under its name in run_state::actors.
 struct named_server {

@@ -95,7 +95,8 @@ struct part {
   /// Samples that the values represent: the weight of a contribution, or the sum of the weights of a partial.
   std::int64_t sample_count{0};
   double mass{1};  ///< Push-sum weight.
-  /// Released once the member has taken the part, so that a transport can count how much it may still send. Often empty.
+  /// Released once the member has taken the part, so that a transport can count how much it may still send. Often
+  /// empty.
   std::shared_ptr<const void> receipt{};
 };
 

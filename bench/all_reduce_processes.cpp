@@ -65,14 +65,15 @@ struct config : caf::actor_system_config {
 std::vector<double> reduce(const question& asked, std::uint32_t me) {
   at::set_num_threads(1);
   models::buffer_pool pool;
-  transport::tcp_options options{
-      .me = me,
-      .listen = asked.nodes[me],
-      .addresses = asked.nodes,
-      .ranks = {},
-      .limits =
-          {.world_size = asked.processes, .first_rank = me, .exchanged = {asked.elements}, .total = asked.elements},
-      .pool = pool};
+  transport::tcp_options options{.me = me,
+                                 .listen = asked.nodes[me],
+                                 .addresses = asked.nodes,
+                                 .ranks = {},
+                                 .limits = {.world_size = asked.processes,
+                                            .first_rank = me,
+                                            .exchanged = {asked.elements},
+                                            .total = asked.elements},
+                                 .pool = pool};
   for (std::uint32_t rank = 0; rank < asked.processes; ++rank) options.ranks.push_back({rank, 1});
   const auto links = std::make_shared<transport::tcp_links>(std::move(options));
   config settings;

@@ -28,9 +28,9 @@ bool is_nccl(const setting_values& settings) {
   return found != settings.end() && std::get<std::string>(found->second) == "nccl";
 }
 
-/// Whether a chain sends at most half as much between nodes as shards do. It folds the workers of a node before anything
-/// leaves it, if their indices follow each other: 2P bytes for each place where the node changes. Shards send P/n from
-/// every member to every other one, twice.
+/// Whether a chain sends at most half as much between nodes as shards do. It folds the workers of a node before
+/// anything leaves it, if their indices follow each other: 2P bytes for each place where the node changes. Shards send
+/// P/n from every member to every other one, twice.
 bool chain_spares_links(const membership& among) {
   if (among.nodes.empty()) return false;
   const auto n = among.world_size;

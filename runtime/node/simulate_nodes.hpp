@@ -20,13 +20,13 @@ namespace troupe {
 /// A fault of a simulated run.
 struct node_fault {
   enum class kind : std::uint8_t {
-    kill,            ///< `node` is killed.
-    freeze,          ///< `node` stands still for `lasting`, or for ever if that is 0.
-    cut,             ///< Nothing passes between `node` and `other` any more.
-    reset_tensors,   ///< The tensor connection between them is reset.
-    reset_control,   ///< The control connection between them is reset.
-    slow,            ///< Messages between them take `lasting` longer.
-    interrupt,       ///< `node` receives SIGTERM.
+    kill,           ///< `node` is killed.
+    freeze,         ///< `node` stands still for `lasting`, or for ever if that is 0.
+    cut,            ///< Nothing passes between `node` and `other` any more.
+    reset_tensors,  ///< The tensor connection between them is reset.
+    reset_control,  ///< The control connection between them is reset.
+    slow,           ///< Messages between them take `lasting` longer.
+    interrupt,      ///< `node` receives SIGTERM.
   };
   kind what{kind::kill};
   std::uint64_t before{0};  ///< It happens before the message with this number, from 0, is delivered between nodes.
@@ -46,8 +46,8 @@ struct simulate_nodes_options {
 /// How a simulated run ended.
 struct simulated_end {
   struct node {
-    std::optional<run_end> end;           ///< Nothing if it was killed, or was frozen when the others had ended.
-    std::vector<std::string> reports;     ///< What it reported to its user.
+    std::optional<run_end> end;        ///< Nothing if it was killed, or was frozen when the others had ended.
+    std::vector<std::string> reports;  ///< What it reported to its user.
     std::chrono::microseconds ended_at{0};
   };
   std::vector<node> nodes;                  ///< By index in the plan.

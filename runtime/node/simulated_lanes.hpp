@@ -1,5 +1,5 @@
-// Lanes in virtual time, for actors under CAF's test coordinator. A job is done when it is posted, and its result arrives
-// later. Jobs that wait for their owner run on threads, but only one thread runs at a time.
+// Lanes in virtual time, for actors under CAF's test coordinator. A job is done when it is posted, and its result
+// arrives later. Jobs that wait for their owner run on threads, but only one thread runs at a time.
 #pragma once
 
 #include "troupe/actors/support/lane.hpp"

@@ -38,10 +38,9 @@ run_end simulate(const plan& plan, const data::dataset_pair& data, at::Tensor in
   blame blamed;
   bool ended = false;
   data::random_stream random{options.seed};
-  simulated_lanes lanes{random.next(),
-                        {.longest_job = options.longest_job,
-                         .duration_of = options.duration_of,
-                         .silent = options.silent_lane}};
+  simulated_lanes lanes{
+      random.next(),
+      {.longest_job = options.longest_job, .duration_of = options.duration_of, .silent = options.silent_lane}};
   system_config config;
   caf::actor_system system{config};
   auto& scheduler = dynamic_cast<caf::scheduler::test_coordinator&>(system.scheduler());

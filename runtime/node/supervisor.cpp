@@ -1,7 +1,8 @@
 // The interface of the supervisor, and its phases from linking to running.
 //
-//   first node    joining ── all nodes have joined ──► linking ── all are linked ──► running ── coordinator ends ──► ending
-//   another node  joining ── welcome, link_up ───────► linking ── is linked ───────► running ── end ───────────────► ending
+//   first node    joining ── all nodes have joined ──► linking ── all are linked ──► running ── coordinator ends ──►
+//   ending another node  joining ── welcome, link_up ───────► linking ── is linked ───────► running ── end
+//   ───────────────► ending
 //
 // A run of one node begins at `running`. Every phase goes to `ending` when a failure, a loss or a signal ends the run;
 // while the first node asks who waits for a lost node (`diagnosing`), the phase stays what it was.
@@ -72,16 +73,15 @@ void take_linked(supervisor_pointer self) {
 }
 
 void handle(supervisor_pointer self, const link_event& event) {
-  std::visit(
-      overloaded{
-          [self](const link_event::reached_first&) { introduce(self); },
-          [self](const link_event::foreign_first&) { refuse_first(self); },
-          [self](const link_event::heard& heard) { hear(self, heard.node, heard.what); },
-          [self](const link_event::parted& parted) { lose_node(self, parted.node, parted.why); },
-          [self](const link_event::linked&) { take_linked(self); },
-          [self](const link_event::lost& lost) { lose_link(self, lost.node, lost.why); },
-      },
-      event.what);
+  std::visit(overloaded{
+                 [self](const link_event::reached_first&) { introduce(self); },
+                 [self](const link_event::foreign_first&) { refuse_first(self); },
+                 [self](const link_event::heard& heard) { hear(self, heard.node, heard.what); },
+                 [self](const link_event::parted& parted) { lose_node(self, parted.node, parted.why); },
+                 [self](const link_event::linked&) { take_linked(self); },
+                 [self](const link_event::lost& lost) { lose_link(self, lost.node, lost.why); },
+             },
+             event.what);
 }
 
 void take_tick(supervisor_pointer self) {

@@ -50,19 +50,18 @@ void open_run(supervisor_pointer self) {
   my.nodes.resize(plan.nodes.size());
   my.nodes[0].joined = true;
   for (std::uint32_t rank = plan.nodes[0].workers; rank < plan.workers; ++rank)
-    my.far_workers.emplace(rank_id{rank},
-                           transport::spawn_worker_proxy(self->home_system(), my.options.links, plan.node_of(rank),
-                                                         rank_id{rank}));
+    my.far_workers.emplace(rank_id{rank}, transport::spawn_worker_proxy(self->home_system(), my.options.links,
+                                                                        plan.node_of(rank), rank_id{rank}));
   my.options.launch.far = far_actors{.port_of = proxies_of_ports(self), .send_copy = sender_of_copies(self)};
   const auto me = caf::actor_cast<supervisor_actor>(self);
-  my.reception = spawn_reception(self->home_system(),
-                                 {.run_plan = my.options.run_plan,
-                                  .self = my.options.self,
-                                  .links = my.options.links,
-                                  .report = my.options.report,
-                                  .admitted = [me](transport::visitor_id visitor, std::uint32_t node) {
-                                    caf::anon_send(me, join_atom_v, visitor, node);
-                                  }});
+  my.reception =
+      spawn_reception(self->home_system(), {.run_plan = my.options.run_plan,
+                                            .self = my.options.self,
+                                            .links = my.options.links,
+                                            .report = my.options.report,
+                                            .admitted = [me](transport::visitor_id visitor, std::uint32_t node) {
+                                              caf::anon_send(me, join_atom_v, visitor, node);
+                                            }});
   launch_crew(self);
 }
 
@@ -81,10 +80,9 @@ void give_up_joining(supervisor_pointer self) {
   auto& my = self->state;
   const auto limit =
       "within " + topology::print_duration(my.options.wait.limit) + " (" + my.options.wait.set_by + "); start ";
-  my.options.end->failure = my.is_first() ? missing_nodes(my) + " did not join " + limit +
-                                                "every node within this time, or set a longer one"
-                                          : first_node(my) + " could not be reached " + limit +
-                                                "it within this time, or set a longer one";
+  my.options.end->failure =
+      my.is_first() ? missing_nodes(my) + " did not join " + limit + "every node within this time, or set a longer one"
+                    : first_node(my) + " could not be reached " + limit + "it within this time, or set a longer one";
   end_run(self);
 }
 
@@ -131,7 +129,8 @@ void admit_node(supervisor_pointer self, transport::visitor_id visitor, std::uin
   auto& my = self->state;
   auto& status = my.nodes.at(node);
   if (status.joined || my.now != phase::joining) {
-    const auto reason = my.now == phase::ending ? "the run has ended" : "node " + my.name_of(node) + " has already joined";
+    const auto reason =
+        my.now == phase::ending ? "the run has ended" : "node " + my.name_of(node) + " has already joined";
     my.options.report("refused node " + my.name_of(node) + ": " + reason);
     return my.options.links->refuse(visitor, {reason});
   }
@@ -147,9 +146,9 @@ void check_joining(supervisor_pointer self) {
   const auto waited = std::chrono::duration_cast<milliseconds>(self->clock().now() - my.joining_since);
   const auto limited = my.is_first() || awaits_first(my);
   if (limited && waited >= wait.limit) return give_up_joining(self);
-  const auto first_report = my.is_first()    ? wait.first_report
+  const auto first_report = my.is_first() ? wait.first_report
                             : my.welcomed ? wait.interval  // it has just reported "joined"
-                                             : std::max(wait.first_report, time_to_reach);
+                                          : std::max(wait.first_report, time_to_reach);
   if (waited >= first_report) my.options.report("waiting for " + who_is_missing(my));
   const auto next = waited < first_report ? first_report - waited : wait.interval;
   self->delayed_send(self, limited ? std::min(next, wait.limit - waited) : next, tick_atom_v);

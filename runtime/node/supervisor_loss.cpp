@@ -119,8 +119,7 @@ void lose_link_between(supervisor_pointer self, std::uint32_t node, std::uint32_
   const auto blame = [self, node, other, why](const inquiry& asked) {
     const auto& my = self->state;
     for (const auto either : {other, node})
-      if (const auto& how = my.nodes[either].gone)
-        return end_with_loss(self, loss_of(my, either, *how), asked.waiting);
+      if (const auto& how = my.nodes[either].gone) return end_with_loss(self, loss_of(my, either, *how), asked.waiting);
     end_with_loss(self,
                   "the link between the nodes " + my.name_of(std::min(node, other)) + " and " +
                       my.name_of(std::max(node, other)) + " is lost; node " + my.name_of(node) + " reports: " + why,

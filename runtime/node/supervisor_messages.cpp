@@ -1,5 +1,5 @@
-// The control messages of other nodes. The links have checked that each comes from a node that may send it, and is about
-// nodes that exist and workers of that node; here, those that do not fit the phase are ignored.
+// The control messages of other nodes. The links have checked that each comes from a node that may send it, and is
+// about nodes that exist and workers of that node; here, those that do not fit the phase are ignored.
 #include "troupe/runtime/node/supervisor_state.hpp"
 
 #include <caf/all.hpp>
@@ -52,8 +52,11 @@ const directed_worker& worker_of(const supervisor_state& my, rank_id rank) {
 void halt_worker(supervisor_pointer self, rank_id rank) {
   const auto& my = self->state;
   self->request(worker_of(my, rank), my.run_plan().file.run.timeout, halt_atom_v)
-      .then([self, rank](std::uint64_t steps) { self->state.tell_first(control::halted{rank, steps}); },
-            [](const caf::error&) {});  // the coordinator has a deadline of its own
+      .then(
+          [self, rank](std::uint64_t steps) {
+            self->state.tell_first(control::halted{rank, steps});
+          },
+          [](const caf::error&) {});  // the coordinator has a deadline of its own
 }
 
 /// The messages between nodes.

@@ -40,8 +40,8 @@ struct supervisor_state {
   std::unique_ptr<lane> copies;  ///< Where copies of checkpoints are written; null on nodes that keep none.
 
   // On the first node.
-  std::vector<node_status> nodes;                                 ///< By index in the plan.
-  std::map<rank_id, transport::worker_proxy> far_workers;         ///< The workers of other nodes.
+  std::vector<node_status> nodes;                          ///< By index in the plan.
+  std::map<rank_id, transport::worker_proxy> far_workers;  ///< The workers of other nodes.
   reception_actor reception;
 
   // On the other nodes.
@@ -150,8 +150,8 @@ void lose_node(supervisor_pointer self, std::uint32_t node, const std::string& h
 /// Ends the run because the tensor link between this node and `other` failed. The first node decides.
 void lose_link(supervisor_pointer self, std::uint32_t other, const std::string& why);
 
-/// On the first node: the same, for the link between `node`, which reports it, and `other`. Names the node that is gone,
-/// or the link if none is.
+/// On the first node: the same, for the link between `node`, which reports it, and `other`. Names the node that is
+/// gone, or the link if none is.
 void lose_link_between(supervisor_pointer self, std::uint32_t node, std::uint32_t other, const std::string& why);
 
 /// Answers the first node which ranks of this node wait for ranks of a lost node.

@@ -93,11 +93,19 @@ transport::links::listener listener_of(supervisor_pointer self) {
               },
           .reached_first = [tell] { tell(link_event::reached_first{}); },
           .foreign_first = [tell] { tell(link_event::foreign_first{}); },
-          .heard = [tell](std::uint32_t node,
-                          control::message&& what) { tell(link_event::heard{node, std::move(what)}); },
-          .parted = [tell](std::uint32_t node, const std::string& why) { tell(link_event::parted{node, why}); },
+          .heard =
+              [tell](std::uint32_t node, control::message&& what) {
+                tell(link_event::heard{node, std::move(what)});
+              },
+          .parted =
+              [tell](std::uint32_t node, const std::string& why) {
+                tell(link_event::parted{node, why});
+              },
           .linked = [tell] { tell(link_event::linked{}); },
-          .lost = [tell](std::uint32_t node, const std::string& why) { tell(link_event::lost{node, why}); }};
+          .lost =
+              [tell](std::uint32_t node, const std::string& why) {
+                tell(link_event::lost{node, why});
+              }};
 }
 
 transport::links::frame_receiver receiver_of_frames(supervisor_pointer self) {

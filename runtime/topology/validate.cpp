@@ -193,9 +193,8 @@ class checker {
       if (is_free) continue;
       endpoint free = where;
       while (there.contains(free.port)) free.port = static_cast<std::uint16_t>(free.port + 1);  // 0 follows 65535
-      refuse(node_path(i) + ".address", "the nodes " + to_toml(other->second) + " and " +
-                                            to_toml(file_.nodes[i].name) + " both use port " +
-                                            std::to_string(where.port) + " of " + where.host +
+      refuse(node_path(i) + ".address", "the nodes " + to_toml(other->second) + " and " + to_toml(file_.nodes[i].name) +
+                                            " both use port " + std::to_string(where.port) + " of " + where.host +
                                             "; expected another port" +
                                             (free.port > 0 ? ", such as " + to_toml(print_endpoint(free)) : ""));
     }

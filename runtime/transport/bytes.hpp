@@ -5,6 +5,8 @@
 
 #include "troupe/runtime/transport/frame.hpp"
 
+#include <caf/meta/type_name.hpp>
+
 #include <bit>
 #include <concepts>
 #include <cstddef>
@@ -17,8 +19,6 @@
 #include <type_traits>
 #include <utility>
 #include <vector>
-
-#include <caf/meta/type_name.hpp>
 
 namespace troupe::transport {
 
@@ -60,7 +60,7 @@ class byte_writer {
     for (const auto& [key, value] : map) put(key), put(value);
   }
   template <class Message>
-    requires std::is_class_v<Message>
+  requires std::is_class_v<Message>
   void put(const Message& message) {
     inspect(*this, const_cast<Message&>(message));  // an inspector that reads only
   }
@@ -115,7 +115,7 @@ class byte_reader {
     }
   }
   template <class Message>
-    requires std::is_class_v<Message>
+  requires std::is_class_v<Message>
   void get(Message& message) { inspect(*this, message); }
 
   /// Throws if bytes are left.

@@ -77,8 +77,8 @@ void connection::beat() {
   pulse_.async_wait([self = shared_from_this()](boost::system::error_code error) {
     if (error || !self->socket_.is_open()) return;
     if (steady_clock::now() - self->last_heard_ > self->options_.silence)
-      return self->fail(cause::silent, "it was silent for " + std::to_string(self->options_.silence.count()) +
-                                           " ms (run.silence)");
+      return self->fail(cause::silent,
+                        "it was silent for " + std::to_string(self->options_.silence.count()) + " ms (run.silence)");
     self->put_beat();
     self->beat();
   });

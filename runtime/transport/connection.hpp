@@ -1,5 +1,6 @@
 // A TCP connection to another node, in both directions, for tensors or for control messages. It sends directly from
-// tensors and receives directly into pooled buffers. Only the transport includes this header, because it depends on Asio.
+// tensors and receives directly into pooled buffers. Only the transport includes this header, because it depends on
+// Asio.
 //
 // Threads: send() may be called and receipts may be released on any thread; everything else happens on the io thread.
 #pragma once

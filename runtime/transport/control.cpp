@@ -12,8 +12,7 @@ namespace troupe::control {
 
 template <class F>
 void inspect(F& f, introduction& x) {
-  f(caf::meta::type_name("introduction"), x.node, x.version, x.topology, x.weights, x.data, x.fingerprint,
-    x.continues);
+  f(caf::meta::type_name("introduction"), x.node, x.version, x.topology, x.weights, x.data, x.fingerprint, x.continues);
 }
 template <class F>
 void inspect(F& f, linked&) {

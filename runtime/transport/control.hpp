@@ -1,6 +1,6 @@
-// The control messages between nodes: how nodes join, link and end, and what workers, coordinator and recorder tell each
-// other across nodes. They are values: they name nodes by their index in the plan and workers by their rank, never an
-// actor. docs/protocol.md describes when each is sent.
+// The control messages between nodes: how nodes join, link and end, and what workers, coordinator and recorder tell
+// each other across nodes. They are values: they name nodes by their index in the plan and workers by their rank, never
+// an actor. docs/protocol.md describes when each is sent.
 #pragma once
 
 #include "troupe/actors/messages.hpp"
@@ -169,8 +169,9 @@ struct node_ranks {
   std::uint32_t first{0}, count{0};
 };
 
-/// Throws transport::frame_error unless the message may be sent by node `from` to node `to`: in this direction, and about
-/// nodes and ranks that exist and, as far as it is about a worker, belong to the node that it comes from or goes to.
+/// Throws transport::frame_error unless the message may be sent by node `from` to node `to`: in this direction, and
+/// about nodes and ranks that exist and, as far as it is about a worker, belong to the node that it comes from or goes
+/// to.
 void check(const message& what, const std::vector<node_ranks>& nodes, std::uint32_t from, std::uint32_t to);
 
 }  // namespace troupe::control

@@ -50,24 +50,25 @@ void dialler::close() {
 }
 
 void dialler::resolve(const std::shared_ptr<attempt>& one) {
-  one->resolver.async_resolve(
-      one->address.host, std::to_string(one->address.port),
-      [this, one](error_code error, const tcp::resolver::results_type& found) {
-        if (closed_) return;
-        if (error) return retry(one, between_dials);
-        one->timer.expires_after(patience_);
-        one->timer.async_wait([one](error_code cancelled) {
-          error_code ignored;
-          if (!cancelled) one->socket.close(ignored);
-        });
-        asio::async_connect(one->socket, found, [this, one](error_code failed, const tcp::endpoint&) {
-          if (closed_) return;
-          one->timer.cancel();
-          if (failed || !one->socket.is_open()) return retry(one, between_dials);
-          std::erase(attempts_, one);
-          one->next(std::move(one->socket));
-        });
-      });
+  one->resolver.async_resolve(one->address.host, std::to_string(one->address.port),
+                              [this, one](error_code error, const tcp::resolver::results_type& found) {
+                                if (closed_) return;
+                                if (error) return retry(one, between_dials);
+                                one->timer.expires_after(patience_);
+                                one->timer.async_wait([one](error_code cancelled) {
+                                  error_code ignored;
+                                  if (!cancelled) one->socket.close(ignored);
+                                });
+                                asio::async_connect(one->socket, found,
+                                                    [this, one](error_code failed, const tcp::endpoint&) {
+                                                      if (closed_) return;
+                                                      one->timer.cancel();
+                                                      if (failed || !one->socket.is_open())
+                                                        return retry(one, between_dials);
+                                                      std::erase(attempts_, one);
+                                                      one->next(std::move(one->socket));
+                                                    });
+                              });
 }
 
 void dialler::retry(const std::shared_ptr<attempt>& one, std::chrono::milliseconds delay) {

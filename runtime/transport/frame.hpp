@@ -1,5 +1,5 @@
-// The frame: the format of everything that travels between two nodes. A header of 112 bytes, little-endian, precedes the
-// payload; docs/protocol.md specifies every byte. This file has pure functions and a reader that is given bytes,
+// The frame: the format of everything that travels between two nodes. A header of 112 bytes, little-endian, precedes
+// the payload; docs/protocol.md specifies every byte. This file has pure functions and a reader that is given bytes,
 // without sockets, threads or actors.
 #pragma once
 
@@ -36,13 +36,13 @@ enum class frame_kind : std::uint8_t {
   /// The first frame in each direction. `to` is the sender's node index, `total` the initial credit, and `which.place`
   /// the plane.
   hello = 1,
-  part,       ///< A part for the port of rank `to`.
-  snapshot,   ///< A snapshot for the coordinator.
-  credit,     ///< Grants `total` more credit, because frames of that cost have been taken.
-  state,      ///< Bytes of the state of worker `origin.sender`, from `first` on, of `total`; see state_frames.hpp.
-  copy,       ///< Bytes of the files of a checkpoint, for the node that keeps a copy; otherwise like `state`.
-  control,    ///< A control message; see control.hpp.
-  beat,       ///< Only shows that the sender is alive.
+  part,      ///< A part for the port of rank `to`.
+  snapshot,  ///< A snapshot for the coordinator.
+  credit,    ///< Grants `total` more credit, because frames of that cost have been taken.
+  state,     ///< Bytes of the state of worker `origin.sender`, from `first` on, of `total`; see state_frames.hpp.
+  copy,      ///< Bytes of the files of a checkpoint, for the node that keeps a copy; otherwise like `state`.
+  control,   ///< A control message; see control.hpp.
+  beat,      ///< Only shows that the sender is alive.
 };
 
 /// Returns whether frames of this kind may follow the hello on a connection of this plane.
@@ -79,13 +79,13 @@ struct frame_header {
 struct frame_limits {
   run_id run{};  ///< Identifier of the run in every part and snapshot.
   std::uint32_t world_size{1};
-  std::uint32_t first_rank{0}, ranks{1};  ///< Ranks of this node: [first_rank, first_rank + ranks).
-  std::uint32_t servers{0};               ///< Number of servers of all exchanges; their ids start at world_size.
-  bool has_servers{false};                ///< Whether all servers are on this node; otherwise, none is.
-  std::vector<std::int64_t> exchanged{};  ///< Number of elements that each exchange sends, by place.
-  std::vector<encoding> encodings{};      ///< Encoding of each exchange's parts, by place; float32 if missing.
-  std::int64_t total{0};                  ///< Number of elements of a snapshot.
-  bool keeps_copies{false};               ///< Whether this node keeps copies of checkpoints.
+  std::uint32_t first_rank{0}, ranks{1};   ///< Ranks of this node: [first_rank, first_rank + ranks).
+  std::uint32_t servers{0};                ///< Number of servers of all exchanges; their ids start at world_size.
+  bool has_servers{false};                 ///< Whether all servers are on this node; otherwise, none is.
+  std::vector<std::int64_t> exchanged{};   ///< Number of elements that each exchange sends, by place.
+  std::vector<encoding> encodings{};       ///< Encoding of each exchange's parts, by place; float32 if missing.
+  std::int64_t total{0};                   ///< Number of elements of a snapshot.
+  bool keeps_copies{false};                ///< Whether this node keeps copies of checkpoints.
   std::uint64_t largest_control{1 << 20};  ///< Size of the largest control message, in bytes.
 
   encoding encoding_of(std::uint32_t place) const {

@@ -49,8 +49,7 @@ std::uint16_t free_ports::next(const std::string& host) {
       }
     }
   }
-  throw input_error("cannot find a free port on " + host +
-                    "; expected a port in the address of each [[node]]");
+  throw input_error("cannot find a free port on " + host + "; expected a port in the address of each [[node]]");
 }
 
 void check_free(const topology::endpoint& listen) try {

@@ -40,8 +40,8 @@ class links {
     std::function<void(std::uint32_t node, const std::string& why)> lost;
   };
 
-  /// Called with each part, snapshot, state or copy that arrives. Releasing the receipt lets the sender send more. Throws
-  /// frame_error to refuse a frame, which loses the link.
+  /// Called with each part, snapshot, state or copy that arrives. Releasing the receipt lets the sender send more.
+  /// Throws frame_error to refuse a frame, which loses the link.
   using frame_receiver = std::function<void(frame&&, std::shared_ptr<const void> receipt)>;
 
   virtual ~links() = default;

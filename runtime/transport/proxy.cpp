@@ -31,7 +31,9 @@ direction_actor::behavior_type direction_proxy(direction_actor::stateful_pointer
   const auto tell = [links](const control::message& what) { links->tell(first_node, what); };
   return {
       [tell](reached_atom, const milestone& reached) { tell(control::reached{reached}); },
-      [tell](checkpoint_atom, rank_id rank, std::uint64_t step) { tell(control::at_checkpoint{rank, step}); },
+      [tell](checkpoint_atom, rank_id rank, std::uint64_t step) {
+        tell(control::at_checkpoint{rank, step});
+      },
       [tell](restore_atom, rank_id rank) { tell(control::restored{rank}); },
       [tell](verify_atom, rank_id rank, std::uint64_t step, const digest_list& digests) {
         tell(control::verified{rank, step, digests});
@@ -40,7 +42,9 @@ direction_actor::behavior_type direction_proxy(direction_actor::stateful_pointer
       [links](state_atom, rank_id rank, std::uint64_t number, const state_dict& state) {
         for (const auto& piece : cut(rank, number, state)) links->send(first_node, piece);
       },
-      [tell](progress_atom, rank_id rank, std::uint64_t steps) { tell(control::progress{rank, steps}); },
+      [tell](progress_atom, rank_id rank, std::uint64_t steps) {
+        tell(control::progress{rank, steps});
+      },
   };
 }
 
@@ -49,15 +53,25 @@ worker_proxy::behavior_type worker_proxy_of(worker_proxy::stateful_pointer<worke
   report_exceptions(self);
   const auto tell = [links, node](const control::message& what) { links->tell(node, what); };
   return {
-      [=](proceed_atom, std::uint64_t steps) { tell(control::proceed{rank, steps}); },
-      [=](assign_atom, const assignment& what) { tell(control::assign{rank, what}); },
+      [=](proceed_atom, std::uint64_t steps) {
+        tell(control::proceed{rank, steps});
+      },
+      [=](assign_atom, const assignment& what) {
+        tell(control::assign{rank, what});
+      },
       [=](halt_atom) {
         tell(control::halt{rank});
         return self->state.halted = self->make_response_promise<std::uint64_t>();
       },
-      [=](finish_atom, std::uint64_t steps) { tell(control::finish{rank, steps}); },
-      [=](show_atom, std::uint64_t step) { tell(control::show{rank, step}); },
-      [=](state_atom, std::uint64_t number) { tell(control::send_state{rank, number}); },
+      [=](finish_atom, std::uint64_t steps) {
+        tell(control::finish{rank, steps});
+      },
+      [=](show_atom, std::uint64_t step) {
+        tell(control::show{rank, step});
+      },
+      [=](state_atom, std::uint64_t number) {
+        tell(control::send_state{rank, number});
+      },
       [=](restore_atom, const state_dict& state) {
         for (const auto& piece : cut(rank, 0, state)) links->send(node, piece);
       },

@@ -310,7 +310,8 @@ void simulated_network::cut(std::uint32_t a, std::uint32_t b) {
   notice_silence(b, a);
 }
 
-/// Node `a` notices after some time that it hears nothing of `b`, if that is still so. The time depends on the last beat.
+/// Node `a` notices after some time that it hears nothing of `b`, if that is still so. The time depends on the last
+/// beat.
 void simulated_network::notice_silence(std::uint32_t a, std::uint32_t b) {
   const auto beat = static_cast<std::uint64_t>(options_.silence.count()) / 8;
   const auto delay = options_.silence - time{static_cast<std::int64_t>(random_.below(beat + 1))};
@@ -318,8 +319,7 @@ void simulated_network::notice_silence(std::uint32_t a, std::uint32_t b) {
     if (!frozen_[b] && !cut_.contains(ordered(a, b))) return;
     for (const auto where : {plane::control, plane::tensors})
       if (state_of(where, a, b) == state::open) {
-        lose(where, a, b,
-             "it was silent for " + std::to_string(options_.silence.count() / 1000) + " ms (run.silence)");
+        lose(where, a, b, "it was silent for " + std::to_string(options_.silence.count() / 1000) + " ms (run.silence)");
         if (frozen_[b]) put({where, a, b}, {.act = [this, where, a, b] { lose(where, b, a, closed_text); }});
       }
   });

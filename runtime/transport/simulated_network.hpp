@@ -2,9 +2,9 @@
 // a time, when its owner says so. Bytes and checks are those of a real connection: control messages are encoded and
 // decoded, the headers of tensors are, and tensors are copied.
 //
-// It models TCP connections as the protocol sees them: each keeps the order of its messages; a killed node's connections
-// close after some of what it had sent; a frozen node and a cut link are noticed after the time of silence allowed. It
-// is used by one thread.
+// It models TCP connections as the protocol sees them: each keeps the order of its messages; a killed node's
+// connections close after some of what it had sent; a frozen node and a cut link are noticed after the time of silence
+// allowed. It is used by one thread.
 #pragma once
 
 #include "troupe/data/random.hpp"
@@ -24,10 +24,10 @@
 namespace troupe::transport {
 
 struct simulated_network_options {
-  std::vector<control::node_ranks> ranks;  ///< By index of the node.
-  std::vector<frame_limits> limits;        ///< By index of the node.
-  std::int64_t window{2 << 20};            ///< As connection_options::window.
-  std::chrono::microseconds latency{100};  ///< Each message takes a random time up to this one.
+  std::vector<control::node_ranks> ranks;         ///< By index of the node.
+  std::vector<frame_limits> limits;               ///< By index of the node.
+  std::int64_t window{2 << 20};                   ///< As connection_options::window.
+  std::chrono::microseconds latency{100};         ///< Each message takes a random time up to this one.
   std::chrono::microseconds timeout{60'000'000};  ///< Time in which all tensor links must be established.
   std::chrono::microseconds silence{5'000'000};   ///< As connection_options::silence.
   std::uint64_t seed{0};
@@ -121,7 +121,7 @@ class simulated_network {
   std::vector<std::weak_ptr<node_links>> nodes_;
   std::vector<bool> gone_, frozen_;
   std::map<address, channel> channels_;
-  std::map<address, state> states_;  ///< Of a connection, as `from` sees it.
+  std::map<address, state> states_;                     ///< Of a connection, as `from` sees it.
   std::vector<std::pair<std::uint32_t, event>> alone_;  ///< Events of a node that belong to no connection.
   std::set<pair> cut_;
   std::map<pair, time> slowed_;

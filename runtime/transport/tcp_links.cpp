@@ -203,8 +203,7 @@ class tcp_links::network {
 
   void dial(destination to, std::chrono::milliseconds delay = {}) {
     dialler_.dial(
-        options_.addresses[to.node], delay,
-        [this, to] { return to.where == plane::control || !lost_[to.node]; },
+        options_.addresses[to.node], delay, [this, to] { return to.where == plane::control || !lost_[to.node]; },
         [this, to](tcp::socket socket) {
           dialled_.push_back(make(std::move(socket), to));
           dialled_.back()->start(to.where == plane::control ? options_.patience : options_.timeout);
@@ -310,8 +309,8 @@ class tcp_links::network {
     const auto control = take(controls_, who);
     const auto tensors = control ? std::nullopt : take(tensors_, who);
     if (control && (is_first() || joined_))
-      return listener_.parted(
-          *control, how.what == connection_loss::cause::closed ? "it was killed or disconnected" : how.text);
+      return listener_.parted(*control,
+                              how.what == connection_loss::cause::closed ? "it was killed or disconnected" : how.text);
     if (tensors) return lose(*tensors, how.text);
     if (forget(who)) return;
     dialled_.remove(who);

@@ -16,11 +16,11 @@
 namespace troupe::transport {
 
 struct tcp_options {
-  std::uint32_t me{0};                           ///< Index of this node in the plan.
-  topology::endpoint listen;                     ///< Loopback only, until connections are encrypted.
-  std::vector<topology::endpoint> addresses;     ///< Where each node can be dialled, by index.
-  std::vector<control::node_ranks> ranks;        ///< By index of the node.
-  session_id session{};                          ///< Random; only on the first node. The others hear it when they join.
+  std::uint32_t me{0};                        ///< Index of this node in the plan.
+  topology::endpoint listen;                  ///< Loopback only, until connections are encrypted.
+  std::vector<topology::endpoint> addresses;  ///< Where each node can be dialled, by index.
+  std::vector<control::node_ranks> ranks;     ///< By index of the node.
+  session_id session{};                       ///< Random; only on the first node. The others hear it when they join.
   frame_limits limits;
   models::buffer_pool pool;  ///< Pool from which received tensors are taken.
   /// Bytes that another node may send before this node takes any of them. Small, so that waiting data is still in the

@@ -28,8 +28,13 @@ using bytes = std::vector<std::uint8_t>;
 using engine = std::minstd_rand;
 
 // Layers small enough for many in one stream; a part takes at most one page of memory, a snapshot two.
-inline const wire::frame_limits limits{
-    .run = run_id{7}, .world_size = 4, .first_rank = 1, .ranks = 2, .exchanged = {1024, 1024}, .total = 1100, .largest_control = 2048};
+inline const wire::frame_limits limits{.run = run_id{7},
+                                       .world_size = 4,
+                                       .first_rank = 1,
+                                       .ranks = 2,
+                                       .exchanged = {1024, 1024},
+                                       .total = 1100,
+                                       .largest_control = 2048};
 constexpr std::int64_t page = 4096, pages = 16;
 constexpr std::size_t most_pieces = 256;  ///< What is left of a stream then comes in one.
 constexpr wire::session_id session{std::byte{'s'}, std::byte{'e'}, std::byte{'c'},

@@ -66,7 +66,7 @@ TEST_CASE("a fault of each kind before each message ends the run in time, in one
     const node_runs all{wiring};
     for (std::uint64_t seed = 0; seed < std::max(seeds, std::uint64_t{1}); ++seed) {
       const auto messages = all.run({.seed = seed}).all.messages;
-      for (std::uint64_t message = 0; message < messages; message += seeds > 0 ? 1 : 7)
+      for (std::uint64_t message = 0; message<messages; message += seeds> 0 ? 1 : 7)
         for (const auto& fault : faults_before(message)) {
           all.check({.seed = seed, .faults = {fault}});
           ++runs;

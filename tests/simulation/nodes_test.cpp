@@ -1,10 +1,10 @@
 // Runs over several nodes in virtual time: the same bits whatever the links, and one end whatever the fault.
-#include "troupe/runtime/node/simulate_nodes.hpp"
-
 #include "tests/support/doctest.hpp"
 #include "tests/support/node_runs.hpp"
 #include "tests/support/repeat.hpp"
 #include "tests/support/wirings.hpp"
+
+#include "troupe/runtime/node/simulate_nodes.hpp"
 
 #include <cstdint>
 

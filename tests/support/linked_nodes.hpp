@@ -82,14 +82,14 @@ class node {
              },
          .reached_first = [this] { links->tell(0, control::introduction{.node = std::to_string(me_)}); },
          .foreign_first = [this] { change([this] { ++foreign; }); },
-         .heard = [this](std::uint32_t from, control::message&& what) { change([&] {
-                                                                          heard.emplace_back(from, std::move(what));
-                                                                        }); },
-         .parted = [this](std::uint32_t from, const std::string& why) { change([&] {
-                                                                          parted.emplace_back(from, why);
-                                                                        }); },
+         .heard = [this](std::uint32_t from,
+                         control::message&& what) { change([&] { heard.emplace_back(from, std::move(what)); }); },
+         .parted = [this](std::uint32_t from,
+                          const std::string& why) { change([&] { parted.emplace_back(from, why); }); },
          .linked = [this] { change([this] { ++linked; }); },
-         .lost = [this](std::uint32_t node, const std::string& why) { change([&] { lost.push_back({node, why}); }); }});
+         .lost = [this](std::uint32_t node, const std::string& why) { change([&] {
+                                                                        lost.push_back({node, why});
+                                                                      }); }});
   }
 
   /// Opens the tensor links, too.

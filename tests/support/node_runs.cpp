@@ -122,9 +122,8 @@ void node_runs::check(const simulate_nodes_options& options) const {
       CHECK(end.status() == *status);  // END-2
     }
     if (end.status() == 1 || end.status() == 2) CHECK(deadly);
-    const auto slept = std::any_of(options.faults.begin(), options.faults.end(), [i](const auto& fault) {
-      return fault.what == kind::freeze && fault.node == i;
-    });
+    const auto slept = std::any_of(options.faults.begin(), options.faults.end(),
+                                   [i](const auto& fault) { return fault.what == kind::freeze && fault.node == i; });
     if (end.failure && !slept)
       CHECK(std::any_of(options.faults.begin(), options.faults.end(),
                         [&](const auto& fault) { return names(plan_, *end.failure, fault); }));  // END-3

@@ -40,7 +40,7 @@ struct tiny_options {
   bool keeps_last{false};  ///< Of an epoch: its last batch, where that is not full.
   bool pads{false};        ///< The epoch, to a multiple of the workers.
   std::int64_t micro_batches{1};
-  bool total_budget{false};  ///< All workers draw from one queue.
+  bool total_budget{false};            ///< All workers draw from one queue.
   std::vector<std::uint32_t> nodes{};  ///< Number of workers of each node; if empty, all are in one process.
 };
 

@@ -150,11 +150,11 @@ TEST_CASE("auto chooses by the number of members, the size of the tensor, and wh
   CHECK(chosen(32, large) == "direct");
   CHECK(chosen(33, large) == "chain");
   // P stands for the bytes of the tensor.
-  CHECK(chosen(2, large, {0, 1}) == "direct");              // 2P cross either way
-  CHECK(chosen(4, large, {0, 1, 2, 3}) == "direct");        // 6P
-  CHECK(chosen(3, large, {0, 1, 1}) == "direct");           // 8/3 P, or 2P on a chain
-  CHECK(chosen(4, large, {0, 0, 1, 1}) == "chain");         // 4P, or 2P
-  CHECK(chosen(4, large, {0, 1, 0, 1}) == "direct");        // a chain would cross three times: 6P
+  CHECK(chosen(2, large, {0, 1}) == "direct");        // 2P cross either way
+  CHECK(chosen(4, large, {0, 1, 2, 3}) == "direct");  // 6P
+  CHECK(chosen(3, large, {0, 1, 1}) == "direct");     // 8/3 P, or 2P on a chain
+  CHECK(chosen(4, large, {0, 0, 1, 1}) == "chain");   // 4P, or 2P
+  CHECK(chosen(4, large, {0, 1, 0, 1}) == "direct");  // a chain would cross three times: 6P
   CHECK(chosen(4, small, {0, 0, 1, 1}) == "all_gather");
 }
 

@@ -207,8 +207,9 @@ TEST_CASE("a part that waits for the lane of its port keeps its receipt until th
   testing::stepped_config settings;
   caf::actor_system system{settings};
   auto& scheduler = dynamic_cast<caf::scheduler::test_coordinator&>(system.scheduler());
-  port_options options{.run = run_id{5},
-                       .own = {.among = {.rank = rank_id{0}, .world_size = 2}, .settings = {{"route", std::string{"direct"}}}}};
+  port_options options{
+      .run = run_id{5},
+      .own = {.among = {.rank = rank_id{0}, .world_size = 2}, .settings = {{"route", std::string{"direct"}}}}};
   options.own.layout.parameter_end = options.own.layout.total = 32;
   const auto port = spawn_port(system, options, find_exchange("all_reduce")->make_member,
                                [&](std::int64_t) { return std::make_unique<waiting_lane>(jobs); });

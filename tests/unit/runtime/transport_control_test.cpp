@@ -1,9 +1,8 @@
 // Control messages as bytes, and which of them a node believes.
-#include "troupe/runtime/transport/control.hpp"
-
 #include "tests/support/doctest.hpp"
 
 #include "troupe/data/random.hpp"
+#include "troupe/runtime/transport/control.hpp"
 #include "troupe/runtime/transport/frame.hpp"
 
 #include <cmath>
@@ -96,7 +95,8 @@ TEST_CASE("every control message comes back as it was sent") {
   CHECK(reached.rank == rank_id{3});
   CHECK(std::isnan(reached.loss_sum));
   CHECK(reached.busy == 1.5);
-  CHECK(std::get<control::verified>(control::decode(control::encode(all[10]))).digests == digest_list{1, 2, 0xffffffff});
+  CHECK(std::get<control::verified>(control::decode(control::encode(all[10]))).digests ==
+        digest_list{1, 2, 0xffffffff});
   CHECK(std::get<control::welcome>(control::decode(control::encode(all[13]))).memories.at(1).file == 3);
 }
 

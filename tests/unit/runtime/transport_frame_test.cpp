@@ -21,8 +21,12 @@ namespace {
 using header_array = std::array<std::byte, header_bytes>;
 using found = frame_reader::found;
 
-const frame_limits limits{
-    .run = run_id{0x0102030405060708}, .world_size = 4, .first_rank = 1, .ranks = 2, .exchanged = {1024, 1024}, .total = 1100};
+const frame_limits limits{.run = run_id{0x0102030405060708},
+                          .world_size = 4,
+                          .first_rank = 1,
+                          .ranks = 2,
+                          .exchanged = {1024, 1024},
+                          .total = 1100};
 
 at::Tensor counting(std::int64_t count) {
   return at::arange(count, at::kFloat);

@@ -48,7 +48,8 @@ TEST_CASE("what two and three nodes send each other arrives as it was, in order"
         if (from == to) continue;
         for (std::size_t i = 0; i < sizes.size(); ++i)
           nodes[from]->links->send(to, to, piece_of(from, i, at::full({sizes[i]}, static_cast<float>(10 * from + i))));
-        nodes[from]->links->send(to, snapshot{{.run = run_id{4}, .sender = rank_id{from}, .step = 9}, at::full({million}, 0.5f)});
+        nodes[from]->links->send(
+            to, snapshot{{.run = run_id{4}, .sender = rank_id{from}, .step = 9}, at::full({million}, 0.5f)});
       }
     for (std::uint32_t to = 0; to < count; ++to) {
       auto& receiver = *nodes[to];
