@@ -21,7 +21,7 @@ namespace troupe {
 struct node_fault {
   enum class kind : std::uint8_t {
     kill,           ///< `node` is killed.
-    freeze,         ///< `node` stands still for `lasting`, or for ever if that is 0.
+    freeze,         ///< `node` stands still for `lasting`, or to the end of the run if that is 0.
     cut,            ///< Nothing passes between `node` and `other` any more.
     reset_tensors,  ///< The tensor connection between them is reset.
     reset_control,  ///< The control connection between them is reset.

@@ -73,14 +73,15 @@ class node {
 
   /// Joins, or lets others join.
   void open() {
+    auto* const own = links.get();  // which it no longer is while the links end
     links->open(
         {.visited =
-             [this](transport::visitor_id visitor, control::introduction&& who) {
-               if (refuses) return links->refuse(visitor, {"no"});
+             [this, own](transport::visitor_id visitor, control::introduction&& who) {
+               if (refuses) return own->refuse(visitor, {"no"});
                const auto index = static_cast<std::uint32_t>(std::stoul(who.node));
-               if (links->admit(visitor, index)) links->tell(index, control::welcome{});
+               if (own->admit(visitor, index)) own->tell(index, control::welcome{});
              },
-         .reached_first = [this] { links->tell(0, control::introduction{.node = std::to_string(me_)}); },
+         .reached_first = [this, own] { own->tell(0, control::introduction{.node = std::to_string(me_)}); },
          .foreign_first = [this] { change([this] { ++foreign; }); },
          .heard = [this](std::uint32_t from,
                          control::message&& what) { change([&] { heard.emplace_back(from, std::move(what)); }); },
