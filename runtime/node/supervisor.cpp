@@ -85,7 +85,7 @@ void handle(supervisor_pointer self, const link_event& event) {
 }
 
 void take_tick(supervisor_pointer self) {
-  if (self->state.now == phase::ending) return self->quit();
+  if (self->state.now == phase::ending && self->clock().now() >= self->state.leaves_at) return self->quit();
   if (self->state.now == phase::joining) check_joining(self);
 }
 

@@ -4,6 +4,7 @@
 #include <caf/all.hpp>
 
 #include <chrono>
+#include <optional>
 #include <utility>
 
 namespace troupe::supervision {
@@ -51,6 +52,7 @@ void end_run(supervisor_pointer self) {
   if (!end.failure) end.failure = my.blamed.text;
   dismiss(my.ours);
   my.tell_all(control::end{end.status(), end.failure.value_or("")});
+  my.leaves_at = self->clock().now() + time_to_leave;
   self->delayed_send(self, time_to_leave, tick_atom_v);
   quit_if_done(self);
 }
@@ -75,7 +77,9 @@ void halt_run(supervisor_pointer self, int signal) {
 
 void follow_end(supervisor_pointer self, std::int32_t status, const std::string& failure) {
   auto& end = *self->state.options.end;
-  if (!failure.empty()) end.failure = failure;
+  // The first node decides, even if an actor failed here after the run was complete.
+  self->state.blamed = {};
+  end.failure = failure.empty() ? std::nullopt : std::optional{failure};
   end.signal = status > 128 ? status - 128 : 0;  // the run may have been complete before our own signal
   end_run(self);
 }

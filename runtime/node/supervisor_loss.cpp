@@ -115,7 +115,7 @@ void lose_link(supervisor_pointer self, std::uint32_t other, const std::string& 
 
 void lose_link_between(supervisor_pointer self, std::uint32_t node, std::uint32_t other, const std::string& why) {
   auto& my = self->state;
-  if (my.now == phase::ending || my.diagnosing || node == other) return;
+  if (my.now == phase::joining || my.now == phase::ending || my.diagnosing || node == other) return;
   const auto blame = [self, node, other, why](const inquiry& asked) {
     const auto& my = self->state;
     for (const auto either : {other, node})

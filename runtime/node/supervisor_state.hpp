@@ -33,7 +33,7 @@ struct supervisor_state {
   static inline const char* name = "supervisor";
   supervisor_options options;
   phase now{phase::joining};
-  caf::actor_clock::time_point joining_since{};
+  caf::actor_clock::time_point joining_since{}, leaves_at{};
   crew ours;
   std::map<caf::actor_addr, std::string> alive;  ///< The actors of our crew that have not ended, with their names.
   blame blamed;

@@ -62,12 +62,13 @@ connection::connection(connection_options options, asio::ip::tcp::socket socket,
 void connection::start(std::chrono::milliseconds patience) {
   patience_.expires_after(patience);
   patience_.async_wait([self = shared_from_this()](boost::system::error_code error) {
-    if (!error) self->fail(cause::silent, "it did not identify itself in time");
+    if (!error && !self->trusted_) self->fail(cause::silent, "it did not identify itself in time");
   });
   await_bytes();
 }
 
 void connection::trust() {
+  trusted_ = true;  // the timer may have expired already
   asio::post(*options_.io, [self = shared_from_this()] { self->patience_.cancel(); });
 }
 
@@ -76,7 +77,9 @@ void connection::beat() {
   pulse_.expires_after(options_.silence / beats_per_silence);
   pulse_.async_wait([self = shared_from_this()](boost::system::error_code error) {
     if (error || !self->socket_.is_open()) return;
-    if (steady_clock::now() - self->last_heard_ > self->options_.silence)
+    boost::system::error_code ignored;  // what has arrived may wait for this thread, which was busy
+    const auto heard = self->socket_.available(ignored) > 0;
+    if (!heard && steady_clock::now() - self->last_heard_ > self->options_.silence)
       return self->fail(cause::silent,
                         "it was silent for " + std::to_string(self->options_.silence.count()) + " ms (run.silence)");
     self->put_beat();

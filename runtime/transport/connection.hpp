@@ -118,7 +118,8 @@ class connection : public std::enable_shared_from_this<connection> {
   boost::asio::steady_timer patience_, pulse_;
   frame_reader reader_;
   listener listener_;
-  std::optional<plane> plane_;  ///< Known once greeted.
+  std::optional<plane> plane_;        ///< Known once greeted.
+  std::atomic<bool> trusted_{false};  ///< See trust().
   std::chrono::steady_clock::time_point last_heard_;
 
   std::atomic<std::int64_t> granted_;   ///< Total credit granted to the other side.

@@ -64,7 +64,7 @@ void inspect(F& f, halted& x) {
 }
 template <class F>
 void inspect(F& f, welcome& x) {
-  f(caf::meta::type_name("welcome"), x.memories);
+  f(caf::meta::type_name("welcome"), x.memories, x.session);
 }
 template <class F>
 void inspect(F& f, refusal& x) {
@@ -184,6 +184,15 @@ message decode(std::span<const std::byte> bytes) {
   std::visit([&from](auto& one) { from.get(one); }, made);
   from.finish();
   return made;
+}
+
+void check_sender(const transport::frame_header& header, const std::vector<node_ranks>& nodes, std::uint32_t from) {
+  const auto sender = static_cast<std::uint32_t>(header.origin.sender);
+  const auto is_its_own = sender - nodes.at(from).first < nodes.at(from).count;
+  const auto is_server = from == 0 && sender >= nodes.back().first + nodes.back().count;
+  const auto is_state = header.kind == transport::frame_kind::state || header.kind == transport::frame_kind::copy;
+  if (!is_its_own && !is_server && !(is_state && from == 0))
+    throw frame_error("received a frame with a sender that is not on the node that it comes from");
 }
 
 void check(const message& what, const std::vector<node_ranks>& nodes, std::uint32_t from, std::uint32_t to) {

@@ -15,6 +15,10 @@
 #include <variant>
 #include <vector>
 
+namespace troupe::transport {
+struct frame_header;
+}
+
 namespace troupe::control {
 
 // From a node to the first node. -----------------------------------------------------------------------------------
@@ -98,6 +102,7 @@ struct halted {
 /// Accepts an introduction.
 struct welcome {
   std::vector<memory_handle> memories{};  ///< Handles indexed by exchange; empty for exchanges without shared memory.
+  std::string session{};  ///< With which tensor links are opened: 16 random bytes. Filled in by the links.
 };
 
 /// Rejects an introduction.
@@ -173,5 +178,9 @@ struct node_ranks {
 /// about nodes and ranks that exist and, as far as it is about a worker, belong to the node that it comes from or goes
 /// to.
 void check(const message& what, const std::vector<node_ranks>& nodes, std::uint32_t from, std::uint32_t to);
+
+/// Throws transport::frame_error unless a frame with a tensor names a sender of node `from`. Servers are on the first
+/// node, and only it sends states to other nodes' workers and copies of checkpoints.
+void check_sender(const transport::frame_header& header, const std::vector<node_ranks>& nodes, std::uint32_t from);
 
 }  // namespace troupe::control

@@ -201,7 +201,9 @@ void simulated_network::send_frame(std::uint32_t from, std::uint32_t to, const f
     *held += cost;
     std::shared_ptr<const void> receipt(nullptr, [held, cost](const void*) { *held -= cost; });
     try {
-      node->receive_({.header = decode(bytes, options_.limits[to]), .values = values}, std::move(receipt));
+      const auto header = decode(bytes, options_.limits[to]);
+      control::check_sender(header, options_.ranks, from);
+      node->receive_({.header = header, .values = values}, std::move(receipt));
     } catch (const frame_error& problem) {
       refuse_frame(plane::tensors, to, from, problem.what());
     }

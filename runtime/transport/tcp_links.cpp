@@ -9,6 +9,7 @@
 #include <boost/asio/post.hpp>
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 #include <list>
 #include <map>
@@ -30,6 +31,7 @@ using boost::system::error_code;
 namespace {
 
 constexpr std::size_t most_strangers = 64;
+constexpr int most_undecided = 8;  ///< Introductions that wait for an answer.
 constexpr std::chrono::milliseconds between_tries{20};
 constexpr std::uint32_t first_node = 0;
 
@@ -93,18 +95,23 @@ class tcp_links::network {
   }
 
   bool admit(visitor_id id, std::uint32_t node) {
+    undecided_ -= 1;
     const std::lock_guard lock{mutex_};
     const auto found = visitors_.find(id);
     if (found == visitors_.end()) return false;
     const auto visitor = found->second;
-    controls_.at(node) = visitor;
+    const auto before = std::exchange(controls_.at(node), visitor);
     visitors_.erase(found);
     visitor->trust();
-    asio::post(*io_, [this, visitor] { strangers_.remove(visitor); });
+    asio::post(*io_, [this, visitor, before] {
+      strangers_.remove(visitor);
+      if (before) before->close();  // of a node that has left and not closed it
+    });
     return true;
   }
 
   void refuse(visitor_id id, const control::refusal& refusal) {
+    undecided_ -= 1;
     std::shared_ptr<connection> visitor;
     {
       const std::lock_guard lock{mutex_};
@@ -117,6 +124,7 @@ class tcp_links::network {
   void link(frame_receiver receive) {
     asio::post(*io_, [this, receive = std::move(receive)] {
       receive_ = receive;
+      linking_ = true;
       deadline_.expires_after(options_.timeout);
       deadline_.async_wait([this](error_code error) {
         if (!error && !ending_) give_up();
@@ -128,7 +136,12 @@ class tcp_links::network {
   }
 
   void tell(std::uint32_t node, const control::message& what) {
-    if (const auto link = find(controls_, node)) put(*link, what);
+    const auto link = find(controls_, node);
+    if (!link) return;
+    const auto* answer = std::get_if<control::welcome>(&what);
+    if (!answer) return put(*link, what);
+    const auto* begin = reinterpret_cast<const char*>(options_.session.data());
+    put(*link, control::welcome{answer->memories, {begin, options_.session.size()}});
   }
 
   void send(std::uint32_t node, const frame_header& header, const at::Tensor& values) {
@@ -192,8 +205,8 @@ class tcp_links::network {
       }
       if (strangers_.size() >= most_strangers) {  // if it belongs to a node of the run, the node connects again
         const auto oldest = strangers_.front();
-        oldest->close();
-        forget(oldest);
+        forget(oldest);  // it is not admitted from now on; if it has been just before, it stays
+        if (!node_of(controls_, oldest)) oldest->close();
       }
       strangers_.push_back(make(std::move(socket), std::nullopt));
       strangers_.back()->start(options_.patience);
@@ -237,12 +250,12 @@ class tcp_links::network {
     if (node >= nodes_ || (dialled ? node != dialled->node || where != dialled->where : node <= options_.me))
       return false;
     if (where == plane::tensors) return greet_peer(who, node, hello.session, dialled.has_value());
-    if (dialled) return greet_first(who, hello.session);
+    if (dialled) return greet_first(who);
     return is_first() && greet_visitor(who);
   }
 
   bool greet_peer(const std::shared_ptr<connection>& who, std::uint32_t node, const session_id& session, bool dialled) {
-    if (session != session_ || find(tensors_, node) || lost_[node]) return false;
+    if (!linking_ || session != session_ || find(tensors_, node) || lost_[node]) return false;
     strangers_.remove(who);
     dialled_.remove(who);
     who->trust();
@@ -255,8 +268,7 @@ class tcp_links::network {
     return true;
   }
 
-  bool greet_first(const std::shared_ptr<connection>& who, const session_id& session) {
-    session_ = session;
+  bool greet_first(const std::shared_ptr<connection>& who) {
     dialled_.remove(who);
     who->trust();
     {
@@ -272,7 +284,7 @@ class tcp_links::network {
       const std::lock_guard lock{mutex_};
       visitors_.emplace(visitor_id{next_visitor_++}, who);
     }
-    who->greet(options_.me, session_, plane::control);
+    who->greet(options_.me, {}, plane::control);  // only a node that is admitted hears the session
     return true;
   }
 
@@ -291,28 +303,48 @@ class tcp_links::network {
 
   void hear(const std::shared_ptr<connection>& who, frame&& arrived, std::shared_ptr<const void> receipt) {
     if (ending_) return;
-    if (arrived.header.kind != frame_kind::control) return receive_(std::move(arrived), std::move(receipt));
+    if (arrived.header.kind != frame_kind::control) {
+      const auto from = node_of(tensors_, who);
+      if (!from) return;
+      control::check_sender(arrived.header, options_.ranks, *from);
+      return receive_(std::move(arrived), std::move(receipt));
+    }
     auto what = control::decode(bytes_of(arrived.values));
     if (const auto node = node_of(controls_, who)) {
       control::check(what, options_.ranks, *node, options_.me);
       if (!is_first()) joined_ = true;
+      if (const auto* answer = std::get_if<control::welcome>(&what)) take_session(answer->session);
       return listener_.heard(*node, std::move(what));
     }
+    hear_visitor(who, std::move(what));
+  }
+
+  void take_session(const std::string& session) {
+    if (session.size() != session_.size()) throw frame_error("received a welcome without a session");
+    std::memcpy(session_.data(), session.data(), session.size());
+  }
+
+  void hear_visitor(const std::shared_ptr<connection>& who, control::message&& what) {
     const auto id = visitor_of(who);
     if (!id || !std::holds_alternative<control::introduction>(what) || !introduced_.insert(*id).second)
       throw frame_error("received a control message from a node that has not joined");
+    if (linking_) return put(*who, control::refusal{"all nodes of the run have already joined"});
+    if (undecided_ >= most_undecided) throw frame_error("too many nodes ask to join at once");
+    undecided_ += 1;
     listener_.visited(*id, std::get<control::introduction>(std::move(what)));
   }
 
   void closed(const std::shared_ptr<connection>& who, std::optional<destination> dialled, const connection_loss& how) {
     if (ending_) return;
+    const auto was_stranger =
+        forget(who);  // it is not admitted from now on; if it has been just before, it is found now
     const auto control = take(controls_, who);
     const auto tensors = control ? std::nullopt : take(tensors_, who);
     if (control && (is_first() || joined_))
       return listener_.parted(*control,
                               how.what == connection_loss::cause::closed ? "it was killed or disconnected" : how.text);
     if (tensors) return lose(*tensors, how.text);
-    if (forget(who)) return;
+    if (was_stranger) return;
     dialled_.remove(who);
     if (!dialled || (dialled->where == plane::control && joined_)) return;
     dial(*dialled, between_tries);
@@ -395,7 +427,8 @@ class tcp_links::network {
   std::set<visitor_id> introduced_;  ///< Visitors that have introduced themselves.
   std::uint64_t next_visitor_{0};
   bool joined_{false};  ///< The first node has answered the introduction.
-  bool told_{false}, ending_{false};
+  bool linking_{false}, told_{false}, ending_{false};
+  std::atomic<int> undecided_{0};  ///< Introductions passed on that have been neither admitted nor refused.
 
   std::mutex mutex_;  ///< Protects everything below, which senders and the owner read.
   std::map<visitor_id, std::shared_ptr<connection>> visitors_;

@@ -78,7 +78,7 @@ class stranger {
     return bytes;
   }
   /// Waits for the hello and the welcome of a first node.
-  void wait_for_words() { hear(transport::header_bytes + 16 + transport::header_bytes + 5); }
+  void wait_for_words() { hear(transport::header_bytes + 16 + transport::header_bytes + 25); }
 
   /// Returns whether the other side closes within `patience`; what it says meanwhile is thrown away.
   bool is_left(std::chrono::milliseconds patience = std::chrono::seconds{10}) {

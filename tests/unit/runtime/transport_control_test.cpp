@@ -48,7 +48,7 @@ std::vector<control::message> one_of_each() {
           control::verified{rank, 9, {1, 2, 0xffffffff}},
           control::progress{rank, 10},
           control::halted{rank, 11},
-          control::welcome{{{.process = 12, .file = -1}, {.process = 1, .file = 3}}},
+          control::welcome{{{.process = 12, .file = -1}, {.process = 1, .file = 3}}, "0123456789abcdef"},
           control::refusal{"no"},
           control::link_up{},
           control::who_waits{2},
