@@ -1,8 +1,7 @@
 // The interface of the supervisor, and its phases from linking to running.
 //
-//   first node    joining ── all nodes have joined ──► linking ── all are linked ──► running ── coordinator ends ──►
-//   ending another node  joining ── welcome, link_up ───────► linking ── is linked ───────► running ── end
-//   ───────────────► ending
+//   first node:   joining ── all have joined ──► linking ── all are linked ──► running ── coordinator ends ──► ending
+//   other nodes:  joining ── link_up ──────────► linking ── linked ──────────► running ── end ───────────────► ending
 //
 // A run of one node begins at `running`. Every phase goes to `ending` when a failure, a loss or a signal ends the run;
 // while the first node asks who waits for a lost node (`diagnosing`), the phase stays what it was.
@@ -38,7 +37,7 @@ namespace {
 /// Takes part in the run: alone, or with the other nodes.
 void start(supervisor_pointer self) {
   auto& my = self->state;
-  if (my.now == phase::ending) return;  // a signal was faster
+  if (my.now == phase::ending) return;  // a signal has already ended the run
   if (!my.is_alone()) return join_run(self);
   launch_crew(self);
   my.now = phase::running;

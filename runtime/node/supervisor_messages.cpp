@@ -111,11 +111,14 @@ void hear(supervisor_pointer self, std::uint32_t node, const control::message& w
   const auto workers = of_workers(self);
   std::visit(
       [&](const auto& one) {
-        if constexpr (std::is_invocable_v<decltype(nodes), decltype(one)>)
+        if constexpr (std::is_invocable_v<decltype(nodes), decltype(one)>) {
           nodes(one);
-        else if constexpr (std::is_invocable_v<decltype(workers), decltype(one)>)
+        } else if constexpr (std::is_invocable_v<decltype(workers), decltype(one)>) {
           if (self->state.now == phase::running) workers(one);
-        // Only visitors introduce themselves.
+        } else {
+          static_assert(std::is_same_v<std::decay_t<decltype(one)>, control::introduction>,
+                        "a control message has no handler");  // introductions go to the reception
+        }
       },
       what);
 }

@@ -170,8 +170,7 @@ section node_section() {
            "digits, - and _. Required."),
        row("address", each(&t::nodes, &node::address), {.type = setting_type::endpoint},
            "Address at which other nodes reach this node. Port 0 stands for a free port that is chosen at the start. "
-           "At "
-           "present it must be a loopback address: localhost, 127.0.0.0/8 or ::1."),
+           "At present it must be a loopback address: localhost, 127.0.0.0/8 or ::1."),
        row("listen", each(&t::nodes, &node::listen), {.type = setting_type::endpoint},
            "Local address to bind, if another program forwards connections from `address` to it. Otherwise leave it "
            "out. Defaults to address. At present it must be a loopback address: localhost, 127.0.0.0/8 or ::1."),

@@ -22,8 +22,7 @@ constexpr std::uint16_t protocol_version = 8;
 
 constexpr std::size_t header_bytes = 112;
 
-/// Identifies the run. Both ends of a connection send it in their hello; a node that asks to join does not know it yet
-/// and sends zeros.
+/// Identifies the run. Both ends of a tensor link send it in their hello; the hello of a control link contains zeros.
 using session_id = std::array<std::byte, 16>;
 
 /// What a connection carries.

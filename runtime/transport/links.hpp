@@ -28,7 +28,7 @@ class links {
     std::function<void(visitor_id, control::introduction&&)> visited;
     /// On another node: the control link to the first node is open, but this node is a visitor.
     std::function<void()> reached_first;
-    /// On another node: the first node has another version of the protocol, or is another program.
+    /// On another node: the first node uses another version of the protocol.
     std::function<void()> foreign_first;
     /// A control message from a node. It has been checked; see control::check().
     std::function<void(std::uint32_t node, control::message&&)> heard;

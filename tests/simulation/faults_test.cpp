@@ -60,13 +60,14 @@ std::vector<node_fault> faults_before(std::uint64_t message) {
 
 TEST_CASE("a fault of each kind before each message ends the run in time, in one way, and is named") {
   const auto seeds = fault_seeds();
+  const std::uint64_t stride = seeds > 0 ? 1 : 7;
   std::uint64_t runs = 0;
   for (const auto& wiring : all_wirings()) {
     CAPTURE(name_of(wiring));
     const node_runs all{wiring};
     for (std::uint64_t seed = 0; seed < std::max(seeds, std::uint64_t{1}); ++seed) {
       const auto messages = all.run({.seed = seed}).all.messages;
-      for (std::uint64_t message = 0; message<messages; message += seeds> 0 ? 1 : 7)
+      for (std::uint64_t message = 0; message < messages; message += stride)
         for (const auto& fault : faults_before(message)) {
           all.check({.seed = seed, .faults = {fault}});
           ++runs;

@@ -26,9 +26,8 @@ class node_runs {
   node_run run(const simulate_nodes_options& options) const;
 
   /// Runs it under faults, and checks:
-  /// END-1: every node that is alive ends, within the time of silence and twice run.timeout after the last fault;
-  /// within
-  ///        run.join_timeout if a node is missing.
+  /// END-1: every node that is alive ends within run.silence + 2 · run.timeout after the last fault; if a node is
+  ///        missing, run.join_timeout is added.
   /// END-2: the run has one exit status on all nodes that are alive and not cut off from the first node.
   /// END-3: a failure names an injected fault, the node or the link, except on a node that was frozen itself.
   /// END-4: a run that succeeds has the bits of a run in one process, if the wiring is deterministic.

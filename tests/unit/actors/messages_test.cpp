@@ -65,31 +65,6 @@ TEST_CASE("a control message survives a round trip") {
   CHECK(reached.loss_sum == 0.1);
   CHECK(reached.sample_count == 64);
   CHECK(reached.bytes_sent == 1ull << 40);
-
-  const auto guest = round_trip(introduction{.node = "beta",
-                                             .protocol = 7,
-                                             .version = "0.1.0",
-                                             .topology = "[run]",
-                                             .weights = "ab",
-                                             .data = "cd",
-                                             .fingerprint = {{"LibTorch", "2.11.0"}},
-                                             .continues = true});
-  CHECK(guest.node == "beta");
-  CHECK(guest.protocol == 7);
-  CHECK(guest.version == "0.1.0");
-  CHECK(guest.topology == "[run]");
-  CHECK(guest.weights == "ab");
-  CHECK(guest.data == "cd");
-  CHECK(guest.fingerprint.at("LibTorch") == "2.11.0");
-  CHECK(guest.continues);
-
-  const auto answer =
-      round_trip(welcome{.session = std::string(16, '\0'), .memories = {{}, {.process = 4321, .file = 9}}});
-  CHECK(answer.session.size() == 16);
-  REQUIRE(answer.memories.size() == 2);
-  CHECK(answer.memories[0].file == -1);
-  CHECK(answer.memories[1].process == 4321);
-  CHECK(answer.memories[1].file == 9);
 }
 
 TEST_CASE("an error carries what a person reads") {
