@@ -75,7 +75,7 @@ std::vector<double> reduce(const question& asked, std::uint32_t me) {
                                             .total = asked.elements},
                                  .pool = pool};
   for (std::uint32_t rank = 0; rank < asked.processes; ++rank) options.ranks.push_back({rank, 1});
-  const auto links = std::make_shared<transport::tcp_links>(std::move(options));
+  const std::shared_ptr<transport::links> links = transport::make_tcp_links(std::move(options));
   config settings;
   caf::actor_system system{settings};
   member_options own{

@@ -90,7 +90,7 @@ std::shared_ptr<transport::links> make_links(const plan& plan, const node_option
                               .silence = plan.file.run.silence};
   made.limits.largest_control = largest_control(own);
   for (const auto& node : plan.nodes) made.addresses.push_back(node.address);
-  return std::make_shared<transport::tcp_links>(std::move(made));
+  return transport::make_tcp_links(std::move(made));
 }
 
 /// Lets several actors report, one at a time.

@@ -52,7 +52,7 @@ class simulated_node {
   const run_end& end() const { return *end_; }
   const std::vector<std::string>& reports() const { return reports_; }
 
-  std::size_t jobs() { return ended_ && !scheduler().has_job() ? 0 : scheduler().jobs.size(); }
+  std::size_t jobs() { return scheduler().jobs.size(); }
   void run_job(std::size_t which) {
     auto& jobs = scheduler().jobs;
     std::rotate(jobs.begin(), jobs.begin() + static_cast<std::ptrdiff_t>(which), jobs.end());

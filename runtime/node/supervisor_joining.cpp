@@ -96,9 +96,7 @@ void join_run(supervisor_pointer self) {
 }
 
 void introduce(supervisor_pointer self) {
-  auto& my = self->state;
-  my.reached_first = true;
-  my.tell_first(my.options.self);
+  self->state.tell_first(self->state.options.self);
 }
 
 void refuse_first(supervisor_pointer self) {

@@ -45,7 +45,7 @@ struct supervisor_state {
   reception_actor reception;
 
   // On the other nodes.
-  bool reached_first{false}, welcomed{false};
+  bool welcomed{false};  ///< The first node has admitted it.
 
   /// A node is lost, and every node is being asked which ranks wait for it. The run will end with the answers.
   bool diagnosing{false};

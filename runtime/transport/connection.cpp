@@ -1,6 +1,7 @@
 #include "troupe/runtime/transport/connection.hpp"
 
 #include "troupe/actors/support/crc32c.hpp"
+#include "troupe/runtime/transport/links.hpp"
 
 #include <boost/asio/post.hpp>
 #include <sys/socket.h>
@@ -26,9 +27,6 @@ constexpr std::size_t turn = 4 << 20;
 /// The largest frame that is sent on the thread of its sender, in bytes. The checksum of a larger one and the copy to
 /// the socket would keep actors waiting.
 constexpr std::size_t most_on_own_thread = 64 * 1024;
-
-/// Number of times that something is sent within the time after which silence counts as loss.
-constexpr int beats_per_silence = 8;
 
 /// Returns the credit required to send a frame: its cost, but never more than is returned without further frames (see
 /// taken()), so that a frame larger than the window can be sent alone.
@@ -80,8 +78,7 @@ void connection::beat() {
     boost::system::error_code ignored;  // what has arrived may wait for this thread, which was busy
     const auto heard = self->socket_.available(ignored) > 0;
     if (!heard && steady_clock::now() - self->last_heard_ > self->options_.silence)
-      return self->fail(cause::silent,
-                        "it was silent for " + std::to_string(self->options_.silence.count()) + " ms (run.silence)");
+      return self->fail(cause::silent, silence_text(self->options_.silence));
     self->put_beat();
     self->beat();
   });

@@ -1,5 +1,7 @@
 #include "troupe/runtime/transport/dialler.hpp"
 
+#include "troupe/runtime/transport/links.hpp"
+
 #include <boost/asio/connect.hpp>
 #include <boost/asio/steady_timer.hpp>
 
@@ -11,12 +13,6 @@ namespace troupe::transport {
 namespace asio = boost::asio;
 using tcp = asio::ip::tcp;
 using boost::system::error_code;
-
-namespace {
-
-constexpr std::chrono::milliseconds between_dials{20};
-
-}  // namespace
 
 struct dialler::attempt {
   explicit attempt(asio::io_context& io) : resolver(io), socket(io), timer(io) {}

@@ -1,6 +1,7 @@
 #include "troupe/runtime/transport/free_ports.hpp"
 
 #include "troupe/runtime/topology/error.hpp"
+#include "troupe/runtime/transport/listen.hpp"
 
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
@@ -52,12 +53,9 @@ std::uint16_t free_ports::next(const std::string& host) {
   throw input_error("cannot find a free port on " + host + "; expected a port in the address of each [[node]]");
 }
 
-void check_free(const topology::endpoint& listen) try {
+void check_free(const topology::endpoint& listen) {
   asio::io_context io;
-  tcp::acceptor{io, *tcp::resolver{io}.resolve(listen.host, std::to_string(listen.port)).begin()};
-} catch (const boost::system::system_error& problem) {
-  throw input_error("cannot listen on " + topology::print_endpoint(listen) + " (" + problem.code().message() +
-                    "); expected a free port");
+  listen_on(io, listen);
 }
 
 }  // namespace troupe::transport

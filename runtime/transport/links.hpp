@@ -10,12 +10,31 @@
 #include "troupe/runtime/transport/control.hpp"
 #include "troupe/runtime/transport/frame.hpp"
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
 
 namespace troupe::transport {
+
+/// Index of the first node of the plan.
+constexpr std::uint32_t first_node = 0;
+
+/// Time between two attempts to connect.
+constexpr std::chrono::milliseconds between_dials{20};
+
+/// Number of times that each side of a link sends something within the time after which silence counts as loss.
+constexpr int beats_per_silence = 8;
+
+/// How links are lost, in reports to users.
+inline std::string silence_text(std::chrono::milliseconds silence) {
+  return "it was silent for " + std::to_string(silence.count()) + " ms (run.silence)";
+}
+constexpr auto* closed_text = "it was killed or disconnected";
+inline std::string not_established_text(std::chrono::milliseconds timeout) {
+  return "it was not established within " + std::to_string(timeout.count()) + " ms";
+}
 
 /// Identifies a control connection to the first node whose other end has not been admitted yet.
 enum class visitor_id : std::uint64_t {};

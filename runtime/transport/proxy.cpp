@@ -10,8 +10,6 @@ namespace troupe::transport {
 
 namespace {
 
-constexpr std::uint32_t first_node = 0;
-
 struct port_proxy_state {
   static inline const char* name = "port proxy";
 };

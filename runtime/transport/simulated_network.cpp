@@ -11,10 +11,6 @@ namespace troupe::transport {
 
 namespace {
 
-constexpr std::uint32_t first_node = 0;
-constexpr auto* closed_text = "it was killed or disconnected";
-constexpr std::chrono::milliseconds between_dials{20};
-
 /// The nodes of a pair in ascending order.
 std::pair<std::uint32_t, std::uint32_t> ordered(std::uint32_t a, std::uint32_t b) {
   return {std::min(a, b), std::max(a, b)};
@@ -259,7 +255,7 @@ void simulated_network::give_up(std::uint32_t at, std::uint32_t other) {
   if (state_of(plane::tensors, at, other) != state::closed) return;
   state_of(plane::tensors, at, other) = state::open;
   lose(plane::tensors, at, other,
-       "it was not established within " + std::to_string(options_.timeout.count() / 1000) + " ms");
+       not_established_text(std::chrono::duration_cast<std::chrono::milliseconds>(options_.timeout)));
 }
 
 /// Discards what is on its way to node `at` on its connection to `other`, and closes it there some time later.
@@ -315,13 +311,13 @@ void simulated_network::cut(std::uint32_t a, std::uint32_t b) {
 /// Node `a` notices after some time that it hears nothing of `b`, if that is still so. The time depends on the last
 /// beat.
 void simulated_network::notice_silence(std::uint32_t a, std::uint32_t b) {
-  const auto beat = static_cast<std::uint64_t>(options_.silence.count()) / 8;
+  const auto beat = static_cast<std::uint64_t>(options_.silence.count()) / beats_per_silence;
   const auto delay = options_.silence - time{static_cast<std::int64_t>(random_.below(beat + 1))};
   later(a, delay, [this, a, b] {
     if (!frozen_[b] && !cut_.contains(ordered(a, b))) return;
     for (const auto where : {plane::control, plane::tensors})
       if (state_of(where, a, b) == state::open) {
-        lose(where, a, b, "it was silent for " + std::to_string(options_.silence.count() / 1000) + " ms (run.silence)");
+        lose(where, a, b, silence_text(std::chrono::duration_cast<std::chrono::milliseconds>(options_.silence)));
         if (frozen_[b]) put({where, a, b}, {.act = [this, where, a, b] { lose(where, b, a, closed_text); }});
       }
   });

@@ -1,8 +1,8 @@
 #include "troupe/runtime/transport/tcp_links.hpp"
 
-#include "troupe/runtime/topology/error.hpp"
 #include "troupe/runtime/transport/connection.hpp"
 #include "troupe/runtime/transport/dialler.hpp"
+#include "troupe/runtime/transport/listen.hpp"
 
 #include <ATen/ops/empty.h>
 #include <boost/asio/executor_work_guard.hpp>
@@ -32,8 +32,6 @@ namespace {
 
 constexpr std::size_t most_strangers = 64;
 constexpr int most_undecided = 8;  ///< Introductions that wait for an answer.
-constexpr std::chrono::milliseconds between_tries{20};
-constexpr std::uint32_t first_node = 0;
 
 at::Tensor tensor_of(const std::vector<std::byte>& bytes) {
   auto values = at::empty({static_cast<std::int64_t>(bytes.size())}, at::kByte);
@@ -45,30 +43,27 @@ std::span<const std::byte> bytes_of(const at::Tensor& values) {
   return {static_cast<const std::byte*>(values.const_data_ptr()), values.nbytes()};
 }
 
-}  // namespace
-
-class tcp_links::network {
+class tcp_links final : public links {
  public:
-  explicit network(tcp_options options)
+  explicit tcp_links(tcp_options options)
       : options_(std::move(options)),
         nodes_(static_cast<std::uint32_t>(options_.addresses.size())),
         session_(options_.session),
         work_(asio::make_work_guard(*io_)),
-        acceptor_(*io_),
+        acceptor_(listen_on(*io_, options_.listen)),
         dialler_(*io_, options_.patience),
         later_(*io_),
         deadline_(*io_),
         lost_(nodes_),
         controls_(nodes_),
         tensors_(nodes_) {
-    bind();
     thread_ = std::thread{[this] {
       pthread_setname_np(pthread_self(), "links");
       io_->run();
     }};
   }
 
-  ~network() {
+  ~tcp_links() override {
     asio::post(*io_, [this] {
       ending_ = true;
       error_code ignored;
@@ -84,7 +79,7 @@ class tcp_links::network {
     thread_.join();
   }
 
-  void open(listener listener) {
+  void open(listener listener) override {
     asio::post(*io_, [this, listener = std::move(listener)] {
       listener_ = listener;
       if (is_first())
@@ -94,7 +89,7 @@ class tcp_links::network {
     });
   }
 
-  bool admit(visitor_id id, std::uint32_t node) {
+  bool admit(visitor_id id, std::uint32_t node) override {
     undecided_ -= 1;
     const std::lock_guard lock{mutex_};
     const auto found = visitors_.find(id);
@@ -110,7 +105,7 @@ class tcp_links::network {
     return true;
   }
 
-  void refuse(visitor_id id, const control::refusal& refusal) {
+  void refuse(visitor_id id, const control::refusal& refusal) override {
     undecided_ -= 1;
     std::shared_ptr<connection> visitor;
     {
@@ -121,7 +116,7 @@ class tcp_links::network {
     if (visitor) put(*visitor, refusal);  // it leaves, or its patience ends
   }
 
-  void link(frame_receiver receive) {
+  void link(frame_receiver receive) override {
     asio::post(*io_, [this, receive = std::move(receive)] {
       receive_ = receive;
       linking_ = true;
@@ -135,7 +130,7 @@ class tcp_links::network {
     });
   }
 
-  void tell(std::uint32_t node, const control::message& what) {
+  void tell(std::uint32_t node, const control::message& what) override {
     const auto link = find(controls_, node);
     if (!link) return;
     const auto* answer = std::get_if<control::welcome>(&what);
@@ -144,11 +139,11 @@ class tcp_links::network {
     put(*link, control::welcome{answer->memories, {begin, options_.session.size()}});
   }
 
-  void send(std::uint32_t node, const frame_header& header, const at::Tensor& values) {
-    const auto link = find(tensors_, node);
-    if (link && header.kind == frame_kind::copy) return link->send_later(header, values);
-    if (link) link->send(header, values);
+  void send(std::uint32_t node, std::uint32_t to, const part& piece) override {
+    send_frame(node, header_of(to, piece), piece.piece.values);
   }
+  void send(std::uint32_t node, const snapshot& result) override { send_frame(node, header_of(result), result.values); }
+  void send(std::uint32_t node, const state_piece& piece) override { send_frame(node, header_of(piece), piece.bytes); }
 
  private:
   /// Links by node; null if lost, not yet established, or this node.
@@ -173,22 +168,10 @@ class tcp_links::network {
     return where.at(node);
   }
 
-  void bind() {
-    const auto name = topology::print_endpoint(options_.listen);
-    try {
-      const auto found = tcp::resolver{*io_}.resolve(options_.listen.host, std::to_string(options_.listen.port));
-      const auto endpoint = found.begin()->endpoint();
-      if (!endpoint.address().is_loopback())
-        throw input_error(name +
-                          " is not a loopback address, and connections between hosts are not encrypted yet; expected "
-                          "a loopback address such as 127.0.0.1");
-      acceptor_.open(endpoint.protocol());
-      acceptor_.set_option(tcp::acceptor::reuse_address{true});
-      acceptor_.bind(endpoint);
-      acceptor_.listen();
-    } catch (const boost::system::system_error& problem) {
-      throw input_error("cannot listen on " + name + " (" + problem.code().message() + "); expected a free port");
-    }
+  void send_frame(std::uint32_t node, const frame_header& header, const at::Tensor& values) {
+    const auto link = find(tensors_, node);
+    if (link && header.kind == frame_kind::copy) return link->send_later(header, values);
+    if (link) link->send(header, values);
   }
 
   // Outgoing and incoming connections. -----------------------------------------------------------------------------
@@ -197,7 +180,7 @@ class tcp_links::network {
     acceptor_.async_accept([this](error_code error, tcp::socket socket) {
       if (ending_) return;
       if (error) {  // out of descriptors, or the connection is closed already; others may still arrive
-        later_.expires_after(between_tries);
+        later_.expires_after(between_dials);
         later_.async_wait([this](error_code cancelled) {
           if (!cancelled) accept();
         });
@@ -341,13 +324,12 @@ class tcp_links::network {
     const auto control = take(controls_, who);
     const auto tensors = control ? std::nullopt : take(tensors_, who);
     if (control && (is_first() || joined_))
-      return listener_.parted(*control,
-                              how.what == connection_loss::cause::closed ? "it was killed or disconnected" : how.text);
+      return listener_.parted(*control, how.what == connection_loss::cause::closed ? closed_text : how.text);
     if (tensors) return lose(*tensors, how.text);
     if (was_stranger) return;
     dialled_.remove(who);
     if (!dialled || (dialled->where == plane::control && joined_)) return;
-    dial(*dialled, between_tries);
+    dial(*dialled, between_dials);
   }
 
   /// Forgets an incoming connection that has not identified itself; returns false if it is none.
@@ -400,8 +382,7 @@ class tcp_links::network {
 
   void give_up() {
     for (std::uint32_t node = 0; node < nodes_; ++node)
-      if (node != options_.me && !find(tensors_, node))
-        lose(node, "it was not established within " + std::to_string(options_.timeout.count()) + " ms");
+      if (node != options_.me && !find(tensors_, node)) lose(node, not_established_text(options_.timeout));
   }
 
   void lose(std::uint32_t node, const std::string& why) {
@@ -437,40 +418,10 @@ class tcp_links::network {
   std::thread thread_;
 };
 
-tcp_links::tcp_links(tcp_options options) : network_(std::make_unique<network>(std::move(options))) {}
+}  // namespace
 
-tcp_links::~tcp_links() = default;
-
-void tcp_links::open(listener listener) {
-  network_->open(std::move(listener));
-}
-
-bool tcp_links::admit(visitor_id visitor, std::uint32_t node) {
-  return network_->admit(visitor, node);
-}
-
-void tcp_links::refuse(visitor_id visitor, const control::refusal& refusal) {
-  network_->refuse(visitor, refusal);
-}
-
-void tcp_links::link(frame_receiver receive) {
-  network_->link(std::move(receive));
-}
-
-void tcp_links::tell(std::uint32_t node, const control::message& what) {
-  network_->tell(node, what);
-}
-
-void tcp_links::send(std::uint32_t node, std::uint32_t to, const part& piece) {
-  network_->send(node, header_of(to, piece), piece.piece.values);
-}
-
-void tcp_links::send(std::uint32_t node, const snapshot& result) {
-  network_->send(node, header_of(result), result.values);
-}
-
-void tcp_links::send(std::uint32_t node, const state_piece& piece) {
-  network_->send(node, header_of(piece), piece.bytes);
+std::unique_ptr<links> make_tcp_links(tcp_options options) {
+  return std::make_unique<tcp_links>(std::move(options));
 }
 
 }  // namespace troupe::transport

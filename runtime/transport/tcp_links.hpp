@@ -31,28 +31,9 @@ struct tcp_options {
   std::chrono::milliseconds patience{5'000};  ///< Time in which an incoming connection must identify itself.
 };
 
-class tcp_links final : public links {
- public:
-  /// Binds and listens; connections wait in the backlog until open(). Throws input_error if the address is not a
-  /// loopback address or is in use.
-  explicit tcp_links(tcp_options options);
-  /// Closes all connections, discards unsent frames and joins the thread. Must not run in a callback of the listener.
-  ~tcp_links() override;
-  tcp_links(const tcp_links&) = delete;
-  tcp_links& operator=(const tcp_links&) = delete;
-
-  void open(listener) override;
-  bool admit(visitor_id, std::uint32_t node) override;
-  void refuse(visitor_id, const control::refusal&) override;
-  void link(frame_receiver) override;
-  void tell(std::uint32_t node, const control::message&) override;
-  void send(std::uint32_t node, std::uint32_t to, const part&) override;
-  void send(std::uint32_t node, const snapshot&) override;
-  void send(std::uint32_t node, const state_piece&) override;
-
- private:
-  class network;
-  std::unique_ptr<network> network_;
-};
+/// Binds and listens; connections wait in the backlog until open(). Throws input_error if the address is not a loopback
+/// address or is in use. The destructor closes all connections, discards unsent frames and joins the thread; it must
+/// not run in a callback of the listener.
+std::unique_ptr<links> make_tcp_links(tcp_options options);
 
 }  // namespace troupe::transport

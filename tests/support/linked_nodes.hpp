@@ -55,7 +55,7 @@ class node {
       : me_(me), nodes_(nodes), holds_(with.holds) {
     std::vector<control::node_ranks> ranks;
     for (std::uint32_t i = 0; i < nodes.size(); ++i) ranks.push_back({i, 1});
-    links = std::make_unique<transport::tcp_links>(
+    links = transport::make_tcp_links(
         transport::tcp_options{.me = me,
                                .listen = nodes.at(me),
                                .addresses = nodes,
@@ -138,7 +138,7 @@ class node {
   }
 
   models::buffer_pool pool;
-  std::unique_ptr<transport::tcp_links> links;
+  std::unique_ptr<transport::links> links;
   bool refuses{false};  ///< Visitors.
   int linked{0}, foreign{0};
   std::vector<std::pair<std::uint32_t, control::message>> heard;

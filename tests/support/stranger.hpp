@@ -18,6 +18,7 @@
 #include <cstdint>
 #include <poll.h>
 #include <span>
+#include <string>
 #include <string_view>
 #include <unistd.h>
 #include <vector>
@@ -58,6 +59,11 @@ class stranger {
                            .payload_bytes = session.size(),
                            .payload_crc = crc32c(session)}));
     say(session);
+  }
+  /// Asks to join as the node with this index.
+  void introduce(std::uint32_t node) {
+    greet({}, node, transport::plane::control);
+    tell(control::introduction{.node = std::to_string(node)});
   }
   void tell(const control::message& what) {
     const auto bytes = control::encode(what);

@@ -81,8 +81,7 @@ TEST_CASE("a visitor can do nothing but introduce itself") {
   }
   {
     stranger twice{where[0]};
-    twice.greet({}, 1, plane::control);
-    twice.tell(control::introduction{.node = "1"});
+    twice.introduce(1);
     twice.tell(control::introduction{.node = "1"});
     CHECK(twice.is_left());
   }
@@ -96,8 +95,7 @@ TEST_CASE("a visitor that introduces itself and is not admitted is left when pat
   a.refuses = true;
   a.open();
   stranger visitor{where[0]};
-  visitor.greet({}, 1, plane::control);
-  visitor.tell(control::introduction{.node = "1"});
+  visitor.introduce(1);
   CHECK(visitor.is_left());
 }
 
@@ -115,8 +113,7 @@ TEST_CASE("a node that says what it may not is lost, and it is said why") {
   node a{0, where};
   a.open();
   stranger peer{where[0]};
-  peer.greet({}, 1, plane::control);
-  peer.tell(control::introduction{.node = "1"});
+  peer.introduce(1);
   peer.wait_for_words();
   SUBCASE("about a rank of another node") {
     peer.tell(control::progress{rank_id{0}, 1});
@@ -168,8 +165,7 @@ TEST_CASE("a node that says nothing for longer than the silence allowed is lost,
   node a{0, where, {.silence = 200ms}};
   a.open();
   stranger peer{where[0]};
-  peer.greet({}, 1, plane::control);
-  peer.tell(control::introduction{.node = "1"});
+  peer.introduce(1);
   CHECK(reason_of_loss(a) == "it was silent for 200 ms (run.silence)");
 }
 

@@ -24,7 +24,7 @@ namespace {
 
 std::string refusal(const topology::endpoint& listen) {
   try {
-    const tcp_links links{{.listen = listen, .addresses = {listen}, .ranks = {{0, 1}}, .limits = {}, .pool = {}}};
+    make_tcp_links({.listen = listen, .addresses = {listen}, .ranks = {{0, 1}}, .limits = {}, .pool = {}});
   } catch (const input_error& problem) {
     return problem.what();
   }
@@ -186,7 +186,8 @@ TEST_CASE("a node that is dialled and never answers is lost when the time is ove
 
 TEST_CASE("an address that cannot be listened on is refused with what to do") {
   const auto where = addresses(1);
-  const tcp_links first{{.listen = where[0], .addresses = where, .ranks = {{0, 1}}, .limits = {}, .pool = {}}};
+  const auto first =
+      make_tcp_links({.listen = where[0], .addresses = where, .ranks = {{0, 1}}, .limits = {}, .pool = {}});
   const auto taken = refusal(where[0]);
   CHECK(taken.find(":" + std::to_string(where[0].port)) != std::string::npos);
   CHECK(taken.find("expected a free port") != std::string::npos);

@@ -1,0 +1,15 @@
+// Listening on an address. Only the transport includes this header, because it depends on Asio.
+#pragma once
+
+#include "troupe/runtime/topology/endpoint.hpp"
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/ip/tcp.hpp>
+
+namespace troupe::transport {
+
+/// Returns an acceptor that listens on the first address of the host. Throws input_error if it cannot, or if that is
+/// not a loopback address.
+boost::asio::ip::tcp::acceptor listen_on(boost::asio::io_context& io, const topology::endpoint& where);
+
+}  // namespace troupe::transport
