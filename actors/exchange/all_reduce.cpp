@@ -75,7 +75,8 @@ std::vector<planned_edge> all_reduce_edges(std::uint32_t world_size, const model
     edge.messages += 1;
     edge.bytes += static_cast<std::uint64_t>(elements) * sizeof(float);
   };
-  const auto chosen = choose_route({.world_size = world_size}, layout, settings);  // on one node, unless it is already
+  // A plan has chosen the route already; otherwise, all members are on one node.
+  const auto chosen = choose_route({.world_size = world_size}, layout, settings);
   route_of(chosen).list_messages(world_size, layout.parameter_end, count);
   std::vector<planned_edge> result;
   for (const auto& [ends, edge] : edges) result.push_back(edge);

@@ -79,7 +79,7 @@ reception_actor::behavior_type reception(reception_actor::stateful_pointer<recep
   return {[options](const visit& visit) {
     try {
       receive(options, visit);
-    } catch (const std::exception& problem) {  // of what a visitor says, nothing may end the run
+    } catch (const std::exception& problem) {  // nothing that a joining node sends may end the run
       options.links->refuse(visit.visitor, {problem.what()});
     }
   }};

@@ -16,7 +16,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-/// A first node that is there answers within this time; only after it is reported that it is not.
+/// A running first node answers within this time. Only afterwards is it reported as missing.
 constexpr milliseconds time_to_reach{250};
 
 /// Returns the nodes that have not joined, such as "node beta" or "nodes beta and gamma".

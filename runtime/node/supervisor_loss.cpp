@@ -99,7 +99,7 @@ void lose_node(supervisor_pointer self, std::uint32_t node, const std::string& h
   if (my.is_first() && my.now == phase::joining) return forget_node(my, node);
   if (my.is_first()) note_gone(self, node, how);
   if (my.now == phase::ending) return quit_if_done(self);
-  // If the first node is lost while it asks about another one, nobody else ends our part of the run.
+  // If the first node is lost while it asks about another one, no other node ends our part of the run.
   if (my.is_first() && my.diagnosing) return;
   ask_who_waits(self, node, [self, lost = loss_of(my, node, how)](const inquiry& asked) {
     end_with_loss(self, lost, asked.waiting);

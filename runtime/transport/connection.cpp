@@ -204,7 +204,7 @@ void connection::put(outgoing&& frame, queue& where) {
   if (!busy_) flush(lock);
 }
 
-/// Sends a beat, unless other frames wait for space in the socket: they do as well.
+/// Sends a beat, unless other frames wait for space in the socket, which show the same.
 void connection::put_beat() {
   {
     const std::lock_guard lock{mutex_};

@@ -68,7 +68,7 @@ class connection : public std::enable_shared_from_this<connection> {
   /// Sends a hello that introduces this side as node `node` of the plan.
   void greet(std::uint32_t node, const session_id& session, plane where);
 
-  /// The other side has shown what it is: the connection may stay open.
+  /// Marks the other side as identified, so that the connection stays open.
   void trust();
 
   /// Sends a frame: what is small immediately, as far as possible without blocking, and the rest on the io thread when

@@ -63,7 +63,7 @@ class simulated_network {
   void freeze(std::uint32_t node);
   void thaw(std::uint32_t node);
 
-  /// Nothing passes between two nodes any more, and nothing is said of it.
+  /// Nothing passes between two nodes any more, and neither is notified.
   void cut(std::uint32_t a, std::uint32_t b);
 
   /// The tensor connection between two nodes, or their control connection, is reset.

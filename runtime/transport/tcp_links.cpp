@@ -188,7 +188,7 @@ class tcp_links final : public links {
       }
       if (strangers_.size() >= most_strangers) {  // if it belongs to a node of the run, the node connects again
         const auto oldest = strangers_.front();
-        forget(oldest);  // it is not admitted from now on; if it has been just before, it stays
+        forget(oldest);  // from here on, admit() does not find it; if admit() was faster, it stays
         if (!node_of(controls_, oldest)) oldest->close();
       }
       strangers_.push_back(make(std::move(socket), std::nullopt));
@@ -319,8 +319,8 @@ class tcp_links final : public links {
 
   void closed(const std::shared_ptr<connection>& who, std::optional<destination> dialled, const connection_loss& how) {
     if (ending_) return;
-    const auto was_stranger =
-        forget(who);  // it is not admitted from now on; if it has been just before, it is found now
+    // From here on, admit() does not find it. If admit() was faster, it is a control link already.
+    const auto was_stranger = forget(who);
     const auto control = take(controls_, who);
     const auto tensors = control ? std::nullopt : take(tensors_, who);
     if (control && (is_first() || joined_))
