@@ -248,6 +248,15 @@ TEST_CASE("links between documents lead somewhere") {
   }
 }
 
+TEST_CASE("the index of the documentation links to every page") {
+  const std::string index = read(root / "docs/README.md");
+  for (const auto& path : list({"docs"}, {".md"})) {
+    const std::string page = fs::relative(path, root / "docs").generic_string();
+    CAPTURE(page);
+    CHECK((page == "README.md" || index.find("](" + page + ")") != std::string::npos));
+  }
+}
+
 // See the section on voice in CONTRIBUTING.md, which quotes some of these.
 TEST_CASE("texts that people read avoid phrases that make them read twice") {
   static const std::regex habit{
