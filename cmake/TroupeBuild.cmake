@@ -11,10 +11,10 @@ set(CMAKE_CXX_FLAGS_RELEASE "-O2 -g0")  # no NDEBUG: asserts are cheap compared 
 
 find_program(CCACHE ccache)
 if(CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
-  # Paths are relative to the checkout, so that a second clone uses what the first one compiled. The sloppiness is what
-  # ccache requires for precompiled headers.
+  # Paths are relative to the checkout, so that a second clone uses what the first one compiled. Without this
+  # sloppiness, ccache ignores code that includes a precompiled header.
   set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_BASEDIR=${CMAKE_SOURCE_DIR} CCACHE_NOHASHDIR=1
-    CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime ${CCACHE})
+    CCACHE_SLOPPINESS=pch_defines,time_macros ${CCACHE})
 endif()
 find_program(LLD ld.lld)
 if(LLD)

@@ -1,1 +1,1 @@
-// Only its precompiled header is used; CMake wants a source file.
+// Empty: CMake needs a source file to build the precompiled header of this target.

@@ -111,6 +111,6 @@ def check_quotes(document):
 
 documents = [*sorted(SOURCE.glob("*.md")), *sorted((SOURCE / "docs").rglob("*.md"))]
 main({f"test_{path.relative_to(SOURCE)}": run_document(path) for path in documents
-        if runs_something(path.read_text())}
+      if runs_something(path.read_text())}
      | {f"test_quotes of {path.relative_to(SOURCE)}": check_quotes(path) for path in documents
         if quotes(path.read_text())})
