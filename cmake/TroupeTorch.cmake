@@ -63,8 +63,10 @@ if(TROUPE_CUDA)
       IMPORTED_LOCATION ${TROUPE_TORCH_ROOT}/lib/lib${library}.so)
   endforeach()
   # --no-as-needed, because torch_cuda registers its kernels in static initialisers and no symbol refers to it.
+  # LINK_ONLY, because only the files in actors/device that are compiled for CUDA alone need the headers: with the same
+  # options, ccache finds all others in a release build.
   target_link_libraries(troupe_torch INTERFACE -Wl,--no-as-needed troupe_wheel_torch_cuda troupe_wheel_c10_cuda
-    CUDA::cudart)
+    $<LINK_ONLY:CUDA::cudart>)
   # The NCCL that LibTorch uses: two copies in one process would not share their state.
   find_path(TROUPE_NCCL_INCLUDE nccl.h HINTS ${troupe_nvidia}/nccl/include REQUIRED)
   find_library(TROUPE_NCCL_LIBRARY NAMES libnccl.so.2 HINTS ${troupe_nvidia}/nccl/lib REQUIRED)
