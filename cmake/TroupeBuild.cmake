@@ -12,9 +12,10 @@ set(CMAKE_CXX_FLAGS_RELEASE "-O2 -g0")  # no NDEBUG: asserts are cheap compared 
 find_program(CCACHE ccache)
 if(CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
   # Paths are relative to the checkout, so that a second clone uses what the first one compiled. Without this
-  # sloppiness, ccache ignores code that includes a precompiled header.
+  # sloppiness, ccache ignores code that includes a precompiled header. With CCACHE_DEPEND, it takes the headers of a
+  # file from the compiler, and does not preprocess the file first.
   set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_BASEDIR=${CMAKE_SOURCE_DIR} CCACHE_NOHASHDIR=1
-    CCACHE_SLOPPINESS=pch_defines,time_macros ${CCACHE})
+    CCACHE_DEPEND=1 CCACHE_SLOPPINESS=pch_defines,time_macros ${CCACHE})
 endif()
 find_program(LLD ld.lld)
 if(LLD)
