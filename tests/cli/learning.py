@@ -1,20 +1,12 @@
 """Real learning within minutes: a residual network on real CIFAR-10 with decentralised SGD, and a GPT on a text from
-the repository with all-reduce and with local averaging.
-
-    learning.py          468 steps of each of four workers; a GPT of two layers
-    learning.py --full   the GPT as its files define it
-"""
+the repository with all-reduce and with local averaging."""
 
 import os
 import pathlib
-import sys
 
 from troupe_command import SOURCE, main, metrics, troupe
 
-FULL = "--full" in sys.argv
 RECIPES = SOURCE / "topologies/recipes"
-SMALL = ["--set", "model.layers=2", "--set", "model.width=64", "--set", "optimizer.lr=4e-3",
-         "--set", "run.steps=1200"]
 
 
 def run(name, *settings):
@@ -38,11 +30,11 @@ def test_resnet20_learns_on_a_ring_of_four():
 
 
 def test_a_gpt_learns_to_spell_under_all_reduce():
-    assert run("gpt_characters", *([] if FULL else SMALL))["val_loss"] < 2.0
+    assert run("gpt_characters")["val_loss"] < 2.0
 
 
 def test_a_gpt_learns_to_spell_under_local_averaging():
-    assert run("gpt_characters_local", *([] if FULL else SMALL))["val_loss"] < 2.0
+    assert run("gpt_characters_local")["val_loss"] < 2.0
 
 
 main(globals())
