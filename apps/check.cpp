@@ -1,7 +1,7 @@
 // troupe check FILE: the plan of a run, without running it.
 #include "troupe/apps/commands.hpp"
+#include "troupe/runtime/node/channels_of_plan.hpp"
 #include "troupe/runtime/node/launcher.hpp"
-#include "troupe/runtime/node/local_nodes.hpp"
 #include "troupe/runtime/plan/plan.hpp"
 #include "troupe/runtime/topology/load.hpp"
 
@@ -39,7 +39,7 @@ data_facts facts_of(const options& given, const topology::topology& file) {
 void check(const options& given) {
   const auto topology = topology::load(given.file, given.overrides);
   const auto plan = make_plan(topology, facts_of(given, topology));
-  check_one_host(plan);
+  check_security(plan);
   models::buffer_pool pool;
   initial_weights(plan, pool);  // throws where model.init does not fit
   std::cout << (given.json ? describe_json(plan) + "\n" : describe(plan));

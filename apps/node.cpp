@@ -1,13 +1,19 @@
 // troupe node FILE --name alpha: runs one node of a topology; the run begins when all nodes of the file have joined.
 #include "troupe/apps/commands.hpp"
+#include "troupe/apps/messages.hpp"
 #include "troupe/apps/training.hpp"
+#include "troupe/runtime/node/channels_of_plan.hpp"
 #include "troupe/runtime/node/local_nodes.hpp"
+#include "troupe/runtime/node/node_name.hpp"
+#include "troupe/runtime/security/secret.hpp"
 #include "troupe/runtime/topology/error.hpp"
 #include "troupe/runtime/topology/suggest.hpp"
 #include "troupe/runtime/topology/value.hpp"
 
 #include <CLI/CLI.hpp>
 
+#include <algorithm>
+#include <cstdlib>
 #include <memory>
 #include <string>
 #include <utility>
@@ -40,12 +46,22 @@ std::uint32_t find_node(const training_options& given, const plan& plan, const s
                     topology::did_you_mean(name, names));
 }
 
+/// Returns the name of the node, also if the launcher of this process determines it.
+std::string name_of(const training_options& given, const plan& plan) {
+  std::vector<std::string> names;
+  for (const auto& node : plan.nodes) names.push_back(node.name);
+  const auto decided = given.name == "auto" && std::find(names.begin(), names.end(), given.name) == names.end();
+  return decided ? launched_name(names, surroundings()) : given.name;
+}
+
 int run_node(training_options& given) {
   signal_watch signals;  // first of all: threads inherit the signals it blocks
   settle(given);
   auto what = prepare(given);
   assign_ports(what.plan, given.ports);
-  const auto node = find_node(given, what.plan, given.name);
+  const auto node = find_node(given, what.plan, name_of(given, what.plan));
+  if (!given.quiet && uses_secret(what.plan) && std::getenv(security::secret_variable) == nullptr)
+    print_note("the nodes of this run identify themselves with the secret in " + secret_file_of(what.plan).string());
   return train(given, std::move(what), node, signals);
 }
 
@@ -55,7 +71,10 @@ void add_node(CLI::App& app, int& status) {
   auto* command = app.add_subcommand("node", "Run one process, a [[node]] section, of a topology file");
   auto given = std::make_shared<training_options>();
   add_training_options(*command, *given);
-  command->add_option("--name", given->name, "Name of the [[node]] to run");
+  command->add_option(
+      "--name", given->name,
+      "Name of the [[node]] to run; with \"auto\", it comes from TROUPE_NODE, or its index from Slurm, Open MPI, "
+      "Kubernetes or the end of the host name");
   // Passed by `troupe run`; not for users.
   command->add_flag("--together", given->together)->group("");
   command->add_option("--port", given->ports)->allow_extra_args(false)->group("");

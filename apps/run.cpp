@@ -3,12 +3,15 @@
 #include "troupe/apps/resume.hpp"
 #include "troupe/apps/training.hpp"
 #include "troupe/runtime/checkpoint/copy.hpp"
+#include "troupe/runtime/node/channels_of_plan.hpp"
 #include "troupe/runtime/node/local_nodes.hpp"
+#include "troupe/runtime/security/secret.hpp"
 #include "troupe/runtime/telemetry/run_folder.hpp"
 
 #include <CLI/CLI.hpp>
 
 #include <cstdint>
+#include <cstdlib>
 #include <filesystem>
 #include <memory>
 #include <string>
@@ -62,8 +65,11 @@ int run_topology(training_options& given) {
           {.out = given.out / checkpoint::copies_folder, .topology = given.file, .overwrite = given.overwrite});
   }
   what = {};
+  check_this_host(plan);
   auto nodes = plan.nodes;
   choose_ports(nodes);
+  constexpr int keep = 0;  // a secret that is set already
+  if (uses_secret(plan)) ::setenv(security::secret_variable, security::make_secret().c_str(), keep);
   return run_local_nodes(commands(given, plan, chosen_ports(plan, nodes)), signals);
 }
 

@@ -5,6 +5,7 @@
 #include "troupe/runtime/checkpoint/copy.hpp"
 #include "troupe/runtime/checkpoint/folder.hpp"
 #include "troupe/runtime/checkpoint/read_checkpoint.hpp"
+#include "troupe/runtime/node/channels_of_plan.hpp"
 #include "troupe/runtime/node/launcher.hpp"
 #include "troupe/runtime/node/local_nodes.hpp"
 #include "troupe/runtime/node/node.hpp"
@@ -101,7 +102,7 @@ training prepare(const training_options& given) {
   const auto topology = topology::load(given.file, given.overrides);
   auto data = load_data(topology);
   auto plan = make_plan(topology, data_facts(data, topology));
-  check_one_host(plan);
+  check_security(plan);
   files_of_options(given, plan);  // what is wrong with them is found before any node is started
   return {std::move(data), std::move(plan)};
 }
@@ -199,6 +200,11 @@ int train(const training_options& given, training&& what, std::uint32_t node, si
     for (const auto& note : what.plan.notes) options.report(note);
     for (const auto& warning : what.plan.warnings) options.report("warning: " + warning);
   }
+
+  if (what.plan.nodes.size() > 1 && what.plan.file.security.insecure)
+    print_note(
+        "warning: security.insecure = true: nothing is encrypted, and everybody who can reach this node can read the "
+        "training, change it and end it");
 
   const auto end = run(what.plan, what.data, std::move(options), signals);
   if (end.refusal) print_error("this node cannot take part in the run: " + *end.refusal);

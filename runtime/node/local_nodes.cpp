@@ -3,6 +3,7 @@
 #include "troupe/runtime/plan/refuse.hpp"
 #include "troupe/runtime/topology/error.hpp"
 #include "troupe/runtime/transport/free_ports.hpp"
+#include "troupe/runtime/transport/listen.hpp"
 
 #include <sys/prctl.h>
 #include <sys/syscall.h>
@@ -201,14 +202,13 @@ void set_port(planned_node& node, std::uint16_t port) {
 
 }  // namespace
 
-void check_one_host(const plan& plan) {
+void check_this_host(const plan& plan) {
   for (const auto& node : plan.nodes)
-    for (const auto& [key, address] : {std::pair{"address", node.address}, {"listen", node.listen}})
-      if (!node.name.empty() && !topology::is_loopback(address))
-        refuse(plan.file, "node." + node.name + "." + key,
-               "node." + node.name + "." + key + " is \"" + topology::print_endpoint(address) +
-                   "\"; all nodes must be on one host in this version; expected a loopback address, such as "
-                   "\"127.0.0.1:4700\"");
+    if (!transport::is_of_this_host(node.address))
+      refuse(plan.file, "node." + node.name + ".address",
+             "node." + node.name + ".address is \"" + topology::print_endpoint(node.address) +
+                 "\", which is not an address of this host, where `troupe run` would start all nodes; start each node "
+                 "on its own host with `troupe node`");
 }
 
 void choose_ports(std::vector<planned_node>& nodes) {

@@ -10,8 +10,8 @@
 
 namespace troupe {
 
-/// Throws input_error if a node has an address that is not a loopback address.
-void check_one_host(const plan& plan);
+/// Throws input_error if a node has an address that is not one of this host.
+void check_this_host(const plan& plan);
 
 /// Assigns two neighbouring free ports of its host to every node whose port is 0. Throws input_error if there are none,
 /// or if the given ports of another node are in use.

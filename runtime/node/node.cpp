@@ -2,6 +2,7 @@
 
 #include "troupe/actors/support/intra_op.hpp"
 #include "troupe/data/loader.hpp"
+#include "troupe/runtime/node/channels_of_plan.hpp"
 #include "troupe/runtime/node/fingerprint.hpp"
 #include "troupe/runtime/node/lanes.hpp"
 #include "troupe/runtime/node/links_of_plan.hpp"
@@ -82,14 +83,19 @@ std::shared_ptr<transport::links> make_links(const plan& plan, const node_option
   transport::tcp_options made{.me = options.node,
                               .listen = plan.nodes[options.node].listen,
                               .addresses = {},
+                              .channels = channels_of(plan, options.node),
                               .ranks = ranks_of_nodes(plan),
+                              .names = {},
                               .session = options.node == 0 ? random_session() : transport::session_id{},
                               .limits = frame_limits_of(plan, options.node),
                               .pool = options.pool,
                               .timeout = plan.file.run.timeout,
                               .silence = plan.file.run.silence};
   made.limits.largest_control = largest_control(own);
-  for (const auto& node : plan.nodes) made.addresses.push_back(node.address);
+  for (const auto& node : plan.nodes) {
+    made.addresses.push_back(node.address);
+    made.names.push_back(node.name);
+  }
   return transport::make_tcp_links(std::move(made));
 }
 

@@ -105,7 +105,8 @@ transport::links::listener listener_of(supervisor_pointer self) {
           .lost =
               [tell](std::uint32_t node, const std::string& why) {
                 tell(link_event::lost{node, why});
-              }};
+              },
+          .warned = self->state.options.report};
 }
 
 transport::links::frame_receiver receiver_of_frames(supervisor_pointer self) {

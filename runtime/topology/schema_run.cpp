@@ -169,13 +169,37 @@ section node_section() {
            "Name of the node, which messages and `troupe node --name` refer to. It consists of at most 64 letters, "
            "digits, - and _. Required."),
        row("address", each(&t::nodes, &node::address), {.type = setting_type::endpoint},
-           "Address at which other nodes reach this node. Port 0 stands for a free port that is chosen at the start. "
-           "At present it must be a loopback address: localhost, 127.0.0.0/8 or ::1."),
+           "Address at which other nodes reach this node. With port 0, `troupe run` chooses a free port. Addresses "
+           "other than loopback ones (localhost, 127.0.0.0/8, ::1) require certificates; see [security]."),
        row("listen", each(&t::nodes, &node::listen), {.type = setting_type::endpoint},
-           "Local address to bind, if another program forwards connections from `address` to it. Otherwise leave it "
-           "out. Defaults to address. At present it must be a loopback address: localhost, 127.0.0.0/8 or ::1."),
+           "Local address to bind, such as \"0.0.0.0:4700\" for all interfaces, if it is another one than `address`. "
+           "Defaults to address."),
        row("workers", each(&t::nodes, &node::workers), {.minimum = 1, .maximum = 4096},
            "Number of workers that this node runs.")});
+}
+
+section security_section() {
+  using t = topology;
+  using security = security_settings;
+  return {"security",
+          "How nodes identify themselves to each other. With certificates, connections use TLS 1.3, and both sides are "
+          "verified. Without them, all nodes must be on one host: they then identify themselves with a secret that "
+          "`troupe run` gives them, or that `troupe node` keeps in the file troupe.secret beside the topology file. "
+          "These keys may differ from node to node.",
+          {row("certificates", in(&t::security, &security::certificates), {},
+               "Folder with the certificates that `troupe certs` has made. A node NAME needs authority.crt, NAME.crt "
+               "and NAME.key in it."),
+           row("authority", in(&t::security, &security::authority), {},
+               "Certificate of the authority, in PEM format. Defaults to authority.crt in security.certificates."),
+           row("certificate", in(&t::security, &security::certificate), {},
+               "Certificate of the node, in PEM format. One of its DNS names must be the name of the node. Defaults to "
+               "NAME.crt in security.certificates."),
+           row("key", in(&t::security, &security::key), {},
+               "Private key of the node, in PEM format, which other users must not be able to read. Defaults to "
+               "NAME.key in security.certificates."),
+           row("insecure", in(&t::security, &security::insecure), {},
+               "Whether nodes connect without encryption and believe everybody who can reach them. Anybody in the "
+               "network can then read the training, change it and end it.")}};
 }
 
 }  // namespace troupe::topology::rows

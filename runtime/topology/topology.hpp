@@ -162,6 +162,14 @@ struct node_settings {
   bool operator==(const node_settings&) const = default;
 };
 
+/// How nodes identify themselves to each other. Files of the same run may differ between hosts.
+struct security_settings {
+  std::filesystem::path certificates;                 ///< Folder of `troupe certs`; absolute path, or empty.
+  std::filesystem::path authority, certificate, key;  ///< Absolute paths. If empty, the files in `certificates`.
+  bool insecure{false};                               ///< Whether nodes trust everybody in the network.
+  bool operator==(const security_settings&) const = default;
+};
+
 /// The keys that the file or the command line sets, such as "run.seed", "exchange.ring.kind" or "node.alpha.address",
 /// and where, such as "FILE:3:1" or "--set #1". They do not change what a topology means, so they do not count when two
 /// are compared.
@@ -185,6 +193,7 @@ struct topology {
   evaluate_settings evaluate;
   checkpoint_settings checkpoint;
   std::vector<node_settings> nodes;  ///< Empty if there is one process.
+  security_settings security;
   given_keys given{};
   bool operator==(const topology&) const = default;
 };

@@ -37,6 +37,7 @@ class checker {
     if (settled && batches()) check_micro_batch(file_, refuse_);
     normalisation();
     copies();
+    security();
     check_optimizer(file_, known_, found_);
     complete_exchanges(file_, known_, found_, settled);
   }
@@ -223,6 +224,17 @@ class checker {
   void normalisation() {
     const data::dataset_kind* kind = data::find_dataset(file_.data.name);
     check_normalisation(file_, kind != nullptr && !kind->sample_shape.empty() ? kind->sample_shape[0] : 0, refuse_);
+  }
+
+  void security() {
+    const security_settings& given = file_.security;
+    const bool all = !given.authority.empty() && !given.certificate.empty() && !given.key.empty();
+    const bool any = !given.authority.empty() || !given.certificate.empty() || !given.key.empty();
+    if (any && !all && given.certificates.empty())
+      refuse("security", "expected security.certificates, or all of authority, certificate and key");
+    if (given.insecure && (any || !given.certificates.empty()))
+      refuse("security.insecure",
+             "security.insecure = true contradicts the certificates that are given; remove one of them");
   }
 
   void copies() {

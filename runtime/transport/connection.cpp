@@ -5,7 +5,6 @@
 
 #include <boost/asio/post.hpp>
 #include <sys/socket.h>
-#include <sys/uio.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -18,6 +17,7 @@ namespace asio = boost::asio;
 
 namespace {
 
+using asio::ip::tcp;
 using std::chrono::steady_clock;
 using cause = connection_loss::cause;
 
@@ -45,24 +45,45 @@ void connection::outgoing::seal() {
   header = encode(what);
 }
 
-connection::connection(connection_options options, asio::ip::tcp::socket socket, listener listener)
+connection::connection(connection_options options, tcp::socket socket, std::unique_ptr<channel> bytes,
+                       listener listener)
     : options_(std::move(options)),
       socket_(std::move(socket)),
+      channel_(std::move(bytes)),
       patience_(*options_.io),
       pulse_(*options_.io),
       reader_(options_.limits, options_.pool),
       listener_(std::move(listener)),
       granted_(options_.window) {
   boost::system::error_code ignored;
-  socket_.set_option(asio::ip::tcp::no_delay{true}, ignored);
+  socket_.set_option(tcp::no_delay{true}, ignored);
+  socket_.native_non_blocking(true, ignored);
 }
 
 void connection::start(std::chrono::milliseconds patience) {
   patience_.expires_after(patience);
   patience_.async_wait([self = shared_from_this()](boost::system::error_code error) {
-    if (!error && !self->trusted_) self->fail(cause::silent, "it did not identify itself in time");
+    if (!error && !self->trusted_) self->fail(cause::unidentified, "it did not identify itself in time");
   });
-  await_bytes();
+  asio::post(*options_.io, [self = shared_from_this()] { self->shake_hands(); });
+}
+
+void connection::await(tcp::socket::wait_type what, void (connection::*next)()) {
+  if (!socket_.is_open()) return;
+  socket_.async_wait(what, [self = shared_from_this(), next](boost::system::error_code error) {
+    if (!error) (self.get()->*next)();
+  });
+}
+
+void connection::shake_hands() try {
+  if (!socket_.is_open()) return;
+  const auto done = channel_->shake_hands();
+  if (done == channel::progress::wants_read) return await(tcp::socket::wait_read, &connection::shake_hands);
+  if (done == channel::progress::wants_write) return await(tcp::socket::wait_write, &connection::shake_hands);
+  go_on_sending();
+  read();                                  // the channel may have taken more than the handshake from the socket
+} catch (const std::exception& problem) {  // handshake_error, or out of memory
+  fail(cause::unidentified, problem.what());
 }
 
 void connection::trust() {
@@ -76,7 +97,7 @@ void connection::beat() {
   pulse_.async_wait([self = shared_from_this()](boost::system::error_code error) {
     if (error || !self->socket_.is_open()) return;
     boost::system::error_code ignored;  // what has arrived may wait for this thread, which was busy
-    const auto heard = self->socket_.available(ignored) > 0;
+    const auto heard = self->socket_.available(ignored) > 0 || self->channel_->has_buffered();
     if (!heard && steady_clock::now() - self->last_heard_ > self->options_.silence)
       return self->fail(cause::silent, silence_text(self->options_.silence));
     self->put_beat();
@@ -86,16 +107,10 @@ void connection::beat() {
 
 // Receiving. -------------------------------------------------------------------------------------------------------
 
-void connection::await_bytes() {
-  socket_.async_wait(asio::ip::tcp::socket::wait_read, [self = shared_from_this()](boost::system::error_code error) {
-    if (!error) self->read();
-  });
-}
-
 void connection::read() try {
   for (std::size_t bytes = 0; bytes < turn;) {
     const auto room = reader_.room();
-    const auto count = ::recv(socket_.native_handle(), room.data(), room.size(), MSG_DONTWAIT);
+    const auto count = channel_->read(room);
     if (count > 0) {
       bytes += static_cast<std::size_t>(count);
       last_heard_ = steady_clock::now();
@@ -104,17 +119,24 @@ void connection::read() try {
     } else if (count == 0) {
       return fail(cause::closed, "the other side closed the connection");
     } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
-      break;
+      return await(tcp::socket::wait_read, &connection::read);
     } else if (errno != EINTR) {
-      return fail(cause::closed, std::strerror(errno));
+      const auto reason = errno;
+      const auto known = channel_->error();
+      return known.empty() ? fail(cause::closed, std::strerror(reason))
+                           : fail(plane_ ? cause::invalid : cause::unidentified, known);
     }
   }
-  await_bytes();
+  asio::post(*options_.io, [self = shared_from_this()] {
+    if (self->socket_.is_open()) self->read();
+  });
 } catch (const version_error& problem) {
   if (!plane_ && listener_.foreign(shared_from_this())) return;  // nothing that follows can be understood
-  fail(cause::invalid, problem.what());
+  fail(cause::unidentified, problem.what());
+} catch (const handshake_error& problem) {
+  fail(cause::unidentified, problem.what());
 } catch (const std::exception& problem) {  // frame_error, or out of memory
-  fail(cause::invalid, problem.what());
+  fail(plane_ ? cause::invalid : cause::unidentified, problem.what());
 }
 
 void connection::handle(frame_reader::found found) {
@@ -250,14 +272,10 @@ void connection::flush(std::unique_lock<std::mutex>& lock) {
     auto& first = sending_->front();
     const auto from_header = std::min(first.sent, header_bytes);
     const auto from_payload = first.sent - from_header;
-    iovec pieces[2] = {
-        {first.header.data() + from_header, header_bytes - from_header},
-        {const_cast<std::byte*>(first.payload()) + from_payload, first.what.payload_bytes - from_payload}};
-    msghdr message{};
-    message.msg_iov = pieces;
-    message.msg_iovlen = 2;
+    const auto header = std::span(std::as_const(first.header)).subspan(from_header);
+    const std::span payload{first.payload() + from_payload, first.what.payload_bytes - from_payload};
     if (unlocked) lock.unlock();
-    const auto count = ::sendmsg(socket_.native_handle(), &message, MSG_DONTWAIT | MSG_NOSIGNAL);
+    const auto count = channel_->write(header, payload);
     const auto problem = errno;
     if (unlocked) lock.lock();
     if (count >= 0) {
@@ -287,17 +305,16 @@ void connection::flush_on_io_thread() {
 /// Continues on the io thread once the socket takes more bytes. Requires the lock.
 void connection::await_space() {
   busy_ = awaiting_ = true;
-  asio::post(*options_.io, [self = shared_from_this()] {
-    if (!self->socket_.is_open()) return;
-    self->socket_.async_wait(asio::ip::tcp::socket::wait_write, [self](boost::system::error_code error) {
-      if (error) return;
-      {
-        const std::lock_guard lock{self->mutex_};
-        self->busy_ = false;
-      }
-      self->flush_on_io_thread();
-    });
-  });
+  asio::post(*options_.io,
+             [self = shared_from_this()] { self->await(tcp::socket::wait_write, &connection::go_on_sending); });
+}
+
+void connection::go_on_sending() {
+  {
+    const std::lock_guard lock{mutex_};
+    busy_ = false;
+  }
+  flush_on_io_thread();
 }
 
 // Ending. ----------------------------------------------------------------------------------------------------------

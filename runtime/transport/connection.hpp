@@ -1,10 +1,11 @@
-// A TCP connection to another node, in both directions, for tensors or for control messages. It sends directly from
-// tensors and receives directly into pooled buffers. Only the transport includes this header, because it depends on
-// Asio.
+// A connection to another node, in both directions, for tensors or for control messages. The ends identify themselves
+// in the handshake of a channel; then each sends a hello. It sends directly from tensors and receives directly into
+// pooled buffers. Only the transport includes this header, because it depends on Asio.
 //
 // Threads: send() may be called and receipts may be released on any thread; everything else happens on the io thread.
 #pragma once
 
+#include "troupe/runtime/transport/channel.hpp"
 #include "troupe/runtime/transport/frame.hpp"
 
 #include <boost/asio/io_context.hpp>
@@ -26,9 +27,10 @@ namespace troupe::transport {
 /// How a connection came to its end, other than by close().
 struct connection_loss {
   enum class cause : std::uint8_t {
-    closed,   ///< The other side closed it, or the network did.
-    silent,   ///< Nothing arrived for `silence`.
-    invalid,  ///< The other side sent what it must not send.
+    closed,        ///< The other side closed it, or the network did.
+    silent,        ///< Nothing arrived for `silence`.
+    invalid,       ///< The other side sent what it must not send.
+    unidentified,  ///< The other side did not identify itself as what this side expects, or in time.
   };
   cause what{cause::closed};
   std::string text;  ///< What happened, as a clause: "the other side closed the connection".
@@ -60,10 +62,15 @@ class connection : public std::enable_shared_from_this<connection> {
     std::function<void(const std::shared_ptr<connection>&, const connection_loss&)> closed;
   };
 
-  connection(connection_options options, boost::asio::ip::tcp::socket socket, listener listener);
+  /// `bytes` is the channel over `socket`.
+  connection(connection_options options, boost::asio::ip::tcp::socket socket, std::unique_ptr<channel> bytes,
+             listener listener);
 
-  /// Starts reading. The connection fails unless trust() is called within `patience`.
+  /// Starts the handshake, and then reading. The connection fails unless trust() is called within `patience`.
   void start(std::chrono::milliseconds patience);
+
+  /// Throws handshake_error unless the other side has shown that it is the node of this name. After the hello only.
+  void check(const std::string& node) const { channel_->check(node, *plane_); }
 
   /// Sends a hello that introduces this side as node `node` of the plan.
   void greet(std::uint32_t node, const session_id& session, plane where);
@@ -96,7 +103,8 @@ class connection : public std::enable_shared_from_this<connection> {
   };
   using queue = std::deque<outgoing>;
 
-  void await_bytes();
+  void await(boost::asio::ip::tcp::socket::wait_type what, void (connection::*next)());
+  void shake_hands();
   void read();
   void handle(frame_reader::found found);
   void hear(frame&& arrived);
@@ -111,10 +119,12 @@ class connection : public std::enable_shared_from_this<connection> {
   void flush_on_io_thread();
   queue* next_queue();
   void await_space();
+  void go_on_sending();
   void fail(connection_loss::cause what, const std::string& why);
 
   connection_options options_;
   boost::asio::ip::tcp::socket socket_;
+  std::unique_ptr<channel> channel_;
   boost::asio::steady_timer patience_, pulse_;
   frame_reader reader_;
   listener listener_;
@@ -132,7 +142,7 @@ class connection : public std::enable_shared_from_this<connection> {
   /// Credit left now (negative after a frame larger than the window), and credit if no frame is outstanding.
   std::int64_t credit_{0}, most_credit_{0};
   std::size_t on_their_way_{0};  ///< Frames that the io thread will add to a queue; later ones must not overtake them.
-  bool busy_{false};             ///< The io thread sends what is queued, or waits for space to do so.
+  bool busy_{true};              ///< The io thread shakes hands, sends what is queued, or waits for space to do so.
   bool awaiting_{false};         ///< It waits for space.
   bool closed_{false};
 };

@@ -57,6 +57,8 @@ class links {
     std::function<void()> linked;
     /// The tensor link to a node is lost, or was not established in time.
     std::function<void(std::uint32_t node, const std::string& why)> lost;
+    /// A connection was refused, by this side or the other one. Each reason is told once. May be empty.
+    std::function<void(const std::string& what)> warned{};
   };
 
   /// Called with each part, snapshot, state or copy that arrives. Releasing the receipt lets the sender send more.

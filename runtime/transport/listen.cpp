@@ -11,14 +11,21 @@ using tcp = boost::asio::ip::tcp;
 tcp::acceptor listen_on(boost::asio::io_context& io, const topology::endpoint& where) try {
   const auto found = tcp::resolver{io}.resolve(where.host, std::to_string(where.port));
   const auto endpoint = found.begin()->endpoint();
-  if (!endpoint.address().is_loopback())
-    throw input_error(topology::print_endpoint(where) +
-                      " is not a loopback address, and connections between hosts are not encrypted yet; expected "
-                      "a loopback address such as 127.0.0.1");
   return tcp::acceptor{io, endpoint};
 } catch (const boost::system::system_error& problem) {
   throw input_error("cannot listen on " + topology::print_endpoint(where) + " (" + problem.code().message() +
-                    "); expected a free port");
+                    "); expected a free port of an address of this host");
+}
+
+bool is_of_this_host(const topology::endpoint& where) {
+  boost::asio::io_context io;
+  boost::system::error_code error;
+  const auto found = tcp::resolver{io}.resolve(where.host, "0", error);
+  if (error) return false;
+  tcp::acceptor any{io};
+  any.open(found.begin()->endpoint().protocol(), error);
+  any.bind(found.begin()->endpoint(), error);
+  return !error;
 }
 
 }  // namespace troupe::transport

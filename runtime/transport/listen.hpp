@@ -8,8 +8,10 @@
 
 namespace troupe::transport {
 
-/// Returns an acceptor that listens on the first address of the host. Throws input_error if it cannot, or if that is
-/// not a loopback address.
+/// Returns an acceptor that listens on the first address of the host. Throws input_error if it cannot.
 boost::asio::ip::tcp::acceptor listen_on(boost::asio::io_context& io, const topology::endpoint& where);
+
+/// Returns whether a process of this host can listen on the host of this address.
+bool is_of_this_host(const topology::endpoint& where);
 
 }  // namespace troupe::transport

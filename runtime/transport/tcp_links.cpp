@@ -32,6 +32,10 @@ namespace {
 
 constexpr std::size_t most_strangers = 64;
 constexpr int most_undecided = 8;  ///< Introductions that wait for an answer.
+constexpr std::size_t most_warnings = 64;
+
+/// Time until a node is dialled again that could not identify itself, or did not accept how this side does.
+constexpr std::chrono::milliseconds after_refusal{1'000};
 
 at::Tensor tensor_of(const std::vector<std::byte>& bytes) {
   auto values = at::empty({static_cast<std::int64_t>(bytes.size())}, at::kByte);
@@ -157,6 +161,15 @@ class tcp_links final : public links {
 
   bool is_first() const { return options_.me == first_node; }
 
+  std::string name_of(std::uint32_t node) const {
+    return node < options_.names.size() ? options_.names[node] : std::to_string(node);
+  }
+
+  static std::string host_of(const tcp::socket& socket) {
+    error_code ignored;
+    return socket.remote_endpoint(ignored).address().to_string();
+  }
+
   static void put(connection& link, const control::message& what) {
     auto bytes = tensor_of(control::encode(what));
     const auto header = header_of_control(bytes);
@@ -214,13 +227,20 @@ class tcp_links final : public links {
         .foreign = [this, dialled](const auto& who) { return answer_foreign(who, dialled); },
         .arrived = [this](const auto& who, frame&& arrived,
                           std::shared_ptr<const void> receipt) { hear(who, std::move(arrived), std::move(receipt)); },
-        .closed = [this, dialled](const auto& who, const connection_loss& how) { closed(who, dialled, how); }};
+        .closed =
+            [this, dialled, from = host_of(socket)](const auto& who, const connection_loss& how) {
+              if (how.what == connection_loss::cause::unidentified) warn(dialled, from, how.text);
+              closed(who, dialled, how);
+            }};
     const connection_options options{.io = io_,
                                      .limits = options_.limits,
                                      .pool = options_.pool,
                                      .window = options_.window_bytes,
                                      .silence = options_.silence};
-    return std::make_shared<connection>(options, std::move(socket), listener);
+    const auto file = socket.native_handle();
+    auto bytes = dialled ? options_.channels->dialled(file, name_of(dialled->node), dialled->where)
+                         : options_.channels->accepted(file);
+    return std::make_shared<connection>(options, std::move(socket), std::move(bytes), listener);
   }
 
   // What connections report. ---------------------------------------------------------------------------------------
@@ -232,6 +252,7 @@ class tcp_links final : public links {
     const auto where = static_cast<plane>(hello.header.which.place);
     if (node >= nodes_ || (dialled ? node != dialled->node || where != dialled->where : node <= options_.me))
       return false;
+    if (dialled || where == plane::tensors) who->check(name_of(node));  // a visitor has yet to tell its name
     if (where == plane::tensors) return greet_peer(who, node, hello.session, dialled.has_value());
     if (dialled) return greet_first(who);
     return is_first() && greet_visitor(who);
@@ -309,12 +330,14 @@ class tcp_links final : public links {
 
   void hear_visitor(const std::shared_ptr<connection>& who, control::message&& what) {
     const auto id = visitor_of(who);
-    if (!id || !std::holds_alternative<control::introduction>(what) || !introduced_.insert(*id).second)
+    auto* introduction = std::get_if<control::introduction>(&what);
+    if (!id || !introduction || !introduced_.insert(*id).second)
       throw frame_error("received a control message from a node that has not joined");
+    who->check(introduction->node);
     if (linking_) return put(*who, control::refusal{"all nodes of the run have already joined"});
     if (undecided_ >= most_undecided) throw frame_error("too many nodes ask to join at once");
     undecided_ += 1;
-    listener_.visited(*id, std::get<control::introduction>(std::move(what)));
+    listener_.visited(*id, std::move(*introduction));
   }
 
   void closed(const std::shared_ptr<connection>& who, std::optional<destination> dialled, const connection_loss& how) {
@@ -329,7 +352,7 @@ class tcp_links final : public links {
     if (was_stranger) return;
     dialled_.remove(who);
     if (!dialled || (dialled->where == plane::control && joined_)) return;
-    dial(*dialled, between_dials);
+    dial(*dialled, how.what == connection_loss::cause::unidentified ? after_refusal : between_dials);
   }
 
   /// Forgets an incoming connection that has not identified itself; returns false if it is none.
@@ -380,6 +403,16 @@ class tcp_links final : public links {
     listener_.linked();
   }
 
+  void warn(std::optional<destination> dialled, const std::string& host, const std::string& why) {
+    if (ending_ || !listener_.warned || warned_.size() >= most_warnings || !warned_.insert(why).second) return;
+    listener_.warned("warning: " +
+                     (dialled ? "node " + name_of(dialled->node) + " at " +
+                                    topology::print_endpoint(options_.addresses[dialled->node]) +
+                                    " could not be connected: "
+                              : "refused a connection from " + host + ": ") +
+                     why);
+  }
+
   void give_up() {
     for (std::uint32_t node = 0; node < nodes_; ++node)
       if (node != options_.me && !find(tensors_, node)) lose(node, not_established_text(options_.timeout));
@@ -406,6 +439,7 @@ class tcp_links final : public links {
   frame_receiver receive_;
   std::vector<bool> lost_;           ///< Whether the tensor link to each node is lost.
   std::set<visitor_id> introduced_;  ///< Visitors that have introduced themselves.
+  std::set<std::string> warned_;
   std::uint64_t next_visitor_{0};
   bool joined_{false};  ///< The first node has answered the introduction.
   bool linking_{false}, told_{false}, ending_{false};

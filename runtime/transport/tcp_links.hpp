@@ -1,26 +1,32 @@
 // The links of a node over TCP. One port carries both planes, and one thread serves all connections. The first node
 // accepts control connections; of two nodes, the one that is earlier in the plan accepts the tensor connection.
 //
-// An incoming connection must identify itself within a few seconds: with a hello of 128 bytes that has the session of
-// the run, or, to join, with a hello and an introduction. At most 64 connections may be unidentified at a time.
+// An incoming connection must identify itself within a few seconds: in the handshake of its channel (channel.hpp), and
+// then with a hello of 128 bytes that has the session of the run, or, to join, with a hello and an introduction. At
+// most 64 connections may be unidentified at a time.
 #pragma once
 
 #include "troupe/runtime/topology/endpoint.hpp"
+#include "troupe/runtime/transport/channel.hpp"
 #include "troupe/runtime/transport/links.hpp"
 
 #include <chrono>
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <vector>
 
 namespace troupe::transport {
 
 struct tcp_options {
-  std::uint32_t me{0};                        ///< Index of this node in the plan.
-  topology::endpoint listen;                  ///< Loopback only, until connections are encrypted.
+  std::uint32_t me{0};  ///< Index of this node in the plan.
+  topology::endpoint listen;
   std::vector<topology::endpoint> addresses;  ///< Where each node can be dialled, by index.
-  std::vector<control::node_ranks> ranks;     ///< By index of the node.
-  session_id session{};                       ///< Random; only on the first node. The others hear it when they join.
+  /// How the ends of a connection identify themselves; by default not at all.
+  std::shared_ptr<const channel_factory> channels{plain_channels()};
+  std::vector<control::node_ranks> ranks;  ///< By index of the node.
+  std::vector<std::string> names{};        ///< Of the nodes, by index, as in their certificates.
+  session_id session{};                    ///< Random; only on the first node. The others hear it when they join.
   frame_limits limits;
   models::buffer_pool pool;  ///< Pool from which received tensors are taken.
   /// Bytes that another node may send before this node takes any of them. Small, so that waiting data is still in the
@@ -31,8 +37,8 @@ struct tcp_options {
   std::chrono::milliseconds patience{5'000};  ///< Time in which an incoming connection must identify itself.
 };
 
-/// Binds and listens; connections wait in the backlog until open(). Throws input_error if the address is not a loopback
-/// address or is in use. The destructor closes all connections, discards unsent frames and joins the thread; it must
+/// Binds and listens; connections wait in the backlog until open(). Throws input_error if the address is in
+/// use or not of this host. The destructor closes all connections, discards unsent frames and joins the thread; it must
 /// not run in a callback of the listener.
 std::unique_ptr<links> make_tcp_links(tcp_options options);
 

@@ -234,6 +234,7 @@ inline verdict drive(std::span<const std::uint8_t> input) {
   auto where = wire::plane::tensors;
   auto subject = std::make_shared<wire::connection>(
       wire::connection_options{.io = io, .limits = limits, .pool = pool, .window = page * pages}, std::move(socket),
+      wire::plain_channels()->accepted(ends[0]),
       wire::connection::listener{
           .greeted =
               [&](const auto& who, const wire::frame& hello) {

@@ -111,8 +111,8 @@ def can_be_bound(port):
 class background:
     """A command under way. What it says goes to files, so that no pipe fills or stays open."""
 
-    def __init__(self, *arguments, name="command", **more):
-        self.arguments = [BINARY, *map(str, arguments)]
+    def __init__(self, *arguments, name="command", program=(BINARY,), **more):
+        self.arguments = [*program, *map(str, arguments)]
         self.out, self.err = pathlib.Path(f"{name}.stdout"), pathlib.Path(f"{name}.stderr")
         with open(self.out, "wb") as out, open(self.err, "wb") as err:
             self.process = subprocess.Popen(self.arguments, stdin=subprocess.DEVNULL, stdout=out, stderr=err, **more)

@@ -1,0 +1,92 @@
+#include "troupe/runtime/security/secret.hpp"
+
+#include "troupe/runtime/topology/error.hpp"
+
+#include <openssl/rand.h>
+#include <sys/stat.h>
+
+#include <cerrno>
+#include <cstring>
+#include <fcntl.h>
+#include <stdexcept>
+#include <string_view>
+#include <unistd.h>
+
+namespace troupe::security {
+
+namespace {
+
+constexpr std::string_view digits = "0123456789abcdef";
+constexpr std::size_t secret_digits = 2 * sizeof(shared_secret);
+
+struct file_descriptor {
+  int number;
+  ~file_descriptor() {
+    if (number >= 0) ::close(number);
+  }
+};
+
+[[noreturn]] void fail(const std::filesystem::path& path, const char* what) {
+  throw input_error(path.string() + ": cannot " + what + " the secret of the nodes (" + std::strerror(errno) +
+                    "); expected a writable folder, or a secret in the environment variable " + secret_variable);
+}
+
+/// Writes a new secret under another name and links it to `path`, so that nobody sees a part of it. Does nothing if
+/// the file exists by then.
+void create(const std::filesystem::path& path) {
+  const auto aside = path.string() + "." + std::to_string(::getpid());
+  ::unlink(aside.c_str());
+  const file_descriptor file{::open(aside.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600)};
+  if (file.number < 0) fail(path, "create");
+  const auto text = make_secret() + "\n";
+  const auto written = ::write(file.number, text.data(), text.size()) == static_cast<ssize_t>(text.size());
+  const auto linked = written && (::link(aside.c_str(), path.c_str()) == 0 || errno == EEXIST);
+  const auto reason = errno;
+  ::unlink(aside.c_str());
+  errno = reason;
+  if (!linked) fail(path, "create");
+}
+
+}  // namespace
+
+std::string make_secret() {
+  shared_secret bytes{};
+  if (RAND_bytes(reinterpret_cast<unsigned char*>(bytes.data()), static_cast<int>(bytes.size())) != 1)
+    throw std::runtime_error("cannot generate a random secret");
+  std::string text;
+  for (const auto byte : bytes) {
+    text += digits[std::to_integer<std::size_t>(byte) / digits.size()];
+    text += digits[std::to_integer<std::size_t>(byte) % digits.size()];
+  }
+  return text;
+}
+
+shared_secret parse_secret(const std::string& text, const std::string& from) {
+  const std::string_view whole{text.ends_with('\n') ? std::string_view{text}.substr(0, text.size() - 1) : text};
+  shared_secret secret{};
+  if (whole.size() != secret_digits || whole.find_first_not_of(digits) != std::string_view::npos)
+    throw input_error(from + " is not a secret; expected " + std::to_string(secret_digits) +
+                      " lower-case hexadecimal digits");
+  for (std::size_t i = 0; i < secret.size(); ++i)
+    secret[i] = static_cast<std::byte>(digits.find(whole[2 * i]) * digits.size() + digits.find(whole[2 * i + 1]));
+  return secret;
+}
+
+shared_secret secret_in(const std::filesystem::path& path) {
+  if (::access(path.c_str(), F_OK) != 0) create(path);
+  const file_descriptor file{::open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC)};
+  struct stat about {};
+  if (file.number < 0 || ::fstat(file.number, &about) != 0) fail(path, "read");
+  if (about.st_uid != ::geteuid())
+    throw input_error(path.string() + ": another user owns this file; remove it, so that a new secret is created");
+  if ((about.st_mode & (S_IRWXG | S_IRWXO)) != 0)
+    throw input_error(path.string() +
+                      ": other users may read this secret; remove the file, so that a new one is created");
+  std::string text(secret_digits + 2, '\0');
+  const auto count = ::read(file.number, text.data(), text.size());
+  if (count < 0) fail(path, "read");
+  text.resize(static_cast<std::size_t>(count));
+  return parse_secret(text, path.string());
+}
+
+}  // namespace troupe::security

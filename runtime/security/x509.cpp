@@ -1,0 +1,105 @@
+#include "troupe/runtime/security/x509.hpp"
+
+#include "troupe/runtime/topology/canonical.hpp"
+#include "troupe/runtime/topology/error.hpp"
+#include "troupe/runtime/topology/value.hpp"
+
+#include <openssl/err.h>
+#include <openssl/pem.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <ctime>
+#include <vector>
+
+namespace troupe::security {
+
+namespace {
+
+std::vector<std::string> dns_names(const X509* certificate) {
+  std::vector<std::string> found;
+  const std::unique_ptr<GENERAL_NAMES, releases<GENERAL_NAMES_free>> names{
+      static_cast<GENERAL_NAMES*>(X509_get_ext_d2i(certificate, NID_subject_alt_name, nullptr, nullptr))};
+  for (int i = 0; i < sk_GENERAL_NAME_num(names.get()); ++i) {
+    const auto* name = sk_GENERAL_NAME_value(names.get(), i);
+    if (name->type != GEN_DNS) continue;
+    const auto* begin = reinterpret_cast<const char*>(ASN1_STRING_get0_data(name->d.dNSName));
+    found.emplace_back(begin, static_cast<std::size_t>(ASN1_STRING_length(name->d.dNSName)));
+  }
+  return found;
+}
+
+namespace fs = std::filesystem;
+
+using file_pointer = std::unique_ptr<std::FILE, releases<std::fclose>>;
+
+file_pointer open(const fs::path& path) {
+  file_pointer file{std::fopen(path.c_str(), "re")};
+  if (!file)
+    throw input_error(path.string() + ": cannot be read (" + std::strerror(errno) +
+                      "); expected a file of `troupe certs`, see [security] in the topology file");
+  return file;
+}
+
+/// A key that needs a passphrase cannot be read: nobody would be there to type it.
+int no_passphrase(char*, int, int, void*) {
+  return -1;
+}
+
+}  // namespace
+
+certificate_pointer read_certificate(const fs::path& path) {
+  const auto file = open(path);
+  certificate_pointer certificate{PEM_read_X509(file.get(), nullptr, nullptr, nullptr)};
+  ERR_clear_error();
+  if (!certificate) throw input_error(path.string() + ": is not a certificate; expected one in PEM format");
+  return certificate;
+}
+
+key_pointer read_key(const fs::path& path) {
+  const auto file = open(path);
+  struct stat about {};
+  if (fstat(fileno(file.get()), &about) == 0 && (about.st_mode & (S_IRWXG | S_IRWXO)) != 0)
+    throw input_error(path.string() + ": other users of this machine may read this private key; run chmod 600 " +
+                      path.string());
+  key_pointer key{PEM_read_PrivateKey(file.get(), nullptr, no_passphrase, nullptr)};
+  ERR_clear_error();
+  if (!key)
+    throw input_error(path.string() + ": is not a private key; expected one in PEM format without a passphrase");
+  return key;
+}
+
+void checked(bool succeeded, const char* call) {
+  if (succeeded) return;
+  std::array<char, 256> reason{};
+  ERR_error_string_n(ERR_get_error(), reason.data(), reason.size());
+  ERR_clear_error();
+  throw std::runtime_error(std::string(call) + " failed: " + reason.data());
+}
+
+std::string text_of(const ASN1_TIME* when) {
+  std::tm time{};
+  if (ASN1_TIME_to_tm(when, &time) != 1) return "an unknown time";
+  std::array<char, 64> text{};
+  std::strftime(text.data(), text.size(), "%Y-%m-%d %H:%M:%S UTC", &time);
+  return text.data();
+}
+
+bool is_for(const X509* certificate, const std::string& node) {
+  const auto names = dns_names(certificate);
+  return std::find(names.begin(), names.end(), node) != names.end();
+}
+
+std::string names_of(const X509* certificate) {
+  auto names = dns_names(certificate);
+  constexpr std::size_t most = 3;
+  if (names.size() > most) names.resize(most);
+  for (auto& name : names) name = topology::printable(name);
+  return names.empty() ? "nobody" : topology::listed(names, "and");
+}
+
+}  // namespace troupe::security

@@ -1,0 +1,42 @@
+// OpenSSL's certificates and keys with owners. Only the sources of security/ and transport/tls.cpp include this header.
+#pragma once
+
+#include <openssl/evp.h>
+#include <openssl/x509.h>
+#include <openssl/x509v3.h>
+
+#include <filesystem>
+#include <memory>
+#include <stdexcept>
+#include <string>
+
+namespace troupe::security {
+
+template <auto release>
+struct releases {
+  template <class T>
+  void operator()(T* one) const {
+    release(one);
+  }
+};
+
+using certificate_pointer = std::unique_ptr<X509, releases<X509_free>>;
+using key_pointer = std::unique_ptr<EVP_PKEY, releases<EVP_PKEY_free>>;
+
+/// Return what a file in PEM format contains. Throw input_error, also if other users may read the key.
+certificate_pointer read_certificate(const std::filesystem::path& path);
+key_pointer read_key(const std::filesystem::path& path);
+
+/// Throws std::runtime_error unless a call to OpenSSL succeeded.
+void checked(bool succeeded, const char* call);
+
+/// Returns a time of a certificate, such as "2027-02-24 10:00:00 UTC".
+std::string text_of(const ASN1_TIME* when);
+
+/// Returns whether a certificate is for a node of this name: one of its DNS names is equal to it.
+bool is_for(const X509* certificate, const std::string& node);
+
+/// Returns the DNS names of a certificate as a list, or "nobody".
+std::string names_of(const X509* certificate);
+
+}  // namespace troupe::security

@@ -1,0 +1,38 @@
+#include "troupe/runtime/transport/channel.hpp"
+
+#include "troupe/runtime/transport/plain_channel.hpp"
+
+#include <sys/socket.h>
+#include <sys/uio.h>
+
+namespace troupe::transport {
+
+void channel::check(const std::string&, plane) const {}
+
+std::ptrdiff_t plain_channel::read(std::span<std::byte> room) {
+  return ::recv(socket_, room.data(), room.size(), MSG_DONTWAIT);
+}
+
+std::ptrdiff_t plain_channel::write(std::span<const std::byte> header, std::span<const std::byte> payload) {
+  iovec pieces[2] = {{const_cast<std::byte*>(header.data()), header.size()},
+                     {const_cast<std::byte*>(payload.data()), payload.size()}};
+  msghdr message{};
+  message.msg_iov = pieces;
+  message.msg_iovlen = 2;
+  return ::sendmsg(socket_, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
+}
+
+namespace {
+
+struct plain_channel_factory final : channel_factory {
+  std::unique_ptr<channel> accepted(int socket) const override { return std::make_unique<plain_channel>(socket); }
+  std::unique_ptr<channel> dialled(int socket, const std::string&, plane) const override { return accepted(socket); }
+};
+
+}  // namespace
+
+std::shared_ptr<const channel_factory> plain_channels() {
+  return std::make_shared<plain_channel_factory>();
+}
+
+}  // namespace troupe::transport

@@ -1,0 +1,273 @@
+#include "troupe/runtime/transport/tls.hpp"
+
+#include "troupe/runtime/security/x509.hpp"
+
+#include <openssl/err.h>
+#include <openssl/ssl.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <limits>
+#include <mutex>
+#include <string_view>
+#include <vector>
+
+namespace troupe::transport {
+
+namespace {
+
+using security::checked;
+using security::is_for;
+using security::names_of;
+using security::releases;
+using security::text_of;
+
+using context_pointer = std::shared_ptr<SSL_CTX>;
+using session_pointer = std::unique_ptr<SSL, releases<SSL_free>>;
+
+/// Names of the planes in ALPN, each after its length.
+constexpr std::string_view alpn_tensors = "\x0etroupe-tensors", alpn_control = "\x0etroupe-control";
+constexpr std::string_view alpn_of(plane where) {
+  return where == plane::tensors ? alpn_tensors : alpn_control;
+}
+
+/// A record carries at most this many bytes (RFC 8446, section 5.1).
+constexpr std::size_t record_bytes = 16 * 1024;
+
+/// Received bytes are taken from the socket in blocks of this size.
+constexpr std::size_t read_ahead_bytes = 128 * 1024;
+
+int choose_plane(SSL*, const unsigned char** chosen, unsigned char* size, const unsigned char* offered,
+                 unsigned int offered_bytes, void*) {
+  constexpr std::string_view ours = "\x0etroupe-tensors\x0etroupe-control";
+  unsigned char* found = nullptr;
+  if (SSL_select_next_proto(&found, size, reinterpret_cast<const unsigned char*>(ours.data()),
+                            static_cast<unsigned int>(ours.size()), offered, offered_bytes) != OPENSSL_NPN_NEGOTIATED)
+    return SSL_TLSEXT_ERR_ALERT_FATAL;
+  *chosen = found;
+  return SSL_TLSEXT_ERR_OK;
+}
+
+context_pointer make_context(const security::credential_files& files) {
+  context_pointer context{SSL_CTX_new(TLS_method()), SSL_CTX_free};
+  checked(context != nullptr, "SSL_CTX_new");
+  auto* one = context.get();
+  checked(SSL_CTX_set_min_proto_version(one, TLS1_3_VERSION) == 1 &&
+              SSL_CTX_set_ciphersuites(one, "TLS_AES_128_GCM_SHA256:TLS_CHACHA20_POLY1305_SHA256") == 1,
+          "SSL_CTX_set_ciphersuites");
+  checked(SSL_CTX_use_certificate_chain_file(one, files.certificate.c_str()) == 1, "SSL_CTX_use_certificate");
+  checked(SSL_CTX_use_PrivateKey_file(one, files.key.c_str(), SSL_FILETYPE_PEM) == 1, "SSL_CTX_use_PrivateKey");
+  checked(SSL_CTX_load_verify_file(one, files.authority.c_str()) == 1, "SSL_CTX_load_verify_file");
+  SSL_CTX_set_verify(one, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, nullptr);
+  SSL_CTX_set_alpn_select_cb(one, choose_plane, nullptr);
+  // Sessions are not resumed: every connection verifies both certificates, and nothing can be replayed.
+  SSL_CTX_set_session_cache_mode(one, SSL_SESS_CACHE_OFF);
+  SSL_CTX_set_num_tickets(one, 0);
+  SSL_CTX_set_options(one, SSL_OP_NO_TICKET | SSL_OP_IGNORE_UNEXPECTED_EOF);
+  SSL_CTX_set_mode(one, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER | SSL_MODE_RELEASE_BUFFERS);
+  SSL_CTX_set_read_ahead(one, 1);
+  SSL_CTX_set_default_read_buffer_len(one, read_ahead_bytes);
+  return context;
+}
+
+/// Says what is wrong with the certificate of the other side.
+std::string text_of_certificate(const X509* certificate, long result) {
+  switch (result) {
+    case X509_V_ERR_CERT_HAS_EXPIRED:
+      return "its certificate expired on " + text_of(X509_get0_notAfter(certificate));
+    case X509_V_ERR_CERT_NOT_YET_VALID:
+      return "its certificate is not valid before " + text_of(X509_get0_notBefore(certificate)) +
+             "; compare the clocks of the two hosts";
+    case X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT:
+    case X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT_LOCALLY:
+    case X509_V_ERR_UNABLE_TO_VERIFY_LEAF_SIGNATURE:
+    case X509_V_ERR_DEPTH_ZERO_SELF_SIGNED_CERT:
+    case X509_V_ERR_SELF_SIGNED_CERT_IN_CHAIN:
+    case X509_V_ERR_CERT_SIGNATURE_FAILURE:
+      return "its certificate is from another authority than that of this node";
+    default:
+      return std::string("its certificate is not accepted: ") + X509_verify_cert_error_string(result);
+  }
+}
+
+/// Says why the other side has ended the handshake, or why this side did.
+std::string text_of_reason(int reason) {
+  switch (reason) {
+    case SSL_R_WRONG_VERSION_NUMBER:
+    case SSL_R_HTTP_REQUEST:
+    case SSL_R_HTTPS_PROXY_REQUEST:
+    case SSL_R_UNSUPPORTED_PROTOCOL:
+    case SSL_R_UNEXPECTED_MESSAGE:
+    case SSL_R_BAD_RECORD_TYPE:
+    case SSL_R_PACKET_LENGTH_TOO_LONG:
+      return "it does not use TLS 1.3";
+    case SSL_R_PEER_DID_NOT_RETURN_A_CERTIFICATE:
+      return "it has shown no certificate";
+    case SSL_R_NO_APPLICATION_PROTOCOL:
+    case SSL_R_TLSV1_ALERT_NO_APPLICATION_PROTOCOL:
+      return "it does not ask for a connection between nodes (ALPN)";
+    case SSL_R_TLSV1_ALERT_UNKNOWN_CA:
+      return "it refuses the certificate of this node: another authority";
+    case SSL_R_SSLV3_ALERT_CERTIFICATE_EXPIRED:
+      return "it refuses the certificate of this node: expired; compare the clocks of the two hosts";
+    case SSL_R_TLSV13_ALERT_CERTIFICATE_REQUIRED:
+    case SSL_R_SSLV3_ALERT_BAD_CERTIFICATE:
+    case SSL_R_SSLV3_ALERT_CERTIFICATE_UNKNOWN:
+    case SSL_R_SSLV3_ALERT_UNSUPPORTED_CERTIFICATE:
+      return "it refuses the certificate of this node";
+    default:
+      break;
+  }
+  return "TLS: " + std::string(ERR_reason_error_string(ERR_PACK(ERR_LIB_SSL, 0, reason)) != nullptr
+                                   ? ERR_reason_error_string(ERR_PACK(ERR_LIB_SSL, 0, reason))
+                                   : "unknown error");
+}
+
+class tls_channel final : public channel {
+ public:
+  tls_channel(context_pointer context, int socket) : context_(std::move(context)), session_(SSL_new(context_.get())) {
+    checked(session_ && SSL_set_fd(session_.get(), socket) == 1, "SSL_new");
+    SSL_set_accept_state(session_.get());
+  }
+
+  /// The dialling side.
+  tls_channel(context_pointer context, int socket, std::string node, plane where)
+      : tls_channel(std::move(context), socket) {
+    node_ = std::move(node);
+    SSL_set_connect_state(session_.get());
+    const auto offer = alpn_of(where);
+    checked(SSL_set_alpn_protos(session_.get(), reinterpret_cast<const unsigned char*>(offer.data()),
+                                static_cast<unsigned int>(offer.size())) == 0,
+            "SSL_set_alpn_protos");
+  }
+
+  progress shake_hands() override {
+    ERR_clear_error();
+    const int result = SSL_do_handshake(session_.get());
+    if (result == 1) {
+      if (!node_.empty()) check_name(node_);
+      return progress::done;
+    }
+    switch (SSL_get_error(session_.get(), result)) {
+      case SSL_ERROR_WANT_READ:
+        return progress::wants_read;
+      case SSL_ERROR_WANT_WRITE:
+        return progress::wants_write;
+      case SSL_ERROR_SSL:
+        throw handshake_error(text_of_failure());
+      default:
+        throw handshake_error("it closed the connection during the handshake");
+    }
+  }
+
+  void check(const std::string& node, plane where) const override {
+    check_name(node);
+    const unsigned char* chosen = nullptr;
+    unsigned int size = 0;
+    SSL_get0_alpn_selected(session_.get(), &chosen, &size);
+    if (std::string_view{reinterpret_cast<const char*>(chosen), size} != alpn_of(where).substr(1))
+      throw handshake_error("it has connected for another purpose than its hello says");
+  }
+
+  std::ptrdiff_t read(std::span<std::byte> room) override {
+    const std::lock_guard lock{mutex_};
+    ERR_clear_error();
+    return outcome(SSL_read(session_.get(), room.data(), size_of(room.size())));
+  }
+
+  /// One record at most. A small frame is one record, and the first record of a large one begins with its header.
+  std::ptrdiff_t write(std::span<const std::byte> header, std::span<const std::byte> payload) override {
+    const std::lock_guard lock{mutex_};
+    ERR_clear_error();
+    if (header.empty())
+      return outcome(SSL_write(session_.get(), payload.data(), size_of(std::min(payload.size(), record_bytes))));
+    const auto joined = std::min(payload.size(), record_bytes - header.size());
+    std::memcpy(record_.data(), header.data(), header.size());
+    if (joined > 0) std::memcpy(record_.data() + header.size(), payload.data(), joined);
+    return outcome(SSL_write(session_.get(), record_.data(), size_of(header.size() + joined)));
+  }
+
+  bool has_buffered() const override {
+    const std::lock_guard lock{mutex_};
+    return SSL_has_pending(session_.get()) == 1;
+  }
+
+  std::string error() const override {
+    const std::lock_guard lock{mutex_};
+    return error_;
+  }
+
+ private:
+  static int size_of(std::size_t bytes) {
+    return static_cast<int>(std::min<std::size_t>(bytes, std::numeric_limits<int>::max()));
+  }
+
+  void check_name(const std::string& node) const {
+    const auto* certificate = SSL_get0_peer_certificate(session_.get());
+    if (certificate == nullptr) throw handshake_error("it has shown no certificate");
+    if (!is_for(certificate, node))
+      throw handshake_error("its certificate is for " + names_of(certificate) + ", not for node " + node);
+  }
+
+  std::string text_of_failure() const {
+    const auto* certificate = SSL_get0_peer_certificate(session_.get());
+    const auto result = SSL_get_verify_result(session_.get());
+    const auto error = ERR_peek_error();
+    ERR_clear_error();
+    if (certificate != nullptr && result != X509_V_OK) return text_of_certificate(certificate, result);
+    return text_of_reason(ERR_GET_REASON(error));
+  }
+
+  /// Returns the result of SSL_read or SSL_write as that of recv or send.
+  std::ptrdiff_t outcome(int result) {
+    if (result > 0) return result;
+    const auto system = errno;
+    switch (SSL_get_error(session_.get(), result)) {
+      case SSL_ERROR_WANT_READ:
+      case SSL_ERROR_WANT_WRITE:
+        errno = EAGAIN;
+        return -1;
+      case SSL_ERROR_ZERO_RETURN:
+        return 0;
+      case SSL_ERROR_SYSCALL:
+        errno = system != 0 ? system : ECONNRESET;
+        return -1;
+      default:
+        break;
+    }
+    error_ = text_of_failure();
+    errno = EPROTO;
+    return -1;
+  }
+
+  context_pointer context_;
+  session_pointer session_;
+  std::string node_;          ///< The node that was dialled; empty on the accepting side.
+  mutable std::mutex mutex_;  ///< Protects the session after the handshake, and what follows.
+  std::array<std::byte, record_bytes> record_;
+  std::string error_;
+};
+
+class tls_channel_factory final : public channel_factory {
+ public:
+  explicit tls_channel_factory(context_pointer context) : context_(std::move(context)) {}
+  std::unique_ptr<channel> accepted(int socket) const override {
+    return std::make_unique<tls_channel>(context_, socket);
+  }
+  std::unique_ptr<channel> dialled(int socket, const std::string& node, plane where) const override {
+    return std::make_unique<tls_channel>(context_, socket, node, where);
+  }
+
+ private:
+  context_pointer context_;
+};
+
+}  // namespace
+
+std::shared_ptr<const channel_factory> tls_channels(const security::credential_files& files) {
+  return std::make_shared<tls_channel_factory>(make_context(files));
+}
+
+}  // namespace troupe::transport

@@ -1,0 +1,104 @@
+"""Training over several hosts with certificates: the same bytes as in one process, whatever the addresses are."""
+
+import sys
+import time
+
+from hosts import addressed, certificates, network, skip_unless_possible
+from nodes import ASYNCHRONOUS, WIRINGS, weights, wired
+from troupe_command import TINY, main, troupe, write
+
+FULL = "--full" in sys.argv
+TEXT = TINY.replace("count = 2\n", "")
+FEW = ["star", "all_reduce auto", "buckets", "gossip on a ring", "synchronous parameter server", "pairs that gossip"]
+
+
+def trained(where, file, out, count=2, late=None):
+    """Trains with one node on each host; returns the weights."""
+    started = []
+    for index in reversed(range(count)):
+        if index == late:
+            continue
+        started.append(where.node(index, file, out=out if index == 0 else None))
+    if late is not None:
+        for one in started:
+            one.until_said("waiting for")
+        time.sleep(1)
+        started.append(where.node(late, file, out=out if late == 0 else None))
+    for one in started:
+        one.wait(0, within=120)
+    return weights(out)
+
+
+def test_every_wiring_on_two_hosts_gives_the_bytes_of_one_process():
+    where = network(2)
+    secured = certificates(2)
+    for name, wiring in WIRINGS.items():
+        if not FULL and name not in FEW:
+            continue
+        out = name.replace(" ", "_")
+        alone = write("alone.toml", wired(TINY.replace("count = 2", "count = 4"), wiring))
+        troupe("run", alone, "--out", out + "_alone")
+        file = write("two.toml", wired(TEXT, wiring) + secured + addressed([2, 2]))
+        assert trained(where, file, out) == weights(out + "_alone"), name
+        print(f"  {name}")
+
+
+def test_asynchronous_wirings_on_two_hosts_end_well():
+    where = network(2)
+    secured = certificates(2)
+    for name in ("asgd", "asynchronous elastic"):
+        file = write("two.toml", wired(TEXT, ASYNCHRONOUS[name]) + secured + addressed([2, 2]))
+        trained(where, file, name.replace(" ", "_"))
+
+
+def test_addresses_of_every_kind():
+    where = network(3)
+    secured = certificates(3)
+    troupe("run", write("alone.toml", TINY.replace("count = 2", "count = 3")), "--out", "alone")
+    expected = weights("alone")
+    kinds = {"ipv6": lambda i: f"[fd77::{i + 1}]:4700", "names": lambda i: f"h{i}:4700",
+             "mixed": lambda i: ["10.77.0.1:4700", "[fd77::2]:4701", "h2:4702"][i]}
+    for kind, address in kinds.items():
+        file = write("three.toml", TEXT + secured + addressed([1] * 3, address))
+        assert trained(where, file, kind, 3) == expected, kind
+    file = write("three.toml", TEXT + secured + addressed([1] * 3).replace(
+        'address = "10.77.0.1:4700"\n', 'address = "10.77.0.1:4700"\nlisten = "0.0.0.0:4700"\n'))
+    assert trained(where, file, "listens", 3) == expected
+
+
+def test_a_host_that_appears_late_is_awaited():
+    where = network(2)
+    troupe("run", write("alone.toml", TINY), "--out", "alone")
+    file = write("two.toml", TEXT + certificates(2) + addressed([1, 1]))
+    for late in (0, 1):
+        assert trained(where, file, f"late_{late}", late=late) == weights("alone")
+
+
+def test_slow_networks_change_nothing_but_the_time():
+    where = network(2)
+    troupe("run", write("alone.toml", TINY), "--out", "alone")
+    file = write("two.toml", TEXT + certificates(2) + addressed([1, 1]))
+    for rate in ("100mbit", "20mbit"):
+        for index in range(2):
+            where.limit(index, rate)
+        begin = time.monotonic()
+        assert trained(where, file, rate) == weights("alone")
+        print(f"  {rate}: {time.monotonic() - begin:.1f} s")
+
+
+def test_without_certificates_only_what_is_declared_insecure_is_connected():
+    where = network(2)
+    troupe("run", write("alone.toml", TINY), "--out", "alone")
+    file = write("two.toml", TEXT + addressed([1, 1]))
+    for arguments in (["run", file], ["node", file, "--name", "alpha"], ["check", file]):
+        said = troupe(*arguments, status=2).stderr
+        for word in ("node.alpha.address", "10.77.0.1:4700", "troupe certs", "security.insecure"):
+            assert word in said, said
+    file = write("two.toml", TEXT + "[security]\ninsecure = true\n" + addressed([1, 1]))
+    assert trained(where, file, "insecure") == weights("alone")
+    said = troupe("run", file, status=2).stderr
+    assert "not an address of this host" in said and "troupe node" in said, said
+
+
+skip_unless_possible()
+main(globals())
