@@ -76,6 +76,11 @@ std::map<telemetry::pattern_option, std::filesystem::path> files_of_options(cons
 
 }  // namespace
 
+telemetry::verbosity verbosity_of(const training_options& given) {
+  using telemetry::verbosity;
+  return given.json ? verbosity::json : given.quiet ? verbosity::quiet : verbosity::normal;
+}
+
 void settle(training_options& given) {
   if (given.resume.empty()) {
     if (given.file.empty()) throw input_error("FILE is missing; expected a topology file, or --resume");
@@ -110,11 +115,6 @@ training prepare(const training_options& given) {
 namespace {
 
 using journal_pointer = std::shared_ptr<telemetry::file_journal>;
-
-telemetry::verbosity verbosity_of(const training_options& given) {
-  using telemetry::verbosity;
-  return given.json ? verbosity::json : given.quiet ? verbosity::quiet : verbosity::normal;
-}
 
 journal_pointer open_journal(const training_options& given, const training& what, telemetry::run_folder folder,
                              telemetry::file_journal_options options) {
@@ -203,7 +203,7 @@ int train(const training_options& given, training&& what, std::uint32_t node, si
 
   if (what.plan.nodes.size() > 1 && what.plan.file.security.insecure)
     print_note(
-        "warning: security.insecure = true: nothing is encrypted, and everybody who can reach this node can read the "
+        "warning: security.insecure = true: nothing is encrypted, and any machine that reaches this node can read the "
         "training, change it and end it");
 
   const auto end = run(what.plan, what.data, std::move(options), signals);

@@ -3,6 +3,7 @@
 
 #include "troupe/runtime/node/signals.hpp"
 #include "troupe/runtime/plan/plan.hpp"
+#include "troupe/runtime/telemetry/display.hpp"
 
 #include <cstdint>
 #include <filesystem>
@@ -35,6 +36,9 @@ struct training {
   data::dataset_pair data;
   troupe::plan plan;
 };
+
+/// Returns how much a run prints.
+telemetry::verbosity verbosity_of(const training_options& given);
 
 /// Completes the options of a run that is continued, and checks that they fit together. Throws input_error.
 void settle(training_options& given);

@@ -1,13 +1,17 @@
 // One all-reduce after the other between processes of this host, through the ports and the links that a run uses:
 //
-//   all_reduce_processes PROCESSES ELEMENTS ROUNDS ROUTE     prints the median milliseconds of a round, at rank 0
+//   all_reduce_processes PROCESSES ELEMENTS ROUNDS ROUTE [CERTIFICATES]
 //
+// prints the median milliseconds of a round, at rank 0. With CERTIFICATES, a folder that it creates, connections use TLS.
 // The result of every round is checked. bench/all_reduce_processes.py compares it with gloo.
 #include "troupe/actors/exchange/registry.hpp"
 #include "troupe/actors/port.hpp"
+#include "troupe/runtime/security/authority.hpp"
+#include "troupe/runtime/security/credentials.hpp"
 #include "troupe/runtime/transport/free_ports.hpp"
 #include "troupe/runtime/transport/proxy.hpp"
 #include "troupe/runtime/transport/tcp_links.hpp"
+#include "troupe/runtime/transport/tls.hpp"
 
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
@@ -16,6 +20,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <csignal>
 #include <cstdint>
 #include <cstdlib>
 #include <future>
@@ -34,6 +39,7 @@ struct question {
   std::int64_t elements{256};
   int rounds{100};
   std::string route{"auto"};
+  std::string certificates{};  ///< Folder, or empty.
   std::vector<topology::endpoint> nodes;
   int done[2]{},
       leave[2]{};  ///< Pipes: nobody leaves before all are done, for others may wait for what he still sends.
@@ -68,13 +74,21 @@ std::vector<double> reduce(const question& asked, std::uint32_t me) {
   transport::tcp_options options{.me = me,
                                  .listen = asked.nodes[me],
                                  .addresses = asked.nodes,
+                                 .channels = asked.certificates.empty()
+                                                 ? transport::plain_channels()
+                                                 : transport::tls_channels(security::files_in(
+                                                       asked.certificates, std::to_string(me))),
                                  .ranks = {},
+                                 .names = {},
                                  .limits = {.world_size = asked.processes,
                                             .first_rank = me,
                                             .exchanged = {asked.elements},
                                             .total = asked.elements},
                                  .pool = pool};
-  for (std::uint32_t rank = 0; rank < asked.processes; ++rank) options.ranks.push_back({rank, 1});
+  for (std::uint32_t rank = 0; rank < asked.processes; ++rank) {
+    options.ranks.push_back({rank, 1});
+    options.names.push_back(std::to_string(rank));
+  }
   const std::shared_ptr<transport::links> links = transport::make_tcp_links(std::move(options));
   config settings;
   caf::actor_system system{settings};
@@ -136,15 +150,22 @@ std::vector<double> reduce(const question& asked, std::uint32_t me) {
 }  // namespace
 
 int main(int count, char** words) {
-  if (count != 5) {
-    std::cerr << "usage: all_reduce_processes PROCESSES ELEMENTS ROUNDS ROUTE\n";
+  if (count != 5 && count != 6) {
+    std::cerr << "usage: all_reduce_processes PROCESSES ELEMENTS ROUNDS ROUTE [CERTIFICATES]\n";
     return 2;
   }
   question asked{.processes = static_cast<std::uint32_t>(std::atoi(words[1])),
                  .elements = std::atoll(words[2]),
                  .rounds = std::atoi(words[3]),
                  .route = words[4],
+                 .certificates = count == 6 ? words[5] : "",
                  .nodes = {}};
+  std::signal(SIGPIPE, SIG_IGN);
+  if (!asked.certificates.empty()) {
+    security::certificate_request request{.folder = asked.certificates, .nodes = {}, .overwrite = true};
+    for (std::uint32_t rank = 0; rank < asked.processes; ++rank) request.nodes.push_back(std::to_string(rank));
+    security::make_certificates(request);
+  }
   if (pipe(asked.done) != 0 || pipe(asked.leave) != 0) return 1;
   {
     transport::free_ports free;

@@ -54,9 +54,10 @@ def run_gloo(processes, elements, rounds):
     return answer
 
 
-def run_troupe(processes, elements, rounds, route):
-    command = [BUILD / "bench/all_reduce_processes", *map(str, (processes, elements, rounds)), route]
-    return float(subprocess.run(command, capture_output=True, check=True).stdout)
+def run_troupe(processes, elements, rounds, route, encrypted=False):
+    with tempfile.TemporaryDirectory() as folder:
+        command = [BUILD / "bench/all_reduce_processes", *map(str, (processes, elements, rounds)), route]
+        return float(subprocess.run(command + [folder] * encrypted, capture_output=True, check=True).stdout)
 
 
 if __name__ == "__main__":
@@ -70,6 +71,7 @@ if __name__ == "__main__":
         for size, (elements, rounds) in SIZES.items():
             what = processes, elements, rounds
             variants[processes, size, "gloo"] = lambda what=what: run_gloo(*what)
+            variants[processes, size, "TLS"] = lambda what=what: run_troupe(*what, routes[0], encrypted=True)
             for route in routes:
                 variants[processes, size, route] = lambda what=what, route=route: run_troupe(*what, route)
     results = interleave(variants, repetitions())

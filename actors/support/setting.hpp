@@ -17,19 +17,22 @@ enum class setting_type : std::uint8_t {
   integer,
   real,  ///< Real number; an integer is also accepted.
   text,
-  choice,            ///< One of `choices`.
-  path,              ///< Path relative to the file's folder, or to the current folder on the command line.
-  duration,          ///< "20ms", "60s", "5min".
-  every,             ///< 4, "4 steps", "1 epoch".
-  endpoint,          ///< "10.0.0.1:4700".
-  words,             ///< A list of strings.
-  reals,             ///< A list of numbers.
+  choice,         ///< One of `choices`.
+  path,           ///< Path relative to the file's folder, or to the current folder on the command line.
+  duration,       ///< "20ms", "60s", "5min".
+  delay,          ///< One of `choices`, or a duration in whole microseconds, which may be zero: "0s", "50us", "1.5ms".
+  rate,           ///< "100Mbit/s", "8GB/s".
+  every,          ///< 4, "4 steps", "1 epoch".
+  endpoint,       ///< "10.0.0.1:4700".
+  words,          ///< A list of strings.
+  reals,          ///< A list of numbers.
+  real_or_reals,  ///< A number that stands for all, or a list of numbers; kept as a list.
   choice_or_matrix,  ///< One of `choices`, or a list of rows of numbers, all rows of one length.
   pairs,             ///< A list of lists of two strings.
   devices,           ///< "auto", "cpu", "cuda", "cuda:1", or a list of "cpu" and "cuda:N"; kept as a list.
 };
 
-/// A value as given in the file, checked against its row. Durations and `every` are kept as text.
+/// A value as given in the file, checked against its row. Durations, delays, rates and `every` are kept as text.
 using setting_value =
     std::variant<bool, std::int64_t, double, std::string, std::vector<std::string>, std::vector<double>,
                  std::vector<std::vector<double>>, std::vector<std::vector<std::string>>>;
@@ -39,7 +42,7 @@ struct setting {
   setting_type type{setting_type::text};
   std::string default_text;                    ///< Default as it would appear in the file; empty if unset.
   std::string explanation;                     ///< One line of help for `troupe explain` and the reference page.
-  std::vector<std::string> choices{};          ///< Choices of `choice` and `choice_or_matrix`.
+  std::vector<std::string> choices{};          ///< Choices of `choice`, `choice_or_matrix` and `delay`.
   std::optional<double> minimum{}, maximum{};  ///< Of a duration, which has no maximum, in seconds.
   bool minimum_excluded{false}, maximum_excluded{false};
 };

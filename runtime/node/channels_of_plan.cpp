@@ -42,7 +42,7 @@ void check_security(const plan& plan) {
                "node." + node.name + "." + key + " is \"" + topology::print_endpoint(address) +
                    "\", which is not a loopback address, but the nodes have no certificates; make some with "
                    "`troupe certs` and set security.certificates, or set security.insecure = true if you trust "
-                   "everybody in the network");
+                   "every machine in the network");
 }
 
 std::filesystem::path secret_file_of(const plan& plan) {

@@ -5,6 +5,7 @@
 #include "troupe/actors/exchange/encoded.hpp"
 #include "troupe/actors/exchange/group.hpp"
 #include "troupe/actors/exchange/registry.hpp"
+#include "troupe/runtime/emulation/links.hpp"
 #include "troupe/runtime/node/worker_of_plan.hpp"
 #include "troupe/runtime/plan/batches.hpp"
 
@@ -144,10 +145,12 @@ hosted_exchange host_memory(caf::actor_system& system, const plan& plan, std::ui
   const auto& layout = plan.layout;
   if (options.node != 0)
     return {.ports = {},
+            .entrances = {},
             .memory = shared_memory::open(options.far->memories.at(place), layout.total, layout.parameter_end,
                                           exchange.nature.writes)};
   hosted_exchange made{
       .ports = {},
+      .entrances = {},
       .memory = shared_memory::make(options.initial, layout.parameter_end, exchange.nature.writes, exchange.cores)};
   const auto name = name_of_port(plan, exchange, exchange.first_server);
   auto own = options_of_port(plan, place, 0, options);
@@ -182,13 +185,44 @@ std::map<std::uint32_t, peer_port> far_peers(const plan& plan, const planned_exc
   return far;
 }
 
+/// Puts the receiving half of emulated links before each port of this node.
+void emulate_arrivals(caf::actor_system& system, const planned_exchange& exchange,
+                      const std::vector<std::uint32_t>& ids, emulation::network& network, hosted_exchange& made,
+                      named_actors& spawned) {
+  for (std::uint32_t index = 0; index < ids.size(); ++index) {
+    const auto entrance = made.entrances.find(ids[index]);
+    if (entrance == made.entrances.end()) continue;
+    emulation::routes from;
+    for (const auto peer : exchange.peers_of(index)) {
+      auto route = network.between(ids[peer], ids[index]);
+      if (route.is_emulated()) from.emplace(ids[peer], std::move(route));
+    }
+    if (from.empty()) continue;
+    entrance->second = emulation::spawn_receiving_half(system, std::move(from), entrance->second);
+    spawned.emplace_back("interface of " + exchange.name + " " + std::to_string(ids[index]),
+                         caf::actor_cast<caf::actor>(entrance->second));
+  }
+}
+
+/// Returns what a port sends parts to, in place of the port of `to`: that, or the sending half of an emulated link.
+peer_port destination(caf::actor_system& system, std::uint32_t from, std::uint32_t to, const peer_port& port,
+                      const launch_options& options, named_actors& spawned) {
+  if (!options.links || from == to) return port;
+  auto route = options.links->between(from, to);
+  if (!route.is_emulated()) return port;
+  const auto half = emulation::spawn_sending_half(system, {std::move(route), options.links->seed()}, port);
+  spawned.emplace_back("link from " + std::to_string(from) + " to " + std::to_string(to),
+                       caf::actor_cast<caf::actor>(half));
+  return half;
+}
+
 /// Spawns the ports of an exchange that belong here, and wires each to those with which it exchanges parts.
 hosted_exchange host_ports(caf::actor_system& system, const plan& plan, std::uint32_t place, lane_factory& lanes,
                            const launch_options& options, named_actors& spawned) {
   const auto& exchange = plan.exchanges[place];
   const auto maker = maker_of(exchange);
   const auto ids = exchange.ids();
-  auto ports = far_peers(plan, exchange, ids, options, spawned);
+  auto others = far_peers(plan, exchange, ids, options, spawned);
   hosted_exchange made;
   std::vector<std::uint32_t> here;  // their indices
   for (std::uint32_t index = 0; index < ids.size(); ++index) {
@@ -199,14 +233,21 @@ hosted_exchange host_ports(caf::actor_system& system, const plan& plan, std::uin
         spawn_port(system, options_of_port(plan, place, index, options), maker, lane_if_long(lanes, name));
     here.push_back(index);
     made.ports.emplace(id, port);
-    ports.emplace(index, port);
+    made.entrances.emplace(id, port);
     spawned.emplace_back(name, caf::actor_cast<caf::actor>(port));
   }
+  if (options.links) emulate_arrivals(system, exchange, ids, *options.links, made, spawned);
+  for (const auto index : here) others.emplace(index, made.entrances.at(ids[index]));
   for (const auto index : here) {
+    const auto& own = made.ports.at(ids[index]);
     std::vector<peer_port> handles;
-    for (const auto peer : peers_of_port(exchange, index))
-      handles.push_back(ports.at(static_cast<std::uint32_t>(peer)));
-    caf::anon_send(made.ports.at(ids[index]), wire_atom_v, std::move(handles));
+    for (const auto peer : peers_of_port(exchange, index)) {
+      const auto which = static_cast<std::uint32_t>(peer);
+      handles.push_back(which == index
+                            ? peer_port{own}
+                            : destination(system, ids[index], ids[which], others.at(which), options, spawned));
+    }
+    caf::anon_send(own, wire_atom_v, std::move(handles));
   }
   return made;
 }

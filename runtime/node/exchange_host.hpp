@@ -21,8 +21,9 @@ namespace troupe {
 
 /// One node's part of an exchange.
 struct hosted_exchange {
-  std::map<std::uint32_t, port_actor> ports;  ///< By id of the worker or server.
-  std::shared_ptr<shared_memory> memory;      ///< Null unless it runs in shared memory.
+  std::map<std::uint32_t, port_actor> ports;     ///< By id of the worker or server.
+  std::map<std::uint32_t, peer_port> entrances;  ///< See crew::entrances.
+  std::shared_ptr<shared_memory> memory;         ///< Null unless it runs in shared memory.
 };
 
 /// Spawns and wires what runs the exchange with this index on this node, and adds all actors to `spawned`, with the

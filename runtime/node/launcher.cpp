@@ -156,40 +156,18 @@ std::shared_ptr<device::accelerator> device_of(const plan& plan, std::uint32_t r
 
 compute_actor spawn_compute_of(caf::actor_system& system, const plan& plan, const data::dataset_pair& data,
                                std::uint32_t rank, lane_factory& lanes, const launch_options& options, crew& into) {
-  const auto& file = plan.file;
-  auto sampling = plan.sampling;
-  sampling.rank = rank;
-  const auto name = "compute " + std::to_string(rank);
-  const auto norms = norms_of(plan);
-  const auto* memory = plan.memory_of(rank);
-  const auto compute = spawn_compute(
-      system,
-      {.run = id_of(plan),
-       .rank = rank_id{rank},
-       .model = plan.model,
-       .shape = plan.shape,
-       .loss = plan.loss,
-       .layout = plan.layout,
-       .pool = options.pool,
-       .samples = data.train,
-       .scale = plan.scale,
-       .sampling = sampling,
-       .optimizer = plan.optimizer,
-       .seed = file.run.seed,
-       .threads = file.run.threads,
-       .micro_batches = plan.micro_batches,
-       .norms = norms,
-       .accelerator = device_of(plan, rank, options),
-       .memory = memory ? into.memories[static_cast<std::size_t>(memory - plan.exchanges.data())] : nullptr,
-       .local_steps = local_steps(plan, rank),
-       .cores = memory ? memory->cores : std::vector<int>{},
-       .batches = plan.steps,
-       .augment = plan.augment,
-       .loading = options.loading,
-       .bfloat16 = file.workers.precision == "bfloat16",
-       .stop_on_non_finite = file.run.stop_on_non_finite},
-      {.port = plan.norms() ? into.ports[norms.place].at(rank) : port_actor{}, .timeout = file.run.timeout},
-      lanes.make(name));
+  const auto name = name_of_compute(rank);
+  auto made = replica_options_of(plan, data, rank, options.pool);
+  made.norms = norms_of(plan);
+  made.accelerator = device_of(plan, rank, options);
+  if (const auto* memory = plan.memory_of(rank)) {
+    made.memory = into.memories[static_cast<std::size_t>(memory - plan.exchanges.data())];
+    made.cores = memory->cores;
+  }
+  made.loading = options.loading;
+  const auto port = plan.norms() ? into.ports[made.norms.place].at(rank) : port_actor{};
+  const auto compute =
+      spawn_compute(system, std::move(made), {.port = port, .timeout = plan.file.run.timeout}, lanes.make(name));
   into.members.emplace_back(name, caf::actor_cast<caf::actor>(compute));
   return compute;
 }
@@ -208,6 +186,7 @@ crew launch(caf::actor_system& system, const plan& plan, const data::dataset_pai
   for (std::uint32_t place = 0; place < plan.exchanges.size(); ++place) {
     auto hosted = host_exchange(system, plan, place, lanes, options, result.members);
     result.ports.push_back(std::move(hosted.ports));
+    result.entrances.push_back(std::move(hosted.entrances));
     result.memories.push_back(std::move(hosted.memory));
   }
   worker_contacts contacts;

@@ -26,14 +26,20 @@ namespace troupe::data {
 class loader_threads;
 }
 
+namespace troupe::emulation {
+class network;
+}
+
 namespace troupe {
 
 /// The actors of a run, or of one node's part of a run.
 struct crew {
-  coordinator_actor coordinator;                            ///< Only on the first node.
-  recorder_actor recorder;                                  ///< Only on the first node.
-  std::vector<directed_worker> workers;                     ///< In rank order, starting at the node's first rank.
-  std::vector<std::map<std::uint32_t, port_actor>> ports;   ///< By exchange, then by id of the worker or server.
+  coordinator_actor coordinator;                           ///< Only on the first node.
+  recorder_actor recorder;                                 ///< Only on the first node.
+  std::vector<directed_worker> workers;                    ///< In rank order, starting at the node's first rank.
+  std::vector<std::map<std::uint32_t, port_actor>> ports;  ///< By exchange, then by id of the worker or server.
+  /// What receives the parts that other nodes send to these ports: the port, or the emulated interface before it.
+  std::vector<std::map<std::uint32_t, peer_port>> entrances;
   std::vector<std::shared_ptr<shared_memory>> memories;     ///< By exchange; null for exchanges without shared memory.
   std::vector<std::pair<std::string, caf::actor>> members;  ///< All actors, with the names used in errors.
 };
@@ -58,6 +64,8 @@ struct launch_options {
   std::optional<far_actors> far{};  ///< If not given, the whole plan is spawned here.
   /// Opens the device of a worker. Not called for the CPU unless a test supplies its own function.
   std::function<std::shared_ptr<device::accelerator>(std::uint32_t rank, c10::Device)> open_device{};
+  /// The emulated links, or null. They may not be shared with another launch().
+  std::shared_ptr<emulation::network> links{};
   /// Loader threads of this process; without them, each lane makes its own batches.
   std::shared_ptr<data::loader_threads> loading{};
 };

@@ -2,6 +2,8 @@
 
 #include "troupe/actors/support/intra_op.hpp"
 #include "troupe/data/loader.hpp"
+#include "troupe/runtime/emulation/network.hpp"
+#include "troupe/runtime/emulation/slowed_lanes.hpp"
 #include "troupe/runtime/node/channels_of_plan.hpp"
 #include "troupe/runtime/node/fingerprint.hpp"
 #include "troupe/runtime/node/lanes.hpp"
@@ -107,6 +109,12 @@ std::function<void(const std::string&)> one_at_a_time(std::function<void(const s
   };
 }
 
+/// Returns the emulated links, or null if there are none.
+std::shared_ptr<emulation::network> links_of(const plan& plan) {
+  if (plan.file.links.empty()) return nullptr;
+  return std::make_shared<emulation::network>(plan, plan.file.run.seed);
+}
+
 /// One for each worker of this process, unless the file says how many; half of the cores are left to the workers.
 std::size_t loader_threads_of(const plan& plan, std::uint32_t node) {
   if (const auto given = plan.file.data.threads) return static_cast<std::size_t>(*given);
@@ -132,7 +140,8 @@ run_end run(const plan& plan, const data::dataset_pair& data, node_options optio
   const auto alone = plan.nodes.size() == 1;
   const auto end = std::make_shared<run_end>();
   const auto loading = std::make_shared<data::loader_threads>(loader_threads_of(plan, options.node));
-  thread_lanes lanes;
+  thread_lanes threads;
+  emulation::slowed_lanes lanes{threads, plan};
   check_threads(plan);
   const auto own = alone ? control::introduction{} : introduce(plan, data, options);
   auto links = alone ? nullptr : make_links(plan, options, own);
@@ -149,6 +158,7 @@ run_end run(const plan& plan, const data::dataset_pair& data, node_options optio
                                                                  .pool = options.pool,
                                                                  .restored = options.restored,
                                                                  .node = options.node,
+                                                                 .links = links_of(plan),
                                                                  .loading = loading},
                                                       .self = own,
                                                       .links = std::move(links),
@@ -167,7 +177,7 @@ run_end run(const plan& plan, const data::dataset_pair& data, node_options optio
     });
   }
   const auto timeout = plan.file.run.timeout;
-  end->stuck = lanes.close(end->status() == 0 ? timeout : time_to_compute, timeout);
+  end->stuck = threads.close(end->status() == 0 ? timeout : time_to_compute, timeout);
   return *end;
 }
 

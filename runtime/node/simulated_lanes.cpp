@@ -84,8 +84,9 @@ using duration_of_task = std::function<std::chrono::microseconds(const task&)>;
 /// When the results of a lane's jobs arrive: each some virtual time after its job was done, in order.
 class simulated_results {
  public:
-  simulated_results(data::random_stream random, std::chrono::microseconds longest, duration_of_task duration)
-      : random_(random), longest_(longest), duration_(std::move(duration)) {}
+  simulated_results(data::random_stream random, std::chrono::microseconds longest, duration_of_task duration,
+                    std::shared_ptr<simulated_cores> cores)
+      : random_(random), longest_(longest), duration_(std::move(duration)), cores_(std::move(cores)) {}
 
   std::chrono::microseconds length_of(const task& what) {
     if (duration_) return duration_(what);
@@ -93,9 +94,11 @@ class simulated_results {
   }
 
   void send(const caf::actor& owner, std::chrono::microseconds length, std::function<void()> result) {
-    auto& clock = owner->home_system().clock();
-    free_ = std::max(free_, clock.now()) + length;
-    const auto wait = std::chrono::duration_cast<std::chrono::microseconds>(free_ - clock.now());
+    const auto since = owner->home_system().clock().now().time_since_epoch();
+    const auto now = std::chrono::duration_cast<std::chrono::microseconds>(since);
+    const auto earliest = std::max(free_, now);
+    free_ = (cores_ && length.count() > 0 ? cores_->take(earliest, length) : earliest) + length;
+    const auto wait = free_ - now;
     completion done{std::make_shared<std::function<void()>>(std::move(result))};
     caf::delayed_anon_send(owner, wait, done_atom_v, std::move(done));
   }
@@ -104,7 +107,8 @@ class simulated_results {
   data::random_stream random_;
   std::chrono::microseconds longest_;
   duration_of_task duration_;
-  caf::actor_clock::time_point free_{};
+  std::shared_ptr<simulated_cores> cores_;
+  std::chrono::microseconds free_{0};
 };
 
 /// A lane's jobs where they may wait for their owner: handed over to a thread, one after the other. All but wait() is
@@ -184,8 +188,7 @@ class handed_over final : public rendezvous {
 /// Does its jobs at once, in the handler that posts them, or, once it has a meeting point, between that and others.
 class simulated_lane final : public lane {
  public:
-  simulated_lane(data::random_stream random, std::chrono::microseconds longest, duration_of_task duration)
-      : results_(std::make_shared<simulated_results>(random, longest, std::move(duration))) {}
+  explicit simulated_lane(std::shared_ptr<simulated_results> results) : results_(std::move(results)) {}
   ~simulated_lane() override {
     if (elsewhere_) elsewhere_->close();
   }
@@ -215,6 +218,13 @@ class silent_lane final : public lane {
 
 }  // namespace
 
+simulated_cores::time simulated_cores::take(time earliest, time length) {
+  const auto first = std::min_element(free_.begin(), free_.end());
+  const auto begin = std::max(earliest, *first);
+  *first = begin + length;
+  return begin;
+}
+
 simulated_lanes::simulated_lanes(std::uint64_t seed, simulated_lane_options options)
     : random_(seed), options_(std::move(options)) {}
 
@@ -222,8 +232,9 @@ std::unique_ptr<lane> simulated_lanes::make(const std::string& name) {
   if (name == options_.silent) return std::make_unique<silent_lane>();
   duration_of_task duration;
   if (options_.duration_of) duration = [of = options_.duration_of, name](const task& what) { return of(name, what); };
-  return std::make_unique<simulated_lane>(data::random_stream{random_.next()}, options_.longest_job,
-                                          std::move(duration));
+  auto cores = options_.cores_of ? options_.cores_of(name) : nullptr;
+  return std::make_unique<simulated_lane>(std::make_shared<simulated_results>(
+      data::random_stream{random_.next()}, options_.longest_job, std::move(duration), std::move(cores)));
 }
 
 }  // namespace troupe

@@ -10,14 +10,31 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 namespace troupe {
+
+/// The cores of a node, which its lanes share: each job takes the core that is free first. Times are points in virtual
+/// time.
+class simulated_cores {
+ public:
+  using time = std::chrono::microseconds;
+  explicit simulated_cores(std::size_t count) : free_(count) {}
+
+  /// Takes a core for `length`, from `earliest` on. Returns when this begins.
+  time take(time earliest, time length);
+
+ private:
+  std::vector<time> free_;
+};
 
 struct simulated_lane_options {
   std::chrono::microseconds longest_job{100'000};  ///< Each job takes a random virtual time up to this limit.
   /// Returns the virtual time that a task takes on the lane of this actor; if empty, the time is random.
   std::function<std::chrono::microseconds(const std::string& actor, const task&)> duration_of{};
   std::string silent{};  ///< Name of an actor whose lane never answers.
+  /// Returns the cores that the lane of this actor uses; if empty or null, it has one for itself.
+  std::function<std::shared_ptr<simulated_cores>(const std::string& actor)> cores_of{};
 };
 
 class simulated_lanes final : public lane_factory {

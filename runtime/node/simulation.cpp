@@ -30,6 +30,15 @@ struct cleanup {
   }
 };
 
+/// Advances virtual time to the next timeout, and triggers all timeouts that are due then. Returns false if there is
+/// none.
+bool reach_next_instant(caf::scheduler::test_coordinator& scheduler) {
+  if (!scheduler.trigger_timeout()) return false;
+  auto& clock = scheduler.clock();
+  while (!clock.schedule().empty() && clock.schedule().begin()->first <= clock.now()) scheduler.trigger_timeout();
+  return true;
+}
+
 }  // namespace
 
 run_end simulate(const plan& plan, const data::dataset_pair& data, at::Tensor initial, models::buffer_pool pool,
@@ -38,9 +47,11 @@ run_end simulate(const plan& plan, const data::dataset_pair& data, at::Tensor in
   blame blamed;
   bool ended = false;
   data::random_stream random{options.seed};
-  simulated_lanes lanes{
-      random.next(),
-      {.longest_job = options.longest_job, .duration_of = options.duration_of, .silent = options.silent_lane}};
+  simulated_lanes lanes{random.next(),
+                        {.longest_job = options.longest_job,
+                         .duration_of = options.duration_of,
+                         .silent = options.silent_lane,
+                         .cores_of = options.cores_of}};
   system_config config;
   caf::actor_system system{config};
   auto& scheduler = dynamic_cast<caf::scheduler::test_coordinator&>(system.scheduler());
@@ -50,7 +61,8 @@ run_end simulate(const plan& plan, const data::dataset_pair& data, at::Tensor in
                         .initial = std::move(initial),
                         .pool = std::move(pool),
                         .restored = options.restored,
-                        .open_device = options.open_device});
+                        .open_device = options.open_device,
+                        .links = options.links});
   for (const auto& [name, member] : troupe.members) {
     caf::actor_cast<caf::abstract_actor*>(member)->attach_functor([&, name = name](const caf::error& why) {
       if (why && why != caf::exit_reason::kill) blamed.hear(name, why);
@@ -61,18 +73,17 @@ run_end simulate(const plan& plan, const data::dataset_pair& data, at::Tensor in
   begin(troupe, troupe.workers);
   std::uint64_t events = 0;
   const auto run_one = [&] {
-    std::rotate(scheduler.jobs.begin(),
-                scheduler.jobs.begin() + static_cast<std::ptrdiff_t>(random.below(scheduler.jobs.size())),
-                scheduler.jobs.end());
+    std::swap(scheduler.jobs.front(), scheduler.jobs[random.below(scheduler.jobs.size())]);
     scheduler.run_once();
     events += 1;
     if (options.after_event) options.after_event(troupe, events);
     if (events > options.most_events)
       throw std::runtime_error("the simulated run did not end (schedule seed " + std::to_string(options.seed) + ")");
   };
-  while (!ended && (scheduler.has_job() || scheduler.trigger_timeout()))
+  const auto stops = [&] { return options.stop_after > 0 && events >= options.stop_after; };
+  while (!ended && !stops() && (scheduler.has_job() || reach_next_instant(scheduler)))
     if (scheduler.has_job()) run_one();
-  if (!ended)
+  if (!ended && !stops())
     throw std::runtime_error("the simulated run stalled (schedule seed " + std::to_string(options.seed) + ")");
   end.failure = std::move(blamed.text);
   return end;

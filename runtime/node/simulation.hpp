@@ -6,6 +6,7 @@
 #include "troupe/actors/journal.hpp"
 #include "troupe/runtime/node/launcher.hpp"
 #include "troupe/runtime/node/node.hpp"
+#include "troupe/runtime/node/simulated_lanes.hpp"
 #include "troupe/runtime/plan/plan.hpp"
 
 #include <chrono>
@@ -26,8 +27,12 @@ struct simulation_options {
   std::function<void(const crew&, std::uint64_t)> after_event{};
   std::shared_ptr<const run_state> restored{};  ///< The state from which the run continues, if it does not start.
   std::string silent_lane{};                    ///< Name of an actor whose lane never answers.
+  /// See simulated_lane_options::cores_of.
+  decltype(simulated_lane_options::cores_of) cores_of{};
+  std::shared_ptr<emulation::network> links{};  ///< The emulated links, or null.
   decltype(launch_options::open_device) open_device{};
   std::uint64_t most_events{10'000'000};  ///< A run with more messages is considered hung.
+  std::uint64_t stop_after{0};            ///< Number of messages after which the simulation stops; 0 for none.
 };
 
 /// Simulates a run and returns how it ended. Throws std::runtime_error, naming the seed, if the run does not end.

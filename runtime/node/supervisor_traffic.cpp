@@ -38,9 +38,9 @@ void receive_snapshot(receivers& to, const transport::frame& arrived) {
 }
 
 void receive_part(receivers& to, const transport::frame& arrived, std::shared_ptr<const void> receipt) {
-  const auto& ports = to.ours.ports[arrived.header.which.place];
-  const auto port = ports.find(arrived.header.to);
-  if (port == ports.end())
+  const auto& entrances = to.ours.entrances[arrived.header.which.place];
+  const auto port = entrances.find(arrived.header.to);
+  if (port == entrances.end())
     throw transport::frame_error("received a frame for a rank that is not a member of the exchange");
   auto piece = arrived.as_part();
   piece.receipt = std::move(receipt);

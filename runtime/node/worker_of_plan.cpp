@@ -4,9 +4,12 @@
 #include "troupe/actors/support/assert.hpp"
 
 #include <algorithm>
+#include <charconv>
 #include <limits>
 #include <memory>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 namespace troupe {
@@ -100,6 +103,44 @@ std::uint32_t local_steps(const plan& plan, std::uint32_t rank) {
 
 std::uint32_t batches_at_once(const plan& plan) {
   return steps_at_once(plan, 0, 4);
+}
+
+std::string name_of_compute(std::uint32_t rank) {
+  return "compute " + std::to_string(rank);
+}
+
+std::optional<std::uint32_t> rank_of_compute(const std::string& name) {
+  constexpr std::string_view before = "compute ";
+  std::uint32_t rank = 0;
+  if (!name.starts_with(before)) return std::nullopt;
+  const auto [end, error] = std::from_chars(name.data() + before.size(), name.data() + name.size(), rank);
+  return error == std::errc{} ? std::optional{rank} : std::nullopt;
+}
+
+replica_options replica_options_of(const plan& plan, const data::dataset_pair& data, std::uint32_t rank,
+                                   models::buffer_pool pool) {
+  const auto& file = plan.file;
+  replica_options made{.run = id_of(plan),
+                       .rank = rank_id{rank},
+                       .model = plan.model,
+                       .shape = plan.shape,
+                       .loss = plan.loss,
+                       .layout = plan.layout,
+                       .pool = std::move(pool),
+                       .samples = data.train,
+                       .scale = plan.scale,
+                       .sampling = plan.sampling,
+                       .optimizer = plan.optimizer,
+                       .seed = file.run.seed,
+                       .threads = file.run.threads,
+                       .micro_batches = plan.micro_batches,
+                       .local_steps = local_steps(plan, rank),
+                       .batches = plan.steps,
+                       .augment = plan.augment,
+                       .bfloat16 = file.workers.precision == "bfloat16",
+                       .stop_on_non_finite = file.run.stop_on_non_finite};
+  made.sampling.rank = rank;
+  return made;
 }
 
 worker_options options_of_worker(const plan& plan, std::uint32_t rank, const at::Tensor& initial) {

@@ -1,12 +1,16 @@
 // How a plan sets up its workers: the options of each worker, and what others must know about them.
 #pragma once
 
+#include "troupe/actors/training/replica_options.hpp"
 #include "troupe/actors/worker.hpp"
+#include "troupe/data/dataset.hpp"
 #include "troupe/runtime/plan/plan.hpp"
 
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <optional>
+#include <string>
 
 namespace troupe {
 
@@ -28,6 +32,14 @@ std::uint32_t local_steps(const plan& plan, std::uint32_t rank);
 /// Returns the maximum number of batches per assignment. Few, because milestones are reported only when an assignment
 /// ends.
 std::uint32_t batches_at_once(const plan& plan);
+
+/// Returns the name of the compute actor of a worker, and the rank for such a name, or nothing.
+std::string name_of_compute(std::uint32_t rank);
+std::optional<std::uint32_t> rank_of_compute(const std::string& name);
+
+/// Returns the options of a worker's replica on the CPU, without shared memory and synchronised norms.
+replica_options replica_options_of(const plan& plan, const data::dataset_pair& data, std::uint32_t rank,
+                                   models::buffer_pool pool);
 
 /// Returns the options of a worker that starts from the weights `initial`.
 worker_options options_of_worker(const plan& plan, std::uint32_t rank, const at::Tensor& initial);

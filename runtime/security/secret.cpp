@@ -31,8 +31,8 @@ struct file_descriptor {
                     "); expected a writable folder, or a secret in the environment variable " + secret_variable);
 }
 
-/// Writes a new secret under another name and links it to `path`, so that nobody sees a part of it. Does nothing if
-/// the file exists by then.
+/// Writes a new secret under another name and links it to `path`, so that no process reads a part of it. Does nothing
+/// if the file exists by then.
 void create(const std::filesystem::path& path) {
   const auto aside = path.string() + "." + std::to_string(::getpid());
   ::unlink(aside.c_str());

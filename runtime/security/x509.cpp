@@ -45,7 +45,7 @@ file_pointer open(const fs::path& path) {
   return file;
 }
 
-/// A key that needs a passphrase cannot be read: nobody would be there to type it.
+/// A key that needs a passphrase cannot be read: there is no terminal to type it.
 int no_passphrase(char*, int, int, void*) {
   return -1;
 }
@@ -99,7 +99,7 @@ std::string names_of(const X509* certificate) {
   constexpr std::size_t most = 3;
   if (names.size() > most) names.resize(most);
   for (auto& name : names) name = topology::printable(name);
-  return names.empty() ? "nobody" : topology::listed(names, "and");
+  return names.empty() ? "no node" : topology::listed(names, "and");
 }
 
 }  // namespace troupe::security

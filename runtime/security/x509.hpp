@@ -36,7 +36,7 @@ std::string text_of(const ASN1_TIME* when);
 /// Returns whether a certificate is for a node of this name: one of its DNS names is equal to it.
 bool is_for(const X509* certificate, const std::string& node);
 
-/// Returns the DNS names of a certificate as a list, or "nobody".
+/// Returns the DNS names of a certificate as a list, or "no node".
 std::string names_of(const X509* certificate);
 
 }  // namespace troupe::security

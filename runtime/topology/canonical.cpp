@@ -45,7 +45,7 @@ std::string canonical(const topology& file) {
       std::string path = section.name.empty() ? "" : section.name + ".";
       if (section.repeated()) path += std::to_string(i) + ".";
       for (const line& each : lines_of(section, file, i)) {
-        const bool own = each.type == setting_type::path || section.name == "security" ||
+        const bool own = each.type == setting_type::path || section.name == "security" || section.name == "simulate" ||
                          (section.name == "node" && each.name == "listen");
         if (!own) text += path + each.name + " = " + each.value + "\n";
       }

@@ -177,13 +177,15 @@ class reader {
     if (const toml::array* array = node.as_array()) {
       if (row.type == setting_type::devices) return read_devices(row, place, called, *array);
       if (row.type == setting_type::words) return read_list<std::string>(row, place, called, *array, text);
-      if (row.type == setting_type::reals) return read_list<double>(row, place, called, *array, real);
+      if (row.type == setting_type::reals || row.type == setting_type::real_or_reals)
+        return read_list<double>(row, place, called, *array, real);
       if (row.type == setting_type::choice_or_matrix) return read_matrix(row, place, called, *array);
       if (row.type == setting_type::pairs) return read_pairs(row, place, called, *array);
     }
     std::optional<setting_value> value = typed(row, node);
     if (value && row.type == setting_type::devices) value = std::vector<std::string>{std::get<std::string>(*value)};
     if (value && allowed(row, *value)) {
+      if (row.type == setting_type::real_or_reals) return std::vector<double>{std::get<double>(*value)};
       if (row.type == setting_type::path) return resolved(std::get<std::string>(*value), node);
       return value;
     }
@@ -306,6 +308,7 @@ class reader {
         if (const auto* integer = node.as_integer()) return integer->get();
         return {};
       case setting_type::real:
+      case setting_type::real_or_reals:  // the number; read_value() handles the list
         return real(node);
       case setting_type::every:
         if (const auto* integer = node.as_integer()) {
@@ -318,6 +321,8 @@ class reader {
       case setting_type::choice_or_matrix:  // the choice; read_value() handles the matrix
       case setting_type::path:
       case setting_type::duration:
+      case setting_type::delay:
+      case setting_type::rate:
       case setting_type::endpoint:
       case setting_type::devices:
         return text(node);

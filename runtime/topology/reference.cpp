@@ -23,7 +23,7 @@ std::vector<std::string> in_code(std::vector<std::string> words) {
 }
 
 std::string value_text(const setting& row) {
-  if (row.choices.empty()) return expectation(row);
+  if (row.choices.empty() || row.type == setting_type::delay) return expectation(row);
   std::vector<std::string> words = in_code(in_quotes(row.choices));
   if (row.type == setting_type::choice_or_matrix) words.push_back(matrix_expectation(row));
   return listed(words);
@@ -48,6 +48,7 @@ json type_of(const setting& row) {
       return "integer";
     case setting_type::real:
     case setting_type::reals:
+    case setting_type::real_or_reals:
     case setting_type::choice_or_matrix:
       return "number";
     case setting_type::every:
@@ -75,6 +76,9 @@ json schema_of(const setting& row) {
   if (row.maximum) result[row.maximum_excluded ? "exclusiveMaximum" : "maximum"] = number(*row.maximum, whole);
   if (row.type == setting_type::words || row.type == setting_type::reals) {
     result = {{"type", "array"}, {"items", result}};
+  }
+  if (row.type == setting_type::real_or_reals) {
+    result = {{"oneOf", {result, {{"type", "array"}, {"items", result}}}}};
   }
   if (row.type == setting_type::choice_or_matrix) {
     const json rows = {{"type", "array"}, {"items", {{"type", "array"}, {"items", result}}}};

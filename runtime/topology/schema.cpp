@@ -55,6 +55,8 @@ const std::vector<section>& sections() {
       rows::checkpoint_section(),
       rows::node_section(),
       rows::security_section(),
+      rows::link_section(),
+      rows::simulate_section(),
   };
   return all;
 }

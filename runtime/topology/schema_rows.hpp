@@ -22,6 +22,8 @@ section evaluate_section();
 section checkpoint_section();
 section node_section();
 section security_section();
+section link_section();
+section simulate_section();
 
 // In schema_training.cpp.
 
@@ -47,6 +49,8 @@ constexpr setting_type type_of() {
   if constexpr (std::is_same_v<held, double>) return setting_type::real;
   if constexpr (std::is_same_v<held, std::filesystem::path>) return setting_type::path;
   if constexpr (std::is_same_v<held, milliseconds>) return setting_type::duration;
+  if constexpr (std::is_same_v<held, std::chrono::microseconds>) return setting_type::delay;
+  if constexpr (std::is_same_v<held, byte_rate>) return setting_type::rate;
   if constexpr (std::is_same_v<held, interval>) return setting_type::every;
   if constexpr (std::is_same_v<held, std::vector<std::string>>) return setting_type::words;
   if constexpr (std::is_same_v<held, std::vector<double>>) return setting_type::reals;
@@ -58,12 +62,19 @@ void assign(T& member, const setting_value& value) {
   if constexpr (std::is_same_v<T, milliseconds>) {
     const double* seconds = std::get_if<double>(&value);
     member = seconds ? milliseconds(std::llround(*seconds * 1000)) : *parse_duration(std::get<std::string>(value));
+  } else if constexpr (std::is_same_v<T, std::chrono::microseconds>) {
+    member = *parse_delay(std::get<std::string>(value));
+  } else if constexpr (std::is_same_v<T, byte_rate>) {
+    member = *parse_rate(std::get<std::string>(value));
   } else if constexpr (std::is_same_v<T, interval>) {
     member = *parse_interval(std::get<std::string>(value));
   } else if constexpr (std::is_same_v<T, std::filesystem::path>) {
     member = std::get<std::string>(value);
   } else if constexpr (std::is_integral_v<T> && !std::is_same_v<T, bool>) {
     member = static_cast<T>(std::get<std::int64_t>(value));
+  } else if constexpr (std::is_same_v<T, std::vector<double>>) {
+    const double* single = std::get_if<double>(&value);
+    member = single ? std::vector{*single} : std::get<T>(value);
   } else {
     member = std::get<T>(value);
   }
@@ -79,6 +90,10 @@ std::optional<setting_value> value_of(const T& member, setting_type type) {
   if constexpr (std::is_same_v<T, milliseconds>) {
     if (type == setting_type::real) return static_cast<double>(member.count()) / 1000;
     return print_duration(member);
+  } else if constexpr (std::is_same_v<T, std::chrono::microseconds>) {
+    return print_delay(member);
+  } else if constexpr (std::is_same_v<T, byte_rate>) {
+    return member.text;
   } else if constexpr (std::is_same_v<T, interval>) {
     return print_interval(member);
   } else if constexpr (std::is_same_v<T, std::filesystem::path>) {
@@ -92,6 +107,8 @@ std::optional<setting_value> value_of(const T& member, setting_type type) {
     if (member.empty()) return {};
     if constexpr (std::is_same_v<T, std::vector<std::string>>)
       if (type == setting_type::devices && member.size() == 1) return member.front();
+    if constexpr (std::is_same_v<T, std::vector<double>>)
+      if (type == setting_type::real_or_reals && member.size() == 1) return member.front();
     return member;
   }
 }
@@ -131,6 +148,7 @@ key row(std::string name, Where where, limits within, std::string explanation) {
   topology defaults;
   defaults.exchanges.resize(1);
   defaults.nodes.resize(1);
+  defaults.links.resize(1);
   using member = std::decay_t<decltype(where(defaults, 0))>;
   const setting_type type = within.type.value_or(within.choices.empty() ? type_of<member>() : setting_type::choice);
   const auto value = value_of(where(defaults, 0), type);

@@ -53,22 +53,28 @@ section run_section() {
 section workers_section() {
   using t = topology;
   using workers = worker_settings;
-  return {"workers",
-          "How many workers train, on which devices, and what a worker does in one step.",
-          {row("count", in(&t::workers, &workers::count), {.minimum = 1, .maximum = 4096},
-               "Number of workers. With [[node]] sections, it defaults to the sum of their workers and must equal it."),
-           row("loop", in(&t::workers, &workers::loop), {},
-               "Operations of one step, in order: \"gradient\", \"apply\", and the name of each exchange (\"exchange\" "
-               "for one without a name). By default, exchanges come between \"gradient\" and \"apply\", with two "
-               "exceptions: an all_reduce of parameters comes after \"apply\", and a parameter_server takes its place. "
-               "An exchange of kind shared is not part of the loop."),
-           row("precision", in(&t::workers, &workers::precision), {.choices = {"float32", "bfloat16"}},
-               "Number format of the forward and backward passes. \"bfloat16\" runs them under autocast; weights, "
-               "gradients and sums stay float32."),
-           row("device", in(&t::workers, &workers::device), {.type = setting_type::devices},
-               "Devices on which the workers compute. A list is dealt out to the workers of each node in turn; it also "
-               "sets the number of workers if neither count nor a [[node]] does. \"cuda\" means all GPUs of the "
-               "machine; \"auto\" means the same, or the CPU if there are none.")}};
+  return {
+      "workers",
+      "How many workers train, on which devices, and what a worker does in one step.",
+      {row("count", in(&t::workers, &workers::count), {.minimum = 1, .maximum = 4096},
+           "Number of workers. With [[node]] sections, it defaults to the sum of their workers and must equal it."),
+       row("loop", in(&t::workers, &workers::loop), {},
+           "Operations of one step, in order: \"gradient\", \"apply\", and the name of each exchange (\"exchange\" "
+           "for one without a name). By default, exchanges come between \"gradient\" and \"apply\", with two "
+           "exceptions: an all_reduce of parameters comes after \"apply\", and a parameter_server takes its place. "
+           "An exchange of kind shared is not part of the loop."),
+       row("precision", in(&t::workers, &workers::precision), {.choices = {"float32", "bfloat16"}},
+           "Number format of the forward and backward passes. \"bfloat16\" runs them under autocast; weights, "
+           "gradients and sums stay float32."),
+       row("slowdown", in(&t::workers, &workers::slowdown),
+           {.minimum = 1, .maximum = 1e6, .type = setting_type::real_or_reals},
+           "Factors on the time that each worker computes, one number for all workers or one for each, to emulate slow "
+           "machines. After computing, a worker waits for the rest of that time. It changes no bit of a deterministic "
+           "result."),
+       row("device", in(&t::workers, &workers::device), {.type = setting_type::devices},
+           "Devices on which the workers compute. A list is dealt out to the workers of each node in turn; it also "
+           "sets the number of workers if neither count nor a [[node]] does. \"cuda\" means all GPUs of the "
+           "machine; \"auto\" means the same, or the CPU if there are none.")}};
 }
 
 section exchange_section() {
@@ -181,25 +187,28 @@ section node_section() {
 section security_section() {
   using t = topology;
   using security = security_settings;
-  return {"security",
-          "How nodes identify themselves to each other. With certificates, connections use TLS 1.3, and both sides are "
-          "verified. Without them, all nodes must be on one host: they then identify themselves with a secret that "
-          "`troupe run` gives them, or that `troupe node` keeps in the file troupe.secret beside the topology file. "
-          "These keys may differ from node to node.",
-          {row("certificates", in(&t::security, &security::certificates), {},
-               "Folder with the certificates that `troupe certs` has made. A node NAME needs authority.crt, NAME.crt "
-               "and NAME.key in it."),
-           row("authority", in(&t::security, &security::authority), {},
-               "Certificate of the authority, in PEM format. Defaults to authority.crt in security.certificates."),
-           row("certificate", in(&t::security, &security::certificate), {},
-               "Certificate of the node, in PEM format. One of its DNS names must be the name of the node. Defaults to "
-               "NAME.crt in security.certificates."),
-           row("key", in(&t::security, &security::key), {},
-               "Private key of the node, in PEM format, which other users must not be able to read. Defaults to "
-               "NAME.key in security.certificates."),
-           row("insecure", in(&t::security, &security::insecure), {},
-               "Whether nodes connect without encryption and believe everybody who can reach them. Anybody in the "
-               "network can then read the training, change it and end it.")}};
+  section made{
+      "security",
+      "How nodes identify themselves to each other. With certificates, connections use TLS 1.3, and both sides are "
+      "verified. Without them, all nodes must be on one host: they then identify themselves with a secret that "
+      "`troupe run` gives them, or that `troupe node` keeps in the file troupe.secret beside the topology file. "
+      "These keys may differ from node to node.",
+      {row("certificates", in(&t::security, &security::certificates), {},
+           "Folder with the certificates that `troupe certs` has made. A node NAME needs authority.crt, NAME.crt "
+           "and NAME.key in it."),
+       row("authority", in(&t::security, &security::authority), {},
+           "Certificate of the authority, in PEM format. Defaults to authority.crt in security.certificates."),
+       row("certificate", in(&t::security, &security::certificate), {},
+           "Certificate of the node, in PEM format. One of its DNS names must be the name of the node. Defaults to "
+           "NAME.crt in security.certificates."),
+       row("key", in(&t::security, &security::key), {},
+           "Private key of the node, in PEM format, which other users must not be able to read. Defaults to "
+           "NAME.key in security.certificates."),
+       row("insecure", in(&t::security, &security::insecure), {},
+           "Whether nodes connect without encryption and accept every connection. Any machine in the network can then "
+           "read the training, change it and end it.")}};
+  made.printed_if_set = true;
+  return made;
 }
 
 }  // namespace troupe::topology::rows

@@ -22,6 +22,13 @@ struct interval {
   bool operator==(const interval&) const = default;
 };
 
+/// A rate such as "100Mbit/s", as it is written and in bytes per second.
+struct byte_rate {
+  std::string text;
+  double bytes_per_second{0};
+  bool operator==(const byte_rate& other) const { return bytes_per_second == other.bytes_per_second; }
+};
+
 struct run_settings {
   std::uint64_t seed{0};
   std::optional<std::uint64_t> epochs, steps;  ///< Exactly one is set after validation.
@@ -116,6 +123,7 @@ struct worker_settings {
   std::vector<std::string> loop;            ///< "gradient", "apply" and names of exchanges.
   std::vector<std::string> device{"auto"};  ///< One for all workers, or a list that is dealt out on each node.
   std::string precision{"float32"};         ///< "float32" or "bfloat16" (passes under autocast).
+  std::vector<double> slowdown{};           ///< Factors on the time of computing, one per worker, or one for all.
   bool operator==(const worker_settings&) const = default;
 };
 
@@ -162,11 +170,31 @@ struct node_settings {
   bool operator==(const node_settings&) const = default;
 };
 
+/// An emulated link; see emulation.hpp. Keys that are unset are left to the links before it.
+struct link_settings {
+  std::optional<std::string> at;     ///< "*", or the name of a worker ("w2"), a server ("s0") or a node.
+  std::vector<std::string> between;  ///< Two such names, or empty.
+  std::optional<byte_rate> bandwidth;
+  std::optional<std::chrono::microseconds> latency, jitter;
+  std::optional<double> loss;  ///< Probability for each 1,500 bytes.
+  bool operator==(const link_settings&) const = default;
+};
+
+/// Durations in a simulation; see simulate.hpp.
+struct simulate_settings {
+  std::string gradient{"measure"};  ///< "measure", or a delay.
+  double jitter{0.1};
+  byte_rate memory{"8GB/s", 8e9};
+  std::int64_t cores{0};
+  std::chrono::microseconds evaluate{0};
+  bool operator==(const simulate_settings&) const = default;
+};
+
 /// How nodes identify themselves to each other. Files of the same run may differ between hosts.
 struct security_settings {
   std::filesystem::path certificates;                 ///< Folder of `troupe certs`; absolute path, or empty.
   std::filesystem::path authority, certificate, key;  ///< Absolute paths. If empty, the files in `certificates`.
-  bool insecure{false};                               ///< Whether nodes trust everybody in the network.
+  bool insecure{false};                               ///< Whether nodes trust every machine in the network.
   bool operator==(const security_settings&) const = default;
 };
 
@@ -194,6 +222,8 @@ struct topology {
   checkpoint_settings checkpoint;
   std::vector<node_settings> nodes;  ///< Empty if there is one process.
   security_settings security;
+  std::vector<link_settings> links;
+  simulate_settings simulate;
   given_keys given{};
   bool operator==(const topology&) const = default;
 };

@@ -38,6 +38,7 @@ class checker {
     normalisation();
     copies();
     security();
+    links();
     check_optimizer(file_, known_, found_);
     complete_exchanges(file_, known_, found_, settled);
   }
@@ -224,6 +225,25 @@ class checker {
   void normalisation() {
     const data::dataset_kind* kind = data::find_dataset(file_.data.name);
     check_normalisation(file_, kind != nullptr && !kind->sample_shape.empty() ? kind->sample_shape[0] : 0, refuse_);
+  }
+
+  void links() {
+    for (std::size_t i = 0; i < file_.links.size(); ++i) {
+      const link_settings& each = file_.links[i];
+      if (each.at.has_value() == !each.between.empty())
+        refuse(table_path("link", i),
+               "a [[link]] is at one place or between two; expected either at = \"w0\" or "
+               "between = [\"w0\", \"w1\"]");
+      if (!each.between.empty() && each.between.size() != 2)
+        refuse(table_path("link", i) + ".between", "link.between has " + std::to_string(each.between.size()) +
+                                                       (each.between.size() == 1 ? " name" : " names") +
+                                                       "; expected two");
+    }
+    const auto& slowdown = file_.workers.slowdown;
+    if (slowdown.size() > 1 && slowdown.size() != static_cast<std::size_t>(file_.workers.count))
+      refuse("workers.slowdown", "workers.slowdown has " + std::to_string(slowdown.size()) +
+                                     " numbers, but there are " + std::to_string(file_.workers.count) +
+                                     " workers; expected one number, or one for each worker");
   }
 
   void security() {

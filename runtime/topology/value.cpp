@@ -11,6 +11,7 @@
 namespace troupe::topology {
 namespace {
 
+using std::chrono::microseconds;
 using std::chrono::milliseconds;
 
 constexpr std::uint64_t largest_count = 1'000'000'000'000;
@@ -125,6 +126,48 @@ std::string print_duration(milliseconds duration) {
                                       : std::to_string(duration.count()) + "ms";
 }
 
+std::optional<microseconds> parse_delay(std::string_view text) {
+  double count = 0;
+  const auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), count, std::chars_format::fixed);
+  if (error != std::errc{}) return {};
+  std::string_view unit = text.substr(static_cast<std::size_t>(rest - text.data()));
+  while (unit.starts_with(' ')) unit.remove_prefix(1);
+  double scale = unit == "us" ? 1 : 0;
+  for (const auto& [name, milliseconds] : units)
+    if (unit == name) scale = 1000.0 * static_cast<double>(milliseconds);
+  const double exact = count * scale;
+  const double whole = std::round(exact);
+  if (scale == 0 || !(whole >= 0 && whole <= 1000 * longest_duration_ms) || std::abs(exact - whole) > 1e-6) return {};
+  return microseconds(static_cast<std::int64_t>(whole));
+}
+
+std::string print_delay(microseconds delay) {
+  if (delay.count() % 1000 != 0) return std::to_string(delay.count()) + "us";
+  return print_duration(std::chrono::duration_cast<milliseconds>(delay));
+}
+
+std::optional<byte_rate> parse_rate(std::string_view text) {
+  constexpr std::pair<std::string_view, double> prefixes[] = {
+      {"Ki", 1024.0}, {"Mi", 1048576.0}, {"Gi", 1073741824.0}, {"Ti", 1099511627776.0},
+      {"k", 1e3},     {"M", 1e6},        {"G", 1e9},           {"T", 1e12}};
+  byte_rate rate{.text = std::string(text)};
+  const auto [rest, error] =
+      std::from_chars(text.data(), text.data() + text.size(), rate.bytes_per_second, std::chars_format::fixed);
+  if (error != std::errc{}) return {};
+  std::string_view unit = text.substr(static_cast<std::size_t>(rest - text.data()));
+  while (unit.starts_with(' ')) unit.remove_prefix(1);
+  for (const auto& [prefix, factor] : prefixes) {
+    if (!unit.starts_with(prefix)) continue;
+    unit.remove_prefix(prefix.size());
+    rate.bytes_per_second *= factor;
+    break;
+  }
+  if (unit == "bit/s") rate.bytes_per_second /= 8;
+  const bool known = unit == "bit/s" || unit == "B/s";
+  if (!known || !(rate.bytes_per_second > 0) || !std::isfinite(rate.bytes_per_second)) return {};
+  return rate;
+}
+
 std::optional<interval> parse_interval(std::string_view text) {
   interval every{.count = 0, .in_epochs = false};
   const auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), every.count);
@@ -180,6 +223,13 @@ std::string expectation(const setting& row) {
       return (row.minimum ? "a duration of at least " + print_duration(duration_of(*row.minimum)) + ","
                           : "a duration") +
              " such as \"500ms\", \"60s\" or \"5min\"";
+    case setting_type::delay:
+      return (row.choices.empty() ? "" : listed(in_quotes(row.choices)) + " or ") +
+             "a duration such as \"0s\", \"50us\" or \"20ms\"";
+    case setting_type::rate:
+      return "a rate such as \"100Mbit/s\" or \"8GB/s\"";
+    case setting_type::real_or_reals:
+      return "a number" + range(row) + ", or a list of such numbers";
     case setting_type::every:
       return "a number of steps or epochs of at least 1, such as 100, \"100 steps\" or \"1 epoch\"";
     case setting_type::words:
@@ -232,6 +282,10 @@ bool allowed(const setting& row, const setting_value& value) {
       return found && (!row.minimum || *found >= duration_of(*row.minimum));
     }
     if (row.type == setting_type::every) return parse_interval(*text).has_value();
+    if (row.type == setting_type::rate) return parse_rate(*text).has_value();
+    if (row.type == setting_type::delay)
+      return std::find(row.choices.begin(), row.choices.end(), *text) != row.choices.end() ||
+             parse_delay(*text).has_value();
   }
   return true;
 }

@@ -24,6 +24,17 @@ std::optional<std::chrono::milliseconds> parse_duration(std::string_view text);
 /// Returns a duration in seconds, or in milliseconds if it is not a whole number of seconds.
 std::string print_duration(std::chrono::milliseconds duration);
 
+/// Parses a duration as above, but also "0s" and "50us". Returns nothing unless it is a whole number of microseconds up
+/// to 10,000 h.
+std::optional<std::chrono::microseconds> parse_delay(std::string_view text);
+
+/// Returns a delay as parse_delay() reads it, in the largest unit in which it is a whole number.
+std::string print_delay(std::chrono::microseconds delay);
+
+/// Parses "100Mbit/s" or "8GB/s", with the prefixes k, M, G and T (powers of 1000) or Ki, Mi, Gi and Ti (powers of
+/// 1024). Returns nothing unless the rate is positive and finite.
+std::optional<byte_rate> parse_rate(std::string_view text);
+
 /// Parses "4", "4 steps" or "1 epoch". Returns nothing unless the count is from 1 to 10^12.
 std::optional<interval> parse_interval(std::string_view text);
 

@@ -55,7 +55,7 @@ class channel_factory {
   virtual std::unique_ptr<channel> dialled(int socket, const std::string& node, plane where) const = 0;
 };
 
-/// Returns channels without a handshake, for a network in which everybody is trusted.
+/// Returns channels without a handshake, for a network in which every machine is trusted.
 std::shared_ptr<const channel_factory> plain_channels();
 
 /// Returns channels whose ends prove to each other that they know the secret, without showing it. What follows is

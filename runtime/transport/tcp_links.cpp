@@ -200,6 +200,7 @@ class tcp_links final : public links {
         return;
       }
       if (strangers_.size() >= most_strangers) {  // if it belongs to a node of the run, the node connects again
+        warn(std::nullopt, host_of(socket), "too many connections have not identified themselves");
         const auto oldest = strangers_.front();
         forget(oldest);  // from here on, admit() does not find it; if admit() was faster, it stays
         if (!node_of(controls_, oldest)) oldest->close();

@@ -50,28 +50,6 @@ int choose_plane(SSL*, const unsigned char** chosen, unsigned char* size, const 
   return SSL_TLSEXT_ERR_OK;
 }
 
-context_pointer make_context(const security::credential_files& files) {
-  context_pointer context{SSL_CTX_new(TLS_method()), SSL_CTX_free};
-  checked(context != nullptr, "SSL_CTX_new");
-  auto* one = context.get();
-  checked(SSL_CTX_set_min_proto_version(one, TLS1_3_VERSION) == 1 &&
-              SSL_CTX_set_ciphersuites(one, "TLS_AES_128_GCM_SHA256:TLS_CHACHA20_POLY1305_SHA256") == 1,
-          "SSL_CTX_set_ciphersuites");
-  checked(SSL_CTX_use_certificate_chain_file(one, files.certificate.c_str()) == 1, "SSL_CTX_use_certificate");
-  checked(SSL_CTX_use_PrivateKey_file(one, files.key.c_str(), SSL_FILETYPE_PEM) == 1, "SSL_CTX_use_PrivateKey");
-  checked(SSL_CTX_load_verify_file(one, files.authority.c_str()) == 1, "SSL_CTX_load_verify_file");
-  SSL_CTX_set_verify(one, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, nullptr);
-  SSL_CTX_set_alpn_select_cb(one, choose_plane, nullptr);
-  // Sessions are not resumed: every connection verifies both certificates, and nothing can be replayed.
-  SSL_CTX_set_session_cache_mode(one, SSL_SESS_CACHE_OFF);
-  SSL_CTX_set_num_tickets(one, 0);
-  SSL_CTX_set_options(one, SSL_OP_NO_TICKET | SSL_OP_IGNORE_UNEXPECTED_EOF);
-  SSL_CTX_set_mode(one, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER | SSL_MODE_RELEASE_BUFFERS);
-  SSL_CTX_set_read_ahead(one, 1);
-  SSL_CTX_set_default_read_buffer_len(one, read_ahead_bytes);
-  return context;
-}
-
 /// Says what is wrong with the certificate of the other side.
 std::string text_of_certificate(const X509* certificate, long result) {
   switch (result) {
@@ -90,6 +68,37 @@ std::string text_of_certificate(const X509* certificate, long result) {
     default:
       return std::string("its certificate is not accepted: ") + X509_verify_cert_error_string(result);
   }
+}
+
+/// Keeps what is wrong with the certificate of the other side; the session itself forgets it.
+int keep_reason(int accepted, X509_STORE_CTX* about) {
+  if (accepted == 1) return accepted;
+  const auto* session = static_cast<SSL*>(X509_STORE_CTX_get_ex_data(about, SSL_get_ex_data_X509_STORE_CTX_idx()));
+  if (auto* reason = static_cast<std::string*>(SSL_get_app_data(session)))
+    *reason = text_of_certificate(X509_STORE_CTX_get_current_cert(about), X509_STORE_CTX_get_error(about));
+  return accepted;
+}
+
+context_pointer make_context(const security::credential_files& files) {
+  context_pointer context{SSL_CTX_new(TLS_method()), SSL_CTX_free};
+  checked(context != nullptr, "SSL_CTX_new");
+  auto* one = context.get();
+  checked(SSL_CTX_set_min_proto_version(one, TLS1_3_VERSION) == 1 &&
+              SSL_CTX_set_ciphersuites(one, "TLS_AES_128_GCM_SHA256:TLS_CHACHA20_POLY1305_SHA256") == 1,
+          "SSL_CTX_set_ciphersuites");
+  checked(SSL_CTX_use_certificate_chain_file(one, files.certificate.c_str()) == 1, "SSL_CTX_use_certificate");
+  checked(SSL_CTX_use_PrivateKey_file(one, files.key.c_str(), SSL_FILETYPE_PEM) == 1, "SSL_CTX_use_PrivateKey");
+  checked(SSL_CTX_load_verify_file(one, files.authority.c_str()) == 1, "SSL_CTX_load_verify_file");
+  SSL_CTX_set_verify(one, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, keep_reason);
+  SSL_CTX_set_alpn_select_cb(one, choose_plane, nullptr);
+  // Sessions are not resumed: every connection verifies both certificates, and nothing can be replayed.
+  SSL_CTX_set_session_cache_mode(one, SSL_SESS_CACHE_OFF);
+  SSL_CTX_set_num_tickets(one, 0);
+  SSL_CTX_set_options(one, SSL_OP_NO_TICKET | SSL_OP_IGNORE_UNEXPECTED_EOF);
+  SSL_CTX_set_mode(one, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER | SSL_MODE_RELEASE_BUFFERS);
+  SSL_CTX_set_read_ahead(one, 1);
+  SSL_CTX_set_default_read_buffer_len(one, read_ahead_bytes);
+  return context;
 }
 
 /// Says why the other side has ended the handshake, or why this side did.
@@ -128,7 +137,8 @@ std::string text_of_reason(int reason) {
 class tls_channel final : public channel {
  public:
   tls_channel(context_pointer context, int socket) : context_(std::move(context)), session_(SSL_new(context_.get())) {
-    checked(session_ && SSL_set_fd(session_.get(), socket) == 1, "SSL_new");
+    checked(session_ && SSL_set_fd(session_.get(), socket) == 1 && SSL_set_app_data(session_.get(), &refused_) == 1,
+            "SSL_new");
     SSL_set_accept_state(session_.get());
   }
 
@@ -212,12 +222,9 @@ class tls_channel final : public channel {
   }
 
   std::string text_of_failure() const {
-    const auto* certificate = SSL_get0_peer_certificate(session_.get());
-    const auto result = SSL_get_verify_result(session_.get());
     const auto error = ERR_peek_error();
     ERR_clear_error();
-    if (certificate != nullptr && result != X509_V_OK) return text_of_certificate(certificate, result);
-    return text_of_reason(ERR_GET_REASON(error));
+    return refused_.empty() ? text_of_reason(ERR_GET_REASON(error)) : refused_;
   }
 
   /// Returns the result of SSL_read or SSL_write as that of recv or send.
@@ -248,6 +255,7 @@ class tls_channel final : public channel {
   mutable std::mutex mutex_;  ///< Protects the session after the handshake, and what follows.
   std::array<std::byte, record_bytes> record_;
   std::string error_;
+  std::string refused_;  ///< Why the certificate of the other side was refused.
 };
 
 class tls_channel_factory final : public channel_factory {

@@ -23,9 +23,9 @@ TEXT = TINY.replace("count = 2\n", "").replace("steps = 20", "steps = 500").repl
 REASONS = {
     "plain_text": "does not use TLS",
     "plain_hello": "does not use TLS",
-    "half_handshake": "did not identify itself in time|closed the connection during the handshake",
+    "half_handshake": "too many connections|did not identify itself in time",
     "slow_bytes": "does not use TLS|did not identify itself in time",
-    "many_connections": None,
+    "many_connections": "too many connections",
     "no_certificate": "has shown no certificate",
     "wrong_alpn": "does not ask for a connection between nodes",
     "no_alpn": "has connected for another purpose",

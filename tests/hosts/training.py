@@ -1,5 +1,7 @@
 """Training over several hosts with certificates: the same bytes as in one process, whatever the addresses are."""
 
+import os
+import subprocess
 import sys
 import time
 
@@ -64,6 +66,45 @@ def test_addresses_of_every_kind():
     file = write("three.toml", TEXT + secured + addressed([1] * 3).replace(
         'address = "10.77.0.1:4700"\n', 'address = "10.77.0.1:4700"\nlisten = "0.0.0.0:4700"\n'))
     assert trained(where, file, "listens", 3) == expected
+
+
+# Replaces the clock of a process by one that is SHIFT seconds ahead.
+CLOCK = r"""
+#include <dlfcn.h>
+#include <time.h>
+extern "C" time_t time(time_t* out) {
+  static auto* real = reinterpret_cast<time_t (*)(time_t*)>(dlsym(RTLD_NEXT, "time"));
+  const time_t now = real(nullptr) + SHIFT;
+  if (out != nullptr) *out = now;
+  return now;
+}
+extern "C" int clock_gettime(clockid_t which, timespec* out) {
+  static auto* real = reinterpret_cast<int (*)(clockid_t, timespec*)>(dlsym(RTLD_NEXT, "clock_gettime"));
+  const int result = real(which, out);
+  if (result == 0 && which == CLOCK_REALTIME) out->tv_sec += SHIFT;
+  return result;
+}
+"""
+
+
+def test_clocks_that_are_an_hour_apart_do_no_harm():
+    where = network(2)
+    troupe("run", write("alone.toml", TINY), "--out", "alone")
+    file = write("two.toml", TEXT + certificates(2) + addressed([1, 1]))
+    write("clock.cpp", CLOCK)
+    for shift in (3600, -3600):
+        subprocess.run(["c++", "-shared", "-fPIC", f"-DSHIFT={shift}", "clock.cpp", "-o", "clock.so", "-ldl"], check=True)
+        shifted = {"LD_PRELOAD": os.path.abspath("clock.so")}
+        beta = where.node(1, file, env=shifted)
+        alpha = where.node(0, file, out=f"shifted_{shift}")
+        for one in (alpha, beta):
+            one.wait(0)
+        assert weights(f"shifted_{shift}") == weights("alone")
+    days = 3 * 24 * 3600  # a clock that is too wrong is told so
+    subprocess.run(["c++", "-shared", "-fPIC", f"-DSHIFT=-{days}", "clock.cpp", "-o", "clock.so", "-ldl"], check=True)
+    with where.node(1, file, env={"LD_PRELOAD": os.path.abspath("clock.so")}) as beta:
+        beta.wait(2)
+        assert "is not valid before" in beta.said() and "set the clock of this machine" in beta.said(), beta
 
 
 def test_a_host_that_appears_late_is_awaited():

@@ -7,7 +7,8 @@
 
 #include "troupe/runtime/node/simulation.hpp"
 
-#include <ATen/ATen.h>
+#include <ATen/ops/allclose.h>
+#include <ATen/ops/isfinite.h>
 
 #include <memory>
 #include <vector>

@@ -6,8 +6,6 @@
 #include "troupe/runtime/node/launcher.hpp"
 #include "troupe/runtime/node/simulation.hpp"
 
-#include <ATen/ATen.h>
-
 #include <string>
 #include <vector>
 

@@ -6,6 +6,7 @@
 
 #include "troupe/runtime/node/simulation.hpp"
 
+#include <ATen/ops/isfinite.h>
 #include <caf/all.hpp>
 
 #include <map>

@@ -10,6 +10,8 @@
 #include "troupe/runtime/node/launcher.hpp"
 #include "troupe/runtime/node/simulation.hpp"
 
+#include <ATen/ops/allclose.h>
+#include <ATen/ops/cat.h>
 #include <caf/all.hpp>
 
 #include <numeric>

@@ -8,6 +8,7 @@
 #include "troupe/runtime/node/node.hpp"
 #include "troupe/runtime/node/simulation.hpp"
 
+#include <ATen/ops/allclose.h>
 #include <caf/all.hpp>
 
 #include <set>

@@ -7,6 +7,8 @@
 #include "troupe/actors/port.hpp"
 #include "troupe/data/random.hpp"
 
+#include <ATen/ops/empty.h>
+#include <ATen/ops/full.h>
 #include <caf/all.hpp>
 #include <caf/scheduler/test_coordinator.hpp>
 

@@ -8,6 +8,8 @@
 
 #include "troupe/runtime/node/simulation.hpp"
 
+#include <ATen/ops/isfinite.h>
+
 #include <set>
 #include <vector>
 

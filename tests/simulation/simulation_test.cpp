@@ -7,6 +7,8 @@
 
 #include "troupe/runtime/node/launcher.hpp"
 
+#include <ATen/ops/allclose.h>
+#include <ATen/ops/full.h>
 #include <caf/all.hpp>
 
 #include <map>

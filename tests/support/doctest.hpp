@@ -2,7 +2,8 @@
 // this header includes both, in the order in which doctest's macros replace LibTorch's.
 #pragma once
 
-#include <ATen/ATen.h>
+#include <ATen/TensorOperators.h>
+#include <ATen/core/Tensor.h>
 #include <c10/util/Logging.h>
 
 #undef CHECK

@@ -11,6 +11,8 @@
 #include "troupe/models/flat.hpp"
 
 #include <ATen/ops/cat.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/full_like.h>
 
 #include <algorithm>
 #include <cstdint>

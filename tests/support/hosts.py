@@ -58,6 +58,7 @@ class network:
             ip("link", "set", f"port{index}", "master", "switch", "up", netns=self.switch)
             ip("link", "set", "lo", "up", netns=host)
             ip("addr", "add", f"10.77.0.{index + 1}/24", "dev", "eth0", netns=host)
+            ip("addr", "add", f"10.0.0.{index + 1}/24", "dev", "eth0", netns=host)  # those of docs/deploying.md
             ip("addr", "add", f"fd77::{index + 1}/64", "dev", "eth0", "nodad", netns=host)
             ip("link", "set", "eth0", "up", netns=host)
             etc = pathlib.Path("/etc/netns", host)

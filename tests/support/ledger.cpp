@@ -1,6 +1,9 @@
 #include "tests/support/ledger.hpp"
 
-#include <ATen/ATen.h>
+#include <ATen/TensorOperators.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/allclose.h>
+#include <ATen/ops/zeros_like.h>
 
 #include <algorithm>
 #include <stdexcept>

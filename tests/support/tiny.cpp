@@ -6,7 +6,11 @@
 #include "troupe/models/flat.hpp"
 #include "troupe/models/module.hpp"
 
-#include <ATen/ATen.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/arange.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/linear.h>
+#include <ATen/ops/zeros.h>
 #include <torch/nn/modules/linear.h>
 
 #include <stdexcept>

@@ -7,6 +7,8 @@
 #include "troupe/actors/training/optimizer.hpp"
 #include "troupe/data/random.hpp"
 
+#include <ATen/ops/zeros.h>
+
 #include <map>
 
 namespace {

@@ -6,6 +6,9 @@
 #include "troupe/actors/exchange/registry.hpp"
 #include "troupe/data/random.hpp"
 
+#include <ATen/ops/allclose.h>
+#include <ATen/ops/zeros.h>
+
 #include <algorithm>
 #include <map>
 #include <memory>

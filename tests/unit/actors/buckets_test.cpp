@@ -6,6 +6,8 @@
 
 #include "troupe/actors/rules/pieces.hpp"
 
+#include <ATen/ops/zeros.h>
+
 #include <algorithm>
 #include <numeric>
 #include <vector>

@@ -7,6 +7,11 @@
 
 #include "troupe/actors/exchange/registry.hpp"
 
+#include <ATen/ops/allclose.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/ones.h>
+#include <ATen/ops/zeros.h>
+
 #include <optional>
 #include <set>
 #include <string>

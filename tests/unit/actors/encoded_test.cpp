@@ -6,6 +6,10 @@
 
 #include "troupe/actors/exchange/registry.hpp"
 
+#include <ATen/ops/allclose.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/zeros.h>
+
 #include <cmath>
 #include <cstring>
 #include <limits>

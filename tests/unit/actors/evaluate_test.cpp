@@ -3,7 +3,8 @@
 
 #include "tests/support/doctest.hpp"
 
-#include <ATen/Functions.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/zeros.h>
 
 #include <cmath>
 #include <memory>

@@ -8,6 +8,10 @@
 #include "troupe/actors/exchange/gossip_graph.hpp"
 #include "troupe/data/random.hpp"
 
+#include <ATen/ops/cat.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/full.h>
+
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>

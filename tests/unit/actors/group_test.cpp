@@ -8,6 +8,10 @@
 #include "troupe/actors/rules/elastic.hpp"
 #include "troupe/actors/rules/reduce.hpp"
 
+#include <ATen/ops/allclose.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/ones.h>
+
 #include <string>
 
 namespace {

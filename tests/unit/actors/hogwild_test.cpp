@@ -8,7 +8,9 @@
 #include "troupe/actors/training/replica.hpp"
 #include "troupe/actors/training/shared_memory.hpp"
 
-#include <ATen/ATen.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/ones.h>
 
 #include <atomic>
 #include <bit>

@@ -3,7 +3,10 @@
 
 #include "tests/support/exchange_pump.hpp"
 
-#include <ATen/ATen.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/arange.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/ones.h>
 
 #include <limits>
 

@@ -4,6 +4,8 @@
 
 #include "troupe/actors/exchange/member.hpp"
 
+#include <ATen/ops/ones.h>
+
 #include <cstddef>
 #include <cstdint>
 #include <map>

@@ -7,6 +7,8 @@
 #include "troupe/actors/exchange/registry.hpp"
 #include "troupe/actors/rules/reduce.hpp"
 
+#include <ATen/ops/empty.h>
+
 #include <cstdint>
 #include <map>
 #include <string>

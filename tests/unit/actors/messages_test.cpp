@@ -3,6 +3,7 @@
 #include "troupe/actors/error.hpp"
 #include "troupe/actors/type_ids.hpp"
 
+#include <ATen/ops/ones.h>
 #include <caf/actor_system.hpp>
 #include <caf/actor_system_config.hpp>
 #include <caf/binary_deserializer.hpp>

@@ -6,6 +6,11 @@
 #include "troupe/actors/rules/reduce.hpp"
 #include "troupe/data/random.hpp"
 
+#include <ATen/ops/abs.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/max.h>
+#include <ATen/ops/zeros.h>
+
 #include <algorithm>
 #include <cmath>
 #include <numbers>

@@ -5,7 +5,11 @@
 
 #include "troupe/actors/exchange/norm_statistics.hpp"
 
-#include <ATen/ATen.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/allclose.h>
+#include <ATen/ops/arange.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/tensor.h>
 
 #include <vector>
 

@@ -4,8 +4,11 @@
 #include "troupe/actors/training/optimizer.hpp"
 #include "troupe/actors/training/optimizer_kinds.hpp"
 
-#include <ATen/ATen.h>
 #include <ATen/CPUGeneratorImpl.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/linspace.h>
+#include <ATen/ops/randn.h>
+#include <ATen/ops/zeros.h>
 
 #include <cstdint>
 #include <string>

@@ -5,7 +5,8 @@
 
 #include "troupe/actors/training/optimizer_kinds.hpp"
 
-#include <ATen/ATen.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/tensor.h>
 
 #include <initializer_list>
 #include <stdexcept>

@@ -5,6 +5,11 @@
 #include "troupe/actors/exchange/registry.hpp"
 #include "troupe/actors/rules/reduce.hpp"
 
+#include <ATen/ops/allclose.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/ones.h>
+
 #include <set>
 #include <string>
 #include <tuple>

@@ -7,6 +7,9 @@
 #include "troupe/actors/exchange/buckets.hpp"
 #include "troupe/actors/exchange/registry.hpp"
 
+#include <ATen/ops/full.h>
+#include <ATen/ops/full_like.h>
+#include <ATen/ops/ones.h>
 #include <caf/all.hpp>
 #include <caf/scheduler/test_coordinator.hpp>
 

@@ -5,6 +5,11 @@
 #include "troupe/actors/exchange/member.hpp"
 #include "troupe/data/random.hpp"
 
+#include <ATen/ops/empty.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/ones.h>
+#include <ATen/ops/zeros.h>
+
 #include <cstring>
 #include <optional>
 #include <utility>

@@ -5,7 +5,9 @@
 #include "troupe/actors/state_dict.hpp"
 #include "troupe/actors/training/replica.hpp"
 
-#include <ATen/ATen.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/zeros.h>
 
 #include <cstdint>
 

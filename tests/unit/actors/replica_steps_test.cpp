@@ -5,7 +5,9 @@
 #include "troupe/actors/training/replica.hpp"
 #include "troupe/actors/training/shared_memory.hpp"
 
-#include <ATen/ATen.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/full.h>
 
 #include <atomic>
 #include <cstdint>

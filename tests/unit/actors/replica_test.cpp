@@ -8,8 +8,12 @@
 #include "troupe/actors/training/shared_memory.hpp"
 #include "troupe/data/loader.hpp"
 
-#include <ATen/ATen.h>
 #include <ATen/autocast_mode.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/zeros_like.h>
 
 #include <cmath>
 #include <cstdint>

@@ -7,6 +7,8 @@
 #include "troupe/actors/exchange/registry.hpp"
 #include "troupe/actors/training/optimizer.hpp"
 
+#include <ATen/ops/zeros.h>
+
 #include <memory>
 #include <string>
 #include <vector>

@@ -2,7 +2,7 @@
 
 #include "tests/support/doctest.hpp"
 
-#include <ATen/Functions.h>
+#include <ATen/ops/tensor.h>
 
 #include <cmath>
 

@@ -2,7 +2,10 @@
 
 #include "tests/support/doctest.hpp"
 
-#include <ATen/ATen.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/arange.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/zeros.h>
 #include <sys/wait.h>
 
 #include <csignal>

@@ -9,6 +9,9 @@
 #include "troupe/actors/training/shared_memory.hpp"
 #include "troupe/data/random.hpp"
 
+#include <ATen/ops/ones.h>
+#include <ATen/ops/zeros.h>
+
 #include <algorithm>
 #include <numeric>
 #include <string>

@@ -6,6 +6,9 @@
 #include "troupe/data/batch.hpp"
 #include "troupe/data/random.hpp"
 
+#include <ATen/ops/arange.h>
+#include <ATen/ops/tensor.h>
+
 #include <algorithm>
 #include <cmath>
 #include <map>

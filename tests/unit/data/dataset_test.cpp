@@ -2,6 +2,9 @@
 
 #include "tests/support/doctest.hpp"
 
+#include <ATen/ops/equal.h>
+#include <ATen/ops/tensor.h>
+
 #include <cstdlib>
 
 using namespace troupe::data;

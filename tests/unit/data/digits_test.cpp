@@ -2,6 +2,9 @@
 
 #include "troupe/data/dataset.hpp"
 
+#include <ATen/ops/arange.h>
+#include <ATen/ops/equal.h>
+
 #include <algorithm>
 #include <cmath>
 

@@ -2,7 +2,8 @@
 
 #include "tests/support/doctest.hpp"
 
-#include <ATen/Functions.h>
+#include <ATen/ops/arange.h>
+#include <ATen/ops/cat.h>
 
 #include <array>
 #include <cstdlib>

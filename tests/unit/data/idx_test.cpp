@@ -3,6 +3,10 @@
 #include "tests/support/doctest.hpp"
 #include "tests/support/scratch.hpp"
 
+#include <ATen/ops/arange.h>
+#include <ATen/ops/equal.h>
+#include <ATen/ops/tensor.h>
+
 #include <cstdlib>
 #include <fstream>
 #include <functional>

@@ -4,7 +4,8 @@
 
 #include "troupe/data/dataset.hpp"
 
-#include <ATen/Functions.h>
+#include <ATen/ops/arange.h>
+#include <ATen/ops/ones.h>
 
 #include <cstring>
 #include <filesystem>

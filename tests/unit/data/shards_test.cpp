@@ -2,7 +2,8 @@
 
 #include "tests/support/doctest.hpp"
 
-#include <ATen/Functions.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/arange.h>
 
 #include <algorithm>
 #include <set>

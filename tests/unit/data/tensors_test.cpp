@@ -4,7 +4,11 @@
 #include "troupe/data/dataset.hpp"
 #include "troupe/data/safetensors.hpp"
 
-#include <ATen/Functions.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/arange.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/ones.h>
+#include <ATen/ops/tensor.h>
 
 #include <cmath>
 #include <cstdlib>

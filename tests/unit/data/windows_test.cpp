@@ -7,7 +7,9 @@
 #include "troupe/data/hold_out.hpp"
 #include "troupe/data/loader.hpp"
 
-#include <ATen/Functions.h>
+#include <ATen/ops/arange.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/tensor.h>
 
 #include <cstdlib>
 #include <fstream>

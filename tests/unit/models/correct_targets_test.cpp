@@ -2,7 +2,10 @@
 
 #include "troupe/models/network.hpp"
 
-#include <ATen/Functions.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/arange.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/tensor.h>
 
 #include <limits>
 

@@ -2,6 +2,11 @@
 
 #include "tests/support/doctest.hpp"
 
+#include <ATen/ops/arange.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/ones.h>
+#include <ATen/ops/zeros.h>
+
 #include <map>
 
 using namespace troupe::models;

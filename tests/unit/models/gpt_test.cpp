@@ -5,9 +5,18 @@
 #include "troupe/models/network.hpp"
 #include "troupe/models/tied.hpp"
 
-#include <ATen/ATen.h>
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/autocast_mode.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/allclose.h>
+#include <ATen/ops/arange.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/erf.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/matmul.h>
+#include <ATen/ops/rand.h>
+#include <ATen/ops/softmax.h>
+#include <ATen/ops/zeros.h>
 
 #include <cmath>
 #include <map>

@@ -4,6 +4,9 @@
 
 #include "troupe/models/flat.hpp"
 
+#include <ATen/ops/ones.h>
+#include <ATen/ops/zeros.h>
+
 #include <algorithm>
 #include <functional>
 

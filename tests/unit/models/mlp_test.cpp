@@ -3,7 +3,11 @@
 #include "troupe/models/flat.hpp"
 #include "troupe/models/network.hpp"
 
-#include <ATen/ATen.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/allclose.h>
+#include <ATen/ops/linear.h>
+#include <ATen/ops/rand.h>
+#include <ATen/ops/zeros.h>
 
 #include <stdexcept>
 

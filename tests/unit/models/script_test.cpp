@@ -6,7 +6,13 @@
 #include "troupe/models/flat.hpp"
 #include "troupe/models/gradient_hooks.hpp"
 
-#include <ATen/ATen.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/arange.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/ones.h>
+#include <ATen/ops/rand.h>
+#include <ATen/ops/tensor.h>
+#include <ATen/ops/zeros.h>
 #include <torch/csrc/jit/api/module.h>
 
 #include <array>

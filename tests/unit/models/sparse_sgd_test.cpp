@@ -6,6 +6,8 @@
 #include "troupe/models/gradient_hooks.hpp"
 
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/allclose.h>
+#include <ATen/ops/equal.h>
 #include <ATen/ops/sparse_csr_tensor.h>
 #include <ATen/ops/tensor.h>
 #include <ATen/ops/zeros.h>

@@ -3,7 +3,7 @@
 #include "troupe/models/flat.hpp"
 #include "troupe/models/network.hpp"
 
-#include <ATen/ATen.h>
+#include <ATen/ops/rand.h>
 
 #include <stdexcept>
 #include <string>

@@ -3,8 +3,9 @@
 #include "troupe/models/flat.hpp"
 #include "troupe/models/network.hpp"
 
-#include <ATen/ATen.h>
 #include <ATen/CPUGeneratorImpl.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/rand.h>
 
 using namespace troupe::models;
 

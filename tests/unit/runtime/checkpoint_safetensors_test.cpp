@@ -5,6 +5,10 @@
 #include "troupe/runtime/checkpoint/safetensors.hpp"
 #include "troupe/runtime/topology/error.hpp"
 
+#include <ATen/ops/arange.h>
+#include <ATen/ops/eye.h>
+#include <ATen/ops/zeros.h>
+
 #include <algorithm>
 #include <cstring>
 #include <filesystem>

@@ -7,7 +7,10 @@
 #include "troupe/runtime/support/sha256.hpp"
 #include "troupe/runtime/topology/error.hpp"
 
-#include <ATen/ATen.h>
+#include <ATen/ops/arange.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/ones.h>
 
 #include <algorithm>
 #include <cerrno>

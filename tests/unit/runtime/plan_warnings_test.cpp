@@ -3,7 +3,10 @@
 
 #include "troupe/runtime/plan/warnings.hpp"
 
-#include <ATen/ATen.h>
+#include <ATen/ops/log_softmax.h>
+#include <ATen/ops/randn.h>
+#include <ATen/ops/sigmoid.h>
+#include <ATen/ops/softmax.h>
 
 using namespace troupe;
 using testing::four_workers;

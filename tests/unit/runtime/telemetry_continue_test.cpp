@@ -6,7 +6,9 @@
 #include "troupe/runtime/telemetry/metrics.hpp"
 #include "troupe/runtime/topology/error.hpp"
 
-#include <ATen/ATen.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/ones.h>
+#include <ATen/ops/zeros.h>
 
 #include <filesystem>
 #include <fstream>

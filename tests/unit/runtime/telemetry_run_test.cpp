@@ -10,6 +10,8 @@
 #include "troupe/runtime/telemetry/run_folder.hpp"
 #include "troupe/runtime/topology/error.hpp"
 
+#include <ATen/ops/ones.h>
+#include <ATen/ops/zeros.h>
 #include <nlohmann/json.hpp>
 
 #include <chrono>

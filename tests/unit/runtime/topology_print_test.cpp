@@ -29,6 +29,7 @@ class generator {
     file.file = "/folder/t.toml";
     file.exchanges.resize(below(3));
     file.nodes.resize(below(4));
+    file.links.resize(below(3));
     for (const topology::section& section : topology::sections()) {
       const std::size_t tables = section.repeated() ? section.count(file) : 1;
       for (std::size_t i = 0; i < tables; ++i) {
@@ -58,6 +59,15 @@ class generator {
     if (below(2) == 0) file.model.init.clear();
     if (below(2) == 0) file.checkpoint.every.reset();
     file.checkpoint.copies = 1;
+    if (file.security.insecure) {
+      file.security = {};
+      file.security.insecure = true;
+    }
+    for (topology::link_settings& each : file.links) {
+      each.between = below(2) == 0 ? std::vector<std::string>{"w0", "s1"} : std::vector<std::string>{};
+      each.at = "*";
+      if (!each.between.empty()) each.at.reset();
+    }
     file.model.script = file.model.name == "script" ? "/folder/model.pt" : "";
     if (models::find_network(file.model.name)->step) file.workers.precision = "float32";
     if (file.optimizer.name != "sgd") file.optimizer.momentum = 0;
@@ -209,11 +219,16 @@ class generator {
         return "/some \"quoted\" \\ folder\t\x01\x7f/é" + std::to_string(below(100));
       case setting_type::duration:
         return topology::print_duration(std::chrono::milliseconds(1 + below(10'000'000)));
+      case setting_type::delay:
+        return topology::print_delay(std::chrono::microseconds(below(10'000'000)));
+      case setting_type::rate:
+        return std::to_string(1 + below(1000)) + (below(2) == 0 ? "Mbit/s" : "KiB/s");
       case setting_type::every:
         return topology::print_interval({1 + below(1'000'000), below(2) == 0});
       case setting_type::endpoint:  // no two of one host
         return "[fe80::" + std::to_string(hosts_++) + "]:" + std::to_string(below(65'535));
       case setting_type::reals:
+      case setting_type::real_or_reals:
         return std::vector<double>{real(row)};
       case setting_type::devices:
         if (below(2) == 0) return std::vector<std::string>{below(2) == 0 ? "auto" : "cuda"};

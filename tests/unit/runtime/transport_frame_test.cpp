@@ -7,6 +7,9 @@
 #include "troupe/runtime/transport/frame.hpp"
 #include "troupe/runtime/transport/state_frames.hpp"
 
+#include <ATen/ops/arange.h>
+#include <ATen/ops/equal.h>
+
 #include <cmath>
 #include <cstring>
 #include <functional>

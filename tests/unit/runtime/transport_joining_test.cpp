@@ -5,6 +5,8 @@
 
 #include "troupe/runtime/transport/control.hpp"
 
+#include <ATen/ops/ones.h>
+
 #include <chrono>
 #include <memory>
 #include <string>

@@ -6,6 +6,10 @@
 #include "troupe/runtime/transport/free_ports.hpp"
 #include "troupe/runtime/transport/tcp_links.hpp"
 
+#include <ATen/ops/equal.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/ones.h>
+
 #include <algorithm>
 #include <chrono>
 #include <cstddef>
@@ -191,10 +195,7 @@ TEST_CASE("an address that cannot be listened on is refused with what to do") {
   const auto taken = refusal(where[0]);
   CHECK(taken.find(":" + std::to_string(where[0].port)) != std::string::npos);
   CHECK(taken.find("expected a free port") != std::string::npos);
-  for (const auto* host : {"0.0.0.0", "::", "192.0.2.1"}) {
-    CAPTURE(host);
-    CHECK(refusal({host, where[0].port}).find("is not a loopback address") != std::string::npos);
-  }
+  CHECK(refusal({"192.0.2.1", where[0].port}).find("of an address of this host") != std::string::npos);
   CHECK(refusal({"no-such-host.invalid", where[0].port}).find("expected") != std::string::npos);
 }
 

@@ -6,6 +6,7 @@
 
 #include "troupe/runtime/transport/frame.hpp"
 
+#include <ATen/ops/ones.h>
 #include <sys/resource.h>
 
 #include <chrono>

@@ -1,0 +1,69 @@
+// troupe simulate FILE: a run in virtual time, on an emulated network.
+#include "troupe/apps/commands.hpp"
+#include "troupe/apps/messages.hpp"
+#include "troupe/apps/training.hpp"
+#include "troupe/runtime/node/launcher.hpp"
+#include "troupe/runtime/node/simulate_run.hpp"
+#include "troupe/runtime/telemetry/display.hpp"
+#include "troupe/runtime/telemetry/file_journal.hpp"
+#include "troupe/runtime/telemetry/run_folder.hpp"
+#include "troupe/runtime/topology/load.hpp"
+
+#include <CLI/CLI.hpp>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+
+namespace troupe::apps {
+
+namespace {
+
+struct options {
+  training_options run;
+  simulate_run_options how;
+};
+
+int simulate_topology(const options& given) {
+  const auto topology = topology::load(given.run.file, given.run.overrides);
+  const auto data = load_data(topology);
+  auto plan = make_plan(topology, data_facts(data, topology));
+  models::buffer_pool pool;
+  auto initial = initial_weights(plan, pool);
+  settle_durations(plan, data, initial, pool);
+  telemetry::run_folder folder{{.out = given.run.out, .topology = given.run.file, .overwrite = given.run.overwrite}};
+  auto shown = telemetry::make_display(verbosity_of(given.run), telemetry::shape_of(plan, folder.path().string()));
+  if (!given.run.quiet)
+    for (const auto& warning : plan.warnings) print_note("warning: " + warning);
+  const auto book = std::make_shared<telemetry::file_journal>(plan, std::move(folder), std::move(shown),
+                                                              telemetry::file_journal_options{.warn = print_note});
+  const auto end = simulate_run(plan, data, std::move(initial), std::move(pool), book, given.how);
+  if (end.failure) print_error("the simulated run failed: " + *end.failure);
+  return end.status();
+}
+
+}  // namespace
+
+void add_simulate(CLI::App& app, int& status) {
+  auto* command =
+      app.add_subcommand("simulate", "Run a topology file in virtual time, on the network that it describes");
+  auto given = std::make_shared<options>();
+  auto& run = given->run;
+  command->add_option("FILE", run.file, "Topology file; see its sections [[link]] and [simulate]")->required();
+  command->add_option("--seed", given->how.seed,
+                      "Seed of the order of simultaneous events, of jitter and of losses; run.seed stays as it is");
+  command->add_option("--events", given->how.stop_after, "Stop after this number of messages")
+      ->check(CLI::PositiveNumber);
+  command
+      ->add_option("--set", run.overrides,
+                   "Override a key of the topology file, given as section.key=value; repeatable")
+      ->allow_extra_args(false);
+  command->add_option("--out", run.out, "Folder for the results (default: runs/<file>-<UTC time>)");
+  command->add_flag("--overwrite", run.overwrite, "Replace a finished run in the results folder");
+  command->add_flag("--quiet", run.quiet, "Print errors only");
+  command->add_flag("--json", run.json, "Print the lines of metrics.jsonl instead of progress");
+  command->callback([given, &status] { status = simulate_topology(*given); });
+}
+
+}  // namespace troupe::apps

@@ -1,0 +1,37 @@
+// How long the jobs of a simulation take, in virtual time: sections [simulate] and workers.slowdown of the topology
+// file.
+#pragma once
+
+#include "troupe/actors/support/lane.hpp"
+#include "troupe/data/dataset.hpp"
+#include "troupe/models/buffer_pool.hpp"
+#include "troupe/runtime/plan/plan.hpp"
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace troupe::emulation {
+
+/// Measures the gradient of a worker's batch on this machine: the median CPU time of ten.
+std::chrono::microseconds measure_gradient(const plan& plan, const data::dataset_pair& data, const at::Tensor& initial,
+                                           models::buffer_pool pool);
+
+/// The duration of each job. Jobs without a cost of their own, such as writing files, take no time.
+class costs {
+ public:
+  /// `gradient` is the CPU time of one gradient, `seed` that of its jitter.
+  costs(const plan& plan, std::chrono::microseconds gradient, std::uint64_t seed);
+
+  /// Returns the duration of a job on the lane of this actor; see launch() for the names.
+  std::chrono::microseconds of(const std::string& actor, const task& what);
+
+ private:
+  double gradient_, jitter_, bytes_per_second_, evaluation_;  ///< Times in seconds.
+  std::uint64_t seed_;
+  std::vector<double> slowdown_;          ///< By rank.
+  std::vector<std::uint64_t> gradients_;  ///< Computed so far, by rank.
+};
+
+}  // namespace troupe::emulation

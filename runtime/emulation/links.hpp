@@ -1,0 +1,27 @@
+// Emulated links as actors between ports: each part is held back until it would have arrived over the network that the
+// topology file describes. They use the clock of the actor system, so that the same actors run in real and in virtual
+// time.
+#pragma once
+
+#include "troupe/actors/port.hpp"
+#include "troupe/runtime/emulation/network.hpp"
+
+#include <caf/fwd.hpp>
+
+#include <cstdint>
+#include <map>
+
+namespace troupe::emulation {
+
+/// Spawns the sending half of a link, on the node of the sender. It passes a part on to `next` when its first byte
+/// would arrive at the receiver.
+peer_port spawn_sending_half(caf::actor_system& system, sender over, peer_port next);
+
+/// Routes to a port, by the id of the sender.
+using routes = std::map<std::uint32_t, route>;
+
+/// Spawns the receiving half of all links to a port, on the node of the receiver. It passes a part on to the port when
+/// its last byte would have arrived.
+peer_port spawn_receiving_half(caf::actor_system& system, routes from, peer_port port);
+
+}  // namespace troupe::emulation

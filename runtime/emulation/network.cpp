@@ -1,0 +1,152 @@
+#include "troupe/runtime/emulation/network.hpp"
+
+#include "troupe/data/random.hpp"
+#include "troupe/runtime/plan/refuse.hpp"
+#include "troupe/runtime/topology/suggest.hpp"
+#include "troupe/runtime/topology/value.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+namespace troupe::emulation {
+
+namespace {
+
+constexpr std::int64_t packet_bytes = 1500;
+
+/// Keeps what is drawn for links apart from other draws with the same seed.
+constexpr std::uint64_t of_links = 0x6c696e6b73;
+
+time length_of(std::int64_t bytes, double rate) {
+  return time{static_cast<std::int64_t>(std::llround(1e9 * static_cast<double>(bytes) / rate))};
+}
+
+/// Returns the number of packets lost out of `packets`, each with this probability. Gaps between losses are geometric.
+std::uint64_t losses(data::random_stream& random, std::uint64_t packets, double probability) {
+  if (probability <= 0) return 0;
+  std::uint64_t lost = 0;
+  for (double at = 0;; ++lost) {
+    at += 1 + std::floor(std::log(1 - random.between(0, 1)) / std::log1p(-probability));
+    if (!(at <= static_cast<double>(packets))) return lost;
+  }
+}
+
+}  // namespace
+
+time wire::occupy(time earliest, time length) {
+  const std::lock_guard lock{mutex_};
+  const auto begin = std::max(earliest, free_);
+  free_ = begin + length;
+  return begin;
+}
+
+time sender::delay_of(std::int64_t bytes) const {
+  auto delay = over_.latency;
+  if (over_.jitter.count() == 0 && over_.loss == 0) return delay;
+  const auto link = std::uint64_t{over_.from} << 32 | over_.to;
+  data::random_stream random{data::keyed(seed_ ^ of_links, data::purpose::exchange, link, messages_)};
+  delay += time{static_cast<std::int64_t>(random.between(0, static_cast<double>(over_.jitter.count())))};
+  const auto packets = static_cast<std::uint64_t>((bytes + packet_bytes - 1) / packet_bytes);
+  return delay + 2 * over_.latency * static_cast<std::int64_t>(losses(random, packets, over_.loss));
+}
+
+time sender::send(std::int64_t bytes, time now) {
+  const auto begin = over_.sending ? over_.sending->occupy(now, length_of(bytes, over_.send_rate)) : now;
+  const auto first = begin + delay_of(bytes);
+  messages_ += 1;
+  return last_ = std::max(last_, first);
+}
+
+time receive(const route& over, std::int64_t bytes, time first) {
+  const auto sent = over.sending ? first + length_of(bytes, over.send_rate) : first;
+  if (!over.receiving) return sent;
+  const auto length = length_of(bytes, over.receive_rate);
+  return std::max(sent, over.receiving->occupy(first, length) + length);
+}
+
+network::network(const plan& plan, std::uint64_t seed) : seed_(seed) {
+  for (std::uint32_t id = 0; id < plan.workers + plan.servers(); ++id) node_of_.push_back(plan.node_of(id));
+  const auto& given = plan.file.links;
+  for (std::size_t i = 0; i < given.size(); ++i) {
+    link made{.given = given[i], .ends = {}};
+    if (given[i].at) made.ends.push_back(place_of(plan, i, "at", *given[i].at));
+    for (const auto& name : given[i].between) made.ends.push_back(place_of(plan, i, "between", name));
+    links_.push_back(std::move(made));
+  }
+  for (const auto& exchange : plan.exchanges)
+    if (!links_.empty() && exchange.nature.host != hosting::ports)
+      refuse(plan.file, "link.0",
+             "[[link]] does not apply to " + exchange.name + ", whose workers " +
+                 (exchange.nature.host == hosting::shared_memory ? "share memory" : "use NCCL") +
+                 "; use another kind of exchange, or remove the links");
+}
+
+network::place network::place_of(const plan& plan, std::size_t index, const std::string& key,
+                                 const std::string& name) const {
+  if (name == "*" && key == "at") return {.everywhere = true, .id = {}, .node = {}};
+  std::vector<std::string> known;
+  for (std::uint32_t rank = 0; rank < plan.workers; ++rank) known.push_back("w" + std::to_string(rank));
+  for (std::uint32_t server = 0; server < plan.servers(); ++server) known.push_back("s" + std::to_string(server));
+  const auto found = std::find(known.begin(), known.end(), name);
+  if (found != known.end()) return {.id = static_cast<std::uint32_t>(found - known.begin()), .node = {}};
+  for (std::uint32_t node = 0; node < plan.nodes.size(); ++node)
+    if (plan.nodes[node].name == name) return {.id = {}, .node = node};
+  refuse(plan.file, "link." + std::to_string(index) + "." + key,
+         "link." + std::to_string(index) + "." + key + " names " + topology::to_toml(name) +
+             "; expected a worker such as \"w0\"" + (plan.servers() > 0 ? ", a server such as \"s0\"" : "") +
+             (plan.file.nodes.empty() ? "" : ", a node such as " + topology::to_toml(plan.nodes.front().name)) +
+             (key == "at" ? " or \"*\"" : ""));
+}
+
+/// Returns whether the interface there carries messages of `id` to or from `other`.
+bool network::is_at(const place& where, std::uint32_t id, std::uint32_t other) const {
+  if (where.node) return node_of_[id] == *where.node && node_of_[other] != *where.node;
+  return where.everywhere || where.id == id;
+}
+
+bool network::leads_between(const link& which, std::uint32_t from, std::uint32_t to) const {
+  const auto matches = [&](const place& where, std::uint32_t id) {
+    return where.node ? node_of_[id] == *where.node : where.id == id;
+  };
+  const auto& ends = which.ends;
+  return (matches(ends[0], from) && matches(ends[1], to)) || (matches(ends[1], from) && matches(ends[0], to));
+}
+
+std::shared_ptr<wire> network::interface_of(const place& where, std::uint32_t id, bool sending) {
+  const auto kind = (sending ? 1 : 0) + (where.node ? 2 : 0);
+  auto& found = interfaces_[{kind, where.node.value_or(id)}];
+  if (!found) found = std::make_shared<wire>();
+  return found;
+}
+
+route network::between(std::uint32_t from, std::uint32_t to) {
+  route made{.from = from, .to = to};
+  for (std::size_t i = 0; i < links_.size(); ++i) {
+    const auto& link = links_[i];
+    const auto& given = link.given;
+    const auto direct = link.ends.size() == 2;
+    const auto sends = direct ? leads_between(link, from, to) : is_at(link.ends[0], from, to);
+    const auto receives = direct ? false : is_at(link.ends[0], to, from);
+    if (!sends && !receives) continue;
+    if (given.latency) made.latency = *given.latency;
+    if (given.jitter) made.jitter = *given.jitter;
+    if (given.loss) made.loss = *given.loss;
+    if (!given.bandwidth) continue;
+    const auto rate = given.bandwidth->bytes_per_second;
+    if (direct) {  // a wire of its own, on which nothing else waits
+      const auto key = std::pair{i, std::pair{link.ends[0].node || link.ends[1].node ? node_of_[from] : from,
+                                              link.ends[0].node || link.ends[1].node ? node_of_[to] : to}};
+      auto& wire_between = direct_[key];
+      if (!wire_between) wire_between = std::make_shared<wire>();
+      made.sending = wire_between;
+      made.send_rate = rate;
+      made.receiving.reset();
+      continue;
+    }
+    if (sends) made.sending = interface_of(link.ends[0], from, true), made.send_rate = rate;
+    if (receives) made.receiving = interface_of(link.ends[0], to, false), made.receive_rate = rate;
+  }
+  return made;
+}
+
+}  // namespace troupe::emulation

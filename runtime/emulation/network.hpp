@@ -1,0 +1,115 @@
+// Emulated links as a model of queues and times, without actors and clocks: section [[link]] of the topology file. A
+// message is a part between the ports of different workers or servers.
+//
+// The network interfaces of both ends are full duplex and FIFO. A message leaves at
+//   e = max(now, free) + bytes / bandwidth,
+// where `free` is when the sender's interface has sent what came before. Its first byte arrives at
+//   e - bytes / bandwidth + latency,
+// and receiving it ends at
+//   max(that, free) + bytes / bandwidth, but not before e + latency (cut-through),
+// where `free` and bandwidth are those of the receiver's interface. Jitter and losses add to the latency, but messages
+// from one sender to one receiver never overtake each other.
+#pragma once
+
+#include "troupe/runtime/plan/plan.hpp"
+
+#include <chrono>
+#include <cstdint>
+#include <deque>
+#include <limits>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace troupe::emulation {
+
+/// Points in time and durations, from any origin.
+using time = std::chrono::nanoseconds;
+
+/// One direction of a network interface, or of a link of its own. It may be used by several threads.
+class wire {
+ public:
+  /// Occupies the wire for `length`, from `earliest` on or as soon as it is free. Returns when this begins.
+  time occupy(time earliest, time length);
+
+ private:
+  std::mutex mutex_;
+  time free_{0};
+};
+
+/// How messages travel from one worker or server to another one.
+struct route {
+  std::uint32_t from{0}, to{0};
+  std::shared_ptr<wire> sending{}, receiving{};  ///< Null where the bandwidth is not limited.
+  double send_rate{std::numeric_limits<double>::infinity()}, receive_rate{send_rate};  ///< In bytes per second.
+  time latency{0}, jitter{0};
+  double loss{0};  ///< Probability for each packet of 1,500 bytes.
+
+  /// Returns whether messages take any time.
+  bool is_emulated() const { return sending || receiving || latency.count() > 0 || jitter.count() > 0; }
+};
+
+/// A route with the messages that have travelled on it so far. It is used by one thread at a time.
+class sender {
+ public:
+  sender(route over, std::uint64_t seed) : over_(std::move(over)), seed_(seed) {}
+
+  /// Sends a message; returns when its first byte arrives at the receiver.
+  time send(std::int64_t bytes, time now);
+
+ private:
+  time delay_of(std::int64_t bytes) const;
+
+  route over_;
+  std::uint64_t seed_;
+  std::uint64_t messages_{0};
+  time last_{0};
+};
+
+/// Receives a message whose first byte arrives at `first`; returns when its last byte has arrived.
+time receive(const route& over, std::int64_t bytes, time first);
+
+/// All emulated links of a plan.
+class network {
+ public:
+  /// Jitter and losses are drawn from `seed`. Throws input_error if a [[link]] names a worker, server or node that the
+  /// plan does not have, or if an exchange cannot be emulated.
+  network(const plan& plan, std::uint64_t seed);
+
+  /// Returns whether there is any link.
+  bool is_emulated() const { return !links_.empty(); }
+
+  /// Returns the route between two workers or servers, by id.
+  route between(std::uint32_t from, std::uint32_t to);
+
+  std::uint64_t seed() const { return seed_; }
+
+ private:
+  /// Workers and servers, or the node that they are on, that a name stands for.
+  struct place {
+    bool everywhere{false};  ///< "*".
+    std::optional<std::uint32_t> id, node;
+  };
+  struct link {
+    topology::link_settings given;
+    std::vector<place> ends;  ///< One for `at`, two for `between`.
+  };
+
+  place place_of(const plan& plan, std::size_t index, const std::string& key, const std::string& name) const;
+  bool is_at(const place& where, std::uint32_t id, std::uint32_t other) const;
+  bool leads_between(const link& which, std::uint32_t from, std::uint32_t to) const;
+  std::shared_ptr<wire> interface_of(const place& where, std::uint32_t id, bool sending);
+
+  std::vector<link> links_;
+  std::vector<std::uint32_t> node_of_;  ///< By id.
+  std::uint64_t seed_{0};
+  /// Wires by direction, whether of a node, and its index or the id.
+  std::map<std::pair<int, std::uint32_t>, std::shared_ptr<wire>> interfaces_;
+  std::map<std::pair<std::size_t, std::pair<std::uint32_t, std::uint32_t>>, std::shared_ptr<wire>> direct_;
+};
+
+}  // namespace troupe::emulation

@@ -1,0 +1,65 @@
+#include "troupe/runtime/emulation/slowed_lanes.hpp"
+
+#include "troupe/runtime/node/worker_of_plan.hpp"
+
+#include <caf/actor.hpp>
+
+#include <chrono>
+#include <ctime>
+#include <thread>
+#include <utility>
+
+namespace troupe::emulation {
+
+namespace {
+
+using std::chrono::nanoseconds;
+
+nanoseconds cpu_time_of_thread() {
+  timespec used{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used);
+  return std::chrono::seconds{used.tv_sec} + nanoseconds{used.tv_nsec};
+}
+
+class slowed_lane final : public lane {
+ public:
+  slowed_lane(std::unique_ptr<lane> inner, double factor) : inner_(std::move(inner)), factor_(factor) {}
+
+  void post(caf::actor owner, task what, job work) override {
+    if (what.what != task::kind::advance) return inner_->post(std::move(owner), what, std::move(work));
+    inner_->post(std::move(owner), what, [work = std::move(work), factor = factor_] {
+      const auto before = cpu_time_of_thread();
+      auto result = work();
+      const auto used = std::chrono::duration<double, std::nano>(cpu_time_of_thread() - before);
+      std::this_thread::sleep_for(used * (factor - 1));
+      return result;
+    });
+  }
+
+  std::shared_ptr<rendezvous> meeting_point() override { return inner_->meeting_point(); }
+
+ private:
+  std::unique_ptr<lane> inner_;
+  double factor_;
+};
+
+}  // namespace
+
+double slowdown_of(const plan& plan, std::uint32_t rank) {
+  const auto& factors = plan.file.workers.slowdown;
+  if (factors.empty()) return 1;
+  return factors.size() == 1 ? factors.front() : factors.at(rank);
+}
+
+slowed_lanes::slowed_lanes(lane_factory& inner, const plan& plan) : inner_(inner) {
+  for (std::uint32_t rank = 0; rank < plan.workers; ++rank) factors_.push_back(slowdown_of(plan, rank));
+}
+
+std::unique_ptr<lane> slowed_lanes::make(const std::string& name) {
+  auto made = inner_.make(name);
+  const auto rank = rank_of_compute(name);
+  if (!rank || factors_.at(*rank) == 1) return made;
+  return std::make_unique<slowed_lane>(std::move(made), factors_.at(*rank));
+}
+
+}  // namespace troupe::emulation

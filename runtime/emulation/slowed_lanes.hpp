@@ -1,0 +1,29 @@
+// Lanes of slow workers: workers.slowdown of the topology file.
+#pragma once
+
+#include "troupe/actors/support/lane.hpp"
+#include "troupe/runtime/plan/plan.hpp"
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace troupe::emulation {
+
+/// Returns the factor on the time that a worker computes.
+double slowdown_of(const plan& plan, std::uint32_t rank);
+
+/// Makes the lanes of another factory, which must outlive it. On the lanes of slow workers, each job of computing is
+/// followed by a pause, which is as long as its CPU time times the factor minus one.
+class slowed_lanes final : public lane_factory {
+ public:
+  slowed_lanes(lane_factory& inner, const plan& plan);
+  std::unique_ptr<lane> make(const std::string& name) override;
+
+ private:
+  lane_factory& inner_;
+  std::vector<double> factors_;  ///< By rank.
+};
+
+}  // namespace troupe::emulation

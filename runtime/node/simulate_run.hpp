@@ -1,0 +1,27 @@
+// A run as `troupe simulate` performs it: the actors of all nodes in one process and in virtual time, with the
+// durations and links that the topology file describes.
+#pragma once
+
+#include "troupe/actors/journal.hpp"
+#include "troupe/runtime/node/run_end.hpp"
+#include "troupe/runtime/plan/plan.hpp"
+
+#include <cstdint>
+#include <memory>
+
+namespace troupe {
+
+struct simulate_run_options {
+  std::uint64_t seed{0};        ///< Seed of the schedule, of jitter and of losses.
+  std::uint64_t stop_after{0};  ///< Number of messages after which the simulation stops; 0 for none.
+};
+
+/// Settles what the plan leaves open: with simulate.gradient = "measure", measures it on this machine and sets it.
+void settle_durations(plan& plan, const data::dataset_pair& data, const at::Tensor& initial, models::buffer_pool pool);
+
+/// Simulates a run with settled durations. The same plan and seed give the same bytes of everything that `book` is
+/// given. Throws std::runtime_error if the run does not end.
+run_end simulate_run(const plan& plan, const data::dataset_pair& data, at::Tensor initial, models::buffer_pool pool,
+                     std::shared_ptr<journal> book, const simulate_run_options& options);
+
+}  // namespace troupe

@@ -1,0 +1,167 @@
+// The files with which nodes identify themselves: certificates, keys and secrets.
+#include "tests/support/doctest.hpp"
+#include "tests/support/scratch.hpp"
+
+#include "troupe/runtime/node/node_name.hpp"
+#include "troupe/runtime/security/authority.hpp"
+#include "troupe/runtime/security/credentials.hpp"
+#include "troupe/runtime/security/secret.hpp"
+#include "troupe/runtime/topology/error.hpp"
+
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <map>
+#include <sstream>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace {
+
+using namespace troupe;
+namespace fs = std::filesystem;
+
+std::string refusal(const std::function<void()>& what) {
+  try {
+    what();
+  } catch (const input_error& error) {
+    return error.what();
+  }
+  return "";
+}
+
+fs::perms mode_of(const fs::path& path) {
+  return fs::status(path).permissions();
+}
+
+std::string text_of(const fs::path& path) {
+  std::ostringstream text;
+  text << std::ifstream(path).rdbuf();
+  return text.str();
+}
+
+constexpr auto own = fs::perms::owner_read | fs::perms::owner_write;
+
+}  // namespace
+
+TEST_CASE("certificates of an authority are accepted, and keys are nobody else's") {
+  const testing::scratch folder;
+  const auto written = security::make_certificates({.folder = folder.path(), .nodes = {"alpha", "beta"}});
+  CHECK(written.size() == 6);
+  for (const auto& path : written)
+    if (path.extension() == ".key") CHECK(mode_of(path) == own);
+  for (const auto* node : {"alpha", "beta"})
+    CHECK(refusal([&] { security::check(security::files_in(folder.path(), node), node); }).empty());
+}
+
+TEST_CASE("an authority signs later certificates, too, and replaces none unasked") {
+  const testing::scratch folder;
+  security::make_certificates({.folder = folder.path(), .nodes = {"alpha"}});
+  const auto authority = text_of(folder.path() / "authority.crt"), alpha = text_of(folder.path() / "alpha.crt");
+  CHECK(security::make_certificates({.folder = folder.path(), .nodes = {"beta"}}).size() == 2);
+  CHECK(text_of(folder.path() / "authority.crt") == authority);
+  CHECK(refusal([&] { security::check(security::files_in(folder.path(), "beta"), "beta"); }).empty());
+  const auto again = [&](bool overwrite) {
+    return refusal([&] {
+      security::make_certificates({.folder = folder.path(), .nodes = {"gamma", "alpha"}, .overwrite = overwrite});
+    });
+  };
+  CHECK(again(false).find("alpha.crt exists; use --overwrite") != std::string::npos);
+  CHECK(!fs::exists(folder.path() / "gamma.crt"));
+  CHECK(text_of(folder.path() / "alpha.crt") == alpha);
+  CHECK(again(true).empty());
+  CHECK(text_of(folder.path() / "alpha.crt") != alpha);
+}
+
+TEST_CASE("names that no node can have get no certificate") {
+  const testing::scratch folder;
+  for (const auto* name : {"", "a/b", "../alpha", "a b", "authority", "alpha\n"})
+    CHECK(!refusal([&] { security::make_certificates({.folder = folder.path() / "new", .nodes = {name}}); }).empty());
+  CHECK(refusal([&] {
+          security::make_certificates({.folder = folder.path() / "new", .nodes = {"a", "a"}});
+        }).find("twice") != std::string::npos);
+  CHECK(!fs::exists(folder.path() / "new"));
+}
+
+TEST_CASE("credentials that cannot work are refused before anything is connected") {
+  const testing::scratch folder;
+  security::make_certificates({.folder = folder.path(), .nodes = {"alpha", "beta"}});
+  security::make_certificates({.folder = folder.path() / "other", .nodes = {"alpha"}});
+  auto files = security::files_in(folder.path(), "alpha");
+  std::string expected;
+  SUBCASE("a missing file") {
+    files.key = folder.path() / "missing.key";
+    expected = "missing.key: cannot be read (No such file or directory)";
+  }
+  SUBCASE("a key that others can read") {
+    fs::permissions(files.key, own | fs::perms::group_read);
+    expected = "other users of this machine may read this private key; run chmod 600";
+  }
+  SUBCASE("the key of another certificate") {
+    files.key = folder.path() / "beta.key";
+    expected = "the key does not belong to the certificate";
+  }
+  SUBCASE("the certificate of another node") {
+    files = security::files_in(folder.path(), "beta");
+    expected = "the certificate is for beta, not for node alpha";
+  }
+  SUBCASE("another authority") {
+    files.authority = folder.path() / "other/authority.crt";
+    expected = "the certificate is not from the authority";
+  }
+  SUBCASE("an expired certificate") {
+    security::make_certificates({.folder = folder.path(), .nodes = {"alpha"}, .days = -1, .overwrite = true});
+    expected = "the certificate expired on 20";
+  }
+  SUBCASE("something else than a certificate") {
+    std::ofstream(files.certificate) << "-----BEGIN CERTIFICATE-----\nnone\n-----END CERTIFICATE-----\n";
+    expected = "is not a certificate; expected one in PEM format";
+  }
+  const auto said = refusal([&] { security::check(files, "alpha"); });
+  CAPTURE(said);
+  CHECK(said.find(expected) != std::string::npos);
+}
+
+TEST_CASE("a secret is made once, and for its owner only") {
+  const testing::scratch folder;
+  const auto path = folder.path() / "troupe.secret";
+  std::vector<security::shared_secret> found(8);
+  std::vector<std::thread> threads;
+  for (auto& one : found) threads.emplace_back([&one, &path] { one = security::secret_in(path); });
+  for (auto& thread : threads) thread.join();
+  for (const auto& one : found) CHECK(one == found[0]);
+  CHECK(mode_of(path) == own);
+  CHECK(std::distance(fs::directory_iterator(folder.path()), {}) == 1);
+  CHECK(security::parse_secret(text_of(path), "the file") == found[0]);
+
+  fs::permissions(path, own | fs::perms::others_read);
+  CHECK(refusal([&] { security::secret_in(path); }).find("other users may read this secret") != std::string::npos);
+  fs::permissions(path, own);
+  std::ofstream(path) << "short\n";
+  CHECK(refusal([&] { security::secret_in(path); }).find("is not a secret; expected 64") != std::string::npos);
+  CHECK(refusal([&] { security::secret_in(folder.path() / "no" / "where"); }).find("cannot create the secret") !=
+        std::string::npos);
+}
+
+TEST_CASE("a launcher decides which node a process is") {
+  const std::vector<std::string> names{"alpha", "beta", "gamma"};
+  const auto name = [&](std::map<std::string, std::string> variables, const std::string& host = "host") {
+    return launched_name(names, {.variable = [&](const char* which) -> const char* {
+                                   const auto found = variables.find(which);
+                                   return found == variables.end() ? nullptr : found->second.c_str();
+                                 },
+                                 .host = host});
+  };
+  CHECK(name({{"TROUPE_NODE", "beta"}, {"SLURM_NODEID", "0"}}) == "beta");
+  CHECK(name({{"SLURM_NODEID", "2"}, {"OMPI_COMM_WORLD_RANK", "0"}}) == "gamma");
+  CHECK(name({{"OMPI_COMM_WORLD_RANK", "1"}, {"JOB_COMPLETION_INDEX", "0"}}) == "beta");
+  CHECK(name({{"JOB_COMPLETION_INDEX", "0"}}, "troupe-2") == "alpha");
+  CHECK(name({}, "troupe-2") == "gamma");
+  CHECK(refusal([&] {
+          name({{"SLURM_NODEID", "3"}});
+        }) == "--name auto: SLURM_NODEID is 3, but the file has 3 nodes; expected a number from 0 to 2");
+  CHECK(refusal([&] { name({{"SLURM_NODEID", "-1"}}); }).find("SLURM_NODEID is -1") != std::string::npos);
+  CHECK(refusal([&] { name({}, "troupe-12"); }).find("the host is called troupe-12") != std::string::npos);
+  CHECK(refusal([&] { name({}); }).find("this process has no number") != std::string::npos);
+}
