@@ -5,6 +5,7 @@
 #include <caf/all.hpp>
 
 #include <atomic>
+#include <limits>
 #include <optional>
 #include <utility>
 
@@ -32,7 +33,10 @@ evaluator_actor::behavior_type evaluator(evaluator_actor::stateful_pointer<evalu
   return {
       [self, options](evaluate_atom, const snapshot& weights) -> caf::result<evaluation> {
         auto promise = self->make_response_promise<evaluation>();
-        auto work = [weights, options, network = self->state.network, cancelled = self->state.cancelled] {
+        auto work = [weights, options, network = self->state.network,
+                     cancelled = self->state.cancelled]() -> std::optional<evaluation> {
+          if (!options.computes)
+            return evaluation{.step = weights.origin.step, .loss = std::numeric_limits<double>::quiet_NaN()};
           if (!*network) {
             use_intra_op_threads(options.threads);
             *network = models::make_network(*options.model, options.shape, options.seed);

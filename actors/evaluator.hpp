@@ -31,6 +31,7 @@ struct evaluator_options {
   rules::evaluation_options how{};
   std::uint64_t seed{0};
   std::int64_t threads{1};
+  bool computes{true};  ///< Whether anything is evaluated; otherwise losses are nan.
 };
 
 evaluator_actor spawn_evaluator(caf::actor_system& system, evaluator_options options, std::unique_ptr<lane> where);

@@ -23,6 +23,7 @@ namespace {
 struct options {
   training_options run;
   simulate_run_options how;
+  std::string compute{"real"};
 };
 
 int simulate_topology(const options& given) {
@@ -53,6 +54,11 @@ void add_simulate(CLI::App& app, int& status) {
   command->add_option("FILE", run.file, "Topology file; see its sections [[link]] and [simulate]")->required();
   command->add_option("--seed", given->how.seed,
                       "Seed of the order of simultaneous events, of jitter and of losses; run.seed stays as it is");
+  command
+      ->add_option("--compute", given->compute,
+                   "Whether gradients are computed (real) or only their time passes (none), without losses and weights")
+      ->check(CLI::IsMember({"real", "none"}))
+      ->capture_default_str();
   command->add_option("--events", given->how.stop_after, "Stop after this number of messages")
       ->check(CLI::PositiveNumber);
   command
@@ -63,7 +69,10 @@ void add_simulate(CLI::App& app, int& status) {
   command->add_flag("--overwrite", run.overwrite, "Replace a finished run in the results folder");
   command->add_flag("--quiet", run.quiet, "Print errors only");
   command->add_flag("--json", run.json, "Print the lines of metrics.jsonl instead of progress");
-  command->callback([given, &status] { status = simulate_topology(*given); });
+  command->callback([given, &status] {
+    given->how.computes = given->compute == "real";
+    status = simulate_topology(*given);
+  });
 }
 
 }  // namespace troupe::apps

@@ -38,7 +38,7 @@ advanced replica::run(const advance& request, const std::atomic<bool>& cancelled
   work.begin(network, request);
   for (const auto& answer : request.with) work.take_in(network, answer);
   std::uint64_t round = 0;
-  if (are_sparse_steps(options, work, request))
+  if (options.computes && are_sparse_steps(options, work, request))
     while (round < request.times && (round == 0 || !cancelled)) round += sparse.run(work, request.times - round);
   for (; round < request.times && (round == 0 || !cancelled); ++round)
     for (std::size_t i = 0; i < request.verbs.size(); ++i) {

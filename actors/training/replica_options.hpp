@@ -67,6 +67,9 @@ struct replica_options {
   /// Threads that make batches ahead; null if the lane makes each batch when needed.
   std::shared_ptr<data::loader_threads> loading{};
   bool bfloat16{false};  ///< Run forward passes under autocast as in PyTorch; weights and gradients stay float32.
+  /// Whether gradients and steps are computed. Otherwise gradients are zeros, parameters stay as they are, and losses
+  /// are nan: for simulations of timing alone.
+  bool computes{true};
   bool stop_on_non_finite{true};  ///< Throw if a loss is not finite; otherwise the update is applied.
 };
 

@@ -5,6 +5,7 @@
 
 #include <ATen/ATen.h>
 
+#include <limits>
 #include <utility>
 #include <vector>
 
@@ -104,6 +105,7 @@ void worker_training::take_in(engine& on, const outcome& answer) {
 }
 
 void worker_training::compute_gradient(engine& on, const bucket_destination& leaving, const bucket_sink& leave) {
+  if (!options_.computes) return skip_gradient(on, leaving, leave);
   auto* gpu = on.where.gpu();
   const auto step = x.now.origin.step;
   const auto owner = data::owner_of(options_.sampling, samples.number_at(step));
@@ -138,6 +140,19 @@ void worker_training::compute_gradient(engine& on, const bucket_destination& lea
   on.combine = {};
   store->after_gradient(x);
   for (const auto& one : passes) add(one);
+}
+
+/// g ← 0, with the number of samples of this worker's batch.
+void worker_training::skip_gradient(engine& on, const bucket_destination& leaving, const bucket_sink& leave) {
+  const auto count = samples.samples_at(x.now.origin.step);
+  gradient = begin_gradient(on, leaving.place, count);
+  if (leaving.buckets) {
+    bucket_watch all{options_.layout, *leaving.buckets};
+    all.begin(*gradient, leave);
+    all.end();
+  }
+  tally.loss_sum = std::numeric_limits<double>::quiet_NaN();
+  tally.sample_count += count;
 }
 
 /// Returns what backward passes add to: zeros, or the gradient of the L2 penalty.
@@ -201,9 +216,10 @@ models::group_means worker_training::mean_over_workers(placement& where, std::si
 
 void worker_training::apply() {
   TROUPE_ASSERT(gradient, "apply must follow a gradient");
-  store->step(x, [&](const at::Tensor& parameters) {
-    optimizer_->step(parameters, gradient->piece.values, lr_scale, samples.scheduled(x.now.origin.step));
-  });
+  if (options_.computes)
+    store->step(x, [&](const at::Tensor& parameters) {
+      optimizer_->step(parameters, gradient->piece.values, lr_scale, samples.scheduled(x.now.origin.step));
+    });
   x.now.origin.step += 1;
   x.now.origin.version += 1;
   gradient.reset();

@@ -51,6 +51,7 @@ class worker_training {
  private:
   struct pass_result;
 
+  void skip_gradient(engine& on, const bucket_destination& leaving, const bucket_sink& leave);
   part begin_gradient(engine& on, std::uint32_t place, std::int64_t sample_count) const;
   pass_result run_pass(engine& on, std::int64_t i);
   models::group_means mean_over_workers(placement& where, std::size_t layer, bool backward, const at::Tensor& own,

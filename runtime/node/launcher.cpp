@@ -105,7 +105,8 @@ void spawn_direction(caf::actor_system& system, const plan& plan, const data::da
                                           .scale = plan.scale,
                                           .how = evaluation_of(plan),
                                           .seed = file.run.seed,
-                                          .threads = file.run.threads},
+                                          .threads = file.run.threads,
+                                          .computes = options.computes},
                                          lanes.make("evaluator"));
   into.members.emplace_back("evaluator", caf::actor_cast<caf::actor>(evaluator));
   std::size_t replicas = 0;
@@ -165,6 +166,7 @@ compute_actor spawn_compute_of(caf::actor_system& system, const plan& plan, cons
     made.cores = memory->cores;
   }
   made.loading = options.loading;
+  made.computes = options.computes;
   const auto port = plan.norms() ? into.ports[made.norms.place].at(rank) : port_actor{};
   const auto compute =
       spawn_compute(system, std::move(made), {.port = port, .timeout = plan.file.run.timeout}, lanes.make(name));

@@ -64,6 +64,7 @@ struct launch_options {
   std::optional<far_actors> far{};  ///< If not given, the whole plan is spawned here.
   /// Opens the device of a worker. Not called for the CPU unless a test supplies its own function.
   std::function<std::shared_ptr<device::accelerator>(std::uint32_t rank, c10::Device)> open_device{};
+  bool computes{true};  ///< See replica_options::computes.
   /// The emulated links, or null. They may not be shared with another launch().
   std::shared_ptr<emulation::network> links{};
   /// Loader threads of this process; without them, each lane makes its own batches.

@@ -19,7 +19,8 @@ namespace {
 /// Leaves out what was measured on this machine, so that equal simulations write equal bytes.
 class journal_of_simulation final : public journal {
  public:
-  explicit journal_of_simulation(std::shared_ptr<journal> inner) : inner_(std::move(inner)) {}
+  journal_of_simulation(std::shared_ptr<journal> inner, bool has_weights)
+      : inner_(std::move(inner)), has_weights_(has_weights) {}
 
   void write(const record& line) override {
     auto written = line;
@@ -27,8 +28,12 @@ class journal_of_simulation final : public journal {
     inner_->write(written);
   }
   void progress(std::uint64_t step) override { inner_->progress(step); }
-  void keep(const snapshot& best) override { inner_->keep(best); }
-  void save(const snapshot& result) override { inner_->save(result); }
+  void keep(const snapshot& best) override {
+    if (has_weights_) inner_->keep(best);
+  }
+  void save(const snapshot& result) override {
+    if (has_weights_) inner_->save(result);
+  }
   std::optional<state_dict> checkpoint(const run_state& state, bool copied) override {
     return inner_->checkpoint(state, copied);
   }
@@ -36,6 +41,7 @@ class journal_of_simulation final : public journal {
 
  private:
   std::shared_ptr<journal> inner_;
+  bool has_weights_;
 };
 
 /// Returns the node of an actor with a lane: its name ends with the rank of its worker, or it is on the first node.
@@ -63,6 +69,7 @@ run_end simulate_run(const plan& plan, const data::dataset_pair& data, at::Tenso
   simulation_options how{
       .seed = options.seed,
       .duration_of = [costs](const std::string& actor, const task& what) { return costs->of(actor, what); },
+      .computes = options.computes,
       .most_events = std::numeric_limits<std::uint64_t>::max(),
       .stop_after = options.stop_after};
   if (!plan.file.links.empty()) how.links = std::make_shared<emulation::network>(plan, options.seed);
@@ -73,7 +80,7 @@ run_end simulate_run(const plan& plan, const data::dataset_pair& data, at::Tenso
     how.cores_of = [&plan, cores](const std::string& actor) { return cores.at(node_of_lane(plan, actor)); };
   }
   return simulate(plan, data, std::move(initial), std::move(pool),
-                  std::make_shared<journal_of_simulation>(std::move(book)), how);
+                  std::make_shared<journal_of_simulation>(std::move(book), options.computes), how);
 }
 
 }  // namespace troupe

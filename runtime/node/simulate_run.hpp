@@ -13,6 +13,7 @@ namespace troupe {
 
 struct simulate_run_options {
   std::uint64_t seed{0};        ///< Seed of the schedule, of jitter and of losses.
+  bool computes{true};          ///< Whether gradients are computed; otherwise no weights are written.
   std::uint64_t stop_after{0};  ///< Number of messages after which the simulation stops; 0 for none.
 };
 

@@ -62,6 +62,7 @@ run_end simulate(const plan& plan, const data::dataset_pair& data, at::Tensor in
                         .pool = std::move(pool),
                         .restored = options.restored,
                         .open_device = options.open_device,
+                        .computes = options.computes,
                         .links = options.links});
   for (const auto& [name, member] : troupe.members) {
     caf::actor_cast<caf::abstract_actor*>(member)->attach_functor([&, name = name](const caf::error& why) {

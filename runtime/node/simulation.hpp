@@ -30,6 +30,7 @@ struct simulation_options {
   /// See simulated_lane_options::cores_of.
   decltype(simulated_lane_options::cores_of) cores_of{};
   std::shared_ptr<emulation::network> links{};  ///< The emulated links, or null.
+  bool computes{true};                          ///< See replica_options::computes.
   decltype(launch_options::open_device) open_device{};
   std::uint64_t most_events{10'000'000};  ///< A run with more messages is considered hung.
   std::uint64_t stop_after{0};            ///< Number of messages after which the simulation stops; 0 for none.

@@ -2,6 +2,7 @@
 
 #include "troupe/runtime/transport/connection.hpp"
 #include "troupe/runtime/transport/dialler.hpp"
+#include "troupe/runtime/transport/link_table.hpp"
 #include "troupe/runtime/transport/listen.hpp"
 
 #include <ATen/ops/empty.h>
@@ -76,7 +77,8 @@ class tcp_links final : public links {
       deadline_.cancel();
       for (const auto& stranger : std::exchange(strangers_, {})) stranger->close();
       for (const auto& dialled : std::exchange(dialled_, {})) dialled->close();
-      for (const auto& link : open_links()) link->close();
+      for (const auto* table : {&controls_, &tensors_})
+        for (const auto& link : table->all()) link->close();
       dialler_.close();
       work_.reset();
     });
@@ -99,7 +101,7 @@ class tcp_links final : public links {
     const auto found = visitors_.find(id);
     if (found == visitors_.end()) return false;
     const auto visitor = found->second;
-    const auto before = std::exchange(controls_.at(node), visitor);
+    const auto before = controls_.set(node, visitor);
     visitors_.erase(found);
     visitor->trust();
     asio::post(*io_, [this, visitor, before] {
@@ -135,7 +137,7 @@ class tcp_links final : public links {
   }
 
   void tell(std::uint32_t node, const control::message& what) override {
-    const auto link = find(controls_, node);
+    const auto link = controls_.find(node);
     if (!link) return;
     const auto* answer = std::get_if<control::welcome>(&what);
     if (!answer) return put(*link, what);
@@ -150,9 +152,6 @@ class tcp_links final : public links {
   void send(std::uint32_t node, const state_piece& piece) override { send_frame(node, header_of(piece), piece.bytes); }
 
  private:
-  /// Links by node; null if lost, not yet established, or this node.
-  using link_table = std::vector<std::shared_ptr<connection>>;
-
   /// What this side has dialled.
   struct destination {
     std::uint32_t node{0};
@@ -176,13 +175,8 @@ class tcp_links final : public links {
     link.send(header, std::move(bytes));
   }
 
-  std::shared_ptr<connection> find(const link_table& where, std::uint32_t node) {
-    const std::lock_guard lock{mutex_};
-    return where.at(node);
-  }
-
   void send_frame(std::uint32_t node, const frame_header& header, const at::Tensor& values) {
-    const auto link = find(tensors_, node);
+    const auto link = tensors_.find(node);
     if (link && header.kind == frame_kind::copy) return link->send_later(header, values);
     if (link) link->send(header, values);
   }
@@ -203,7 +197,7 @@ class tcp_links final : public links {
         warn(std::nullopt, host_of(socket), "too many connections have not identified themselves");
         const auto oldest = strangers_.front();
         forget(oldest);  // from here on, admit() does not find it; if admit() was faster, it stays
-        if (!node_of(controls_, oldest)) oldest->close();
+        if (!controls_.node_of(oldest)) oldest->close();
       }
       strangers_.push_back(make(std::move(socket), std::nullopt));
       strangers_.back()->start(options_.patience);
@@ -260,15 +254,12 @@ class tcp_links final : public links {
   }
 
   bool greet_peer(const std::shared_ptr<connection>& who, std::uint32_t node, const session_id& session, bool dialled) {
-    if (!linking_ || session != session_ || find(tensors_, node) || lost_[node]) return false;
+    if (!linking_ || session != session_ || tensors_.find(node) || lost_[node]) return false;
     strangers_.remove(who);
     dialled_.remove(who);
     who->trust();
     if (!dialled) who->greet(options_.me, session_, plane::tensors);
-    {
-      const std::lock_guard lock{mutex_};
-      tensors_[node] = who;
-    }
+    tensors_.set(node, who);
     tell_if_linked();
     return true;
   }
@@ -276,10 +267,7 @@ class tcp_links final : public links {
   bool greet_first(const std::shared_ptr<connection>& who) {
     dialled_.remove(who);
     who->trust();
-    {
-      const std::lock_guard lock{mutex_};
-      controls_[first_node] = who;
-    }
+    controls_.set(first_node, who);
     listener_.reached_first();
     return true;
   }
@@ -309,13 +297,13 @@ class tcp_links final : public links {
   void hear(const std::shared_ptr<connection>& who, frame&& arrived, std::shared_ptr<const void> receipt) {
     if (ending_) return;
     if (arrived.header.kind != frame_kind::control) {
-      const auto from = node_of(tensors_, who);
+      const auto from = tensors_.node_of(who);
       if (!from) return;
       control::check_sender(arrived.header, options_.ranks, *from);
       return receive_(std::move(arrived), std::move(receipt));
     }
     auto what = control::decode(bytes_of(arrived.values));
-    if (const auto node = node_of(controls_, who)) {
+    if (const auto node = controls_.node_of(who)) {
       control::check(what, options_.ranks, *node, options_.me);
       if (!is_first()) joined_ = true;
       if (const auto* answer = std::get_if<control::welcome>(&what)) take_session(answer->session);
@@ -345,8 +333,8 @@ class tcp_links final : public links {
     if (ending_) return;
     // From here on, admit() does not find it. If admit() was faster, it is a control link already.
     const auto was_stranger = forget(who);
-    const auto control = take(controls_, who);
-    const auto tensors = control ? std::nullopt : take(tensors_, who);
+    const auto control = controls_.take(who);
+    const auto tensors = control ? std::nullopt : tensors_.take(who);
     if (control && (is_first() || joined_))
       return listener_.parted(*control, how.what == connection_loss::cause::closed ? closed_text : how.text);
     if (tensors) return lose(*tensors, how.text);
@@ -371,34 +359,11 @@ class tcp_links final : public links {
     return std::nullopt;
   }
 
-  std::optional<std::uint32_t> node_of(const link_table& where, const std::shared_ptr<connection>& who) {
-    const std::lock_guard lock{mutex_};
-    const auto found = std::find(where.begin(), where.end(), who);
-    if (found == where.end()) return std::nullopt;
-    return static_cast<std::uint32_t>(found - where.begin());
-  }
-
-  /// Removes a link; returns the node that it led to, if it was one.
-  std::optional<std::uint32_t> take(link_table& where, const std::shared_ptr<connection>& who) {
-    const auto node = node_of(where, who);
-    const std::lock_guard lock{mutex_};
-    if (node) where[*node] = nullptr;
-    return node;
-  }
-
-  std::vector<std::shared_ptr<connection>> open_links() {
-    const std::lock_guard lock{mutex_};
-    std::vector<std::shared_ptr<connection>> open;
-    for (const auto* table : {&controls_, &tensors_})
-      std::copy_if(table->begin(), table->end(), std::back_inserter(open), [](const auto& link) { return link; });
-    return open;
-  }
-
   // Reports to the owner. ------------------------------------------------------------------------------------------
 
   void tell_if_linked() {
     for (std::uint32_t node = 0; node < nodes_; ++node)
-      if (told_ || (node != options_.me && !find(tensors_, node))) return;
+      if (told_ || (node != options_.me && !tensors_.find(node))) return;
     told_ = true;
     deadline_.cancel();
     listener_.linked();
@@ -416,7 +381,7 @@ class tcp_links final : public links {
 
   void give_up() {
     for (std::uint32_t node = 0; node < nodes_; ++node)
-      if (node != options_.me && !find(tensors_, node)) lose(node, not_established_text(options_.timeout));
+      if (node != options_.me && !tensors_.find(node)) lose(node, not_established_text(options_.timeout));
   }
 
   void lose(std::uint32_t node, const std::string& why) {
@@ -446,7 +411,7 @@ class tcp_links final : public links {
   bool linking_{false}, told_{false}, ending_{false};
   std::atomic<int> undecided_{0};  ///< Introductions passed on that have been neither admitted nor refused.
 
-  std::mutex mutex_;  ///< Protects everything below, which senders and the owner read.
+  std::mutex mutex_;  ///< Protects the visitors, which the owner admits.
   std::map<visitor_id, std::shared_ptr<connection>> visitors_;
   link_table controls_, tensors_;
 

@@ -300,6 +300,7 @@ def test_two_processes_come_to_the_bytes_of_one():
 def test_nodes_that_read_other_rows_do_not_train_together():
     rows = "1 1:1 2:0.5\n-1 3:1\n1 1:2 30:1\n"
     text = FILE.replace("count = 1\n", "") + node_tables([1, 1], free_ports(2))
+    os.environ["TROUPE_SECRET"] = "5e" * 32  # without it, each folder has a secret of its own
     for folder in "here", "there":
         os.mkdir(folder)
         write(f"{folder}/two.toml", text)  # which names its samples relative to itself
@@ -312,6 +313,7 @@ def test_nodes_that_read_other_rows_do_not_train_together():
             said = troupe("node", "there/two.toml", "--name", "beta", status=2).stderr
             assert "the samples of libsvm differ" in said, (what, said)
             assert "refused node beta" in alpha.said(), (what, alpha)
+    del os.environ["TROUPE_SECRET"]
 
 
 def test_two_processes_share_a_memory():

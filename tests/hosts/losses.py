@@ -15,7 +15,7 @@ FULL = "--full" in sys.argv
 SILENCE = 1.0
 TEXT = ENDLESS.replace("[run]", f'[run]\nsilence = "{SILENCE:.0f}s"')
 ACROSS = {name: wiring for name, wiring in {**WIRINGS, **ASYNCHRONOUS}.items() if SHARED not in wiring[1]}
-FEW = ["star", "all_reduce ring", "asgd"]
+FEW = ["all_reduce ring"]
 
 # How a host is lost, and within which time the others notice.
 LOSSES = {"killed": 0.0, "frozen": SILENCE, "cut off": SILENCE}

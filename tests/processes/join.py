@@ -134,12 +134,12 @@ def test_ports_are_looked_at():
     nothing_is_left(ports)
 
 
-def test_only_loopback_addresses():
+def test_addresses_of_other_hosts_require_certificates():
     ports = free_ports(2)
     for address in ("192.0.2.7", "0.0.0.0", "[2001:db8::1]"):
         text = TINY.replace("count = 2\n", "") + node_tables([1, 1], ports).replace("127.0.0.1", address, 1)
         file = write("far.toml", text)
-        refuse("run", file, "--out", "out", says=["alpha", address, "loopback"])
+        refuse("run", file, "--out", "out", says=["alpha", address, "loopback", "troupe certs", "security.insecure"])
         refuse("node", file, "--name", "alpha", "--out", "out", says=[address, "loopback"])
     file = file_of(2, ports)
     refuse("node", file, "--name", "alpha", "--set", "node.alpha.listen=0.0.0.0:4700", "--out", "out",

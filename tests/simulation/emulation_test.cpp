@@ -30,11 +30,12 @@ struct outcome_of_run {
   double seconds{0};
 };
 
-outcome_of_run simulated(const plan& plan, std::int64_t samples, std::uint64_t seed) {
+outcome_of_run simulated(const plan& plan, std::int64_t samples, std::uint64_t seed, bool computes = true) {
   const auto data = tiny_data(samples);
   models::buffer_pool pool;
   const auto book = std::make_shared<remembered>();
-  const auto end = simulate_run(plan, data, initial_weights(plan, pool), pool, book, {.seed = seed});
+  const auto end =
+      simulate_run(plan, data, initial_weights(plan, pool), pool, book, {.seed = seed, .computes = computes});
   CHECK(!end.failure);
   outcome_of_run made{.result = book->result, .lines = {}};
   for (const auto& line : book->lines) {
@@ -90,6 +91,20 @@ TEST_CASE("an asynchronous run repeats itself under the same seed") {
                again = simulated(slow(options), options.samples, 1);
     CHECK(at::equal(first.result, again.result));
     CHECK(first.lines == again.lines);
+  }
+}
+
+TEST_CASE("without computing, the same time passes, and nothing is learnt") {
+  for (const auto& options : deterministic_wirings()) {
+    CAPTURE(name_of(options));
+    const auto real = simulated(slow(options), options.samples, 1);
+    const auto none = simulated(slow(options), options.samples, 1, false);
+    CHECK(none.seconds == real.seconds);
+    CHECK(!none.result.defined());
+    CHECK(none.lines.size() == real.lines.size());
+    CHECK(none.lines.back().find("\"train_loss\":null") != std::string::npos);
+    CHECK(none.lines.back().find("\"val_loss\":null") != std::string::npos);
+    CHECK(none.lines.back().find("\"val_accuracy\":null") != std::string::npos);
   }
 }
 

@@ -94,7 +94,7 @@ class attacks:
                 one.sendall(b"\x16")
             except OSError:
                 pass  # shown the door
-        time.sleep(0.5)
+        time.sleep(0.1)
 
     def many_connections(self):
         for _ in range(500):
