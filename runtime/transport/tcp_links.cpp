@@ -224,7 +224,9 @@ class tcp_links final : public links {
                           std::shared_ptr<const void> receipt) { hear(who, std::move(arrived), std::move(receipt)); },
         .closed =
             [this, dialled, from = host_of(socket)](const auto& who, const connection_loss& how) {
-              if (how.what == connection_loss::cause::unidentified) warn(dialled, from, how.text);
+              const auto refused = how.what == connection_loss::cause::unidentified ||
+                                   (how.what == connection_loss::cause::invalid && visitor_of(who));
+              if (refused) warn(dialled, from, how.text);
               closed(who, dialled, how);
             }};
     const connection_options options{.io = io_,

@@ -35,7 +35,7 @@ REASONS = {
     "wrong_name": "certificate is for mallory, not for node beta",
     "another_name": "certificate is for mallory, not for node beta",
     "other_plane": "has connected for another purpose",
-    "gigabytes": "payload|bytes",
+    "gigabytes": "length is invalid",
     "not_an_introduction": "has not joined",
 }
 
