@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 #include <fcntl.h>
 #include <stdexcept>
@@ -34,9 +35,8 @@ struct file_descriptor {
 /// Writes a new secret under another name and links it to `path`, so that no process reads a part of it. Does nothing
 /// if the file exists by then.
 void create(const std::filesystem::path& path) {
-  const auto aside = path.string() + "." + std::to_string(::getpid());
-  ::unlink(aside.c_str());
-  const file_descriptor file{::open(aside.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600)};
+  auto aside = path.string() + ".XXXXXX";
+  const file_descriptor file{::mkostemp(aside.data(), O_CLOEXEC)};  // with mode 0600
   if (file.number < 0) fail(path, "create");
   const auto text = make_secret() + "\n";
   const auto written = ::write(file.number, text.data(), text.size()) == static_cast<ssize_t>(text.size());

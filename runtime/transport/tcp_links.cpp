@@ -199,8 +199,12 @@ class tcp_links final : public links {
         forget(oldest);  // from here on, admit() does not find it; if admit() was faster, it stays
         if (!controls_.node_of(oldest)) oldest->close();
       }
-      strangers_.push_back(make(std::move(socket), std::nullopt));
-      strangers_.back()->start(options_.patience);
+      try {
+        strangers_.push_back(make(std::move(socket), std::nullopt));
+        strangers_.back()->start(options_.patience);
+      } catch (const std::exception& problem) {  // out of memory or of random numbers
+        warn(std::nullopt, "a stranger", problem.what());
+      }
       accept();
     });
   }
