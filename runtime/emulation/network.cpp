@@ -2,7 +2,6 @@
 
 #include "troupe/data/random.hpp"
 #include "troupe/runtime/plan/refuse.hpp"
-#include "troupe/runtime/topology/suggest.hpp"
 #include "troupe/runtime/topology/value.hpp"
 
 #include <algorithm>

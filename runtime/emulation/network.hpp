@@ -15,7 +15,6 @@
 
 #include <chrono>
 #include <cstdint>
-#include <deque>
 #include <limits>
 #include <map>
 #include <memory>

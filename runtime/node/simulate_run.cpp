@@ -16,32 +16,18 @@ namespace troupe {
 
 namespace {
 
-/// Leaves out what was measured on this machine, so that equal simulations write equal bytes.
-class journal_of_simulation final : public journal {
+/// Leaves out the weights, of which there are none if nothing is computed.
+class journal_without_weights final : public journal {
  public:
-  journal_of_simulation(std::shared_ptr<journal> inner, bool has_weights)
-      : inner_(std::move(inner)), has_weights_(has_weights) {}
+  explicit journal_without_weights(std::shared_ptr<journal> inner) : inner_(std::move(inner)) {}
 
-  void write(const record& line) override {
-    auto written = line;
-    if (written.data_wait) written.data_wait = 0;
-    inner_->write(written);
-  }
+  void write(const record& line) override { inner_->write(line); }
   void progress(std::uint64_t step) override { inner_->progress(step); }
-  void keep(const snapshot& best) override {
-    if (has_weights_) inner_->keep(best);
-  }
-  void save(const snapshot& result) override {
-    if (has_weights_) inner_->save(result);
-  }
-  std::optional<state_dict> checkpoint(const run_state& state, bool copied) override {
-    return inner_->checkpoint(state, copied);
-  }
-  void report_overdue_copy(std::uint64_t step) override { inner_->report_overdue_copy(step); }
+  void keep(const snapshot&) override {}
+  void save(const snapshot&) override {}
 
  private:
   std::shared_ptr<journal> inner_;
-  bool has_weights_;
 };
 
 /// Returns the node of an actor with a lane: its name ends with the rank of its worker, or it is on the first node.
@@ -79,8 +65,8 @@ run_end simulate_run(const plan& plan, const data::dataset_pair& data, at::Tenso
       cores.push_back(std::make_shared<simulated_cores>(static_cast<std::size_t>(given.cores)));
     how.cores_of = [&plan, cores](const std::string& actor) { return cores.at(node_of_lane(plan, actor)); };
   }
-  return simulate(plan, data, std::move(initial), std::move(pool),
-                  std::make_shared<journal_of_simulation>(std::move(book), options.computes), how);
+  if (!options.computes) book = std::make_shared<journal_without_weights>(std::move(book));
+  return simulate(plan, data, std::move(initial), std::move(pool), std::move(book), how);
 }
 
 }  // namespace troupe

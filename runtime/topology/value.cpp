@@ -79,6 +79,16 @@ milliseconds duration_of(double seconds) {
   return std::chrono::round<milliseconds>(std::chrono::duration<double>(seconds));
 }
 
+/// Returns the number at the beginning of a text and the unit after it, or nothing if there is no number.
+std::optional<std::pair<double, std::string_view>> split_quantity(std::string_view text) {
+  double count = 0;
+  const auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), count, std::chars_format::fixed);
+  if (error != std::errc{}) return {};
+  text.remove_prefix(static_cast<std::size_t>(rest - text.data()));
+  while (text.starts_with(' ')) text.remove_prefix(1);
+  return std::pair{count, text};
+}
+
 bool in_range(const setting& row, double value) {
   if (!std::isfinite(value)) return false;
   if (row.minimum && (row.minimum_excluded ? value <= *row.minimum : value < *row.minimum)) return false;
@@ -108,12 +118,11 @@ std::string to_toml(const setting_value& value) {
 }
 
 std::optional<milliseconds> parse_duration(std::string_view text) {
-  double count = 0;
-  const auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), count, std::chars_format::fixed);
-  if (error != std::errc{}) return {};
-  std::string_view unit = text.substr(static_cast<std::size_t>(rest - text.data()));
-  while (unit.starts_with(' ')) unit.remove_prefix(1);
-  const auto found = std::find_if(std::begin(units), std::end(units), [&](const auto& u) { return u.first == unit; });
+  const auto quantity = split_quantity(text);
+  if (!quantity) return {};
+  const auto [count, unit] = *quantity;
+  const auto found =
+      std::find_if(std::begin(units), std::end(units), [&](const auto& u) { return u.first == quantity->second; });
   if (found == std::end(units)) return {};
   const double exact = count * static_cast<double>(found->second);
   const double whole = std::round(exact);
@@ -127,11 +136,9 @@ std::string print_duration(milliseconds duration) {
 }
 
 std::optional<microseconds> parse_delay(std::string_view text) {
-  double count = 0;
-  const auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), count, std::chars_format::fixed);
-  if (error != std::errc{}) return {};
-  std::string_view unit = text.substr(static_cast<std::size_t>(rest - text.data()));
-  while (unit.starts_with(' ')) unit.remove_prefix(1);
+  const auto quantity = split_quantity(text);
+  if (!quantity) return {};
+  const auto [count, unit] = *quantity;
   double scale = unit == "us" ? 1 : 0;
   for (const auto& [name, milliseconds] : units)
     if (unit == name) scale = 1000.0 * static_cast<double>(milliseconds);
@@ -150,12 +157,10 @@ std::optional<byte_rate> parse_rate(std::string_view text) {
   constexpr std::pair<std::string_view, double> prefixes[] = {
       {"Ki", 1024.0}, {"Mi", 1048576.0}, {"Gi", 1073741824.0}, {"Ti", 1099511627776.0},
       {"k", 1e3},     {"M", 1e6},        {"G", 1e9},           {"T", 1e12}};
-  byte_rate rate{.text = std::string(text)};
-  const auto [rest, error] =
-      std::from_chars(text.data(), text.data() + text.size(), rate.bytes_per_second, std::chars_format::fixed);
-  if (error != std::errc{}) return {};
-  std::string_view unit = text.substr(static_cast<std::size_t>(rest - text.data()));
-  while (unit.starts_with(' ')) unit.remove_prefix(1);
+  const auto quantity = split_quantity(text);
+  if (!quantity) return {};
+  byte_rate rate{.text = std::string(text), .bytes_per_second = quantity->first};
+  std::string_view unit = quantity->second;
   for (const auto& [prefix, factor] : prefixes) {
     if (!unit.starts_with(prefix)) continue;
     unit.remove_prefix(prefix.size());
