@@ -170,7 +170,7 @@ struct node_settings {
   bool operator==(const node_settings&) const = default;
 };
 
-/// An emulated link; see emulation.hpp. Keys that are unset are left to the links before it.
+/// An emulated link; see emulation/network.hpp. Keys that are unset are left to the links before it.
 struct link_settings {
   std::optional<std::string> at;     ///< "*", or the name of a worker ("w2"), a server ("s0") or a node.
   std::vector<std::string> between;  ///< Two such names, or empty.
@@ -180,7 +180,7 @@ struct link_settings {
   bool operator==(const link_settings&) const = default;
 };
 
-/// Durations in a simulation; see simulate.hpp.
+/// Durations in a simulation; see emulation/costs.hpp.
 struct simulate_settings {
   std::string gradient{"measure"};  ///< "measure", or a delay.
   double jitter{0.1};
