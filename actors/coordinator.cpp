@@ -1,7 +1,6 @@
 #include "troupe/actors/coordinator.hpp"
 
 #include "troupe/actors/coordinator_state.hpp"
-#include "troupe/actors/rules/result.hpp"
 
 #include <caf/all.hpp>
 
@@ -13,8 +12,6 @@
 namespace troupe {
 
 namespace {
-
-using rules::replicas_by_rank;
 
 /// Assigns batches up to the step that evaluations and checkpoints allow.
 void hand_out(coordinator_pointer self) {
@@ -78,104 +75,6 @@ void write(coordinator_pointer self) {
     }
   }
   if (my.is_last(my.latest)) finish(self);
-}
-
-/// Returns the replicas that the result of the first report is made of, if all have arrived.
-std::optional<replicas_by_rank> replicas_of_first(const coordinator_state& my) {
-  const auto& first = my.reports.front();
-  const auto each_at_its_end = !my.queue && my.ends_apart() && my.is_last(first);
-  auto all = each_at_its_end ? my.arrived.shown_at(my.ends) : my.arrived.shown(first.line.step);
-  return all.size() < my.options.replicas ? std::nullopt : std::optional{std::move(all)};
-}
-
-/// Assembles the result of the first report. `held`: the parameters that servers hold; empty if the workers hold them.
-void assemble(coordinator_pointer self, replicas_by_rank replicas, std::vector<span> held) {
-  auto& my = self->state;
-  if (replicas.size() == 1 && held.empty()) {
-    my.reports.front().result = replicas.begin()->second;
-    return;
-  }
-  my.assembling = true;
-  auto before = my.arrived.contributed(my.reports.front().line.step);
-  if (before.size() != replicas.size()) before.clear();
-  then_on_lane(
-      self, *my.where,
-      {.what = task::kind::assemble,
-       .elements = static_cast<std::int64_t>(replicas.size() + held.size()) * my.options.layout.total},
-      [replicas = std::move(replicas), held = std::move(held), before = std::move(before), options = my.options] {
-        const rules::result_options how{.layout = options.layout,
-                                        .pool = options.pool,
-                                        .replicas_agree = options.replicas_agree,
-                                        .first_buffers = options.first_buffers,
-                                        .holder_weights = options.holder_weights};
-        auto result = rules::result_of(replicas, rules::held_together(held, how), how);
-        if (!before.empty()) result.distance_before = rules::distance_of(before, how);
-        return result;
-      },
-      [self](rules::step_result found) {
-        auto& first = self->state.reports.front();
-        self->state.assembling = false;
-        first.result = snapshot{{.step = first.line.step}, std::move(found.values)};
-        self->state.totals.note_distances(found.distance, found.distance_before, first.line);
-        process(self);
-        write_checkpoint_if_complete(self);
-      });
-}
-
-/// Assembles the result of the first report with the parameters that the servers hold.
-void collect(coordinator_pointer self, const replicas_by_rank& replicas) {
-  auto& my = self->state;
-  my.assembling = true;
-  auto held = std::make_shared<std::vector<holding>>(my.options.holders.size());
-  auto open = std::make_shared<std::size_t>(held->size());
-  for (std::size_t i = 0; i < held->size(); ++i)
-    self->request(my.options.holders[i], my.options.timeout, result_atom_v, my.reports.front().line.step)
-        .then(
-            [self, replicas, held, open, i](holding& one) {
-              (*held)[i] = std::move(one);
-              if (--*open > 0) return;
-              std::vector<span> shares;
-              for (const auto& share : *held)
-                if (share.piece.values.defined()) shares.push_back(share.piece);
-              auto& my = self->state;
-              my.totals.count_updates(*held, !my.options.holder_weights.empty(), my.reports.front().line);
-              assemble(self, replicas, std::move(shares));
-            },
-            [self](const caf::error& why) { self->quit(make_error(errc::peer_lost, "server: " + describe(why))); });
-}
-
-/// Evaluates `weights`, which belong to the first report.
-void evaluate(coordinator_pointer self, const snapshot& weights) {
-  auto& my = self->state;
-  my.evaluating = true;
-  // No deadline: an evaluation takes as long as the validation set is large. The supervisor notices an evaluator that
-  // dies.
-  self->request(my.evaluator, caf::infinite, evaluate_atom_v, weights)
-      .then(
-          [self](const evaluation& found) {
-            self->state.evaluating = false;
-            self->state.reports.front().take(found);
-            process(self);
-          },
-          [self](const caf::error& why) {
-            self->state.evaluating = false;
-            if (self->state.interrupted()) return process(self);
-            self->quit(make_error(errc::peer_lost, "evaluator: " + describe(why)));
-          });
-}
-
-/// Starts to assemble the result of the first report. Returns false if some replicas have not arrived.
-bool begin_result(coordinator_pointer self, bool whole) {
-  auto& my = self->state;
-  const auto replicas = whole ? replicas_of_first(my) : replicas_by_rank{};
-  if (!replicas) return false;
-  if (my.options.evaluates_replicas)
-    for (const auto& [rank, one] : *replicas) my.reports.front().replicas.push_back(one);
-  if (my.options.holders.empty())
-    assemble(self, *replicas, {});
-  else
-    collect(self, *replicas);
-  return true;
 }
 
 /// Adds the report of `step` to those that will be written.
@@ -339,7 +238,7 @@ void halt(coordinator_pointer self, std::string status) {
     return;
   }
   my.status = std::move(status);
-  if (my.interrupted()) self->send(my.evaluator, cancel_atom_v);
+  if (my.interrupted() && !my.deliveries.replays()) self->send(my.evaluator, cancel_atom_v);
   if (my.halting) return;
   my.halting = true;
   my.saves_at_end = my.makes_checkpoints();
@@ -349,8 +248,12 @@ void halt(coordinator_pointer self, std::string status) {
     self->request(my.workers[rank], my.options.timeout, halt_atom_v)
         .then(
             [self, rank](std::uint64_t begun) {
-              self->state.ends[rank] = begun;
-              if (++self->state.halt_answers == self->state.workers.size()) end_early(self);
+              const delivery what{
+                  .what = delivery::kind::halted, .from = static_cast<std::uint32_t>(rank), .step = begun};
+              self->state.deliveries.admit_and_settle(what, [self, rank, begun](const delivery&) {
+                self->state.ends[rank] = begun;
+                if (++self->state.halt_answers == self->state.workers.size()) end_early(self);
+              });
             },
             [self](const caf::error& why) {
               self->quit(make_error(errc::peer_lost, "a worker did not halt: " + describe(why)));
@@ -359,6 +262,22 @@ void halt(coordinator_pointer self, std::string status) {
 }
 
 namespace {
+
+/// Handles a message of a worker, or of none, when it is due.
+template <class Work>
+void admit(coordinator_pointer self, delivery::kind what, rank_id from, std::uint64_t step, Work work) {
+  self->state.deliveries.admit_and_settle({.what = what, .from = static_cast<std::uint32_t>(from), .step = step},
+                                          [work = std::move(work)](const delivery&) { work(); });
+}
+
+/// A worker that draws from the queue states in its version after how many of its own steps it shows its parameters.
+delivery delivery_of(const snapshot& replica) {
+  return {.what = delivery::kind::replica,
+          .from = static_cast<std::uint32_t>(replica.origin.sender),
+          .part = replica.before_exchange ? 1u : 0u,
+          .step = replica.origin.step,
+          .at = replica.origin.version};
+}
 
 std::vector<std::string> names_of(const std::vector<models::flat_entry>& tensors) {
   std::vector<std::string> names;
@@ -378,6 +297,7 @@ coordinator_actor::behavior_type coordinator(coordinator_pointer self, coordinat
   my.totals = rules::run_totals{
       {.when = options.when, .workers = options.workers, .lr = options.lr, .lr_over_time = options.lr_over_time}};
   my.options = std::move(options);
+  my.deliveries = intake{my.options.deliveries};
   my.evaluator = std::move(evaluator);
   my.recorder = std::move(recorder);
   my.where = std::move(*where);
@@ -398,25 +318,38 @@ coordinator_actor::behavior_type coordinator(coordinator_pointer self, coordinat
         if (my.queue) report_queue(self);  // a run of no steps is complete
       },
       [self](reached_atom, const milestone& reached) {
-        self->state.queue ? take_of_queue(self, reached) : take_own(self, reached);
-        write_checkpoint_if_complete(self);
+        admit(self, delivery::kind::milestone, reached.rank, reached.step, [self, reached] {
+          self->state.queue ? take_of_queue(self, reached) : take_own(self, reached);
+          write_checkpoint_if_complete(self);
+        });
       },
       [self](result_atom, const snapshot& replica) {
-        self->state.arrived.take(replica);
-        process(self);
+        self->state.deliveries.admit_and_settle(delivery_of(replica), [self, replica](const delivery&) {
+          self->state.arrived.take(replica);
+          process(self);
+        });
       },
       [self](state_atom, rank_id worker, std::uint64_t number, const state_dict& state) {
-        take_state(self, worker, number, state);
+        admit(self, delivery::kind::state, worker, number,
+              [self, worker, number, state] { take_state(self, worker, number, state); });
       },
-      [self](checkpoint_atom, rank_id worker, std::uint64_t step) { take_arrival(self, worker, step); },
+      [self](checkpoint_atom, rank_id worker, std::uint64_t step) {
+        admit(self, delivery::kind::barrier, worker, step, [self, worker, step] { take_arrival(self, worker, step); });
+      },
       [self](restore_atom, rank_id) { take_restored(self); },
       [self](verify_atom, rank_id worker, std::uint64_t step, const digest_list& digests) {
-        if (const auto difference = self->state.replicas.take(worker, step, digests))
-          self->quit(make_error(errc::failed, *difference));
+        admit(self, delivery::kind::digests, worker, step, [self, worker, step, digests] {
+          if (const auto difference = self->state.replicas.take(worker, step, digests))
+            self->quit(make_error(errc::failed, *difference));
+        });
       },
-      [self](halt_atom) { halt(self, "interrupted"); },
+      [self](halt_atom) {
+        admit(self, delivery::kind::interrupt, rank_id{}, 0, [self] { halt(self, "interrupted"); });
+      },
       [self](tick_atom) {
-        if (!self->state.halting) halt(self, "max_seconds");  // else it ends for another reason already
+        admit(self, delivery::kind::time_limit, rank_id{}, 0, [self] {
+          if (!self->state.halting) halt(self, "max_seconds");  // else it ends for another reason already
+        });
       },
       [](done_atom, const completion& done) { (*done.run)(); },
   };

@@ -2,6 +2,7 @@
 // ends the run in an orderly way, also ahead of time. It handles no gradients and no exchanges.
 #pragma once
 
+#include "troupe/actors/deliveries.hpp"
 #include "troupe/actors/evaluator.hpp"
 #include "troupe/actors/port.hpp"
 #include "troupe/actors/recorder.hpp"
@@ -111,6 +112,7 @@ struct coordinator_options {
   rules::stop_options stop{};
   std::optional<std::chrono::milliseconds> max_seconds{};
   std::chrono::milliseconds timeout{60'000};
+  delivery_order deliveries{};   ///< Where the order of what it takes in is recorded to, or repeated from.
   double lr{0};                  ///< Learning rate before the schedule is applied.
   learning_rate lr_over_time{};  ///< Schedule factor applied to the learning rate, for the record.
 };

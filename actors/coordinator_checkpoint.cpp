@@ -39,23 +39,35 @@ void take_checkpoint_at_barrier(coordinator_pointer self) {
   begin_checkpoint(self, my.barrier, [self] { continue_beyond_barrier(self); });
 }
 
+void take_state_of_server(coordinator_pointer self, const std::string& name, std::uint64_t number,
+                          const state_dict& state) {
+  auto& made = self->state.collection;
+  if (!made.open || number != made.number) return;
+  made.states.actors.emplace(name, state);
+  made.missing -= 1;
+  write_checkpoint_if_complete(self);
+}
+
 /// Requests the states of all servers. The workers have stopped, so that nothing is on its way to them.
 void ask_servers(coordinator_pointer self) {
   auto& my = self->state;
   my.collection.missing = my.options.servers.size();
-  for (const auto& [name, server] : my.options.servers)
+  constexpr std::uint32_t of_server = 1;  // rather than of a worker
+  std::uint32_t index = 0;
+  for (const auto& [name, server] : my.options.servers) {
     self->request(server, my.options.timeout, state_atom_v)
         .then(
-            [self, name = name, number = my.collection.number](const state_dict& state) {
-              auto& made = self->state.collection;
-              if (!made.open || number != made.number) return;
-              made.states.actors.emplace(name, state);
-              made.missing -= 1;
-              write_checkpoint_if_complete(self);
+            [self, name = name, index, number = my.collection.number](const state_dict& state) {
+              const delivery what{.what = delivery::kind::state, .from = index, .part = of_server, .step = number};
+              self->state.deliveries.admit_and_settle(what, [self, name, number, state](const delivery&) {
+                take_state_of_server(self, name, number, state);
+              });
             },
             [self, name = name](const caf::error& why) {
               self->quit(make_error(errc::peer_lost, name + ": " + describe(why)));
             });
+    ++index;
+  }
 }
 
 /// Returns whether all states are here, and all milestones that the workers had reported before. Between nodes these
@@ -154,8 +166,12 @@ void write_checkpoint_if_complete(coordinator_pointer self) {
   my.writing = true;
   // No deadline: a slow disk must not cost the run.
   self->request(my.recorder, caf::infinite, checkpoint_atom_v, std::exchange(made.states, {}))
-      .then([self](std::uint64_t) { self->state.writing = false; },
-            [self](const caf::error& why) { self->quit(make_error(errc::peer_lost, "recorder: " + describe(why))); });
+      .then(
+          [self](std::uint64_t) {
+            self->state.deliveries.admit_and_settle({.what = delivery::kind::written},
+                                                    [self](const delivery&) { self->state.writing = false; });
+          },
+          [self](const caf::error& why) { self->quit(make_error(errc::peer_lost, "recorder: " + describe(why))); });
   std::exchange(made.then, {})();
 }
 

@@ -40,6 +40,7 @@ struct coordinator_state {
   recorder_actor recorder;
   std::unique_ptr<lane> where;
   std::vector<directed_worker> workers;
+  intake deliveries;  ///< All that the coordinator hears passes through it.
 
   std::optional<rules::work_queue> queue;  ///< Queue of batches; empty if each worker has its own.
   std::optional<std::uint64_t> asked;      ///< Last step for which `show` was sent. Used only with a queue.
@@ -92,6 +93,14 @@ void process(coordinator_pointer self);
 
 /// Ends the run early, at the first step that all workers can complete.
 void halt(coordinator_pointer self, std::string status);
+
+// In coordinator_result.cpp.
+
+/// Starts to assemble the result of the first report. Returns false if some replicas have not arrived.
+bool begin_result(coordinator_pointer self, bool whole);
+
+/// Evaluates `weights`, which belong to the first report.
+void evaluate(coordinator_pointer self, const snapshot& weights);
 
 // In coordinator_checkpoint.cpp.
 

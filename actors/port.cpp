@@ -49,35 +49,6 @@ const peer_port& port_of(const port_state& my, rank_id index) {
   return my.peers.at(static_cast<std::size_t>(found - indices.begin()));
 }
 
-/// Sends parts to the peers and stores answers for the worker.
-void carry_out(port_pointer self, collected_output&& output) {
-  auto& my = self->state;
-  for (auto& [to, piece] : output.sent) {
-    my.payload_bytes += static_cast<std::uint64_t>(piece.piece.values.nbytes());
-    piece.origin.sender = id_of(my.options, my.options.own.among.rank);
-    piece.origin.generation = my.options.own.among.generation;
-    self->send(port_of(my, to), part_atom_v, std::move(piece));
-  }
-  for (auto& piece : output.answered) {
-    auto& answer = answers_of(my, piece.origin.step)[wanted_with(my, piece.piece.first)];
-    answer.what = piece.what;
-    answer.sample_count = piece.sample_count;
-    answer.elements += piece.piece.values.numel();
-    if (!answer.pieces.emplace(piece.piece.first, piece.piece).second)
-      return fail(self, make_error(errc::stale, "a piece of the answer to step " +
-                                                    std::to_string(piece.origin.step + 1) + " arrived twice"));
-  }
-  if (!my.waiting.empty()) answer_worker(self);
-}
-
-/// Returns the part as the member sees it: with the sender's index and without the receipt.
-part as_member_sees(const port_state& my, const part& piece) {
-  auto taken = piece;
-  taken.receipt.reset();
-  taken.origin.sender = *index_of(my.options, piece.origin.sender);
-  return taken;
-}
-
 // Requests. ---------------------------------------------------------------------------------------------------------
 
 caf::result<outcome> await_answer(port_pointer self, const stamp& who, const key& which) {
@@ -117,27 +88,6 @@ caf::result<std::string> hear_of_lost(port_pointer self, const std::vector<rank_
         promise.deliver(text);
         if (!text.empty() && !self->state.paused) fail(self, make_error(errc::peer_lost, text));
       });
-  return promise;
-}
-
-caf::result<holding> result_of_server(port_pointer self, std::uint64_t step) {
-  auto promise = self->make_response_promise<holding>();
-  with_member(
-      self, {.what = task::kind::state},
-      [step](member& algorithm) {
-        auto now = algorithm.held(step);
-        if (!now) throw exchange_error(errc::mismatch, "a worker's port has no result");
-        return std::move(*now);
-      },
-      [promise](holding now) mutable { promise.deliver(std::move(now)); });
-  return promise;
-}
-
-caf::result<state_dict> take_state(port_pointer self) {
-  auto promise = self->make_response_promise<state_dict>();
-  with_member(
-      self, {.what = task::kind::state}, [](member& algorithm) { return algorithm.state(); },
-      [self, promise](const state_dict& found) mutable { promise.deliver(state_of(self->state, found)); });
   return promise;
 }
 
@@ -209,6 +159,26 @@ void answer_worker(port_pointer self) {
   if (std::all_of(answers.begin(), answers.end(), [](const auto& answer) { return answer.given; })) advance_step(self);
 }
 
+void carry_out(port_pointer self, collected_output&& output) {
+  auto& my = self->state;
+  for (auto& [to, piece] : output.sent) {
+    my.payload_bytes += static_cast<std::uint64_t>(piece.piece.values.nbytes());
+    piece.origin.sender = id_of(my.options, my.options.own.among.rank);
+    piece.origin.generation = my.options.own.among.generation;
+    self->send(port_of(my, to), part_atom_v, std::move(piece));
+  }
+  for (auto& piece : output.answered) {
+    auto& answer = answers_of(my, piece.origin.step)[wanted_with(my, piece.piece.first)];
+    answer.what = piece.what;
+    answer.sample_count = piece.sample_count;
+    answer.elements += piece.piece.values.numel();
+    if (!answer.pieces.emplace(piece.piece.first, piece.piece).second)
+      return fail(self, make_error(errc::stale, "a piece of the answer to step " +
+                                                    std::to_string(piece.origin.step + 1) + " arrived twice"));
+  }
+  if (!my.waiting.empty()) answer_worker(self);
+}
+
 void hand_to_member(port_pointer self, const part& piece) {
   auto& my = self->state;
   const auto own = is_own(my, piece);
@@ -245,7 +215,7 @@ void take(port_pointer self, const part& piece) {
   if (static_cast<std::uint32_t>(*index_of(my.options, piece.origin.sender)) >= my.options.own.among.world_size)
     my.payload_bytes += static_cast<std::uint64_t>(piece.piece.values.nbytes());
   my.quiet_ticks = 0;
-  hand_to_member(self, piece);
+  my.deliveries.is_used() ? deliver(self, piece) : hand_to_member(self, piece);
 }
 
 namespace {
@@ -258,6 +228,7 @@ port_actor::behavior_type port(port_pointer self, port_options options, member_m
   my.wanted = options.answers_buckets ? own.buckets : std::vector<range>{{0, own.layout.parameter_end}};
   my.step = own.due.next_due(own.first_step + own.due.lead);
   my.options = std::move(options);
+  my.deliveries = intake{my.options.deliveries};
   my.make = std::move(make);
   make_member(my);
   if (lanes) my.where = lanes(my.algorithm->largest_fold());
@@ -266,8 +237,8 @@ port_actor::behavior_type port(port_pointer self, port_options options, member_m
       [self](await_atom, const stamp& who, const key& which) { return await_answer(self, who, which); },
       [self](wire_atom, const std::vector<peer_port>& peers) { wire(self, peers); },
       [self](lost_atom, const std::vector<rank_id>& lost) { return hear_of_lost(self, lost); },
-      [self](result_atom, std::uint64_t step) { return result_of_server(self, step); },
-      [self](state_atom) { return take_state(self); },
+      [self](result_atom, std::uint64_t step) { return deliver_result(self, step); },
+      [self](state_atom) { return deliver_state(self); },
       [self](restore_atom, const state_dict& state) -> caf::result<void> {
         try {
           restore(self->state, state);
@@ -281,6 +252,7 @@ port_actor::behavior_type port(port_pointer self, port_options options, member_m
       [self](tick_atom) {
         const auto& options = self->state.options;
         self->delayed_send(self, options.timeout / ticks_of_timeout, tick_atom_v);
+        self->state.deliveries.release();
         options.own.among.is_server() ? watch_round(self) : watch_worker(self);
       },
       [](done_atom, const completion& done) { (*done.run)(); },

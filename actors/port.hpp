@@ -2,6 +2,7 @@
 // here. A remote port is a local actor with the interface peer_port.
 #pragma once
 
+#include "troupe/actors/deliveries.hpp"
 #include "troupe/actors/exchange/member_options.hpp"
 #include "troupe/actors/messages.hpp"
 #include "troupe/actors/type_ids.hpp"
@@ -72,7 +73,8 @@ struct port_options {
   bool can_reform{false};           ///< Whether the port keeps what it takes to re-form the exchange.
   /// Indices of the members and servers with which this one exchanges parts, ascending, itself included; empty for all.
   std::vector<rank_id> peers{};
-  member_options own{};  ///< Options of the member.
+  delivery_order deliveries{};  ///< Of a server whose result depends on the order of what it takes in.
+  member_options own{};         ///< Options of the member.
 };
 
 /// Spawns a port that runs the member that `make` returns.

@@ -59,6 +59,8 @@ struct port_state {
   std::map<std::uint64_t, std::vector<partial_answer>> answers;  ///< By step and by `wanted`.
   std::map<std::uint32_t, waiting_worker> waiting;               ///< At `step`, by `wanted`.
   std::uint64_t payload_bytes{0};
+  intake deliveries;        ///< Of a server; see port_options::deliveries.
+  std::uint64_t handed{0};  ///< Number of deliveries that the member has been handed.
 
   // Only with port_options::can_reform.
   bool paused{false};
@@ -106,6 +108,9 @@ void take(port_pointer self, const part& piece);
 /// Hands a part to the member, and carries out what the member does with it.
 void hand_to_member(port_pointer self, const part& piece);
 
+/// Sends parts to the peers and stores answers for the worker.
+void carry_out(port_pointer self, collected_output&& output);
+
 /// Answers the requests of the worker that are complete.
 void answer_worker(port_pointer self);
 
@@ -119,6 +124,20 @@ bool is_own(const port_state& my, const part& piece);
 
 /// Returns why a part cannot be accepted, or nothing.
 std::optional<caf::error> refusal(const port_state& my, const part& piece);
+
+// In port_deliveries.cpp: the same for servers whose result depends on the order of what they take in.
+
+/// Returns the part as the member sees it: with the sender's index and without the receipt.
+part as_member_sees(const port_state& my, const part& piece);
+
+/// Hands a part to the member when it is due.
+void deliver(port_pointer self, const part& piece);
+
+/// Answers a request for the result after `step` steps when it is due.
+caf::result<holding> deliver_result(port_pointer self, std::uint64_t step);
+
+/// Answers a request for the state when it is due.
+caf::result<state_dict> deliver_state(port_pointer self);
 
 // In port_membership.cpp.
 

@@ -1,7 +1,7 @@
 #include "troupe/actors/worker.hpp"
 
 #include "troupe/actors/support/assert.hpp"
-#include "troupe/actors/worker_progress.hpp"
+#include "troupe/actors/worker_state.hpp"
 
 #include <caf/all.hpp>
 
@@ -17,53 +17,24 @@ namespace troupe {
 
 namespace {
 
-/// Interval between progress reports: short enough for a display.
-constexpr std::chrono::milliseconds progress_interval{100};
+/// Returns whether a request may be answered now. In a replay, it is answered after as many steps as in the recorded
+/// run.
+bool take_recorded(worker_state& my, const recorded_request& request) {
+  auto& recorded = *my.options.recorded;
+  if (recorded.empty()) return true;
+  const auto found = std::find(recorded.begin(), recorded.end(), request);
+  if (found == recorded.end()) return false;
+  recorded.erase(found);
+  return true;
+}
 
-/// An exchange under way.
-struct open_exchange {
-  std::size_t word{0};  ///< Its index in the loop.
-  std::optional<outcome> answer;
-};
-
-struct worker_state : worker_progress {
-  static inline const char* name = "worker";
-  worker_options options;
-  worker_contacts contacts;
-
-  std::vector<outcome> answers;  ///< Answers of exchanges that compute still has to apply to x or g.
-  std::size_t word{0};           ///< Position in the loop.
-  bool in_step{false};           ///< A step has been started and is not completed.
-  std::uint64_t begun{0};        ///< WORKER-2: steps that will be completed even if no further one is started.
-  std::uint64_t granted{0};      ///< WORKER-3: no step beyond this many is started.
-  bool computing{false};         ///< Waiting for compute.
-  bool many_steps{false};        ///< The request to compute covers several steps; after a cancel it may make fewer.
-  std::optional<open_exchange> exchanging;
-  bool x_on_host{true}, g_on_host{true};  ///< Whether x and g are in host memory, if compute has a device of its own.
-  bool departed{false};                   ///< The contribution to the next exchange has already left, bucket by bucket.
-  bool halted{false};
-  std::uint64_t verified{0};             ///< The last step whose parameters were compared with other workers'.
-  std::optional<std::uint64_t> arrived;  ///< Step of the last checkpoint at which it has reported to wait.
-  std::optional<std::uint64_t> wanted;   ///< Number of the request for its state that is to be answered.
-  std::vector<std::uint64_t> to_show;    ///< Steps for which the coordinator has asked for a snapshot.
-  caf::actor_clock::time_point last_progress;
-  caf::typed_response_promise<std::uint64_t> halt_promise;
-
-  rules::loop_position position() const { return {word, completed, now.origin.step}; }
-  rules::loop_limits limits() const { return {granted, options.steps_at_once}; }
-};
-
-using worker_pointer = worker_actor::stateful_pointer<worker_state>;
-
-void walk(worker_pointer self);
-
-void lose(worker_pointer self, const std::string& whom, const caf::error& why) {
-  const auto silent = why == caf::sec::request_timeout;
-  const auto timeout = std::to_string(self->state.options.timeout.count());
-  const auto step = std::to_string(self->state.completed + 1);
-  self->quit(make_error(errc::peer_lost, silent ? whom + " did not complete step " + step + " within " + timeout +
-                                                      " ms (run.timeout); set a larger run.timeout"
-                                                : whom + ": " + describe(why)));
+/// In a replay: takes the requests for snapshots that are due now.
+void take_early(worker_state& my) {
+  std::erase_if(my.early, [&](std::uint64_t step) {
+    const auto due = take_recorded(my, {.what = recorded_request::kind::show, .at = my.completed, .step = step});
+    if (due) my.to_show.push_back(step);
+    return due;
+  });
 }
 
 void lose_compute(worker_pointer self, const caf::error& why) {
@@ -111,6 +82,7 @@ void show(worker_pointer self) {
     self->send(my.contacts.results, result_atom_v, *std::exchange(my.contributed, std::nullopt));
   }
   auto replica = my.now;
+  if (my.options.draws_from_queue) replica.origin.version = my.completed;
   if (!my.options.draws_from_queue) return self->send(my.contacts.results, result_atom_v, replica);
   for (const auto step : std::exchange(my.to_show, {})) {
     replica.origin.step = step;
@@ -142,7 +114,7 @@ void report(worker_pointer self) {
 void report_progress(worker_pointer self) {
   auto& my = self->state;
   const auto now = self->clock().now();
-  if (now - my.last_progress < progress_interval) return;
+  if (now - my.last_progress < my.options.progress_interval) return;
   my.last_progress = now;
   self->send(my.contacts.recorder, progress_atom_v, my.options.rank, my.completed);
 }
@@ -179,6 +151,15 @@ void count(worker_state& my, const advanced& done) {
   my.payload_bytes.back() = std::max(my.payload_bytes.back(), done.payload_bytes);  // 0 from a restored one
 }
 
+/// Answers a request to halt, if it can be answered now.
+void answer_halt(worker_pointer self) {
+  auto& my = self->state;
+  if (!my.halt_promise.pending() || (my.computing && my.many_steps)) return;
+  if (!take_recorded(my, {.what = recorded_request::kind::halt, .at = my.begun})) return;
+  my.granted = my.begun;
+  my.halt_promise.deliver(my.begun);
+}
+
 /// Continues after compute has done `work`, of which a cancel may have left out some steps.
 void take_computed(worker_pointer self, const rules::local_work& work, advanced& done) {
   auto& my = self->state;
@@ -192,10 +173,7 @@ void take_computed(worker_pointer self, const rules::local_work& work, advanced&
   my.completed = my.many_steps ? my.now.origin.step : my.completed + work.steps;
   if (my.many_steps) my.begun = my.completed;
   my.in_step = !my.many_steps && my.in_step && work.begins + 1 > work.steps;
-  if (my.halt_promise.pending()) {
-    my.granted = my.begun;
-    my.halt_promise.deliver(my.begun);
-  }
+  answer_halt(self);
   if (work.steps > 0) report_progress(self);
   walk(self);
 }
@@ -219,59 +197,6 @@ void compute(worker_pointer self, const rules::local_work& work) {
 /// Has compute apply the answers of exchanges, so that x and g are complete, and copy both to the host.
 void settle(worker_pointer self) {
   compute(self, {.word_after = self->state.word});
-}
-
-// Checkpoints. ------------------------------------------------------------------------------------------------------
-
-/// Calls `ask(actor, name)` for compute and each port; the name is that of its entries in the worker's state.
-template <class Ask>
-void for_each_part(worker_pointer self, Ask ask) {
-  auto& my = self->state;
-  ask(my.contacts.compute, std::string{"compute"});
-  for (std::size_t place = 0; place < my.contacts.ports.size(); ++place)
-    if (my.contacts.ports[place]) ask(my.contacts.ports[place], "port " + my.options.exchanges.at(place));
-}
-
-/// Sends the state of the worker, its compute actor and its ports to the coordinator.
-void send_state(worker_pointer self) {
-  struct collected {
-    state_dict all;
-    std::size_t open{0};
-  };
-  auto& my = self->state;
-  const auto number = *std::exchange(my.wanted, std::nullopt);
-  const auto made = std::make_shared<collected>(collected{my.state()});
-  for_each_part(self, [&](const auto& actor, const std::string& name) {
-    made->open += 1;
-    self->request(actor, my.options.timeout, state_atom_v)
-        .then(
-            [self, made, name, number](const state_dict& one) {
-              made->all.put_all(name, one);
-              if (--made->open > 0) return;
-              self->send(self->state.contacts.states, state_atom_v, self->state.options.rank, number, made->all);
-            },
-            [self, name](const caf::error& why) { lose(self, name, why); });
-  });
-}
-
-/// Restores the worker, its compute actor and its ports.
-void restore_all(worker_pointer self, const state_dict& from) {
-  auto& my = self->state;
-  my.restore(from, my.options.run);
-  my.begun = my.granted = my.completed;
-  const auto open = std::make_shared<std::size_t>(0);
-  for_each_part(self, [&](const auto& actor, const std::string& name) {
-    *open += 1;
-    self->request(actor, my.options.timeout, restore_atom_v, from.all(name))
-        .then(
-            [self, open] {
-              if (--*open > 0) return;
-              const auto& my = self->state;
-              self->send(my.contacts.recorder, progress_atom_v, my.options.rank, my.completed);
-              self->send(my.contacts.coordinator, restore_atom_v, my.options.rank);
-            },
-            [self, name](const caf::error& why) { lose(self, name, why); });
-  });
 }
 
 // Exchanges. -------------------------------------------------------------------------------------------------------
@@ -341,16 +266,28 @@ void advance_word(worker_pointer self) {
   report_progress(self);
 }
 
-/// Executes the loop as far as possible without waiting. Starts only steps that are granted, and reports between steps.
+}  // namespace
+
+void lose(worker_pointer self, const std::string& whom, const caf::error& why) {
+  const auto silent = why == caf::sec::request_timeout;
+  const auto timeout = std::to_string(self->state.options.timeout.count());
+  const auto step = std::to_string(self->state.completed + 1);
+  self->quit(make_error(errc::peer_lost, silent ? whom + " did not complete step " + step + " within " + timeout +
+                                                      " ms (run.timeout); set a larger run.timeout"
+                                                : whom + ": " + describe(why)));
+}
+
 void walk(worker_pointer self) {
   auto& my = self->state;
   const auto& loop = my.options.loop;
+  answer_halt(self);
   while (!my.computing) {
     if (!my.in_step) {
+      take_early(my);
       if ((must_show(my) || must_verify(my)) && (!my.answers.empty() || !my.x_on_host)) return settle(self);
       if (must_verify(my)) return verify(self);
       report(self);
-      if (my.completed >= my.granted) {
+      if (my.completed >= my.may_begin()) {
         if (!my.wanted) return;
         if (!my.answers.empty() || !my.x_on_host || (my.gradient && !my.g_on_host)) return settle(self);
         return send_state(self);
@@ -374,6 +311,8 @@ void walk(worker_pointer self) {
     advance_word(self);
   }
 }
+
+namespace {
 
 worker_actor::behavior_type worker(worker_pointer self, worker_options options, worker_contacts contacts) {
   report_exceptions(self);
@@ -406,11 +345,14 @@ worker_actor::behavior_type worker(worker_pointer self, worker_options options, 
       [self](halt_atom) -> caf::result<std::uint64_t> {
         auto& my = self->state;
         my.halted = true;
-        my.granted = my.begun;
-        if (!my.computing || !my.many_steps) return my.begun;
-        self->send(my.contacts.compute, cancel_atom_v);
+        if (my.options.recorded->empty()) {
+          my.granted = my.begun;
+          if (my.computing && my.many_steps) self->send(my.contacts.compute, cancel_atom_v);
+        }
         my.halt_promise = self->make_response_promise<std::uint64_t>();
-        return my.halt_promise;
+        auto answer = my.halt_promise;  // walk() may deliver it
+        walk(self);
+        return answer;
       },
       [self](finish_atom, std::uint64_t step) {
         auto& my = self->state;
@@ -421,7 +363,8 @@ worker_actor::behavior_type worker(worker_pointer self, worker_options options, 
       },
       [self](show_atom, std::uint64_t step) {
         if (!self->state.contacts.results) return;
-        self->state.to_show.push_back(step);
+        auto& my = self->state;
+        (my.options.recorded->empty() ? my.to_show : my.early).push_back(step);
         walk(self);
       },
       [self](state_atom, std::uint64_t number) {

@@ -18,6 +18,15 @@ namespace troupe {
 
 using worker_actor = directed_worker;
 
+/// A request of the coordinator that a worker answered in a recorded run, after it had begun `at` steps.
+struct recorded_request {
+  enum class kind : std::uint8_t { show, halt };
+  kind what{kind::show};
+  std::uint64_t at{0};
+  std::uint64_t step{0};  ///< Of `show`: the step for which the parameters were requested.
+  bool operator==(const recorded_request&) const = default;
+};
+
 struct worker_options {
   run_id run{};
   rank_id rank{};
@@ -34,6 +43,10 @@ struct worker_options {
   bool draws_from_queue{false};  ///< Whether the coordinator assigns the batches of a queue; see directed_worker.
   /// Whether its compute actor waits for other workers in mid-step. Those keep that deadline.
   bool synchronised_norms{false};
+  /// In a replay: the requests that the worker has still to answer after the same number of steps as in the recorded
+  /// run. Whoever gave them may remove them.
+  std::shared_ptr<std::vector<recorded_request>> recorded = std::make_shared<std::vector<recorded_request>>();
+  std::chrono::milliseconds progress_interval{100};  ///< Between reports of progress: short enough for a display.
 };
 
 /// Actors a worker communicates with. Coordinator and recorder may be on another node.

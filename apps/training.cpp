@@ -1,6 +1,7 @@
 #include "troupe/apps/training.hpp"
 
 #include "troupe/apps/messages.hpp"
+#include "troupe/apps/recorded.hpp"
 #include "troupe/apps/resume.hpp"
 #include "troupe/runtime/checkpoint/copy.hpp"
 #include "troupe/runtime/checkpoint/folder.hpp"
@@ -9,6 +10,7 @@
 #include "troupe/runtime/node/launcher.hpp"
 #include "troupe/runtime/node/local_nodes.hpp"
 #include "troupe/runtime/node/node.hpp"
+#include "troupe/runtime/recording/writer.hpp"
 #include "troupe/runtime/support/durable_files.hpp"
 #include "troupe/runtime/support/terminal.hpp"
 #include "troupe/runtime/telemetry/cut_back.hpp"
@@ -50,6 +52,9 @@ void add_training_options(CLI::App& command, training_options& given) {
       "file; the name may contain placeholders, such as '{ranks}ranks.txt'");
   command.add_option("--resume", given.resume,
                      "Continue the run in this results folder from its newest intact checkpoint");
+  command.add_flag("--record", given.record,
+                   "Record the order of everything on which the result depends, so that `troupe replay` can repeat the "
+                   "run bit for bit; written by the first node to deliveries.bin in the results folder");
   command.add_flag("--overwrite", given.overwrite,
                    "Replace a finished run, or one with checkpoints, in the results folder, and the files of --csv and "
                    "--epoch-log");
@@ -95,6 +100,8 @@ void settle(training_options& given) {
     throw input_error(
         "--out names another folder than --resume, but a run is continued in its own folder; remove "
         "--out");
+  if (given.record)
+    throw input_error("--resume and --record cannot be combined: a recording begins with the run; remove one of them");
   given.out = given.resume;
   if (!given.file.empty()) return;
   given.file = given.resume / "topology.toml";
@@ -108,6 +115,7 @@ training prepare(const training_options& given) {
   auto data = load_data(topology);
   auto plan = make_plan(topology, data_facts(data, topology));
   check_security(plan);
+  if (given.record) check_recordable(plan);
   files_of_options(given, plan);  // what is wrong with them is found before any node is started
   return {std::move(data), std::move(plan)};
 }
@@ -195,6 +203,13 @@ int train(const training_options& given, training&& what, std::uint32_t node, si
     options.open_book = [&] {
       return book = continued ? continue_journal(given, what, *continued) : start_journal(given, what);
     };
+  std::shared_ptr<recording::writer> recorded;
+  if (node == 0 && given.record)
+    options.open_recording = [&, about = origin_of(what, options.initial)] {
+      recorded = std::make_shared<recording::writer>(book->folder() / recording::file_name, about, print_note);
+      return launch_deliveries{
+          .order_of = [recorded](std::uint32_t actor) -> delivery_order { return {.log = log_of(recorded, actor)}; }};
+    };
   if (!given.quiet) options.report = print_note;
   if (!given.quiet && node == 0) {
     for (const auto& note : what.plan.notes) options.report(note);
@@ -209,6 +224,8 @@ int train(const training_options& given, training&& what, std::uint32_t node, si
   const auto end = run(what.plan, what.data, std::move(options), signals);
   if (end.refusal) print_error("this node cannot take part in the run: " + *end.refusal);
   if (end.failure) print_error("the run failed: " + *end.failure);
+  if (recorded && !end.failure && !end.refusal) recorded->complete();
+  recorded.reset();
   if (book) offer_to_continue(given, what.plan, end, *book);
   if (!end.stuck.empty()) {
     for (const auto& name : end.stuck)

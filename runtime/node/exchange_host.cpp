@@ -75,7 +75,12 @@ port_options options_of_port(const plan& plan, std::uint32_t place, std::uint32_
                      .counts_updates = plan.draws_from_queue(),
                      .optimizer = plan.optimizer,
                      .initial = {}};
-  if (own.among.is_server()) own.initial = options.initial;
+  delivery_order deliveries;
+  if (own.among.is_server()) {
+    own.initial = options.initial;
+    if (options.deliveries.order_of && !exchange.nature.deterministic)
+      deliveries = options.deliveries.order_of(exchange.ids()[index]);
+  }
   return {.run = id_of(plan),
           .name = exchange.name,
           .timeout = plan.file.run.timeout,
@@ -84,6 +89,7 @@ port_options options_of_port(const plan& plan, std::uint32_t place, std::uint32_
           .carries = exchange.carries,
           .how = exchange.how,
           .peers = peers_of_port(exchange, index),
+          .deliveries = std::move(deliveries),
           .own = std::move(own)};
 }
 

@@ -84,6 +84,20 @@ std::vector<std::int64_t> weights_of_holders(const plan& plan) {
   return weights;
 }
 
+delivery_order order_of(const launch_options& options, std::uint32_t actor) {
+  return options.deliveries.order_of ? options.deliveries.order_of(actor) : delivery_order{};
+}
+
+worker_options options_of_launched(const plan& plan, std::uint32_t rank, const launch_options& options) {
+  auto made = options_of_worker(plan, rank, options.initial);
+  if (options.deliveries.requests_of) made.recorded = options.deliveries.requests_of(rank);
+  if (options.deliveries.every_step) {
+    made.steps_at_once = 1;
+    made.progress_interval = {};
+  }
+  return made;
+}
+
 /// What only the first node has.
 void spawn_direction(caf::actor_system& system, const plan& plan, const data::dataset_pair& data, lane_factory& lanes,
                      const launch_options& options, crew& into) {
@@ -133,6 +147,7 @@ void spawn_direction(caf::actor_system& system, const plan& plan, const data::da
                                                  .patience = file.evaluate.patience},
                                         .max_seconds = file.run.max_seconds,
                                         .timeout = file.run.timeout,
+                                        .deliveries = order_of(options, 0),
                                         .lr = plan.optimizer.lr,
                                         .lr_over_time = plan.optimizer.schedule},
                                        evaluator, into.recorder, lanes.make("coordinator"));
@@ -212,7 +227,7 @@ crew launch(caf::actor_system& system, const plan& plan, const data::dataset_pai
       own.ports.push_back(found == of_exchange.end() ? port_actor{} : found->second);
     }
     if (!shows_replica(plan, rank)) own.results = snapshot_sink{};
-    result.workers.push_back(spawn_worker(system, options_of_worker(plan, rank, options.initial), std::move(own)));
+    result.workers.push_back(spawn_worker(system, options_of_launched(plan, rank, options), std::move(own)));
     result.members.emplace_back("worker " + std::to_string(rank), caf::actor_cast<caf::actor>(result.workers.back()));
   }
   guard.complete = true;

@@ -3,11 +3,13 @@
 #pragma once
 
 #include "troupe/actors/coordinator.hpp"
+#include "troupe/actors/deliveries.hpp"
 #include "troupe/actors/device/device.hpp"
 #include "troupe/actors/journal.hpp"
 #include "troupe/actors/port.hpp"
 #include "troupe/actors/run_state.hpp"
 #include "troupe/actors/training/shared_memory.hpp"
+#include "troupe/actors/worker.hpp"
 #include "troupe/runtime/plan/plan.hpp"
 
 #include <caf/actor.hpp>
@@ -54,6 +56,16 @@ struct far_actors {
   std::function<void(std::uint64_t, const state_dict&)> send_copy{};  ///< See recorder_options::send_copy.
 };
 
+/// How a run is recorded or repeated.
+struct launch_deliveries {
+  /// Returns where the deliveries of an actor are recorded to, or repeated from: of the coordinator (0) or of a server
+  /// with this id whose result depends on their order. Empty in an ordinary run.
+  std::function<delivery_order(std::uint32_t actor)> order_of{};
+  /// Returns the requests that a worker answered in the recorded run; empty if there is no replay.
+  std::function<std::shared_ptr<std::vector<recorded_request>>(std::uint32_t rank)> requests_of{};
+  bool every_step{false};  ///< Whether workers report their progress after each step.
+};
+
 struct launch_options {
   std::shared_ptr<journal> book;  ///< Journal of the run; only on the first node.
   at::Tensor initial;             ///< Initial weights, flat; see initial_weights().
@@ -65,6 +77,7 @@ struct launch_options {
   /// Opens the device of a worker. Not called for the CPU unless a test supplies its own function.
   std::function<std::shared_ptr<device::accelerator>(std::uint32_t rank, c10::Device)> open_device{};
   bool computes{true};  ///< See replica_options::computes.
+  launch_deliveries deliveries{};
   /// The emulated links, or null. They may not be shared with another launch().
   std::shared_ptr<emulation::network> links{};
   /// Loader threads of this process; without them, each lane makes its own batches.

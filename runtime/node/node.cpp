@@ -149,6 +149,7 @@ run_end run(const plan& plan, const data::dataset_pair& data, node_options optio
     system_config config;
     caf::actor_system system{config};
     auto book = options.open_book ? options.open_book() : nullptr;
+    auto deliveries = options.open_recording ? options.open_recording() : launch_deliveries{};
     caf::scoped_actor waiting{system};
     const auto supervisor = spawn_supervisor(system, {.run_plan = std::make_shared<const troupe::plan>(plan),
                                                       .data = data,
@@ -158,6 +159,7 @@ run_end run(const plan& plan, const data::dataset_pair& data, node_options optio
                                                                  .pool = options.pool,
                                                                  .restored = options.restored,
                                                                  .node = options.node,
+                                                                 .deliveries = std::move(deliveries),
                                                                  .links = links_of(plan),
                                                                  .loading = loading},
                                                       .self = own,
@@ -168,6 +170,7 @@ run_end run(const plan& plan, const data::dataset_pair& data, node_options optio
                                                       .end = end});
     options.initial.reset();
     options.restored.reset();
+    options.open_recording = {};
     waiting->monitor(supervisor);
     const signal_handler while_running{
         signals, [&](int signal) { caf::anon_send(supervisor, halt_atom_v, std::int32_t{signal}); }};

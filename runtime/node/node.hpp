@@ -3,6 +3,7 @@
 
 #include "troupe/actors/journal.hpp"
 #include "troupe/actors/run_state.hpp"
+#include "troupe/runtime/node/launcher.hpp"
 #include "troupe/runtime/node/run_end.hpp"
 #include "troupe/runtime/node/signals.hpp"
 #include "troupe/runtime/plan/plan.hpp"
@@ -24,6 +25,8 @@ struct node_options {
   std::shared_ptr<const run_state> restored{};
   /// Opens the journal. Called on the first node only, after all checks that can be made in advance.
   std::function<std::shared_ptr<journal>()> open_book{};
+  /// Opens what records the deliveries of the run, after the journal; empty if they are not recorded.
+  std::function<launch_deliveries()> open_recording{};
   bool continues{false};  ///< Whether --resume was given, to the first node or to the one that keeps copies.
   /// Writes a copy of a checkpoint, on the node that keeps copies; see plan::keeps_copies. Must not throw.
   std::function<void(const state_dict& files)> keep_copy{};

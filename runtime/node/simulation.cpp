@@ -31,10 +31,11 @@ struct cleanup {
 };
 
 /// Advances virtual time to the next timeout, and triggers all timeouts that are due then. Returns false if there is
-/// none.
-bool reach_next_instant(caf::scheduler::test_coordinator& scheduler) {
-  if (!scheduler.trigger_timeout()) return false;
+/// none within `longest`.
+bool reach_next_instant(caf::scheduler::test_coordinator& scheduler, std::chrono::seconds longest) {
   auto& clock = scheduler.clock();
+  if (clock.schedule().empty() || clock.schedule().begin()->first - clock.now() > longest) return false;
+  scheduler.trigger_timeout();
   while (!clock.schedule().empty() && clock.schedule().begin()->first <= clock.now()) scheduler.trigger_timeout();
   return true;
 }
@@ -63,6 +64,7 @@ run_end simulate(const plan& plan, const data::dataset_pair& data, at::Tensor in
                         .restored = options.restored,
                         .open_device = options.open_device,
                         .computes = options.computes,
+                        .deliveries = options.deliveries,
                         .links = options.links});
   for (const auto& [name, member] : troupe.members) {
     caf::actor_cast<caf::abstract_actor*>(member)->attach_functor([&, name = name](const caf::error& why) {
@@ -71,6 +73,7 @@ run_end simulate(const plan& plan, const data::dataset_pair& data, at::Tensor in
     });
   }
   const cleanup at_the_end{troupe, scheduler};
+  if (options.after_launch) options.after_launch(troupe);
   begin(troupe, troupe.workers);
   std::uint64_t events = 0;
   const auto run_one = [&] {
@@ -82,10 +85,14 @@ run_end simulate(const plan& plan, const data::dataset_pair& data, at::Tensor in
       throw std::runtime_error("the simulated run did not end (schedule seed " + std::to_string(options.seed) + ")");
   };
   const auto stops = [&] { return options.stop_after > 0 && events >= options.stop_after; };
-  while (!ended && !stops() && (scheduler.has_job() || reach_next_instant(scheduler)))
+  const auto goes_on = [&] {
+    return scheduler.has_job() || reach_next_instant(scheduler, options.longest_wait) ||
+           (options.on_stall && options.on_stall(troupe));
+  };
+  while (!ended && !stops() && goes_on())
     if (scheduler.has_job()) run_one();
   if (!ended && !stops())
-    throw std::runtime_error("the simulated run stalled (schedule seed " + std::to_string(options.seed) + ")");
+    throw simulation_stalled("the simulated run stalled (schedule seed " + std::to_string(options.seed) + ")");
   end.failure = std::move(blamed.text);
   return end;
 }

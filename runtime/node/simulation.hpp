@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <stdexcept>
 #include <string>
 
 namespace troupe {
@@ -32,11 +33,22 @@ struct simulation_options {
   std::shared_ptr<emulation::network> links{};  ///< The emulated links, or null.
   bool computes{true};                          ///< See replica_options::computes.
   decltype(launch_options::open_device) open_device{};
+  launch_deliveries deliveries{};                   ///< See launch_options::deliveries.
+  std::function<void(const crew&)> after_launch{};  ///< Called before the first message.
+  /// Called if nothing happens any more, or nothing within `longest_wait` of virtual time: returns whether to go on.
+  std::function<bool(const crew&)> on_stall{};
+  std::chrono::seconds longest_wait{std::chrono::seconds::max()};
   std::uint64_t most_events{10'000'000};  ///< A run with more messages is considered hung.
   std::uint64_t stop_after{0};            ///< Number of messages after which the simulation stops; 0 for none.
 };
 
-/// Simulates a run and returns how it ended. Throws std::runtime_error, naming the seed, if the run does not end.
+/// Nothing happens any more in a simulated run that has not ended.
+struct simulation_stalled : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+/// Simulates a run and returns how it ended. Throws simulation_stalled or std::runtime_error, naming the seed, if the
+/// run does not end.
 run_end simulate(const plan& plan, const data::dataset_pair& data, at::Tensor initial, models::buffer_pool pool,
                  std::shared_ptr<journal> book, const simulation_options& options);
 

@@ -1,0 +1,78 @@
+// The worker's state, and the parts of its behaviour that are in files of their own. Only for worker*.cpp.
+#pragma once
+
+#include "troupe/actors/worker.hpp"
+#include "troupe/actors/worker_progress.hpp"
+
+#include <caf/actor_clock.hpp>
+#include <caf/stateful_actor.hpp>
+#include <caf/typed_event_based_actor.hpp>
+#include <caf/typed_response_promise.hpp>
+
+#include <algorithm>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace troupe {
+
+/// An exchange under way.
+struct open_exchange {
+  std::size_t word{0};  ///< Its index in the loop.
+  std::optional<outcome> answer;
+};
+
+struct worker_state : worker_progress {
+  static inline const char* name = "worker";
+  worker_options options;
+  worker_contacts contacts;
+
+  std::vector<outcome> answers;  ///< Answers of exchanges that compute still has to apply to x or g.
+  std::size_t word{0};           ///< Position in the loop.
+  bool in_step{false};           ///< A step has been started and is not completed.
+  std::uint64_t begun{0};        ///< WORKER-2: steps that will be completed even if no further one is started.
+  std::uint64_t granted{0};      ///< WORKER-3: no step beyond this many is started.
+  bool computing{false};         ///< Waiting for compute.
+  bool many_steps{false};        ///< The request to compute covers several steps; after a cancel it may make fewer.
+  std::optional<open_exchange> exchanging;
+  bool x_on_host{true}, g_on_host{true};  ///< Whether x and g are in host memory, if compute has a device of its own.
+  bool departed{false};                   ///< The contribution to the next exchange has already left, bucket by bucket.
+  bool halted{false};
+  std::uint64_t verified{0};             ///< The last step whose parameters were compared with other workers'.
+  std::optional<std::uint64_t> arrived;  ///< Step of the last checkpoint at which it has reported to wait.
+  std::optional<std::uint64_t> wanted;   ///< Number of the request for its state that is to be answered.
+  std::vector<std::uint64_t> to_show;    ///< Steps for which the coordinator has asked for a snapshot.
+  std::vector<std::uint64_t> early;      ///< In a replay: those for which it has asked too early.
+  caf::actor_clock::time_point last_progress;
+  caf::typed_response_promise<std::uint64_t> halt_promise;
+
+  rules::loop_position position() const { return {word, completed, now.origin.step}; }
+  /// Returns how many steps may be started: in a replay, no more than before the next recorded request.
+  std::uint64_t may_begin() const {
+    auto most = granted;
+    for (const auto& request : *options.recorded) most = std::min(most, request.at);
+    return most;
+  }
+  rules::loop_limits limits() const { return {may_begin(), options.steps_at_once}; }
+};
+
+using worker_pointer = worker_actor::stateful_pointer<worker_state>;
+
+// In worker.cpp.
+
+/// Executes the loop as far as possible without waiting. Starts only steps that are granted, and reports between steps.
+void walk(worker_pointer self);
+
+/// Ends the worker because `whom`, with which it communicates, failed.
+void lose(worker_pointer self, const std::string& whom, const caf::error& why);
+
+// In worker_checkpoint.cpp.
+
+/// Sends the state of the worker, its compute actor and its ports to the coordinator.
+void send_state(worker_pointer self);
+
+/// Restores the worker, its compute actor and its ports.
+void restore_all(worker_pointer self, const state_dict& from);
+
+}  // namespace troupe

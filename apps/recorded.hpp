@@ -1,0 +1,17 @@
+// What `troupe run --record` and `troupe replay` share.
+#pragma once
+
+#include "troupe/apps/training.hpp"
+#include "troupe/runtime/recording/deliveries_file.hpp"
+
+#include <ATen/core/Tensor.h>
+
+namespace troupe::apps {
+
+/// Throws input_error if the plan has something whose order cannot be recorded.
+void check_recordable(const plan& plan);
+
+/// Returns what a recording of this run belongs to.
+recording::origin origin_of(const training& what, const at::Tensor& initial);
+
+}  // namespace troupe::apps

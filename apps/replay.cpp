@@ -1,0 +1,125 @@
+// troupe replay DIR: repeats a run that was recorded, bit for bit.
+#include "troupe/apps/commands.hpp"
+#include "troupe/apps/messages.hpp"
+#include "troupe/apps/recorded.hpp"
+#include "troupe/apps/resume.hpp"
+#include "troupe/apps/training.hpp"
+#include "troupe/runtime/node/fingerprint.hpp"
+#include "troupe/runtime/node/launcher.hpp"
+#include "troupe/runtime/node/replay_run.hpp"
+#include "troupe/runtime/plan/refuse.hpp"
+#include "troupe/runtime/support/units.hpp"
+#include "troupe/runtime/telemetry/display.hpp"
+#include "troupe/runtime/telemetry/file_journal.hpp"
+#include "troupe/runtime/telemetry/run_folder.hpp"
+#include "troupe/runtime/topology/canonical.hpp"
+#include "troupe/runtime/topology/error.hpp"
+
+#include <CLI/CLI.hpp>
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+
+namespace troupe::apps {
+
+namespace {
+
+struct options {
+  std::filesystem::path recorded;  ///< The results folder of the run.
+  training_options run;
+  std::optional<std::uint64_t> until{};
+};
+
+/// Throws input_error if the recording was made with something else than what is here now.
+void check_origin(const recording::origin& recorded, const recording::origin& now, const std::string& path) {
+  if (recorded.version != now.version)
+    throw input_error(path + ": recorded by Troupe " + topology::printable(recorded.version) + ", but this is " +
+                      now.version + "; replay it with that version");
+  if (recorded.topology != now.topology)
+    throw input_error(path + ": recorded with another topology than the topology.toml beside it: " +
+                      topology::differences(now.topology, recorded.topology));
+  for (const auto& [name, digest] : now.digests) {
+    const auto found = recorded.digests.find(name);
+    if (found == recorded.digests.end() || found->second != digest)
+      throw input_error(path + ": recorded with other " + (name == "script" ? std::string("model code") : name) +
+                        "; use the same to replay it");
+  }
+}
+
+/// Prints how far the replay went, if it did not go to the end of the run.
+void print_cut(const options& given, std::uint64_t step, const recording::contents& recorded) {
+  if (given.run.quiet) return;
+  const auto steps = "after " + grouped(step) + (step == 1 ? " step" : " steps");
+  if (given.until && step >= *given.until) return print_note("the replay was ended " + steps + " (--until)");
+  print_note("the recording is of a run that did not come to its end; the replay ends " + steps + ", with " +
+             grouped(recorded.entries.size()) + " deliveries");
+}
+
+int replay_recording(options& given) {
+  auto& run = given.run;
+  const auto path = (given.recorded / recording::file_name).string();
+  run.file = given.recorded / "topology.toml";
+  if (!std::filesystem::exists(path) || !std::filesystem::exists(run.file))
+    throw input_error(given.recorded.string() + ": there is no " + std::string(recording::file_name) +
+                      " and topology.toml; expected the results folder of `troupe run --record`");
+  recording::contents recorded;
+  try {
+    recorded = recording::read(path);
+  } catch (const recording::damaged& problem) {
+    throw input_error(path + ": " + problem.what());
+  }
+  auto what = prepare(run);
+  models::buffer_pool pool;
+  auto initial = initial_weights(what.plan, pool);
+  check_origin(recorded.about, origin_of(what, initial), path);
+  if (run.out.empty()) {
+    const auto name = std::filesystem::absolute(given.recorded).lexically_normal();
+    const auto stem = name.has_filename() ? name.filename() : name.parent_path().filename();
+    run.out = telemetry::default_folder(stem.string() + "-replay");
+  }
+  telemetry::run_folder folder{{.out = run.out, .topology = run.file, .overwrite = run.overwrite}};
+  auto shown = telemetry::make_display(verbosity_of(run), telemetry::shape_of(what.plan, folder.path().string()));
+  const auto book = std::make_shared<telemetry::file_journal>(what.plan, std::move(folder), std::move(shown),
+                                                              telemetry::file_journal_options{.warn = print_note});
+  const auto [end, cut_at] =
+      replay_run(what.plan, what.data, std::move(initial), std::move(pool), book, recorded, given.until);
+  if (end.failure) print_error("the replay failed: " + *end.failure);
+  if (!end.failure && cut_at) print_cut(given, *cut_at, recorded);
+  return end.status();
+}
+
+}  // namespace
+
+void check_recordable(const plan& plan) {
+  for (const auto& exchange : plan.exchanges)
+    if (exchange.nature.host == hosting::shared_memory && exchange.nature.writes != memory_writes::locked)
+      refuse(plan.file, "exchange." + exchange.name + ".lock",
+             "workers write the shared memory of \"" + exchange.name +
+                 "\" in no order that could be recorded; set lock = true to record the run");
+}
+
+recording::origin origin_of(const training& what, const at::Tensor& initial) {
+  const auto about = describe_run(what);
+  recording::origin made{.version = version(), .topology = about.topology, .digests = about.digests};
+  made.digests["initial weights"] = digest_of(initial);
+  return made;
+}
+
+void add_replay(CLI::App& app, int& status) {
+  auto* command = app.add_subcommand("replay", "Repeat a run that was recorded with `troupe run --record`");
+  auto given = std::make_shared<options>();
+  auto& run = given->run;
+  command->add_option("DIR", given->recorded, "Results folder of the recorded run")->required();
+  command->add_option("--out", run.out, "Folder for the results (default: runs/<DIR>-replay-<UTC time>)");
+  command->add_option("--until", given->until, "End the replay when every worker has completed this number of steps");
+  command->add_flag("--overwrite", run.overwrite, "Replace a finished run in the results folder");
+  command->add_flag("--quiet", run.quiet, "Print errors only");
+  command->add_flag("--json", run.json, "Print the lines of metrics.jsonl instead of progress");
+  command->callback([given, &status] { status = replay_recording(*given); });
+}
+
+}  // namespace troupe::apps

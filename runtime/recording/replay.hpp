@@ -1,0 +1,48 @@
+// A recording as a replay goes through it.
+#pragma once
+
+#include "troupe/actors/deliveries.hpp"
+#include "troupe/actors/worker.hpp"
+#include "troupe/runtime/recording/deliveries_file.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace troupe::recording {
+
+/// The recorded deliveries of all actors. One thread at a time.
+class replay {
+ public:
+  /// `queued`: whether the workers draw from one queue, so that it matters when they showed their parameters.
+  replay(const contents& recorded, bool queued);
+
+  /// Returns what repeats the deliveries of an actor; none if it has no recorded ones.
+  delivery_order order_of(std::uint32_t actor);
+
+  /// Returns the requests that a worker answered.
+  std::shared_ptr<std::vector<recorded_request>> requests_of(std::uint32_t rank);
+
+  /// Return how many signals and time limits the coordinator heard of.
+  std::size_t interrupts() const { return interrupts_; }
+  std::size_t time_limits() const { return time_limits_; }
+
+  /// From now on, everything is taken as it comes.
+  void open();
+  bool is_open() const { return open_; }
+
+  /// Returns what each actor waits for, such as "server 4 waits for the contribution of rank 1 to step 7", joined by
+  /// "; ".
+  std::string missing() const;
+
+ private:
+  std::map<std::uint32_t, std::shared_ptr<delivery_script>> scripts_;
+  std::map<std::uint32_t, std::shared_ptr<std::vector<recorded_request>>> requests_;
+  std::size_t interrupts_{0}, time_limits_{0};
+  bool open_{false};
+};
+
+}  // namespace troupe::recording

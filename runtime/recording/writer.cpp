@@ -1,0 +1,79 @@
+#include "troupe/runtime/recording/writer.hpp"
+
+#include <cerrno>
+#include <chrono>
+#include <stdexcept>
+#include <system_error>
+#include <utility>
+
+namespace troupe::recording {
+
+namespace {
+
+/// A crash costs at most what was recorded since the last block.
+constexpr std::chrono::milliseconds between_blocks{200};
+
+/// Number of deliveries for which a block is written at once.
+constexpr std::size_t many = 4096;
+
+std::string reason() {
+  return std::generic_category().message(errno);
+}
+
+}  // namespace
+
+writer::writer(const std::filesystem::path& path, const origin& about, std::function<void(const std::string&)> warn)
+    : path_(path), warn_(std::move(warn)), file_(path, std::ios::binary | std::ios::trunc) {
+  const auto header = header_of(about);
+  file_.write(reinterpret_cast<const char*>(header.data()), static_cast<std::streamsize>(header.size()));
+  if (!file_.flush()) throw std::runtime_error(path.string() + ": cannot be written: " + reason());
+  thread_ = std::thread{[this] { work(); }};
+}
+
+writer::~writer() {
+  {
+    const std::lock_guard lock{mutex_};
+    over_ = true;
+  }
+  changed_.notify_all();
+  thread_.join();
+}
+
+void writer::complete() {
+  const std::lock_guard lock{mutex_};
+  complete_ = true;
+}
+
+void writer::take(const entry& one) {
+  const std::lock_guard lock{mutex_};
+  waiting_.push_back(one);
+  if (waiting_.size() == many) changed_.notify_all();
+}
+
+void writer::work() {
+  std::unique_lock lock{mutex_};
+  for (;;) {
+    changed_.wait_for(lock, between_blocks, [this] { return over_ || waiting_.size() >= many; });
+    const auto last = over_;
+    const auto taken = std::exchange(waiting_, {});
+    lock.unlock();
+    if (!taken.empty()) write(block_of(taken, ++blocks_));
+    if (last && complete_) write(block_of({}, ++blocks_));
+    if (last) return;
+    lock.lock();
+  }
+}
+
+void writer::write(const std::vector<std::byte>& bytes) {
+  if (!file_) return;  // warned already
+  file_.write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
+  if (!file_.flush())
+    warn_("warning: " + path_.string() + " cannot be written: " + reason() +
+          "; the run goes on, and the recording ends here");
+}
+
+delivery_log log_of(std::shared_ptr<writer> recording, std::uint32_t actor) {
+  return [recording = std::move(recording), actor](const delivery& what) { recording->take({actor, what}); };
+}
+
+}  // namespace troupe::recording

@@ -1,0 +1,54 @@
+// Writes a recording while the run goes on, on a thread of its own: actors never wait for the disk.
+#pragma once
+
+#include "troupe/runtime/recording/deliveries_file.hpp"
+
+#include <condition_variable>
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace troupe::recording {
+
+/// Collects the deliveries of all actors. take() and complete() may be called from any thread.
+class writer {
+ public:
+  /// Creates the file, with its header. Throws std::runtime_error with the path. `warn` is called, once, if something
+  /// cannot be written later; the run then goes on without a recording.
+  writer(const std::filesystem::path& path, const origin& about, std::function<void(const std::string&)> warn);
+
+  /// Writes what is left.
+  ~writer();
+  writer(const writer&) = delete;
+  writer& operator=(const writer&) = delete;
+
+  void take(const entry& one);
+
+  /// Notes that the run has come to its end, so that nothing is missing.
+  void complete();
+
+ private:
+  void work();
+  void write(const std::vector<std::byte>& bytes);
+
+  std::filesystem::path path_;
+  std::function<void(const std::string&)> warn_;
+  std::ofstream file_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::vector<entry> waiting_;  ///< Not written yet.
+  std::uint64_t blocks_{0};
+  bool over_{false}, complete_{false};
+  std::thread thread_;
+};
+
+/// Returns what takes the deliveries of an actor.
+delivery_log log_of(std::shared_ptr<writer> recording, std::uint32_t actor);
+
+}  // namespace troupe::recording
