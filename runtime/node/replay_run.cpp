@@ -65,7 +65,7 @@ replay_end replay_run(plan plan, const data::dataset_pair& data, at::Tensor init
                     .requests_of = [&](std::uint32_t rank) { return orders.requests_of(rank); },
                     .every_step = until.has_value()};
   how.longest_wait = longest_wait;
-  how.after_launch = [&](const crew& all) {
+  how.after_begin = [&](const crew& all) {
     for (std::size_t i = 0; i < orders.interrupts(); ++i) caf::anon_send(all.coordinator, halt_atom_v);
     for (std::size_t i = 0; i < orders.time_limits(); ++i) caf::anon_send(all.coordinator, tick_atom_v);
   };

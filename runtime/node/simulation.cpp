@@ -73,8 +73,8 @@ run_end simulate(const plan& plan, const data::dataset_pair& data, at::Tensor in
     });
   }
   const cleanup at_the_end{troupe, scheduler};
-  if (options.after_launch) options.after_launch(troupe);
   begin(troupe, troupe.workers);
+  if (options.after_begin) options.after_begin(troupe);
   std::uint64_t events = 0;
   const auto run_one = [&] {
     std::swap(scheduler.jobs.front(), scheduler.jobs[random.below(scheduler.jobs.size())]);

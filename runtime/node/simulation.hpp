@@ -33,8 +33,8 @@ struct simulation_options {
   std::shared_ptr<emulation::network> links{};  ///< The emulated links, or null.
   bool computes{true};                          ///< See replica_options::computes.
   decltype(launch_options::open_device) open_device{};
-  launch_deliveries deliveries{};                   ///< See launch_options::deliveries.
-  std::function<void(const crew&)> after_launch{};  ///< Called before the first message.
+  launch_deliveries deliveries{};                  ///< See launch_options::deliveries.
+  std::function<void(const crew&)> after_begin{};  ///< Called before the first message is handled.
   /// Called if nothing happens any more, or nothing within `longest_wait` of virtual time: returns whether to go on.
   std::function<bool(const crew&)> on_stall{};
   std::chrono::seconds longest_wait{std::chrono::seconds::max()};
