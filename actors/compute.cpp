@@ -1,6 +1,7 @@
 #include "troupe/actors/compute.hpp"
 
 #include "troupe/actors/rules/agreement.hpp"
+#include "troupe/actors/training/lock_order.hpp"
 
 #include <caf/all.hpp>
 
@@ -92,6 +93,9 @@ compute_actor::behavior_type compute(compute_pointer self, replica_options optio
   self->state.cancelled = std::make_shared<std::atomic<bool>>(false);
   self->state.where = std::move(*where);
   if (norms.port) options.norms.bring = through(self, norms);
+  if (options.memory_order)
+    options.memory_lock = lock_in(std::exchange(options.memory_order, nullptr),
+                                  static_cast<std::uint32_t>(options.rank), self->state.where->meeting_point());
   return {
       [self, options](advance_atom, const advance& request, const caf::strong_actor_ptr& port) {
         auto work = [request, port, options, engine = self->state.engine, cancelled = self->state.cancelled] {

@@ -68,7 +68,8 @@ void intake::release() {
   releasing_ = true;
   auto& script = *how_.script;
   const auto is_due = [&](const auto& held) {
-    return script.is_open() || (script.due() && held.first.is(*script.due()));
+    if (script.is_open()) return true;
+    return script.due() && held.first.is(*script.due()) && (!how_.is_ready || how_.is_ready());
   };
   for (auto next = held_.begin(); (next = std::find_if(held_.begin(), held_.end(), is_due)) != held_.end();) {
     auto [what, then] = std::move(*next);

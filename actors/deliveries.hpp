@@ -23,7 +23,7 @@ struct delivery {
     part = 1,     ///< Server: a part of a worker's contribution to `step`.
     result,       ///< Server: a request for its result after `step` steps. Coordinator: the answer of a server.
     state,        ///< Server: a request for its state. Coordinator: the state of a worker or server.
-    acquisition,  ///< Shared memory: a worker, or the server that keeps it, locks it.
+    acquisition,  ///< Shared memory: a worker, or the server that keeps it, locks it `step` times in a row.
     milestone,    ///< A worker has completed `step` steps.
     replica,      ///< A worker's parameters for `step`, after `at` completed steps.
     barrier,      ///< A worker waits for a checkpoint after `step` steps.
@@ -92,6 +92,7 @@ class delivery_script {
 struct delivery_order {
   delivery_log log{};
   std::shared_ptr<delivery_script> script{};
+  std::function<bool()> is_ready{};  ///< In a replay: whether the actor may take anything in now, if that depends.
 };
 
 /// What an actor takes deliveries through.

@@ -185,6 +185,17 @@ void offer_to_continue(const training_options& given, const plan& plan, const ru
   std::fflush(stdout);
 }
 
+/// Returns how the deliveries of a run reach its recording.
+launch_deliveries recorded_by(const std::shared_ptr<recording::writer>& recording) {
+  launch_deliveries made;
+  made.order_of = [recording](std::uint32_t actor) { return delivery_order{.log = log_of(recording, actor)}; };
+  made.lock_order_of = [recording](std::uint32_t id, const std::shared_ptr<shared_memory>& memory) {
+    recording->watch(id, memory);
+    return std::shared_ptr<lock_order>{};
+  };
+  return made;
+}
+
 }  // namespace
 
 int train(const training_options& given, training&& what, std::uint32_t node, signal_watch& signals) {
@@ -207,8 +218,7 @@ int train(const training_options& given, training&& what, std::uint32_t node, si
   if (node == 0 && given.record)
     options.open_recording = [&, about = origin_of(what, options.initial)] {
       recorded = std::make_shared<recording::writer>(book->folder() / recording::file_name, about, print_note);
-      return launch_deliveries{
-          .order_of = [recorded](std::uint32_t actor) -> delivery_order { return {.log = log_of(recorded, actor)}; }};
+      return recorded_by(recorded);
     };
   if (!given.quiet) options.report = print_note;
   if (!given.quiet && node == 0) {

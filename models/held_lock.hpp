@@ -7,25 +7,48 @@
 
 namespace troupe::models {
 
-/// Holds `lock`; null for no lock. Throws std::runtime_error if its holder died, then and at every later attempt.
-class held_lock {
+/// A lock that one thread at a time may hold.
+class exclusive_lock {
  public:
-  explicit held_lock(pthread_mutex_t* lock) : lock_{lock} {
-    if (lock_ == nullptr) return;
-    const int status = pthread_mutex_lock(lock_);
+  virtual ~exclusive_lock() = default;
+
+  /// Waits for the lock and takes it. Throws std::runtime_error if that is no longer possible.
+  virtual void lock() = 0;
+  virtual void unlock() = 0;
+};
+
+/// A robust mutex in memory that processes share. Once its holder has died, lock() throws at every attempt.
+class process_lock : public exclusive_lock {
+ public:
+  explicit process_lock(pthread_mutex_t& mutex) : mutex_(&mutex) {}
+
+  void lock() override {
+    const int status = pthread_mutex_lock(mutex_);
     if (status == 0) return;
     // Unlocked without being declared consistent, so that other waiting threads learn of this too.
-    if (status == EOWNERDEAD) pthread_mutex_unlock(lock_);
+    if (status == EOWNERDEAD) pthread_mutex_unlock(mutex_);
     throw std::runtime_error("the process that held the lock of the shared parameters died in the middle of a step");
   }
+  void unlock() override { pthread_mutex_unlock(mutex_); }
+
+ private:
+  pthread_mutex_t* mutex_;
+};
+
+/// Holds `lock`; null for no lock.
+class held_lock {
+ public:
+  explicit held_lock(exclusive_lock* lock) : lock_{lock} {
+    if (lock_ != nullptr) lock_->lock();
+  }
   ~held_lock() {
-    if (lock_ != nullptr) pthread_mutex_unlock(lock_);
+    if (lock_ != nullptr) lock_->unlock();
   }
   held_lock(const held_lock&) = delete;
   held_lock& operator=(const held_lock&) = delete;
 
  private:
-  pthread_mutex_t* lock_;
+  exclusive_lock* lock_;
 };
 
 }  // namespace troupe::models

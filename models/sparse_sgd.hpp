@@ -6,10 +6,11 @@
 #include "troupe/models/flat.hpp"
 
 #include <cstdint>
-#include <pthread.h>
 #include <span>
 
 namespace troupe::models {
+
+class exclusive_lock;
 
 /// Nonzeros of a sample and its target: a class (0 or 1) or a number.
 struct sparse_sample {
@@ -30,8 +31,8 @@ struct sparse_sgd_options {
   /// Whether each addition is atomic, so that none is lost. Otherwise one of two concurrent writes to a coordinate may
   /// be lost.
   bool atomic{false};
-  pthread_mutex_t* lock{nullptr};  ///< Mutex held during each step; null for none.
-  double loss_sum{0};              ///< Sum of the losses of earlier steps, which the result continues.
+  exclusive_lock* lock{nullptr};  ///< Held during each step; null for none.
+  double loss_sum{0};             ///< Sum of the losses of earlier steps, which the result continues.
 };
 
 /// The sparse_sgd functions of the models with these names. The columns of a sample must be distinct. They throw

@@ -17,6 +17,10 @@
 #include <memory>
 #include <vector>
 
+namespace troupe::models {
+class exclusive_lock;
+}
+
 namespace troupe {
 
 class shared_memory;
@@ -59,9 +63,10 @@ struct member_options {
   /// Whether the schedule of the learning rate counts the updates of all workers together, divided by their number;
   /// otherwise it counts the steps of each worker.
   bool counts_updates{false};
-  optimizer_options optimizer{};            ///< Optimizer options for servers that apply updates.
-  at::Tensor initial{};                     ///< Initial values [P + B] of all workers; for servers.
-  std::shared_ptr<shared_memory> memory{};  ///< Shared memory for the server that holds it.
+  optimizer_options optimizer{};                          ///< Optimizer options for servers that apply updates.
+  at::Tensor initial{};                                   ///< Initial values [P + B] of all workers; for servers.
+  std::shared_ptr<shared_memory> memory{};                ///< Shared memory for the server that holds it.
+  std::shared_ptr<models::exclusive_lock> memory_lock{};  ///< Its lock, or null.
   /// Result of member::state() of the member that this one continues; null for a new one. A constructor that cannot use
   /// it throws state_error.
   std::shared_ptr<const state_dict> restored{};

@@ -15,7 +15,8 @@ namespace {
 /// Returns what the memory holds. No part is ever sent to it.
 class keeper final : public server {
  public:
-  explicit keeper(const member_options& options) : memory_(options.memory), pool_(options.pool) {
+  explicit keeper(const member_options& options)
+      : memory_(options.memory), lock_(options.memory_lock), pool_(options.pool) {
     TROUPE_ASSERT(options.among.is_server() && memory_, "only the owner of a shared memory may have a port");
     if (!options.restored) return;
     const auto held = serving::restored_holding(*options.restored, "held");
@@ -39,10 +40,12 @@ class keeper final : public server {
 
  private:
   holding now() const {
+    const models::held_lock alone{lock_.get()};
     return {.piece = {0, memory_->copy(pool_)}, .version = memory_->updates(), .staleness = memory_->staleness()};
   }
 
   std::shared_ptr<shared_memory> memory_;
+  std::shared_ptr<models::exclusive_lock> lock_;
   mutable models::buffer_pool pool_;
 };
 

@@ -94,7 +94,7 @@ class in_messages final : public store_base {
 class shared_store : public store_base {
  public:
   shared_store(const replica_options& options, placement& where)
-      : store_base(options, where), memory_(*options.memory) {}
+      : store_base(options, where), memory_(*options.memory), lock_(options.memory_lock) {}
 
   void begin(live_weights& x) override {
     handed_out_ = x.now.values;
@@ -104,7 +104,10 @@ class shared_store : public store_base {
   }
 
   void replace(live_weights& x, const at::Tensor& values) override {
-    memory_.move(handed_out_.narrow(0, 0, values.numel()), values);  // what others have written since stays
+    {
+      const models::held_lock alone{lock_.get()};
+      memory_.move(handed_out_.narrow(0, 0, values.numel()), values);  // what others have written since stays
+    }
     after_replace(x);
   }
 
@@ -116,6 +119,7 @@ class shared_store : public store_base {
   void hand_out(bool host_wanted, advanced& result) override {
     if (where_.gpu()) where_.gpu()->synchronise();  // the owner of the result reads it too
     result.host_parameters = host_wanted;
+    const models::held_lock alone{host_wanted ? lock_.get() : nullptr};
     result.now.values = host_wanted ? memory_.copy(where_.pool()) : memory_.values();
   }
 
@@ -124,7 +128,8 @@ class shared_store : public store_base {
   virtual void after_replace(live_weights& x) = 0;
 
   shared_memory& memory_;
-  std::uint64_t seen_{0};  ///< Updates of the memory when x was last read.
+  std::shared_ptr<models::exclusive_lock> lock_;  ///< Held while x or its counts are read or written; or null.
+  std::uint64_t seen_{0};                         ///< Updates of the memory when x was last read.
 
  private:
   at::Tensor handed_out_;  ///< x as it was handed out last.
@@ -137,6 +142,7 @@ class in_memory final : public shared_store {
 
   /// The gradient is that of x while others write it; of a locked x, that of a copy made now.
   void before_gradient(live_weights& x) override {
+    const models::held_lock alone{lock_.get()};
     seen_ = memory_.updates();
     if (memory_.how() == memory_writes::locked) {
       x.now.values = copied_ = memory_.copy(where_.pool());
@@ -149,6 +155,7 @@ class in_memory final : public shared_store {
   void after_gradient(live_weights& x) override {
     const auto count = total_ - parameters_;
     if (count == 0 || memory_.how() != memory_writes::locked) return;
+    const models::held_lock alone{lock_.get()};
     memory_.move(copied_.narrow(0, parameters_, count), x.now.values.narrow(0, parameters_, count), parameters_);
   }
 
@@ -161,17 +168,21 @@ class in_memory final : public shared_store {
       memory_.move(before, after);
     } else {
       const auto x = memory_.values();
-      const models::held_lock alone{memory_.lock()};
+      const models::held_lock alone{lock_.get()};
       take_step(parameters_of(x));
     }
   }
 
   sparse_access before_sparse_steps(live_weights&) override {
+    const models::held_lock alone{lock_.get()};
     seen_ = memory_.updates();
-    return {memory_.how() == memory_writes::atomic, memory_.lock()};
+    return {memory_.how() == memory_writes::atomic, lock_.get()};
   }
   std::uint64_t most_steps(std::uint64_t wanted) const override { return wanted; }
-  void after_steps(live_weights&, std::uint64_t steps) override { memory_.count(steps, seen_); }
+  void after_steps(live_weights&, std::uint64_t steps) override {
+    const models::held_lock alone{lock_.get()};
+    memory_.count(steps, seen_);
+  }
   void end(live_weights&) override {}
 
  private:
@@ -216,6 +227,7 @@ class beside_memory final : public shared_store {
 
  private:
   void enter(live_weights& x) override {
+    const models::held_lock alone{lock_.get()};
     seen_ = memory_.updates();
     copied_ = memory_.copy(where_.pool());
     x.now.values = copied_;
@@ -225,9 +237,10 @@ class beside_memory final : public shared_store {
 
   /// Adds what the steps on the copy have changed, float buffers too, and copies x again.
   void merge(live_weights& x) {
+    make_own(x);
+    const models::held_lock alone{lock_.get()};
     memory_.count_at_once(std::exchange(made_, 0), seen_);
     seen_ = memory_.updates();
-    make_own(x);
     memory_.merge(copied_, x.now.values);
   }
 

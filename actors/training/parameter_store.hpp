@@ -10,7 +10,10 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <pthread.h>
+
+namespace troupe::models {
+class exclusive_lock;
+}
 
 namespace troupe {
 
@@ -23,7 +26,7 @@ struct live_weights {
 /// How sparse steps write x.
 struct sparse_access {
   bool atomic{false};
-  pthread_mutex_t* lock{nullptr};
+  models::exclusive_lock* lock{nullptr};
 };
 
 /// One thread at a time. Between two requests it keeps only caches and, for estimates of staleness, when x was last

@@ -37,6 +37,9 @@ struct ledger {
   memory_writes how;
   std::int64_t total, parameters;
   pthread_mutex_t lock;
+  std::atomic<bool> notes;              ///< Whether acquisitions of the lock are noted.
+  std::atomic<std::uint64_t> acquired;  ///< Acquisitions noted, and those of them that the owner has taken.
+  std::atomic<std::uint64_t> taken;
   alignas(64) std::atomic<std::uint64_t> updates;
   alignas(64) std::atomic<std::uint64_t> applied;
   std::atomic<std::uint64_t> sum, most;
@@ -56,8 +59,11 @@ struct open_file {
   }
 };
 
+/// Number of acquisitions of the lock for which there is room, behind x.
+constexpr std::uint64_t room_for_notes = 65'536;
+
 std::size_t bytes_of(std::int64_t total) {
-  return page + static_cast<std::size_t>(total) * sizeof(float);
+  return page + static_cast<std::size_t>(total) * sizeof(float) + room_for_notes * sizeof(std::uint32_t);
 }
 
 void make_lock(pthread_mutex_t& lock) {
@@ -125,7 +131,34 @@ struct shared_memory::block {
 
   ledger& book() const { return *static_cast<ledger*>(mapped.get()); }
   float* x() const { return reinterpret_cast<float*>(static_cast<char*>(mapped.get()) + page); }
+  std::uint32_t* notes() const { return reinterpret_cast<std::uint32_t*>(x() + values.numel()); }
 };
+
+namespace {
+
+/// The lock of a memory, which notes who takes it.
+class noting_lock final : public models::process_lock {
+ public:
+  noting_lock(ledger& book, std::uint32_t* notes, std::uint32_t who)
+      : models::process_lock(book.lock), book_(book), notes_(notes), who_(who) {}
+
+  void lock() override {
+    models::process_lock::lock();
+    if (!book_.notes.load(std::memory_order_relaxed)) return;
+    const auto index = book_.acquired.load(std::memory_order_relaxed);
+    while (index - book_.taken.load(std::memory_order_acquire) >= room_for_notes)
+      std::this_thread::sleep_for(std::chrono::milliseconds{1});
+    notes_[index % room_for_notes] = who_;
+    book_.acquired.store(index + 1, std::memory_order_release);
+  }
+
+ private:
+  ledger& book_;
+  std::uint32_t* notes_;
+  std::uint32_t who_;
+};
+
+}  // namespace
 
 shared_memory::shared_memory() : block_(std::make_unique<block>()) {}
 
@@ -150,6 +183,9 @@ std::shared_ptr<shared_memory> shared_memory::make(const at::Tensor& initial, st
                                     .total = total,
                                     .parameters = parameters,
                                     .lock = {},
+                                    .notes = false,
+                                    .acquired = 0,
+                                    .taken = 0,
                                     .updates = 0,
                                     .applied = 0,
                                     .sum = 0,
@@ -202,7 +238,6 @@ at::Tensor shared_memory::copy(models::buffer_pool& pool) const {
   const auto x = values();
   auto copied = pool.take(x.numel());
   if (!x.is_same(block_->values)) return copied.copy_(x);
-  const models::held_lock guard{lock()};
   auto* to = copied.mutable_data_ptr<float>();
   for (std::int64_t i = 0; i < copied.numel(); ++i)
     to[i] = std::atomic_ref<float>{block_->x()[i]}.load(std::memory_order_relaxed);
@@ -216,7 +251,6 @@ void shared_memory::move(const at::Tensor& before, const at::Tensor& after, std:
     x.narrow(0, first, count).add_(after - before);
     return;
   }
-  const models::held_lock guard{lock()};
   if (block_->how == memory_writes::atomic)
     move_all<memory_writes::atomic>(block_->x() + first, before, after);
   else
@@ -224,15 +258,29 @@ void shared_memory::move(const at::Tensor& before, const at::Tensor& after, std:
 }
 
 void shared_memory::merge(at::Tensor& taken, at::Tensor& own) {
-  const models::held_lock guard{lock()};
   if (block_->how == memory_writes::atomic)
     merge_all<memory_writes::atomic>(block_->x(), taken, own);
   else
     merge_all<memory_writes::plain>(block_->x(), taken, own);
 }
 
-pthread_mutex_t* shared_memory::lock() const {
-  return block_->how == memory_writes::locked ? &block_->book().lock : nullptr;
+std::shared_ptr<models::exclusive_lock> shared_memory::lock_for(std::uint32_t who) {
+  if (block_->how != memory_writes::locked) return nullptr;
+  return std::make_shared<noting_lock>(block_->book(), block_->notes(), who);
+}
+
+void shared_memory::note_acquisitions() {
+  block_->book().notes = true;
+}
+
+std::vector<std::uint32_t> shared_memory::take_acquisitions() {
+  auto& book = block_->book();
+  std::vector<std::uint32_t> taken;
+  auto index = book.taken.load(std::memory_order_relaxed);
+  for (const auto end = book.acquired.load(std::memory_order_acquire); index < end; ++index)
+    taken.push_back(block_->notes()[index % room_for_notes]);
+  book.taken.store(index, std::memory_order_release);
+  return taken;
 }
 
 std::uint64_t shared_memory::updates() const {

@@ -12,7 +12,6 @@
 
 #include <cstdint>
 #include <memory>
-#include <pthread.h>
 #include <vector>
 
 namespace troupe {
@@ -28,7 +27,7 @@ enum class memory_writes : std::uint8_t {
   locked,  ///< A worker reads or writes all of x exclusively; the baseline that Hogwild is compared with.
 };
 
-/// The memory. Safe to use from any thread and any process of the host.
+/// The memory. Safe to use from any thread and any process of the host; if it is locked, by whoever holds its lock.
 class shared_memory {
  public:
   /// Makes a memory with the initial values `initial` [P + B], of which the first `parameters` are P. `cores` are the
@@ -48,7 +47,7 @@ class shared_memory {
   /// Returns x itself, [P + B], which others may write concurrently.
   at::Tensor values() const;
 
-  /// Returns a copy of x: consistent if locked; otherwise each element is copied as it is at that moment.
+  /// Returns a copy of x, each element as it is when it is copied.
   at::Tensor copy(models::buffer_pool& pool) const;
 
   /// Adds after − before to the elements of x starting at `first`, as many as there are. A coordinate that still equals
@@ -58,8 +57,16 @@ class shared_memory {
   /// Does move() from `taken` to `own` for all of x, then sets both to x, each element as it was when it was reached.
   void merge(at::Tensor& taken, at::Tensor& own);
 
-  /// Returns the mutex held while all of x is read or written if x is locked, otherwise null.
-  pthread_mutex_t* lock() const;
+  /// Returns the lock as `who`, a rank or keeper_of_memory, takes it; null unless x is locked. It must not outlive the
+  /// memory.
+  std::shared_ptr<models::exclusive_lock> lock_for(std::uint32_t who);
+
+  /// From now on, whoever takes the lock, in any process, notes that. Called by the owner, before the first step.
+  void note_acquisitions();
+
+  /// Returns who has taken the lock since the last call, in order. Called by the owner, regularly: those who take the
+  /// lock wait when there is no more room for their notes.
+  std::vector<std::uint32_t> take_acquisitions();
 
   /// Returns the number of steps of all workers.
   std::uint64_t updates() const;

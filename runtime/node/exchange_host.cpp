@@ -163,9 +163,17 @@ hosted_exchange host_memory(caf::actor_system& system, const plan& plan, std::ui
   own.peers.clear();
   own.own.among = {.world_size = 0, .servers = 1, .ids = {rank_id{exchange.first_server}}};
   own.own.memory = made.memory;
+  own.own.memory_lock = made.memory->lock_for(keeper_of_memory);
+  if (own.own.memory_lock && options.deliveries.lock_order_of)
+    made.order = options.deliveries.lock_order_of(exchange.first_server, made.memory);
+  if (made.order) {
+    own.own.memory_lock = lock_in(made.order, keeper_of_memory, nullptr);
+    own.deliveries.is_ready = [order = made.order] { return order->is_due(keeper_of_memory); };
+  }
   const auto port = spawn_port(system, own, exchange.kind->make_member, lane_if_long(lanes, name));
   spawned.emplace_back(name, caf::actor_cast<caf::actor>(port));
   caf::anon_send(port, wire_atom_v, std::vector<peer_port>{port});
+  if (made.order) made.order->on_keeper_due([port] { caf::anon_send(port, tick_atom_v); });
   made.ports.emplace(exchange.first_server, port);
   return made;
 }

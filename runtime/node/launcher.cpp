@@ -177,7 +177,10 @@ compute_actor spawn_compute_of(caf::actor_system& system, const plan& plan, cons
   made.norms = norms_of(plan);
   made.accelerator = device_of(plan, rank, options);
   if (const auto* memory = plan.memory_of(rank)) {
-    made.memory = into.memories[static_cast<std::size_t>(memory - plan.exchanges.data())];
+    const auto place = static_cast<std::size_t>(memory - plan.exchanges.data());
+    made.memory = into.memories[place];
+    made.memory_lock = made.memory->lock_for(rank);
+    made.memory_order = into.lock_orders[place];
     made.cores = memory->cores;
   }
   made.loading = options.loading;
@@ -205,6 +208,7 @@ crew launch(caf::actor_system& system, const plan& plan, const data::dataset_pai
     result.ports.push_back(std::move(hosted.ports));
     result.entrances.push_back(std::move(hosted.entrances));
     result.memories.push_back(std::move(hosted.memory));
+    result.lock_orders.push_back(std::move(hosted.order));
   }
   worker_contacts contacts;
   if (options.node == 0) {

@@ -8,6 +8,7 @@
 #include "troupe/actors/journal.hpp"
 #include "troupe/actors/port.hpp"
 #include "troupe/actors/run_state.hpp"
+#include "troupe/actors/training/lock_order.hpp"
 #include "troupe/actors/training/shared_memory.hpp"
 #include "troupe/actors/worker.hpp"
 #include "troupe/runtime/plan/plan.hpp"
@@ -43,6 +44,7 @@ struct crew {
   /// What receives the parts that other nodes send to these ports: the port, or the emulated interface before it.
   std::vector<std::map<std::uint32_t, peer_port>> entrances;
   std::vector<std::shared_ptr<shared_memory>> memories;     ///< By exchange; null for exchanges without shared memory.
+  std::vector<std::shared_ptr<lock_order>> lock_orders;     ///< The same for replays, if the memory is locked.
   std::vector<std::pair<std::string, caf::actor>> members;  ///< All actors, with the names used in errors.
 };
 
@@ -61,6 +63,8 @@ struct launch_deliveries {
   /// Returns where the deliveries of an actor are recorded to, or repeated from: of the coordinator (0) or of a server
   /// with this id whose result depends on their order. Empty in an ordinary run.
   std::function<delivery_order(std::uint32_t actor)> order_of{};
+  /// Called for each locked memory, whose server has this id. Returns the order in which its lock is taken in a replay.
+  std::function<std::shared_ptr<lock_order>(std::uint32_t id, const std::shared_ptr<shared_memory>&)> lock_order_of{};
   /// Returns the requests that a worker answered in the recorded run; empty if there is no replay.
   std::function<std::shared_ptr<std::vector<recorded_request>>(std::uint32_t rank)> requests_of{};
   bool every_step{false};  ///< Whether workers report their progress after each step.

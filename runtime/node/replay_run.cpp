@@ -62,6 +62,7 @@ replay_end replay_run(plan plan, const data::dataset_pair& data, at::Tensor init
   simulation_options how{.duration_of = [](const auto&, const task&) { return std::chrono::microseconds{1}; },
                          .most_events = std::numeric_limits<std::uint64_t>::max()};
   how.deliveries = {.order_of = [&](std::uint32_t actor) { return orders.order_of(actor); },
+                    .lock_order_of = [&](std::uint32_t id, const auto&) { return orders.lock_order_of(id); },
                     .requests_of = [&](std::uint32_t rank) { return orders.requests_of(rank); },
                     .every_step = until.has_value()};
   how.longest_wait = longest_wait;

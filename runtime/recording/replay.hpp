@@ -2,6 +2,7 @@
 #pragma once
 
 #include "troupe/actors/deliveries.hpp"
+#include "troupe/actors/training/lock_order.hpp"
 #include "troupe/actors/worker.hpp"
 #include "troupe/runtime/recording/deliveries_file.hpp"
 
@@ -23,6 +24,9 @@ class replay {
   /// Returns what repeats the deliveries of an actor; none if it has no recorded ones.
   delivery_order order_of(std::uint32_t actor);
 
+  /// Returns the order in which the lock of the memory was taken whose server has this id.
+  std::shared_ptr<lock_order> lock_order_of(std::uint32_t id);
+
   /// Returns the requests that a worker answered.
   std::shared_ptr<std::vector<recorded_request>> requests_of(std::uint32_t rank);
 
@@ -39,7 +43,8 @@ class replay {
   std::string missing() const;
 
  private:
-  std::map<std::uint32_t, std::shared_ptr<delivery_script>> scripts_;
+  std::map<std::uint32_t, std::shared_ptr<delivery_script>> scripts_, acquisitions_;  ///< By actor.
+  std::map<std::uint32_t, std::shared_ptr<lock_order>> lock_orders_;
   std::map<std::uint32_t, std::shared_ptr<std::vector<recorded_request>>> requests_;
   std::size_t interrupts_{0}, time_limits_{0};
   bool open_{false};

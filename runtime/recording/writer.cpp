@@ -13,6 +13,9 @@ namespace {
 /// A crash costs at most what was recorded since the last block.
 constexpr std::chrono::milliseconds between_blocks{200};
 
+/// Often enough that there is always room for what a memory notes.
+constexpr std::chrono::milliseconds between_looks{5};
+
 /// Number of deliveries for which a block is written at once.
 constexpr std::size_t many = 4096;
 
@@ -50,11 +53,33 @@ void writer::take(const entry& one) {
   if (waiting_.size() == many) changed_.notify_all();
 }
 
+void writer::watch(std::uint32_t id, std::shared_ptr<shared_memory> memory) {
+  const std::lock_guard lock{mutex_};
+  memory->note_acquisitions();
+  memories_.emplace(id, std::move(memory));
+}
+
+void writer::take_acquisitions() {
+  for (const auto& [id, memory] : memories_)
+    for (const auto who : memory->take_acquisitions()) {
+      const auto again = !waiting_.empty() && waiting_.back().actor == id &&
+                         waiting_.back().what.what == delivery::kind::acquisition && waiting_.back().what.from == who;
+      if (!again) waiting_.push_back({id, {.what = delivery::kind::acquisition, .from = who}});
+      waiting_.back().what.step += 1;
+    }
+}
+
 void writer::work() {
+  auto written = std::chrono::steady_clock::now();
   std::unique_lock lock{mutex_};
   for (;;) {
-    changed_.wait_for(lock, between_blocks, [this] { return over_ || waiting_.size() >= many; });
+    changed_.wait_for(lock, memories_.empty() ? between_blocks : between_looks,
+                      [this] { return over_ || waiting_.size() >= many; });
     const auto last = over_;
+    take_acquisitions();
+    const auto now = std::chrono::steady_clock::now();
+    if (!last && waiting_.size() < many && now - written < between_blocks) continue;
+    written = now;
     const auto taken = std::exchange(waiting_, {});
     lock.unlock();
     if (!taken.empty()) write(block_of(taken, ++blocks_));

@@ -1,6 +1,7 @@
 // Writes a recording while the run goes on, on a thread of its own: actors never wait for the disk.
 #pragma once
 
+#include "troupe/actors/training/shared_memory.hpp"
 #include "troupe/runtime/recording/deliveries_file.hpp"
 
 #include <condition_variable>
@@ -8,6 +9,7 @@
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -30,10 +32,14 @@ class writer {
 
   void take(const entry& one);
 
+  /// From now on, records also who has taken the lock of the memory whose server has this id.
+  void watch(std::uint32_t id, std::shared_ptr<shared_memory> memory);
+
   /// Notes that the run has come to its end, so that nothing is missing.
   void complete();
 
  private:
+  void take_acquisitions();
   void work();
   void write(const std::vector<std::byte>& bytes);
 
@@ -43,6 +49,7 @@ class writer {
   std::mutex mutex_;
   std::condition_variable changed_;
   std::vector<entry> waiting_;  ///< Not written yet.
+  std::map<std::uint32_t, std::shared_ptr<shared_memory>> memories_;
   std::uint64_t blocks_{0};
   bool over_{false}, complete_{false};
   std::thread thread_;
