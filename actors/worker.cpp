@@ -17,6 +17,9 @@ namespace troupe {
 
 namespace {
 
+/// Interval between progress reports: short enough for a display.
+constexpr std::chrono::milliseconds progress_interval{100};
+
 /// Returns whether a request may be answered now. In a replay, it is answered after as many steps as in the recorded
 /// run.
 bool take_recorded(worker_state& my, const recorded_request& request) {
@@ -114,7 +117,7 @@ void report(worker_pointer self) {
 void report_progress(worker_pointer self) {
   auto& my = self->state;
   const auto now = self->clock().now();
-  if (now - my.last_progress < my.options.progress_interval) return;
+  if (now - my.last_progress < progress_interval) return;
   my.last_progress = now;
   self->send(my.contacts.recorder, progress_atom_v, my.options.rank, my.completed);
 }
@@ -287,7 +290,7 @@ void walk(worker_pointer self) {
       if ((must_show(my) || must_verify(my)) && (!my.answers.empty() || !my.x_on_host)) return settle(self);
       if (must_verify(my)) return verify(self);
       report(self);
-      if (my.completed >= my.may_begin()) {
+      if (my.completed >= my.may_begin() || (my.options.may_go_on && !my.options.may_go_on(my.completed))) {
         if (!my.wanted) return;
         if (!my.answers.empty() || !my.x_on_host || (my.gradient && !my.g_on_host)) return settle(self);
         return send_state(self);

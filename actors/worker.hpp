@@ -10,6 +10,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -46,7 +47,8 @@ struct worker_options {
   /// In a replay: the requests that the worker has still to answer after the same number of steps as in the recorded
   /// run. Whoever gave them may remove them.
   std::shared_ptr<std::vector<recorded_request>> recorded = std::make_shared<std::vector<recorded_request>>();
-  std::chrono::milliseconds progress_interval{100};  ///< Between reports of progress: short enough for a display.
+  /// In a replay: asked between steps whether the worker, which has completed this many, may begin another one.
+  std::function<bool(std::uint64_t completed)> may_go_on{};
 };
 
 /// Actors a worker communicates with. Coordinator and recorder may be on another node.

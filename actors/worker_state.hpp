@@ -50,7 +50,7 @@ struct worker_state : worker_progress {
   rules::loop_position position() const { return {word, completed, now.origin.step}; }
   /// Returns how many steps may be started: in a replay, no more than before the next recorded request.
   std::uint64_t may_begin() const {
-    auto most = granted;
+    auto most = options.may_go_on ? std::min(granted, completed + 1) : granted;
     for (const auto& request : *options.recorded) most = std::min(most, request.at);
     return most;
   }

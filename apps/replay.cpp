@@ -54,7 +54,7 @@ void check_origin(const recording::origin& recorded, const recording::origin& no
 void print_cut(const options& given, std::uint64_t step, const recording::contents& recorded) {
   if (given.run.quiet) return;
   const auto steps = "after " + grouped(step) + (step == 1 ? " step" : " steps");
-  if (given.until && step >= *given.until) return print_note("the replay was ended " + steps + " (--until)");
+  if (given.until && step >= *given.until) return print_note("the replay was ended " + steps + ", as requested");
   print_note("the recording is of a run that did not come to its end; the replay ends " + steps + ", with " +
              grouped(recorded.entries.size()) + " deliveries");
 }
@@ -115,7 +115,10 @@ void add_replay(CLI::App& app, int& status) {
   auto& run = given->run;
   command->add_option("DIR", given->recorded, "Results folder of the recorded run")->required();
   command->add_option("--out", run.out, "Folder for the results (default: runs/<DIR>-replay-<UTC time>)");
-  command->add_option("--until", given->until, "End the replay when every worker has completed this number of steps");
+  command
+      ->add_option("--until", given->until,
+                   "End the replay when this number of steps is completed, as `step` in metrics.jsonl counts them")
+      ->check(CLI::PositiveNumber);
   command->add_flag("--overwrite", run.overwrite, "Replace a finished run in the results folder");
   command->add_flag("--quiet", run.quiet, "Print errors only");
   command->add_flag("--json", run.json, "Print the lines of metrics.jsonl instead of progress");

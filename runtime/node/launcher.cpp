@@ -91,10 +91,8 @@ delivery_order order_of(const launch_options& options, std::uint32_t actor) {
 worker_options options_of_launched(const plan& plan, std::uint32_t rank, const launch_options& options) {
   auto made = options_of_worker(plan, rank, options.initial);
   if (options.deliveries.requests_of) made.recorded = options.deliveries.requests_of(rank);
-  if (options.deliveries.every_step) {
-    made.steps_at_once = 1;
-    made.progress_interval = {};
-  }
+  if (const auto& goes = options.deliveries.may_go_on)
+    made.may_go_on = [goes, rank](std::uint64_t completed) { return goes(rank, completed); };
   return made;
 }
 
@@ -135,7 +133,7 @@ void spawn_direction(caf::actor_system& system, const plan& plan, const data::da
                                         .servers = servers_of(plan, into),
                                         .restored = options.restored,
                                         .evaluates_replicas = file.evaluate.each_worker,
-                                        .in_lockstep = !plan.workers_are_independent() && !plan.draws_from_queue(),
+                                        .in_lockstep = works_in_lockstep(plan),
                                         .batches_at_once = plan.draws_from_queue() ? batches_at_once(plan) : 0,
                                         .block = local_steps(plan, 0),
                                         .layout = plan.layout,

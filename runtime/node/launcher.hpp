@@ -67,7 +67,8 @@ struct launch_deliveries {
   std::function<std::shared_ptr<lock_order>(std::uint32_t id, const std::shared_ptr<shared_memory>&)> lock_order_of{};
   /// Returns the requests that a worker answered in the recorded run; empty if there is no replay.
   std::function<std::shared_ptr<std::vector<recorded_request>>(std::uint32_t rank)> requests_of{};
-  bool every_step{false};  ///< Whether workers report their progress after each step.
+  /// In a replay: see worker_options::may_go_on.
+  std::function<bool(std::uint32_t rank, std::uint64_t completed)> may_go_on{};
 };
 
 struct launch_options {

@@ -1,32 +1,37 @@
 #include "troupe/runtime/node/replay_run.hpp"
 
 #include "troupe/runtime/node/simulation.hpp"
+#include "troupe/runtime/node/worker_of_plan.hpp"
 #include "troupe/runtime/recording/replay.hpp"
 
 #include <caf/all.hpp>
 
+#include <algorithm>
 #include <chrono>
 #include <limits>
-#include <stdexcept>
+#include <numeric>
 #include <utility>
+#include <vector>
 
 namespace troupe {
 
 namespace {
 
-/// In virtual time, which a replay does not need: far beyond anything it waits for.
-constexpr std::chrono::hours never{1000}, longest_wait{1};
+/// Time limits in virtual time, which a replay does not need: far beyond anything it waits for. A hundred thousand
+/// times the first one must fit a clock.
+constexpr std::chrono::hours never{10};
+constexpr std::chrono::minutes longest_wait{10};
 
-/// Notes how many steps every worker has completed.
+/// Notes the last line of the metrics.
 class watching_journal final : public journal {
  public:
   explicit watching_journal(std::shared_ptr<journal> inner) : inner_(std::move(inner)) {}
 
-  void write(const record& line) override { inner_->write(line); }
-  void progress(std::uint64_t step) override {
-    steps_ = step;
-    inner_->progress(step);
+  void write(const record& line) override {
+    steps_ = line.step;
+    inner_->write(line);
   }
+  void progress(std::uint64_t step) override { inner_->progress(step); }
   void keep(const snapshot& best) override { inner_->keep(best); }
   void save(const snapshot& result) override { inner_->save(result); }
 
@@ -35,6 +40,33 @@ class watching_journal final : public journal {
  private:
   std::shared_ptr<journal> inner_;
   std::uint64_t steps_{0};
+};
+
+/// Holds the workers when a number of steps is completed, as `step` in the metrics counts them.
+class step_limit {
+ public:
+  step_limit(const plan& plan, std::uint64_t limit)
+      : limit_(limit),
+        queued_(plan.draws_from_queue()),
+        in_lockstep_(works_in_lockstep(plan)),
+        completed_(plan.workers) {}
+
+  /// Returns whether a worker, which has completed this many steps, may begin another one.
+  bool lets_go_on(std::uint32_t rank, std::uint64_t completed) {
+    completed_.at(rank) = completed;
+    if (is_reached()) return false;
+    return completed < limit_ || queued_ || !in_lockstep_;
+  }
+
+  bool is_reached() const {
+    if (!queued_) return *std::min_element(completed_.begin(), completed_.end()) >= limit_;
+    return std::accumulate(completed_.begin(), completed_.end(), std::uint64_t{0}) >= limit_ * completed_.size();
+  }
+
+ private:
+  std::uint64_t limit_;
+  bool queued_, in_lockstep_;
+  std::vector<std::uint64_t> completed_;  ///< Steps of each worker.
 };
 
 /// Takes everything as it comes from now on, and ends the run.
@@ -54,30 +86,36 @@ replay_end replay_run(plan plan, const data::dataset_pair& data, at::Tensor init
   plan.file.run.max_seconds.reset();
   recording::replay orders{recorded, plan.draws_from_queue()};
   const auto watched = std::make_shared<watching_journal>(std::move(book));
-  replay_end result;
+  std::optional<step_limit> limit;
+  if (until) limit.emplace(plan, *until);
+  bool is_cut = false;
   const auto cut = [&](const crew& all) {
-    result.cut_at = watched->steps();
+    is_cut = true;
     end_now(all, orders);
   };
-  simulation_options how{.duration_of = [](const auto&, const task&) { return std::chrono::microseconds{1}; },
+  simulation_options how{.duration_of = [](const auto&, const task&) { return std::chrono::microseconds{0}; },
                          .most_events = std::numeric_limits<std::uint64_t>::max()};
   how.deliveries = {.order_of = [&](std::uint32_t actor) { return orders.order_of(actor); },
                     .lock_order_of = [&](std::uint32_t id, const auto&) { return orders.lock_order_of(id); },
-                    .requests_of = [&](std::uint32_t rank) { return orders.requests_of(rank); },
-                    .every_step = until.has_value()};
+                    .requests_of = [&](std::uint32_t rank) { return orders.requests_of(rank); }};
+  if (limit)
+    how.deliveries.may_go_on = [&](std::uint32_t rank, std::uint64_t completed) {
+      return is_cut || limit->lets_go_on(rank, completed);
+    };
   how.longest_wait = longest_wait;
   how.after_begin = [&](const crew& all) {
     for (std::size_t i = 0; i < orders.interrupts(); ++i) caf::anon_send(all.coordinator, halt_atom_v);
     for (std::size_t i = 0; i < orders.time_limits(); ++i) caf::anon_send(all.coordinator, tick_atom_v);
   };
   how.after_event = [&](const crew& all, std::uint64_t) {
-    if (until && watched->steps() >= *until && !orders.is_open()) cut(all);
+    if (limit && !is_cut && limit->is_reached()) cut(all);
   };
   how.on_stall = [&](const crew& all) {
-    if (recorded.complete || orders.is_open()) return false;
+    if (recorded.complete || is_cut) return false;
     cut(all);
     return true;
   };
+  replay_end result;
   try {
     result.end = simulate(plan, data, std::move(initial), std::move(pool), watched, how);
   } catch (const simulation_stalled&) {
@@ -85,6 +123,7 @@ replay_end replay_run(plan plan, const data::dataset_pair& data, at::Tensor init
     result.end.failure =
         "the replay does something else than the recorded run" + (missing.empty() ? std::string{} : ": " + missing);
   }
+  if (is_cut) result.cut_at = watched->steps();
   return result;
 }
 

@@ -88,6 +88,10 @@ schedule schedule_of(const plan& plan) {
           .verify_every = plan.verify_every};
 }
 
+bool works_in_lockstep(const plan& plan) {
+  return !plan.workers_are_independent() && !plan.draws_from_queue();
+}
+
 bool shows_replica(const plan& plan, std::uint32_t rank) {
   if (plan.memory_of(rank)) return false;
   if (plan.file.evaluate.each_worker) return true;

@@ -21,6 +21,9 @@ run_id id_of(const plan& plan);
 /// Returns when events are due.
 schedule schedule_of(const plan& plan);
 
+/// Returns whether all workers end at the same step.
+bool works_in_lockstep(const plan& plan);
+
 /// Returns whether a worker sends its parameters and float buffers to the coordinator. Every worker does if each is
 /// evaluated; otherwise, for the result, one worker if all are equal, and none if servers hold all of it.
 bool shows_replica(const plan& plan, std::uint32_t rank);

@@ -45,7 +45,6 @@ std::shared_ptr<std::vector<recorded_request>> replay::requests_of(std::uint32_t
 }
 
 void replay::open() {
-  open_ = true;
   for (const auto& [actor, script] : scripts_) script->open();
   for (const auto& [rank, requests] : requests_) requests->clear();
   for (const auto& [actor, script] : acquisitions_) script->open();

@@ -36,7 +36,6 @@ class replay {
 
   /// From now on, everything is taken as it comes.
   void open();
-  bool is_open() const { return open_; }
 
   /// Returns what each actor waits for, such as "server 4 waits for the contribution of rank 1 to step 7", joined by
   /// "; ".
@@ -47,7 +46,6 @@ class replay {
   std::map<std::uint32_t, std::shared_ptr<lock_order>> lock_orders_;
   std::map<std::uint32_t, std::shared_ptr<std::vector<recorded_request>>> requests_;
   std::size_t interrupts_{0}, time_limits_{0};
-  bool open_{false};
 };
 
 }  // namespace troupe::recording
