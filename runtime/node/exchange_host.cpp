@@ -164,6 +164,7 @@ hosted_exchange host_memory(caf::actor_system& system, const plan& plan, std::ui
   own.own.among = {.world_size = 0, .servers = 1, .ids = {rank_id{exchange.first_server}}};
   own.own.memory = made.memory;
   own.own.memory_lock = made.memory->lock_for(keeper_of_memory);
+  if (options.deliveries.order_of) own.deliveries = options.deliveries.order_of(exchange.first_server);
   if (own.own.memory_lock && options.deliveries.lock_order_of)
     made.order = options.deliveries.lock_order_of(exchange.first_server, made.memory);
   if (made.order) {

@@ -19,8 +19,7 @@ namespace {
 
 /// Time limits in virtual time, which a replay does not need: far beyond anything it waits for. A hundred thousand
 /// times the first one must fit a clock.
-constexpr std::chrono::hours never{10};
-constexpr std::chrono::minutes longest_wait{10};
+constexpr std::chrono::hours never{10}, longest_wait{1};
 
 /// Notes the last line of the metrics.
 class watching_journal final : public journal {
@@ -100,7 +99,7 @@ replay_end replay_run(plan plan, const data::dataset_pair& data, at::Tensor init
                     .requests_of = [&](std::uint32_t rank) { return orders.requests_of(rank); }};
   if (limit)
     how.deliveries.may_go_on = [&](std::uint32_t rank, std::uint64_t completed) {
-      return is_cut || limit->lets_go_on(rank, completed);
+      return limit->lets_go_on(rank, completed);
     };
   how.longest_wait = longest_wait;
   how.after_begin = [&](const crew& all) {

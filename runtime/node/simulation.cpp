@@ -32,7 +32,7 @@ struct cleanup {
 
 /// Advances virtual time to the next timeout, and triggers all timeouts that are due then. Returns false if there is
 /// none within `longest`.
-bool reach_next_instant(caf::scheduler::test_coordinator& scheduler, std::chrono::seconds longest) {
+bool reach_next_instant(caf::scheduler::test_coordinator& scheduler, std::chrono::hours longest) {
   auto& clock = scheduler.clock();
   if (clock.schedule().empty() || clock.schedule().begin()->first - clock.now() > longest) return false;
   scheduler.trigger_timeout();

@@ -37,7 +37,7 @@ struct simulation_options {
   std::function<void(const crew&)> after_begin{};  ///< Called before the first message is handled.
   /// Called if nothing happens any more, or nothing within `longest_wait` of virtual time: returns whether to go on.
   std::function<bool(const crew&)> on_stall{};
-  std::chrono::seconds longest_wait{std::chrono::seconds::max()};
+  std::chrono::hours longest_wait{1'000'000};
   std::uint64_t most_events{10'000'000};  ///< A run with more messages is considered hung.
   std::uint64_t stop_after{0};            ///< Number of messages after which the simulation stops; 0 for none.
 };

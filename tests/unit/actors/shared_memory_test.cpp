@@ -154,12 +154,12 @@ TEST_CASE("steps that are added at once are as stale as all of them") {
 TEST_CASE("who waits for a lock whose owner has died hears of it") {
   const auto memory = shared_memory::make(at::zeros({1}), 1, memory_writes::locked);
   elsewhere([&]() -> int {
-    pthread_mutex_lock(memory->lock());
+    memory->lock_for(1)->lock();
     raise(SIGKILL);
     return 0;
   });
   for (int i = 0; i < 2; ++i)
-    CHECK_THROWS_WITH(models::held_lock{memory->lock()}, doctest::Contains("died in the middle of a step"));
+    CHECK_THROWS_WITH(models::held_lock{memory->lock_for(0).get()}, doctest::Contains("died in the middle of a step"));
 }
 
 }  // namespace troupe

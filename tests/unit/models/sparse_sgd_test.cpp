@@ -4,6 +4,7 @@
 
 #include "troupe/models/flat.hpp"
 #include "troupe/models/gradient_hooks.hpp"
+#include "troupe/models/held_lock.hpp"
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/allclose.h>
@@ -370,24 +371,26 @@ TEST_CASE("indivisible additions of four threads all count") {
 }
 
 TEST_CASE("additions of four threads under a lock all count") {
-  pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+  pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+  troupe::models::process_lock lock{mutex};
   CHECK(counting{}.run({.lr = 0x1p-10, .lock = &lock}, 4) == 4 * counting::columns * counting::samples);
-  CHECK(pthread_mutex_trylock(&lock) == 0);  // nobody holds it any more
-  pthread_mutex_unlock(&lock);
+  CHECK(pthread_mutex_trylock(&mutex) == 0);  // nobody holds it any more
+  pthread_mutex_unlock(&mutex);
 }
 
 TEST_CASE("a lock whose holder died is an error to all who want it") {
   pthread_mutexattr_t robust;
   pthread_mutexattr_init(&robust);
   pthread_mutexattr_setrobust(&robust, PTHREAD_MUTEX_ROBUST);
-  pthread_mutex_t lock;
-  pthread_mutex_init(&lock, &robust);
-  std::thread{[&] { pthread_mutex_lock(&lock); }}.join();
+  pthread_mutex_t mutex;
+  pthread_mutex_init(&mutex, &robust);
+  troupe::models::process_lock lock{mutex};
+  std::thread{[&] { pthread_mutex_lock(&mutex); }}.join();
   for (const auto& of : problems()) {
     subject it{of};
     CHECK_THROWS_AS(it.step(of.data.samples(), {.lock = &lock}), std::runtime_error);
     CHECK(at::equal(it.x, subject{of}.x));
   }
-  pthread_mutex_destroy(&lock);
+  pthread_mutex_destroy(&mutex);
   pthread_mutexattr_destroy(&robust);
 }

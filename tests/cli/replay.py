@@ -1,0 +1,220 @@
+"""troupe run --record and troupe replay: asynchronous runs on threads and on processes are repeated bit for bit."""
+
+import json
+import os
+import pathlib
+import random
+import shutil
+import signal
+import struct
+import subprocess
+import time
+
+from troupe_command import BINARY, main, metrics, timeless, troupe, write
+
+SERVER = """
+[run]
+seed = 1
+steps = 60
+[model]
+name = "lenet"
+[data]
+name = "digits"
+batch_size = 4
+[optimizer]
+lr = 0.02
+momentum = 0.5
+[evaluate]
+every = 20
+[workers]
+count = 4
+slowdown = [1, 1, 2, 1]
+loop = ["gradient", "exchange"]
+[exchange]
+kind = "parameter_server"
+sends = "gradient"
+apply = "each"
+"""
+ELASTIC = SERVER.replace('"gradient", "exchange"', '"gradient", "exchange", "apply"').replace(
+    'kind = "parameter_server"\nsends = "gradient"', 'kind = "elastic"\nsends = "parameters"\nevery = 2\nalpha = 0.2')
+SHARED = SERVER.replace('"gradient", "exchange"', '"gradient", "apply"').replace(
+    'kind = "parameter_server"\nsends = "gradient"\napply = "each"', 'kind = "shared"\nlock = true').replace(
+    "slowdown = [1, 1, 2, 1]\n", "")
+FOUR_PROCESSES = "".join(f'[[node]]\nname = "{name}"\nworkers = 1\n' for name in "abcd")
+
+
+def over_processes(text):
+    return text.replace("count = 4\n", "") + FOUR_PROCESSES
+
+
+def replay(folder, *arguments, status=0):
+    return troupe("replay", folder, "--out", f"{folder}-again", "--overwrite", *arguments, status=status)
+
+
+def demand_same(folder):
+    for name in ("model.safetensors", "model_best.safetensors"):
+        assert pathlib.Path(folder, name).read_bytes() == pathlib.Path(f"{folder}-again", name).read_bytes(), name
+    assert timeless(folder) == timeless(f"{folder}-again")
+
+
+def record_and_replay(text, *settings):
+    write("file.toml", text)
+    troupe("run", "file.toml", "--record", "--out", "run", "--overwrite", *settings)
+    replay("run")
+    demand_same("run")
+
+
+def test_each_asynchronous_wiring_on_threads():
+    record_and_replay(SERVER)
+    record_and_replay(SERVER, "--set", "exchange.shards=3", "--set", "run.budget=total")
+    record_and_replay(ELASTIC, "--set", "run.budget=total")
+    record_and_replay(SHARED)
+    record_and_replay(SHARED, "--set", "exchange.local_steps=3", "--set", "run.budget=total")
+
+
+def test_each_asynchronous_wiring_on_four_processes():
+    for text in (ELASTIC, SHARED):
+        record_and_replay(over_processes(text))
+
+
+def test_a_run_that_is_stopped_early_or_by_its_time_limit():
+    record_and_replay(SERVER, "--set", "run.steps=2000", "--set", "evaluate.target_accuracy=0.6")
+    record_and_replay(ELASTIC, "--set", "run.steps=100000", "--set", "run.max_seconds=1", "--set", "run.budget=total")
+
+
+def test_a_run_that_is_interrupted():
+    for text in (SERVER, over_processes(SERVER), SHARED):
+        shutil.rmtree("run", ignore_errors=True)
+        write("file.toml", text)
+        with subprocess.Popen([BINARY, "run", "file.toml", "--record", "--out", "run", "--quiet",
+                               "--set", "run.steps=100000"]) as run:
+            wait_for_recording("run")
+            run.send_signal(signal.SIGINT)
+            assert run.wait(30) == 130
+        replay("run")
+        demand_same("run")
+
+
+def wait_for_recording(folder):
+    path = pathlib.Path(folder, "deliveries.bin")
+    for _ in range(600):
+        time.sleep(0.05)
+        if path.exists() and path.stat().st_size > 20_000:
+            return
+    raise AssertionError("nothing was recorded within 30 s")
+
+
+def test_a_run_that_is_killed_replays_as_far_as_it_was_recorded():
+    for text in (SERVER, over_processes(SERVER)):
+        shutil.rmtree("run", ignore_errors=True)
+        write("file.toml", text)
+        with subprocess.Popen([BINARY, "run", "file.toml", "--record", "--out", "run", "--quiet",
+                               "--set", "run.steps=100000"], stderr=subprocess.DEVNULL, process_group=0) as run:
+            wait_for_recording("run")
+            os.killpg(run.pid, signal.SIGKILL)
+        done = replay("run")
+        assert "the recording is of a run that did not come to its end" in done.stderr, done.stderr
+        again = metrics("run-again")
+        assert again[-1]["status"] == "interrupted" and again[-1]["step"] > 5, again[-1]
+        before = timeless("run")
+        assert timeless("run-again")[:-1][:len(before)] == before[:len(again) - 1]
+
+
+def test_a_replay_ends_at_the_requested_step():
+    write("file.toml", SERVER)
+    troupe("run", "file.toml", "--record", "--out", "run")
+    weights = set()
+    for _ in range(2):
+        done = replay("run", "--until", 23)
+        assert "the replay was ended after 23 steps" in done.stderr, done.stderr
+        end = metrics("run-again")[-1]
+        assert (end["event"], end["step"], end["status"]) == ("end", 23, "interrupted"), end
+        weights.add(pathlib.Path("run-again/model.safetensors").read_bytes())
+    assert len(weights) == 1
+
+
+def test_what_cannot_be_recorded_is_refused():
+    write("file.toml", SHARED.replace("lock = true", ""))
+    done = troupe("run", "file.toml", "--record", "--out", "run", status=2)
+    assert "set lock = true" in done.stderr, done.stderr
+    assert not pathlib.Path("run").exists()
+    write("file.toml", SERVER)
+    troupe("run", "file.toml", "--out", "run")
+    done = replay("run", status=2)
+    assert "run --record" in done.stderr, done.stderr
+    done = troupe("run", "--resume", "run", "--record", status=2)
+    assert "--resume and --record cannot be combined" in done.stderr, done.stderr
+
+
+def crc32c(data):
+    crc = 0xFFFFFFFF
+    for byte in data:
+        crc ^= byte
+        for _ in range(8):
+            crc = (crc >> 1) ^ (0x82F63B78 if crc & 1 else 0)
+    return crc ^ 0xFFFFFFFF
+
+
+def blocks_of(recording):
+    """Yields the place of each block's prefix and its number of entries."""
+    at = 8 + 16 + struct.unpack_from("<QI", recording, 8)[1]
+    while at < len(recording):
+        count = struct.unpack_from("<QI", recording, at)[1]
+        yield at, count
+        at += 16 + 40 * count
+
+
+def test_two_entries_that_have_changed_places_are_found():
+    write("file.toml", SERVER)
+    troupe("run", "file.toml", "--record", "--out", "run")
+    path = pathlib.Path("run/deliveries.bin")
+    whole = path.read_bytes()
+    at, count = next(iter(blocks_of(whole)))
+    parts = []  # of the first block: place, rank, step of each contribution
+    for place in range(at + 16, at + 16 + 40 * count, 40):
+        step, _, actor, kind, rank = struct.unpack_from("<QQIII", whole, place)
+        if actor and kind == 1:
+            parts.append((place, rank, step))
+    first, second = next((a, b) for a, b in zip(parts, parts[1:]) if a[1] != b[1])
+    swapped = bytearray(whole)
+    swapped[first[0]:first[0] + 40], swapped[second[0]:second[0] + 40] = (
+        whole[second[0]:second[0] + 40], whole[first[0]:first[0] + 40])
+    path.write_bytes(swapped)
+    done = replay("run", status=2)
+    assert "deliveries.bin: block 1 at byte" in done.stderr and "checksum" in done.stderr, done.stderr
+
+    # Also if the checksum fits.
+    body = bytes(swapped[at + 16:at + 16 + 40 * count])
+    struct.pack_into("<I", swapped, at + 12, crc32c(bytes(swapped[at:at + 12]) + body))
+    path.write_bytes(swapped)
+    done = replay("run", status=1)
+    assert f"the contribution of rank {second[1]} to step {second[2] + 1}" in done.stderr, done.stderr
+
+
+def test_damaged_recordings_and_other_topologies_are_refused():
+    write("file.toml", SERVER)
+    troupe("run", "file.toml", "--record", "--out", "run")
+    path = pathlib.Path("run/deliveries.bin")
+    whole = path.read_bytes()
+    draw = random.Random(1)
+    for _ in range(12):
+        other = bytearray(whole)
+        other[draw.randrange(len(other) // 2)] ^= 1 << draw.randrange(8)
+        path.write_bytes(other)
+        done = replay("run", status=2)
+        assert "deliveries.bin: " in done.stderr, done.stderr
+    path.write_bytes(whole)
+    topology = pathlib.Path("run/topology.toml")
+    topology.write_text(topology.read_text().replace("0.02", "0.03"))
+    done = replay("run", status=2)
+    assert "optimizer.lr" in done.stderr, done.stderr
+
+
+def test_a_replay_prints_json():
+    write("file.toml", SERVER)
+    troupe("run", "file.toml", "--record", "--out", "run", "--quiet")
+    lines = [json.loads(line) for line in replay("run", "--json").stdout.splitlines()]
+    assert lines[-1]["event"] == "end" and lines[-1]["status"] == "done", lines[-1]
+
+
+main(globals())
