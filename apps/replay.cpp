@@ -50,12 +50,12 @@ void check_origin(const recording::origin& recorded, const recording::origin& no
   }
 }
 
-/// Prints how far the replay went, if it did not go to the end of the run.
+/// Prints how far the replay went, if it ended before the run.
 void print_cut(const options& given, std::uint64_t step, const recording::contents& recorded) {
   if (given.run.quiet) return;
   const auto steps = "after " + grouped(step) + (step == 1 ? " step" : " steps");
   if (given.until && step >= *given.until) return print_note("the replay was ended " + steps + ", as requested");
-  print_note("the recording is of a run that did not come to its end; the replay ends " + steps + ", with " +
+  print_note("the recording is of a run that did not finish; the replay ends " + steps + ", with " +
              grouped(recorded.entries.size()) + " deliveries");
 }
 

@@ -36,7 +36,7 @@ struct entry {
 struct contents {
   origin about;
   std::vector<entry> entries;
-  bool complete{false};  ///< Whether the recorded run came to its end; otherwise the file may end anywhere.
+  bool complete{false};  ///< Whether the recorded run finished; otherwise the file may end anywhere.
 };
 
 /// The file is no recording, or its contents are damaged. The message gives the reason without the path.

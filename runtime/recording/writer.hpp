@@ -35,7 +35,7 @@ class writer {
   /// From now on, records also who has taken the lock of the memory whose server has this id.
   void watch(std::uint32_t id, std::shared_ptr<shared_memory> memory);
 
-  /// Notes that the run has come to its end, so that nothing is missing.
+  /// Notes that the run is complete, so that nothing is missing.
   void complete();
 
  private:

@@ -113,7 +113,7 @@ def test_a_run_that_is_killed_replays_as_far_as_it_was_recorded():
             wait_for_recording("run")
             os.killpg(run.pid, signal.SIGKILL)
         done = replay("run")
-        assert "the recording is of a run that did not come to its end" in done.stderr, done.stderr
+        assert "the recording is of a run that did not finish" in done.stderr, done.stderr
         again = metrics("run-again")
         assert again[-1]["status"] == "interrupted" and again[-1]["step"] > 5, again[-1]
         before = timeless("run")
