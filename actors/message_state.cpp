@@ -104,14 +104,14 @@ state_dict state_of(const milestone& one) {
   state_dict made;
   made.put_counts("counts", {static_cast<std::uint64_t>(one.rank), one.step, unsigned_of(one.sample_count),
                              unsigned_of(one.correct), unsigned_of(one.classified), one.bytes_sent});
-  put_numbers(made, "sums", {one.loss_sum, one.data_wait, one.busy});
+  put_numbers(made, "sums", {one.loss_sum, one.data_wait, one.busy, one.exchange_wait});
   return made;
 }
 
 void restore(milestone& one, const state_dict& from) {
   const auto counts = from.counts("counts", 6);
   const auto sums = numbers_of(from, "sums");
-  if (sums.size() != 3) throw state_error("the entry \"sums\" has the wrong size");
+  if (sums.size() != 4) throw state_error("the entry \"sums\" has the wrong size");
   one = {.rank = static_cast<rank_id>(counts[0]),
          .step = counts[1],
          .loss_sum = sums[0],
@@ -120,7 +120,8 @@ void restore(milestone& one, const state_dict& from) {
          .classified = signed_of(counts[4]),
          .bytes_sent = counts[5],
          .data_wait = sums[1],
-         .busy = sums[2]};
+         .busy = sums[2],
+         .exchange_wait = sums[3]};
 }
 
 state_dict state_of(const evaluation& one) {

@@ -183,6 +183,7 @@ struct milestone {
   std::int64_t correct{0}, classified{0};  ///< As in `advanced`, since the worker's last milestone.
   std::uint64_t bytes_sent{0};             ///< Tensor bytes that the worker's ports have sent since the run began.
   double data_wait{0}, busy{0};            ///< As in `advanced`, since the worker's last milestone.
+  double exchange_wait{0};  ///< Seconds that the worker has waited for exchanges since its last milestone.
 };
 
 /// Staleness of the gradients that a server has applied since the run began: the server's version when it applied a
@@ -208,6 +209,15 @@ struct evaluation {
   std::optional<double> accuracy{};        ///< In [0, 1]; empty for regression data sets.
   std::optional<double> top_k_accuracy{};  ///< In [0, 1]; empty unless top-k accuracy was requested.
   std::int64_t sample_count{0};
+};
+
+/// What one worker has done since the run began.
+struct worker_total {
+  std::uint64_t steps{0};
+  std::int64_t samples{0};
+  std::uint64_t bytes_sent{0};
+  /// Seconds in which compute worked, of these waiting for samples, and in which the worker waited for exchanges.
+  double busy{0}, data_wait{0}, exchange_wait{0};
 };
 
 /// One line of metrics.jsonl, specified in docs/outputs.md. Values that do not apply are empty.
@@ -239,6 +249,7 @@ struct record {
   std::optional<double> consensus_distance_max;  ///< Largest value of the run of the previous one; only for event end.
   /// Number of gradients of the whole run, indexed by staleness; only for event end.
   std::vector<std::uint64_t> staleness_counts{};
+  std::vector<worker_total> workers{};  ///< By rank; only for event end. Written to workers.csv.
   std::string status;  ///< One of done, stopped_early, max_seconds, interrupted, failed; only for event end.
 };
 

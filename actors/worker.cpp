@@ -259,6 +259,20 @@ void take_answer(worker_state& my, const exchange_word& exchange, outcome answer
   my.answers.push_back(std::move(answer));
 }
 
+/// The worker waits for the answer of an exchange.
+void note_wait(worker_pointer self) {
+  auto& since = self->state.waits_since;
+  if (!since) since = self->clock().now();
+}
+
+/// Adds the time for which the worker has waited, if it has.
+void count_wait(worker_pointer self) {
+  auto& my = self->state;
+  const std::chrono::duration<double> waited = self->clock().now() - my.waits_since.value_or(self->clock().now());
+  my.tally.exchange_wait += std::max(waited.count(), 0.0);
+  my.waits_since.reset();
+}
+
 /// Moves to the next element of the loop; after the last one, the step is completed.
 void advance_word(worker_pointer self) {
   auto& my = self->state;
@@ -308,7 +322,8 @@ void walk(worker_pointer self) {
     }
     if (!exchange) return compute(self, rules::next_work(loop, my.position(), my.limits(), my.reports));
     if (due) {
-      if (!my.exchanging->answer) return;
+      if (!my.exchanging->answer) return note_wait(self);
+      count_wait(self);
       take_answer(my, *exchange, std::move(*std::exchange(my.exchanging, std::nullopt)->answer));
     }
     advance_word(self);

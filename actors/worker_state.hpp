@@ -45,6 +45,7 @@ struct worker_state : worker_progress {
   std::vector<std::uint64_t> to_show;    ///< Steps for which the coordinator has asked for a snapshot.
   std::vector<std::uint64_t> early;      ///< In a replay: those for which it has asked too early.
   caf::actor_clock::time_point last_progress;
+  std::optional<caf::actor_clock::time_point> waits_since;  ///< Of its wait for an exchange, if it waits for one.
   caf::typed_response_promise<std::uint64_t> halt_promise;
 
   rules::loop_position position() const { return {word, completed, now.origin.step}; }

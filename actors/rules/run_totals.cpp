@@ -34,7 +34,13 @@ report run_totals::report_of(std::uint64_t step, const std::vector<milestone>& a
     trained.add(one);
     data_wait += one.data_wait;
     computing += one.busy;
-    bytes_sent_[one.rank] = one.bytes_sent;
+    auto& total = of_workers_[one.rank];
+    total.steps = one.step;
+    total.samples += one.sample_count;
+    total.bytes_sent = one.bytes_sent;
+    total.busy += one.busy;
+    total.data_wait += one.data_wait;
+    total.exchange_wait += one.exchange_wait;
   }
   line.bytes_sent = bytes_sent();
   line.train_loss_workers = losses_by_worker(all, options_.workers);
@@ -103,12 +109,13 @@ record run_totals::end_of(const record& latest, const std::string& status) const
   end.consensus_distance_max = distance_max_;
   end.data_wait = share_of(data_wait_, computing_);
   end.samples_per_second = of_run_.rate(end.train_seconds);
+  for (const auto& [rank, total] : of_workers_) end.workers.push_back(total);
   return end;
 }
 
 std::uint64_t run_totals::bytes_sent() const {
   std::uint64_t sum = 0;
-  for (const auto& [rank, bytes] : bytes_sent_) sum += bytes;
+  for (const auto& [rank, total] : of_workers_) sum += total.bytes_sent;
   return sum;
 }
 
@@ -126,13 +133,15 @@ state_dict run_totals::state(run_clock::time_point now) const {
   state_dict made;
   made.put_counts("clock", clock.state(now));
   put_if_any(made, "reported", reported_);
-  std::vector<std::uint64_t> ranks, bytes;
-  for (const auto& [rank, sent] : bytes_sent_) {
-    ranks.push_back(static_cast<std::uint64_t>(rank));
-    bytes.push_back(sent);
+  std::vector<std::uint64_t> counts;
+  std::vector<double> seconds;
+  for (const auto& [rank, total] : of_workers_) {
+    counts.insert(counts.end(), {static_cast<std::uint64_t>(rank), total.steps,
+                                 static_cast<std::uint64_t>(total.samples), total.bytes_sent});
+    seconds.insert(seconds.end(), {total.busy, total.data_wait, total.exchange_wait});
   }
-  made.put_counts("ranks", ranks);
-  made.put_counts("bytes_sent", bytes);
+  made.put_counts("of_workers", counts);
+  put_numbers(made, "seconds_of_workers", seconds);
   made.put_all("staleness", state_of(staleness_));
   put_if_any(made, "distance_max", distance_max_);
   made.put_all("of_run", state_of(of_run_.sums()));
@@ -149,9 +158,18 @@ state_dict run_totals::state(run_clock::time_point now) const {
 void run_totals::restore(const state_dict& from, run_clock::time_point now) {
   clock.resume(from.counts("clock", 3), now);
   reported_ = find_if_any<std::uint64_t>(from, "reported");
-  const auto ranks = from.counts("ranks"), bytes = from.counts("bytes_sent", ranks.size());
-  bytes_sent_.clear();
-  for (std::size_t i = 0; i < ranks.size(); ++i) bytes_sent_[static_cast<rank_id>(ranks[i])] = bytes[i];
+  const auto counts = from.counts("of_workers");
+  const auto seconds = numbers_of(from, "seconds_of_workers");
+  if (counts.size() % 4 != 0 || seconds.size() != counts.size() / 4 * 3)
+    throw state_error("the totals of the workers do not fit together");
+  of_workers_.clear();
+  for (std::size_t i = 0; i < counts.size() / 4; ++i)
+    of_workers_[static_cast<rank_id>(counts[4 * i])] = {.steps = counts[4 * i + 1],
+                                                        .samples = static_cast<std::int64_t>(counts[4 * i + 2]),
+                                                        .bytes_sent = counts[4 * i + 3],
+                                                        .busy = seconds[3 * i],
+                                                        .data_wait = seconds[3 * i + 1],
+                                                        .exchange_wait = seconds[3 * i + 2]};
   troupe::restore(staleness_, from.all("staleness"));
   distance_max_ = find_if_any<double>(from, "distance_max");
   of_run_ = tally_of(from, "of_run");

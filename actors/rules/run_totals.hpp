@@ -58,7 +58,7 @@ class run_totals {
 
   total_options options_;
   std::optional<std::uint64_t> reported_;
-  std::map<rank_id, std::uint64_t> bytes_sent_;  ///< By rank, so far.
+  std::map<rank_id, worker_total> of_workers_;
   staleness_tally staleness_;                    ///< As of the last line.
   std::optional<double> distance_max_;           ///< Largest consensus distance before an exchange.
   training_tally of_run_, of_epoch_;             ///< Since the first step, and since the last end of an epoch.

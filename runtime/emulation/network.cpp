@@ -1,8 +1,6 @@
 #include "troupe/runtime/emulation/network.hpp"
 
 #include "troupe/data/random.hpp"
-#include "troupe/runtime/plan/refuse.hpp"
-#include "troupe/runtime/topology/value.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -63,55 +61,25 @@ time receive(const route& over, std::int64_t bytes, time first) {
   return std::max(sent, over.receiving->occupy(first, length) + length);
 }
 
-network::network(const plan& plan, std::uint64_t seed) : seed_(seed) {
+network::network(const plan& plan, std::uint64_t seed) : links_(plan.links), seed_(seed) {
   for (std::uint32_t id = 0; id < plan.workers + plan.servers(); ++id) node_of_.push_back(plan.node_of(id));
-  const auto& given = plan.file.links;
-  for (std::size_t i = 0; i < given.size(); ++i) {
-    link made{.given = given[i], .ends = {}};
-    if (given[i].at) made.ends.push_back(place_of(plan, i, "at", *given[i].at));
-    for (const auto& name : given[i].between) made.ends.push_back(place_of(plan, i, "between", name));
-    links_.push_back(std::move(made));
-  }
-  for (const auto& exchange : plan.exchanges)
-    if (!links_.empty() && exchange.nature.host != hosting::ports)
-      refuse(plan.file, "link.0",
-             "[[link]] does not apply to " + exchange.name + ", whose workers " +
-                 (exchange.nature.host == hosting::shared_memory ? "share memory" : "use NCCL") +
-                 "; use another kind of exchange, or remove the links");
-}
-
-network::place network::place_of(const plan& plan, std::size_t index, const std::string& key,
-                                 const std::string& name) const {
-  if (name == "*" && key == "at") return {.everywhere = true, .id = {}, .node = {}};
-  std::vector<std::string> known;
-  for (std::uint32_t rank = 0; rank < plan.workers; ++rank) known.push_back("w" + std::to_string(rank));
-  for (std::uint32_t server = 0; server < plan.servers(); ++server) known.push_back("s" + std::to_string(server));
-  const auto found = std::find(known.begin(), known.end(), name);
-  if (found != known.end()) return {.id = static_cast<std::uint32_t>(found - known.begin()), .node = {}};
-  for (std::uint32_t node = 0; node < plan.nodes.size(); ++node)
-    if (plan.nodes[node].name == name) return {.id = {}, .node = node};
-  refuse(plan.file, "link." + std::to_string(index) + "." + key,
-         "link." + std::to_string(index) + "." + key + " names " + topology::to_toml(name) +
-             "; expected a worker such as \"w0\"" + (plan.servers() > 0 ? ", a server such as \"s0\"" : "") +
-             (plan.file.nodes.empty() ? "" : ", a node such as " + topology::to_toml(plan.nodes.front().name)) +
-             (key == "at" ? " or \"*\"" : ""));
 }
 
 /// Returns whether the interface there carries messages of `id` to or from `other`.
-bool network::is_at(const place& where, std::uint32_t id, std::uint32_t other) const {
+bool network::is_at(const link_end& where, std::uint32_t id, std::uint32_t other) const {
   if (where.node) return node_of_[id] == *where.node && node_of_[other] != *where.node;
   return where.everywhere || where.id == id;
 }
 
-bool network::leads_between(const link& which, std::uint32_t from, std::uint32_t to) const {
-  const auto matches = [&](const place& where, std::uint32_t id) {
+bool network::leads_between(const planned_link& which, std::uint32_t from, std::uint32_t to) const {
+  const auto matches = [&](const link_end& where, std::uint32_t id) {
     return where.node ? node_of_[id] == *where.node : where.id == id;
   };
   const auto& ends = which.ends;
   return (matches(ends[0], from) && matches(ends[1], to)) || (matches(ends[1], from) && matches(ends[0], to));
 }
 
-std::shared_ptr<wire> network::interface_of(const place& where, std::uint32_t id, bool sending) {
+std::shared_ptr<wire> network::interface_of(const link_end& where, std::uint32_t id, bool sending) {
   const auto kind = (sending ? 1 : 0) + (where.node ? 2 : 0);
   auto& found = interfaces_[{kind, where.node.value_or(id)}];
   if (!found) found = std::make_shared<wire>();

@@ -75,8 +75,7 @@ time receive(const route& over, std::int64_t bytes, time first);
 /// All emulated links of a plan.
 class network {
  public:
-  /// Jitter and losses are drawn from `seed`. Throws input_error if a [[link]] names a worker, server or node that the
-  /// plan does not have, or if an exchange cannot be emulated.
+  /// Jitter and losses are drawn from `seed`.
   network(const plan& plan, std::uint64_t seed);
 
   /// Returns whether there is any link.
@@ -88,22 +87,11 @@ class network {
   std::uint64_t seed() const { return seed_; }
 
  private:
-  /// Workers and servers, or the node that they are on, that a name stands for.
-  struct place {
-    bool everywhere{false};  ///< "*".
-    std::optional<std::uint32_t> id, node;
-  };
-  struct link {
-    topology::link_settings given;
-    std::vector<place> ends;  ///< One for `at`, two for `between`.
-  };
+  bool is_at(const link_end& where, std::uint32_t id, std::uint32_t other) const;
+  bool leads_between(const planned_link& which, std::uint32_t from, std::uint32_t to) const;
+  std::shared_ptr<wire> interface_of(const link_end& where, std::uint32_t id, bool sending);
 
-  place place_of(const plan& plan, std::size_t index, const std::string& key, const std::string& name) const;
-  bool is_at(const place& where, std::uint32_t id, std::uint32_t other) const;
-  bool leads_between(const link& which, std::uint32_t from, std::uint32_t to) const;
-  std::shared_ptr<wire> interface_of(const place& where, std::uint32_t id, bool sending);
-
-  std::vector<link> links_;
+  std::vector<planned_link> links_;
   std::vector<std::uint32_t> node_of_;  ///< By id.
   std::uint64_t seed_{0};
   /// Wires by direction, whether of a node, and its index or the id.

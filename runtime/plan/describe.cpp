@@ -313,10 +313,15 @@ std::string describe(const plan& plan) {
   page.line("run", steps_text(plan) + ", seed " + std::to_string(plan.file.run.seed));
   if (plan.checkpoint_every > 0) page.line("checkpoints", checkpoint_text(plan));
   page.line("workers", workers_text(plan));
+  if (const auto& slowdown = plan.file.workers.slowdown; !slowdown.empty())
+    page.line("slowdown",
+              slowdown.size() == 1 ? human_number(slowdown.front()) + " for each worker" : numbers(slowdown));
   page.line("loop", topology::joined(plan.file.workers.loop, " → "));
   page.line("optimizer", optimizer_text(plan));
   for (const auto& exchange : plan.exchanges) describe_exchange(page, plan, exchange);
-  std::string label = "note";
+  std::string label = "links";
+  for (const auto& link : plan.links) page.line(std::exchange(label, ""), describe(link));
+  label = "note";
   for (const auto& note : plan.notes) page.line(std::exchange(label, ""), note);
   label = "warning";
   for (const auto& warning : plan.warnings) page.line(std::exchange(label, ""), warning);

@@ -55,6 +55,20 @@ json json_of(const plan& plan, const planned_exchange& exchange) {
           {"edges", edges}};
 }
 
+json links_of(const plan& plan) {
+  json links = json::array();
+  for (const auto& [given, ends] : plan.links) {
+    const auto microseconds = [](const auto& delay) { return delay ? json(delay->count()) : json(); };
+    links.push_back({{"at", given.at ? json(*given.at) : json()},
+                     {"between", given.between},
+                     {"bytes_per_second", given.bandwidth ? json(given.bandwidth->bytes_per_second) : json()},
+                     {"latency_microseconds", microseconds(given.latency)},
+                     {"jitter_microseconds", microseconds(given.jitter)},
+                     {"loss", given.loss ? json(*given.loss) : json()}});
+  }
+  return links;
+}
+
 json evaluated_of(const plan& plan) {
   const auto& facts = plan.facts;
   if (facts.evaluated == 0) return {};
@@ -116,6 +130,8 @@ std::string describe_json(const plan& plan) {
                     {"workers", plan.workers},
                     {"batch_size", plan.sampling.batch_size},
                     {"devices", devices},
+                    {"slowdown", plan.file.workers.slowdown},
+                    {"links", links_of(plan)},
                     {"loop", plan.file.workers.loop},
                     {"steps_per_epoch", plan.steps_per_epoch},
                     {"steps", plan.steps},

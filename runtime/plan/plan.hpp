@@ -13,6 +13,7 @@
 #include "troupe/models/network.hpp"
 #include "troupe/models/samples.hpp"
 #include "troupe/models/tied.hpp"
+#include "troupe/runtime/plan/links.hpp"
 #include "troupe/runtime/plan/numa.hpp"
 #include "troupe/runtime/plan/recipe.hpp"
 #include "troupe/runtime/topology/endpoint.hpp"
@@ -137,6 +138,7 @@ struct plan {
   std::uint64_t verify_every{0};      ///< Interval at which equal replicas are compared, in steps; 0 for never.
   std::vector<planned_exchange> exchanges;
   std::vector<std::string> notes{};     ///< Consequences of the file on this machine that a user may not expect.
+  std::vector<planned_link> links{};    ///< Emulated links.
   std::vector<std::string> warnings{};  ///< Settings that are legal but probably not intended.
   std::vector<planned_actor> actors;
   std::vector<c10::Device> devices{};  ///< By rank; empty means the CPU for all workers.

@@ -73,6 +73,7 @@ void file_journal::write(const record& line) {
     epochs_ += csv_line(line) + '\n';
     folder_.write("epochs.csv", epochs_);
   }
+  if (line.event == "end" && !line.workers.empty()) folder_.write("workers.csv", csv_of_workers(line.workers));
   for (auto& file : beside_) {
     const auto added = addition_of(file.option, line);
     if (added.empty()) continue;

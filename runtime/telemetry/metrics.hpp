@@ -31,4 +31,7 @@ std::string csv_header();
 /// Returns a row of epochs.csv without a line break. The field of a value that does not apply is empty.
 std::string csv_line(const record& line);
 
+/// Returns the file workers.csv: what each worker has done in the run.
+std::string csv_of_workers(const std::vector<worker_total>& workers);
+
 }  // namespace troupe::telemetry

@@ -1,0 +1,33 @@
+// The emulated links of a plan: section [[link]] of the topology file, with names resolved.
+#pragma once
+
+#include "troupe/runtime/topology/topology.hpp"
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace troupe {
+
+struct plan;
+
+/// What the name of an end stands for: a worker or server, the node of several, or all.
+struct link_end {
+  bool everywhere{false};  ///< "*".
+  std::optional<std::uint32_t> id{}, node{};
+};
+
+struct planned_link {
+  topology::link_settings given;
+  std::vector<link_end> ends;  ///< One for `at`, two for `between`.
+};
+
+/// Resolves the links of the topology file. Throws input_error if one names a worker, server or node that the plan does
+/// not have, or if an exchange cannot be emulated.
+std::vector<planned_link> plan_links(const plan& plan);
+
+/// Returns text such as "w0 ↔ w3: 10Mbit/s, latency 20ms".
+std::string describe(const planned_link& link);
+
+}  // namespace troupe
