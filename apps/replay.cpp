@@ -17,6 +17,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include <atomic>
 #include <cstdint>
 #include <filesystem>
 #include <memory>
@@ -60,6 +61,9 @@ void print_cut(const options& given, std::uint64_t step, const recording::conten
 }
 
 int replay_recording(options& given) {
+  signal_watch signals;  // first of all: threads inherit the signals it blocks
+  std::atomic<int> signal{0};
+  const signal_handler interrupting{signals, [&](int received) { signal = received; }};
   auto& run = given.run;
   const auto path = (given.recorded / recording::file_name).string();
   run.file = given.recorded / "topology.toml";
@@ -86,9 +90,9 @@ int replay_recording(options& given) {
   const auto book = std::make_shared<telemetry::file_journal>(what.plan, std::move(folder), std::move(shown),
                                                               telemetry::file_journal_options{.warn = print_note});
   const auto [end, cut_at] =
-      replay_run(what.plan, what.data, std::move(initial), std::move(pool), book, recorded, given.until);
+      replay_run(what.plan, what.data, std::move(initial), std::move(pool), book, recorded, given.until, &signal);
   if (end.failure) print_error("the replay failed: " + *end.failure);
-  if (!end.failure && cut_at) print_cut(given, *cut_at, recorded);
+  if (!end.failure && end.signal == 0 && cut_at) print_cut(given, *cut_at, recorded);
   return end.status();
 }
 

@@ -31,7 +31,8 @@ void check_inputs(const checkpoint::manifest& before, const checkpoint::manifest
   }
 }
 
-/// Returns the argument as a shell reads it back.
+}  // namespace
+
 std::string quoted(const std::string& argument) {
   const auto plain = [](char c) {
     return std::isalnum(static_cast<unsigned char>(c)) != 0 ||
@@ -42,8 +43,6 @@ std::string quoted(const std::string& argument) {
   for (const char c : argument) text += c == '\'' ? std::string("'\\''") : std::string(1, c);
   return text + "'";
 }
-
-}  // namespace
 
 checkpoint::manifest describe_run(const training& what) {
   checkpoint::manifest about;

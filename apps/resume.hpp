@@ -32,6 +32,9 @@ struct resumption {
 resumption resume(const training_options& given, const training& what,
                   const std::map<telemetry::pattern_option, std::filesystem::path>& files);
 
+/// Returns an argument as a shell reads it back.
+std::string quoted(const std::string& argument);
+
 /// Returns the command that continues a run in the folder `out`, which ended with this status.
 std::string continuing_command(const training_options& given, const plan& plan, const std::filesystem::path& out,
                                const std::string& status);

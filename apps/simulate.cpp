@@ -1,6 +1,7 @@
 // troupe simulate FILE: a run in virtual time, on an emulated network.
 #include "troupe/apps/commands.hpp"
 #include "troupe/apps/messages.hpp"
+#include "troupe/apps/resume.hpp"
 #include "troupe/apps/training.hpp"
 #include "troupe/runtime/node/launcher.hpp"
 #include "troupe/runtime/node/simulate_run.hpp"
@@ -11,6 +12,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -26,7 +28,20 @@ struct options {
   std::string compute{"real"};
 };
 
-int simulate_topology(const options& given) {
+/// Returns the command that repeats a simulation up to its last message.
+std::string repeating_command(const options& given, std::uint64_t events) {
+  auto command = "troupe simulate " + quoted(given.run.file.string()) + " --seed " + std::to_string(given.how.seed) +
+                 " --events " + std::to_string(events);
+  if (!given.how.computes) command += " --compute none";
+  for (const auto& each : given.run.overrides) command += " --set " + quoted(each);
+  return command;
+}
+
+int simulate_topology(options& given) {
+  signal_watch signals;  // first of all: threads inherit the signals it blocks
+  std::atomic<int> signal{0};
+  const signal_handler interrupting{signals, [&](int received) { signal = received; }};
+  given.how.signal = &signal;
   const auto topology = topology::load(given.run.file, given.run.overrides);
   const auto data = load_data(topology);
   auto plan = make_plan(topology, data_facts(data, topology));
@@ -40,7 +55,9 @@ int simulate_topology(const options& given) {
   const auto book = std::make_shared<telemetry::file_journal>(plan, std::move(folder), std::move(shown),
                                                               telemetry::file_journal_options{.warn = print_note});
   const auto end = simulate_run(plan, data, std::move(initial), std::move(pool), book, given.how);
-  if (end.failure) print_error("the simulated run failed: " + *end.failure);
+  if (end.failure)
+    print_error("the simulated run failed: " + *end.failure +
+                "\n  to repeat it up to this point: " + repeating_command(given, end.events));
   return end.status();
 }
 

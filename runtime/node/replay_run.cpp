@@ -80,7 +80,7 @@ void end_now(const crew& all, recording::replay& orders) {
 
 replay_end replay_run(plan plan, const data::dataset_pair& data, at::Tensor initial, models::buffer_pool pool,
                       std::shared_ptr<journal> book, const recording::contents& recorded,
-                      std::optional<std::uint64_t> until) {
+                      std::optional<std::uint64_t> until, const std::atomic<int>* signal) {
   plan.file.run.timeout = never;
   plan.file.run.max_seconds.reset();
   recording::replay orders{recorded, plan.draws_from_queue()};
@@ -101,12 +101,14 @@ replay_end replay_run(plan plan, const data::dataset_pair& data, at::Tensor init
     how.deliveries.may_go_on = [&](std::uint32_t rank, std::uint64_t completed) {
       return limit->lets_go_on(rank, completed);
     };
+  how.signal = signal;
   how.longest_wait = longest_wait;
   how.after_begin = [&](const crew& all) {
     for (std::size_t i = 0; i < orders.interrupts(); ++i) caf::anon_send(all.coordinator, halt_atom_v);
     for (std::size_t i = 0; i < orders.time_limits(); ++i) caf::anon_send(all.coordinator, tick_atom_v);
   };
   how.after_event = [&](const crew& all, std::uint64_t) {
+    if (signal && *signal != 0 && !is_cut) cut(all);
     if (limit && !is_cut && limit->is_reached()) cut(all);
   };
   how.on_stall = [&](const crew& all) {

@@ -7,6 +7,7 @@
 #include "troupe/runtime/plan/plan.hpp"
 #include "troupe/runtime/recording/deliveries_file.hpp"
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -23,6 +24,6 @@ struct replay_end {
 /// the run is then ended as by an interrupt. A difference from the recording is a failure that names it.
 replay_end replay_run(plan plan, const data::dataset_pair& data, at::Tensor initial, models::buffer_pool pool,
                       std::shared_ptr<journal> book, const recording::contents& recorded,
-                      std::optional<std::uint64_t> until);
+                      std::optional<std::uint64_t> until, const std::atomic<int>* signal = nullptr);
 
 }  // namespace troupe

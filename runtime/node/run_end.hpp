@@ -5,6 +5,7 @@
 
 #include <caf/error.hpp>
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -16,6 +17,7 @@ struct run_end {
   std::optional<std::string> failure{};  ///< "worker 2: …": the actor that failed first, and why.
   std::optional<std::string> refusal{};  ///< Why this node cannot take part in the run; nothing was started.
   int signal{0};                         ///< The signal that interrupted it, or 0.
+  std::uint64_t events{0};               ///< Of a simulation: the number of messages that were handled.
   /// Lanes that had not returned when the node stopped waiting for them. Their threads still run: the process must end
   /// by std::_Exit().
   std::vector<std::string> stuck{};

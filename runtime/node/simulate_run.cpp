@@ -55,6 +55,7 @@ run_end simulate_run(const plan& plan, const data::dataset_pair& data, at::Tenso
   simulation_options how{
       .seed = options.seed,
       .duration_of = [costs](const std::string& actor, const task& what) { return costs->of(actor, what); },
+      .signal = options.signal,
       .computes = options.computes,
       .most_events = std::numeric_limits<std::uint64_t>::max(),
       .stop_after = options.stop_after};

@@ -6,15 +6,17 @@
 #include "troupe/runtime/node/run_end.hpp"
 #include "troupe/runtime/plan/plan.hpp"
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 
 namespace troupe {
 
 struct simulate_run_options {
-  std::uint64_t seed{0};        ///< Seed of the schedule, of jitter and of losses.
-  bool computes{true};          ///< Whether gradients are computed; otherwise no weights are written.
-  std::uint64_t stop_after{0};  ///< Number of messages after which the simulation stops; 0 for none.
+  std::uint64_t seed{0};                    ///< Seed of the schedule, of jitter and of losses.
+  bool computes{true};                      ///< Whether gradients are computed; otherwise no weights are written.
+  const std::atomic<int>* signal{nullptr};  ///< See simulation_options::signal.
+  std::uint64_t stop_after{0};              ///< Number of messages after which the simulation stops; 0 for none.
 };
 
 /// Settles what the plan leaves open: with simulate.gradient = "measure", measures it on this machine and sets it.

@@ -75,11 +75,13 @@ run_end simulate(const plan& plan, const data::dataset_pair& data, at::Tensor in
   const cleanup at_the_end{troupe, scheduler};
   begin(troupe, troupe.workers);
   if (options.after_begin) options.after_begin(troupe);
-  std::uint64_t events = 0;
+  auto& events = end.events;
   const auto run_one = [&] {
     std::swap(scheduler.jobs.front(), scheduler.jobs[random.below(scheduler.jobs.size())]);
     scheduler.run_once();
     events += 1;
+    if (options.signal && end.signal == 0 && (end.signal = *options.signal) != 0)
+      caf::anon_send(troupe.coordinator, halt_atom_v);
     if (options.after_event) options.after_event(troupe, events);
     if (events > options.most_events)
       throw std::runtime_error("the simulated run did not end (schedule seed " + std::to_string(options.seed) + ")");

@@ -9,6 +9,7 @@
 #include "troupe/runtime/node/simulated_lanes.hpp"
 #include "troupe/runtime/plan/plan.hpp"
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <functional>
@@ -27,6 +28,7 @@ struct simulation_options {
   /// Called after each message with the number of messages so far: to interrupt, inject a fault or check invariants.
   std::function<void(const crew&, std::uint64_t)> after_event{};
   std::shared_ptr<const run_state> restored{};  ///< The state from which the run continues, if it does not start.
+  const std::atomic<int>* signal{nullptr};      ///< The signal that interrupts the run, once it is not 0; or null.
   std::string silent_lane{};                    ///< Name of an actor whose lane never answers.
   /// See simulated_lane_options::cores_of.
   decltype(simulated_lane_options::cores_of) cores_of{};
