@@ -9,6 +9,7 @@
 // loss before each step. HUGE_PAGES in the environment puts the rows on huge pages. Threads on cores without a cache in
 // common spend their time on passing the lines of x to and fro: what a second one brings is a property of the machine.
 #include "troupe/models/flat.hpp"
+#include "troupe/models/held_lock.hpp"
 #include "troupe/models/sparse_sgd.hpp"
 
 #include <sys/mman.h>
@@ -105,7 +106,8 @@ int main(int count, char** words) {
   auto* x =
       static_cast<float*>(std::aligned_alloc(4096, (static_cast<std::size_t>(asked.columns) * 4 + 4095) / 4096 * 4096));
   std::fill_n(x, asked.columns, 0.0f);
-  pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+  pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+  models::process_lock lock{mutex};
   models::sparse_sgd_options options{.lr = 0.5, .atomic = asked.variant == "atomic"};
   if (asked.variant == "locked") options.lock = &lock;
   const char* given = std::getenv("CHUNK");

@@ -94,7 +94,9 @@ class in_messages final : public store_base {
 class shared_store : public store_base {
  public:
   shared_store(const replica_options& options, placement& where)
-      : store_base(options, where), memory_(*options.memory), lock_(options.memory_lock) {}
+      : store_base(options, where),
+        memory_(*options.memory),
+        lock_(options.memory_lock ? options.memory_lock : memory_.lock_for(static_cast<std::uint32_t>(options.rank))) {}
 
   void begin(live_weights& x) override {
     handed_out_ = x.now.values;

@@ -63,7 +63,7 @@ struct replica_options {
   std::shared_ptr<device::accelerator> accelerator{};  ///< Device of the replica; null for the CPU.
   /// Shared memory that holds x and that others write concurrently; null if x is in the messages.
   std::shared_ptr<shared_memory> memory{};
-  std::shared_ptr<models::exclusive_lock> memory_lock{};  ///< Its lock, if it is locked; see shared_memory::lock_for().
+  std::shared_ptr<models::exclusive_lock> memory_lock{};  ///< In place of its own lock; see memory_order.
   std::shared_ptr<lock_order> memory_order{};  ///< In a replay: the order in which the lock is taken, in its place.
   /// Steps taken on a copy of x before the change is added to x; 1 for steps on x itself.
   std::int64_t local_steps{1};

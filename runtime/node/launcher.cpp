@@ -177,7 +177,6 @@ compute_actor spawn_compute_of(caf::actor_system& system, const plan& plan, cons
   if (const auto* memory = plan.memory_of(rank)) {
     const auto place = static_cast<std::size_t>(memory - plan.exchanges.data());
     made.memory = into.memories[place];
-    made.memory_lock = made.memory->lock_for(rank);
     made.memory_order = into.lock_orders[place];
     made.cores = memory->cores;
   }

@@ -111,7 +111,7 @@ std::function<void(const std::string&)> one_at_a_time(std::function<void(const s
 
 /// Returns the emulated links, or null if there are none.
 std::shared_ptr<emulation::network> links_of(const plan& plan) {
-  if (plan.file.links.empty()) return nullptr;
+  if (plan.links.empty()) return nullptr;
   return std::make_shared<emulation::network>(plan, plan.file.run.seed);
 }
 

@@ -59,7 +59,7 @@ run_end simulate_run(const plan& plan, const data::dataset_pair& data, at::Tenso
       .computes = options.computes,
       .most_events = std::numeric_limits<std::uint64_t>::max(),
       .stop_after = options.stop_after};
-  if (!plan.file.links.empty()) how.links = std::make_shared<emulation::network>(plan, options.seed);
+  if (!plan.links.empty()) how.links = std::make_shared<emulation::network>(plan, options.seed);
   if (given.cores > 0) {
     std::vector<std::shared_ptr<simulated_cores>> cores;
     for (std::size_t node = 0; node < plan.nodes.size(); ++node)

@@ -61,9 +61,9 @@ plan slow(const tiny_options& options) {
   made.file.simulate.evaluate = 3ms;
   made.file.workers.slowdown = std::vector<double>(options.workers, 1);
   made.file.workers.slowdown.back() = 4;
-  made.file.links = {
-      testing::at("*", {.bandwidth = topology::parse_rate("10kB/s"), .latency = 2ms, .jitter = 3ms, .loss = 0.1}),
-      testing::between("w0", "w1", {.latency = 20ms})};
+  const auto slow = topology::parse_rate("10kB/s");
+  testing::set_links(made, {testing::at("*", {.bandwidth = slow, .latency = 2ms, .jitter = 3ms, .loss = 0.1}),
+                            testing::between("w0", "w1", {.latency = 20ms})});
   return made;
 }
 
@@ -114,9 +114,9 @@ TEST_CASE("virtual time is the sum of what the file says") {
   auto made = quick(options);
   const auto alone = simulated(made, options.samples, 1).seconds;
   CHECK(alone == doctest::Approx(10 * 0.001).epsilon(1e-3));
-  made.file.links = {testing::at("*", {.latency = 5ms})};
+  testing::set_links(made, {testing::at("*", {.latency = 5ms})});
   CHECK(simulated(made, options.samples, 1).seconds == doctest::Approx(10 * (0.001 + 2 * 0.005)).epsilon(1e-3));
-  made.file.links = {};
+  testing::set_links(made, {});
   made.file.workers.slowdown = {1, 3};
   CHECK(simulated(made, options.samples, 1).seconds == doctest::Approx(10 * 0.003).epsilon(1e-3));
   made.file.simulate.cores = 1;

@@ -1,11 +1,14 @@
 // Emulated links, as a topology file describes them.
 #pragma once
 
+#include "troupe/runtime/plan/plan.hpp"
 #include "troupe/runtime/topology/topology.hpp"
 
 #include <chrono>
 #include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 namespace troupe::testing {
 
@@ -34,6 +37,11 @@ inline topology::link_settings between(const std::string& a, const std::string& 
   auto link = made(keys);
   link.between = {a, b};
   return link;
+}
+
+inline void set_links(plan& of, std::vector<topology::link_settings> links) {
+  of.file.links = std::move(links);
+  of.links = plan_links(of);
 }
 
 }  // namespace troupe::testing
