@@ -108,12 +108,16 @@ TEST_CASE("of moves by several threads at once none is lost where they are atomi
     const auto memory = shared_memory::make(at::zeros({count}), count, how);
     std::vector<std::thread> all;
     for (int i = 0; i < threads; ++i)
-      all.emplace_back([&] {
+      all.emplace_back([&, i] {
         models::buffer_pool own;
+        const auto lock = memory->lock_for(static_cast<std::uint32_t>(i));
         for (int round = 0; round < rounds; ++round) {
           const auto seen = memory->updates();
           const auto before = memory->copy(own);
-          memory->move(before, before + 1);  // whole numbers below 2^24: exact
+          {
+            const models::held_lock alone{lock.get()};
+            memory->move(before, before + 1);  // whole numbers below 2^24: exact
+          }
           memory->count(1, seen);
         }
       });
