@@ -30,7 +30,9 @@ void lock_order::take(std::uint32_t who, rendezvous* where) {
   while (!is_due(who)) {
     TROUPE_ASSERT(where, "only workers wait for their turn");
     waiting_[who] = where;
-    if (!where->wait()) throw std::runtime_error("the run ended while a worker was waiting for the shared parameters");
+    if (where->wait()) continue;
+    waiting_.erase(who);
+    throw std::runtime_error("the run ended while a worker was waiting for the shared parameters");
   }
   held_ = true;
   if (script_->is_open() || ++taken_ < script_->due()->step) return;
