@@ -97,8 +97,8 @@ def test_the_time_limit_ends_a_run_that_can_be_continued():
     last = done.stdout.splitlines()[-1]
     assert last == "continue with: troupe run --resume out --set run.max_seconds=4", last
     troupe(*last.split()[3:])
-    end = metrics("out")[-1]
-    assert end["status"] == "max_seconds" and end["seconds"] >= 4, end
+    end = metrics("out")[-1]  # its time is that of its step, at which workers may have waited for an evaluation
+    assert end["status"] == "max_seconds" and end["seconds"] > 3, end
 
 
 def test_several_nodes_continue_what_one_began_and_the_reverse():
