@@ -20,5 +20,6 @@ void add_data(CLI::App& app, int& status);
 void add_certs(CLI::App& app, int& status);
 void add_simulate(CLI::App& app, int& status);
 void add_replay(CLI::App& app, int& status);
+void add_compare(CLI::App& app, int& status);
 
 }  // namespace troupe::apps

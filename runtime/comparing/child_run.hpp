@@ -1,0 +1,44 @@
+// Runs `troupe run` or `troupe simulate` as a child process, so that every run of a comparison begins with a fresh
+// process, and none can end the comparison.
+#pragma once
+
+#include "troupe/runtime/node/signals.hpp"
+
+#include <sys/types.h>
+
+#include <atomic>
+#include <chrono>
+#include <filesystem>
+#include <functional>
+#include <mutex>
+#include <string>
+#include <vector>
+
+namespace troupe::comparing {
+
+/// Runs child processes one after the other, and passes the first signal on to the one that runs. Create it before any
+/// other thread is started; see signal_watch. No child outlives this process.
+class child_runner {
+ public:
+  explicit child_runner(signal_watch& signals);
+
+  /// Runs this program with `arguments`, the first of which is its name, and returns the exit status; 1 if a signal
+  /// terminated it. Its output is written to `log`. Calls `tick` about once per second with the time since the start.
+  /// Throws std::runtime_error if no process can be started.
+  int run(const std::vector<std::string>& arguments, const std::filesystem::path& log,
+          const std::function<void(std::chrono::milliseconds)>& tick);
+
+  /// Returns the signal that this process has received, or 0. Nothing more must be run after one.
+  int signal() const { return signal_; }
+
+ private:
+  void forward(int signal);
+  int wait_for(pid_t process, const std::function<void(std::chrono::milliseconds)>& tick);
+
+  std::mutex mutex_;
+  pid_t process_{-1};  ///< The child that runs and has not been reaped; guarded by mutex_.
+  std::atomic<int> signal_{0};
+  signal_handler handler_;  ///< The last member: it uses the others.
+};
+
+}  // namespace troupe::comparing

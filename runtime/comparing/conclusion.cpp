@@ -1,0 +1,209 @@
+#include "troupe/runtime/comparing/conclusion.hpp"
+
+#include "troupe/runtime/comparing/words.hpp"
+#include "troupe/runtime/support/units.hpp"
+#include "troupe/runtime/topology/value.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <functional>
+#include <optional>
+#include <set>
+#include <string_view>
+#include <utility>
+
+namespace troupe::comparing {
+
+namespace {
+
+/// A variant with the value by which it is ranked.
+struct entrant {
+  std::string label;
+  spread value;
+};
+
+/// By what the variants are ranked.
+struct contest {
+  std::string heading;
+  std::function<std::optional<spread>(const summary&)> value;
+  std::function<std::string(double)> text;
+  bool largest_wins{false};
+};
+
+/// Returns the entrants with a finite median, the best first.
+std::vector<entrant> ranked(const contest& by, const comparison& what, const std::vector<summary>& of) {
+  std::vector<entrant> found;
+  for (std::size_t i = 0; i < of.size(); ++i)
+    if (const auto is = by.value(of[i]); is && std::isfinite(is->median))
+      found.push_back({what.variants[i].label, *is});
+  std::stable_sort(found.begin(), found.end(), [&](const entrant& a, const entrant& b) {
+    return by.largest_wins ? a.value.median > b.value.median : a.value.median < b.value.median;
+  });
+  return found;
+}
+
+std::string with_range(const contest& by, const spread& of) {
+  if (!std::isfinite(of.high)) return by.text(of.median) + " (from " + by.text(of.low) + "; not in every repeat)";
+  return spread_text(of, by.text);
+}
+
+bool overlap(const spread& a, const spread& b) {
+  return a.count > 1 && b.count > 1 && a.low <= b.high && b.low <= a.high;
+}
+
+/// Adds who won: the first entrant and those that equal it, the next one, and whose ranges overlap with that of the
+/// first. Returns whether there was an entrant.
+bool add_winner(conclusion& found, const contest& by, const comparison& what, const std::vector<summary>& of) {
+  const auto order = ranked(by, what, of);
+  if (order.empty()) return false;
+  const auto& best = order.front();
+  std::vector<std::string> first;
+  std::size_t next = 0;
+  while (next < order.size() && by.text(order[next].value.median) == by.text(best.value.median))
+    first.push_back(order[next++].label);
+  auto sentence = topology::listed(first, "and") + " with " + with_range(by, best.value);
+  if (first.size() > 1) sentence = topology::listed(first, "and") + " with " + by.text(best.value.median) + " each";
+  if (next < order.size()) sentence += ", before " + order[next].label + " with " + with_range(by, order[next].value);
+  sentence += ".";
+  std::vector<std::string> close;
+  for (auto i = next; i < order.size(); ++i)
+    if (overlap(best.value, order[i].value)) close.push_back(order[i].label);
+  if (!close.empty())
+    sentence += " The range overlaps with " + std::string(close.size() == 1 ? "that" : "those") + " of " +
+                topology::listed(close, "and") + ", so the order among these may be chance.";
+  found.findings.push_back({by.heading, sentence});
+  return true;
+}
+
+std::optional<spread> taken(const std::optional<to_target>& of) {
+  return of ? std::optional(of->taken) : std::nullopt;
+}
+
+void add_target(conclusion& found, const comparison& what, const std::vector<summary>& of) {
+  const auto goal = human_number(100 * *what.target) + " %";
+  const contest time{.heading = "Fastest to " + goal,
+                     .value = [](const summary& one) { return taken(one.seconds_to_target); },
+                     .text = seconds_text};
+  const contest bytes{.heading = "Fewest bytes to " + goal,
+                      .value = [](const summary& one) { return taken(one.bytes_to_target); },
+                      .text = bytes_text};
+  const auto any = add_winner(found, time, what, of);
+  add_winner(found, bytes, what, of);
+  std::vector<std::string> without;
+  for (std::size_t i = 0; i < of.size(); ++i)
+    if (of[i].finished > 0 && !of[i].seconds_to_target->is_finite()) without.push_back(what.variants[i].label);
+  if (!any && !without.empty())
+    found.findings.push_back({"Reached " + goal, "none; the target is too high for these runs."});
+  else if (!without.empty())
+    found.findings.push_back({"Not at " + goal + " in most runs", topology::listed(without, "and") + "."});
+}
+
+bool is_of_training(std::string_view key) {
+  constexpr std::array<std::string_view, 8> prefixes{"model.",  "data.",     "augment.",   "optimizer.",
+                                                     "run.epo", "run.steps", "run.budget", "workers.count"};
+  return std::any_of(prefixes.begin(), prefixes.end(), [&](auto prefix) { return key.starts_with(prefix); });
+}
+
+void add_confounders(conclusion& found, const comparison& what) {
+  std::set<std::string> chosen;
+  for (const auto& [key, value] : what.variants.front().varied) chosen.insert(key);
+  std::vector<std::string> keys;
+  for (const auto& each : differing_settings(what))
+    if (is_of_training(each.key) && !chosen.contains(each.key)) keys.push_back(each.key);
+  if (!keys.empty())
+    found.limits.push_back("The variants also differ in " + topology::listed(keys, "and") +
+                           ", so not every difference is due to the wiring.");
+}
+
+void add_setting(conclusion& found, const comparison& what) {
+  const auto has_links = std::any_of(what.variants.begin(), what.variants.end(), [](const variant& each) {
+    const auto link = each.settings.lower_bound("link.");
+    return link != each.settings.end() && link->first.starts_with("link.");
+  });
+  if (what.simulated)
+    found.limits.push_back(
+        "Times are virtual: they follow from the links and speeds that the files describe, and leave out what "
+        "a simulation does not model.");
+  else if (has_links)
+    found.limits.push_back(
+        "All workers shared the cores of one machine, and the links between them were emulated: on real networks, "
+        "times "
+        "differ.");
+  else
+    found.limits.push_back(
+        "All workers shared the cores and the memory of one machine, where messages cost little: over a network, "
+        "another "
+        "variant may win.");
+  if (what.machines.size() > 1)
+    found.limits.push_back("The runs were made on different machines, so their times cannot be compared.");
+}
+
+void add_counts(conclusion& found, const comparison& what, const std::vector<summary>& of) {
+  std::size_t made = 0, finished = 0;
+  for (const auto& one : of) {
+    made += one.runs;
+    finished += one.finished;
+  }
+  const auto all = what.variants.size() * what.repeats;
+  if (made < all) found.limits.push_back(counted(all - made, "run") + " of " + std::to_string(all) + " not made yet.");
+  if (finished < made)
+    found.limits.push_back(counted(made - finished, "run") + " of " + std::to_string(all) +
+                           " failed or interrupted, and left out of all medians.");
+  if (what.repeats == 1)
+    found.limits.push_back("Each variant ran once, so a small difference may be chance.");
+  else
+    found.limits.push_back("A range is that of " + counted(what.repeats, "repeat") +
+                           "; it contains the true median with a probability of " +
+                           human_number(100 * coverage_of_range(what.repeats), 3) + " %.");
+  if (what.target)
+    found.limits.push_back(
+        "The target counts as reached at the first evaluation that shows it, so the true time is up to one interval "
+        "between evaluations shorter.");
+}
+
+}  // namespace
+
+std::vector<differing_setting> differing_settings(const comparison& what) {
+  std::set<std::string> keys;
+  for (const auto& each : what.variants)
+    for (const auto& [key, value] : each.settings) keys.insert(key);
+  std::vector<differing_setting> found;
+  for (const auto& key : keys) {
+    differing_setting setting{.key = key, .values = {}};
+    for (const auto& each : what.variants) {
+      const auto value = each.settings.find(key);
+      setting.values.push_back(value == each.settings.end() ? std::string() : value->second);
+    }
+    const auto same = std::adjacent_find(setting.values.begin(), setting.values.end(), std::not_equal_to<>());
+    if (same != setting.values.end()) found.push_back(std::move(setting));
+  }
+  return found;
+}
+
+conclusion conclude(const comparison& what, const std::vector<summary>& of) {
+  conclusion found;
+  if (what.target) {
+    add_target(found, what, of);
+  } else {
+    add_winner(
+        found,
+        {.heading = "Shortest run", .value = [](const summary& one) { return one.seconds; }, .text = seconds_text},
+        what, of);
+    add_winner(found,
+               {.heading = "Fewest bytes", .value = [](const summary& one) { return one.bytes; }, .text = bytes_text},
+               what, of);
+  }
+  add_winner(found,
+             {.heading = "Best final accuracy",
+              .value = [](const summary& one) { return one.final_accuracy; },
+              .text = percent_text,
+              .largest_wins = true},
+             what, of);
+  add_counts(found, what, of);
+  add_confounders(found, what);
+  add_setting(found, what);
+  return found;
+}
+
+}  // namespace troupe::comparing

@@ -1,0 +1,349 @@
+#include "troupe/runtime/comparing/figure.hpp"
+
+#include "troupe/runtime/comparing/page_sources.hpp"
+#include "troupe/runtime/support/units.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdio>
+#include <limits>
+#include <numbers>
+
+namespace troupe::comparing {
+
+namespace {
+
+// Sizes in pixels. At a width of 368, which a telephone has, the text still has 9 pixels.
+constexpr double width = 480, left = 54, right = 14, top = 34, plot_height = 230, axis_height = 44;
+constexpr double row_height = 34, legend_row = 18, letter = 6.4;
+constexpr std::size_t colours = 8, dashes = 4, markers = 6;
+
+std::string number(double value) {
+  std::array<char, 32> text{};
+  std::snprintf(text.data(), text.size(), "%.1f", value == 0 ? 0.0 : value);
+  return text.data();
+}
+
+/// Returns the classes that determine colour and dashes of a style.
+std::string classes(std::size_t style) {
+  return "c" + std::to_string(style % colours) + " d" + std::to_string((style + style / colours) % dashes);
+}
+
+std::string text_at(double x, double y, const std::string& attributes, const std::string& text) {
+  return "<text x=\"" + number(x) + "\" y=\"" + number(y) + "\" " + attributes + ">" + escaped(text) + "</text>\n";
+}
+
+std::string line_of(double x1, double y1, double x2, double y2, const std::string& name) {
+  return "<line class=\"" + name + "\" x1=\"" + number(x1) + "\" y1=\"" + number(y1) + "\" x2=\"" + number(x2) +
+         "\" y2=\"" + number(y2) + "\"/>\n";
+}
+
+/// A regular polygon around a point, or a circle for no corners.
+std::string marker_at(double x, double y, std::size_t style) {
+  struct shape {
+    int corners;
+    double turn, radius;
+  };
+  constexpr double quarter = std::numbers::pi / 2;
+  constexpr std::array<shape, markers> shapes{
+      {{0, 0, 3.6}, {4, quarter / 2, 4.6}, {3, -quarter, 4.8}, {4, 0, 4.8}, {3, quarter, 4.8}, {5, -quarter, 4.6}}};
+  const auto& [corners, turn, radius] = shapes.at((style + style / colours) % markers);
+  const auto name = "class=\"marker c" + std::to_string(style % colours) + "\"";
+  if (corners == 0)
+    return "<circle " + name + " cx=\"" + number(x) + "\" cy=\"" + number(y) + "\" r=\"" + number(radius) + "\"/>\n";
+  std::string points;
+  for (int i = 0; i < corners; ++i) {
+    const auto angle = turn + 2 * std::numbers::pi * i / corners;
+    points += number(x + radius * std::cos(angle)) + "," + number(y + radius * std::sin(angle)) + " ";
+  }
+  points.pop_back();
+  return "<polygon " + name + " points=\"" + points + "\"/>\n";
+}
+
+/// Where values of an axis are in the drawing.
+class scale {
+ public:
+  scale(const axis& of, double low, double high, double from, double to)
+      : logarithmic_(of.logarithmic), from_(from), to_(to) {
+    const auto room = logarithmic_ ? 0.03 * (std::log(high) - std::log(low)) : 0.03 * (high - low);
+    if (logarithmic_) {
+      low_ = low / std::exp(std::max(room, 0.05));
+      high_ = high * std::exp(std::max(room, 0.05));
+    } else {
+      const auto least = std::max({room, 1e-9 * std::abs(high), 1e-12});
+      low_ = low == 0 ? 0 : low - least;
+      high_ = high + least;
+    }
+  }
+
+  double at(double value) const {
+    const auto share = logarithmic_ ? (std::log(value) - std::log(low_)) / (std::log(high_) - std::log(low_))
+                                    : (value - low_) / (high_ - low_);
+    return from_ + share * (to_ - from_);
+  }
+
+  bool has(double value) const { return std::isfinite(value) && (!logarithmic_ || value > 0); }
+  std::vector<double> marks(int count) const { return ticks(low_, high_, logarithmic_, count); }
+  double low() const { return low_; }
+
+ private:
+  bool logarithmic_;
+  double low_{0}, high_{1}, from_, to_;
+};
+
+/// The smallest and the largest value that an axis shows.
+struct extent {
+  double low{std::numeric_limits<double>::infinity()}, high{-std::numeric_limits<double>::infinity()};
+  bool logarithmic{false};
+  void add(double value) {
+    if (!std::isfinite(value) || (logarithmic && value <= 0)) return;
+    low = std::min(low, value);
+    high = std::max(high, value);
+  }
+  void add(double value, const std::optional<std::pair<double, double>>& range) {
+    add(value);
+    if (!range) return;
+    add(range->first);
+    add(range->second);
+  }
+  /// Returns whether there is anything to show. Makes sure that the two values differ.
+  bool settle() {
+    if (low > high) return false;
+    if (low == high) {
+      const auto room = low == 0 ? 1 : 0.1 * std::abs(low);
+      low -= low == 0 ? 0 : room;
+      high += room;
+    }
+    return true;
+  }
+};
+
+class drawing {
+ public:
+  explicit drawing(const figure& what)
+      : what_(what),
+        height_(what.kind == figure_kind::rows ? row_height * static_cast<double>(what.all.size()) + 6 : plot_height) {}
+
+  std::string text() {
+    extent xs{.logarithmic = what_.x.logarithmic}, ys{.logarithmic = what_.y.logarithmic};
+    if (!what_.x.logarithmic && what_.kind != figure_kind::points) xs.add(0);
+    for (const auto& each : what_.all)
+      for (const auto& at : each.marks) {
+        xs.add(at.x, at.x_range);
+        ys.add(at.y, at.y_range);
+      }
+    if (what_.kind == figure_kind::rows) ys = {0, 1};
+    has_points_ = xs.settle() && ys.settle() &&
+                  std::any_of(what_.all.begin(), what_.all.end(), [](const auto& one) { return !one.marks.empty(); });
+    if (!has_points_) xs = ys = {1, 10};
+    const scale x(what_.x, xs.low, xs.high, start(), width - right);
+    const scale y(what_.y, ys.low, ys.high, top + height_, top);
+    add_axes(x, y);
+    if (!has_points_) add(text_at(width / 2, top + height_ / 2, "class=\"tick\" text-anchor=\"middle\"", "no values"));
+    for (std::size_t i = 0; has_points_ && i < what_.all.size(); ++i) add_series(what_.all[i], i, x, y);
+    if (what_.kind != figure_kind::rows) add_legend();
+    return whole();
+  }
+
+ private:
+  double start() const { return what_.kind == figure_kind::rows ? right : left; }
+  double bottom() const { return top + height_; }
+  void add(const std::string& element) { body_ += element; }
+
+  void add_axes(const scale& x, const scale& y) {
+    add(text_at(start(), 18, "class=\"title\"", what_.title));
+    for (const auto value : x.marks(6)) {
+      add(line_of(x.at(value), top, x.at(value), bottom(), "grid"));
+      add(text_at(x.at(value), bottom() + 16, "class=\"tick\" text-anchor=\"middle\"", human_number(value)));
+    }
+    add(text_at((start() + width - right) / 2, bottom() + 34, "class=\"name\" text-anchor=\"middle\"",
+                what_.x.title + (what_.x.logarithmic ? ", logarithmic" : "")));
+    if (what_.kind == figure_kind::rows) return;
+    for (const auto value : y.marks(6)) {
+      add(line_of(left, y.at(value), width - right, y.at(value), "grid"));
+      add(text_at(left - 6, y.at(value) + 4, "class=\"tick\" text-anchor=\"end\"", human_number(value)));
+    }
+    const auto middle = number(top + height_ / 2);
+    add(text_at(13, top + height_ / 2,
+                "class=\"name\" text-anchor=\"middle\" transform=\"rotate(-90 13 " + middle + ")\"",
+                what_.y.title + (what_.y.logarithmic ? ", logarithmic" : "")));
+  }
+
+  void add_series(const series& one, std::size_t index, const scale& x, const scale& y) {
+    std::vector<mark> shown;
+    for (const auto& at : one.marks)
+      if (x.has(at.x) && (what_.kind == figure_kind::rows || y.has(at.y))) shown.push_back(at);
+    add("<g data-series=\"" + std::to_string(one.style) + "\">\n");
+    if (what_.kind == figure_kind::curves)
+      add_curve(one, shown, x, y);
+    else if (what_.kind == figure_kind::points)
+      add_points(one, shown, x, y);
+    else
+      add_row(one, index, shown, x);
+    add("</g>\n");
+  }
+
+  /// Adds an invisible line through the marks, which carries their positions and texts.
+  void add_targets(const std::vector<std::pair<double, double>>& places, const std::vector<mark>& marks,
+                   const std::string& name) {
+    std::string line;
+    auto points = nlohmann::json::array();
+    for (std::size_t i = 0; i < places.size(); ++i) {
+      const auto [x, y] = places[i];
+      line += number(x) + "," + number(y) + " ";
+      points.push_back({std::round(10 * x) / 10, std::round(10 * y) / 10, marks[i].text});
+    }
+    if (!line.empty()) line.pop_back();
+    add("<polyline class=\"" + name + "\" points=\"" + line + "\" data-points=\"" + escaped(points.dump()) + "\"/>\n");
+  }
+
+  void add_curve(const series& one, const std::vector<mark>& marks, const scale& x, const scale& y) {
+    std::vector<std::pair<double, double>> places;
+    std::string upper, lower;
+    for (const auto& at : marks) {
+      places.emplace_back(x.at(at.x), y.at(at.y));
+      const auto [low, high] = at.y_range.value_or(std::pair(at.y, at.y));
+      const auto place = number(x.at(at.x)) + ",";
+      upper += place + number(y.at(high)) + " ";
+      lower = place + number(y.at(y.has(low) ? low : y.low())) + " " + lower;
+    }
+    const auto has_range = [](const mark& at) { return at.y_range.has_value(); };
+    if (std::any_of(marks.begin(), marks.end(), has_range))
+      add("<polygon class=\"band c" + std::to_string(one.style % colours) + "\" points=\"" + upper + lower + "\"/>\n");
+    add_targets(places, marks, "line " + classes(one.style));
+    constexpr std::size_t most_markers = 8;
+    const auto every = std::max<std::size_t>(1, (places.size() + most_markers - 1) / most_markers);
+    for (auto i = std::min(one.style % every, places.size()); i < places.size(); i += every)
+      add(marker_at(places[i].first, places[i].second, one.style));
+  }
+
+  void add_points(const series& one, const std::vector<mark>& marks, const scale& x, const scale& y) {
+    const auto colour = "range c" + std::to_string(one.style % colours);
+    std::vector<std::pair<double, double>> places;
+    for (const auto& at : marks) {
+      const auto px = x.at(at.x), py = y.at(at.y);
+      places.emplace_back(px, py);
+      if (at.x_range && x.has(at.x_range->first))
+        add(line_of(x.at(at.x_range->first), py, x.at(at.x_range->second), py, colour));
+      if (at.y_range && y.has(at.y_range->first))
+        add(line_of(px, y.at(at.y_range->first), px, y.at(at.y_range->second), colour));
+      add(marker_at(px, py, one.style));
+    }
+    add_targets(places, marks, "targets");
+  }
+
+  void add_row(const series& one, std::size_t index, const std::vector<mark>& marks, const scale& x) {
+    const auto y = top + row_height * (static_cast<double>(index) + 0.75);
+    const auto name = one.name + (marks.empty() ? ": not reached" : "");
+    add(text_at(start() + 2, y - 9, "class=\"row\"", name));
+    const auto colour = "range c" + std::to_string(one.style % colours);
+    std::vector<std::pair<double, double>> places;
+    for (const auto& at : marks) {
+      places.emplace_back(x.at(at.x), y + 1);
+      if (at.x_range) add(line_of(x.at(at.x_range->first), y + 1, x.at(at.x_range->second), y + 1, colour));
+      add(marker_at(x.at(at.x), y + 1, one.style));
+    }
+    add_targets(places, marks, "targets");
+  }
+
+  void add_legend() {
+    double x = left, y = bottom() + axis_height + 10;
+    for (const auto& one : what_.all) {
+      const auto length = 34 + letter * static_cast<double>(one.name.size()) + 12;
+      if (x > left && x + length > width) {
+        x = left;
+        y += legend_row;
+      }
+      add("<g class=\"key\" data-series=\"" + std::to_string(one.style) + "\">\n");
+      if (what_.kind == figure_kind::curves) add(line_of(x, y - 4, x + 26, y - 4, "line " + classes(one.style)));
+      add(marker_at(x + 13, y - 4, one.style));
+      add(text_at(x + 32, y, "class=\"tick\"", one.name));
+      add("</g>\n");
+      x += length;
+    }
+    legend_ = y - bottom() - axis_height + 6;
+  }
+
+  std::string whole() const {
+    const auto total = number(bottom() + axis_height + legend_);
+    return "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"figure\" role=\"img\" viewBox=\"0 0 " + number(width) +
+           " " + total + "\" aria-label=\"" + escaped(what_.title + " against " + what_.x.title) + "\">\n" + body_ +
+           "</svg>\n";
+  }
+
+  const figure& what_;
+  double height_, legend_{0};
+  bool has_points_{false};
+  std::string body_;
+};
+
+/// Returns the largest of 1, 2, 5, 10, … times a power of ten that is at most `value`.
+double round_step(double value) {
+  const auto power = std::pow(10.0, std::floor(std::log10(value)));
+  for (const double factor : {5.0, 2.0})
+    if (factor * power <= value) return factor * power;
+  return power;
+}
+
+}  // namespace
+
+std::vector<double> ticks(double low, double high, bool logarithmic, int count) {
+  std::vector<double> found;
+  if (logarithmic) {
+    for (const auto& factors : {std::vector<double>{1}, {1, 3}, {1, 2, 5}, {1, 1.5, 2, 3, 4, 5, 6, 7, 8, 9}}) {
+      found.clear();
+      for (auto power = std::floor(std::log10(low)); power <= std::log10(high); ++power)
+        for (const auto factor : factors)
+          if (const auto at = factor * std::pow(10, power); at >= low && at <= high) found.push_back(at);
+      if (found.size() >= 3) return found;
+    }
+    found.clear();
+  }
+  const auto step = round_step((high - low) / count * 1.99);
+  for (auto i = std::ceil(low / step - 1e-9); i * step <= high + 1e-9 * step; ++i) found.push_back(i * step);
+  for (auto& value : found)
+    if (std::abs(value) < 1e-9 * step) value = 0;
+  return found;
+}
+
+std::string draw(const figure& what) {
+  return drawing(what).text();
+}
+
+std::string figure_style() {
+  return std::string(page_sources::figure_css);
+}
+
+std::string standalone(const std::string& drawing) {
+  const auto opened = drawing.find('>') + 1;
+  return drawing.substr(0, opened) + "\n<style>\n" + figure_style() + "</style>" + drawing.substr(opened);
+}
+
+std::string escaped(const std::string& text) {
+  std::string safe;
+  for (const char c : text) switch (c) {
+      case '&':
+        safe += "&amp;";
+        break;
+      case '<':
+        safe += "&lt;";
+        break;
+      case '>':
+        safe += "&gt;";
+        break;
+      case '"':
+        safe += "&quot;";
+        break;
+      case '\'':
+        safe += "&#39;";
+        break;
+      default:
+        safe += c;
+    }
+  return safe;
+}
+
+}  // namespace troupe::comparing

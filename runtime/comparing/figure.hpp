@@ -1,0 +1,63 @@
+// Draws one figure as SVG: curves with bands, points with ranges, or ranges in rows. It knows nothing of comparisons.
+// The figure has no colours of its own: figure_style() does, for light and dark pages and for print, with the palette
+// of Okabe and Ito (2008), dashes and markers, so that it can be read without telling colours apart.
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace troupe::comparing {
+
+struct axis {
+  std::string title{};  ///< With the unit.
+  bool logarithmic{false};
+};
+
+/// A point of a series, in the units of the axes.
+struct mark {
+  double x{0}, y{0};
+  std::optional<std::pair<double, double>> x_range{}, y_range{};  ///< Smallest and largest value, if there are several.
+  std::string text{};                                             ///< Shown while the pointer is near.
+};
+
+struct series {
+  std::string name{};
+  std::size_t style{0};  ///< Colour, dashes and marker.
+  std::vector<mark> marks{};
+};
+
+enum class figure_kind {
+  curves,  ///< Each series is a line, and its ranges of y are a band.
+  points,  ///< Each mark is a point, with lines for its ranges.
+  rows,    ///< Each series is a row of its own: a point with its range of x, or only its name. y is not used.
+};
+
+struct figure {
+  std::string name{};  ///< Stem of its files.
+  std::string title{};
+  figure_kind kind{};
+  axis x{}, y{};
+  std::vector<series> all{};
+};
+
+/// Returns the figure as an element <svg class="figure">. With a logarithmic axis, values that are not positive are
+/// left out. Each line has the attribute data-points: a JSON list of [x, y, text] in the coordinates of the drawing.
+std::string draw(const figure& what);
+
+/// Returns the styles of all figures.
+std::string figure_style();
+
+/// Returns a drawing with its styles, as a file of its own.
+std::string standalone(const std::string& drawing);
+
+/// Returns text for use in XML and HTML, also in attributes.
+std::string escaped(const std::string& text);
+
+/// Returns positions of about `count` round numbers from `low` to `high`, such as 0, 5, 10 or, on a logarithmic axis,
+/// 1, 2, 5, 10.
+std::vector<double> ticks(double low, double high, bool logarithmic, int count);
+
+}  // namespace troupe::comparing

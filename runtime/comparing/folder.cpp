@@ -1,0 +1,160 @@
+#include "troupe/runtime/comparing/folder.hpp"
+
+#include "troupe/runtime/comparing/measure.hpp"
+#include "troupe/runtime/comparing/variants.hpp"
+#include "troupe/runtime/support/read_text.hpp"
+#include "troupe/runtime/support/write_aside.hpp"
+#include "troupe/runtime/topology/error.hpp"
+
+#include <nlohmann/json.hpp>
+#include <sys/file.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <fcntl.h>
+#include <stdexcept>
+#include <system_error>
+#include <unistd.h>
+
+namespace troupe::comparing {
+
+namespace {
+
+namespace fs = std::filesystem;
+using json = nlohmann::ordered_json;
+
+constexpr int format = 1;
+
+fs::path wiring_of(const fs::path& folder, const variant& what) {
+  return folder / "wirings" / (what.folder + ".svg");
+}
+
+json described(const comparison& what) {
+  json variants = json::array();
+  for (const auto& each : what.variants)
+    variants.push_back({{"file", each.file}, {"varied", each.varied}, {"label", each.label}, {"folder", each.folder}});
+  return {{"format", format},
+          {"started", what.started},
+          {"first_seed", what.first_seed},
+          {"repeats", what.repeats},
+          {"target", what.target ? json(*what.target) : json(nullptr)},
+          {"simulated", what.simulated},
+          {"machines", what.machines},
+          {"variants", variants}};
+}
+
+/// Returns the comparison that a description describes. Throws json::exception for values of other types.
+comparison comparison_of(const json& from) {
+  comparison what{.variants = {},
+                  .first_seed = from.at("first_seed"),
+                  .repeats = from.at("repeats"),
+                  .target = std::nullopt,
+                  .simulated = from.at("simulated"),
+                  .started = from.at("started"),
+                  .machines = from.at("machines")};
+  if (const auto& target = from.at("target"); target.is_number()) what.target = target.get<double>();
+  for (const auto& each : from.at("variants"))
+    what.variants.push_back({.file = each.at("file"),
+                             .varied = each.at("varied"),
+                             .label = each.at("label"),
+                             .folder = each.at("folder"),
+                             .topology = {},
+                             .settings = {},
+                             .wiring = {}});
+  return what;
+}
+
+/// Returns whether a name is that of a file in a folder, and not a path to somewhere else.
+bool is_plain(const std::string& name) {
+  return !name.empty() && name != "." && name != ".." && name.find('/') == std::string::npos;
+}
+
+}  // namespace
+
+std::shared_ptr<void> open_folder(const fs::path& folder) {
+  const auto refuse = [&](const std::string& reason) {
+    throw input_error(folder.string() + ": cannot write the results of the comparison to this folder: " + reason +
+                      "; choose another folder with --out");
+  };
+  std::error_code failed;
+  fs::create_directories(folder, failed);
+  if (failed) refuse(failed.message());
+  const int file = open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (file < 0) refuse(std::strerror(errno));
+  std::shared_ptr<void> held(nullptr, [file](void*) { close(file); });
+  if (flock(file, LOCK_EX | LOCK_NB) != 0) refuse("another comparison is writing into it");
+  if (access(folder.c_str(), W_OK) != 0) refuse(std::strerror(errno));
+  return held;
+}
+
+fs::path topology_of(const fs::path& folder, const variant& what) {
+  return folder / "topologies" / (what.folder + ".toml");
+}
+
+void write_comparison(const fs::path& folder, const comparison& what) {
+  fs::create_directories(folder / "topologies");
+  fs::create_directories(folder / "wirings");
+  for (const auto& each : what.variants) {
+    write_aside(topology_of(folder, each), each.topology);
+    write_aside(wiring_of(folder, each), each.wiring);
+  }
+  write_aside(folder / description_file, described(what).dump(2) + "\n");
+}
+
+comparison read_comparison(const fs::path& folder) try {
+  const auto path = folder / description_file;
+  if (!exists(path))
+    throw input_error(folder.string() + ": this folder does not contain a comparison (" + description_file +
+                      "); expected the folder that `troupe compare` has written");
+  const auto from = json::parse(read_text(path));
+  if (from.at("format") != format)
+    throw input_error(path.string() + ": its format is " + from.at("format").dump() + ", but this version reads " +
+                      std::to_string(format) + "; continue the comparison with the version that began it");
+  auto what = comparison_of(from);
+  for (auto& each : what.variants) {
+    if (!is_plain(each.folder)) throw std::runtime_error("\"" + each.folder + "\" is not the name of a folder");
+    each.topology = read_text(topology_of(folder, each));
+    each.wiring = read_text(wiring_of(folder, each));
+    read_settings(each, topology_of(folder, each));
+  }
+  if (what.variants.empty()) throw std::runtime_error("it has no variants");
+  return what;
+} catch (const input_error&) {
+  throw;
+} catch (const std::exception& reason) {
+  throw input_error((folder / description_file).string() + ": cannot be read: " + reason.what() +
+                    "; begin a new comparison without --resume");
+}
+
+std::vector<made_run> read_runs(const fs::path& folder, const comparison& what) {
+  auto order = runs_of(what);
+  std::sort(order.begin(), order.end(), [](const planned_run& a, const planned_run& b) {
+    return std::pair(a.variant, a.repeat) < std::pair(b.variant, b.repeat);
+  });
+  std::vector<made_run> runs;
+  for (const auto& run : order)
+    if (auto result = read_result(folder / folder_of(what, run), what.target))
+      runs.push_back({.run = run, .result = std::move(*result)});
+  return runs;
+}
+
+void check_same(const fs::path& folder, const comparison& what, const std::vector<variant>& asked) {
+  const auto refuse = [&](const std::string& reason) {
+    throw input_error(folder.string() + ": cannot continue this comparison: " + reason +
+                      "; leave out the files and settings to continue it as it was begun, or choose another --out");
+  };
+  if (asked.size() != what.variants.size())
+    refuse("it compares " + std::to_string(what.variants.size()) + " variants, and the command line describes " +
+           std::to_string(asked.size()));
+  for (std::size_t i = 0; i < asked.size(); ++i) {
+    const auto &ours = what.variants[i], &theirs = asked[i];
+    if (ours.label != theirs.label) refuse("it compares \"" + ours.label + "\" instead of \"" + theirs.label + "\"");
+    for (const auto& [from, to] : {std::pair(&ours.settings, &theirs.settings), {&theirs.settings, &ours.settings}})
+      for (const auto& [key, value] : *from)
+        if (const auto found = to->find(key); found == to->end() || found->second != value)
+          refuse(key + " of " + ours.label + " has changed since it began");
+  }
+}
+
+}  // namespace troupe::comparing

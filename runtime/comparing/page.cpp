@@ -1,0 +1,155 @@
+// compare.html. Every figure is drawn here, so that the page can be read and printed without its script, which adds
+// what the pointer and the buttons do.
+#include "troupe/runtime/comparing/figures.hpp"
+#include "troupe/runtime/comparing/page_sources.hpp"
+#include "troupe/runtime/comparing/report.hpp"
+
+#include <nlohmann/json.hpp>
+#include <openssl/evp.h>
+
+#include <map>
+#include <string_view>
+#include <utility>
+
+namespace troupe::comparing {
+
+namespace {
+
+using json = nlohmann::ordered_json;
+
+/// Returns JSON for use in an element <script>: it contains no "<", so nothing in it can end the element.
+std::string script_json(const json& value) {
+  std::string text;
+  for (const char c : value.dump()) text += c == '<' ? std::string("\\u003c") : std::string(1, c);
+  return text;
+}
+
+std::string base64(const std::string& bytes) {
+  std::string text(4 * ((bytes.size() + 2) / 3) + 1, '\0');
+  const auto length =
+      EVP_EncodeBlock(reinterpret_cast<unsigned char*>(text.data()),
+                      reinterpret_cast<const unsigned char*>(bytes.data()), static_cast<int>(bytes.size()));
+  text.resize(static_cast<std::size_t>(length));
+  return text;
+}
+
+/// Returns the template with each {{name}} replaced. What replaces it is not searched again.
+std::string filled(std::string_view page, const std::map<std::string, std::string, std::less<>>& parts) {
+  std::string text;
+  for (auto open = page.find("{{"); open != std::string_view::npos; open = page.find("{{")) {
+    const auto close = page.find("}}", open);
+    text += page.substr(0, open);
+    text += parts.at(std::string(page.substr(open + 2, close - open - 2)));
+    page.remove_prefix(close + 2);
+  }
+  return text + std::string(page);
+}
+
+std::string figure_html(const figure_pair& of) {
+  return "<figure class=\"card\" data-figure=\"" + of.linear.name + "\">\n<div class=\"linear\">" + draw(of.linear) +
+         "</div>\n<div class=\"logarithmic\">" + draw(of.logarithmic) +
+         "</div>\n<figcaption><button type=\"button\" data-save=\"svg\">SVG</button> "
+         "<button type=\"button\" data-save=\"csv\">CSV</button></figcaption>\n</figure>\n";
+}
+
+std::string figures_html(const std::vector<figure_pair>& figures) {
+  std::string text;
+  for (const auto& each : figures) text += figure_html(each);
+  return text;
+}
+
+std::string results_html(const report& of) {
+  const auto table = table_of(of);
+  std::string text = "<thead><tr>";
+  for (const auto& name : table.header)
+    text += "<th scope=\"col\"><button type=\"button\">" + escaped(name) + "</button></th>";
+  text += "</tr></thead>\n<tbody>\n";
+  for (const auto& row : table.rows) {
+    text += "<tr>";
+    for (std::size_t i = 0; i < row.size(); ++i) {
+      const auto* tag = i == 0 ? "th scope=\"row\"" : "td";
+      text += "<" + std::string(tag) + " data-rank=\"" + json(row[i].rank).dump() + "\">" + escaped(row[i].text) +
+              (i == 0 ? "</th>" : "</td>");
+    }
+    text += "</tr>\n";
+  }
+  return text + "</tbody>\n";
+}
+
+std::string settings_html(const report& of) {
+  const auto differing = differing_settings(of.what);
+  if (differing.empty()) return "<tbody><tr><td>The variants have the same settings.</td></tr></tbody>";
+  std::string text = "<thead><tr><th scope=\"col\">setting</th>";
+  for (const auto& each : of.what.variants) text += "<th scope=\"col\">" + escaped(each.label) + "</th>";
+  text += "</tr></thead>\n<tbody>\n";
+  for (const auto& [key, values] : differing) {
+    text += "<tr><th scope=\"row\">" + escaped(key) + "</th>";
+    for (const auto& value : values) text += "<td>" + (value.empty() ? "–" : escaped(value)) + "</td>";
+    text += "</tr>\n";
+  }
+  return text + "</tbody>\n";
+}
+
+/// The wirings are pictures in data: URLs, because styles and names inside one must not affect another.
+std::string wirings_html(const report& of) {
+  std::string text;
+  for (const auto& each : of.what.variants) {
+    const auto url = "data:image/svg+xml;base64," + base64(each.wiring);
+    const auto name = escaped(each.label);
+    text += "<figure class=\"card wiring\"><h3>" + name + "</h3><img alt=\"Wiring of " + name + "\" src=\"" + url +
+            "\">\n<figcaption><a download=\"wiring-" + escaped(each.folder) + ".svg\" href=\"" + url +
+            "\">SVG</a></figcaption></figure>\n";
+  }
+  return text;
+}
+
+std::string machines_html(const report& of) {
+  std::string text;
+  for (const auto& machine : of.what.machines) {
+    text += "<dl>";
+    for (const auto& [name, value] : machine)
+      text += "<div><dt>" + escaped(name) + "</dt><dd>" + escaped(value) + "</dd></div>";
+    text += "</dl>\n";
+  }
+  return text;
+}
+
+std::string conclusion_html(const report& of) {
+  auto safe = of.found;
+  for (auto& each : safe.findings) each.text = escaped(each.text);
+  for (auto& each : safe.limits) each = escaped(each);
+  return safe.paragraph([](const std::string& heading) { return "<strong>" + escaped(heading) + "</strong>"; });
+}
+
+}  // namespace
+
+std::string html_of(const report& of) {
+  const auto curves = curve_figures(of.what, of.summaries);
+  const auto target = target_figures(of.what, of.summaries);
+  const auto costs = cost_figures(of.what, of.summaries);
+  json csv = json::object();
+  for (const auto* figures : {&curves, &target, &costs})
+    for (const auto& each : *figures) csv[each.linear.name] = each.csv;
+  const auto target_section =
+      target.empty()
+          ? std::string()
+          : "<section><h2>What the target took</h2>\n<p class=\"note\">The median of all repeats, with their "
+            "range.</p>\n<div class=\"grid\">" +
+                figures_html(target) + "</div></section>";
+  return filled(page_sources::page_html,
+                {{"page_css", std::string(page_sources::page_css)},
+                 {"figure_css", figure_style()},
+                 {"script", std::string(page_sources::page_js)},
+                 {"subtitle", escaped(subtitle_of(of))},
+                 {"conclusion", conclusion_html(of)},
+                 {"results", results_html(of)},
+                 {"curves", figures_html(curves)},
+                 {"target", target_section},
+                 {"costs", figures_html(costs)},
+                 {"wirings", wirings_html(of)},
+                 {"settings", settings_html(of)},
+                 {"machines", machines_html(of)},
+                 {"data", script_json({{"csv", csv}, {"results", json::parse(json_of(of))}})}});
+}
+
+}  // namespace troupe::comparing

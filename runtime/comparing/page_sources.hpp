@@ -1,0 +1,13 @@
+// The files of runtime/comparing/page, which the build compiles into the program: see cmake/TroupeEmbed.cmake.
+#pragma once
+
+#include <string_view>
+
+namespace troupe::comparing::page_sources {
+
+extern const std::string_view page_html;   ///< The page, with {{name}} where its parts belong.
+extern const std::string_view page_css;    ///< Styles of the page.
+extern const std::string_view page_js;     ///< What the page does when it is used; it can be read without.
+extern const std::string_view figure_css;  ///< Styles of the figures, also of those in files of their own.
+
+}  // namespace troupe::comparing::page_sources

@@ -1,0 +1,25 @@
+// The CSV files of a comparison: compare.csv has a row for each run, curves.csv one for each point of a curve.
+// docs/comparing.md describes the columns. A value that does not apply is empty; numbers have as many digits as are
+// needed to read the same bits back.
+#pragma once
+
+#include "troupe/runtime/comparing/comparison.hpp"
+
+#include <string>
+#include <vector>
+
+namespace troupe::comparing {
+
+/// Returns compare.csv. The rows are in the order of the variants, then of the repeats.
+std::string compare_csv(const comparison& what, const std::vector<made_run>& runs);
+
+/// Returns curves.csv, in the same order, then by step.
+std::string curves_csv(const comparison& what, const std::vector<made_run>& runs);
+
+/// Returns text as a field of a CSV file: in quotes if it contains a comma, a quote or a line break.
+std::string csv_field(const std::string& text);
+
+/// Returns a number with as many digits as are needed to read the same bits back; empty if it is unset.
+std::string csv_number(std::optional<double> value);
+
+}  // namespace troupe::comparing

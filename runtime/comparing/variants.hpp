@@ -1,0 +1,40 @@
+// Makes the variants of a comparison: topology files, each with every combination of the varied settings. All problems
+// with them are found here, before anything is run.
+#pragma once
+
+#include "troupe/runtime/comparing/comparison.hpp"
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace troupe::comparing {
+
+/// Parses "key=a,b,c". Commas inside brackets and quotes belong to a value. Throws input_error.
+varied_key parse_varied(const std::string& text);
+
+/// What to compare.
+struct request {
+  std::vector<std::filesystem::path> files{};  ///< A folder stands for the .toml files in it.
+  std::vector<std::string> overrides{};        ///< "section.key=value", for every variant.
+  std::vector<varied_key> varied{};
+  bool simulated{false};
+};
+
+/// The variants, and the seed of the first file.
+struct variants_made {
+  std::vector<variant> variants{};
+  std::uint64_t first_seed{0};
+};
+
+/// Loads every file with every combination of the varied settings, reads its data, makes its plan and draws its
+/// wiring. For simulations with simulate.gradient = "measure", the time of a gradient is measured once for all variants
+/// that compute the same. `warn` receives the warnings of the plans. Throws input_error.
+variants_made make_variants(const request& what, const std::function<void(const std::string&)>& warn);
+
+/// Loads a variant whose file, varied settings and topology are known, and completes the rest but its drawing.
+void read_settings(variant& what, const std::filesystem::path& file);
+
+}  // namespace troupe::comparing
