@@ -160,7 +160,7 @@ class drawing {
       add(text_at(x.at(value), bottom() + 16, "class=\"tick\" text-anchor=\"middle\"", human_number(value)));
     }
     add(text_at((start() + width - right) / 2, bottom() + 34, "class=\"name\" text-anchor=\"middle\"",
-                what_.x.title + (what_.x.logarithmic ? ", logarithmic" : "")));
+                what_.x.title + (what_.x.logarithmic ? ", log" : "")));
     if (what_.kind == figure_kind::rows) return;
     for (const auto value : y.marks(6)) {
       add(line_of(left, y.at(value), width - right, y.at(value), "grid"));
@@ -169,7 +169,7 @@ class drawing {
     const auto middle = number(top + height_ / 2);
     add(text_at(13, top + height_ / 2,
                 "class=\"name\" text-anchor=\"middle\" transform=\"rotate(-90 13 " + middle + ")\"",
-                what_.y.title + (what_.y.logarithmic ? ", logarithmic" : "")));
+                what_.y.title + (what_.y.logarithmic ? ", log" : "")));
   }
 
   void add_series(const series& one, std::size_t index, const scale& x, const scale& y) {

@@ -23,7 +23,7 @@ figure of_one(series one, bool logarithmic) {
   return what;
 }
 
-mark at(double x, double y) {
+mark mark_at(double x, double y) {
   mark made;
   made.x = x;
   made.y = y;
@@ -46,7 +46,8 @@ TEST_CASE("ticks are round numbers inside the range") {
 }
 
 TEST_CASE("a logarithmic axis leaves out values that are not positive") {
-  const auto drawn = draw(of_one({.name = "a", .style = 0, .marks = {at(0, 1), at(1, 1), at(10, 2)}}, true));
+  const auto drawn =
+      draw(of_one({.name = "a", .style = 0, .marks = {mark_at(0, 1), mark_at(1, 1), mark_at(10, 2)}}, true));
   CHECK_FALSE(contains(drawn, "nan"));
   CHECK_FALSE(contains(drawn, "inf"));
 }
@@ -54,7 +55,7 @@ TEST_CASE("a logarithmic axis leaves out values that are not positive") {
 TEST_CASE("a figure without values, with one value or with equal values can be drawn") {
   CHECK(contains(draw(of_one({.name = "a", .style = 0, .marks = {}}, false)), "no values"));
   for (const bool logarithmic : {false, true}) {
-    const auto drawn = draw(of_one({.name = "a", .style = 0, .marks = {at(3, 5)}}, logarithmic));
+    const auto drawn = draw(of_one({.name = "a", .style = 0, .marks = {mark_at(3, 5)}}, logarithmic));
     CHECK_FALSE(contains(drawn, "nan"));
     CHECK_FALSE(contains(drawn, "inf"));
   }
@@ -62,7 +63,7 @@ TEST_CASE("a figure without values, with one value or with equal values can be d
 
 TEST_CASE("names cannot leave their place in a drawing or in the page") {
   const std::string hostile = "</script><script>alert(1)</script>\"'&";
-  const auto drawn = draw(of_one({.name = hostile, .style = 0, .marks = {at(1, 1), at(2, 2)}}, false));
+  const auto drawn = draw(of_one({.name = hostile, .style = 0, .marks = {mark_at(1, 1), mark_at(2, 2)}}, false));
   CHECK_FALSE(contains(drawn, "<script"));
   comparison what;
   what.variants.resize(1);
@@ -79,7 +80,7 @@ TEST_CASE("names cannot leave their place in a drawing or in the page") {
 }
 
 TEST_CASE("a file of a figure has its styles inside") {
-  const auto file = standalone(draw(of_one({.name = "a", .style = 0, .marks = {at(1, 1), at(2, 2)}}, false)));
+  const auto file = standalone(draw(of_one({.name = "a", .style = 0, .marks = {mark_at(1, 1), mark_at(2, 2)}}, false)));
   CHECK(file.starts_with("<svg "));
   CHECK(contains(file, "<style>"));
   CHECK(contains(file, "prefers-color-scheme: dark"));
