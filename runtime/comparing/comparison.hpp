@@ -76,7 +76,8 @@ struct run_result {
   std::optional<double> seconds_to_target{};
   std::optional<std::uint64_t> bytes_to_target{}, samples_to_target{};
   std::optional<double> staleness_mean{};
-  std::optional<double> idle_share{};  ///< Share of the workers' time spent waiting for an exchange.
+  std::optional<double> train_seconds{};
+  std::optional<double> idle_share{};  ///< Mean share of that time in which the workers waited for an exchange.
   std::vector<point> points{};         ///< In order of steps, at most one for each.
 
   /// Returns whether the run need not be made again.

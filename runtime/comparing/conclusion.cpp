@@ -70,8 +70,8 @@ bool add_winner(conclusion& found, const contest& by, const comparison& what, co
   for (auto i = next; i < order.size(); ++i)
     if (overlap(best.value, order[i].value)) close.push_back(order[i].label);
   if (!close.empty())
-    sentence += " The range overlaps with " + std::string(close.size() == 1 ? "that" : "those") + " of " +
-                topology::listed(close, "and") + ", so the order among these may be chance.";
+    sentence += " Its range overlaps with " + std::string(close.size() == 1 ? "that" : "those") + " of " +
+                topology::listed(close, "and") + ", so this may be chance.";
   found.findings.push_back({by.heading, sentence});
   return true;
 }

@@ -16,8 +16,8 @@ namespace troupe::comparing {
 
 namespace {
 
-// Sizes in pixels. At a width of 368, which a telephone has, the text still has 9 pixels.
-constexpr double width = 480, left = 54, right = 14, top = 34, plot_height = 230, axis_height = 44;
+// Sizes in pixels. At a width of 350, which a telephone has, the text still has 10 pixels.
+constexpr double width = 420, left = 52, right = 12, top = 34, plot_height = 215, axis_height = 44;
 constexpr double row_height = 34, legend_row = 18, letter = 6.4;
 constexpr std::size_t colours = 8, dashes = 4, markers = 6;
 
@@ -160,7 +160,7 @@ class drawing {
       add(text_at(x.at(value), bottom() + 16, "class=\"tick\" text-anchor=\"middle\"", human_number(value)));
     }
     add(text_at((start() + width - right) / 2, bottom() + 34, "class=\"name\" text-anchor=\"middle\"",
-                what_.x.title + (what_.x.logarithmic ? ", logarithmic" : "")));
+                what_.x.title + (what_.x.logarithmic ? ", log" : "")));
     if (what_.kind == figure_kind::rows) return;
     for (const auto value : y.marks(6)) {
       add(line_of(left, y.at(value), width - right, y.at(value), "grid"));
@@ -169,7 +169,7 @@ class drawing {
     const auto middle = number(top + height_ / 2);
     add(text_at(13, top + height_ / 2,
                 "class=\"name\" text-anchor=\"middle\" transform=\"rotate(-90 13 " + middle + ")\"",
-                what_.y.title + (what_.y.logarithmic ? ", logarithmic" : "")));
+                what_.y.title + (what_.y.logarithmic ? ", log" : "")));
   }
 
   void add_series(const series& one, std::size_t index, const scale& x, const scale& y) {
@@ -237,7 +237,7 @@ class drawing {
 
   void add_row(const series& one, std::size_t index, const std::vector<mark>& marks, const scale& x) {
     const auto y = top + row_height * (static_cast<double>(index) + 0.75);
-    const auto name = one.name + (marks.empty() ? ": not reached" : "");
+    const auto name = one.name + (marks.empty() ? ": not reached in most runs" : "");
     add(text_at(start() + 2, y - 9, "class=\"row\"", name));
     const auto colour = "range c" + std::to_string(one.style % colours);
     std::vector<std::pair<double, double>> places;
@@ -302,7 +302,7 @@ std::vector<double> ticks(double low, double high, bool logarithmic, int count) 
     }
     found.clear();
   }
-  const auto step = round_step((high - low) / count * 1.99);
+  const auto step = round_step((high - low) / count * 1.5);
   for (auto i = std::ceil(low / step - 1e-9); i * step <= high + 1e-9 * step; ++i) found.push_back(i * step);
   for (auto& value : found)
     if (std::abs(value) < 1e-9 * step) value = 0;

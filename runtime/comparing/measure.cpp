@@ -5,10 +5,11 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
-#include <cstdio>
 #include <sstream>
 #include <string>
+#include <vector>
 
 namespace troupe::comparing {
 
@@ -88,6 +89,22 @@ void note_target(run_result& result, const point& at, double target) {
   result.samples_to_target = at.samples;
 }
 
+/// Returns the cells of a line of a CSV file whose cells contain no commas.
+std::vector<std::string> cells_of(const std::string& line) {
+  std::vector<std::string> cells;
+  std::istringstream rest{line};
+  for (std::string cell; std::getline(rest, cell, ',');) cells.push_back(cell);
+  return cells;
+}
+
+template <class Number>
+std::optional<Number> number_in(const std::string& cell) {
+  Number value{};
+  const auto* end = cell.data() + cell.size();
+  const auto [stop, error] = std::from_chars(cell.data(), end, value);
+  return error == std::errc{} && stop == end ? std::optional(value) : std::nullopt;
+}
+
 /// Fills in the values that are known only at the end of a run.
 void add_end(run_result& result, const json& end) {
   result.status = text(end, "status");
@@ -96,8 +113,7 @@ void add_end(run_result& result, const json& end) {
   result.bytes_sent = count(end, "bytes_sent");
   result.final_accuracy = number(end, "val_accuracy");
   result.staleness_mean = number(end, "staleness_mean");
-  const auto rate = number(end, "samples_per_second"), time = number(end, "train_seconds");
-  if (rate && time) result.samples = static_cast<std::uint64_t>(std::llround(*rate * *time));
+  result.train_seconds = number(end, "train_seconds");
 }
 
 }  // namespace
@@ -118,30 +134,32 @@ run_result result_of(std::string_view metrics, std::optional<double> target) {
   return result;
 }
 
-namespace {
-
-/// Adds what the table of workers says; see docs/outputs.md.
-void add_workers(run_result& result, std::string_view table, double train_seconds) {
-  std::istringstream lines{std::string(table)};
+void add_workers(run_result& result, const std::string& table) {
+  std::istringstream lines{table};
   std::string line;
-  std::getline(lines, line);  // the header
+  if (!std::getline(lines, line)) return;
+  const auto header = cells_of(line);
+  const auto column = [&](const char* name) {
+    return static_cast<std::size_t>(std::find(header.begin(), header.end(), name) - header.begin());
+  };
+  const auto of_samples = column("samples"), of_waits = column("exchange_wait_seconds");
   std::uint64_t samples = 0;
   double waited = 0;
-  int workers = 0;
-  while (std::getline(lines, line)) {
-    unsigned long long of_worker = 0;
-    double seconds = 0;
-    if (std::sscanf(line.c_str(), "%*u,%*u,%llu,%*u,%*f,%*f,%lf", &of_worker, &seconds) != 2) return;
-    samples += of_worker;
-    waited += seconds;
-    ++workers;
+  std::size_t workers = 0;
+  for (; std::getline(lines, line); ++workers) {
+    const auto cells = cells_of(line);
+    if (std::max(of_samples, of_waits) >= cells.size()) return;
+    const auto count = number_in<std::uint64_t>(cells[of_samples]);
+    const auto seconds = number_in<double>(cells[of_waits]);
+    if (!count || !seconds) return;
+    samples += *count;
+    waited += *seconds;
   }
   if (workers == 0) return;
   result.samples = samples;
-  if (train_seconds > 0) result.idle_share = waited / workers / train_seconds;
+  const auto whole = result.train_seconds.value_or(0);
+  if (whole > 0) result.idle_share = waited / static_cast<double>(workers) / whole;
 }
-
-}  // namespace
 
 std::filesystem::path log_of(const std::filesystem::path& folder) {
   return folder.string() + ".log";
@@ -151,8 +169,7 @@ std::optional<run_result> read_result(const std::filesystem::path& folder, std::
   const auto metrics = folder / "metrics.jsonl";
   if (exists(metrics)) {
     auto result = result_of(read_text(metrics), target);
-    if (const auto workers = folder / "workers.csv"; exists(workers) && !result.points.empty())
-      add_workers(result, read_text(workers), result.points.back().train_seconds);
+    if (const auto workers = folder / "workers.csv"; exists(workers)) add_workers(result, read_text(workers));
     return result;
   }
   if (exists(log_of(folder))) return run_result{.status = "failed"};

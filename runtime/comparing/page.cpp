@@ -45,6 +45,14 @@ std::string filled(std::string_view page, const std::map<std::string, std::strin
   return text + std::string(page);
 }
 
+/// Returns a cell of the results; a range in brackets is on a line of its own.
+std::string cell_html(const std::string& text) {
+  const auto range = text.find(" (");
+  if (range == std::string::npos) return escaped(text);
+  return escaped(text.substr(0, range)) + "<small>" + escaped(text.substr(range + 2, text.size() - range - 3)) +
+         "</small>";
+}
+
 std::string figure_html(const figure_pair& of) {
   return "<figure class=\"card\" data-figure=\"" + of.linear.name + "\">\n<div class=\"linear\">" + draw(of.linear) +
          "</div>\n<div class=\"logarithmic\">" + draw(of.logarithmic) +
@@ -68,8 +76,8 @@ std::string results_html(const report& of) {
     text += "<tr>";
     for (std::size_t i = 0; i < row.size(); ++i) {
       const auto* tag = i == 0 ? "th scope=\"row\"" : "td";
-      text += "<" + std::string(tag) + " data-rank=\"" + json(row[i].rank).dump() + "\">" + escaped(row[i].text) +
-              (i == 0 ? "</th>" : "</td>");
+      text += "<" + std::string(tag) + " data-rank=\"" + json(row[i].rank).dump() + "\">" +
+              (i == 0 ? escaped(row[i].text) : cell_html(row[i].text)) + (i == 0 ? "</th>" : "</td>");
     }
     text += "</tr>\n";
   }

@@ -106,6 +106,22 @@ void name_all(std::vector<variant>& variants) {
   }
 }
 
+/// Loads a file with overrides and varied settings. Throws input_error, in which a varied setting has its own name.
+topology::topology load(const fs::path& file, std::vector<std::string> overrides,
+                        const std::vector<std::pair<std::string, std::string>>& varied) try {
+  for (const auto& [key, value] : varied) overrides.push_back(key + "=" + value);
+  return topology::load(file, overrides);
+} catch (const input_error& reason) {
+  std::string text = reason.what();
+  const auto others = overrides.size() - varied.size();
+  for (std::size_t i = 0; i < varied.size(); ++i) {
+    const auto number = "--set #" + std::to_string(others + i + 1) + ":";
+    for (auto at = text.find(number); at != std::string::npos; at = text.find(number, at + 1))
+      text.replace(at, number.size(), "--vary " + varied[i].first + "=" + varied[i].second + ":");
+  }
+  throw input_error(text);
+}
+
 /// The time of a gradient, measured once for all variants whose workers compute the same.
 class gradient_times {
  public:
@@ -168,9 +184,7 @@ variants_made make_variants(const request& what, const std::function<void(const 
   std::optional<std::uint64_t> seed;
   for (std::size_t i = 0; i < paths.size(); ++i) {
     auto& each = made.variants[i];
-    auto overrides = what.overrides;
-    for (const auto& [key, value] : each.varied) overrides.push_back(key + "=" + value);
-    const auto file = topology::load(paths[i], overrides);
+    const auto file = load(paths[i], what.overrides, each.varied);
     const auto data = load_data(file);
     auto plan = make_plan(file, data_facts(data, file));
     for (const auto& warning : plan.warnings) warn(each.label + ": " + warning);

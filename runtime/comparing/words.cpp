@@ -57,9 +57,8 @@ std::string target_text(const std::optional<to_target>& of, const std::function<
   const auto& taken = of->taken;
   if (of->reached == 0) return "not reached";
   const auto reached = std::to_string(of->reached) + " of " + counted(taken.count, "run");
-  if (!of->is_finite()) return "reached by " + reached + ", first after " + text(taken.low);
-  if (of->reached < taken.count)
-    return text(taken.median) + " (from " + text(taken.low) + "; reached by " + reached + ")";
+  if (!of->is_finite()) return "not reached (" + reached + " after " + text(taken.low) + ")";
+  if (of->reached < taken.count) return text(taken.median) + " (from " + text(taken.low) + "; " + reached + ")";
   return spread_text(taken, text);
 }
 

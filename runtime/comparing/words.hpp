@@ -28,7 +28,8 @@ std::string number_text(double value);
 /// dash for nothing.
 std::string spread_text(const std::optional<spread>& of, const std::function<std::string(double)>& text);
 
-/// Returns the same of what it took to reach the target; "not reached" where the median run did not.
+/// Returns the same of what it took to reach the target, or "not reached" with what it took the first of the runs that
+/// did, if half of them or more did not.
 std::string target_text(const std::optional<to_target>& of, const std::function<std::string(double)>& text);
 
 /// Returns a count with a noun in singular or plural, such as "3 runs".
