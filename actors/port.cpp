@@ -159,13 +159,24 @@ void answer_worker(port_pointer self) {
   if (std::all_of(answers.begin(), answers.end(), [](const auto& answer) { return answer.given; })) advance_step(self);
 }
 
+void send_to(port_pointer self, rank_id to, part&& piece) {
+  const auto& peer = port_of(self->state, to);
+  const auto& departure = self->state.options.departure;
+  const auto now = self->clock().now().time_since_epoch();
+  const auto wait = departure && to != self->state.options.own.among.rank ? departure(to, piece, now) : now - now;
+  if (wait.count() > 0)
+    self->delayed_send(peer, wait, part_atom_v, std::move(piece));
+  else
+    self->send(peer, part_atom_v, std::move(piece));
+}
+
 void carry_out(port_pointer self, collected_output&& output) {
   auto& my = self->state;
   for (auto& [to, piece] : output.sent) {
     my.payload_bytes += static_cast<std::uint64_t>(piece.piece.values.nbytes());
     piece.origin.sender = id_of(my.options, my.options.own.among.rank);
     piece.origin.generation = my.options.own.among.generation;
-    self->send(port_of(my, to), part_atom_v, std::move(piece));
+    send_to(self, to, std::move(piece));
   }
   for (auto& piece : output.answered) {
     auto& answer = answers_of(my, piece.origin.step)[wanted_with(my, piece.piece.first)];

@@ -122,3 +122,14 @@ TEST_CASE("virtual time is the sum of what the file says") {
   made.file.simulate.cores = 1;
   CHECK(simulated(made, options.samples, 1).seconds == doctest::Approx(10 * 0.004).epsilon(1e-3));
 }
+
+TEST_CASE("parts leave an interface in the order in which the member sends them") {
+  // Each of four workers sends its small gradient whole to the three others, at one moment. All begin with their
+  // successor, so that no interface ever waits for another one.
+  tiny_options options{.workers = 4, .settings = {{"route", std::string("direct")}}, .steps = 10, .evaluate_every = 10};
+  auto made = quick(options);
+  testing::set_links(made, {testing::at("*", {.bandwidth = topology::parse_rate("1kB/s")})});
+  const auto whole = 1e-3 * sizeof(float) * static_cast<double>(made.layout.parameter_end);
+  for (std::uint64_t seed = 1; seed <= 5; ++seed)
+    CHECK(simulated(made, options.samples, seed).seconds == doctest::Approx(10 * (0.001 + 3 * whole)).epsilon(1e-3));
+}
