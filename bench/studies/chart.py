@@ -26,11 +26,12 @@ class Axis:
             last = max(last, first + 1)
             gap = ceil((last - first) / 7)
             return (lambda v: (log10(v) - first) / (last - first)), [10.0**e for e in range(first, last + 1, gap)]
-        low, high = min(low, 0), high if high > low else low + 1
+        low = min(low, 0) if self.low is None else low
+        high = high if high > low else low + 1
         step = 10 ** floor(log10((high - low) / 4))
         step *= next(f for f in (1, 2, 5, 10) if (high - low) / (f * step) <= 6)
-        high = step * ceil(high / step - 1e-9)
-        return (lambda v: (v - low) / (high - low)), [low + i * step for i in range(round((high - low) / step) + 1)]
+        high = low + step * ceil((high - low) / step - 1e-9)
+        return (lambda v: (v - low) / (high - low)), [low + i * step for i in range(floor((high - low) / step + 1e-9) + 1)]
 
 
 @dataclass
@@ -94,8 +95,8 @@ def write_chart(path, panels, columns=2):
     columns = min(columns, len(panels))
     rows = ceil(len(panels) / columns)
     legend = [name for name in colour_of if not name.startswith("theory")]
-    per_line = max(1, columns * 2)
-    width, height = WIDTH * columns, HEIGHT * rows + 18 * ceil(len(legend) / per_line) + 14
+    per_line = 2 * columns - 1
+    width, height = WIDTH * columns + RIGHT, HEIGHT * rows + 18 * ceil(len(legend) / per_line) + 14
     lines = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" role="img">',
              f"<style>{STYLE}</style>", f'<rect class="page" width="{width}" height="{height}" fill="#fff"/>']
     for index, panel in enumerate(panels):
