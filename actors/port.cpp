@@ -149,6 +149,7 @@ void answer_worker(port_pointer self) {
     }
     outcome answer{.origin = one.who, .what = found.what};
     for (auto& [first, piece] : found.pieces) answer.pieces.push_back(std::move(piece));
+    answer.versions = {found.version};
     answer.payload_bytes = my.payload_bytes;
     answer.sample_count = found.sample_count;
     if (my.options.can_reform) my.last = answer;
@@ -182,6 +183,7 @@ void carry_out(port_pointer self, collected_output&& output) {
     auto& answer = answers_of(my, piece.origin.step)[wanted_with(my, piece.piece.first)];
     answer.what = piece.what;
     answer.sample_count = piece.sample_count;
+    answer.version = std::max(answer.version, piece.origin.version);
     answer.elements += piece.piece.values.numel();
     if (!answer.pieces.emplace(piece.piece.first, piece.piece).second)
       return fail(self, make_error(errc::stale, "a piece of the answer to step " +
@@ -217,6 +219,7 @@ void take(port_pointer self, const part& piece) {
     if (piece.origin.generation < generation || my.paused) return;
   }
   if (const auto why = refusal(my, piece)) return fail(self, *why);
+  if (own && !my.most_ahead) my.step = std::max(my.step, piece.origin.step);  // the worker may leave out steps
   if (own && my.options.can_reform) {
     my.contributed.push_back(piece);
     my.contributed.back().receipt.reset();

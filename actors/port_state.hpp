@@ -34,6 +34,7 @@ struct partial_answer {
   std::int64_t elements{0};
   slot what{slot::gradient};
   std::int64_t sample_count{0};
+  std::uint64_t version{0};  ///< The latest of the pieces.
   bool given{false};
 };
 

@@ -249,12 +249,19 @@ void begin_exchange(worker_pointer self, std::size_t word) {
           [self](const caf::error& why) { lose(self, "exchange", why); });
 }
 
+/// Returns whether no other exchange of the loop needs the worker in every step.
+bool has_one_exchange(const worker_state& my) {
+  const auto is_exchange = [](const loop_word& word) { return std::holds_alternative<exchange_word>(word); };
+  return std::count_if(my.options.loop.begin(), my.options.loop.end(), is_exchange) == 1;
+}
+
 /// Stores the answer for compute, which alone knows how it changes x or g.
 void take_answer(worker_state& my, const exchange_word& exchange, outcome answer) {
   my.payload_bytes[exchange.place] = answer.payload_bytes;
   if (exchange.sends == slot::gradient && answer.what != slot::gradient) {  // the exchange has made the step
     my.now.origin.step += 1;
     my.now.origin.version += 1;
+    if (!answer.versions.empty() && has_one_exchange(my)) my.continues_at = answer.versions.front();
   }
   my.answers.push_back(std::move(answer));
 }
@@ -273,14 +280,26 @@ void count_wait(worker_pointer self) {
   my.waits_since.reset();
 }
 
+void complete_step(worker_pointer self) {
+  auto& my = self->state;
+  my.in_step = false;
+  my.completed += 1;
+  report_progress(self);
+}
+
 /// Moves to the next element of the loop; after the last one, the step is completed.
 void advance_word(worker_pointer self) {
   auto& my = self->state;
   my.word = (my.word + 1) % my.options.loop.size();
-  if (my.word != 0) return;
-  my.in_step = false;
-  my.completed += 1;
-  report_progress(self);
+  if (my.word == 0) complete_step(self);
+}
+
+/// Leaves out a step.
+void skip_step(worker_pointer self) {
+  auto& my = self->state;
+  my.now.origin.step += 1;
+  my.now.origin.version += 1;
+  complete_step(self);
 }
 
 }  // namespace
@@ -311,6 +330,10 @@ void walk(worker_pointer self) {
       }
       my.in_step = true;
       my.begun += 1;
+      if (my.now.origin.step < my.continues_at) {
+        skip_step(self);
+        continue;
+      }
     }
     const auto stamp = my.now.origin.step;
     const auto* exchange = std::get_if<exchange_word>(&loop[my.word]);

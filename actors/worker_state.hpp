@@ -33,8 +33,10 @@ struct worker_state : worker_progress {
   bool in_step{false};           ///< A step has been started and is not completed.
   std::uint64_t begun{0};        ///< WORKER-2: steps that will be completed even if no further one is started.
   std::uint64_t granted{0};      ///< WORKER-3: no step beyond this many is started.
-  bool computing{false};         ///< Waiting for compute.
-  bool many_steps{false};        ///< The request to compute covers several steps; after a cancel it may make fewer.
+  /// Steps before this one are left out: their updates were made without this worker, which was late.
+  std::uint64_t continues_at{0};
+  bool computing{false};   ///< Waiting for compute.
+  bool many_steps{false};  ///< The request to compute covers several steps; after a cancel it may make fewer.
   std::optional<open_exchange> exchanging;
   bool x_on_host{true}, g_on_host{true};  ///< Whether x and g are in host memory, if compute has a device of its own.
   bool departed{false};                   ///< The contribution to the next exchange has already left, bucket by bucket.

@@ -11,6 +11,7 @@ others never waited, it would be (7 + 1/s) / 8.
 from chart import Axis, Panel, write_chart
 from study import Run, arguments, print_table, write_csv
 
+BATCH = 16
 TOPOLOGY = """
 [run]
 seed = 1
@@ -20,7 +21,7 @@ steps = {steps}
 name = "convnet"
 [data]
 name = "digits"
-batch_size = 16
+batch_size = {batch}
 [workers]
 count = {workers}
 slowdown = {slowdown}
@@ -51,13 +52,13 @@ WIRINGS = {
 
 
 def rate(wiring, factor, workers, steps):
-    """Returns counted updates, in gradients of all workers, per second."""
+    """Returns the number of gradients applied per second."""
     run, loop, exchange = WIRINGS[wiring]
-    text = TOPOLOGY.format(run=run, loop=loop, exchange=exchange.format(all_but_one=workers - 1), workers=workers, steps=steps,
+    text = TOPOLOGY.format(run=run, loop=loop, exchange=exchange.format(all_but_one=workers - 1), workers=workers, batch=BATCH, steps=steps,
                            slowdown=[1] * (workers - 1) + [factor])
     done = Run(text, compute="none")
     refused = done.end["gradients_refused"] or 0
-    return (sum(int(row["steps"]) for row in done.workers) - refused) / done.end["train_seconds"]
+    return (sum(int(row["samples"]) for row in done.workers) / BATCH - refused) / done.end["train_seconds"]
 
 
 given = arguments(__doc__)
@@ -71,8 +72,8 @@ for wiring in WIRINGS:
     rows += [{"wiring": wiring, "factor": factor, "gradients_per_second": each, "share": share}
              for factor, each, share in zip(factors, rates, shares)]
     table.append([wiring, f"{rates[0]:.0f}", *(f"{share:.2f}" for factor, share in zip(factors, shares) if factor in (2, 4, 16))])
-panel.series["nobody waits"] = [(factor, (workers - 1 + 1 / factor) / workers) for factor in factors]
-table.append(["nobody waits", "", *(f"{share:.2f}" for factor, share in panel.series["nobody waits"] if factor in (2, 4, 16))])
+panel.series["no worker waits"] = [(factor, (workers - 1 + 1 / factor) / workers) for factor in factors]
+table.append(["no worker waits", "", *(f"{share:.2f}" for factor, share in panel.series["no worker waits"] if factor in (2, 4, 16))])
 write_csv(given.out / "straggler.csv", rows)
 write_chart(given.out / "straggler.svg", [panel])
 print_table(["wiring", "gradients per second", *(f"{factor} × slower" for factor in factors if factor in (2, 4, 16))], table)

@@ -133,3 +133,20 @@ TEST_CASE("parts leave an interface in the order in which the member sends them"
   for (std::uint64_t seed = 1; seed <= 5; ++seed)
     CHECK(simulated(made, options.samples, seed).seconds == doctest::Approx(10 * (0.001 + 3 * whole)).epsilon(1e-3));
 }
+
+TEST_CASE("with backup workers, a run does not wait for a worker that is always slow") {
+  tiny_options options{.workers = 4,
+                       .exchange = "parameter_server",
+                       .loop = {"gradient", "exchange"},
+                       .steps = 40,
+                       .evaluate_every = 10};
+  options.settings = {{"apply", std::string("first")}, {"first", std::int64_t{3}}, {"shards", std::int64_t{1}}};
+  auto made = quick(options);
+  made.file.workers.slowdown = {1, 1, 1, 8};
+  const auto slow = simulated(made, options.samples, 1);
+  // It computes one gradient after the other and is late with each; the last one begins just before the last update.
+  CHECK(slow.seconds == doctest::Approx(0.048).epsilon(0.01));
+  CHECK(slow.lines.back().find("\"updates\":40,") != std::string::npos);
+  CHECK(slow.lines.back().find("\"gradients_refused\":6,") != std::string::npos);
+  CHECK(simulated(made, options.samples, 1).lines == slow.lines);
+}
