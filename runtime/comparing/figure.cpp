@@ -63,6 +63,12 @@ std::string marker_at(double x, double y, std::size_t style) {
   return "<polygon " + name + " points=\"" + points + "\"/>\n";
 }
 
+/// Returns whether an axis has a place for a value. Beyond these limits, its ends and marks could not be computed.
+bool can_be_shown(double value, bool logarithmic) {
+  constexpr double smallest = 1e-200, largest = 1e200;
+  return std::abs(value) <= largest && (!logarithmic || value >= smallest);
+}
+
 /// Where values of an axis are in the drawing.
 class scale {
  public:
@@ -85,7 +91,7 @@ class scale {
     return from_ + share * (to_ - from_);
   }
 
-  bool has(double value) const { return std::isfinite(value) && (!logarithmic_ || value > 0); }
+  bool has(double value) const { return can_be_shown(value, logarithmic_); }
   std::vector<double> marks(int count) const { return ticks(low_, high_, logarithmic_, count); }
   double low() const { return low_; }
 
@@ -99,7 +105,7 @@ struct extent {
   double low{std::numeric_limits<double>::infinity()}, high{-std::numeric_limits<double>::infinity()};
   bool logarithmic{false};
   void add(double value) {
-    if (!std::isfinite(value) || (logarithmic && value <= 0)) return;
+    if (!can_be_shown(value, logarithmic)) return;
     low = std::min(low, value);
     high = std::max(high, value);
   }

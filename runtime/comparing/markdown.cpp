@@ -12,7 +12,7 @@ namespace {
 std::string plain(const std::string& text) {
   std::string safe;
   for (const char c : text) {
-    if (std::string_view("\\`*_{}[]<>#|").find(c) != std::string_view::npos) safe += '\\';
+    if (std::string_view("\\`*_{}[]<>#|&~").find(c) != std::string_view::npos) safe += '\\';
     safe += c == '\n' ? ' ' : c;
   }
   return safe;

@@ -52,6 +52,18 @@ TEST_CASE("a logarithmic axis leaves out values that are not positive") {
   CHECK_FALSE(contains(drawn, "inf"));
 }
 
+TEST_CASE("an axis leaves out values whose marks could not be computed") {
+  for (const bool logarithmic : {false, true}) {
+    const auto drawn = draw(of_one({.name = "a",
+                                    .style = 0,
+                                    .marks = {mark_at(1, 5e-324), mark_at(1, 1), mark_at(10, 1.7e308),
+                                              mark_at(-1.7e308, 2), mark_at(1e300, 1e-300)}},
+                                   logarithmic));
+    CHECK_FALSE(contains(drawn, "nan"));
+    CHECK_FALSE(contains(drawn, "inf"));
+  }
+}
+
 TEST_CASE("a figure without values, with one value or with equal values can be drawn") {
   CHECK(contains(draw(of_one({.name = "a", .style = 0, .marks = {}}, false)), "no values"));
   for (const bool logarithmic : {false, true}) {
