@@ -6,6 +6,7 @@
 #include "troupe/runtime/comparing/report.hpp"
 #include "troupe/runtime/comparing/variants.hpp"
 #include "troupe/runtime/node/fingerprint.hpp"
+#include "troupe/runtime/support/terminal.hpp"
 #include "troupe/runtime/topology/error.hpp"
 
 #include <CLI/CLI.hpp>
@@ -121,7 +122,7 @@ int compare(options& given) {
 
   comparing::child_runner runner(signals);
   auto& out = given.json ? std::cerr : std::cout;
-  const auto live = isatty(given.json ? STDERR_FILENO : STDOUT_FILENO) != 0;
+  const auto live = is_terminal(given.json ? STDERR_FILENO : STDOUT_FILENO);
   const auto failed =
       comparing::perform(what, runner, {.folder = folder, .out = given.quiet ? nullptr : &out, .live = live});
   auto runs = comparing::read_runs(folder, what);
