@@ -38,7 +38,7 @@ namespace troupe::apps {
 namespace {
 
 constexpr void (*commands[])(CLI::App&, int&) = {add_run,      add_node,    add_check,       add_graph,       add_eval,
-                                                 add_list,     add_explain, add_data,        add_certs,
+                                                 add_list,     add_explain, add_explain_run, add_data,        add_certs,
                                                  add_simulate, add_replay,  add_compare};
 
 std::string versions() {
