@@ -22,5 +22,6 @@ void add_certs(CLI::App& app, int& status);
 void add_simulate(CLI::App& app, int& status);
 void add_replay(CLI::App& app, int& status);
 void add_compare(CLI::App& app, int& status);
+void add_completions(CLI::App& app, int& status);
 
 }  // namespace troupe::apps
