@@ -23,5 +23,6 @@ void add_simulate(CLI::App& app, int& status);
 void add_replay(CLI::App& app, int& status);
 void add_compare(CLI::App& app, int& status);
 void add_completions(CLI::App& app, int& status);
+void add_man(CLI::App& app, int& status);
 
 }  // namespace troupe::apps
