@@ -143,11 +143,12 @@ advance request_of(worker_state& my, const rules::local_work& work) {
   return request;
 }
 
-/// Adds what compute reports to the tallies of the next milestone.
-void count(worker_state& my, const advanced& done) {
+/// Adds what compute reports to the tallies of the next milestone. It has worked for `seconds`, which include the time
+/// of an emulated slow worker, and are virtual in a simulation, where compute measures nothing.
+void count(worker_state& my, const advanced& done, double seconds) {
   my.tally.loss_sum = done.loss_sum;  // it continues the sum in the request
   my.tally.data_wait += done.data_wait;
-  my.tally.busy += done.busy;
+  my.tally.busy += std::max(done.busy, seconds);
   my.tally.sample_count += done.sample_count;
   my.tally.correct += done.correct;
   my.tally.classified += done.classified;
@@ -164,7 +165,8 @@ void answer_halt(worker_pointer self) {
 }
 
 /// Continues after compute has done `work`, of which a cancel may have left out some steps.
-void take_computed(worker_pointer self, const rules::local_work& work, advanced& done) {
+void take_computed(worker_pointer self, const rules::local_work& work, advanced& done,
+                   caf::actor_clock::time_point asked) {
   auto& my = self->state;
   my.computing = false;
   my.word = work.word_after;
@@ -172,7 +174,7 @@ void take_computed(worker_pointer self, const rules::local_work& work, advanced&
   my.gradient = std::move(done.gradient);
   my.x_on_host = done.host_parameters;
   my.g_on_host = done.host_gradient;
-  count(my, done);
+  count(my, done, std::chrono::duration<double>(self->clock().now() - asked).count());
   my.completed = my.many_steps ? my.now.origin.step : my.completed + work.steps;
   if (my.many_steps) my.begun = my.completed;
   my.in_step = !my.many_steps && my.in_step && work.begins + 1 > work.steps;
@@ -193,7 +195,7 @@ void compute(worker_pointer self, const rules::local_work& work) {
   const auto timeouts = std::min(work.times, most_timeouts) * (my.options.synchronised_norms ? 2 : 1);
   self->request(my.contacts.compute, my.options.timeout * timeouts, advance_atom_v, std::move(request),
                 caf::actor_cast<caf::strong_actor_ptr>(port))
-      .then([self, work](advanced& done) { take_computed(self, work, done); },
+      .then([self, work, asked = self->clock().now()](advanced& done) { take_computed(self, work, done, asked); },
             [self](const caf::error& why) { lose_compute(self, why); });
 }
 

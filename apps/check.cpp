@@ -1,5 +1,6 @@
 // troupe check FILE: the plan of a run, without running it.
 #include "troupe/apps/commands.hpp"
+#include "troupe/apps/page.hpp"
 #include "troupe/runtime/node/channels_of_plan.hpp"
 #include "troupe/runtime/node/launcher.hpp"
 #include "troupe/runtime/plan/plan.hpp"
@@ -42,7 +43,10 @@ void check(const options& given) {
   check_security(plan);
   models::buffer_pool pool;
   initial_weights(plan, pool);  // throws where model.init does not fit
-  std::cout << (given.json ? describe_json(plan) + "\n" : describe(plan));
+  if (given.json)
+    std::cout << describe_json(plan) << "\n";
+  else
+    print_page(describe(plan), std::string("  same bits   ").size());
 }
 
 }  // namespace

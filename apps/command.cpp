@@ -3,6 +3,7 @@
 
 #include "troupe/actors/device/device.hpp"
 #include "troupe/actors/error.hpp"
+#include "troupe/apps/command_line.hpp"
 #include "troupe/apps/commands.hpp"
 #include "troupe/apps/messages.hpp"
 #include "troupe/apps/suggestion.hpp"
@@ -37,9 +38,9 @@ namespace troupe::apps {
 
 namespace {
 
-constexpr void (*commands[])(CLI::App&, int&) = {add_run,   add_node,     add_check,   add_graph,
-                                                 add_eval,  add_list,     add_explain, add_data,
-                                                 add_certs, add_simulate, add_replay,  add_compare};
+constexpr void (*commands[])(CLI::App&, int&) = {add_run,      add_node,    add_check,       add_graph,       add_eval,
+                                                 add_list,     add_explain, add_explain_run, add_data,        add_certs,
+                                                 add_simulate, add_replay,  add_compare,     add_completions, add_man};
 
 std::string versions() {
   const auto caf = [](int unit) { return std::to_string(CAF_VERSION / unit % 100); };
@@ -100,6 +101,7 @@ int command(int count, char** words) {
     if (fcntl(stream, F_GETFD) < 0 && open("/dev/null", O_RDONLY) < 0) return 1;
   std::signal(SIGPIPE, SIG_IGN);  // a reader that goes away ends no run
   for (const auto add : commands) add(app, status);
+  name_values(app);
   try {
     app.parse(count, words);
     if (app.get_subcommands().empty()) {

@@ -16,10 +16,13 @@ void add_graph(CLI::App& app, int& status);
 void add_eval(CLI::App& app, int& status);
 void add_list(CLI::App& app, int& status);
 void add_explain(CLI::App& app, int& status);
+void add_explain_run(CLI::App& app, int& status);
 void add_data(CLI::App& app, int& status);
 void add_certs(CLI::App& app, int& status);
 void add_simulate(CLI::App& app, int& status);
 void add_replay(CLI::App& app, int& status);
 void add_compare(CLI::App& app, int& status);
+void add_completions(CLI::App& app, int& status);
+void add_man(CLI::App& app, int& status);
 
 }  // namespace troupe::apps

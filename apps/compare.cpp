@@ -119,7 +119,7 @@ int compare(options& given) {
 
   comparing::child_runner runner(signals);
   auto& out = given.json ? std::cerr : std::cout;
-  const auto live = isatty(given.json ? STDERR_FILENO : STDOUT_FILENO) != 0;
+  const auto live = is_terminal(given.json ? STDERR_FILENO : STDOUT_FILENO);
   const auto failed =
       comparing::perform(what, runner, {.folder = folder, .out = given.quiet ? nullptr : &out, .live = live});
   auto runs = comparing::read_runs(folder, what);

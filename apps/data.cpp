@@ -2,12 +2,14 @@
 #include "troupe/apps/commands.hpp"
 #include "troupe/data/dataset.hpp"
 #include "troupe/runtime/fetch/fetch.hpp"
+#include "troupe/runtime/support/terminal.hpp"
 #include "troupe/runtime/support/units.hpp"
 #include "troupe/runtime/topology/error.hpp"
 #include "troupe/runtime/topology/suggest.hpp"
 #include "troupe/runtime/topology/value.hpp"
 
 #include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <chrono>
@@ -26,15 +28,18 @@ namespace {
 struct options {
   std::string name;
   std::filesystem::path dir;
+  bool json{false};
 };
 
 /// Shows the progress of each file: on a terminal a line that is updated, otherwise one line per completed file.
 class download_display {
  public:
+  explicit download_display(bool quiet) : quiet_(quiet) {}
+
   void operator()(const fetch::remote_file& file, std::uint64_t bytes) {
     const bool whole = bytes == file.bytes;
     const auto now = std::chrono::steady_clock::now();
-    if (!whole && (!terminal_ || now - shown_ < std::chrono::milliseconds(100))) return;
+    if (quiet_ || (!whole && (!terminal_ || now - shown_ < std::chrono::milliseconds(100)))) return;
     shown_ = now;
     unfinished_ = terminal_ && !whole;
     std::printf("%s%-28s %3d%%  %s of %s%s", terminal_ ? "\r\x1b[K" : "", file.name.c_str(),
@@ -49,10 +54,23 @@ class download_display {
   }
 
  private:
-  bool unfinished_{false};
-  bool terminal_{isatty(STDOUT_FILENO) != 0};
+  bool quiet_, unfinished_{false};
+  bool terminal_{is_terminal(STDOUT_FILENO)};
   std::chrono::steady_clock::time_point shown_;
 };
+
+/// Prints what has been done. `folder` is empty if there is nothing to download.
+void report(const options& given, const std::filesystem::path& folder, std::size_t fetched, const std::string& text) {
+  if (!given.json) {
+    std::printf("%s %s\n", given.name.c_str(), text.c_str());
+    return;
+  }
+  using json = nlohmann::ordered_json;
+  const json object{{"name", given.name},
+                    {"folder", folder.empty() ? json(nullptr) : json(folder.string())},
+                    {"files_fetched", fetched}};
+  std::printf("%s\n", object.dump().c_str());
+}
 
 void fetch_data(const options& given) {
   const auto* kind = data::find_dataset(given.name);
@@ -64,19 +82,17 @@ void fetch_data(const options& given) {
                       topology::did_you_mean(given.name, names));
   }
   const auto& reads = kind->reads;
-  if (from == nullptr && std::find(reads.begin(), reads.end(), "file") != reads.end()) {
-    std::printf("%s is read from your own files, given by data.file; there is nothing to download\n",
-                given.name.c_str());
-    return;
-  }
   if (from == nullptr) {
-    std::printf("%s is built in; there is nothing to download\n", given.name.c_str());
+    const auto own = std::find(reads.begin(), reads.end(), "file") != reads.end();
+    report(given, {}, 0,
+           std::string(own ? "is read from your own files, given by data.file" : "is built in") +
+               "; there is nothing to download");
     return;
   }
   const auto folder = data::data_folder(given.dir) / kind->folder;
-  download_display display;
+  download_display display(given.json);
   const auto fetched = fetch::fetch(*from, folder, std::ref(display));
-  std::printf("%s %s in %s\n", given.name.c_str(), fetched > 0 ? "is now" : "is already", folder.string().c_str());
+  report(given, folder, fetched, (fetched > 0 ? "is now in " : "is already in ") + folder.string());
 }
 
 }  // namespace
@@ -89,6 +105,7 @@ void add_data(CLI::App& app, int& status) {
   auto given = std::make_shared<options>();
   command->add_option("NAME", given->name, "Data set to download: mnist, fashion_mnist or cifar10")->required();
   command->add_option("--dir", given->dir, "Data folder (default: $TROUPE_DATA, or data-cache if that is not set)");
+  command->add_flag("--json", given->json, "Print one JSON object");
   command->callback([given, &status] {
     fetch_data(*given);
     status = 0;

@@ -1,6 +1,7 @@
 // troupe explain KEY: what a key of the topology file means, its type, range and default.
 #include "troupe/actors/exchange/registry.hpp"
 #include "troupe/apps/commands.hpp"
+#include "troupe/apps/page.hpp"
 #include "troupe/runtime/topology/error.hpp"
 #include "troupe/runtime/topology/reference.hpp"
 #include "troupe/runtime/topology/schema.hpp"
@@ -12,6 +13,7 @@
 
 #include <algorithm>
 #include <iostream>
+#include <limits>
 #include <memory>
 #include <string>
 #include <utility>
@@ -64,6 +66,11 @@ std::vector<entry> find(const std::string& word) {
                     topology::did_you_mean(word, names));
 }
 
+/// Where standard output is not a terminal, a text stays on one line, which programs can search.
+std::size_t columns() {
+  return page_columns(std::numeric_limits<std::size_t>::max());
+}
+
 /// A derived default, or that of one kind, is part of the explanation.
 std::string default_of(const setting& row) {
   if (!row.default_text.empty()) return row.default_text;
@@ -73,16 +80,16 @@ std::string default_of(const setting& row) {
 void print_in_full(const entry& each) {
   const setting& row = each.row;
   const std::string of = each.kind.empty() ? "" : "  (kind = \"" + each.kind + "\")";
-  std::cout << each.name() << of << "\n  " << row.explanation << "\n  value    " << topology::expectation(row)
-            << "\n  default  " << default_of(row) << "\n";
+  std::cout << each.name() << of << "\n";
+  print_wrapped("", 2, row.explanation, columns());
+  print_wrapped("  value", 11, topology::expectation(row), columns());
+  std::cout << "  default  " << default_of(row) << "\n";
 }
 
 void print_in_brief(const std::vector<entry>& entries) {
   std::size_t width = 0;
   for (const entry& each : entries) width = std::max(width, each.label().size());
-  for (const entry& each : entries) {
-    std::cout << each.label() << std::string(width + 2 - each.label().size(), ' ') << each.row.explanation << "\n";
-  }
+  for (const entry& each : entries) print_wrapped(each.label(), width + 2, each.row.explanation, columns());
 }
 
 json to_json(const entry& each) {
@@ -111,7 +118,9 @@ void explain(const options& given) {
   } else {
     const std::vector<entry> found = find(given.key);
     if (const topology::section* section = topology::find_section(given.key)) {
-      std::cout << "[" << section->name << "]  " << section->explanation << "\n\n";
+      const std::string label = "[" + section->name + "]  ";
+      print_wrapped(label, label.size(), section->explanation, columns());
+      std::cout << "\n";
     }
     for (const entry& each : found) {
       if (&each != &found.front()) std::cout << "\n";

@@ -2,6 +2,7 @@
 #include "troupe/actors/exchange/registry.hpp"
 #include "troupe/actors/training/optimizer_kinds.hpp"
 #include "troupe/apps/commands.hpp"
+#include "troupe/apps/page.hpp"
 #include "troupe/data/dataset.hpp"
 #include "troupe/models/network.hpp"
 #include "troupe/runtime/topology/error.hpp"
@@ -73,44 +74,9 @@ std::vector<group> chosen(const std::string& name) {
                     topology::did_you_mean(name, names));
 }
 
-/// Columns that a terminal gives to UTF-8 text: marks that combine with the letter before them take none.
-std::size_t columns_of(const std::string& text) {
-  std::size_t columns = 0;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    const auto byte = static_cast<unsigned char>(text[i]);
-    if ((byte & 0xC0) == 0x80) continue;
-    const bool combines =
-        byte == 0xCC || (byte == 0xCD && i + 1 < text.size() && static_cast<unsigned char>(text[i + 1]) < 0xB0);
-    if (!combines) ++columns;
-  }
-  return columns;
-}
-
-constexpr std::size_t page_columns = 100;
-
-/// Prints `label`, and from column `indent` on, `text`, wrapped between words.
-void print_wrapped(const std::string& label, std::size_t indent, const std::string& text) {
-  std::string line = label + std::string(indent - std::min(indent, columns_of(label)), ' ');
-  std::size_t used = columns_of(line);
-  bool first_word = true;
-  std::istringstream words(text);
-  for (std::string word; words >> word;) {
-    if (!first_word && used + 1 + columns_of(word) > page_columns) {
-      std::cout << line << "\n";
-      line = std::string(indent, ' ');
-      used = indent;
-      first_word = true;
-    }
-    line += (first_word ? "" : " ") + word;
-    used += columns_of(word) + (first_word ? 0 : 1);
-    first_word = false;
-  }
-  std::cout << line << "\n";
-}
-
 /// Prints lines that are not to be wrapped, all from column `indent` on.
 void print_picture(const std::string& label, std::size_t indent, const std::string& picture) {
-  std::string before = label + std::string(indent - std::min(indent, columns_of(label)), ' ');
+  std::string before = label + std::string(indent - std::min(indent, columns_of_text(label)), ' ');
   std::istringstream lines(picture);
   for (std::string line; std::getline(lines, line); before = std::string(indent, ' '))
     std::cout << before << line << "\n";

@@ -98,6 +98,7 @@ std::string continuing_command(const training_options& given, const plan& plan, 
   if (!given.name.empty() && !given.together)
     command = "troupe node " + quoted(given.file.string()) + " --name " + quoted(given.name);
   command += " --resume " + quoted(out.string());
+  if (given.tensorboard) command += " --tensorboard";
   if (status == "max_seconds" && plan.file.run.max_seconds)
     command +=
         " --set run.max_seconds=" + human_number(2 * std::chrono::duration<double>(*plan.file.run.max_seconds).count());

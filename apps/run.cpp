@@ -34,6 +34,7 @@ std::vector<local_node> commands(const training_options& given, const plan& plan
   for (const auto& each : ports) add("--port", each);
   if (!given.csv.empty()) add("--csv", given.csv);
   if (!given.epoch_log.empty()) add("--epoch-log", given.epoch_log);
+  if (given.tensorboard) common.emplace_back("--tensorboard");
   if (given.overwrite) common.emplace_back("--overwrite");
   if (given.quiet) common.emplace_back("--quiet");
   if (given.json) common.emplace_back("--json");

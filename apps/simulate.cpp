@@ -8,6 +8,7 @@
 #include "troupe/runtime/telemetry/display.hpp"
 #include "troupe/runtime/telemetry/file_journal.hpp"
 #include "troupe/runtime/telemetry/run_folder.hpp"
+#include "troupe/runtime/telemetry/tensorboard.hpp"
 #include "troupe/runtime/topology/load.hpp"
 
 #include <CLI/CLI.hpp>
@@ -52,8 +53,10 @@ int simulate_topology(options& given) {
   auto shown = telemetry::make_display(verbosity_of(given.run), telemetry::shape_of(plan, folder.path().string()));
   if (!given.run.quiet)
     for (const auto& warning : plan.warnings) print_note("warning: " + warning);
-  const auto book = std::make_shared<telemetry::file_journal>(plan, std::move(folder), std::move(shown),
-                                                              telemetry::file_journal_options{.warn = print_note});
+  const telemetry::tensorboard_options wanted{.folder = folder.path(), .simulated = true};
+  std::shared_ptr<journal> book = std::make_shared<telemetry::file_journal>(
+      plan, std::move(folder), std::move(shown), telemetry::file_journal_options{.warn = print_note});
+  if (given.run.tensorboard) book = telemetry::with_event_file(std::move(book), wanted);
   const auto end = simulate_run(plan, data, std::move(initial), std::move(pool), book, given.how);
   if (end.failure)
     print_error("the simulated run failed: " + *end.failure +
@@ -83,6 +86,7 @@ void add_simulate(CLI::App& app, int& status) {
                    "Override a key of the topology file, given as section.key=value; repeatable")
       ->allow_extra_args(false);
   command->add_option("--out", run.out, "Folder for the results (default: runs/<file>-<UTC time>)");
+  add_tensorboard_flag(*command, run);
   command->add_flag("--overwrite", run.overwrite, "Replace a finished run in the results folder");
   command->add_flag("--quiet", run.quiet, "Print errors only");
   command->add_flag("--json", run.json, "Print the lines of metrics.jsonl instead of progress");

@@ -18,6 +18,7 @@
 #include "troupe/runtime/telemetry/file_journal.hpp"
 #include "troupe/runtime/telemetry/pattern_files.hpp"
 #include "troupe/runtime/telemetry/run_folder.hpp"
+#include "troupe/runtime/telemetry/tensorboard.hpp"
 #include "troupe/runtime/topology/error.hpp"
 #include "troupe/runtime/topology/load.hpp"
 #include "troupe/runtime/topology/resumable.hpp"
@@ -34,6 +35,11 @@
 #include <utility>
 
 namespace troupe::apps {
+
+void add_tensorboard_flag(CLI::App& command, training_options& given) {
+  command.add_flag("--tensorboard", given.tensorboard,
+                   "Also write the values of metrics.jsonl to an event file for TensorBoard in the results folder");
+}
 
 void add_training_options(CLI::App& command, training_options& given) {
   command.add_option("FILE", given.file, "Topology file; with --resume, by default that of the run to continue");
@@ -55,6 +61,7 @@ void add_training_options(CLI::App& command, training_options& given) {
   command.add_flag("--record", given.record,
                    "Record the order of everything on which the result depends, so that `troupe replay` can repeat the "
                    "run bit for bit; written by the first node to deliveries.bin in the results folder");
+  add_tensorboard_flag(command, given);
   command.add_flag("--overwrite", given.overwrite,
                    "Replace a finished run, or one with checkpoints, in the results folder, and the files of --csv and "
                    "--epoch-log");
@@ -211,8 +218,10 @@ int train(const training_options& given, training&& what, std::uint32_t node, si
   if (what.plan.keeps_copies(node)) options.keep_copy = keeper_of_copies(given, what.plan);
   journal_pointer book;
   if (node == 0)
-    options.open_book = [&] {
-      return book = continued ? continue_journal(given, what, *continued) : start_journal(given, what);
+    options.open_book = [&]() -> std::shared_ptr<journal> {
+      book = continued ? continue_journal(given, what, *continued) : start_journal(given, what);
+      if (!given.tensorboard) return book;
+      return telemetry::with_event_file(book, {.folder = book->folder(), .continues = continued.has_value()});
     };
   std::shared_ptr<recording::writer> recorded;
   if (node == 0 && given.record)

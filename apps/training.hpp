@@ -23,11 +23,15 @@ struct training_options {
   std::vector<std::string> overrides;
   std::string csv, epoch_log;  ///< Patterns of telemetry::pattern_option; empty means no such file.
   bool overwrite{false}, quiet{false}, json{false};
-  bool record{false};    ///< Whether the first node records what its actors take in.
-  std::string name;      ///< Name of the node, for `troupe node`.
+  bool tensorboard{false};  ///< Whether the first node writes an event file.
+  bool record{false};       ///< Whether the first node records what its actors take in.
+  std::string name;         ///< Name of the node, for `troupe node`.
   bool together{false};  ///< All nodes were started together: a node that does not join within run.timeout has failed.
   std::vector<std::string> ports;  ///< Ports that `troupe run` chose for its nodes; see chosen_ports().
 };
+
+/// Adds --tensorboard to `command`. `given` must outlive it.
+void add_tensorboard_flag(CLI::App& command, training_options& given);
 
 /// Adds FILE and the options to `command`. `given` must outlive it.
 void add_training_options(CLI::App& command, training_options& given);

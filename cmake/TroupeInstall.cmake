@@ -18,6 +18,21 @@ install(TARGETS troupe_package troupe_apps troupe_runtime troupe_actors troupe_d
 install(TARGETS troupe)
 install(DIRECTORY topologies DESTINATION ${CMAKE_INSTALL_DATADIR}/troupe)
 
+# The command prints its manual and the completion scripts of shells.
+install(CODE "
+  function(print_to path)
+    get_filename_component(folder \${path} DIRECTORY)
+    file(MAKE_DIRECTORY \${folder})
+    execute_process(COMMAND $<TARGET_FILE:troupe> \${ARGN} OUTPUT_FILE \${path} COMMAND_ERROR_IS_FATAL ANY)
+    message(STATUS \"Installing: \${path}\")
+  endfunction()
+  set(prefix \$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX})
+  print_to(\${prefix}/${CMAKE_INSTALL_DATADIR}/bash-completion/completions/troupe completions bash)
+  print_to(\${prefix}/${CMAKE_INSTALL_DATADIR}/zsh/site-functions/_troupe completions zsh)
+  print_to(\${prefix}/${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d/troupe.fish completions fish)
+  execute_process(COMMAND $<TARGET_FILE:troupe> man --dir \${prefix}/${CMAKE_INSTALL_MANDIR} COMMAND_ERROR_IS_FATAL ANY)
+  message(STATUS \"Installing: \${prefix}/${CMAKE_INSTALL_MANDIR}\")")
+
 configure_file(cmake/TroupeConfig.cmake.in TroupeConfig.cmake @ONLY)
 write_basic_package_version_file(TroupeConfigVersion.cmake COMPATIBILITY SameMinorVersion)
 install(EXPORT TroupeTargets NAMESPACE troupe:: DESTINATION ${troupe_package})

@@ -2,6 +2,11 @@
 
 #include "troupe/data/utf8.hpp"
 
+#include <sys/ioctl.h>
+
+#include <cstdlib>
+#include <unistd.h>
+
 namespace troupe {
 
 namespace {
@@ -32,6 +37,21 @@ std::string for_terminal(std::string_view text) {
     made += '\n';
     text.remove_prefix(end + 1);
   }
+}
+
+bool is_terminal(int file) {
+  const char* kind = std::getenv("TERM");
+  return ::isatty(file) != 0 && kind != nullptr && std::string_view(kind) != "dumb";
+}
+
+unsigned columns_of(int file, unsigned otherwise) {
+  winsize size{};
+  return ::ioctl(file, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : otherwise;
+}
+
+bool shows_colours(int file) {
+  const char* forbidden = std::getenv("NO_COLOR");
+  return is_terminal(file) && (forbidden == nullptr || *forbidden == '\0');
 }
 
 }  // namespace troupe

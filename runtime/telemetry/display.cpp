@@ -1,15 +1,13 @@
 #include "troupe/runtime/telemetry/display.hpp"
 
+#include "troupe/runtime/support/terminal.hpp"
 #include "troupe/runtime/support/units.hpp"
 #include "troupe/runtime/telemetry/metrics.hpp"
-
-#include <sys/ioctl.h>
 
 #include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstdio>
-#include <cstdlib>
 #include <iostream>
 #include <optional>
 #include <string_view>
@@ -292,16 +290,6 @@ class quiet_display : public display {
   void progress(std::uint64_t /*step*/) override {}
 };
 
-bool is_terminal() {
-  const char* kind = std::getenv("TERM");
-  return isatty(STDOUT_FILENO) != 0 && kind != nullptr && std::string_view(kind) != "dumb";
-}
-
-unsigned terminal_columns() {
-  winsize size{};
-  return ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
-}
-
 }  // namespace
 
 run_shape shape_of(const plan& plan, const std::string& folder) {
@@ -333,11 +321,10 @@ std::unique_ptr<display> make_quiet_display() {
 std::unique_ptr<display> make_display(verbosity how, const run_shape& shape) {
   if (how == verbosity::quiet) return make_quiet_display();
   if (how == verbosity::json) return make_json_display(std::cout);
-  if (!is_terminal()) return make_line_display(shape, std::cout);
-  const auto* no_colour = std::getenv("NO_COLOR");
+  if (!is_terminal(STDOUT_FILENO)) return make_line_display(shape, std::cout);
   return make_live_display(shape, std::cout,
-                           {.columns = terminal_columns(),
-                            .colour = no_colour == nullptr || *no_colour == '\0',
+                           {.columns = columns_of(STDOUT_FILENO, 80),
+                            .colour = shows_colours(STDOUT_FILENO),
                             .clock = [] { return std::chrono::steady_clock::now().time_since_epoch(); }});
 }
 

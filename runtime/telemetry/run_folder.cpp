@@ -2,6 +2,7 @@
 
 #include "troupe/runtime/checkpoint/folder.hpp"
 #include "troupe/runtime/support/write_aside.hpp"
+#include "troupe/runtime/telemetry/tensorboard.hpp"
 #include "troupe/runtime/topology/error.hpp"
 
 #include <sys/file.h>
@@ -14,6 +15,7 @@
 #include <stdexcept>
 #include <system_error>
 #include <unistd.h>
+#include <vector>
 
 namespace troupe::telemetry {
 
@@ -94,6 +96,10 @@ run_folder::run_folder(const run_folder_options& options, std::chrono::system_cl
 
 void run_folder::clear() const {
   for (const auto* name : outputs) fs::remove(path_ / name);
+  std::vector<fs::path> event_files;
+  for (const auto& each : fs::directory_iterator(path_))
+    if (is_event_file(each.path())) event_files.push_back(each.path());
+  for (const auto& each : event_files) fs::remove(each);
   for (const auto& each : checkpoint::checkpoints_in(path_)) fs::remove_all(each.path);
   for (const auto& each : checkpoint::unfinished_in(path_)) fs::remove_all(each);
   const auto folder = checkpoint::folder_of(path_);

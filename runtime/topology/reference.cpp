@@ -68,10 +68,37 @@ json number(double value, bool whole) {
   return whole ? json(static_cast<std::int64_t>(value)) : json(value);
 }
 
+/// Returns a regular expression for what the two small grammars accept, or "". It admits some values that are refused,
+/// such as a duration of zero.
+std::string pattern_of(const setting& row) {
+  const std::string number = "[0-9]*\\.?[0-9]+ *";
+  switch (row.type) {
+    case setting_type::duration:
+      return "^" + number + "(ms|s|min|h)$";
+    case setting_type::delay:
+      return "^(" + joined(row.choices, "|") + (row.choices.empty() ? "" : "|") + number + "(us|ms|s|min|h))$";
+    case setting_type::rate:
+      return "^" + number + "(k|M|G|T|Ki|Mi|Gi|Ti)?(bit|B)/s$";
+    case setting_type::every:
+      return "^[0-9]+( steps?| epochs?)?$";
+    default:
+      return "";
+  }
+}
+
+json described(json schema, const setting& row) {
+  if (!row.default_text.empty()) schema["default"] = default_of(row);
+  schema["description"] = row.explanation;
+  return schema;
+}
+
 json schema_of(const setting& row) {
   json result = {{"type", type_of(row)}};
+  if (const auto pattern = pattern_of(row); !pattern.empty()) result["pattern"] = pattern;
+  if (row.type == setting_type::every) result["minimum"] = 1;
   const bool whole = row.type == setting_type::integer;
   if (row.type == setting_type::choice) result["enum"] = row.choices;
+  if (row.type == setting_type::duration) return described(std::move(result), row);  // its minimum is in seconds
   if (row.minimum) result[row.minimum_excluded ? "exclusiveMinimum" : "minimum"] = number(*row.minimum, whole);
   if (row.maximum) result[row.maximum_excluded ? "exclusiveMaximum" : "maximum"] = number(*row.maximum, whole);
   if (row.type == setting_type::words || row.type == setting_type::reals) {
@@ -91,9 +118,7 @@ json schema_of(const setting& row) {
     const json ends = {{"type", "array"}, {"items", result}, {"minItems", 2}, {"maxItems", 2}};
     result = {{"type", "array"}, {"items", ends}};
   }
-  if (!row.default_text.empty()) result["default"] = default_of(row);
-  result["description"] = row.explanation;
-  return result;
+  return described(std::move(result), row);
 }
 
 json schema_of(const section& section) {
@@ -103,6 +128,24 @@ json schema_of(const section& section) {
           {"description", section.explanation},
           {"properties", properties},
           {"additionalProperties", false}};
+}
+
+/// Adds the settings of all kinds of exchanges: by their names, so that editors offer them, and for each kind what its
+/// own settings accept, and that it has no others.
+void add_kinds(json& schema) {
+  json common = json::array(), rules = json::array();
+  for (const auto& [name, value] : schema["properties"].items()) common.push_back(name);
+  for (const exchange_kind& kind : exchange_kinds()) {
+    json own = json::object(), names = common;
+    for (const setting& row : kind.settings) {
+      own[row.name] = schema_of(row);
+      names.push_back(row.name);
+      if (!schema["properties"].contains(row.name)) schema["properties"][row.name] = {{"description", row.explanation}};
+    }
+    const json is_kind = {{"properties", {{"kind", {{"const", kind.name}}}}}, {"required", {"kind"}}};
+    rules.push_back({{"if", is_kind}, {"then", {{"properties", own}, {"propertyNames", {{"enum", names}}}}}});
+  }
+  schema["allOf"] = rules;
 }
 
 /// Returns the keys that a section must give, such as "`kind` of an `[exchange]`".
@@ -189,27 +232,28 @@ std::string exchange_table() {
 }
 
 std::string json_schema() {
-  json properties = json::object();
+  json properties = json::object(), with_needed = json::object();
   for (const section& each : sections()) {
     json schema = schema_of(each);
     if (each.name.empty()) {
       for (const auto& [name, value] : schema["properties"].items()) properties[name] = value;
       continue;
     }
-    if (each.name == "exchange") {  // settings of all kinds; the program checks which of them go together
-      for (const exchange_kind& kind : exchange_kinds()) {
-        for (const setting& row : kind.settings) schema["properties"][row.name] = schema_of(row);
-      }
-    }
-    if (!each.needed.empty()) schema["required"] = {each.needed};
-    if (each.repeated()) schema = {{"oneOf", {schema, {{"type", "array"}, {"items", schema}}}}};
+    if (each.name == "exchange") add_kinds(schema);
+    if (each.repeated()) schema = {{"anyOf", {schema, {{"type", "array"}, {"items", schema}}}}};
     properties[each.name] = schema;
+    if (each.needed.empty()) continue;
+    const json needed = {{"required", {each.needed}}};
+    with_needed[each.name] = {{"if", {{"type", "array"}}}, {"then", {{"items", needed}}}, {"else", needed}};
   }
   const json schema = {{"$schema", "https://json-schema.org/draft/2020-12/schema"},
                        {"title", "Troupe topology"},
                        {"type", "object"},
                        {"properties", properties},
-                       {"additionalProperties", false}};
+                       {"additionalProperties", false},
+                       {"if", {{"required", {"extends"}}}},  // the other file may have what is needed
+                       {"then", true},
+                       {"else", {{"properties", with_needed}}}};
   return schema.dump(2) + "\n";
 }
 

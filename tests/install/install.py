@@ -40,6 +40,9 @@ def test_the_command_is_installed_and_no_more_headers_than_are_meant():
     prefix = install()
     assert (prefix / "share/troupe/topologies/all_reduce.toml").exists()
     assert call(prefix / "bin/troupe", "--version")
+    for path in ("man/man1/troupe.1", "man/man1/troupe-run.1", "man/man5/troupe-topology.5",
+                 "bash-completion/completions/troupe", "zsh/site-functions/_troupe", "fish/vendor_completions.d/troupe.fish"):
+        assert "troupe" in (prefix / "share" / path).read_text(), path
     assert [path.name for path in (prefix / "include/troupe/apps").iterdir()] == ["command.hpp"]
 
 

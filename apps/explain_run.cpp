@@ -1,0 +1,230 @@
+// troupe explain-run DIR: where the time of a finished run went, and what to try.
+#include "troupe/apps/commands.hpp"
+#include "troupe/apps/page.hpp"
+#include "troupe/apps/resume.hpp"
+#include "troupe/runtime/diagnosis/suggestions.hpp"
+#include "troupe/runtime/plan/plan.hpp"
+#include "troupe/runtime/support/terminal.hpp"
+#include "troupe/runtime/support/units.hpp"
+#include "troupe/runtime/topology/error.hpp"
+#include "troupe/runtime/topology/load.hpp"
+
+#include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <filesystem>
+#include <iostream>
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+#include <unistd.h>
+#include <vector>
+
+namespace troupe::apps {
+
+namespace {
+
+using json = nlohmann::ordered_json;
+using diagnosis::shares;
+
+struct options {
+  std::filesystem::path folder;
+  bool json{false};
+};
+
+/// Tells whether the topology of the run would be valid with other settings. Where the data set of the run is not on
+/// this machine, it cannot check all of it.
+class trial {
+ public:
+  explicit trial(std::filesystem::path file) : file_(std::move(file)) {
+    const auto topology = topology::load(file_);
+    try {
+      const auto* kind = data::find_dataset(topology.data.name);
+      facts_ = kind != nullptr && !kind->folder.empty() ? data_facts(*kind, topology)
+                                                        : data_facts(load_data(topology), topology);
+    } catch (const std::exception&) {  // the files of the run are elsewhere
+    }
+  }
+
+  bool accepts(const std::vector<std::string>& settings) const {
+    try {
+      const auto topology = topology::load(file_, settings);
+      if (facts_) make_plan(topology, *facts_);
+    } catch (const input_error&) {
+      return false;
+    }
+    return true;
+  }
+
+ private:
+  std::filesystem::path file_;
+  std::optional<data_facts> facts_{};
+};
+
+/// Workers that share a row of the table: one, or with many workers, several with consecutive ranks.
+struct row {
+  std::string name;
+  std::uint64_t steps{0};  ///< Mean over the workers.
+  shares of{};             ///< Mean over the workers.
+};
+
+std::vector<row> rows_of(const diagnosis::measured_run& run, const diagnosis::findings& found) {
+  constexpr std::size_t most_rows = 16;
+  const auto count = found.workers.size();
+  const auto together = (count + most_rows - 1) / most_rows;
+  std::vector<row> rows;
+  for (std::size_t first = 0; first < count; first += together) {
+    const auto end = std::min(first + together, count);
+    const auto part = 1 / static_cast<double>(end - first);
+    row made{.name = std::to_string(first) + (end > first + 1 ? "–" + std::to_string(end - 1) : "")};
+    for (auto rank = first; rank < end; ++rank) {
+      const auto& of = found.workers[rank];
+      made.steps += run.workers[rank].steps;
+      made.of.compute += part * of.compute;
+      made.of.data += part * of.data;
+      made.of.exchange += part * of.exchange;
+      made.of.other += part * of.other;
+    }
+    made.steps /= end - first;
+    rows.push_back(made);
+  }
+  return rows;
+}
+
+struct kind_of_time {
+  const char* name;
+  const char* glyph;
+  const char* colour;
+  double shares::*share;
+};
+constexpr std::array kinds_of_time{kind_of_time{"compute", "█", "\x1b[32m", &shares::compute},
+                                   kind_of_time{"data", "▓", "\x1b[33m", &shares::data},
+                                   kind_of_time{"exchange", "▒", "\x1b[36m", &shares::exchange},
+                                   kind_of_time{"other", "·", "\x1b[90m", &shares::other}};
+
+std::string bar(const shares& of, std::size_t columns, bool coloured) {
+  std::string text;
+  double until = 0;
+  std::size_t drawn = 0;
+  for (const auto& each : kinds_of_time) {
+    until += of.*each.share;
+    const auto end = std::min(columns, static_cast<std::size_t>(std::lround(until * static_cast<double>(columns))));
+    if (coloured && end > drawn) text += each.colour;
+    for (; drawn < end; ++drawn) text += each.glyph;
+  }
+  return coloured ? text + "\x1b[0m" : text;
+}
+
+/// Right-aligned in its column.
+std::string cell(const std::string& text, std::size_t columns) {
+  return std::string(columns - std::min(columns, columns_of_text(text)), ' ') + text;
+}
+
+void print_table(const std::vector<row>& rows) {
+  std::size_t names = std::string("worker").size(), steps = std::string("steps").size();
+  for (const auto& each : rows) {
+    names = std::max(names, columns_of_text(each.name));
+    steps = std::max(steps, grouped(each.steps).size());
+  }
+  constexpr std::size_t share_columns = 10;
+  const auto used = names + 2 + steps + kinds_of_time.size() * share_columns + 2;
+  const auto page = page_columns();
+  const auto bar_columns = page > used + 10 ? std::min<std::size_t>(page - used - 1, 50) : 0;
+  std::cout << cell("worker", names) << "  " << cell("steps", steps);
+  for (const auto& each : kinds_of_time) std::cout << cell(each.name, share_columns);
+  std::cout << "\n";
+  for (const auto& each : rows) {
+    std::cout << cell(each.name, names) << "  " << cell(grouped(each.steps), steps);
+    for (const auto& kind : kinds_of_time) std::cout << cell(diagnosis::percent(each.of.*kind.share), share_columns);
+    if (bar_columns > 0) std::cout << "  " << bar(each.of, bar_columns, shows_colours(STDOUT_FILENO));
+    std::cout << "\n";
+  }
+  if (bar_columns == 0) return;
+  std::cout << "\n";
+  for (const auto& kind : kinds_of_time)
+    std::cout << (kind.name == kinds_of_time[0].name ? "" : "   ") << kind.glyph << " " << kind.name;
+  std::cout << "\n";
+}
+
+void print_suggestions(const std::vector<diagnosis::suggestion>& all) {
+  std::cout << "\n" << (all.empty() ? "There is nothing to suggest.\n" : "What to try:\n");
+  for (const auto& each : all) {
+    std::string settings;
+    for (const auto& one : each.settings) settings += (settings.empty() ? "" : " ") + ("--set " + quoted(one));
+    print_wrapped("  -", 4, each.why + (each.changes_training ? "" : " The weights stay the same."));
+    std::cout << "      " << settings << "\n";
+  }
+}
+
+json json_of(const shares& of) {
+  return {{"compute", of.compute}, {"data", of.data}, {"exchange", of.exchange}, {"other", of.other}};
+}
+
+json json_of(const options& given, const diagnosis::measured_run& run, const diagnosis::findings& found,
+             const std::vector<diagnosis::suggestion>& suggestions) {
+  json workers = json::array(), links = json::array(), tries = json::array();
+  for (std::size_t rank = 0; rank < found.workers.size(); ++rank) {
+    json worker{{"worker", rank}, {"steps", run.workers[rank].steps}};
+    worker.update(json_of(found.workers[rank]));
+    workers.push_back(worker);
+  }
+  for (const auto& each : run.links)
+    links.push_back({{"name", each.name},
+                     {"bytes", each.bytes},
+                     {"busy_share", each.busy_share},
+                     {"wait_mean_seconds", each.wait_mean}});
+  for (const auto& each : suggestions)
+    tries.push_back({{"why", each.why}, {"set", each.settings}, {"changes_training", each.changes_training}});
+  return {{"folder", given.folder.string()},
+          {"status", run.status},
+          {"seconds", run.seconds},
+          {"train_seconds", run.train_seconds},
+          {"evaluation", found.evaluation},
+          {"mean", json_of(found.mean)},
+          {"workers", workers},
+          {"slowest_worker", found.slowest},
+          {"slowness", found.slowness},
+          {"busiest_link", found.busiest ? json(found.busiest->name) : json(nullptr)},
+          {"links", links},
+          {"summary", summary(run, found)},
+          {"suggestions", tries}};
+}
+
+void explain_run(const options& given) {
+  const auto run = diagnosis::read_run(given.folder);
+  const auto file = given.folder / "topology.toml";
+  if (!exists(file))
+    throw input_error(given.folder.string() + ": there is no topology.toml; expected the results folder of a run");
+  const auto found = diagnosis::findings_of(run);
+  auto suggestions = suggestions_of(found, topology::load(file), std::max(1u, std::thread::hardware_concurrency()));
+  const trial tried(file);
+  std::erase_if(suggestions, [&](const auto& each) { return !tried.accepts(each.settings); });
+  if (given.json) {
+    std::cout << json_of(given, run, found, suggestions).dump(2) << "\n";
+    return;
+  }
+  print_wrapped("", 0, summary(run, found));
+  std::cout << "\n";
+  print_table(rows_of(run, found));
+  print_suggestions(suggestions);
+}
+
+}  // namespace
+
+void add_explain_run(CLI::App& app, int& status) {
+  auto* command =
+      app.add_subcommand("explain-run", "Explain where the time of a finished run went, and what may make it faster");
+  auto given = std::make_shared<options>();
+  command->add_option("DIR", given->folder, "Results folder of the run")->required();
+  command->add_flag("--json", given->json, "Print one JSON object");
+  command->callback([given, &status] {
+    explain_run(*given);
+    status = 0;
+  });
+}
+
+}  // namespace troupe::apps

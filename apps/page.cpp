@@ -1,0 +1,62 @@
+#include "troupe/apps/page.hpp"
+
+#include "troupe/runtime/support/terminal.hpp"
+
+#include <algorithm>
+#include <iostream>
+#include <limits>
+#include <sstream>
+#include <unistd.h>
+
+namespace troupe::apps {
+
+std::size_t page_columns(std::size_t otherwise) {
+  if (!is_terminal(STDOUT_FILENO)) return otherwise;
+  constexpr unsigned narrowest = 40;
+  return std::max(columns_of(STDOUT_FILENO, 100), narrowest);
+}
+
+std::size_t columns_of_text(const std::string& text) {
+  std::size_t columns = 0;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const auto byte = static_cast<unsigned char>(text[i]);
+    if ((byte & 0xC0) == 0x80) continue;
+    const bool combines =
+        byte == 0xCC || (byte == 0xCD && i + 1 < text.size() && static_cast<unsigned char>(text[i + 1]) < 0xB0);
+    if (!combines) ++columns;
+  }
+  return columns;
+}
+
+void print_wrapped(const std::string& label, std::size_t indent, const std::string& text, std::size_t columns) {
+  std::string line = label + std::string(indent - std::min(indent, columns_of_text(label)), ' ');
+  std::size_t used = columns_of_text(line);
+  bool first_word = true;
+  std::istringstream words(text);
+  for (std::string word; words >> word;) {
+    if (!first_word && used + 1 + columns_of_text(word) > columns) {
+      std::cout << line << "\n";
+      line = std::string(indent, ' ');
+      used = indent;
+      first_word = true;
+    }
+    line += (first_word ? "" : " ") + word;
+    used += columns_of_text(word) + (first_word ? 0 : 1);
+    first_word = false;
+  }
+  std::cout << line << "\n";
+}
+
+void print_page(const std::string& text, std::size_t indent) {
+  const auto columns = page_columns(std::numeric_limits<std::size_t>::max());
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    const auto begin = std::max(indent, std::min(line.find_first_not_of(' '), columns / 2));
+    if (columns_of_text(line) <= columns || line.size() <= begin)
+      std::cout << line << "\n";
+    else
+      print_wrapped(line.substr(0, begin), begin, line.substr(begin), columns);
+  }
+}
+
+}  // namespace troupe::apps

@@ -1,0 +1,184 @@
+#include "troupe/runtime/diagnosis/suggestions.hpp"
+
+#include "troupe/runtime/topology/value.hpp"
+
+#include <algorithm>
+#include <cstdint>
+#include <utility>
+#include <variant>
+
+namespace troupe::diagnosis {
+
+namespace {
+
+using topology::exchange_settings;
+
+constexpr double noticeable = 0.1;  ///< Share of the time from which on there is something to gain.
+
+/// What the rules look at.
+struct situation {
+  const findings& found;
+  const topology::topology& file;
+  unsigned cores;
+  std::vector<suggestion> made{};
+
+  std::uint64_t workers() const { return found.workers.size(); }
+  bool alone() const { return file.exchanges.size() == 1; }
+  /// Returns "exchange.KEY=VALUE", with the name of the exchange if there are several.
+  std::string setting(const exchange_settings& of, const std::string& key, const std::string& value) const {
+    return (alone() ? "exchange." : "exchange." + of.name + ".") + key + "=" + value;
+  }
+  void add(std::string why, std::vector<std::string> settings, bool changes_training = true) {
+    made.push_back({std::move(why), std::move(settings), changes_training});
+  }
+};
+
+std::string word(const exchange_settings& of, const std::string& key) {
+  const auto found = of.options.find(key);
+  const auto* text = found == of.options.end() ? nullptr : std::get_if<std::string>(&found->second);
+  return text ? *text : "";
+}
+
+std::optional<std::int64_t> number(const exchange_settings& of, const std::string& key) {
+  const auto found = of.options.find(key);
+  const auto* value = found == of.options.end() ? nullptr : std::get_if<std::int64_t>(&found->second);
+  return value ? std::optional(*value) : std::nullopt;
+}
+
+std::string twice(const topology::interval& every) {
+  return topology::print_interval({.count = 2 * every.count, .in_epochs = every.in_epochs});
+}
+
+/// A loop of one exchange, as one word of a shell would hold it.
+std::string loop(const std::vector<std::string>& words) {
+  return "workers.loop=[" + topology::joined(topology::in_quotes(words), ", ") + "]";
+}
+
+void about_data(situation& now) {
+  if (now.found.mean.data < noticeable) return;
+  const auto by_default = std::min<std::int64_t>(static_cast<std::int64_t>(now.workers()), std::max(1u, now.cores / 2));
+  const auto threads = now.file.data.threads.value_or(by_default);
+  const auto more = std::min<std::int64_t>(std::max<std::int64_t>(2 * threads, 1), std::max(now.cores, 1u));
+  if (more > threads)
+    now.add("More threads read, decode and augment batches ahead of time.", {"data.threads=" + std::to_string(more)},
+            false);
+}
+
+void about_evaluation(situation& now) {
+  if (now.found.evaluation < noticeable) return;
+  const auto& given = now.file.evaluate;
+  const auto decides = given.target_accuracy || given.patience;
+  if (given.pause_training && !decides)
+    now.add("Workers need not wait for evaluations, which then compete with them for the cores.",
+            {"evaluate.pause_training=false"}, false);
+  now.add("Half as many evaluations take half the time.", {"evaluate.every=" + twice(given.every)}, decides);
+}
+
+/// Wirings in which no worker waits for another, and the workers share the steps. Backup workers and a bound on
+/// staleness would not do: each worker still makes all of its steps, so that the run takes as long as the slowest one.
+void about_slowest(situation& now) {
+  if (!waits_for_slowest(now.found) || !now.alone()) return;
+  const auto& of = now.file.exchanges.front();
+  const std::string budget = "run.budget=total";
+  const auto apply = word(of, "apply");
+  if (apply == "all" && of.kind == "parameter_server")
+    now.add("Servers that apply each gradient as it arrives make no worker wait; the workers then share the steps.",
+            {now.setting(of, "apply", "each"), budget});
+  else if (apply == "all" && of.kind == "elastic")
+    now.add("A centre that moves whenever one worker arrives makes no worker wait; the workers then share the steps.",
+            {now.setting(of, "apply", "each"), budget});
+  else if (of.sends == "gradient" && (of.kind == "all_reduce" || of.kind == "star"))
+    now.add("With asynchronous SGD, no worker waits for another; the workers then share the steps.",
+            {"exchange.kind=parameter_server", "exchange.apply=each", loop({"gradient", of.name}), budget});
+  else if (of.kind != "elastic" && of.kind != "shared")
+    now.add("With asynchronous elastic averaging, no worker waits for another; the workers then share the steps.",
+            {"exchange.kind=elastic", "exchange.apply=each", "exchange.sends=parameters",
+             loop({"gradient", "apply", of.name}), budget});
+}
+
+/// Where speeds vary from step to step, all workers wait alike.
+void loosen(situation& now, const exchange_settings& of) {
+  if (of.kind != "parameter_server") return;
+  if (word(of, "apply") == "all")
+    now.add("If speeds vary from step to step, a bound on staleness lets workers run ahead by a few steps.",
+            {now.setting(of, "apply", "each"), now.setting(of, "staleness_bound", "4")});
+  if (const auto bound = number(of, "staleness_bound"); word(of, "apply") == "each" && bound)
+    now.add("If speeds vary from step to step, a larger bound on staleness lets workers run further ahead.",
+            {now.setting(of, "staleness_bound", std::to_string(std::max<std::int64_t>(2 * *bound, 4)))});
+}
+
+/// Fewer or smaller messages, or messages while workers compute.
+void lighten(situation& now, const exchange_settings& of) {
+  const auto gradients = of.sends == "gradient";
+  if (of.kind == "star" && now.alone())
+    now.add("Without a master, no single worker sends and receives everything.", {"exchange.kind=all_reduce"});
+  if (gradients && word(of, "send") == "whole" && of.kind != "star")
+    now.add("Buckets leave while the backward pass still computes, so that workers wait for less.",
+            {now.setting(of, "send", "bucket")});
+  if (of.kind == "parameter_server" && number(of, "shards") == std::optional<std::int64_t>(1))
+    now.add("Two servers share the parameters, and so the traffic of one.", {now.setting(of, "shards", "2")});
+  if (gradients && of.encoding == "float32" && of.kind != "shared")
+    now.add("Gradients in bfloat16 take half the bytes.", {now.setting(of, "encoding", "bf16")});
+  if (of.kind == "gossip" && word(of, "graph") != "ring" && !word(of, "graph").empty())
+    now.add("On a ring, each worker has two neighbours only, but models agree later.",
+            {now.setting(of, "graph", "ring")});
+  if (of.kind == "shared")
+    now.add("Workers that add up several steps before they touch the memory disturb each other less often.",
+            {now.setting(of, "local_steps",
+                         std::to_string(std::max<std::int64_t>(2 * number(of, "local_steps").value_or(1), 4)))});
+  else if (!gradients)
+    now.add("Half as many exchanges take half the time.", {now.setting(of, "every", twice(of.every))});
+  else if (of.kind == "all_reduce" && now.alone())
+    now.add("Averaging parameters in every eighth step (local SGD) sends an eighth of the bytes.",
+            {"exchange.sends=parameters", "exchange.every=8", loop({"gradient", "apply", of.name})});
+}
+
+void about_exchanges(situation& now) {
+  if (now.found.mean.exchange < noticeable || waits_for_slowest(now.found)) return;
+  for (const auto& of : now.file.exchanges) {
+    lighten(now, of);
+    loosen(now, of);
+  }
+  const auto& data = now.file.data;
+  if (data.global_batch_size)
+    now.add("Larger batches need fewer exchanges for the same samples.",
+            {"data.global_batch_size=" + std::to_string(2 * *data.global_batch_size)});
+  else
+    now.add("Larger batches need fewer exchanges for the same samples.",
+            {"data.batch_size=" + std::to_string(2 * data.batch_size)});
+}
+
+void about_other(situation& now) {
+  if (now.found.mean.other < noticeable) return;
+  const auto threads = static_cast<std::uint64_t>(now.file.run.threads);
+  if (now.file.run.budget == "worker" && now.found.slowness > 1)
+    now.add("Workers that share the steps all work until the end.", {"run.budget=total"});
+  if (threads > 1 && threads * now.workers() > now.cores)
+    now.add("The workers have more threads together than this machine has cores.",
+            {"run.threads=" + std::to_string(std::max<std::uint64_t>(1, now.cores / now.workers()))});
+}
+
+void about_computing(situation& now) {
+  const auto& [compute, data, exchange, other] = now.found.mean;
+  if (std::max({data, exchange, other, now.found.evaluation}) >= noticeable) return;
+  const auto threads = now.cores / std::max<std::uint64_t>(now.workers(), 1);
+  if (threads > static_cast<std::uint64_t>(now.file.run.threads))
+    now.add("This machine has cores to spare: let each worker use several.",
+            {"run.threads=" + std::to_string(std::min<std::uint64_t>(threads, 256))});
+}
+
+}  // namespace
+
+std::vector<suggestion> suggestions_of(const findings& found, const topology::topology& file, unsigned cores) {
+  situation now{found, file, cores};
+  if (now.workers() == 0) return {};
+  about_data(now);
+  about_evaluation(now);
+  about_slowest(now);
+  about_exchanges(now);
+  about_other(now);
+  about_computing(now);
+  return now.made;
+}
+
+}  // namespace troupe::diagnosis

@@ -1,0 +1,160 @@
+#include "troupe/runtime/telemetry/tensorboard.hpp"
+
+#include "troupe/runtime/support/read_text.hpp"
+#include "troupe/runtime/telemetry/event_file.hpp"
+#include "troupe/runtime/telemetry/metrics.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <charconv>
+#include <chrono>
+#include <cstdio>
+#include <cstring>
+#include <fstream>
+#include <map>
+#include <sstream>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <unistd.h>
+#include <utility>
+#include <vector>
+
+namespace troupe::telemetry {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+using json = nlohmann::json;
+
+constexpr std::string_view prefix = "events.out.tfevents.";
+
+/// Returns the time in the name of an event file, in seconds since 1970.
+std::uint64_t time_of(const fs::path& path) {
+  const auto name = path.filename().string();
+  std::uint64_t time = 0;
+  std::from_chars(name.data() + prefix.size(), name.data() + name.size(), time);
+  return time;
+}
+
+/// Returns the time of the newest event file in a folder, or nothing if there is none.
+std::optional<std::uint64_t> newest_in(const fs::path& folder) {
+  std::optional<std::uint64_t> newest;
+  for (const auto& each : fs::directory_iterator(folder))
+    if (is_event_file(each.path())) newest = std::max(newest.value_or(0), time_of(each.path()));
+  return newest;
+}
+
+std::string host_name() {
+  std::array<char, 256> name{};
+  return ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "localhost";
+}
+
+/// Returns whether the last line of a run has a value that does not belong to its step: one of the whole run, or one of
+/// an earlier evaluation.
+bool belongs_elsewhere(const std::string& key) {
+  return key == "samples_per_second" || key == "data_wait" || key.starts_with("val_");
+}
+
+class event_journal : public journal {
+ public:
+  event_journal(std::shared_ptr<journal> book, tensorboard_options options)
+      : book_(std::move(book)), options_(std::move(options)) {}
+
+  void write(const record& line) override {
+    book_->write(line);
+    const auto object = json::parse(json_line(line));
+    if (!out_.is_open()) begin(line.seconds);
+    add(object);
+    flush();
+  }
+
+  void progress(std::uint64_t step) override { book_->progress(step); }
+  void keep(const snapshot& best) override { book_->keep(best); }
+  void save(const snapshot& result) override { book_->save(result); }
+  std::optional<state_dict> checkpoint(const run_state& state, bool copied) override {
+    return book_->checkpoint(state, copied);
+  }
+  void report_overdue_copy(std::uint64_t step) override { book_->report_overdue_copy(step); }
+
+ private:
+  /// Starts the file, `seconds` after the run began. That of a continued run begins with the lines that metrics.jsonl
+  /// has kept, and replaces what earlier files have: an evaluation may be finished after the checkpoint of a later
+  /// step, so that no step separates what to keep of them.
+  void begin(double seconds) {
+    using namespace std::chrono;
+    const auto now = options_.simulated ? 0.0 : duration<double>(system_clock::now().time_since_epoch()).count();
+    began_ = now - seconds;
+    const auto newest = newest_in(options_.folder);
+    auto time = static_cast<std::uint64_t>(now);
+    if (newest) time = std::max(time, *newest + 1);  // TensorBoard reads the files in the order of their names
+    std::array<char, 24> digits{};
+    std::snprintf(digits.data(), digits.size(), "%010llu", static_cast<unsigned long long>(time));
+    path_ = options_.folder /
+            (std::string(prefix) + digits.data() + "." + (options_.simulated ? "simulation" : host_name()));
+    out_.open(path_, std::ios::binary | std::ios::trunc);
+    out_ << event_file::beginning(now);
+    if (!options_.continues) return;
+    if (newest) out_ << event_file::restart(now);
+    std::istringstream lines{read_text(options_.folder / "metrics.jsonl")};
+    for (std::string line; std::getline(lines, line);) {
+      constexpr bool throws = false;
+      const auto object = json::parse(line, nullptr, throws);
+      if (object.is_object()) add(object);
+    }
+  }
+
+  /// Adds the values of a line of metrics.jsonl that no line of the same step has added yet.
+  void add(const json& line) {
+    if (line.value("event", "") == "resume") return;
+    const auto step = line.value("step", std::uint64_t{0});
+    const auto last = line.value("event", "") == "end";
+    event_file::summary found;
+    const auto scalar = [&](const std::string& tag, const json& value) {
+      if (!value.is_number()) return;
+      const auto [known, is_new] = steps_.emplace(tag, step);
+      if (!is_new && known->second >= step) return;
+      known->second = step;
+      found.scalars.emplace_back(tag, value.get<double>());
+    };
+    for (const auto& [key, value] : line.items()) {
+      if (key == "step" || (last && belongs_elsewhere(key))) continue;
+      if (key == "staleness_counts") {
+        if (value.is_array()) found.histograms.emplace_back("staleness", value.get<std::vector<double>>());
+      } else if (value.is_array()) {
+        for (std::size_t rank = 0; rank < value.size(); ++rank) scalar(key + "/" + std::to_string(rank), value[rank]);
+      } else {
+        scalar(key, value);
+      }
+    }
+    if (!found.empty()) out_ << event_file::values(began_ + line.value("seconds", 0.0), step, found);
+  }
+
+  void flush() {
+    if (!out_.flush())
+      throw std::runtime_error("cannot write " + path_.string() + ": " + std::strerror(errno != 0 ? errno : EIO));
+  }
+
+  std::shared_ptr<journal> book_;
+  tensorboard_options options_;
+  fs::path path_;
+  std::ofstream out_;
+  double began_{0};                             ///< When the run began, in seconds since 1970.
+  std::map<std::string, std::uint64_t> steps_;  ///< Of each tag, the last step that has a value.
+};
+
+}  // namespace
+
+bool is_event_file(const fs::path& path) {
+  return path.filename().string().starts_with(prefix);
+}
+
+std::shared_ptr<journal> with_event_file(std::shared_ptr<journal> book, const tensorboard_options& options) {
+  return std::make_shared<event_journal>(std::move(book), options);
+}
+
+}  // namespace troupe::telemetry
