@@ -5,6 +5,7 @@
 #include "troupe/actors/deliveries.hpp"
 #include "troupe/actors/exchange/member_options.hpp"
 #include "troupe/actors/messages.hpp"
+#include "troupe/actors/support/trace.hpp"
 #include "troupe/actors/type_ids.hpp"
 
 #include <caf/fwd.hpp>
@@ -74,6 +75,7 @@ struct port_options {
   /// Indices of the members and servers with which this one exchanges parts, ascending, itself included; empty for all.
   std::vector<rank_id> peers{};
   delivery_order deliveries{};  ///< Of a server whose result depends on the order of what it takes in.
+  trace_track track{};          ///< Where what it sends and receives is reported, if the run is traced.
   member_options own{};         ///< Options of the member.
 };
 
