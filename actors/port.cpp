@@ -177,6 +177,7 @@ void carry_out(port_pointer self, collected_output&& output) {
     my.payload_bytes += static_cast<std::uint64_t>(piece.piece.values.nbytes());
     piece.origin.sender = id_of(my.options, my.options.own.among.rank);
     piece.origin.generation = my.options.own.among.generation;
+    if (my.options.track) report_sent(self, to, piece);
     send_to(self, to, std::move(piece));
   }
   for (auto& piece : output.answered) {
@@ -247,7 +248,9 @@ port_actor::behavior_type port(port_pointer self, port_options options, member_m
   make_member(my);
   if (lanes) my.where = lanes(my.algorithm->largest_fold());
   return {
-      [self](part_atom, const part& piece) { take(self, piece); },
+      [self](part_atom, const part& piece) {
+        self->state.options.track ? take_traced(self, piece) : take(self, piece);
+      },
       [self](await_atom, const stamp& who, const key& which) { return await_answer(self, who, which); },
       [self](wire_atom, const std::vector<peer_port>& peers) { wire(self, peers); },
       [self](lost_atom, const std::vector<rank_id>& lost) { return hear_of_lost(self, lost); },

@@ -5,6 +5,7 @@
 #include "troupe/actors/deliveries.hpp"
 #include "troupe/actors/exchange/member_options.hpp"
 #include "troupe/actors/messages.hpp"
+#include "troupe/actors/support/trace.hpp"
 #include "troupe/actors/type_ids.hpp"
 
 #include <caf/fwd.hpp>
@@ -77,6 +78,7 @@ struct port_options {
   /// for each part, in the order in which they leave.
   std::function<std::chrono::nanoseconds(rank_id to, const part& piece, std::chrono::nanoseconds now)> departure{};
   delivery_order deliveries{};  ///< Of a server whose result depends on the order of what it takes in.
+  trace_track track{};          ///< Where what it sends and receives is reported, if the run is traced.
   member_options own{};         ///< Options of the member.
 };
 

@@ -47,7 +47,8 @@ struct worker_state : worker_progress {
   std::vector<std::uint64_t> to_show;    ///< Steps for which the coordinator has asked for a snapshot.
   std::vector<std::uint64_t> early;      ///< In a replay: those for which it has asked too early.
   caf::actor_clock::time_point last_progress;
-  std::optional<caf::actor_clock::time_point> waits_since;  ///< Of its wait for an exchange, if it waits for one.
+  std::optional<caf::actor_clock::time_point> waits_since;   ///< Of its wait for an exchange, if it waits for one.
+  std::optional<caf::actor_clock::time_point> stands_since;  ///< Of its wait for more steps; only in a traced run.
   caf::typed_response_promise<std::uint64_t> halt_promise;
 
   rules::loop_position position() const { return {word, completed, now.origin.step}; }

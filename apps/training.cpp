@@ -3,6 +3,7 @@
 #include "troupe/apps/messages.hpp"
 #include "troupe/apps/recorded.hpp"
 #include "troupe/apps/resume.hpp"
+#include "troupe/apps/tracing.hpp"
 #include "troupe/runtime/checkpoint/copy.hpp"
 #include "troupe/runtime/checkpoint/folder.hpp"
 #include "troupe/runtime/checkpoint/read_checkpoint.hpp"
@@ -62,6 +63,7 @@ void add_training_options(CLI::App& command, training_options& given) {
                    "Record the order of everything on which the result depends, so that `troupe replay` can repeat the "
                    "run bit for bit; written by the first node to deliveries.bin in the results folder");
   add_tensorboard_flag(command, given);
+  add_trace_option(command, given.trace);
   command.add_flag("--overwrite", given.overwrite,
                    "Replace a finished run, or one with checkpoints, in the results folder, and the files of --csv and "
                    "--epoch-log");
@@ -216,10 +218,13 @@ int train(const training_options& given, training&& what, std::uint32_t node, si
   }
   options.initial = initial_weights(what.plan, options.pool);
   if (what.plan.keeps_copies(node)) options.keep_copy = keeper_of_copies(given, what.plan);
+  const auto trace = make_trace(given, what.plan, node);
+  options.trace = trace;
   journal_pointer book;
   if (node == 0)
     options.open_book = [&]() -> std::shared_ptr<journal> {
       book = continued ? continue_journal(given, what, *continued) : start_journal(given, what);
+      if (trace) trace->write_to(book->folder() / "trace.json");
       if (!given.tensorboard) return book;
       return telemetry::with_event_file(book, {.folder = book->folder(), .continues = continued.has_value()});
     };
@@ -243,6 +248,8 @@ int train(const training_options& given, training&& what, std::uint32_t node, si
   const auto end = run(what.plan, what.data, std::move(options), signals);
   if (end.refusal) print_error("this node cannot take part in the run: " + *end.refusal);
   if (end.failure) print_error("the run failed: " + *end.failure);
+  if (trace) trace->close();  // a lane that is stuck may still have it
+  write_links(given, what.plan, node, book.get(), end.links);
   if (recorded && !end.failure && !end.refusal) recorded->complete();
   recorded.reset();
   if (book) offer_to_continue(given, what.plan, end, *book);

@@ -31,7 +31,8 @@ replica::~replica() = default;
 
 advanced replica::run(const advance& request, const std::atomic<bool>& cancelled, const bucket_sink& leave) {
   auto& [options, network, work, sparse] = *parts_;
-  const auto begin = std::chrono::steady_clock::now();
+  using clock = std::chrono::steady_clock;
+  const auto begin = clock::now();
   const auto waited = work.samples.waited();
   const c10::AutoGradMode with_gradients{true};
   const auto on_the_stream = network.where.enter();
@@ -43,15 +44,19 @@ advanced replica::run(const advance& request, const std::atomic<bool>& cancelled
   for (; round < request.times && (round == 0 || !cancelled); ++round)
     for (std::size_t i = 0; i < request.verbs.size(); ++i) {
       const auto last = i + 1 == request.verbs.size();
+      const auto since = clock::now();
       if (request.verbs[i] == verb::apply)
         work.apply();
       else
         work.compute_gradient(network, last ? request.leaving : bucket_destination{}, leave);
+      const auto* what = request.verbs[i] == verb::apply ? "apply" : "gradient";
+      if (request.verbs.size() * request.times > 1)
+        options.track.add(what, trace_time_of(since), trace_time_of(clock::now()));
     }
   auto result = work.end(network, request);
   if (options.loading) {
     result.data_wait = work.samples.waited() - waited;
-    result.busy = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+    result.busy = std::chrono::duration<double>(clock::now() - begin).count();
   }
   return result;
 }

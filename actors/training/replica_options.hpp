@@ -4,6 +4,7 @@
 #include "troupe/actors/device/device.hpp"
 #include "troupe/actors/messages.hpp"
 #include "troupe/actors/rules/schedule.hpp"
+#include "troupe/actors/support/trace.hpp"
 #include "troupe/actors/training/optimizer.hpp"
 #include "troupe/data/augment.hpp"
 #include "troupe/data/dataset.hpp"
@@ -77,6 +78,7 @@ struct replica_options {
   /// Whether gradients and steps are computed. Otherwise gradients are zeros, parameters stay as they are, and losses
   /// are nan: for simulations of timing alone.
   bool computes{true};
+  trace_track track{};            ///< Where the parts of a job are reported, if the run is traced; on the steady clock.
   bool stop_on_non_finite{true};  ///< Throw if a loss is not finite; otherwise the update is applied.
 };
 

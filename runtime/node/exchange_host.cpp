@@ -55,6 +55,11 @@ std::vector<rank_id> peers_of_port(const planned_exchange& exchange, std::uint32
   return {peers.begin(), peers.end()};
 }
 
+std::string name_of_port(const plan& plan, const planned_exchange& exchange, std::uint32_t id) {
+  return exchange.name +
+         (id >= plan.workers ? " server " + std::to_string(id - exchange.first_server) : " " + std::to_string(id));
+}
+
 /// Options of the port of the member or server with this index.
 port_options options_of_port(const plan& plan, std::uint32_t place, std::uint32_t index,
                              const launch_options& options) {
@@ -81,6 +86,8 @@ port_options options_of_port(const plan& plan, std::uint32_t place, std::uint32_
     if (options.deliveries.order_of && !exchange.nature.deterministic)
       deliveries = options.deliveries.order_of(exchange.ids()[index]);
   }
+  trace_track track;
+  if (options.trace) track = {options.trace, name_of_port(plan, exchange, exchange.ids()[index]) + " parts"};
   return {.run = id_of(plan),
           .name = exchange.name,
           .timeout = plan.file.run.timeout,
@@ -90,6 +97,7 @@ port_options options_of_port(const plan& plan, std::uint32_t place, std::uint32_
           .how = exchange.how,
           .peers = peers_of_port(exchange, index),
           .deliveries = std::move(deliveries),
+          .track = std::move(track),
           .own = std::move(own)};
 }
 
@@ -117,11 +125,6 @@ lane_for_fold lane_if_long(lane_factory& lanes, const std::string& name) {
 }
 
 using named_actors = std::vector<std::pair<std::string, caf::actor>>;
-
-std::string name_of_port(const plan& plan, const planned_exchange& exchange, std::uint32_t id) {
-  return exchange.name +
-         (id >= plan.workers ? " server " + std::to_string(id - exchange.first_server) : " " + std::to_string(id));
-}
 
 /// Spawns the ports of an exchange in the GPUs' own library: all its workers are here, see check_hosting().
 hosted_exchange host_collective(caf::actor_system& system, const plan& plan, std::uint32_t place, lane_factory& lanes,

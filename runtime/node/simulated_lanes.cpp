@@ -85,19 +85,25 @@ using duration_of_task = std::function<std::chrono::microseconds(const task&)>;
 class simulated_results {
  public:
   simulated_results(data::random_stream random, std::chrono::microseconds longest, duration_of_task duration,
-                    std::shared_ptr<simulated_cores> cores)
-      : random_(random), longest_(longest), duration_(std::move(duration)), cores_(std::move(cores)) {}
+                    std::shared_ptr<simulated_cores> cores, simulated_job_listener on_job)
+      : random_(random),
+        longest_(longest),
+        duration_(std::move(duration)),
+        cores_(std::move(cores)),
+        on_job_(std::move(on_job)) {}
 
   std::chrono::microseconds length_of(const task& what) {
     if (duration_) return duration_(what);
     return std::chrono::microseconds{random_.below(static_cast<std::uint64_t>(longest_.count()) + 1)};
   }
 
-  void send(const caf::actor& owner, std::chrono::microseconds length, std::function<void()> result) {
+  void send(const caf::actor& owner, const task& what, std::chrono::microseconds length, std::function<void()> result) {
     const auto since = owner->home_system().clock().now().time_since_epoch();
     const auto now = std::chrono::duration_cast<std::chrono::microseconds>(since);
     const auto earliest = std::max(free_, now);
-    free_ = (cores_ && length.count() > 0 ? cores_->take(earliest, length) : earliest) + length;
+    const auto begin = cores_ && length.count() > 0 ? cores_->take(earliest, length) : earliest;
+    free_ = begin + length;
+    if (on_job_) on_job_({.what = what, .free = earliest, .begin = begin, .end = free_});
     const auto wait = free_ - now;
     completion done{std::make_shared<std::function<void()>>(std::move(result))};
     caf::delayed_anon_send(owner, wait, done_atom_v, std::move(done));
@@ -108,6 +114,7 @@ class simulated_results {
   std::chrono::microseconds longest_;
   duration_of_task duration_;
   std::shared_ptr<simulated_cores> cores_;
+  simulated_job_listener on_job_;
   std::chrono::microseconds free_{0};
 };
 
@@ -118,7 +125,7 @@ class handed_over final : public rendezvous {
   explicit handed_over(std::shared_ptr<simulated_results> results) : results_(std::move(results)) {}
 
   void post(caf::actor owner, task what, lane::job work) {
-    queued_.push_back({std::move(owner), results_->length_of(what), std::move(work)});
+    queued_.push_back({std::move(owner), what, results_->length_of(what), std::move(work)});
     if (!under_way_) begin_next();
   }
 
@@ -154,6 +161,7 @@ class handed_over final : public rendezvous {
  private:
   struct posted {
     caf::actor owner;
+    task what;
     std::chrono::microseconds length;
     lane::job work;
   };
@@ -170,7 +178,7 @@ class handed_over final : public rendezvous {
   /// Sends the result of the job under way, if it has ended.
   bool end_of_turn() {
     if (!result_) return false;
-    results_->send(under_way_->owner, under_way_->length, *std::exchange(result_, std::nullopt));
+    results_->send(under_way_->owner, under_way_->what, under_way_->length, *std::exchange(result_, std::nullopt));
     under_way_.reset();
     return true;
   }
@@ -196,7 +204,7 @@ class simulated_lane final : public lane {
   void post(caf::actor owner, task what, job work) override {
     if (elsewhere_) return elsewhere_->post(std::move(owner), what, std::move(work));
     const auto length = results_->length_of(what);
-    results_->send(owner, length, work());
+    results_->send(owner, what, length, work());
   }
 
   std::shared_ptr<rendezvous> meeting_point() override {
@@ -234,7 +242,8 @@ std::unique_ptr<lane> simulated_lanes::make(const std::string& name) {
   if (options_.duration_of) duration = [of = options_.duration_of, name](const task& what) { return of(name, what); };
   auto cores = options_.cores_of ? options_.cores_of(name) : nullptr;
   return std::make_unique<simulated_lane>(std::make_shared<simulated_results>(
-      data::random_stream{random_.next()}, options_.longest_job, std::move(duration), std::move(cores)));
+      data::random_stream{random_.next()}, options_.longest_job, std::move(duration), std::move(cores),
+      options_.listen_to ? options_.listen_to(name) : simulated_job_listener{}));
 }
 
 }  // namespace troupe

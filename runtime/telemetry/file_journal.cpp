@@ -87,6 +87,11 @@ void file_journal::write(const record& line) {
   latest_ = line;
 }
 
+void file_journal::write_links(const std::vector<emulation::wire_usage>& links) const {
+  if (plan_.links.empty() || !latest_) return;
+  folder_.write("links.csv", csv_of_links(links, latest_->seconds - seconds_before_));
+}
+
 void file_journal::progress(std::uint64_t step) {
   progress_ = step;
   shown_->progress(step);

@@ -65,6 +65,10 @@ class file_journal : public journal {
 
   void report_overdue_copy(std::uint64_t step) override;
 
+  /// Writes links.csv, if the topology has links: what they have carried on this node since the run began, or was
+  /// continued.
+  void write_links(const std::vector<emulation::wire_usage>& links) const;
+
   const std::filesystem::path& folder() const { return folder_.path(); }
 
   /// Returns the status of the `end` record, or "" as long as there is none.

@@ -137,4 +137,21 @@ std::string csv_of_workers(const std::vector<worker_total>& workers) {
   return text;
 }
 
+std::string csv_of_links(const std::vector<emulation::wire_usage>& links, std::optional<double> seconds) {
+  std::string text = "interface,direction,messages,bytes,busy_seconds,busy_share,wait_mean_seconds,wait_max_seconds\n";
+  const auto in_seconds = [](std::chrono::nanoseconds time) { return std::chrono::duration<double>(time).count(); };
+  for (const auto& one : links) {
+    text += one.name + (one.sends ? ",send," : ",receive,") + std::to_string(one.messages) + ',' +
+            std::to_string(one.bytes);
+    const auto busy = in_seconds(one.busy);
+    const auto mean = one.messages > 0 ? in_seconds(one.waited) / static_cast<double>(one.messages) : 0;
+    const auto share = seconds ? std::optional{*seconds > 0 ? busy / *seconds : 0} : std::nullopt;
+    for (const auto& number :
+         {std::optional{busy}, share, std::optional{mean}, std::optional{in_seconds(one.longest_wait)}})
+      text += ',' + cell(number);
+    text += '\n';
+  }
+  return text;
+}
+
 }  // namespace troupe::telemetry

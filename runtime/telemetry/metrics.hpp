@@ -4,7 +4,9 @@
 
 #include "troupe/actors/messages.hpp"
 #include "troupe/actors/rules/evaluate.hpp"
+#include "troupe/runtime/emulation/usage.hpp"
 
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -33,5 +35,9 @@ std::string csv_line(const record& line);
 
 /// Returns the file workers.csv: what each worker has done in the run.
 std::string csv_of_workers(const std::vector<worker_total>& workers);
+
+/// Returns the file links.csv: what the emulated network has carried in `seconds`. If those are not known, the shares
+/// are empty.
+std::string csv_of_links(const std::vector<emulation::wire_usage>& links, std::optional<double> seconds);
 
 }  // namespace troupe::telemetry
