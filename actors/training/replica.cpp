@@ -3,6 +3,7 @@
 #include "troupe/actors/support/cores.hpp"
 #include "troupe/actors/support/intra_op.hpp"
 #include "troupe/actors/training/engine.hpp"
+#include "troupe/actors/training/placement.hpp"
 #include "troupe/actors/training/sparse_steps.hpp"
 #include "troupe/actors/training/worker_training.hpp"
 
@@ -14,28 +15,58 @@
 namespace troupe {
 
 struct replica::parts {
-  explicit parts(replica_options given) : options(std::move(given)) {}
+  explicit parts(std::shared_ptr<const replica_options> given) : options(std::move(given)) {
+    if (!options->engines) own = std::make_unique<engine>(*options);
+  }
 
-  const replica_options options;
-  engine network{options};
-  worker_training work{options, network.where};
-  sparse_stepper sparse{options};
+  const std::shared_ptr<const replica_options> options;
+  placement where{options->accelerator, options->pool};
+  worker_training work{*options, where};
+  sparse_stepper sparse{*options};
+  std::unique_ptr<engine> own;  ///< If it does not share engines.
 };
 
-replica::replica(replica_options options) : parts_(std::make_unique<parts>(std::move(options))) {
-  use_intra_op_threads(parts_->options.threads);
-  keep_to(parts_->options.cores);
+namespace {
+
+/// The engine of a replica while it runs.
+class used_engine {
+ public:
+  used_engine(std::unique_ptr<engine>& own, const replica_options& options)
+      : own_(own), pool_(options.engines.get()), engine_(pool_ ? pool_->take(options) : std::move(own)) {}
+  ~used_engine() { pool_ ? pool_->put_back(std::move(engine_)) : void(own_ = std::move(engine_)); }
+  used_engine(const used_engine&) = delete;
+  used_engine& operator=(const used_engine&) = delete;
+
+  engine& operator*() const { return *engine_; }
+
+ private:
+  std::unique_ptr<engine>& own_;
+  engine_pool* pool_;
+  std::unique_ptr<engine> engine_;
+};
+
+}  // namespace
+
+replica::replica(replica_options options) : replica(std::make_shared<const replica_options>(std::move(options))) {}
+
+replica::replica(std::shared_ptr<const replica_options> options) : parts_(std::make_unique<parts>(std::move(options))) {
+  use_intra_op_threads(parts_->options->threads);
+  keep_to(parts_->options->cores);
 }
 
 replica::~replica() = default;
 
 advanced replica::run(const advance& request, const std::atomic<bool>& cancelled, const bucket_sink& leave) {
-  auto& [options, network, work, sparse] = *parts_;
+  const auto& options = *parts_->options;
+  auto& work = parts_->work;
+  auto& sparse = parts_->sparse;
+  const used_engine used{parts_->own, options};
+  auto& network = *used;
   using clock = std::chrono::steady_clock;
   const auto begin = clock::now();
   const auto waited = work.samples.waited();
   const c10::AutoGradMode with_gradients{true};
-  const auto on_the_stream = network.where.enter();
+  const auto on_the_stream = parts_->where.enter();
   work.begin(network, request);
   for (const auto& answer : request.with) work.take_in(network, answer);
   std::uint64_t round = 0;
@@ -62,7 +93,7 @@ advanced replica::run(const advance& request, const std::atomic<bool>& cancelled
 }
 
 state_dict replica::state() const {
-  const auto on_the_stream = parts_->network.where.enter();
+  const auto on_the_stream = parts_->where.enter();
   return parts_->work.state();
 }
 

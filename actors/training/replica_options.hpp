@@ -29,6 +29,7 @@ class exclusive_lock;
 
 namespace troupe {
 
+class engine_pool;
 class lock_order;
 class shared_memory;
 
@@ -40,8 +41,9 @@ struct norm_exchange {
   std::int64_t total{0};         ///< Number of elements exchanged.
   pass_count passes{};           ///< Passes per step, equal for every worker.
   /// Contributes the own statistics and returns the answer of their bucket once all workers have contributed theirs.
-  /// Throws if they never will. Null if norms are not synchronised.
-  std::function<outcome(part own)> bring{};
+  /// Throws if they never will. Null if norms are not synchronised. `computed` is the number of gradients that the
+  /// request has computed by then.
+  std::function<outcome(part own, double computed)> bring{};
 };
 
 struct replica_options {
@@ -74,6 +76,8 @@ struct replica_options {
   data::augmentation augment{};
   /// Threads that make batches ahead; null if the lane makes each batch when needed.
   std::shared_ptr<data::loader_threads> loading{};
+  /// Engines that this replica shares with others; null for one of its own. Only on the CPU.
+  std::shared_ptr<engine_pool> engines{};
   bool bfloat16{false};  ///< Run forward passes under autocast as in PyTorch; weights and gradients stay float32.
   /// Whether gradients and steps are computed. Otherwise gradients are zeros, parameters stay as they are, and losses
   /// are nan: for simulations of timing alone.
