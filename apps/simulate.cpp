@@ -42,6 +42,7 @@ int simulate_topology(options& given) {
   std::atomic<int> signal{0};
   const signal_handler interrupting{signals, [&](int received) { signal = received; }};
   given.how.signal = &signal;
+  settle(given.run.dashboard, given.run.file);
   const auto topology = topology::load(given.run.file, given.run.overrides);
   const auto data = load_data(topology);
   auto plan = make_plan(topology, data_facts(data, topology));
@@ -50,6 +51,7 @@ int simulate_topology(options& given) {
   settle_durations(plan, data, initial, pool);
   telemetry::run_folder folder{{.out = given.run.out, .topology = given.run.file, .overwrite = given.run.overwrite}};
   auto shown = telemetry::make_display(verbosity_of(given.run), telemetry::shape_of(plan, folder.path().string()));
+  shown = watched(std::move(shown), {.what = plan, .folder = folder.path(), .simulated = true}, given.run.dashboard);
   if (!given.run.quiet)
     for (const auto& warning : plan.warnings) print_note("warning: " + warning);
   const auto book = std::make_shared<telemetry::file_journal>(plan, std::move(folder), std::move(shown),
@@ -83,6 +85,7 @@ void add_simulate(CLI::App& app, int& status) {
                    "Override a key of the topology file, given as section.key=value; repeatable")
       ->allow_extra_args(false);
   command->add_option("--out", run.out, "Folder for the results (default: runs/<file>-<UTC time>)");
+  add_dashboard_option(*command, run.dashboard);
   command->add_flag("--overwrite", run.overwrite, "Replace a finished run in the results folder");
   command->add_flag("--quiet", run.quiet, "Print errors only");
   command->add_flag("--json", run.json, "Print the lines of metrics.jsonl instead of progress");

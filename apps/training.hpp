@@ -1,6 +1,7 @@
 // Code shared by `troupe run` and `troupe node`: the options, and training on one node.
 #pragma once
 
+#include "troupe/apps/dashboard.hpp"
 #include "troupe/runtime/node/signals.hpp"
 #include "troupe/runtime/plan/plan.hpp"
 #include "troupe/runtime/telemetry/display.hpp"
@@ -23,6 +24,7 @@ struct training_options {
   std::vector<std::string> overrides;
   std::string csv, epoch_log;  ///< Patterns of telemetry::pattern_option; empty means no such file.
   bool overwrite{false}, quiet{false}, json{false};
+  dashboard_option dashboard{};
   bool record{false};    ///< Whether the first node records what its actors take in.
   std::string name;      ///< Name of the node, for `troupe node`.
   bool together{false};  ///< All nodes were started together: a node that does not join within run.timeout has failed.

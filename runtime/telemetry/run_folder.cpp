@@ -21,8 +21,9 @@ namespace fs = std::filesystem;
 
 namespace {
 
-constexpr std::array outputs{"topology.toml",          "metrics.jsonl",     "epochs.csv",     "graph.svg",
-                             "model_best.safetensors", "model.safetensors", "deliveries.bin", "workers.csv"};
+constexpr std::array outputs{
+    "topology.toml",     "metrics.jsonl",  "epochs.csv",  "graph.svg",  "model_best.safetensors",
+    "model.safetensors", "deliveries.bin", "workers.csv", "report.html"};
 /// Written before the `end` record, and renamed into place: who has it has finished training.
 constexpr auto* result = "model.safetensors";
 
