@@ -89,6 +89,7 @@ int replay_recording(options& given) {
   }
   telemetry::run_folder folder{{.out = run.out, .topology = run.file, .overwrite = run.overwrite}};
   auto shown = telemetry::make_display(verbosity_of(run), telemetry::shape_of(what.plan, folder.path().string()));
+  shown = watched(std::move(shown), {.what = what.plan, .folder = folder.path(), .simulated = true});
   const auto book = std::make_shared<telemetry::file_journal>(what.plan, std::move(folder), std::move(shown),
                                                               telemetry::file_journal_options{.warn = print_note});
   const auto [end, cut_at] =

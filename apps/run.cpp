@@ -49,6 +49,7 @@ std::vector<local_node> commands(const training_options& given, const plan& plan
     const auto& out = keeps_copies ? copies : given.out;
     const auto continues = !given.resume.empty() && (result.empty() || (keeps_copies && exists(copies)));
     if (given.record && result.empty()) arguments.emplace_back("--record");  // the servers are on the first node
+    if (given.dashboard.address && result.empty()) arguments.push_back("--dashboard=" + *given.dashboard.address);
     if (!out.empty()) arguments.insert(arguments.end(), {continues ? "--resume" : "--out", out.string()});
     result.push_back({node.name, std::move(arguments)});
   }

@@ -49,6 +49,7 @@ int simulate_topology(options& given) {
   std::atomic<int> signal{0};
   const signal_handler interrupting{signals, [&](int received) { signal = received; }};
   given.how.signal = &signal;
+  settle(given.run.dashboard, given.run.file);
   const auto topology = topology::load(given.run.file, given.run.overrides);
   const auto data = load_data(topology);
   if (!given.against.empty()) comparing::check_same_run(topology, given.against);
@@ -59,6 +60,7 @@ int simulate_topology(options& given) {
   settle_durations(plan, data, initial, pool);
   telemetry::run_folder folder{{.out = given.run.out, .topology = given.run.file, .overwrite = given.run.overwrite}};
   auto shown = telemetry::make_display(verbosity_of(given.run), telemetry::shape_of(plan, folder.path().string()));
+  shown = watched(std::move(shown), {.what = plan, .folder = folder.path(), .simulated = true}, given.run.dashboard);
   if (!given.run.quiet)
     for (const auto& warning : plan.warnings) print_note("warning: " + warning);
   const telemetry::tensorboard_options wanted{.folder = folder.path(), .simulated = true};
@@ -108,6 +110,7 @@ void add_simulate(CLI::App& app, int& status) {
   command->add_option("--out", run.out, "Folder for the results (default: runs/<file>-<UTC time>)");
   add_tensorboard_flag(*command, run);
   add_trace_option(*command, run.trace);
+  add_dashboard_option(*command, run.dashboard);
   command->add_flag("--overwrite", run.overwrite, "Replace a finished run in the results folder");
   command->add_flag("--quiet", run.quiet, "Print errors only");
   command->add_flag("--json", run.json, "Print the lines of metrics.jsonl instead of progress");

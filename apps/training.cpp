@@ -59,6 +59,7 @@ void add_training_options(CLI::App& command, training_options& given) {
       "file; the name may contain placeholders, such as '{ranks}ranks.txt'");
   command.add_option("--resume", given.resume,
                      "Continue the run in this results folder from its newest intact checkpoint");
+  add_dashboard_option(command, given.dashboard);
   command.add_flag("--record", given.record,
                    "Record the order of everything on which the result depends, so that `troupe replay` can repeat the "
                    "run bit for bit; written by the first node to deliveries.bin in the results folder");
@@ -96,6 +97,7 @@ telemetry::verbosity verbosity_of(const training_options& given) {
 }
 
 void settle(training_options& given) {
+  settle(given.dashboard, given.file);
   if (given.resume.empty()) {
     if (given.file.empty()) throw input_error("FILE is missing; expected a topology file, or --resume");
     return;
@@ -138,6 +140,8 @@ journal_pointer open_journal(const training_options& given, const training& what
   if (what.plan.checkpoint_every > 0) options.about = describe_run(what);
   options.warn = print_note;
   auto shown = make_display(verbosity_of(given), telemetry::shape_of(what.plan, folder.path().string()));
+  shown = watched(std::move(shown), {.what = what.plan, .folder = folder.path(), .continues = options.continues},
+                  given.dashboard);
   return std::make_shared<telemetry::file_journal>(what.plan, std::move(folder), std::move(shown), options);
 }
 
@@ -235,6 +239,8 @@ int train(const training_options& given, training&& what, std::uint32_t node, si
       return recorded_by(recorded);
     };
   if (!given.quiet) options.report = print_note;
+  if (!given.quiet && node != 0 && given.dashboard.address)
+    print_note("the dashboard is served by the first node, " + what.plan.nodes[0].name);
   if (!given.quiet && node == 0) {
     for (const auto& note : what.plan.notes) options.report(note);
     for (const auto& warning : what.plan.warnings) options.report("warning: " + warning);

@@ -77,7 +77,8 @@ std::vector<picture_file> pictures_of(const report& of) {
   std::vector<picture_file> files;
   for (const auto& [linear, logarithmic, csv] : all_figures(of))
     for (const auto* each : {&linear, &logarithmic})
-      files.push_back({std::filesystem::path("pictures") / (each->name + ".svg"), standalone(draw(*each))});
+      files.push_back(
+          {std::filesystem::path("pictures") / (each->name + ".svg"), pages::standalone(pages::draw(*each))});
   return files;
 }
 

@@ -55,6 +55,8 @@ file_journal::~file_journal() {
   end.seconds = std::max(end.seconds, seconds_before_ + elapsed.count());
   end.samples_per_second = end.data_wait = end.epoch_seconds = end.epoch_train_loss = {};
   end.train_loss_workers.clear();
+  end.staleness_counts.clear();
+  end.workers.clear();
   try {
     write(end);
   } catch (const std::exception&) {  // the run may have failed because nothing can be written

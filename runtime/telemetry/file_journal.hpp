@@ -52,6 +52,7 @@ class file_journal : public journal {
   void write(const record& line) override;
 
   void progress(std::uint64_t step) override;
+  void progress_by_worker(const std::vector<std::uint64_t>& steps) override { shown_->progress_by_worker(steps); }
 
   /// Writes model_best.safetensors, or warns that it cannot be written; save() then tries again.
   void keep(const snapshot& best) override;

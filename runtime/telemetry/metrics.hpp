@@ -8,6 +8,7 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -16,6 +17,10 @@ namespace troupe::telemetry {
 /// Returns one JSON object without a line break. It has every key; a value that does not apply or is not finite is
 /// null.
 std::string json_line(const record& line);
+
+/// Reads such an object. Values that are missing or of another type are as in a new record. Returns nothing for text
+/// that is not a JSON object.
+std::optional<record> record_of(std::string_view json_line);
 
 /// A class: its name, and how its samples were classified.
 using named_counts = std::pair<std::string, rules::class_counts>;

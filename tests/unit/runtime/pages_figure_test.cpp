@@ -1,14 +1,15 @@
 // The figures of a comparison: round numbers on the axes, and drawings that are well-formed whatever the names are.
 #include "tests/support/doctest.hpp"
 
-#include "troupe/runtime/comparing/figure.hpp"
 #include "troupe/runtime/comparing/figures.hpp"
 #include "troupe/runtime/comparing/report.hpp"
+#include "troupe/runtime/pages/figure.hpp"
 
 #include <string>
 #include <vector>
 
 using namespace troupe::comparing;
+using namespace troupe::pages;
 
 namespace {
 
