@@ -82,11 +82,12 @@ void file_journal::write(const record& line) {
     file.text += added;
     write_aside(file.path, file.text);
   }
-  // Here rather than in the constructor: fonts and plugins take a moment, and the first step should not wait for it.
-  if (!drawn_) folder_.write("graph.svg", to_svg(to_dot(plan_)));
-  drawn_ = true;
   shown_->write(line);
   latest_ = line;
+  // Last, and not in the constructor: fonts and plugins take a moment, for which neither the first step nor its user
+  // should wait.
+  if (!drawn_) folder_.write("graph.svg", to_svg(to_dot(plan_)));
+  drawn_ = true;
 }
 
 void file_journal::write_links(const std::vector<emulation::wire_usage>& links) const {
