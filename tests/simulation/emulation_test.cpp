@@ -169,7 +169,10 @@ TEST_CASE("buckets leave while the gradient is computed, the last one at its end
     // One gradient after the other: the halves of the first worker arrive while the second one computes. It has its
     // answer half a second after the second gradient, and the second worker another half.
     made.file.simulate.cores = 1;
-    CHECK(simulated(made, 60, 1).seconds == doctest::Approx(9 * (2 + 0.5) + 2 + 2 * 0.5).epsilon(1e-3));
+    const auto taken = simulated(made, 60, 1).seconds, expected = 9 * (2 + 0.5) + 2 + 2 * 0.5;
+    // Where parameters are sent one by one, the order at one instant may spare the last step one of the two ways.
+    CHECK(taken <= doctest::Approx(expected).epsilon(1e-3));
+    CHECK(taken >= doctest::Approx(std::string{send} == "whole" ? expected : expected - 0.5).epsilon(1e-3));
   }
 }
 
