@@ -26,8 +26,10 @@ double cpu_seconds() {
   return static_cast<double>(used.tv_sec) + 1e-9 * static_cast<double>(used.tv_nsec);
 }
 
+/// Ten years at most, so that no sum of times overflows, whatever rates and factors the file has.
 microseconds rounded(double seconds) {
-  return microseconds{std::llround(1e6 * seconds)};
+  constexpr double longest = 10 * 365.25 * 24 * 3600;
+  return microseconds{std::llround(1e6 * std::min(seconds, longest))};
 }
 
 }  // namespace

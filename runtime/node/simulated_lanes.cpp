@@ -98,7 +98,8 @@ class simulated_results {
     const auto now = std::chrono::duration_cast<std::chrono::microseconds>(since);
     const auto earliest = std::max(free_, now);
     free_ = (cores_ && length.count() > 0 ? cores_->take(earliest, length) : earliest) + length;
-    const auto wait = free_ - now;
+    constexpr std::chrono::hours longest{24 * 36'525};  // a hundred years, which no run lasts
+    const auto wait = std::min<std::chrono::microseconds>(free_ - now, longest);
     completion done{std::make_shared<std::function<void()>>(std::move(result))};
     caf::delayed_anon_send(owner, wait, done_atom_v, std::move(done));
   }
@@ -147,7 +148,7 @@ class handed_over final : public rendezvous {
     closed_ = true;
     if (waits_) hand_.go_on();
     hand_.end();
-    result_.reset();  // there is nobody to hear it
+    result_.reset();  // its owner has ended
     under_way_.reset();
   }
 
