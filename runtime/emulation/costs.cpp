@@ -32,15 +32,17 @@ double cpu_seconds() {
 /// Returns how many workers compute at the same time on a node, as far as this machine can show it.
 std::uint32_t lanes_at_work(const plan& plan) {
   const auto cores = plan.file.simulate.cores;
-  if (cores <= 0) return 1;  // nobody waits for another one
+  if (cores <= 0) return 1;  // no worker waits for another one
   std::uint32_t workers = 1;
   for (const auto& node : plan.nodes) workers = std::max(workers, node.workers);
   const auto here = std::max(1u, std::thread::hardware_concurrency());
   return static_cast<std::uint32_t>(std::min<std::int64_t>({cores, workers, here}));
 }
 
+/// Ten years at most, so that no sum of times overflows, whatever rates and factors the file has.
 microseconds rounded(double seconds) {
-  return microseconds{std::llround(1e6 * seconds)};
+  constexpr double longest = 10 * 365.25 * 24 * 3600;
+  return microseconds{std::llround(1e6 * std::min(seconds, longest))};
 }
 
 }  // namespace

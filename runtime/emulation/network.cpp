@@ -9,13 +9,25 @@ namespace troupe::emulation {
 
 namespace {
 
+using namespace std::chrono_literals;
+
 constexpr std::int64_t packet_bytes = 1500;
 
 /// Keeps what is drawn for links apart from other draws with the same seed.
 constexpr std::uint64_t of_links = 0x6c696e6b73;
 
+/// No message takes longer on any part of its way, ten years, and none arrives later, so that no sum of times
+/// overflows, whatever rates and delays the file has.
+constexpr time longest = 24h * 3652;
+constexpr time latest{std::int64_t{1} << 62};
+
+time limited(double nanoseconds) {
+  if (!(nanoseconds < static_cast<double>(longest.count()))) return longest;
+  return time{std::llround(nanoseconds)};
+}
+
 time length_of(std::int64_t bytes, double rate) {
-  return time{static_cast<std::int64_t>(std::llround(1e9 * static_cast<double>(bytes) / rate))};
+  return limited(1e9 * static_cast<double>(bytes) / rate);
 }
 
 /// Returns the number of packets lost out of `packets`, each with this probability. Gaps between losses are geometric.
@@ -35,7 +47,7 @@ wire::wire(std::string name, bool sends, std::shared_ptr<trace_sink> sink)
 
 time wire::occupy(time earliest, time length, std::int64_t bytes) {
   const std::lock_guard lock{mutex_};
-  const auto begin = std::max(earliest, free_);
+  const auto begin = std::min(std::max(earliest, free_), latest);
   free_ = begin + length;
   usage_.messages += 1;
   usage_.bytes += bytes;
@@ -60,7 +72,8 @@ time sender::delay_of(std::int64_t bytes) const {
   data::random_stream random{data::keyed(seed_ ^ of_links, data::purpose::exchange, link, messages_)};
   delay += time{static_cast<std::int64_t>(random.between(0, static_cast<double>(over_.jitter.count())))};
   const auto packets = static_cast<std::uint64_t>((bytes + packet_bytes - 1) / packet_bytes);
-  return delay + 2 * over_.latency * static_cast<std::int64_t>(losses(random, packets, over_.loss));
+  const auto lost = static_cast<double>(losses(random, packets, over_.loss));
+  return delay + limited(2 * static_cast<double>(over_.latency.count()) * lost);
 }
 
 time sender::send(std::int64_t bytes, time now) {

@@ -9,7 +9,7 @@ namespace troupe {
 
 namespace {
 
-constexpr int farewell = SIGUSR2;  ///< Wakes the watching thread, which then sees that it may leave.
+constexpr int wake_up = SIGUSR2;  ///< Wakes the watching thread, which then sees that it may leave.
 
 /// Returns whether the process was started with this signal ignored, as nohup does for SIGHUP.
 bool is_ignored(int signal) {
@@ -20,7 +20,7 @@ bool is_ignored(int signal) {
 sigset_t watched() {
   sigset_t set;
   sigemptyset(&set);
-  for (const int signal : {SIGINT, SIGTERM, farewell}) sigaddset(&set, signal);
+  for (const int signal : {SIGINT, SIGTERM, wake_up}) sigaddset(&set, signal);
   if (!is_ignored(SIGHUP)) sigaddset(&set, SIGHUP);
   return set;
 }
@@ -35,7 +35,7 @@ signal_watch::signal_watch() {
 
 signal_watch::~signal_watch() {
   leaving_ = true;
-  pthread_kill(thread_.native_handle(), farewell);
+  pthread_kill(thread_.native_handle(), wake_up);
   thread_.join();
 }
 
@@ -51,7 +51,7 @@ void signal_watch::watch() {
     int signal = 0;
     if (sigwait(&set, &signal) != 0) continue;
     if (leaving_) return;
-    if (signal == farewell) continue;  // somebody else's
+    if (signal == wake_up) continue;  // sent by another process
     const std::lock_guard lock{mutex_};
     if (received_ != 0) _exit(128 + signal);
     received_ = signal;

@@ -148,8 +148,9 @@ class simulated_clock final : public job_clock {
   }
 
   void deliver(microseconds when, std::function<void()> what) {
+    constexpr std::chrono::hours longest{24 * 36'525};  // a hundred years, which no run lasts
     completion done{std::make_shared<std::function<void()>>(std::move(what))};
-    caf::delayed_anon_send(owner_, when - now(), done_atom_v, std::move(done));
+    caf::delayed_anon_send(owner_, std::min<microseconds>(when - now(), longest), done_atom_v, std::move(done));
   }
 
   data::random_stream random_;
@@ -204,7 +205,7 @@ class handed_over final : public rendezvous {
     closed_ = true;
     if (waits_) hand_.go_on();
     hand_.end();
-    result_.reset();  // there is nobody to hear it
+    result_.reset();  // its owner has ended
     under_way_.reset();
     clock_->forget();
   }

@@ -32,11 +32,20 @@ struct cleanup {
   }
 };
 
+/// A simulated run may last this long, a hundred years: a clock of nanoseconds ends after 292.
+constexpr auto longest_run = std::chrono::hours{24} * 36'525;
+
 /// Advances virtual time to the next timeout, and triggers all timeouts that are due then. Returns false if there is
-/// none within `longest`.
+/// none within `longest`. Throws std::runtime_error if the run lasts too long.
 bool reach_next_instant(caf::scheduler::test_coordinator& scheduler, std::chrono::hours longest) {
   auto& clock = scheduler.clock();
-  if (clock.schedule().empty() || clock.schedule().begin()->first - clock.now() > longest) return false;
+  if (clock.schedule().empty()) return false;
+  const auto next = clock.schedule().begin()->first;
+  if (next - clock.now() > longest) return false;
+  if (next.time_since_epoch() > longest_run)
+    throw std::runtime_error(
+        "the run would last longer than a hundred years of virtual time; see [simulate], [[link]] and "
+        "workers.slowdown in the topology file");
   scheduler.trigger_timeout();
   while (!clock.schedule().empty() && clock.schedule().begin()->first <= clock.now()) scheduler.trigger_timeout();
   return true;

@@ -199,3 +199,16 @@ TEST_CASE("synchronised norms wait in mid-gradient") {
   testing::set_links(made, {testing::at("*", {.latency = 5ms})});
   CHECK(simulated(made, 60, 1).seconds == doctest::Approx(10 * (0.001 + 4 * 0.005 + 2 * 0.005)).epsilon(1e-3));
 }
+
+TEST_CASE("a run that would last longer than a clock can count is ended with the reason") {
+  tiny_options options{.workers = 2, .exchange = "", .steps = 400, .evaluate_every = 1};
+  auto made = quick(options);
+  made.file.simulate.gradient = "9000h";
+  made.file.run.timeout = std::chrono::hours{10'000};
+  models::buffer_pool pool;
+  const auto simulating = [&] {
+    simulate_run(made, tiny_data(options.samples), initial_weights(made, pool), pool, std::make_shared<remembered>(),
+                 {.seed = 1});
+  };
+  CHECK_THROWS_WITH(simulating(), doctest::Contains("longer than a hundred years of virtual time"));
+}

@@ -174,6 +174,22 @@ TEST_CASE("each lost packet costs two latencies, and as many are lost as the pro
   CHECK(lost == doctest::Approx(messages * packets * 0.01).epsilon(0.3));
 }
 
+TEST_CASE("no rate, delay, loss or size makes a time overflow") {
+  const auto slow = *topology::parse_rate("0.000001bit/s"), fast = *topology::parse_rate("1000000TB/s");
+  constexpr std::int64_t bytes = 4'000'000'000;
+  for (const auto& bandwidth : {slow, fast})
+    for (const double loss : {0.0, 1e-300, 0.999999}) {
+      lines on{with({testing::at("*", {.bandwidth = bandwidth, .latency = 10'000h, .jitter = 10'000h, .loss = loss})})};
+      emulation::time before{0};
+      for (int i = 0; i < 6; ++i) {
+        const auto arrived = on.pass(0, 1, i % 2 == 0 ? 1 : bytes, 0s);
+        CHECK(arrived >= before);
+        CHECK(arrived >= 10'000h);
+        before = arrived;
+      }
+    }
+}
+
 TEST_CASE("names that the plan does not have are refused") {
   CHECK(refusal({testing::at("w4")}).find(R"(link.0.at names "w4"; expected a worker)") != std::string::npos);
   CHECK(refusal({testing::at("*"), testing::between("w0", "gamma")}).find(R"(link.1.between names "gamma")") !=
