@@ -38,11 +38,11 @@ struct reply {
 };
 
 /// Has the lane's job ask the port by way of its actor, and wait.
-std::function<outcome(part)> through(compute_pointer self, const norm_contact& norms) {
+std::function<outcome(part, double)> through(compute_pointer self, const norm_contact& norms) {
   const auto meeting = self->state.where->meeting_point();
   // The replica that holds this is held by the actor.
   const caf::weak_actor_ptr owner{self->ctrl()};
-  return [self, owner, norms, meeting](const part& own) {
+  return [self, owner, norms, meeting, clock = self->state.where->clock()](const part& own, double computed) {
     const auto came = std::make_shared<reply>();
     const auto ask = [self, norms, meeting, own, came] {
       self->send(norms.port, part_atom_v, own);
@@ -59,8 +59,10 @@ std::function<outcome(part)> through(compute_pointer self, const norm_contact& n
                 meeting->resume();
               });
     };
-    if (const auto alive = caf::actor_cast<caf::actor>(owner))
-      caf::anon_send(alive, done_atom_v, completion{std::make_shared<std::function<void()>>(ask)});
+    clock->when_computed(computed, [owner, ask] {
+      if (const auto alive = caf::actor_cast<caf::actor>(owner))
+        caf::anon_send(alive, done_atom_v, completion{std::make_shared<std::function<void()>>(ask)});
+    });
     if (!meeting->wait())
       throw std::runtime_error("the run ended while a batch norm was waiting for the other workers");
     if (!came->error.empty()) throw std::runtime_error("a batch norm is waiting for the other workers: " + came->error);
@@ -68,8 +70,10 @@ std::function<outcome(part)> through(compute_pointer self, const norm_contact& n
   };
 }
 
+using shared_options = std::shared_ptr<const replica_options>;
+
 /// Returns the replica, made at the first use. On the lane only.
-replica& engine_of(const engine_pointer& engine, const replica_options& options) {
+replica& engine_of(const engine_pointer& engine, const shared_options& options) {
   if (!*engine) *engine = std::make_unique<replica>(options);
   return **engine;
 }
@@ -86,25 +90,28 @@ task task_of(const advance& request, const replica_options& options) {
           .elements = passes_over_x * options.layout.parameter_end};
 }
 
-compute_actor::behavior_type compute(compute_pointer self, replica_options options, const norm_contact& norms,
+compute_actor::behavior_type compute(compute_pointer self, replica_options given, const norm_contact& norms,
                                      std::shared_ptr<std::unique_ptr<lane>> where) {
   report_exceptions(self);
   self->state.engine = std::make_shared<std::unique_ptr<replica>>();
   self->state.cancelled = std::make_shared<std::atomic<bool>>(false);
   self->state.where = std::move(*where);
-  if (norms.port) options.norms.bring = through(self, norms);
-  if (options.memory_order)
-    options.memory_lock = lock_in(std::exchange(options.memory_order, nullptr),
-                                  static_cast<std::uint32_t>(options.rank), self->state.where->meeting_point());
+  if (norms.port) given.norms.bring = through(self, norms);
+  if (given.memory_order)
+    given.memory_lock = lock_in(std::exchange(given.memory_order, nullptr), static_cast<std::uint32_t>(given.rank),
+                                self->state.where->meeting_point());
+  const auto options = std::make_shared<const replica_options>(std::move(given));
   return {
       [self, options](advance_atom, const advance& request, const caf::strong_actor_ptr& port) {
-        auto work = [request, port, options, engine = self->state.engine, cancelled = self->state.cancelled] {
-          const auto leave = [&](part bucket) {
-            caf::anon_send(caf::actor_cast<peer_port>(port), part_atom_v, std::move(bucket));
+        auto work = [request, port, options, engine = self->state.engine, cancelled = self->state.cancelled,
+                     clock = self->state.where->clock()] {
+          const auto leave = [&](const part& bucket, double computed) {
+            clock->when_computed(
+                computed, [port, bucket] { caf::anon_send(caf::actor_cast<peer_port>(port), part_atom_v, bucket); });
           };
           return engine_of(engine, options).run(request, *cancelled, leave);
         };
-        return on_lane<advanced>(self, *self->state.where, task_of(request, options), std::move(work));
+        return on_lane<advanced>(self, *self->state.where, task_of(request, *options), std::move(work));
       },
       [self](state_atom) {
         // A replica that has not been made has taken no step.
@@ -119,8 +126,8 @@ compute_actor::behavior_type compute(compute_pointer self, replica_options optio
         return on_lane<caf::unit_t>(self, *self->state.where, {.what = task::kind::state}, std::move(work));
       },
       [self, options](verify_atom, const snapshot& replica) {
-        auto work = [replica, layout = options.layout] { return rules::digests_of(replica.values, layout); };
-        const task what{.what = task::kind::digest, .elements = options.layout.parameter_end};
+        auto work = [replica, options] { return rules::digests_of(replica.values, options->layout); };
+        const task what{.what = task::kind::digest, .elements = options->layout.parameter_end};
         return on_lane<digest_list>(self, *self->state.where, what, std::move(work));
       },
       [self](cancel_atom) { *self->state.cancelled = true; },

@@ -5,10 +5,15 @@
 #include "troupe/actors/messages.hpp"
 #include "troupe/actors/run_state.hpp"
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <vector>
 
 namespace troupe {
+
+/// Number of workers up to which the progress of each is reported.
+constexpr std::size_t progress_by_worker_max = 64;
 
 class journal {
  public:
@@ -19,6 +24,10 @@ class journal {
 
   /// Reports that every worker has completed `step` steps. Called often, so it must be cheap.
   virtual void progress(std::uint64_t step) = 0;
+
+  /// Reports the steps that each worker has completed, by rank, if there are at most progress_by_worker_max workers.
+  /// Called before progress(), as often.
+  virtual void progress_by_worker(const std::vector<std::uint64_t>& /*steps*/) {}
 
   /// Saves the best result so far, replacing the previous one.
   virtual void keep(const snapshot& best) = 0;

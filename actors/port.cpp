@@ -149,6 +149,7 @@ void answer_worker(port_pointer self) {
     }
     outcome answer{.origin = one.who, .what = found.what};
     for (auto& [first, piece] : found.pieces) answer.pieces.push_back(std::move(piece));
+    answer.versions = {found.version};
     answer.payload_bytes = my.payload_bytes;
     answer.sample_count = found.sample_count;
     if (my.options.can_reform) my.last = answer;
@@ -159,18 +160,31 @@ void answer_worker(port_pointer self) {
   if (std::all_of(answers.begin(), answers.end(), [](const auto& answer) { return answer.given; })) advance_step(self);
 }
 
+void send_to(port_pointer self, rank_id to, part&& piece) {
+  const auto& peer = port_of(self->state, to);
+  const auto& departure = self->state.options.departure;
+  const auto now = self->clock().now().time_since_epoch();
+  const auto wait = departure && to != self->state.options.own.among.rank ? departure(to, piece, now) : now - now;
+  if (wait.count() > 0)
+    self->delayed_send(peer, wait, part_atom_v, std::move(piece));
+  else
+    self->send(peer, part_atom_v, std::move(piece));
+}
+
 void carry_out(port_pointer self, collected_output&& output) {
   auto& my = self->state;
   for (auto& [to, piece] : output.sent) {
     my.payload_bytes += static_cast<std::uint64_t>(piece.piece.values.nbytes());
     piece.origin.sender = id_of(my.options, my.options.own.among.rank);
     piece.origin.generation = my.options.own.among.generation;
-    self->send(port_of(my, to), part_atom_v, std::move(piece));
+    if (my.options.track) report_sent(self, to, piece);
+    send_to(self, to, std::move(piece));
   }
   for (auto& piece : output.answered) {
     auto& answer = answers_of(my, piece.origin.step)[wanted_with(my, piece.piece.first)];
     answer.what = piece.what;
     answer.sample_count = piece.sample_count;
+    answer.version = std::max(answer.version, piece.origin.version);
     answer.elements += piece.piece.values.numel();
     if (!answer.pieces.emplace(piece.piece.first, piece.piece).second)
       return fail(self, make_error(errc::stale, "a piece of the answer to step " +
@@ -206,6 +220,7 @@ void take(port_pointer self, const part& piece) {
     if (piece.origin.generation < generation || my.paused) return;
   }
   if (const auto why = refusal(my, piece)) return fail(self, *why);
+  if (own && !my.most_ahead) my.step = std::max(my.step, piece.origin.step);  // the worker may leave out steps
   if (own && my.options.can_reform) {
     my.contributed.push_back(piece);
     my.contributed.back().receipt.reset();
@@ -233,7 +248,9 @@ port_actor::behavior_type port(port_pointer self, port_options options, member_m
   make_member(my);
   if (lanes) my.where = lanes(my.algorithm->largest_fold());
   return {
-      [self](part_atom, const part& piece) { take(self, piece); },
+      [self](part_atom, const part& piece) {
+        self->state.options.track ? take_traced(self, piece) : take(self, piece);
+      },
       [self](await_atom, const stamp& who, const key& which) { return await_answer(self, who, which); },
       [self](wire_atom, const std::vector<peer_port>& peers) { wire(self, peers); },
       [self](lost_atom, const std::vector<rank_id>& lost) { return hear_of_lost(self, lost); },

@@ -5,6 +5,7 @@
 #include "troupe/actors/deliveries.hpp"
 #include "troupe/actors/exchange/member_options.hpp"
 #include "troupe/actors/messages.hpp"
+#include "troupe/actors/support/trace.hpp"
 #include "troupe/actors/type_ids.hpp"
 
 #include <caf/fwd.hpp>
@@ -73,7 +74,11 @@ struct port_options {
   bool can_reform{false};           ///< Whether the port keeps what it takes to re-form the exchange.
   /// Indices of the members and servers with which this one exchanges parts, ascending, itself included; empty for all.
   std::vector<rank_id> peers{};
+  /// Returns how long after `now` the first byte of a part arrives at a peer; empty without emulated links. Called once
+  /// for each part, in the order in which they leave.
+  std::function<std::chrono::nanoseconds(rank_id to, const part& piece, std::chrono::nanoseconds now)> departure{};
   delivery_order deliveries{};  ///< Of a server whose result depends on the order of what it takes in.
+  trace_track track{};          ///< Where what it sends and receives is reported, if the run is traced.
   member_options own{};         ///< Options of the member.
 };
 

@@ -34,6 +34,7 @@ struct partial_answer {
   std::int64_t elements{0};
   slot what{slot::gradient};
   std::int64_t sample_count{0};
+  std::uint64_t version{0};  ///< The latest of the pieces.
   bool given{false};
 };
 
@@ -61,6 +62,7 @@ struct port_state {
   std::uint64_t payload_bytes{0};
   intake deliveries;        ///< Of a server; see port_options::deliveries.
   std::uint64_t handed{0};  ///< Number of deliveries that the member has been handed.
+  std::map<std::pair<std::uint32_t, bool>, std::uint64_t> arrows;  ///< In a trace: parts to (true) or from an id.
 
   // Only with port_options::can_reform.
   bool paused{false};
@@ -138,6 +140,14 @@ caf::result<holding> deliver_result(port_pointer self, std::uint64_t step);
 
 /// Answers a request for the state when it is due.
 caf::result<state_dict> deliver_state(port_pointer self);
+
+// In port_trace.cpp: the same in a run that is traced.
+
+/// Takes a part, and reports it.
+void take_traced(port_pointer self, const part& piece);
+
+/// Reports a part that is being sent to the member or server with this index.
+void report_sent(port_pointer self, rank_id to, const part& piece);
 
 // In port_membership.cpp.
 

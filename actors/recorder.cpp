@@ -158,7 +158,9 @@ recorder_actor::behavior_type recorder(recorder_pointer self, recorder_options o
         my.reporting = true;
         then_on_lane(
             self, *my.where, to_write,
-            [book = my.options.book, steps = progress_of(my.completed, my.options.draws_from_queue)] {
+            [book = my.options.book, steps = progress_of(my.completed, my.options.draws_from_queue),
+             each = my.completed.size() <= progress_by_worker_max ? my.completed : std::vector<std::uint64_t>{}] {
+              if (!each.empty()) book->progress_by_worker(each);
               return book->progress(steps), true;
             },
             [self](bool) { self->state.reporting = false; });

@@ -251,12 +251,19 @@ void begin_exchange(worker_pointer self, std::size_t word) {
           [self](const caf::error& why) { lose(self, "exchange", why); });
 }
 
+/// Returns whether no other exchange of the loop needs the worker in every step.
+bool has_one_exchange(const worker_state& my) {
+  const auto is_exchange = [](const loop_word& word) { return std::holds_alternative<exchange_word>(word); };
+  return std::count_if(my.options.loop.begin(), my.options.loop.end(), is_exchange) == 1;
+}
+
 /// Stores the answer for compute, which alone knows how it changes x or g.
 void take_answer(worker_state& my, const exchange_word& exchange, outcome answer) {
   my.payload_bytes[exchange.place] = answer.payload_bytes;
   if (exchange.sends == slot::gradient && answer.what != slot::gradient) {  // the exchange has made the step
     my.now.origin.step += 1;
     my.now.origin.version += 1;
+    if (!answer.versions.empty() && has_one_exchange(my)) my.continues_at = answer.versions.front();
   }
   my.answers.push_back(std::move(answer));
 }
@@ -270,19 +277,48 @@ void note_wait(worker_pointer self) {
 /// Adds the time for which the worker has waited, if it has.
 void count_wait(worker_pointer self) {
   auto& my = self->state;
-  const std::chrono::duration<double> waited = self->clock().now() - my.waits_since.value_or(self->clock().now());
-  my.tally.exchange_wait += std::max(waited.count(), 0.0);
-  my.waits_since.reset();
+  if (!my.waits_since) return;
+  const auto since = *std::exchange(my.waits_since, std::nullopt), now = self->clock().now();
+  my.tally.exchange_wait += std::max(std::chrono::duration<double>(now - since).count(), 0.0);
+  if (now > since) my.options.track.add("wait for exchange", trace_time_of(since), trace_time_of(now));
+}
+
+/// In a traced run: the worker waits for the coordinator between two steps.
+void note_standing(worker_pointer self) {
+  auto& my = self->state;
+  if (my.options.track && !my.stands_since) my.stands_since = self->clock().now();
+}
+
+/// Reports how long the worker has waited for the coordinator, if it has.
+void report_standing(worker_state& my, caf::actor_clock::time_point now) {
+  if (!my.stands_since) return;
+  const auto* cause = my.options.draws_from_queue                   ? "wait for batches"
+                      : my.options.when.checkpoint_at(my.completed) ? "wait for checkpoint"
+                                                                    : "wait for verdict";
+  const auto since = *std::exchange(my.stands_since, std::nullopt);
+  if (now > since) my.options.track.add(cause, trace_time_of(since), trace_time_of(now));
+}
+
+void complete_step(worker_pointer self) {
+  auto& my = self->state;
+  my.in_step = false;
+  my.completed += 1;
+  report_progress(self);
 }
 
 /// Moves to the next element of the loop; after the last one, the step is completed.
 void advance_word(worker_pointer self) {
   auto& my = self->state;
   my.word = (my.word + 1) % my.options.loop.size();
-  if (my.word != 0) return;
-  my.in_step = false;
-  my.completed += 1;
-  report_progress(self);
+  if (my.word == 0) complete_step(self);
+}
+
+/// Leaves out a step.
+void skip_step(worker_pointer self) {
+  auto& my = self->state;
+  my.now.origin.step += 1;
+  my.now.origin.version += 1;
+  complete_step(self);
 }
 
 }  // namespace
@@ -307,12 +343,17 @@ void walk(worker_pointer self) {
       if (must_verify(my)) return verify(self);
       report(self);
       if (my.completed >= my.may_begin() || (my.options.may_go_on && !my.options.may_go_on(my.completed))) {
-        if (!my.wanted) return;
+        if (!my.wanted) return note_standing(self);
         if (!my.answers.empty() || !my.x_on_host || (my.gradient && !my.g_on_host)) return settle(self);
         return send_state(self);
       }
+      if (my.stands_since) report_standing(my, self->clock().now());
       my.in_step = true;
       my.begun += 1;
+      if (my.now.origin.step < my.continues_at) {
+        skip_step(self);
+        continue;
+      }
     }
     const auto stamp = my.now.origin.step;
     const auto* exchange = std::get_if<exchange_word>(&loop[my.word]);

@@ -33,8 +33,10 @@ struct worker_state : worker_progress {
   bool in_step{false};           ///< A step has been started and is not completed.
   std::uint64_t begun{0};        ///< WORKER-2: steps that will be completed even if no further one is started.
   std::uint64_t granted{0};      ///< WORKER-3: no step beyond this many is started.
-  bool computing{false};         ///< Waiting for compute.
-  bool many_steps{false};        ///< The request to compute covers several steps; after a cancel it may make fewer.
+  /// Steps before this one are left out: their updates were made without this worker, which was late.
+  std::uint64_t continues_at{0};
+  bool computing{false};   ///< Waiting for compute.
+  bool many_steps{false};  ///< The request to compute covers several steps; after a cancel it may make fewer.
   std::optional<open_exchange> exchanging;
   bool x_on_host{true}, g_on_host{true};  ///< Whether x and g are in host memory, if compute has a device of its own.
   bool departed{false};                   ///< The contribution to the next exchange has already left, bucket by bucket.
@@ -45,7 +47,8 @@ struct worker_state : worker_progress {
   std::vector<std::uint64_t> to_show;    ///< Steps for which the coordinator has asked for a snapshot.
   std::vector<std::uint64_t> early;      ///< In a replay: those for which it has asked too early.
   caf::actor_clock::time_point last_progress;
-  std::optional<caf::actor_clock::time_point> waits_since;  ///< Of its wait for an exchange, if it waits for one.
+  std::optional<caf::actor_clock::time_point> waits_since;   ///< Of its wait for an exchange, if it waits for one.
+  std::optional<caf::actor_clock::time_point> stands_since;  ///< Of its wait for more steps; only in a traced run.
   caf::typed_response_promise<std::uint64_t> halt_promise;
 
   rules::loop_position position() const { return {word, completed, now.origin.step}; }

@@ -1,6 +1,7 @@
 // troupe compare FILE…: runs several topology files, or one with several settings, and reports how they differ.
 #include "troupe/apps/commands.hpp"
 #include "troupe/apps/messages.hpp"
+#include "troupe/apps/resume.hpp"
 #include "troupe/runtime/comparing/folder.hpp"
 #include "troupe/runtime/comparing/perform.hpp"
 #include "troupe/runtime/comparing/report.hpp"
@@ -73,10 +74,7 @@ void warn(const std::string& text) {
 comparing::comparison begin(const options& given, const fs::path& folder) {
   if (given.what.files.empty())
     throw input_error("compare: no topology file is given; expected FILE FILE…, or --resume DIR");
-  if (exists(folder / comparing::description_file) && !given.overwrite)
-    throw input_error(folder.string() +
-                      ": the folder contains a comparison; continue it with --resume, replace it with --overwrite, or "
-                      "choose another folder with --out");
+  comparing::check_replaceable(folder, given.overwrite);
   auto made = comparing::make_variants(given.what, warn);
   comparing::comparison what{.variants = std::move(made.variants),
                              .first_seed = made.first_seed,
@@ -115,8 +113,7 @@ int compare(options& given) {
   if (folder.empty()) folder = "runs/compare-" + utc("%Y%m%dT%H%M%SZ");
   auto what = given.resume.empty() ? begin(given, folder) : go_on(given, folder);
   const auto lock = comparing::open_folder(folder);
-  if (given.resume.empty())
-    for (const auto* each : {"runs", "topologies", "wirings", "pictures"}) fs::remove_all(folder / each);
+  if (given.resume.empty()) comparing::make_way(folder, given.overwrite);
   note_machine(what);
   comparing::write_comparison(folder, what);
 
@@ -132,16 +129,17 @@ int compare(options& given) {
   if (!given.quiet && !given.json) {
     out << '\n'
         << report.found.paragraph([](const std::string& heading) { return heading; }) << "\n\nreport in "
-        << (folder / "compare.html").string() << '\n'
+        << for_terminal((folder / "compare.html").string()) << '\n'
         << std::flush;
   }
   if (runner.signal() != 0) {
-    print_note("interrupted; continue with: troupe compare --resume " + folder.string());
+    print_note("interrupted; continue with: troupe compare --resume " + quoted(folder.string()));
     return 128 + runner.signal();
   }
   if (failed == 0) return 0;
   print_error(std::to_string(failed) + (failed == 1 ? " run" : " runs") + " of the comparison failed; see the files " +
-              (folder / "runs").string() + "/*/seed-*.log, and try them again with --resume " + folder.string());
+              (folder / "runs").string() + "/*/seed-*.log, and try them again with --resume " +
+              quoted(folder.string()));
   return 1;
 }
 
@@ -153,7 +151,7 @@ void add_compare(CLI::App& app, int& status) {
   command->add_option("FILE", given->what.files, "Topology files; a folder stands for the .toml files in it");
   command
       ->add_option("--repeat", given->repeats, "Number of runs of each file (default: 1), each with the next run.seed")
-      ->check(CLI::Range(1, 1000));
+      ->check(CLI::Range(1u, comparing::most_repeats));
   command
       ->add_option("--vary", given->varied,
                    "Run each file with each of these values of a key, given as section.key=a,b,c; repeatable, which "
@@ -167,7 +165,12 @@ void add_compare(CLI::App& app, int& status) {
                     "Simulate the runs in virtual time, as `troupe simulate` does");
   command
       ->add_option("--target", given->target, "Validation accuracy, from 0 to 1, to which time and bytes are measured")
-      ->check(CLI::Range(0.0, 1.0));
+      ->check(CLI::Range(0.0, 1.0))
+      ->check([](const std::string& text) {  // a range accepts nan
+        return text.find_first_not_of("0123456789.eE+-") == std::string::npos
+                   ? std::string()
+                   : "Value " + text + " not in range 0 to 1";
+      });
   auto* out = command->add_option("--out", given->out, "Folder for the results (default: runs/compare-<UTC time>)");
   command->add_option("--resume", given->resume, "Continue the comparison in this folder; finished runs are kept")
       ->excludes(out);

@@ -77,6 +77,7 @@ void add_node(CLI::App& app, int& status) {
       "Kubernetes or the end of the host name");
   // Passed by `troupe run`; not for users.
   command->add_flag("--together", given->together)->group("");
+  command->add_option("--parts", given->parts)->group("");
   command->add_option("--port", given->ports)->allow_extra_args(false)->group("");
   command->callback([given, &status] { status = run_node(*given); });
 }

@@ -3,6 +3,7 @@
 #include "troupe/apps/messages.hpp"
 #include "troupe/apps/recorded.hpp"
 #include "troupe/apps/resume.hpp"
+#include "troupe/apps/tracing.hpp"
 #include "troupe/apps/training.hpp"
 #include "troupe/runtime/node/fingerprint.hpp"
 #include "troupe/runtime/node/launcher.hpp"
@@ -18,6 +19,7 @@
 #include <CLI/CLI.hpp>
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <filesystem>
 #include <memory>
@@ -87,10 +89,12 @@ int replay_recording(options& given) {
   }
   telemetry::run_folder folder{{.out = run.out, .topology = run.file, .overwrite = run.overwrite}};
   auto shown = telemetry::make_display(verbosity_of(run), telemetry::shape_of(what.plan, folder.path().string()));
+  shown = watched(std::move(shown), {.what = what.plan, .folder = folder.path(), .simulated = true});
   const auto book = std::make_shared<telemetry::file_journal>(what.plan, std::move(folder), std::move(shown),
                                                               telemetry::file_journal_options{.warn = print_note});
   const auto [end, cut_at] =
-      replay_run(what.plan, what.data, std::move(initial), std::move(pool), book, recorded, given.until, &signal);
+      replay_run(what.plan, what.data, std::move(initial), std::move(pool), book, recorded, given.until, &signal,
+                 make_trace(run.trace, book->folder(), "replay", trace_time_of(std::chrono::steady_clock::now())));
   if (end.failure) print_error("the replay failed: " + *end.failure);
   if (!end.failure && end.signal == 0 && cut_at) print_cut(given, *cut_at, recorded);
   return end.status();
@@ -123,6 +127,7 @@ void add_replay(CLI::App& app, int& status) {
       ->add_option("--until", given->until,
                    "End the replay when this number of steps is completed, as `step` in metrics.jsonl counts them")
       ->check(CLI::PositiveNumber);
+  add_trace_option(*command, run.trace);
   command->add_flag("--overwrite", run.overwrite, "Replace a finished run in the results folder");
   command->add_flag("--quiet", run.quiet, "Print errors only");
   command->add_flag("--json", run.json, "Print the lines of metrics.jsonl instead of progress");

@@ -6,6 +6,7 @@
 #include "troupe/runtime/node/channels_of_plan.hpp"
 #include "troupe/runtime/node/local_nodes.hpp"
 #include "troupe/runtime/security/secret.hpp"
+#include "troupe/runtime/telemetry/node_parts.hpp"
 #include "troupe/runtime/telemetry/run_folder.hpp"
 
 #include <CLI/CLI.hpp>
@@ -38,6 +39,8 @@ std::vector<local_node> commands(const training_options& given, const plan& plan
   if (given.overwrite) common.emplace_back("--overwrite");
   if (given.quiet) common.emplace_back("--quiet");
   if (given.json) common.emplace_back("--json");
+  if (given.trace) common.emplace_back("--trace");
+  if (!given.out.empty()) add("--parts", given.out.string());
   std::vector<local_node> result;
   for (const auto& node : plan.nodes) {
     std::vector<std::string> arguments{"troupe", "node", "--together", "--name", node.name};
@@ -46,6 +49,7 @@ std::vector<local_node> commands(const training_options& given, const plan& plan
     const auto& out = keeps_copies ? copies : given.out;
     const auto continues = !given.resume.empty() && (result.empty() || (keeps_copies && exists(copies)));
     if (given.record && result.empty()) arguments.emplace_back("--record");  // the servers are on the first node
+    if (given.dashboard.address && result.empty()) arguments.push_back("--dashboard=" + *given.dashboard.address);
     if (!out.empty()) arguments.insert(arguments.end(), {continues ? "--resume" : "--out", out.string()});
     result.push_back({node.name, std::move(arguments)});
   }
@@ -66,13 +70,21 @@ int run_topology(training_options& given) {
       telemetry::check_replaceable(
           {.out = given.out / checkpoint::copies_folder, .topology = given.file, .overwrite = given.overwrite});
   }
+  const auto writes_parts = given.trace || !plan.links.empty();
+  if (writes_parts && given.out.empty()) given.out = telemetry::default_folder(given.file);
   what = {};
   check_this_host(plan);
   auto nodes = plan.nodes;
   choose_ports(nodes);
   constexpr int keep = 0;  // a secret that is set already
   if (uses_secret(plan)) ::setenv(security::secret_variable, security::make_secret().c_str(), keep);
-  return run_local_nodes(commands(given, plan, chosen_ports(plan, nodes)), signals);
+  if (!writes_parts) return run_local_nodes(commands(given, plan, chosen_ports(plan, nodes)), signals);
+  std::vector<std::string> names;
+  for (const auto& node : plan.nodes) names.push_back(node.name);
+  telemetry::remove_parts(given.out, names);
+  const auto status = run_local_nodes(commands(given, plan, chosen_ports(plan, nodes)), signals);
+  telemetry::gather_parts(given.out, names);
+  return status;
 }
 
 }  // namespace

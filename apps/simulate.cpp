@@ -1,7 +1,9 @@
 // troupe simulate FILE: a run in virtual time, on an emulated network.
+#include "troupe/apps/against.hpp"
 #include "troupe/apps/commands.hpp"
 #include "troupe/apps/messages.hpp"
 #include "troupe/apps/resume.hpp"
+#include "troupe/apps/tracing.hpp"
 #include "troupe/apps/training.hpp"
 #include "troupe/runtime/node/launcher.hpp"
 #include "troupe/runtime/node/simulate_run.hpp"
@@ -14,8 +16,11 @@
 #include <CLI/CLI.hpp>
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
+#include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -27,6 +32,7 @@ struct options {
   training_options run;
   simulate_run_options how;
   std::string compute{"real"};
+  std::filesystem::path against;  ///< Results folder of a run to compare the simulation with; empty for none.
 };
 
 /// Returns the command that repeats a simulation up to its last message.
@@ -43,24 +49,37 @@ int simulate_topology(options& given) {
   std::atomic<int> signal{0};
   const signal_handler interrupting{signals, [&](int received) { signal = received; }};
   given.how.signal = &signal;
+  settle(given.run.dashboard, given.run.file);
   const auto topology = topology::load(given.run.file, given.run.overrides);
   const auto data = load_data(topology);
+  if (!given.against.empty()) comparing::check_same_run(topology, given.against);
+  const auto real = given.against.empty() ? std::nullopt : std::optional{comparing::read_figures(given.against)};
   auto plan = make_plan(topology, data_facts(data, topology));
   models::buffer_pool pool;
   auto initial = initial_weights(plan, pool);
   settle_durations(plan, data, initial, pool);
   telemetry::run_folder folder{{.out = given.run.out, .topology = given.run.file, .overwrite = given.run.overwrite}};
   auto shown = telemetry::make_display(verbosity_of(given.run), telemetry::shape_of(plan, folder.path().string()));
+  shown = watched(std::move(shown), {.what = plan, .folder = folder.path(), .simulated = true}, given.run.dashboard);
   if (!given.run.quiet)
     for (const auto& warning : plan.warnings) print_note("warning: " + warning);
   const telemetry::tensorboard_options wanted{.folder = folder.path(), .simulated = true};
-  std::shared_ptr<journal> book = std::make_shared<telemetry::file_journal>(
-      plan, std::move(folder), std::move(shown), telemetry::file_journal_options{.warn = print_note});
+  const auto files = std::make_shared<telemetry::file_journal>(plan, std::move(folder), std::move(shown),
+                                                               telemetry::file_journal_options{.warn = print_note});
+  given.how.trace = make_trace(given.run.trace, files->folder(), "simulation", trace_time{0});
+  std::shared_ptr<journal> book = files;
   if (given.run.tensorboard) book = telemetry::with_event_file(std::move(book), wanted);
-  const auto end = simulate_run(plan, data, std::move(initial), std::move(pool), book, given.how);
+  const auto end = simulate_run(plan, data, initial, pool, book, given.how);
+  write_links(given.run, plan, 0, files.get(), end.links);
   if (end.failure)
     print_error("the simulated run failed: " + *end.failure +
                 "\n  to repeat it up to this point: " + repeating_command(given, end.events));
+  if (real && end.status() == 0 && files->status() == "done") {
+    const auto simulate = [&](std::chrono::microseconds gradient) {
+      return timing_of(plan, data, initial, pool, given.how, gradient);
+    };
+    print_against(given.against, *real, files->folder(), plan, simulate, given.run.json);
+  }
   return end.status();
 }
 
@@ -79,6 +98,9 @@ void add_simulate(CLI::App& app, int& status) {
                    "Whether gradients are computed (real) or only their time passes (none), without losses and weights")
       ->check(CLI::IsMember({"real", "none"}))
       ->capture_default_str();
+  command->add_option("--against", given->against,
+                      "Results folder of a real run of the same topology: print how far the simulation is from it, and "
+                      "what explains the difference");
   command->add_option("--events", given->how.stop_after, "Stop after this number of messages")
       ->check(CLI::PositiveNumber);
   command
@@ -87,6 +109,8 @@ void add_simulate(CLI::App& app, int& status) {
       ->allow_extra_args(false);
   command->add_option("--out", run.out, "Folder for the results (default: runs/<file>-<UTC time>)");
   add_tensorboard_flag(*command, run);
+  add_trace_option(*command, run.trace);
+  add_dashboard_option(*command, run.dashboard);
   command->add_flag("--overwrite", run.overwrite, "Replace a finished run in the results folder");
   command->add_flag("--quiet", run.quiet, "Print errors only");
   command->add_flag("--json", run.json, "Print the lines of metrics.jsonl instead of progress");

@@ -3,6 +3,7 @@
 #include "troupe/apps/messages.hpp"
 #include "troupe/apps/recorded.hpp"
 #include "troupe/apps/resume.hpp"
+#include "troupe/apps/tracing.hpp"
 #include "troupe/runtime/checkpoint/copy.hpp"
 #include "troupe/runtime/checkpoint/folder.hpp"
 #include "troupe/runtime/checkpoint/read_checkpoint.hpp"
@@ -58,10 +59,12 @@ void add_training_options(CLI::App& command, training_options& given) {
       "file; the name may contain placeholders, such as '{ranks}ranks.txt'");
   command.add_option("--resume", given.resume,
                      "Continue the run in this results folder from its newest intact checkpoint");
+  add_dashboard_option(command, given.dashboard);
   command.add_flag("--record", given.record,
                    "Record the order of everything on which the result depends, so that `troupe replay` can repeat the "
                    "run bit for bit; written by the first node to deliveries.bin in the results folder");
   add_tensorboard_flag(command, given);
+  add_trace_option(command, given.trace);
   command.add_flag("--overwrite", given.overwrite,
                    "Replace a finished run, or one with checkpoints, in the results folder, and the files of --csv and "
                    "--epoch-log");
@@ -94,6 +97,7 @@ telemetry::verbosity verbosity_of(const training_options& given) {
 }
 
 void settle(training_options& given) {
+  settle(given.dashboard, given.file);
   if (given.resume.empty()) {
     if (given.file.empty()) throw input_error("FILE is missing; expected a topology file, or --resume");
     return;
@@ -136,6 +140,8 @@ journal_pointer open_journal(const training_options& given, const training& what
   if (what.plan.checkpoint_every > 0) options.about = describe_run(what);
   options.warn = print_note;
   auto shown = make_display(verbosity_of(given), telemetry::shape_of(what.plan, folder.path().string()));
+  shown = watched(std::move(shown), {.what = what.plan, .folder = folder.path(), .continues = options.continues},
+                  given.dashboard);
   return std::make_shared<telemetry::file_journal>(what.plan, std::move(folder), std::move(shown), options);
 }
 
@@ -216,10 +222,13 @@ int train(const training_options& given, training&& what, std::uint32_t node, si
   }
   options.initial = initial_weights(what.plan, options.pool);
   if (what.plan.keeps_copies(node)) options.keep_copy = keeper_of_copies(given, what.plan);
+  const auto trace = make_trace(given, what.plan, node);
+  options.trace = trace;
   journal_pointer book;
   if (node == 0)
     options.open_book = [&]() -> std::shared_ptr<journal> {
       book = continued ? continue_journal(given, what, *continued) : start_journal(given, what);
+      if (trace) trace->write_to(book->folder() / "trace.json");
       if (!given.tensorboard) return book;
       return telemetry::with_event_file(book, {.folder = book->folder(), .continues = continued.has_value()});
     };
@@ -230,6 +239,8 @@ int train(const training_options& given, training&& what, std::uint32_t node, si
       return recorded_by(recorded);
     };
   if (!given.quiet) options.report = print_note;
+  if (!given.quiet && node != 0 && given.dashboard.address)
+    print_note("the dashboard is served by the first node, " + what.plan.nodes[0].name);
   if (!given.quiet && node == 0) {
     for (const auto& note : what.plan.notes) options.report(note);
     for (const auto& warning : what.plan.warnings) options.report("warning: " + warning);
@@ -243,6 +254,8 @@ int train(const training_options& given, training&& what, std::uint32_t node, si
   const auto end = run(what.plan, what.data, std::move(options), signals);
   if (end.refusal) print_error("this node cannot take part in the run: " + *end.refusal);
   if (end.failure) print_error("the run failed: " + *end.failure);
+  if (trace) trace->close();  // a lane that is stuck may still have it
+  write_links(given, what.plan, node, book.get(), end.links);
   if (recorded && !end.failure && !end.refusal) recorded->complete();
   recorded.reset();
   if (book) offer_to_continue(given, what.plan, end, *book);

@@ -1,6 +1,7 @@
 // Code shared by `troupe run` and `troupe node`: the options, and training on one node.
 #pragma once
 
+#include "troupe/apps/dashboard.hpp"
 #include "troupe/runtime/node/signals.hpp"
 #include "troupe/runtime/plan/plan.hpp"
 #include "troupe/runtime/telemetry/display.hpp"
@@ -24,8 +25,12 @@ struct training_options {
   std::string csv, epoch_log;  ///< Patterns of telemetry::pattern_option; empty means no such file.
   bool overwrite{false}, quiet{false}, json{false};
   bool tensorboard{false};  ///< Whether the first node writes an event file.
-  bool record{false};       ///< Whether the first node records what its actors take in.
-  std::string name;         ///< Name of the node, for `troupe node`.
+  bool trace{false};        ///< Whether a trace is written.
+  /// Where nodes other than the first write their parts of the outputs that each node has; empty for `out`.
+  std::filesystem::path parts;
+  dashboard_option dashboard{};
+  bool record{false};    ///< Whether the first node records what its actors take in.
+  std::string name;      ///< Name of the node, for `troupe node`.
   bool together{false};  ///< All nodes were started together: a node that does not join within run.timeout has failed.
   std::vector<std::string> ports;  ///< Ports that `troupe run` chose for its nodes; see chosen_ports().
 };

@@ -16,7 +16,8 @@ endif()
 set(TROUPE_EMBED_SCRIPT ${CMAKE_CURRENT_LIST_FILE})
 function(troupe_embed target)
   cmake_parse_arguments(arg "" "NAMESPACE" "FILES" ${ARGN})
-  set(output ${CMAKE_CURRENT_BINARY_DIR}/embedded_in_${target}.cpp)
+  string(MAKE_C_IDENTIFIER ${arg_NAMESPACE} name)
+  set(output ${CMAKE_CURRENT_BINARY_DIR}/embedded_${name}.cpp)
   list(TRANSFORM arg_FILES PREPEND ${CMAKE_CURRENT_SOURCE_DIR}/)
   add_custom_command(OUTPUT ${output} VERBATIM
     COMMAND ${CMAKE_COMMAND} -D NAMESPACE=${arg_NAMESPACE} "-DFILES=${arg_FILES}" -D OUTPUT=${output}

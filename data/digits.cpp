@@ -95,15 +95,16 @@ class canvas {
     const auto last = [&](float high) { return std::min(static_cast<int>(side) - 1, static_cast<int>(high + reach)); };
     const float dx = b.x - a.x, dy = b.y - a.y, length = dx * dx + dy * dy;
     const float per_length = length > 0 ? 1 / length : 0;
+    const int left = first(std::min(a.x, b.x)), right = last(std::max(a.x, b.x));
     for (int row = first(std::min(a.y, b.y)); row <= last(std::max(a.y, b.y)); ++row) {
-      for (int column = first(std::min(a.x, b.x)); column <= last(std::max(a.x, b.x)); ++column) {
-        const float px = static_cast<float>(column) - a.x, py = static_cast<float>(row) - a.y;
+      const float py = static_cast<float>(row) - a.y;
+      float* ink = &ink_[static_cast<std::size_t>(row * side)];
+      for (int column = left; column <= right; ++column) {  // without branches, so that it is vectorised
+        const float px = static_cast<float>(column) - a.x;
         const float along = std::clamp((px * dx + py * dy) * per_length, 0.0f, 1.0f);
         const float ox = px - along * dx, oy = py - along * dy;
-        const float distance = ox * ox + oy * oy;
-        if (distance >= reach * reach) continue;
-        float& ink = ink_[static_cast<std::size_t>(row * side + column)];
-        ink = std::max(ink, darkness * std::min(1.0f, reach - std::sqrt(distance)));
+        const float cover = reach - std::sqrt(ox * ox + oy * oy);
+        ink[column] = std::max(ink[column], darkness * std::min(1.0f, cover));
       }
     }
   }

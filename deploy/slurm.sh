@@ -19,7 +19,7 @@ shift
 certificates=$(dirname "$file")/certs
 
 mapfile -t hosts < <(scontrol show hostnames "$SLURM_JOB_NODELIST")
-mapfile -t names < <(sed -n '/^\[\[node\]\]/,/^\[/ s/^name *= *"\(.*\)".*/\1/p' "$file")
+mapfile -t names < <(awk -F '["'"'"']' '/^ *\[/ { inside = /^ *\[\[ *node *\]\]/ } inside && /^ *name *=/ { print $2 }' "$file")
 if [ ${#hosts[@]} != ${#names[@]} ]; then
   echo "error: $file has ${#names[@]} nodes, but the job has ${#hosts[@]} hosts; set --nodes=${#names[@]}" >&2
   exit 2

@@ -1,5 +1,6 @@
 // The network of PyTorch's MNIST example as it was until 2019 (pytorch/examples, mnist/main.py): 21,840 parameters
 // for 28 x 28 images of one channel. The first linear layer adapts to other image sizes.
+#include "troupe/models/max_pool.hpp"
 #include "troupe/models/module.hpp"
 
 #include <torch/nn/modules/conv.h>
@@ -24,8 +25,8 @@ class ConvnetImpl final : public random_module {
   }
 
   at::Tensor forward(const at::Tensor& input) override {
-    at::Tensor x = at::relu(at::max_pool2d(conv1(input), 2));   // [N, 10, 12, 12] of 28 x 28
-    x = at::relu(at::max_pool2d(dropout2d(conv2(x), 0.5), 2));  // [N, 20, 4, 4]
+    at::Tensor x = at::relu(max_pool_2x2(conv1(input)));   // [N, 10, 12, 12] of 28 x 28
+    x = at::relu(max_pool_2x2(dropout2d(conv2(x), 0.5)));  // [N, 20, 4, 4]
     x = dropout(at::relu(fc1(x.flatten(1))), 0.5);              // [N, 50]
     return at::log_softmax(fc2(x), 1);
   }

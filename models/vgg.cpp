@@ -2,6 +2,7 @@
 // after the convolutions, with the names and the order of the module of github.com/kuangliu/pytorch-cifar. 9,225,610
 // parameters for ten classes of images in three channels, 9,231,114 with batch norm.
 #include "troupe/models/batch_norm.hpp"
+#include "troupe/models/max_pool.hpp"
 #include "troupe/models/module.hpp"
 
 #include <ATen/Functions.h>
@@ -37,7 +38,7 @@ class features final : public torch::nn::Module {
   at::Tensor forward(at::Tensor x) {
     for (auto& each : layers) {
       if (each.conv.is_empty()) {
-        x = at::max_pool2d(x, 2);
+        x = max_pool_2x2(x);
         continue;
       }
       x = each.conv->forward(x);

@@ -3,6 +3,7 @@
 // Widths 16, 16k, 32k, 64k with k = 10 unless told otherwise; PyTorch's default initialisers. 17,117,466 parameters
 // with the defaults for ten classes of images in one channel.
 #include "troupe/models/batch_norm.hpp"
+#include "troupe/models/max_pool.hpp"
 #include "troupe/models/module.hpp"
 
 #include <ATen/Functions.h>
@@ -69,7 +70,7 @@ class WideResnetPooledImpl final : public random_module {
     const dropping drop = [this](const at::Tensor& x) { return dropout(x, share); };
     at::Tensor x = bn1->forward(conv1->forward(input)).relu_();
     for (std::size_t index = 0; index < blocks.size(); ++index) {
-      if (index == 2 || index == 4) x = at::max_pool2d(x, 2);
+      if (index == 2 || index == 4) x = max_pool_2x2(x);
       x = blocks[index]->forward(x, drop);
     }
     return fc->forward(at::avg_pool2d(x, pooled_side).flatten(1));

@@ -4,6 +4,8 @@
 #include "troupe/actors/exchange/parameter_server/shards.hpp"
 #include "troupe/actors/rules/reduce.hpp"
 
+#include <algorithm>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -52,7 +54,15 @@ class client final : public member {
       throw exchange_error(errc::mismatch, "a server answered with parameters older than the gradient");
     awaited_[shard] = false;
     versions_[shard] = piece.origin.version;
-    out.answer(piece);
+    auto answer = piece;
+    // The worker continues with the step that is open. Where gradients may be refused, each step makes one version.
+    answer.origin.version = may_refuse_ ? std::max(piece.origin.version, step_ + 1) : step_ + 1;
+    out.answer(answer);
+  }
+
+  /// Returns nothing if the worker may leave out steps: receive() then checks those of answers.
+  std::optional<std::uint64_t> steps_ahead() const override {
+    return may_refuse_ ? std::nullopt : member::steps_ahead();
   }
 
   std::vector<rank_id> waiting_for(std::uint64_t) const override {
@@ -164,8 +174,9 @@ exchange_kind parameter_server_kind() {
                     .default_text = "",
                     .explanation = "Number of gradients that make an update with apply = \"first\". The other workers "
                                    "are backup workers: gradients that arrive later are refused, counted as "
-                                   "gradients_refused in the metrics, and answered with the new parameters. The run "
-                                   "makes as many updates as a worker makes steps.",
+                                   "gradients_refused in the metrics, and answered with the new parameters. A worker "
+                                   "that is late by several steps continues with the present one, if the loop has no "
+                                   "other exchange. The run makes as many updates as it has steps.",
                     .minimum = 1,
                     .maximum = 4096},
                    {.name = "staleness_bound",

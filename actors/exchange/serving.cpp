@@ -39,10 +39,15 @@ roll_call::roll_call(const member_options& options)
 
 void roll_call::note(rank_id worker, std::uint64_t step) {
   const auto index = static_cast<std::size_t>(worker);
+  if (step > next_.at(index)) throw exchange_error(errc::mismatch, "rank " + std::to_string(index) + " skipped a step");
+  note_later(worker, step);
+}
+
+void roll_call::note_later(rank_id worker, std::uint64_t step) {
+  const auto index = static_cast<std::size_t>(worker);
   auto& next = next_.at(index);
   if (step < next)
     throw exchange_error(errc::stale, "rank " + std::to_string(index) + " contributed to the same step twice");
-  if (step > next) throw exchange_error(errc::mismatch, "rank " + std::to_string(index) + " skipped a step");
   next = due_.next_due(step + 1);
 }
 

@@ -36,6 +36,9 @@ class roll_call {
   /// mismatch if an earlier one is missing.
   void note(rank_id worker, std::uint64_t step);
 
+  /// The same, for a worker that may leave out steps.
+  void note_later(rank_id worker, std::uint64_t step);
+
   /// Returns the workers whose contribution to `step` has not arrived.
   std::vector<rank_id> missing(std::uint64_t step) const;
 

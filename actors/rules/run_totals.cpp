@@ -11,6 +11,8 @@ namespace troupe::rules {
 
 namespace {
 
+constexpr std::uint32_t most_listed = 64;  ///< Number of workers up to which a line lists them before the end.
+
 std::optional<double> share_of(double part, double whole) {
   return whole > 0 ? std::optional{part / whole} : std::nullopt;
 }
@@ -44,6 +46,7 @@ report run_totals::report_of(std::uint64_t step, const std::vector<milestone>& a
   }
   line.bytes_sent = bytes_sent();
   line.train_loss_workers = losses_by_worker(all, options_.workers);
+  if (options_.workers <= most_listed) line.workers = workers();
   of_run_.add(trained);
   of_epoch_.add(trained);
   data_wait_ += data_wait;
@@ -79,6 +82,7 @@ void run_totals::count_updates(const std::vector<holding>& held, bool are_replic
   }
   if (are_replicas) line.updates = made;
   auto all = pooled(tallies);
+  if (all.applied > 0) line.staleness_counts = all.counts;
   if (const auto latest = since(staleness_, all); latest.applied > 0) {
     line.staleness_mean = mean(latest);
     line.staleness_max = static_cast<double>(latest.most);
@@ -109,8 +113,14 @@ record run_totals::end_of(const record& latest, const std::string& status) const
   end.consensus_distance_max = distance_max_;
   end.data_wait = share_of(data_wait_, computing_);
   end.samples_per_second = of_run_.rate(end.train_seconds);
-  for (const auto& [rank, total] : of_workers_) end.workers.push_back(total);
+  end.workers = workers();
   return end;
+}
+
+std::vector<worker_total> run_totals::workers() const {
+  std::vector<worker_total> all;
+  for (const auto& [rank, total] : of_workers_) all.push_back(total);
+  return all;
 }
 
 std::uint64_t run_totals::bytes_sent() const {

@@ -55,13 +55,14 @@ class run_totals {
 
  private:
   std::uint64_t bytes_sent() const;
+  std::vector<worker_total> workers() const;  ///< By rank.
 
   total_options options_;
   std::optional<std::uint64_t> reported_;
   std::map<rank_id, worker_total> of_workers_;
-  staleness_tally staleness_;                    ///< As of the last line.
-  std::optional<double> distance_max_;           ///< Largest consensus distance before an exchange.
-  training_tally of_run_, of_epoch_;             ///< Since the first step, and since the last end of an epoch.
+  staleness_tally staleness_;           ///< As of the last line.
+  std::optional<double> distance_max_;  ///< Largest consensus distance before an exchange.
+  training_tally of_run_, of_epoch_;    ///< Since the first step, and since the last end of an epoch.
   /// Training time at the last report and at the last end of an epoch.
   double interval_start_{0}, epoch_start_{0};
   double data_wait_{0}, computing_{0};  ///< Seconds of all compute actors over the whole run.

@@ -60,6 +60,20 @@ class rendezvous {
   virtual void resume() = 0;
 };
 
+/// When what a job sends before its end leaves. Outlives the lane.
+class job_clock {
+ public:
+  virtual ~job_clock() = default;
+
+  /// Called by the job under way when it has computed `gradients` of those in its task: runs `send` now, on this
+  /// thread. In virtual time, jobs are done all at once, and `send` runs when a job of this duration would have got so
+  /// far.
+  virtual void when_computed(double gradients, std::function<void()> send) {
+    (void)gradients;
+    send();
+  }
+};
+
 class lane {
  public:
   /// Work to do; the function it returns is run by the owner. Must not throw: on_lane() and then_on_lane() ensure this.
@@ -75,6 +89,9 @@ class lane {
 
   /// Returns where this lane's jobs wait for their owner. The owner must request it before the first post().
   virtual std::shared_ptr<rendezvous> meeting_point() = 0;
+
+  /// Returns the clock of this lane's jobs.
+  virtual std::shared_ptr<job_clock> clock() { return std::make_shared<job_clock>(); }
 };
 
 /// Makes the lanes of one process. `name` is the name of the actor. make() may be called from any thread.

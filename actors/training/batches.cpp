@@ -90,8 +90,16 @@ data::batch batches::make(std::uint64_t step, std::int64_t i) {
   return {whole.inputs.narrow(0, first, count), whole.targets.narrow(0, first, count)};
 }
 
-/// Returns the batch of `step`; the following ones are made in advance, as far as they are known.
 data::batch batches::load(std::uint64_t step) {
+  if (!options_.track) return load_now(step);
+  const auto begin = std::chrono::steady_clock::now();
+  auto loaded = load_now(step);
+  options_.track.add("wait for samples", trace_time_of(begin), trace_time_of(std::chrono::steady_clock::now()));
+  return loaded;
+}
+
+/// Returns the batch of `step`; the following ones are made in advance, as far as they are known.
+data::batch batches::load_now(std::uint64_t step) {
   if (!options_.sampling.queue) return loader_->take(step);
   const auto enough = data::loader_options{}.ahead;
   std::vector<std::uint64_t> next;

@@ -60,6 +60,7 @@ class batches {
   std::int64_t micro_batch_size() const;
   data::batch make(std::uint64_t step, std::int64_t i);
   data::batch load(std::uint64_t step);
+  data::batch load_now(std::uint64_t step);
   data::batch make_sparse(std::span<const std::int64_t> rows);
 
   const replica_options& options_;

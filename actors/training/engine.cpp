@@ -43,4 +43,11 @@ bucket_watch& engine::watch(const std::shared_ptr<const std::vector<range>>& buc
   return *watch_;
 }
 
+std::unique_ptr<engine> engine_pool::take(const replica_options& options) {
+  if (free_.empty()) return std::make_unique<engine>(options);
+  auto one = std::move(free_.back());
+  free_.pop_back();
+  return one;
+}
+
 }  // namespace troupe

@@ -11,6 +11,7 @@
 
 #include <memory>
 #include <optional>
+#include <utility>
 #include <vector>
 
 namespace troupe {
@@ -43,6 +44,20 @@ class engine {
   at::Generator dropout_;
   std::shared_ptr<const std::vector<range>> watched_;  ///< The buckets for which watch_ was made.
   std::optional<bucket_watch> watch_;
+};
+
+/// Engines that the replicas of a simulation share: each has one only while it runs. One thread at a time.
+class engine_pool {
+ public:
+  /// Returns an engine that is not in use, made from `options` if there is none. All replicas have the same options but
+  /// for those of a worker's own.
+  std::unique_ptr<engine> take(const replica_options& options);
+
+  /// Takes an engine back.
+  void put_back(std::unique_ptr<engine> one) { free_.push_back(std::move(one)); }
+
+ private:
+  std::vector<std::unique_ptr<engine>> free_;
 };
 
 }  // namespace troupe

@@ -13,6 +13,7 @@ namespace troupe {
 class replica {
  public:
   explicit replica(replica_options options);
+  explicit replica(std::shared_ptr<const replica_options> options);
   ~replica();
 
   using bucket_sink = troupe::bucket_sink;

@@ -4,6 +4,7 @@
 #include "troupe/actors/device/device.hpp"
 #include "troupe/actors/messages.hpp"
 #include "troupe/actors/rules/schedule.hpp"
+#include "troupe/actors/support/trace.hpp"
 #include "troupe/actors/training/optimizer.hpp"
 #include "troupe/data/augment.hpp"
 #include "troupe/data/dataset.hpp"
@@ -28,6 +29,7 @@ class exclusive_lock;
 
 namespace troupe {
 
+class engine_pool;
 class lock_order;
 class shared_memory;
 
@@ -39,8 +41,9 @@ struct norm_exchange {
   std::int64_t total{0};         ///< Number of elements exchanged.
   pass_count passes{};           ///< Passes per step, equal for every worker.
   /// Contributes the own statistics and returns the answer of their bucket once all workers have contributed theirs.
-  /// Throws if they never will. Null if norms are not synchronised.
-  std::function<outcome(part own)> bring{};
+  /// Throws if they never will. Null if norms are not synchronised. `computed` is the number of gradients that the
+  /// request has computed by then.
+  std::function<outcome(part own, double computed)> bring{};
 };
 
 struct replica_options {
@@ -73,10 +76,13 @@ struct replica_options {
   data::augmentation augment{};
   /// Threads that make batches ahead; null if the lane makes each batch when needed.
   std::shared_ptr<data::loader_threads> loading{};
+  /// Engines that this replica shares with others; null for one of its own. Only on the CPU.
+  std::shared_ptr<engine_pool> engines{};
   bool bfloat16{false};  ///< Run forward passes under autocast as in PyTorch; weights and gradients stay float32.
   /// Whether gradients and steps are computed. Otherwise gradients are zeros, parameters stay as they are, and losses
   /// are nan: for simulations of timing alone.
   bool computes{true};
+  trace_track track{};            ///< Where the parts of a job are reported, if the run is traced; on the steady clock.
   bool stop_on_non_finite{true};  ///< Throw if a loss is not finite; otherwise the update is applied.
 };
 

@@ -30,17 +30,24 @@ struct forget_at_end {
 };
 
 /// Sends a bucket: as it is if its port accepts tensors on the device, otherwise when it has been copied to the host.
-void send_off(device::accelerator& gpu, part bucket, const bucket_destination& leaving, const bucket_sink& leave) {
+void send_off(device::accelerator& gpu, part bucket, double computed, const bucket_destination& leaving,
+              const bucket_sink& leave) {
   if (leaving.on_device) {
     bucket.piece.ready = gpu.mark_now();
-    return leave(std::move(bucket));
+    return leave(std::move(bucket), computed);
   }
   const auto values = std::exchange(bucket.piece.values, {});
-  gpu.download_then(values, [bucket = std::move(bucket), &leave](at::Tensor host) {
+  gpu.download_then(values, [bucket = std::move(bucket), computed, &leave](at::Tensor host) {
     auto copied = bucket;
     copied.piece.values = std::move(host);
-    leave(std::move(copied));
+    leave(std::move(copied), computed);
   });
+}
+
+/// Returns how much of a pass is done when this share of its backward pass is: a forward pass takes about half as long
+/// as its backward pass.
+double share_of_pass(double of_backward) {
+  return (1 + 2 * of_backward) / 3;
 }
 
 }  // namespace
@@ -52,6 +59,7 @@ worker_training::worker_training(const replica_options& options, placement& wher
       optimizer_(make_optimizer(within(options.optimizer, {0, options.layout.parameter_end}))) {}
 
 void worker_training::begin(engine& on, const advance& request) {
+  gradients_ = 0;
   x = {request.from, false};
   x.now.origin.sender = options_.rank;
   gradient = request.gradient;
@@ -119,8 +127,10 @@ void worker_training::compute_gradient(engine& on, const bucket_destination& lea
     return mean_over_workers(on.where, layer, backward, own, of);
   };
   auto* watch = leaving.buckets ? &on.watch(leaving.buckets) : nullptr;
-  const bucket_sink to_the_port = [&](part bucket) {
-    gpu ? send_off(*gpu, std::move(bucket), leaving, leave) : leave(std::move(bucket));
+  parts_ = parts;
+  const bucket_sink to_the_port = [&](part bucket, double of_backward) {
+    const auto computed = computed_after(share_of_pass(of_backward));
+    gpu ? send_off(*gpu, std::move(bucket), computed, leaving, leave) : leave(std::move(bucket), computed);
   };
   const forget_at_end at_the_end{gpu};
   std::vector<pass_result> passes;  // read after all have been started: an accelerator works while this thread goes on
@@ -140,6 +150,12 @@ void worker_training::compute_gradient(engine& on, const bucket_destination& lea
   on.combine = {};
   store->after_gradient(x);
   for (const auto& one : passes) add(one);
+  gradients_ += 1;
+}
+
+/// Returns the number of gradients that the request has computed after this share of the pass under way.
+double worker_training::computed_after(double share) const {
+  return gradients_ + (static_cast<double>(pass_) + share) / static_cast<double>(parts_);
 }
 
 /// g ← 0, with the number of samples of this worker's batch.
@@ -148,9 +164,16 @@ void worker_training::skip_gradient(engine& on, const bucket_destination& leavin
   gradient = begin_gradient(on, leaving.place, count);
   if (leaving.buckets) {
     bucket_watch all{options_.layout, *leaving.buckets};
-    all.begin(*gradient, leave);
+    parts_ = samples.parts_at(x.now.origin.step);
+    pass_ = static_cast<std::uint64_t>(parts_ - 1);  // the last one
+    const bucket_sink in_time = [&](part bucket, double of_backward) {
+      leave(std::move(bucket), computed_after(share_of_pass(of_backward)));
+    };
+    all.begin(*gradient, in_time);
+    all.skip();
     all.end();
   }
+  gradients_ += 1;
   tally.loss_sum = std::numeric_limits<double>::quiet_NaN();
   tally.sample_count += count;
 }
@@ -202,13 +225,18 @@ models::group_means worker_training::mean_over_workers(placement& where, std::si
   TROUPE_ASSERT(own.numel() == elements.count, "a norm must provide one set of statistics per channel");
   auto origin = x.now.origin;
   origin.step = norms.passes.before(origin.step) + pass_;
+  // As if norms divided both the forward and the backward pass into equal parts.
+  const auto layers = norms.buckets.size() / 2;
+  const auto passed = static_cast<double>(backward ? layers - layer : layer + 1) / static_cast<double>(layers + 1);
+  const auto computed = computed_after(backward ? share_of_pass(passed) : passed * share_of_pass(0));
   auto answer = norms.bring({.origin = origin,
                              .which = {norms.place, static_cast<std::uint32_t>(bucket)},
                              .what = slot::gradient,
                              .at = stage::contribution,
                              .piece = {elements.first, where.on_host(own.detach().contiguous())},
                              .total = norms.total,
-                             .sample_count = samples});
+                             .sample_count = samples},
+                            computed);
   payload_bytes_ = answer.payload_bytes;
   for (auto& piece : answer.pieces) piece.first -= elements.first;
   return {where.join(answer.pieces, elements.count), answer.sample_count};

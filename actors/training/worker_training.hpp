@@ -56,11 +56,14 @@ class worker_training {
   pass_result run_pass(engine& on, std::int64_t i);
   models::group_means mean_over_workers(placement& where, std::size_t layer, bool backward, const at::Tensor& own,
                                         std::int64_t samples);
+  double computed_after(double share) const;
   void add(const pass_result& one);
 
   const replica_options& options_;
   std::unique_ptr<troupe::optimizer> optimizer_;
   twin last_gradient_;
+  double gradients_{0};             ///< Number of gradients that the request has computed.
+  std::int64_t parts_{1};           ///< Number of passes of the gradient under way.
   std::uint64_t pass_{0};           ///< Number of the pass in its step; the exchange of the norms counts passes.
   std::uint64_t payload_bytes_{0};  ///< Bytes sent for this worker, as that exchange last reported them.
 };

@@ -11,6 +11,9 @@
 
 namespace troupe::comparing {
 
+/// The largest number of runs of each variant.
+constexpr std::uint32_t most_repeats = 1000;
+
 /// A key of topology files, as --set names it, and the values that --vary gives it.
 struct varied_key {
   std::string key{};

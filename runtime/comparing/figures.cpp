@@ -2,12 +2,12 @@
 
 #include "troupe/runtime/comparing/tables.hpp"
 #include "troupe/runtime/comparing/words.hpp"
+#include "troupe/runtime/pages/axis_unit.hpp"
 #include "troupe/runtime/support/units.hpp"
 
 #include <algorithm>
 #include <cmath>
 #include <functional>
-#include <initializer_list>
 #include <limits>
 #include <numeric>
 #include <optional>
@@ -16,6 +16,10 @@
 namespace troupe::comparing {
 
 namespace {
+
+using pages::figure;
+using pages::figure_kind;
+using pages::series;
 
 using to_text = std::function<std::string(double)>;
 
@@ -27,35 +31,19 @@ struct quantity {
   to_text text;       ///< How a value is written.
 };
 
-struct unit {
-  const char* name;
-  double size, from;  ///< Used if the largest value is at least `from`.
-};
-
-/// Chooses the largest unit whose `from` is at most the largest value; the units are in ascending order.
-unit unit_for(double largest, std::initializer_list<unit> units) {
-  const unit* chosen = units.begin();
-  for (const auto& each : units)
-    if (largest >= each.from) chosen = &each;
-  return *chosen;
-}
-
 quantity time_of(const comparison& what, double largest) {
-  const auto [name, size, from] =
-      unit_for(largest, {{"ms", 1e-3, 0}, {"s", 1, 1}, {"min", 60, 600}, {"h", 3600, 36000}});
+  const auto [name, size] = pages::unit_of_seconds(largest);
   const auto* title = what.simulated ? "virtual time" : "time";
   return {"seconds", std::string(title) + " (" + name + ")", size, seconds_text};
 }
 
 quantity bytes_of(double largest) {
-  constexpr double ki = 1024, mi = ki * ki, gi = mi * ki, ti = gi * ki;
-  const auto [name, size, from] = unit_for(
-      largest, {{"B", 1, 0}, {"KiB", ki, 4 * ki}, {"MiB", mi, 4 * mi}, {"GiB", gi, 4 * gi}, {"TiB", ti, 4 * ti}});
+  const auto [name, size] = pages::unit_of_bytes(largest);
   return {"bytes_sent", std::string("sent by all workers and servers (") + name + ")", size, bytes_text};
 }
 
 quantity samples_of(double largest) {
-  const auto [name, size, from] = unit_for(largest, {{"", 1, 0}, {"thousands", 1e3, 1e4}, {"millions", 1e6, 1e7}});
+  const auto [name, size] = pages::unit_of_samples(largest);
   return {"samples", std::string("training samples") + (*name == 0 ? "" : " (" + std::string(name) + ")"), size,
           count_text};
 }

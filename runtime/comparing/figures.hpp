@@ -2,8 +2,8 @@
 // what the accuracy cost.
 #pragma once
 
-#include "troupe/runtime/comparing/figure.hpp"
 #include "troupe/runtime/comparing/statistics.hpp"
+#include "troupe/runtime/pages/figure.hpp"
 
 #include <string>
 #include <vector>
@@ -13,7 +13,7 @@ namespace troupe::comparing {
 /// A figure in two forms, and its values. The logarithmic form of an accuracy shows the share of errors, because that
 /// is what a logarithm can show.
 struct figure_pair {
-  figure linear{}, logarithmic{};
+  pages::figure linear{}, logarithmic{};
   std::string csv{};  ///< The values of the figure, with a header.
 };
 

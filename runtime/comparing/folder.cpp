@@ -10,9 +10,11 @@
 #include <sys/file.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstring>
 #include <fcntl.h>
+#include <limits>
 #include <stdexcept>
 #include <system_error>
 #include <unistd.h>
@@ -25,6 +27,9 @@ namespace fs = std::filesystem;
 using json = nlohmann::ordered_json;
 
 constexpr int format = 1;
+
+/// What a comparison has in addition to its description and its reports.
+constexpr std::array subfolders{"runs", "topologies", "wirings", "pictures"};
 
 fs::path wiring_of(const fs::path& folder, const variant& what) {
   return folder / "wirings" / (what.folder + ".svg");
@@ -44,16 +49,30 @@ json described(const comparison& what) {
           {"variants", variants}};
 }
 
+/// Returns a whole number of a description. Throws std::runtime_error.
+std::uint64_t count_in(const json& from, const char* key, std::uint64_t least, std::uint64_t most) {
+  const auto& value = from.at(key);
+  if (!value.is_number_unsigned() || value < least || value > most)
+    throw std::runtime_error(std::string(key) + " is " + value.dump() + "; expected a number from " +
+                             std::to_string(least) + " to " + std::to_string(most));
+  return value;
+}
+
 /// Returns the comparison that a description describes. Throws json::exception for values of other types.
 comparison comparison_of(const json& from) {
+  constexpr auto last_seed = std::numeric_limits<std::int64_t>::max() - most_repeats;
   comparison what{.variants = {},
-                  .first_seed = from.at("first_seed"),
-                  .repeats = from.at("repeats"),
+                  .first_seed = count_in(from, "first_seed", 0, last_seed),
+                  .repeats = static_cast<std::uint32_t>(count_in(from, "repeats", 1, most_repeats)),
                   .target = std::nullopt,
                   .simulated = from.at("simulated"),
                   .started = from.at("started"),
                   .machines = from.at("machines")};
-  if (const auto& target = from.at("target"); target.is_number()) what.target = target.get<double>();
+  if (const auto& target = from.at("target"); !target.is_null()) {
+    what.target = target.get<double>();
+    if (!(*what.target >= 0 && *what.target <= 1))
+      throw std::runtime_error("target is " + target.dump() + "; expected a number from 0 to 1");
+  }
   for (const auto& each : from.at("variants"))
     what.variants.push_back({.file = each.at("file"),
                              .varied = each.at("varied"),
@@ -88,18 +107,39 @@ std::shared_ptr<void> open_folder(const fs::path& folder) {
   return held;
 }
 
+void check_replaceable(const fs::path& folder, bool overwrite) {
+  if (exists(folder / description_file)) {
+    if (overwrite) return;
+    throw input_error(folder.string() +
+                      ": the folder contains a comparison; continue it with --resume, replace it with --overwrite, or "
+                      "choose another folder with --out");
+  }
+  for (const auto* each : subfolders)
+    if (exists(fs::symlink_status(folder / each)))
+      throw input_error((folder / each).string() +
+                        ": a comparison needs this name for its own files, and the folder contains no comparison; "
+                        "choose another folder with --out");
+}
+
+void make_way(const fs::path& folder, bool overwrite) {
+  check_replaceable(folder, overwrite);
+  for (const auto* each : subfolders) fs::remove_all(folder / each);
+  fs::remove(folder / description_file);
+}
+
 fs::path topology_of(const fs::path& folder, const variant& what) {
   return folder / "topologies" / (what.folder + ".toml");
 }
 
 void write_comparison(const fs::path& folder, const comparison& what) {
+  // First, so that the folder is known as that of a comparison even if this process ends in the middle.
+  write_aside(folder / description_file, described(what).dump(2) + "\n");
   fs::create_directories(folder / "topologies");
   fs::create_directories(folder / "wirings");
   for (const auto& each : what.variants) {
     write_aside(topology_of(folder, each), each.topology);
     write_aside(wiring_of(folder, each), each.wiring);
   }
-  write_aside(folder / description_file, described(what).dump(2) + "\n");
 }
 
 comparison read_comparison(const fs::path& folder) try {

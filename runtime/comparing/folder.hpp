@@ -18,6 +18,13 @@ constexpr auto* description_file = "comparison.json";
 /// written, or if another process has locked it.
 std::shared_ptr<void> open_folder(const std::filesystem::path& folder);
 
+/// Throws input_error unless a new comparison may use the folder: it has none, or that may be overwritten, and nothing
+/// else under the names of its subfolders, which may be anybody's.
+void check_replaceable(const std::filesystem::path& folder, bool overwrite);
+
+/// Checks the same again, and removes the comparison that the folder has. Call it with the folder locked.
+void make_way(const std::filesystem::path& folder, bool overwrite);
+
 /// Writes the description of a comparison, its topologies and its wirings. Throws std::runtime_error.
 void write_comparison(const std::filesystem::path& folder, const comparison& what);
 

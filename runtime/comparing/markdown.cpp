@@ -12,7 +12,7 @@ namespace {
 std::string plain(const std::string& text) {
   std::string safe;
   for (const char c : text) {
-    if (std::string_view("\\`*_{}[]<>#|").find(c) != std::string_view::npos) safe += '\\';
+    if (std::string_view("\\`*_{}[]<>#|&~").find(c) != std::string_view::npos) safe += '\\';
     safe += c == '\n' ? ' ' : c;
   }
   return safe;
@@ -77,7 +77,8 @@ std::vector<picture_file> pictures_of(const report& of) {
   std::vector<picture_file> files;
   for (const auto& [linear, logarithmic, csv] : all_figures(of))
     for (const auto* each : {&linear, &logarithmic})
-      files.push_back({std::filesystem::path("pictures") / (each->name + ".svg"), standalone(draw(*each))});
+      files.push_back(
+          {std::filesystem::path("pictures") / (each->name + ".svg"), pages::standalone(pages::draw(*each))});
   return files;
 }
 

@@ -3,12 +3,11 @@
 #include "troupe/runtime/comparing/figures.hpp"
 #include "troupe/runtime/comparing/page_sources.hpp"
 #include "troupe/runtime/comparing/report.hpp"
+#include "troupe/runtime/pages/html.hpp"
+#include "troupe/runtime/pages/sources.hpp"
 
 #include <nlohmann/json.hpp>
-#include <openssl/evp.h>
 
-#include <map>
-#include <string_view>
 #include <utility>
 
 namespace troupe::comparing {
@@ -16,34 +15,7 @@ namespace troupe::comparing {
 namespace {
 
 using json = nlohmann::ordered_json;
-
-/// Returns JSON for use in an element <script>: it contains no "<", so nothing in it can end the element.
-std::string script_json(const json& value) {
-  std::string text;
-  for (const char c : value.dump()) text += c == '<' ? std::string("\\u003c") : std::string(1, c);
-  return text;
-}
-
-std::string base64(const std::string& bytes) {
-  std::string text(4 * ((bytes.size() + 2) / 3) + 1, '\0');
-  const auto length =
-      EVP_EncodeBlock(reinterpret_cast<unsigned char*>(text.data()),
-                      reinterpret_cast<const unsigned char*>(bytes.data()), static_cast<int>(bytes.size()));
-  text.resize(static_cast<std::size_t>(length));
-  return text;
-}
-
-/// Returns the template with each {{name}} replaced. What replaces it is not searched again.
-std::string filled(std::string_view page, const std::map<std::string, std::string, std::less<>>& parts) {
-  std::string text;
-  for (auto open = page.find("{{"); open != std::string_view::npos; open = page.find("{{")) {
-    const auto close = page.find("}}", open);
-    text += page.substr(0, open);
-    text += parts.at(std::string(page.substr(open + 2, close - open - 2)));
-    page.remove_prefix(close + 2);
-  }
-  return text + std::string(page);
-}
+using pages::escaped;
 
 /// Returns a cell of the results; a range in brackets is on a line of its own.
 std::string cell_html(const std::string& text) {
@@ -54,8 +26,8 @@ std::string cell_html(const std::string& text) {
 }
 
 std::string figure_html(const figure_pair& of) {
-  return "<figure class=\"card\" data-figure=\"" + of.linear.name + "\">\n<div class=\"linear\">" + draw(of.linear) +
-         "</div>\n<div class=\"logarithmic\">" + draw(of.logarithmic) +
+  return "<figure class=\"card\" data-figure=\"" + of.linear.name + "\">\n<div class=\"linear\">" +
+         pages::draw(of.linear) + "</div>\n<div class=\"logarithmic\">" + pages::draw(of.logarithmic) +
          "</div>\n<figcaption><button type=\"button\" data-save=\"svg\">SVG</button> "
          "<button type=\"button\" data-save=\"csv\">CSV</button></figcaption>\n</figure>\n";
 }
@@ -102,7 +74,7 @@ std::string settings_html(const report& of) {
 std::string wirings_html(const report& of) {
   std::string text;
   for (const auto& each : of.what.variants) {
-    const auto url = "data:image/svg+xml;base64," + base64(each.wiring);
+    const auto url = pages::url_of_svg(each.wiring);
     const auto name = escaped(each.label);
     text += "<figure class=\"card wiring\"><h3>" + name + "</h3><img alt=\"Wiring of " + name + "\" src=\"" + url +
             "\">\n<figcaption><a download=\"wiring-" + escaped(each.folder) + ".svg\" href=\"" + url +
@@ -144,20 +116,22 @@ std::string html_of(const report& of) {
           : "<section><h2>What the target took</h2>\n<p class=\"note\">The median of all repeats, with their "
             "range.</p>\n<div class=\"grid\">" +
                 figures_html(target) + "</div></section>";
-  return filled(page_sources::page_html,
-                {{"page_css", std::string(page_sources::page_css)},
-                 {"figure_css", figure_style()},
-                 {"script", std::string(page_sources::page_js)},
-                 {"subtitle", escaped(subtitle_of(of))},
-                 {"conclusion", conclusion_html(of)},
-                 {"results", results_html(of)},
-                 {"curves", figures_html(curves)},
-                 {"target", target_section},
-                 {"costs", figures_html(costs)},
-                 {"wirings", wirings_html(of)},
-                 {"settings", settings_html(of)},
-                 {"machines", machines_html(of)},
-                 {"data", script_json({{"csv", csv}, {"results", json::parse(json_of(of))}})}});
+  return pages::filled(
+      page_sources::page_html,
+      {{"page_css", std::string(pages::sources::page_css)},
+       {"figure_css", pages::figure_style()},
+       {"figure_js", std::string(pages::sources::figure_js)},
+       {"script", std::string(page_sources::page_js)},
+       {"subtitle", escaped(subtitle_of(of))},
+       {"conclusion", conclusion_html(of)},
+       {"results", results_html(of)},
+       {"curves", figures_html(curves)},
+       {"target", target_section},
+       {"costs", figures_html(costs)},
+       {"wirings", wirings_html(of)},
+       {"settings", settings_html(of)},
+       {"machines", machines_html(of)},
+       {"data", pages::script_json(json{{"csv", csv}, {"results", json::parse(json_of(of))}}.dump())}});
 }
 
 }  // namespace troupe::comparing

@@ -5,9 +5,7 @@
 
 namespace troupe::comparing::page_sources {
 
-extern const std::string_view page_html;   ///< The page, with {{name}} where its parts belong.
-extern const std::string_view page_css;    ///< Styles of the page.
-extern const std::string_view page_js;     ///< What the page does when it is used; it can be read without.
-extern const std::string_view figure_css;  ///< Styles of the figures, also of those in files of their own.
+extern const std::string_view page_html;  ///< The page, with {{name}} where its parts belong.
+extern const std::string_view page_js;    ///< What the page does when it is used; it can be read without.
 
 }  // namespace troupe::comparing::page_sources

@@ -17,7 +17,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::vector<std::string> arguments_of(const comparison& what, const planned_run& run, const fs::path& folder) {
+std::vector<std::string> arguments_of(const comparison& what, const planned_run& run, const fs::path& given) {
+  const auto folder = fs::absolute(given);  // a relative path may look like an option
   const auto seed = std::to_string(run.seed);
   std::vector<std::string> arguments{"troupe",
                                      what.simulated ? "simulate" : "run",

@@ -7,8 +7,11 @@
 
 #include <algorithm>
 #include <atomic>
+#include <barrier>
 #include <cmath>
 #include <ctime>
+#include <future>
+#include <thread>
 #include <utility>
 
 namespace troupe::emulation {
@@ -26,6 +29,16 @@ double cpu_seconds() {
   return static_cast<double>(used.tv_sec) + 1e-9 * static_cast<double>(used.tv_nsec);
 }
 
+/// Returns how many workers compute at the same time on a node, as far as this machine can show it.
+std::uint32_t lanes_at_work(const plan& plan) {
+  const auto cores = plan.file.simulate.cores;
+  if (cores <= 0) return 1;  // nobody waits for another one
+  std::uint32_t workers = 1;
+  for (const auto& node : plan.nodes) workers = std::max(workers, node.workers);
+  const auto here = std::max(1u, std::thread::hardware_concurrency());
+  return static_cast<std::uint32_t>(std::min<std::int64_t>({cores, workers, here}));
+}
+
 microseconds rounded(double seconds) {
   return microseconds{std::llround(1e6 * seconds)};
 }
@@ -35,18 +48,39 @@ microseconds rounded(double seconds) {
 microseconds measure_gradient(const plan& plan, const data::dataset_pair& data, const at::Tensor& initial,
                               models::buffer_pool pool) {
   constexpr int first_ones = 3, measured = 10;  // the first gradients allocate memory
-  auto options = replica_options_of(plan, data, 0, std::move(pool));
-  options.local_steps = 1;
-  options.sampling.queue = false;
-  replica engine{std::move(options)};
-  const std::atomic<bool> never{false};
-  std::vector<double> seconds;
-  for (int i = 0; i < first_ones + measured; ++i) {
-    advance request{.verbs = {verb::gradient}, .from = {{.run = id_of(plan)}, initial}};
-    const auto before = cpu_seconds();
-    engine.run(request, never, {});
-    if (i >= first_ones) seconds.push_back(cpu_seconds() - before);
+  const auto lanes = lanes_at_work(plan);
+  std::vector<double> marks{cpu_seconds()};  // after each round
+  std::barrier round{static_cast<std::ptrdiff_t>(lanes), [&]() noexcept { marks.push_back(cpu_seconds()); }};
+  const auto work = [&](std::uint32_t rank) {
+    const std::atomic<bool> never{false};
+    auto options = replica_options_of(plan, data, rank, pool);
+    options.local_steps = 1;
+    options.sampling.queue = false;
+    replica engine{std::move(options)};
+    for (int i = 0; i < first_ones + measured; ++i) {
+      engine.run({.verbs = {verb::gradient}, .from = {{.run = id_of(plan)}, initial}}, never, {});
+      round.arrive_and_wait();
+    }
+  };
+  std::vector<std::future<void>> others;
+  for (std::uint32_t rank = 1; rank < lanes; ++rank)
+    others.push_back(std::async(std::launch::async, [&work, &round, rank] {
+      try {
+        work(rank);
+      } catch (...) {
+        round.arrive_and_drop();  // the others go on without it
+        throw;
+      }
+    }));
+  try {
+    work(0);
+  } catch (...) {
+    round.arrive_and_drop();
+    throw;  // the destructors of `others` wait for their ends
   }
+  for (auto& each : others) each.get();
+  std::vector<double> seconds;
+  for (std::size_t i = first_ones; i + 1 < marks.size(); ++i) seconds.push_back((marks[i + 1] - marks[i]) / lanes);
   std::nth_element(seconds.begin(), seconds.begin() + measured / 2, seconds.end());
   return std::max(microseconds{1}, rounded(seconds[measured / 2]));
 }

@@ -14,7 +14,9 @@
 
 namespace troupe::emulation {
 
-/// Measures the gradient of a worker's batch on this machine: the median CPU time of ten.
+/// Measures the gradient of a worker's batch on this machine: the median CPU time of ten. With simulate.cores, as many
+/// workers compute at the same time as that allows, because those slow each other down; at most as many as this machine
+/// has cores.
 std::chrono::microseconds measure_gradient(const plan& plan, const data::dataset_pair& data, const at::Tensor& initial,
                                            models::buffer_pool pool);
 

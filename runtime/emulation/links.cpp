@@ -12,10 +12,6 @@ namespace troupe::emulation {
 
 namespace {
 
-struct sending_state {
-  static inline const char* name = "emulated link";
-};
-
 struct receiving_state {
   static inline const char* name = "emulated interface";
 };
@@ -38,12 +34,6 @@ std::int64_t bytes_of(const part& piece) {
   return static_cast<std::int64_t>(piece.piece.values.nbytes());
 }
 
-peer_port::behavior_type sending_half(peer_port::stateful_pointer<sending_state> self,
-                                      const std::shared_ptr<sender>& over, const peer_port& next) {
-  report_exceptions(self);
-  return {[=](part_atom, const part& piece) { pass_on(self, next, over->send(bytes_of(piece), now(self)), piece); }};
-}
-
 peer_port::behavior_type receiving_half(peer_port::stateful_pointer<receiving_state> self,
                                         const std::shared_ptr<const routes>& from, const peer_port& port) {
   report_exceptions(self);
@@ -56,8 +46,11 @@ peer_port::behavior_type receiving_half(peer_port::stateful_pointer<receiving_st
 
 }  // namespace
 
-peer_port spawn_sending_half(caf::actor_system& system, sender over, peer_port next) {
-  return system.spawn(sending_half, std::make_shared<sender>(std::move(over)), std::move(next));
+decltype(port_options::departure) departures_over(senders links) {
+  return [over = std::make_shared<senders>(std::move(links))](rank_id to, const part& piece, time now) {
+    const auto link = over->find(to);
+    return link == over->end() ? time{0} : link->second.send(bytes_of(piece), now) - now;
+  };
 }
 
 peer_port spawn_receiving_half(caf::actor_system& system, routes from, peer_port port) {

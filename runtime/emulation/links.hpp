@@ -13,9 +13,11 @@
 
 namespace troupe::emulation {
 
-/// Spawns the sending half of a link, on the node of the sender. It passes a part on to `next` when its first byte
-/// would arrive at the receiver.
-peer_port spawn_sending_half(caf::actor_system& system, sender over, peer_port next);
+/// The links on which a port sends, by the index of the peer in the exchange.
+using senders = std::map<rank_id, sender>;
+
+/// Returns the port_options::departure of a port that sends on these links.
+decltype(port_options::departure) departures_over(senders links);
 
 /// Routes to a port, by the id of the sender.
 using routes = std::map<std::uint32_t, route>;

@@ -30,11 +30,27 @@ std::uint64_t losses(data::random_stream& random, std::uint64_t packets, double 
 
 }  // namespace
 
-time wire::occupy(time earliest, time length) {
+wire::wire(std::string name, bool sends, std::shared_ptr<trace_sink> sink)
+    : usage_{.name = std::move(name), .sends = sends}, sink_(std::move(sink)) {}
+
+time wire::occupy(time earliest, time length, std::int64_t bytes) {
   const std::lock_guard lock{mutex_};
   const auto begin = std::max(earliest, free_);
   free_ = begin + length;
+  usage_.messages += 1;
+  usage_.bytes += bytes;
+  usage_.busy += length;
+  usage_.waited += begin - earliest;
+  usage_.longest_wait = std::max(usage_.longest_wait, begin - earliest);
+  if (!sink_) return begin;
+  if (!track_) track_ = {sink_, "interface of " + usage_.name + (usage_.sends ? ", sending" : ", receiving")};
+  track_.add(usage_.sends ? "send" : "receive", begin, free_, {{"bytes", bytes}});
   return begin;
+}
+
+wire_usage wire::usage() const {
+  const std::lock_guard lock{mutex_};
+  return usage_;
 }
 
 time sender::delay_of(std::int64_t bytes) const {
@@ -48,7 +64,7 @@ time sender::delay_of(std::int64_t bytes) const {
 }
 
 time sender::send(std::int64_t bytes, time now) {
-  const auto begin = over_.sending ? over_.sending->occupy(now, length_of(bytes, over_.send_rate)) : now;
+  const auto begin = over_.sending ? over_.sending->occupy(now, length_of(bytes, over_.send_rate), bytes) : now;
   const auto first = begin + delay_of(bytes);
   messages_ += 1;
   return last_ = std::max(last_, first);
@@ -58,11 +74,28 @@ time receive(const route& over, std::int64_t bytes, time first) {
   const auto sent = over.sending ? first + length_of(bytes, over.send_rate) : first;
   if (!over.receiving) return sent;
   const auto length = length_of(bytes, over.receive_rate);
-  return std::max(sent, over.receiving->occupy(first, length) + length);
+  return std::max(sent, over.receiving->occupy(first, length, bytes) + length);
 }
 
-network::network(const plan& plan, std::uint64_t seed) : links_(plan.links), seed_(seed) {
+network::network(const plan& plan, std::uint64_t seed, std::shared_ptr<trace_sink> sink)
+    : links_(plan.links), workers_(plan.workers), seed_(seed), sink_(std::move(sink)) {
   for (std::uint32_t id = 0; id < plan.workers + plan.servers(); ++id) node_of_.push_back(plan.node_of(id));
+  for (const auto& node : plan.nodes) node_names_.push_back(node.name);
+}
+
+std::string network::name_of(std::uint32_t id) const {
+  return id < workers_ ? "w" + std::to_string(id) : "s" + std::to_string(id - workers_);
+}
+
+std::shared_ptr<wire> network::make_wire(const std::string& name, bool sends) {
+  return wires_.emplace_back(std::make_shared<wire>(name, sends, sink_));
+}
+
+std::vector<wire_usage> network::usage() const {
+  std::vector<wire_usage> all;
+  for (const auto& each : wires_)
+    if (auto used = each->usage(); used.messages > 0) all.push_back(std::move(used));
+  return all;
 }
 
 /// Returns whether the interface there carries messages of `id` to or from `other`.
@@ -82,7 +115,7 @@ bool network::leads_between(const planned_link& which, std::uint32_t from, std::
 std::shared_ptr<wire> network::interface_of(const link_end& where, std::uint32_t id, bool sending) {
   const auto kind = (sending ? 1 : 0) + (where.node ? 2 : 0);
   auto& found = interfaces_[{kind, where.node.value_or(id)}];
-  if (!found) found = std::make_shared<wire>();
+  if (!found) found = make_wire(where.node ? node_names_[*where.node] : name_of(id), sending);
   return found;
 }
 
@@ -101,10 +134,11 @@ route network::between(std::uint32_t from, std::uint32_t to) {
     if (!given.bandwidth) continue;
     const auto rate = given.bandwidth->bytes_per_second;
     if (direct) {  // a wire of its own, on which nothing else waits
-      const auto key = std::pair{i, std::pair{link.ends[0].node || link.ends[1].node ? node_of_[from] : from,
-                                              link.ends[0].node || link.ends[1].node ? node_of_[to] : to}};
+      const auto of_nodes = link.ends[0].node || link.ends[1].node;
+      const auto key = std::pair{i, std::pair{of_nodes ? node_of_[from] : from, of_nodes ? node_of_[to] : to}};
+      const auto end_name = [&](std::uint32_t id) { return of_nodes ? node_names_[node_of_[id]] : name_of(id); };
       auto& wire_between = direct_[key];
-      if (!wire_between) wire_between = std::make_shared<wire>();
+      if (!wire_between) wire_between = make_wire(end_name(from) + " to " + end_name(to), true);
       made.sending = wire_between;
       made.send_rate = rate;
       made.receiving.reset();

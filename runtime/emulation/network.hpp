@@ -11,6 +11,8 @@
 // from one sender to one receiver never overtake each other.
 #pragma once
 
+#include "troupe/actors/support/trace.hpp"
+#include "troupe/runtime/emulation/usage.hpp"
 #include "troupe/runtime/plan/plan.hpp"
 
 #include <chrono>
@@ -32,12 +34,22 @@ using time = std::chrono::nanoseconds;
 /// One direction of a network interface, or of a link of its own. It may be used by several threads.
 class wire {
  public:
-  /// Occupies the wire for `length`, from `earliest` on or as soon as it is free. Returns when this begins.
-  time occupy(time earliest, time length);
+  /// `sends`: whether it is the sending direction of `name`; see wire_usage.
+  wire(std::string name, bool sends, std::shared_ptr<trace_sink> sink = nullptr);
+
+  /// Occupies the wire with a message for `length`, from `earliest` on or as soon as it is free. Returns when this
+  /// begins.
+  time occupy(time earliest, time length, std::int64_t bytes);
+
+  /// Returns what it has carried so far.
+  wire_usage usage() const;
 
  private:
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   time free_{0};
+  wire_usage usage_;
+  std::shared_ptr<trace_sink> sink_;
+  trace_track track_;  ///< Made when it is first used.
 };
 
 /// How messages travel from one worker or server to another one.
@@ -75,8 +87,8 @@ time receive(const route& over, std::int64_t bytes, time first);
 /// All emulated links of a plan.
 class network {
  public:
-  /// Jitter and losses are drawn from `seed`.
-  network(const plan& plan, std::uint64_t seed);
+  /// Jitter and losses are drawn from `seed`. Each wire has a track of `sink`, unless that is null.
+  network(const plan& plan, std::uint64_t seed, std::shared_ptr<trace_sink> sink = nullptr);
 
   /// Returns whether there is any link.
   bool is_emulated() const { return !links_.empty(); }
@@ -86,14 +98,24 @@ class network {
 
   std::uint64_t seed() const { return seed_; }
 
+  /// Returns what each wire has carried so far, without those that have carried nothing, in order of their first
+  /// routes.
+  std::vector<wire_usage> usage() const;
+
  private:
+  std::string name_of(std::uint32_t id) const;
+  std::shared_ptr<wire> make_wire(const std::string& name, bool sends);
   bool is_at(const link_end& where, std::uint32_t id, std::uint32_t other) const;
   bool leads_between(const planned_link& which, std::uint32_t from, std::uint32_t to) const;
   std::shared_ptr<wire> interface_of(const link_end& where, std::uint32_t id, bool sending);
 
   std::vector<planned_link> links_;
   std::vector<std::uint32_t> node_of_;  ///< By id.
+  std::vector<std::string> node_names_;
+  std::uint32_t workers_{0};
   std::uint64_t seed_{0};
+  std::shared_ptr<trace_sink> sink_;
+  std::vector<std::shared_ptr<wire>> wires_;  ///< All of them.
   /// Wires by direction, whether of a node, and its index or the id.
   std::map<std::pair<int, std::uint32_t>, std::shared_ptr<wire>> interfaces_;
   std::map<std::pair<std::size_t, std::pair<std::uint32_t, std::uint32_t>>, std::shared_ptr<wire>> direct_;

@@ -37,6 +37,7 @@ class slowed_lane final : public lane {
   }
 
   std::shared_ptr<rendezvous> meeting_point() override { return inner_->meeting_point(); }
+  std::shared_ptr<job_clock> clock() override { return inner_->clock(); }
 
  private:
   std::unique_ptr<lane> inner_;

@@ -55,6 +55,11 @@ std::vector<rank_id> peers_of_port(const planned_exchange& exchange, std::uint32
   return {peers.begin(), peers.end()};
 }
 
+std::string name_of_port(const plan& plan, const planned_exchange& exchange, std::uint32_t id) {
+  return exchange.name +
+         (id >= plan.workers ? " server " + std::to_string(id - exchange.first_server) : " " + std::to_string(id));
+}
+
 /// Options of the port of the member or server with this index.
 port_options options_of_port(const plan& plan, std::uint32_t place, std::uint32_t index,
                              const launch_options& options) {
@@ -81,6 +86,8 @@ port_options options_of_port(const plan& plan, std::uint32_t place, std::uint32_
     if (options.deliveries.order_of && !exchange.nature.deterministic)
       deliveries = options.deliveries.order_of(exchange.ids()[index]);
   }
+  trace_track track;
+  if (options.trace) track = {options.trace, name_of_port(plan, exchange, exchange.ids()[index]) + " parts"};
   return {.run = id_of(plan),
           .name = exchange.name,
           .timeout = plan.file.run.timeout,
@@ -90,6 +97,7 @@ port_options options_of_port(const plan& plan, std::uint32_t place, std::uint32_
           .how = exchange.how,
           .peers = peers_of_port(exchange, index),
           .deliveries = std::move(deliveries),
+          .track = std::move(track),
           .own = std::move(own)};
 }
 
@@ -117,11 +125,6 @@ lane_for_fold lane_if_long(lane_factory& lanes, const std::string& name) {
 }
 
 using named_actors = std::vector<std::pair<std::string, caf::actor>>;
-
-std::string name_of_port(const plan& plan, const planned_exchange& exchange, std::uint32_t id) {
-  return exchange.name +
-         (id >= plan.workers ? " server " + std::to_string(id - exchange.first_server) : " " + std::to_string(id));
-}
 
 /// Spawns the ports of an exchange in the GPUs' own library: all its workers are here, see check_hosting().
 hosted_exchange host_collective(caf::actor_system& system, const plan& plan, std::uint32_t place, lane_factory& lanes,
@@ -219,16 +222,15 @@ void emulate_arrivals(caf::actor_system& system, const planned_exchange& exchang
   }
 }
 
-/// Returns what a port sends parts to, in place of the port of `to`: that, or the sending half of an emulated link.
-peer_port destination(caf::actor_system& system, std::uint32_t from, std::uint32_t to, const peer_port& port,
-                      const launch_options& options, named_actors& spawned) {
-  if (!options.links || from == to) return port;
-  auto route = options.links->between(from, to);
-  if (!route.is_emulated()) return port;
-  const auto half = emulation::spawn_sending_half(system, {std::move(route), options.links->seed()}, port);
-  spawned.emplace_back("link from " + std::to_string(from) + " to " + std::to_string(to),
-                       caf::actor_cast<caf::actor>(half));
-  return half;
+/// Returns the emulated links on which a port sends.
+emulation::senders links_from(const planned_exchange& exchange, std::uint32_t index,
+                              const std::vector<std::uint32_t>& ids, emulation::network& network) {
+  emulation::senders links;
+  for (const auto peer : exchange.peers_of(index)) {
+    auto route = network.between(ids[index], ids[peer]);
+    if (route.is_emulated()) links.emplace(rank_id{peer}, emulation::sender{std::move(route), network.seed()});
+  }
+  return links;
 }
 
 /// Spawns the ports of an exchange that belong here, and wires each to those with which it exchanges parts.
@@ -244,8 +246,9 @@ hosted_exchange host_ports(caf::actor_system& system, const plan& plan, std::uin
     const auto id = ids[index];
     if (options.far && plan.node_of(id) != options.node) continue;
     const auto name = name_of_port(plan, exchange, id);
-    const auto port =
-        spawn_port(system, options_of_port(plan, place, index, options), maker, lane_if_long(lanes, name));
+    auto given = options_of_port(plan, place, index, options);
+    if (options.links) given.departure = emulation::departures_over(links_from(exchange, index, ids, *options.links));
+    const auto port = spawn_port(system, std::move(given), maker, lane_if_long(lanes, name));
     here.push_back(index);
     made.ports.emplace(id, port);
     made.entrances.emplace(id, port);
@@ -258,9 +261,7 @@ hosted_exchange host_ports(caf::actor_system& system, const plan& plan, std::uin
     std::vector<peer_port> handles;
     for (const auto peer : peers_of_port(exchange, index)) {
       const auto which = static_cast<std::uint32_t>(peer);
-      handles.push_back(which == index
-                            ? peer_port{own}
-                            : destination(system, ids[index], ids[which], others.at(which), options, spawned));
+      handles.push_back(which == index ? peer_port{own} : others.at(which));
     }
     caf::anon_send(own, wire_atom_v, std::move(handles));
   }

@@ -93,6 +93,7 @@ worker_options options_of_launched(const plan& plan, std::uint32_t rank, const l
   if (options.deliveries.requests_of) made.recorded = options.deliveries.requests_of(rank);
   if (const auto& goes = options.deliveries.may_go_on)
     made.may_go_on = [goes, rank](std::uint64_t completed) { return goes(rank, completed); };
+  if (options.trace) made.track = {options.trace, "worker " + std::to_string(rank)};
   return made;
 }
 
@@ -181,6 +182,7 @@ compute_actor spawn_compute_of(caf::actor_system& system, const plan& plan, cons
     made.cores = memory->cores;
   }
   made.loading = options.loading;
+  if (options.trace && options.loading) made.track = {options.trace, name};
   made.computes = options.computes;
   const auto port = plan.norms() ? into.ports[made.norms.place].at(rank) : port_actor{};
   const auto compute =

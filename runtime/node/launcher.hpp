@@ -8,6 +8,7 @@
 #include "troupe/actors/journal.hpp"
 #include "troupe/actors/port.hpp"
 #include "troupe/actors/run_state.hpp"
+#include "troupe/actors/support/trace.hpp"
 #include "troupe/actors/training/lock_order.hpp"
 #include "troupe/actors/training/shared_memory.hpp"
 #include "troupe/actors/worker.hpp"
@@ -85,6 +86,7 @@ struct launch_options {
   launch_deliveries deliveries{};
   /// The emulated links, or null. They may not be shared with another launch().
   std::shared_ptr<emulation::network> links{};
+  std::shared_ptr<trace_sink> trace{};  ///< Where workers and ports report what they do; null if it is not traced.
   /// Loader threads of this process; without them, each lane makes its own batches.
   std::shared_ptr<data::loader_threads> loading{};
 };

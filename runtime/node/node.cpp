@@ -9,6 +9,7 @@
 #include "troupe/runtime/node/lanes.hpp"
 #include "troupe/runtime/node/links_of_plan.hpp"
 #include "troupe/runtime/node/supervisor.hpp"
+#include "troupe/runtime/node/traced_lanes.hpp"
 #include "troupe/runtime/plan/refuse.hpp"
 #include "troupe/runtime/topology/canonical.hpp"
 #include "troupe/runtime/topology/error.hpp"
@@ -110,9 +111,9 @@ std::function<void(const std::string&)> one_at_a_time(std::function<void(const s
 }
 
 /// Returns the emulated links, or null if there are none.
-std::shared_ptr<emulation::network> links_of(const plan& plan) {
+std::shared_ptr<emulation::network> links_of(const plan& plan, const node_options& options) {
   if (plan.links.empty()) return nullptr;
-  return std::make_shared<emulation::network>(plan, plan.file.run.seed);
+  return std::make_shared<emulation::network>(plan, plan.file.run.seed, options.trace);
 }
 
 /// One for each worker of this process, unless the file says how many; half of the cores are left to the workers.
@@ -141,7 +142,9 @@ run_end run(const plan& plan, const data::dataset_pair& data, node_options optio
   const auto end = std::make_shared<run_end>();
   const auto loading = std::make_shared<data::loader_threads>(loader_threads_of(plan, options.node));
   thread_lanes threads;
-  emulation::slowed_lanes lanes{threads, plan};
+  traced_lanes traced{threads, options.trace};
+  emulation::slowed_lanes lanes{options.trace ? static_cast<lane_factory&>(traced) : threads, plan};
+  const auto emulated = links_of(plan, options);
   check_threads(plan);
   const auto own = alone ? control::introduction{} : introduce(plan, data, options);
   auto links = alone ? nullptr : make_links(plan, options, own);
@@ -160,7 +163,8 @@ run_end run(const plan& plan, const data::dataset_pair& data, node_options optio
                                                                  .restored = options.restored,
                                                                  .node = options.node,
                                                                  .deliveries = std::move(deliveries),
-                                                                 .links = links_of(plan),
+                                                                 .links = emulated,
+                                                                 .trace = options.trace,
                                                                  .loading = loading},
                                                       .self = own,
                                                       .links = std::move(links),
@@ -180,6 +184,7 @@ run_end run(const plan& plan, const data::dataset_pair& data, node_options optio
     });
   }
   const auto timeout = plan.file.run.timeout;
+  if (emulated) end->links = emulated->usage();
   end->stuck = threads.close(end->status() == 0 ? timeout : time_to_compute, timeout);
   return *end;
 }

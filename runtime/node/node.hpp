@@ -27,6 +27,7 @@ struct node_options {
   std::function<std::shared_ptr<journal>()> open_book{};
   /// Opens what records the deliveries of the run, after the journal; empty if they are not recorded.
   std::function<launch_deliveries()> open_recording{};
+  std::shared_ptr<trace_sink> trace{};  ///< Where actors and lanes report what they do; null if it is not traced.
   bool continues{false};  ///< Whether --resume was given, to the first node or to the one that keeps copies.
   /// Writes a copy of a checkpoint, on the node that keeps copies; see plan::keeps_copies. Must not throw.
   std::function<void(const state_dict& files)> keep_copy{};

@@ -80,7 +80,8 @@ void end_now(const crew& all, recording::replay& orders) {
 
 replay_end replay_run(plan plan, const data::dataset_pair& data, at::Tensor initial, models::buffer_pool pool,
                       std::shared_ptr<journal> book, const recording::contents& recorded,
-                      std::optional<std::uint64_t> until, const std::atomic<int>* signal) {
+                      std::optional<std::uint64_t> until, const std::atomic<int>* signal,
+                      std::shared_ptr<trace_sink> trace) {
   plan.file.run.timeout = never;
   plan.file.run.max_seconds.reset();
   recording::replay orders{recorded, plan.draws_from_queue()};
@@ -102,6 +103,8 @@ replay_end replay_run(plan plan, const data::dataset_pair& data, at::Tensor init
       return limit->lets_go_on(rank, completed);
     };
   how.signal = signal;
+  how.trace = std::move(trace);
+  how.traces_real_time = true;
   how.longest_wait = longest_wait;
   how.after_begin = [&](const crew& all) {
     for (std::size_t i = 0; i < orders.interrupts(); ++i) caf::anon_send(all.coordinator, halt_atom_v);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "troupe/actors/error.hpp"
+#include "troupe/runtime/emulation/usage.hpp"
 
 #include <caf/error.hpp>
 
@@ -14,10 +15,11 @@ namespace troupe {
 
 /// The outcome of a run.
 struct run_end {
-  std::optional<std::string> failure{};  ///< "worker 2: …": the actor that failed first, and why.
-  std::optional<std::string> refusal{};  ///< Why this node cannot take part in the run; nothing was started.
-  int signal{0};                         ///< The signal that interrupted it, or 0.
-  std::uint64_t events{0};               ///< Of a simulation: the number of messages that were handled.
+  std::optional<std::string> failure{};        ///< "worker 2: …": the actor that failed first, and why.
+  std::optional<std::string> refusal{};        ///< Why this node cannot take part in the run; nothing was started.
+  int signal{0};                               ///< The signal that interrupted it, or 0.
+  std::uint64_t events{0};                     ///< Of a simulation: the number of messages that were handled.
+  std::vector<emulation::wire_usage> links{};  ///< What the emulated network has carried on this node.
   /// Lanes that had not returned when the node stopped waiting for them. Their threads still run: the process must end
   /// by std::_Exit().
   std::vector<std::string> stuck{};

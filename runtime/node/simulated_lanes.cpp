@@ -5,6 +5,7 @@
 #include <caf/all.hpp>
 
 #include <algorithm>
+#include <cmath>
 #include <condition_variable>
 #include <cstddef>
 #include <deque>
@@ -79,46 +80,101 @@ class second_hand {
   std::thread thread_;
 };
 
-using duration_of_task = std::function<std::chrono::microseconds(const task&)>;
+using std::chrono::microseconds;
+using duration_of_task = std::function<microseconds(const task&)>;
 
-/// When the results of a lane's jobs arrive: each some virtual time after its job was done, in order.
-class simulated_results {
+/// The virtual time of a lane's jobs, which are done all at once when they begin: each takes its time from when the one
+/// before it has ended and a core is free.
+class simulated_clock final : public job_clock {
  public:
-  simulated_results(data::random_stream random, std::chrono::microseconds longest, duration_of_task duration,
-                    std::shared_ptr<simulated_cores> cores)
-      : random_(random), longest_(longest), duration_(std::move(duration)), cores_(std::move(cores)) {}
+  simulated_clock(data::random_stream random, microseconds longest, duration_of_task duration,
+                  std::shared_ptr<simulated_cores> cores, simulated_job_listener on_job)
+      : random_(random),
+        longest_(longest),
+        duration_(std::move(duration)),
+        cores_(std::move(cores)),
+        on_job_(std::move(on_job)) {}
 
-  std::chrono::microseconds length_of(const task& what) {
+  microseconds length_of(const task& what) {
     if (duration_) return duration_(what);
-    return std::chrono::microseconds{random_.below(static_cast<std::uint64_t>(longest_.count()) + 1)};
+    return microseconds{random_.below(static_cast<std::uint64_t>(longest_.count()) + 1)};
   }
 
-  void send(const caf::actor& owner, std::chrono::microseconds length, std::function<void()> result) {
-    const auto since = owner->home_system().clock().now().time_since_epoch();
-    const auto now = std::chrono::duration_cast<std::chrono::microseconds>(since);
-    const auto earliest = std::max(free_, now);
-    free_ = (cores_ && length.count() > 0 ? cores_->take(earliest, length) : earliest) + length;
-    const auto wait = free_ - now;
-    completion done{std::make_shared<std::function<void()>>(std::move(result))};
-    caf::delayed_anon_send(owner, wait, done_atom_v, std::move(done));
+  /// A job of `length` begins, now or as soon as it can.
+  void begin(caf::actor owner, const task& what, microseconds length) {
+    owner_ = std::move(owner);
+    what_ = what;
+    length_ = length;
+    posted_ = std::max(free_, now());
+    begun_ = begin_ = reached_ = cores_ && length.count() > 0 ? cores_->take(posted_, length) : posted_;
+    free_ = begin_ + length;
   }
+
+  void when_computed(double gradients, std::function<void()> send) override {
+    reached_ = std::max(reached_, begin_ + before(gradients));
+    deliver(reached_, std::move(send));
+  }
+
+  /// The job goes on after a wait: all that is left of it is as much later as it has waited.
+  void resume() {
+    const auto waited = std::max(now() - reached_, microseconds{0});
+    for (auto* each : {&begin_, &reached_, &free_}) *each += waited;
+  }
+
+  /// The job has ended: its result arrives when its time has passed.
+  void end(std::function<void()> result) {
+    if (on_job_) on_job_({.what = what_, .free = posted_, .begin = begun_, .end = free_});
+    deliver(free_, std::move(result));
+    forget();
+  }
+
+  /// Nothing more will be sent for the job under way.
+  void forget() { owner_ = {}; }
 
  private:
+  microseconds now() const {
+    return std::chrono::duration_cast<microseconds>(owner_->home_system().clock().now().time_since_epoch());
+  }
+
+  /// Returns the time that the job takes until it has computed so many gradients. What else it does comes first: it
+  /// applies answers and makes steps.
+  microseconds before(double gradients) const {
+    auto copying = what_;
+    copying.gradients = 0;
+    const auto first = duration_ ? std::min(duration_(copying), length_) : microseconds{0};
+    const auto share = gradients / static_cast<double>(std::max<std::uint64_t>(1, what_.gradients));
+    const auto computing = static_cast<double>((length_ - first).count()) * std::clamp(share, 0.0, 1.0);
+    return first + microseconds{std::llround(computing)};
+  }
+
+  void deliver(microseconds when, std::function<void()> what) {
+    completion done{std::make_shared<std::function<void()>>(std::move(what))};
+    caf::delayed_anon_send(owner_, when - now(), done_atom_v, std::move(done));
+  }
+
   data::random_stream random_;
-  std::chrono::microseconds longest_;
+  microseconds longest_;
   duration_of_task duration_;
   std::shared_ptr<simulated_cores> cores_;
-  std::chrono::microseconds free_{0};
+  simulated_job_listener on_job_;
+  microseconds free_{0};  ///< When the last job ends.
+
+  // The job under way.
+  caf::actor owner_;
+  task what_;
+  microseconds begin_{0}, length_{0};
+  microseconds posted_{0}, begun_{0};  ///< When it could begin but for a core, and when it began.
+  microseconds reached_{0};            ///< How far it has got: it has sent what leaves before.
 };
 
 /// A lane's jobs where they may wait for their owner: handed over to a thread, one after the other. All but wait() is
 /// called by the scheduler's thread.
 class handed_over final : public rendezvous {
  public:
-  explicit handed_over(std::shared_ptr<simulated_results> results) : results_(std::move(results)) {}
+  explicit handed_over(std::shared_ptr<simulated_clock> clock) : clock_(std::move(clock)) {}
 
   void post(caf::actor owner, task what, lane::job work) {
-    queued_.push_back({std::move(owner), results_->length_of(what), std::move(work)});
+    queued_.push_back({std::move(owner), what, clock_->length_of(what), std::move(work)});
     if (!under_way_) begin_next();
   }
 
@@ -137,6 +193,7 @@ class handed_over final : public rendezvous {
     if (closed_) return;
     ++resumes_;
     if (!waits_) return;
+    clock_->resume();
     hand_.go_on();
     if (end_of_turn()) begin_next();
   }
@@ -149,12 +206,14 @@ class handed_over final : public rendezvous {
     hand_.end();
     result_.reset();  // there is nobody to hear it
     under_way_.reset();
+    clock_->forget();
   }
 
  private:
   struct posted {
     caf::actor owner;
-    std::chrono::microseconds length;
+    task what;
+    microseconds length;
     lane::job work;
   };
 
@@ -162,6 +221,7 @@ class handed_over final : public rendezvous {
     while (!queued_.empty()) {
       under_way_ = std::move(queued_.front());
       queued_.pop_front();
+      clock_->begin(under_way_->owner, under_way_->what, under_way_->length);
       hand_.begin([this, work = std::move(under_way_->work)] { result_ = work(); });
       if (!end_of_turn()) return;
     }
@@ -170,12 +230,12 @@ class handed_over final : public rendezvous {
   /// Sends the result of the job under way, if it has ended.
   bool end_of_turn() {
     if (!result_) return false;
-    results_->send(under_way_->owner, under_way_->length, *std::exchange(result_, std::nullopt));
+    clock_->end(*std::exchange(result_, std::nullopt));
     under_way_.reset();
     return true;
   }
 
-  std::shared_ptr<simulated_results> results_;
+  std::shared_ptr<simulated_clock> clock_;
   std::deque<posted> queued_;
   std::optional<posted> under_way_;
   std::optional<std::function<void()>> result_;
@@ -188,24 +248,26 @@ class handed_over final : public rendezvous {
 /// Does its jobs at once, in the handler that posts them, or, once it has a meeting point, between that and others.
 class simulated_lane final : public lane {
  public:
-  explicit simulated_lane(std::shared_ptr<simulated_results> results) : results_(std::move(results)) {}
+  explicit simulated_lane(std::shared_ptr<simulated_clock> clock) : clock_(std::move(clock)) {}
   ~simulated_lane() override {
     if (elsewhere_) elsewhere_->close();
   }
 
   void post(caf::actor owner, task what, job work) override {
     if (elsewhere_) return elsewhere_->post(std::move(owner), what, std::move(work));
-    const auto length = results_->length_of(what);
-    results_->send(owner, length, work());
+    clock_->begin(std::move(owner), what, clock_->length_of(what));
+    clock_->end(work());
   }
 
   std::shared_ptr<rendezvous> meeting_point() override {
-    if (!elsewhere_) elsewhere_ = std::make_shared<handed_over>(results_);
+    if (!elsewhere_) elsewhere_ = std::make_shared<handed_over>(clock_);
     return elsewhere_;
   }
 
+  std::shared_ptr<job_clock> clock() override { return clock_; }
+
  private:
-  std::shared_ptr<simulated_results> results_;
+  std::shared_ptr<simulated_clock> clock_;
   std::shared_ptr<handed_over> elsewhere_;
 };
 
@@ -233,8 +295,9 @@ std::unique_ptr<lane> simulated_lanes::make(const std::string& name) {
   duration_of_task duration;
   if (options_.duration_of) duration = [of = options_.duration_of, name](const task& what) { return of(name, what); };
   auto cores = options_.cores_of ? options_.cores_of(name) : nullptr;
-  return std::make_unique<simulated_lane>(std::make_shared<simulated_results>(
-      data::random_stream{random_.next()}, options_.longest_job, std::move(duration), std::move(cores)));
+  return std::make_unique<simulated_lane>(std::make_shared<simulated_clock>(
+      data::random_stream{random_.next()}, options_.longest_job, std::move(duration), std::move(cores),
+      options_.listen_to ? options_.listen_to(name) : simulated_job_listener{}));
 }
 
 }  // namespace troupe

@@ -28,6 +28,15 @@ class simulated_cores {
   std::vector<time> free_;
 };
 
+/// When a job of a simulation ran, in virtual time.
+struct simulated_job {
+  task what;
+  std::chrono::microseconds free{0};  ///< When it could have begun, but for a core.
+  std::chrono::microseconds begin{0}, end{0};
+};
+
+using simulated_job_listener = std::function<void(const simulated_job&)>;
+
 struct simulated_lane_options {
   std::chrono::microseconds longest_job{100'000};  ///< Each job takes a random virtual time up to this limit.
   /// Returns the virtual time that a task takes on the lane of this actor; if empty, the time is random.
@@ -35,6 +44,8 @@ struct simulated_lane_options {
   std::string silent{};  ///< Name of an actor whose lane never answers.
   /// Returns the cores that the lane of this actor uses; if empty or null, it has one for itself.
   std::function<std::shared_ptr<simulated_cores>(const std::string& actor)> cores_of{};
+  /// Returns what is told of each job of the lane of this actor; may be empty.
+  std::function<simulated_job_listener(const std::string& actor)> listen_to{};
 };
 
 class simulated_lanes final : public lane_factory {

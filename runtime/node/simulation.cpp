@@ -1,8 +1,10 @@
 #include "troupe/runtime/node/simulation.hpp"
 
 #include "troupe/data/random.hpp"
+#include "troupe/runtime/emulation/network.hpp"
 #include "troupe/runtime/node/run_end.hpp"
 #include "troupe/runtime/node/simulated_lanes.hpp"
+#include "troupe/runtime/node/traced_lanes.hpp"
 
 #include <caf/all.hpp>
 #include <caf/scheduler/test_coordinator.hpp>
@@ -52,12 +54,15 @@ run_end simulate(const plan& plan, const data::dataset_pair& data, at::Tensor in
                         {.longest_job = options.longest_job,
                          .duration_of = options.duration_of,
                          .silent = options.silent_lane,
-                         .cores_of = options.cores_of}};
+                         .cores_of = options.cores_of,
+                         .listen_to = options.listen_to}};
+  traced_lanes traced{lanes, options.trace};
+  const auto in_real_time = options.trace && options.traces_real_time;
   system_config config;
   caf::actor_system system{config};
   auto& scheduler = dynamic_cast<caf::scheduler::test_coordinator&>(system.scheduler());
 
-  auto troupe = launch(system, plan, data, lanes,
+  auto troupe = launch(system, plan, data, in_real_time ? static_cast<lane_factory&>(traced) : lanes,
                        {.book = std::move(book),
                         .initial = std::move(initial),
                         .pool = std::move(pool),
@@ -65,7 +70,8 @@ run_end simulate(const plan& plan, const data::dataset_pair& data, at::Tensor in
                         .open_device = options.open_device,
                         .computes = options.computes,
                         .deliveries = options.deliveries,
-                        .links = options.links});
+                        .links = options.links,
+                        .trace = in_real_time ? nullptr : options.trace});
   for (const auto& [name, member] : troupe.members) {
     caf::actor_cast<caf::abstract_actor*>(member)->attach_functor([&, name = name](const caf::error& why) {
       if (why && why != caf::exit_reason::kill) blamed.hear(name, why);
@@ -96,6 +102,7 @@ run_end simulate(const plan& plan, const data::dataset_pair& data, at::Tensor in
   if (!ended && !stops())
     throw simulation_stalled("the simulated run stalled (schedule seed " + std::to_string(options.seed) + ")");
   end.failure = std::move(blamed.text);
+  if (options.links) end.links = options.links->usage();
   return end;
 }
 

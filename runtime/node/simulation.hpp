@@ -32,8 +32,12 @@ struct simulation_options {
   std::string silent_lane{};                    ///< Name of an actor whose lane never answers.
   /// See simulated_lane_options::cores_of.
   decltype(simulated_lane_options::cores_of) cores_of{};
-  std::shared_ptr<emulation::network> links{};  ///< The emulated links, or null.
-  bool computes{true};                          ///< See replica_options::computes.
+  std::shared_ptr<emulation::network> links{};              ///< The emulated links, or null.
+  decltype(simulated_lane_options::listen_to) listen_to{};  ///< See simulated_lane_options::listen_to.
+  std::shared_ptr<trace_sink> trace{};                      ///< Where jobs, workers and ports are reported, or null.
+  /// Whether only jobs are reported, at the times at which they are done on this machine rather than in virtual time.
+  bool traces_real_time{false};
+  bool computes{true};  ///< See replica_options::computes.
   decltype(launch_options::open_device) open_device{};
   launch_deliveries deliveries{};                  ///< See launch_options::deliveries.
   std::function<void(const crew&)> after_begin{};  ///< Called before the first message is handled.

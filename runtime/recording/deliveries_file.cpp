@@ -85,12 +85,21 @@ origin origin_of(std::span<const std::byte> text) {
     return json[key].get<std::string>();
   };
   origin about{.version = text_at("version"), .topology = text_at("topology")};
+  if (!json.contains("format") || json["format"] != format)
+    throw damaged("its format is not " + std::to_string(format) + ", which this version reads");
   if (!json.contains("digests") || !json["digests"].is_object()) throw damaged("the header has no \"digests\"");
   for (const auto& [name, digest] : json["digests"].items()) {
     if (!digest.is_string()) throw damaged("a digest in the header is not a text");
     about.digests.emplace(name, digest.get<std::string>());
   }
   return about;
+}
+
+/// Returns whether the bytes end as those of a recording that is complete, after `blocks` blocks.
+bool ends_complete(std::span<const std::byte> bytes, std::uint64_t blocks) {
+  if (bytes.size() < sizeof(prefix)) return false;
+  const auto last = at<prefix>(bytes, bytes.size() - sizeof(prefix));
+  return last.index > blocks && last.count == 0 && last.checksum == checksum_of(last, {});
 }
 
 /// Reads one block at `offset` and moves on. Returns false if the rest is a block that was cut off.
@@ -101,7 +110,11 @@ bool read_block(std::span<const std::byte> bytes, std::size_t& offset, std::uint
   const auto size = before.count * sizeof(stored_entry);
   const auto name = "block " + std::to_string(index) + " at byte " + std::to_string(offset);
   if (before.index != index) throw damaged(name + " has the number " + std::to_string(before.index));
-  if (size > left - sizeof(prefix)) return false;
+  if (size > left - sizeof(prefix)) {
+    if (ends_complete(bytes.subspan(offset), index))
+      throw damaged(name + " is damaged: more of the recording follows than its number of entries allows");
+    return false;
+  }
   const auto body = bytes.subspan(offset + sizeof(prefix), size);
   if (checksum_of(before, body) != before.checksum) {
     if (size == left - sizeof(prefix)) return false;  // the last one may not have reached the disk whole

@@ -74,9 +74,12 @@ shared_secret parse_secret(const std::string& text, const std::string& from) {
 
 shared_secret secret_in(const std::filesystem::path& path) {
   if (::access(path.c_str(), F_OK) != 0) create(path);
-  const file_descriptor file{::open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC)};
+  const file_descriptor file{
+      ::open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK)};  // not forever at a pipe
   struct stat about {};
   if (file.number < 0 || ::fstat(file.number, &about) != 0) fail(path, "read");
+  if (!S_ISREG(about.st_mode))
+    throw input_error(path.string() + ": is not a file; remove it, so that a new secret is created");
   if (about.st_uid != ::geteuid())
     throw input_error(path.string() + ": another user owns this file; remove it, so that a new secret is created");
   if ((about.st_mode & (S_IRWXG | S_IRWXO)) != 0)

@@ -10,6 +10,7 @@
 #include <iosfwd>
 #include <memory>
 #include <string>
+#include <vector>
 
 namespace troupe::telemetry {
 
@@ -23,6 +24,9 @@ class display {
 
   /// Receives the number of steps that every worker has completed.
   virtual void progress(std::uint64_t step) = 0;
+
+  /// Receives the steps of each worker; see journal::progress_by_worker().
+  virtual void progress_by_worker(const std::vector<std::uint64_t>& /*steps*/) {}
 
   /// Clears the line that is being updated, if there is one, so that a message can be printed.
   virtual void make_room() {}

@@ -55,6 +55,8 @@ file_journal::~file_journal() {
   end.seconds = std::max(end.seconds, seconds_before_ + elapsed.count());
   end.samples_per_second = end.data_wait = end.epoch_seconds = end.epoch_train_loss = {};
   end.train_loss_workers.clear();
+  end.staleness_counts.clear();
+  end.workers.clear();
   try {
     write(end);
   } catch (const std::exception&) {  // the run may have failed because nothing can be written
@@ -80,11 +82,17 @@ void file_journal::write(const record& line) {
     file.text += added;
     write_aside(file.path, file.text);
   }
-  // Here rather than in the constructor: fonts and plugins take a moment, and the first step should not wait for it.
-  if (!drawn_) folder_.write("graph.svg", to_svg(to_dot(plan_)));
-  drawn_ = true;
   shown_->write(line);
   latest_ = line;
+  // Last, and not in the constructor: fonts and plugins take a moment, for which neither the first step nor its user
+  // should wait.
+  if (!drawn_) folder_.write("graph.svg", to_svg(to_dot(plan_)));
+  drawn_ = true;
+}
+
+void file_journal::write_links(const std::vector<emulation::wire_usage>& links) const {
+  if (plan_.links.empty() || !latest_) return;
+  folder_.write("links.csv", csv_of_links(links, latest_->seconds - seconds_before_));
 }
 
 void file_journal::progress(std::uint64_t step) {

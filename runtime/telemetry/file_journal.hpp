@@ -52,6 +52,7 @@ class file_journal : public journal {
   void write(const record& line) override;
 
   void progress(std::uint64_t step) override;
+  void progress_by_worker(const std::vector<std::uint64_t>& steps) override { shown_->progress_by_worker(steps); }
 
   /// Writes model_best.safetensors, or warns that it cannot be written; save() then tries again.
   void keep(const snapshot& best) override;
@@ -64,6 +65,10 @@ class file_journal : public journal {
   std::optional<state_dict> checkpoint(const run_state& state, bool copied) override;
 
   void report_overdue_copy(std::uint64_t step) override;
+
+  /// Writes links.csv, if the topology has links: what they have carried on this node since the run began, or was
+  /// continued.
+  void write_links(const std::vector<emulation::wire_usage>& links) const;
 
   const std::filesystem::path& folder() const { return folder_.path(); }
 

@@ -8,6 +8,7 @@
 #include <array>
 #include <cmath>
 #include <cstdio>
+#include <limits>
 
 namespace troupe::telemetry {
 
@@ -36,37 +37,89 @@ std::string cell(const std::optional<double>& value) {
   return text.is_null() ? "" : text.dump();
 }
 
+/// Fields that record_of() reads.
+constexpr std::array<std::pair<const char*, std::optional<double> record::*>, 16> optional_numbers{{
+    {"samples_per_second", &record::samples_per_second},
+    {"train_loss", &record::train_loss},
+    {"train_accuracy", &record::train_accuracy},
+    {"val_loss", &record::val_loss},
+    {"val_accuracy", &record::val_accuracy},
+    {"val_top_k_accuracy", &record::val_top_k_accuracy},
+    {"lr", &record::lr},
+    {"epoch_seconds", &record::epoch_seconds},
+    {"epoch_train_loss", &record::epoch_train_loss},
+    {"data_wait", &record::data_wait},
+    {"staleness_mean", &record::staleness_mean},
+    {"staleness_max", &record::staleness_max},
+    {"gradients_refused", &record::gradients_refused},
+    {"consensus_distance", &record::consensus_distance},
+    {"consensus_distance_before", &record::consensus_distance_before},
+    {"consensus_distance_max", &record::consensus_distance_max},
+}};
+
 }  // namespace
 
 std::string json_line(const record& line) {
-  const json object{{"event", line.event},
-                    {"epoch", line.epoch},
-                    {"step", line.step},
-                    {"updates", line.updates},
-                    {"seconds", number(line.seconds)},
-                    {"train_seconds", number(line.train_seconds)},
-                    {"samples_per_second", number(line.samples_per_second)},
-                    {"train_loss", number(line.train_loss)},
-                    {"train_accuracy", number(line.train_accuracy)},
-                    {"val_loss", number(line.val_loss)},
-                    {"val_accuracy", number(line.val_accuracy)},
-                    {"val_top_k_accuracy", number(line.val_top_k_accuracy)},
-                    {"val_accuracy_workers", list(line.val_accuracy_workers)},
-                    {"lr", number(line.lr)},
-                    {"epoch_seconds", number(line.epoch_seconds)},
-                    {"epoch_train_loss", number(line.epoch_train_loss)},
-                    {"data_wait", number(line.data_wait)},
-                    {"train_loss_workers", list(line.train_loss_workers)},
-                    {"bytes_sent", line.bytes_sent},
-                    {"staleness_mean", number(line.staleness_mean)},
-                    {"staleness_max", number(line.staleness_max)},
-                    {"staleness_counts", line.staleness_counts.empty() ? json(nullptr) : json(line.staleness_counts)},
-                    {"gradients_refused", count(line.gradients_refused)},
-                    {"consensus_distance", number(line.consensus_distance)},
-                    {"consensus_distance_before", number(line.consensus_distance_before)},
-                    {"consensus_distance_max", number(line.consensus_distance_max)},
-                    {"status", line.status.empty() ? json(nullptr) : json(line.status)}};
+  const bool is_end = line.event == "end";
+  const json object{
+      {"event", line.event},
+      {"epoch", line.epoch},
+      {"step", line.step},
+      {"updates", line.updates},
+      {"seconds", number(line.seconds)},
+      {"train_seconds", number(line.train_seconds)},
+      {"samples_per_second", number(line.samples_per_second)},
+      {"train_loss", number(line.train_loss)},
+      {"train_accuracy", number(line.train_accuracy)},
+      {"val_loss", number(line.val_loss)},
+      {"val_accuracy", number(line.val_accuracy)},
+      {"val_top_k_accuracy", number(line.val_top_k_accuracy)},
+      {"val_accuracy_workers", list(line.val_accuracy_workers)},
+      {"lr", number(line.lr)},
+      {"epoch_seconds", number(line.epoch_seconds)},
+      {"epoch_train_loss", number(line.epoch_train_loss)},
+      {"data_wait", number(line.data_wait)},
+      {"train_loss_workers", list(line.train_loss_workers)},
+      {"bytes_sent", line.bytes_sent},
+      {"staleness_mean", number(line.staleness_mean)},
+      {"staleness_max", number(line.staleness_max)},
+      {"staleness_counts", is_end && !line.staleness_counts.empty() ? json(line.staleness_counts) : json(nullptr)},
+      {"gradients_refused", count(line.gradients_refused)},
+      {"consensus_distance", number(line.consensus_distance)},
+      {"consensus_distance_before", number(line.consensus_distance_before)},
+      {"consensus_distance_max", number(line.consensus_distance_max)},
+      {"status", line.status.empty() ? json(nullptr) : json(line.status)}};
   return object.dump();
+}
+
+std::optional<record> record_of(std::string_view json_line) {
+  constexpr bool throws = false;
+  const auto line = json::parse(json_line, nullptr, throws);
+  if (!line.is_object()) return {};
+  record made;
+  const auto find = [&](const char* key) { return line.contains(key) ? line.at(key) : json(nullptr); };
+  const auto read_count = [&](const char* key, std::uint64_t& value) {
+    if (const auto found = find(key); found.is_number_unsigned()) value = found.get<std::uint64_t>();
+  };
+  const auto read = [&](const char* key, auto& value) {
+    if (const auto found = find(key); found.is_number()) value = found.get<double>();
+  };
+  const auto read_list = [&](const char* key, std::vector<double>& values) {
+    for (const auto& one : find(key))
+      values.push_back(one.is_number() ? one.get<double>() : std::numeric_limits<double>::quiet_NaN());
+  };
+  if (const auto event = find("event"); event.is_string()) made.event = event.get<std::string>();
+  if (const auto status = find("status"); status.is_string()) made.status = status.get<std::string>();
+  read_count("epoch", made.epoch);
+  read_count("step", made.step);
+  read_count("updates", made.updates);
+  read_count("bytes_sent", made.bytes_sent);
+  read("seconds", made.seconds);
+  read("train_seconds", made.train_seconds);
+  for (const auto& [key, field] : optional_numbers) read(key, made.*field);
+  read_list("val_accuracy_workers", made.val_accuracy_workers);
+  read_list("train_loss_workers", made.train_loss_workers);
+  return made;
 }
 
 std::string json_line(const evaluation& found, const std::vector<named_counts>& classes) {
@@ -132,6 +185,23 @@ std::string csv_of_workers(const std::vector<worker_total>& workers) {
             std::to_string(one.bytes_sent);
     for (const auto seconds : {one.busy, one.data_wait, one.exchange_wait})
       text += ',' + nlohmann::json(seconds).dump();
+    text += '\n';
+  }
+  return text;
+}
+
+std::string csv_of_links(const std::vector<emulation::wire_usage>& links, std::optional<double> seconds) {
+  std::string text = "interface,direction,messages,bytes,busy_seconds,busy_share,wait_mean_seconds,wait_max_seconds\n";
+  const auto in_seconds = [](std::chrono::nanoseconds time) { return std::chrono::duration<double>(time).count(); };
+  for (const auto& one : links) {
+    text += one.name + (one.sends ? ",send," : ",receive,") + std::to_string(one.messages) + ',' +
+            std::to_string(one.bytes);
+    const auto busy = in_seconds(one.busy);
+    const auto mean = one.messages > 0 ? in_seconds(one.waited) / static_cast<double>(one.messages) : 0;
+    const auto share = seconds ? std::optional{*seconds > 0 ? busy / *seconds : 0} : std::nullopt;
+    for (const auto& number :
+         {std::optional{busy}, share, std::optional{mean}, std::optional{in_seconds(one.longest_wait)}})
+      text += ',' + cell(number);
     text += '\n';
   }
   return text;

@@ -4,8 +4,11 @@
 
 #include "troupe/actors/messages.hpp"
 #include "troupe/actors/rules/evaluate.hpp"
+#include "troupe/runtime/emulation/usage.hpp"
 
+#include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -14,6 +17,10 @@ namespace troupe::telemetry {
 /// Returns one JSON object without a line break. It has every key; a value that does not apply or is not finite is
 /// null.
 std::string json_line(const record& line);
+
+/// Reads such an object. Values that are missing or of another type are as in a new record. Returns nothing for text
+/// that is not a JSON object.
+std::optional<record> record_of(std::string_view json_line);
 
 /// A class: its name, and how its samples were classified.
 using named_counts = std::pair<std::string, rules::class_counts>;
@@ -33,5 +40,9 @@ std::string csv_line(const record& line);
 
 /// Returns the file workers.csv: what each worker has done in the run.
 std::string csv_of_workers(const std::vector<worker_total>& workers);
+
+/// Returns the file links.csv: what the emulated network has carried in `seconds`. If those are not known, the shares
+/// are empty.
+std::string csv_of_links(const std::vector<emulation::wire_usage>& links, std::optional<double> seconds);
 
 }  // namespace troupe::telemetry

@@ -45,7 +45,8 @@ section simulate_section() {
       "no "
       "time.",
       {row("gradient", in(&t::simulate, &simulate::gradient), {.choices = {"measure"}, .type = setting_type::delay},
-           "CPU time of one gradient. \"measure\" computes ten on this machine and takes the median."),
+           "CPU time of one gradient. \"measure\" computes ten on this machine and takes the median. With "
+           "simulate.cores, as many workers compute at the same time as that allows."),
        row("jitter", in(&t::simulate, &simulate::jitter), {.minimum = 0, .maximum = 1, .maximum_excluded = true},
            "Largest relative deviation of the time of a gradient, drawn uniformly for each worker and step."),
        row("memory", in(&t::simulate, &simulate::memory), {},

@@ -39,9 +39,6 @@ class channel {
   virtual std::ptrdiff_t read(std::span<std::byte> room) = 0;
   virtual std::ptrdiff_t write(std::span<const std::byte> header, std::span<const std::byte> payload) = 0;
 
-  /// Returns whether bytes have been taken from the socket that read() has not returned yet.
-  virtual bool has_buffered() const { return false; }
-
   /// Returns what is known about the last error of read() or write() apart from errno, or "".
   virtual std::string error() const { return {}; }
 };

@@ -97,7 +97,7 @@ void connection::beat() {
   pulse_.async_wait([self = shared_from_this()](boost::system::error_code error) {
     if (error || !self->socket_.is_open()) return;
     boost::system::error_code ignored;  // what has arrived may wait for this thread, which was busy
-    const auto heard = self->socket_.available(ignored) > 0 || self->channel_->has_buffered();
+    const auto heard = self->socket_.available(ignored) > 0 || self->paused_;
     if (!heard && steady_clock::now() - self->last_heard_ > self->options_.silence)
       return self->fail(cause::silent, silence_text(self->options_.silence));
     self->put_beat();
@@ -108,6 +108,7 @@ void connection::beat() {
 // Receiving. -------------------------------------------------------------------------------------------------------
 
 void connection::read() try {
+  paused_ = false;
   for (std::size_t bytes = 0; bytes < turn;) {
     const auto room = reader_.room();
     const auto count = channel_->read(room);
@@ -127,6 +128,7 @@ void connection::read() try {
                            : fail(plane_ ? cause::invalid : cause::unidentified, known);
     }
   }
+  paused_ = true;
   asio::post(*options_.io, [self = shared_from_this()] {
     if (self->socket_.is_open()) self->read();
   });

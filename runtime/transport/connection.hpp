@@ -131,6 +131,7 @@ class connection : public std::enable_shared_from_this<connection> {
   std::optional<plane> plane_;        ///< Known once greeted.
   std::atomic<bool> trusted_{false};  ///< See trust().
   std::chrono::steady_clock::time_point last_heard_;
+  bool paused_{false};  ///< Reading goes on after other connections had a turn.
 
   std::atomic<std::int64_t> granted_;   ///< Total credit granted to the other side.
   std::int64_t received_{0};            ///< Total cost of the frames that the other side has sent.

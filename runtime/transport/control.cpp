@@ -3,6 +3,7 @@
 #include "troupe/actors/inspect.hpp"
 #include "troupe/runtime/transport/bytes.hpp"
 
+#include <csignal>
 #include <type_traits>
 #include <utility>
 
@@ -132,7 +133,7 @@ message made_of(std::size_t number, std::index_sequence<Index...>) {
   throw frame_error("received the control message " + name_of(what) + " " + why);
 }
 
-/// The rank that a message is about, if it is about one.
+/// Returns the rank that a message is about, or null.
 template <class Message>
 const rank_id* rank_in(const Message& one) {
   if constexpr (requires { one.rank; }) {
@@ -144,7 +145,7 @@ const rank_id* rank_in(const Message& one) {
   }
 }
 
-/// The node that a message names, if it names one.
+/// Returns the node that a message names, or null.
 template <class Message>
 const std::uint32_t* node_in(const Message& one) {
   if constexpr (requires { one.lost; }) {
@@ -154,6 +155,15 @@ const std::uint32_t* node_in(const Message& one) {
   } else {
     return nullptr;
   }
+}
+
+/// Returns the signal that a message reports, or null.
+template <class Message>
+const std::int32_t* signal_in(const Message& one) {
+  if constexpr (std::is_same_v<Message, interrupted>)
+    return &one.signal;
+  else
+    return nullptr;
 }
 
 /// The messages before `welcome` go to the first node, the others come from it.
@@ -205,6 +215,8 @@ void check(const message& what, const std::vector<node_ranks>& nodes, std::uint3
           refuse(what, "about a rank of another node");
         if (const auto* node = node_in(one); node && *node >= nodes.size())
           refuse(what, "about a node that does not exist");
+        if (const int* signal = signal_in(one); signal && *signal != SIGINT && *signal != SIGTERM && *signal != SIGHUP)
+          refuse(what, "with a signal that does not end a run");
       },
       what);
 }

@@ -3,9 +3,14 @@
 #include "troupe/runtime/transport/links.hpp"
 
 #include <boost/asio/connect.hpp>
+#include <boost/asio/post.hpp>
 #include <boost/asio/steady_timer.hpp>
 
+#include <cstdint>
+#include <exception>
 #include <string>
+#include <system_error>
+#include <thread>
 #include <utility>
 
 namespace troupe::transport {
@@ -14,9 +19,22 @@ namespace asio = boost::asio;
 using tcp = asio::ip::tcp;
 using boost::system::error_code;
 
+namespace {
+
+/// Returns the addresses of a host, or none.
+std::vector<tcp::endpoint> endpoints_of(const std::string& host, std::uint16_t port) try {
+  asio::io_context own;
+  std::vector<tcp::endpoint> found;
+  for (const auto& each : tcp::resolver{own}.resolve(host, std::to_string(port))) found.push_back(each);
+  return found;
+} catch (const std::exception&) {
+  return {};
+}
+
+}  // namespace
+
 struct dialler::attempt {
-  explicit attempt(asio::io_context& io) : resolver(io), socket(io), timer(io) {}
-  tcp::resolver resolver;
+  explicit attempt(asio::io_context& io) : socket(io), timer(io) {}
   tcp::socket socket;
   asio::steady_timer timer;  ///< Limits an attempt to connect, and then the time until the next one.
   topology::endpoint address;
@@ -26,7 +44,7 @@ struct dialler::attempt {
 
 void dialler::dial(const topology::endpoint& address, std::chrono::milliseconds delay, std::function<bool()> wanted,
                    connected next) {
-  const auto one = std::make_shared<attempt>(io_);
+  const auto one = std::make_shared<attempt>(*io_);
   one->address = address;
   one->wanted = std::move(wanted);
   one->next = std::move(next);
@@ -39,32 +57,46 @@ void dialler::close() {
   closed_ = true;
   error_code ignored;
   for (const auto& one : attempts_) {
-    one->resolver.cancel();
     one->socket.close(ignored);
     one->timer.cancel();
   }
 }
 
-void dialler::resolve(const std::shared_ptr<attempt>& one) {
-  one->resolver.async_resolve(one->address.host, std::to_string(one->address.port),
-                              [this, one](error_code error, const tcp::resolver::results_type& found) {
-                                if (closed_) return;
-                                if (error) return retry(one, between_dials);
-                                one->timer.expires_after(patience_);
-                                one->timer.async_wait([one](error_code cancelled) {
-                                  error_code ignored;
-                                  if (!cancelled) one->socket.close(ignored);
-                                });
-                                asio::async_connect(one->socket, found,
-                                                    [this, one](error_code failed, const tcp::endpoint&) {
-                                                      if (closed_) return;
-                                                      one->timer.cancel();
-                                                      if (failed || !one->socket.is_open())
-                                                        return retry(one, between_dials);
-                                                      std::erase(attempts_, one);
-                                                      one->next(std::move(one->socket));
-                                                    });
-                              });
+void dialler::resolve(const std::shared_ptr<attempt>& one) try {
+  const auto& [host, port] = one->address;
+  error_code is_name;
+  if (const auto address = asio::ip::make_address(host, is_name); !is_name)
+    return connect(one, {tcp::endpoint{address, port}});
+  // Looking a name up cannot be cancelled, and may take half a minute. This thread is not waited for, and what it needs
+  // is its own.
+  std::thread{[this, host = host, port = port, weak = std::weak_ptr(one), io = std::weak_ptr(io_)] {
+    const auto found = endpoints_of(host, port);
+    const auto to = io.lock();
+    if (!to) return;
+    asio::post(*to, [this, weak, found] {  // on a thread that ends before this dialler
+      const auto one = weak.lock();
+      if (!one || closed_) return;
+      if (found.empty()) return retry(one, between_dials);
+      connect(one, found);
+    });
+  }}.detach();
+} catch (const std::system_error&) {  // no thread
+  retry(one, between_dials);
+}
+
+void dialler::connect(const std::shared_ptr<attempt>& one, const std::vector<tcp::endpoint>& found) {
+  one->timer.expires_after(patience_);
+  one->timer.async_wait([one](error_code cancelled) {
+    error_code ignored;
+    if (!cancelled) one->socket.close(ignored);
+  });
+  asio::async_connect(one->socket, found, [this, one](error_code failed, const tcp::endpoint&) {
+    if (closed_) return;
+    one->timer.cancel();
+    if (failed || !one->socket.is_open()) return retry(one, between_dials);
+    std::erase(attempts_, one);
+    one->next(std::move(one->socket));
+  });
 }
 
 void dialler::retry(const std::shared_ptr<attempt>& one, std::chrono::milliseconds delay) {

@@ -9,6 +9,7 @@
 #include <chrono>
 #include <functional>
 #include <memory>
+#include <utility>
 #include <vector>
 
 namespace troupe::transport {
@@ -16,7 +17,8 @@ namespace troupe::transport {
 class dialler {
  public:
   /// An attempt to connect is given up after `patience`, and the next one follows.
-  dialler(boost::asio::io_context& io, std::chrono::milliseconds patience) : io_(io), patience_(patience) {}
+  dialler(std::shared_ptr<boost::asio::io_context> io, std::chrono::milliseconds patience)
+      : io_(std::move(io)), patience_(patience) {}
 
   /// Called with a connected socket.
   using connected = std::function<void(boost::asio::ip::tcp::socket)>;
@@ -31,9 +33,10 @@ class dialler {
  private:
   struct attempt;
   void resolve(const std::shared_ptr<attempt>& one);
+  void connect(const std::shared_ptr<attempt>& one, const std::vector<boost::asio::ip::tcp::endpoint>& found);
   void retry(const std::shared_ptr<attempt>& one, std::chrono::milliseconds delay);
 
-  boost::asio::io_context& io_;
+  std::shared_ptr<boost::asio::io_context> io_;
   std::chrono::milliseconds patience_;
   std::vector<std::shared_ptr<attempt>> attempts_;
   bool closed_{false};

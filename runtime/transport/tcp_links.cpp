@@ -56,7 +56,7 @@ class tcp_links final : public links {
         session_(options_.session),
         work_(asio::make_work_guard(*io_)),
         acceptor_(listen_on(*io_, options_.listen)),
-        dialler_(*io_, options_.patience),
+        dialler_(io_, options_.patience),
         later_(*io_),
         deadline_(*io_),
         lost_(nodes_),
@@ -213,7 +213,12 @@ class tcp_links final : public links {
     dialler_.dial(
         options_.addresses[to.node], delay, [this, to] { return to.where == plane::control || !lost_[to.node]; },
         [this, to](tcp::socket socket) {
-          dialled_.push_back(make(std::move(socket), to));
+          try {
+            dialled_.push_back(make(std::move(socket), to));
+          } catch (const std::exception& problem) {  // out of memory or of random numbers
+            warn(to, {}, problem.what());
+            return dial(to, after_refusal);
+          }
           dialled_.back()->start(to.where == plane::control ? options_.patience : options_.timeout);
           dialled_.back()->greet(options_.me, session_, to.where);
         });

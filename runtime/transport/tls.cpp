@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <cstdint>
 #include <cstring>
 #include <limits>
 #include <mutex>
@@ -50,7 +51,7 @@ int choose_plane(SSL*, const unsigned char** chosen, unsigned char* size, const 
   return SSL_TLSEXT_ERR_OK;
 }
 
-/// Says what is wrong with the certificate of the other side.
+/// Returns what is wrong with the certificate of the other side.
 std::string text_of_certificate(const X509* certificate, long result) {
   switch (result) {
     case X509_V_ERR_CERT_HAS_EXPIRED:
@@ -101,7 +102,7 @@ context_pointer make_context(const security::credential_files& files) {
   return context;
 }
 
-/// Says why the other side has ended the handshake, or why this side did.
+/// Returns why the other side has ended the handshake, or why this side did.
 std::string text_of_reason(int reason) {
   switch (reason) {
     case SSL_R_WRONG_VERSION_NUMBER:
@@ -136,15 +137,16 @@ std::string text_of_reason(int reason) {
 
 class tls_channel final : public channel {
  public:
-  tls_channel(context_pointer context, int socket) : context_(std::move(context)), session_(SSL_new(context_.get())) {
+  tls_channel(context_pointer context, int socket, std::uint64_t records_per_key)
+      : context_(std::move(context)), session_(SSL_new(context_.get())), records_per_key_(records_per_key) {
     checked(session_ && SSL_set_fd(session_.get(), socket) == 1 && SSL_set_app_data(session_.get(), &refused_) == 1,
             "SSL_new");
     SSL_set_accept_state(session_.get());
   }
 
   /// The dialling side.
-  tls_channel(context_pointer context, int socket, std::string node, plane where)
-      : tls_channel(std::move(context), socket) {
+  tls_channel(context_pointer context, int socket, std::uint64_t records_per_key, std::string node, plane where)
+      : tls_channel(std::move(context), socket, records_per_key) {
     node_ = std::move(node);
     SSL_set_connect_state(session_.get());
     const auto offer = alpn_of(where);
@@ -190,18 +192,11 @@ class tls_channel final : public channel {
   /// One record at most. A small frame is one record, and the first record of a large one begins with its header.
   std::ptrdiff_t write(std::span<const std::byte> header, std::span<const std::byte> payload) override {
     const std::lock_guard lock{mutex_};
-    ERR_clear_error();
-    if (header.empty())
-      return outcome(SSL_write(session_.get(), payload.data(), size_of(std::min(payload.size(), record_bytes))));
+    if (header.empty()) return write_record(payload.first(std::min(payload.size(), record_bytes)));
     const auto joined = std::min(payload.size(), record_bytes - header.size());
     std::memcpy(record_.data(), header.data(), header.size());
     if (joined > 0) std::memcpy(record_.data() + header.size(), payload.data(), joined);
-    return outcome(SSL_write(session_.get(), record_.data(), size_of(header.size() + joined)));
-  }
-
-  bool has_buffered() const override {
-    const std::lock_guard lock{mutex_};
-    return SSL_has_pending(session_.get()) == 1;
+    return write_record(std::span(record_).first(header.size() + joined));
   }
 
   std::string error() const override {
@@ -210,6 +205,21 @@ class tls_channel final : public channel {
   }
 
  private:
+  std::ptrdiff_t write_record(std::span<const std::byte> bytes) {
+    ERR_clear_error();
+    // A record that waits for space in the socket must be completed first.
+    if (!unfinished_ && records_ >= records_per_key_) {
+      SSL_key_update(session_.get(), SSL_KEY_UPDATE_NOT_REQUESTED);
+      records_ = 0;
+    }
+    const auto count = outcome(SSL_write(session_.get(), bytes.data(), size_of(bytes.size())));
+    unfinished_ = count < 0;
+    if (count > 0) ++records_;
+    if (count != 0) return count;
+    errno = EPIPE;  // the other side has ended the session
+    return -1;
+  }
+
   static int size_of(std::size_t bytes) {
     return static_cast<int>(std::min<std::size_t>(bytes, std::numeric_limits<int>::max()));
   }
@@ -254,28 +264,34 @@ class tls_channel final : public channel {
   std::string node_;          ///< The node that was dialled; empty on the accepting side.
   mutable std::mutex mutex_;  ///< Protects the session after the handshake, and what follows.
   std::array<std::byte, record_bytes> record_;
+  std::uint64_t records_per_key_;
+  std::uint64_t records_{0};  ///< Written with the present key.
+  bool unfinished_{false};    ///< The last write must be repeated.
   std::string error_;
   std::string refused_;  ///< Why the certificate of the other side was refused.
 };
 
 class tls_channel_factory final : public channel_factory {
  public:
-  explicit tls_channel_factory(context_pointer context) : context_(std::move(context)) {}
+  tls_channel_factory(context_pointer context, std::uint64_t records_per_key)
+      : context_(std::move(context)), records_per_key_(records_per_key) {}
   std::unique_ptr<channel> accepted(int socket) const override {
-    return std::make_unique<tls_channel>(context_, socket);
+    return std::make_unique<tls_channel>(context_, socket, records_per_key_);
   }
   std::unique_ptr<channel> dialled(int socket, const std::string& node, plane where) const override {
-    return std::make_unique<tls_channel>(context_, socket, node, where);
+    return std::make_unique<tls_channel>(context_, socket, records_per_key_, node, where);
   }
 
  private:
   context_pointer context_;
+  std::uint64_t records_per_key_;
 };
 
 }  // namespace
 
-std::shared_ptr<const channel_factory> tls_channels(const security::credential_files& files) {
-  return std::make_shared<tls_channel_factory>(make_context(files));
+std::shared_ptr<const channel_factory> tls_channels(const security::credential_files& files,
+                                                    std::uint64_t records_per_key) {
+  return std::make_shared<tls_channel_factory>(make_context(files), records_per_key);
 }
 
 }  // namespace troupe::transport

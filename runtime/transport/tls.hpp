@@ -4,12 +4,18 @@
 #include "troupe/runtime/security/credentials.hpp"
 #include "troupe/runtime/transport/channel.hpp"
 
+#include <cstdint>
 #include <memory>
 
 namespace troupe::transport {
 
+/// The number of records after which a side of a session changes its key: well below the 2^24.5 full records that
+/// AES-GCM may encrypt with one (RFC 8446, section 5.5), which OpenSSL does not count. It is 64 GiB.
+constexpr std::uint64_t most_records_per_key = std::uint64_t{1} << 22;
+
 /// Returns encrypted channels whose ends have shown certificates. The files have been checked; see security::check().
 /// Throws std::runtime_error if they have become unreadable since.
-std::shared_ptr<const channel_factory> tls_channels(const security::credential_files& files);
+std::shared_ptr<const channel_factory> tls_channels(const security::credential_files& files,
+                                                    std::uint64_t records_per_key = most_records_per_key);
 
 }  // namespace troupe::transport

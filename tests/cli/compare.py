@@ -117,7 +117,7 @@ def check_page(out):
 
 def check_markdown(out):
     text = pathlib.Path(out, "compare.md").read_text()
-    shown = re.findall(r"\]\(([^)]+)\)", text)
+    shown = re.findall(r"(?<!\\)\]\(([^)]+)\)", text)
     assert len(shown) > 10
     for path in shown:
         content = pathlib.Path(out, path).read_text()
@@ -192,25 +192,24 @@ def test_the_time_of_a_gradient_is_measured_once_for_all():
     assert len(times) == 1 and times != {"measure"}, times
 
 
-def interrupted(out):
-    """Leaves a comparison that was interrupted in its second run."""
+def stopped(out, how):
+    """Leaves a comparison that a signal has ended in its second run. Returns its exit status and what it said."""
     process = subprocess.Popen([BINARY, "compare", "star.toml", "slow.toml", "--out", out], stdin=subprocess.DEVNULL,
                                stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     deadline = time.monotonic() + 100
     while not pathlib.Path(out, "runs/slow/seed-1/metrics.jsonl").exists():
         assert time.monotonic() < deadline and process.poll() is None, process.communicate()
         time.sleep(0.02)
-    process.send_signal(signal.SIGINT)
+    process.send_signal(how)
     said = process.communicate(timeout=60)
-    assert process.returncode == 130, (process.returncode, said)
-    return said
+    return process.returncode, *said
 
 
 def test_an_interrupted_comparison_is_continued_and_finished_runs_are_kept():
     write("star.toml", STAR)
     write("slow.toml", STAR.replace("steps = 20", "steps = 100000"))
-    said = interrupted("out")
-    assert "continue with: troupe compare --resume out" in said[1], said
+    status, *said = stopped("out", signal.SIGINT)
+    assert status == 130 and "continue with: troupe compare --resume out" in said[1], (status, said)
     rows = rows_of("out/compare.csv")
     assert [row["status"] for row in rows] == ["done"], (rows, said)
     kept = os.stat("out/runs/star/seed-1/metrics.jsonl").st_mtime_ns
@@ -225,6 +224,31 @@ def test_an_interrupted_comparison_is_continued_and_finished_runs_are_kept():
     troupe("compare", "--resume", "out", "--repeat", 2, "--target", TARGET)
     assert os.stat("out/runs/star/seed-1/metrics.jsonl").st_mtime_ns == kept
     assert len(check_rows("out", 2, TARGET)) == 4
+
+
+def command_lines():
+    """Yields those of all processes."""
+    for path in pathlib.Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            yield path.read_bytes()
+        except OSError:  # it has ended
+            pass
+
+
+def test_a_comparison_that_is_killed_leaves_no_run_behind_and_can_be_continued():
+    write("star.toml", STAR)
+    write("slow.toml", STAR.replace("steps = 20", "steps = 100000"))
+    assert stopped("out", signal.SIGKILL)[0] == -signal.SIGKILL
+    runs = str(pathlib.Path("out/runs").resolve()).encode()
+    deadline = time.monotonic() + 20
+    while any(runs in each for each in command_lines()):
+        assert time.monotonic() < deadline, "the run that was killed goes on"
+        time.sleep(0.02)
+    text = pathlib.Path("out/topologies/slow.toml").read_text()
+    pathlib.Path("out/topologies/slow.toml").write_text(re.sub("steps( *)= 100000", r"steps\1= 20", text))
+    said = troupe("compare", "--resume", "out").stdout
+    assert "run 1 of 1  slow" in said, said
+    check_rows("out", 1, 2)
 
 
 def test_a_failed_run_is_reported_and_does_not_end_the_comparison():
@@ -256,6 +280,7 @@ def test_mistakes_are_found_before_anything_runs():
                         (["star.toml", "--vary", "run.seed=1,2"], "use --repeat"),
                         (["star.toml", "--vary", "optimizer.lrr=1,2"], "--vary optimizer.lrr=1:"),
                         (["star.toml", "--target", "97"], "--target"),
+                        (["star.toml", "--target", "nan"], '--target is "nan"; expected a number from 0 to 1'),
                         (["empty"], "contains no .toml file"),
                         ([], "no topology file"),
                         (["--resume", "nowhere"], "does not contain a comparison")):
@@ -269,6 +294,63 @@ def test_mistakes_are_found_before_anything_runs():
     troupe("compare", "star.toml", "--set", "run.steps=2", "--resume", "out", "--quiet")
     troupe("compare", "star.toml", "--out", "out", "--overwrite", "--quiet")
     assert len(rows_of("out/compare.csv")) == 1
+
+
+def test_a_comparison_removes_nothing_but_an_earlier_comparison():
+    write("star.toml", STAR)
+    for name in ("runs", "topologies", "wirings", "pictures"):
+        folder = pathlib.Path("results", name)
+        folder.mkdir(parents=True)
+        (folder / "mine.txt").write_text("precious")
+        for more in ([], ["--overwrite"]):
+            said = troupe("compare", "star.toml", "--out", "results", *more, status=2).stderr
+            assert f"results/{name}: a comparison needs this name" in said and "--out" in said, said
+        assert [file.read_text() for file in pathlib.Path("results").rglob("*.txt")] == ["precious"]
+        (folder / "mine.txt").unlink()
+        folder.rmdir()
+
+
+def test_a_damaged_comparison_is_refused_or_left_out():
+    write("star.toml", STAR)
+    troupe("compare", "star.toml", "--set", "run.steps=2", "--out", "out", "--quiet")
+    path = pathlib.Path("out/comparison.json")
+    whole = path.read_text()
+    for wrong in ({"repeats": 0}, {"repeats": 4_000_000_000}, {"repeats": -1}, {"repeats": 1.5}, {"target": 1.5},
+                  {"target": "x"}, {"first_seed": -1}, {"first_seed": 2**63 - 1}, {"variants": []}, {"variants": 3},
+                  {"variants": [{"folder": "../star"}]}, {"format": 2}, {"machines": [3]}, {"simulated": 1}):
+        path.write_text(json.dumps(json.loads(whole) | wrong))
+        said = troupe("compare", "--resume", "out", status=2).stderr
+        assert said.count("\n") == 1 and "out/comparison.json" in said, (wrong, said)
+    for text in ("", "{", "[" * 100000, whole[:-10], "null"):
+        path.write_text(text)
+        troupe("compare", "--resume", "out", status=2)
+    path.write_text(whole)
+    # Numbers that no run writes: they are shown or left out, and the report is written all the same.
+    run = pathlib.Path("out/runs/star/seed-1/metrics.jsonl")
+    lines = [json.loads(line) for line in run.read_text().splitlines()]
+    for value in (1e300, -1e300, 5e-324, 2**64 - 1, -1, "x", None, [], 1e19):
+        run.write_text("\n".join(json.dumps({key: value if isinstance(old, float) else old for key, old in line.items()})
+                                 for line in lines) + '\n{"event": 3}\n[1]\nnull\n{"event": "epoch"}\n')
+        troupe("compare", "--resume", "out")
+        page = Page()
+        page.feed(pathlib.Path("out/compare.html").read_text())
+        assert page.figures >= 16 and json.loads(page.data), value
+    pathlib.Path("out/runs/star/seed-1/workers.csv").write_text("rank,samples\n,,\n1\n")
+    troupe("compare", "--resume", "out")
+
+
+def test_names_of_files_are_shown_as_they_are():
+    names = ["a|b*_[c](d)&lt;~~.toml", "<script>alert(1)</script>, \"q\".toml", "ä ö, ü.toml", "-x.toml"]
+    pathlib.Path("odd").mkdir()
+    for name in names[1:]:
+        write(f"odd/{name.replace('/', '∕')}", STAR)
+    write(f"odd/{names[0]}", EVALUATED)
+    troupe("compare", "odd", "--set", "run.steps=2", "--out", "out", "--quiet")
+    assert {row["file"] for row in rows_of("out/compare.csv")} == {str(path) for path in pathlib.Path("odd").iterdir()}
+    assert "<script>alert" not in pathlib.Path("out/compare.html").read_text()
+    check_page("out")
+    text = check_markdown("out")
+    assert "a\\|b\\*\\_\\[c\\](d)\\&lt;\\~\\~" in text, text
 
 
 main(globals())

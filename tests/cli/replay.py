@@ -1,4 +1,8 @@
-"""troupe run --record and troupe replay: asynchronous runs on threads and on processes are repeated bit for bit."""
+"""troupe run --record and troupe replay: asynchronous runs on threads and on processes are repeated bit for bit.
+
+    replay.py            a few runs of each kind
+    replay.py --full     also thirty runs of each wiring on threads and on four processes: undisturbed, interrupted, killed
+"""
 
 import json
 import os
@@ -8,6 +12,7 @@ import shutil
 import signal
 import struct
 import subprocess
+import sys
 import time
 
 from troupe_command import BINARY, main, metrics, timeless, troupe, write
@@ -40,6 +45,17 @@ ELASTIC = SERVER.replace('"gradient", "exchange"', '"gradient", "exchange", "app
 SHARED = SERVER.replace('"gradient", "exchange"', '"gradient", "apply"').replace(
     'kind = "parameter_server"\nsends = "gradient"\napply = "each"', 'kind = "shared"\nlock = true').replace(
     "slowdown = [1, 1, 2, 1]\n", "")
+WIRINGS = {
+    "asynchronous SGD": (SERVER, ()),
+    "bounded staleness": (SERVER, ("exchange.staleness_bound=2",)),
+    "backup workers": (SERVER.replace('"each"', '"first"\nfirst = 3'), ()),
+    "three servers, shared budget": (SERVER, ("exchange.shards=3", "run.budget=total")),
+    "elastic averaging": (ELASTIC, ()),
+    "elastic averaging, shared budget": (ELASTIC, ("run.budget=total",)),
+    "shared memory": (SHARED, ()),
+    "shared memory, local steps": (SHARED, ("exchange.local_steps=3",)),
+}
+FULL = "--full" in sys.argv
 FOUR_PROCESSES = "".join(f'[[node]]\nname = "{name}"\nworkers = 1\n' for name in "abcd")
 
 
@@ -208,6 +224,45 @@ def test_damaged_recordings_and_other_topologies_are_refused():
     topology.write_text(topology.read_text().replace("0.02", "0.03"))
     done = replay("run", status=2)
     assert "optimizer.lr" in done.stderr, done.stderr
+
+
+def record(settings, disturbance, draw):
+    """Records a run of file.toml into the folder run, interrupted or with a node killed at a random moment if requested."""
+    shutil.rmtree("run", ignore_errors=True)
+    command = [BINARY, "run", "file.toml", "--record", "--out", "run", "--quiet"]
+    for each in (*settings, *(["run.steps=100000"] if disturbance else [])):
+        command += ["--set", each]
+    with subprocess.Popen(command, stderr=subprocess.DEVNULL, process_group=0) as run:
+        if disturbance:
+            wait_for_recording("run")
+            time.sleep(draw.uniform(0, 0.5))
+            children = pathlib.Path(f"/proc/{run.pid}/task/{run.pid}/children").read_text().split()
+            if disturbance == "interrupted":
+                run.send_signal(signal.SIGINT)
+            elif children:
+                os.kill(int(draw.choice(children)), signal.SIGKILL)
+            else:
+                os.killpg(run.pid, signal.SIGKILL)
+        assert run.wait(60) == {"": 0, "interrupted": 130}.get(disturbance, run.returncode), run.returncode
+
+
+def test_thirty_runs_of_each_wiring():
+    if not FULL:
+        return print("SKIPPED: only with --full")
+    draw = random.Random(1)
+    for name, (text, settings) in WIRINGS.items():
+        for placed in (text, over_processes(text)):
+            write("file.toml", placed)
+            for number in range(30):
+                disturbance = ("", "interrupted", "killed")[number % 3]
+                record(settings, disturbance, draw)
+                replay("run")
+                if disturbance != "killed":
+                    demand_same("run")
+                    continue
+                before, again = timeless("run"), timeless("run-again")
+                assert [line for line in again if line["event"] != "end"] == before[:len(again) - 1], (name, number)
+            print(f"{name}, {'four processes' if placed != text else 'threads'}: 30 runs replayed", flush=True)
 
 
 def test_a_replay_prints_json():

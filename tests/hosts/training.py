@@ -1,13 +1,15 @@
 """Training over several hosts with certificates: the same bytes as in one process, whatever the addresses are."""
 
 import os
+import pathlib
+import signal
 import subprocess
 import sys
 import time
 
 from hosts import addressed, certificates, network, skip_unless_possible
-from nodes import ASYNCHRONOUS, WIRINGS, weights, wired
-from troupe_command import TINY, main, troupe, write
+from nodes import ASYNCHRONOUS, WIRINGS, background, weights, wired
+from troupe_command import BINARY, TINY, main, troupe, write
 
 FULL = "--full" in sys.argv
 TEXT = TINY.replace("count = 2\n", "")
@@ -139,6 +141,22 @@ def test_without_certificates_only_what_is_declared_insecure_is_connected():
     assert trained(where, file, "insecure") == weights("alone")
     said = troupe("run", file, status=2).stderr
     assert "not an address of this host" in said and "troupe node" in said, said
+
+
+def test_a_name_server_that_does_not_answer_holds_up_no_signal():
+    where = network(1)
+    pathlib.Path("/etc/netns", where.hosts[0], "resolv.conf").write_text("nameserver 127.0.0.1\n")
+    silent = ("import socket, time; s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); s.bind(('127.0.0.1', 53)); "
+              "print('there', flush=True); time.sleep(60)")
+    nodes = '[[node]]\nname = "alpha"\naddress = "nowhere.example:4700"\nworkers = 1\n'
+    file = write("two.toml", TEXT + "[security]\ninsecure = true\n" + nodes +
+                 '[[node]]\nname = "beta"\naddress = "127.0.0.1:4701"\nworkers = 1\n')
+    with background("-c", silent, name="silent", program=where.on(0, sys.executable)) as server:
+        server.until(lambda: "there" in server.printed(), "it listened")
+        with background("node", file, "--name", "beta", name="beta", program=where.on(0, BINARY)) as beta:
+            beta.until_said("waiting for node alpha at nowhere.example:4700")
+            beta.process.send_signal(signal.SIGINT)
+            assert beta.wait(130, within=20) < 2, beta
 
 
 skip_unless_possible()

@@ -122,3 +122,77 @@ TEST_CASE("virtual time is the sum of what the file says") {
   made.file.simulate.cores = 1;
   CHECK(simulated(made, options.samples, 1).seconds == doctest::Approx(10 * 0.004).epsilon(1e-3));
 }
+
+TEST_CASE("parts leave an interface in the order in which the member sends them") {
+  // Each of four workers sends its small gradient whole to the three others, at one moment. All begin with their
+  // successor, so that no interface ever waits for another one.
+  tiny_options options{.workers = 4, .settings = {{"route", std::string("direct")}}, .steps = 10, .evaluate_every = 10};
+  auto made = quick(options);
+  testing::set_links(made, {testing::at("*", {.bandwidth = topology::parse_rate("1kB/s")})});
+  const auto whole = 1e-3 * sizeof(float) * static_cast<double>(made.layout.parameter_end);
+  for (std::uint64_t seed = 1; seed <= 5; ++seed)
+    CHECK(simulated(made, options.samples, seed).seconds == doctest::Approx(10 * (0.001 + 3 * whole)).epsilon(1e-3));
+}
+
+TEST_CASE("with backup workers, a run does not wait for a worker that is always slow") {
+  tiny_options options{.workers = 4,
+                       .exchange = "parameter_server",
+                       .loop = {"gradient", "exchange"},
+                       .steps = 40,
+                       .evaluate_every = 10};
+  options.settings = {{"apply", std::string("first")}, {"first", std::int64_t{3}}, {"shards", std::int64_t{1}}};
+  auto made = quick(options);
+  made.file.workers.slowdown = {1, 1, 1, 8};
+  const auto slow = simulated(made, options.samples, 1);
+  // It computes one gradient after the other and is late with each; the last one begins just before the last update.
+  CHECK(slow.seconds == doctest::Approx(0.048).epsilon(0.01));
+  CHECK(slow.lines.back().find("\"updates\":40,") != std::string::npos);
+  CHECK(slow.lines.back().find("\"gradients_refused\":6,") != std::string::npos);
+  CHECK(simulated(made, options.samples, 1).lines == slow.lines);
+}
+
+TEST_CASE("buckets leave while the gradient is computed, the last one at its end") {
+  // One bucket for each parameter, halves of which are sent both ways, twice. Only the last one is not hidden.
+  const auto split = [](const char* send) {
+    return tiny_options{.workers = 2,
+                        .settings = {{"route", std::string("direct")}, {"send", std::string(send)}},
+                        .steps = 10,
+                        .evaluate_every = 10};
+  };
+  for (const auto* send : {"whole", "parameter"}) {
+    CAPTURE(send);
+    auto made = quick(split(send));
+    made.file.simulate.gradient = "1s";
+    testing::set_links(made, {testing::at("*", {.latency = 500ms})});
+    for (const bool computes : {true, false})
+      CHECK(simulated(made, 60, 1, computes).seconds == doctest::Approx(10 * (1 + 2 * 0.5)).epsilon(1e-3));
+    // One gradient after the other: the halves of the first worker arrive while the second one computes. It has its
+    // answer half a second after the second gradient, and the second worker another half.
+    made.file.simulate.cores = 1;
+    CHECK(simulated(made, 60, 1).seconds == doctest::Approx(9 * (2 + 0.5) + 2 + 2 * 0.5).epsilon(1e-3));
+  }
+}
+
+TEST_CASE("buckets hide an exchange behind backward as far as they are ready") {
+  // The bias and the weights have 16 floats each with their padding, which worker 0 folds. The bias is ready after a
+  // third of the gradient and half of the rest. Worker 1 sends it, then the weights, and receives their mean at the
+  // end.
+  tiny_options options{.workers = 2,
+                       .settings = {{"route", std::string("direct")}, {"send", std::string("parameter")}},
+                       .steps = 1,
+                       .evaluate_every = 1};
+  auto made = quick(options);
+  made.file.simulate.gradient = "1s";
+  testing::set_links(made, {testing::at("*", {.bandwidth = topology::parse_rate("4B/s")})});
+  REQUIRE(made.layout.parameter_end == 32);
+  CHECK(simulated(made, 60, 1).seconds == doctest::Approx(2.0 / 3 + 3 * 16).epsilon(1e-4));
+}
+
+TEST_CASE("synchronised norms wait in mid-gradient") {
+  // Each of two norms waits once in the forward pass and once in the backward pass, for one message each way; then
+  // the gradient takes two.
+  auto made = quick(
+      {.norms = true, .workers = 2, .settings = {{"route", std::string("direct")}}, .steps = 10, .evaluate_every = 10});
+  testing::set_links(made, {testing::at("*", {.latency = 5ms})});
+  CHECK(simulated(made, 60, 1).seconds == doctest::Approx(10 * (0.001 + 4 * 0.005 + 2 * 0.005)).epsilon(1e-3));
+}

@@ -104,6 +104,20 @@ std::vector<std::uint64_t> ledger::steps_of(rank_id by, rank_id peer, bool out) 
   return steps;
 }
 
+bool ledger::leaves_out_late_steps_only(rank_id worker, const std::set<std::uint64_t>& steps) const {
+  std::uint64_t next = 0, open = 0;  // the step that follows, and the one that is open as far as the worker knows
+  for (const auto& one : lists_.at(worker)) {
+    const auto step = one.piece.origin.step;
+    if (!one.out) {
+      open = one.piece.origin.version;
+      continue;
+    }
+    if (step < next || step > std::max(next, open) || !steps.contains(step)) return false;
+    next = step + 1;
+  }
+  return std::max(next, open) >= steps.size();
+}
+
 std::string ledger::complaint(const std::set<std::uint64_t>& steps, const server_rule& rule,
                               const at::Tensor& initial) const {
   for (std::uint32_t index = 0; index < servers_; ++index) {
@@ -113,7 +127,8 @@ std::string ledger::complaint(const std::set<std::uint64_t>& steps, const server
       std::vector<std::uint64_t> expected{steps.begin(), steps.end()};
       if (steps.empty())
         for (std::uint64_t step = 0; step < sent.size(); ++step) expected.push_back(step);
-      if (sent != expected) return who + "contributions are missing, repeated or out of order";
+      if (rule.first > 0 ? !leaves_out_late_steps_only(rank_id{rank}, steps) : sent != expected)
+        return who + "contributions are missing, repeated or out of order";
       if (steps_of(server(index), rank_id{rank}, false) != sent) return who + "what the worker sent was not taken once";
       if (steps_of(server(index), rank_id{rank}, true) != sent) return who + "what was taken was not answered once";
       if (steps_of(rank_id{rank}, server(index), false) != sent) return who + "an answer did not arrive once";

@@ -84,6 +84,8 @@ class ledger final : public witness {
 
   void enter(rank_id by, event one);
   rank_id server(std::uint32_t index) const { return rank_id{workers_ + index}; }
+  /// Returns whether a worker has contributed to all steps but those whose updates had been made when it was answered.
+  bool leaves_out_late_steps_only(rank_id worker, const std::set<std::uint64_t>& steps) const;
   std::vector<std::uint64_t> steps_of(rank_id by, rank_id peer, bool out) const;
 
   std::uint32_t workers_, servers_;

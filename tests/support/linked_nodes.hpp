@@ -48,6 +48,7 @@ class node {
     std::chrono::milliseconds timeout{20'000}, patience{20'000}, silence{20'000};
     bool holds{false};  ///< Receipts.
     std::int64_t window_bytes{window};
+    std::shared_ptr<const transport::channel_factory> channels{transport::plain_channels()};
   };
 
   node(std::uint32_t me, const std::vector<topology::endpoint>& nodes) : node(me, nodes, options{}) {}
@@ -59,6 +60,7 @@ class node {
         transport::tcp_options{.me = me,
                                .listen = nodes.at(me),
                                .addresses = nodes,
+                               .channels = with.channels,
                                .ranks = ranks,
                                .session = our_session,
                                .limits = limits_of(me, static_cast<std::uint32_t>(nodes.size())),

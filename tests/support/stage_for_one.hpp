@@ -43,7 +43,7 @@ struct stage_for_one {
   advance request(std::vector<verb> verbs) const { return {.verbs = std::move(verbs), .from = {{}, initial}}; }
 
   advanced run(
-      const advance& asked, const replica::bucket_sink& leave = [](part) {}) {
+      const advance& asked, const replica::bucket_sink& leave = [](part, double) {}) {
     return replica{options}.run(asked, cancelled, leave);
   }
 

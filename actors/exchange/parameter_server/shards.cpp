@@ -1,6 +1,7 @@
 // Numbered invariants, of each shard:
 // PS-1: the version grows by one with each update: by one per step of all workers, or per gradient.
 // PS-2: no gradient is applied twice and none out of turn: each worker's steps follow one another (serving::roll_call).
+// With apply = "first", a worker whose gradient was refused may leave out the steps whose updates were made without it.
 // PS-3: none is lost: every gradient is applied, or refused and counted, and answered once, with the parameters after
 // its update.
 // PS-4: a gradient's version is one that the server has had. With apply = "all" it is the present one.
@@ -172,9 +173,10 @@ class shard_of_first final : public shard_server {
 
  private:
   void take(const part& piece, outbox& out) override {
-    roll_call_.note(piece.origin.sender, piece.origin.step);
-    // A worker that is several steps late is refused even if it has the present parameters. So update r uses gradients
-    // of step r only, of which every worker has one: an update never waits in vain, also where workers stop together.
+    roll_call_.note_later(piece.origin.sender, piece.origin.step);
+    // A gradient of an earlier step is refused even if it is that of the present parameters. So update r uses gradients
+    // of step r only, which every worker computes or is late for: an update never waits in vain, also where workers
+    // stop together.
     if (piece.origin.version != version_ || piece.origin.step != version_) {
       staleness_.refused += 1;
       return answer_with_x(piece, out);

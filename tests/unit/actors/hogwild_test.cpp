@@ -99,7 +99,7 @@ result run_on_threads(const setting& given) {
       replica mine{options};
       const advance asked{.verbs = {verb::gradient, verb::apply}, .times = given.steps, .from = {{}, initial}};
       ready.arrive_and_wait();
-      samples += mine.run(asked, cancelled, [](part) {}).sample_count;
+      samples += mine.run(asked, cancelled, [](part, double) {}).sample_count;
       --at_work;
     });
   ready.arrive_and_wait();

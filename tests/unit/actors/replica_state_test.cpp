@@ -15,7 +15,7 @@ using namespace troupe;
 using namespace troupe::testing;
 
 TEST_CASE("a replica that continues from a state takes the same steps, with augmentation and dropout") {
-  const replica::bucket_sink nobody = [](part) {};
+  const replica::bucket_sink nobody = [](part, double) {};
   for (const auto* name : {"sgd", "adamw"}) {
     for (const auto* model : {"convnet", "resnet20"}) {
       CAPTURE(name);
@@ -47,7 +47,7 @@ TEST_CASE("the state of a replica holds a factor of the learning rate that waits
   stage_for_one here{{.optimizer = {.lr = 0.5}}};
   const auto end = here.options.layout.parameter_end;
   const outcome answer{.what = slot::gradient, .pieces = {{0, at::full({end}, 2.0F)}}, .lr_scale = 0.25};
-  const replica::bucket_sink nobody = [](part) {};
+  const replica::bucket_sink nobody = [](part, double) {};
   replica one{here.options}, other{here.options};
   const auto computed = one.run(here.request({verb::gradient}), here.cancelled, nobody);
   const auto settled =

@@ -41,8 +41,8 @@ TEST_CASE(
     auto asked = penalised.request({verb::gradient});
     asked.leaving = penalised.in_two_buckets(2);
     std::vector<at::Tensor> left;
-    const auto found =
-        penalised.run(asked, [&](part bucket) { left.push_back(bucket.piece.values.clone()); }).gradient->piece.values;
+    const auto found = penalised.run(asked, [&](part bucket, double) { left.push_back(bucket.piece.values.clone()); })
+                           .gradient->piece.values;
     CHECK(found.allclose(expected, 1e-5, 1e-6));
     CHECK_FALSE(expected.equal(expected - x * 0.5));
     REQUIRE(left.size() == 2);
@@ -71,7 +71,7 @@ TEST_CASE("an L2 penalty acts at the weights before they are mixed, weight decay
     CAPTURE(decay);
     stage_for_one here{{.optimizer = {.lr = 0.5, .weight_decay = decay, .l2_penalty = penalty}}};
     replica one{here.options};
-    const replica::bucket_sink nobody = [](part) {};
+    const replica::bucket_sink nobody = [](part, double) {};
     const auto computed = one.run(here.request({verb::gradient}), here.cancelled, nobody);
     const advance after{.verbs = {verb::apply},
                         .from = computed.now,
@@ -87,7 +87,7 @@ TEST_CASE("what an exchange scales the learning rate by holds until the step, wh
   const auto end = here.options.layout.parameter_end;
   const outcome answer{.what = slot::gradient, .pieces = {{0, at::full({end}, 2.0F)}}, .lr_scale = 0.25};
   replica one{here.options};
-  const replica::bucket_sink nobody = [](part) {};
+  const replica::bucket_sink nobody = [](part, double) {};
   const auto computed = one.run(here.request({verb::gradient}), here.cancelled, nobody);
   // An evaluation comes between the answer and the step: all there is to do is to take it in.
   const auto settled =
@@ -112,7 +112,7 @@ advanced in_requests(replica& one, snapshot from, const std::vector<std::uint32_
   for (const auto times : lengths)
     done =
         one.run({.verbs = {verb::gradient, verb::apply}, .times = times, .from = done.now, .loss_sum = done.loss_sum},
-                cancelled, [](part) {});
+                cancelled, [](part, double) {});
   return done;
 }
 
@@ -181,7 +181,7 @@ TEST_CASE("sparse steps follow the schedule, however many are asked for at once"
                                 .steps = 60};
   REQUIRE(makes_sparse_steps(*options.model, options.optimizer));
   const std::atomic<bool> cancelled{false};
-  const replica::bucket_sink nobody = [](part) {};
+  const replica::bucket_sink nobody = [](part, double) {};
   const advance all{.verbs = {verb::gradient, verb::apply}, .times = 60, .from = {{}, initial}};
   std::int64_t seen = 240;
   SUBCASE("in full batches") {}

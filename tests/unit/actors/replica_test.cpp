@@ -38,7 +38,7 @@ TEST_CASE("a bucket leaves while backward still works at the layers before it") 
     bool rest_is_zero;
   };
   std::vector<seen> left;
-  const auto done = here.run(asked, [&](part bucket) {
+  const auto done = here.run(asked, [&](part bucket, double) {
     // The gradient is one piece of memory: what lies before the bucket is what backward has not come to yet.
     const auto whole = at::empty({0}).set_(bucket.piece.values.storage(), 0, {here.options.layout.parameter_end}, {1});
     const auto before = whole.narrow(0, 0, bucket.piece.first);
@@ -73,7 +73,7 @@ TEST_CASE("micro-batches add up to the gradient of the batch, and leave in bucke
   auto asked = parts.request({verb::gradient});
   asked.leaving = parts.in_two_buckets(2);
   std::vector<at::Tensor> left;
-  const auto found = parts.run(asked, [&](part bucket) { left.push_back(bucket.piece.values.clone()); });
+  const auto found = parts.run(asked, [&](part bucket, double) { left.push_back(bucket.piece.values.clone()); });
   CHECK(found.gradient->piece.values.allclose(expected.gradient->piece.values, 1e-5, 1e-6));
   REQUIRE(left.size() == 2);
   CHECK(at::cat({left[1], left[0]}).equal(found.gradient->piece.values));
@@ -149,7 +149,7 @@ TEST_CASE("what the run began with, and what it has handed out, is never written
     stage_for_one here{{.model = model, .optimizer = {.lr = 0.1, .momentum = 0.9}}};
     const auto before = here.initial.clone();
     replica one{here.options};
-    const replica::bucket_sink nobody = [](part) {};
+    const replica::bucket_sink nobody = [](part, double) {};
     const auto first = one.run(here.request({verb::gradient, verb::apply, verb::gradient}), here.cancelled, nobody);
     const auto x = first.now.values.clone(), g = first.gradient->piece.values.clone();
     advance next{.verbs = {verb::apply, verb::gradient}, .times = 2, .from = first.now, .gradient = first.gradient};
@@ -182,7 +182,7 @@ TEST_CASE("a shared memory is stepped in place, and handed out as a copy where i
     asked.from = begun;
     asked.host_parameters = true;
     replica one{here.options};
-    const replica::bucket_sink nobody = [](part) {};
+    const replica::bucket_sink nobody = [](part, double) {};
     const auto copied = one.run(asked, here.cancelled, nobody);
     CHECK(copied.host_parameters);
     CHECK(copied.now.values.equal(expected.now.values));
@@ -202,7 +202,7 @@ TEST_CASE("an answer to a shared memory leaves what others have written since it
   here.options.memory =
       shared_memory::make(at::zeros_like(here.initial), here.options.layout.parameter_end, memory_writes::plain);
   replica one{here.options};
-  const replica::bucket_sink nobody = [](part) {};
+  const replica::bucket_sink nobody = [](part, double) {};
   const auto sent = one.run(here.request({}), here.cancelled, nobody);
   REQUIRE(sent.now.values.eq(0).all().item<bool>());
   here.options.memory->values()[1] = 5;  // another worker
@@ -240,7 +240,7 @@ TEST_CASE("under bfloat16 a step sees the weights of the step before") {
   const auto both = one.run(asked);
   asked.times = 1;
   replica again{one.options};
-  const replica::bucket_sink nobody = [](part) {};
+  const replica::bucket_sink nobody = [](part, double) {};
   asked.from = again.run(asked, one.cancelled, nobody).now;
   CHECK(again.run(asked, one.cancelled, nobody).now.values.equal(both.now.values));
 }

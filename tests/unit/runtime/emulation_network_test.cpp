@@ -115,6 +115,33 @@ TEST_CASE("servers have interfaces of their own") {
   CHECK(!on.all.between(0, 1).is_emulated());
 }
 
+TEST_CASE("a wire counts what it carries, and how long it makes messages wait") {
+  lines on{with({testing::at("*", {.bandwidth = rate(1000), .latency = 1s}),
+                 testing::between("w2", "w3", {.bandwidth = rate(500)})})};
+  on.pass(0, 1, 500, 0s);
+  on.pass(0, 1, 1000, 0s);    // waits for 500 ms to be sent, and not at all to be received
+  on.pass(3, 1, 500, 200ms);  // received after both
+  on.pass(2, 3, 250, 0s);
+  on.all.between(1, 2);  // carries nothing
+  const auto all = on.all.usage();
+  REQUIRE(all.size() == 4);
+  CHECK(all[0].name == "w0");
+  CHECK(all[0].sends);
+  CHECK(all[0].messages == 2);
+  CHECK(all[0].bytes == 1500);
+  CHECK(all[0].busy == 1500ms);
+  CHECK(all[0].waited == 500ms);
+  CHECK(all[0].longest_wait == 500ms);
+  CHECK(all[1].name == "w1");
+  CHECK(!all[1].sends);
+  CHECK(all[1].messages == 3);
+  CHECK(all[1].busy == 2s);
+  CHECK(all[1].waited == 1300ms);  // its first byte arrives at 1.2 s, and w1 is free at 2.5 s
+  CHECK(all[2].name == "w3");
+  CHECK(all[3].name == "w2 to w3");
+  CHECK(all[3].busy == 500ms);
+}
+
 TEST_CASE("jitter is drawn from the seed and the message, and nothing is overtaken") {
   const auto plan = with({testing::at("*", {.latency = 10ms, .jitter = 10ms})});
   const auto times = [&](std::uint64_t seed) {

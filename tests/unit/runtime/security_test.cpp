@@ -8,6 +8,8 @@
 #include "troupe/runtime/security/secret.hpp"
 #include "troupe/runtime/topology/error.hpp"
 
+#include <sys/stat.h>
+
 #include <filesystem>
 #include <fstream>
 #include <functional>
@@ -139,6 +141,11 @@ TEST_CASE("a secret is made once, and for its owner only") {
   CHECK(refusal([&] { security::secret_in(path); }).find("other users may read this secret") != std::string::npos);
   fs::permissions(path, own);
   std::ofstream(path) << "short\n";
+  {
+    const auto pipe = folder.path() / "pipe";  // to which nobody writes
+    REQUIRE(::mkfifo(pipe.c_str(), 0600) == 0);
+    CHECK(refusal([&] { security::secret_in(pipe); }).find("is not a file") != std::string::npos);
+  }
   CHECK(refusal([&] { security::secret_in(path); }).find("is not a secret; expected 64") != std::string::npos);
   CHECK(refusal([&] { security::secret_in(folder.path() / "no" / "where"); }).find("cannot create the secret") !=
         std::string::npos);

@@ -6,6 +6,7 @@
 #include "troupe/runtime/transport/frame.hpp"
 
 #include <cmath>
+#include <csignal>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -152,4 +153,7 @@ TEST_CASE("a node believes what the other one may say, about its own ranks only"
   CHECK(refusal_of(control::link_lost{3, ""}, 1, 0) ==
         "received the control message link_lost about a node that does not exist");
   CHECK(refusal_of(control::who_waits{~0u}, 0, 1) != "");
+  // 128 plus the signal is the status of the run: -128 would make it a success.
+  for (const int signal : {-128, 0, 9, 128, 256}) CHECK(refusal_of(control::interrupted{signal}, 1, 0) != "");
+  for (const int signal : {SIGHUP, SIGINT, SIGTERM}) CHECK(refusal_of(control::interrupted{signal}, 1, 0).empty());
 }

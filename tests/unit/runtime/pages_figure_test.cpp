@@ -1,14 +1,15 @@
 // The figures of a comparison: round numbers on the axes, and drawings that are well-formed whatever the names are.
 #include "tests/support/doctest.hpp"
 
-#include "troupe/runtime/comparing/figure.hpp"
 #include "troupe/runtime/comparing/figures.hpp"
 #include "troupe/runtime/comparing/report.hpp"
+#include "troupe/runtime/pages/figure.hpp"
 
 #include <string>
 #include <vector>
 
 using namespace troupe::comparing;
+using namespace troupe::pages;
 
 namespace {
 
@@ -50,6 +51,18 @@ TEST_CASE("a logarithmic axis leaves out values that are not positive") {
       draw(of_one({.name = "a", .style = 0, .marks = {mark_at(0, 1), mark_at(1, 1), mark_at(10, 2)}}, true));
   CHECK_FALSE(contains(drawn, "nan"));
   CHECK_FALSE(contains(drawn, "inf"));
+}
+
+TEST_CASE("an axis leaves out values whose marks could not be computed") {
+  for (const bool logarithmic : {false, true}) {
+    const auto drawn = draw(of_one({.name = "a",
+                                    .style = 0,
+                                    .marks = {mark_at(1, 5e-324), mark_at(1, 1), mark_at(10, 1.7e308),
+                                              mark_at(-1.7e308, 2), mark_at(1e300, 1e-300)}},
+                                   logarithmic));
+    CHECK_FALSE(contains(drawn, "nan"));
+    CHECK_FALSE(contains(drawn, "inf"));
+  }
 }
 
 TEST_CASE("a figure without values, with one value or with equal values can be drawn") {

@@ -1,4 +1,5 @@
-// Draws one figure as SVG: curves with bands, points with ranges, or ranges in rows. It knows nothing of comparisons.
+// Draws one figure as SVG: curves with bands, points with ranges, bars, or ranges
+// in rows. It does not know what the values mean.
 // The figure has no colours of its own: figure_style() does, for light and dark pages and for print, with the palette
 // of Okabe and Ito (2008), dashes and markers, so that it can be read without telling colours apart.
 #pragma once
@@ -9,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-namespace troupe::comparing {
+namespace troupe::pages {
 
 struct axis {
   std::string title{};  ///< With the unit.
@@ -32,6 +33,7 @@ struct series {
 enum class figure_kind {
   curves,  ///< Each series is a line, and its ranges of y are a band.
   points,  ///< Each mark is a point, with lines for its ranges.
+  bars,    ///< Each mark is a bar from 0 to y.
   rows,    ///< Each series is a row of its own: a point with its range of x, or only its name. y is not used.
 };
 
@@ -53,11 +55,8 @@ std::string figure_style();
 /// Returns a drawing with its styles, as a file of its own.
 std::string standalone(const std::string& drawing);
 
-/// Returns text for use in XML and HTML, also in attributes.
-std::string escaped(const std::string& text);
-
 /// Returns positions of about `count` round numbers from `low` to `high`, such as 0, 5, 10 or, on a logarithmic axis,
 /// 1, 2, 5, 10.
 std::vector<double> ticks(double low, double high, bool logarithmic, int count);
 
-}  // namespace troupe::comparing
+}  // namespace troupe::pages

@@ -1,6 +1,7 @@
-#include "troupe/runtime/comparing/figure.hpp"
+#include "troupe/runtime/pages/figure.hpp"
 
-#include "troupe/runtime/comparing/page_sources.hpp"
+#include "troupe/runtime/pages/html.hpp"
+#include "troupe/runtime/pages/sources.hpp"
 #include "troupe/runtime/support/units.hpp"
 
 #include <nlohmann/json.hpp>
@@ -12,7 +13,7 @@
 #include <limits>
 #include <numbers>
 
-namespace troupe::comparing {
+namespace troupe::pages {
 
 namespace {
 
@@ -63,6 +64,12 @@ std::string marker_at(double x, double y, std::size_t style) {
   return "<polygon " + name + " points=\"" + points + "\"/>\n";
 }
 
+/// Returns whether an axis has a place for a value. Beyond these limits, its ends and marks could not be computed.
+bool can_be_shown(double value, bool logarithmic) {
+  constexpr double smallest = 1e-200, largest = 1e200;
+  return std::abs(value) <= largest && (!logarithmic || value >= smallest);
+}
+
 /// Where values of an axis are in the drawing.
 class scale {
  public:
@@ -85,7 +92,7 @@ class scale {
     return from_ + share * (to_ - from_);
   }
 
-  bool has(double value) const { return std::isfinite(value) && (!logarithmic_ || value > 0); }
+  bool has(double value) const { return can_be_shown(value, logarithmic_); }
   std::vector<double> marks(int count) const { return ticks(low_, high_, logarithmic_, count); }
   double low() const { return low_; }
 
@@ -99,7 +106,7 @@ struct extent {
   double low{std::numeric_limits<double>::infinity()}, high{-std::numeric_limits<double>::infinity()};
   bool logarithmic{false};
   void add(double value) {
-    if (!std::isfinite(value) || (logarithmic && value <= 0)) return;
+    if (!can_be_shown(value, logarithmic)) return;
     low = std::min(low, value);
     high = std::max(high, value);
   }
@@ -130,9 +137,10 @@ class drawing {
   std::string text() {
     extent xs{.logarithmic = what_.x.logarithmic}, ys{.logarithmic = what_.y.logarithmic};
     if (!what_.x.logarithmic && what_.kind != figure_kind::points) xs.add(0);
+    if (what_.kind == figure_kind::bars) ys.add(0);
     for (const auto& each : what_.all)
       for (const auto& at : each.marks) {
-        xs.add(at.x, at.x_range);
+        xs.add(at.x, what_.kind == figure_kind::bars ? std::pair(at.x - 0.5, at.x + 0.5) : at.x_range);
         ys.add(at.y, at.y_range);
       }
     if (what_.kind == figure_kind::rows) ys = {0, 1};
@@ -144,7 +152,7 @@ class drawing {
     add_axes(x, y);
     if (!has_points_) add(text_at(width / 2, top + height_ / 2, "class=\"tick\" text-anchor=\"middle\"", "no values"));
     for (std::size_t i = 0; has_points_ && i < what_.all.size(); ++i) add_series(what_.all[i], i, x, y);
-    if (what_.kind != figure_kind::rows) add_legend();
+    if (what_.kind != figure_kind::rows && what_.kind != figure_kind::bars) add_legend();
     return whole();
   }
 
@@ -181,6 +189,8 @@ class drawing {
       add_curve(one, shown, x, y);
     else if (what_.kind == figure_kind::points)
       add_points(one, shown, x, y);
+    else if (what_.kind == figure_kind::bars)
+      add_bars(one, shown, x, y);
     else
       add_row(one, index, shown, x);
     add("</g>\n");
@@ -231,6 +241,18 @@ class drawing {
       if (at.y_range && y.has(at.y_range->first))
         add(line_of(px, y.at(at.y_range->first), px, y.at(at.y_range->second), colour));
       add(marker_at(px, py, one.style));
+    }
+    add_targets(places, marks, "targets");
+  }
+
+  void add_bars(const series& one, const std::vector<mark>& marks, const scale& x, const scale& y) {
+    const auto name = "band bar c" + std::to_string(one.style % colours);
+    const auto width_of_one = std::max(1.0, 0.7 * std::abs(x.at(1) - x.at(0)));
+    std::vector<std::pair<double, double>> places;
+    for (const auto& at : marks) {
+      places.emplace_back(x.at(at.x), y.at(at.y));
+      add("<rect class=\"" + name + "\" x=\"" + number(x.at(at.x) - width_of_one / 2) + "\" y=\"" + number(y.at(at.y)) +
+          "\" width=\"" + number(width_of_one) + "\" height=\"" + number(y.at(0) - y.at(at.y)) + "\"/>\n");
     }
     add_targets(places, marks, "targets");
   }
@@ -314,7 +336,7 @@ std::string draw(const figure& what) {
 }
 
 std::string figure_style() {
-  return std::string(page_sources::figure_css);
+  return std::string(sources::figure_css);
 }
 
 std::string standalone(const std::string& drawing) {
@@ -322,28 +344,4 @@ std::string standalone(const std::string& drawing) {
   return drawing.substr(0, opened) + "\n<style>\n" + figure_style() + "</style>" + drawing.substr(opened);
 }
 
-std::string escaped(const std::string& text) {
-  std::string safe;
-  for (const char c : text) switch (c) {
-      case '&':
-        safe += "&amp;";
-        break;
-      case '<':
-        safe += "&lt;";
-        break;
-      case '>':
-        safe += "&gt;";
-        break;
-      case '"':
-        safe += "&quot;";
-        break;
-      case '\'':
-        safe += "&#39;";
-        break;
-      default:
-        safe += c;
-    }
-  return safe;
-}
-
-}  // namespace troupe::comparing
+}  // namespace troupe::pages

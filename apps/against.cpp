@@ -1,0 +1,64 @@
+#include "troupe/apps/against.hpp"
+
+#include "troupe/runtime/topology/value.hpp"
+
+#include <cstdio>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <utility>
+
+namespace troupe::apps {
+
+namespace {
+
+/// Keeps the last line only.
+class last_line final : public journal {
+ public:
+  void write(const record& line) override { last = line; }
+  void progress(std::uint64_t /*step*/) override {}
+  void keep(const snapshot& /*best*/) override {}
+  void save(const snapshot& /*result*/) override {}
+
+  record last;
+};
+
+}  // namespace
+
+comparing::run_figures timing_of(plan plan, const data::dataset_pair& data, const at::Tensor& initial,
+                                 const models::buffer_pool& pool, simulate_run_options how,
+                                 std::chrono::microseconds gradient) {
+  plan.file.simulate.gradient = topology::print_delay(gradient);
+  how.computes = false;
+  how.trace.reset();
+  const auto book = std::make_shared<last_line>();
+  const auto end = simulate_run(plan, data, initial, pool, book, how);
+  if (end.status() != 0) throw std::runtime_error("the comparison was interrupted");
+  const auto& line = book->last;
+  comparing::run_figures found{.workers = line.workers.size(),
+                               .train_seconds = line.train_seconds,
+                               .bytes_sent = line.bytes_sent,
+                               .samples_per_second = line.samples_per_second,
+                               .staleness_mean = line.staleness_mean};
+  for (const auto& worker : line.workers) {
+    found.steps += worker.steps;
+    found.busy += worker.busy;
+    found.exchange_wait += worker.exchange_wait;
+  }
+  return found;
+}
+
+void print_against(const std::filesystem::path& folder, const comparing::run_figures& real,
+                   const std::filesystem::path& simulated, const plan& plan, const comparing::simulate_timing& simulate,
+                   bool json) {
+  const auto predicted = comparing::read_figures(simulated);
+  const auto gradient = *topology::parse_delay(plan.file.simulate.gradient);
+  const auto why = comparing::explain(real, predicted, gradient, simulate);
+  const auto all = comparing::quantities_of(real, predicted);
+  const auto text =
+      json ? comparing::json_of(folder, all, why, gradient) + "\n" : comparing::text_of(folder, all, why, gradient);
+  std::fputs(text.c_str(), stdout);
+  std::fflush(stdout);
+}
+
+}  // namespace troupe::apps

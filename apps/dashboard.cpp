@@ -1,0 +1,51 @@
+#include "troupe/apps/dashboard.hpp"
+
+#include "troupe/apps/messages.hpp"
+#include "troupe/runtime/topology/endpoint.hpp"
+#include "troupe/runtime/topology/error.hpp"
+#include "troupe/runtime/watching/watched_display.hpp"
+
+#include <CLI/CLI.hpp>
+
+#include <utility>
+
+namespace troupe::apps {
+
+namespace {
+
+constexpr auto* default_address = "127.0.0.1:8265";
+
+}  // namespace
+
+void add_dashboard_option(CLI::App& command, dashboard_option& given) {
+  command
+      .add_option_function<std::vector<std::string>>(
+          "--dashboard",
+          [&given](const std::vector<std::string>& values) {
+            given.address = values.empty() || values[0].empty() ? default_address : values[0];
+          },
+          "Serve a page about the run while it trains, and metrics for Prometheus, at this address (default: "
+          "127.0.0.1:8265; port 0 chooses a free one); beyond this host, only with the token in the printed URL")
+      ->type_name("[HOST:PORT]")
+      ->expected(0, 1);
+}
+
+void settle(dashboard_option& given, std::filesystem::path& file) {
+  if (!given.address) return;
+  if (topology::parse_endpoint(*given.address)) return;
+  if (!file.empty())
+    throw input_error("--dashboard: \"" + *given.address + "\" is not an address; expected one such as " +
+                      default_address);
+  file = std::exchange(*given.address, default_address);
+}
+
+std::unique_ptr<telemetry::display> watched(std::unique_ptr<telemetry::display> shown, const watched_run& run,
+                                            const dashboard_option& given) {
+  watching::watch_options options{.facts = watching::facts_of(run.what, run.folder, run.simulated),
+                                  .continues = run.continues,
+                                  .print = print_note};
+  if (given.address) options.dashboard = topology::parse_endpoint(*given.address);
+  return watching::make_watched_display(std::move(shown), std::move(options));
+}
+
+}  // namespace troupe::apps

@@ -1,0 +1,41 @@
+// The option --dashboard, which several commands have, and the report that each run writes.
+#pragma once
+
+#include "troupe/runtime/plan/plan.hpp"
+#include "troupe/runtime/telemetry/display.hpp"
+
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+
+namespace CLI {
+class App;
+}
+
+namespace troupe::apps {
+
+/// Where the page about a run is served while it trains.
+struct dashboard_option {
+  std::optional<std::string> address{};  ///< As given; empty if the page is not served.
+};
+
+/// Adds the option. `given` must outlive the command.
+void add_dashboard_option(CLI::App& command, dashboard_option& given);
+
+/// Completes `--dashboard FILE`, where the file was meant for the command: an address is optional. Throws input_error
+/// if the address is not one.
+void settle(dashboard_option& given, std::filesystem::path& file);
+
+/// Returns a display that also serves the page, if that was requested, and writes the report into `folder`. Throws
+/// input_error if the address cannot be used.
+struct watched_run {
+  const plan& what;
+  std::filesystem::path folder{};
+  bool simulated{false};
+  bool continues{false};  ///< Whether the folder has the lines of a run that is continued.
+};
+std::unique_ptr<telemetry::display> watched(std::unique_ptr<telemetry::display> shown, const watched_run& run,
+                                            const dashboard_option& given = {});
+
+}  // namespace troupe::apps

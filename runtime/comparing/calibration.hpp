@@ -1,0 +1,77 @@
+// How far a simulated run was from a real one, by quantity, and what explains the difference: `troupe simulate FILE
+// --against DIR`. Plain numbers; nothing here simulates.
+#pragma once
+
+#include "troupe/runtime/topology/topology.hpp"
+
+#include <chrono>
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace troupe::comparing {
+
+/// What the files of a finished run say. Sums are over all workers.
+struct run_figures {
+  std::uint64_t workers{0}, steps{0};
+  double train_seconds{0};
+  double busy{0}, data_wait{0}, exchange_wait{0};  ///< Seconds; see workers.csv in docs/outputs.md.
+  std::uint64_t bytes_sent{0};
+  std::optional<double> epoch_seconds{};  ///< Mean over its epochs.
+  std::optional<double> samples_per_second{}, staleness_mean{};
+  std::optional<double>
+      busiest_share{};  ///< Of the emulated interfaces: share of the time in which the busiest was busy.
+
+  double computing_per_step() const { return (busy - data_wait) / static_cast<double>(steps); }
+  double waiting_per_step() const { return data_wait / static_cast<double>(steps); }
+};
+
+/// Reads metrics.jsonl, workers.csv and, if there is one, links.csv. Throws input_error, naming the folder, if the run
+/// has not finished or has no workers.csv.
+run_figures read_figures(const std::filesystem::path& folder);
+
+/// Throws input_error, naming the keys that differ, if the run in `folder` had another topology than `file`. Links,
+/// placement and the section [simulate] may differ.
+void check_same_run(const topology::topology& file, const std::filesystem::path& folder);
+
+struct quantity {
+  enum class unit : std::uint8_t { seconds, share, number, bytes };
+  std::string name;  ///< Such as "train_seconds".
+  unit in{};
+  std::optional<double> real{}, predicted{};
+
+  /// Returns predicted / real - 1.
+  std::optional<double> difference() const;
+};
+
+/// Returns all quantities that both runs may have.
+std::vector<quantity> quantities_of(const run_figures& real, const run_figures& predicted);
+
+/// Simulates the timing of the run with this time of a gradient.
+using simulate_timing = std::function<run_figures(std::chrono::microseconds gradient)>;
+
+/// How much of the difference in training time, real minus predicted, each cause explains. The parts add up to the
+/// whole.
+struct attribution {
+  std::chrono::microseconds gradient{0};  ///< The time of a gradient with which computing takes as long as it did.
+  double whole{0};                        ///< Seconds, as are the following.
+  double of_gradient{0};                  ///< Explained by that time of a gradient.
+  double of_data{0};                      ///< Explained by waiting for samples, which is not modelled.
+  double rest{0};                         ///< Explained by neither.
+};
+
+/// Attributes the difference between two runs by simulating: first with a gradient that takes as long as it did in the
+/// real run, then with the time added that workers waited for samples.
+attribution explain(const run_figures& real, const run_figures& predicted, std::chrono::microseconds gradient,
+                    const simulate_timing& simulate);
+
+/// Returns the comparison as lines of text, and as a JSON object without a line break.
+std::string text_of(const std::filesystem::path& folder, const std::vector<quantity>& all, const attribution& why,
+                    std::chrono::microseconds gradient);
+std::string json_of(const std::filesystem::path& folder, const std::vector<quantity>& all, const attribution& why,
+                    std::chrono::microseconds gradient);
+
+}  // namespace troupe::comparing

@@ -1,0 +1,86 @@
+"use strict";
+// What all figures of a page do, also those that are added later: the value nearest to the pointer, names that hide and
+// show their series, and downloads. `csv` has the values of a figure by its name.
+const figures = (() => {
+  const tip = document.getElementById("tip");
+  const svgName = "http://www.w3.org/2000/svg";
+  const csv = {}, hidden = new Set();
+
+  // A click on a name in a legend hides or shows it in every figure.
+  const apply = root => root.querySelectorAll("[data-series]")
+    .forEach(each => each.classList.toggle("away", hidden.has(each.dataset.series)));
+  document.addEventListener("click", event => {
+    const key = event.target.closest(".key");
+    if (!key) return;
+    const name = key.dataset.series;
+    if (!hidden.delete(name)) hidden.add(name);
+    apply(document);
+  });
+
+  // The value nearest to the pointer.
+  const ring = document.createElementNS(svgName, "circle");
+  ring.setAttribute("class", "near");
+  ring.setAttribute("r", "7");
+  const known = new WeakMap();
+  const pointsOf = svg => {
+    if (!known.has(svg))
+      known.set(svg, [...svg.querySelectorAll("[data-points]")].flatMap(line =>
+        JSON.parse(line.dataset.points).map(([x, y, text]) => ({x, y, text, group: line.closest("g")}))));
+    return known.get(svg);
+  };
+  const leave = () => { tip.hidden = true; ring.remove(); };
+  const move = event => {
+    const svg = event.target.closest?.(".figure");
+    if (!svg) return leave();
+    const box = svg.getBoundingClientRect();
+    const scale = svg.viewBox.baseVal.width / box.width;
+    const x = (event.clientX - box.left) * scale, y = (event.clientY - box.top) * scale;
+    let best = null, least = 40 * 40;
+    for (const point of pointsOf(svg)) {
+      const distance = (point.x - x) ** 2 + (point.y - y) ** 2;
+      if (distance < least && !point.group.classList.contains("away")) [best, least] = [point, distance];
+    }
+    if (!best) return leave();
+    ring.setAttribute("cx", best.x);
+    ring.setAttribute("cy", best.y);
+    svg.append(ring);
+    tip.textContent = best.text;
+    tip.hidden = false;
+    const left = box.left + best.x / scale, top = box.top + best.y / scale;
+    const width = document.documentElement.clientWidth;
+    tip.style.left = `${Math.max(4, Math.min(left + 12, width - tip.offsetWidth - 4))}px`;
+    tip.style.top = `${top - tip.offsetHeight - 12 < 4 ? top + 14 : top - tip.offsetHeight - 12}px`;
+  };
+  document.addEventListener("pointermove", move);
+  document.addEventListener("pointerdown", move);
+  document.documentElement.addEventListener("pointerleave", leave);
+
+  // Downloads of the form of a figure that is shown.
+  const save = (name, type, text) => {
+    const link = document.createElement("a");
+    link.href = URL.createObjectURL(new Blob([text], {type}));
+    link.download = name;
+    link.click();
+    setTimeout(() => URL.revokeObjectURL(link.href), 1000);
+  };
+  const standalone = svg => {
+    const copy = svg.cloneNode(true);
+    copy.querySelectorAll(".near").forEach(each => each.remove());
+    copy.querySelectorAll(".away:not(.key)").forEach(each => each.remove());
+    const style = document.createElementNS(svgName, "style");
+    style.textContent = document.getElementById("figure-style").textContent;
+    copy.prepend(style);
+    return new XMLSerializer().serializeToString(copy);
+  };
+  document.addEventListener("click", event => {
+    const button = event.target.closest("[data-save]");
+    if (!button) return;
+    const card = button.closest(".card"), name = card.dataset.figure;
+    if (button.dataset.save === "csv") return save(`${name}.csv`, "text/csv", csv[name]);
+    const shown = [...card.querySelectorAll(".figure")].find(svg => svg.getClientRects().length > 0);
+    const suffix = shown.closest(".logarithmic") ? "-logarithmic" : "";
+    save(`${name}${suffix}.svg`, "image/svg+xml", standalone(shown));
+  });
+
+  return {csv, apply, leave};
+})();

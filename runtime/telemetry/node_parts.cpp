@@ -1,0 +1,123 @@
+#include "troupe/runtime/telemetry/node_parts.hpp"
+
+#include "troupe/runtime/support/write_aside.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include <charconv>
+#include <cstdint>
+#include <fstream>
+#include <functional>
+#include <optional>
+
+namespace troupe::telemetry {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+using line_sink = std::function<void(const std::string&)>;
+
+void for_each_line(const fs::path& path, const line_sink& take) {
+  std::ifstream in(path, std::ios::binary);
+  for (std::string line; std::getline(in, line);) take(line);
+}
+
+/// Writes the lines that `write` passes on to a file that takes the place of `path`.
+void replace(const fs::path& path, const std::function<void(std::ostream&)>& write) {
+  const auto temporary = fs::path(path).concat(".part");
+  {
+    std::ofstream out(temporary, std::ios::binary | std::ios::trunc);
+    write(out);
+    if (!out.flush()) return fs::remove(temporary), void();  // the parts remain
+  }
+  fs::rename(temporary, path);
+}
+
+/// The lines of a trace are its events, each with a comma, between brackets.
+void join_traces(const fs::path& first, const std::vector<fs::path>& others) {
+  replace(first, [&](std::ostream& out) {
+    const char* before = "[\n";
+    const auto add = [&](std::string line) {
+      if (line.ends_with(',')) line.pop_back();
+      if (!line.starts_with('{') || !line.ends_with('}')) return;
+      out << before << line;
+      before = ",\n";
+    };
+    for_each_line(first, add);
+    for (const auto& each : others) for_each_line(each, add);
+    out << "\n]\n";
+  });
+}
+
+/// Returns the time of the run in this folder, if it is known.
+std::optional<double> seconds_of_run(const fs::path& folder) {
+  std::string last;
+  for_each_line(folder / "metrics.jsonl", [&](const std::string& line) { last = line; });
+  const auto end = nlohmann::json::parse(last, nullptr, false);
+  if (!end.is_object() || !end.contains("seconds") || !end["seconds"].is_number()) return std::nullopt;
+  return end["seconds"].get<double>();
+}
+
+/// Fills in the share of the time in which an interface was busy: the other nodes do not know how long the run was.
+std::string with_share(const std::string& row, std::optional<double> seconds) {
+  const auto gap = row.find(",,");
+  if (gap == std::string::npos || !seconds || *seconds <= 0) return row;
+  const auto before = row.rfind(',', gap - 1) + 1;
+  double busy = 0;
+  std::from_chars(row.data() + before, row.data() + gap, busy);
+  return row.substr(0, gap + 1) + nlohmann::json(busy / *seconds).dump() + row.substr(gap + 1);
+}
+
+/// The first line of a table names its columns.
+void join_tables(const fs::path& first, const std::vector<fs::path>& others) {
+  const auto seconds = seconds_of_run(first.parent_path());
+  replace(first, [&](std::ostream& out) {
+    for_each_line(first, [&](const std::string& line) { out << line << '\n'; });
+    for (const auto& each : others) {
+      bool is_header = true;
+      for_each_line(each, [&](const std::string& line) {
+        if (!is_header) out << with_share(line, seconds) << '\n';
+        is_header = false;
+      });
+    }
+  });
+}
+
+std::vector<fs::path> parts_of_others(const fs::path& folder, const std::vector<std::string>& nodes,
+                                      const std::string& stem, const std::string& extension) {
+  std::vector<fs::path> others;
+  for (std::uint32_t node = 1; node < nodes.size(); ++node)
+    if (auto path = folder / name_of_part(stem, extension, node, nodes[node]); exists(path))
+      others.push_back(std::move(path));
+  return others;
+}
+
+void gather(const fs::path& folder, const std::vector<std::string>& nodes, const std::string& stem,
+            const std::string& extension,
+            const std::function<void(const fs::path&, const std::vector<fs::path>&)>& join) {
+  const auto first = folder / name_of_part(stem, extension, 0, nodes.front());
+  const auto others = parts_of_others(folder, nodes, stem, extension);
+  if (others.empty() || !exists(first)) return;
+  join(first, others);
+  for (const auto& each : others) fs::remove(each);
+}
+
+}  // namespace
+
+std::string name_of_part(const std::string& stem, const std::string& extension, std::uint32_t node,
+                         const std::string& node_name) {
+  return stem + (node == 0 ? "" : "-" + node_name) + extension;
+}
+
+void remove_parts(const fs::path& folder, const std::vector<std::string>& nodes) {
+  for (const auto& each : parts_of_others(folder, nodes, "trace", ".json")) fs::remove(each);
+  for (const auto& each : parts_of_others(folder, nodes, "links", ".csv")) fs::remove(each);
+}
+
+void gather_parts(const fs::path& folder, const std::vector<std::string>& nodes) {
+  gather(folder, nodes, "trace", ".json", join_traces);
+  gather(folder, nodes, "links", ".csv", join_tables);
+}
+
+}  // namespace troupe::telemetry

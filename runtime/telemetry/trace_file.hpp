@@ -1,0 +1,61 @@
+// The file trace.json of a run, in the Chrome trace event format, which Perfetto reads: a JSON array with one event per
+// line. It is written while the run goes on, so that it needs little memory, and what was written before a crash can be
+// read, because the format allows the end of the array to be missing.
+#pragma once
+
+#include "troupe/actors/support/trace.hpp"
+
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <string>
+
+namespace troupe::telemetry {
+
+struct trace_file_options {
+  std::filesystem::path path;      ///< May be set later, by write_to().
+  std::string process;             ///< Name of the process that is traced.
+  std::uint32_t node{0};           ///< Index of its node: each node has other numbers of processes and threads.
+  trace_time origin{0};            ///< The point in time that the file calls 0.
+  std::uint64_t limit{1'000'000};  ///< Maximum number of spans; later ones are counted only.
+  /// Called once, if the file cannot be written.
+  std::function<void(const std::string&)> warn = [](const auto&) {};
+};
+
+/// Opens its file, and creates its folder, when it is given the first track or span. A file that cannot be written
+/// costs a warning, never the run. Any thread.
+class trace_file final : public trace_sink {
+ public:
+  explicit trace_file(trace_file_options options) : options_(std::move(options)) {}
+
+  /// Completes the file; see close().
+  ~trace_file() override;
+
+  /// Sets the path, before the first track or span.
+  void write_to(const std::filesystem::path& path) { options_.path = path; }
+
+  std::uint32_t track(const std::string& name) override;
+  void add(const trace_span& span) override;
+
+  /// Completes the file. Nothing is written to it afterwards.
+  void close();
+
+ private:
+  bool begin_event();
+  void flush();
+  std::uint64_t thread_of(std::uint32_t track) const;
+
+  trace_file_options options_;
+  std::mutex mutex_;
+  std::ofstream out_;
+  std::string pending_;  ///< What is not in the file yet.
+  std::map<std::string, std::uint32_t> tracks_;
+  std::uint64_t spans_{0}, dropped_{0};
+  trace_time first_dropped_{0};
+  bool open_{false}, closed_{false};
+};
+
+}  // namespace troupe::telemetry

@@ -1,0 +1,63 @@
+#include "troupe/runtime/watching/facts.hpp"
+
+#include "troupe/runtime/telemetry/display.hpp"
+#include "troupe/runtime/topology/load.hpp"
+
+#include <map>
+
+namespace troupe::watching {
+
+namespace {
+
+constexpr std::size_t edges_max = 256;
+
+std::vector<edge_facts> edges_of(const plan& plan) {
+  std::map<std::string, double> bytes;
+  for (const auto& exchange : plan.exchanges) {
+    const auto name = [&](std::uint32_t id) {
+      return id < plan.workers ? "w" + std::to_string(id)
+                               : exchange.name + " s" + std::to_string(id - exchange.first_server);
+    };
+    for (const auto& edge : exchange.edges)
+      bytes[name(edge.from) + "->" + name(edge.to)] +=
+          edge.used * static_cast<double>(edge.bytes) / static_cast<double>(exchange.due.every);
+    if (bytes.size() > edges_max) return {};
+  }
+  std::vector<edge_facts> edges;
+  for (const auto& [name, per_step] : bytes) edges.push_back({name, per_step});
+  return edges;
+}
+
+}  // namespace
+
+run_facts facts_of(const plan& plan, const std::filesystem::path& folder, bool simulated) {
+  const auto shape = telemetry::shape_of(plan, folder.string());
+  run_facts facts{.title = plan.file.file.filename().string(),
+                  .subtitle = plan.model->name + " on " + plan.data->name + ", " + std::to_string(plan.workers) +
+                              (plan.workers == 1 ? " worker" : " workers"),
+                  .model = plan.model->name,
+                  .data = plan.data->name,
+                  .workers = plan.workers,
+                  .steps = shape.steps,
+                  .steps_per_epoch = shape.steps_per_epoch,
+                  .samples_per_step = shape.samples_per_step,
+                  .simulated = simulated,
+                  .warnings = plan.warnings,
+                  .topology = topology::print(plan.file),
+                  .folder = folder};
+  if (facts.title.empty()) facts.title = facts.model + " on " + facts.data;
+  if (const auto nodes = plan.nodes.size(); nodes > 1) facts.subtitle += " in " + std::to_string(nodes) + " processes";
+  if (simulated) facts.subtitle += ", simulated";
+  facts.edges = edges_of(plan);
+  for (const auto& exchange : plan.exchanges) {
+    exchange_facts one{.name = exchange.name,
+                       .kind = exchange.kind != nullptr ? exchange.kind->name : "",
+                       .edges = exchange.edges.size(),
+                       .every = exchange.due.every};
+    for (const auto& edge : exchange.edges) one.bytes += edge.used * static_cast<double>(edge.bytes);
+    facts.exchanges.push_back(std::move(one));
+  }
+  return facts;
+}
+
+}  // namespace troupe::watching

@@ -1,0 +1,36 @@
+"use strict";
+// Follows the run: the server sends the changing part of the page. The query of the address has the token, if any.
+(() => {
+  const live = document.getElementById("live");
+  let ended = false, asked = false;
+
+  const getWiring = async () => {
+    if (asked || wiring.isShown()) return;
+    asked = true;
+    const answer = await fetch("wiring.svg" + location.search);
+    if (answer.ok) wiring.show(await answer.text());
+    asked = answer.ok;
+  };
+
+  const take = event => {
+    const update = JSON.parse(event.data);
+    ended = update.ended;
+    figures.leave();
+    live.innerHTML = update.html;
+    document.title = update.title;
+    figures.apply(live);
+    if (update.wiring) getWiring().catch(() => { asked = false; });
+    wiring.update();
+  };
+
+  const lost = () => {
+    if (ended) return source.close();
+    const badge = document.querySelector(".badge");
+    badge.textContent = "connection lost";
+    badge.className = "badge lost";
+  };
+
+  const source = new EventSource("events" + location.search);
+  source.addEventListener("message", take);
+  source.addEventListener("error", lost);
+})();

@@ -1,0 +1,95 @@
+#include "troupe/runtime/watching/summary.hpp"
+
+#include "troupe/runtime/support/units.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+
+namespace troupe::watching {
+
+namespace {
+
+std::string time_text(double seconds) {
+  if (seconds < 10) return human_number(seconds, 3) + " s";
+  return human_duration(std::chrono::seconds(std::llround(std::min(seconds, 1e9))));
+}
+
+std::string accuracy_text(double share) {
+  return human_number(100 * share, 4) + " %";
+}
+
+}  // namespace
+
+std::string percent_text(double share) {
+  return human_number(100 * share, share < 0.1 ? 2 : 3) + " %";
+}
+
+std::vector<time_shares> shares_of(const run_state& state) {
+  if (state.workers.empty() || !state.latest || state.latest->train_seconds <= 0) return {};
+  // The totals are as of the last line with results, not as of now.
+  double whole = state.has_ended() && !state.latest->workers.empty() ? state.latest->train_seconds : 0;
+  for (const auto& line : state.lines) whole = std::max(whole, line.train_seconds);
+  if (whole <= 0) return {};
+  std::vector<time_shares> all;
+  for (const auto& one : state.workers) {
+    const auto share = [&](double seconds) { return std::clamp(seconds / whole, 0.0, 1.0); };
+    time_shares made{share(one.busy - one.data_wait), share(one.data_wait), share(one.exchange_wait)};
+    const auto sum = std::max(1.0, made.compute + made.data + made.exchange);
+    all.push_back({made.compute / sum, made.data / sum, made.exchange / sum});
+  }
+  return all;
+}
+
+std::optional<double> samples_per_second(const run_facts& facts, const run_state& state) {
+  if (!state.has_ended())
+    if (const auto steps = state.steps_per_second()) return *steps * static_cast<double>(facts.samples_per_step);
+  if (state.latest && state.latest->samples_per_second) return state.latest->samples_per_second;
+  return state.last(&record::samples_per_second);
+}
+
+std::vector<std::pair<std::string, std::string>> tiles_of(const run_facts& facts, const run_state& state) {
+  std::vector<std::pair<std::string, std::string>> tiles{
+      {"step", grouped(state.steps) + " of " + grouped(facts.steps)}};
+  const auto add = [&](const char* label, const std::optional<double>& value, auto text) {
+    if (value && std::isfinite(*value)) tiles.emplace_back(label, text(*value));
+  };
+  const auto plain = [](double value) { return human_number(value, 4); };
+  if (!state.latest) return tiles;
+  auto seconds = state.latest->seconds;
+  if (!state.progress.empty() && !state.has_ended()) seconds = std::max(seconds, state.progress.back().seconds);
+  tiles.emplace_back(facts.simulated ? "virtual time" : "time", time_text(seconds));
+  add("validation accuracy", state.last(&record::val_accuracy), accuracy_text);
+  add("validation loss", state.last(&record::val_loss), plain);
+  add("training loss", state.last(&record::train_loss), plain);
+  add("samples per second", samples_per_second(facts, state), plain);
+  if (state.latest->bytes_sent > 0) tiles.emplace_back("sent", human_bytes(state.latest->bytes_sent));
+  add("learning rate", state.last(&record::lr), plain);
+  add("consensus distance", state.last(&record::consensus_distance), plain);
+  add("mean staleness", state.last(&record::staleness_mean), plain);
+  return tiles;
+}
+
+std::optional<std::string> waiting_text(const run_state& state) {
+  constexpr double notable = 0.1;
+  const auto shares = shares_of(state);
+  if (shares.size() < 2) return {};
+  const auto by_exchange = [](const auto& a, const auto& b) { return a.exchange < b.exchange; };
+  const auto [least, most] = std::minmax_element(shares.begin(), shares.end(), by_exchange);
+  const auto name = [&](auto at) { return "worker " + std::to_string(at - shares.begin()); };
+  const auto by_data = [](const auto& a, const auto& b) { return a.data < b.data; };
+  const auto hungriest = std::max_element(shares.begin(), shares.end(), by_data);
+  std::string text;
+  if (most->exchange - least->exchange > notable)
+    text = "The other workers wait for " + name(least) + ": it waits for exchanges " + percent_text(least->exchange) +
+           " of the time, " + name(most) + " " + percent_text(most->exchange) + ".";
+  else if (most->exchange > notable)
+    text = "All workers wait for exchanges alike, up to " + percent_text(most->exchange) +
+           " of the time: the exchange takes that long, not one slow worker.";
+  if (hungriest->data > notable)
+    text += std::string(text.empty() ? "" : " ") + "Waiting for samples takes up to " + percent_text(hungriest->data) +
+            " of the time (" + name(hungriest) + ").";
+  return text.empty() ? std::nullopt : std::optional(text);
+}
+
+}  // namespace troupe::watching

@@ -1,0 +1,34 @@
+// The numbers that a page shows beside its figures, as text.
+#pragma once
+
+#include "troupe/runtime/watching/facts.hpp"
+#include "troupe/runtime/watching/history.hpp"
+
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace troupe::watching {
+
+/// How a worker has spent its training time, as shares of it.
+struct time_shares {
+  double compute{0}, data{0}, exchange{0};  ///< Computing, waiting for samples, waiting for exchanges.
+};
+
+/// Returns the shares of each worker by rank; empty as long as they are unknown.
+std::vector<time_shares> shares_of(const run_state& state);
+
+/// Returns labels and values, the most important ones first.
+std::vector<std::pair<std::string, std::string>> tiles_of(const run_facts& facts, const run_state& state);
+
+/// Returns a sentence about which workers wait for which, or nothing if none waits for long.
+std::optional<std::string> waiting_text(const run_state& state);
+
+/// Returns the samples of all workers per second, of the last seconds if the run trains, or nothing if unknown.
+std::optional<double> samples_per_second(const run_facts& facts, const run_state& state);
+
+/// Returns a share such as "12 %", and "0.4 %" for a small one.
+std::string percent_text(double share);
+
+}  // namespace troupe::watching

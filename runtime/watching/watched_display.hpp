@@ -1,0 +1,32 @@
+// A display that passes everything on to another one, and keeps it for a page: for the server of the dashboard, if
+// there is one, and for report.html at the end of the run.
+#pragma once
+
+#include "troupe/runtime/telemetry/display.hpp"
+#include "troupe/runtime/topology/endpoint.hpp"
+#include "troupe/runtime/watching/facts.hpp"
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+namespace troupe::watching {
+
+/// The report, in the results folder.
+constexpr auto* report_name = "report.html";
+
+struct watch_options {
+  run_facts facts{};
+  bool continues{false};  ///< Whether the folder has the lines of a run that is continued.
+  /// Where the dashboard is served; empty if it is not.
+  std::optional<topology::endpoint> dashboard{};
+  std::function<void(const std::string&)> print = [](const auto&) {};  ///< Prints the URL, and warnings.
+};
+
+/// Makes the display. Throws input_error if the dashboard cannot be served at its address. A report that cannot be
+/// written costs a warning.
+std::unique_ptr<telemetry::display> make_watched_display(std::unique_ptr<telemetry::display> shown,
+                                                         watch_options options);
+
+}  // namespace troupe::watching

@@ -1,0 +1,89 @@
+"""The page about a run and its report in a real browser: no console error, curves and wiring present and changing.
+
+With --pictures DIR, screenshots of all pages are written there.
+"""
+
+import os
+import pathlib
+import sys
+
+from browser import CHROMIUM, Browser
+from dashboard import ENDLESS, Watched
+from troupe_command import SOURCE, main, skip, troupe, write
+
+ANY = "--dashboard=127.0.0.1:0"
+PICTURES = pathlib.Path(sys.argv[sys.argv.index("--pictures") + 1]).absolute() if "--pictures" in sys.argv else None
+POINTS = "document.querySelector('[data-figure=loss] [data-points]')?.getAttribute('points') ?? ''"
+# Bars of the drawing, which is in a shadow tree.
+BARS = "document.querySelector('#wiring .drawing')?.shadowRoot.querySelectorAll('.share').length ?? 0"
+TOO_WIDE = "document.documentElement.scrollWidth > document.documentElement.clientWidth"
+
+if CHROMIUM is None:
+    skip("there is no Chromium")
+
+
+def look(page, name):
+    """Looks at a page at the widths of a desk and of a telephone, in light and dark."""
+    for width, dark in ((1280, False), (1280, True), (400, False), (400, True)):
+        page.resize(width, 900, dark)
+        assert not page.run(TOO_WIDE), f"{name} is wider than {width} pixels"
+        if PICTURES:
+            page.screenshot(PICTURES / f"{name}-{width}{'-dark' if dark else ''}.png")
+    page.resize(1280)
+
+
+def watch(file, *more, curves=2):
+    with Watched(file, "--out", "out", ANY, *more) as run, Browser() as page:
+        page.open(run.url)
+        before = page.wait(POINTS, 60)
+        page.wait(f"{POINTS} !== {before!r}", 60)
+        page.wait(f"{BARS} > 0", 60)
+        assert page.run("document.querySelectorAll('.figure').length") >= curves
+        look(page, pathlib.Path(file).stem)
+        run.process.send_signal(2)
+        page.wait("document.querySelector('.badge').textContent === 'interrupted'")
+        run.process.communicate(timeout=60)
+        page.open(pathlib.Path("out/report.html").absolute().as_uri())
+        assert page.run(f"{BARS} > 0") and page.run(POINTS)
+        look(page, pathlib.Path(file).stem + "-report")
+        assert not page.problems, page.problems
+
+
+def test_synchronous_wiring():
+    watch(write("two_workers.toml", ENDLESS))
+
+
+for name in ("ring_all_reduce", "dpsgd_ring", "asgd"):
+    def test(name=name):
+        watch(SOURCE / "topologies" / f"{name}.toml", "--set", "data.name=digits", "--set", "data.batch_size=16", "--set",
+              "run.epochs=2000", "--set", 'evaluate.every="10 steps"', curves=4)
+    globals()[f"test_{name}"] = test
+
+
+def test_a_name_in_a_legend_hides_its_curve_also_after_an_update():
+    with Watched(write("two_workers.toml", ENDLESS), "--out", "out", ANY) as run, Browser() as page:
+        page.open(run.url)
+        before = page.wait(POINTS, 60)
+        page.run("document.querySelector('.key').dispatchEvent(new MouseEvent('click', {bubbles: true}))")
+        hidden = "document.querySelector('[data-figure=loss] g').classList.contains('away')"
+        assert page.run(hidden)
+        page.wait(f"{POINTS} !== {before!r}", 60)
+        assert page.run(hidden)
+        assert not page.problems, page.problems
+        run.end()
+
+
+def test_comparison():
+    file = write("two.toml", ENDLESS)
+    troupe("compare", file, "--vary", "workers.count=1,2", "--set", "run.steps=40", "--target", "0.1", "--out", "out")
+    with Browser() as page:
+        page.open(pathlib.Path("out/compare.html").absolute().as_uri())
+        page.run("document.getElementById('logarithmic').click()")
+        page.run("document.querySelector('#results button').click()")
+        page.run("document.querySelector('[data-save=csv]').click()")
+        look(page, "compare")
+        assert not page.problems, page.problems
+
+
+os.environ.setdefault("HOME", "/tmp")
+main(globals())

@@ -1,0 +1,120 @@
+// When what a job sends leaves in virtual time: at the moment of the job at which it would be ready.
+#include "tests/support/doctest.hpp"
+#include "tests/support/stepped_system.hpp"
+
+#include "troupe/runtime/node/simulated_lanes.hpp"
+
+#include <caf/all.hpp>
+#include <caf/scheduler/test_coordinator.hpp>
+
+#include <chrono>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+
+namespace {
+
+using namespace troupe;
+using namespace std::chrono_literals;
+using std::chrono::microseconds;
+
+/// Gradients of 900 µs each after copies of 1 µs per element.
+microseconds length_of(const std::string&, const task& what) {
+  return what.gradients * 900us + microseconds{what.elements};
+}
+
+caf::behavior runs_completions(caf::event_based_actor*) {
+  return {[](done_atom, const completion& done) { (*done.run)(); }};
+}
+
+/// Lanes of one owner, and when their jobs sent what.
+struct virtual_stage {
+  testing::stepped_config config;
+  caf::actor_system system{config};
+  caf::scheduler::test_coordinator& scheduler = dynamic_cast<caf::scheduler::test_coordinator&>(system.scheduler());
+  caf::actor owner = system.spawn(runs_completions);
+  simulated_lanes lanes;
+  std::map<std::string, microseconds> sent;
+
+  explicit virtual_stage(std::shared_ptr<simulated_cores> cores = nullptr)
+      : lanes(1, {.duration_of = length_of, .cores_of = [cores](const std::string&) { return cores; }}) {}
+
+  ~virtual_stage() {
+    caf::anon_send_exit(owner, caf::exit_reason::kill);
+    scheduler.run();
+  }
+
+  microseconds now() const {
+    return std::chrono::duration_cast<microseconds>(scheduler.clock().now().time_since_epoch()) - start;
+  }
+
+  std::function<void()> mark(const std::string& what) {
+    return [this, what] { sent[what] = now(); };
+  }
+
+  void run() {
+    do scheduler.run();
+    while (scheduler.trigger_timeout());
+  }
+
+  const microseconds start = std::chrono::duration_cast<microseconds>(scheduler.clock().now().time_since_epoch());
+};
+
+}  // namespace
+
+TEST_CASE("what a job sends leaves in proportion to the gradients that it has computed by then") {
+  virtual_stage stage;
+  const auto lane = stage.lanes.make("compute 0");
+  for (const auto* job : {"first", "second"})
+    lane->post(stage.owner, {.what = task::kind::advance, .gradients = 2, .elements = 100},
+               [&stage, name = std::string{job}, clock = lane->clock()] {
+                 clock->when_computed(0.5, stage.mark(name + ", half of one"));
+                 clock->when_computed(1.5, stage.mark(name + ", half of the other"));
+                 clock->when_computed(2, stage.mark(name + ", both"));
+                 return stage.mark(name + ", result");
+               });
+  stage.run();
+  // 100 µs of copying, then twice 900 µs.
+  CHECK(stage.sent == std::map<std::string, microseconds>{{"first, half of one", 550us},
+                                                          {"first, half of the other", 1450us},
+                                                          {"first, both", 1900us},
+                                                          {"first, result", 1900us},
+                                                          {"second, half of one", 2450us},
+                                                          {"second, half of the other", 3350us},
+                                                          {"second, both", 3800us},
+                                                          {"second, result", 3800us}});
+}
+
+TEST_CASE("a job that waits for a core sends nothing before it has one") {
+  virtual_stage stage{std::make_shared<simulated_cores>(1)};
+  const auto one = stage.lanes.make("compute 0"), other = stage.lanes.make("compute 1");
+  for (const auto& [name, lane] : {std::pair{"one", one.get()}, {"other", other.get()}})
+    lane->post(stage.owner, {.what = task::kind::advance, .gradients = 1},
+               [&stage, name = std::string{name}, clock = lane->clock()] {
+                 clock->when_computed(1.0 / 3, stage.mark(name));
+                 return [] {};
+               });
+  stage.run();
+  CHECK(stage.sent == std::map<std::string, microseconds>{{"one", 300us}, {"other", 1200us}});
+}
+
+TEST_CASE("what is left of a job that has waited begins when it is resumed") {
+  virtual_stage stage;
+  const auto lane = stage.lanes.make("compute 0");
+  const auto meeting = lane->meeting_point();
+  lane->post(stage.owner, {.what = task::kind::advance, .gradients = 1}, [&stage, meeting, clock = lane->clock()] {
+    clock->when_computed(1.0 / 3, [&stage, meeting] {
+      stage.mark("asks")();
+      caf::delayed_anon_send(stage.owner, 5000us, done_atom_v,
+                             completion{std::make_shared<std::function<void()>>([meeting] { meeting->resume(); })});
+    });
+    meeting->wait();
+    clock->when_computed(2.0 / 3, stage.mark("goes on"));
+    return stage.mark("result");
+  });
+  stage.run();
+  CHECK(stage.sent ==
+        std::map<std::string, microseconds>{{"asks", 300us}, {"goes on", 5000us + 600us}, {"result", 5000us + 900us}});
+}
