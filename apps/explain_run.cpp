@@ -201,8 +201,10 @@ void explain_run(const options& given) {
     throw input_error(given.folder.string() + ": there is no topology.toml; expected the results folder of a run");
   const auto found = diagnosis::findings_of(run);
   auto suggestions = suggestions_of(found, topology::load(file), std::max(1u, std::thread::hardware_concurrency()));
-  const trial tried(file);
-  std::erase_if(suggestions, [&](const auto& each) { return !tried.accepts(each.settings); });
+  if (!suggestions.empty()) {
+    const trial tried(file);
+    std::erase_if(suggestions, [&](const auto& each) { return !tried.accepts(each.settings); });
+  }
   if (given.json) {
     std::cout << json_of(given, run, found, suggestions).dump(2) << "\n";
     return;

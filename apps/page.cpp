@@ -29,6 +29,10 @@ std::size_t columns_of_text(const std::string& text) {
 }
 
 void print_wrapped(const std::string& label, std::size_t indent, const std::string& text, std::size_t columns) {
+  if (indent > columns / 2 && !label.empty()) {  // too narrow for a column of labels
+    std::cout << label << "\n";
+    return print_wrapped("", 4, text, columns);
+  }
   std::string line = label + std::string(indent - std::min(indent, columns_of_text(label)), ' ');
   std::size_t used = columns_of_text(line);
   bool first_word = true;

@@ -13,7 +13,8 @@ std::size_t page_columns(std::size_t otherwise = 100);
 /// take none.
 std::size_t columns_of_text(const std::string& text);
 
-/// Prints `label`, and from column `indent` on, `text`, wrapped between words.
+/// Prints `label`, and from column `indent` on, `text`, wrapped between words; below the label where that leaves less
+/// than half of the columns.
 void print_wrapped(const std::string& label, std::size_t indent, const std::string& text,
                    std::size_t columns = page_columns());
 

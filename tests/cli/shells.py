@@ -1,6 +1,7 @@
 """Completion in real shells: bash and zsh at a pseudo-terminal, where a tab is pressed, and fish, which completes on
-request. A shell that is not installed is skipped."""
+request. A shell that is not installed is skipped. Also what the command prints at a terminal."""
 
+import fcntl
 import os
 import pathlib
 import pty
@@ -8,10 +9,13 @@ import re
 import select
 import shutil
 import signal
+import struct
 import subprocess
+import termios
 import time
+import unicodedata
 
-from troupe_command import BINARY, main, troupe
+from troupe_command import BINARY, TINY, main, troupe, write
 
 PROMPT = "ready>"
 
@@ -128,6 +132,42 @@ def test_fish_completes_the_same():
         assert wanted in offered, (before, wanted, offered, done.stderr)
     print("  ", len(UNIQUE), "completions")
     return None
+
+
+def printed_at_a_terminal(columns, *arguments, **environment):
+    """Returns what a command prints at a terminal of this width."""
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+    process = subprocess.Popen([BINARY, *arguments], stdin=theirs, stdout=theirs, stderr=theirs,
+                               env={**os.environ, "TERM": "xterm", **environment})
+    os.close(theirs)
+    text = b""
+    while True:
+        try:
+            read = os.read(ours, 65536)
+        except OSError:  # the other side is closed
+            break
+        if not read:
+            break
+        text += read
+    assert process.wait(60) == 0, text
+    os.close(ours)
+    return text.decode()
+
+
+def test_what_is_printed_follows_the_width_and_no_color():
+    tiny = write("tiny.toml", TINY)
+    for arguments in (["explain", "run"], ["explain"], ["list", "models"], ["check", tiny]):
+        for columns in (60, 90):
+            for line in printed_at_a_terminal(columns, *arguments).splitlines():
+                shown = [c for c in line if not unicodedata.combining(c)]
+                assert len(shown) <= columns, (arguments, columns, line)
+    troupe("run", tiny, "--out", "out")
+    assert "\x1b[32m" in printed_at_a_terminal(100, "explain-run", "out", NO_COLOR="")
+    assert "\x1b[" not in printed_at_a_terminal(100, "explain-run", "out", NO_COLOR="1")
+    live = printed_at_a_terminal(100, "run", tiny, "--out", "again", NO_COLOR="")
+    plain = printed_at_a_terminal(100, "run", tiny, "--out", "plain", NO_COLOR="1")
+    assert "\x1b[36m" in live and "\x1b[36m" not in plain and "━" in plain, (live, plain)
 
 
 def test_every_command_and_option_of_the_help_is_in_each_script():
