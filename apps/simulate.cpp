@@ -5,6 +5,7 @@
 #include "troupe/apps/training.hpp"
 #include "troupe/runtime/node/launcher.hpp"
 #include "troupe/runtime/node/simulate_run.hpp"
+#include "troupe/runtime/support/units.hpp"
 #include "troupe/runtime/telemetry/display.hpp"
 #include "troupe/runtime/telemetry/file_journal.hpp"
 #include "troupe/runtime/telemetry/run_folder.hpp"
@@ -13,6 +14,7 @@
 #include <CLI/CLI.hpp>
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -54,10 +56,15 @@ int simulate_topology(options& given) {
     for (const auto& warning : plan.warnings) print_note("warning: " + warning);
   const auto book = std::make_shared<telemetry::file_journal>(plan, std::move(folder), std::move(shown),
                                                               telemetry::file_journal_options{.warn = print_note});
+  const auto begin = std::chrono::steady_clock::now();
   const auto end = simulate_run(plan, data, std::move(initial), std::move(pool), book, given.how);
+  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
   if (end.failure)
     print_error("the simulated run failed: " + *end.failure +
                 "\n  to repeat it up to this point: " + repeating_command(given, end.events));
+  if (!given.run.quiet && !given.run.json)
+    print_note(grouped(end.events) + " messages simulated in " + human_number(took.count(), 3) + " s, " +
+               grouped(static_cast<std::uint64_t>(static_cast<double>(end.events) / took.count())) + " per second");
   return end.status();
 }
 

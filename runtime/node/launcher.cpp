@@ -180,6 +180,7 @@ compute_actor spawn_compute_of(caf::actor_system& system, const plan& plan, cons
     made.memory_order = into.lock_orders[place];
     made.cores = memory->cores;
   }
+  if (!made.accelerator) made.engines = options.engines;
   made.loading = options.loading;
   made.computes = options.computes;
   const auto port = plan.norms() ? into.ports[made.norms.place].at(rank) : port_actor{};

@@ -1,5 +1,6 @@
 #include "troupe/runtime/node/simulation.hpp"
 
+#include "troupe/actors/training/engine.hpp"
 #include "troupe/data/random.hpp"
 #include "troupe/runtime/node/run_end.hpp"
 #include "troupe/runtime/node/simulated_lanes.hpp"
@@ -65,7 +66,8 @@ run_end simulate(const plan& plan, const data::dataset_pair& data, at::Tensor in
                         .open_device = options.open_device,
                         .computes = options.computes,
                         .deliveries = options.deliveries,
-                        .links = options.links});
+                        .links = options.links,
+                        .engines = std::make_shared<engine_pool>()});
   for (const auto& [name, member] : troupe.members) {
     caf::actor_cast<caf::abstract_actor*>(member)->attach_functor([&, name = name](const caf::error& why) {
       if (why && why != caf::exit_reason::kill) blamed.hear(name, why);
