@@ -19,6 +19,7 @@ using rules::replicas_by_rank;
 std::optional<replicas_by_rank> replicas_of_first(const coordinator_state& my) {
   const auto& first = my.reports.front();
   const auto each_at_its_end = !my.queue && my.ends_apart() && my.is_last(first);
+  if (!each_at_its_end && my.arrived.shown_count(first.line.step) < my.options.replicas) return std::nullopt;
   auto all = each_at_its_end ? my.arrived.shown_at(my.ends) : my.arrived.shown(first.line.step);
   return all.size() < my.options.replicas ? std::nullopt : std::optional{std::move(all)};
 }

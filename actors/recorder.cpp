@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <functional>
 #include <map>
-#include <numeric>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -23,9 +22,11 @@ struct recorder_state {
   static inline const char* name = "recorder";
   recorder_options options;  ///< The journal is used on the lane only.
   std::unique_ptr<lane> where;
-  std::vector<std::uint64_t> completed;  ///< Steps, by rank.
-  std::optional<snapshot> best;          ///< To be kept; one that a better one overtakes is never written.
-  bool keeping{false};                   ///< The journal is writing the one before it.
+  std::vector<std::uint64_t> completed;           ///< Steps, by rank.
+  std::map<std::uint64_t, std::uint32_t> counts;  ///< Number of workers that have completed so many steps.
+  std::uint64_t sum{0};                           ///< Steps of all workers.
+  std::optional<snapshot> best;                   ///< To be kept; one that a better one overtakes is never written.
+  bool keeping{false};                            ///< The journal is writing the one before it.
   bool reporting{false};  ///< The journal has not yet taken the last progress; it gets no further one meanwhile.
   /// The checkpoints that are not written, or not copied, yet, by serial number. Two may be of the same step: one that
   /// was due, and the one of the end.
@@ -85,9 +86,17 @@ void check_copy(recorder_pointer self, std::uint64_t serial) {
   complete_checkpoint(self, serial);
 }
 
-std::uint64_t progress_of(const std::vector<std::uint64_t>& completed, bool draws_from_queue) {
-  if (draws_from_queue) return std::accumulate(completed.begin(), completed.end(), std::uint64_t{0}) / completed.size();
-  return *std::min_element(completed.begin(), completed.end());
+/// Notes that a worker has completed so many steps.
+void note_progress(recorder_state& my, rank_id rank, std::uint64_t step) {
+  auto& before = my.completed.at(static_cast<std::size_t>(rank));
+  if (const auto found = my.counts.find(before); --found->second == 0) my.counts.erase(found);
+  my.counts[step] += 1;
+  my.sum += step - before;
+  before = step;
+}
+
+std::uint64_t progress_of(const recorder_state& my) {
+  return my.options.draws_from_queue ? my.sum / my.completed.size() : my.counts.begin()->first;
 }
 
 /// Writes a checkpoint, and sends it to the node that keeps a copy.
@@ -141,6 +150,7 @@ recorder_actor::behavior_type recorder(recorder_pointer self, recorder_options o
   self->state.options = std::move(options);
   self->state.where = std::move(*where);
   self->state.completed.resize(self->state.options.workers);
+  self->state.counts[0] = self->state.options.workers;
   return {
       [self](record_atom, const record& line) {
         then_on_lane(
@@ -153,12 +163,12 @@ recorder_actor::behavior_type recorder(recorder_pointer self, recorder_options o
       },
       [self](progress_atom, rank_id rank, std::uint64_t step) {
         auto& my = self->state;
-        my.completed.at(static_cast<std::size_t>(rank)) = step;
+        note_progress(my, rank, step);
         if (my.reporting) return;
         my.reporting = true;
         then_on_lane(
             self, *my.where, to_write,
-            [book = my.options.book, steps = progress_of(my.completed, my.options.draws_from_queue),
+            [book = my.options.book, steps = progress_of(my),
              each = my.completed.size() <= progress_by_worker_max ? my.completed : std::vector<std::uint64_t>{}] {
               if (!each.empty()) book->progress_by_worker(each);
               return book->progress(steps), true;

@@ -1,5 +1,6 @@
 #include "troupe/actors/worker.hpp"
 
+#include "troupe/actors/support/answered.hpp"
 #include "troupe/actors/support/assert.hpp"
 #include "troupe/actors/worker_state.hpp"
 
@@ -193,10 +194,15 @@ void compute(worker_pointer self, const rules::local_work& work) {
   my.many_steps = work.times > 1;
   constexpr std::uint32_t most_timeouts = 100'000;  // their sum must fit a clock
   const auto timeouts = std::min(work.times, most_timeouts) * (my.options.synchronised_norms ? 2 : 1);
-  self->request(my.contacts.compute, my.options.timeout * timeouts, advance_atom_v, std::move(request),
-                caf::actor_cast<caf::strong_actor_ptr>(port))
-      .then([self, work, asked = self->clock().now()](advanced& done) { take_computed(self, work, done, asked); },
-            [self](const caf::error& why) { lose_compute(self, why); });
+  const auto since = self->clock().now();
+  const auto asked = self->request(my.contacts.compute, my.options.timeout * timeouts, advance_atom_v,
+                                   std::move(request), caf::actor_cast<caf::strong_actor_ptr>(port));
+  asked.then(
+      [self, work, since, answer = asked.id()](advanced& done) {
+        forget_timeout(self, answer);
+        take_computed(self, work, done, since);
+      },
+      [self](const caf::error& why) { lose_compute(self, why); });
 }
 
 /// Has compute apply the answers of exchanges, so that x and g are complete, and copy both to the host.
@@ -242,13 +248,14 @@ void begin_exchange(worker_pointer self, std::size_t word) {
   if (!std::exchange(my.departed, false)) self->send(port, part_atom_v, std::move(own));
   // The port enforces the deadline and knows which ranks are missing; this timeout only guards against a port that does
   // not answer.
-  self->request(port, 2 * my.options.timeout, await_atom_v, who, key{exchange.place, 0})
-      .then(
-          [self](outcome& answer) {
-            self->state.exchanging->answer = std::move(answer);
-            walk(self);
-          },
-          [self](const caf::error& why) { lose(self, "exchange", why); });
+  const auto asked = self->request(port, 2 * my.options.timeout, await_atom_v, who, key{exchange.place, 0});
+  asked.then(
+      [self, id = asked.id()](outcome& answer) {
+        forget_timeout(self, id);
+        self->state.exchanging->answer = std::move(answer);
+        walk(self);
+      },
+      [self](const caf::error& why) { lose(self, "exchange", why); });
 }
 
 /// Returns whether no other exchange of the loop needs the worker in every step.

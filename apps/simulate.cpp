@@ -7,6 +7,7 @@
 #include "troupe/apps/training.hpp"
 #include "troupe/runtime/node/launcher.hpp"
 #include "troupe/runtime/node/simulate_run.hpp"
+#include "troupe/runtime/support/units.hpp"
 #include "troupe/runtime/telemetry/display.hpp"
 #include "troupe/runtime/telemetry/file_journal.hpp"
 #include "troupe/runtime/telemetry/run_folder.hpp"
@@ -69,11 +70,16 @@ int simulate_topology(options& given) {
   given.how.trace = make_trace(given.run.trace, files->folder(), "simulation", trace_time{0});
   std::shared_ptr<journal> book = files;
   if (given.run.tensorboard) book = telemetry::with_event_file(std::move(book), wanted);
+  const auto begin = std::chrono::steady_clock::now();
   const auto end = simulate_run(plan, data, initial, pool, book, given.how);
+  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
   write_links(given.run, plan, 0, files.get(), end.links);
   if (end.failure)
     print_error("the simulated run failed: " + *end.failure +
                 "\n  to repeat it up to this point: " + repeating_command(given, end.events));
+  if (!given.run.quiet && !given.run.json)
+    print_note(grouped(end.events) + " messages simulated in " + human_number(took.count(), 3) + " s, " +
+               grouped(static_cast<std::uint64_t>(static_cast<double>(end.events) / took.count())) + " per second");
   if (real && end.status() == 0 && files->status() == "done") {
     const auto simulate = [&](std::chrono::microseconds gradient) {
       return timing_of(plan, data, initial, pool, given.how, gradient);

@@ -4,12 +4,45 @@
 #include "troupe/data/shuffle.hpp"
 
 #include <algorithm>
+#include <deque>
+#include <memory>
+#include <mutex>
 #include <numeric>
 #include <stdexcept>
 #include <string>
 #include <utility>
 
 namespace troupe::data {
+
+namespace {
+
+using sample_order = std::shared_ptr<const std::vector<std::int64_t>>;
+
+/// What the order of a strided epoch depends on.
+struct strided_epoch {
+  std::int64_t samples{0};
+  bool shuffle{true};
+  std::uint64_t seed{0}, epoch{0};
+  bool operator==(const strided_epoch&) const = default;
+};
+
+/// Returns the order of the whole set in an epoch. All workers of a process share it, of which there may be thousands:
+/// the last two orders are kept. Any thread.
+sample_order order_of(const strided_epoch& which) {
+  static std::mutex mutex;
+  static std::deque<std::pair<strided_epoch, sample_order>> known;
+  const std::lock_guard lock{mutex};
+  for (const auto& [epoch, order] : known)
+    if (epoch == which) return order;
+  auto order = std::make_shared<std::vector<std::int64_t>>(static_cast<std::size_t>(which.samples));
+  std::iota(order->begin(), order->end(), std::int64_t{0});
+  if (which.shuffle) shuffle(*order, keyed(which.seed, purpose::permutation, which.epoch, 0));
+  known.emplace_back(which, order);
+  if (known.size() > 2) known.pop_front();
+  return order;
+}
+
+}  // namespace
 
 std::int64_t share_of(const sampling& options) {
   if (options.how == split::all) return options.samples;
@@ -130,6 +163,14 @@ void sampler::append(batch_owner owner) {
 void sampler::enter(std::uint64_t epoch) {
   if (epoch == epoch_) return;
   const auto& [samples, batch_size, rank, workers, how, shuffled, seed, drop_last, pad, shards, queue] = options_;
+  epoch_ = epoch;
+  if (how == split::strided) {  // one permutation for all workers; a padded epoch begins anew at its end
+    const auto whole = order_of({samples, shuffled, seed, epoch});
+    order_.clear();
+    for (std::int64_t i = 0; i < share_; ++i)
+      order_.push_back((*whole)[static_cast<std::size_t>((rank + i * workers) % samples)]);
+    return;
+  }
   // The whole set, or for contiguous shards this worker's block of it; blocks differ by one sample at most.
   const std::int64_t begin = how == split::contiguous ? samples * rank / workers : 0;
   const std::int64_t end = how == split::contiguous ? samples * (rank + 1) / workers : samples;
@@ -139,22 +180,8 @@ void sampler::enter(std::uint64_t epoch) {
     order_.resize(static_cast<std::size_t>(end - begin));
     std::iota(order_.begin(), order_.end(), begin);
   }
-  // One permutation for all workers of a strided epoch; otherwise each rank has its own. With one worker all agree.
-  if (shuffled) {
-    shuffle(order_,
-            keyed(seed, purpose::permutation, epoch, how == split::strided ? 0 : static_cast<std::uint64_t>(rank)));
-  }
-  if (how == split::strided) {
-    const auto whole = order_.size(), all = static_cast<std::size_t>(share_ * workers);
-    while (order_.size() < all) order_.push_back(std::int64_t{order_[order_.size() - whole]});
-    std::size_t kept = 0;
-    for (auto at = static_cast<std::size_t>(rank); at < order_.size(); at += static_cast<std::size_t>(workers)) {
-      order_[kept++] = order_[at];
-    }
-    order_.resize(kept);
-  }
+  if (shuffled) shuffle(order_, keyed(seed, purpose::permutation, epoch, static_cast<std::uint64_t>(rank)));
   order_.resize(static_cast<std::size_t>(share_));  // a block may have one sample more than the others
-  epoch_ = epoch;
 }
 
 }  // namespace troupe::data

@@ -4,10 +4,12 @@
 #include "troupe/actors/exchange/gossip_graph.hpp"
 #include "troupe/actors/exchange/member.hpp"
 #include "troupe/actors/rules/reduce.hpp"
+#include "troupe/actors/rules/symmetry.hpp"
 
 #include <algorithm>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <utility>
 
 namespace troupe {
@@ -19,9 +21,13 @@ struct gossip_wiring final : common_facts {
   rules::mixing_matrix weights;
   rules::graph wires;
   std::vector<std::vector<std::uint32_t>> hearers;  ///< By member: the members that hear it, ascending.
+  bool is_symmetric;                                ///< Whether the graph looks the same from each member.
 
   gossip_wiring(std::uint32_t members, const setting_values& settings)
-      : weights(mixing_of(names_by_index(members), settings)), wires(rules::graph_of(weights)), hearers(members) {
+      : weights(mixing_of(names_by_index(members), settings)),
+        wires(rules::graph_of(weights)),
+        hearers(members),
+        is_symmetric(rules::columns_of_symmetry(weights).has_value()) {
     for (std::uint32_t to = 0; to < members; ++to)
       for (const auto from : wires.hears[to]) hearers[from].push_back(to);
   }
@@ -39,6 +45,13 @@ struct gossip_wiring final : common_facts {
   /// Returns by how many steps a member that `index` hears may be ahead of it: as many as it takes `index` to be heard
   /// there.
   std::uint64_t steps_ahead_of(std::uint32_t index) const {
+    if (!is_symmetric) return distance_of(index);
+    std::call_once(measured, [this] { ahead_of_each = distance_of(0); });
+    return ahead_of_each;
+  }
+
+ private:
+  std::uint64_t distance_of(std::uint32_t index) const {
     const auto& heard = wires.hears[index];
     const auto hears_it = [&](std::uint32_t other) {
       return std::binary_search(wires.hears[other].begin(), wires.hears[other].end(), index);
@@ -49,6 +62,9 @@ struct gossip_wiring final : common_facts {
     for (const auto each : heard) most = std::max<std::uint64_t>(most, distances[each]);
     return most;
   }
+
+  mutable std::once_flag measured;
+  mutable std::uint64_t ahead_of_each{1};  ///< Of a graph that looks the same from each member.
 };
 
 std::shared_ptr<const gossip_wiring> wiring_of(const member_options& options) {

@@ -211,7 +211,7 @@ std::optional<complaint> check_graph(const std::vector<std::string>& names, cons
 }
 
 std::vector<setting> gossip_settings() {
-  constexpr double most = 4096;
+  constexpr double most = 1'000'000;
   return {
       {.name = "graph",
        .type = setting_type::choice,

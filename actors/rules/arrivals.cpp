@@ -84,6 +84,10 @@ bool arrivals::all_have_reached(const std::vector<std::uint64_t>& ends) const {
   return std::equal(reached_.begin(), reached_.end(), ends.begin(), std::greater_equal<>{});
 }
 
+std::size_t arrivals::shown_count(std::uint64_t step) const {
+  return at_or_none(shown_, step).size();
+}
+
 replicas_by_rank arrivals::shown(std::uint64_t step) const {
   return at_or_none(shown_, step);
 }

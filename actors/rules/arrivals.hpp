@@ -6,6 +6,7 @@
 #include "troupe/actors/rules/result.hpp"
 #include "troupe/actors/state_dict.hpp"
 
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -39,7 +40,8 @@ class arrivals {
   /// Returns whether every worker has reported at least its step of `ends`, by rank.
   bool all_have_reached(const std::vector<std::uint64_t>& ends) const;
 
-  /// Returns the replicas that have been shown for `step`.
+  /// Returns the number of replicas that have been shown for `step`, and these replicas.
+  std::size_t shown_count(std::uint64_t step) const;
   replicas_by_rank shown(std::uint64_t step) const;
 
   /// Returns the replica that each worker has shown for its own step of `ends`, by rank, as far as they have arrived.

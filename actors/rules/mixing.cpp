@@ -14,6 +14,7 @@
 #include <cmath>
 #include <numeric>
 #include <tuple>
+#include <unordered_set>
 
 namespace troupe::rules {
 
@@ -80,18 +81,19 @@ std::vector<edge> circulant_edges(std::uint32_t n, std::uint32_t degree) {
 /// Which pairs of nodes have an edge.
 class adjacency {
  public:
-  adjacency(std::uint32_t n, const std::vector<edge>& edges) : n_(n), joined_(std::size_t{n} * n) {
-    for (const auto& [a, b] : edges) set(a, b, true);
+  explicit adjacency(const std::vector<edge>& edges) {
+    for (const auto& [a, b] : edges) joined_.insert(pair_of(a, b));
   }
-  bool joined(std::uint32_t a, std::uint32_t b) const { return joined_[std::size_t{a} * n_ + b]; }
-  void set(std::uint32_t a, std::uint32_t b, bool on) {
-    joined_[std::size_t{a} * n_ + b] = on;
-    joined_[std::size_t{b} * n_ + a] = on;
-  }
+  bool joined(std::uint32_t a, std::uint32_t b) const { return joined_.contains(pair_of(a, b)); }
+  void join(std::uint32_t a, std::uint32_t b) { joined_.insert(pair_of(a, b)); }
+  void part(std::uint32_t a, std::uint32_t b) { joined_.erase(pair_of(a, b)); }
 
  private:
-  std::size_t n_;
-  std::vector<bool> joined_;
+  static std::uint64_t pair_of(std::uint32_t a, std::uint32_t b) {
+    return std::uint64_t{std::min(a, b)} << 32 | std::max(a, b);
+  }
+
+  std::unordered_set<std::uint64_t> joined_;
 };
 
 /// Puts a–d and c–b for a–b and c–d, one of its two ways round; where that is no simple graph, nothing.
@@ -99,10 +101,10 @@ void switch_edges(edge& one, edge& other, bool turned, adjacency& all) {
   const auto [a, b] = one;
   const auto [c, d] = turned ? edge{other.second, other.first} : other;
   if (a == c || a == d || b == c || b == d || all.joined(a, d) || all.joined(c, b)) return;
-  all.set(a, b, false);
-  all.set(c, d, false);
-  all.set(a, d, true);
-  all.set(c, b, true);
+  all.part(a, b);
+  all.part(c, d);
+  all.join(a, d);
+  all.join(c, b);
   one = {a, d};
   other = {c, b};
 }
@@ -161,7 +163,7 @@ graph random_regular_graph(std::uint32_t n, std::uint32_t degree, std::uint64_t 
   TROUPE_ASSERT(has_regular_graph(n, degree), "no regular graph of this degree exists");
   data::random_stream random{data::keyed(seed, data::purpose::graph, n, degree)};
   auto edges = circulant_edges(n, degree);
-  adjacency all{n, edges};
+  adjacency all{edges};
   for (;;) {
     for (std::size_t i = 0; i < 10 * edges.size(); ++i) {
       auto& one = edges[random.below(edges.size())];

@@ -13,7 +13,6 @@
 
 #include <algorithm>
 #include <limits>
-#include <set>
 #include <stdexcept>
 
 namespace troupe {
@@ -33,26 +32,39 @@ schedule nothing_is_asked() {
   return {.steps = never, .steps_per_epoch = never, .evaluate_every = never};
 }
 
-/// Who takes part in an exchange, as the member or server with this index sees it.
-membership membership_of(const plan& plan, const planned_exchange& exchange, std::uint32_t index) {
-  membership among{.rank = rank_id{index},
-                   .world_size = static_cast<std::uint32_t>(exchange.ranks().size()),
-                   .servers = exchange.nature.servers};
-  const auto ids = exchange.ids();
-  // Without ids if each equals its index: there may be thousands of members.
-  const auto are_indices = ids.back() + 1 == ids.size();
-  for (const auto id : ids) {
-    if (!are_indices) among.ids.push_back(rank_id{id});
-    if (plan.nodes.size() > 1) among.nodes.push_back(plan.node_of(id));
+/// What the ports of an exchange have in common. There may be a million of them.
+struct hosted_ports {
+  const troupe::plan& plan;
+  const launch_options& options;
+  std::uint32_t place;
+  const planned_exchange& exchange = plan.exchanges[place];
+  std::vector<std::uint32_t> ids = exchange.ids();
+  membership among = membership_of_first();
+  bool is_store = holds_result();
+
+  membership membership_of_first() const {
+    membership made{.world_size = static_cast<std::uint32_t>(ids.size()) - exchange.nature.servers,
+                    .servers = exchange.nature.servers};
+    const auto are_indices = ids.back() + 1 == ids.size();
+    for (const auto id : ids) {
+      if (!are_indices) made.ids.push_back(rank_id{id});
+      if (plan.nodes.size() > 1) made.nodes.push_back(plan.node_of(id));
+    }
+    return made;
   }
-  return among;
-}
+
+  bool holds_result() const {
+    const auto stores = plan.stores();
+    return std::find(stores.begin(), stores.end(), &exchange) != stores.end();
+  }
+};
 
 /// Returns the peers of the member or server with this index, itself included.
 std::vector<rank_id> peers_of_port(const planned_exchange& exchange, std::uint32_t index) {
-  std::set<rank_id> peers{rank_id{index}};
-  for (const auto peer : exchange.peers_of(index)) peers.insert(rank_id{peer});
-  return {peers.begin(), peers.end()};
+  std::vector<rank_id> peers{rank_id{index}};
+  for (const auto peer : exchange.peers_of(index)) peers.push_back(rank_id{peer});
+  std::sort(peers.begin(), peers.end());
+  return peers;
 }
 
 std::string name_of_port(const plan& plan, const planned_exchange& exchange, std::uint32_t id) {
@@ -61,12 +73,9 @@ std::string name_of_port(const plan& plan, const planned_exchange& exchange, std
 }
 
 /// Options of the port of the member or server with this index.
-port_options options_of_port(const plan& plan, std::uint32_t place, std::uint32_t index,
-                             const launch_options& options) {
-  const auto& exchange = plan.exchanges[place];
-  const auto stores = plan.stores();
-  const auto is_store = std::find(stores.begin(), stores.end(), &exchange) != stores.end();
-  member_options own{.among = membership_of(plan, exchange, index),
+port_options options_of_port(const hosted_ports& all, std::uint32_t index) {
+  const auto& [plan, options, place, exchange, ids, among, is_store] = all;
+  member_options own{.among = among,
                      .seed = plan.file.run.seed,
                      .place = place,
                      .layout = exchange.layout,
@@ -78,16 +87,18 @@ port_options options_of_port(const plan& plan, std::uint32_t place, std::uint32_
                      .due = exchange.due,
                      .when = is_store ? schedule_of(plan) : nothing_is_asked(),
                      .counts_updates = plan.draws_from_queue(),
-                     .optimizer = plan.optimizer,
+                     .optimizer = {},
                      .initial = {}};
+  own.among.rank = rank_id{index};
   delivery_order deliveries;
   if (own.among.is_server()) {
+    own.optimizer = plan.optimizer;
     own.initial = options.initial;
     if (options.deliveries.order_of && !exchange.nature.deterministic)
-      deliveries = options.deliveries.order_of(exchange.ids()[index]);
+      deliveries = options.deliveries.order_of(ids[index]);
   }
   trace_track track;
-  if (options.trace) track = {options.trace, name_of_port(plan, exchange, exchange.ids()[index]) + " parts"};
+  if (options.trace) track = {options.trace, name_of_port(plan, exchange, ids[index]) + " parts"};
   return {.run = id_of(plan),
           .name = exchange.name,
           .timeout = plan.file.run.timeout,
@@ -131,11 +142,12 @@ hosted_exchange host_collective(caf::actor_system& system, const plan& plan, std
                                 const launch_options& options, named_actors& spawned) {
   const auto& exchange = plan.exchanges[place];
   const auto id = device::make_nccl_id();
+  const hosted_ports all{plan, options, place};
   hosted_exchange made;
   std::vector<peer_port> peers;
   for (const auto rank : exchange.ranks()) {
     const auto name = name_of_port(plan, exchange, rank);
-    const auto own = options_of_port(plan, place, static_cast<std::uint32_t>(peers.size()), options);
+    const auto own = options_of_port(all, static_cast<std::uint32_t>(peers.size()));
     const auto port =
         device::spawn_collective_port(system, own, device::open_nccl(plan.devices.at(rank)), id, lanes.make(name));
     made.ports.emplace(rank, port);
@@ -162,8 +174,9 @@ hosted_exchange host_memory(caf::actor_system& system, const plan& plan, std::ui
       .entrances = {},
       .memory = shared_memory::make(options.initial, layout.parameter_end, exchange.nature.writes, exchange.cores)};
   const auto name = name_of_port(plan, exchange, exchange.first_server);
-  auto own = options_of_port(plan, place, 0, options);
+  auto own = options_of_port({plan, options, place}, 0);
   own.peers.clear();
+  own.own.optimizer = plan.optimizer;
   own.own.among = {.world_size = 0, .servers = 1, .ids = {rank_id{exchange.first_server}}};
   own.own.memory = made.memory;
   own.own.memory_lock = made.memory->lock_for(keeper_of_memory);
@@ -238,7 +251,8 @@ hosted_exchange host_ports(caf::actor_system& system, const plan& plan, std::uin
                            const launch_options& options, named_actors& spawned) {
   const auto& exchange = plan.exchanges[place];
   const auto maker = maker_of(exchange);
-  const auto ids = exchange.ids();
+  const hosted_ports all{plan, options, place};
+  const auto& ids = all.ids;
   auto others = far_peers(plan, exchange, ids, options, spawned);
   hosted_exchange made;
   std::vector<std::uint32_t> here;  // their indices
@@ -246,7 +260,7 @@ hosted_exchange host_ports(caf::actor_system& system, const plan& plan, std::uin
     const auto id = ids[index];
     if (options.far && plan.node_of(id) != options.node) continue;
     const auto name = name_of_port(plan, exchange, id);
-    auto given = options_of_port(plan, place, index, options);
+    auto given = options_of_port(all, index);
     if (options.links) given.departure = emulation::departures_over(links_from(exchange, index, ids, *options.links));
     const auto port = spawn_port(system, std::move(given), maker, lane_if_long(lanes, name));
     here.push_back(index);

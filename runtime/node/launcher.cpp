@@ -181,6 +181,7 @@ compute_actor spawn_compute_of(caf::actor_system& system, const plan& plan, cons
     made.memory_order = into.lock_orders[place];
     made.cores = memory->cores;
   }
+  if (!made.accelerator) made.engines = options.engines;
   made.loading = options.loading;
   if (options.trace && options.loading) made.track = {options.trace, name};
   made.computes = options.computes;

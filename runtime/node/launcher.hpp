@@ -36,6 +36,8 @@ class network;
 
 namespace troupe {
 
+class engine_pool;
+
 /// The actors of a run, or of one node's part of a run.
 struct crew {
   coordinator_actor coordinator;                           ///< Only on the first node.
@@ -87,6 +89,8 @@ struct launch_options {
   /// The emulated links, or null. They may not be shared with another launch().
   std::shared_ptr<emulation::network> links{};
   std::shared_ptr<trace_sink> trace{};  ///< Where workers and ports report what they do; null if it is not traced.
+  /// Engines that all replicas share; null if each has its own. Only where one of them runs at a time.
+  std::shared_ptr<engine_pool> engines{};
   /// Loader threads of this process; without them, each lane makes its own batches.
   std::shared_ptr<data::loader_threads> loading{};
 };

@@ -1,5 +1,6 @@
 #include "troupe/runtime/node/simulation.hpp"
 
+#include "troupe/actors/training/engine.hpp"
 #include "troupe/data/random.hpp"
 #include "troupe/runtime/emulation/network.hpp"
 #include "troupe/runtime/node/run_end.hpp"
@@ -80,7 +81,8 @@ run_end simulate(const plan& plan, const data::dataset_pair& data, at::Tensor in
                         .computes = options.computes,
                         .deliveries = options.deliveries,
                         .links = options.links,
-                        .trace = in_real_time ? nullptr : options.trace});
+                        .trace = in_real_time ? nullptr : options.trace,
+                        .engines = std::make_shared<engine_pool>()});
   for (const auto& [name, member] : troupe.members) {
     caf::actor_cast<caf::abstract_actor*>(member)->attach_functor([&, name = name](const caf::error& why) {
       if (why && why != caf::exit_reason::kill) blamed.hear(name, why);

@@ -20,6 +20,14 @@ std::shared_ptr<const std::vector<range>> shared_buckets(const planned_exchange&
   return exchange.buckets.empty() ? nullptr : std::make_shared<const std::vector<range>>(exchange.buckets);
 }
 
+/// Returns whether a worker takes part in an exchange.
+bool takes_part(const plan& plan, const planned_exchange& exchange, std::uint32_t rank) {
+  if (exchange.members.size() == plan.workers) return true;
+  return std::any_of(exchange.members.begin(), exchange.members.end(), [&](const auto& one) {
+    return std::find(one.ranks.begin(), one.ranks.end(), rank) != one.ranks.end();
+  });
+}
+
 /// Returns the loop of one worker, without the exchanges in which it does not take part.
 std::vector<loop_word> loop_of(const plan& plan, std::uint32_t rank) {
   std::vector<loop_word> loop;
@@ -32,8 +40,7 @@ std::vector<loop_word> loop_of(const plan& plan, std::uint32_t rank) {
       const auto named = [&](const planned_exchange& exchange) { return exchange.name == word; };
       const auto found = std::find_if(plan.exchanges.begin(), plan.exchanges.end(), named);
       TROUPE_ASSERT(found != plan.exchanges.end(), "every word of a loop is a verb or an exchange");
-      const auto ranks = found->ranks();
-      if (!std::binary_search(ranks.begin(), ranks.end(), rank)) continue;
+      if (!takes_part(plan, *found, rank)) continue;
       loop.emplace_back(exchange_word{
           .place = static_cast<std::uint32_t>(found - plan.exchanges.begin()),
           .sends = found->carries.sends,

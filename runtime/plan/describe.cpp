@@ -19,7 +19,13 @@ namespace troupe {
 
 namespace {
 
+/// Lists numbers, or states how many there are and their range.
 std::string numbers(const std::vector<double>& values) {
+  constexpr std::size_t most = 16;
+  if (values.size() > most) {
+    const auto [least, largest] = std::minmax_element(values.begin(), values.end());
+    return grouped(values.size()) + " numbers from " + human_number(*least) + " to " + human_number(*largest);
+  }
   std::vector<std::string> words;
   for (const auto value : values) words.push_back(human_number(value));
   return topology::joined(words, ", ");

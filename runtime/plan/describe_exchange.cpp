@@ -1,3 +1,4 @@
+#include "troupe/actors/rules/symmetry.hpp"
 #include "troupe/runtime/plan/describe.hpp"
 #include "troupe/runtime/support/units.hpp"
 #include "troupe/runtime/topology/value.hpp"
@@ -124,7 +125,10 @@ std::string rates_text(const rules::mixing_rates& rates) {
 void describe_mixing(page& page, const planned_exchange& exchange) {
   const auto* mixing = exchange.mixing();
   if (!mixing) return;
-  if (const auto rates = rules::rates_of(*mixing)) page.more(rates_text(*rates));
+  if (const auto rates = rules::rates_of(*mixing))
+    page.more(rates_text(*rates));
+  else if (const auto columns = rules::columns_of_symmetry(*mixing))
+    page.more(rates_text(rules::rates_by_symmetry(*mixing, *columns)));
   if (mixing->rows.size() > matrix_printed_max) return;
   std::string label = "W = ";
   for (const auto& row : dense(*mixing)) {

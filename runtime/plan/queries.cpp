@@ -16,6 +16,12 @@ double uses_per_step(const planned_exchange& exchange, const planned_edge& edge)
   return edge.used / static_cast<double>(exchange.due.every);
 }
 
+/// Returns whether all workers take part. At once in the common case: it is asked for each of perhaps a million
+/// workers.
+bool has_all(const planned_exchange& exchange, std::uint32_t workers) {
+  return exchange.members.size() == workers || exchange.ranks().size() == workers;
+}
+
 template <class Member>
 double sum_over_edges(const plan& plan, Member member) {
   double sum = 0;
@@ -29,7 +35,7 @@ double sum_over_edges(const plan& plan, Member member) {
 std::vector<std::uint32_t> planned_exchange::ranks() const {
   std::vector<std::uint32_t> all;
   for (const auto& one : members) all.insert(all.end(), one.ranks.begin(), one.ranks.end());
-  std::sort(all.begin(), all.end());
+  if (!std::is_sorted(all.begin(), all.end())) std::sort(all.begin(), all.end());
   return all;
 }
 
@@ -91,7 +97,7 @@ std::vector<const planned_exchange*> plan::stores() const {
   for (const auto& one : exchanges)
     if (!one.nature.in_loop) memories.push_back(&one);
   if (!memories.empty()) return memories;
-  const auto holds = [&](const auto& one) { return one.nature.servers > 0 && one.ranks().size() == workers; };
+  const auto holds = [&](const auto& one) { return one.nature.servers > 0 && has_all(one, workers); };
   const auto found = std::find_if(exchanges.begin(), exchanges.end(), holds);
   if (found == exchanges.end()) return {};
   return {&*found};
@@ -117,7 +123,7 @@ bool plan::replicas_agree() const {
   if (!std::all_of(devices.begin(), devices.end(), alike)) return false;
   return !exchanges.empty() && std::all_of(exchanges.begin(), exchanges.end(), [&](const auto& one) {
     return one.carries.sends == slot::gradient && one.nature.same_for_all && one.due.every == 1 &&
-           one.ranks().size() == workers;
+           has_all(one, workers);
   });
 }
 

@@ -15,13 +15,12 @@ namespace {
 /// Workers that take part in no exchange train separate models, which only the result averages.
 void check_exchanges(const plan& plan, std::vector<std::string>& found) {
   if (plan.workers == 1) return;
+  std::vector<bool> takes_part(plan.workers);
+  for (const auto& exchange : plan.exchanges)
+    for (const auto rank : exchange.ranks()) takes_part.at(rank) = true;
   std::vector<std::string> alone;
   for (std::uint32_t rank = 0; rank < plan.workers; ++rank)
-    if (std::none_of(plan.exchanges.begin(), plan.exchanges.end(), [&](const auto& exchange) {
-          const auto ranks = exchange.ranks();
-          return std::find(ranks.begin(), ranks.end(), rank) != ranks.end();
-        }))
-      alone.push_back("w" + std::to_string(rank));
+    if (!takes_part[rank]) alone.push_back("w" + std::to_string(rank));
   if (alone.empty()) return;
   const auto none = alone.size() == plan.workers;
   const auto which =

@@ -56,7 +56,7 @@ section workers_section() {
   return {
       "workers",
       "How many workers train, on which devices, and what a worker does in one step.",
-      {row("count", in(&t::workers, &workers::count), {.minimum = 1, .maximum = 4096},
+      {row("count", in(&t::workers, &workers::count), {.minimum = 1, .maximum = 1'000'000},
            "Number of workers. With [[node]] sections, it defaults to the sum of their workers and must equal it."),
        row("loop", in(&t::workers, &workers::loop), {},
            "Operations of one step, in order: \"gradient\", \"apply\", and the name of each exchange (\"exchange\" "
@@ -180,7 +180,7 @@ section node_section() {
        row("listen", each(&t::nodes, &node::listen), {.type = setting_type::endpoint},
            "Local address to bind, such as \"0.0.0.0:4700\" for all interfaces, if it is another one than `address`. "
            "Defaults to address."),
-       row("workers", each(&t::nodes, &node::workers), {.minimum = 1, .maximum = 4096},
+       row("workers", each(&t::nodes, &node::workers), {.minimum = 1, .maximum = 1'000'000},
            "Number of workers that this node runs.")});
 }
 
