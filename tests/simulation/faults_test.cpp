@@ -1,9 +1,11 @@
 // Faults between nodes in virtual time: one of each kind before every message of a run, and pairs of them. Whatever the
 // fault, the run ends in time, in one way on all nodes, names what failed, and if it succeeds, it has the right bits.
-// Without TROUPE_TESTS_FAULT_SEEDS, only a sample of the messages.
+// Without TROUPE_TESTS_FAULT_SEEDS, only a sample of the messages. tests/simulation/faults.py divides the cases among
+// processes.
 #include "tests/support/doctest.hpp"
 #include "tests/support/node_runs.hpp"
 #include "tests/support/repeat.hpp"
+#include "tests/support/shard.hpp"
 #include "tests/support/wirings.hpp"
 
 #include "troupe/data/random.hpp"
@@ -56,43 +58,60 @@ std::vector<node_fault> faults_before(std::uint64_t message) {
   return all;
 }
 
+std::vector<node_runs> runs_of(const std::vector<tiny_options>& wirings) {
+  return {wirings.begin(), wirings.end()};
+}
+
 }  // namespace
 
 TEST_CASE("a fault of each kind before each message ends the run in time, in one way, and is named") {
   const auto seeds = fault_seeds();
-  const std::uint64_t stride = seeds > 0 ? 1 : 7;
+  const std::uint64_t stride = seeds > 0 ? 1 : 7, last = std::max(seeds, std::uint64_t{1});
+  const auto all = all_wirings();
+  const auto wirings = runs_of(all);
+  shard mine;
+  progress_lines progress;
   std::uint64_t runs = 0;
-  for (const auto& wiring : all_wirings()) {
-    CAPTURE(name_of(wiring));
-    const node_runs all{wiring};
-    for (std::uint64_t seed = 0; seed < std::max(seeds, std::uint64_t{1}); ++seed) {
-      const auto messages = all.run({.seed = seed}).all.messages;
+  // Seed by seed, so that a test that is cut short has tried all wirings.
+  for (std::uint64_t seed = 0; seed < last; ++seed)
+    for (std::size_t wiring = 0; wiring < wirings.size(); ++wiring) {
+      if (!mine.takes_next()) continue;
+      CAPTURE(name_of(all[wiring]));
+      const auto messages = wirings[wiring].run({.seed = seed}).all.messages;
       for (std::uint64_t message = 0; message < messages; message += stride)
         for (const auto& fault : faults_before(message)) {
-          all.check({.seed = seed, .faults = {fault}});
+          wirings[wiring].check({.seed = seed, .faults = {fault}});
           ++runs;
         }
+      progress.show("seed " + std::to_string(seed) + " of " + std::to_string(last) + ", wiring " +
+                    std::to_string(wiring) + " of " + std::to_string(wirings.size()) + ": " + std::to_string(runs) +
+                    " runs");
     }
-  }
   MESSAGE(runs << " runs");
 }
 
 TEST_CASE("two faults at once end the run in time, in one way, and one of them is named") {
-  std::vector<node_runs> wirings;
+  const auto all = all_wirings();
+  const auto wirings = runs_of(all);
   std::vector<std::uint64_t> messages;
-  for (const auto& wiring : all_wirings()) {
-    wirings.emplace_back(wiring);
-    messages.push_back(wirings.back().run({}).all.messages);
-  }
+  for (const auto& each : wirings) messages.push_back(each.run({}).all.messages);
+  const std::uint64_t pairs = fault_seeds() > 0 ? 10'000 : 1'000;
   data::random_stream random{1};
-  for (std::uint64_t seed = 0; seed < (fault_seeds() > 0 ? 10'000U : 1'000U); ++seed) {
+  shard mine;
+  progress_lines progress;
+  std::uint64_t runs = 0;
+  for (std::uint64_t seed = 0; seed < pairs; ++seed) {
     const auto which = random.below(wirings.size());
     simulate_nodes_options options{.seed = seed};
     for (int i = 0; i < 2; ++i) {
       const auto possible = faults_before(random.below(messages[which]));
       options.faults.push_back(possible[random.below(possible.size())]);
     }
-    CAPTURE(which);
+    if (!mine.takes_next()) continue;
+    CAPTURE(name_of(all[which]));
     wirings[which].check(options);
+    progress.show("pair " + std::to_string(seed) + " of " + std::to_string(pairs));
+    ++runs;
   }
+  MESSAGE(runs << " runs of pairs");
 }

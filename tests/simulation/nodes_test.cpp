@@ -6,7 +6,9 @@
 
 #include "troupe/runtime/node/simulate_nodes.hpp"
 
+#include <chrono>
 #include <cstdint>
+#include <string>
 
 using namespace troupe;
 using namespace troupe::tests;
@@ -34,4 +36,29 @@ TEST_CASE("each asynchronous wiring over three nodes ends cleanly, and the same 
       CHECK(run.all.messages == again.all.messages);
     }
   }
+}
+
+TEST_CASE("a node that is lost while the result is being saved does not fail the run") {
+  const node_runs runs{over_three_nodes({.workers = 3, .exchange = "star", .settings = {{"send", std::string{"whole"}}}})};
+  std::uint64_t saved = 0;
+  for (std::uint64_t seed = 0; seed < 4; ++seed) {
+    const auto messages = runs.run({.seed = seed}).all.messages;
+    for (auto message = messages - 12; message < messages; ++message) {
+      CAPTURE(seed);
+      CAPTURE(message);
+      // The other node takes so long to answer who waits for the lost one that the coordinator ends first.
+      const auto run = runs.run({.seed = seed,
+                                 .faults = {{.what = node_fault::kind::slow,
+                                             .before = message,
+                                             .node = 0,
+                                             .other = 2,
+                                             .lasting = std::chrono::milliseconds{500}},
+                                            {.what = node_fault::kind::kill, .before = message, .node = 1}}});
+      if (!run.book->result.defined()) continue;
+      ++saved;
+      REQUIRE(run.all.nodes[0].end);
+      CHECK(run.all.nodes[0].end->failure.value_or("") == "");
+    }
+  }
+  CHECK(saved > 0);
 }
