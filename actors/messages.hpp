@@ -247,9 +247,10 @@ struct record {
   std::optional<double> consensus_distance;  ///< sqrt(mean over workers of ‖xᵢ − x̄‖²), over the parameters.
   std::optional<double> consensus_distance_before;  ///< The same before the last exchange of parameters.
   std::optional<double> consensus_distance_max;  ///< Largest value of the run of the previous one; only for event end.
-  /// Number of gradients of the whole run, indexed by staleness; only for event end.
+  /// Number of gradients since the run began, indexed by staleness; metrics.jsonl has it for event end only.
   std::vector<std::uint64_t> staleness_counts{};
-  std::vector<worker_total> workers{};  ///< By rank; only for event end. Written to workers.csv.
+  /// By rank; for more than 64 workers, only for event end. Written to workers.csv at the end.
+  std::vector<worker_total> workers{};
   std::string status;  ///< One of done, stopped_early, max_seconds, interrupted, failed; only for event end.
 };
 

@@ -7,7 +7,9 @@
 
 #include <CLI/CLI.hpp>
 
+#include <string>
 #include <utility>
+#include <vector>
 
 namespace troupe::apps {
 

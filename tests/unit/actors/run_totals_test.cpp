@@ -49,6 +49,9 @@ TEST_CASE("a report covers what was trained since the last one, an epoch what wa
   const auto second = totals.report_of(10, {of(0, 10, 0, 150), of(1, 10, 8, 250)}, run_clock::time_point{seconds{106}});
   CHECK(second.line.train_loss == 1);
   CHECK(second.line.bytes_sent == 400);
+  REQUIRE(second.line.workers.size() == 2);
+  CHECK(second.line.workers[1].bytes_sent == 250);
+  CHECK(totals.end_of(second.line, "done").workers.size() == 2);
   CHECK(second.line.samples_per_second == 4);
   CHECK(second.line.epoch == 1);
   REQUIRE(second.epoch_ends);
@@ -71,6 +74,7 @@ TEST_CASE("updates of shares are those that all have made, updates of replicas a
                        line);
   CHECK(line.updates == 6);
   CHECK(line.staleness_mean == 0.5);
+  CHECK(line.staleness_counts == std::vector<std::uint64_t>{2, 2});
   record next;
   totals.count_updates({held(9, {.counts = {2, 3}, .applied = 5, .sum = 3, .most = 1}), held(8, {})}, true, next);
   CHECK(next.updates == 17);
