@@ -68,11 +68,15 @@ int simulate_topology(options& given) {
   if (end.failure)
     print_error("the simulated run failed: " + *end.failure +
                 "\n  to repeat it up to this point: " + repeating_command(given, end.events));
-  if (real && end.status() == 0 && book->status() == "done") {
+  if (!real || end.status() != 0) return end.status();
+  if (book->status() == "done") {
     const auto simulate = [&](std::chrono::microseconds gradient) {
       return timing_of(plan, data, initial, pool, given.how, gradient);
     };
     print_against(given.against, *real, book->folder(), plan, simulate, given.run.json);
+  } else {
+    print_note("the simulation has not made all its steps, so that it cannot be compared with " +
+               given.against.string());
   }
   return end.status();
 }

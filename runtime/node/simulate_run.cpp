@@ -12,6 +12,7 @@
 #include <cctype>
 #include <chrono>
 #include <limits>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -52,6 +53,10 @@ class journal_with_busy_times final : public journal {
   void progress(std::uint64_t step) override { inner_->progress(step); }
   void keep(const snapshot& best) override { inner_->keep(best); }
   void save(const snapshot& result) override { inner_->save(result); }
+  std::optional<state_dict> checkpoint(const run_state& state, bool copied) override {
+    return inner_->checkpoint(state, copied);
+  }
+  void report_overdue_copy(std::uint64_t step) override { inner_->report_overdue_copy(step); }
 
  private:
   std::shared_ptr<journal> inner_;
