@@ -80,11 +80,15 @@ int simulate_topology(options& given) {
   if (!given.run.quiet && !given.run.json)
     print_note(grouped(end.events) + " messages simulated in " + human_number(took.count(), 3) + " s, " +
                grouped(static_cast<std::uint64_t>(static_cast<double>(end.events) / took.count())) + " per second");
-  if (real && end.status() == 0 && files->status() == "done") {
+  if (!real || end.status() != 0) return end.status();
+  if (files->status() == "done") {
     const auto simulate = [&](std::chrono::microseconds gradient) {
       return timing_of(plan, data, initial, pool, given.how, gradient);
     };
     print_against(given.against, *real, files->folder(), plan, simulate, given.run.json);
+  } else {
+    print_note("the simulation has not made all its steps, so that it cannot be compared with " +
+               given.against.string());
   }
   return end.status();
 }

@@ -23,6 +23,7 @@ void add_trace_option(CLI::App& command, bool& trace) {
 std::shared_ptr<telemetry::trace_file> make_trace(const training_options& given, const plan& plan, std::uint32_t node) {
   if (!given.trace) return nullptr;
   telemetry::trace_file_options made{.path = {}, .process = plan.nodes[node].name, .node = node, .warn = print_note};
+  if (made.process.empty()) made.process = "troupe";  // the file has no [[node]]
   // The nodes of one host share this clock. Alone, a node begins at 0.
   if (plan.nodes.size() == 1) made.origin = trace_time_of(std::chrono::steady_clock::now());
   if (node != 0) {

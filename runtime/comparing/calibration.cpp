@@ -80,7 +80,7 @@ bool read_metrics(const fs::path& path, run_figures& into) {
     }
     if (event != "end") continue;
     const auto status = line.value("status", json());
-    finished = status == "done" || status == "stopped_early" || status == "max_seconds";
+    finished = status == "done";
     into.train_seconds = number(line, "train_seconds").value_or(0);
     into.bytes_sent = static_cast<std::uint64_t>(number(line, "bytes_sent").value_or(0));
     into.samples_per_second = number(line, "samples_per_second");
@@ -131,8 +131,8 @@ run_figures read_figures(const fs::path& folder) {
   run_figures found;
   if (!read_metrics(folder / "metrics.jsonl", found))
     throw input_error(folder.string() +
-                      ": the run has not finished in one go, so that its times cannot be compared; expected the "
-                      "results folder of a finished run");
+                      ": the run has not made all its steps in one go, so that its times cannot be compared; expected "
+                      "the results folder of a run that ended with the status \"done\" and was not continued");
   const auto rows =
       columns_of(folder / "workers.csv", {"steps", "busy_seconds", "data_wait_seconds", "exchange_wait_seconds"});
   for (const auto& row : rows) {
@@ -258,7 +258,8 @@ std::string verdict(const attribution& why, microseconds gradient) {
   if (data >= rest) return "most of it is waiting for samples, which is not modelled";
   return why.rest > 0
              ? "most of it is time in which workers neither compute nor wait for samples, and that is not modelled: "
-               "handling of messages, or a network that is slower than [[link]] says"
+               "handling of messages, other processes on the machine, or a network that is slower than [[link]] "
+               "says"
              : "most of it is time for which the simulation lets workers wait, and the run did not: a network that "
                "is faster than [[link]] says, or more cores than simulate.cores";
 }

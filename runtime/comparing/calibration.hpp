@@ -30,7 +30,7 @@ struct run_figures {
 };
 
 /// Reads metrics.jsonl, workers.csv and, if there is one, links.csv. Throws input_error, naming the folder, if the run
-/// has not finished or has no workers.csv.
+/// has not made all its steps, was continued, or has no workers.csv.
 run_figures read_figures(const std::filesystem::path& folder);
 
 /// Throws input_error, naming the keys that differ, if the run in `folder` had another topology than `file`. Links,

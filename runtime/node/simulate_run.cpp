@@ -12,6 +12,7 @@
 #include <cctype>
 #include <chrono>
 #include <limits>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -27,6 +28,7 @@ class journal_without_weights final : public journal {
 
   void write(const record& line) override { inner_->write(line); }
   void progress(std::uint64_t step) override { inner_->progress(step); }
+  void progress_by_worker(const std::vector<std::uint64_t>& steps) override { inner_->progress_by_worker(steps); }
   void keep(const snapshot&) override {}
   void save(const snapshot&) override {}
 
@@ -34,43 +36,11 @@ class journal_without_weights final : public journal {
   std::shared_ptr<journal> inner_;
 };
 
-/// How long the compute actor of each worker has worked, by rank, waiting for a core included.
-using busy_times = std::vector<std::chrono::microseconds>;
-
-/// Completes the totals of the workers, which learn from their compute actors only how long they worked in real time.
-class journal_with_busy_times final : public journal {
- public:
-  journal_with_busy_times(std::shared_ptr<journal> inner, std::shared_ptr<const busy_times> busy)
-      : inner_(std::move(inner)), busy_(std::move(busy)) {}
-
-  void write(const record& line) override {
-    auto complete = line;
-    for (std::size_t rank = 0; rank < complete.workers.size(); ++rank)
-      complete.workers[rank].busy = std::chrono::duration<double>(busy_->at(rank)).count();
-    inner_->write(complete);
-  }
-  void progress(std::uint64_t step) override { inner_->progress(step); }
-  void keep(const snapshot& best) override { inner_->keep(best); }
-  void save(const snapshot& result) override { inner_->save(result); }
-
- private:
-  std::shared_ptr<journal> inner_;
-  std::shared_ptr<const busy_times> busy_;
-};
-
-/// Returns what hears of the jobs of an actor's lane. It adds those of compute actors to `busy`, without the pauses of
-/// slow workers, and reports all that take time to the trace.
-simulated_job_listener listener_of(const plan& plan, const std::string& actor, const std::shared_ptr<busy_times>& busy,
-                                   const std::shared_ptr<trace_sink>& trace) {
-  const auto rank = rank_of_compute(actor);
-  if (!rank && !trace) return {};
-  const auto factor = rank ? emulation::slowdown_of(plan, *rank) : 1;
-  return [rank, factor, busy, track = trace_track{trace, actor}](const simulated_job& job) {
-    if (job.end == job.begin) return;
-    add_job(track, job.what, job.begin, job.end);
-    if (!rank || job.what.what != task::kind::advance) return;
-    const std::chrono::duration<double, std::micro> pause = (job.end - job.begin) * (1 - 1 / factor);
-    busy->at(*rank) += job.end - job.free - std::chrono::round<std::chrono::microseconds>(pause);
+/// Returns what reports the jobs of an actor's lane that take time to the trace; nothing if there is none.
+simulated_job_listener listener_of(const std::string& actor, const std::shared_ptr<trace_sink>& trace) {
+  if (!trace) return {};
+  return [track = trace_track{trace, actor}](const simulated_job& job) {
+    if (job.end != job.begin) add_job(track, job.what, job.begin, job.end);
   };
 }
 
@@ -104,10 +74,7 @@ run_end simulate_run(const plan& plan, const data::dataset_pair& data, at::Tenso
       .most_events = std::numeric_limits<std::uint64_t>::max(),
       .stop_after = options.stop_after};
   how.trace = options.trace;
-  const auto busy = std::make_shared<busy_times>(plan.workers);
-  how.listen_to = [&plan, busy, trace = options.trace](const std::string& actor) {
-    return listener_of(plan, actor, busy, trace);
-  };
+  how.listen_to = [trace = options.trace](const std::string& actor) { return listener_of(actor, trace); };
   if (!plan.links.empty()) how.links = std::make_shared<emulation::network>(plan, options.seed, options.trace);
   if (given.cores > 0) {
     std::vector<std::shared_ptr<simulated_cores>> cores;
@@ -115,7 +82,6 @@ run_end simulate_run(const plan& plan, const data::dataset_pair& data, at::Tenso
       cores.push_back(std::make_shared<simulated_cores>(static_cast<std::size_t>(given.cores)));
     how.cores_of = [&plan, cores](const std::string& actor) { return cores.at(node_of_lane(plan, actor)); };
   }
-  book = std::make_shared<journal_with_busy_times>(std::move(book), busy);
   if (!options.computes) book = std::make_shared<journal_without_weights>(std::move(book));
   return simulate(plan, data, std::move(initial), std::move(pool), std::move(book), how);
 }
