@@ -58,6 +58,8 @@ const std::vector<value_row>& value_rows() {
       {"--epoch-log", "FILE", offered::files},
       {"--model", "NAME", offered::words, "", [] { return names_of(models::network_kinds()); }},
       {"--data", "NAME", offered::words, "", [] { return names_of(data::dataset_kinds()); }},
+      {"--against", "DIR", offered::folders},
+      {"--dashboard", "[ADDRESS]"},
       {"--name", "NAME"},
       {"--node", "NAME"},
   };

@@ -74,6 +74,7 @@ class event_journal : public journal {
   }
 
   void progress(std::uint64_t step) override { book_->progress(step); }
+  void progress_by_worker(const std::vector<std::uint64_t>& steps) override { book_->progress_by_worker(steps); }
   void keep(const snapshot& best) override { book_->keep(best); }
   void save(const snapshot& result) override { book_->save(result); }
   std::optional<state_dict> checkpoint(const run_state& state, bool copied) override {
