@@ -1,12 +1,12 @@
 #include "troupe/runtime/node/local_nodes.hpp"
 
+#include "troupe/runtime/node/process_handle.hpp"
 #include "troupe/runtime/plan/refuse.hpp"
 #include "troupe/runtime/topology/error.hpp"
 #include "troupe/runtime/transport/free_ports.hpp"
 #include "troupe/runtime/transport/listen.hpp"
 
 #include <sys/prctl.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 
 #include <algorithm>
@@ -119,30 +119,6 @@ int status_of(child& who) {
                  strsignal(WTERMSIG(status)));
   return 1;
 }
-
-/// Sends signals to a child process, but not to another one that has its number after it has ended. (Linux before 5.3
-/// cannot tell them apart.)
-class process_handle {
- public:
-  explicit process_handle(pid_t process)
-      : process_(process), file_(static_cast<int>(syscall(SYS_pidfd_open, process, 0))) {}
-  ~process_handle() {
-    if (file_ >= 0) close(file_);
-  }
-  process_handle(const process_handle&) = delete;
-  process_handle& operator=(const process_handle&) = delete;
-
-  void send(int signal) const {
-    if (file_ >= 0)
-      syscall(SYS_pidfd_send_signal, file_, signal, nullptr, 0);
-    else
-      kill(process_, signal);
-  }
-
- private:
-  pid_t process_;
-  int file_;
-};
 
 /// Returns whether a process is stopped (SIGSTOP, a debugger), so that it cannot react to signals.
 bool is_stopped(pid_t process) {

@@ -39,7 +39,8 @@ TEST_CASE("each asynchronous wiring over three nodes ends cleanly, and the same 
 }
 
 TEST_CASE("a node that is lost while the result is being saved does not fail the run") {
-  const node_runs runs{over_three_nodes({.workers = 3, .exchange = "star", .settings = {{"send", std::string{"whole"}}}})};
+  const node_runs runs{
+      over_three_nodes({.workers = 3, .exchange = "star", .settings = {{"send", std::string{"whole"}}}})};
   std::uint64_t saved = 0;
   for (std::uint64_t seed = 0; seed < 4; ++seed) {
     const auto messages = runs.run({.seed = seed}).all.messages;

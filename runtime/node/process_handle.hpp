@@ -1,0 +1,35 @@
+// A child process to which signals can be sent without hitting another process that has its number after it has ended.
+#pragma once
+
+#include <sys/syscall.h>
+#include <sys/types.h>
+
+#include <csignal>
+#include <unistd.h>
+
+namespace troupe {
+
+/// Refers to a process that has not been waited for yet. (Linux before 5.3 cannot tell it from a later one.)
+class process_handle {
+ public:
+  explicit process_handle(pid_t process)
+      : process_(process), file_(static_cast<int>(syscall(SYS_pidfd_open, process, 0))) {}
+  ~process_handle() {
+    if (file_ >= 0) close(file_);
+  }
+  process_handle(const process_handle&) = delete;
+  process_handle& operator=(const process_handle&) = delete;
+
+  void send(int signal) const {
+    if (file_ >= 0)
+      syscall(SYS_pidfd_send_signal, file_, signal, nullptr, 0);
+    else
+      kill(process_, signal);
+  }
+
+ private:
+  pid_t process_;
+  int file_;
+};
+
+}  // namespace troupe
