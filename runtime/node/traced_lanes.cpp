@@ -41,6 +41,7 @@ class traced_lane final : public lane {
   }
 
   std::shared_ptr<rendezvous> meeting_point() override { return inner_->meeting_point(); }
+  std::shared_ptr<job_clock> clock() override { return inner_->clock(); }
 
  private:
   std::unique_ptr<lane> inner_;
