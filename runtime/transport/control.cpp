@@ -157,7 +157,7 @@ const std::uint32_t* node_in(const Message& one) {
 }
 
 /// The messages before `welcome` go to the first node, the others come from it.
-constexpr std::size_t first_from_first_node = message{welcome{}}.index();
+const std::size_t first_from_first_node = message{welcome{}}.index();
 
 }  // namespace
 
