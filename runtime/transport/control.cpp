@@ -167,7 +167,7 @@ const std::int32_t* signal_in(const Message& one) {
 }
 
 /// The messages before `welcome` go to the first node, the others come from it.
-constexpr std::size_t first_from_first_node = message{welcome{}}.index();
+const std::size_t first_from_first_node = message{welcome{}}.index();
 
 }  // namespace
 

@@ -3,6 +3,8 @@
 // receipts are held), followed by the bytes that the peer sends.
 #pragma once
 
+#include "tests/support/control_messages.hpp"
+
 #include "troupe/actors/support/assert.hpp"
 #include "troupe/actors/support/crc32c.hpp"
 #include "troupe/runtime/transport/connection.hpp"
@@ -17,6 +19,7 @@
 #include <cstring>
 #include <random>
 #include <span>
+#include <string_view>
 #include <unistd.h>
 #include <vector>
 
@@ -91,7 +94,8 @@ inline void append_frame(bytes& stream, engine& random) {
     case 3:
       return append(stream, wire::encode({.kind = wire::frame_kind::beat}));
     case 4: {
-      const std::vector<std::byte> text(1 + below(random, limits.largest_control));
+      static const auto messages = tests::one_of_each();
+      const auto text = control::encode(messages[below(random, messages.size())]);
       append(stream, wire::encode({.kind = wire::frame_kind::control,
                                    .payload_bytes = text.size(),
                                    .payload_crc = troupe::crc32c(text)}));
@@ -195,14 +199,42 @@ inline void mutate(bytes& stream, engine& random) {
   if (below(random, 4) != 0) repair(stream);
 }
 
+/// Whether the connection of a stream with this first byte awaits a proof of a secret, which no stream contains.
+inline bool has_secret(std::uint8_t control) {
+  return (control & 0xe1) == 0xe0;
+}
+
 /// Returns control bytes and some good frames.
 inline bytes seed(engine& random) {
   bytes stream{static_cast<std::uint8_t>(below(random, 256))};
   for (auto cuts = (stream[0] >> 2) % 8; cuts > 0; --cuts)
     stream.push_back(static_cast<std::uint8_t>(below(random, 256)));
+  if (has_secret(stream[0])) {
+    append(stream, std::as_bytes(std::span{std::string_view{"TROUPE\r\n"}}));
+    for (auto bytes = below(random, 80); bytes > 0; --bytes)  // the challenge, and a proof
+      stream.push_back(static_cast<std::uint8_t>(below(random, 256)));
+  }
   if (below(random, 4) == 0) append_hello(stream);
   for (auto count = 1 + below(random, 6); count > 0; --count) append_frame(stream, random);
   return stream;
+}
+
+/// Nodes of two ranks each.
+inline const std::vector<control::node_ranks> nodes{{0, 2}, {2, 2}, {4, 2}};
+
+/// Reads the bytes of a control message as a node does. What can be read can be written again, and is then the same.
+inline void hear_control(std::span<const std::byte> text) try {
+  const auto what = control::decode(text);
+  const auto written = control::encode(what);
+  TROUPE_ASSERT(control::encode(control::decode(written)) == written, "a message is read as it was written");
+  TROUPE_ASSERT(!control::name_of(what).empty(), "a message has a name");
+  for (std::uint32_t from = 0; from < nodes.size(); ++from)
+    for (std::uint32_t to = 0; to < nodes.size(); ++to) try {
+        control::check(what, nodes, from, to);
+        TROUPE_ASSERT((from == 0) != (to == 0), "messages go to the first node or come from it");
+      } catch (const wire::frame_error&) {
+      }
+} catch (const wire::frame_error&) {
 }
 
 /// What came of a stream.
@@ -220,7 +252,7 @@ inline verdict drive(std::span<const std::uint8_t> input) {
   verdict result;
   if (input.empty()) return result;
   const auto control = input[0];
-  const bool greeted_before = control & 1, holds = control & 2, outlives = control & 32;
+  const bool greeted_before = control & 1, holds = control & 2, outlives = control & 32, proves = has_secret(control);
   const auto cuts = input.subspan(1, std::min<std::size_t>((control >> 2) % 8, input.size() - 1));
   auto rest = input.subspan(1 + cuts.size());
 
@@ -232,13 +264,16 @@ inline verdict drive(std::span<const std::uint8_t> input) {
   std::vector<std::pair<wire::frame, std::shared_ptr<const void>>> held;
   std::int64_t cost = 0;
   auto where = wire::plane::tensors;
+  static const auto secret = wire::secret_channels(security::shared_secret{});
+  const auto channels = proves ? secret : wire::plain_channels();
   auto subject = std::make_shared<wire::connection>(
       wire::connection_options{.io = io, .limits = limits, .pool = pool, .window = page * pages}, std::move(socket),
-      wire::plain_channels()->accepted(ends[0]),
+      channels->accepted(ends[0]),
       wire::connection::listener{
           .greeted =
               [&](const auto& who, const wire::frame& hello) {
                 TROUPE_ASSERT(!result.greeted, "one hello is enough");
+                TROUPE_ASSERT(!proves, "nobody is greeted without a proof");
                 result.greeted = hello.session == session && hello.header.to == 1;
                 where = static_cast<wire::plane>(hello.header.which.place);
                 if (result.greeted) who->greet(0, session, where);
@@ -254,6 +289,8 @@ inline verdict drive(std::span<const std::uint8_t> input) {
                 TROUPE_ASSERT(came.values.nbytes() <= limits.largest_payload(), "no payload is beyond the largest");
                 TROUPE_ASSERT(std::bit_cast<std::uintptr_t>(came.values.const_data_ptr()) % 64 == 0,
                               "values are aligned");
+                if (came.header.kind == wire::frame_kind::control)
+                  hear_control({static_cast<const std::byte*>(came.values.const_data_ptr()), came.values.nbytes()});
                 cost += wire::cost_of(came.header.payload_bytes);
                 if (holds) held.emplace_back(std::move(came), std::move(receipt));
               },
@@ -289,7 +326,7 @@ inline verdict drive(std::span<const std::uint8_t> input) {
   poll();
   std::int64_t granted = 0;
   wire::frame_reader reader{limits, pool};
-  for (;;) {
+  while (!proves) {  // the answers of a handshake are no frames
     const auto room = reader.room();
     const auto count = ::recv(ends[1], room.data(), room.size(), 0);
     if (count <= 0) break;
