@@ -275,37 +275,6 @@ void take_answer(worker_state& my, const exchange_word& exchange, outcome answer
   my.answers.push_back(std::move(answer));
 }
 
-/// The worker waits for the answer of an exchange.
-void note_wait(worker_pointer self) {
-  auto& since = self->state.waits_since;
-  if (!since) since = self->clock().now();
-}
-
-/// Adds the time for which the worker has waited, if it has.
-void count_wait(worker_pointer self) {
-  auto& my = self->state;
-  if (!my.waits_since) return;
-  const auto since = *std::exchange(my.waits_since, std::nullopt), now = self->clock().now();
-  my.tally.exchange_wait += std::max(std::chrono::duration<double>(now - since).count(), 0.0);
-  if (now > since) my.options.track.add("wait for exchange", trace_time_of(since), trace_time_of(now));
-}
-
-/// In a traced run: the worker waits for the coordinator between two steps.
-void note_standing(worker_pointer self) {
-  auto& my = self->state;
-  if (my.options.track && !my.stands_since) my.stands_since = self->clock().now();
-}
-
-/// Reports how long the worker has waited for the coordinator, if it has.
-void report_standing(worker_state& my, caf::actor_clock::time_point now) {
-  if (!my.stands_since) return;
-  const auto* cause = my.options.draws_from_queue                   ? "wait for batches"
-                      : my.options.when.checkpoint_at(my.completed) ? "wait for checkpoint"
-                                                                    : "wait for verdict";
-  const auto since = *std::exchange(my.stands_since, std::nullopt);
-  if (now > since) my.options.track.add(cause, trace_time_of(since), trace_time_of(now));
-}
-
 void complete_step(worker_pointer self) {
   auto& my = self->state;
   my.in_step = false;

@@ -71,6 +71,20 @@ void walk(worker_pointer self);
 /// Ends the worker because `whom`, with which it communicates, failed.
 void lose(worker_pointer self, const std::string& whom, const caf::error& why);
 
+// In worker_waits.cpp.
+
+/// Notes that the worker waits for the answer of an exchange.
+void note_wait(worker_pointer self);
+
+/// Adds the time for which the worker has waited for it, if it has.
+void count_wait(worker_pointer self);
+
+/// Notes in a traced run that the worker waits for the coordinator between two steps.
+void note_standing(worker_pointer self);
+
+/// Reports to the trace how long the worker has waited for the coordinator, if it has.
+void report_standing(worker_state& my, caf::actor_clock::time_point now);
+
 // In worker_checkpoint.cpp.
 
 /// Sends the state of the worker, its compute actor and its ports to the coordinator.

@@ -16,8 +16,8 @@
 namespace troupe::telemetry {
 
 struct trace_file_options {
-  std::filesystem::path path;      ///< May be set later, by write_to().
-  std::string process;             ///< Name of the process that is traced.
+  std::filesystem::path path{};    ///< May be set later, by write_to().
+  std::string process{};           ///< Name of the process that is traced.
   std::uint32_t node{0};           ///< Index of its node: each node has other numbers of processes and threads.
   trace_time origin{0};            ///< The point in time that the file calls 0.
   std::uint64_t limit{1'000'000};  ///< Maximum number of spans; later ones are counted only.
