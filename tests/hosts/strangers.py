@@ -74,8 +74,13 @@ def record(where, file):
     said = []
 
     def relay(listener):
-        dialled, _ = listener.accept()
-        there = socket.create_connection(("127.0.0.1", 4791))
+        there = None
+        while not there:  # the second node may dial before the first one listens; it dials again
+            dialled, _ = listener.accept()
+            try:
+                there = socket.create_connection(("127.0.0.1", 4791))
+            except ConnectionRefusedError:
+                dialled.close()
         threading.Thread(target=pump, args=(there, dialled, []), daemon=True).start()
         pump(dialled, there, said)
 
