@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""How far is `troupe simulate` from a real run on this machine? Four workers that train the convnet on the digits, in four
-wirings; one of the workers slowed down; and every worker behind emulated links of 20 and 100 Mbit/s. Each case is run
+"""How far is `troupe simulate` from a real run on this machine? Four workers that train the convnet on the digits with
+batches of 64, in four wirings; one of the workers slowed down; and every worker behind emulated links of 20 and 100 Mbit/s. Each case is run
 and then simulated with simulate.cores = the cores of this machine, and the gradient measured here. Prints the medians
 of predicted / real over the repetitions for the training time, the mean staleness and the share of the time in which
 workers waited for exchanges, and what explains the difference. Requires an idle machine: the load is printed.
@@ -44,7 +44,7 @@ def write_file(folder, wiring, setting_name):
     if value.endswith("bit/s"):
         exchange += f'[[link]]\nat = "*"\nbandwidth = "{value}"\n'
     text = TOPOLOGY.format(model="convnet", data='name = "digits"', lr=0.01, exchange=exchange, nodes="", steps=STEPS,
-                           batch=32, workers=4, loop=loop)
+                           batch=64, workers=4, loop=loop)
     file = pathlib.Path(folder, "bench.toml")
     file.write_text(text)
     return [str(file), *(["--set", value] if "slowdown" in value else [])]

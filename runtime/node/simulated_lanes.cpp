@@ -84,15 +84,16 @@ using std::chrono::microseconds;
 using duration_of_task = std::function<microseconds(const task&)>;
 
 /// The virtual time of a lane's jobs, which are done all at once when they begin: each takes its time from when the one
-/// before it has ended and a core is free.
-class simulated_clock final : public job_clock {
+/// before it has ended. All of this is reckoned in the progress of the cores, which is virtual time for a lane with a
+/// core of its own.
+class simulated_clock final : public job_clock, public std::enable_shared_from_this<simulated_clock> {
  public:
-  simulated_clock(data::random_stream random, microseconds longest, duration_of_task duration,
-                  std::shared_ptr<simulated_cores> cores, simulated_job_listener on_job)
+  simulated_clock(data::random_stream random, microseconds longest, duration_of_task duration, core_use use,
+                  simulated_job_listener on_job)
       : random_(random),
         longest_(longest),
         duration_(std::move(duration)),
-        cores_(std::move(cores)),
+        use_(std::move(use)),
         on_job_(std::move(on_job)) {}
 
   microseconds length_of(const task& what) {
@@ -100,30 +101,42 @@ class simulated_clock final : public job_clock {
     return microseconds{random_.below(static_cast<std::uint64_t>(longest_.count()) + 1)};
   }
 
-  /// A job of `length` begins, now or as soon as it can.
+  /// A job of `length` begins, now or when the one before it has ended.
   void begin(caf::actor owner, const task& what, microseconds length) {
     owner_ = std::move(owner);
+    system_ = &owner_->home_system();
     what_ = what;
     length_ = length;
-    posted_ = std::max(free_, now());
-    begun_ = begin_ = reached_ = cores_ && length.count() > 0 ? cores_->take(posted_, length) : posted_;
-    free_ = begin_ + length;
+    begun_ = now();
+    begin_ = reached_ = std::max(free_, progress());
+    free_ = begin_ + in_double(length);
+    occupy_until(free_);
   }
 
   void when_computed(double gradients, std::function<void()> send) override {
-    reached_ = std::max(reached_, begin_ + before(gradients));
+    reached_ = std::max(reached_, begin_ + in_double(before(gradients)));
     deliver(reached_, std::move(send));
   }
 
+  /// The job waits from where it has got to on.
+  void pause() { occupy_until(reached_); }
+
   /// The job goes on after a wait: all that is left of it is as much later as it has waited.
   void resume() {
-    const auto waited = std::max(now() - reached_, microseconds{0});
+    const auto waited = std::max(progress() - reached_, 0.0);
     for (auto* each : {&begin_, &reached_, &free_}) *each += waited;
+    occupy_until(free_);
   }
 
   /// The job has ended: its result arrives when its time has passed.
   void end(std::function<void()> result) {
-    if (on_job_) on_job_({.what = what_, .free = posted_, .begin = begun_, .end = free_});
+    if (on_job_)
+      result = [self = shared_from_this(), what = what_, begun = begun_, result = std::move(result)] {
+        const auto end = self->now();
+        self->on_job_({.what = what, .begin = std::max(begun, self->last_end_), .end = end});
+        self->last_end_ = end;
+        result();
+      };
     deliver(free_, std::move(result));
     forget();
   }
@@ -131,9 +144,22 @@ class simulated_clock final : public job_clock {
   /// Nothing more will be sent for the job under way.
   void forget() { owner_ = {}; }
 
+  /// The lane has ended.
+  void close() {
+    if (use_.cores && system_) use_.cores->remove(this, now());
+  }
+
  private:
+  static double in_double(microseconds length) { return static_cast<double>(length.count()); }
+
   microseconds now() const {
-    return std::chrono::duration_cast<microseconds>(owner_->home_system().clock().now().time_since_epoch());
+    return std::chrono::duration_cast<microseconds>(system_->clock().now().time_since_epoch());
+  }
+
+  double progress() const { return use_.cores ? use_.cores->progress(now()) : in_double(now()); }
+
+  void occupy_until(double until) {
+    if (use_.cores) use_.cores->occupy(this, until, use_.share, now());
   }
 
   /// Returns the time that the job takes until it has computed so many gradients. What else it does comes first: it
@@ -147,25 +173,27 @@ class simulated_clock final : public job_clock {
     return first + microseconds{std::llround(computing)};
   }
 
-  void deliver(microseconds when, std::function<void()> what) {
-    constexpr std::chrono::hours longest{24 * 36'525};  // a hundred years, which no run lasts
+  void deliver(double when, std::function<void()> what) {
+    if (use_.cores) return use_.cores->call_at(when, this, owner_, std::move(what), now());
+    const microseconds due{std::llround(when)};
     completion done{std::make_shared<std::function<void()>>(std::move(what))};
-    caf::delayed_anon_send(owner_, std::min<microseconds>(when - now(), longest), done_atom_v, std::move(done));
+    caf::delayed_anon_send(owner_, std::min<microseconds>(due - now(), longest_delay), done_atom_v, std::move(done));
   }
 
   data::random_stream random_;
   microseconds longest_;
   duration_of_task duration_;
-  std::shared_ptr<simulated_cores> cores_;
+  core_use use_;
   simulated_job_listener on_job_;
-  microseconds free_{0};  ///< When the last job ends.
+  caf::actor_system* system_{nullptr};
+  double free_{0};            ///< When the last job ends.
+  microseconds last_end_{0};  ///< When the last job that has ended did so.
 
   // The job under way.
   caf::actor owner_;
   task what_;
-  microseconds begin_{0}, length_{0};
-  microseconds posted_{0}, begun_{0};  ///< When it could begin but for a core, and when it began.
-  microseconds reached_{0};            ///< How far it has got: it has sent what leaves before.
+  microseconds length_{0}, begun_{0};
+  double begin_{0}, reached_{0};  ///< How far it has got: it has sent what leaves before.
 };
 
 /// A lane's jobs where they may wait for their owner: handed over to a thread, one after the other. All but wait() is
@@ -182,6 +210,7 @@ class handed_over final : public rendezvous {
   bool wait() override {
     if (!closed_ && resumes_ == 0) {
       waits_ = true;
+      clock_->pause();
       hand_.pass_back();
       waits_ = false;
     }
@@ -252,6 +281,7 @@ class simulated_lane final : public lane {
   explicit simulated_lane(std::shared_ptr<simulated_clock> clock) : clock_(std::move(clock)) {}
   ~simulated_lane() override {
     if (elsewhere_) elsewhere_->close();
+    clock_->close();
   }
 
   void post(caf::actor owner, task what, job work) override {
@@ -281,13 +311,6 @@ class silent_lane final : public lane {
 
 }  // namespace
 
-simulated_cores::time simulated_cores::take(time earliest, time length) {
-  const auto first = std::min_element(free_.begin(), free_.end());
-  const auto begin = std::max(earliest, *first);
-  *first = begin + length;
-  return begin;
-}
-
 simulated_lanes::simulated_lanes(std::uint64_t seed, simulated_lane_options options)
     : random_(seed), options_(std::move(options)) {}
 
@@ -295,9 +318,9 @@ std::unique_ptr<lane> simulated_lanes::make(const std::string& name) {
   if (name == options_.silent) return std::make_unique<silent_lane>();
   duration_of_task duration;
   if (options_.duration_of) duration = [of = options_.duration_of, name](const task& what) { return of(name, what); };
-  auto cores = options_.cores_of ? options_.cores_of(name) : nullptr;
+  auto use = options_.cores_of ? options_.cores_of(name) : core_use{};
   return std::make_unique<simulated_lane>(std::make_shared<simulated_clock>(
-      data::random_stream{random_.next()}, options_.longest_job, std::move(duration), std::move(cores),
+      data::random_stream{random_.next()}, options_.longest_job, std::move(duration), std::move(use),
       options_.listen_to ? options_.listen_to(name) : simulated_job_listener{}));
 }
 

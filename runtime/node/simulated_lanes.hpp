@@ -4,6 +4,7 @@
 
 #include "troupe/actors/support/lane.hpp"
 #include "troupe/data/random.hpp"
+#include "troupe/runtime/node/simulated_cores.hpp"
 
 #include <chrono>
 #include <cstdint>
@@ -14,36 +15,26 @@
 
 namespace troupe {
 
-/// The cores of a node, which its lanes share: each job takes the core that is free first. Times are points in virtual
-/// time.
-class simulated_cores {
- public:
-  using time = std::chrono::microseconds;
-  explicit simulated_cores(std::size_t count) : free_(count) {}
-
-  /// Takes a core for `length`, from `earliest` on. Returns when this begins.
-  time take(time earliest, time length);
-
- private:
-  std::vector<time> free_;
-};
-
 /// When a job of a simulation ran, in virtual time.
 struct simulated_job {
   task what;
-  std::chrono::microseconds free{0};  ///< When it could have begun, but for a core.
   std::chrono::microseconds begin{0}, end{0};
 };
 
 using simulated_job_listener = std::function<void(const simulated_job&)>;
 
+/// What the work of a lane occupies: `share` of one of these cores, or a core of its own if there are none.
+struct core_use {
+  std::shared_ptr<simulated_cores> cores{};
+  double share{1};
+};
+
 struct simulated_lane_options {
   std::chrono::microseconds longest_job{100'000};  ///< Each job takes a random virtual time up to this limit.
   /// Returns the virtual time that a task takes on the lane of this actor; if empty, the time is random.
   std::function<std::chrono::microseconds(const std::string& actor, const task&)> duration_of{};
-  std::string silent{};  ///< Name of an actor whose lane never answers.
-  /// Returns the cores that the lane of this actor uses; if empty or null, it has one for itself.
-  std::function<std::shared_ptr<simulated_cores>(const std::string& actor)> cores_of{};
+  std::string silent{};                                          ///< Name of an actor whose lane never answers.
+  std::function<core_use(const std::string& actor)> cores_of{};  ///< If empty, each lane has a core of its own.
   /// Returns what is told of each job of the lane of this actor; may be empty.
   std::function<simulated_job_listener(const std::string& actor)> listen_to{};
 };

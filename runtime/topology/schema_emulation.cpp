@@ -41,18 +41,17 @@ section simulate_section() {
   using simulate = simulate_settings;
   section made{
       "simulate",
-      "How long things take in `troupe simulate`. A lane of an actor does one job at a time; handling a message takes "
-      "no "
-      "time.",
+      "How long things take in `troupe simulate`. A lane of an actor does one job at a time. Handling a message takes "
+      "no time.",
       {row("gradient", in(&t::simulate, &simulate::gradient), {.choices = {"measure"}, .type = setting_type::delay},
            "CPU time of one gradient. \"measure\" computes ten on this machine and takes the median. With "
-           "simulate.cores, as many workers compute at the same time as that allows."),
+           "simulate.cores, all workers of a node compute at the same time, at most four per core of this machine."),
        row("jitter", in(&t::simulate, &simulate::jitter), {.minimum = 0, .maximum = 1, .maximum_excluded = true},
            "Largest relative deviation of the time of a gradient, drawn uniformly for each worker and step."),
        row("memory", in(&t::simulate, &simulate::memory), {},
            "Rate at which parts are folded and parameters are copied and updated."),
        row("cores", in(&t::simulate, &simulate::cores), {.minimum = 0, .maximum = 1e6},
-           "Number of cores of each node, which its lanes share. With 0, there is one for each lane."),
+           "Number of cores of each node, shared equally by the lanes that have work. With 0, each lane has its own."),
        row("evaluate", in(&t::simulate, &simulate::evaluate), {}, "Time of an evaluation.")}};
   made.printed_if_set = true;
   return made;

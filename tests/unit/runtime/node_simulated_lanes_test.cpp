@@ -39,7 +39,9 @@ struct virtual_stage {
   std::map<std::string, microseconds> sent;
 
   explicit virtual_stage(std::shared_ptr<simulated_cores> cores = nullptr)
-      : lanes(1, {.duration_of = length_of, .cores_of = [cores](const std::string&) { return cores; }}) {}
+      : lanes(1, {.duration_of = length_of, .cores_of = [cores](const std::string& name) -> core_use {
+                    return {cores, name.find("slow") == 0 ? 0.25 : 1};
+                  }}) {}
 
   ~virtual_stage() {
     caf::anon_send_exit(owner, caf::exit_reason::kill);
@@ -87,17 +89,66 @@ TEST_CASE("what a job sends leaves in proportion to the gradients that it has co
                                                           {"second, result", 3800us}});
 }
 
-TEST_CASE("a job that waits for a core sends nothing before it has one") {
-  virtual_stage stage{std::make_shared<simulated_cores>(1)};
-  const auto one = stage.lanes.make("compute 0"), other = stage.lanes.make("compute 1");
-  for (const auto& [name, lane] : {std::pair{"one", one.get()}, {"other", other.get()}})
-    lane->post(stage.owner, {.what = task::kind::advance, .gradients = 1},
-               [&stage, name = std::string{name}, clock = lane->clock()] {
-                 clock->when_computed(1.0 / 3, stage.mark(name));
-                 return [] {};
+TEST_CASE("lanes share cores equally, so that more lanes than cores slow each other down") {
+  virtual_stage stage{std::make_shared<simulated_cores>(2)};
+  const auto job = [&stage](lane& where, const std::string& name, std::uint64_t gradients) {
+    where.post(stage.owner, {.what = task::kind::advance, .gradients = gradients},
+               [&stage, name, clock = where.clock()] {
+                 clock->when_computed(1.0 / 3, stage.mark(name + " sends"));
+                 return stage.mark(name);
                });
+  };
+  const auto one = stage.lanes.make("one"), two = stage.lanes.make("two"), three = stage.lanes.make("three");
+  SUBCASE("for as long as all have work") {
+    job(*one, "one", 1), job(*two, "two", 1), job(*three, "three", 2), job(*one, "one again", 1);
+    stage.run();
+    // With three lanes, each gets two thirds of a core: 900 µs of work take 1,350 µs. Then two lanes have a core each.
+    CHECK(stage.sent == std::map<std::string, microseconds>{{"one sends", 450us},
+                                                            {"two sends", 450us},
+                                                            {"three sends", 450us},
+                                                            {"one", 1350us},
+                                                            {"two", 1350us},
+                                                            {"one again sends", 1650us},
+                                                            {"one again", 2250us},
+                                                            {"three", 2250us}});
+  }
+  SUBCASE("and a worker that is slowed down occupies less") {
+    const auto slow = stage.lanes.make("slow"), slower = stage.lanes.make("slower");
+    job(*slow, "slow", 4), job(*slower, "slower", 4), job(*one, "one", 1), job(*two, "two", 1);
+    stage.run();
+    // 2.5 cores' worth of work on two cores, until the fast ones end: 1.25 times as slow.
+    CHECK(stage.sent.at("one") == 1125us);
+    CHECK(stage.sent.at("slow") == 1125us + 2700us);
+  }
+  SUBCASE("and a lane that ends gives up its share") {
+    auto ending = stage.lanes.make("ending");
+    job(*one, "one", 1), job(*two, "two", 1), job(*three, "three", 1), job(*ending, "ending", 1);
+    ending.reset();
+    stage.run();
+    CHECK(stage.sent.at("one") == 1350us);
+    CHECK(stage.sent.count("ending") == 0);
+  }
+}
+
+TEST_CASE("a job that waits for its owner leaves its core to others") {
+  virtual_stage stage{std::make_shared<simulated_cores>(1)};
+  const auto waiting = stage.lanes.make("waiting"), other = stage.lanes.make("other");
+  const auto meeting = waiting->meeting_point();
+  waiting->post(
+      stage.owner, {.what = task::kind::advance, .gradients = 1}, [&stage, meeting, clock = waiting->clock()] {
+        clock->when_computed(1.0 / 3, [&stage, meeting] {
+          stage.mark("asks")();
+          caf::delayed_anon_send(stage.owner, 5000us, done_atom_v,
+                                 completion{std::make_shared<std::function<void()>>([meeting] { meeting->resume(); })});
+        });
+        meeting->wait();
+        return stage.mark("waiting");
+      });
+  other->post(stage.owner, {.what = task::kind::advance, .gradients = 1}, [&stage] { return stage.mark("other"); });
   stage.run();
-  CHECK(stage.sent == std::map<std::string, microseconds>{{"one", 300us}, {"other", 1200us}});
+  // Each has half of the core until 600 µs, and then the other one has it alone.
+  CHECK(stage.sent ==
+        std::map<std::string, microseconds>{{"asks", 600us}, {"other", 1200us}, {"waiting", 600us + 5000us + 600us}});
 }
 
 TEST_CASE("what is left of a job that has waited begins when it is resumed") {

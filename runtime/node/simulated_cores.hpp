@@ -1,0 +1,65 @@
+// The cores of a simulated node, which its lanes share.
+#pragma once
+
+#include <caf/actor.hpp>
+
+#include <chrono>
+#include <cstddef>
+#include <functional>
+#include <map>
+#include <memory>
+#include <unordered_map>
+
+namespace troupe {
+
+/// A message in a simulation is at most this late: a hundred years, which no run lasts.
+inline constexpr std::chrono::hours longest_delay{24 * 36'525};
+
+/// Cores that are shared equally by the lanes that have work, as an operating system shares them in slices: where there
+/// are more such lanes than cores, all of them slow down. Progress, in microseconds, is how much work a lane with no
+/// pause has done since the simulation began. It is the same for all lanes, and grows as fast as virtual time while
+/// there are enough cores. The times passed to the functions are points in virtual time, and never decrease.
+class simulated_cores : public std::enable_shared_from_this<simulated_cores> {
+ public:
+  using time = std::chrono::microseconds;
+  using lane_id = const void*;
+
+  explicit simulated_cores(std::size_t count) : count_(static_cast<double>(count)) {}
+
+  double progress(time now);
+
+  /// From now on, a lane has work until the progress is `until`, and occupies `share` of a core with it.
+  void occupy(lane_id lane, double until, double share, time now);
+
+  /// Runs `what` in a handler of `owner` when the progress is `when`.
+  void call_at(double when, lane_id lane, const caf::actor& owner, std::function<void()> what, time now);
+
+  /// Removes a lane, and what would have been called for it.
+  void remove(lane_id lane, time now);
+
+ private:
+  struct occupant {
+    lane_id lane;
+    double share;
+  };
+  struct call {
+    lane_id lane;
+    caf::actor owner;
+    std::function<void()> what;
+  };
+
+  void leave(lane_id lane);
+  time time_of(double progress) const;
+  void set_alarm(time now);
+  void wake(time now);
+
+  double count_;
+  double progress_{0}, reached_at_{0};         ///< The progress at a time.
+  double occupied_{0};                         ///< Sum of the shares.
+  std::multimap<double, occupant> occupants_;  ///< By the progress at which their work ends.
+  std::unordered_map<lane_id, std::multimap<double, occupant>::iterator> where_;
+  std::multimap<double, call> calls_;  ///< By progress.
+  time alarm_{time::max()};            ///< When wake() is called next.
+};
+
+}  // namespace troupe
