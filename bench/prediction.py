@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """How far is `troupe simulate` from a real run on this machine? Four workers that train the convnet on the digits with
-batches of 64, in four wirings; one of the workers slowed down; and every worker behind emulated links of 20 and 100 Mbit/s. Each case is run
-and then simulated with simulate.cores = the cores of this machine, and the gradient measured here. Prints the medians
-of predicted / real over the repetitions for the training time, the mean staleness and the share of the time in which
-workers waited for exchanges, and what explains the difference. Requires an idle machine: the load is printed.
+batches of 64, in four wirings; one of the workers slowed down; and every worker behind emulated links of 20 and
+100 Mbit/s. Each case is run and then simulated with simulate.cores = the cores of this machine, and the gradient measured
+here. Prints the medians of predicted / real over the repetitions for the training time, the mean staleness and the share of
+the time in which workers waited for exchanges, and what explains the difference. Requires an idle machine: the load is
+printed.
     bench/prediction.py [repetitions] [steps]
     bench/prediction.py cost [repetitions] [steps]    CPU time of --trace instead, runs with and without it alternating
 """
