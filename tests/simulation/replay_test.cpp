@@ -9,6 +9,8 @@
 #include <caf/send.hpp>
 
 #include <algorithm>
+#include <cmath>
+#include <cmath>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -65,13 +67,17 @@ replayed_run replay_of(const plan& plan, const recording::contents& deliveries,
 
 /// What the metrics say, without times.
 auto said_by(const record& line) {
+  // The loss of a worker that has made no step is no number, and no number equals another.
+  std::vector<std::optional<double>> losses;
+  for (const auto loss : line.train_loss_workers)
+    losses.push_back(std::isnan(loss) ? std::nullopt : std::optional{loss});
   return std::tuple{line.event,
                     line.step,
                     line.updates,
                     line.train_loss,
                     line.val_loss,
                     line.val_accuracy,
-                    line.train_loss_workers,
+                    losses,
                     line.bytes_sent,
                     line.staleness_mean,
                     line.staleness_max,
