@@ -2,7 +2,6 @@
 
 #include "troupe/actors/training/replica.hpp"
 #include "troupe/data/random.hpp"
-#include "troupe/runtime/emulation/slowed_lanes.hpp"
 #include "troupe/runtime/node/worker_of_plan.hpp"
 
 #include <algorithm>
@@ -92,9 +91,7 @@ costs::costs(const plan& plan, microseconds gradient, std::uint64_t seed)
       bytes_per_second_(plan.file.simulate.memory.bytes_per_second),
       evaluation_(1e-6 * static_cast<double>(plan.file.simulate.evaluate.count())),
       seed_(seed ^ of_durations),
-      gradients_(plan.workers) {
-  for (std::uint32_t rank = 0; rank < plan.workers; ++rank) slowdown_.push_back(slowdown_of(plan, rank));
-}
+      gradients_(plan.workers) {}
 
 microseconds costs::of(const std::string& actor, const task& what) {
   if (what.what == task::kind::evaluate) return rounded(evaluation_);
@@ -106,7 +103,7 @@ microseconds costs::of(const std::string& actor, const task& what) {
     data::random_stream random{data::keyed(seed_, data::purpose::exchange, rank, gradients_.at(rank)++)};
     seconds += gradient_ * (1 + random.between(-jitter_, jitter_));
   }
-  return rounded(slowdown_.at(rank) * seconds);
+  return rounded(seconds);
 }
 
 }  // namespace troupe::emulation

@@ -1,5 +1,4 @@
-// How long the jobs of a simulation take, in virtual time: sections [simulate] and workers.slowdown of the topology
-// file.
+// How long the jobs of a simulation take, in virtual time: section [simulate] of the topology file.
 #pragma once
 
 #include "troupe/actors/support/lane.hpp"
@@ -14,9 +13,9 @@
 
 namespace troupe::emulation {
 
-/// Measures the gradient of a worker's batch on this machine: the median CPU time of ten. With simulate.cores, as many
-/// workers compute at the same time as that allows, because those slow each other down; at most as many as this machine
-/// has cores.
+/// Measures the gradient of a worker's batch on this machine: the median CPU time of ten. With simulate.cores, all
+/// workers of a node compute at the same time, because they slow each other down; at most four per core of this
+/// machine.
 std::chrono::microseconds measure_gradient(const plan& plan, const data::dataset_pair& data, const at::Tensor& initial,
                                            models::buffer_pool pool);
 
@@ -32,7 +31,6 @@ class costs {
  private:
   double gradient_, jitter_, bytes_per_second_, evaluation_;  ///< Times in seconds.
   std::uint64_t seed_;
-  std::vector<double> slowdown_;          ///< By rank.
   std::vector<std::uint64_t> gradients_;  ///< Computed so far, by rank.
 };
 

@@ -69,6 +69,11 @@ run_end simulate_run(const plan& plan, const data::dataset_pair& data, at::Tenso
   simulation_options how{
       .seed = options.seed,
       .duration_of = [costs](const std::string& actor, const task& what) { return costs->of(actor, what); },
+      .slowdown_of =
+          [&plan](const std::string& actor) {
+            const auto rank = rank_of_compute(actor);
+            return rank ? emulation::slowdown_of(plan, *rank) : 1;
+          },
       .signal = options.signal,
       .computes = options.computes,
       .most_events = std::numeric_limits<std::uint64_t>::max(),
@@ -80,11 +85,7 @@ run_end simulate_run(const plan& plan, const data::dataset_pair& data, at::Tenso
     std::vector<std::shared_ptr<simulated_cores>> cores;
     for (std::size_t node = 0; node < plan.nodes.size(); ++node)
       cores.push_back(std::make_shared<simulated_cores>(static_cast<std::size_t>(given.cores)));
-    how.cores_of = [&plan, cores](const std::string& actor) -> core_use {
-      // A worker that is twice as slow computes half of the time, and occupies half of a core.
-      const auto rank = rank_of_compute(actor);
-      return {cores.at(node_of_lane(plan, actor)), rank ? 1 / emulation::slowdown_of(plan, *rank) : 1};
-    };
+    how.cores_of = [&plan, cores](const std::string& actor) { return cores.at(node_of_lane(plan, actor)); };
   }
   if (!options.computes) book = std::make_shared<journal_without_weights>(std::move(book));
   return simulate(plan, data, std::move(initial), std::move(pool), std::move(book), how);

@@ -26,24 +26,21 @@ double simulated_cores::progress(time now) {
   const auto until = static_cast<double>(now.count());
   while (!occupants_.empty()) {
     const auto [end, first] = *occupants_.begin();
-    const auto reached_at = reached_at_ + std::max(0.0, end - progress_) * slowness(occupied_, count_);
+    const auto reached_at = reached_at_ + std::max(0.0, end - progress_) * slowness(occupants_.size(), count_);
     if (reached_at > until) break;
     progress_ = std::max(progress_, end);
     reached_at_ = reached_at;
-    leave(first.lane);
+    leave(first);
   }
-  progress_ += std::max(0.0, until - reached_at_) / slowness(occupied_, count_);
+  progress_ += std::max(0.0, until - reached_at_) / slowness(occupants_.size(), count_);
   reached_at_ = std::max(reached_at_, until);
   return progress_;
 }
 
-void simulated_cores::occupy(lane_id lane, double until, double share, time now) {
+void simulated_cores::occupy(lane_id lane, double until, time now) {
   progress(now);
   leave(lane);
-  if (until > progress_) {
-    where_[lane] = occupants_.emplace(until, occupant{lane, share});
-    occupied_ += share;
-  }
+  if (until > progress_) where_[lane] = occupants_.emplace(until, lane);
   set_alarm(now);
 }
 
@@ -66,20 +63,19 @@ void simulated_cores::remove(lane_id lane, time now) {
 void simulated_cores::leave(lane_id lane) {
   const auto found = where_.find(lane);
   if (found == where_.end()) return;
-  occupied_ -= found->second->second.share;
   occupants_.erase(found->second);
   where_.erase(found);
-  if (occupants_.empty()) occupied_ = 0;
 }
 
 /// Returns when the progress will be this, if no other lane gets work until then.
 simulated_cores::time simulated_cores::time_of(double progress) const {
-  auto at = reached_at_, reached = progress_, occupied = occupied_;
-  for (const auto& [end, one] : occupants_) {
+  auto at = reached_at_, reached = progress_;
+  auto occupied = occupants_.size();
+  for (const auto& [end, lane] : occupants_) {
     if (end >= progress) break;
     at += std::max(0.0, end - reached) * slowness(occupied, count_);
     reached = std::max(reached, end);
-    occupied -= one.share;
+    --occupied;
   }
   at += std::max(0.0, progress - reached) * slowness(occupied, count_);
   return time{std::llround(std::ceil(at - tolerance / 2))};

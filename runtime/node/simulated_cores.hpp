@@ -28,8 +28,8 @@ class simulated_cores : public std::enable_shared_from_this<simulated_cores> {
 
   double progress(time now);
 
-  /// From now on, a lane has work until the progress is `until`, and occupies `share` of a core with it.
-  void occupy(lane_id lane, double until, double share, time now);
+  /// From now on, a lane has work until the progress is `until`.
+  void occupy(lane_id lane, double until, time now);
 
   /// Runs `what` in a handler of `owner` when the progress is `when`.
   void call_at(double when, lane_id lane, const caf::actor& owner, std::function<void()> what, time now);
@@ -38,10 +38,6 @@ class simulated_cores : public std::enable_shared_from_this<simulated_cores> {
   void remove(lane_id lane, time now);
 
  private:
-  struct occupant {
-    lane_id lane;
-    double share;
-  };
   struct call {
     lane_id lane;
     caf::actor owner;
@@ -54,10 +50,9 @@ class simulated_cores : public std::enable_shared_from_this<simulated_cores> {
   void wake(time now);
 
   double count_;
-  double progress_{0}, reached_at_{0};         ///< The progress at a time.
-  double occupied_{0};                         ///< Sum of the shares.
-  std::multimap<double, occupant> occupants_;  ///< By the progress at which their work ends.
-  std::unordered_map<lane_id, std::multimap<double, occupant>::iterator> where_;
+  double progress_{0}, reached_at_{0};        ///< The progress at a time.
+  std::multimap<double, lane_id> occupants_;  ///< By the progress at which their work ends.
+  std::unordered_map<lane_id, std::multimap<double, lane_id>::iterator> where_;
   std::multimap<double, call> calls_;  ///< By progress.
   time alarm_{time::max()};            ///< When wake() is called next.
 };

@@ -88,12 +88,13 @@ using duration_of_task = std::function<microseconds(const task&)>;
 /// core of its own.
 class simulated_clock final : public job_clock, public std::enable_shared_from_this<simulated_clock> {
  public:
-  simulated_clock(data::random_stream random, microseconds longest, duration_of_task duration, core_use use,
-                  simulated_job_listener on_job)
+  simulated_clock(data::random_stream random, microseconds longest, duration_of_task duration,
+                  std::shared_ptr<simulated_cores> cores, double slowdown, simulated_job_listener on_job)
       : random_(random),
         longest_(longest),
         duration_(std::move(duration)),
-        use_(std::move(use)),
+        cores_(std::move(cores)),
+        slowdown_(slowdown),
         on_job_(std::move(on_job)) {}
 
   microseconds length_of(const task& what) {
@@ -137,7 +138,12 @@ class simulated_clock final : public job_clock, public std::enable_shared_from_t
         self->last_end_ = end;
         result();
       };
+    const auto factor = what_.what == task::kind::advance ? slowdown_ : 1;
+    const microseconds idle{std::llround((factor - 1) * in_double(length_))};
+    if (idle.count() > 0)
+      result = [owner = owner_, idle, result = std::move(result)] { send_later(owner, idle, result); };
     deliver(free_, std::move(result));
+    if (!cores_) free_ += in_double(idle);
     forget();
   }
 
@@ -146,7 +152,7 @@ class simulated_clock final : public job_clock, public std::enable_shared_from_t
 
   /// The lane has ended.
   void close() {
-    if (use_.cores && system_) use_.cores->remove(this, now());
+    if (cores_ && system_) cores_->remove(this, now());
   }
 
  private:
@@ -156,10 +162,10 @@ class simulated_clock final : public job_clock, public std::enable_shared_from_t
     return std::chrono::duration_cast<microseconds>(system_->clock().now().time_since_epoch());
   }
 
-  double progress() const { return use_.cores ? use_.cores->progress(now()) : in_double(now()); }
+  double progress() const { return cores_ ? cores_->progress(now()) : in_double(now()); }
 
   void occupy_until(double until) {
-    if (use_.cores) use_.cores->occupy(this, until, use_.share, now());
+    if (cores_) cores_->occupy(this, until, now());
   }
 
   /// Returns the time that the job takes until it has computed so many gradients. What else it does comes first: it
@@ -173,17 +179,21 @@ class simulated_clock final : public job_clock, public std::enable_shared_from_t
     return first + microseconds{std::llround(computing)};
   }
 
-  void deliver(double when, std::function<void()> what) {
-    if (use_.cores) return use_.cores->call_at(when, this, owner_, std::move(what), now());
-    const microseconds due{std::llround(when)};
+  static void send_later(const caf::actor& owner, microseconds delay, std::function<void()> what) {
     completion done{std::make_shared<std::function<void()>>(std::move(what))};
-    caf::delayed_anon_send(owner_, std::min<microseconds>(due - now(), longest_delay), done_atom_v, std::move(done));
+    caf::delayed_anon_send(owner, std::min<microseconds>(delay, longest_delay), done_atom_v, std::move(done));
+  }
+
+  void deliver(double when, std::function<void()> what) {
+    if (cores_) return cores_->call_at(when, this, owner_, std::move(what), now());
+    send_later(owner_, microseconds{std::llround(when)} - now(), std::move(what));
   }
 
   data::random_stream random_;
   microseconds longest_;
   duration_of_task duration_;
-  core_use use_;
+  std::shared_ptr<simulated_cores> cores_;
+  double slowdown_;
   simulated_job_listener on_job_;
   caf::actor_system* system_{nullptr};
   double free_{0};            ///< When the last job ends.
@@ -318,9 +328,10 @@ std::unique_ptr<lane> simulated_lanes::make(const std::string& name) {
   if (name == options_.silent) return std::make_unique<silent_lane>();
   duration_of_task duration;
   if (options_.duration_of) duration = [of = options_.duration_of, name](const task& what) { return of(name, what); };
-  auto use = options_.cores_of ? options_.cores_of(name) : core_use{};
+  auto cores = options_.cores_of ? options_.cores_of(name) : nullptr;
+  const auto slowdown = options_.slowdown_of ? options_.slowdown_of(name) : 1;
   return std::make_unique<simulated_lane>(std::make_shared<simulated_clock>(
-      data::random_stream{random_.next()}, options_.longest_job, std::move(duration), std::move(use),
+      data::random_stream{random_.next()}, options_.longest_job, std::move(duration), std::move(cores), slowdown,
       options_.listen_to ? options_.listen_to(name) : simulated_job_listener{}));
 }
 

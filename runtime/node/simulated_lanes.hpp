@@ -23,18 +23,16 @@ struct simulated_job {
 
 using simulated_job_listener = std::function<void(const simulated_job&)>;
 
-/// What the work of a lane occupies: `share` of one of these cores, or a core of its own if there are none.
-struct core_use {
-  std::shared_ptr<simulated_cores> cores{};
-  double share{1};
-};
-
 struct simulated_lane_options {
   std::chrono::microseconds longest_job{100'000};  ///< Each job takes a random virtual time up to this limit.
   /// Returns the virtual time that a task takes on the lane of this actor; if empty, the time is random.
   std::function<std::chrono::microseconds(const std::string& actor, const task&)> duration_of{};
-  std::string silent{};                                          ///< Name of an actor whose lane never answers.
-  std::function<core_use(const std::string& actor)> cores_of{};  ///< If empty, each lane has a core of its own.
+  std::string silent{};  ///< Name of an actor whose lane never answers.
+  /// Returns the cores that the lane of this actor shares; if empty or null, it has one for itself.
+  std::function<std::shared_ptr<simulated_cores>(const std::string& actor)> cores_of{};
+  /// Returns how many times as long an advance takes on the lane of this actor. As in a real run, a lane that is slowed
+  /// down computes at full speed and then does nothing. If empty, no lane is slowed down.
+  std::function<double(const std::string& actor)> slowdown_of{};
   /// Returns what is told of each job of the lane of this actor; may be empty.
   std::function<simulated_job_listener(const std::string& actor)> listen_to{};
 };

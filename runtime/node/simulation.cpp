@@ -65,6 +65,7 @@ run_end simulate(const plan& plan, const data::dataset_pair& data, at::Tensor in
                          .duration_of = options.duration_of,
                          .silent = options.silent_lane,
                          .cores_of = options.cores_of,
+                         .slowdown_of = options.slowdown_of,
                          .listen_to = options.listen_to}};
   traced_lanes traced{lanes, options.trace};
   const auto in_real_time = options.trace && options.traces_real_time;

@@ -25,6 +25,7 @@ struct simulation_options {
   std::chrono::microseconds longest_job{100'000};  ///< Each job of a lane takes a random virtual time up to this limit.
   /// Returns the virtual time that a task takes on the lane of this actor; if empty, the time is random.
   std::function<std::chrono::microseconds(const std::string& actor, const task&)> duration_of{};
+  decltype(simulated_lane_options::slowdown_of) slowdown_of{};  ///< See simulated_lane_options::slowdown_of.
   /// Called after each message with the number of messages so far: to interrupt, inject a fault or check invariants.
   std::function<void(const crew&, std::uint64_t)> after_event{};
   std::shared_ptr<const run_state> restored{};  ///< The state from which the run continues, if it does not start.

@@ -119,10 +119,9 @@ TEST_CASE("virtual time is the sum of what the file says") {
   testing::set_links(made, {});
   made.file.workers.slowdown = {1, 3};
   CHECK(simulated(made, options.samples, 1).seconds == doctest::Approx(10 * 0.003).epsilon(1e-3));
-  // The slow worker occupies a third of the core: a gradient of the other one takes 4/3 ms, and what is left of the slow
-  // one another 2 ms.
+  // Both gradients take 2 ms, and then the slow worker does nothing for another 2 ms.
   made.file.simulate.cores = 1;
-  CHECK(simulated(made, options.samples, 1).seconds == doctest::Approx(10 * (0.004 / 3 + 0.002)).epsilon(1e-3));
+  CHECK(simulated(made, options.samples, 1).seconds == doctest::Approx(10 * 0.004).epsilon(1e-3));
 }
 
 TEST_CASE("parts leave an interface in the order in which the member sends them") {
@@ -168,9 +167,9 @@ TEST_CASE("buckets leave while the gradient is computed, the last one at its end
     testing::set_links(made, {testing::at("*", {.latency = 500ms})});
     for (const bool computes : {true, false})
       CHECK(simulated(made, 60, 1, computes).seconds == doctest::Approx(10 * (1 + 2 * 0.5)).epsilon(1e-3));
-    // On one core, gradients that overlap take twice as long. Where each worker folds half of a gradient, both have their
-    // answers at the same time. The parameters are too small to be divided: worker 0 folds them, has its answer 0.5 s
-    // before the other one, and has the core for itself until then.
+    // On one core, gradients that overlap take twice as long. Where each worker folds half of a gradient, both have
+    // their answers at the same time. The parameters are too small to be divided: worker 0 folds them, has its answer
+    // 0.5 s before the other one, and has the core for itself until then.
     made.file.simulate.cores = 1;
     const auto expected = std::string{send} == "whole" ? 10 * (2 + 2 * 0.5) : 2 + 9 * (0.5 + 2) + 2 * 0.5;
     CHECK(simulated(made, 60, 1).seconds == doctest::Approx(expected).epsilon(1e-3));
