@@ -22,13 +22,12 @@ WIRINGS = ("all_reduce", "asgd", "dpsgd_ring", "hogwild")
 SIMULATED = ("run.steps=12", "evaluate.every=12 steps", "workers.slowdown=[1, 1, 1, 2]", "simulate.gradient=10ms",
              "simulate.jitter=0", "simulate.memory=400MB/s")
 NETWORK = ("link.at=*", "link.latency=1500us", "link.bandwidth=200MB/s")
-STEPS = {  # picture: topology, settings, row of what is not a worker, title
-    "all-reduce": ("all_reduce", NETWORK, None, "All-reduce: every worker needs a part of the mean from every other"),
-    "server": ("sync_ps", (*NETWORK, "exchange.shards=1"), "server",
-               "A synchronous server: it needs all gradients before it answers"),
-    "asynchronous-server": ("asgd", NETWORK, "server", "An asynchronous server: it answers each gradient at once"),
-    "gossip": ("dpsgd_ring", NETWORK, None, "Gossip on a ring: a worker needs the parameters of its two neighbours"),
-    "shared-memory": ("hogwild", (), "memory", "Shared memory: no messages, and no worker waits"),
+STEPS = {  # topology: settings, name of the row below the workers, title
+    "all_reduce": (NETWORK, None, "All-reduce: every worker needs a part of the mean from every other"),
+    "sync_ps": ((*NETWORK, "exchange.shards=1"), "server", "A synchronous server: it answers when it has all gradients"),
+    "asgd": (NETWORK, "server", "An asynchronous server: it answers each gradient at once"),
+    "dpsgd_ring": (NETWORK, None, "Gossip on a ring: a worker needs the parameters of its two neighbours"),
+    "hogwild": ((), "memory", "Shared memory: no messages, and no worker waits"),
 }
 
 SHOWN = 72.0  # milliseconds
@@ -167,6 +166,6 @@ if __name__ == "__main__":
     given.out.mkdir(parents=True, exist_ok=True)
     for name in WIRINGS:
         troupe(given.binary, "graph", TOPOLOGIES / f"{name}.toml", "-o", given.out / f"wiring-{name}.svg")
-    for name, (topology, settings, other, title) in STEPS.items():
-        picture = time_line(trace_of(given.binary, topology, settings), other, title)
+    for name, (settings, other, title) in STEPS.items():
+        picture = time_line(trace_of(given.binary, name, settings), other, title)
         (given.out / f"step-{name}.svg").write_text(picture)
