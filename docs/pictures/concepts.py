@@ -24,7 +24,8 @@ SIMULATED = ("run.steps=12", "evaluate.every=12 steps", "workers.slowdown=[1, 1,
 NETWORK = ("link.at=*", "link.latency=1500us", "link.bandwidth=200MB/s")
 STEPS = {  # topology: settings, name of the row below the workers, title
     "all_reduce": (NETWORK, None, "All-reduce: every worker needs a part of the mean from every other"),
-    "sync_ps": ((*NETWORK, "exchange.shards=1"), "server", "A synchronous server: it answers when it has all gradients"),
+    "sync_ps": ((*NETWORK, "exchange.shards=1"), "server",
+                "A synchronous server: it answers when it has all gradients"),
     "asgd": (NETWORK, "server", "An asynchronous server: it answers each gradient at once"),
     "dpsgd_ring": (NETWORK, None, "Gossip on a ring: a worker needs the parameters of its two neighbours"),
     "hogwild": ((), "memory", "Shared memory: no messages, and no worker waits"),
@@ -118,7 +119,8 @@ def time_line(tracks, other, title):
     bottom = TOP + ROW * len(rows)
     lines = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {bottom + 58}" width="{WIDTH}" '
              f'height="{bottom + 58}" role="img">', f"<title>{escape(title)}</title>", f"<style>{STYLE}</style>",
-             DEFINITIONS, f'<rect width="{WIDTH}" height="{bottom + 58}" rx="8" class="page"/>', text(16, 26, title, "title")]
+             DEFINITIONS, f'<rect width="{WIDTH}" height="{bottom + 58}" rx="8" class="page"/>',
+             text(16, 26, title, "title")]
     for ms in range(0, round(SHOWN) + 1, 10):
         lines += [f'<path d="M{across(1000 * ms):.1f},{TOP} V{bottom}" class="grid"/>',
                   text(across(1000 * ms), bottom + 17, f"{ms} ms", "time", "middle")]
@@ -128,7 +130,8 @@ def time_line(tracks, other, title):
         if name == "server":
             lines += [line for span in tracks["exchange server 0"] for line in block(row, span, "updates")]
         if name == "memory":
-            lines.append(f'<rect x="{LEFT}" y="{TOP + ROW * row + 15}" width="{SHOWN * SCALE}" height="8" rx="3" class="updates"/>')
+            lines.append(f'<rect x="{LEFT}" y="{TOP + ROW * row + 13}" width="{SHOWN * SCALE}" height="12" rx="3" '
+                         'class="updates"/>')
         if name not in workers:
             continue
         shown = [span for span in tracks[name] if span["ts"] < 1000 * SHOWN]
@@ -151,7 +154,8 @@ def legend(y, other, has_arrows):
         shown.append(("updates", "updates the parameters", 180))
     lines, x = [], LEFT
     for kind, words, width in shown:
-        lines += [f'<rect x="{x}" y="{y - 10}" width="22" height="13" rx="3" class="{kind}"/>', text(x + 29, y + 1, words, "key")]
+        lines += [f'<rect x="{x}" y="{y - 10}" width="22" height="13" rx="3" class="{kind}"/>',
+                  text(x + 29, y + 1, words, "key")]
         x += width + 12
     words = "adds its step to the memory" if other == "memory" else "sends tensors"
     return lines + [f'<line x1="{x}" y1="{y - 3}" x2="{x + 22}" y2="{y - 3}" class="part" marker-end="url(#arrow)"/>',
