@@ -6,7 +6,7 @@
 
 wiring-*.svg are drawings of `troupe graph`. step-*.svg are time lines of the first steps, drawn from the trace of
 `troupe simulate`: four workers, of which the last takes twice as long for a gradient, on a network with 1.5 ms of
-latency. parts.svg is drawn by hand. Requires only the standard library.
+latency. With shared memory the others differ a little, too, so that their writes can be told apart. parts.svg is drawn by hand. Requires only the standard library.
 """
 
 import argparse
@@ -28,7 +28,7 @@ STEPS = {  # topology: settings, name of the row below the workers, title
                 "A synchronous server: it answers when it has all gradients"),
     "asgd": (NETWORK, "server", "An asynchronous server: it answers each gradient at once"),
     "dpsgd_ring": (NETWORK, None, "Gossip on a ring: a worker needs the parameters of its two neighbours"),
-    "hogwild": ((), "memory", "Shared memory: no messages, and no worker waits"),
+    "hogwild": (("workers.slowdown=[1, 1.1, 1.25, 2]",), "memory", "Shared memory: no messages, and no worker waits"),
 }
 
 SHOWN = 72.0  # milliseconds
@@ -37,13 +37,14 @@ WIDTH = LEFT + round(SHOWN * SCALE) + 18
 STYLE = """
 text { font: 13px Helvetica, Arial, sans-serif; fill: #57606a }
 .page { fill: #ffffff } .title { font-size: 15px; font-weight: bold; fill: #1f2933 } .name { fill: #1f2933 }
-.computes { fill: #e7f0fa; stroke: #2b6cb0 } .number { fill: #1a365d; font-weight: bold }
+.computes { fill: #e7f0fa; stroke: #2b6cb0 }
+.number { fill: #1a365d; font-weight: bold; stroke: #e7f0fa; stroke-width: 4; paint-order: stroke }
 .waits { fill: url(#waiting); stroke: #b4bcc6 } .hatch { stroke: #b4bcc6 } .ground { fill: #ffffff }
 .updates { fill: #1f6f64; stroke: #1f6f64 } .part { stroke: #c05621 } .head { fill: #c05621 }
 .grid { stroke: #e3e7ec }
 @media (prefers-color-scheme: dark) {
 text { fill: #9da7b3 } .page, .ground { fill: #0d1117 } .title, .name { fill: #e6edf3 }
-.computes { fill: #16304f; stroke: #6cb0f5 } .number { fill: #dbeafe }
+.computes { fill: #16304f; stroke: #6cb0f5 } .number { fill: #dbeafe; stroke: #16304f }
 .waits { stroke: #4b5563 } .hatch { stroke: #4b5563 } .updates { fill: #56c2b2; stroke: #56c2b2 }
 .part { stroke: #f0955c } .head { fill: #f0955c } .grid { stroke: #21262d }
 }
@@ -81,16 +82,29 @@ def text(x, y, words, kind, anchor="start"):
     return f'<text x="{x:.1f}" y="{y:.1f}" class="{kind}" text-anchor="{anchor}">{escape(words)}</text>'
 
 
-def block(row, span, kind, label=""):
-    """A box for a span, cut off where the picture ends."""
-    begin, end = across(span["ts"]), across(min(span["ts"] + span["dur"], 1000 * SHOWN))
-    if end - begin < 1.5:
+def block(row, begin, end, kind):
+    """A box for a span of time, cut off where the picture ends; nothing if it is too narrow to be seen."""
+    left, right = across(begin), across(min(end, 1000 * SHOWN))
+    if right - left < 1.5:
         return []
-    y = TOP + ROW * row + (ROW - BLOCK) / 2
-    lines = [f'<rect x="{begin:.1f}" y="{y}" width="{end - begin:.1f}" height="{BLOCK}" rx="3" class="{kind}"/>']
-    if label and end - begin > 20:
-        lines.append(text((begin + end) / 2, y + BLOCK / 2 + 4.5, label, "number", "middle"))
-    return lines
+    return [f'<rect x="{left:.1f}" y="{TOP + ROW * row + (ROW - BLOCK) / 2}" width="{right - left:.1f}" '
+            f'height="{BLOCK}" rx="3" class="{kind}"/>']
+
+
+def number(row, begin, end, step):
+    """The number of a step, in the middle of its box, if there is room."""
+    left, right = across(begin), across(min(end, 1000 * SHOWN))
+    if right - left < 20:
+        return []
+    return [text((left + right) / 2, TOP + ROW * (row + 0.5) + 4.5, str(step), "number", "middle")]
+
+
+def steps_of(spans):
+    """Returns begin and end of each step of a worker. A job of shared memory has many, which take equally long."""
+    for span in spans:
+        count = span["args"]["gradients"] if span["name"] in ("gradient", "step") else 0
+        for i in range(count):
+            yield span["ts"] + span["dur"] * i / count, span["ts"] + span["dur"] * (i + 1) / count
 
 
 def arrow(from_row, begin, to_row, end):
@@ -124,34 +138,35 @@ def time_line(tracks, other, title):
     for ms in range(0, round(SHOWN) + 1, 10):
         lines += [f'<path d="M{across(1000 * ms):.1f},{TOP} V{bottom}" class="grid"/>',
                   text(across(1000 * ms), bottom + 17, f"{ms} ms", "time", "middle")]
-    arrows = parts(tracks, rows)
+    arrows, numbers = parts(tracks, rows), []
     for row, name in enumerate(rows):
         lines.append(text(16, TOP + ROW * (row + 0.5) + 4.5, name.replace("compute", "worker"), "name"))
         if name == "server":
-            lines += [line for span in tracks["exchange server 0"] for line in block(row, span, "updates")]
+            lines += [line for span in tracks["exchange server 0"]
+                      for line in block(row, span["ts"], span["ts"] + span["dur"], "updates")]
         if name == "memory":
             lines.append(f'<rect x="{LEFT}" y="{TOP + ROW * row + 13}" width="{SHOWN * SCALE}" height="12" rx="3" '
                          'class="updates"/>')
         if name not in workers:
             continue
-        shown = [span for span in tracks[name] if span["ts"] < 1000 * SHOWN]
-        for step, span in enumerate((span for span in shown if span["name"] in ("gradient", "step")), 1):
-            lines += block(row, span, "computes", str(step))
-            if other == "memory" and step > 1:  # a step begins by writing the one before, and reading what is there
-                arrows += arrow(row, span["ts"], len(workers), span["ts"] + 1)
+        for step, (begin, end) in enumerate(steps_of(tracks[name]), 1):
+            lines += block(row, begin, end, "computes")
+            numbers += number(row, begin, end, step)
+            if other == "memory":
+                arrows += arrow(row, end, len(workers), end)
         for span in tracks.get(name.replace("compute", "worker"), []):
-            if span["name"] == "wait for exchange" and span["ts"] < 1000 * SHOWN:
-                lines += block(row, span, "waits")
-    return "\n".join(lines + arrows + legend(bottom + 42, other, bool(arrows)) + ["</svg>", ""])
+            if span["name"] == "wait for exchange":
+                lines += block(row, span["ts"], span["ts"] + span["dur"], "waits")
+    return "\n".join([*lines, *arrows, *numbers, *legend(bottom + 42, other), "</svg>", ""])
 
 
-def legend(y, other, has_arrows):
+def legend(y, other):
     """What the boxes and arrows mean, below the time axis."""
-    shown = [("computes", "computes its n-th step", 176)]
+    shown = [("computes", "computes its step 1, 2, …", 190)]
     if other != "memory":
         shown.append(("waits", "waits for the exchange", 176))
     if other == "server":
-        shown.append(("updates", "updates the parameters", 180))
+        shown.append(("updates", "adds or applies a gradient", 196))
     lines, x = [], LEFT
     for kind, words, width in shown:
         lines += [f'<rect x="{x}" y="{y - 10}" width="22" height="13" rx="3" class="{kind}"/>',
@@ -159,7 +174,7 @@ def legend(y, other, has_arrows):
         x += width + 12
     words = "adds its step to the memory" if other == "memory" else "sends tensors"
     return lines + [f'<line x1="{x}" y1="{y - 3}" x2="{x + 22}" y2="{y - 3}" class="part" marker-end="url(#arrow)"/>',
-                    text(x + 29, y + 1, words, "key")] * has_arrows
+                    text(x + 29, y + 1, words, "key")]
 
 
 if __name__ == "__main__":
