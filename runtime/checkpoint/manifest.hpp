@@ -1,5 +1,5 @@
 // The file manifest.json of a checkpoint: its contents, and what is needed to verify them and to continue the run.
-// docs/outputs.md describes each field.
+// docs/checkpoints.md describes each field.
 #pragma once
 
 #include <cstdint>

@@ -1,0 +1,70 @@
+"""The pictures of the documentation: each is well-formed, loads nothing, can be read on dark pages, and is shown by a
+page. Those of docs/concepts.md are what their program draws."""
+
+import pathlib
+import re
+import subprocess
+import sys
+import xml.etree.ElementTree as xml
+
+from troupe_command import BINARY, SOURCE, main
+
+DOCUMENTS = [*SOURCE.glob("*.md"), *(SOURCE / "docs").rglob("*.md")]
+PICTURES = sorted((SOURCE / "docs").rglob("*.svg"))
+NUMBER = re.compile(r"(-?\d+(?:\.\d+)?)")
+
+
+def test_every_drawing_is_well_formed_and_loads_nothing():
+    assert len(PICTURES) > 10, PICTURES
+    for path in PICTURES:
+        text = path.read_text()
+        root = xml.fromstring(text)
+        assert root.tag == "{http://www.w3.org/2000/svg}svg" and root.get("viewBox"), path
+        for element in root.iter():
+            assert not element.tag.endswith(("}script", "}image", "}foreignObject", "}use")), (path, element.tag)
+            for key, value in element.attrib.items():
+                assert not key.endswith("href") and not key.startswith("on"), (path, key)
+                assert all(target.startswith("#") for target in re.findall(r"url\(([^)]*)", value)), (path, value)
+        assert not re.search(r"@import|@font-face", text), path
+        assert all(target.startswith("#") for target in re.findall(r"url\(([^)]*)", text)), path
+
+
+def test_every_drawing_can_be_read_on_dark_pages():
+    for path in PICTURES:
+        assert "prefers-color-scheme" in path.read_text() or path.stem.endswith("-dark"), path
+
+
+def test_every_picture_is_shown_by_a_page_and_is_there():
+    shown = set()
+    for document in DOCUMENTS:
+        text = document.read_text()
+        for target in re.findall(r'!\[[^\]]*\]\(([^)\s]+)\)|(?:src|srcset)="([^"]+)"', text):
+            path = (document.parent / "".join(target)).resolve()
+            assert path.is_file(), (document, target)
+            shown.add(path)
+    for path in PICTURES:
+        assert path.resolve() in shown, f"no page shows {path}"
+
+
+def is_same_drawing(kept, drawn):
+    """Compares drawings. Numbers may differ by a few units, because Graphviz measures the fonts that a machine has."""
+    one, other = (NUMBER.split(re.sub(r"<!--.*?-->", "", text, flags=re.DOTALL)) for text in (kept, drawn))
+    return (len(one) == len(other) and one[::2] == other[::2]
+            and all(abs(float(a) - float(b)) < 4 for a, b in zip(one[1::2], other[1::2], strict=True)))
+
+
+def test_the_pictures_of_the_concepts_are_what_their_program_draws():
+    program = SOURCE / "docs/pictures/concepts.py"
+    subprocess.run([sys.executable, program, BINARY, "--out", "drawn"], check=True, timeout=120)
+    kept = SOURCE / "docs/pictures/concepts"
+    names = sorted(path.name for path in kept.glob("*.svg") if path.name != "parts.svg")  # which is drawn by hand
+    assert sorted(path.name for path in pathlib.Path("drawn").iterdir()) == names, names
+    for name in names:
+        again = pathlib.Path("drawn", name).read_text()
+        if name.startswith("wiring-"):
+            assert is_same_drawing((kept / name).read_text(), again), name
+        else:
+            assert (kept / name).read_text() == again, name
+
+
+main(globals())
