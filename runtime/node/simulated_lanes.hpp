@@ -44,7 +44,7 @@ struct simulated_lane_options {
   std::string silent{};  ///< Name of an actor whose lane never answers.
   /// Returns the cores that the lane of this actor uses; if empty or null, it has one for itself.
   std::function<std::shared_ptr<simulated_cores>(const std::string& actor)> cores_of{};
-  /// Returns what is told of each job of the lane of this actor; may be empty.
+  /// Returns what is called after each job of the lane of this actor; may be empty.
   std::function<simulated_job_listener(const std::string& actor)> listen_to{};
 };
 
