@@ -248,6 +248,12 @@ void halt(coordinator_pointer self, std::string status) {
     self->request(my.workers[rank], my.options.timeout, halt_atom_v)
         .then(
             [self, rank](std::uint64_t begun) {
+              const auto& my = self->state;
+              const auto most_of_each = my.queue ? my.workers.size() : 1;
+              if (begun / most_of_each > my.options.when.steps)
+                return self->quit(make_error(errc::mismatch, "worker " + std::to_string(rank) + " reports " +
+                                                                 std::to_string(begun) +
+                                                                 " steps, which are more than the run has"));
               const delivery what{
                   .what = delivery::kind::halted, .from = static_cast<std::uint32_t>(rank), .step = begun};
               self->state.deliveries.admit_and_settle(what, [self, rank, begun](const delivery&) {

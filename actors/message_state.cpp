@@ -1,5 +1,6 @@
 #include "troupe/actors/message_state.hpp"
 
+#include <array>
 #include <bit>
 #include <initializer_list>
 #include <utility>
@@ -30,27 +31,28 @@ std::int64_t signed_of(std::uint64_t value) {
   return static_cast<std::int64_t>(value);
 }
 
-/// The numbers of a record that may be missing, under the names that metrics.jsonl gives them.
-std::vector<std::pair<std::string, std::optional<double> record::*>> optional_numbers() {
-  return {{"samples_per_second", &record::samples_per_second},
-          {"train_loss", &record::train_loss},
-          {"val_loss", &record::val_loss},
-          {"val_accuracy", &record::val_accuracy},
-          {"val_top_k_accuracy", &record::val_top_k_accuracy},
-          {"train_accuracy", &record::train_accuracy},
-          {"epoch_seconds", &record::epoch_seconds},
-          {"epoch_train_loss", &record::epoch_train_loss},
-          {"lr", &record::lr},
-          {"data_wait", &record::data_wait},
-          {"staleness_mean", &record::staleness_mean},
-          {"staleness_max", &record::staleness_max},
-          {"gradients_refused", &record::gradients_refused},
-          {"consensus_distance", &record::consensus_distance},
-          {"consensus_distance_before", &record::consensus_distance_before},
-          {"consensus_distance_max", &record::consensus_distance_max}};
-}
-
 }  // namespace
+
+std::span<const optional_number> optional_numbers() {
+  static constexpr std::array<optional_number, 16> all{
+      {{"samples_per_second", &record::samples_per_second},
+       {"train_loss", &record::train_loss},
+       {"val_loss", &record::val_loss},
+       {"val_accuracy", &record::val_accuracy},
+       {"val_top_k_accuracy", &record::val_top_k_accuracy},
+       {"train_accuracy", &record::train_accuracy},
+       {"epoch_seconds", &record::epoch_seconds},
+       {"epoch_train_loss", &record::epoch_train_loss},
+       {"lr", &record::lr},
+       {"data_wait", &record::data_wait},
+       {"staleness_mean", &record::staleness_mean},
+       {"staleness_max", &record::staleness_max},
+       {"gradients_refused", &record::gradients_refused},
+       {"consensus_distance", &record::consensus_distance},
+       {"consensus_distance_before", &record::consensus_distance_before},
+       {"consensus_distance_max", &record::consensus_distance_max}}};
+  return all;
+}
 
 void put_numbers(state_dict& into, const std::string& name, const std::vector<double>& values) {
   std::vector<std::uint64_t> bits;

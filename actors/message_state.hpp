@@ -8,11 +8,19 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 namespace troupe {
+
+/// A field of a record, under the name that metrics.jsonl gives it.
+using optional_number = std::pair<const char*, std::optional<double> record::*>;
+
+/// Returns the numbers of a record that may be missing.
+std::span<const optional_number> optional_numbers();
 
 /// Return the entries that describe a message. Tensors are references.
 state_dict state_of(const snapshot& one);

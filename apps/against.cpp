@@ -1,5 +1,6 @@
 #include "troupe/apps/against.hpp"
 
+#include "troupe/runtime/support/terminal.hpp"
 #include "troupe/runtime/topology/value.hpp"
 
 #include <cstdio>
@@ -30,6 +31,7 @@ comparing::run_figures timing_of(plan plan, const data::dataset_pair& data, cons
                                  std::chrono::microseconds gradient) {
   plan.file.simulate.gradient = topology::print_delay(gradient);
   how.computes = false;
+  how.clock.reset();
   how.trace.reset();
   const auto book = std::make_shared<last_line>();
   const auto end = simulate_run(plan, data, initial, pool, book, how);
@@ -37,11 +39,11 @@ comparing::run_figures timing_of(plan plan, const data::dataset_pair& data, cons
   const auto& line = book->last;
   comparing::run_figures found{.workers = line.workers.size(),
                                .train_seconds = line.train_seconds,
-                               .bytes_sent = line.bytes_sent,
+                               .bytes_sent = static_cast<double>(line.bytes_sent),
                                .samples_per_second = line.samples_per_second,
                                .staleness_mean = line.staleness_mean};
   for (const auto& worker : line.workers) {
-    found.steps += worker.steps;
+    found.steps += static_cast<double>(worker.steps);
     found.busy += worker.busy;
     found.exchange_wait += worker.exchange_wait;
   }
@@ -55,8 +57,8 @@ void print_against(const std::filesystem::path& folder, const comparing::run_fig
   const auto gradient = *topology::parse_delay(plan.file.simulate.gradient);
   const auto why = comparing::explain(real, predicted, gradient, simulate);
   const auto all = comparing::quantities_of(real, predicted);
-  const auto text =
-      json ? comparing::json_of(folder, all, why, gradient) + "\n" : comparing::text_of(folder, all, why, gradient);
+  const auto text = json ? comparing::json_of(folder, all, why, gradient) + "\n"
+                         : for_terminal(comparing::text_of(folder, all, why, gradient));
   std::fputs(text.c_str(), stdout);
   std::fflush(stdout);
 }

@@ -25,7 +25,9 @@ void make(const options& given) {
   if (given.json) {
     auto paths = nlohmann::ordered_json::array();
     for (const auto& path : written) paths.push_back(path.string());
-    std::cout << nlohmann::ordered_json{{"written", paths}}.dump(2) << "\n";
+    std::cout << nlohmann::ordered_json{{"written", paths}}.dump(2, ' ', false,
+                                                                 nlohmann::json::error_handler_t::replace)
+              << "\n";
     return;
   }
   for (const auto& path : written) std::cout << for_terminal(path.string()) << "\n";

@@ -33,8 +33,8 @@ struct described_option {
 };
 
 struct described_command {
-  std::string
-      name;  ///< With those of the commands that it belongs to, such as "data fetch"; empty for `troupe` itself.
+  /// With those of the commands that it belongs to, such as "data fetch"; empty for `troupe` itself.
+  std::string name;
   std::string description;
   std::vector<described_option> positionals, options;
   std::vector<described_command> commands;

@@ -2,6 +2,7 @@
 #include "troupe/apps/commands.hpp"
 #include "troupe/apps/messages.hpp"
 #include "troupe/apps/resume.hpp"
+#include "troupe/data/utf8.hpp"
 #include "troupe/runtime/comparing/folder.hpp"
 #include "troupe/runtime/comparing/perform.hpp"
 #include "troupe/runtime/comparing/report.hpp"
@@ -128,8 +129,8 @@ int compare(options& given) {
   if (given.json) std::cout << comparing::json_of(report) << '\n' << std::flush;
   if (!given.quiet && !given.json) {
     out << '\n'
-        << report.found.paragraph([](const std::string& heading) { return heading; }) << "\n\nreport in "
-        << for_terminal((folder / "compare.html").string()) << '\n'
+        << data::printable_utf8(report.found.paragraph([](const std::string& heading) { return heading; }))
+        << "\n\nreport in " << for_terminal((folder / "compare.html").string()) << '\n'
         << std::flush;
   }
   if (runner.signal() != 0) {

@@ -27,14 +27,16 @@ void add_dashboard_option(CLI::App& command, dashboard_option& given);
 /// if the address is not one.
 void settle(dashboard_option& given, std::filesystem::path& file);
 
-/// Returns a display that also serves the page, if that was requested, and writes the report into `folder`. Throws
-/// input_error if the address cannot be used.
+/// The run that a page is about.
 struct watched_run {
   const plan& what;
-  std::filesystem::path folder{};
+  std::filesystem::path folder{};  ///< Where the report is written.
   bool simulated{false};
   bool continues{false};  ///< Whether the folder has the lines of a run that is continued.
 };
+
+/// Returns a display that also serves the page, if that was requested, and writes the report at the end of the run.
+/// Throws input_error if the address cannot be used.
 std::unique_ptr<telemetry::display> watched(std::unique_ptr<telemetry::display> shown, const watched_run& run,
                                             const dashboard_option& given = {});
 

@@ -69,7 +69,7 @@ void report(const options& given, const std::filesystem::path& folder, std::size
   const json object{{"name", given.name},
                     {"folder", folder.empty() ? json(nullptr) : json(folder.string())},
                     {"files_fetched", fetched}};
-  std::printf("%s\n", object.dump().c_str());
+  std::printf("%s\n", object.dump(-1, ' ', false, json::error_handler_t::replace).c_str());
 }
 
 void fetch_data(const options& given) {

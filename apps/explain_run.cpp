@@ -206,7 +206,7 @@ void explain_run(const options& given) {
     std::erase_if(suggestions, [&](const auto& each) { return !tried.accepts(each.settings); });
   }
   if (given.json) {
-    std::cout << json_of(given, run, found, suggestions).dump(2) << "\n";
+    std::cout << json_of(given, run, found, suggestions).dump(2, ' ', false, json::error_handler_t::replace) << "\n";
     return;
   }
   print_wrapped("", 0, summary(run, found));

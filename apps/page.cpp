@@ -1,5 +1,6 @@
 #include "troupe/apps/page.hpp"
 
+#include "troupe/data/utf8.hpp"
 #include "troupe/runtime/support/terminal.hpp"
 
 #include <algorithm>
@@ -9,6 +10,15 @@
 #include <unistd.h>
 
 namespace troupe::apps {
+
+namespace {
+
+/// Prints a line, which may quote files that others wrote.
+void print_line(const std::string& line) {
+  std::cout << data::printable_utf8(line) << "\n";
+}
+
+}  // namespace
 
 std::size_t page_columns(std::size_t otherwise) {
   if (!is_terminal(STDOUT_FILENO)) return otherwise;
@@ -30,7 +40,7 @@ std::size_t columns_of_text(const std::string& text) {
 
 void print_wrapped(const std::string& label, std::size_t indent, const std::string& text, std::size_t columns) {
   if (indent > columns / 2 && !label.empty()) {  // too narrow for a column of labels
-    std::cout << label << "\n";
+    print_line(label);
     return print_wrapped("", 4, text, columns);
   }
   std::string line = label + std::string(indent - std::min(indent, columns_of_text(label)), ' ');
@@ -39,7 +49,7 @@ void print_wrapped(const std::string& label, std::size_t indent, const std::stri
   std::istringstream words(text);
   for (std::string word; words >> word;) {
     if (!first_word && used + 1 + columns_of_text(word) > columns) {
-      std::cout << line << "\n";
+      print_line(line);
       line = std::string(indent, ' ');
       used = indent;
       first_word = true;
@@ -48,7 +58,7 @@ void print_wrapped(const std::string& label, std::size_t indent, const std::stri
     used += columns_of_text(word) + (first_word ? 0 : 1);
     first_word = false;
   }
-  std::cout << line << "\n";
+  print_line(line);
 }
 
 void print_page(const std::string& text, std::size_t indent) {
@@ -57,7 +67,7 @@ void print_page(const std::string& text, std::size_t indent) {
   for (std::string line; std::getline(lines, line);) {
     const auto begin = std::max(indent, std::min(line.find_first_not_of(' '), columns / 2));
     if (columns_of_text(line) <= columns || line.size() <= begin)
-      std::cout << line << "\n";
+      print_line(line);
     else
       print_wrapped(line.substr(0, begin), begin, line.substr(begin), columns);
   }

@@ -1,4 +1,5 @@
-// Text for a person to read on standard output, as wide as the terminal.
+// Text for a person to read on standard output, as wide as the terminal. Control characters, and bytes that are not
+// UTF-8, are printed as \xNN.
 #pragma once
 
 #include <cstddef>

@@ -65,8 +65,10 @@ int simulate_topology(options& given) {
   if (!given.run.quiet)
     for (const auto& warning : plan.warnings) print_note("warning: " + warning);
   const telemetry::tensorboard_options wanted{.folder = folder.path(), .simulated = true};
-  const auto files = std::make_shared<telemetry::file_journal>(plan, std::move(folder), std::move(shown),
-                                                               telemetry::file_journal_options{.warn = print_note});
+  given.how.clock = std::make_shared<std::chrono::nanoseconds>(0);
+  const auto files = std::make_shared<telemetry::file_journal>(
+      plan, std::move(folder), std::move(shown),
+      telemetry::file_journal_options{.warn = print_note, .now = [clock = given.how.clock] { return *clock; }});
   given.how.trace = make_trace(given.run.trace, files->folder(), "simulation", trace_time{0});
   std::shared_ptr<journal> book = files;
   if (given.run.tensorboard) book = telemetry::with_event_file(std::move(book), wanted);

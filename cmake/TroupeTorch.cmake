@@ -42,8 +42,9 @@ foreach(part cu13 nccl cudnn cusparselt nvshmem)
 endforeach()
 set(TROUPE_MORE_RPATH "" CACHE STRING "Additional folders of shared libraries that the loader does not search by default")
 list(APPEND troupe_rpath ${TROUPE_MORE_RPATH})
-list(APPEND CMAKE_BUILD_RPATH ${troupe_rpath})
 list(APPEND CMAKE_INSTALL_RPATH ${troupe_rpath})
+# Otherwise the path of the build ends in an empty entry, which the loader takes for the current folder.
+set(CMAKE_BUILD_WITH_INSTALL_RPATH ON)
 list(JOIN troupe_rpath ":" troupe_rpath_link)
 target_link_options(troupe_torch INTERFACE LINKER:--disable-new-dtags LINKER:-rpath-link,${troupe_rpath_link})
 

@@ -82,7 +82,7 @@ bool read_metrics(const fs::path& path, run_figures& into) {
     const auto status = line.value("status", json());
     finished = status == "done";
     into.train_seconds = number(line, "train_seconds").value_or(0);
-    into.bytes_sent = static_cast<std::uint64_t>(number(line, "bytes_sent").value_or(0));
+    into.bytes_sent = number(line, "bytes_sent").value_or(0);
     into.samples_per_second = number(line, "samples_per_second");
     into.staleness_mean = number(line, "staleness_mean");
   }
@@ -137,7 +137,7 @@ run_figures read_figures(const fs::path& folder) {
       columns_of(folder / "workers.csv", {"steps", "busy_seconds", "data_wait_seconds", "exchange_wait_seconds"});
   for (const auto& row : rows) {
     found.workers += 1;
-    found.steps += static_cast<std::uint64_t>(row[0]);
+    found.steps += row[0];
     found.busy += row[1];
     found.data_wait += row[2];
     found.exchange_wait += row[3];
@@ -201,16 +201,16 @@ std::vector<quantity> quantities_of(const run_figures& real, const run_figures& 
   add("data_wait_share", unit::share, [&](const auto& run) { return share(run, run.data_wait); });
   add("busiest_link_share", unit::share, [](const auto& run) { return run.busiest_share; });
   add("staleness_mean", unit::number, [](const auto& run) { return run.staleness_mean; });
-  add("bytes_sent", unit::bytes, [](const auto& run) { return std::optional{static_cast<double>(run.bytes_sent)}; });
+  add("bytes_sent", unit::bytes, [](const auto& run) { return std::optional{run.bytes_sent}; });
   std::erase_if(all, [](const quantity& one) { return !one.real && !one.predicted; });
   return all;
 }
 
 attribution explain(const run_figures& real, const run_figures& predicted, microseconds gradient,
                     const simulate_timing& simulate) {
-  /// Returns the prediction with the gradient with which a step computes for so long. The time for which it does is not
-  /// quite proportional to the gradient, because it includes other work and waiting for cores.
   microseconds fitting{gradient};
+  // Searches the time of a gradient with which a step computes for so long, and returns the training time with it. What
+  // a step computes is not quite proportional to that, because it includes other work and waiting for cores.
   const auto fit = [&](double seconds_per_step) {
     constexpr int tries = 3;
     constexpr double close_enough = 0.005;
@@ -219,7 +219,8 @@ attribution explain(const run_figures& real, const run_figures& predicted, micro
       const auto ratio = seconds_per_step / found.computing_per_step();
       if (std::abs(ratio - 1) < close_enough && i > 0) break;
       const auto scaled = static_cast<double>(fitting.count()) * ratio;
-      fitting = std::max(microseconds{1}, microseconds{std::llround(scaled)});
+      constexpr double longest = 1e13;  // four months: the files may have any numbers
+      fitting = microseconds{std::llround(std::clamp(scaled, 1.0, longest))};
       found = simulate(fitting);
     }
     return found.train_seconds;

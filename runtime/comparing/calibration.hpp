@@ -16,17 +16,17 @@ namespace troupe::comparing {
 
 /// What the files of a finished run say. Sums are over all workers.
 struct run_figures {
-  std::uint64_t workers{0}, steps{0};
+  std::uint64_t workers{0};
+  double steps{0};
   double train_seconds{0};
   double busy{0}, data_wait{0}, exchange_wait{0};  ///< Seconds; see workers.csv in docs/outputs.md.
-  std::uint64_t bytes_sent{0};
+  double bytes_sent{0};
   std::optional<double> epoch_seconds{};  ///< Mean over its epochs.
   std::optional<double> samples_per_second{}, staleness_mean{};
-  std::optional<double>
-      busiest_share{};  ///< Of the emulated interfaces: share of the time in which the busiest was busy.
+  std::optional<double> busiest_share{};  ///< Share of the time in which the busiest emulated interface was in use.
 
-  double computing_per_step() const { return (busy - data_wait) / static_cast<double>(steps); }
-  double waiting_per_step() const { return data_wait / static_cast<double>(steps); }
+  double computing_per_step() const { return (busy - data_wait) / steps; }
+  double waiting_per_step() const { return data_wait / steps; }
 };
 
 /// Reads metrics.jsonl, workers.csv and, if there is one, links.csv. Throws input_error, naming the folder, if the run

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <map>
 #include <sstream>
 
@@ -36,7 +37,7 @@ class csv_row {
     Number value{};
     const auto* end = cell.data() + cell.size();
     const auto [stop, error] = std::from_chars(cell.data(), end, value);
-    if (error != std::errc{} || stop != end)
+    if (error != std::errc{} || stop != end || !std::isfinite(static_cast<double>(value)))
       throw input_error(place_ + ": the value of " + column + " is not a number");
     return value;
   }

@@ -65,22 +65,23 @@ wire_usage wire::usage() const {
   return usage_;
 }
 
-time sender::delay_of(std::int64_t bytes) const {
-  auto delay = over_.latency;
-  if (over_.jitter.count() == 0 && over_.loss == 0) return delay;
+/// Returns the latency of the message with this number, with its jitter and its losses.
+time sender::delay_of(std::int64_t bytes, std::uint64_t number) const {
   const auto link = std::uint64_t{over_.from} << 32 | over_.to;
-  data::random_stream random{data::keyed(seed_ ^ of_links, data::purpose::exchange, link, messages_)};
-  delay += time{static_cast<std::int64_t>(random.between(0, static_cast<double>(over_.jitter.count())))};
+  data::random_stream random{data::keyed(seed_ ^ of_links, data::purpose::exchange, link, number)};
+  const auto delay =
+      over_.latency + time{static_cast<std::int64_t>(random.between(0, static_cast<double>(over_.jitter.count())))};
   const auto packets = static_cast<std::uint64_t>((bytes + packet_bytes - 1) / packet_bytes);
   const auto lost = static_cast<double>(losses(random, packets, over_.loss));
   return delay + limited(2 * static_cast<double>(over_.latency.count()) * lost);
 }
 
-time sender::send(std::int64_t bytes, time now) {
-  const auto begin = over_.sending ? over_.sending->occupy(now, length_of(bytes, over_.send_rate), bytes) : now;
-  const auto first = begin + delay_of(bytes);
-  messages_ += 1;
-  return last_ = std::max(last_, first);
+time sender::send(std::int64_t bytes, time now) const {
+  const auto leave = [&] {
+    return over_.sending ? over_.sending->occupy(now, length_of(bytes, over_.send_rate), bytes) : now;
+  };
+  if (!over_.order) return leave() + over_.latency;
+  return over_.order->next([&](std::uint64_t number) { return leave() + delay_of(bytes, number); });
 }
 
 time receive(const route& over, std::int64_t bytes, time first) {
@@ -160,6 +161,10 @@ route network::between(std::uint32_t from, std::uint32_t to) {
     if (sends) made.sending = interface_of(link.ends[0], from, true), made.send_rate = rate;
     if (receives) made.receiving = interface_of(link.ends[0], to, false), made.receive_rate = rate;
   }
+  if (made.jitter.count() == 0 && made.loss == 0) return made;
+  auto& order = orders_[{from, to}];
+  if (!order) order = std::make_shared<message_order>();
+  made.order = order;
   return made;
 }
 

@@ -8,13 +8,14 @@
 // and receiving it ends at
 //   max(that, free) + bytes / bandwidth, but not before e + latency (cut-through),
 // where `free` and bandwidth are those of the receiver's interface. Jitter and losses add to the latency, but messages
-// from one sender to one receiver never overtake each other.
+// from one sender to one receiver never overtake each other, whichever exchanges they belong to.
 #pragma once
 
 #include "troupe/actors/support/trace.hpp"
 #include "troupe/runtime/emulation/usage.hpp"
 #include "troupe/runtime/plan/plan.hpp"
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <limits>
@@ -52,33 +53,50 @@ class wire {
   trace_track track_;  ///< Made when it is first used.
 };
 
+/// The messages from one worker or server to another one, in the order in which they leave. The ports of several
+/// exchanges share it, on several threads.
+class message_order {
+ public:
+  /// Numbers the next message, lets it leave by calling `arrival` with its number, and returns when its first byte
+  /// arrives: at the time that `arrival` returns, but not before that of the message before it.
+  template <class Arrival>
+  time next(Arrival arrival) {
+    const std::lock_guard lock{mutex_};
+    return last_ = std::max(last_, arrival(messages_++));
+  }
+
+ private:
+  std::mutex mutex_;
+  std::uint64_t messages_{0};
+  time last_{0};
+};
+
 /// How messages travel from one worker or server to another one.
 struct route {
   std::uint32_t from{0}, to{0};
   std::shared_ptr<wire> sending{}, receiving{};  ///< Null where the bandwidth is not limited.
   double send_rate{std::numeric_limits<double>::infinity()}, receive_rate{send_rate};  ///< In bytes per second.
   time latency{0}, jitter{0};
-  double loss{0};  ///< Probability for each packet of 1,500 bytes.
+  double loss{0};                          ///< Probability for each packet of 1,500 bytes.
+  std::shared_ptr<message_order> order{};  ///< Null if the latency of all messages is the same.
 
   /// Returns whether messages take any time.
   bool is_emulated() const { return sending || receiving || latency.count() > 0 || jitter.count() > 0; }
 };
 
-/// A route with the messages that have travelled on it so far. It is used by one thread at a time.
+/// The end of a route at which a port sends. It is used by one thread at a time.
 class sender {
  public:
   sender(route over, std::uint64_t seed) : over_(std::move(over)), seed_(seed) {}
 
   /// Sends a message; returns when its first byte arrives at the receiver.
-  time send(std::int64_t bytes, time now);
+  time send(std::int64_t bytes, time now) const;
 
  private:
-  time delay_of(std::int64_t bytes) const;
+  time delay_of(std::int64_t bytes, std::uint64_t number) const;
 
   route over_;
   std::uint64_t seed_;
-  std::uint64_t messages_{0};
-  time last_{0};
 };
 
 /// Receives a message whose first byte arrives at `first`; returns when its last byte has arrived.
@@ -119,6 +137,7 @@ class network {
   /// Wires by direction, whether of a node, and its index or the id.
   std::map<std::pair<int, std::uint32_t>, std::shared_ptr<wire>> interfaces_;
   std::map<std::pair<std::size_t, std::pair<std::uint32_t, std::uint32_t>>, std::shared_ptr<wire>> direct_;
+  std::map<std::pair<std::uint32_t, std::uint32_t>, std::shared_ptr<message_order>> orders_;  ///< By ids of both ends.
 };
 
 }  // namespace troupe::emulation

@@ -1,5 +1,6 @@
 #include "troupe/runtime/node/local_nodes.hpp"
 
+#include "troupe/data/utf8.hpp"
 #include "troupe/runtime/node/process_handle.hpp"
 #include "troupe/runtime/plan/refuse.hpp"
 #include "troupe/runtime/topology/error.hpp"
@@ -84,7 +85,7 @@ child start(const local_node& node, bool has_stdout) {
 }
 
 void print_line(child& who) {
-  std::fprintf(stderr, "%s | %s\n", who.name.c_str(), who.line.c_str());
+  std::fprintf(stderr, "%s | %s\n", who.name.c_str(), data::printable_utf8(who.line).c_str());
   who.line.clear();
 }
 

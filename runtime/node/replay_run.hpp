@@ -22,8 +22,8 @@ struct replay_end {
 };
 
 /// Replays a run until every worker has completed `until` steps, or to the end of its recording. If that is incomplete,
-/// the run is then ended as by an interrupt. `trace` is told when jobs are done, in real time. A difference from the
-/// recording is a failure that names it.
+/// the run is then ended as by an interrupt. `trace` receives the jobs, at the times at which this machine does them. A
+/// difference from the recording is a failure that names it.
 replay_end replay_run(plan plan, const data::dataset_pair& data, at::Tensor initial, models::buffer_pool pool,
                       std::shared_ptr<journal> book, const recording::contents& recorded,
                       std::optional<std::uint64_t> until, const std::atomic<int>* signal = nullptr,

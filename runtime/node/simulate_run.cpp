@@ -78,6 +78,7 @@ run_end simulate_run(const plan& plan, const data::dataset_pair& data, at::Tenso
       .computes = options.computes,
       .most_events = std::numeric_limits<std::uint64_t>::max(),
       .stop_after = options.stop_after};
+  how.clock = options.clock;
   how.trace = options.trace;
   how.listen_to = [trace = options.trace](const std::string& actor) { return listener_of(actor, trace); };
   if (!plan.links.empty()) how.links = std::make_shared<emulation::network>(plan, options.seed, options.trace);

@@ -8,6 +8,7 @@
 #include "troupe/runtime/plan/plan.hpp"
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <memory>
 
@@ -18,7 +19,8 @@ struct simulate_run_options {
   bool computes{true};                      ///< Whether gradients are computed; otherwise no weights are written.
   const std::atomic<int>* signal{nullptr};  ///< See simulation_options::signal.
   std::uint64_t stop_after{0};              ///< Number of messages after which the simulation stops; 0 for none.
-  std::shared_ptr<trace_sink> trace{};      ///< Where jobs, workers, ports and links are reported, or null.
+  std::shared_ptr<std::chrono::nanoseconds> clock{};  ///< See simulation_options::clock.
+  std::shared_ptr<trace_sink> trace{};                ///< Where jobs, workers, ports and links are reported, or null.
 };
 
 /// Settles what the plan leaves open: with simulate.gradient = "measure", measures it on this machine and sets it.

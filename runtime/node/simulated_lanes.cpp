@@ -18,8 +18,8 @@ namespace troupe {
 
 namespace {
 
-/// A thread that runs only while the one that hands over to it stands still, and the other way round: what it does in
-/// mid-handler has its place in the schedule.
+/// A thread that takes turns with the thread of the scheduler: only one of them runs at a time, so that what a job does
+/// in the middle of a handler has its place in the schedule.
 class second_hand {
  public:
   ~second_hand() { end(); }
@@ -31,7 +31,7 @@ class second_hand {
     go_on();
   }
 
-  /// Lets the task under way go on, until the same.
+  /// Lets the task under way continue, and returns when it has ended or passes back.
   void go_on() {
     std::unique_lock lock{mutex_};
     its_turn_ = true;
@@ -39,7 +39,7 @@ class second_hand {
     changed_.wait(lock, [this] { return !its_turn_; });
   }
 
-  /// The task's side: returns at the next go_on().
+  /// Called by the task: returns at the next go_on().
   void pass_back() {
     std::unique_lock lock{mutex_};
     its_turn_ = false;

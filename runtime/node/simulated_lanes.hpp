@@ -33,7 +33,7 @@ struct simulated_lane_options {
   /// Returns how many times as long an advance takes on the lane of this actor. As in a real run, a lane that is slowed
   /// down computes at full speed and then does nothing. If empty, no lane is slowed down.
   std::function<double(const std::string& actor)> slowdown_of{};
-  /// Returns what is told of each job of the lane of this actor; may be empty.
+  /// Returns what is called after each job of the lane of this actor; may be empty.
   std::function<simulated_job_listener(const std::string& actor)> listen_to{};
 };
 

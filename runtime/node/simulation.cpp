@@ -105,9 +105,13 @@ run_end simulate(const plan& plan, const data::dataset_pair& data, at::Tensor in
       throw std::runtime_error("the simulated run did not end (schedule seed " + std::to_string(options.seed) + ")");
   };
   const auto stops = [&] { return options.stop_after > 0 && events >= options.stop_after; };
+  const auto next_instant = [&] {
+    const auto found = reach_next_instant(scheduler, options.longest_wait);
+    if (options.clock) *options.clock = scheduler.clock().now().time_since_epoch();
+    return found;
+  };
   const auto goes_on = [&] {
-    return scheduler.has_job() || reach_next_instant(scheduler, options.longest_wait) ||
-           (options.on_stall && options.on_stall(troupe));
+    return scheduler.has_job() || next_instant() || (options.on_stall && options.on_stall(troupe));
   };
   while (!ended && !stops() && goes_on())
     if (scheduler.has_job()) run_one();

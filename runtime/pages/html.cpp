@@ -7,30 +7,6 @@
 
 namespace troupe::pages {
 
-std::string escaped(const std::string& text) {
-  std::string safe;
-  for (const char c : text) switch (c) {
-      case '&':
-        safe += "&amp;";
-        break;
-      case '<':
-        safe += "&lt;";
-        break;
-      case '>':
-        safe += "&gt;";
-        break;
-      case '"':
-        safe += "&quot;";
-        break;
-      case '\'':
-        safe += "&#39;";
-        break;
-      default:
-        safe += c;
-    }
-  return safe;
-}
-
 std::string filled(std::string_view page, const std::map<std::string, std::string, std::less<>>& parts) {
   std::string text;
   for (auto open = page.find("{{"); open != std::string_view::npos; open = page.find("{{")) {

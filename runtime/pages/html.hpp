@@ -1,6 +1,8 @@
 // What all HTML pages need: templates, and text and data that cannot leave their place in a page.
 #pragma once
 
+#include "troupe/runtime/support/xml.hpp"
+
 #include <functional>
 #include <map>
 #include <string>
@@ -8,8 +10,7 @@
 
 namespace troupe::pages {
 
-/// Returns text for use in XML and HTML, also in attributes.
-std::string escaped(const std::string& text);
+using xml::escaped;
 
 /// Returns the template with each {{name}} replaced. What replaces it is not searched again.
 std::string filled(std::string_view page, const std::map<std::string, std::string, std::less<>>& parts);

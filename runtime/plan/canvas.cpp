@@ -1,5 +1,7 @@
 #include "troupe/runtime/plan/canvas.hpp"
 
+#include "troupe/runtime/support/xml.hpp"
+
 #include <array>
 #include <cmath>
 #include <cstdio>
@@ -32,27 +34,6 @@ std::string inches(double points) {
   return text.data();
 }
 
-std::string escaped(const std::string& text) {
-  std::string safe;
-  for (const char c : text) switch (c) {
-      case '&':
-        safe += "&amp;";
-        break;
-      case '<':
-        safe += "&lt;";
-        break;
-      case '>':
-        safe += "&gt;";
-        break;
-      case '"':
-        safe += "&quot;";
-        break;
-      default:
-        safe += c;
-    }
-  return safe;
-}
-
 /// The direction from one point to another, of length 1; nothing where they are the same.
 point towards(point from, point to) {
   const auto way = to - from;
@@ -67,7 +48,7 @@ curve straight(point first, point last) {
 }
 
 std::string font(double size, const std::string& colour, const std::string& text) {
-  return "<font point-size=\"" + number(size) + "\" color=\"" + colour + "\">" + escaped(text) + "</font>";
+  return "<font point-size=\"" + number(size) + "\" color=\"" + colour + "\">" + xml::escaped(text) + "</font>";
 }
 std::string bold(const std::string& html) {
   return "<b>" + html + "</b>";

@@ -95,7 +95,7 @@ origin origin_of(std::span<const std::byte> text) {
   return about;
 }
 
-/// Returns whether the bytes end as those of a recording that is complete, after `blocks` blocks.
+/// Returns whether the bytes end with the closing block of a complete recording, and its number is above `blocks`.
 bool ends_complete(std::span<const std::byte> bytes, std::uint64_t blocks) {
   if (bytes.size() < sizeof(prefix)) return false;
   const auto last = at<prefix>(bytes, bytes.size() - sizeof(prefix));

@@ -156,7 +156,7 @@ identity authority_of(const certificate_request& request, std::vector<fs::path>&
     write_identity(made, files, written);
     return made;
   }
-  identity found{read_certificate(files.certificate), read_key(files.key)};
+  identity found{read_certificate(files.certificate), read_key(files.key, key_owner::this_user)};
   if (X509_check_private_key(found.certificate.get(), found.key.get()) != 1) {
     ERR_clear_error();
     throw input_error(files.key.string() + ": the key does not belong to the certificate " +

@@ -14,6 +14,7 @@
 #include <cstdio>
 #include <cstring>
 #include <ctime>
+#include <unistd.h>
 #include <vector>
 
 namespace troupe::security {
@@ -60,12 +61,18 @@ certificate_pointer read_certificate(const fs::path& path) {
   return certificate;
 }
 
-key_pointer read_key(const fs::path& path) {
+key_pointer read_key(const fs::path& path, key_owner owner) {
   const auto file = open(path);
   struct stat about {};
-  if (fstat(fileno(file.get()), &about) == 0 && (about.st_mode & (S_IRWXG | S_IRWXO)) != 0)
+  if (fstat(fileno(file.get()), &about) != 0)
+    throw input_error(path.string() + ": cannot be read (" + std::strerror(errno) + ")");
+  if ((about.st_mode & (S_IRWXG | S_IRWXO)) != 0)
     throw input_error(path.string() + ": other users of this machine may read this private key; run chmod 600 " +
                       path.string());
+  if (owner == key_owner::this_user && about.st_uid != ::geteuid())
+    throw input_error(path.string() +
+                      ": another user owns this private key, and could sign certificates with it; run the command as "
+                      "that user, or use another folder");
   key_pointer key{PEM_read_PrivateKey(file.get(), nullptr, no_passphrase, nullptr)};
   ERR_clear_error();
   if (!key)

@@ -5,6 +5,7 @@
 #include <openssl/x509.h>
 #include <openssl/x509v3.h>
 
+#include <cstdint>
 #include <filesystem>
 #include <memory>
 #include <stdexcept>
@@ -23,9 +24,16 @@ struct releases {
 using certificate_pointer = std::unique_ptr<X509, releases<X509_free>>;
 using key_pointer = std::unique_ptr<EVP_PKEY, releases<EVP_PKEY_free>>;
 
-/// Return what a file in PEM format contains. Throw input_error, also if other users may read the key.
+/// Who may own the file of a key.
+enum class key_owner : std::uint8_t {
+  anyone,     ///< Such as the user outside of a container in which this process is root.
+  this_user,  ///< Only the user of this process.
+};
+
+/// Return what a file in PEM format contains. Throw input_error, also if other users may read the key, or own it where
+/// they must not.
 certificate_pointer read_certificate(const std::filesystem::path& path);
-key_pointer read_key(const std::filesystem::path& path);
+key_pointer read_key(const std::filesystem::path& path, key_owner owner = key_owner::anyone);
 
 /// Throws std::runtime_error unless a call to OpenSSL succeeded.
 void checked(bool succeeded, const char* call);

@@ -34,7 +34,8 @@ file_journal::file_journal(const plan& plan, run_folder folder, std::unique_ptr<
       epochs_(options.continues ? read_text(folder_ / "epochs.csv") : csv_header() + '\n'),
       about_(options.about),
       warn_(options.warn),
-      disk_(options.disk) {
+      disk_(options.disk),
+      now_(options.now) {
   check(metrics_, folder_ / "metrics.jsonl");
   folder_.write("topology.toml", topology::print(plan_.file));
   folder_.write("epochs.csv", epochs_);
@@ -51,7 +52,7 @@ file_journal::~file_journal() {
   end.status = "failed";
   end.step = std::max(end.step, progress_);
   end.updates = std::max(end.updates, end.step);
-  const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - begun_;
+  const std::chrono::duration<double> elapsed = now_() - begun_;
   end.seconds = std::max(end.seconds, seconds_before_ + elapsed.count());
   end.samples_per_second = end.data_wait = end.epoch_seconds = end.epoch_train_loss = {};
   end.train_loss_workers.clear();
@@ -66,7 +67,7 @@ file_journal::~file_journal() {
 
 void file_journal::write(const record& line) {
   if (!latest_) {
-    begun_ = std::chrono::steady_clock::now();
+    begun_ = now_();
     seconds_before_ = line.seconds;
   }
   metrics_ << json_line(line) << '\n' << std::flush;

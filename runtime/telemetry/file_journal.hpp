@@ -32,6 +32,8 @@ struct file_journal_options {
   std::optional<checkpoint::manifest> about{};
   std::function<void(const std::string&)> warn = [](const auto&) {};  ///< Prints a warning.
   std::shared_ptr<durable_files> disk = std::make_shared<durable_files>();
+  /// The clock of the run: tells how long a run lasted that has failed.
+  std::function<std::chrono::nanoseconds()> now = [] { return std::chrono::steady_clock::now().time_since_epoch(); };
 };
 
 /// Writes the files of a run. All functions except keep() and checkpoint() throw std::runtime_error, naming the path,
@@ -95,7 +97,8 @@ class file_journal : public journal {
   std::function<void(const std::string&)> warn_;
   std::shared_ptr<durable_files> disk_;
   std::uint64_t progress_{0};  ///< Steps that every worker has completed.
-  std::chrono::steady_clock::time_point begun_{};
+  std::function<std::chrono::nanoseconds()> now_;
+  std::chrono::nanoseconds begun_{0};
   double seconds_before_{0};                ///< `seconds` of the first record: the time before the run was continued.
   std::optional<record> latest_{};          ///< The last record that was written.
   std::optional<snapshot> unsaved_best_{};  ///< The best result, if it could not be written.

@@ -1,5 +1,6 @@
 #include "troupe/runtime/telemetry/metrics.hpp"
 
+#include "troupe/actors/message_state.hpp"
 #include "troupe/data/utf8.hpp"
 
 #include <nlohmann/json.hpp>
@@ -36,26 +37,6 @@ std::string cell(const std::optional<double>& value) {
   const auto text = number(value);
   return text.is_null() ? "" : text.dump();
 }
-
-/// Fields that record_of() reads.
-constexpr std::array<std::pair<const char*, std::optional<double> record::*>, 16> optional_numbers{{
-    {"samples_per_second", &record::samples_per_second},
-    {"train_loss", &record::train_loss},
-    {"train_accuracy", &record::train_accuracy},
-    {"val_loss", &record::val_loss},
-    {"val_accuracy", &record::val_accuracy},
-    {"val_top_k_accuracy", &record::val_top_k_accuracy},
-    {"lr", &record::lr},
-    {"epoch_seconds", &record::epoch_seconds},
-    {"epoch_train_loss", &record::epoch_train_loss},
-    {"data_wait", &record::data_wait},
-    {"staleness_mean", &record::staleness_mean},
-    {"staleness_max", &record::staleness_max},
-    {"gradients_refused", &record::gradients_refused},
-    {"consensus_distance", &record::consensus_distance},
-    {"consensus_distance_before", &record::consensus_distance_before},
-    {"consensus_distance_max", &record::consensus_distance_max},
-}};
 
 }  // namespace
 
@@ -116,7 +97,7 @@ std::optional<record> record_of(std::string_view json_line) {
   read_count("bytes_sent", made.bytes_sent);
   read("seconds", made.seconds);
   read("train_seconds", made.train_seconds);
-  for (const auto& [key, field] : optional_numbers) read(key, made.*field);
+  for (const auto& [key, field] : optional_numbers()) read(key, made.*field);
   read_list("val_accuracy_workers", made.val_accuracy_workers);
   read_list("train_loss_workers", made.train_loss_workers);
   return made;

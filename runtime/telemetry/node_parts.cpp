@@ -9,6 +9,7 @@
 #include <fstream>
 #include <functional>
 #include <optional>
+#include <system_error>
 
 namespace troupe::telemetry {
 
@@ -23,20 +24,23 @@ void for_each_line(const fs::path& path, const line_sink& take) {
   for (std::string line; std::getline(in, line);) take(line);
 }
 
-/// Writes the lines that `write` passes on to a file that takes the place of `path`.
-void replace(const fs::path& path, const std::function<void(std::ostream&)>& write) {
+/// Writes the lines that `write` passes on to a file that takes the place of `path`. Returns whether it does: a disk
+/// may be full.
+bool replace(const fs::path& path, const std::function<void(std::ostream&)>& write) {
   const auto temporary = fs::path(path).concat(".part");
-  {
-    std::ofstream out(temporary, std::ios::binary | std::ios::trunc);
-    write(out);
-    if (!out.flush()) return fs::remove(temporary), void();  // the parts remain
-  }
-  fs::rename(temporary, path);
+  std::error_code failed;
+  std::ofstream out(temporary, std::ios::binary | std::ios::trunc);
+  write(out);
+  out.close();
+  if (out) fs::rename(temporary, path, failed);
+  if (out && !failed) return true;
+  fs::remove(temporary, failed);
+  return false;
 }
 
 /// The lines of a trace are its events, each with a comma, between brackets.
-void join_traces(const fs::path& first, const std::vector<fs::path>& others) {
-  replace(first, [&](std::ostream& out) {
+bool join_traces(const fs::path& first, const std::vector<fs::path>& others) {
+  return replace(first, [&](std::ostream& out) {
     const char* before = "[\n";
     const auto add = [&](std::string line) {
       if (line.ends_with(',')) line.pop_back();
@@ -70,9 +74,9 @@ std::string with_share(const std::string& row, std::optional<double> seconds) {
 }
 
 /// The first line of a table names its columns.
-void join_tables(const fs::path& first, const std::vector<fs::path>& others) {
+bool join_tables(const fs::path& first, const std::vector<fs::path>& others) {
   const auto seconds = seconds_of_run(first.parent_path());
-  replace(first, [&](std::ostream& out) {
+  return replace(first, [&](std::ostream& out) {
     for_each_line(first, [&](const std::string& line) { out << line << '\n'; });
     for (const auto& each : others) {
       bool is_header = true;
@@ -95,11 +99,11 @@ std::vector<fs::path> parts_of_others(const fs::path& folder, const std::vector<
 
 void gather(const fs::path& folder, const std::vector<std::string>& nodes, const std::string& stem,
             const std::string& extension,
-            const std::function<void(const fs::path&, const std::vector<fs::path>&)>& join) {
+            const std::function<bool(const fs::path&, const std::vector<fs::path>&)>& join) {
   const auto first = folder / name_of_part(stem, extension, 0, nodes.front());
   const auto others = parts_of_others(folder, nodes, stem, extension);
   if (others.empty() || !exists(first)) return;
-  join(first, others);
+  if (!join(first, others)) return;
   for (const auto& each : others) fs::remove(each);
 }
 

@@ -97,10 +97,11 @@ run_folder::run_folder(const run_folder_options& options, std::chrono::system_cl
 }
 
 void run_folder::clear() const {
+  const auto has_run = fs::exists(path_ / "metrics.jsonl");  // else the event files are those of another program
   for (const auto* name : outputs) fs::remove(path_ / name);
   std::vector<fs::path> event_files;
   for (const auto& each : fs::directory_iterator(path_))
-    if (is_event_file(each.path())) event_files.push_back(each.path());
+    if (has_run && is_event_file(each.path())) event_files.push_back(each.path());
   for (const auto& each : event_files) fs::remove(each);
   for (const auto& each : checkpoint::checkpoints_in(path_)) fs::remove_all(each.path);
   for (const auto& each : checkpoint::unfinished_in(path_)) fs::remove_all(each);

@@ -27,9 +27,8 @@ section link_section() {
        row("bandwidth", each(&t::links, &link::bandwidth), {}, "Bandwidth in each direction."),
        row("latency", each(&t::links, &link::latency), {}, "Time that each byte is on its way."),
        row("jitter", each(&t::links, &link::jitter), {},
-           "Largest additional latency of a message. It is drawn uniformly from run.seed, the link and the number of "
-           "the "
-           "message. Messages on one link never overtake each other."),
+           "Largest additional latency of a message. It is drawn uniformly, determined by run.seed (in a simulation by "
+           "--seed), the link and the number of the message on it. Messages on one link never overtake each other."),
        row("loss", each(&t::links, &link::loss), {.minimum = 0, .maximum = 1, .maximum_excluded = true},
            "Probability that a packet of 1,500 bytes is lost. Each loss delays the message by twice the latency; "
            "nothing "

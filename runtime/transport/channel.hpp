@@ -39,6 +39,10 @@ class channel {
   virtual std::ptrdiff_t read(std::span<std::byte> room) = 0;
   virtual std::ptrdiff_t write(std::span<const std::byte> header, std::span<const std::byte> payload) = 0;
 
+  /// Returns whether a write() that has just failed with EAGAIN can succeed only after read() has taken more bytes,
+  /// rather than after the socket has space.
+  virtual bool needs_input() const { return false; }
+
   /// Returns what is known about the last error of read() or write() apart from errno, or "".
   virtual std::string error() const { return {}; }
 };

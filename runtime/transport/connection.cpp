@@ -120,6 +120,7 @@ void connection::read() try {
     } else if (count == 0) {
       return fail(cause::closed, "the other side closed the connection");
     } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
+      if (std::exchange(needs_input_, false)) go_on_sending();
       return await(tcp::socket::wait_read, &connection::read);
     } else if (errno != EINTR) {
       const auto reason = errno;
@@ -279,6 +280,7 @@ void connection::flush(std::unique_lock<std::mutex>& lock) {
     if (unlocked) lock.unlock();
     const auto count = channel_->write(header, payload);
     const auto problem = errno;
+    const auto needs_input = count < 0 && channel_->needs_input();
     if (unlocked) lock.lock();
     if (count >= 0) {
       first.sent += static_cast<std::size_t>(count);
@@ -286,7 +288,7 @@ void connection::flush(std::unique_lock<std::mutex>& lock) {
       sending_->pop_front();
       sending_ = nullptr;
     } else if (problem == EAGAIN || problem == EWOULDBLOCK) {
-      return await_space();
+      return needs_input ? await_input(unlocked) : await_space();
     } else if (problem != EINTR) {
       // Reading fails too, and reports the failure once.
       ::shutdown(socket_.native_handle(), SHUT_RDWR);
@@ -309,6 +311,16 @@ void connection::await_space() {
   busy_ = awaiting_ = true;
   asio::post(*options_.io,
              [self = shared_from_this()] { self->await(tcp::socket::wait_write, &connection::go_on_sending); });
+}
+
+/// Continues once more has been read. Requires the lock. Only the io thread reads, so that no other one can tell that
+/// nothing has been read since: then the io thread tries again.
+void connection::await_input(bool on_io_thread) {
+  busy_ = awaiting_ = true;
+  if (on_io_thread)
+    needs_input_ = true;
+  else
+    asio::post(*options_.io, [self = shared_from_this()] { self->go_on_sending(); });
 }
 
 void connection::go_on_sending() {

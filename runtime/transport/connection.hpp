@@ -119,6 +119,7 @@ class connection : public std::enable_shared_from_this<connection> {
   void flush_on_io_thread();
   queue* next_queue();
   void await_space();
+  void await_input(bool on_io_thread);
   void go_on_sending();
   void fail(connection_loss::cause what, const std::string& why);
 
@@ -131,7 +132,8 @@ class connection : public std::enable_shared_from_this<connection> {
   std::optional<plane> plane_;        ///< Known once greeted.
   std::atomic<bool> trusted_{false};  ///< See trust().
   std::chrono::steady_clock::time_point last_heard_;
-  bool paused_{false};  ///< Reading goes on after other connections had a turn.
+  bool paused_{false};       ///< Reading goes on after other connections had a turn.
+  bool needs_input_{false};  ///< Sending goes on after more has been read; see channel::needs_input().
 
   std::atomic<std::int64_t> granted_;   ///< Total credit granted to the other side.
   std::int64_t received_{0};            ///< Total cost of the frames that the other side has sent.
@@ -143,8 +145,8 @@ class connection : public std::enable_shared_from_this<connection> {
   /// Credit left now (negative after a frame larger than the window), and credit if no frame is outstanding.
   std::int64_t credit_{0}, most_credit_{0};
   std::size_t on_their_way_{0};  ///< Frames that the io thread will add to a queue; later ones must not overtake them.
-  bool busy_{true};              ///< The io thread shakes hands, sends what is queued, or waits for space to do so.
-  bool awaiting_{false};         ///< It waits for space.
+  bool busy_{true};              ///< The io thread shakes hands, sends what is queued, or waits until it can.
+  bool awaiting_{false};         ///< It waits for space, or for input.
   bool closed_{false};
 };
 

@@ -381,7 +381,9 @@ class tcp_links final : public links {
   }
 
   void warn(std::optional<destination> dialled, const std::string& host, const std::string& why) {
-    if (ending_ || !listener_.warned || warned_.size() >= most_warnings || !warned_.insert(why).second) return;
+    if (ending_ || !listener_.warned || warned_.size() > most_warnings || !warned_.insert(why).second) return;
+    if (warned_.size() > most_warnings)
+      return listener_.warned("warning: connections fail for many reasons; further ones are not reported");
     listener_.warned("warning: " +
                      (dialled ? "node " + name_of(dialled->node) + " at " +
                                     topology::print_endpoint(options_.addresses[dialled->node]) +

@@ -199,6 +199,11 @@ class tls_channel final : public channel {
     return write_record(std::span(record_).first(header.size() + joined));
   }
 
+  bool needs_input() const override {
+    const std::lock_guard lock{mutex_};
+    return needs_input_;
+  }
+
   std::string error() const override {
     const std::lock_guard lock{mutex_};
     return error_;
@@ -212,7 +217,10 @@ class tls_channel final : public channel {
       SSL_key_update(session_.get(), SSL_KEY_UPDATE_NOT_REQUESTED);
       records_ = 0;
     }
-    const auto count = outcome(SSL_write(session_.get(), bytes.data(), size_of(bytes.size())));
+    const auto result = SSL_write(session_.get(), bytes.data(), size_of(bytes.size()));
+    // A message of the protocol has arrived in part, and nothing is encrypted before it is whole.
+    needs_input_ = SSL_want_read(session_.get());
+    const auto count = outcome(result);
     unfinished_ = count < 0;
     if (count > 0) ++records_;
     if (count != 0) return count;
@@ -267,6 +275,7 @@ class tls_channel final : public channel {
   std::uint64_t records_per_key_;
   std::uint64_t records_{0};  ///< Written with the present key.
   bool unfinished_{false};    ///< The last write must be repeated.
+  bool needs_input_{false};   ///< See needs_input(), of the last write.
   std::string error_;
   std::string refused_;  ///< Why the certificate of the other side was refused.
 };

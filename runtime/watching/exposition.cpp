@@ -1,6 +1,7 @@
 #include "troupe/runtime/watching/exposition.hpp"
 
 #include "troupe/actors/journal.hpp"
+#include "troupe/data/utf8.hpp"
 #include "troupe/runtime/watching/summary.hpp"
 
 #include <algorithm>
@@ -21,12 +22,12 @@ std::string number(double value) {
   return text.data();
 }
 
-/// Returns the value of a label: backslashes, quotes and line feeds are escaped.
+/// Returns the value of a label: UTF-8 without control characters, with backslashes before quotes and backslashes.
 std::string label_value(const std::string& text) {
   std::string safe;
-  for (const char c : text) {
+  for (const char c : data::printable_utf8(text)) {
     if (c == '\\' || c == '"') safe += '\\';
-    safe += c == '\n' ? std::string("\\n") : std::string(1, c);
+    safe += c;
   }
   return safe;
 }

@@ -3,9 +3,10 @@
 import json
 import pathlib
 import re
+import subprocess
 import unicodedata
 
-from troupe_command import SOURCE, TINY, main, metrics, troupe, write
+from troupe_command import BINARY, SOURCE, TINY, main, metrics, troupe, write
 
 
 def catalogue():
@@ -20,6 +21,12 @@ def test_check_prints_the_plan_of_every_example():
             continue  # wants its files
         said = troupe("check", file).stdout
         assert "worker" in said and "evaluator" in said, said
+
+
+def test_no_library_is_loaded_from_the_current_folder():
+    said = subprocess.run(["readelf", "-d", BINARY], capture_output=True, text=True, check=True).stdout
+    paths = re.findall(r"R(?:UN)?PATH\).*\[(.*)\]", said)
+    assert paths and all(path.startswith("/") for path in ":".join(paths).split(":")), paths
 
 
 def test_check_says_what_a_step_sends():

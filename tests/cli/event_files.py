@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 
+from checked_files import crc32c
 from nodes import node_tables
 from troupe_command import BINARY, TINY, main, metrics, troupe, write
 
@@ -22,12 +23,7 @@ def float32(value):
 
 
 def masked_crc32c(data):
-    crc = 0xffffffff
-    for byte in data:
-        crc ^= byte
-        for _ in range(8):
-            crc = crc >> 1 ^ (0x82f63b78 if crc & 1 else 0)
-    crc ^= 0xffffffff
+    crc = crc32c(data)
     return ((crc >> 15 | crc << 17) + 0xa282ead8) & 0xffffffff
 
 

@@ -116,4 +116,12 @@ def test_what_is_not_a_finished_run_is_refused():
     assert "out/workers.csv:2: the value of steps is not a number" in troupe("explain-run", "out", status=2).stderr
 
 
+def test_the_files_of_a_run_do_not_control_the_terminal():
+    troupe("simulate", network_file(network=True), "--compute", "none", "--out", "out", "--quiet")
+    links = pathlib.Path("out/links.csv")
+    links.write_text(links.read_text().replace("\nw", "\n\x1b[31mw"))
+    said = troupe("explain-run", "out").stdout
+    assert "\\x1b[31mw" in said and "\x1b" not in said, said
+
+
 main(globals())

@@ -13,6 +13,7 @@ import struct
 import subprocess
 import sys
 
+from checked_files import blocks_of, crc32c
 from troupe_command import BINARY, main, troupe, write
 
 # Of each command. A busy machine may take long for a few seconds of computing.
@@ -69,18 +70,6 @@ COUNT = argument("--count", 5000 if "--full" in sys.argv else 12)
 FIRST = argument("--first", 0)
 
 
-def crc32c(data, table=[]):
-    if not table:
-        for byte in range(256):
-            for _ in range(8):
-                byte = byte >> 1 ^ 0x82F63B78 * (byte & 1)
-            table.append(byte)
-    crc = 0xFFFFFFFF
-    for byte in data:
-        crc = crc >> 8 ^ table[(crc ^ byte) & 255]
-    return crc ^ 0xFFFFFFFF
-
-
 def limit():
     resource.setrlimit(resource.RLIMIT_CPU, (CPU_SECONDS, CPU_SECONDS))
 
@@ -125,15 +114,6 @@ def test_changed_topologies():
         assert checked == 0 or simulated != 0, f"seed {seed}: check refuses what simulate accepts"
         statuses[simulated] += 1
     assert COUNT < 100 or statuses[0] and statuses[2], statuses
-
-
-def blocks_of(recording):
-    """Yields where each block begins, and its number of entries."""
-    at = 8 + 16 + struct.unpack_from("<QI", recording, 8)[1]
-    while at < len(recording):
-        count = struct.unpack_from("<QI", recording, at)[1]
-        yield at, count
-        at += 16 + 40 * count
 
 
 def test_changed_recordings():

@@ -15,6 +15,7 @@ import subprocess
 import sys
 import time
 
+from checked_files import blocks_of, crc32c
 from troupe_command import BINARY, main, metrics, timeless, troupe, write
 
 SERVER = """
@@ -160,24 +161,6 @@ def test_what_cannot_be_recorded_is_refused():
     assert "run --record" in done.stderr, done.stderr
     done = troupe("run", "--resume", "run", "--record", status=2)
     assert "--resume and --record cannot be combined" in done.stderr, done.stderr
-
-
-def crc32c(data):
-    crc = 0xFFFFFFFF
-    for byte in data:
-        crc ^= byte
-        for _ in range(8):
-            crc = (crc >> 1) ^ (0x82F63B78 if crc & 1 else 0)
-    return crc ^ 0xFFFFFFFF
-
-
-def blocks_of(recording):
-    """Yields the place of each block's prefix and its number of entries."""
-    at = 8 + 16 + struct.unpack_from("<QI", recording, 8)[1]
-    while at < len(recording):
-        count = struct.unpack_from("<QI", recording, at)[1]
-        yield at, count
-        at += 16 + 40 * count
 
 
 def test_two_entries_that_have_changed_places_are_found():

@@ -25,6 +25,7 @@ struct heard {
   std::vector<std::string> events;
   std::vector<float> saved, kept;
   std::vector<std::uint64_t> finished, granted;
+  std::uint64_t begun{1};  ///< What workers answer to a halt.
   std::vector<record> lines;
   std::vector<run_state> checkpoints;
   std::vector<std::uint64_t> asked;  ///< Numbers of the requests for states.
@@ -70,7 +71,7 @@ inline recorder_actor::behavior_type recorder(recorder_actor::pointer self, std:
 inline directed_worker::behavior_type worker(directed_worker::pointer, std::shared_ptr<heard> all) {
   return {[all](proceed_atom, std::uint64_t until) { all->granted.push_back(until); },
           [](assign_atom, const assignment&) {},
-          [](halt_atom) { return std::uint64_t{1}; },
+          [all](halt_atom) { return all->begun; },
           [all](finish_atom, std::uint64_t step) { all->finished.push_back(step); },
           [](show_atom, std::uint64_t) {},
           [all](state_atom, std::uint64_t number) { all->asked.push_back(number); },

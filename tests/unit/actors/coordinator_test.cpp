@@ -83,6 +83,19 @@ TEST_CASE("an interrupted run saves the snapshot of its last step, also where th
   CHECK(here.all->events.back() == "end interrupted");
 }
 
+TEST_CASE("a worker that reports more steps than the run has ends the run instead of prolonging it") {
+  std::string why;
+  rehearsal here{true};
+  here.all->begun = 5;
+  caf::actor_cast<caf::abstract_actor*>(here.coordinator)->attach_functor([&](const caf::error& reason) {
+    if (why.empty()) why = describe(reason);
+  });
+  caf::anon_send(here.coordinator, halt_atom_v);
+  here.run();
+  CHECK(why.find("worker 0 reports 5 steps, which are more than the run has") != std::string::npos);
+  CHECK(here.all->finished.empty());
+}
+
 TEST_CASE("the result of an evaluation that is better than all before is kept, also of the last one") {
   rehearsal here{true};
   SUBCASE("by accuracy") {

@@ -5,6 +5,7 @@
 #include "troupe/runtime/topology/error.hpp"
 
 #include <string>
+#include <string_view>
 
 using namespace troupe;
 using namespace troupe::diagnosis;
@@ -98,4 +99,8 @@ TEST_CASE("files of a run that has not ended, or are damaged, are refused") {
   CHECK(refusal(metrics, header).find("out: the run has made no steps") == 0);
   CHECK(refusal(metrics, "worker,steps\n0,1\n").find("out/workers.csv:2: there is no column busy_seconds") == 0);
   CHECK(refusal(metrics, header + "0,x,1,1,1,1,1\n").find("out/workers.csv:2: the value of steps") == 0);
+  for (const std::string_view odd : {"nan", "inf", "-inf"})
+    CHECK(
+        refusal(metrics, header + "0,1,1,1," + std::string(odd) + ",1,1\n").find("the value of busy_seconds is not") !=
+        std::string::npos);
 }

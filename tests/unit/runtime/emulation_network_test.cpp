@@ -161,6 +161,26 @@ TEST_CASE("jitter is drawn from the seed and the message, and nothing is overtak
   }
 }
 
+TEST_CASE("two exchanges between the same workers share the order and the jitter of the messages") {
+  network all{with({testing::at("*", {.latency = 10ms, .jitter = 10ms})}), 1};
+  const auto over = all.between(0, 1);
+  sender of_first{over, all.seed()}, of_second{all.between(0, 1), all.seed()};
+  std::vector<emulation::time> delays;
+  emulation::time last{0};
+  for (int i = 0; i < 100; ++i) {
+    const auto sent = i * 1ms;
+    const auto first = (i % 2 == 0 ? of_first : of_second).send(1, sent);
+    CHECK(first >= last);
+    last = first;
+  }
+  for (int i = 0; i < 4; ++i) {
+    const auto sent = (i + 1) * 1s;  // so far apart that none waits for another
+    delays.push_back((i % 2 == 0 ? of_first : of_second).send(1, sent) - sent);
+  }
+  CHECK(delays[0] != delays[1]);
+  CHECK(delays[2] != delays[3]);
+}
+
 TEST_CASE("each lost packet costs two latencies, and as many are lost as the probability says") {
   lines on{with({testing::at("*", {.latency = 1ms, .loss = 0.01})})};
   constexpr int messages = 1000, packets = 10;

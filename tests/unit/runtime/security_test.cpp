@@ -17,6 +17,7 @@
 #include <sstream>
 #include <string>
 #include <thread>
+#include <unistd.h>
 #include <vector>
 
 namespace {
@@ -74,6 +75,22 @@ TEST_CASE("an authority signs later certificates, too, and replaces none unasked
   CHECK(text_of(folder.path() / "alpha.crt") == alpha);
   CHECK(again(true).empty());
   CHECK(text_of(folder.path() / "alpha.crt") != alpha);
+}
+
+TEST_CASE("an authority whose key belongs to another user signs nothing") {
+  const testing::scratch folder;
+  security::make_certificates({.folder = folder.path(), .nodes = {"alpha"}});
+  constexpr uid_t nobody = 65534;
+  const auto give = [&](const char* file) { return ::chown((folder.path() / file).c_str(), nobody, -1) == 0; };
+  if (!give("alpha.key")) {
+    MESSAGE("skipped: only root can give files to other users");
+    return;
+  }
+  CHECK(refusal([&] { security::check(security::files_in(folder.path(), "alpha"), "alpha"); }).empty());
+  REQUIRE(give("authority.key"));
+  const auto said = refusal([&] { security::make_certificates({.folder = folder.path(), .nodes = {"beta"}}); });
+  CHECK(said.find("authority.key: another user owns this private key") != std::string::npos);
+  CHECK(!fs::exists(folder.path() / "beta.key"));
 }
 
 TEST_CASE("names that no node can have get no certificate") {

@@ -94,6 +94,18 @@ TEST_CASE("a folder with a finished run is refused unless it may be overwritten"
   CHECK(fs::is_empty("deep/out"));
 }
 
+TEST_CASE("event files are removed with the run that wrote them, and those of other programs are not") {
+  const scratch here;
+  const fs::path events = "out/events.out.tfevents.1700000000.host";
+  fs::create_directories("out");
+  std::ofstream(events) << "of another program";
+  CHECK(refusal({.out = "out"}) == "accepted");
+  CHECK(fs::exists(events));
+  std::ofstream("out/metrics.jsonl") << "{}\n";
+  CHECK(refusal({.out = "out"}) == "accepted");
+  CHECK(!fs::exists(events));
+}
+
 TEST_CASE("a folder into which a run is writing is refused to another, also with overwrite") {
   const scratch here;
   const telemetry::run_folder folder({.out = "out"}, moment);

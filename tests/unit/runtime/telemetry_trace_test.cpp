@@ -113,6 +113,16 @@ TEST_CASE("a run that is not traced has tracks that do nothing") {
   none.add("gradient", 0us, 1us);
 }
 
+TEST_CASE("parts that cannot be joined remain") {
+  const testing::scratch folder;
+  folder.write("trace.json", "[\n{\"pid\":1}\n]\n");
+  folder.write("trace-beta.json", "[\n{\"pid\":2}\n]\n");
+  std::filesystem::create_directories(folder.path() / "trace.json.part" / "in the way");
+  telemetry::gather_parts(folder.path(), {"alpha", "beta"});
+  CHECK(events_of(folder.path() / "trace.json") == std::vector<json>{{{"pid", 1}}});
+  CHECK(events_of(folder.path() / "trace-beta.json") == std::vector<json>{{{"pid", 2}}});
+}
+
 TEST_CASE("the parts of the nodes become one file") {
   const testing::scratch folder;
   const std::vector<std::string> nodes{"alpha", "beta", "gamma"};

@@ -12,10 +12,13 @@
 #include <sys/socket.h>
 
 #include <array>
+#include <cerrno>
 #include <chrono>
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <poll.h>
+#include <span>
 #include <unistd.h>
 #include <utility>
 #include <vector>
@@ -27,19 +30,50 @@ using namespace std::chrono_literals;
 
 namespace {
 
+/// A channel that may refuse to send before it has received something, as TLS does in the middle of a message of its
+/// own.
+struct hungry_channel final : channel {
+  struct state {
+    bool hungry{false};
+    int refused{0};
+  };
+  static constexpr int patience = 1000;  ///< Then it sends all the same, so that this test ends.
+
+  std::unique_ptr<channel> inner;
+  state& now;
+
+  hungry_channel(int socket, state& shared) : inner(plain_channels()->accepted(socket)), now(shared) {}
+  std::ptrdiff_t read(std::span<std::byte> room) override {
+    const auto count = inner->read(room);
+    if (count > 0) now.hungry = false;
+    return count;
+  }
+  std::ptrdiff_t write(std::span<const std::byte> header, std::span<const std::byte> payload) override {
+    if (!now.hungry || now.refused == patience) return inner->write(header, payload);
+    now.refused += 1;
+    errno = EAGAIN;
+    return -1;
+  }
+  bool needs_input() const override { return now.hungry; }
+};
+
 /// A connection whose io thread is this test, which runs it with poll(), and the other end of its socket.
 struct connection_by_hand {
+  using make_channel = std::function<std::unique_ptr<channel>(int socket)>;
+
   std::shared_ptr<boost::asio::io_context> io = std::make_shared<boost::asio::io_context>(1);
   std::array<int, 2> ends{};
   std::shared_ptr<connection> subject;
 
-  connection_by_hand() {
+  explicit connection_by_hand(const make_channel& make = [](int socket) {
+    return plain_channels()->accepted(socket);
+  }) {
     REQUIRE(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, ends.data()) == 0);
     boost::asio::ip::tcp::socket socket{*io};
     socket.assign(boost::asio::ip::tcp::v4(), ends[0]);
     subject = std::make_shared<connection>(
         connection_options{.io = io, .limits = limits_of(1, 2), .pool = {}, .window = window}, std::move(socket),
-        plain_channels()->accepted(ends[0]),
+        make(ends[0]),
         connection::listener{.greeted = [](const auto&, const frame&) { return true; },
                              .foreign = [](const auto&) { return false; },
                              .arrived = [](const auto&, frame&&, const std::shared_ptr<const void>&) {},
@@ -128,6 +162,21 @@ TEST_CASE("a small frame leaves on the thread of its sender, and a large one onl
     total += one.sent();
   }
   CHECK(total == 2 * header_bytes + 100'016 * sizeof(float));
+}
+
+TEST_CASE("a channel that needs input to send is tried again when there is some, and not before") {
+  hungry_channel::state now;
+  connection_by_hand one{[&](int socket) { return std::make_unique<hungry_channel>(socket, now); }};
+  one.sent();
+  now.hungry = true;
+  one.send(16);
+  one.poll();
+  CHECK(now.refused <= 2);  // once on this thread, and once on the io thread
+  CHECK(one.sent() == 0);
+  const auto beat = encode(frame_header{.kind = frame_kind::beat});
+  REQUIRE(::send(one.ends[1], beat.data(), beat.size(), 0) == static_cast<ssize_t>(beat.size()));
+  one.poll();
+  CHECK(one.sent() == header_bytes + 16 * sizeof(float));
 }
 
 TEST_CASE("links end at once while a node that they dial does not answer") {

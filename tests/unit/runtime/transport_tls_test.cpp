@@ -134,6 +134,56 @@ struct visitor {
   }
 };
 
+/// An accepting side that speaks TLS through OpenSSL itself, whose bytes reach the other side when it is told so.
+struct host {
+  std::unique_ptr<SSL_CTX, decltype(&SSL_CTX_free)> context{SSL_CTX_new(TLS_server_method()), SSL_CTX_free};
+  std::unique_ptr<SSL, decltype(&SSL_free)> session{nullptr, SSL_free};
+  int socket;
+  std::string held{};  ///< Bytes that it has sent, and that have not been passed on.
+
+  host(const security::credential_files& files, int end) : socket(end) {
+    SSL_CTX_use_certificate_file(context.get(), files.certificate.c_str(), SSL_FILETYPE_PEM);
+    SSL_CTX_use_PrivateKey_file(context.get(), files.key.c_str(), SSL_FILETYPE_PEM);
+    SSL_CTX_load_verify_file(context.get(), files.authority.c_str());
+    SSL_CTX_set_verify(context.get(), SSL_VERIFY_PEER, nullptr);  // a ticket then has the certificate of the client
+    SSL_CTX_set_session_id_context(context.get(), reinterpret_cast<const unsigned char*>("host"), 4);
+    SSL_CTX_set_num_tickets(context.get(), 1);
+    SSL_CTX_set_max_send_fragment(context.get(), 512);
+    SSL_CTX_set_alpn_select_cb(
+        context.get(),
+        [](SSL*, const unsigned char** chosen, unsigned char* size, const unsigned char* offered, unsigned, void*) {
+          *chosen = offered + 1;
+          *size = *offered;
+          return SSL_TLSEXT_ERR_OK;
+        },
+        nullptr);
+    session.reset(SSL_new(context.get()));
+    SSL_set_bio(session.get(), BIO_new(BIO_s_mem()), BIO_new(BIO_s_mem()));
+    SSL_set_accept_state(session.get());
+  }
+
+  /// Takes in what the other side has sent, and holds what this side has to send.
+  void turn() {
+    std::array<char, 4096> room{};
+    for (;;) {
+      const auto count = ::recv(socket, room.data(), room.size(), MSG_DONTWAIT);
+      if (count <= 0) break;
+      BIO_write(SSL_get_rbio(session.get()), room.data(), static_cast<int>(count));
+    }
+    SSL_do_handshake(session.get());
+    for (;;) {
+      const auto count = BIO_read(SSL_get_wbio(session.get()), room.data(), static_cast<int>(room.size()));
+      if (count <= 0) break;
+      held.append(room.data(), static_cast<std::size_t>(count));
+    }
+  }
+
+  void pass_on(std::size_t bytes) {
+    REQUIRE(::send(socket, held.data(), bytes, MSG_NOSIGNAL) == static_cast<ssize_t>(bytes));
+    held.erase(0, bytes);
+  }
+};
+
 std::span<const std::byte> bytes_of(std::string_view text) {
   return std::as_bytes(std::span(text));
 }
@@ -238,4 +288,33 @@ TEST_CASE("a record that the socket does not take at once arrives whole, also wh
   }
   CHECK(refused > 0);
   CHECK((arrived == sent));
+}
+
+TEST_CASE("nothing can be sent while a message of the protocol has arrived in part, and the channel says so") {
+  const authority all;
+  wire between;
+  const auto dialled = tls_channels(all.files("1"))->dialled(between.ends[1], "0", plane::control);
+  host peer{all.files("0"), between.ends[0]};
+  bool done = false;
+  for (int i = 0; i < 10 && SSL_is_init_finished(peer.session.get()) == 0; ++i) {
+    done = dialled->shake_hands() == channel::progress::done;
+    peer.turn();
+    if (SSL_is_init_finished(peer.session.get()) == 0) peer.pass_on(peer.held.size());
+  }
+  REQUIRE(done);
+  // What is held is a ticket, which the client does not want, in several records.
+  const auto first = 5 + 256 * static_cast<std::size_t>(static_cast<unsigned char>(peer.held.at(3))) +
+                     static_cast<std::size_t>(static_cast<unsigned char>(peer.held.at(4)));
+  REQUIRE(first < peer.held.size());
+  std::array<std::byte, 16> room{};
+  peer.pass_on(first);
+  CHECK(dialled->read(room) == -1);
+  CHECK(errno == EAGAIN);
+  CHECK(dialled->write(bytes_of("head"), bytes_of("text")) == -1);
+  CHECK(errno == EAGAIN);
+  CHECK(dialled->needs_input());
+  peer.pass_on(peer.held.size());
+  CHECK(dialled->read(room) == -1);
+  CHECK(dialled->write(bytes_of("head"), bytes_of("text")) == 8);
+  CHECK(!dialled->needs_input());
 }

@@ -1,0 +1,29 @@
+#include "troupe/runtime/support/xml.hpp"
+
+namespace troupe::xml {
+
+std::string escaped(const std::string& text) {
+  std::string safe;
+  for (const char c : text) switch (c) {
+      case '&':
+        safe += "&amp;";
+        break;
+      case '<':
+        safe += "&lt;";
+        break;
+      case '>':
+        safe += "&gt;";
+        break;
+      case '"':
+        safe += "&quot;";
+        break;
+      case '\'':
+        safe += "&#39;";
+        break;
+      default:
+        safe += c;
+    }
+  return safe;
+}
+
+}  // namespace troupe::xml
