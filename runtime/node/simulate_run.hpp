@@ -11,14 +11,19 @@
 #include <cstdint>
 #include <memory>
 
+namespace troupe::emulation {
+class network;
+}
+
 namespace troupe {
 
 struct simulate_run_options {
-  std::uint64_t seed{0};                    ///< Seed of the schedule, of jitter and of losses.
-  bool computes{true};                      ///< Whether gradients are computed; otherwise no weights are written.
-  const std::atomic<int>* signal{nullptr};  ///< See simulation_options::signal.
-  std::uint64_t stop_after{0};              ///< Number of messages after which the simulation stops; 0 for none.
-  std::shared_ptr<trace_sink> trace{};      ///< Where jobs, workers, ports and links are reported, or null.
+  std::uint64_t seed{0};                          ///< Seed of the schedule, of jitter and of losses.
+  bool computes{true};                            ///< Whether gradients are computed; otherwise no weights are written.
+  const std::atomic<int>* signal{nullptr};        ///< See simulation_options::signal.
+  std::uint64_t stop_after{0};                    ///< Number of messages after which the simulation stops; 0 for none.
+  std::shared_ptr<trace_sink> trace{};            ///< Where jobs, workers, ports and links are reported, or null.
+  std::shared_ptr<emulation::network> network{};  ///< See node_options::network; with `seed` and `trace`.
 };
 
 /// Settles what the plan leaves open: with simulate.gradient = "measure", measures it on this machine and sets it.
