@@ -12,6 +12,8 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdint>
+#include <limits>
 #include <stdexcept>
 
 namespace troupe::watching {
@@ -42,7 +44,7 @@ class exchange {
   exchange(const dashboard_address& to, const keep_on& goes_on, const client_limits& limits)
       : to_(to), goes_on_(goes_on), limits_(limits), stream_(io_) {
     parser_.header_limit(header_bytes_max);
-    parser_.body_limit(boost::none);
+    parser_.body_limit(std::numeric_limits<std::uint64_t>::max());  // bodies are limited as they are read
   }
 
   /// Each returns false if it was interrupted.
