@@ -19,7 +19,7 @@ namespace {
 using lines = std::vector<std::string>;
 using optional_number = std::optional<double>;
 
-constexpr std::size_t table_rows_max = 64;
+constexpr std::size_t table_rows_max = 64, name_columns_max = 32;
 constexpr auto* bold = "\x1b[1m";
 constexpr auto* green = "\x1b[32m";
 constexpr auto* red = "\x1b[31m";
@@ -94,7 +94,7 @@ void add_items(lines& to, const lines& items, const top_page& page) {
 }
 
 void add_heading(lines& to, const watching::seen_run& run, const top_page& page) {
-  const auto word = status_word(run.status);
+  const auto word = fitted(status_word(run.status), name_columns_max);
   const auto* colour = run.status == "failed" ? red : run.status == "done" || run.status == "training" ? green : bold;
   const auto room = page.columns - std::min(page.columns, columns_of_text(word) + 2);
   const auto title = fitted(run.title, room);
@@ -217,9 +217,10 @@ table links_of(const std::vector<watching::seen_link>& links, const char* name) 
   table made{.header = {name, "rate", "sent", "occupied", "queue", "mean wait", "staleness"}, .rows = {}};
   made.least_important = {2, 3, 5, 4, 6};
   for (const auto& each : sorted)
-    made.rows.push_back({each.name, text_of(each.rate, rate_text), text_of(each.bytes, bytes_text),
-                         text_of(each.busy, percent), text_of(each.queue, short_number),
-                         text_of(each.wait_mean, wait_text), text_of(each.staleness, count_text)});
+    made.rows.push_back({fitted(each.name, name_columns_max), text_of(each.rate, rate_text),
+                         text_of(each.bytes, bytes_text), text_of(each.busy, percent),
+                         text_of(each.queue, short_number), text_of(each.wait_mean, wait_text),
+                         text_of(each.staleness, count_text)});
   for (std::size_t column = made.header.size(); column-- > 1;) {
     const auto is_unknown = [&](const auto& row) { return row[column] == "–"; };
     if (!std::all_of(made.rows.begin(), made.rows.end(), is_unknown)) continue;

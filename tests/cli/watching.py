@@ -43,7 +43,8 @@ def test_a_run_can_be_followed_while_it_trains():
         assert "<svg" in run.get("wiring.svg")
         saved = json.loads(run.get("figures.json"))
         assert saved.keys() == set(re.findall(r'data-figure="([\w-]+)"', page)), saved.keys()
-        assert saved["accuracy"].startswith("series,seconds,accuracy,lowest,highest\nvalidation,"), saved["accuracy"]
+        assert saved["accuracy"].startswith("series,seconds,accuracy,lowest,highest\n"), saved["accuracy"]
+        assert "\nvalidation," in saved["accuracy"], saved["accuracy"]
         assert all(0 <= float(line.split(",")[2]) <= 1 for line in saved["accuracy"].splitlines()[1:])
         metrics = run.get("metrics")
         assert series(metrics, 'troupe_worker_steps_total{rank="1"}') >= 0 and "# HELP troupe_steps_total" in metrics

@@ -8,6 +8,7 @@
 #include "troupe/runtime/watching/seen_run.hpp"
 #include "troupe/runtime/watching/traffic.hpp"
 
+#include <algorithm>
 #include <chrono>
 #include <memory>
 #include <random>
@@ -45,7 +46,7 @@ void carried(traffic_point& now, int seconds) {
                 .messages = bytes / 100,
                 .bytes = static_cast<std::int64_t>(bytes),
                 .busy = seconds * 400ms,
-                .waited = seconds * 50ms,
+                .waited = seconds * 62500us,
                 .longest_wait = 70ms}};
 }
 
@@ -72,8 +73,8 @@ TEST_CASE("an edge has the rate of the last seconds, and the queue of the interf
   CHECK(edge.messages == 200);
   CHECK(edge.rate == doctest::Approx(1000));
   CHECK(edge.staleness == 3);
-  CHECK(edge.queue.value() == doctest::Approx(0.05));
-  CHECK(edge.wait_mean.value() == doctest::Approx(0.005));
+  CHECK(edge.queue.value() == doctest::Approx(0.0625));
+  CHECK(edge.wait_mean.value() == doctest::Approx(0.00625));
   const auto links = links_of(twenty_seconds());
   REQUIRE(links.size() == 1);
   CHECK(links[0].name == "w0 sends");
@@ -96,11 +97,11 @@ TEST_CASE("the traffic is in the metrics, in the JSON and in the CSV file of the
   const auto text = exposition_of(asynchronous(), state);
   CHECK(text.find("\ntroupe_edge_bytes_total{edge=\"w0->exchange s0\"} 20000\n") != std::string::npos);
   CHECK(text.find("edge=\"exchange s0->w0\"") == std::string::npos);
-  CHECK(text.find("\ntroupe_link_wait_seconds_total{link=\"w0\",direction=\"send\"} 1\n") != std::string::npos);
+  CHECK(text.find("\ntroupe_link_wait_seconds_total{link=\"w0\",direction=\"send\"} 1.25\n") != std::string::npos);
   CHECK(csv_of(edges_of(asynchronous(), state)) ==
         "edge,planned_bytes_per_step,messages,bytes,bytes_per_second,queue,wait_mean_seconds,staleness\n"
         "exchange s0->w0,1000.0,,,1000.0,,,\n"
-        "w0->exchange s0,1000.0,200,20000,1000.0,0.05,0.005,3\n");
+        "w0->exchange s0,1000.0,200,20000,1000.0,0.0625,0.00625,3\n");
   const auto seen = parse_seen_run(json_of(asynchronous(), state));
   REQUIRE(seen);
   CHECK(seen->title == "asgd.toml");
@@ -171,12 +172,13 @@ TEST_CASE("no text that a server sends does more than be refused or give short, 
     }
     const auto seen = parse_seen_run(text);
     const auto clean = clean_json(text);
-    for (const char c : clean) CHECK((c >= ' ' && c < 0x7f));
+    CHECK(std::all_of(clean.begin(), clean.end(), [](char c) { return c >= ' ' && c < 0x7f; }));
     if (!seen) continue;
     ++accepted;
     for (const auto* name : {&seen->title, &seen->model, &seen->data, &seen->status, &seen->waiting}) {
       CHECK(name->size() <= 500);
-      for (const char c : *name) CHECK((static_cast<unsigned char>(c) >= ' ' && c != 0x7f));
+      const auto controls = [](char c) { return static_cast<unsigned char>(c) < ' ' || c == 0x7f; };
+      CHECK(std::none_of(name->begin(), name->end(), controls));
     }
   }
   CHECK(accepted > 100);
