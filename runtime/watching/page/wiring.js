@@ -60,21 +60,34 @@ const wiring = (() => {
     }
   };
 
-  // A line stands for both directions. Of a few edges, the most important numbers are written below its middle.
-  const markEdge = (edge, of, isWritten) => {
+  // Where the texts of an edge are: below the middle of its line or, where others are, nearer to an end of it; null if
+  // there is no room. Beside a steep line, they are on the side away from the centre.
+  const placeOn = (line, used, centre) => {
+    const length = line.getTotalLength();
+    const at = share => line.getPointAtLength(length * share);
+    const isFree = ({x, y}) => used.every(each => Math.abs(each.x - x) > 50 || Math.abs(each.y - y) > 22);
+    const place = [.5, .28, .72].map(at).find(isFree);
+    if (!place) return null;
+    used.push(place);
+    const next = at(.51), middle = at(.5);
+    const isSteep = Math.abs(next.y - middle.y) > Math.abs(next.x - middle.x);
+    const side = !isSteep ? 0 : place.x < centre ? -1 : 1;
+    return {x: place.x + 5 * side, y: place.y + 17, "text-anchor": ["end", "middle", "start"][side + 1]};
+  };
+
+  // A line stands for both directions. Of a few edges, the most important numbers are written beside it.
+  const markEdge = (edge, of, write) => {
     const name = edge.dataset.name, back = name.split("->").reverse().join("->");
     const found = [name, back].filter(each => of[each]);
     if (!found.length) return;
     setText(edge, found.map(each => `${each}: ${of[each].text}`).join("\n"));
     rates.get(edge)?.forEach(each => each.remove());
     const line = edge.querySelector("path");
-    if (!isWritten || !line) return;
-    const length = line.getTotalLength();
-    const middle = line.getPointAtLength(length / 2), next = line.getPointAtLength(length / 2 + 1);
-    const steep = Math.abs(next.y - middle.y) > Math.abs(next.x - middle.x);  // then the line is beside the texts
+    if (!write || !line) return;
+    const place = placeOn(line, write.used, write.centre);
+    if (!place) return;
     const texts = of[found[0]].short.map((short, i) => {
-      const text = make("text", {x: middle.x + (steep ? 5 : 0), y: middle.y + 17 + 10 * i, fill: "#2b6cb0",
-                                 "text-anchor": steep ? "start" : "middle", "font-size": 9,
+      const text = make("text", {...place, y: place.y + 10 * i, fill: "#2b6cb0", "font-size": 9,
                                  "font-family": "Helvetica,Arial,sans-serif", stroke: "#f6f8fb", "stroke-width": 3,
                                  "paint-order": "stroke", "pointer-events": "none"});
       text.textContent = short;
@@ -94,7 +107,9 @@ const wiring = (() => {
     for (const node of drawing.querySelectorAll(".node"))
       if (workers[node.dataset.name]) mark(node, workers[node.dataset.name]);
     const lines = drawing.querySelectorAll(".edge");
-    lines.forEach(edge => markEdge(edge, edges, lines.length <= 12));
+    const box = drawing.querySelector("g").getBBox();
+    const write = lines.length <= 12 ? {used: [], centre: box.x + box.width / 2} : null;
+    lines.forEach(edge => markEdge(edge, edges, write));
   };
 
   const picture = document.querySelector("#wiring img");
