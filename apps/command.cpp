@@ -38,9 +38,9 @@ namespace troupe::apps {
 
 namespace {
 
-constexpr void (*commands[])(CLI::App&, int&) = {add_run,      add_node,    add_check,       add_graph,       add_eval,
-                                                 add_list,     add_explain, add_explain_run, add_data,        add_certs,
-                                                 add_simulate, add_replay,  add_compare,     add_completions, add_man};
+constexpr void (*commands[])(CLI::App&, int&) = {
+    add_run,  add_node,  add_check,    add_graph,  add_eval,    add_list, add_explain,     add_explain_run,
+    add_data, add_certs, add_simulate, add_replay, add_compare, add_top,  add_completions, add_man};
 
 std::string versions() {
   const auto caf = [](int unit) { return std::to_string(CAF_VERSION / unit % 100); };

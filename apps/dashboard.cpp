@@ -1,6 +1,7 @@
 #include "troupe/apps/dashboard.hpp"
 
 #include "troupe/apps/messages.hpp"
+#include "troupe/runtime/emulation/network.hpp"
 #include "troupe/runtime/topology/endpoint.hpp"
 #include "troupe/runtime/topology/error.hpp"
 #include "troupe/runtime/watching/watched_display.hpp"
@@ -13,18 +14,12 @@
 
 namespace troupe::apps {
 
-namespace {
-
-constexpr auto* default_address = "127.0.0.1:8265";
-
-}  // namespace
-
 void add_dashboard_option(CLI::App& command, dashboard_option& given) {
   command
       .add_option_function<std::vector<std::string>>(
           "--dashboard",
           [&given](const std::vector<std::string>& values) {
-            given.address = values.empty() || values[0].empty() ? default_address : values[0];
+            given.address = values.empty() || values[0].empty() ? default_dashboard : values[0];
           },
           "Serve a page about the run while it trains, and metrics for Prometheus, at this address (default: "
           "127.0.0.1:8265; port 0 chooses a free one); beyond this host, only with the token in the printed URL")
@@ -37,8 +32,8 @@ void settle(dashboard_option& given, std::filesystem::path& file) {
   if (topology::parse_endpoint(*given.address)) return;
   if (!file.empty())
     throw input_error("--dashboard: \"" + *given.address + "\" is not an address; expected one such as " +
-                      default_address);
-  file = std::exchange(*given.address, default_address);
+                      default_dashboard);
+  file = std::exchange(*given.address, default_dashboard);
 }
 
 std::unique_ptr<telemetry::display> watched(std::unique_ptr<telemetry::display> shown, const watched_run& run,
@@ -46,6 +41,12 @@ std::unique_ptr<telemetry::display> watched(std::unique_ptr<telemetry::display> 
   watching::watch_options options{.facts = watching::facts_of(run.what, run.folder, run.simulated),
                                   .continues = run.continues,
                                   .print = print_note};
+  if (run.network)
+    options.traffic = [network = run.network](watching::traffic_point& now) {
+      auto counted = network->counted();
+      now.edges = std::move(counted.edges);
+      now.wires = std::move(counted.wires);
+    };
   if (given.address) options.dashboard = topology::parse_endpoint(*given.address);
   return watching::make_watched_display(std::move(shown), std::move(options));
 }

@@ -13,7 +13,14 @@ namespace CLI {
 class App;
 }
 
+namespace troupe::emulation {
+class network;
+}
+
 namespace troupe::apps {
+
+/// Where the page is served if no address is given.
+constexpr auto* default_dashboard = "127.0.0.1:8265";
 
 /// Where the page about a run is served while it trains.
 struct dashboard_option {
@@ -33,6 +40,7 @@ struct watched_run {
   std::filesystem::path folder{};  ///< Where the report is written.
   bool simulated{false};
   bool continues{false};  ///< Whether the folder has the lines of a run that is continued.
+  std::shared_ptr<const emulation::network> network{};  ///< That of the run, which counts its traffic; or null.
 };
 
 /// Returns a display that also serves the page, if that was requested, and writes the report at the end of the run.

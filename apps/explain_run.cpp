@@ -2,6 +2,7 @@
 #include "troupe/apps/commands.hpp"
 #include "troupe/apps/page.hpp"
 #include "troupe/apps/resume.hpp"
+#include "troupe/apps/share_bar.hpp"
 #include "troupe/runtime/diagnosis/suggestions.hpp"
 #include "troupe/runtime/plan/plan.hpp"
 #include "troupe/runtime/support/terminal.hpp"
@@ -95,35 +96,6 @@ std::vector<row> rows_of(const diagnosis::measured_run& run, const diagnosis::fi
   return rows;
 }
 
-struct kind_of_time {
-  const char* name;
-  const char* glyph;
-  const char* colour;
-  double shares::*share;
-};
-constexpr std::array kinds_of_time{kind_of_time{"compute", "█", "\x1b[32m", &shares::compute},
-                                   kind_of_time{"data", "▓", "\x1b[33m", &shares::data},
-                                   kind_of_time{"exchange", "▒", "\x1b[36m", &shares::exchange},
-                                   kind_of_time{"other", "·", "\x1b[90m", &shares::other}};
-
-std::string bar(const shares& of, std::size_t columns, bool coloured) {
-  std::string text;
-  double until = 0;
-  std::size_t drawn = 0;
-  for (const auto& each : kinds_of_time) {
-    until += of.*each.share;
-    const auto end = std::min(columns, static_cast<std::size_t>(std::lround(until * static_cast<double>(columns))));
-    if (coloured && end > drawn) text += each.colour;
-    for (; drawn < end; ++drawn) text += each.glyph;
-  }
-  return coloured ? text + "\x1b[0m" : text;
-}
-
-/// Right-aligned in its column.
-std::string cell(const std::string& text, std::size_t columns) {
-  return std::string(columns - std::min(columns, columns_of_text(text)), ' ') + text;
-}
-
 void print_table(const std::vector<row>& rows) {
   std::size_t names = std::string("worker").size(), steps = std::string("steps").size();
   for (const auto& each : rows) {
@@ -140,7 +112,7 @@ void print_table(const std::vector<row>& rows) {
   for (const auto& each : rows) {
     std::cout << cell(each.name, names) << "  " << cell(grouped(each.steps), steps);
     for (const auto& kind : kinds_of_time) std::cout << cell(diagnosis::percent(each.of.*kind.share), share_columns);
-    if (bar_columns > 0) std::cout << "  " << bar(each.of, bar_columns, shows_colours(STDOUT_FILENO));
+    if (bar_columns > 0) std::cout << "  " << share_bar(each.of, bar_columns, shows_colours(STDOUT_FILENO));
     std::cout << "\n";
   }
   if (bar_columns == 0) return;

@@ -5,6 +5,7 @@
 #include "troupe/apps/resume.hpp"
 #include "troupe/apps/tracing.hpp"
 #include "troupe/apps/training.hpp"
+#include "troupe/runtime/emulation/network.hpp"
 #include "troupe/runtime/node/launcher.hpp"
 #include "troupe/runtime/node/simulate_run.hpp"
 #include "troupe/runtime/support/units.hpp"
@@ -60,20 +61,26 @@ int simulate_topology(options& given) {
   auto initial = initial_weights(plan, pool);
   settle_durations(plan, data, initial, pool);
   telemetry::run_folder folder{{.out = given.run.out, .topology = given.run.file, .overwrite = given.run.overwrite}};
+  const auto trace = make_trace(given.run.trace, folder.path(), "simulation", trace_time{0});
+  const auto network = emulation::make_network(plan, given.how.seed, trace);
   auto shown = telemetry::make_display(verbosity_of(given.run), telemetry::shape_of(plan, folder.path().string()));
-  shown = watched(std::move(shown), {.what = plan, .folder = folder.path(), .simulated = true}, given.run.dashboard);
+  shown = watched(std::move(shown), {.what = plan, .folder = folder.path(), .simulated = true, .network = network},
+                  given.run.dashboard);
   if (!given.run.quiet)
     for (const auto& warning : plan.warnings) print_note("warning: " + warning);
   const telemetry::tensorboard_options wanted{.folder = folder.path(), .simulated = true};
-  given.how.clock = std::make_shared<std::chrono::nanoseconds>(0);
+  const auto clock = std::make_shared<std::chrono::nanoseconds>(0);
   const auto files = std::make_shared<telemetry::file_journal>(
       plan, std::move(folder), std::move(shown),
-      telemetry::file_journal_options{.warn = print_note, .now = [clock = given.how.clock] { return *clock; }});
-  given.how.trace = make_trace(given.run.trace, files->folder(), "simulation", trace_time{0});
+      telemetry::file_journal_options{.warn = print_note, .now = [clock] { return *clock; }});
   std::shared_ptr<journal> book = files;
   if (given.run.tensorboard) book = telemetry::with_event_file(std::move(book), wanted);
   const auto begin = std::chrono::steady_clock::now();
-  const auto end = simulate_run(plan, data, initial, pool, book, given.how);
+  auto how = given.how;
+  how.trace = trace;
+  how.network = network;
+  how.clock = clock;
+  const auto end = simulate_run(plan, data, initial, pool, book, how);
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
   write_links(given.run, plan, 0, files.get(), end.links);
   if (end.failure)

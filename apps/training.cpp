@@ -7,6 +7,7 @@
 #include "troupe/runtime/checkpoint/copy.hpp"
 #include "troupe/runtime/checkpoint/folder.hpp"
 #include "troupe/runtime/checkpoint/read_checkpoint.hpp"
+#include "troupe/runtime/emulation/network.hpp"
 #include "troupe/runtime/node/channels_of_plan.hpp"
 #include "troupe/runtime/node/launcher.hpp"
 #include "troupe/runtime/node/local_nodes.hpp"
@@ -135,27 +136,32 @@ namespace {
 
 using journal_pointer = std::shared_ptr<telemetry::file_journal>;
 
+using network_pointer = std::shared_ptr<const emulation::network>;
+
 journal_pointer open_journal(const training_options& given, const training& what, telemetry::run_folder folder,
-                             telemetry::file_journal_options options) {
+                             telemetry::file_journal_options options, network_pointer network) {
   if (what.plan.checkpoint_every > 0) options.about = describe_run(what);
   options.warn = print_note;
   auto shown = make_display(verbosity_of(given), telemetry::shape_of(what.plan, folder.path().string()));
-  shown = watched(std::move(shown), {.what = what.plan, .folder = folder.path(), .continues = options.continues},
-                  given.dashboard);
+  shown = watched(
+      std::move(shown),
+      {.what = what.plan, .folder = folder.path(), .continues = options.continues, .network = std::move(network)},
+      given.dashboard);
   return std::make_shared<telemetry::file_journal>(what.plan, std::move(folder), std::move(shown), options);
 }
 
-journal_pointer start_journal(const training_options& given, const training& what) {
+journal_pointer start_journal(const training_options& given, const training& what, network_pointer network) {
   telemetry::run_folder folder{{.out = given.out, .topology = given.file, .overwrite = given.overwrite}};
   const auto files = files_of_options(given, what.plan);
   for (const auto& [option, path] : files)
     telemetry::make_way_for(option, path, given.overwrite, folder.path(), given.file);
-  return open_journal(given, what, std::move(folder), {.beside = files});
+  return open_journal(given, what, std::move(folder), {.beside = files}, std::move(network));
 }
 
-journal_pointer continue_journal(const training_options& given, const training& what, const resumption& run) {
+journal_pointer continue_journal(const training_options& given, const training& what, const resumption& run,
+                                 network_pointer network) {
   telemetry::cut_back(run.folder.path(), run.from.folder, run.from.about, run.files);
-  return open_journal(given, what, run.folder, {.beside = run.files, .continues = true});
+  return open_journal(given, what, run.folder, {.beside = run.files, .continues = true}, std::move(network));
 }
 
 /// Opens the folder in which this node keeps copies of checkpoints, and returns what writes one. Throws input_error,
@@ -224,10 +230,11 @@ int train(const training_options& given, training&& what, std::uint32_t node, si
   if (what.plan.keeps_copies(node)) options.keep_copy = keeper_of_copies(given, what.plan);
   const auto trace = make_trace(given, what.plan, node);
   options.trace = trace;
+  options.network = emulation::make_network(what.plan, what.plan.file.run.seed, trace);
   journal_pointer book;
   if (node == 0)
-    options.open_book = [&]() -> std::shared_ptr<journal> {
-      book = continued ? continue_journal(given, what, *continued) : start_journal(given, what);
+    options.open_book = [&, network = options.network]() -> std::shared_ptr<journal> {
+      book = continued ? continue_journal(given, what, *continued, network) : start_journal(given, what, network);
       if (trace) trace->write_to(book->folder() / "trace.json");
       if (!given.tensorboard) return book;
       return telemetry::with_event_file(book, {.folder = book->folder(), .continues = continued.has_value()});

@@ -1,8 +1,8 @@
 #include "troupe/runtime/comparing/figures.hpp"
 
-#include "troupe/runtime/comparing/tables.hpp"
 #include "troupe/runtime/comparing/words.hpp"
 #include "troupe/runtime/pages/axis_unit.hpp"
+#include "troupe/runtime/support/csv.hpp"
 #include "troupe/runtime/support/units.hpp"
 
 #include <algorithm>

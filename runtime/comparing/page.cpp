@@ -26,10 +26,9 @@ std::string cell_html(const std::string& text) {
 }
 
 std::string figure_html(const figure_pair& of) {
-  return "<figure class=\"card\" data-figure=\"" + of.linear.name + "\">\n<div class=\"linear\">" +
-         pages::draw(of.linear) + "</div>\n<div class=\"logarithmic\">" + pages::draw(of.logarithmic) +
-         "</div>\n<figcaption><button type=\"button\" data-save=\"svg\">SVG</button> "
-         "<button type=\"button\" data-save=\"csv\">CSV</button></figcaption>\n</figure>\n";
+  return pages::card_of(of.linear.name, "<div class=\"linear\">" + pages::draw(of.linear) +
+                                            "</div>\n<div class=\"logarithmic\">" + pages::draw(of.logarithmic) +
+                                            "</div>");
 }
 
 std::string figures_html(const std::vector<figure_pair>& figures) {
@@ -116,22 +115,22 @@ std::string html_of(const report& of) {
           : "<section><h2>What the target took</h2>\n<p class=\"note\">The median of all repeats, with their "
             "range.</p>\n<div class=\"grid\">" +
                 figures_html(target) + "</div></section>";
-  return pages::filled(
-      page_sources::page_html,
-      {{"page_css", std::string(pages::sources::page_css)},
-       {"figure_css", pages::figure_style()},
-       {"figure_js", std::string(pages::sources::figure_js)},
-       {"script", std::string(page_sources::page_js)},
-       {"subtitle", escaped(subtitle_of(of))},
-       {"conclusion", conclusion_html(of)},
-       {"results", results_html(of)},
-       {"curves", figures_html(curves)},
-       {"target", target_section},
-       {"costs", figures_html(costs)},
-       {"wirings", wirings_html(of)},
-       {"settings", settings_html(of)},
-       {"machines", machines_html(of)},
-       {"data", pages::script_json(json{{"csv", csv}, {"results", json::parse(json_of(of))}}.dump())}});
+  return pages::filled(page_sources::page_html,
+                       {{"page_css", std::string(pages::sources::page_css)},
+                        {"figure_css", pages::figure_style()},
+                        {"figure_js", std::string(pages::sources::figure_js)},
+                        {"script", std::string(page_sources::page_js)},
+                        {"subtitle", escaped(subtitle_of(of))},
+                        {"conclusion", conclusion_html(of)},
+                        {"results", results_html(of)},
+                        {"curves", figures_html(curves)},
+                        {"target", target_section},
+                        {"costs", figures_html(costs)},
+                        {"wirings", wirings_html(of)},
+                        {"settings", settings_html(of)},
+                        {"machines", machines_html(of)},
+                        {"csv", pages::script_json(csv.dump())},
+                        {"data", pages::script_json(json{{"results", json::parse(json_of(of))}}.dump())}});
 }
 
 }  // namespace troupe::comparing

@@ -1,8 +1,7 @@
 #include "troupe/runtime/comparing/tables.hpp"
 
-#include <nlohmann/json.hpp>
+#include "troupe/runtime/support/csv.hpp"
 
-#include <cmath>
 #include <cstdint>
 #include <initializer_list>
 
@@ -22,17 +21,6 @@ std::string row(std::initializer_list<std::string> fields) {
 }
 
 }  // namespace
-
-std::string csv_field(const std::string& text) {
-  if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
-  std::string quoted;
-  for (const char c : text) quoted += c == '"' ? std::string("\"\"") : std::string(1, c);
-  return "\"" + quoted + "\"";
-}
-
-std::string csv_number(std::optional<double> value) {
-  return value && std::isfinite(*value) ? nlohmann::json(*value).dump() : std::string();
-}
 
 std::string compare_csv(const comparison& what, const std::vector<made_run>& runs) {
   std::string text =

@@ -10,13 +10,21 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 
 namespace troupe::emulation {
 
-/// The links on which a port sends, by the index of the peer in the exchange.
-using senders = std::map<rank_id, sender>;
+/// How parts leave for a peer, and what counts them.
+struct exit {
+  sender by;
+  std::shared_ptr<edge_meter> meter{};     ///< Null if they are not counted.
+  std::shared_ptr<edge_meter> answered{};  ///< Of a server: of the parts that these answer; or null.
+};
 
-/// Returns the port_options::departure of a port that sends on these links.
+/// The links on which a port sends, by the index of the peer in the exchange.
+using senders = std::map<rank_id, exit>;
+
+/// Returns the port_options::departure of a port that sends on these links, or an empty function if there are none.
 decltype(port_options::departure) departures_over(senders links);
 
 /// Routes to a port, by the id of the sender.

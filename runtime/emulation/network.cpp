@@ -95,6 +95,9 @@ network::network(const plan& plan, std::uint64_t seed, std::shared_ptr<trace_sin
     : links_(plan.links), workers_(plan.workers), seed_(seed), sink_(std::move(sink)) {
   for (std::uint32_t id = 0; id < plan.workers + plan.servers(); ++id) node_of_.push_back(plan.node_of(id));
   for (const auto& node : plan.nodes) node_names_.push_back(node.name);
+  std::size_t edges = 0;
+  for (const auto& exchange : plan.exchanges) edges += exchange.edges.size();
+  counts_ = edges > 0 && edges <= counted_max;
 }
 
 std::string network::name_of(std::uint32_t id) const {
@@ -102,10 +105,38 @@ std::string network::name_of(std::uint32_t id) const {
 }
 
 std::shared_ptr<wire> network::make_wire(const std::string& name, bool sends) {
+  const std::lock_guard lock{mutex_};
   return wires_.emplace_back(std::make_shared<wire>(name, sends, sink_));
 }
 
+std::shared_ptr<edge_meter> network::meter_of(std::uint32_t from, std::uint32_t to,
+                                              const std::shared_ptr<wire>& sending) {
+  if (!counts_) return nullptr;
+  const std::lock_guard lock{mutex_};
+  auto& found = edges_[{from, to}];
+  if (!found.meter) found.meter = std::make_shared<edge_meter>();
+  if (sending) found.wire = sending->usage().name;
+  return found.meter;
+}
+
+traffic network::counted() const {
+  traffic all;
+  if (!counts_) return all;
+  all.wires = usage();
+  const std::lock_guard lock{mutex_};
+  for (const auto& [ends, edge] : edges_)
+    if (const auto& meter = *edge.meter; meter.messages() > 0)
+      all.edges.push_back({.from = ends.first,
+                           .to = ends.second,
+                           .messages = meter.messages(),
+                           .bytes = meter.bytes(),
+                           .staleness = meter.staleness(),
+                           .wire = edge.wire});
+  return all;
+}
+
 std::vector<wire_usage> network::usage() const {
+  const std::lock_guard lock{mutex_};
   std::vector<wire_usage> all;
   for (const auto& each : wires_)
     if (auto used = each->usage(); used.messages > 0) all.push_back(std::move(used));
@@ -166,6 +197,11 @@ route network::between(std::uint32_t from, std::uint32_t to) {
   if (!order) order = std::make_shared<message_order>();
   made.order = order;
   return made;
+}
+
+std::shared_ptr<network> make_network(const plan& plan, std::uint64_t seed, std::shared_ptr<trace_sink> sink) {
+  auto made = std::make_shared<network>(plan, seed, std::move(sink));
+  return made->is_emulated() || made->counts() ? made : nullptr;
 }
 
 }  // namespace troupe::emulation

@@ -12,6 +12,7 @@
 #pragma once
 
 #include "troupe/actors/support/trace.hpp"
+#include "troupe/runtime/emulation/edges.hpp"
 #include "troupe/runtime/emulation/usage.hpp"
 #include "troupe/runtime/plan/plan.hpp"
 
@@ -102,17 +103,39 @@ class sender {
 /// Receives a message whose first byte arrives at `first`; returns when its last byte has arrived.
 time receive(const route& over, std::int64_t bytes, time first);
 
-/// All emulated links of a plan.
+/// What edges and wires have carried so far.
+struct traffic {
+  std::vector<edge_usage> edges{};
+  std::vector<wire_usage> wires{};
+};
+
+/// All emulated links of a plan. It also counts what travels along each edge, unless the plan has many.
 class network {
  public:
+  /// Number of edges up to which the traffic of each is counted.
+  static constexpr std::size_t counted_max = 256;
+
   /// Jitter and losses are drawn from `seed`. Each wire has a track of `sink`, unless that is null.
   network(const plan& plan, std::uint64_t seed, std::shared_ptr<trace_sink> sink = nullptr);
 
   /// Returns whether there is any link.
   bool is_emulated() const { return !links_.empty(); }
 
+  /// Returns whether the traffic of each edge is counted.
+  bool counts() const { return counts_; }
+
   /// Returns the route between two workers or servers, by id.
   route between(std::uint32_t from, std::uint32_t to);
+
+  /// Returns what counts the parts that leave for `to`, or null if they are not counted. `sending`: see route.
+  std::shared_ptr<edge_meter> meter_of(std::uint32_t from, std::uint32_t to,
+                                       const std::shared_ptr<wire>& sending = nullptr);
+
+  /// Returns whether this is a server.
+  bool is_server(std::uint32_t id) const { return id >= workers_; }
+
+  /// Returns what has travelled so far, or nothing if it is not counted. May be called on any thread.
+  traffic counted() const;
 
   std::uint64_t seed() const { return seed_; }
 
@@ -121,6 +144,11 @@ class network {
   std::vector<wire_usage> usage() const;
 
  private:
+  struct counted_edge {
+    std::shared_ptr<edge_meter> meter{};
+    std::string wire{};
+  };
+
   std::string name_of(std::uint32_t id) const;
   std::shared_ptr<wire> make_wire(const std::string& name, bool sends);
   bool is_at(const link_end& where, std::uint32_t id, std::uint32_t other) const;
@@ -132,12 +160,18 @@ class network {
   std::vector<std::string> node_names_;
   std::uint32_t workers_{0};
   std::uint64_t seed_{0};
+  bool counts_{false};  ///< Whether the traffic of each edge is counted.
   std::shared_ptr<trace_sink> sink_;
-  std::vector<std::shared_ptr<wire>> wires_;  ///< All of them.
+  mutable std::mutex mutex_;  ///< Guards `wires_` and `edges_`, which are made while another thread may read them.
+  std::map<std::pair<std::uint32_t, std::uint32_t>, counted_edge> edges_;  ///< By the ids of both ends.
+  std::vector<std::shared_ptr<wire>> wires_;                               ///< All of them.
   /// Wires by direction, whether of a node, and its index or the id.
   std::map<std::pair<int, std::uint32_t>, std::shared_ptr<wire>> interfaces_;
   std::map<std::pair<std::size_t, std::pair<std::uint32_t, std::uint32_t>>, std::shared_ptr<wire>> direct_;
   std::map<std::pair<std::uint32_t, std::uint32_t>, std::shared_ptr<message_order>> orders_;  ///< By ids of both ends.
 };
+
+/// Returns the network of a plan, or null if there is neither a link to emulate nor an edge to count.
+std::shared_ptr<network> make_network(const plan& plan, std::uint64_t seed, std::shared_ptr<trace_sink> sink = nullptr);
 
 }  // namespace troupe::emulation

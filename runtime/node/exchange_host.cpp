@@ -235,13 +235,19 @@ void emulate_arrivals(caf::actor_system& system, const planned_exchange& exchang
   }
 }
 
-/// Returns the emulated links on which a port sends.
+/// Returns the emulated links on which a port sends, and those on which what it sends is counted.
 emulation::senders links_from(const planned_exchange& exchange, std::uint32_t index,
                               const std::vector<std::uint32_t>& ids, emulation::network& network) {
   emulation::senders links;
   for (const auto peer : exchange.peers_of(index)) {
-    auto route = network.between(ids[index], ids[peer]);
-    if (route.is_emulated()) links.emplace(rank_id{peer}, emulation::sender{std::move(route), network.seed()});
+    const auto from = ids[index], to = ids[peer];
+    auto route = network.between(from, to);
+    if (!route.is_emulated() && !network.counts()) continue;
+    auto meter = network.meter_of(from, to, route.sending);
+    auto answered = network.is_server(from) ? network.meter_of(to, from) : nullptr;
+    links.emplace(rank_id{peer}, emulation::exit{.by = emulation::sender{std::move(route), network.seed()},
+                                                 .meter = std::move(meter),
+                                                 .answered = std::move(answered)});
   }
   return links;
 }

@@ -113,12 +113,6 @@ std::function<void(const std::string&)> one_at_a_time(std::function<void(const s
   };
 }
 
-/// Returns the emulated links, or null if there are none.
-std::shared_ptr<emulation::network> links_of(const plan& plan, const node_options& options) {
-  if (plan.links.empty()) return nullptr;
-  return std::make_shared<emulation::network>(plan, plan.file.run.seed, options.trace);
-}
-
 /// One for each worker of this process, unless the file says how many; half of the cores are left to the workers.
 std::size_t loader_threads_of(const plan& plan, std::uint32_t node) {
   if (const auto given = plan.file.data.threads) return static_cast<std::size_t>(*given);
@@ -167,12 +161,12 @@ void check_threads(const plan& plan) {
 run_end run(const plan& plan, const data::dataset_pair& data, node_options options, signal_watch& signals) {
   const auto alone = plan.nodes.size() == 1;
   check_workers(plan, options.node);
+  if (!options.network) options.network = emulation::make_network(plan, plan.file.run.seed, options.trace);
   const auto end = std::make_shared<run_end>();
   const auto loading = std::make_shared<data::loader_threads>(loader_threads_of(plan, options.node));
   thread_lanes threads;
   traced_lanes traced{threads, options.trace};
   emulation::slowed_lanes lanes{options.trace ? static_cast<lane_factory&>(traced) : threads, plan};
-  const auto emulated = links_of(plan, options);
   check_threads(plan);
   const auto own = alone ? control::introduction{} : introduce(plan, data, options);
   auto links = alone ? nullptr : make_links(plan, options, own);
@@ -191,7 +185,7 @@ run_end run(const plan& plan, const data::dataset_pair& data, node_options optio
                                                                  .restored = options.restored,
                                                                  .node = options.node,
                                                                  .deliveries = std::move(deliveries),
-                                                                 .links = emulated,
+                                                                 .links = options.network,
                                                                  .trace = options.trace,
                                                                  .loading = loading},
                                                       .self = own,
@@ -212,7 +206,7 @@ run_end run(const plan& plan, const data::dataset_pair& data, node_options optio
     });
   }
   const auto timeout = plan.file.run.timeout;
-  if (emulated) end->links = emulated->usage();
+  if (options.network) end->links = options.network->usage();
   end->stuck = threads.close(end->status() == 0 ? timeout : time_to_compute, timeout);
   return *end;
 }

@@ -28,6 +28,9 @@ struct node_options {
   /// Opens what records the deliveries of the run, after the journal; empty if they are not recorded.
   std::function<launch_deliveries()> open_recording{};
   std::shared_ptr<trace_sink> trace{};  ///< Where actors and lanes report what they do; null if it is not traced.
+  /// The network on which links are emulated and traffic is counted: make_network(), for this run only. Null: it makes
+  /// one itself.
+  std::shared_ptr<emulation::network> network{};
   bool continues{false};  ///< Whether --resume was given, to the first node or to the one that keeps copies.
   /// Writes a copy of a checkpoint, on the node that keeps copies; see plan::keeps_copies. Must not throw.
   std::function<void(const state_dict& files)> keep_copy{};

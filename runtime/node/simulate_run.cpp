@@ -81,7 +81,7 @@ run_end simulate_run(const plan& plan, const data::dataset_pair& data, at::Tenso
   how.clock = options.clock;
   how.trace = options.trace;
   how.listen_to = [trace = options.trace](const std::string& actor) { return listener_of(actor, trace); };
-  if (!plan.links.empty()) how.links = std::make_shared<emulation::network>(plan, options.seed, options.trace);
+  how.links = options.network ? options.network : emulation::make_network(plan, options.seed, options.trace);
   if (given.cores > 0) {
     std::vector<std::shared_ptr<simulated_cores>> cores;
     for (std::size_t node = 0; node < plan.nodes.size(); ++node)

@@ -12,6 +12,10 @@
 #include <cstdint>
 #include <memory>
 
+namespace troupe::emulation {
+class network;
+}
+
 namespace troupe {
 
 struct simulate_run_options {
@@ -21,6 +25,7 @@ struct simulate_run_options {
   std::uint64_t stop_after{0};              ///< Number of messages after which the simulation stops; 0 for none.
   std::shared_ptr<std::chrono::nanoseconds> clock{};  ///< See simulation_options::clock.
   std::shared_ptr<trace_sink> trace{};                ///< Where jobs, workers, ports and links are reported, or null.
+  std::shared_ptr<emulation::network> network{};      ///< See node_options::network; with `seed` and `trace`.
 };
 
 /// Settles what the plan leaves open: with simulate.gradient = "measure", measures it on this machine and sets it.

@@ -2,6 +2,7 @@
 
 #include "troupe/runtime/pages/html.hpp"
 #include "troupe/runtime/pages/sources.hpp"
+#include "troupe/runtime/support/csv.hpp"
 #include "troupe/runtime/support/units.hpp"
 
 #include <nlohmann/json.hpp>
@@ -333,6 +334,31 @@ std::vector<double> ticks(double low, double high, bool logarithmic, int count) 
 
 std::string draw(const figure& what) {
   return drawing(what).text();
+}
+
+std::string csv_of(const figure& what) {
+  // Values on the axes have been divided by their units, so the last digits of a product would be noise.
+  const auto field = [](double value) {
+    std::array<char, 32> text{};
+    std::snprintf(text.data(), text.size(), "%.10g", value);
+    return std::string(text.data());
+  };
+  auto text = "series," + what.x.column + "," + what.y.column + ",lowest,highest\n";
+  for (const auto& each : what.all)
+    for (const auto& at : each.marks) {
+      text += csv_field(each.name) + "," + field(at.x * what.x.unit) + "," + field(at.y * what.y.unit) + ",";
+      if (at.y_range) text += field(at.y_range->first * what.y.unit);
+      text += ",";
+      if (at.y_range) text += field(at.y_range->second * what.y.unit);
+      text += "\n";
+    }
+  return text;
+}
+
+std::string card_of(const std::string& name, const std::string& drawings) {
+  return "<figure class=\"card\" data-figure=\"" + escaped(name) + "\">\n" + drawings +
+         "\n<figcaption><button type=\"button\" data-save=\"svg\">SVG</button> "
+         "<button type=\"button\" data-save=\"csv\">CSV</button></figcaption>\n</figure>\n";
 }
 
 std::string figure_style() {

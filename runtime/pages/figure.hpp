@@ -15,6 +15,8 @@ namespace troupe::pages {
 struct axis {
   std::string title{};  ///< With the unit.
   bool logarithmic{false};
+  std::string column{};  ///< Its name in csv_of().
+  double unit{1};        ///< The unit of the axis in the one of csv_of(), such as 60 for minutes in seconds.
 };
 
 /// A point of a series, in the units of the axes.
@@ -48,6 +50,12 @@ struct figure {
 /// Returns the figure as an element <svg class="figure">. With a logarithmic axis, values that are not positive are
 /// left out. Each line has the attribute data-points: a JSON list of [x, y, text] in the coordinates of the drawing.
 std::string draw(const figure& what);
+
+/// Returns the values of a figure as CSV, with a header: the series, x, y, and the range of y.
+std::string csv_of(const figure& what);
+
+/// Returns an element <figure> with drawings of the figure of this name, and buttons that save it as SVG and as CSV.
+std::string card_of(const std::string& name, const std::string& drawings);
 
 /// Returns the styles of all figures.
 std::string figure_style();

@@ -1,10 +1,12 @@
 "use strict";
 // What all figures of a page do, also those that are added later: the value nearest to the pointer, names that hide and
-// show their series, and downloads. `csv` has the values of a figure by its name.
+// show their series, and downloads. `csv` has the values of a figure by its name: those that the page contains, unless
+// another function is put in its place. `show` and `leave` show a text at a place, and nothing.
 const figures = (() => {
   const tip = document.getElementById("tip");
   const svgName = "http://www.w3.org/2000/svg";
-  const csv = {}, hidden = new Set();
+  const given = document.getElementById("csv");
+  const hidden = new Set();
 
   // A click on a name in a legend hides or shows it in every figure.
   const apply = root => root.querySelectorAll("[data-series]")
@@ -29,8 +31,16 @@ const figures = (() => {
     return known.get(svg);
   };
   const leave = () => { tip.hidden = true; ring.remove(); };
+  const show = (text, left, top) => {
+    tip.textContent = text;
+    tip.hidden = false;
+    const width = document.documentElement.clientWidth;
+    tip.style.left = `${Math.max(4, Math.min(left + 12, width - tip.offsetWidth - 4))}px`;
+    tip.style.top = `${top - tip.offsetHeight - 12 < 4 ? top + 14 : top - tip.offsetHeight - 12}px`;
+  };
   const move = event => {
     const svg = event.target.closest?.(".figure");
+    if (event.target.closest?.(".drawing")) return;
     if (!svg) return leave();
     const box = svg.getBoundingClientRect();
     const scale = svg.viewBox.baseVal.width / box.width;
@@ -44,18 +54,13 @@ const figures = (() => {
     ring.setAttribute("cx", best.x);
     ring.setAttribute("cy", best.y);
     svg.append(ring);
-    tip.textContent = best.text;
-    tip.hidden = false;
-    const left = box.left + best.x / scale, top = box.top + best.y / scale;
-    const width = document.documentElement.clientWidth;
-    tip.style.left = `${Math.max(4, Math.min(left + 12, width - tip.offsetWidth - 4))}px`;
-    tip.style.top = `${top - tip.offsetHeight - 12 < 4 ? top + 14 : top - tip.offsetHeight - 12}px`;
+    show(best.text, box.left + best.x / scale, box.top + best.y / scale);
   };
   document.addEventListener("pointermove", move);
   document.addEventListener("pointerdown", move);
   document.documentElement.addEventListener("pointerleave", leave);
 
-  // Downloads of the form of a figure that is shown.
+  // Downloads of the form of a figure that is shown. A drawing in a shadow tree has its own styles.
   const save = (name, type, text) => {
     const link = document.createElement("a");
     link.href = URL.createObjectURL(new Blob([text], {type}));
@@ -67,20 +72,24 @@ const figures = (() => {
     const copy = svg.cloneNode(true);
     copy.querySelectorAll(".near").forEach(each => each.remove());
     copy.querySelectorAll(".away:not(.key)").forEach(each => each.remove());
-    const style = document.createElementNS(svgName, "style");
-    style.textContent = document.getElementById("figure-style").textContent;
-    copy.prepend(style);
+    if (copy.matches(".figure")) {
+      const style = document.createElementNS(svgName, "style");
+      style.textContent = document.getElementById("figure-style").textContent;
+      copy.prepend(style);
+    }
     return new XMLSerializer().serializeToString(copy);
   };
-  document.addEventListener("click", event => {
+  const drawingOf = card => card.querySelector(".drawing")?.shadowRoot.querySelector("svg") ??
+    [...card.querySelectorAll(".figure")].find(svg => svg.getClientRects().length > 0);
+  document.addEventListener("click", async event => {
     const button = event.target.closest("[data-save]");
     if (!button) return;
     const card = button.closest(".card"), name = card.dataset.figure;
-    if (button.dataset.save === "csv") return save(`${name}.csv`, "text/csv", csv[name]);
-    const shown = [...card.querySelectorAll(".figure")].find(svg => svg.getClientRects().length > 0);
+    if (button.dataset.save === "csv") return save(`${name}.csv`, "text/csv", (await figures.csv())[name]);
+    const shown = drawingOf(card);
     const suffix = shown.closest(".logarithmic") ? "-logarithmic" : "";
     save(`${name}${suffix}.svg`, "image/svg+xml", standalone(shown));
   });
 
-  return {csv, apply, leave};
+  return {csv: () => given ? JSON.parse(given.textContent) : {}, apply, show, leave};
 })();

@@ -49,6 +49,11 @@ unsigned columns_of(int file, unsigned otherwise) {
   return ::ioctl(file, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : otherwise;
 }
 
+unsigned rows_of(int file, unsigned otherwise) {
+  winsize size{};
+  return ::ioctl(file, TIOCGWINSZ, &size) == 0 && size.ws_row > 0 ? size.ws_row : otherwise;
+}
+
 bool shows_colours(int file) {
   const char* forbidden = std::getenv("NO_COLOR");
   return is_terminal(file) && (forbidden == nullptr || *forbidden == '\0');

@@ -16,6 +16,9 @@ bool is_terminal(int file);
 /// Returns the number of columns of a terminal, or `otherwise` if the file is not one.
 unsigned columns_of(int file, unsigned otherwise);
 
+/// Returns the number of rows of a terminal, or `otherwise` if the file is not one.
+unsigned rows_of(int file, unsigned otherwise);
+
 /// Returns whether to print colours to a file: it is a terminal, and the environment variable NO_COLOR is not set.
 bool shows_colours(int file);
 

@@ -3,9 +3,11 @@
 #include "troupe/actors/journal.hpp"
 #include "troupe/data/utf8.hpp"
 #include "troupe/runtime/watching/summary.hpp"
+#include "troupe/runtime/watching/traffic.hpp"
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <cmath>
 #include <cstdio>
 #include <optional>
@@ -178,6 +180,35 @@ void add_workers(exposition& to, const run_state& state) {
                 latest(&record::val_accuracy_workers));
 }
 
+/// What edges and emulated links have carried.
+void add_traffic(exposition& to, const run_facts& facts, const run_state& state) {
+  const auto all = [&](const auto& rows, const std::string& name, const std::string& help, auto label, auto value) {
+    if (rows.empty()) return;
+    to.begin(name, help, "counter");
+    for (const auto& each : rows) to.sample(name + "{" + label(each) + "}", value(each));
+  };
+  auto edges = edges_of(facts, state);
+  std::erase_if(edges, [](const auto& each) { return !each.measured; });
+  const auto edge = [](const auto& each) { return "edge=\"" + label_value(each.name) + "\""; };
+  all(edges, "troupe_edge_bytes_total", "Tensor bytes sent from one worker or server to another one.", edge,
+      [](const auto& each) { return static_cast<double>(each.bytes); });
+  all(edges, "troupe_edge_messages_total", "Messages sent from one worker or server to another one.", edge,
+      [](const auto& each) { return static_cast<double>(each.messages); });
+  const auto& wires = state.traffic.wires;
+  const auto wire = [](const auto& each) {
+    return "link=\"" + label_value(each.name) + "\",direction=\"" + (each.sends ? "send" : "receive") + "\"";
+  };
+  const auto seconds = [](auto time) { return std::chrono::duration<double>(time).count(); };
+  all(wires, "troupe_link_bytes_total", "Bytes that an emulated link has carried.", wire,
+      [](const auto& each) { return static_cast<double>(each.bytes); });
+  all(wires, "troupe_link_messages_total", "Messages that an emulated link has carried.", wire,
+      [](const auto& each) { return static_cast<double>(each.messages); });
+  all(wires, "troupe_link_busy_seconds_total", "Seconds in which an emulated link was occupied.", wire,
+      [&](const auto& each) { return seconds(each.busy); });
+  all(wires, "troupe_link_wait_seconds_total", "Seconds that messages waited for an emulated link to be free.", wire,
+      [&](const auto& each) { return seconds(each.waited); });
+}
+
 }  // namespace
 
 std::string exposition_of(const run_facts& facts, const run_state& state) {
@@ -187,6 +218,7 @@ std::string exposition_of(const run_facts& facts, const run_state& state) {
   add_results(made, state);
   add_staleness(made, state);
   add_workers(made, state);
+  add_traffic(made, facts, state);
   return std::move(made).text();
 }
 

@@ -1,5 +1,6 @@
 #include "troupe/runtime/watching/facts.hpp"
 
+#include "troupe/runtime/emulation/network.hpp"
 #include "troupe/runtime/telemetry/display.hpp"
 #include "troupe/runtime/topology/load.hpp"
 
@@ -9,22 +10,24 @@ namespace troupe::watching {
 
 namespace {
 
-constexpr std::size_t edges_max = 256;
+constexpr auto edges_max = emulation::network::counted_max;
 
 std::vector<edge_facts> edges_of(const plan& plan) {
-  std::map<std::string, double> bytes;
+  std::map<std::string, edge_facts> found;
   for (const auto& exchange : plan.exchanges) {
     const auto name = [&](std::uint32_t id) {
       return id < plan.workers ? "w" + std::to_string(id)
                                : exchange.name + " s" + std::to_string(id - exchange.first_server);
     };
-    for (const auto& edge : exchange.edges)
-      bytes[name(edge.from) + "->" + name(edge.to)] +=
-          edge.used * static_cast<double>(edge.bytes) / static_cast<double>(exchange.due.every);
-    if (bytes.size() > edges_max) return {};
+    for (const auto& edge : exchange.edges) {
+      const auto both = name(edge.from) + "->" + name(edge.to);
+      auto& one = found.try_emplace(both, edge_facts{.name = both, .from = edge.from, .to = edge.to}).first->second;
+      one.bytes += edge.used * static_cast<double>(edge.bytes) / static_cast<double>(exchange.due.every);
+    }
+    if (found.size() > edges_max) return {};
   }
   std::vector<edge_facts> edges;
-  for (const auto& [name, per_step] : bytes) edges.push_back({name, per_step});
+  for (const auto& [name, one] : found) edges.push_back(one);
   return edges;
 }
 

@@ -20,8 +20,9 @@ struct exchange_facts {
 
 /// Traffic from one worker or server to another, as planned.
 struct edge_facts {
-  std::string name;  ///< As in the drawing: "w0->w1", "w0->exchange s0".
-  double bytes{0};   ///< Bytes per step, the mean if an exchange is not due in every step.
+  std::string name;              ///< As in the drawing: "w0->w1", "w0->exchange s0".
+  std::uint32_t from{0}, to{0};  ///< Ids.
+  double bytes{0};               ///< Bytes per step, the mean if an exchange is not due in every step.
 };
 
 struct run_facts {

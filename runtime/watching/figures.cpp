@@ -35,7 +35,9 @@ struct time_axis {
 
   time_axis(const run_facts& facts, const run_state& state)
       : unit(pages::unit_of_seconds(state.latest ? state.latest->seconds : 0)),
-        axis{.title = std::string(facts.simulated ? "virtual time (" : "time (") + unit.name + ")"} {}
+        axis{.title = std::string(facts.simulated ? "virtual time (" : "time (") + unit.name + ")",
+             .column = "seconds",
+             .unit = unit.size} {}
 
   double at(double seconds) const { return seconds / unit.size; }
   std::string text(double seconds) const { return human_number(at(seconds), 4) + " " + unit.name; }
@@ -44,6 +46,7 @@ struct time_axis {
 /// A quantity on the y axis.
 struct quantity {
   std::string name, title, axis;
+  std::string column;  ///< Name of its column in a CSV file.
   bool percent{false};
 
   double shown(double value) const { return percent ? 100 * value : value; }
@@ -59,7 +62,7 @@ class curves {
              .title = what_.title,
              .kind = figure_kind::curves,
              .x = time.axis,
-             .y = {.title = what_.axis},
+             .y = {.title = what_.axis, .column = what_.column, .unit = what_.percent ? 0.01 : 1},
              .all = {}};
   }
 
@@ -117,7 +120,7 @@ class curves {
 };
 
 figure losses(const run_state& state, const time_axis& time) {
-  curves made(state, time, {.name = "loss", .title = "Loss", .axis = "loss"});
+  curves made(state, time, {.name = "loss", .title = "Loss", .axis = "loss", .column = "loss"});
   made.add("training", style_of_all, [](const record& line) { return line.train_loss; });
   made.add("validation", style_of_validation, [](const record& line) { return line.val_loss; });
   made.add_workers([](const record& line) -> const auto& { return line.train_loss_workers; });
@@ -125,7 +128,8 @@ figure losses(const run_state& state, const time_axis& time) {
 }
 
 figure accuracies(const run_state& state, const time_axis& time) {
-  curves made(state, time, {.name = "accuracy", .title = "Accuracy", .axis = "accuracy (%)", .percent = true});
+  curves made(state, time,
+              {.name = "accuracy", .title = "Accuracy", .axis = "accuracy (%)", .column = "accuracy", .percent = true});
   made.add("training", style_of_all, [](const record& line) { return line.train_accuracy; });
   made.add("validation", style_of_validation, [](const record& line) { return line.val_accuracy; });
   made.add_workers([](const record& line) -> const auto& { return line.val_accuracy_workers; });
@@ -134,7 +138,9 @@ figure accuracies(const run_state& state, const time_axis& time) {
 
 /// From the progress over time; without it, from the lines.
 figure speed(const run_facts& facts, const run_state& state, const time_axis& time) {
-  curves from_lines(state, time, {.name = "speed", .title = "Training speed", .axis = "samples per second"});
+  curves from_lines(
+      state, time,
+      {.name = "speed", .title = "Training speed", .axis = "samples per second", .column = "samples_per_second"});
   from_lines.add("all workers", style_of_all, [](const record& line) { return line.samples_per_second; });
   auto made = from_lines.take();
   if (state.progress.size() < 3) return made;
@@ -158,7 +164,10 @@ figure speed(const run_facts& facts, const run_state& state, const time_axis& ti
 
 figure distances(const run_state& state, const time_axis& time) {
   curves made(state, time,
-              {.name = "consensus", .title = "Distance between the workers", .axis = "consensus distance"});
+              {.name = "consensus",
+               .title = "Distance between the workers",
+               .axis = "consensus distance",
+               .column = "consensus_distance"});
   made.add("after the exchange", 0, [](const record& line) { return line.consensus_distance; });
   made.add("before the exchange", 1, [](const record& line) { return line.consensus_distance_before; });
   return made.take();
@@ -166,7 +175,10 @@ figure distances(const run_state& state, const time_axis& time) {
 
 figure staleness_over_time(const run_state& state, const time_axis& time) {
   curves made(state, time,
-              {.name = "staleness", .title = "Staleness of the gradients", .axis = "updates between read and write"});
+              {.name = "staleness",
+               .title = "Staleness of the gradients",
+               .axis = "updates between read and write",
+               .column = "staleness"});
   made.add("mean", 0, [](const record& line) { return line.staleness_mean; });
   made.add("largest", 1, [](const record& line) { return line.staleness_max; });
   return made.take();
@@ -176,8 +188,8 @@ figure staleness_counts(const run_state& state) {
   figure made{.name = "staleness-counts",
               .title = "Gradients by staleness",
               .kind = figure_kind::bars,
-              .x = {.title = "staleness"},
-              .y = {.title = "gradients"},
+              .x = {.title = "staleness", .column = "staleness"},
+              .y = {.title = "gradients", .column = "gradients"},
               .all = {}};
   series bars{.name = "gradients", .style = 0, .marks = {}};
   for (std::size_t i = 0; i < state.staleness.size(); ++i) {

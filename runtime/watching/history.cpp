@@ -73,7 +73,9 @@ void history::progress(std::uint64_t step) {
   const std::lock_guard lock(mutex_);
   state_.steps = std::max(state_.steps, step);
   ++version_;
-  if (keeps_progress_ && state_.latest) add_point();
+  if (!keeps_progress_ || !state_.latest) return;
+  add_point();
+  add_traffic();
 }
 
 void history::progress_by_worker(const std::vector<std::uint64_t>& steps) {
@@ -88,13 +90,26 @@ void history::add_point() {
   last_point_ = now;
   const auto& each = state_.steps_by_worker;
   const auto sum = std::accumulate(each.begin(), each.end(), 0.0);
-  const std::chrono::duration<double> elapsed = now - begun_;
   points.push_back(
-      {.seconds = seconds_before_ + elapsed.count(),
+      {.seconds = seconds_now(),
        .steps = each.empty() ? static_cast<double>(state_.steps) : sum / static_cast<double>(each.size())});
   if (points.size() <= points_max) return;
   thin_out(points);
   between_points_ *= 2;
+}
+
+double history::seconds_now() const {
+  const std::chrono::duration<double> elapsed = now_() - begun_;
+  return seconds_before_ + elapsed.count();
+}
+
+void history::add_traffic() {
+  constexpr double between = 0.5, span = 5;
+  const auto now = seconds_now();
+  if (!meter_ || (!traffic_.empty() && now - traffic_.back().seconds < between)) return;
+  traffic_.emplace_back().seconds = now;
+  meter_(traffic_.back());
+  while (traffic_.size() > 1 && now - traffic_[1].seconds > span) traffic_.pop_front();
 }
 
 std::uint64_t history::version() const {
@@ -104,7 +119,16 @@ std::uint64_t history::version() const {
 
 run_state history::state() const {
   const std::lock_guard lock(mutex_);
-  return state_;
+  auto state = state_;
+  if (!meter_ || !state.latest) return state;
+  meter_(state.traffic);
+  const bool at_present = keeps_progress_ && !state.has_ended();
+  state.traffic.seconds = at_present ? seconds_now() : state.latest->seconds;
+  if (at_present && !traffic_.empty())
+    state.traffic_before = traffic_.front();
+  else
+    state.traffic_before.seconds = seconds_before_;
+  return state;
 }
 
 }  // namespace troupe::watching

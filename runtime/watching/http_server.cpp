@@ -17,6 +17,7 @@
 #include <algorithm>
 #include <array>
 #include <list>
+#include <map>
 #include <pthread.h>
 #include <string>
 #include <thread>
@@ -59,7 +60,7 @@ class connection : public std::enable_shared_from_this<connection> {
         [self = shared_from_this()](const error_code& error, std::size_t) { self->take_request(error); });
   }
 
-  bool follows() const { return follows_; }
+  feed follows() const { return follows_; }
   bool is_busy() const { return busy_; }
 
   /// Sends text, once what is being sent has arrived. Of several texts that wait, only the last one is sent.
@@ -88,7 +89,7 @@ class connection : public std::enable_shared_from_this<connection> {
     const bool has_left = error && error.category() != of_parser;  // or it was too slow
     auto text = has_left || closed_ ? std::string() : answer_to(parser_, error, around_.served, follows_);
     if (text.empty()) return close();
-    if (follows_) around_.followed(*this);
+    if (follows_ != feed::none) around_.followed(*this);
     if (!closed_) send(std::move(text));
   }
 
@@ -97,7 +98,7 @@ class connection : public std::enable_shared_from_this<connection> {
     if (error) return close();
     sending_.clear();
     if (!next_.empty()) return send(std::exchange(next_, {}));
-    if (follows_) return;
+    if (follows_ != feed::none) return;
     // Closing with unread bytes would reset the connection, and the client might not see the answer.
     error_code ignored;
     stream_.socket().shutdown(tcp::socket::shutdown_send, ignored);
@@ -121,7 +122,8 @@ class connection : public std::enable_shared_from_this<connection> {
   std::string sending_, next_;
   std::array<char, 1024> rest_{};
   std::size_t ignored_{0};
-  bool follows_{false}, busy_{false}, closed_{false};
+  feed follows_{feed::none};
+  bool busy_{false}, closed_{false};
 };
 
 tcp::acceptor acceptor_at(asio::io_context& io, const topology::endpoint& where) try {
@@ -154,6 +156,8 @@ class http_server::server {
  private:
   using connections = std::list<std::shared_ptr<connection>>;
 
+  static bool follows(const std::shared_ptr<connection>& one) { return one->follows() != feed::none; }
+
   void run() {
     constexpr int niceness = 10;  // training comes first
     ::setpriority(PRIO_PROCESS, static_cast<id_t>(::syscall(SYS_gettid)), niceness);
@@ -185,7 +189,6 @@ class http_server::server {
 
   /// Closes the connection that was opened first, but one that follows only if all do.
   void close_oldest() {
-    const auto follows = [](const auto& one) { return one->follows(); };
     const auto found = std::find_if_not(open_.begin(), open_.end(), follows);
     const auto oldest = found == open_.end() ? open_.front() : *found;
     oldest->close();
@@ -198,7 +201,6 @@ class http_server::server {
 
   /// A page is open: it gets updates from now on.
   void take_follower(connection& one) {
-    const auto follows = [](const auto& each) { return each->follows(); };
     if (static_cast<std::size_t>(std::count_if(open_.begin(), open_.end(), follows)) > limits_.followers) {
       const auto oldest = *std::find_if(open_.begin(), open_.end(), follows);
       oldest->close();
@@ -208,26 +210,33 @@ class http_server::server {
     if (!std::exchange(beating_, true)) beat();
   }
 
-  /// Sends updates as long as pages are open.
+  /// Sends updates as long as somebody follows. What no one follows is not made.
   void beat() {
     pulse_.expires_after(between_updates);
     pulse_.async_wait([this](const error_code& error) {
       if (error || ending_) return;
-      const auto& update = served_.update();
-      const auto now = std::chrono::steady_clock::now();
-      if (update != sent_)
-        send_to_followers(sent_ = update);
-      else if (now - last_sent_ > between_signs_of_life)
-        send_to_followers(": still there\n\n");
-      beating_ = std::any_of(open_.begin(), open_.end(), [](const auto& one) { return one->follows(); });
+      const bool quiet = std::chrono::steady_clock::now() - last_sent_ > between_signs_of_life;
+      for (auto& [of, sent] : sent_) {
+        if (!has_followers(of)) continue;
+        const auto& update = served_.update(of);
+        if (update != sent)
+          send_to_followers(of, sent = update);
+        else if (quiet)
+          send_to_followers(of, ": still there\n\n");
+      }
+      beating_ = std::any_of(open_.begin(), open_.end(), follows);
       if (beating_) beat();
     });
   }
 
-  void send_to_followers(const std::string& text) {
+  bool has_followers(feed of) const {
+    return std::any_of(open_.begin(), open_.end(), [of](const auto& one) { return one->follows() == of; });
+  }
+
+  void send_to_followers(feed of, const std::string& text) {
     last_sent_ = std::chrono::steady_clock::now();
     for (const auto& one : connections(open_))
-      if (one->follows()) one->send(text);
+      if (one->follows() == of) one->send(text);
   }
 
   /// Says goodbye to open pages, closes the rest, and ends the thread.
@@ -237,9 +246,10 @@ class http_server::server {
     acceptor_.close(ignored);
     pause_.cancel();
     for (const auto& one : connections(open_))
-      if (!one->follows()) one->close();
+      if (!follows(one)) one->close();
     if (open_.empty()) return io_.stop();
-    send_to_followers(served_.last_update());
+    for (const auto& [of, sent] : sent_)
+      if (has_followers(of)) send_to_followers(of, served_.last_update(of));
     pulse_.expires_after(to_say_goodbye);
     pulse_.async_wait([this](const error_code&) { io_.stop(); });
     end_when_sent();
@@ -263,7 +273,7 @@ class http_server::server {
   asio::steady_timer pulse_, pause_;
   std::uint16_t port_{0};
   bool beating_{false}, ending_{false};
-  std::string sent_;  ///< The last update that was sent.
+  std::map<feed, std::string> sent_{{feed::page, {}}, {feed::data, {}}};  ///< The last updates that were sent.
   std::chrono::steady_clock::time_point last_sent_{};
   std::thread thread_;
 };

@@ -18,7 +18,7 @@ std::string text_of(const http_answer& answer, bool with_body) {
                      "\r\nConnection: close\r\nCache-Control: no-store\r\nX-Content-Type-Options: nosniff\r\n"
                      "Referrer-Policy: no-referrer\r\nCross-Origin-Resource-Policy: same-origin\r\n";
   for (const auto& [name, value] : answer.fields) text += name + ": " + value + "\r\n";
-  if (!answer.follows) text += "Content-Length: " + std::to_string(answer.body.size()) + "\r\n";
+  if (answer.follows == feed::none) text += "Content-Length: " + std::to_string(answer.body.size()) + "\r\n";
   text += "\r\n";
   return with_body ? text + answer.body : text;
 }
@@ -44,8 +44,8 @@ void limit(request_parser& parser) {
   parser.body_limit(0);
 }
 
-std::string answer_to(const request_parser& parser, const boost::system::error_code& error, site& from, bool& follows) {
-  follows = false;
+std::string answer_to(const request_parser& parser, const boost::system::error_code& error, site& from, feed& follows) {
+  follows = feed::none;
   if (error == http::error::header_limit || error == http::error::buffer_overflow)
     return text_of({.status = 431, .body = "The header of the request is too long.\n"}, true);
   if (error == http::error::body_limit)
@@ -55,7 +55,7 @@ std::string answer_to(const request_parser& parser, const boost::system::error_c
   const auto request = request_of(parser);
   const auto answer = from.answer(request);
   const bool with_body = request.method != "HEAD";
-  follows = answer.follows && with_body;
+  if (with_body) follows = answer.follows;
   return text_of(answer, with_body);
 }
 
@@ -70,7 +70,7 @@ std::string answer_to(std::string_view bytes, site& from) {
   }
   if (error == http::error::need_more) error = bytes.size() > header_bytes_max ? http::error::header_limit : error;
   if (error == http::error::need_more || (!error && !parser.is_header_done())) return {};
-  bool follows = false;
+  feed follows{};
   return answer_to(parser, error, from, follows);
 }
 

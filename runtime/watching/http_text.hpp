@@ -21,9 +21,9 @@ using request_parser = boost::beast::http::request_parser<boost::beast::http::em
 /// Sets the limits of a parser.
 void limit(request_parser& parser);
 
-/// Answers what was parsed, or the error that ended the parsing. Returns the bytes to send; `follows` is set if updates
-/// are to follow them. A request of which nothing came, or whose client has left, has no answer.
-std::string answer_to(const request_parser& parser, const boost::system::error_code& error, site& from, bool& follows);
+/// Answers what was parsed, or the error that ended the parsing. Returns the bytes to send; `follows` is set to what is
+/// to follow them. A request of which nothing came, or whose client has left, has no answer.
+std::string answer_to(const request_parser& parser, const boost::system::error_code& error, site& from, feed& follows);
 
 /// Parses and answers the bytes of a request; returns "" if it is not complete. For tests.
 std::string answer_to(std::string_view bytes, site& from);

@@ -8,6 +8,7 @@
 #include "troupe/runtime/watching/figures.hpp"
 #include "troupe/runtime/watching/page_sources.hpp"
 #include "troupe/runtime/watching/summary.hpp"
+#include "troupe/runtime/watching/traffic.hpp"
 
 #include <nlohmann/json.hpp>
 
@@ -57,10 +58,33 @@ std::string tiles_html(const run_facts& facts, const run_state& state) {
 
 std::string figures_html(const run_facts& facts, const run_state& state) {
   std::string text = "<section><h2>Curves</h2>\n<div class=\"grid\">\n";
-  for (const auto& each : figures_of(facts, state))
-    text += "<figure class=\"card\" data-figure=\"" + each.name + "\">" + pages::draw(each) +
-            "<figcaption><button type=\"button\" data-save=\"svg\">SVG</button></figcaption></figure>\n";
+  for (const auto& each : figures_of(facts, state)) text += pages::card_of(each.name, pages::draw(each));
   return text + "</div></section>\n";
+}
+
+/// The head of a table, in a box that scrolls.
+std::string table_html(const std::vector<std::string>& columns) {
+  std::string text = "<div class=\"scroll\"><table><thead><tr>";
+  for (const auto& each : columns) text += "<th>" + each + "</th>";
+  return text + "</tr></thead>\n<tbody>\n";
+}
+
+std::string row_html(const std::string& name, const std::vector<std::string>& cells) {
+  auto text = "<tr><th scope=\"row\">" + escaped(name) + "</th>";
+  for (const auto& each : cells) text += "<td>" + escaped(each) + "</td>";
+  return text + "</tr>\n";
+}
+
+std::string bytes_text(double bytes) {
+  return human_bytes(static_cast<std::uint64_t>(std::llround(std::clamp(bytes, 0.0, 1e18))));
+}
+
+std::string rate_text(double bytes_per_second) {
+  return bytes_text(bytes_per_second) + "/s";
+}
+
+std::string wait_text(double seconds) {
+  return human_number(1000 * seconds, 3) + " ms";
 }
 
 std::string shares_html(const time_shares& of) {
@@ -71,12 +95,6 @@ std::string shares_html(const time_shares& of) {
   return text + "</div>";
 }
 
-/// The steps of a worker, as fresh as known.
-std::uint64_t steps_of(const run_state& state, std::size_t rank) {
-  const auto totals = rank < state.workers.size() ? state.workers[rank].steps : 0;
-  return std::max(totals, rank < state.steps_by_worker.size() ? state.steps_by_worker[rank] : 0);
-}
-
 std::string workers_html(const run_state& state) {
   const auto workers = std::max(state.workers.size(), state.steps_by_worker.size());
   if (workers == 0) return "";
@@ -85,10 +103,9 @@ std::string workers_html(const run_state& state) {
   if (const auto waiting = waiting_text(state)) text += "<p class=\"note\">" + escaped(*waiting) + "</p>\n";
   text +=
       "<p class=\"note legend\"><i class=\"compute\"></i>computing<i class=\"data\"></i>waiting for samples"
-      "<i class=\"exchange\"></i>waiting for exchanges</p>\n"
-      "<div class=\"scroll\"><table><thead><tr><th>worker</th><th>steps</th><th>samples</th><th>sent</th>"
-      "<th>computing</th><th>samples awaited</th><th>exchanges awaited</th><th>share of the time</th></tr></thead>\n"
-      "<tbody>\n";
+      "<i class=\"exchange\"></i>waiting for exchanges</p>\n" +
+      table_html({"worker", "steps", "samples", "sent", "computing", "samples awaited", "exchanges awaited",
+                  "share of the time"});
   for (std::size_t rank = 0; rank < workers; ++rank) {
     const auto known = rank < state.workers.size() ? state.workers[rank] : worker_total{};
     const auto of = rank < shares.size() ? shares[rank] : time_shares{};
@@ -102,10 +119,6 @@ std::string workers_html(const run_state& state) {
   return text + "</tbody></table></div></section>\n";
 }
 
-std::string rate_text(double bytes_per_second) {
-  return human_bytes(static_cast<std::uint64_t>(std::llround(bytes_per_second))) + "/s";
-}
-
 /// Steps of every worker per second, at the current speed.
 double steps_per_second(const run_facts& facts, const run_state& state) {
   const auto samples = samples_per_second(facts, state);
@@ -116,40 +129,73 @@ double steps_per_second(const run_facts& facts, const run_state& state) {
 std::string exchanges_html(const run_facts& facts, const run_state& state) {
   if (facts.exchanges.empty()) return "";
   const auto steps = steps_per_second(facts, state);
-  std::string text =
-      "<section><h2>Exchanges</h2>\n<p class=\"note\">Bytes as planned; rates at the current speed.</p>\n"
-      "<div class=\"scroll\"><table><thead><tr><th>exchange</th><th>kind</th><th>every</th><th>edges</th>"
-      "<th>bytes per exchange</th><th>rate</th><th>rate of an edge</th></tr></thead>\n<tbody>\n";
+  auto text = "<section><h2>Exchanges</h2>\n<p class=\"note\">Bytes as planned; rates at the current speed.</p>\n" +
+              table_html({"exchange", "kind", "every", "edges", "bytes per exchange", "rate", "rate of an edge"});
   for (const auto& one : facts.exchanges) {
     const auto rate = steps * one.bytes / static_cast<double>(std::max<std::uint64_t>(one.every, 1));
     const auto edges = static_cast<double>(std::max<std::uint64_t>(one.edges, 1));
-    text += "<tr><th scope=\"row\">" + escaped(one.name) + "</th>";
-    for (const auto& cell :
-         {escaped(one.kind), one.every == 1 ? "step" : grouped(one.every) + " steps", grouped(one.edges),
-          human_bytes(static_cast<std::uint64_t>(std::llround(one.bytes))), rate_text(rate), rate_text(rate / edges)})
-      text += "<td>" + cell + "</td>";
-    text += "</tr>\n";
+    text += row_html(one.name, {one.kind, one.every == 1 ? "step" : grouped(one.every) + " steps", grouped(one.edges),
+                                bytes_text(one.bytes), rate_text(rate), rate_text(rate / edges)});
   }
   return text + "</tbody></table></div></section>\n";
+}
+
+/// What the emulated links carry.
+std::string links_html(const run_facts& facts, const run_state& state) {
+  const auto links = links_of(state);
+  if (links.empty()) return "";
+  const bool whole = facts.simulated || state.has_ended();
+  auto text =
+      "<section><h2>Links</h2>\n<p class=\"note\">What emulated links carry and how long messages wait for them, " +
+      std::string(whole ? "over the whole run" : "in the last few seconds") + ".</p>\n" +
+      table_html(
+          {"link", "sent in total", "rate", "occupied", "messages that wait", "mean wait", "longest wait of the run"});
+  for (const auto& each : links)
+    text +=
+        row_html(each.name, {bytes_text(static_cast<double>(each.bytes)), rate_text(each.rate), percent_text(each.busy),
+                             human_number(each.queue, 3), wait_text(each.wait_mean), wait_text(each.wait_max)});
+  return text + "</tbody></table></div></section>\n";
+}
+
+/// What is written beside an edge of the drawing, in lines.
+json short_text(const edge_traffic& edge) {
+  auto lines = json::array({rate_text(edge.rate)});
+  std::string more;
+  if (edge.wait_mean) more = "wait " + wait_text(*edge.wait_mean);
+  if (edge.staleness) more += (more.empty() ? "stale " : ", stale ") + grouped(*edge.staleness);
+  if (!more.empty()) lines.push_back(more);
+  return lines;
+}
+
+std::string long_text(const edge_traffic& edge) {
+  const auto planned = bytes_text(edge.planned) + " per step as planned";
+  if (!edge.measured) return rate_text(edge.rate) + " at the current speed; " + planned;
+  auto text = rate_text(edge.rate) + "; " + bytes_text(static_cast<double>(edge.bytes)) + " in " +
+              grouped(edge.messages) + (edge.messages == 1 ? " message; " : " messages; ") + planned;
+  if (edge.queue)
+    text += "; " + human_number(*edge.queue, 3) + " messages wait to be sent, " + wait_text(*edge.wait_mean) +
+            " on average";
+  if (edge.staleness) text += "; staleness of the last: " + grouped(*edge.staleness);
+  return text;
 }
 
 /// What the drawing of the wiring shows of each worker and each edge.
 std::string drawn_html(const run_facts& facts, const run_state& state) {
   const auto shares = shares_of(state);
+  const auto awaited = awaited_worker(state);
   json workers = json::object(), edges = json::object();
   for (std::size_t rank = 0; rank < shares.size(); ++rank) {
     const auto& of = shares[rank];
     const auto name = "w" + std::to_string(rank);
-    workers[name] = {{"shares", {{"compute", of.compute}, {"data", of.data}, {"exchange", of.exchange}}},
-                     {"text", name + ": " + grouped(steps_of(state, rank)) + " steps; computing " +
-                                  percent_text(of.compute) + ", waiting for samples " + percent_text(of.data) +
-                                  ", for exchanges " + percent_text(of.exchange)}};
+    workers[name] = {
+        {"shares", {{"compute", of.compute}, {"data", of.data}, {"exchange", of.exchange}}},
+        {"awaited", awaited == rank},
+        {"text", name + ": " + grouped(steps_of(state, rank)) + " steps; computing " + percent_text(of.compute) +
+                     ", waiting for samples " + percent_text(of.data) + ", for exchanges " + percent_text(of.exchange) +
+                     (awaited == rank ? "; the others wait for it" : "")}};
   }
-  const auto steps = steps_per_second(facts, state);
-  for (const auto& each : facts.edges)
-    edges[each.name] = {{"rate", rate_text(steps * each.bytes)},
-                        {"text", human_bytes(static_cast<std::uint64_t>(std::llround(each.bytes))) + " per step, " +
-                                     rate_text(steps * each.bytes)}};
+  for (const auto& each : edges_of(facts, state))
+    edges[each.name] = {{"short", short_text(each)}, {"text", long_text(each)}};
   return "<script type=\"application/json\" id=\"drawn\">" +
          pages::script_json(dumped({{"workers", workers}, {"edges", edges}})) + "</script>\n";
 }
@@ -157,7 +203,7 @@ std::string drawn_html(const run_facts& facts, const run_state& state) {
 /// The part of the page that changes while the run trains.
 std::string live_html(const run_facts& facts, const run_state& state) {
   return state_html(facts, state) + tiles_html(facts, state) + figures_html(facts, state) + workers_html(state) +
-         exchanges_html(facts, state) + drawn_html(facts, state);
+         exchanges_html(facts, state) + links_html(facts, state) + drawn_html(facts, state);
 }
 
 std::string warnings_html(const run_facts& facts) {
@@ -193,6 +239,9 @@ std::string page_of(const run_facts& facts, const run_state& state, const std::s
                         {"wiring", image},
                         {"warnings", warnings_html(facts)},
                         {"topology", escaped(facts.topology)},
+                        {"csv", live ? ""
+                                     : "<script type=\"application/json\" id=\"csv\">" +
+                                           pages::script_json(csv_of_figures(facts, state)) + "</script>\n"},
                         {"data", pages::script_json(json_of(facts, state))}});
 }
 
@@ -225,7 +274,8 @@ std::string update_of(const run_facts& facts, const run_state& state, bool has_w
 }
 
 std::string json_of(const run_facts& facts, const run_state& state) {
-  json workers = json::array();
+  json workers = json::array(), links = json::array(), edges = json::array();
+  const auto shares = shares_of(state);
   const auto count = std::max(state.workers.size(), state.steps_by_worker.size());
   for (std::size_t rank = 0; rank < count; ++rank) {
     const auto known = rank < state.workers.size() ? state.workers[rank] : worker_total{};
@@ -236,7 +286,29 @@ std::string json_of(const run_facts& facts, const run_state& state) {
                        {"busy_seconds", known.busy},
                        {"data_wait_seconds", known.data_wait},
                        {"exchange_wait_seconds", known.exchange_wait}});
+    if (rank < shares.size())
+      workers.back().update({{"compute_share", shares[rank].compute},
+                             {"data_share", shares[rank].data},
+                             {"exchange_share", shares[rank].exchange}});
   }
+  for (const auto& each : links_of(state))
+    links.push_back({{"link", each.name},
+                     {"messages", each.messages},
+                     {"bytes", each.bytes},
+                     {"bytes_per_second", each.rate},
+                     {"busy_share", each.busy},
+                     {"queue", each.queue},
+                     {"wait_mean_seconds", each.wait_mean},
+                     {"wait_max_seconds", each.wait_max}});
+  for (const auto& each : edges_of(facts, state))
+    edges.push_back({{"edge", each.name},
+                     {"planned_bytes_per_step", each.planned},
+                     {"messages", each.measured ? json(each.messages) : json(nullptr)},
+                     {"bytes", each.measured ? json(each.bytes) : json(nullptr)},
+                     {"bytes_per_second", each.rate},
+                     {"queue", number(each.queue)},
+                     {"wait_mean_seconds", number(each.wait_mean)},
+                     {"staleness", each.staleness ? json(*each.staleness) : json(nullptr)}});
   const auto& latest = state.latest;
   return dumped({{"title", facts.title},
                  {"model", facts.model},
@@ -248,6 +320,7 @@ std::string json_of(const run_facts& facts, const run_state& state) {
                  {"epoch", latest ? latest->epoch : 0},
                  {"updates", latest ? latest->updates : 0},
                  {"seconds", latest ? number(latest->seconds) : json(nullptr)},
+                 {"seconds_left", number(seconds_left(facts, state))},
                  {"samples_per_second", number(samples_per_second(facts, state))},
                  {"train_loss", number(state.last(&record::train_loss))},
                  {"train_accuracy", number(state.last(&record::train_accuracy))},
@@ -257,7 +330,17 @@ std::string json_of(const run_facts& facts, const run_state& state) {
                  {"consensus_distance", number(state.last(&record::consensus_distance))},
                  {"staleness_mean", number(state.last(&record::staleness_mean))},
                  {"bytes_sent", latest ? latest->bytes_sent : 0},
-                 {"workers", workers}});
+                 {"waiting", waiting_text(state).value_or("")},
+                 {"workers", workers},
+                 {"links", links},
+                 {"edges", edges}});
+}
+
+std::string csv_of_figures(const run_facts& facts, const run_state& state) {
+  json csv = json::object();
+  for (const auto& each : figures_of(facts, state)) csv[each.name] = pages::csv_of(each);
+  csv["wiring"] = csv_of(edges_of(facts, state));
+  return dumped(csv);
 }
 
 }  // namespace troupe::watching

@@ -27,4 +27,7 @@ std::string update_of(const run_facts& facts, const run_state& state, bool has_w
 /// Returns the state of the run as one JSON object, without lists of lines.
 std::string json_of(const run_facts& facts, const run_state& state);
 
+/// Returns the values of the figures of the page: one JSON object with the CSV file of each, by name.
+std::string csv_of_figures(const run_facts& facts, const run_state& state);
+
 }  // namespace troupe::watching

@@ -83,11 +83,15 @@ http_answer site::route(const std::string& path) {
     return {.type = "text/html; charset=utf-8",
             .body = fresh(page_, [&] { return live_page_of(facts, state()); }),
             .fields = {{"Content-Security-Policy", live_policy()}}};
-  if (path == "/events") return {.type = "text/event-stream", .body = update(), .follows = true};
+  constexpr auto* events = "text/event-stream";
+  if (path == "/events") return {.type = events, .body = update(feed::page), .follows = feed::page};
+  if (path == "/events.json") return {.type = events, .body = update(feed::data), .follows = feed::data};
   if (path == "/metrics")
     return {.type = exposition_type, .body = fresh(metrics_, [&] { return exposition_of(facts, state()); })};
   if (path == "/data.json")
     return {.type = "application/json", .body = fresh(json_, [&] { return json_of(facts, state()) + "\n"; })};
+  if (path == "/figures.json")
+    return {.type = "application/json", .body = fresh(csv_, [&] { return csv_of_figures(facts, state()) + "\n"; })};
   if (path == "/wiring.svg" && has_wiring()) {
     if (wiring_.empty()) wiring_ = drawing_in(facts.folder);
     return {.type = "image/svg+xml",
@@ -102,9 +106,14 @@ bool site::has_wiring() const {
   return options_.run->version() > 0 && std::filesystem::is_regular_file(options_.facts.folder / "graph.svg", failed);
 }
 
-const std::string& site::update(bool now) {
-  const auto make = [&] { return "data: " + update_of(options_.facts, options_.run->state(), has_wiring()) + "\n\n"; };
-  return fresh(update_, make, now);
+const std::string& site::update(feed of, bool now) {
+  const auto& facts = options_.facts;
+  const auto event = [](const std::string& text) { return "data: " + text + "\n\n"; };
+  if (of == feed::data)
+    return fresh(
+        data_update_, [&] { return event(json_of(facts, options_.run->state())); }, now);
+  return fresh(
+      update_, [&] { return event(update_of(facts, options_.run->state(), has_wiring())); }, now);
 }
 
 const std::string& site::fresh(kept& one, const std::function<std::string()>& make, bool now) {

@@ -25,12 +25,19 @@ struct http_request {
   bool has_body{false};
 };
 
+/// What is sent again and again on one connection, until the run ends.
+enum class feed : std::uint8_t {
+  none,
+  page,  ///< Updates of the page.
+  data,  ///< The numbers of /data.json.
+};
+
 struct http_answer {
   unsigned status{200};
   std::string type{"text/plain; charset=utf-8"};
   std::string body{};
   std::vector<std::pair<std::string, std::string>> fields{};  ///< Further header fields.
-  bool follows{false};                                        ///< Whether updates follow until the run ends.
+  feed follows{feed::none};                                   ///< What follows.
 };
 
 struct site_options {
@@ -49,11 +56,11 @@ class site {
   /// is made to point here can read anything (DNS rebinding).
   http_answer answer(const http_request& request);
 
-  /// Returns the newest update of the page, as a server-sent event.
-  const std::string& update() { return update(false); }
+  /// Returns the newest update of the page, or the newest numbers, as a server-sent event.
+  const std::string& update(feed of) { return update(of, false); }
 
   /// The same, made even if the last one is recent.
-  const std::string& last_update() { return update(true); }
+  const std::string& last_update(feed of) { return update(of, true); }
 
  private:
   /// A text, and when it was made.
@@ -64,14 +71,14 @@ class site {
     bool is_made{false};
   };
 
-  const std::string& update(bool now);
+  const std::string& update(feed of, bool now);
   const std::string& fresh(kept& one, const std::function<std::string()>& make, bool now = false);
   http_answer route(const std::string& path);
   bool has_wiring() const;
 
   site_options options_;
   clock now_;
-  kept page_, update_, metrics_, json_;
+  kept page_, update_, metrics_, json_, data_update_, csv_;
   std::string wiring_;
 };
 

@@ -15,6 +15,11 @@ std::string time_text(double seconds) {
   return human_duration(std::chrono::seconds(std::llround(std::min(seconds, 1e9))));
 }
 
+/// From here on, a share of the time is worth a sentence.
+constexpr double notable = 0.1;
+
+constexpr auto waits_less = [](const time_shares& a, const time_shares& b) { return a.exchange < b.exchange; };
+
 std::string accuracy_text(double share) {
   return human_number(100 * share, 4) + " %";
 }
@@ -59,6 +64,7 @@ std::vector<std::pair<std::string, std::string>> tiles_of(const run_facts& facts
   auto seconds = state.latest->seconds;
   if (!state.progress.empty() && !state.has_ended()) seconds = std::max(seconds, state.progress.back().seconds);
   tiles.emplace_back(facts.simulated ? "virtual time" : "time", time_text(seconds));
+  add("time left", seconds_left(facts, state), time_text);
   add("validation accuracy", state.last(&record::val_accuracy), accuracy_text);
   add("validation loss", state.last(&record::val_loss), plain);
   add("training loss", state.last(&record::train_loss), plain);
@@ -70,17 +76,33 @@ std::vector<std::pair<std::string, std::string>> tiles_of(const run_facts& facts
   return tiles;
 }
 
+std::optional<double> seconds_left(const run_facts& facts, const run_state& state) {
+  const auto speed = state.steps_per_second();
+  if (state.has_ended() || !speed || *speed <= 0) return {};
+  return std::max(0.0, static_cast<double>(facts.steps) - state.progress.back().steps) / *speed;
+}
+
+std::uint64_t steps_of(const run_state& state, std::size_t rank) {
+  const auto totals = rank < state.workers.size() ? state.workers[rank].steps : 0;
+  return std::max(totals, rank < state.steps_by_worker.size() ? state.steps_by_worker[rank] : 0);
+}
+
+std::optional<std::size_t> awaited_worker(const run_state& state) {
+  const auto shares = shares_of(state);
+  const auto [least, most] = std::minmax_element(shares.begin(), shares.end(), waits_less);
+  if (shares.empty() || most->exchange - least->exchange <= notable) return {};
+  return static_cast<std::size_t>(least - shares.begin());
+}
+
 std::optional<std::string> waiting_text(const run_state& state) {
-  constexpr double notable = 0.1;
   const auto shares = shares_of(state);
   if (shares.size() < 2) return {};
-  const auto by_exchange = [](const auto& a, const auto& b) { return a.exchange < b.exchange; };
-  const auto [least, most] = std::minmax_element(shares.begin(), shares.end(), by_exchange);
+  const auto [least, most] = std::minmax_element(shares.begin(), shares.end(), waits_less);
   const auto name = [&](auto at) { return "worker " + std::to_string(at - shares.begin()); };
   const auto by_data = [](const auto& a, const auto& b) { return a.data < b.data; };
   const auto hungriest = std::max_element(shares.begin(), shares.end(), by_data);
   std::string text;
-  if (most->exchange - least->exchange > notable)
+  if (awaited_worker(state))
     text = "The other workers wait for " + name(least) + ": it waits for exchanges " + percent_text(least->exchange) +
            " of the time, " + name(most) + " " + percent_text(most->exchange) + ".";
   else if (most->exchange > notable)

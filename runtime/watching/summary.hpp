@@ -4,6 +4,8 @@
 #include "troupe/runtime/watching/facts.hpp"
 #include "troupe/runtime/watching/history.hpp"
 
+#include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <utility>
@@ -22,11 +24,20 @@ std::vector<time_shares> shares_of(const run_state& state);
 /// Returns labels and values, the most important ones first.
 std::vector<std::pair<std::string, std::string>> tiles_of(const run_facts& facts, const run_state& state);
 
+/// Returns the rank of the worker that waits for exchanges much less than another one, which waits for it.
+std::optional<std::size_t> awaited_worker(const run_state& state);
+
 /// Returns a sentence about which workers wait for which, or nothing if none waits for long.
 std::optional<std::string> waiting_text(const run_state& state);
 
+/// Returns the steps that a worker has completed, as far as known.
+std::uint64_t steps_of(const run_state& state, std::size_t rank);
+
 /// Returns the samples of all workers per second, of the last seconds if the run trains, or nothing if unknown.
 std::optional<double> samples_per_second(const run_facts& facts, const run_state& state);
+
+/// Returns the seconds until the last step at the current speed, or nothing if unknown or if the run has ended.
+std::optional<double> seconds_left(const run_facts& facts, const run_state& state);
 
 /// Returns a share such as "12 %", and "0.4 %" for a small one.
 std::string percent_text(double share);

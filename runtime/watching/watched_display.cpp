@@ -4,11 +4,11 @@
 #include "troupe/runtime/support/read_text.hpp"
 #include "troupe/runtime/support/write_aside.hpp"
 #include "troupe/runtime/telemetry/metrics.hpp"
-#include "troupe/runtime/watching/history.hpp"
 #include "troupe/runtime/watching/http_server.hpp"
 #include "troupe/runtime/watching/page.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <exception>
 #include <string_view>
 #include <utility>
@@ -22,7 +22,7 @@ class watched_display final : public telemetry::display {
   watched_display(std::unique_ptr<telemetry::display> shown, watch_options options)
       : shown_(std::move(shown)),
         options_(std::move(options)),
-        run_(std::make_shared<history>(!options_.facts.simulated)) {
+        run_(std::make_shared<history>(!options_.facts.simulated, std::chrono::steady_clock::now, options_.traffic)) {
     if (options_.continues) read_lines();
     if (options_.dashboard) serve(*options_.dashboard);
   }

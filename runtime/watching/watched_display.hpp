@@ -5,6 +5,7 @@
 #include "troupe/runtime/telemetry/display.hpp"
 #include "troupe/runtime/topology/endpoint.hpp"
 #include "troupe/runtime/watching/facts.hpp"
+#include "troupe/runtime/watching/history.hpp"
 
 #include <functional>
 #include <memory>
@@ -21,6 +22,7 @@ struct watch_options {
   bool continues{false};  ///< Whether the folder has the lines of a run that is continued.
   /// Where the dashboard is served; empty if it is not.
   std::optional<topology::endpoint> dashboard{};
+  history::traffic_meter traffic{};                                    ///< See history; may be empty.
   std::function<void(const std::string&)> print = [](const auto&) {};  ///< Prints the URL, and warnings.
 };
 

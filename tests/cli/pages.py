@@ -3,9 +3,12 @@
 With --pictures DIR, screenshots of all pages are written there.
 """
 
+import csv
+import io
 import os
 import pathlib
 import sys
+import xml.etree.ElementTree
 
 from browser import CHROMIUM, Browser
 from dashboard import ENDLESS, Watched
@@ -17,6 +20,19 @@ POINTS = "document.querySelector('[data-figure=loss] [data-points]')?.getAttribu
 # Bars of the drawing, which is in a shadow tree.
 BARS = "document.querySelector('#wiring .drawing')?.shadowRoot.querySelectorAll('.share').length ?? 0"
 TOO_WIDE = "document.documentElement.scrollWidth > document.documentElement.clientWidth"
+
+# Presses every button that saves a figure, and keeps the texts instead of saving them, by the name of the file.
+SAVE_ALL = """(async () => {
+  const saved = {}, made = new Map();
+  URL.createObjectURL = blob => { const url = `data:,${made.size}`; made.set(url, blob); return url; };
+  HTMLAnchorElement.prototype.click = function () { saved[this.download] = made.get(this.href); };
+  const buttons = [...document.querySelectorAll('[data-save]')].filter(each => each.getClientRects().length > 0);
+  buttons.forEach(each => each.click());
+  while (Object.keys(saved).length < buttons.length) await new Promise(done => setTimeout(done, 20));
+  for (const [name, blob] of Object.entries(saved)) saved[name] = await blob.text();
+  return saved;
+})()"""
+EDGES = "document.querySelector('#wiring .drawing').shadowRoot.querySelectorAll('.edge[aria-label*=messages]').length"
 
 if CHROMIUM is None:
     skip("there is no Chromium")
@@ -32,20 +48,36 @@ def look(page, name):
     page.resize(1280)
 
 
+def save_all(page, least):
+    """Saves every figure as SVG and as CSV."""
+    saved = page.run(SAVE_ALL)
+    stems = {name.rpartition(".")[0] for name in saved}
+    assert len(stems) >= least and {f"{stem}.{kind}" for stem in stems for kind in ("svg", "csv")} == set(saved), saved.keys()
+    for name, text in saved.items():
+        if name.endswith(".svg"):
+            assert xml.etree.ElementTree.fromstring(text).tag.endswith("svg"), name
+        else:
+            rows = list(csv.reader(io.StringIO(text)))
+            assert len(rows) > 1 and len({len(row) for row in rows}) == 1, (name, text[:200])
+
+
 def watch(file, *more, curves=2):
     with Watched(file, "--out", "out", ANY, *more) as run, Browser() as page:
         page.open(run.url)
         before = page.wait(POINTS, 60)
         page.wait(f"{POINTS} !== {before!r}", 60)
         page.wait(f"{BARS} > 0", 60)
+        page.wait(f"{EDGES} > 0", 60)
         assert page.run("document.querySelectorAll('.figure').length") >= curves
         look(page, pathlib.Path(file).stem)
+        save_all(page, curves + 1)
         run.process.send_signal(2)
         page.wait("document.querySelector('.badge').textContent === 'interrupted'")
         run.process.communicate(timeout=60)
         page.open(pathlib.Path("out/report.html").absolute().as_uri())
         assert page.run(f"{BARS} > 0") and page.run(POINTS)
         look(page, pathlib.Path(file).stem + "-report")
+        save_all(page, curves + 1)
         assert not page.problems, page.problems
 
 
@@ -58,6 +90,11 @@ for name in ("ring_all_reduce", "dpsgd_ring", "asgd"):
         watch(SOURCE / "topologies" / f"{name}.toml", "--set", "data.name=digits", "--set", "data.batch_size=16", "--set",
               "run.epochs=2000", "--set", 'evaluate.every="10 steps"', curves=3)
     globals()[f"test_{name}"] = test
+
+
+def test_a_slow_network():
+    watch(write("slow_network.toml", ENDLESS.replace("count = 2", "count = 4\nslowdown = [1, 1, 1, 3]")
+                + '[[link]]\nat = "*"\nbandwidth = "50Mbit/s"\n'), curves=3)
 
 
 def test_a_name_in_a_legend_hides_its_curve_also_after_an_update():
@@ -80,8 +117,9 @@ def test_comparison():
         page.open(pathlib.Path("out/compare.html").absolute().as_uri())
         page.run("document.getElementById('logarithmic').click()")
         page.run("document.querySelector('#results button').click()")
-        page.run("document.querySelector('[data-save=csv]').click()")
         look(page, "compare")
+        page.run("document.getElementById('logarithmic').click()")
+        save_all(page, 8)
         assert not page.problems, page.problems
 
 

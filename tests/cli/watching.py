@@ -41,6 +41,11 @@ def test_a_run_can_be_followed_while_it_trains():
         assert "endless.toml" in page and "EventSource" in page
         assert not re.search(r"(src|href)=\"(?!data:)", page), "the page loads nothing from elsewhere"
         assert "<svg" in run.get("wiring.svg")
+        saved = json.loads(run.get("figures.json"))
+        assert saved.keys() == set(re.findall(r'data-figure="([\w-]+)"', page)), saved.keys()
+        assert saved["accuracy"].startswith("series,seconds,accuracy,lowest,highest\n"), saved["accuracy"]
+        assert "\nvalidation," in saved["accuracy"], saved["accuracy"]
+        assert all(0 <= float(line.split(",")[2]) <= 1 for line in saved["accuracy"].splitlines()[1:])
         metrics = run.get("metrics")
         assert series(metrics, 'troupe_worker_steps_total{rank="1"}') >= 0 and "# HELP troupe_steps_total" in metrics
         assert 0 <= series(metrics, "troupe_validation_accuracy") <= 1
@@ -53,12 +58,16 @@ def test_a_run_can_be_followed_while_it_trains():
                     break
                 second = events(answer, 1)[0]
             assert first["html"] != second["html"] and "figure" in second["html"], "the curves change"
+            numbers = urllib.request.urlopen(run.address("events.json"), timeout=60)
+            assert events(numbers, 1)[0].keys() == state.keys()
             run.process.send_signal(2)
             last = [first]
             while not last[-1]["ended"]:
                 last = events(answer, 1)
                 assert last, "the page learns how the run has ended"
             assert "interrupted" in last[-1]["html"]
+            with numbers:
+                assert events(numbers, 1000)[-1]["status"] == "interrupted"
         run.process.communicate(timeout=60)
         assert run.process.returncode == 130
     report = pathlib.Path("out/report.html").read_text()
@@ -134,6 +143,7 @@ def test_beyond_this_host_the_page_needs_the_token_of_its_url():
         token = run.url.partition("?token=")[2]
         assert len(token) == 64, run.url
         assert run.status("") == 401 and run.status("metrics?token=" + "0" * 64) == 401
+        assert run.status("events.json") == 401 and run.status("figures.json?token=") == 401
         assert run.status("healthz") == 200 and run.status("metrics?token=" + token) == 200
         assert run.status("metrics", Authorization="Bearer " + token, Host="trainer.example") == 200
         run.end()
@@ -141,7 +151,8 @@ def test_beyond_this_host_the_page_needs_the_token_of_its_url():
 
 def test_a_name_that_points_here_gets_nothing():
     with Watched(write("endless.toml", ENDLESS), "--out", "out", ANY) as run:
-        assert run.status("metrics", Host="evil.example") == 421
+        for path in ("metrics", "events.json", "figures.json"):
+            assert run.status(path, Host="evil.example") == 421, path
         assert run.status("metrics", Host="localhost:1") == 200
         run.end()
 
@@ -181,12 +192,24 @@ def test_hostile_clients_cost_the_run_nothing():
                         each.close()
                     del held[:200]
 
-        hostile = [threading.Thread(target=crowd, daemon=True) for _ in range(2)]
+        def followers():  # who ask for what never ends, or for much, and read nothing
+            held = []
+            while not stop.is_set():
+                for path in (b"events", b"events.json", b"figures.json"):
+                    with contextlib.suppress(OSError):
+                        held.append(socket.create_connection(("127.0.0.1", port), timeout=5))
+                        held[-1].sendall(b"GET /" + path + b" HTTP/1.1\r\nHost: localhost\r\n\r\n")
+                for each in held[:-60]:
+                    each.close()
+                del held[:-60]
+
+        hostile = [threading.Thread(target=target, daemon=True) for target in (crowd, crowd, followers)]
         for each in hostile:
             each.start()
         host = b"Host: localhost\r\n"
         for data in (b"\0" * 100_000, b"A" * 1_000_000, b"GET / HTTP/1.1\r\n" + b"X: y\r\n" * 100_000,
                      b"POST / HTTP/1.1\r\n" + host + b"Content-Length: 1000000000\r\n\r\n" + b"x" * 1_000_000,
+                     b"POST /events.json HTTP/1.1\r\n" + host + b"\r\n", b"PUT /figures.json HTTP/1.1\r\n" + host + b"\r\n",
                      b"GET /" + b"../" * 50 + b"etc/passwd HTTP/1.1\r\n" + host + b"\r\n"):
             answer = send(port, data)
             assert not answer or answer.split()[1] in (b"400", b"404", b"405", b"413", b"431"), answer[:100]

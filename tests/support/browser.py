@@ -17,7 +17,7 @@ class Browser:
     """One page. `problems` collects errors of the console, of scripts and of loading."""
 
     def __init__(self, width=1280, height=900):
-        self.profile = tempfile.TemporaryDirectory(prefix="troupe-browser-")
+        self.profile = tempfile.TemporaryDirectory(prefix="troupe-browser-", ignore_cleanup_errors=True)
         to_read, self.output = os.pipe()
         self.input, to_write = os.pipe()
 

@@ -1,8 +1,5 @@
 "use strict";
 (() => {
-  const data = JSON.parse(document.getElementById("data").textContent);
-  Object.assign(figures.csv, data.csv);
-
   // Logarithmic axes: both forms of each figure are in the page.
   const logarithmic = document.getElementById("logarithmic");
   const choose = () => document.body.classList.toggle("logarithmic-axes", logarithmic.checked);

@@ -216,12 +216,16 @@ TEST_CASE("a request gets what is at its address, and nothing else is at any") {
   CHECK(contains(answer_to(get("/metrics"), pages), "\r\nContent-Type: text/plain; version=0.0.4"));
   CHECK(contains(answer_to(get("/data.json"), pages), "\"val_accuracy\":0.9"));
   CHECK(contains(answer_to(get("/events"), pages), "\r\n\r\ndata: {"));
+  CHECK(contains(answer_to(get("/events.json"), pages), "\r\n\r\ndata: {\"title\":\"ring.toml\""));
+  CHECK(
+      contains(answer_to(get("/figures.json"), pages), "series,seconds,accuracy,lowest,highest\\nvalidation,5,0.75,,"));
   CHECK(answer_to(get("/healthz"), pages).ends_with("\r\n\r\nok\n"));
   const auto head = answer_to("HEAD / HTTP/1.1\r\nHost: localhost\r\n\r\n", pages);
   CHECK(status_of(head) == 200);
   CHECK(head.ends_with("\r\n\r\n"));
-  for (const auto* target : {"/index.html", "/../../etc/passwd", "/%2e%2e/metrics.jsonl", "//metrics", "/metrics/",
-                             "http://127.0.0.1/metrics", "*", "/healthz/.."})
+  for (const auto* target :
+       {"/index.html", "/../../etc/passwd", "/%2e%2e/metrics.jsonl", "//metrics", "/metrics/",
+        "http://127.0.0.1/metrics", "*", "/healthz/..", "/events.json/", "/figures.json/loss.csv", "/figures"})
     CHECK(status_of(answer_to(get(target), pages)) == 404);
 }
 
@@ -229,6 +233,7 @@ TEST_CASE("requests with other methods, with bodies, too long or broken are refu
   auto pages = loopback_site();
   const std::string host = "Host: localhost\r\n";
   CHECK(status_of(answer_to("POST / HTTP/1.1\r\n" + host + "\r\n", pages)) == 405);
+  CHECK(status_of(answer_to("POST /events.json HTTP/1.1\r\n" + host + "\r\n", pages)) == 405);
   CHECK(status_of(answer_to("DELETE /metrics HTTP/1.1\r\n" + host + "\r\n", pages)) == 405);
   CHECK(status_of(answer_to("GET / HTTP/1.1\r\n" + host + "Content-Length: 3\r\n\r\nabc", pages)) == 413);
   CHECK(status_of(answer_to("GET / HTTP/1.1\r\n" + host + "Transfer-Encoding: chunked\r\n\r\n", pages)) == 413);
@@ -258,8 +263,9 @@ TEST_CASE("with a token, nothing is shown without it") {
   CHECK(status_of(answer_to(get("/?token=s3cret", "trainer.example:8265"), pages)) == 200);
   CHECK(status_of(answer_to(get("/metrics?a=b&token=s3cret"), pages)) == 200);
   CHECK(status_of(answer_to("GET /metrics HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer s3cret\r\n\r\n", pages)) == 200);
-  for (const auto* target : {"/", "/metrics", "/data.json", "/events", "/wiring.svg", "/nothing",
-                             "/?token=", "/?token=s3cre", "/?token=s3cret1", "/?nottoken=s3cret", "/?token"})
+  for (const auto* target :
+       {"/", "/metrics", "/data.json", "/events", "/events.json", "/figures.json", "/wiring.svg", "/nothing",
+        "/?token=", "/?token=s3cre", "/?token=s3cret1", "/?nottoken=s3cret", "/?token"})
     CHECK(status_of(answer_to(get(target), pages)) == 401);
   CHECK(status_of(answer_to(get("/healthz"), pages)) == 200);
 }
@@ -286,7 +292,7 @@ TEST_CASE("what is costly is made at most twice per second, and rarely if it tak
   now += 2s;
   CHECK(contains(answer_to(get("/metrics"), pages), "troupe_steps_total 7\n"));
   run->progress(8);
-  CHECK(contains(pages.last_update(), "8 of 100"));
+  CHECK(contains(pages.last_update(feed::page), "8 of 100"));
 }
 
 TEST_CASE("no bytes that anybody sends do more than get one of the known answers") {
@@ -295,6 +301,8 @@ TEST_CASE("no bytes that anybody sends do more than get one of the known answers
       get("/"),
       get("/metrics"),
       get("/events?token=a"),
+      get("/events.json"),
+      get("/figures.json"),
       get("/data.json", "[::1]:8265"),
       "HEAD /healthz HTTP/1.0\r\nHost: localhost\r\nAuthorization: Bearer abc\r\n\r\n",
       "GET /wiring.svg HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nabcde\r\n0\r\n\r\n"};

@@ -1,0 +1,127 @@
+// troupe top [ADDRESS]: watches a run in the terminal, through the dashboard that it serves.
+#include "troupe/apps/commands.hpp"
+#include "troupe/apps/dashboard.hpp"
+#include "troupe/apps/messages.hpp"
+#include "troupe/apps/page.hpp"
+#include "troupe/apps/top_text.hpp"
+#include "troupe/runtime/node/signals.hpp"
+#include "troupe/runtime/support/terminal.hpp"
+#include "troupe/runtime/topology/error.hpp"
+#include "troupe/runtime/watching/http_client.hpp"
+#include "troupe/runtime/watching/seen_run.hpp"
+
+#include <CLI/CLI.hpp>
+
+#include <atomic>
+#include <csignal>
+#include <iostream>
+#include <memory>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <unistd.h>
+
+namespace troupe::apps {
+
+namespace {
+
+struct options {
+  std::string address{default_dashboard};
+  bool once{false}, json{false};
+};
+
+/// The other screen of a terminal, on which a page is drawn again and again; the first one comes back at the end.
+class screen {
+ public:
+  screen() { std::cout << "\x1b[?1049h\x1b[?25l\x1b[?7l"; }
+  ~screen() { std::cout << "\x1b[?7h\x1b[?25h\x1b[?1049l" << std::flush; }
+  screen(const screen&) = delete;
+  screen& operator=(const screen&) = delete;
+
+  void draw(const watching::seen_run& run) {
+    std::string text = "\x1b[H";
+    const auto lines = top_lines(
+        run, {.columns = page_columns(), .rows = rows_of(STDOUT_FILENO, 24), .coloured = shows_colours(STDOUT_FILENO)});
+    for (std::size_t i = 0; i < lines.size(); ++i) text += (i == 0 ? "" : "\n") + lines[i] + "\x1b[K";
+    std::cout << text << "\x1b[J" << std::flush;
+  }
+};
+
+void print(const watching::seen_run& run) {
+  for (const auto& line : top_lines(run, {.columns = page_columns(), .coloured = shows_colours(STDOUT_FILENO)}))
+    std::cout << line << "\n";
+}
+
+watching::seen_run parse(const std::string& address, std::string_view text) {
+  auto run = watching::parse_seen_run(text);
+  if (run) return *std::move(run);
+  throw std::runtime_error(for_terminal(address) +
+                           ": this is not the dashboard of a run; expected the address that a run with --dashboard has "
+                           "printed");
+}
+
+/// Prints the run as it is now.
+void look(const options& given, const watching::dashboard_address& where, const watching::keep_on& goes_on) {
+  const auto text = fetch(where, "/data.json", goes_on);
+  if (!text) return;
+  const auto run = parse(given.address, *text);
+  if (given.json)
+    std::cout << watching::clean_json(*text) << "\n";
+  else
+    print(run);
+}
+
+/// Draws the run until it ends or `goes_on` returns false, then prints it as it was last. Returns the exit status.
+int watch(const options& given, const watching::dashboard_address& where, const watching::keep_on& goes_on) {
+  std::optional<watching::seen_run> latest;
+  bool interrupted = false;
+  {
+    std::optional<screen> shown;
+    follow(
+        where, "/events.json",
+        [&](std::string_view text) {
+          latest = parse(given.address, text);
+          if (!shown) shown.emplace();
+          shown->draw(*latest);
+        },
+        [&] { return !(interrupted = !goes_on()) && !(latest && latest->has_ended()); });
+  }
+  if (latest) print(*latest);
+  if (interrupted || (latest && latest->has_ended())) return 0;
+  print_error(for_terminal(given.address) + ": the connection was lost before the run had ended");
+  return 1;
+}
+
+int top(const options& given) {
+  signal_watch signals;  // first of all: threads inherit the signals it blocks
+  std::atomic<int> signal{0};
+  const signal_handler interrupting{signals, [&](int received) { signal = received; }};
+  const auto where = watching::parse_dashboard_address(given.address);
+  if (!where)
+    throw input_error("\"" + given.address + "\" is not the address of a dashboard; expected one such as " +
+                      default_dashboard + ", or the URL that the run has printed");
+  const auto goes_on = [&] { return signal == 0; };
+  int status = 0;
+  if (given.once || given.json || !is_terminal(STDOUT_FILENO))
+    look(given, *where, goes_on);
+  else
+    status = watch(given, *where, goes_on);
+  // Ctrl-C is how one leaves it; what comes from elsewhere is reported as for other commands.
+  return signal == 0 || signal == SIGINT ? status : 128 + signal;
+}
+
+}  // namespace
+
+void add_top(CLI::App& app, int& status) {
+  auto* command = app.add_subcommand("top", "Watch a run in the terminal, through the dashboard that it serves");
+  auto given = std::make_shared<options>();
+  command
+      ->add_option("ADDRESS", given->address,
+                   "Address of the dashboard, HOST:PORT, or the URL that the run has printed, with its token")
+      ->capture_default_str();
+  command->add_flag("--once", given->once, "Print the run as it is now, as without a terminal");
+  command->add_flag("--json", given->json, "Print the run as it is now, as one JSON object");
+  command->callback([given, &status] { status = top(*given); });
+}
+
+}  // namespace troupe::apps
