@@ -73,6 +73,7 @@ int simulate_topology(options& given) {
   const auto begin = std::chrono::steady_clock::now();
   const auto end = simulate_run(plan, data, initial, pool, book, given.how);
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
+  files->set_end(std::chrono::duration<double>(end.trained).count());
   write_links(given.run, plan, 0, files.get(), end.links);
   if (end.failure)
     print_error("the simulated run failed: " + *end.failure +
@@ -100,7 +101,7 @@ void add_simulate(CLI::App& app, int& status) {
       app.add_subcommand("simulate", "Run a topology file in virtual time, on the network that it describes");
   auto given = std::make_shared<options>();
   auto& run = given->run;
-  command->add_option("FILE", run.file, "Topology file; see its sections [[link]] and [simulate]")->required();
+  command->add_option("FILE", run.file, "Topology file; see its sections [[link]], [[fault]] and [simulate]")->required();
   command->add_option("--seed", given->how.seed,
                       "Seed of the order of simultaneous events, of jitter and of losses; run.seed stays as it is");
   command

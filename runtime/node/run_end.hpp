@@ -6,6 +6,7 @@
 
 #include <caf/error.hpp>
 
+#include <chrono>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -19,6 +20,7 @@ struct run_end {
   std::optional<std::string> refusal{};        ///< Why this node cannot take part in the run; nothing was started.
   int signal{0};                               ///< The signal that interrupted it, or 0.
   std::uint64_t events{0};                     ///< Of a simulation: the number of messages that were handled.
+  std::chrono::nanoseconds trained{0};         ///< Of a simulation: virtual time since training began.
   std::vector<emulation::wire_usage> links{};  ///< What the emulated network has carried on this node.
   /// Lanes that had not returned when the node stopped waiting for them. Their threads still run: the process must end
   /// by std::_Exit().

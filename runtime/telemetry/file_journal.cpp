@@ -52,7 +52,7 @@ file_journal::~file_journal() {
   end.step = std::max(end.step, progress_);
   end.updates = std::max(end.updates, end.step);
   const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - begun_;
-  end.seconds = std::max(end.seconds, seconds_before_ + elapsed.count());
+  end.seconds = std::max(end.seconds, simulated_end_.value_or(seconds_before_ + elapsed.count()));
   end.samples_per_second = end.data_wait = end.epoch_seconds = end.epoch_train_loss = {};
   end.train_loss_workers.clear();
   end.staleness_counts.clear();

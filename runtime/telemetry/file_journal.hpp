@@ -70,6 +70,9 @@ class file_journal : public journal {
   /// continued.
   void write_links(const std::vector<emulation::wire_usage>& links) const;
 
+  /// Sets `seconds` of the `end` record of a simulated run that has failed.
+  void set_end(double seconds) { simulated_end_ = seconds; }
+
   const std::filesystem::path& folder() const { return folder_.path(); }
 
   /// Returns the status of the `end` record, or "" as long as there is none.
@@ -97,6 +100,7 @@ class file_journal : public journal {
   std::uint64_t progress_{0};  ///< Steps that every worker has completed.
   std::chrono::steady_clock::time_point begun_{};
   double seconds_before_{0};                ///< `seconds` of the first record: the time before the run was continued.
+  std::optional<double> simulated_end_{};   ///< See set_end().
   std::optional<record> latest_{};          ///< The last record that was written.
   std::optional<snapshot> unsaved_best_{};  ///< The best result, if it could not be written.
   bool drawn_{false};
