@@ -95,14 +95,13 @@ int replay_recording(options& given) {
   shown = watched(std::move(shown), {.what = what.plan, .folder = folder.path(), .simulated = true});
   const auto book = std::make_shared<telemetry::file_journal>(what.plan, std::move(folder), std::move(shown),
                                                               telemetry::file_journal_options{.warn = print_note});
-  const auto [end, cut_at] =
-      replay_run(what.plan, what.data, std::move(initial), std::move(pool), book,
-                 {.recorded = recorded,
-                  .from = from ? from->state : nullptr,
-                  .until = given.until,
-                  .signal = &signal,
-                  .trace = make_trace(run.trace, book->folder(), "replay",
-                                      trace_time_of(std::chrono::steady_clock::now()))});
+  const auto [end, cut_at] = replay_run(
+      what.plan, what.data, std::move(initial), std::move(pool), book,
+      {.recorded = recorded,
+       .from = from ? from->state : nullptr,
+       .until = given.until,
+       .signal = &signal,
+       .trace = make_trace(run.trace, book->folder(), "replay", trace_time_of(std::chrono::steady_clock::now()))});
   if (end.failure) print_error("the replay failed: " + *end.failure);
   if (!end.failure && end.signal == 0 && cut_at) print_cut(given, *cut_at, recorded);
   return end.status();

@@ -291,10 +291,10 @@ class simulation {
   const simulate_nodes_options& options_;
   data::random_stream random_;
   transport::simulated_network network_;
+  fault_times faults_;  ///< Before the nodes, whose workers report their steps to it.
   std::vector<std::unique_ptr<simulated_node>> nodes_;
   std::vector<bool> killed_;
   std::vector<std::optional<time>> frozen_until_;
-  fault_times faults_;
   std::multimap<time, std::function<void()>> later_;  ///< Ends of faults.
   time now_{0};
   std::uint64_t turns_{0};  ///< Events, and advances of time.

@@ -83,20 +83,19 @@ std::vector<node_fault> faults_of(const plan& plan) {
 /// emulated links.
 run_end simulate_all_nodes(const plan& plan, const data::dataset_pair& data, at::Tensor initial,
                            models::buffer_pool pool, std::shared_ptr<journal> book, const simulation_options& how) {
-  const auto all = simulate_nodes(plan, data, std::move(initial), std::move(pool), std::move(book),
-                                  {.seed = how.seed,
-                                   .faults = faults_of(plan),
-                                   .lanes = {.duration_of = how.duration_of,
-                                             .cores_of = how.cores_of,
-                                             .listen_to = how.listen_to},
-                                   .latency = std::chrono::microseconds{0},
-                                   .window = std::numeric_limits<std::int64_t>::max(),
-                                   .most_events = how.most_events,
-                                   .stop_after = how.stop_after,
-                                   .signal = how.signal,
-                                   .computes = how.computes,
-                                   .links = how.links,
-                                   .trace = how.trace});
+  const auto all =
+      simulate_nodes(plan, data, std::move(initial), std::move(pool), std::move(book),
+                     {.seed = how.seed,
+                      .faults = faults_of(plan),
+                      .lanes = {.duration_of = how.duration_of, .cores_of = how.cores_of, .listen_to = how.listen_to},
+                      .latency = std::chrono::microseconds{0},
+                      .window = std::numeric_limits<std::int64_t>::max(),
+                      .most_events = how.most_events,
+                      .stop_after = how.stop_after,
+                      .signal = how.signal,
+                      .computes = how.computes,
+                      .links = how.links,
+                      .trace = how.trace});
   const auto has_end = [](const auto& node) { return node.end.has_value(); };
   const auto first = std::find_if(all.nodes.begin(), all.nodes.end(), has_end);  // the first node, unless it is lost
   const auto is_stopped = how.stop_after > 0 && all.events >= how.stop_after;

@@ -28,10 +28,10 @@ class resolving {
     if (of_one && !given_.between.empty()) refuse("between", "concerns one node; expected node instead of between");
     if (given_.between.empty() == given_.node.empty())
       refuse(given_.between.empty() ? "" : "between",
-             of_one ? "requires a node; expected node = " + topology::to_toml(plan_.nodes.back().name)
-                    : "is between nodes; expected either node or between = [" +
-                          topology::joined(topology::in_quotes({plan_.nodes[0].name, plan_.nodes[1].name}), ", ") +
-                          "]");
+             of_one
+                 ? "requires a node; expected node = " + topology::to_toml(plan_.nodes.back().name)
+                 : "is between nodes; expected either node or between = [" +
+                       topology::joined(topology::in_quotes({plan_.nodes[0].name, plan_.nodes[1].name}), ", ") + "]");
     if (!given_.node.empty()) made.nodes.push_back(node_of("node", given_.node));
     for (const auto& name : given_.between) made.nodes.push_back(node_of("between", name));
     if (!given_.between.empty() && (made.nodes.size() != 2 || made.nodes[0] == made.nodes[1]))

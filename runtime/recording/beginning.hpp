@@ -13,8 +13,8 @@ namespace troupe::recording {
 /// The folder with the checkpoint, in the results folder.
 constexpr auto* beginning_folder = "recorded_from";
 
-/// Keeps the checkpoint in `checkpoint`, or removes what an earlier recording has kept if that is empty, and notes it in
-/// `about`. Throws std::runtime_error if it cannot be copied.
+/// Keeps the checkpoint in `checkpoint`, or removes what an earlier recording has kept if that is empty, and notes it
+/// in `about`. Throws std::runtime_error if it cannot be copied.
 void keep_beginning(const std::filesystem::path& out, const std::filesystem::path& checkpoint, origin& about);
 
 /// Returns the checkpoint with which a recording in `out` begins, or nothing if it begins with the run. Throws damaged.

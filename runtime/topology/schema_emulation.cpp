@@ -41,12 +41,14 @@ section fault_section() {
   using fault = fault_settings;
   return list(
       "fault",
-      "Faults in `troupe simulate`, for a file with several [[node]] sections. Each happens once. The nodes notice it as "
+      "Faults in `troupe simulate`, for a file with several [[node]] sections. Each happens once. The nodes notice it "
+      "as "
       "they notice a real one: a killed node at once, silence after run.silence. A run that loses a node ends with "
       "status 1 and names the node. `troupe run` and `troupe node` refuse a file with [[fault]].",
       &t::faults, "kind",
       {row("kind", each(&t::faults, &fault::kind), {.choices = {"kill", "freeze", "partition", "slow"}},
-           "\"kill\" ends a node. \"freeze\" stops it, as SIGSTOP does. With \"partition\", nothing passes between nodes "
+           "\"kill\" ends a node. \"freeze\" stops it, as SIGSTOP does. With \"partition\", nothing passes between "
+           "nodes "
            "any more, and none of them is notified. With \"slow\", every message between nodes takes longer."),
        row("at", each(&t::faults, &fault::at), {},
            "When it happens: \"step 100\" is when every worker has completed 100 steps, as `step` in metrics.jsonl "

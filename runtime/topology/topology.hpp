@@ -182,10 +182,10 @@ struct link_settings {
 
 /// A fault of a simulated run; see plan/faults.hpp.
 struct fault_settings {
-  std::string kind{};                                       ///< "kill", "freeze", "partition" or "slow".
-  std::string at{};                                         ///< "step 100", or a delay since training began.
-  std::string node{};                                       ///< Name of a node, or empty.
-  std::vector<std::string> between{};                       ///< Names of two nodes, or empty.
+  std::string kind{};                                           ///< "kill", "freeze", "partition" or "slow".
+  std::string at{};                                             ///< "step 100", or a delay since training began.
+  std::string node{};                                           ///< Name of a node, or empty.
+  std::vector<std::string> between{};                           ///< Names of two nodes, or empty.
   std::optional<std::chrono::microseconds> lasts{}, latency{};  ///< If `lasts` is unset, to the end of the run.
   bool operator==(const fault_settings&) const = default;
 };

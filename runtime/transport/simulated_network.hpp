@@ -131,7 +131,7 @@ class simulated_network {
   std::set<address> busy_;                              ///< The channels on which something may be waiting.
   std::map<address, state> states_;                     ///< Of a connection, as `from` sees it.
   std::vector<std::pair<std::uint32_t, event>> alone_;  ///< Events of a node that belong to no connection.
-  std::map<pair, time> cut_;  ///< Since when.
+  std::map<pair, time> cut_;                            ///< Since when.
   std::map<pair, time> slowed_;
   std::vector<address> ready_;  ///< Of the last deliverable(), before the events of alone_.
   std::vector<std::size_t> ready_alone_;

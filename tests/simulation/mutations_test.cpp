@@ -241,7 +241,8 @@ std::vector<std::string> whole_files() {
         "[[node]]\nname = \"beta\"\nworkers = 1\naddress = \"[::1]:4701\"\nlisten = \"[::]:4701\"\n"
         "[security]\ncertificates = \"nowhere\"\ninsecure = false\n[[link]]\nat = \"alpha\"\nbandwidth = \"20Mbit/s\"\n"
         "[[link]]\nbetween = [\"alpha\", \"beta\"]\nlatency = \"1ms\"\n"
-        "[[fault]]\nkind = \"slow\"\nat = \"step 2\"\nbetween = [\"alpha\", \"beta\"]\nlatency = \"3ms\"\nlasts = \"1s\"\n"
+        "[[fault]]\nkind = \"slow\"\nat = \"step 2\"\nbetween = [\"alpha\", \"beta\"]\nlatency = \"3ms\"\nlasts = "
+        "\"1s\"\n"
         "[[fault]]\nkind = \"freeze\"\nat = \"1ms\"\nnode = \"beta\"\nlasts = \"2h\"\n",
         "[workers]\ncount = 3\nloop = [\"gradient\", \"exchange\", \"apply\"]\n"
         "[exchange]\nkind = \"elastic\"\nsends = \"parameters\"\nalpha = 0.2\napply = \"each\"\n"})

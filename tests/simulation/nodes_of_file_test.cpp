@@ -185,16 +185,16 @@ TEST_CASE("faults that last less than run.silence cost time and no bit") {
 TEST_CASE("nodes that cannot reach each other end the run, and a slow link delays each message while it lasts") {
   const auto cut = with_faults(quick(two_nodes(100)), {{.kind = "partition", .at = "step 40", .node = "beta"}});
   CHECK(says(simulated(cut, 60), "beta"));
-  const auto slow = simulated(
-      with_faults(quick(two_nodes(100)),
-                  {{.kind = "slow", .at = "step 50", .between = {"alpha", "beta"}, .latency = 5ms}}),
-      60);
+  const auto slow =
+      simulated(with_faults(quick(two_nodes(100)),
+                            {{.kind = "slow", .at = "step 50", .between = {"alpha", "beta"}, .latency = 5ms}}),
+                60);
   CHECK(!slow.end.failure);
   CHECK(slow.seconds == doctest::Approx(100 * 0.001 + 50 * 2 * 0.005).epsilon(2e-2));
-  const auto for_some_time = simulated(
-      with_faults(quick(two_nodes(100)),
-                  {{.kind = "slow", .at = "step 50", .node = "beta", .lasts = 110ms, .latency = 5ms}}),
-      60);
+  const auto for_some_time =
+      simulated(with_faults(quick(two_nodes(100)),
+                            {{.kind = "slow", .at = "step 50", .node = "beta", .lasts = 110ms, .latency = 5ms}}),
+                60);
   CHECK(for_some_time.seconds == doctest::Approx(100 * 0.001 + 10 * 2 * 0.005).epsilon(5e-2));
 }
 
