@@ -34,7 +34,7 @@ bool refused(const topology::fault_settings& fault, const std::string& words) {
 
 TEST_CASE("a fault is planned with its time and its nodes") {
   const auto killed = make_plan(file_with({.kind = "kill", .at = "step 100", .node = "beta"}), 60'000).faults.at(0);
-  CHECK(killed.at_step == 100);
+  CHECK((killed.at_step == 100));
   CHECK(killed.nodes == std::vector<std::uint32_t>{1});
   CHECK(describe(killed) == "kill beta at step 100");
   const auto cut =
@@ -95,7 +95,7 @@ latency = "50us"
   const auto file = topology::parse(text, "faults.toml");
   REQUIRE(file.faults.size() == 2);
   CHECK(file.faults[0].node == "beta");
-  CHECK(file.faults[1].latency == 50us);
+  CHECK((file.faults[1].latency == 50us));
   CHECK(topology::parse(topology::print(file), "faults.toml").faults == file.faults);
   CHECK_THROWS_WITH(topology::parse("[[fault]]\nat = \"1s\"\n", "faults.toml"), doctest::Contains("kind"));
   CHECK_THROWS_WITH(topology::parse("[[fault]]\nkind = \"freze\"\n", "faults.toml"), doctest::Contains("\"freeze\""));
@@ -108,7 +108,7 @@ TEST_CASE("a fault happens once, when every worker has made its steps, or at its
   CHECK(times.take_due(3, 1s).size() == 1);  // the one before a message
   CHECK(!times.next_due());
   times.begin(1s);
-  CHECK(times.next_due() == 1s + 5ms);
+  CHECK((times.next_due() == 1s + 5ms));
   CHECK(times.take_due(3, 1s).size() == 1);  // at step 0
   for (std::uint32_t rank = 0; rank < 4; ++rank) {
     times.note_step(rank, 1);
