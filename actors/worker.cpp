@@ -117,6 +117,7 @@ void report(worker_pointer self) {
 
 void report_progress(worker_pointer self) {
   auto& my = self->state;
+  if (my.options.on_step) my.options.on_step(my.completed);
   const auto now = self->clock().now();
   if (now - my.last_progress < progress_interval) return;
   my.last_progress = now;

@@ -48,7 +48,8 @@ struct worker_options {
   /// In a replay: the requests that the worker has still to answer after the same number of steps as in the recorded
   /// run. Whoever gave them may remove them.
   std::shared_ptr<std::vector<recorded_request>> recorded = std::make_shared<std::vector<recorded_request>>();
-  trace_track track{};  ///< Where its waiting is reported, if the run is traced.
+  trace_track track{};                                     ///< Where its waiting is reported, if the run is traced.
+  std::function<void(std::uint64_t completed)> on_step{};  ///< Called when it has completed more steps; may be empty.
   /// In a replay: asked between steps whether the worker, which has completed this many, may begin another one.
   std::function<bool(std::uint64_t completed)> may_go_on{};
 };

@@ -9,6 +9,7 @@
 #include "troupe/runtime/node/launcher.hpp"
 #include "troupe/runtime/node/replay_run.hpp"
 #include "troupe/runtime/plan/refuse.hpp"
+#include "troupe/runtime/recording/beginning.hpp"
 #include "troupe/runtime/support/units.hpp"
 #include "troupe/runtime/telemetry/display.hpp"
 #include "troupe/runtime/telemetry/file_journal.hpp"
@@ -73,8 +74,10 @@ int replay_recording(options& given) {
     throw input_error(given.recorded.string() + ": there is no " + std::string(recording::file_name) +
                       " and topology.toml; expected the results folder of `troupe run --record`");
   recording::contents recorded;
+  std::optional<checkpoint::loaded_checkpoint> from;
   try {
     recorded = recording::read(path);
+    from = recording::beginning_of(given.recorded, recorded.about);
   } catch (const recording::damaged& problem) {
     throw input_error(path + ": " + problem.what());
   }
@@ -92,9 +95,13 @@ int replay_recording(options& given) {
   shown = watched(std::move(shown), {.what = what.plan, .folder = folder.path(), .simulated = true});
   const auto book = std::make_shared<telemetry::file_journal>(what.plan, std::move(folder), std::move(shown),
                                                               telemetry::file_journal_options{.warn = print_note});
-  const auto [end, cut_at] =
-      replay_run(what.plan, what.data, std::move(initial), std::move(pool), book, recorded, given.until, &signal,
-                 make_trace(run.trace, book->folder(), "replay", trace_time_of(std::chrono::steady_clock::now())));
+  const auto [end, cut_at] = replay_run(
+      what.plan, what.data, std::move(initial), std::move(pool), book,
+      {.recorded = recorded,
+       .from = from ? from->state : nullptr,
+       .until = given.until,
+       .signal = &signal,
+       .trace = make_trace(run.trace, book->folder(), "replay", trace_time_of(std::chrono::steady_clock::now()))});
   if (end.failure) print_error("the replay failed: " + *end.failure);
   if (!end.failure && end.signal == 0 && cut_at) print_cut(given, *cut_at, recorded);
   return end.status();

@@ -109,7 +109,8 @@ void add_simulate(CLI::App& app, int& status) {
       app.add_subcommand("simulate", "Run a topology file in virtual time, on the network that it describes");
   auto given = std::make_shared<options>();
   auto& run = given->run;
-  command->add_option("FILE", run.file, "Topology file; see its sections [[link]] and [simulate]")->required();
+  command->add_option("FILE", run.file, "Topology file; see its sections [[link]], [[fault]] and [simulate]")
+      ->required();
   command->add_option("--seed", given->how.seed,
                       "Seed of the order of simultaneous events, of jitter and of losses; run.seed stays as it is");
   command

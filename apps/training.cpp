@@ -12,6 +12,7 @@
 #include "troupe/runtime/node/launcher.hpp"
 #include "troupe/runtime/node/local_nodes.hpp"
 #include "troupe/runtime/node/node.hpp"
+#include "troupe/runtime/recording/beginning.hpp"
 #include "troupe/runtime/recording/writer.hpp"
 #include "troupe/runtime/support/durable_files.hpp"
 #include "troupe/runtime/support/terminal.hpp"
@@ -112,8 +113,6 @@ void settle(training_options& given) {
     throw input_error(
         "--out names another folder than --resume, but a run is continued in its own folder; remove "
         "--out");
-  if (given.record)
-    throw input_error("--resume and --record cannot be combined: a recording begins with the run; remove one of them");
   given.out = given.resume;
   if (!given.file.empty()) return;
   given.file = given.resume / "topology.toml";
@@ -127,6 +126,7 @@ training prepare(const training_options& given) {
   auto data = load_data(topology);
   auto plan = make_plan(topology, data_facts(data, topology));
   check_security(plan);
+  check_no_faults(plan);
   if (given.record) check_recordable(plan);
   files_of_options(given, plan);  // what is wrong with them is found before any node is started
   return {std::move(data), std::move(plan)};
@@ -241,7 +241,8 @@ int train(const training_options& given, training&& what, std::uint32_t node, si
     };
   std::shared_ptr<recording::writer> recorded;
   if (node == 0 && given.record)
-    options.open_recording = [&, about = origin_of(what, options.initial)] {
+    options.open_recording = [&, about = origin_of(what, options.initial)]() mutable {
+      recording::keep_beginning(book->folder(), continued ? continued->from.folder : "", about);
       recorded = std::make_shared<recording::writer>(book->folder() / recording::file_name, about, print_note);
       return recorded_by(recorded);
     };

@@ -93,6 +93,8 @@ worker_options options_of_launched(const plan& plan, std::uint32_t rank, const l
   if (options.deliveries.requests_of) made.recorded = options.deliveries.requests_of(rank);
   if (const auto& goes = options.deliveries.may_go_on)
     made.may_go_on = [goes, rank](std::uint64_t completed) { return goes(rank, completed); };
+  if (const auto& note = options.on_step)
+    made.on_step = [note, rank](std::uint64_t completed) { note(rank, completed); };
   if (options.trace) made.track = {options.trace, "worker " + std::to_string(rank)};
   return made;
 }

@@ -86,11 +86,13 @@ struct launch_options {
   std::function<std::shared_ptr<device::accelerator>(std::uint32_t rank, c10::Device)> open_device{};
   bool computes{true};  ///< See replica_options::computes.
   launch_deliveries deliveries{};
-  /// The emulated links, or null. They may not be shared with another launch().
+  /// The emulated links, or null. Nodes may share them only in one thread.
   std::shared_ptr<emulation::network> links{};
   std::shared_ptr<trace_sink> trace{};  ///< Where workers and ports report what they do; null if it is not traced.
   /// Engines that all replicas share; null if each has its own. Only where one of them runs at a time.
   std::shared_ptr<engine_pool> engines{};
+  /// Called whenever a worker has completed more steps; in simulations.
+  std::function<void(std::uint32_t rank, std::uint64_t completed)> on_step{};
   /// Loader threads of this process; without them, each lane makes its own batches.
   std::shared_ptr<data::loader_threads> loading{};
 };

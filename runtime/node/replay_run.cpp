@@ -79,15 +79,15 @@ void end_now(const crew& all, recording::replay& orders) {
 }  // namespace
 
 replay_end replay_run(plan plan, const data::dataset_pair& data, at::Tensor initial, models::buffer_pool pool,
-                      std::shared_ptr<journal> book, const recording::contents& recorded,
-                      std::optional<std::uint64_t> until, const std::atomic<int>* signal,
-                      std::shared_ptr<trace_sink> trace) {
+                      std::shared_ptr<journal> book, replay_options options) {
+  const auto& recorded = options.recorded;
+  const auto* signal = options.signal;
   plan.file.run.timeout = never;
   plan.file.run.max_seconds.reset();
   recording::replay orders{recorded, plan.draws_from_queue()};
   const auto watched = std::make_shared<watching_journal>(std::move(book));
   std::optional<step_limit> limit;
-  if (until) limit.emplace(plan, *until);
+  if (options.until) limit.emplace(plan, *options.until);
   bool is_cut = false;
   const auto cut = [&](const crew& all) {
     is_cut = true;
@@ -103,7 +103,8 @@ replay_end replay_run(plan plan, const data::dataset_pair& data, at::Tensor init
       return limit->lets_go_on(rank, completed);
     };
   how.signal = signal;
-  how.trace = std::move(trace);
+  how.restored = std::move(options.from);
+  how.trace = std::move(options.trace);
   how.traces_real_time = true;
   how.longest_wait = longest_wait;
   how.after_begin = [&](const crew& all) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "troupe/actors/journal.hpp"
+#include "troupe/actors/run_state.hpp"
 #include "troupe/actors/support/trace.hpp"
 #include "troupe/runtime/node/run_end.hpp"
 #include "troupe/runtime/plan/plan.hpp"
@@ -15,6 +16,14 @@
 
 namespace troupe {
 
+struct replay_options {
+  const recording::contents& recorded;
+  std::shared_ptr<const run_state> from{};  ///< The state with which the recording begins; null for a new run.
+  std::optional<std::uint64_t> until{};     ///< Steps of every worker after which the replay ends.
+  const std::atomic<int>* signal{nullptr};  ///< See simulation_options::signal.
+  std::shared_ptr<trace_sink> trace{};      ///< Told when jobs are done, in real time; null if there is no trace.
+};
+
 struct replay_end {
   run_end end;
   /// If the replay was ended before the recorded run: the steps that every worker had completed.
@@ -22,11 +31,8 @@ struct replay_end {
 };
 
 /// Replays a run until every worker has completed `until` steps, or to the end of its recording. If that is incomplete,
-/// the run is then ended as by an interrupt. `trace` receives the jobs, at the times at which this machine does them. A
-/// difference from the recording is a failure that names it.
+/// the run is then ended as by an interrupt. A difference from the recording is a failure that names it.
 replay_end replay_run(plan plan, const data::dataset_pair& data, at::Tensor initial, models::buffer_pool pool,
-                      std::shared_ptr<journal> book, const recording::contents& recorded,
-                      std::optional<std::uint64_t> until, const std::atomic<int>* signal = nullptr,
-                      std::shared_ptr<trace_sink> trace = nullptr);
+                      std::shared_ptr<journal> book, replay_options options);
 
 }  // namespace troupe

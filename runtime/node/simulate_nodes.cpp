@@ -1,8 +1,11 @@
 #include "troupe/runtime/node/simulate_nodes.hpp"
 
+#include "troupe/actors/training/engine.hpp"
 #include "troupe/data/random.hpp"
+#include "troupe/runtime/node/fault_times.hpp"
 #include "troupe/runtime/node/links_of_plan.hpp"
 #include "troupe/runtime/node/simulated_lanes.hpp"
+#include "troupe/runtime/node/simulation.hpp"
 #include "troupe/runtime/node/supervisor.hpp"
 #include "troupe/runtime/transport/simulated_network.hpp"
 
@@ -11,7 +14,8 @@
 
 #include <algorithm>
 #include <csignal>
-#include <set>
+#include <functional>
+#include <map>
 #include <stdexcept>
 #include <utility>
 
@@ -20,6 +24,7 @@ namespace troupe {
 namespace {
 
 using std::chrono::microseconds;
+using time = std::chrono::nanoseconds;  ///< Virtual time, since the simulation began.
 
 struct system_config : caf::actor_system_config {
   system_config() { set("scheduler.policy", caf::atom("testing")); }
@@ -28,7 +33,7 @@ struct system_config : caf::actor_system_config {
 /// A node: its actors, and its share of virtual time.
 class simulated_node {
  public:
-  simulated_node(std::uint64_t seed, microseconds longest_job) : lanes_(seed, {.longest_job = longest_job}) {}
+  simulated_node(std::uint64_t seed, const simulated_lane_options& lanes) : lanes_(seed, lanes) {}
 
   ~simulated_node() {
     if (supervisor_) caf::anon_send_exit(supervisor_, caf::exit_reason::kill);
@@ -55,25 +60,25 @@ class simulated_node {
   std::size_t jobs() { return scheduler().jobs.size(); }
   void run_job(std::size_t which) {
     auto& jobs = scheduler().jobs;
-    std::rotate(jobs.begin(), jobs.begin() + static_cast<std::ptrdiff_t>(which), jobs.end());
+    std::swap(jobs.front(), jobs[which]);
     scheduler().run_once();
   }
 
   /// Returns the time of its next timeout.
-  std::optional<microseconds> next_due() {
+  std::optional<time> next_due() {
     const auto& schedule = scheduler().clock().schedule();
     if (schedule.empty()) return std::nullopt;
-    return std::chrono::ceil<microseconds>(schedule.begin()->first.time_since_epoch()) - origin_;
+    return schedule.begin()->first - origin_;
   }
 
   /// Advances its clock.
-  void reach(microseconds now) {
+  void reach(time now) {
     auto& clock = scheduler().clock();
-    const auto behind = now + origin_ - std::chrono::floor<microseconds>(clock.now().time_since_epoch());
+    const auto behind = origin_ + now - clock.now();
     if (behind.count() > 0) clock.advance_time(behind);
   }
 
-  void interrupt() { caf::anon_send(supervisor_, halt_atom_v, std::int32_t{SIGTERM}); }
+  void interrupt(int signal) { caf::anon_send(supervisor_, halt_atom_v, std::int32_t{signal}); }
 
  private:
   caf::scheduler::test_coordinator& scheduler() {
@@ -83,7 +88,7 @@ class simulated_node {
   simulated_lanes lanes_;
   system_config config_;
   caf::actor_system system_{config_};
-  microseconds origin_ = std::chrono::ceil<microseconds>(scheduler().clock().now().time_since_epoch());
+  caf::actor_clock::time_point origin_ = scheduler().clock().now();
   supervisor_actor supervisor_;
   std::shared_ptr<run_end> end_ = std::make_shared<run_end>();
   std::vector<std::string> reports_;
@@ -94,9 +99,13 @@ class simulated_node {
 class simulation {
  public:
   simulation(const plan& plan, const simulate_nodes_options& options)
-      : plan_(plan), options_(options), random_(options.seed), network_(network_of(plan, options)) {
+      : plan_(plan),
+        options_(options),
+        random_(options.seed),
+        network_(network_of(plan, options)),
+        faults_(plan, options.faults) {
     for (std::size_t i = 0; i < plan.nodes.size(); ++i)
-      nodes_.push_back(std::make_unique<simulated_node>(random_.next(), options.longest_job));
+      nodes_.push_back(std::make_unique<simulated_node>(random_.next(), options.lanes));
     killed_.resize(nodes_.size());
     frozen_until_.resize(nodes_.size());
     result_.nodes.resize(nodes_.size());
@@ -104,23 +113,38 @@ class simulation {
 
   void start(const data::dataset_pair& data, const at::Tensor& initial, const models::buffer_pool& pool,
              const std::shared_ptr<journal>& book) {
+    const auto shared = std::make_shared<const plan>(plan_);
+    const auto engines = std::make_shared<engine_pool>();
+    const auto note_step = [this](std::uint32_t rank, std::uint64_t completed) { faults_.note_step(rank, completed); };
     for (std::uint32_t node = 0; node < nodes_.size(); ++node)
-      nodes_[node]->start(
-          {.run_plan = std::make_shared<const plan>(plan_),
-           .data = data,
-           .launch = {.book = node == 0 ? book : nullptr, .initial = initial, .pool = pool, .node = node},
-           .self = {.node = plan_.nodes[node].name},
-           .links = network_.links_of(node),
-           .wait = {.limit = plan_.file.run.join_timeout},
-           .report = {},
-           .end = {}});
+      nodes_[node]->start({.run_plan = shared,
+                           .data = data,
+                           .launch = {.book = node == 0 ? book : nullptr,
+                                      .initial = initial,
+                                      .pool = pool,
+                                      .node = node,
+                                      .computes = options_.computes,
+                                      .links = options_.links,
+                                      .trace = options_.trace,
+                                      .engines = engines,
+                                      .on_step = note_step},
+                           .self = {.node = plan_.nodes[node].name},
+                           .links = network_.links_of(node),
+                           .wait = {.limit = plan_.file.run.join_timeout},
+                           .report = {},
+                           .began = [this] { faults_.begin(now_); },
+                           .end = {}});
   }
 
   simulated_end run() {
-    while (!over()) {
+    while (!over() && !stops()) {
       inject_faults();
-      if (!run_event()) advance();
-      if (++events_ > options_.most_events) fail("did not end");
+      if (run_event())
+        result_.events += 1;
+      else
+        advance();
+      interrupt_if_asked();
+      if (++turns_ > options_.most_events) fail("did not end");
     }
     for (std::uint32_t node = 0; node < nodes_.size(); ++node) {
       result_.nodes[node].reports = nodes_[node]->reports();
@@ -148,20 +172,34 @@ class simulation {
 
   bool over() const {
     for (std::uint32_t node = 0; node < nodes_.size(); ++node) {
-      const auto stands_still = is_frozen(node) && *frozen_until_[node] == microseconds::max();
+      const auto stands_still = is_frozen(node) && *frozen_until_[node] == time::max();
       if (!killed_[node] && !stands_still && !nodes_[node]->ended()) return false;
     }
     return true;
   }
 
+  bool stops() const { return options_.stop_after > 0 && result_.events >= options_.stop_after; }
+
+  void interrupt_if_asked() {
+    if (!options_.signal || signal_ != 0 || (signal_ = *options_.signal) == 0) return;
+    nodes_.front()->interrupt(signal_);
+  }
+
   void inject_faults() {
-    for (std::size_t i = 0; i < options_.faults.size(); ++i) {
-      const auto& fault = options_.faults[i];
-      if (fault.before > network_.delivered() || injected_.contains(i)) continue;
-      injected_.insert(i);
-      result_.faulted_at = now_;
+    for (const auto& fault : faults_.take_due(network_.delivered(), now_)) {
+      result_.faulted_at = std::chrono::ceil<microseconds>(now_);
       inject(fault);
     }
+    while (!later_.empty() && later_.begin()->first <= now_) {
+      const auto end = std::move(later_.begin()->second);
+      later_.erase(later_.begin());
+      end();
+    }
+  }
+
+  /// Calls `end` when a fault has lasted its time, unless it lasts to the end of the run.
+  void end_later(const node_fault& fault, std::function<void()> end) {
+    if (fault.lasting.count() > 0) later_.emplace(now_ + fault.lasting, std::move(end));
   }
 
   void inject(const node_fault& fault) {
@@ -170,18 +208,20 @@ class simulation {
         killed_[fault.node] = true;
         return network_.kill(fault.node);
       case node_fault::kind::freeze:
-        frozen_until_[fault.node] = fault.lasting.count() == 0 ? microseconds::max() : now_ + fault.lasting;
+        frozen_until_[fault.node] = fault.lasting.count() == 0 ? time::max() : now_ + fault.lasting;
         return network_.freeze(fault.node);
       case node_fault::kind::cut:
+        end_later(fault, [this, fault] { network_.heal(fault.node, fault.other); });
         return network_.cut(fault.node, fault.other);
       case node_fault::kind::reset_tensors:
         return network_.reset(fault.node, fault.other, transport::plane::tensors);
       case node_fault::kind::reset_control:
         return network_.reset(fault.node, fault.other, transport::plane::control);
       case node_fault::kind::slow:
-        return network_.slow(fault.node, fault.other, fault.lasting);
+        end_later(fault, [this, fault] { network_.slow(fault.node, fault.other, time{0}); });
+        return network_.slow(fault.node, fault.other, fault.delay);
       case node_fault::kind::interrupt:
-        return nodes_[fault.node]->interrupt();
+        return nodes_[fault.node]->interrupt(SIGTERM);
     }
   }
 
@@ -203,7 +243,8 @@ class simulation {
       const auto jobs = nodes_[node]->jobs();
       if (which < jobs) {
         nodes_[node]->run_job(which);
-        if (nodes_[node]->ended() && result_.nodes[node].ended_at.count() == 0) result_.nodes[node].ended_at = now_;
+        auto& ended_at = result_.nodes[node].ended_at;
+        if (nodes_[node]->ended() && ended_at.count() == 0) ended_at = std::chrono::ceil<microseconds>(now_);
         return true;
       }
       which -= jobs;
@@ -213,10 +254,12 @@ class simulation {
 
   /// Advances time to the next event.
   void advance() {
-    std::optional<microseconds> next = network_.next_due();
-    const auto consider = [&](std::optional<microseconds> due) {
-      if (due && *due < microseconds::max()) next = next ? std::min(*next, *due) : due;
+    std::optional<time> next = network_.next_due();
+    const auto consider = [&](std::optional<time> due) {
+      if (due && *due < time::max()) next = next ? std::min(*next, *due) : due;
     };
+    consider(faults_.next_due());
+    if (!later_.empty()) consider(later_.begin()->first);
     for (std::uint32_t node = 0; node < nodes_.size(); ++node)
       if (is_live(node))
         consider(nodes_[node]->next_due());
@@ -224,6 +267,9 @@ class simulation {
         consider(frozen_until_[node]);
     if (!next) fail("stalled");
     now_ = std::max(now_, *next);
+    if (options_.clock) *options_.clock = now_;
+    check_virtual_time(now_);
+    network_.reach(now_);
     for (std::uint32_t node = 0; node < nodes_.size(); ++node) {
       if (is_frozen(node) && *frozen_until_[node] <= now_ && !killed_[node]) {
         frozen_until_[node].reset();
@@ -245,12 +291,14 @@ class simulation {
   const simulate_nodes_options& options_;
   data::random_stream random_;
   transport::simulated_network network_;
+  fault_times faults_;  ///< Before the nodes, whose workers report their steps to it.
   std::vector<std::unique_ptr<simulated_node>> nodes_;
   std::vector<bool> killed_;
-  std::vector<std::optional<microseconds>> frozen_until_;
-  std::set<std::size_t> injected_;
-  microseconds now_{0};
-  std::uint64_t events_{0};
+  std::vector<std::optional<time>> frozen_until_;
+  std::multimap<time, std::function<void()>> later_;  ///< Ends of faults.
+  time now_{0};
+  std::uint64_t turns_{0};  ///< Events, and advances of time.
+  int signal_{0};
   simulated_end result_;
 };
 

@@ -4,9 +4,12 @@
 #pragma once
 
 #include "troupe/actors/journal.hpp"
+#include "troupe/actors/support/trace.hpp"
 #include "troupe/runtime/node/run_end.hpp"
+#include "troupe/runtime/node/simulated_lanes.hpp"
 #include "troupe/runtime/plan/plan.hpp"
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <functional>
@@ -15,32 +18,44 @@
 #include <string>
 #include <vector>
 
+namespace troupe::emulation {
+class network;
+}
+
 namespace troupe {
 
-/// A fault of a simulated run.
+/// A fault of a simulated run. Lasting faults last to the end of the run if their time is 0.
 struct node_fault {
   enum class kind : std::uint8_t {
     kill,           ///< `node` is killed.
-    freeze,         ///< `node` stands still for `lasting`, or to the end of the run if that is 0.
-    cut,            ///< Nothing passes between `node` and `other` any more.
+    freeze,         ///< `node` stands still for `lasting`.
+    cut,            ///< Nothing passes between `node` and `other` for `lasting`.
     reset_tensors,  ///< The tensor connection between them is reset.
     reset_control,  ///< The control connection between them is reset.
-    slow,           ///< Messages between them take `lasting` longer.
+    slow,           ///< For `lasting`, messages between them take `delay` longer.
     interrupt,      ///< `node` receives SIGTERM.
   };
   kind what{kind::kill};
-  std::uint64_t before{0};  ///< It happens before the message with this number, from 0, is delivered between nodes.
+  std::uint64_t before{0};  ///< It happens before the message with this number, from 0, is delivered between nodes;
+  std::optional<std::uint64_t> at_step{};              ///< or when every worker has completed so many steps;
+  std::optional<std::chrono::microseconds> at_time{};  ///< or so long after training began.
   std::uint32_t node{1}, other{0};
-  std::chrono::milliseconds lasting{0};
+  std::chrono::microseconds lasting{0}, delay{0};
 };
 
 struct simulate_nodes_options {
   std::uint64_t seed{0};  ///< Seed of the schedule and the network; the seed of the run is in the plan.
   std::vector<node_fault> faults{};
-  std::chrono::microseconds longest_job{10'000};  ///< See simulation_options.
-  std::chrono::microseconds latency{1'000};       ///< Each message takes a random virtual time up to this limit.
-  std::int64_t window{2 << 20};                   ///< See transport::tcp_options::window_bytes.
-  std::uint64_t most_events{10'000'000};          ///< A run with more events is considered hung.
+  simulated_lane_options lanes{.longest_job = std::chrono::microseconds{10'000}};  ///< Of every node.
+  std::chrono::microseconds latency{1'000};           ///< Each message takes a random virtual time up to this limit.
+  std::int64_t window{2 << 20};                       ///< See transport::tcp_options::window_bytes.
+  std::uint64_t most_events{10'000'000};              ///< A run with more events is considered hung.
+  std::uint64_t stop_after{0};                        ///< See simulation_options, as for the following.
+  const std::atomic<int>* signal{nullptr};            ///< Interrupts the first node.
+  std::shared_ptr<std::chrono::nanoseconds> clock{};  ///< See simulation_options::clock.
+  bool computes{true};
+  std::shared_ptr<emulation::network> links{};
+  std::shared_ptr<trace_sink> trace{};
 };
 
 /// How a simulated run ended.
@@ -52,11 +67,12 @@ struct simulated_end {
   };
   std::vector<node> nodes;                  ///< By index in the plan.
   std::uint64_t messages{0};                ///< Number of messages delivered between nodes.
+  std::uint64_t events{0};                  ///< Number of messages that were handled, by actors or by links.
   std::chrono::microseconds faulted_at{0};  ///< Virtual time of the last fault.
 };
 
 /// Simulates a run of all nodes of the plan. `book` is the journal of the first node. Throws std::runtime_error, naming
-/// the seed, if a node that is neither killed nor frozen does not end.
+/// the seed, if a node that is neither killed nor frozen does not end, except after stop_after events.
 simulated_end simulate_nodes(const plan& plan, const data::dataset_pair& data, at::Tensor initial,
                              models::buffer_pool pool, std::shared_ptr<journal> book,
                              const simulate_nodes_options& options);

@@ -3,6 +3,7 @@
 #include "troupe/runtime/emulation/costs.hpp"
 #include "troupe/runtime/emulation/network.hpp"
 #include "troupe/runtime/emulation/slowed_lanes.hpp"
+#include "troupe/runtime/node/simulate_nodes.hpp"
 #include "troupe/runtime/node/simulation.hpp"
 #include "troupe/runtime/node/traced_lanes.hpp"
 #include "troupe/runtime/node/worker_of_plan.hpp"
@@ -54,6 +55,64 @@ std::uint32_t node_of_lane(const plan& plan, const std::string& actor) {
   return plan.node_of(static_cast<std::uint32_t>(std::stoul(actor.substr(space + 1))));
 }
 
+/// Returns the faults of the topology file, one for each pair of nodes that a fault is between.
+std::vector<node_fault> faults_of(const plan& plan) {
+  std::vector<node_fault> all;
+  for (const auto& planned : plan.faults) {
+    node_fault made{.at_step = planned.at_step,
+                    .node = planned.nodes.front(),
+                    .lasting = planned.given.lasts.value_or(std::chrono::microseconds{0}),
+                    .delay = planned.given.latency.value_or(std::chrono::microseconds{0})};
+    if (!planned.at_step) made.at_time = planned.at_time;
+    if (planned.what == planned_fault::kind::kill || planned.what == planned_fault::kind::freeze) {
+      made.what = planned.what == planned_fault::kind::kill ? node_fault::kind::kill : node_fault::kind::freeze;
+      all.push_back(made);
+      continue;
+    }
+    made.what = planned.what == planned_fault::kind::partition ? node_fault::kind::cut : node_fault::kind::slow;
+    for (std::uint32_t other = 0; other < plan.nodes.size(); ++other) {
+      if (other == made.node || (planned.nodes.size() == 2 && other != planned.nodes.back())) continue;
+      made.other = other;
+      all.push_back(made);
+    }
+  }
+  return all;
+}
+
+/// Simulates the nodes of the plan, each with its supervisor; what passes between them takes no time but that of the
+/// emulated links.
+run_end simulate_all_nodes(const plan& plan, const data::dataset_pair& data, at::Tensor initial,
+                           models::buffer_pool pool, std::shared_ptr<journal> book, const simulation_options& how) {
+  const auto all =
+      simulate_nodes(plan, data, std::move(initial), std::move(pool), std::move(book),
+                     {.seed = how.seed,
+                      .faults = faults_of(plan),
+                      .lanes = {.duration_of = how.duration_of,
+                                .cores_of = how.cores_of,
+                                .slowdown_of = how.slowdown_of,
+                                .listen_to = how.listen_to},
+                      .latency = std::chrono::microseconds{0},
+                      .window = std::numeric_limits<std::int64_t>::max(),
+                      .most_events = how.most_events,
+                      .stop_after = how.stop_after,
+                      .signal = how.signal,
+                      .clock = how.clock,
+                      .computes = how.computes,
+                      .links = how.links,
+                      .trace = how.trace});
+  const auto has_end = [](const auto& node) { return node.end.has_value(); };
+  const auto first = std::find_if(all.nodes.begin(), all.nodes.end(), has_end);  // the first node, unless it is lost
+  const auto is_stopped = how.stop_after > 0 && all.events >= how.stop_after;
+  run_end end;
+  if (first != all.nodes.end())
+    end = *first->end;
+  else if (!is_stopped)
+    end.failure = "no node is left: each was killed or frozen (see [[fault]] in the topology file)";
+  end.events = all.events;
+  if (how.links) end.links = how.links->usage();
+  return end;
+}
+
 }  // namespace
 
 void settle_durations(plan& plan, const data::dataset_pair& data, const at::Tensor& initial, models::buffer_pool pool) {
@@ -89,7 +148,8 @@ run_end simulate_run(const plan& plan, const data::dataset_pair& data, at::Tenso
     how.cores_of = [&plan, cores](const std::string& actor) { return cores.at(node_of_lane(plan, actor)); };
   }
   if (!options.computes) book = std::make_shared<journal_without_weights>(std::move(book));
-  return simulate(plan, data, std::move(initial), std::move(pool), std::move(book), how);
+  const auto run = plan.nodes.size() > 1 ? simulate_all_nodes : simulate;
+  return run(plan, data, std::move(initial), std::move(pool), std::move(book), how);
 }
 
 }  // namespace troupe

@@ -33,9 +33,6 @@ struct cleanup {
   }
 };
 
-/// A simulated run may last this long, a hundred years: a clock of nanoseconds ends after 292.
-constexpr auto longest_run = std::chrono::hours{24} * 36'525;
-
 /// Advances virtual time to the next timeout, and triggers all timeouts that are due then. Returns false if there is
 /// none within `longest`. Throws std::runtime_error if the run lasts too long.
 bool reach_next_instant(caf::scheduler::test_coordinator& scheduler, std::chrono::hours longest) {
@@ -43,16 +40,21 @@ bool reach_next_instant(caf::scheduler::test_coordinator& scheduler, std::chrono
   if (clock.schedule().empty()) return false;
   const auto next = clock.schedule().begin()->first;
   if (next - clock.now() > longest) return false;
-  if (next.time_since_epoch() > longest_run)
-    throw std::runtime_error(
-        "the run would last longer than a hundred years of virtual time; see [simulate], [[link]] and "
-        "workers.slowdown in the topology file");
+  check_virtual_time(next.time_since_epoch());
   scheduler.trigger_timeout();
   while (!clock.schedule().empty() && clock.schedule().begin()->first <= clock.now()) scheduler.trigger_timeout();
   return true;
 }
 
 }  // namespace
+
+void check_virtual_time(std::chrono::nanoseconds now) {
+  constexpr auto longest_run = std::chrono::hours{24} * 36'525;  // a clock of nanoseconds ends after 292 years
+  if (now > longest_run)
+    throw std::runtime_error(
+        "the run would last longer than a hundred years of virtual time; see [simulate], [[link]] and "
+        "workers.slowdown in the topology file");
+}
 
 run_end simulate(const plan& plan, const data::dataset_pair& data, at::Tensor initial, models::buffer_pool pool,
                  std::shared_ptr<journal> book, const simulation_options& options) {

@@ -51,6 +51,9 @@ struct simulation_options {
   std::uint64_t stop_after{0};            ///< Number of messages after which the simulation stops; 0 for none.
 };
 
+/// Throws std::runtime_error if a simulated run has lasted longer than clocks can count.
+void check_virtual_time(std::chrono::nanoseconds now);
+
 /// Nothing happens any more in a simulated run that has not ended.
 struct simulation_stalled : std::runtime_error {
   using std::runtime_error::runtime_error;

@@ -57,6 +57,7 @@ void begin_if_ready(supervisor_pointer self) {
   auto workers = my.ours.workers;
   for (const auto& [rank, proxy] : my.far_workers) workers.push_back(proxy);
   my.now = phase::running;
+  if (my.options.began) my.options.began();
   begin(my.ours, workers);
 }
 

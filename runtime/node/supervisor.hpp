@@ -75,6 +75,7 @@ struct supervisor_options {
   std::shared_ptr<transport::links> links;         ///< Null if the plan has only one node.
   join_wait wait{};                                ///< Time limit and reports while nodes are missing.
   std::function<void(const std::string&)> report;  ///< Prints a line for the user who started the node.
+  std::function<void()> began{};                   ///< Called when training begins; only on the first node.
   /// Writes a copy of a checkpoint, on the node that keeps one, or warns that it cannot. Called on a lane.
   std::function<void(const state_dict& files)> keep_copy{};
   std::shared_ptr<run_end> end{};  ///< Written before the actor ends.

@@ -327,6 +327,8 @@ std::string describe(const plan& plan) {
   for (const auto& exchange : plan.exchanges) describe_exchange(page, plan, exchange);
   std::string label = "links";
   for (const auto& link : plan.links) page.line(std::exchange(label, ""), describe(link));
+  label = "faults";
+  for (const auto& fault : plan.faults) page.line(std::exchange(label, ""), describe(fault));
   label = "note";
   for (const auto& note : plan.notes) page.line(std::exchange(label, ""), note);
   label = "warning";

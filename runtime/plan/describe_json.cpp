@@ -69,6 +69,22 @@ json links_of(const plan& plan) {
   return links;
 }
 
+json faults_of(const plan& plan) {
+  json faults = json::array();
+  for (const auto& fault : plan.faults) {
+    const auto& given = fault.given;
+    const auto microseconds = [](const auto& delay) { return delay ? json(delay->count()) : json(); };
+    faults.push_back({{"kind", given.kind},
+                      {"at_step", fault.at_step ? json(*fault.at_step) : json()},
+                      {"at_microseconds", fault.at_step ? json() : json(fault.at_time.count())},
+                      {"node", given.node.empty() ? json() : json(given.node)},
+                      {"between", given.between},
+                      {"lasts_microseconds", microseconds(given.lasts)},
+                      {"latency_microseconds", microseconds(given.latency)}});
+  }
+  return faults;
+}
+
 json evaluated_of(const plan& plan) {
   const auto& facts = plan.facts;
   if (facts.evaluated == 0) return {};
@@ -132,6 +148,7 @@ std::string describe_json(const plan& plan) {
                     {"devices", devices},
                     {"slowdown", plan.file.workers.slowdown},
                     {"links", links_of(plan)},
+                    {"faults", faults_of(plan)},
                     {"loop", plan.file.workers.loop},
                     {"steps_per_epoch", plan.steps_per_epoch},
                     {"steps", plan.steps},

@@ -13,6 +13,7 @@
 #include "troupe/models/network.hpp"
 #include "troupe/models/samples.hpp"
 #include "troupe/models/tied.hpp"
+#include "troupe/runtime/plan/faults.hpp"
 #include "troupe/runtime/plan/links.hpp"
 #include "troupe/runtime/plan/numa.hpp"
 #include "troupe/runtime/plan/recipe.hpp"
@@ -139,6 +140,7 @@ struct plan {
   std::vector<planned_exchange> exchanges;
   std::vector<std::string> notes{};     ///< Consequences of the file on this machine that a user may not expect.
   std::vector<planned_link> links{};    ///< Emulated links.
+  std::vector<planned_fault> faults{};  ///< Faults of a simulation.
   std::vector<std::string> warnings{};  ///< Settings that are legal but probably not intended.
   std::vector<planned_actor> actors;
   std::vector<c10::Device> devices{};  ///< By rank; empty means the CPU for all workers.

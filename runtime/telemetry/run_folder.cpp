@@ -1,6 +1,7 @@
 #include "troupe/runtime/telemetry/run_folder.hpp"
 
 #include "troupe/runtime/checkpoint/folder.hpp"
+#include "troupe/runtime/recording/beginning.hpp"
 #include "troupe/runtime/support/write_aside.hpp"
 #include "troupe/runtime/telemetry/tensorboard.hpp"
 #include "troupe/runtime/topology/error.hpp"
@@ -105,6 +106,7 @@ void run_folder::clear() const {
   for (const auto& each : event_files) fs::remove(each);
   for (const auto& each : checkpoint::checkpoints_in(path_)) fs::remove_all(each.path);
   for (const auto& each : checkpoint::unfinished_in(path_)) fs::remove_all(each);
+  fs::remove_all(path_ / recording::beginning_folder);
   const auto folder = checkpoint::folder_of(path_);
   if (fs::is_directory(folder) && fs::is_empty(folder)) fs::remove(folder);
 }

@@ -56,6 +56,7 @@ const std::vector<section>& sections() {
       rows::node_section(),
       rows::security_section(),
       rows::link_section(),
+      rows::fault_section(),
       rows::simulate_section(),
   };
   return all;

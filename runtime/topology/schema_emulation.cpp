@@ -1,4 +1,4 @@
-// The sections that describe emulated links, and how long things take in a simulation.
+// The sections that describe emulated links, and the faults and durations of a simulation.
 #include "troupe/runtime/topology/schema_rows.hpp"
 
 namespace troupe::topology::rows {
@@ -33,6 +33,33 @@ section link_section() {
            "Probability that a packet of 1,500 bytes is lost. Each loss delays the message by twice the latency; "
            "nothing "
            "is lost for good.")});
+}
+
+section fault_section() {
+  using t = topology;
+  using fault = fault_settings;
+  return list(
+      "fault",
+      "Faults in `troupe simulate`, for a file with several [[node]] sections. Each happens once. The nodes notice it "
+      "as "
+      "they notice a real one: a killed node at once, silence after run.silence. A run that loses a node ends with "
+      "status 1 and names the node. `troupe run` and `troupe node` refuse a file with [[fault]].",
+      &t::faults, "kind",
+      {row("kind", each(&t::faults, &fault::kind), {.choices = {"kill", "freeze", "partition", "slow"}},
+           "\"kill\" ends a node. \"freeze\" stops it, as SIGSTOP does. With \"partition\", nothing passes between "
+           "nodes "
+           "any more, and none of them is notified. With \"slow\", every message between nodes takes longer."),
+       row("at", each(&t::faults, &fault::at), {},
+           "When it happens: \"step 100\" is when every worker has completed 100 steps, as `step` in metrics.jsonl "
+           "counts them, and \"20s\" is 20 seconds of virtual time after training began."),
+       row("node", each(&t::faults, &fault::node), {},
+           "Node that is killed or frozen. For \"partition\" and \"slow\": between this node and every other one."),
+       row("between", each(&t::faults, &fault::between), {},
+           "Two nodes. Used for \"partition\" and \"slow\", in place of `node`."),
+       row("lasts", each(&t::faults, &fault::lasts), {},
+           "How long it lasts; if unset, to the end of the run. Not used for \"kill\"."),
+       row("latency", each(&t::faults, &fault::latency), {},
+           "How much longer each message takes. Required for \"slow\", and used only there.")});
 }
 
 section simulate_section() {

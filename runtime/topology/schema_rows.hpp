@@ -23,6 +23,7 @@ section checkpoint_section();
 section node_section();
 section security_section();
 section link_section();
+section fault_section();
 section simulate_section();
 
 // In schema_training.cpp.
@@ -149,6 +150,7 @@ key row(std::string name, Where where, limits within, std::string explanation) {
   defaults.exchanges.resize(1);
   defaults.nodes.resize(1);
   defaults.links.resize(1);
+  defaults.faults.resize(1);
   using member = std::decay_t<decltype(where(defaults, 0))>;
   const setting_type type = within.type.value_or(within.choices.empty() ? type_of<member>() : setting_type::choice);
   const auto value = value_of(where(defaults, 0), type);

@@ -180,6 +180,16 @@ struct link_settings {
   bool operator==(const link_settings&) const = default;
 };
 
+/// A fault of a simulated run; see plan/faults.hpp.
+struct fault_settings {
+  std::string kind{};                                           ///< "kill", "freeze", "partition" or "slow".
+  std::string at{};                                             ///< "step 100", or a delay since training began.
+  std::string node{};                                           ///< Name of a node, or empty.
+  std::vector<std::string> between{};                           ///< Names of two nodes, or empty.
+  std::optional<std::chrono::microseconds> lasts{}, latency{};  ///< If `lasts` is unset, to the end of the run.
+  bool operator==(const fault_settings&) const = default;
+};
+
 /// Durations in a simulation; see emulation/costs.hpp.
 struct simulate_settings {
   std::string gradient{"measure"};  ///< "measure", or a delay.
@@ -223,6 +233,7 @@ struct topology {
   std::vector<node_settings> nodes;  ///< Empty if there is one process.
   security_settings security;
   std::vector<link_settings> links;
+  std::vector<fault_settings> faults;
   simulate_settings simulate;
   given_keys given{};
   bool operator==(const topology&) const = default;

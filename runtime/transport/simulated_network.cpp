@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
+#include <iterator>
 #include <optional>
 #include <utility>
 #include <variant>
@@ -99,10 +100,12 @@ std::shared_ptr<links> simulated_network::links_of(std::uint32_t node) {
 
 void simulated_network::put(const address& where, event what) {
   auto& to = channels_[where];
-  auto delay = time{static_cast<std::int64_t>(random_.below(static_cast<std::uint64_t>(options_.latency.count()) + 1))};
+  const auto longest = static_cast<std::uint64_t>(options_.latency.count());
+  time delay = std::chrono::microseconds{static_cast<std::int64_t>(random_.below(longest + 1))};
   if (const auto found = slowed_.find(ordered(where.from, where.to)); found != slowed_.end()) delay += found->second;
   what.due = to.last_due = std::max(to.last_due, now_ + delay);
   to.waiting.push_back(std::move(what));
+  busy_.insert(where);
 }
 
 void simulated_network::later(std::uint32_t node, time delay, std::function<void()> act) {
@@ -124,8 +127,11 @@ std::size_t simulated_network::deliverable(time now) {
   now_ = now;
   ready_.clear();
   ready_alone_.clear();
-  for (const auto& [where, of] : channels_)
-    if (can_happen(where, of, now)) ready_.push_back(where);
+  for (auto where = busy_.begin(); where != busy_.end();) {
+    const auto& of = channels_[*where];
+    if (can_happen(*where, of, now)) ready_.push_back(*where);
+    where = of.waiting.empty() ? busy_.erase(where) : std::next(where);
+  }
   for (std::size_t i = 0; i < alone_.size(); ++i)
     if (alone_[i].second.due <= now && !frozen_[alone_[i].first]) ready_alone_.push_back(i);
   return ready_.size() + ready_alone_.size();
@@ -150,8 +156,9 @@ void simulated_network::deliver(std::size_t which, time now) {
 std::optional<simulated_network::time> simulated_network::next_due() const {
   std::optional<time> soonest;
   const auto consider = [&](time due) { soonest = soonest ? std::min(*soonest, due) : due; };
-  for (const auto& [where, of] : channels_)
-    if (!of.waiting.empty() && can_happen(where, of, of.waiting.front().due)) consider(of.waiting.front().due);
+  for (const auto& where : busy_)
+    if (const auto& of = channels_.at(where); !of.waiting.empty() && can_happen(where, of, of.waiting.front().due))
+      consider(of.waiting.front().due);
   for (const auto& [node, what] : alone_)
     if (!frozen_[node]) consider(what.due);
   return soonest;
@@ -293,28 +300,40 @@ void simulated_network::kill(std::uint32_t node) {
 }
 
 void simulated_network::freeze(std::uint32_t node) {
-  frozen_[node] = true;
+  frozen_[node] = now_;
   for (std::uint32_t other = 0; other < nodes_.size(); ++other)
     if (other != node) notice_silence(other, node);
 }
 
 void simulated_network::thaw(std::uint32_t node) {
-  frozen_[node] = false;
+  frozen_[node].reset();
 }
 
 void simulated_network::cut(std::uint32_t a, std::uint32_t b) {
-  cut_.insert(ordered(a, b));
+  cut_[ordered(a, b)] = now_;
   notice_silence(a, b);
   notice_silence(b, a);
+}
+
+void simulated_network::heal(std::uint32_t a, std::uint32_t b) {
+  cut_.erase(ordered(a, b));
+}
+
+/// Returns since when node `a` has heard nothing of `b`, because that is frozen or cut off.
+std::optional<simulated_network::time> simulated_network::silent_since(std::uint32_t a, std::uint32_t b) const {
+  const auto found = cut_.find(ordered(a, b));
+  if (found == cut_.end()) return frozen_[b];
+  return std::min(found->second, frozen_[b].value_or(found->second));
 }
 
 /// Node `a` notices after some time that it hears nothing of `b`, if that is still so. The time depends on the last
 /// beat.
 void simulated_network::notice_silence(std::uint32_t a, std::uint32_t b) {
+  using std::chrono::microseconds;
   const auto beat = static_cast<std::uint64_t>(options_.silence.count()) / beats_per_silence;
-  const auto delay = options_.silence - time{static_cast<std::int64_t>(random_.below(beat + 1))};
-  later(a, delay, [this, a, b] {
-    if (!frozen_[b] && !cut_.contains(ordered(a, b))) return;
+  const auto delay = options_.silence - microseconds{static_cast<std::int64_t>(random_.below(beat + 1))};
+  later(a, delay, [this, a, b, since = silent_since(a, b)] {
+    if (silent_since(a, b) != since) return;
     for (const auto where : {plane::control, plane::tensors})
       if (state_of(where, a, b) == state::open) {
         lose(where, a, b, silence_text(std::chrono::duration_cast<std::chrono::milliseconds>(options_.silence)));

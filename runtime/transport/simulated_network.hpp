@@ -16,6 +16,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -35,12 +36,15 @@ struct simulated_network_options {
 
 class simulated_network {
  public:
-  using time = std::chrono::microseconds;  ///< Since the simulation began.
+  using time = std::chrono::nanoseconds;  ///< Since the simulation began.
 
   explicit simulated_network(simulated_network_options options);
 
   /// Returns the links of a node. They must not outlive the network.
   std::shared_ptr<links> links_of(std::uint32_t node);
+
+  /// Time advances to `now`; so it does when messages are delivered.
+  void reach(time now) { now_ = now; }
 
   /// Returns the number of messages that may be delivered at `now`.
   std::size_t deliverable(time now);
@@ -63,8 +67,9 @@ class simulated_network {
   void freeze(std::uint32_t node);
   void thaw(std::uint32_t node);
 
-  /// Nothing passes between two nodes any more, and neither is notified.
+  /// Nothing passes between two nodes until heal(), and neither is notified.
   void cut(std::uint32_t a, std::uint32_t b);
+  void heal(std::uint32_t a, std::uint32_t b);
 
   /// The tensor connection between two nodes, or their control connection, is reset.
   void reset(std::uint32_t a, std::uint32_t b, plane where);
@@ -112,6 +117,7 @@ class simulated_network {
   void leave(std::uint32_t node, bool suddenly);
   void notice_silence(std::uint32_t a, std::uint32_t b);
   bool passes(std::uint32_t a, std::uint32_t b) const;
+  std::optional<time> silent_since(std::uint32_t a, std::uint32_t b) const;
   bool can_happen(const address& where, const channel& of, time now) const;
   state& state_of(plane where, std::uint32_t at, std::uint32_t other) { return states_[{where, at, other}]; }
 
@@ -119,11 +125,13 @@ class simulated_network {
   data::random_stream random_;
   time now_{0};
   std::vector<std::weak_ptr<node_links>> nodes_;
-  std::vector<bool> gone_, frozen_;
+  std::vector<bool> gone_;
+  std::vector<std::optional<time>> frozen_;  ///< Since when.
   std::map<address, channel> channels_;
+  std::set<address> busy_;                              ///< The channels on which something may be waiting.
   std::map<address, state> states_;                     ///< Of a connection, as `from` sees it.
   std::vector<std::pair<std::uint32_t, event>> alone_;  ///< Events of a node that belong to no connection.
-  std::set<pair> cut_;
+  std::map<pair, time> cut_;                            ///< Since when.
   std::map<pair, time> slowed_;
   std::vector<address> ready_;  ///< Of the last deliverable(), before the events of alone_.
   std::vector<std::size_t> ready_alone_;

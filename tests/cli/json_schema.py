@@ -46,6 +46,7 @@ MISTAKES = {
     "choice of another kind": ('kind = "all_reduce"', 'kind = "elastic"\napply = "first"'),
     "duration": ("seed = 1", 'seed = 1\ntimeout = "60 parsecs"'),
     "rate": ("[run]", '[[link]]\nat = "*"\nbandwidth = "fast"\n[run]'),
+    "fault without a kind": ("[run]", '[[fault]]\nat = "1s"\n[run]'),
     "interval": ('kind = "all_reduce"', 'kind = "all_reduce"\nevery = "4 moons"'),
     "no interval": ('kind = "all_reduce"', 'kind = "all_reduce"\nevery = 0'),
     "node without a name": ("[run]", "[[node]]\nworkers = 2\n[run]"),

@@ -112,6 +112,50 @@ def test_a_run_that_is_interrupted():
         demand_same("run")
 
 
+CHECKPOINTS = '[checkpoint]\nevery = "10 steps"\n'
+
+
+def record_part(text):
+    """Records the last 20 steps of a run of 60, which is continued from its checkpoint of step 40."""
+    shutil.rmtree("run", ignore_errors=True)
+    file = write("file.toml", text + CHECKPOINTS)
+    troupe("run", file, "--set", "run.steps=40", "--out", "run")
+    troupe("run", "--resume", "run", "--set", "run.steps=60", "--record")
+
+
+def test_a_recording_of_a_continued_run_begins_at_its_checkpoint():
+    for text in (SERVER, over_processes(ELASTIC), SHARED):
+        record_part(text)
+        kept = pathlib.Path("run/recorded_from/checkpoints/step-000000000040")
+        assert (kept / "manifest.json").exists() and not pathlib.Path("run/checkpoints", kept.name).exists()
+        replay("run")
+        assert pathlib.Path("run/model.safetensors").read_bytes() == pathlib.Path("run-again/model.safetensors").read_bytes()
+        again = timeless("run-again")
+        assert metrics("run-again")[0]["event"] == "resume" and again == timeless("run")[-len(again):], again
+    troupe("run", "file.toml", "--record", "--out", "run", "--overwrite")
+    assert not pathlib.Path("run/recorded_from").exists()
+    replay("run")
+    demand_same("run")
+
+
+def test_a_recording_without_its_checkpoint_is_refused():
+    record_part(SERVER)
+    kept = pathlib.Path("run/recorded_from/checkpoints/step-000000000040")
+    manifest = kept / "manifest.json"
+    text = manifest.read_text()
+    manifest.unlink()
+    manifest.write_text(text.replace('"step"', '"stop"'))
+    assert "begins with another checkpoint" in replay("run", status=2).stderr
+    manifest.write_text(text)
+    weights = next(each for each in kept.iterdir() if each.suffix == ".safetensors")
+    whole = weights.read_bytes()
+    weights.unlink()
+    weights.write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
+    assert "cannot be used: " + weights.name in replay("run", status=2).stderr
+    shutil.rmtree(kept)
+    assert "begins with a checkpoint, which is missing" in replay("run", status=2).stderr
+
+
 def wait_for_recording(folder):
     path = pathlib.Path(folder, "deliveries.bin")
     for _ in range(600):
@@ -159,8 +203,6 @@ def test_what_cannot_be_recorded_is_refused():
     troupe("run", "file.toml", "--out", "run")
     done = replay("run", status=2)
     assert "run --record" in done.stderr, done.stderr
-    done = troupe("run", "--resume", "run", "--record", status=2)
-    assert "--resume and --record cannot be combined" in done.stderr, done.stderr
 
 
 def test_two_entries_that_have_changed_places_are_found():

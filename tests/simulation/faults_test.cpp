@@ -52,7 +52,7 @@ std::vector<node_fault> faults_before(std::uint64_t message) {
   for (const auto& [a, b] : {std::pair{0U, 1U}, {1U, 2U}}) {
     all.push_back({.what = kind::cut, .before = message, .node = a, .other = b});
     all.push_back({.what = kind::reset_tensors, .before = message, .node = a, .other = b});
-    all.push_back({.what = kind::slow, .before = message, .node = a, .other = b, .lasting = 500ms});
+    all.push_back({.what = kind::slow, .before = message, .node = a, .other = b, .delay = 500ms});
   }
   all.push_back({.what = kind::reset_control, .before = message, .node = 0, .other = 2});
   return all;

@@ -186,7 +186,8 @@ TEST_CASE("a recording with other contents is replayed, refused or found to diff
     const auto book = std::make_shared<tests::remembered>();
     try {
       auto initial = initial_weights(plan, pool);
-      replay_run(plan, tests::tiny_data(), std::move(initial), pool, book, recording::parse(bytes), until);
+      replay_run(plan, tests::tiny_data(), std::move(initial), pool, book,
+                 {.recorded = recording::parse(bytes), .until = until});
     } catch (const std::runtime_error&) {  // says why
     }
   });
@@ -239,7 +240,10 @@ std::vector<std::string> whole_files() {
         "[[node]]\nname = \"alpha\"\nworkers = 2\naddress = \"127.0.0.1:4700\"\n"
         "[[node]]\nname = \"beta\"\nworkers = 1\naddress = \"[::1]:4701\"\nlisten = \"[::]:4701\"\n"
         "[security]\ncertificates = \"nowhere\"\ninsecure = false\n[[link]]\nat = \"alpha\"\nbandwidth = \"20Mbit/s\"\n"
-        "[[link]]\nbetween = [\"alpha\", \"beta\"]\nlatency = \"1ms\"\n",
+        "[[link]]\nbetween = [\"alpha\", \"beta\"]\nlatency = \"1ms\"\n"
+        "[[fault]]\nkind = \"slow\"\nat = \"step 2\"\nbetween = [\"alpha\", \"beta\"]\nlatency = \"3ms\"\nlasts = "
+        "\"1s\"\n"
+        "[[fault]]\nkind = \"freeze\"\nat = \"1ms\"\nnode = \"beta\"\nlasts = \"2h\"\n",
         "[workers]\ncount = 3\nloop = [\"gradient\", \"exchange\", \"apply\"]\n"
         "[exchange]\nkind = \"elastic\"\nsends = \"parameters\"\nalpha = 0.2\napply = \"each\"\n"})
     all.push_back(std::string(head) + std::string(wiring) + std::string(emulated));

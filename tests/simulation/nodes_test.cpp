@@ -53,7 +53,7 @@ TEST_CASE("a node that is lost while the result is being saved does not fail the
                                              .before = message,
                                              .node = 0,
                                              .other = 2,
-                                             .lasting = std::chrono::milliseconds{500}},
+                                             .delay = std::chrono::milliseconds{500}},
                                             {.what = node_fault::kind::kill, .before = message, .node = 1}}});
       if (!run.book->result.defined()) continue;
       ++saved;

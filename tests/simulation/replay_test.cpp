@@ -57,11 +57,13 @@ struct replayed_run {
 };
 
 replayed_run replay_of(const plan& plan, const recording::contents& deliveries,
-                       std::optional<std::uint64_t> until = std::nullopt) {
+                       std::optional<std::uint64_t> until = std::nullopt,
+                       std::shared_ptr<const run_state> from = nullptr) {
   replayed_run made;
   models::buffer_pool pool;
   auto initial = initial_weights(plan, pool);
-  made.outcome = replay_run(plan, tests::tiny_data(), std::move(initial), pool, made.book, deliveries, until);
+  made.outcome = replay_run(plan, tests::tiny_data(), std::move(initial), pool, made.book,
+                            {.recorded = deliveries, .from = std::move(from), .until = until});
   return made;
 }
 
@@ -142,6 +144,27 @@ TEST_CASE("a replay ends where an interrupt has ended the recorded run") {
       const auto again = replay_of(plan, run.deliveries);
       CHECK_MESSAGE(!again.outcome.end.failure, again.outcome.end.failure.value_or(""));
       check_same(*again.book, *run.book);
+    }
+  }
+}
+
+TEST_CASE("a recording that begins at a checkpoint replays from it") {
+  for (const auto& options : recordable_wirings()) {
+    CAPTURE(tests::name_of(options));
+    auto plan = tests::tiny_plan(options);
+    plan.checkpoint_every = 3;
+    const auto whole = record_run(plan, {.seed = 1});
+    const auto from = whole.book->checkpoint_taken;
+    REQUIRE(from);
+    for (std::uint64_t seed = 0; seed < tests::repeat(3, 30); ++seed) {
+      CAPTURE(seed);
+      simulation_options how{.seed = seed, .restored = from};
+      if (seed % 3 == 2) how.after_event = tests::interrupt_at(40);
+      const auto run = record_run(plan, how);
+      const auto again = replay_of(plan, run.deliveries, std::nullopt, from);
+      CHECK_MESSAGE(!again.outcome.end.failure, again.outcome.end.failure.value_or(""));
+      check_same(*again.book, *run.book);
+      CHECK(again.book->lines.front().event == "resume");
     }
   }
 }

@@ -20,7 +20,7 @@ std::string text_of(const node_fault& fault) {
                                               "reset_control", "slow",   "interrupt"};
   return names.at(static_cast<std::size_t>(fault.what)) + " before message " + std::to_string(fault.before) + " node " +
          std::to_string(fault.node) + " other " + std::to_string(fault.other) + " lasting " +
-         std::to_string(fault.lasting.count()) + " ms";
+         std::to_string(fault.lasting.count()) + " us delay " + std::to_string(fault.delay.count()) + " us";
 }
 
 std::string text_of(const simulated_end& all) {
