@@ -39,7 +39,7 @@ struct simulation_options {
   /// Whether only jobs are reported, at the times at which they are done on this machine rather than in virtual time.
   bool traces_real_time{false};
   bool computes{true};  ///< See replica_options::computes.
-  /// Set to the virtual time as it advances; null if nobody needs it.
+  /// Set to the virtual time as it advances; null if it is not needed.
   std::shared_ptr<std::chrono::nanoseconds> clock{};
   decltype(launch_options::open_device) open_device{};
   launch_deliveries deliveries{};                  ///< See launch_options::deliveries.
