@@ -96,7 +96,7 @@ latency = "50us"
   REQUIRE(file.faults.size() == 2);
   CHECK(file.faults[0].node == "beta");
   CHECK((file.faults[1].latency == 50us));
-  CHECK(topology::parse(topology::print(file), "faults.toml").faults == file.faults);
+  CHECK((topology::parse(topology::print(file), "faults.toml").faults == file.faults));
   CHECK_THROWS_WITH(topology::parse("[[fault]]\nat = \"1s\"\n", "faults.toml"), doctest::Contains("kind"));
   CHECK_THROWS_WITH(topology::parse("[[fault]]\nkind = \"freze\"\n", "faults.toml"), doctest::Contains("\"freeze\""));
 }
