@@ -16,9 +16,9 @@ namespace troupe::watching {
 struct link_traffic {
   std::string name;  ///< Such as "w0 sends".
   std::uint64_t messages{0}, bytes{0};
-  double rate{0};                     ///< Bytes per second.
-  double busy{0};                     ///< Share of the time in which it is occupied, from 0 to 1.
-  double queue{0};                    ///< Mean number of messages that wait for it to be free.
+  double rate{0};                    ///< Bytes per second.
+  double busy{0};                    ///< Share of the time in which it is occupied, from 0 to 1.
+  double queue{0};                   ///< Mean number of messages that wait for it to be free.
   double wait_mean{0}, wait_max{0};  ///< Seconds that a message waits for it; the longest wait of the run.
 };
 
