@@ -5,8 +5,9 @@
     docs/pictures/concepts.py build/troupe --out DIR     writes another folder
 
 wiring-*.svg are drawings of `troupe graph`. step-*.svg are time lines of the first steps, drawn from the trace of
-`troupe simulate`: four workers, of which the last takes twice as long for a gradient, on a network with 1.5 ms of
-latency. With shared memory the others differ a little, too, so that their writes can be told apart. parts.svg is drawn by hand. Requires only the standard library.
+`troupe simulate`: four workers, of which the last takes twice as long for a gradient as the first, on a network with
+1.5 ms of latency. The others differ a little, so that no result depends on the order of what falls on one instant.
+parts.svg is drawn by hand. Requires only the standard library.
 """
 
 import argparse
@@ -19,7 +20,7 @@ from html import escape
 HERE = pathlib.Path(__file__).resolve().parent
 TOPOLOGIES = HERE.parent.parent / "topologies"
 WIRINGS = ("all_reduce", "asgd", "dpsgd_ring", "hogwild")
-SIMULATED = ("run.steps=12", "evaluate.every=12 steps", "workers.slowdown=[1, 1, 1, 2]", "simulate.gradient=10ms",
+SIMULATED = ("run.steps=12", "evaluate.every=12 steps", "workers.slowdown=[1, 1.05, 1.1, 2]", "simulate.gradient=10ms",
              "simulate.jitter=0", "simulate.memory=400MB/s")
 NETWORK = ("link.at=*", "link.latency=1500us", "link.bandwidth=200MB/s")
 STEPS = {  # topology: settings, name of the row below the workers, title
@@ -28,7 +29,7 @@ STEPS = {  # topology: settings, name of the row below the workers, title
                 "A synchronous server: it answers when it has all gradients"),
     "asgd": (NETWORK, "server", "An asynchronous server: it answers each gradient at once"),
     "dpsgd_ring": (NETWORK, None, "Gossip on a ring: a worker needs the parameters of its two neighbours"),
-    "hogwild": (("workers.slowdown=[1, 1.1, 1.25, 2]",), "memory", "Shared memory: no messages, and no worker waits"),
+    "hogwild": ((), "memory", "Shared memory: no messages, and no worker waits"),
 }
 
 SHOWN = 72.0  # milliseconds
@@ -157,7 +158,7 @@ def time_line(tracks, other, title):
         for span in tracks.get(name.replace("compute", "worker"), []):
             if span["name"] == "wait for exchange":
                 lines += block(row, span["ts"], span["ts"] + span["dur"], "waits")
-    return "\n".join([*lines, *arrows, *numbers, *legend(bottom + 42, other), "</svg>", ""])
+    return "\n".join([*lines, *sorted(arrows), *numbers, *legend(bottom + 42, other), "</svg>", ""])
 
 
 def legend(y, other):
