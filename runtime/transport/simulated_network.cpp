@@ -300,30 +300,34 @@ void simulated_network::kill(std::uint32_t node) {
 }
 
 void simulated_network::freeze(std::uint32_t node) {
-  frozen_[node] = now_;
-  for (std::uint32_t other = 0; other < nodes_.size(); ++other)
-    if (other != node) notice_silence(other, node);
+  frozen_[node] = true;
+  for (std::uint32_t other = 0; other < nodes_.size(); ++other) listen_to(node, other);
 }
 
 void simulated_network::thaw(std::uint32_t node) {
-  frozen_[node].reset();
+  frozen_[node] = false;
+  for (std::uint32_t other = 0; other < nodes_.size(); ++other) listen_to(node, other);
 }
 
 void simulated_network::cut(std::uint32_t a, std::uint32_t b) {
-  cut_[ordered(a, b)] = now_;
-  notice_silence(a, b);
-  notice_silence(b, a);
+  cut_.insert(ordered(a, b));
+  listen_to(a, b);
+  listen_to(b, a);
 }
 
 void simulated_network::heal(std::uint32_t a, std::uint32_t b) {
   cut_.erase(ordered(a, b));
+  listen_to(a, b);
+  listen_to(b, a);
 }
 
-/// Returns since when node `a` has heard nothing of `b`, because that is frozen or cut off.
-std::optional<simulated_network::time> simulated_network::silent_since(std::uint32_t a, std::uint32_t b) const {
-  const auto found = cut_.find(ordered(a, b));
-  if (found == cut_.end()) return frozen_[b];
-  return std::min(found->second, frozen_[b].value_or(found->second));
+/// Node `b` has fallen silent for node `a`, or speaks again, or neither.
+void simulated_network::listen_to(std::uint32_t b, std::uint32_t a) {
+  if (a == b) return;
+  if (!frozen_[b] && !cut_.contains(ordered(a, b)))
+    silent_since_.erase({a, b});
+  else if (silent_since_.try_emplace({a, b}, now_).second)
+    notice_silence(a, b);
 }
 
 /// Node `a` notices after some time that it hears nothing of `b`, if that is still so. The time depends on the last
@@ -332,8 +336,9 @@ void simulated_network::notice_silence(std::uint32_t a, std::uint32_t b) {
   using std::chrono::microseconds;
   const auto beat = static_cast<std::uint64_t>(options_.silence.count()) / beats_per_silence;
   const auto delay = options_.silence - microseconds{static_cast<std::int64_t>(random_.below(beat + 1))};
-  later(a, delay, [this, a, b, since = silent_since(a, b)] {
-    if (silent_since(a, b) != since) return;
+  later(a, delay, [this, a, b, since = now_] {
+    const auto silent = silent_since_.find({a, b});
+    if (silent == silent_since_.end() || silent->second != since) return;
     for (const auto where : {plane::control, plane::tensors})
       if (state_of(where, a, b) == state::open) {
         lose(where, a, b, silence_text(std::chrono::duration_cast<std::chrono::milliseconds>(options_.silence)));

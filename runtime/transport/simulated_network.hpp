@@ -115,9 +115,9 @@ class simulated_network {
   void close_later(plane where, std::uint32_t at, std::uint32_t other);
   void refuse_frame(plane where, std::uint32_t at, std::uint32_t other, const std::string& why);
   void leave(std::uint32_t node, bool suddenly);
+  void listen_to(std::uint32_t b, std::uint32_t a);
   void notice_silence(std::uint32_t a, std::uint32_t b);
   bool passes(std::uint32_t a, std::uint32_t b) const;
-  std::optional<time> silent_since(std::uint32_t a, std::uint32_t b) const;
   bool can_happen(const address& where, const channel& of, time now) const;
   state& state_of(plane where, std::uint32_t at, std::uint32_t other) { return states_[{where, at, other}]; }
 
@@ -125,13 +125,13 @@ class simulated_network {
   data::random_stream random_;
   time now_{0};
   std::vector<std::weak_ptr<node_links>> nodes_;
-  std::vector<bool> gone_;
-  std::vector<std::optional<time>> frozen_;  ///< Since when.
+  std::vector<bool> gone_, frozen_;
   std::map<address, channel> channels_;
   std::set<address> busy_;                              ///< The channels on which something may be waiting.
   std::map<address, state> states_;                     ///< Of a connection, as `from` sees it.
   std::vector<std::pair<std::uint32_t, event>> alone_;  ///< Events of a node that belong to no connection.
-  std::map<pair, time> cut_;                            ///< Since when.
+  std::set<pair> cut_;
+  std::map<pair, time> silent_since_;  ///< By the node that hears nothing, and of whom.
   std::map<pair, time> slowed_;
   std::vector<address> ready_;  ///< Of the last deliverable(), before the events of alone_.
   std::vector<std::size_t> ready_alone_;
