@@ -59,6 +59,7 @@ TEST_CASE("a fault that cannot happen is refused with what was expected") {
   CHECK(refused({.kind = "freeze", .at = "1s", .node = "beta", .latency = 5ms}, "uses no latency"));
   CHECK(refused({.kind = "kill", .at = "1s", .node = "beta", .lasts = 5ms}, "remove lasts"));
   CHECK(refused({.kind = "freeze", .at = "1s", .node = "beta", .lasts = 0ms}, "a longer time"));
+  CHECK(refused({.at = "1s", .node = "beta"}, "expected \"kill\", \"freeze\", \"partition\" or \"slow\""));
   for (const auto* at : {"", "step", "step x", "step -1", "step 1 2", "later", "20"}) {
     CAPTURE(at);
     CHECK(refused({.kind = "kill", .at = at, .node = "beta"}, "expected at = \"step 100\", or a time such as \"20s\""));
@@ -97,7 +98,6 @@ latency = "50us"
   CHECK(file.faults[0].node == "beta");
   CHECK((file.faults[1].latency == 50us));
   CHECK((topology::parse(topology::print(file), "faults.toml").faults == file.faults));
-  CHECK_THROWS_WITH(topology::parse("[[fault]]\nat = \"1s\"\n", "faults.toml"), doctest::Contains("kind"));
   CHECK_THROWS_WITH(topology::parse("[[fault]]\nkind = \"freze\"\n", "faults.toml"), doctest::Contains("\"freeze\""));
 }
 
