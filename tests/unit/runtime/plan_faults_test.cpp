@@ -35,14 +35,14 @@ bool refused(const topology::fault_settings& fault, const std::string& words) {
 TEST_CASE("a fault is planned with its time and its nodes") {
   const auto killed = make_plan(file_with({.kind = "kill", .at = "step 100", .node = "beta"}), 60'000).faults.at(0);
   CHECK((killed.at_step == 100));
-  CHECK(killed.nodes == std::vector<std::uint32_t>{1});
+  CHECK((killed.nodes == std::vector<std::uint32_t>{1}));
   CHECK(describe(killed) == "kill beta at step 100");
   const auto cut =
       make_plan(file_with({.kind = "partition", .at = "1.5s", .between = {"gamma", "alpha"}, .lasts = 2s}), 60'000)
           .faults.at(0);
   CHECK(!cut.at_step);
   CHECK(cut.at_time == 1500ms);
-  CHECK(cut.nodes == std::vector<std::uint32_t>{2, 0});
+  CHECK((cut.nodes == std::vector<std::uint32_t>{2, 0}));
   CHECK(describe(cut) == "partition gamma ↔ alpha at 1.5s for 2s");
 }
 
@@ -96,7 +96,7 @@ latency = "50us"
   REQUIRE(file.faults.size() == 2);
   CHECK(file.faults[0].node == "beta");
   CHECK((file.faults[1].latency == 50us));
-  CHECK(topology::parse(topology::print(file), "faults.toml").faults == file.faults);
+  CHECK((topology::parse(topology::print(file), "faults.toml").faults == file.faults));
   CHECK_THROWS_WITH(topology::parse("[[fault]]\nat = \"1s\"\n", "faults.toml"), doctest::Contains("kind"));
   CHECK_THROWS_WITH(topology::parse("[[fault]]\nkind = \"freze\"\n", "faults.toml"), doctest::Contains("\"freeze\""));
 }
