@@ -70,7 +70,7 @@ class exposition {
   std::string text_;
 };
 
-void add_facts(exposition& to, const run_facts& facts, const run_state& state) {
+void add_facts(exposition& to, const run_facts& facts, const history_state& state) {
   to.begin("troupe_run_info", "What is trained; the value is always 1.", "gauge");
   to.sample("troupe_run_info{topology=\"" + label_value(facts.title) + "\",model=\"" + label_value(facts.model) +
                 "\",data=\"" + label_value(facts.data) + "\",simulated=\"" + (facts.simulated ? "true" : "false") +
@@ -82,7 +82,7 @@ void add_facts(exposition& to, const run_facts& facts, const run_state& state) {
   to.gauge("troupe_run_steps", "Steps of the whole run.", static_cast<double>(facts.steps));
 }
 
-void add_progress(exposition& to, const run_facts& facts, const run_state& state) {
+void add_progress(exposition& to, const run_facts& facts, const history_state& state) {
   const auto& each = state.steps_by_worker;
   double mean = static_cast<double>(state.steps);
   if (!each.empty()) {
@@ -106,7 +106,7 @@ void add_progress(exposition& to, const run_facts& facts, const run_state& state
            samples_per_second(facts, state));
 }
 
-void add_results(exposition& to, const run_state& state) {
+void add_results(exposition& to, const history_state& state) {
   to.gauge("troupe_train_loss", "Mean training loss since the last record.", state.last(&record::train_loss));
   to.gauge("troupe_train_accuracy", "Share of training samples classified correctly, from 0 to 1.",
            state.last(&record::train_accuracy));
@@ -123,7 +123,7 @@ void add_results(exposition& to, const run_state& state) {
 }
 
 /// The staleness of all gradients of the run, as a histogram.
-void add_staleness(exposition& to, const run_state& state) {
+void add_staleness(exposition& to, const history_state& state) {
   const auto& counts = state.staleness;
   if (counts.empty()) return;
   const std::string name = "troupe_gradient_staleness";
@@ -146,7 +146,7 @@ void add_staleness(exposition& to, const run_state& state) {
   to.sample(name + "_count", below);
 }
 
-void add_workers(exposition& to, const run_state& state) {
+void add_workers(exposition& to, const history_state& state) {
   const auto values = [&](auto of) {
     std::vector<double> all;
     for (const auto& one : state.workers) all.push_back(static_cast<double>(of(one)));
@@ -181,7 +181,7 @@ void add_workers(exposition& to, const run_state& state) {
 }
 
 /// What edges and emulated links have carried.
-void add_traffic(exposition& to, const run_facts& facts, const run_state& state) {
+void add_traffic(exposition& to, const run_facts& facts, const history_state& state) {
   const auto all = [&](const auto& rows, const std::string& name, const std::string& help, auto label, auto value) {
     if (rows.empty()) return;
     to.begin(name, help, "counter");
@@ -211,7 +211,7 @@ void add_traffic(exposition& to, const run_facts& facts, const run_state& state)
 
 }  // namespace
 
-std::string exposition_of(const run_facts& facts, const run_state& state) {
+std::string exposition_of(const run_facts& facts, const history_state& state) {
   exposition made;
   add_facts(made, facts, state);
   add_progress(made, facts, state);

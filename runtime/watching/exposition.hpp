@@ -13,6 +13,6 @@ constexpr auto* exposition_type = "text/plain; version=0.0.4; charset=utf-8";
 
 /// Returns all metrics that have values, each with its help and its type. Metrics of workers have the label `rank`, for
 /// at most 64 workers.
-std::string exposition_of(const run_facts& facts, const run_state& state);
+std::string exposition_of(const run_facts& facts, const history_state& state);
 
 }  // namespace troupe::watching

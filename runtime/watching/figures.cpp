@@ -33,7 +33,7 @@ struct time_axis {
   pages::axis_unit unit;
   pages::axis axis;
 
-  time_axis(const run_facts& facts, const run_state& state)
+  time_axis(const run_facts& facts, const history_state& state)
       : unit(pages::unit_of_seconds(state.latest ? state.latest->seconds : 0)),
         axis{.title = std::string(facts.simulated ? "virtual time (" : "time (") + unit.name + ")",
              .column = "seconds",
@@ -56,7 +56,7 @@ struct quantity {
 /// Draws the lines of one figure.
 class curves {
  public:
-  curves(const run_state& state, const time_axis& time, quantity what)
+  curves(const history_state& state, const time_axis& time, quantity what)
       : state_(state), time_(time), what_(std::move(what)) {
     made_ = {.name = what_.name,
              .title = what_.title,
@@ -113,13 +113,13 @@ class curves {
     if (!line.marks.empty()) made_.all.push_back(std::move(line));
   }
 
-  const run_state& state_;
+  const history_state& state_;
   const time_axis& time_;
   quantity what_;
   figure made_;
 };
 
-figure losses(const run_state& state, const time_axis& time) {
+figure losses(const history_state& state, const time_axis& time) {
   curves made(state, time, {.name = "loss", .title = "Loss", .axis = "loss", .column = "loss"});
   made.add("training", style_of_all, [](const record& line) { return line.train_loss; });
   made.add("validation", style_of_validation, [](const record& line) { return line.val_loss; });
@@ -127,7 +127,7 @@ figure losses(const run_state& state, const time_axis& time) {
   return made.take();
 }
 
-figure accuracies(const run_state& state, const time_axis& time) {
+figure accuracies(const history_state& state, const time_axis& time) {
   curves made(state, time,
               {.name = "accuracy", .title = "Accuracy", .axis = "accuracy (%)", .column = "accuracy", .percent = true});
   made.add("training", style_of_all, [](const record& line) { return line.train_accuracy; });
@@ -137,7 +137,7 @@ figure accuracies(const run_state& state, const time_axis& time) {
 }
 
 /// From the progress over time; without it, from the lines.
-figure speed(const run_facts& facts, const run_state& state, const time_axis& time) {
+figure speed(const run_facts& facts, const history_state& state, const time_axis& time) {
   curves from_lines(
       state, time,
       {.name = "speed", .title = "Training speed", .axis = "samples per second", .column = "samples_per_second"});
@@ -162,7 +162,7 @@ figure speed(const run_facts& facts, const run_state& state, const time_axis& ti
   return made;
 }
 
-figure distances(const run_state& state, const time_axis& time) {
+figure distances(const history_state& state, const time_axis& time) {
   curves made(state, time,
               {.name = "consensus",
                .title = "Distance between the workers",
@@ -173,7 +173,7 @@ figure distances(const run_state& state, const time_axis& time) {
   return made.take();
 }
 
-figure staleness_over_time(const run_state& state, const time_axis& time) {
+figure staleness_over_time(const history_state& state, const time_axis& time) {
   curves made(state, time,
               {.name = "staleness",
                .title = "Staleness of the gradients",
@@ -184,7 +184,7 @@ figure staleness_over_time(const run_state& state, const time_axis& time) {
   return made.take();
 }
 
-figure staleness_counts(const run_state& state) {
+figure staleness_counts(const history_state& state) {
   figure made{.name = "staleness-counts",
               .title = "Gradients by staleness",
               .kind = figure_kind::bars,
@@ -205,7 +205,7 @@ figure staleness_counts(const run_state& state) {
 
 }  // namespace
 
-std::vector<figure> figures_of(const run_facts& facts, const run_state& state) {
+std::vector<figure> figures_of(const run_facts& facts, const history_state& state) {
   const time_axis time(facts, state);
   std::vector<figure> all{losses(state, time), accuracies(state, time)};
   const auto has_values = [](const figure& one) { return !one.all.empty() && !one.all.front().marks.empty(); };

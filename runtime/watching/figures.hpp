@@ -10,6 +10,6 @@
 namespace troupe::watching {
 
 /// Returns the figures that have values; losses and accuracies always.
-std::vector<pages::figure> figures_of(const run_facts& facts, const run_state& state);
+std::vector<pages::figure> figures_of(const run_facts& facts, const history_state& state);
 
 }  // namespace troupe::watching

@@ -20,12 +20,12 @@ void thin_out(std::vector<Element>& all) {
 
 }  // namespace
 
-std::string run_state::status() const {
+std::string history_state::status() const {
   if (!latest) return "waiting";
   return has_ended() ? latest->status : "training";
 }
 
-std::optional<double> run_state::steps_per_second() const {
+std::optional<double> history_state::steps_per_second() const {
   constexpr double span = 5;
   if (progress.size() < 2) return {};
   const auto& last = progress.back();
@@ -35,7 +35,7 @@ std::optional<double> run_state::steps_per_second() const {
   return seconds > 0 ? std::optional{(last.steps - first->steps) / seconds} : std::nullopt;
 }
 
-std::optional<double> run_state::last(std::optional<double> record::*field) const {
+std::optional<double> history_state::last(std::optional<double> record::*field) const {
   if (latest)
     if (const auto& value = (*latest).*field; value && std::isfinite(*value)) return value;
   for (auto line = lines.rbegin(); line != lines.rend(); ++line)
@@ -117,7 +117,7 @@ std::uint64_t history::version() const {
   return version_;
 }
 
-run_state history::state() const {
+history_state history::state() const {
   const std::lock_guard lock(mutex_);
   auto state = state_;
   if (!meter_ || !state.latest) return state;

@@ -32,7 +32,7 @@ struct traffic_point {
 };
 
 /// A copy of a history.
-struct run_state {
+struct history_state {
   /// One line per step with results, in order; an `epoch` line is merged with the `evaluation` line of the same step.
   std::vector<record> lines{};
   std::optional<record> latest{};                ///< The last record, whatever its event.
@@ -73,7 +73,7 @@ class history {
 
   /// Returns a number that grows with every change.
   std::uint64_t version() const;
-  run_state state() const;
+  history_state state() const;
 
  private:
   void add_point();
@@ -84,7 +84,7 @@ class history {
   clock now_;
   traffic_meter meter_;
   mutable std::mutex mutex_;
-  run_state state_;
+  history_state state_;
   std::uint64_t version_{0};
   std::chrono::steady_clock::time_point begun_{}, last_point_{};
   double seconds_before_{0};

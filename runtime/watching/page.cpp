@@ -37,7 +37,7 @@ json number(const std::optional<double>& value) {
   return value && std::isfinite(*value) ? json(*value) : json(nullptr);
 }
 
-std::string state_html(const run_facts& facts, const run_state& state) {
+std::string state_html(const run_facts& facts, const history_state& state) {
   const auto status = state.status();
   const std::map<std::string, std::string> words{
       {"waiting", "not started yet"}, {"stopped_early", "stopped early"}, {"max_seconds", "time limit reached"}};
@@ -49,14 +49,14 @@ std::string state_html(const run_facts& facts, const run_state& state) {
          " steps</progress></div>\n";
 }
 
-std::string tiles_html(const run_facts& facts, const run_state& state) {
+std::string tiles_html(const run_facts& facts, const history_state& state) {
   std::string text = "<dl class=\"tiles\">";
   for (const auto& [label, value] : tiles_of(facts, state))
     text += "<div><dt>" + label + "</dt><dd>" + escaped(value) + "</dd></div>";
   return text + "</dl>\n";
 }
 
-std::string figures_html(const run_facts& facts, const run_state& state) {
+std::string figures_html(const run_facts& facts, const history_state& state) {
   std::string text = "<section><h2>Curves</h2>\n<div class=\"grid\">\n";
   for (const auto& each : figures_of(facts, state)) text += pages::card_of(each.name, pages::draw(each));
   return text + "</div></section>\n";
@@ -95,7 +95,7 @@ std::string shares_html(const time_shares& of) {
   return text + "</div>";
 }
 
-std::string workers_html(const run_state& state) {
+std::string workers_html(const history_state& state) {
   const auto workers = std::max(state.workers.size(), state.steps_by_worker.size());
   if (workers == 0) return "";
   const auto shares = shares_of(state);
@@ -120,13 +120,13 @@ std::string workers_html(const run_state& state) {
 }
 
 /// Steps of every worker per second, at the current speed.
-double steps_per_second(const run_facts& facts, const run_state& state) {
+double steps_per_second(const run_facts& facts, const history_state& state) {
   const auto samples = samples_per_second(facts, state);
   return samples && facts.samples_per_step > 0 ? *samples / static_cast<double>(facts.samples_per_step) : 0;
 }
 
 /// The traffic of each exchange: planned bytes, and how many of them per second the measured speed makes.
-std::string exchanges_html(const run_facts& facts, const run_state& state) {
+std::string exchanges_html(const run_facts& facts, const history_state& state) {
   if (facts.exchanges.empty()) return "";
   const auto steps = steps_per_second(facts, state);
   auto text = "<section><h2>Exchanges</h2>\n<p class=\"note\">Bytes as planned; rates at the current speed.</p>\n" +
@@ -141,7 +141,7 @@ std::string exchanges_html(const run_facts& facts, const run_state& state) {
 }
 
 /// What the emulated links carry.
-std::string links_html(const run_facts& facts, const run_state& state) {
+std::string links_html(const run_facts& facts, const history_state& state) {
   const auto links = links_of(state);
   if (links.empty()) return "";
   const bool whole = facts.simulated || state.has_ended();
@@ -180,7 +180,7 @@ std::string long_text(const edge_traffic& edge) {
 }
 
 /// What the drawing of the wiring shows of each worker and each edge.
-std::string drawn_html(const run_facts& facts, const run_state& state) {
+std::string drawn_html(const run_facts& facts, const history_state& state) {
   const auto shares = shares_of(state);
   const auto awaited = awaited_worker(state);
   json workers = json::object(), edges = json::object();
@@ -201,7 +201,7 @@ std::string drawn_html(const run_facts& facts, const run_state& state) {
 }
 
 /// The part of the page that changes while the run trains.
-std::string live_html(const run_facts& facts, const run_state& state) {
+std::string live_html(const run_facts& facts, const history_state& state) {
   return state_html(facts, state) + tiles_html(facts, state) + figures_html(facts, state) + workers_html(state) +
          exchanges_html(facts, state) + links_html(facts, state) + drawn_html(facts, state);
 }
@@ -221,7 +221,7 @@ std::string policy(bool live) {
          (live ? "; connect-src 'self'" : "") + "; base-uri 'none'; form-action 'none'";
 }
 
-std::string page_of(const run_facts& facts, const run_state& state, const std::string& wiring, bool live) {
+std::string page_of(const run_facts& facts, const history_state& state, const std::string& wiring, bool live) {
   const auto image =
       wiring.empty() ? std::string() : "<img alt=\"The wiring\" src=\"" + pages::url_of_svg(wiring) + "\">";
   return pages::filled(page_sources::watch_html,
@@ -253,11 +253,11 @@ std::string drawing_in(const std::filesystem::path& folder) try {
   return {};
 }
 
-std::string report_of(const run_facts& facts, const run_state& state, const std::string& wiring) {
+std::string report_of(const run_facts& facts, const history_state& state, const std::string& wiring) {
   return page_of(facts, state, wiring, false);
 }
 
-std::string live_page_of(const run_facts& facts, const run_state& state) {
+std::string live_page_of(const run_facts& facts, const history_state& state) {
   return page_of(facts, state, "", true);
 }
 
@@ -265,7 +265,7 @@ std::string live_policy() {
   return policy(true) + "; frame-ancestors 'none'";
 }
 
-std::string update_of(const run_facts& facts, const run_state& state, bool has_wiring) {
+std::string update_of(const run_facts& facts, const history_state& state, bool has_wiring) {
   const auto done = facts.steps > 0 ? 100 * std::min(state.steps, facts.steps) / facts.steps : 0;
   return dumped({{"title", std::to_string(done) + " % " + facts.title},
                  {"ended", state.has_ended()},
@@ -273,7 +273,7 @@ std::string update_of(const run_facts& facts, const run_state& state, bool has_w
                  {"html", live_html(facts, state)}});
 }
 
-std::string json_of(const run_facts& facts, const run_state& state) {
+std::string json_of(const run_facts& facts, const history_state& state) {
   json workers = json::array(), links = json::array(), edges = json::array();
   const auto shares = shares_of(state);
   const auto count = std::max(state.workers.size(), state.steps_by_worker.size());
@@ -336,7 +336,7 @@ std::string json_of(const run_facts& facts, const run_state& state) {
                  {"edges", edges}});
 }
 
-std::string csv_of_figures(const run_facts& facts, const run_state& state) {
+std::string csv_of_figures(const run_facts& facts, const history_state& state) {
   json csv = json::object();
   for (const auto& each : figures_of(facts, state)) csv[each.name] = pages::csv_of(each);
   csv["wiring"] = csv_of(edges_of(facts, state));

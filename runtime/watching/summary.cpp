@@ -30,7 +30,7 @@ std::string percent_text(double share) {
   return human_number(100 * share, share < 0.1 ? 2 : 3) + " %";
 }
 
-std::vector<time_shares> shares_of(const run_state& state) {
+std::vector<time_shares> shares_of(const history_state& state) {
   if (state.workers.empty() || !state.latest || state.latest->train_seconds <= 0) return {};
   // The totals are as of the last line with results, not as of now.
   double whole = state.has_ended() && !state.latest->workers.empty() ? state.latest->train_seconds : 0;
@@ -46,14 +46,14 @@ std::vector<time_shares> shares_of(const run_state& state) {
   return all;
 }
 
-std::optional<double> samples_per_second(const run_facts& facts, const run_state& state) {
+std::optional<double> samples_per_second(const run_facts& facts, const history_state& state) {
   if (!state.has_ended())
     if (const auto steps = state.steps_per_second()) return *steps * static_cast<double>(facts.samples_per_step);
   if (state.latest && state.latest->samples_per_second) return state.latest->samples_per_second;
   return state.last(&record::samples_per_second);
 }
 
-std::vector<std::pair<std::string, std::string>> tiles_of(const run_facts& facts, const run_state& state) {
+std::vector<std::pair<std::string, std::string>> tiles_of(const run_facts& facts, const history_state& state) {
   std::vector<std::pair<std::string, std::string>> tiles{
       {"step", grouped(state.steps) + " of " + grouped(facts.steps)}};
   const auto add = [&](const char* label, const std::optional<double>& value, auto text) {
@@ -76,25 +76,25 @@ std::vector<std::pair<std::string, std::string>> tiles_of(const run_facts& facts
   return tiles;
 }
 
-std::optional<double> seconds_left(const run_facts& facts, const run_state& state) {
+std::optional<double> seconds_left(const run_facts& facts, const history_state& state) {
   const auto speed = state.steps_per_second();
   if (state.has_ended() || !speed || *speed <= 0) return {};
   return std::max(0.0, static_cast<double>(facts.steps) - state.progress.back().steps) / *speed;
 }
 
-std::uint64_t steps_of(const run_state& state, std::size_t rank) {
+std::uint64_t steps_of(const history_state& state, std::size_t rank) {
   const auto totals = rank < state.workers.size() ? state.workers[rank].steps : 0;
   return std::max(totals, rank < state.steps_by_worker.size() ? state.steps_by_worker[rank] : 0);
 }
 
-std::optional<std::size_t> awaited_worker(const run_state& state) {
+std::optional<std::size_t> awaited_worker(const history_state& state) {
   const auto shares = shares_of(state);
   const auto [least, most] = std::minmax_element(shares.begin(), shares.end(), waits_less);
   if (shares.empty() || most->exchange - least->exchange <= notable) return {};
   return static_cast<std::size_t>(least - shares.begin());
 }
 
-std::optional<std::string> waiting_text(const run_state& state) {
+std::optional<std::string> waiting_text(const history_state& state) {
   const auto shares = shares_of(state);
   if (shares.size() < 2) return {};
   const auto [least, most] = std::minmax_element(shares.begin(), shares.end(), waits_less);

@@ -19,25 +19,25 @@ struct time_shares {
 };
 
 /// Returns the shares of each worker by rank; empty as long as they are unknown.
-std::vector<time_shares> shares_of(const run_state& state);
+std::vector<time_shares> shares_of(const history_state& state);
 
 /// Returns labels and values, the most important ones first.
-std::vector<std::pair<std::string, std::string>> tiles_of(const run_facts& facts, const run_state& state);
+std::vector<std::pair<std::string, std::string>> tiles_of(const run_facts& facts, const history_state& state);
 
 /// Returns the rank of the worker that waits for exchanges much less than another one, which waits for it.
-std::optional<std::size_t> awaited_worker(const run_state& state);
+std::optional<std::size_t> awaited_worker(const history_state& state);
 
 /// Returns a sentence about which workers wait for which, or nothing if none waits for long.
-std::optional<std::string> waiting_text(const run_state& state);
+std::optional<std::string> waiting_text(const history_state& state);
 
 /// Returns the steps that a worker has completed, as far as known.
-std::uint64_t steps_of(const run_state& state, std::size_t rank);
+std::uint64_t steps_of(const history_state& state, std::size_t rank);
 
 /// Returns the samples of all workers per second, of the last seconds if the run trains, or nothing if unknown.
-std::optional<double> samples_per_second(const run_facts& facts, const run_state& state);
+std::optional<double> samples_per_second(const run_facts& facts, const history_state& state);
 
 /// Returns the seconds until the last step at the current speed, or nothing if unknown or if the run has ended.
-std::optional<double> seconds_left(const run_facts& facts, const run_state& state);
+std::optional<double> seconds_left(const run_facts& facts, const history_state& state);
 
 /// Returns a share such as "12 %", and "0.4 %" for a small one.
 std::string percent_text(double share);

@@ -31,7 +31,7 @@ double difference(std::uint64_t now, std::uint64_t before) {
 
 }  // namespace
 
-std::vector<link_traffic> links_of(const run_state& state) {
+std::vector<link_traffic> links_of(const history_state& state) {
   const auto span = state.traffic.seconds - state.traffic_before.seconds;
   std::map<std::string, const emulation::wire_usage*> before;
   for (const auto& wire : state.traffic_before.wires) before[name_of(wire)] = &wire;
@@ -52,7 +52,7 @@ std::vector<link_traffic> links_of(const run_state& state) {
   return all;
 }
 
-std::vector<edge_traffic> edges_of(const run_facts& facts, const run_state& state) {
+std::vector<edge_traffic> edges_of(const run_facts& facts, const history_state& state) {
   using ends = std::pair<std::uint32_t, std::uint32_t>;
   const auto span = state.traffic.seconds - state.traffic_before.seconds;
   std::map<ends, const emulation::edge_usage*> counted;

@@ -33,8 +33,8 @@ struct edge_traffic {
   std::optional<double> queue{}, wait_mean{};  ///< Of the emulated interface on which it is sent, if there is one.
 };
 
-std::vector<link_traffic> links_of(const run_state& state);
-std::vector<edge_traffic> edges_of(const run_facts& facts, const run_state& state);
+std::vector<link_traffic> links_of(const history_state& state);
+std::vector<edge_traffic> edges_of(const run_facts& facts, const history_state& state);
 
 /// Returns the edges as CSV, with a header.
 std::string csv_of(const std::vector<edge_traffic>& edges);

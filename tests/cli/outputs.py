@@ -42,7 +42,7 @@ CHECK = {"file", "model", "parameters", "data", "training_samples", "evaluated",
          "std", "workers", "batch_size", "devices", "loop", "steps_per_epoch", "steps", "budget", "evaluate_every",
          "checkpoint_every", "messages_per_step", "bytes_per_step",
          "messages_between_nodes_per_step", "bytes_between_nodes_per_step",
-         "slowdown", "links", "result", "same_bits", "notes", "warnings", "exchanges", "nodes", "actors"}
+         "slowdown", "links", "faults", "result", "same_bits", "notes", "warnings", "exchanges", "nodes", "actors"}
 EXCHANGE = {"name", "kind", "sends", "answers", "every", "members", "servers", "settings", "mixing_matrix", "spectral_gap",
             "contraction", "edges"}
 EVALUATION = {"loss", "accuracy", "sample_count"}

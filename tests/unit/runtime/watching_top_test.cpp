@@ -51,7 +51,7 @@ void carried(traffic_point& now, int seconds) {
 }
 
 /// A run that is watched for twenty seconds.
-run_state twenty_seconds() {
+history_state twenty_seconds() {
   time_point now{};
   int seconds = 0;
   history run(
