@@ -1,6 +1,7 @@
 """troupe top: a run watched in a terminal, until it ends or Ctrl-C, and as one snapshot; and servers that are not what they
 seem."""
 
+import codecs
 import contextlib
 import csv
 import fcntl
@@ -36,6 +37,7 @@ class Terminal:
             fcntl.ioctl(1, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
             os.execve(BINARY, ["troupe", "top", *arguments], {**os.environ, "TERM": "xterm", "NO_COLOR": "", **environment})
         self.seen = ""
+        self.decode = codecs.getincrementaldecoder("utf-8")().decode  # a character may come in two parts
 
     def read(self):
         """Returns whether more may come."""
@@ -44,7 +46,7 @@ class Terminal:
             some = os.read(self.file, 65536)
         except OSError:  # the other side is closed
             return False
-        self.seen += some.decode()
+        self.seen += self.decode(some)
         return bool(some)
 
     def wait(self, condition):
