@@ -3,6 +3,7 @@
 #include "tests/support/doctest.hpp"
 #include "tests/support/links.hpp"
 #include "tests/support/node_runs.hpp"
+#include "tests/support/quick.hpp"
 #include "tests/support/tiny.hpp"
 #include "tests/support/wirings.hpp"
 
@@ -46,14 +47,6 @@ outcome_of_run simulated(const plan& plan, std::int64_t samples, simulate_run_op
     made.lines.push_back(telemetry::json_line(line));
     made.seconds = line.seconds;
   }
-  return made;
-}
-
-/// A plan whose gradients take 1 ms.
-plan quick(const tiny_options& options) {
-  auto made = tiny_plan(options);
-  made.file.simulate.gradient = "1ms";
-  made.file.simulate.jitter = 0;
   return made;
 }
 
