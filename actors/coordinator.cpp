@@ -233,10 +233,6 @@ void process(coordinator_pointer self) {
 void halt(coordinator_pointer self, std::string status) {
   auto& my = self->state;
   if (my.finished) return;
-  if (my.restoring > 0) {
-    my.halt_once_restored = std::move(status);
-    return;
-  }
   my.status = std::move(status);
   if (my.interrupted() && !my.deliveries.replays()) self->send(my.evaluator, cancel_atom_v);
   if (my.halting) return;
@@ -350,6 +346,9 @@ coordinator_actor::behavior_type coordinator(coordinator_pointer self, coordinat
         });
       },
       [self](halt_atom) {
+        auto& my = self->state;
+        // Later, so that a replay knows what came before the interrupt.
+        if (my.options.restored) return void(my.interrupt_waits = true);
         admit(self, delivery::kind::interrupt, rank_id{}, 0, [self] { halt(self, "interrupted"); });
       },
       [self](tick_atom) {

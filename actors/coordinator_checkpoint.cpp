@@ -115,13 +115,13 @@ void continue_restored(coordinator_pointer self) {
     const auto left = *my.options.max_seconds - std::chrono::duration_cast<std::chrono::milliseconds>(elapsed);
     self->delayed_send(self, std::max(left, std::chrono::milliseconds{0}), tick_atom_v);
   }
-  if (my.halt_once_restored) return halt(self, *my.halt_once_restored);
   if (my.queue)
     for (std::size_t rank = 0; rank < my.workers.size(); ++rank)
       self->send(my.workers[rank], proceed_atom_v,
                  my.queue->steps_assigned_to(rank_id{static_cast<std::uint32_t>(rank)}));
   let_continue(self);
   process(self);
+  if (my.interrupt_waits) self->send(self, halt_atom_v);
 }
 
 }  // namespace

@@ -68,7 +68,7 @@ struct coordinator_state {
   bool writing{false};       ///< The recorder is writing a checkpoint.
   bool saves_at_end{false};  ///< The run is ending early, and nothing may change before a checkpoint is taken.
   std::size_t restoring{0};  ///< Workers and servers that are not restored yet.
-  std::optional<std::string> halt_once_restored;  ///< Status with which to end the run then.
+  bool interrupt_waits{false};  ///< A signal came while the run was being restored.
 
   bool interrupted() const { return status == "interrupted"; }
   bool ends_apart() const { return halting && !options.in_lockstep && halt_answers == workers.size(); }

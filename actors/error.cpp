@@ -1,5 +1,7 @@
 #include "troupe/actors/error.hpp"
 
+#include "troupe/models/held_lock.hpp"
+
 #include <caf/atom.hpp>
 #include <caf/make_message.hpp>
 #include <caf/message.hpp>
@@ -15,6 +17,17 @@ constexpr auto category = caf::atom("troupe");
 
 caf::error make_error(errc code, std::string text) {
   return {static_cast<std::uint8_t>(code), category, caf::make_message(std::move(text))};
+}
+
+caf::error error_of(const std::exception_ptr& raised) {
+  auto code = errc::failed;
+  try {
+    std::rethrow_exception(raised);
+  } catch (const models::lock_holder_died&) {
+    code = errc::peer_lost;
+  } catch (...) {  // failed
+  }
+  return make_error(code, describe(raised));
 }
 
 bool is(const caf::error& error, errc code) {

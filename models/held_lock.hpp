@@ -17,7 +17,13 @@ class exclusive_lock {
   virtual void unlock() = 0;
 };
 
-/// A robust mutex in memory that processes share. Once its holder has died, lock() throws at every attempt.
+/// The process that held a lock has died.
+struct lock_holder_died : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+/// A robust mutex in memory that processes share. Once its holder has died, lock() throws
+/// lock_holder_died at every attempt.
 class process_lock : public exclusive_lock {
  public:
   explicit process_lock(pthread_mutex_t& mutex) : mutex_(&mutex) {}
@@ -27,7 +33,7 @@ class process_lock : public exclusive_lock {
     if (status == 0) return;
     // Unlocked without being declared consistent, so that other waiting threads learn of this too.
     if (status == EOWNERDEAD) pthread_mutex_unlock(mutex_);
-    throw std::runtime_error("the process that held the lock of the shared parameters died in the middle of a step");
+    throw lock_holder_died("the process that held the lock of the shared parameters died in the middle of a step");
   }
   void unlock() override { pthread_mutex_unlock(mutex_); }
 

@@ -102,7 +102,7 @@ class lane_factory {
 };
 
 /// Answers a request with the result of `work()`, described by `what` and run on `where`. If it throws, `self` quits
-/// with errc::failed and the exception's text, which is also the answer.
+/// with error_of() the exception, which is also the answer.
 template <class Result, class Self, class Work>
 caf::typed_response_promise<Result> on_lane(Self* self, lane& where, task what, Work work) {
   auto promise = self->template make_response_promise<Result>();
@@ -112,9 +112,9 @@ caf::typed_response_promise<Result> on_lane(Self* self, lane& where, task what, 
                  auto result = std::make_shared<Result>(work());
                  return [promise, result]() mutable { promise.deliver(std::move(*result)); };
                } catch (...) {
-                 return [self, promise, text = describe(std::current_exception())]() mutable {
-                   promise.deliver(make_error(errc::failed, text));
-                   self->quit(make_error(errc::failed, text));
+                 return [self, promise, why = error_of(std::current_exception())]() mutable {
+                   promise.deliver(why);
+                   self->quit(why);
                  };
                }
              });
@@ -131,17 +131,15 @@ void then_on_lane(Self* self, lane& where, task what, Work work, Next next) {
                  auto result = std::make_shared<decltype(work())>(work());
                  return [next, result]() mutable { next(std::move(*result)); };
                } catch (...) {
-                 return
-                     [self, text = describe(std::current_exception())] { self->quit(make_error(errc::failed, text)); };
+                 return [self, why = error_of(std::current_exception())] { self->quit(why); };
                }
              });
 }
 
-/// Converts exceptions of `self`'s handlers into errc::failed with their text. Call it first in every actor.
+/// Lets exceptions of `self`'s handlers end it with error_of() them. Call it first in every actor.
 template <class Self>
 void report_exceptions(Self* self) {
-  self->set_exception_handler(
-      [](std::exception_ptr& raised) -> caf::error { return make_error(errc::failed, describe(raised)); });
+  self->set_exception_handler([](std::exception_ptr& raised) -> caf::error { return error_of(raised); });
 }
 
 }  // namespace troupe

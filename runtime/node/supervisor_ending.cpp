@@ -14,6 +14,17 @@ namespace {
 /// How long the other nodes may take to leave once the run is over.
 constexpr std::chrono::milliseconds time_to_leave{1500};
 
+/// How long an actor that ended because it lost somebody may be heard of before the loss itself.
+constexpr std::chrono::milliseconds time_to_hear_of_loss{300};
+
+/// Ends the run after the end of an actor of this name, unless what led to it is being looked for.
+void end_because_of(supervisor_pointer self, const std::string& name) {
+  const auto& my = self->state;
+  if (my.diagnosing) return;
+  if (my.is_first()) return end_run(self);
+  fail_run(self, "node " + my.name_of(my.me()) + ", " + my.blamed.text.value_or(name + " has ended"));
+}
+
 /// Handles the end of an actor of the crew, of this name.
 void handle_actor_down(supervisor_pointer self, const std::string& name, const caf::error& reason) {
   auto& my = self->state;
@@ -27,12 +38,15 @@ void handle_actor_down(supervisor_pointer self, const std::string& name, const c
     }
     return quit_if_done(self);
   }
-  const auto complete = my.is_first() && !reason && name == "coordinator";
-  if (my.diagnosing && !complete) return;
-  if (failed) my.blamed.hear(name, reason);
   // The coordinator ends when the run is complete; any other actor ends before that only if it failed.
-  if (my.is_first()) return end_run(self);
-  fail_run(self, "node " + my.name_of(my.me()) + ", " + my.blamed.text.value_or(name + " has ended"));
+  if (my.is_first() && !reason && name == "coordinator") return end_run(self);
+  if (my.diagnosing) return;
+  if (failed) my.blamed.hear(name, reason);
+  if (!my.blamed.for_loss) return end_because_of(self, name);
+  // Nothing here failed on its own. The link to a node that died may report this later than memory that it shared.
+  const auto end = [self, name] { end_because_of(self, name); };
+  self->delayed_send(self, time_to_hear_of_loss, done_atom_v,
+                     completion{std::make_shared<std::function<void()>>(end)});
 }
 
 }  // namespace

@@ -159,7 +159,7 @@ TEST_CASE("a recording that begins at a checkpoint replays from it") {
     for (std::uint64_t seed = 0; seed < tests::repeat(3, 30); ++seed) {
       CAPTURE(seed);
       simulation_options how{.seed = seed, .restored = from};
-      if (seed % 3 == 2) how.after_event = tests::interrupt_at(90);
+      if (seed % 3 > 0) how.after_event = tests::interrupt_at(seed % 3 == 1 ? 40 : 90);
       const auto run = record_run(plan, how);
       const auto again = replay_of(plan, run.deliveries, std::nullopt, from);
       CHECK_MESSAGE(!again.outcome.end.failure, again.outcome.end.failure.value_or(""));
