@@ -348,10 +348,12 @@ coordinator_actor::behavior_type coordinator(coordinator_pointer self, coordinat
       [self](halt_atom) {
         auto& my = self->state;
         // Later, so that a replay knows what came before the interrupt.
-        if (my.options.restored) return void(my.interrupt_waits = true);
+        if (my.options.restored) return void(++my.interrupts_waiting);
         admit(self, delivery::kind::interrupt, rank_id{}, 0, [self] { halt(self, "interrupted"); });
       },
       [self](tick_atom) {
+        auto& my = self->state;
+        if (my.options.restored) return void(++my.time_limits_waiting);
         admit(self, delivery::kind::time_limit, rank_id{}, 0, [self] {
           if (!self->state.halting) halt(self, "max_seconds");  // else it ends for another reason already
         });

@@ -121,7 +121,8 @@ void continue_restored(coordinator_pointer self) {
                  my.queue->steps_assigned_to(rank_id{static_cast<std::uint32_t>(rank)}));
   let_continue(self);
   process(self);
-  if (my.interrupt_waits) self->send(self, halt_atom_v);
+  for (; my.interrupts_waiting > 0; --my.interrupts_waiting) self->send(self, halt_atom_v);
+  for (; my.time_limits_waiting > 0; --my.time_limits_waiting) self->send(self, tick_atom_v);
 }
 
 }  // namespace

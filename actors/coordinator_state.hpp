@@ -68,7 +68,8 @@ struct coordinator_state {
   bool writing{false};       ///< The recorder is writing a checkpoint.
   bool saves_at_end{false};  ///< The run is ending early, and nothing may change before a checkpoint is taken.
   std::size_t restoring{0};  ///< Workers and servers that are not restored yet.
-  bool interrupt_waits{false};  ///< A signal came while the run was being restored.
+  /// Signals and ends of the time limit that came while the run was being restored.
+  std::size_t interrupts_waiting{0}, time_limits_waiting{0};
 
   bool interrupted() const { return status == "interrupted"; }
   bool ends_apart() const { return halting && !options.in_lockstep && halt_answers == workers.size(); }

@@ -31,8 +31,6 @@ comparing::run_figures timing_of(plan plan, const data::dataset_pair& data, cons
                                  std::chrono::microseconds gradient) {
   plan.file.simulate.gradient = topology::print_delay(gradient);
   how.computes = false;
-  how.clock.reset();
-  how.trace.reset();
   const auto book = std::make_shared<last_line>();
   const auto end = simulate_run(plan, data, initial, pool, book, how);
   if (end.status() != 0) throw std::runtime_error("the comparison was interrupted");

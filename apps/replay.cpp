@@ -81,6 +81,9 @@ int replay_recording(options& given) {
   } catch (const recording::damaged& problem) {
     throw input_error(path + ": " + problem.what());
   }
+  if (given.until && from && *given.until < from->state->step)
+    throw input_error("--until " + std::to_string(*given.until) + ": the recording begins at step " +
+                      std::to_string(from->state->step) + "; expected that step or a later one");
   auto what = prepare(run);
   models::buffer_pool pool;
   auto initial = initial_weights(what.plan, pool);

@@ -9,6 +9,7 @@
 
 namespace troupe::apps {
 
+/// What a worker spends its time on, and how a bar shows it.
 struct kind_of_time {
   const char* name;
   const char* glyph;

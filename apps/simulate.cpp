@@ -83,6 +83,8 @@ int simulate_topology(options& given) {
   const auto end = simulate_run(plan, data, initial, pool, book, how);
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
   write_links(given.run, plan, 0, files.get(), end.links);
+  for (const auto& fault : end.not_injected)
+    print_note("warning: the run ended before the fault " + fault + ", which did not happen");
   if (end.failure)
     print_error("the simulated run failed: " + *end.failure +
                 "\n  to repeat it up to this point: " + repeating_command(given, end.events));

@@ -19,6 +19,7 @@
 #include <optional>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <unistd.h>
 
 namespace troupe::apps {
@@ -33,8 +34,14 @@ struct options {
 /// The other screen of a terminal, on which a page is drawn again and again; the first one comes back at the end.
 class screen {
  public:
-  screen() { std::cout << "\x1b[?1049h\x1b[?25l\x1b[?7l"; }
-  ~screen() { std::cout << "\x1b[?7h\x1b[?25h\x1b[?1049l" << std::flush; }
+  explicit screen(signal_watch& signals) : signals_(signals) {
+    signals.before_exit([] { [[maybe_unused]] const auto count = ::write(STDOUT_FILENO, back.data(), back.size()); });
+    std::cout << "\x1b[?1049h\x1b[?25l\x1b[?7l";
+  }
+  ~screen() {
+    std::cout << back << std::flush;
+    signals_.before_exit({});
+  }
   screen(const screen&) = delete;
   screen& operator=(const screen&) = delete;
 
@@ -45,6 +52,11 @@ class screen {
     for (std::size_t i = 0; i < lines.size(); ++i) text += (i == 0 ? "" : "\n") + lines[i] + "\x1b[K";
     std::cout << text << "\x1b[J" << std::flush;
   }
+
+ private:
+  static constexpr std::string_view back{"\x1b[?7h\x1b[?25h\x1b[?1049l"};
+
+  signal_watch& signals_;
 };
 
 void print(const watching::seen_run& run) {
@@ -60,7 +72,7 @@ watching::seen_run parse(const std::string& address, std::string_view text) {
                            "printed");
 }
 
-/// Prints the run as it is now.
+/// Prints the current state of the run once.
 void look(const options& given, const watching::dashboard_address& where, const watching::keep_on& goes_on) {
   const auto text = fetch(where, "/data.json", goes_on);
   if (!text) return;
@@ -72,7 +84,8 @@ void look(const options& given, const watching::dashboard_address& where, const 
 }
 
 /// Draws the run until it ends or `goes_on` returns false, then prints it as it was last. Returns the exit status.
-int watch(const options& given, const watching::dashboard_address& where, const watching::keep_on& goes_on) {
+int watch(const options& given, const watching::dashboard_address& where, const watching::keep_on& goes_on,
+          signal_watch& signals) {
   std::optional<watching::seen_run> latest;
   bool interrupted = false;
   {
@@ -81,7 +94,7 @@ int watch(const options& given, const watching::dashboard_address& where, const 
         where, "/events.json",
         [&](std::string_view text) {
           latest = parse(given.address, text);
-          if (!shown) shown.emplace();
+          if (!shown) shown.emplace(signals);
           shown->draw(*latest);
         },
         [&] { return !(interrupted = !goes_on()) && !(latest && latest->has_ended()); });
@@ -105,7 +118,7 @@ int top(const options& given) {
   if (given.once || given.json || !is_terminal(STDOUT_FILENO))
     look(given, *where, goes_on);
   else
-    status = watch(given, *where, goes_on);
+    status = watch(given, *where, goes_on, signals);
   // Ctrl-C is how one leaves it; what comes from elsewhere is reported as for other commands.
   return signal == 0 || signal == SIGINT ? status : 128 + signal;
 }
@@ -119,8 +132,8 @@ void add_top(CLI::App& app, int& status) {
       ->add_option("ADDRESS", given->address,
                    "Address of the dashboard, HOST:PORT, or the URL that the run has printed, with its token")
       ->capture_default_str();
-  command->add_flag("--once", given->once, "Print the run as it is now, as without a terminal");
-  command->add_flag("--json", given->json, "Print the run as it is now, as one JSON object");
+  command->add_flag("--once", given->once, "Print the current state once, as when the output is not a terminal");
+  command->add_flag("--json", given->json, "Print the current state once, as one JSON object");
   command->callback([given, &status] { status = top(*given); });
 }
 

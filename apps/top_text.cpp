@@ -3,6 +3,7 @@
 #include "troupe/apps/page.hpp"
 #include "troupe/apps/share_bar.hpp"
 #include "troupe/runtime/support/units.hpp"
+#include "troupe/runtime/watching/summary.hpp"
 
 #include <algorithm>
 #include <array>
@@ -51,34 +52,15 @@ std::string time_text(double seconds) {
   return human_duration(std::chrono::seconds(whole(std::min(seconds, 1e9))));
 }
 
-std::string percent(double share) {
-  return human_number(100 * std::clamp(share, 0.0, 1.0), share < 0.1 ? 2 : 3) + " %";
-}
-
 std::string text_of(const optional_number& value, std::string (*as_text)(double)) {
   return value ? as_text(*value) : "–";
 }
 
-std::string bytes_text(double bytes) {
-  return human_bytes(whole(bytes));
-}
-std::string rate_text(double bytes) {
-  return bytes_text(bytes) + "/s";
-}
-std::string wait_text(double seconds) {
-  return human_number(1000 * seconds, 3) + " ms";
-}
 std::string short_number(double value) {
   return human_number(value, 4);
 }
 std::string count_text(double value) {
   return grouped(whole(value));
-}
-
-std::string status_word(const std::string& status) {
-  if (status == "waiting") return "not started yet";
-  if (status == "stopped_early") return "stopped early";
-  return status == "max_seconds" ? "time limit reached" : status;
 }
 
 /// Adds items, as many to a line as fit.
@@ -94,7 +76,7 @@ void add_items(lines& to, const lines& items, const top_page& page) {
 }
 
 void add_heading(lines& to, const watching::seen_run& run, const top_page& page) {
-  const auto word = fitted(status_word(run.status), name_columns_max);
+  const auto word = fitted(watching::status_text(run.status), name_columns_max);
   const auto* colour = run.status == "failed" ? red : run.status == "done" || run.status == "training" ? green : bold;
   const auto room = page.columns - std::min(page.columns, columns_of_text(word) + 2);
   const auto title = fitted(run.title, room);
@@ -131,7 +113,7 @@ void add_numbers(lines& to, const watching::seen_run& run, const top_page& page)
   };
   if (run.samples_per_second) items.push_back(count_text(*run.samples_per_second) + " samples/s");
   add("training loss", run.train_loss, short_number);
-  add("training accuracy", run.train_accuracy, percent);
+  add("training accuracy", run.train_accuracy, watching::percent_text);
   add("validation loss", run.val_loss, short_number);
   add("validation accuracy", run.val_accuracy, [](double share) { return human_number(100 * share, 4) + " %"; });
   add("learning rate", run.lr, short_number);
@@ -195,8 +177,8 @@ table workers_of(const watching::seen_run& run) {
     const auto& one = run.workers[rank];
     const auto& of = one.shares;
     made.rows.push_back({std::to_string(rank), grouped(one.steps), grouped(one.samples), human_bytes(one.bytes_sent),
-                         of ? percent(of->compute) : "–", of ? percent(of->data) : "–",
-                         of ? percent(of->exchange) : "–"});
+                         of ? watching::percent_text(of->compute) : "–", of ? watching::percent_text(of->data) : "–",
+                         of ? watching::percent_text(of->exchange) : "–"});
   }
   return made;
 }
@@ -217,9 +199,9 @@ table links_of(const std::vector<watching::seen_link>& links, const char* name) 
   table made{.header = {name, "rate", "sent", "occupied", "queue", "mean wait", "staleness"}, .rows = {}};
   made.least_important = {2, 3, 5, 4, 6};
   for (const auto& each : sorted)
-    made.rows.push_back({fitted(each.name, name_columns_max), text_of(each.rate, rate_text),
-                         text_of(each.bytes, bytes_text), text_of(each.busy, percent),
-                         text_of(each.queue, short_number), text_of(each.wait_mean, wait_text),
+    made.rows.push_back({fitted(each.name, name_columns_max), text_of(each.rate, watching::rate_text),
+                         text_of(each.bytes, watching::bytes_text), text_of(each.busy, watching::percent_text),
+                         text_of(each.queue, short_number), text_of(each.wait_mean, watching::wait_text),
                          text_of(each.staleness, count_text)});
   for (std::size_t column = made.header.size(); column-- > 1;) {
     const auto is_unknown = [&](const auto& row) { return row[column] == "–"; };

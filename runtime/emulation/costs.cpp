@@ -63,19 +63,20 @@ microseconds measure_gradient(const plan& plan, const data::dataset_pair& data, 
     }
   };
   std::vector<std::future<void>> others;
-  for (std::uint32_t rank = 1; rank < lanes; ++rank)
-    others.push_back(std::async(std::launch::async, [&work, &round, rank] {
-      try {
-        work(rank);
-      } catch (...) {
-        round.arrive_and_drop();  // the others go on without it
-        throw;
-      }
-    }));
   try {
+    for (std::uint32_t rank = 1; rank < lanes; ++rank)
+      others.push_back(std::async(std::launch::async, [&work, &round, rank] {
+        try {
+          work(rank);
+        } catch (...) {
+          round.arrive_and_drop();  // the others go on without it
+          throw;
+        }
+      }));
     work(0);
   } catch (...) {
-    round.arrive_and_drop();
+    // Without us, and without those that could not be started.
+    for (auto missing = others.size(); missing < lanes; ++missing) round.arrive_and_drop();
     throw;  // the destructors of `others` wait for their ends
   }
   for (auto& each : others) each.get();

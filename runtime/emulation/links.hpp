@@ -15,14 +15,14 @@
 namespace troupe::emulation {
 
 /// How parts leave for a peer, and what counts them.
-struct exit {
+struct departure {
   sender by;
   std::shared_ptr<edge_meter> meter{};     ///< Null if they are not counted.
   std::shared_ptr<edge_meter> answered{};  ///< Of a server: of the parts that these answer; or null.
 };
 
 /// The links on which a port sends, by the index of the peer in the exchange.
-using senders = std::map<rank_id, exit>;
+using senders = std::map<rank_id, departure>;
 
 /// Returns the port_options::departure of a port that sends on these links, or an empty function if there are none.
 decltype(port_options::departure) departures_over(senders links);

@@ -77,11 +77,10 @@ time sender::delay_of(std::int64_t bytes, std::uint64_t number) const {
 }
 
 time sender::send(std::int64_t bytes, time now) const {
-  const auto leave = [&] {
-    return over_.sending ? over_.sending->occupy(now, length_of(bytes, over_.send_rate), bytes) : now;
-  };
+  const auto length = over_.sending ? length_of(bytes, over_.send_rate) : time{0};
+  const auto leave = [&] { return over_.sending ? over_.sending->occupy(now, length, bytes) : now; };
   if (!over_.order) return leave() + over_.latency;
-  return over_.order->next([&](std::uint64_t number) { return leave() + delay_of(bytes, number); });
+  return over_.order->next(length, [&](std::uint64_t number) { return leave() + delay_of(bytes, number); });
 }
 
 time receive(const route& over, std::int64_t bytes, time first) {

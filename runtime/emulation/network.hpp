@@ -59,17 +59,20 @@ class wire {
 class message_order {
  public:
   /// Numbers the next message, lets it leave by calling `arrival` with its number, and returns when its first byte
-  /// arrives: at the time that `arrival` returns, but not before that of the message before it.
+  /// arrives: at the time that `arrival` returns, but late enough that the last one, `length` later, does not arrive
+  /// before that of the message before it.
   template <class Arrival>
-  time next(Arrival arrival) {
+  time next(time length, Arrival arrival) {
     const std::lock_guard lock{mutex_};
-    return last_ = std::max(last_, arrival(messages_++));
+    const auto first = std::max(arrival(messages_++), last_end_ - length);
+    last_end_ = first + length;
+    return first;
   }
 
  private:
   std::mutex mutex_;
   std::uint64_t messages_{0};
-  time last_{0};
+  time last_end_{0};
 };
 
 /// How messages travel from one worker or server to another one.

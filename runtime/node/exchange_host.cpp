@@ -245,7 +245,7 @@ emulation::senders links_from(const planned_exchange& exchange, std::uint32_t in
     if (!route.is_emulated() && !network.counts()) continue;
     auto meter = network.meter_of(from, to, route.sending);
     auto answered = network.is_server(from) ? network.meter_of(to, from) : nullptr;
-    links.emplace(rank_id{peer}, emulation::exit{.by = emulation::sender{std::move(route), network.seed()},
+    links.emplace(rank_id{peer}, emulation::departure{.by = emulation::sender{std::move(route), network.seed()},
                                                  .meter = std::move(meter),
                                                  .answered = std::move(answered)});
   }

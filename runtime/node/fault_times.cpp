@@ -39,6 +39,12 @@ std::vector<node_fault> fault_times::take_due(std::uint64_t messages, time now) 
   return due;
 }
 
+std::vector<node_fault> fault_times::waiting() const {
+  std::vector<node_fault> all;
+  for (const auto& [what, behind] : waiting_) all.push_back(what);
+  return all;
+}
+
 std::optional<fault_times::time> fault_times::next_due() const {
   std::optional<time> next;
   if (!began_) return next;

@@ -17,14 +17,17 @@ class fault_times {
 
   fault_times(const plan& plan, const std::vector<node_fault>& faults);
 
-  /// Training begins.
+  /// Notes that training begins at `now`.
   void begin(time now) { began_ = now; }
 
-  /// A worker has completed so many steps.
+  /// Notes how many steps a worker has completed.
   void note_step(std::uint32_t rank, std::uint64_t completed);
 
   /// Returns the faults that happen now, after so many messages between nodes. Each is returned once.
   std::vector<node_fault> take_due(std::uint64_t messages, time now);
+
+  /// Returns the faults that have not happened yet.
+  std::vector<node_fault> waiting() const;
 
   /// Returns when the next fault with a time happens.
   std::optional<time> next_due() const;

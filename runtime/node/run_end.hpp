@@ -19,6 +19,7 @@ struct run_end {
   std::optional<std::string> refusal{};        ///< Why this node cannot take part in the run; nothing was started.
   int signal{0};                               ///< The signal that interrupted it, or 0.
   std::uint64_t events{0};                     ///< Of a simulation: the number of messages that were handled.
+  std::vector<std::string> not_injected{};     ///< Of a simulation: the faults for which the run ended too early.
   std::vector<emulation::wire_usage> links{};  ///< What the emulated network has carried on this node.
   /// Lanes that had not returned when the node stopped waiting for them. Their threads still run: the process must end
   /// by std::_Exit().

@@ -45,6 +45,11 @@ void signal_watch::on_signal(std::function<void(int)> handler) {
   if (received_ != 0 && handler_) handler_(received_);
 }
 
+void signal_watch::before_exit(std::function<void()> what) {
+  const std::lock_guard lock{mutex_};
+  before_exit_ = std::move(what);
+}
+
 void signal_watch::watch() {
   const auto set = watched();
   for (;;) {
@@ -53,7 +58,10 @@ void signal_watch::watch() {
     if (leaving_) return;
     if (signal == wake_up) continue;  // sent by another process
     const std::lock_guard lock{mutex_};
-    if (received_ != 0) _exit(128 + signal);
+    if (received_ != 0) {
+      if (before_exit_) before_exit_();
+      _exit(128 + signal);
+    }
     received_ = signal;
     if (handler_) handler_(signal);
   }

@@ -22,11 +22,15 @@ class signal_watch {
   /// immediately.
   void on_signal(std::function<void(int)> handler);
 
+  /// Calls `what` before a second signal ends the process.
+  void before_exit(std::function<void()> what);
+
  private:
   void watch();
 
   std::mutex mutex_;
   std::function<void(int)> handler_;
+  std::function<void()> before_exit_;
   int received_{0};
   std::atomic<bool> leaving_{false};
   std::thread thread_;

@@ -16,6 +16,7 @@
 #include <csignal>
 #include <functional>
 #include <map>
+#include <set>
 #include <stdexcept>
 #include <utility>
 
@@ -25,6 +26,12 @@ namespace {
 
 using std::chrono::microseconds;
 using time = std::chrono::nanoseconds;  ///< Virtual time, since the simulation began.
+
+using node_pair = std::pair<std::uint32_t, std::uint32_t>;
+
+node_pair ends_of(const node_fault& fault) {
+  return std::minmax(fault.node, fault.other);
+}
 
 struct system_config : caf::actor_system_config {
   system_config() { set("scheduler.policy", caf::atom("testing")); }
@@ -151,6 +158,7 @@ class simulation {
       if (nodes_[node]->ended() && !killed_[node]) result_.nodes[node].end = nodes_[node]->end();
     }
     result_.messages = network_.delivered();
+    for (const auto& fault : faults_.waiting()) result_.not_injected.insert(fault.planned);
     return std::move(result_);
   }
 
@@ -202,24 +210,47 @@ class simulation {
     if (fault.lasting.count() > 0) later_.emplace(now_ + fault.lasting, std::move(end));
   }
 
+  /// Cuts the link between two nodes, until the last one of the faults that do so has ended.
+  void cut(const node_fault& fault) {
+    const auto ends = ends_of(fault);
+    if (++cuts_[ends] == 1) network_.cut(fault.node, fault.other);
+    end_later(fault, [this, ends] {
+      if (--cuts_[ends] == 0) network_.heal(ends.first, ends.second);
+    });
+  }
+
+  /// Slows the link between two nodes down, by the longest of the delays that apply to it.
+  void slow(const node_fault& fault) {
+    const auto ends = ends_of(fault);
+    const auto added = delays_[ends].insert(fault.delay);
+    const auto apply = [this, ends] {
+      const auto& delays = delays_[ends];
+      network_.slow(ends.first, ends.second, delays.empty() ? time{0} : *delays.rbegin());
+    };
+    apply();
+    end_later(fault, [this, ends, added, apply] {
+      delays_[ends].erase(added);
+      apply();
+    });
+  }
+
   void inject(const node_fault& fault) {
     switch (fault.what) {
       case node_fault::kind::kill:
         killed_[fault.node] = true;
         return network_.kill(fault.node);
       case node_fault::kind::freeze:
-        frozen_until_[fault.node] = fault.lasting.count() == 0 ? time::max() : now_ + fault.lasting;
+        frozen_until_[fault.node] = std::max(frozen_until_[fault.node].value_or(time{0}),
+                                             fault.lasting.count() == 0 ? time::max() : now_ + fault.lasting);
         return network_.freeze(fault.node);
       case node_fault::kind::cut:
-        end_later(fault, [this, fault] { network_.heal(fault.node, fault.other); });
-        return network_.cut(fault.node, fault.other);
+        return cut(fault);
       case node_fault::kind::reset_tensors:
         return network_.reset(fault.node, fault.other, transport::plane::tensors);
       case node_fault::kind::reset_control:
         return network_.reset(fault.node, fault.other, transport::plane::control);
       case node_fault::kind::slow:
-        end_later(fault, [this, fault] { network_.slow(fault.node, fault.other, time{0}); });
-        return network_.slow(fault.node, fault.other, fault.delay);
+        return slow(fault);
       case node_fault::kind::interrupt:
         return nodes_[fault.node]->interrupt(SIGTERM);
     }
@@ -296,6 +327,8 @@ class simulation {
   std::vector<bool> killed_;
   std::vector<std::optional<time>> frozen_until_;
   std::multimap<time, std::function<void()>> later_;  ///< Ends of faults.
+  std::map<node_pair, std::size_t> cuts_;             ///< Number of faults that cut the link between two nodes.
+  std::map<node_pair, std::multiset<time>> delays_;   ///< Of the faults that slow it down.
   time now_{0};
   std::uint64_t turns_{0};  ///< Events, and advances of time.
   int signal_{0};

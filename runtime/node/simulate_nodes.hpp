@@ -15,6 +15,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -41,6 +42,7 @@ struct node_fault {
   std::optional<std::chrono::microseconds> at_time{};  ///< or so long after training began.
   std::uint32_t node{1}, other{0};
   std::chrono::microseconds lasting{0}, delay{0};
+  std::size_t planned{0};  ///< Its index in the plan, if it is planned.
 };
 
 struct simulate_nodes_options {
@@ -69,6 +71,7 @@ struct simulated_end {
   std::uint64_t messages{0};                ///< Number of messages delivered between nodes.
   std::uint64_t events{0};                  ///< Number of messages that were handled, by actors or by links.
   std::chrono::microseconds faulted_at{0};  ///< Virtual time of the last fault.
+  std::set<std::size_t> not_injected;       ///< By index in the plan: faults for which the run ended too early.
 };
 
 /// Simulates a run of all nodes of the plan. `book` is the journal of the first node. Throws std::runtime_error, naming

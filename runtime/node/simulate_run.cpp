@@ -58,11 +58,13 @@ std::uint32_t node_of_lane(const plan& plan, const std::string& actor) {
 /// Returns the faults of the topology file, one for each pair of nodes that a fault is between.
 std::vector<node_fault> faults_of(const plan& plan) {
   std::vector<node_fault> all;
-  for (const auto& planned : plan.faults) {
+  for (std::size_t i = 0; i < plan.faults.size(); ++i) {
+    const auto& planned = plan.faults[i];
     node_fault made{.at_step = planned.at_step,
                     .node = planned.nodes.front(),
                     .lasting = planned.given.lasts.value_or(std::chrono::microseconds{0}),
-                    .delay = planned.given.latency.value_or(std::chrono::microseconds{0})};
+                    .delay = planned.given.latency.value_or(std::chrono::microseconds{0}),
+                    .planned = i};
     if (!planned.at_step) made.at_time = planned.at_time;
     if (planned.what == planned_fault::kind::kill || planned.what == planned_fault::kind::freeze) {
       made.what = planned.what == planned_fault::kind::kill ? node_fault::kind::kill : node_fault::kind::freeze;
@@ -109,6 +111,8 @@ run_end simulate_all_nodes(const plan& plan, const data::dataset_pair& data, at:
   else if (!is_stopped)
     end.failure = "no node is left: each was killed or frozen (see [[fault]] in the topology file)";
   end.events = all.events;
+  if (!is_stopped)
+    for (const auto fault : all.not_injected) end.not_injected.push_back(describe(plan.faults[fault]));
   if (how.links) end.links = how.links->usage();
   return end;
 }

@@ -150,7 +150,7 @@ class simulated_clock final : public job_clock, public std::enable_shared_from_t
   /// Nothing more will be sent for the job under way.
   void forget() { owner_ = {}; }
 
-  /// The lane has ended.
+  /// Removes the lane from the cores that it shares.
   void close() {
     if (cores_ && system_) cores_->remove(this, now());
   }

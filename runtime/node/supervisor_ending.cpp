@@ -14,10 +14,10 @@ namespace {
 /// How long the other nodes may take to leave once the run is over.
 constexpr std::chrono::milliseconds time_to_leave{1500};
 
-/// How long an actor that ended because it lost somebody may be heard of before the loss itself.
+/// How long before the loss of a node the end of an actor may be reported that lost a peer there.
 constexpr std::chrono::milliseconds time_to_hear_of_loss{300};
 
-/// Ends the run after the end of an actor of this name, unless what led to it is being looked for.
+/// Ends the run after the end of an actor of this name, unless this node is already asking who waits for a lost node.
 void end_because_of(supervisor_pointer self, const std::string& name) {
   const auto& my = self->state;
   if (my.diagnosing) return;

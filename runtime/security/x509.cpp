@@ -4,6 +4,7 @@
 #include "troupe/runtime/topology/error.hpp"
 #include "troupe/runtime/topology/value.hpp"
 
+#include <fcntl.h>
 #include <openssl/err.h>
 #include <openssl/pem.h>
 #include <sys/stat.h>
@@ -38,11 +39,13 @@ namespace fs = std::filesystem;
 
 using file_pointer = std::unique_ptr<std::FILE, releases<std::fclose>>;
 
-file_pointer open(const fs::path& path) {
-  file_pointer file{std::fopen(path.c_str(), "re")};
-  if (!file)
+file_pointer open(const fs::path& path, struct stat& about) {
+  const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);  // not forever at a pipe
+  file_pointer file{descriptor < 0 ? nullptr : fdopen(descriptor, "r")};
+  if (!file || fstat(descriptor, &about) != 0)
     throw input_error(path.string() + ": cannot be read (" + std::strerror(errno) +
                       "); expected a file of `troupe certs`, see [security] in the topology file");
+  if (!S_ISREG(about.st_mode)) throw input_error(path.string() + ": is not a file; expected one of `troupe certs`");
   return file;
 }
 
@@ -54,7 +57,8 @@ int no_passphrase(char*, int, int, void*) {
 }  // namespace
 
 certificate_pointer read_certificate(const fs::path& path) {
-  const auto file = open(path);
+  struct stat about {};
+  const auto file = open(path, about);
   certificate_pointer certificate{PEM_read_X509(file.get(), nullptr, nullptr, nullptr)};
   ERR_clear_error();
   if (!certificate) throw input_error(path.string() + ": is not a certificate; expected one in PEM format");
@@ -62,10 +66,8 @@ certificate_pointer read_certificate(const fs::path& path) {
 }
 
 key_pointer read_key(const fs::path& path, key_owner owner) {
-  const auto file = open(path);
   struct stat about {};
-  if (fstat(fileno(file.get()), &about) != 0)
-    throw input_error(path.string() + ": cannot be read (" + std::strerror(errno) + ")");
+  const auto file = open(path, about);
   if ((about.st_mode & (S_IRWXG | S_IRWXO)) != 0)
     throw input_error(path.string() + ": other users of this machine may read this private key; run chmod 600 " +
                       path.string());

@@ -32,7 +32,7 @@ struct file_journal_options {
   std::optional<checkpoint::manifest> about{};
   std::function<void(const std::string&)> warn = [](const auto&) {};  ///< Prints a warning.
   std::shared_ptr<durable_files> disk = std::make_shared<durable_files>();
-  /// The clock of the run: tells how long a run lasted that has failed.
+  /// The clock from which the duration of a failed run is computed.
   std::function<std::chrono::nanoseconds()> now = [] { return std::chrono::steady_clock::now().time_since_epoch(); };
 };
 

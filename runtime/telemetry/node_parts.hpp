@@ -17,8 +17,8 @@ std::string name_of_part(const std::string& stem, const std::string& extension, 
 void remove_parts(const std::filesystem::path& folder, const std::vector<std::string>& nodes);
 
 /// Appends the parts of the other nodes to the files of the first node, and removes them. `nodes` are the names of all
-/// nodes in order. A part that is missing, or was cut short because its node was killed,
-/// is not an error. Where the joined file cannot be written, all parts remain.
+/// nodes in order. A part that is missing, or was cut short because its node was killed, is not an error. Where the
+/// joined file cannot be written, all parts remain.
 void gather_parts(const std::filesystem::path& folder, const std::vector<std::string>& nodes);
 
 }  // namespace troupe::telemetry

@@ -43,7 +43,7 @@ class simulated_network {
   /// Returns the links of a node. They must not outlive the network.
   std::shared_ptr<links> links_of(std::uint32_t node);
 
-  /// Time advances to `now`; so it does when messages are delivered.
+  /// Advances time to `now`, as deliver() and deliverable() do.
   void reach(time now) { now_ = now; }
 
   /// Returns the number of messages that may be delivered at `now`.

@@ -156,6 +156,12 @@ class http_server::server {
  private:
   using connections = std::list<std::shared_ptr<connection>>;
 
+  /// What was sent last to the followers of a feed, and when.
+  struct sent_update {
+    std::string text{};
+    std::chrono::steady_clock::time_point at{};
+  };
+
   static bool follows(const std::shared_ptr<connection>& one) { return one->follows() != feed::none; }
 
   void run() {
@@ -206,22 +212,21 @@ class http_server::server {
       oldest->close();
       if (oldest.get() == &one) return;
     }
-    last_sent_ = std::chrono::steady_clock::now();
+    sent_.at(one.follows()).at = std::chrono::steady_clock::now();
     if (!std::exchange(beating_, true)) beat();
   }
 
-  /// Sends updates as long as somebody follows. What no one follows is not made.
+  /// Sends updates while a client follows. Nothing is made for feeds without followers.
   void beat() {
     pulse_.expires_after(between_updates);
     pulse_.async_wait([this](const error_code& error) {
       if (error || ending_) return;
-      const bool quiet = std::chrono::steady_clock::now() - last_sent_ > between_signs_of_life;
       for (auto& [of, sent] : sent_) {
         if (!has_followers(of)) continue;
         const auto& update = served_.update(of);
-        if (update != sent)
-          send_to_followers(of, sent = update);
-        else if (quiet)
+        if (update != sent.text)
+          send_to_followers(of, sent.text = update);
+        else if (std::chrono::steady_clock::now() - sent.at > between_signs_of_life)
           send_to_followers(of, ": still there\n\n");
       }
       beating_ = std::any_of(open_.begin(), open_.end(), follows);
@@ -234,7 +239,7 @@ class http_server::server {
   }
 
   void send_to_followers(feed of, const std::string& text) {
-    last_sent_ = std::chrono::steady_clock::now();
+    sent_.at(of).at = std::chrono::steady_clock::now();
     for (const auto& one : connections(open_))
       if (one->follows() == of) one->send(text);
   }
@@ -273,8 +278,7 @@ class http_server::server {
   asio::steady_timer pulse_, pause_;
   std::uint16_t port_{0};
   bool beating_{false}, ending_{false};
-  std::map<feed, std::string> sent_{{feed::page, {}}, {feed::data, {}}};  ///< The last updates that were sent.
-  std::chrono::steady_clock::time_point last_sent_{};
+  std::map<feed, sent_update> sent_{{feed::page, {}}, {feed::data, {}}};
   std::thread thread_;
 };
 

@@ -39,12 +39,8 @@ json number(const std::optional<double>& value) {
 
 std::string state_html(const run_facts& facts, const history_state& state) {
   const auto status = state.status();
-  const std::map<std::string, std::string> words{
-      {"waiting", "not started yet"}, {"stopped_early", "stopped early"}, {"max_seconds", "time limit reached"}};
-  const auto word = words.find(status);
-  const auto shown = word != words.end() ? word->second : status;
   const auto steps = std::to_string(std::min(state.steps, facts.steps)), all = std::to_string(facts.steps);
-  return "<div class=\"state\"><span class=\"badge " + escaped(status) + "\">" + escaped(shown) +
+  return "<div class=\"state\"><span class=\"badge " + escaped(status) + "\">" + escaped(status_text(status)) +
          "</span><progress max=\"" + all + "\" value=\"" + steps + "\">" + steps + " of " + all +
          " steps</progress></div>\n";
 }
@@ -73,18 +69,6 @@ std::string row_html(const std::string& name, const std::vector<std::string>& ce
   auto text = "<tr><th scope=\"row\">" + escaped(name) + "</th>";
   for (const auto& each : cells) text += "<td>" + escaped(each) + "</td>";
   return text + "</tr>\n";
-}
-
-std::string bytes_text(double bytes) {
-  return human_bytes(static_cast<std::uint64_t>(std::llround(std::clamp(bytes, 0.0, 1e18))));
-}
-
-std::string rate_text(double bytes_per_second) {
-  return bytes_text(bytes_per_second) + "/s";
-}
-
-std::string wait_text(double seconds) {
-  return human_number(1000 * seconds, 3) + " ms";
 }
 
 std::string shares_html(const time_shares& of) {

@@ -80,7 +80,6 @@ std::optional<seen_run> parse_seen_run(std::string_view text) {
                 .simulated = at(from, "simulated") == true,
                 .steps = count_at(from, "steps"),
                 .step = count_at(from, "step"),
-                .epoch = count_at(from, "epoch"),
                 .bytes_sent = count_at(from, "bytes_sent"),
                 .seconds = number_at(from, "seconds"),
                 .seconds_left = number_at(from, "seconds_left"),

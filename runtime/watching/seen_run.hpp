@@ -28,7 +28,7 @@ struct seen_link {
 struct seen_run {
   std::string title, model, data, status, waiting;
   bool simulated{false};
-  std::uint64_t steps{0}, step{0}, epoch{0}, bytes_sent{0};
+  std::uint64_t steps{0}, step{0}, bytes_sent{0};
   std::optional<double> seconds{}, seconds_left{}, samples_per_second{};
   std::optional<double> train_loss{}, train_accuracy{}, val_loss{}, val_accuracy{}, lr{};
   std::optional<double> consensus_distance{}, staleness_mean{};

@@ -27,7 +27,25 @@ std::string accuracy_text(double share) {
 }  // namespace
 
 std::string percent_text(double share) {
-  return human_number(100 * share, share < 0.1 ? 2 : 3) + " %";
+  return human_number(100 * std::clamp(share, 0.0, 1.0), share < 0.1 ? 2 : 3) + " %";
+}
+
+std::string bytes_text(double bytes) {
+  return human_bytes(static_cast<std::uint64_t>(std::llround(std::clamp(bytes, 0.0, 1e18))));
+}
+
+std::string rate_text(double bytes_per_second) {
+  return bytes_text(bytes_per_second) + "/s";
+}
+
+std::string wait_text(double seconds) {
+  return human_number(1000 * seconds, 3) + " ms";
+}
+
+std::string status_text(const std::string& status) {
+  if (status == "waiting") return "not started yet";
+  if (status == "stopped_early") return "stopped early";
+  return status == "max_seconds" ? "time limit reached" : status;
 }
 
 std::vector<time_shares> shares_of(const history_state& state) {

@@ -39,7 +39,17 @@ std::optional<double> samples_per_second(const run_facts& facts, const history_s
 /// Returns the seconds until the last step at the current speed, or nothing if unknown or if the run has ended.
 std::optional<double> seconds_left(const run_facts& facts, const history_state& state);
 
+// Texts of values, which may come from another process and be of any size.
+
 /// Returns a share such as "12 %", and "0.4 %" for a small one.
 std::string percent_text(double share);
+
+/// Returns an amount such as "1.5 MiB", a rate such as "1.5 MiB/s", or a duration such as "0.2 ms".
+std::string bytes_text(double bytes);
+std::string rate_text(double bytes_per_second);
+std::string wait_text(double seconds);
+
+/// Returns the status of a run as people say it, such as "not started yet" for "waiting".
+std::string status_text(const std::string& status);
 
 }  // namespace troupe::watching

@@ -74,6 +74,12 @@ def test_a_short_fault_changes_no_byte():
         assert metrics("short")[-1]["seconds"] > metrics("whole")[-1]["seconds"] + 0.3, text
 
 
+def test_a_fault_for_which_the_run_ends_too_early_is_named():
+    file = write("early.toml", NODES + fault('kind = "kill"; at = "1h"; node = "beta"'))
+    done = troupe("simulate", file, "--out", "early")
+    assert "warning: the run ended before the fault kill beta at 1h, which did not happen" in done.stderr, done.stderr
+
+
 def test_faults_are_checked_and_shown():
     file = write("nodes.toml", NODES + fault('kind = "freeze"; at = "step 7"; node = "beta"; lasts = "3s"'))
     assert "freeze beta at step 7 for 3s" in troupe("check", file).stdout
@@ -82,7 +88,7 @@ def test_faults_are_checked_and_shown():
                        "lasts_microseconds": 3_000_000, "latency_microseconds": None}], faults
     for command in ("run", file), ("node", file, "--name", "alpha"):
         done = troupe(*command, "--out", "out", status=2)
-        assert "nodes.toml:" in done.stderr and "[[fault]] is injected by `troupe simulate` only" in done.stderr, done.stderr
+        assert "nodes.toml:" in done.stderr and "[[fault]] works only in `troupe simulate`" in done.stderr, done.stderr
         assert not pathlib.Path("out").exists()
     for command in "check", "simulate":
         done = troupe(command, file, "--set", "fault.0.node=bet", status=2)

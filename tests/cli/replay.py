@@ -133,6 +133,7 @@ def test_a_recording_of_a_continued_run_begins_at_its_checkpoint():
         assert pathlib.Path("run/model.safetensors").read_bytes() == pathlib.Path("run-again/model.safetensors").read_bytes()
         again = timeless("run-again")
         assert metrics("run-again")[0]["event"] == "resume" and again == timeless("run")[-len(again):], again
+    assert "the recording begins at step" in replay("run", "--until", 1, status=2).stderr
     troupe("run", "file.toml", "--record", "--out", "run", "--overwrite")
     assert not pathlib.Path("run/recorded_from").exists()
     replay("run")

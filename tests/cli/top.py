@@ -67,12 +67,12 @@ def steps_in(text):
 
 def test_a_snapshot_is_plain_text_and_json_has_the_same_numbers():
     with Watched(write("endless.toml", ENDLESS), "--out", "out", ANY) as run:
-        run.wait(lambda state: state["val_accuracy"] is not None and state["samples_per_second"])
+        run.wait(lambda state: state["val_accuracy"] is not None and state["seconds_left"])
         text = troupe("top", run.url).stdout
         lines = text.splitlines()
         assert lines[0].startswith("endless.toml  training  lenet on digits, 2 workers"), text
         assert "\x1b" not in text and all(len(line) <= 100 for line in lines), text
-        for word in (" of 1,000,000", " left", " samples/s", "training loss ", "validation accuracy ", "compute", "w0->w1", "/s"):
+        for word in (" of 1,000,000", " left", " samples/s", "training loss ", "validation accuracy ", "compute", "w0->w1", "iB/s"):
             assert word in text, (word, text)
         assert text == "\n".join(lines) + "\n" and any(re.match(r" +1 +\d", line) for line in lines), text
         found = json.loads(troupe("top", run.url.removeprefix("http://"), "--json").stdout)
@@ -198,10 +198,21 @@ def with_body(body, kind="application/json", status="200 OK"):
     return head.encode() + body
 
 
+def test_the_terminal_comes_back_after_two_signals():
+    with Watched(write("endless.toml", ENDLESS), "--out", "out", ANY) as run:
+        shown = Terminal(run.url, columns=70, rows=20, NO_COLOR="1")
+        shown.wait(lambda seen: HOME in seen)
+        for _ in range(2):  # the second one may come too late to count
+            os.kill(shown.process, signal.SIGINT)
+        assert shown.end() in (0, 128 + signal.SIGINT)
+        assert "\x1b[?25h\x1b[?1049l" in shown.seen, shown.seen
+        run.end()
+
+
 def test_what_is_not_a_dashboard_is_named():
     said = troupe("top", "127.0.0.1:1", status=1).stderr
     assert "127.0.0.1:1: cannot connect (Connection refused); start a run with --dashboard" in said, said
-    assert "there is no host" in troupe("top", "nowhere.invalid:1", status=1).stderr
+    assert "there is no host" in troupe("top", f"{'a' * 64}:1", status=1).stderr
     answers = [b"", b"SSH-2.0-OpenSSH_9.2\r\n", b"\0" * 1000, b"HTTP/1.1 200 OK\r\n" + b"X: y\r\n" * 10_000,
                with_body(b"<html>hello</html>", "text/html"), with_body(b"{}"), with_body(b"[]"), with_body(b"null"),
                with_body(b"", status="404 Not Found"), with_body(b"", status="302 Found"), with_body(b"[" * 1_000_000),

@@ -9,6 +9,7 @@
 #include <chrono>
 #include <cstdint>
 #include <string>
+#include <vector>
 
 using namespace troupe;
 using namespace troupe::tests;
@@ -36,6 +37,31 @@ TEST_CASE("each asynchronous wiring over three nodes ends cleanly, and the same 
       CHECK(run.all.messages == again.all.messages);
     }
   }
+}
+
+TEST_CASE("of faults that overlap, none ends another one") {
+  const node_runs runs{over_three_nodes(deterministic_wirings().front())};
+  const auto of = [](node_fault::kind what, std::chrono::milliseconds lasting, std::chrono::milliseconds delay = {}) {
+    return node_fault{.what = what, .at_step = 1, .node = 1, .other = 0, .lasting = lasting, .delay = delay};
+  };
+  using kind = node_fault::kind;
+  constexpr std::chrono::milliseconds to_the_end{0}, short_while{10};
+  const auto faults_lose = [&](const std::vector<node_fault>& faults) {
+    const auto end = runs.run({.faults = faults}).all.nodes[0].end;
+    REQUIRE(end);
+    return end->failure.value_or("").find("is lost") != std::string::npos;
+  };
+  for (const auto what : {kind::freeze, kind::cut}) {
+    CHECK(!faults_lose({of(what, short_while)}));
+    CHECK(faults_lose({of(what, to_the_end), of(what, short_while)}));
+    CHECK(faults_lose({of(what, short_while), of(what, to_the_end)}));
+  }
+  const auto seconds = [&](const std::vector<node_fault>& faults) {
+    return runs.run({.faults = faults}).all.nodes[0].ended_at;
+  };
+  const auto slowed = of(kind::slow, to_the_end, std::chrono::milliseconds{500});
+  CHECK(seconds({slowed, of(kind::slow, short_while, std::chrono::milliseconds{5})}) >
+        seconds({}) + std::chrono::milliseconds{900});
 }
 
 TEST_CASE("a node that is lost while the result is being saved does not fail the run") {

@@ -10,8 +10,8 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cmath>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -69,7 +69,7 @@ replayed_run replay_of(const plan& plan, const recording::contents& deliveries,
 
 /// What the metrics say, without times.
 auto said_by(const record& line) {
-  // The loss of a worker that has made no step is no number, and no number equals another.
+  // The loss of a worker that has made no step is NaN, and NaN does not equal NaN.
   std::vector<std::optional<double>> losses;
   for (const auto loss : line.train_loss_workers)
     losses.push_back(std::isnan(loss) ? std::nullopt : std::optional{loss});
@@ -110,6 +110,14 @@ std::vector<tests::tiny_options> recordable_wirings() {
   all.back().settings["first"] = std::int64_t{2};
   all.back().settings["shards"] = std::int64_t{1};
   return all;
+}
+
+/// As when two nodes are stopped by SIGTERM.
+std::function<void(const crew&, std::uint64_t)> interrupts_at(std::uint64_t first, std::uint64_t second) {
+  return [one = tests::interrupt_at(first), other = tests::interrupt_at(second)](const crew& all, std::uint64_t count) {
+    one(all, count);
+    other(all, count);
+  };
 }
 
 tests::tiny_options asynchronous_sgd() {
@@ -159,13 +167,32 @@ TEST_CASE("a recording that begins at a checkpoint replays from it") {
     for (std::uint64_t seed = 0; seed < tests::repeat(3, 30); ++seed) {
       CAPTURE(seed);
       simulation_options how{.seed = seed, .restored = from};
-      if (seed % 3 > 0) how.after_event = tests::interrupt_at(seed % 3 == 1 ? 40 : 90);
+      if (seed % 3 == 1) how.after_event = interrupts_at(40, 41);
+      if (seed % 3 == 2) how.after_event = tests::interrupt_at(90);
       const auto run = record_run(plan, how);
       const auto again = replay_of(plan, run.deliveries, std::nullopt, from);
       CHECK_MESSAGE(!again.outcome.end.failure, again.outcome.end.failure.value_or(""));
       check_same(*again.book, *run.book);
       CHECK(again.book->lines.front().event == "resume");
     }
+  }
+}
+
+TEST_CASE("a recording that continues a run whose time is over replays from its checkpoint") {
+  for (const auto& options : recordable_wirings()) {
+    CAPTURE(tests::name_of(options));
+    auto plan = tests::tiny_plan(options);
+    plan.checkpoint_every = 3;
+    const auto from = record_run(plan, {.seed = 1}).book->checkpoint_taken;
+    REQUIRE(from);
+    simulation_options how{.seed = 1, .restored = from};
+    how.after_event = [](const crew& all, std::uint64_t count) {
+      if (count == 1) caf::anon_send(all.coordinator, tick_atom_v);
+    };
+    const auto run = record_run(plan, how);
+    const auto again = replay_of(plan, run.deliveries, std::nullopt, from);
+    CHECK_MESSAGE(!again.outcome.end.failure, again.outcome.end.failure.value_or(""));
+    check_same(*again.book, *run.book);
   }
 }
 

@@ -161,6 +161,15 @@ TEST_CASE("jitter is drawn from the seed and the message, and nothing is overtak
   }
 }
 
+TEST_CASE("a small message does not overtake a large one that is delayed longer") {
+  const auto plan = with({testing::between("w0", "w1", {.bandwidth = rate(1'000'000), .jitter = 50ms})});
+  for (std::uint64_t seed = 0; seed < 100; ++seed) {
+    lines on{plan, seed};
+    const auto large = on.pass(0, 1, 10'000, 0s);
+    CHECK(on.pass(0, 1, 1'000, 10ms) >= large);
+  }
+}
+
 TEST_CASE("two exchanges between the same workers share the order and the jitter of the messages") {
   network all{with({testing::at("*", {.latency = 10ms, .jitter = 10ms})}), 1};
   const auto over = all.between(0, 1);

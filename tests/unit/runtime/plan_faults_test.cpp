@@ -72,7 +72,7 @@ TEST_CASE("a fault requires several nodes, and a simulation") {
   alone.faults = {{.kind = "kill", .at = "1s", .node = "alpha"}};
   CHECK(testing::refusal(alone).find("at least two [[node]] sections") != std::string::npos);
   const auto plan = make_plan(file_with({.kind = "kill", .at = "1s", .node = "beta"}), 60'000);
-  CHECK_THROWS_WITH(check_no_faults(plan), doctest::Contains("injected by `troupe simulate` only"));
+  CHECK_THROWS_WITH(check_no_faults(plan), doctest::Contains("[[fault]] works only in `troupe simulate`"));
 }
 
 TEST_CASE("faults are read from a file and printed into it") {

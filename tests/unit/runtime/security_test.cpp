@@ -117,6 +117,11 @@ TEST_CASE("credentials that cannot work are refused before anything is connected
     fs::permissions(files.key, own | fs::perms::group_read);
     expected = "other users of this machine may read this private key; run chmod 600";
   }
+  SUBCASE("a pipe that nobody writes to") {
+    files.key = folder.path() / "pipe.key";
+    REQUIRE(mkfifo(files.key.c_str(), 0600) == 0);
+    expected = "pipe.key: is not a file";
+  }
   SUBCASE("the key of another certificate") {
     files.key = folder.path() / "beta.key";
     expected = "the key does not belong to the certificate";
