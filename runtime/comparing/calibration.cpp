@@ -122,6 +122,12 @@ std::string padded(const std::string& text, std::size_t width) {
   return shown < width ? std::string(width - shown, ' ') + text : text;
 }
 
+/// Returns a time multiplied by a ratio, but four months at most: the files may have any numbers.
+microseconds scaled(microseconds time, double ratio) {
+  const auto product = static_cast<double>(time.count()) * ratio;
+  return microseconds{product < 1 ? 1 : product < 1e13 ? std::llround(product) : 10'000'000'000'000};
+}
+
 }  // namespace
 
 run_figures read_figures(const fs::path& folder) {
@@ -218,9 +224,7 @@ attribution explain(const run_figures& real, const run_figures& predicted, micro
     for (int i = 0; i < tries; ++i) {
       const auto ratio = seconds_per_step / found.computing_per_step();
       if (std::abs(ratio - 1) < close_enough && i > 0) break;
-      const auto scaled = static_cast<double>(fitting.count()) * ratio;
-      constexpr double longest = 1e13;  // four months: the files may have any numbers
-      fitting = microseconds{std::llround(std::clamp(scaled, 1.0, longest))};
+      fitting = scaled(fitting, ratio);
       found = simulate(fitting);
     }
     return found.train_seconds;
