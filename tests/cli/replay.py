@@ -75,10 +75,9 @@ def demand_same(folder):
 
 
 def demand_same_as_far(folder):
-    """Compares the metrics of a killed run, and those of its replay but for the end. Either may lack the last lines of the
-    other, because the recording and the metrics reach the disk separately."""
-    run = timeless(folder)
-    again = [line for line in timeless(f"{folder}-again") if line["event"] != "end"]
+    """Compares the metrics of a run that was killed, or lost a node, with those of its replay, but for the end. Either may
+    lack the last lines of the other, because the recording and the metrics reach the disk separately."""
+    run, again = ([line for line in timeless(out) if line["event"] != "end"] for out in (folder, f"{folder}-again"))
     assert again[:len(run)] == run[:len(again)], (run, again)
 
 
