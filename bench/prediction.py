@@ -1,28 +1,34 @@
 #!/usr/bin/env python3
 """How far is `troupe simulate` from a real run on this machine? Four workers that train the convnet on the digits with
-batches of 64, in four wirings; one of the workers slowed down; and every worker behind emulated links of 20 and
-100 Mbit/s. Each case is run and then simulated with simulate.cores = the cores of this machine, and the gradient measured
-here. Prints the medians of predicted / real over the repetitions for the training time, the mean staleness and the share of
-the time in which workers waited for exchanges, and what explains the difference. Requires an idle machine: the load is
-printed.
+batches of 64, in four wirings. In one process with emulated links: none, one worker slowed down, and every worker behind
+100 and 20 Mbit/s; simulate.cores is the number of cores of this machine. In two processes, each on a core of its own, with a
+real network between them: network namespaces that a token bucket limits to the same rates, and a relay that holds back
+everything for 20 ms; there, simulate.cores is 1.
+
+Each case is run and then simulated with the gradient measured on this machine. Prints the medians of predicted / real over
+the repetitions for the time of an epoch, the mean staleness and the share of the time in which workers waited for
+exchanges, and what explains the difference in training time. Requires an idle machine; the namespaces require root, iproute2 and two cores.
     bench/prediction.py [repetitions] [steps]
-    bench/prediction.py cost [repetitions] [steps]    CPU time of --trace instead, runs with and without it alternating
 """
 
+import contextlib
 import json
 import os
 import pathlib
-import resource
 import statistics
 import subprocess
 import sys
 import tempfile
 
-from measure import BUILD, TOPOLOGY, setting
+from measure import BUILD, ROOT, TOPOLOGY, repetitions, setting
 
-WORDS = [word for word in sys.argv[1:] if word != "cost"]
-REPETITIONS = int(WORDS[0]) if WORDS else 5
-STEPS = int(WORDS[1]) if len(WORDS) > 1 else 300
+os.environ["TROUPE_BINARY"] = str(BUILD / "troupe")
+sys.path.insert(0, str(ROOT / "tests/support"))
+from delaying_relay import delaying_relay
+from hosts import network
+from nodes import free_ports
+
+STEPS = int(sys.argv[2]) if len(sys.argv) > 2 else 300
 TOGETHER, AT_SERVER, BEHIND = '["gradient", "exchange", "apply"]', '["gradient", "exchange"]', (
     '["gradient", "apply", "exchange"]')
 WIRINGS = {
@@ -31,39 +37,101 @@ WIRINGS = {
     "dpsgd_ring": (TOGETHER, '[exchange]\nkind = "gossip"\ngraph = "ring"\n'),
     "asgd": (AT_SERVER, '[exchange]\nkind = "parameter_server"\napply = "each"\n'),
 }
-SETTINGS = {
-    "no links": "",
-    "one slow worker": "workers.slowdown=[1, 1, 1, 4]",
-    "100 Mbit/s": "100Mbit/s",
-    "20 Mbit/s": "20Mbit/s",
-}
 
 
-def write_file(folder, wiring, setting_name):
+def write_file(folder, name, wiring, more):
     loop, exchange = WIRINGS[wiring]
-    value = SETTINGS[setting_name]
-    if value.endswith("bit/s"):
-        exchange += f'[[link]]\nat = "*"\nbandwidth = "{value}"\n'
-    text = TOPOLOGY.format(model="convnet", data='name = "digits"', lr=0.01, exchange=exchange, nodes="", steps=STEPS,
+    text = TOPOLOGY.format(model="convnet", data='name = "digits"', lr=0.01, exchange=exchange, nodes=more, steps=STEPS,
                            batch=64, workers=4, loop=loop)
-    file = pathlib.Path(folder, "bench.toml")
+    if "[[node]]" in more:
+        text = text.replace("count = 4\n", "")  # the nodes say how many
+    file = pathlib.Path(folder, name)
     file.write_text(text)
-    return [str(file), *(["--set", value] if "slowdown" in value else [])]
+    return file
 
 
-def run(*arguments):
-    done = subprocess.run([BUILD / "troupe", *map(str, arguments)], check=True, capture_output=True, text=True)
-    return done.stdout
+def at_every(names, bandwidth):
+    return "".join(f'[[link]]\nat = "{name}"\nbandwidth = "{bandwidth}"\n' for name in names)
 
 
-def predict(wiring, setting_name):
-    """Runs and simulates once; returns the line of --against."""
-    with tempfile.TemporaryDirectory() as folder:
-        file = write_file(folder, wiring, setting_name)
-        run("run", *file, "--out", f"{folder}/real", "--quiet")
-        said = run("simulate", *file, "--set", f"simulate.cores={os.cpu_count()}", "--compute", "none", "--out",
-                   f"{folder}/predicted", "--against", f"{folder}/real", "--json")
-        return json.loads(said.splitlines()[-1])
+def on_core(core, *words):
+    return ["taskset", "--cpu-list", str(core), *map(str, words)]
+
+
+def run(command):
+    return subprocess.run([*map(str, command)], check=True, capture_output=True, text=True).stdout
+
+
+def simulate(folder, file, core, cores, *options):
+    """Simulates what has been run; returns the line of --against."""
+    command = [BUILD / "troupe", "simulate", file, "--set", f"simulate.cores={cores}", "--compute", "none", "--out",
+               f"{folder}/predicted", "--against", f"{folder}/real", "--json", *options]
+    return json.loads(run(command if core is None else on_core(core, *command)).splitlines()[-1])
+
+
+def in_one_process(more, *options):
+    def predict(wiring, folder):
+        file = write_file(folder, "bench.toml", wiring, more)
+        run([BUILD / "troupe", "run", file, "--out", f"{folder}/real", "--quiet", *options])
+        return simulate(folder, file, None, os.cpu_count(), *options)
+    return predict
+
+
+NAMES = ["alpha", "beta"]
+
+
+def tables(addresses):
+    return "[security]\ninsecure = true\n" + "".join(
+        f'[[node]]\nname = "{name}"\nworkers = 2\n{address}' for name, address in zip(NAMES, addresses))
+
+
+def run_nodes(folder, wiring, more, before=lambda index: []):
+    """Runs both nodes, each on a core of its own; `before` is what precedes the command of each."""
+    file = write_file(folder, "real.toml", wiring, more)
+    with contextlib.ExitStack() as ended:
+        for index, name in reversed(list(enumerate(NAMES))):
+            command = [*before(index), *on_core(index, BUILD / "troupe", "node", file, "--name", name)]
+            if index == 0:
+                run([*command, "--out", f"{folder}/real", "--quiet"])
+            else:
+                node = ended.enter_context(subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL))
+    assert node.returncode == 0, node.returncode
+
+
+def between_namespaces(rate):
+    def predict(wiring, folder):
+        hosts = network(2)
+        for index in range(2):
+            hosts.limit(index, rate.replace("/s", "").lower())
+        addresses = [f'address = "10.77.0.{index + 1}:4700"\n' for index in range(2)]
+        run_nodes(folder, wiring, tables(addresses), lambda index: hosts.on(index))
+        hosts.remove()
+        file = write_file(folder, "bench.toml", wiring, tables(addresses) + at_every(NAMES, rate))
+        return simulate(folder, file, 0, 1)
+    return predict
+
+
+def behind_a_relay(milliseconds):
+    def predict(wiring, folder):
+        *ports, front, other = free_ports(4)
+        addresses = [f'address = "127.0.0.1:{near}"\nlisten = "127.0.0.1:{port}"\n'
+                     for near, port in zip((front, other), ports)]
+        with delaying_relay({front: ports[0], other: ports[1]}, milliseconds):
+            run_nodes(folder, wiring, tables(addresses))
+        wire = f'[[link]]\nbetween = ["alpha", "beta"]\nlatency = "{milliseconds}ms"\n'
+        return simulate(folder, write_file(folder, "bench.toml", wiring, tables(addresses) + wire), 0, 1)
+    return predict
+
+
+SETTINGS = {
+    "no links": in_one_process(""),
+    "one slow worker": in_one_process("", "--set", "workers.slowdown=[1, 1, 1, 4]"),
+    "100 Mbit/s": in_one_process(at_every("*", "100Mbit/s")),
+    "20 Mbit/s": in_one_process(at_every("*", "20Mbit/s")),
+    "namespaces, 100 Mbit/s": between_namespaces("100Mbit/s"),
+    "namespaces, 20 Mbit/s": between_namespaces("20Mbit/s"),
+    "relay, 20 ms": behind_a_relay(20),
+}
 
 
 def ratio(lines, quantity):
@@ -77,34 +145,14 @@ def explained(lines, cause):
     return f"{100 * statistics.median(shares):+.0f} %"
 
 
-def show_predictions():
-    print("| wiring | setting | time | staleness | waiting | gradient | samples | rest |\n|---|---|---|---|---|---|---|---|")
-    for name in SETTINGS:
-        for wiring in WIRINGS:
-            lines = [predict(wiring, name) for _ in range(REPETITIONS)]
-            print("|", " | ".join([wiring, name, *(ratio(lines, one) for one in (
-                "train_seconds", "staleness_mean", "exchange_wait_share")), *(explained(lines, one) for one in (
-                    "gradient", "data_wait", "rest"))]), "|", flush=True)
-
-
-def cpu_seconds(wiring, *options):
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    with tempfile.TemporaryDirectory() as folder:
-        run("run", *write_file(folder, wiring, "no links"), "--out", f"{folder}/out", "--quiet", *options)
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-
-
-def show_cost():
-    for wiring in WIRINGS:
-        pairs = [(cpu_seconds(wiring), cpu_seconds(wiring, "--trace")) for _ in range(REPETITIONS)]
-        without, traced = (statistics.median(each) for each in zip(*pairs))
-        relative = statistics.median(b / a for a, b in pairs)
-        print(f"{wiring}: CPU time {without:.2f} s, with --trace {traced:.2f} s, ratio {relative:.3f}", flush=True)
-
-
 setting()
-if "cost" in sys.argv[1:]:
-    show_cost()
-else:
-    show_predictions()
+print("| wiring | setting | epoch | staleness | waiting | gradient | samples | rest |\n|---|---|---|---|---|---|---|---|")
+for name, predict in SETTINGS.items():
+    for wiring in WIRINGS:
+        lines = []
+        for _ in range(repetitions()):
+            with tempfile.TemporaryDirectory() as folder:
+                lines.append(predict(wiring, folder))
+        print("|", " | ".join([wiring, name, *(ratio(lines, one) for one in (
+            "epoch_seconds", "staleness_mean", "exchange_wait_share")), *(explained(lines, one) for one in (
+                "gradient", "data_wait", "rest"))]), "|", flush=True)

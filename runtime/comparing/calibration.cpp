@@ -1,5 +1,6 @@
 #include "troupe/runtime/comparing/calibration.hpp"
 
+#include "troupe/runtime/comparing/statistics.hpp"
 #include "troupe/runtime/comparing/words.hpp"
 #include "troupe/runtime/support/read_text.hpp"
 #include "troupe/runtime/topology/canonical.hpp"
@@ -67,17 +68,13 @@ std::vector<std::vector<double>> columns_of(const fs::path& path, const std::vec
 bool read_metrics(const fs::path& path, run_figures& into) {
   std::istringstream lines{read_text(path)};
   bool finished = false;
-  double of_epochs = 0;
-  int epochs = 0;
+  std::vector<std::optional<double>> epochs;
   for (std::string text; std::getline(lines, text);) {
     const auto line = json::parse(text, nullptr, false);
     if (!line.is_object()) continue;
     const auto event = line.value("event", json()).is_string() ? line["event"].get<std::string>() : "";
     if (event == "resume") return false;  // its times are of two machines, or of two loads of one
-    if (const auto seconds = number(line, "epoch_seconds"); event == "epoch" && seconds) {
-      of_epochs += *seconds;
-      ++epochs;
-    }
+    if (event == "epoch") epochs.push_back(number(line, "epoch_seconds"));
     if (event != "end") continue;
     const auto status = line.value("status", json());
     finished = status == "done";
@@ -86,7 +83,7 @@ bool read_metrics(const fs::path& path, run_figures& into) {
     into.samples_per_second = number(line, "samples_per_second");
     into.staleness_mean = number(line, "staleness_mean");
   }
-  if (epochs > 0) into.epoch_seconds = of_epochs / epochs;
+  if (const auto spread = spread_of(epochs)) into.epoch_seconds = spread->median;
   return finished && into.train_seconds > 0;
 }
 

@@ -19,8 +19,8 @@ namespace troupe::pages {
 namespace {
 
 // Sizes in pixels. At a width of 350, which a telephone has, the text still has 10 pixels.
-constexpr double width = 420, left = 52, right = 12, top = 34, plot_height = 215, axis_height = 44;
-constexpr double row_height = 34, legend_row = 18, letter = 6.4;
+constexpr double width = 420, right = 12, top = 34, plot_height = 215, axis_height = 44;
+constexpr double row_height = 34, legend_row = 18, letter = 6.4, y_title = 13, label_gap = 6;
 constexpr std::size_t colours = 8, dashes = 4, markers = 6;
 
 std::string number(double value) {
@@ -148,8 +148,9 @@ class drawing {
     has_points_ = xs.settle() && ys.settle() &&
                   std::any_of(what_.all.begin(), what_.all.end(), [](const auto& one) { return !one.marks.empty(); });
     if (!has_points_) xs = ys = {1, 10};
-    const scale x(what_.x, xs.low, xs.high, start(), width - right);
     const scale y(what_.y, ys.low, ys.high, top + height_, top);
+    if (what_.kind != figure_kind::rows) make_room_for_labels(y);
+    const scale x(what_.x, xs.low, xs.high, left_, width - right);
     add_axes(x, y);
     if (!has_points_) add(text_at(width / 2, top + height_ / 2, "class=\"tick\" text-anchor=\"middle\"", "no values"));
     for (std::size_t i = 0; has_points_ && i < what_.all.size(); ++i) add_series(what_.all[i], i, x, y);
@@ -158,26 +159,32 @@ class drawing {
   }
 
  private:
-  double start() const { return what_.kind == figure_kind::rows ? right : left; }
+  /// Moves the axis to the right of the longest label of its marks, and that to the right of the axis's title.
+  void make_room_for_labels(const scale& y) {
+    std::size_t longest = 4;
+    for (const auto value : y.marks(6)) longest = std::max(longest, human_number(value).size());
+    left_ = y_title + 7 + letter * static_cast<double>(longest) + label_gap;
+  }
+
   double bottom() const { return top + height_; }
   void add(const std::string& element) { body_ += element; }
 
   void add_axes(const scale& x, const scale& y) {
-    add(text_at(start(), 18, "class=\"title\"", what_.title));
+    add(text_at(left_, 18, "class=\"title\"", what_.title));
     for (const auto value : x.marks(6)) {
       add(line_of(x.at(value), top, x.at(value), bottom(), "grid"));
       add(text_at(x.at(value), bottom() + 16, "class=\"tick\" text-anchor=\"middle\"", human_number(value)));
     }
-    add(text_at((start() + width - right) / 2, bottom() + 34, "class=\"name\" text-anchor=\"middle\"",
+    add(text_at((left_ + width - right) / 2, bottom() + 34, "class=\"name\" text-anchor=\"middle\"",
                 what_.x.title + (what_.x.logarithmic ? ", log" : "")));
     if (what_.kind == figure_kind::rows) return;
     for (const auto value : y.marks(6)) {
-      add(line_of(left, y.at(value), width - right, y.at(value), "grid"));
-      add(text_at(left - 6, y.at(value) + 4, "class=\"tick\" text-anchor=\"end\"", human_number(value)));
+      add(line_of(left_, y.at(value), width - right, y.at(value), "grid"));
+      add(text_at(left_ - label_gap, y.at(value) + 4, "class=\"tick\" text-anchor=\"end\"", human_number(value)));
     }
     const auto middle = number(top + height_ / 2);
-    add(text_at(13, top + height_ / 2,
-                "class=\"name\" text-anchor=\"middle\" transform=\"rotate(-90 13 " + middle + ")\"",
+    add(text_at(y_title, top + height_ / 2,
+                "class=\"name\" text-anchor=\"middle\" transform=\"rotate(-90 " + number(y_title) + " " + middle + ")\"",
                 what_.y.title + (what_.y.logarithmic ? ", log" : "")));
   }
 
@@ -261,7 +268,7 @@ class drawing {
   void add_row(const series& one, std::size_t index, const std::vector<mark>& marks, const scale& x) {
     const auto y = top + row_height * (static_cast<double>(index) + 0.75);
     const auto name = one.name + (marks.empty() ? ": not reached in most runs" : "");
-    add(text_at(start() + 2, y - 9, "class=\"row\"", name));
+    add(text_at(left_ + 2, y - 9, "class=\"row\"", name));
     const auto colour = "range c" + std::to_string(one.style % colours);
     std::vector<std::pair<double, double>> places;
     for (const auto& at : marks) {
@@ -273,11 +280,11 @@ class drawing {
   }
 
   void add_legend() {
-    double x = left, y = bottom() + axis_height + 10;
+    double x = left_, y = bottom() + axis_height + 10;
     for (const auto& one : what_.all) {
       const auto length = 34 + letter * static_cast<double>(one.name.size()) + 12;
-      if (x > left && x + length > width) {
-        x = left;
+      if (x > left_ && x + length > width) {
+        x = left_;
         y += legend_row;
       }
       add("<g class=\"key\" data-series=\"" + std::to_string(one.style) + "\">\n");
@@ -298,7 +305,7 @@ class drawing {
   }
 
   const figure& what_;
-  double height_, legend_{0};
+  double height_, left_{right}, legend_{0};  ///< Rows have no axis to the left.
   bool has_points_{false};
   std::string body_;
 };
