@@ -2,6 +2,7 @@
 
 #include "troupe/actors/support/assert.hpp"
 #include "troupe/actors/support/crc32c.hpp"
+#include "troupe/actors/training/lock_order.hpp"
 
 #include <algorithm>
 #include <span>
@@ -20,7 +21,7 @@ std::string describe(const delivery& one) {
     case kind::state:
       return "the request for a state";
     case kind::acquisition:
-      return "the lock taken by " + rank;
+      return "the lock taken by " + (one.from == keeper_of_memory ? "the server" : rank);
     case kind::milestone:
       return "the report of " + rank + after;
     case kind::replica:

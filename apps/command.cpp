@@ -56,10 +56,13 @@ std::string rephrased(const std::string& message) {
       {std::regex(R"(^(--?[\w-]+): \d+ required \w+ missing$)"), "$1 requires a value"},
       {std::regex(R"(^(--?[\w-]+): At Most 1 required but received \d+$)"), "$1 is given more than once"},
       {std::regex(R"(^(--?[\w-]+): Value (.*) not in range (.*)$)"), "$1 is \"$2\"; expected a number from $3"},
+      {std::regex(R"(^(--?[\w-]+): Value (.*) is not (a whole number .*)$)"), "$1 is \"$2\"; expected $3"},
       {std::regex(R"(^A subcommand is required$)"), "a command is missing"}};
+  static const std::regex decimals(R"((\d)\.0+(?!\d))");  // CLI11 prints 1 as 1.000000
   static const std::regex one_of(R"(^(--?[\w-]+): (.*) not in \{(.*)\}$)");
   for (const auto& [pattern, phrase] : phrases)
-    if (std::smatch match; std::regex_match(message, match, pattern)) return match.format(phrase);
+    if (std::smatch match; std::regex_match(message, match, pattern))
+      return std::regex_replace(match.format(phrase), decimals, "$1");
   if (std::smatch match; std::regex_match(message, match, one_of))
     return match.format("$1 is \"$2\"; expected ") + topology::listed(CLI::detail::split(match.str(3), ','));
   return message;

@@ -96,7 +96,8 @@ comparing::comparison go_on(const options& given, const fs::path& folder) {
     throw input_error("--resume " + folder.string() + ": this comparison is not simulated; leave out --simulate");
   if (!given.what.files.empty()) {
     auto asked = given.what;
-    asked.simulated = false;  // the time of a gradient has been measured
+    asked.simulated = what.simulated;
+    asked.measures = false;  // the time of a gradient is known
     comparing::check_same(folder, what, comparing::make_variants(asked, warn).variants);
   }
   if (given.repeats && *given.repeats < what.repeats)

@@ -5,6 +5,7 @@
 #include "troupe/apps/resume.hpp"
 #include "troupe/apps/tracing.hpp"
 #include "troupe/apps/training.hpp"
+#include "troupe/apps/whole_number.hpp"
 #include "troupe/runtime/node/fingerprint.hpp"
 #include "troupe/runtime/node/launcher.hpp"
 #include "troupe/runtime/node/replay_run.hpp"
@@ -70,9 +71,10 @@ int replay_recording(options& given) {
   auto& run = given.run;
   const auto path = (given.recorded / recording::file_name).string();
   run.file = given.recorded / "topology.toml";
-  if (!std::filesystem::exists(path) || !std::filesystem::exists(run.file))
-    throw input_error(given.recorded.string() + ": there is no " + std::string(recording::file_name) +
-                      " and topology.toml; expected the results folder of `troupe run --record`");
+  for (const auto& needed : {std::filesystem::path(path), run.file})
+    if (!std::filesystem::exists(needed))
+      throw input_error(given.recorded.string() + ": there is no " + needed.filename().string() +
+                        "; expected the results folder of `troupe run --record`");
   recording::contents recorded;
   std::optional<checkpoint::loaded_checkpoint> from;
   try {
@@ -136,7 +138,7 @@ void add_replay(CLI::App& app, int& status) {
   command
       ->add_option("--until", given->until,
                    "End the replay when this number of steps is completed, as `step` in metrics.jsonl counts them")
-      ->check(CLI::PositiveNumber);
+      ->check(whole_number(1));
   add_trace_option(*command, run.trace);
   command->add_flag("--overwrite", run.overwrite, "Replace a finished run in the results folder");
   command->add_flag("--quiet", run.quiet, "Print errors only");

@@ -5,6 +5,7 @@
 #include "troupe/apps/resume.hpp"
 #include "troupe/apps/tracing.hpp"
 #include "troupe/apps/training.hpp"
+#include "troupe/apps/whole_number.hpp"
 #include "troupe/runtime/emulation/network.hpp"
 #include "troupe/runtime/node/launcher.hpp"
 #include "troupe/runtime/node/simulate_run.hpp"
@@ -13,6 +14,7 @@
 #include "troupe/runtime/telemetry/file_journal.hpp"
 #include "troupe/runtime/telemetry/run_folder.hpp"
 #include "troupe/runtime/telemetry/tensorboard.hpp"
+#include "troupe/runtime/topology/error.hpp"
 #include "troupe/runtime/topology/load.hpp"
 
 #include <CLI/CLI.hpp>
@@ -24,6 +26,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <system_error>
 #include <utility>
 
 namespace troupe::apps {
@@ -54,7 +57,13 @@ int simulate_topology(options& given) {
   settle(given.run.dashboard, given.run.file);
   const auto topology = topology::load(given.run.file, given.run.overrides);
   const auto data = load_data(topology);
-  if (!given.against.empty()) comparing::check_same_run(topology, given.against);
+  if (!given.against.empty()) {
+    std::error_code missing;
+    if (std::filesystem::equivalent(given.against, given.run.out, missing))
+      throw input_error("--out " + given.run.out.string() +
+                        ": this is the run to compare with, which the simulation would replace; choose another folder");
+    comparing::check_same_run(topology, given.against);
+  }
   const auto real = given.against.empty() ? std::nullopt : std::optional{comparing::read_figures(given.against)};
   auto plan = make_plan(topology, data_facts(data, topology));
   models::buffer_pool pool;
@@ -88,6 +97,9 @@ int simulate_topology(options& given) {
   if (end.failure)
     print_error("the simulated run failed: " + *end.failure +
                 "\n  to repeat it up to this point: " + repeating_command(given, end.events));
+  else if (given.how.stop_after > 0 && end.events >= given.how.stop_after && !given.run.quiet)
+    print_note("the simulation was stopped after " + grouped(end.events) +
+               (end.events == 1 ? " message" : " messages") + ", as --events requested");
   if (!given.run.quiet && !given.run.json)
     print_note(grouped(end.events) + " messages simulated in " + human_number(took.count(), 3) + " s, " +
                grouped(static_cast<std::uint64_t>(static_cast<double>(end.events) / took.count())) + " per second");
@@ -113,8 +125,10 @@ void add_simulate(CLI::App& app, int& status) {
   auto& run = given->run;
   command->add_option("FILE", run.file, "Topology file; see its sections [[link]], [[fault]] and [simulate]")
       ->required();
-  command->add_option("--seed", given->how.seed,
-                      "Seed of the order of simultaneous events, of jitter and of losses; run.seed stays as it is");
+  command
+      ->add_option("--seed", given->how.seed,
+                   "Seed of the order of simultaneous events, of jitter and of losses; run.seed stays as it is")
+      ->check(whole_number(0));
   command
       ->add_option("--compute", given->compute,
                    "Whether gradients are computed (real) or only their time passes (none), without losses and weights")
@@ -123,8 +137,7 @@ void add_simulate(CLI::App& app, int& status) {
   command->add_option("--against", given->against,
                       "Results folder of a real run of the same topology: print how far the simulation is from it, and "
                       "what explains the difference");
-  command->add_option("--events", given->how.stop_after, "Stop after this number of messages")
-      ->check(CLI::PositiveNumber);
+  command->add_option("--events", given->how.stop_after, "Stop after this number of messages")->check(whole_number(1));
   command
       ->add_option("--set", run.overrides,
                    "Override a key of the topology file, given as section.key=value; repeatable")

@@ -34,33 +34,34 @@ OBSERVED = {
 }
 
 
-def follow(url, ended):
+def follow(url, ended, seen):
     """Reads the dashboard's events as a browser does."""
     with contextlib.suppress(OSError), urllib.request.urlopen(url + "events", timeout=60) as events:
-        while not ended.is_set() and events.readline():
-            pass
+        while not ended.is_set() and (line := events.readline()):
+            seen["events"] += line.startswith(b"data:")
 
 
-def scrape(url, ended):
+def scrape(url, ended, seen):
     """Reads the metrics every second."""
     with contextlib.suppress(OSError):
         while not ended.wait(1):
             with urllib.request.urlopen(url + "metrics", timeout=60) as metrics:
-                metrics.read()
+                seen["metrics"] += b"troupe_steps_total" in metrics.read()
 
 
 @contextlib.contextmanager
-def visitors(run):
-    """Visits the dashboard of a run, if it has one."""
-    ended = threading.Event()
+def visitors(run, options):
+    """Visits the dashboard of a run, if it has one, and demands that it answered."""
+    ended, seen = threading.Event(), {"events": 0, "metrics": 0}
     with run.stderr:
         for line in run.stderr:
             if found := re.search(r"dashboard: (http://\S+)", line):
                 for visit in (follow, scrape):
-                    threading.Thread(target=visit, args=(found[1], ended), daemon=True).start()
+                    threading.Thread(target=visit, args=(found[1], ended, seen), daemon=True).start()
                 break
         yield
     ended.set()
+    assert "--dashboard" not in options or min(seen.values()) > 0, seen
 
 
 def train(values, steps, options):
@@ -71,7 +72,7 @@ def train(values, steps, options):
                                         loop='["gradient", "exchange"]', exchange=EXCHANGE))
         run = subprocess.Popen([BUILD / "troupe", "run", file, "--out", f"{folder}/out", "--quiet", *options],
                                stderr=subprocess.PIPE, text=True)
-        with visitors(run):
+        with visitors(run, options):
             _, status, usage = os.wait4(run.pid, 0)
         assert status == 0, status
         return usage.ru_utime + usage.ru_stime, last_rate(f"{folder}/out")[0]

@@ -5,10 +5,11 @@ batches of 64, in four wirings. In one process with emulated links: none, one wo
 real network between them: network namespaces that a token bucket limits to the same rates, and a relay that holds back
 everything for 20 ms; there, simulate.cores is 1.
 
-Each case is run and then simulated with the gradient measured on this machine. Prints the medians of predicted / real over
-the repetitions for the time of an epoch, the mean staleness and the share of the time in which workers waited for
-exchanges, and what explains the difference in training time. Requires an idle machine; the namespaces require root, iproute2 and two cores.
-    bench/prediction.py [repetitions] [steps]
+Each case is run and then simulated with the gradient measured on this machine. Prints predicted / real, as medians over the
+repetitions with their median absolute deviations, for the time of an epoch, the mean staleness and the share of the time in
+which workers waited for exchanges, and what explains the difference in training time. Requires an idle machine; the
+namespaces require root, iproute2 and two cores.
+    bench/prediction.py [repetitions] [steps]    slow networks take half as many steps
 """
 
 import contextlib
@@ -20,7 +21,7 @@ import subprocess
 import sys
 import tempfile
 
-from measure import BUILD, ROOT, TOPOLOGY, repetitions, setting
+from measure import BUILD, ROOT, TOPOLOGY, repetitions, setting, spread
 
 os.environ["TROUPE_BINARY"] = str(BUILD / "troupe")
 sys.path.insert(0, str(ROOT / "tests/support"))
@@ -39,9 +40,9 @@ WIRINGS = {
 }
 
 
-def write_file(folder, name, wiring, more):
+def write_file(folder, name, wiring, more, steps):
     loop, exchange = WIRINGS[wiring]
-    text = TOPOLOGY.format(model="convnet", data='name = "digits"', lr=0.01, exchange=exchange, nodes=more, steps=STEPS,
+    text = TOPOLOGY.format(model="convnet", data='name = "digits"', lr=0.01, exchange=exchange, nodes=more, steps=steps,
                            batch=64, workers=4, loop=loop)
     if "[[node]]" in more:
         text = text.replace("count = 4\n", "")  # the nodes say how many
@@ -69,9 +70,9 @@ def simulate(folder, file, core, cores, *options):
     return json.loads(run(command if core is None else on_core(core, *command)).splitlines()[-1])
 
 
-def in_one_process(more, *options):
+def in_one_process(more, *options, steps=STEPS):
     def predict(wiring, folder):
-        file = write_file(folder, "bench.toml", wiring, more)
+        file = write_file(folder, "bench.toml", wiring, more, steps)
         run([BUILD / "troupe", "run", file, "--out", f"{folder}/real", "--quiet", *options])
         return simulate(folder, file, None, os.cpu_count(), *options)
     return predict
@@ -85,9 +86,9 @@ def tables(addresses):
         f'[[node]]\nname = "{name}"\nworkers = 2\n{address}' for name, address in zip(NAMES, addresses))
 
 
-def run_nodes(folder, wiring, more, before=lambda index: []):
+def run_nodes(folder, wiring, more, steps, before=lambda index: []):
     """Runs both nodes, each on a core of its own; `before` is what precedes the command of each."""
-    file = write_file(folder, "real.toml", wiring, more)
+    file = write_file(folder, "real.toml", wiring, more, steps)
     with contextlib.ExitStack() as ended:
         for index, name in reversed(list(enumerate(NAMES))):
             command = [*before(index), *on_core(index, BUILD / "troupe", "node", file, "--name", name)]
@@ -98,28 +99,28 @@ def run_nodes(folder, wiring, more, before=lambda index: []):
     assert node.returncode == 0, node.returncode
 
 
-def between_namespaces(rate):
+def between_namespaces(rate, steps=STEPS):
     def predict(wiring, folder):
         hosts = network(2)
         for index in range(2):
             hosts.limit(index, rate.replace("/s", "").lower())
         addresses = [f'address = "10.77.0.{index + 1}:4700"\n' for index in range(2)]
-        run_nodes(folder, wiring, tables(addresses), lambda index: hosts.on(index))
+        run_nodes(folder, wiring, tables(addresses), steps, hosts.on)
         hosts.remove()
-        file = write_file(folder, "bench.toml", wiring, tables(addresses) + at_every(NAMES, rate))
+        file = write_file(folder, "bench.toml", wiring, tables(addresses) + at_every(NAMES, rate), steps)
         return simulate(folder, file, 0, 1)
     return predict
 
 
-def behind_a_relay(milliseconds):
+def behind_a_relay(milliseconds, steps):
     def predict(wiring, folder):
         *ports, front, other = free_ports(4)
         addresses = [f'address = "127.0.0.1:{near}"\nlisten = "127.0.0.1:{port}"\n'
                      for near, port in zip((front, other), ports)]
         with delaying_relay({front: ports[0], other: ports[1]}, milliseconds):
-            run_nodes(folder, wiring, tables(addresses))
+            run_nodes(folder, wiring, tables(addresses), steps)
         wire = f'[[link]]\nbetween = ["alpha", "beta"]\nlatency = "{milliseconds}ms"\n'
-        return simulate(folder, write_file(folder, "bench.toml", wiring, tables(addresses) + wire), 0, 1)
+        return simulate(folder, write_file(folder, "bench.toml", wiring, tables(addresses) + wire, steps), 0, 1)
     return predict
 
 
@@ -127,17 +128,17 @@ SETTINGS = {
     "no links": in_one_process(""),
     "one slow worker": in_one_process("", "--set", "workers.slowdown=[1, 1, 1, 4]"),
     "100 Mbit/s": in_one_process(at_every("*", "100Mbit/s")),
-    "20 Mbit/s": in_one_process(at_every("*", "20Mbit/s")),
+    "20 Mbit/s": in_one_process(at_every("*", "20Mbit/s"), steps=STEPS // 2),
     "namespaces, 100 Mbit/s": between_namespaces("100Mbit/s"),
-    "namespaces, 20 Mbit/s": between_namespaces("20Mbit/s"),
-    "relay, 20 ms": behind_a_relay(20),
+    "namespaces, 20 Mbit/s": between_namespaces("20Mbit/s", STEPS // 2),
+    "relay, 20 ms": behind_a_relay(20, STEPS // 2),
 }
 
 
 def ratio(lines, quantity):
     ratios = [1 + line["quantities"][quantity]["difference"] for line in lines
               if quantity in line["quantities"] and line["quantities"][quantity]["difference"] is not None]
-    return f"{statistics.median(ratios):.2f}" if ratios else "-"
+    return "{:.2f} ± {:.2f}".format(*spread(ratios)) if ratios else "-"
 
 
 def explained(lines, cause):

@@ -28,7 +28,7 @@ using json = nlohmann::ordered_json;
 namespace {
 
 /// Keys that begin like this may differ: they place the workers, and say how long things take.
-constexpr std::array placement{"link.", "node.", "transport.", "security."};
+constexpr std::array placement{"link.", "node.", "transport."};
 
 std::optional<double> number(const json& line, const char* key) {
   const auto found = line.find(key);
@@ -253,6 +253,7 @@ std::string of_whole(double seconds, double whole) {
 
 /// Returns one sentence about the cause that explains most.
 std::string verdict(const attribution& why, microseconds gradient) {
+  if (std::abs(why.whole) < 1e-9) return "the simulation took as long as the run";
   const auto data = std::abs(why.of_data), of_gradient = std::abs(why.of_gradient), rest = std::abs(why.rest);
   if (of_gradient >= data && of_gradient >= rest)
     return "most of it is the time of a gradient: set simulate.gradient = \"" + topology::print_delay(why.gradient) +

@@ -18,32 +18,32 @@ namespace troupe::comparing {
 namespace {
 
 /// A variant with the value by which it is ranked.
-struct entrant {
+struct ranked_variant {
   std::string label;
   spread value;
 };
 
 /// By what the variants are ranked.
-struct contest {
+struct ranking {
   std::string heading;
   std::function<std::optional<spread>(const summary&)> value;
   std::function<std::string(double)> text;
   bool largest_wins{false};
 };
 
-/// Returns the entrants with a finite median, the best first.
-std::vector<entrant> ranked(const contest& by, const comparison& what, const std::vector<summary>& of) {
-  std::vector<entrant> found;
+/// Returns the variants with a finite median, the best first.
+std::vector<ranked_variant> ranked(const ranking& by, const comparison& what, const std::vector<summary>& of) {
+  std::vector<ranked_variant> found;
   for (std::size_t i = 0; i < of.size(); ++i)
     if (const auto is = by.value(of[i]); is && std::isfinite(is->median))
       found.push_back({what.variants[i].label, *is});
-  std::stable_sort(found.begin(), found.end(), [&](const entrant& a, const entrant& b) {
+  std::stable_sort(found.begin(), found.end(), [&](const ranked_variant& a, const ranked_variant& b) {
     return by.largest_wins ? a.value.median > b.value.median : a.value.median < b.value.median;
   });
   return found;
 }
 
-std::string with_range(const contest& by, const spread& of) {
+std::string with_range(const ranking& by, const spread& of) {
   if (!std::isfinite(of.high)) return by.text(of.median) + " (from " + by.text(of.low) + "; not in every repeat)";
   return spread_text(of, by.text);
 }
@@ -52,9 +52,9 @@ bool overlap(const spread& a, const spread& b) {
   return a.count > 1 && b.count > 1 && a.low <= b.high && b.low <= a.high;
 }
 
-/// Adds who won: the first entrant and those that equal it, the next one, and whose ranges overlap with that of the
-/// first. Returns whether there was an entrant.
-bool add_winner(conclusion& found, const contest& by, const comparison& what, const std::vector<summary>& of) {
+/// Adds a sentence that names the best variant, those that equal it, the next one, and those whose range overlaps with
+/// that of the best. Returns whether any variant could be ranked.
+bool add_best(conclusion& found, const ranking& by, const comparison& what, const std::vector<summary>& of) {
   const auto order = ranked(by, what, of);
   if (order.empty()) return false;
   const auto& best = order.front();
@@ -70,8 +70,9 @@ bool add_winner(conclusion& found, const contest& by, const comparison& what, co
   for (auto i = next; i < order.size(); ++i)
     if (overlap(best.value, order[i].value)) close.push_back(order[i].label);
   if (!close.empty())
-    sentence += " Its range overlaps with " + std::string(close.size() == 1 ? "that" : "those") + " of " +
-                topology::listed(close, "and") + ", so this may be chance.";
+    sentence += (first.size() > 1 ? " The range of " + best.label : " Its range") + " overlaps with " +
+                std::string(close.size() == 1 ? "that" : "those") + " of " + topology::listed(close, "and") +
+                ", so this may be chance.";
   found.findings.push_back({by.heading, sentence});
   return true;
 }
@@ -82,14 +83,14 @@ std::optional<spread> taken(const std::optional<to_target>& of) {
 
 void add_target(conclusion& found, const comparison& what, const std::vector<summary>& of) {
   const auto goal = human_number(100 * *what.target) + " %";
-  const contest time{.heading = "Fastest to " + goal,
+  const ranking time{.heading = "Fastest to " + goal,
                      .value = [](const summary& one) { return taken(one.seconds_to_target); },
                      .text = seconds_text};
-  const contest bytes{.heading = "Fewest bytes to " + goal,
+  const ranking bytes{.heading = "Fewest bytes to " + goal,
                       .value = [](const summary& one) { return taken(one.bytes_to_target); },
                       .text = bytes_text};
-  const auto any = add_winner(found, time, what, of);
-  add_winner(found, bytes, what, of);
+  const auto any = add_best(found, time, what, of);
+  add_best(found, bytes, what, of);
   std::vector<std::string> without;
   for (std::size_t i = 0; i < of.size(); ++i)
     if (of[i].finished > 0 && !of[i].seconds_to_target->is_finite()) without.push_back(what.variants[i].label);
@@ -100,8 +101,8 @@ void add_target(conclusion& found, const comparison& what, const std::vector<sum
 }
 
 bool is_of_training(std::string_view key) {
-  constexpr std::array<std::string_view, 8> prefixes{"model.",  "data.",     "augment.",   "optimizer.",
-                                                     "run.epo", "run.steps", "run.budget", "workers.count"};
+  constexpr std::array<std::string_view, 8> prefixes{"model.",     "data.",     "augment.",   "optimizer.",
+                                                     "run.epochs", "run.steps", "run.budget", "workers.count"};
   return std::any_of(prefixes.begin(), prefixes.end(), [&](auto prefix) { return key.starts_with(prefix); });
 }
 
@@ -140,22 +141,25 @@ void add_setting(conclusion& found, const comparison& what) {
 }
 
 void add_counts(conclusion& found, const comparison& what, const std::vector<summary>& of) {
-  std::size_t made = 0, finished = 0;
+  std::size_t made = 0, finished = 0, least = 0, most = 0;
   for (const auto& one : of) {
     made += one.runs;
     finished += one.finished;
+    most = std::max(most, one.finished);
+    if (one.finished > 0) least = least == 0 ? one.finished : std::min(least, one.finished);
   }
   const auto all = what.variants.size() * what.repeats;
   if (made < all) found.limits.push_back(counted(all - made, "run") + " of " + std::to_string(all) + " not made yet.");
   if (finished < made)
     found.limits.push_back(counted(made - finished, "run") + " of " + std::to_string(all) +
                            " failed or interrupted, and left out of all medians.");
-  if (what.repeats == 1)
-    found.limits.push_back("Each variant ran once, so a small difference may be chance.");
-  else
-    found.limits.push_back("A range is that of " + counted(what.repeats, "repeat") +
-                           "; it contains the true median with a probability of " +
-                           human_number(100 * coverage_of_range(what.repeats), 3) + " %.");
+  if (least == 1)
+    found.limits.push_back(std::string(most == 1 ? "Each variant ran once" : "Some variants ran only once") +
+                           ", so a small difference may be chance.");
+  else if (least > 1)
+    found.limits.push_back("A range is that of " + std::string(least < most ? "at least " : "") +
+                           counted(least, "repeat") + "; it contains the true median with a probability of " +
+                           (least < most ? "at least " : "") + human_number(100 * coverage_of_range(least), 3) + " %.");
   if (what.target)
     found.limits.push_back(
         "The target counts as reached at the first evaluation that shows it, so the true time is up to one interval "
@@ -186,20 +190,19 @@ conclusion conclude(const comparison& what, const std::vector<summary>& of) {
   if (what.target) {
     add_target(found, what, of);
   } else {
-    add_winner(
-        found,
-        {.heading = "Shortest run", .value = [](const summary& one) { return one.seconds; }, .text = seconds_text},
-        what, of);
-    add_winner(found,
-               {.heading = "Fewest bytes", .value = [](const summary& one) { return one.bytes; }, .text = bytes_text},
-               what, of);
-  }
-  add_winner(found,
-             {.heading = "Best final accuracy",
-              .value = [](const summary& one) { return one.final_accuracy; },
-              .text = percent_text,
-              .largest_wins = true},
+    add_best(found,
+             {.heading = "Shortest run", .value = [](const summary& one) { return one.seconds; }, .text = seconds_text},
              what, of);
+    add_best(found,
+             {.heading = "Fewest bytes", .value = [](const summary& one) { return one.bytes; }, .text = bytes_text},
+             what, of);
+  }
+  add_best(found,
+           {.heading = "Best final accuracy",
+            .value = [](const summary& one) { return one.final_accuracy; },
+            .text = percent_text,
+            .largest_wins = true},
+           what, of);
   add_counts(found, what, of);
   add_confounders(found, what);
   add_setting(found, what);

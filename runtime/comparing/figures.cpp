@@ -169,7 +169,7 @@ figure_pair rows(const comparison& what, const std::vector<summary>& of, const c
   for (const auto i : order) {
     series row{.name = what.variants[i].label, .style = i, .marks = {}};
     if (const auto value = by.value(of[i])) {
-      // Where a repeat did not reach the target, the range has no end; it is drawn to the slowest median.
+      // Where a repeat did not reach the target, the range has no end, so it is not drawn.
       auto range = range_of(*value, 1 / by.of.unit);
       if (range && !std::isfinite(range->second)) range.reset();
       const auto text = std::isfinite(value->high) ? spread_text(value, by.of.text)

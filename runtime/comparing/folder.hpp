@@ -18,8 +18,8 @@ constexpr auto* description_file = "comparison.json";
 /// written, or if another process has locked it.
 std::shared_ptr<void> open_folder(const std::filesystem::path& folder);
 
-/// Throws input_error unless a new comparison may use the folder: it has none, or that may be overwritten, and nothing
-/// else under the names of its subfolders, which may be anybody's.
+/// Throws input_error if the folder contains a comparison and `overwrite` is false, or if it contains no comparison but
+/// has entries with the names of its subfolders, which may belong to the user.
 void check_replaceable(const std::filesystem::path& folder, bool overwrite);
 
 /// Checks the same again, and removes the comparison that the folder has. Call it with the folder locked.

@@ -72,11 +72,15 @@ std::size_t perform(const comparison& what, child_runner& runner, const perform_
       if (!result.finished()) forget(out);  // it has not failed, and is made when the comparison is continued
       break;
     }
-    if (status != 0 || !result.finished()) ++failed;
+    const auto succeeded = status == 0 && result.finished();
+    if (!succeeded) {
+      ++failed;
+      fs::remove(out / "metrics.jsonl");  // they may say that it finished
+    }
     const auto taken = std::chrono::steady_clock::now() - begin;
     if (shown)
-      shown->ended(result, std::chrono::duration_cast<std::chrono::milliseconds>(taken),
-                   result.finished() ? "" : last_line(log_of(out)));
+      shown->ended(succeeded ? result : run_result{}, std::chrono::duration_cast<std::chrono::milliseconds>(taken),
+                   succeeded ? "" : last_line(log_of(out)));
   }
   if (shown) shown->clear();
   return failed;

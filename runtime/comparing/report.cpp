@@ -46,7 +46,7 @@ result_table table_of(const report& of) {
     table.header.insert(table.header.end(), {"time to " + goal, "sent until " + goal});
   }
   table.header.insert(table.header.end(), {"final accuracy", "best accuracy"});
-  if (stale) table.header.emplace_back("mean staleness");
+  if (stale) table.header.emplace_back("staleness");
   if (idle) table.header.emplace_back("idle");
   for (std::size_t i = 0; i < of.summaries.size(); ++i) {
     const auto& one = of.summaries[i];

@@ -1,6 +1,7 @@
 #include "troupe/runtime/comparing/variants.hpp"
 
 #include "troupe/data/utf8.hpp"
+#include "troupe/runtime/emulation/costs.hpp"
 #include "troupe/runtime/node/launcher.hpp"
 #include "troupe/runtime/node/simulate_run.hpp"
 #include "troupe/runtime/plan/plan.hpp"
@@ -61,8 +62,14 @@ std::vector<fs::path> files_of(const std::vector<fs::path>& given) {
   return files;
 }
 
-/// Returns every combination of the varied settings; the last key varies fastest.
+/// Returns every combination of the varied settings; the last key varies fastest. Throws input_error if a key is given
+/// twice.
 std::vector<std::vector<std::pair<std::string, std::string>>> grid(const std::vector<varied_key>& varied) {
+  std::set<std::string> keys;
+  for (const auto& each : varied)
+    if (!keys.insert(each.key).second)
+      throw input_error("--vary " + each.key + " is given twice; expected all its values in one, such as --vary " +
+                        each.key + "=a,b");
   std::vector<std::vector<std::pair<std::string, std::string>>> points(1);
   for (const auto& [key, values] : varied) {
     std::vector<std::vector<std::pair<std::string, std::string>>> longer;
@@ -119,6 +126,7 @@ topology::topology load(const fs::path& file, std::vector<std::string> overrides
     for (auto at = text.find(number); at != std::string::npos; at = text.find(number, at + 1))
       text.replace(at, number.size(), "--vary " + varied[i].first + "=" + varied[i].second + ":");
   }
+  if (text.find(file.string()) == std::string::npos) text = file.string() + ": " + text;
   throw input_error(text);
 }
 
@@ -130,10 +138,10 @@ class gradient_times {
     if (gradient != "measure") return;
     std::string key;
     for (const auto& [name, value] : topology::values_of(topology::canonical(plan.file)))
-      if (name.starts_with("model.") || name.starts_with("data.") || name == "run.threads" ||
-          name == "workers.precision")
+      if (name.starts_with("model.") || name.starts_with("data.") || name.starts_with("augment.") ||
+          name == "run.threads" || name == "workers.precision")
         key += name + "=" + value + "\n";
-    key += std::to_string(plan.file.data.batch_size);
+    key += std::to_string(plan.file.data.batch_size) + " " + std::to_string(emulation::lanes_at_work(plan));
     if (const auto found = known_.find(key); found != known_.end()) {
       gradient = found->second;
       return;
@@ -162,8 +170,10 @@ varied_key parse_varied(const std::string& text) {
   return varied;
 }
 
-void read_settings(variant& what, const fs::path& file) {
-  what.settings = topology::values_of(topology::canonical(topology::parse(what.topology, file)));
+void read_settings(variant& what, const fs::path& file, bool simulated) {
+  const auto parsed = topology::parse(what.topology, file);
+  what.settings =
+      topology::values_of(simulated ? topology::canonical_of_simulation(parsed) : topology::canonical(parsed));
   what.settings.erase("run.seed");
 }
 
@@ -192,11 +202,11 @@ variants_made make_variants(const request& what, const std::function<void(const 
     if (!seed) seed = file.run.seed;
     auto run = file;  // without what the plan derives from this machine
     if (what.simulated) {
-      times.settle(plan, data);
+      if (what.measures) times.settle(plan, data);
       run.simulate = plan.file.simulate;
     }
     each.topology = topology::print(run);
-    read_settings(each, paths[i]);
+    read_settings(each, paths[i], what.simulated);
   }
   made.first_seed = seed.value_or(0);
   return made;

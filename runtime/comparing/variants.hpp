@@ -21,6 +21,7 @@ struct request {
   std::vector<std::string> overrides{};        ///< "section.key=value", for every variant.
   std::vector<varied_key> varied{};
   bool simulated{false};
+  bool measures{true};  ///< Whether simulate.gradient = "measure" is replaced by the measured time.
 };
 
 /// The variants, and the seed of the first file.
@@ -31,10 +32,11 @@ struct variants_made {
 
 /// Loads every file with every combination of the varied settings, reads its data, makes its plan and draws its
 /// wiring. For simulations with simulate.gradient = "measure", the time of a gradient is measured once for all variants
-/// that compute the same. `warn` receives the warnings of the plans. Throws input_error.
+/// that compute the same, at the same number of lanes. `warn` receives the warnings of the plans. Throws input_error.
 variants_made make_variants(const request& what, const std::function<void(const std::string&)>& warn);
 
-/// Loads a variant whose file, varied settings and topology are known, and completes the rest but its drawing.
-void read_settings(variant& what, const std::filesystem::path& file);
+/// Sets the settings of a variant from its topology; those of a simulation include the section [simulate]. `file` is
+/// named in errors. Throws input_error.
+void read_settings(variant& what, const std::filesystem::path& file, bool simulated);
 
 }  // namespace troupe::comparing

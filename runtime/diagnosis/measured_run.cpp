@@ -111,7 +111,9 @@ measured_run parse_run(std::string_view metrics, const std::string& workers, con
     throw input_error(name + ": the run has not ended: the last line of metrics.jsonl is not an `end` line; expected " +
                       "the results folder of a finished run");
   if (run.workers.empty() || run.train_seconds <= 0)
-    throw input_error(name + ": the run has made no steps, so there is no time to explain");
+    throw input_error(name +
+                      ": there are no times to explain: the run has made no steps, or is a replay, which has no times; "
+                      "expected the results folder of a run or a simulation");
   return run;
 }
 

@@ -28,15 +28,6 @@ double cpu_seconds() {
   return static_cast<double>(used.tv_sec) + 1e-9 * static_cast<double>(used.tv_nsec);
 }
 
-/// Returns how many workers compute at the same time in the measurement. Where they share cores, they slow each other
-/// down by displacing each other's data from the caches.
-std::uint32_t lanes_at_work(const plan& plan) {
-  if (plan.file.simulate.cores <= 0) return 1;  // no worker shares anything with another one
-  std::uint32_t workers = 1;
-  for (const auto& node : plan.nodes) workers = std::max(workers, node.workers);
-  return std::min(workers, 4 * std::max(1u, std::thread::hardware_concurrency()));
-}
-
 /// Ten years at most, so that no sum of times overflows, whatever rates and factors the file has.
 microseconds rounded(double seconds) {
   constexpr double longest = 10 * 365.25 * 24 * 3600;
@@ -44,6 +35,14 @@ microseconds rounded(double seconds) {
 }
 
 }  // namespace
+
+std::uint32_t lanes_at_work(const plan& plan) {
+  // Workers that share cores slow each other down by displacing each other's data from the caches.
+  if (plan.file.simulate.cores <= 0) return 1;  // no worker shares anything with another one
+  std::uint32_t workers = 1;
+  for (const auto& node : plan.nodes) workers = std::max(workers, node.workers);
+  return std::min(workers, 4 * std::max(1u, std::thread::hardware_concurrency()));
+}
 
 microseconds measure_gradient(const plan& plan, const data::dataset_pair& data, const at::Tensor& initial,
                               models::buffer_pool pool) {

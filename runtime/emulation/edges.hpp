@@ -8,7 +8,8 @@
 
 namespace troupe::emulation {
 
-/// Counts what leaves for one peer. The port counts, other threads read.
+/// Counts what leaves for one peer. The port that sends calls add(), the port that answers calls answer(), and any
+/// thread may read.
 class edge_meter {
  public:
   /// Counts a part that was computed from, or has, this version of the parameters.
@@ -18,7 +19,7 @@ class edge_meter {
     version_.store(version, std::memory_order_relaxed);
   }
 
-  /// Notes that the last part was answered with parameters of this version.
+  /// Notes that the last part that was sent is answered with parameters of this version.
   void answer(std::uint64_t version) {
     const auto sent = version_.load(std::memory_order_relaxed);
     if (messages() > 0) staleness_.store(version > sent ? version - sent - 1 : 0, std::memory_order_relaxed);

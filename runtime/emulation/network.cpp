@@ -16,10 +16,10 @@ constexpr std::int64_t packet_bytes = 1500;
 /// Keeps what is drawn for links apart from other draws with the same seed.
 constexpr std::uint64_t of_links = 0x6c696e6b73;
 
-/// No message takes longer on any part of its way, ten years, and none arrives later, so that no sum of times
-/// overflows, whatever rates and delays the file has.
+/// No message takes longer on any part of its way, ten years, and none arrives later, so that no time overflows,
+/// whatever rates and delays the file has. Two times up to the latest can be added.
 constexpr time longest = 24h * 3652;
-constexpr time latest{std::int64_t{1} << 62};
+constexpr time latest{(std::int64_t{1} << 62) - 1};
 
 time limited(double nanoseconds) {
   if (!(nanoseconds < static_cast<double>(longest.count()))) return longest;
@@ -51,8 +51,8 @@ time wire::occupy(time earliest, time length, std::int64_t bytes) {
   free_ = begin + length;
   usage_.messages += 1;
   usage_.bytes += bytes;
-  usage_.busy += length;
-  usage_.waited += begin - earliest;
+  usage_.busy = std::min(usage_.busy + length, latest);
+  usage_.waited = std::min(usage_.waited + (begin - earliest), latest);
   usage_.longest_wait = std::max(usage_.longest_wait, begin - earliest);
   if (!sink_) return begin;
   if (!track_) track_ = {sink_, "interface of " + usage_.name + (usage_.sends ? ", sending" : ", receiving")};

@@ -12,6 +12,7 @@
 #include "troupe/runtime/node/traced_lanes.hpp"
 #include "troupe/runtime/plan/parts.hpp"
 #include "troupe/runtime/plan/refuse.hpp"
+#include "troupe/runtime/support/short_slices.hpp"
 #include "troupe/runtime/support/units.hpp"
 #include "troupe/runtime/topology/canonical.hpp"
 #include "troupe/runtime/topology/error.hpp"
@@ -41,8 +42,17 @@ using std::chrono::milliseconds;
 /// How long the lanes may compute after a run was cut short, when nothing needs the result.
 constexpr milliseconds time_to_compute{1000};
 
+/// Messages are handled soon, even while lanes occupy all cores.
+class short_slices final : public caf::thread_hook {
+ public:
+  void init(caf::actor_system& /*system*/) override {}
+  void thread_started() override { use_short_slices(); }
+  void thread_terminates() override {}
+};
+
 struct system_config : caf::actor_system_config {
   system_config() {
+    add_thread_hook<short_slices>();
     // Handlers are short and LibTorch has threads of its own: one shared queue without polling, and two threads, leave
     // the cores to the lanes.
     set("scheduler.policy", caf::atom("sharing"));

@@ -21,16 +21,17 @@ namespace {
 /// times the first one must fit a clock.
 constexpr std::chrono::hours never{10}, longest_wait{1};
 
-/// Notes the last line of the metrics.
-class watching_journal final : public journal {
+/// Notes the step of the last line of the metrics.
+class step_noting_journal final : public journal {
  public:
-  explicit watching_journal(std::shared_ptr<journal> inner) : inner_(std::move(inner)) {}
+  explicit step_noting_journal(std::shared_ptr<journal> inner) : inner_(std::move(inner)) {}
 
   void write(const record& line) override {
     steps_ = line.step;
     inner_->write(line);
   }
   void progress(std::uint64_t step) override { inner_->progress(step); }
+  void progress_by_worker(const std::vector<std::uint64_t>& steps) override { inner_->progress_by_worker(steps); }
   void keep(const snapshot& best) override { inner_->keep(best); }
   void save(const snapshot& result) override { inner_->save(result); }
 
@@ -85,7 +86,7 @@ replay_end replay_run(plan plan, const data::dataset_pair& data, at::Tensor init
   plan.file.run.timeout = never;
   plan.file.run.max_seconds.reset();
   recording::replay orders{recorded, plan.draws_from_queue()};
-  const auto watched = std::make_shared<watching_journal>(std::move(book));
+  const auto watched = std::make_shared<step_noting_journal>(std::move(book));
   std::optional<step_limit> limit;
   if (options.until) limit.emplace(plan, *options.until);
   bool is_cut = false;

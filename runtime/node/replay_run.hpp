@@ -30,8 +30,9 @@ struct replay_end {
   std::optional<std::uint64_t> cut_at{};
 };
 
-/// Replays a run until every worker has completed `until` steps, or to the end of its recording. If that is incomplete,
-/// the run is then ended as by an interrupt. A difference from the recording is a failure that names it.
+/// Replays a run until every worker has completed `until` steps, or to the end of its recording. If an actor needs a
+/// message that was not recorded, the replay ends as if it had been interrupted. A difference from the recording is a
+/// failure that names it.
 replay_end replay_run(plan plan, const data::dataset_pair& data, at::Tensor initial, models::buffer_pool pool,
                       std::shared_ptr<journal> book, replay_options options);
 

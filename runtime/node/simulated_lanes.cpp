@@ -20,9 +20,9 @@ namespace {
 
 /// A thread that takes turns with the thread of the scheduler: only one of them runs at a time, so that what a job does
 /// in the middle of a handler has its place in the schedule.
-class second_hand {
+class turn_taking_thread {
  public:
-  ~second_hand() { end(); }
+  ~turn_taking_thread() { end(); }
 
   /// Begins `task`, and returns when it has ended or passes back.
   void begin(std::function<void()> task) {
@@ -208,9 +208,9 @@ class simulated_clock final : public job_clock, public std::enable_shared_from_t
 
 /// A lane's jobs where they may wait for their owner: handed over to a thread, one after the other. All but wait() is
 /// called by the scheduler's thread.
-class handed_over final : public rendezvous {
+class threaded_jobs final : public rendezvous {
  public:
-  explicit handed_over(std::shared_ptr<simulated_clock> clock) : clock_(std::move(clock)) {}
+  explicit threaded_jobs(std::shared_ptr<simulated_clock> clock) : clock_(std::move(clock)) {}
 
   void post(caf::actor owner, task what, lane::job work) {
     queued_.push_back({std::move(owner), what, clock_->length_of(what), std::move(work)});
@@ -221,7 +221,7 @@ class handed_over final : public rendezvous {
     if (!closed_ && resumes_ == 0) {
       waits_ = true;
       clock_->pause();
-      hand_.pass_back();
+      thread_.pass_back();
       waits_ = false;
     }
     if (closed_) return false;
@@ -234,7 +234,7 @@ class handed_over final : public rendezvous {
     ++resumes_;
     if (!waits_) return;
     clock_->resume();
-    hand_.go_on();
+    thread_.go_on();
     if (end_of_turn()) begin_next();
   }
 
@@ -242,8 +242,8 @@ class handed_over final : public rendezvous {
   void close() {
     queued_.clear();
     closed_ = true;
-    if (waits_) hand_.go_on();
-    hand_.end();
+    if (waits_) thread_.go_on();
+    thread_.end();
     result_.reset();  // its owner has ended
     under_way_.reset();
     clock_->forget();
@@ -262,7 +262,7 @@ class handed_over final : public rendezvous {
       under_way_ = std::move(queued_.front());
       queued_.pop_front();
       clock_->begin(under_way_->owner, under_way_->what, under_way_->length);
-      hand_.begin([this, work = std::move(under_way_->work)] { result_ = work(); });
+      thread_.begin([this, work = std::move(under_way_->work)] { result_ = work(); });
       if (!end_of_turn()) return;
     }
   }
@@ -282,7 +282,7 @@ class handed_over final : public rendezvous {
   std::size_t resumes_{0};  ///< For which no wait() has returned yet.
   bool waits_{false};
   bool closed_{false};
-  second_hand hand_;
+  turn_taking_thread thread_;
 };
 
 /// Does its jobs at once, in the handler that posts them, or, once it has a meeting point, between that and others.
@@ -290,26 +290,26 @@ class simulated_lane final : public lane {
  public:
   explicit simulated_lane(std::shared_ptr<simulated_clock> clock) : clock_(std::move(clock)) {}
   ~simulated_lane() override {
-    if (elsewhere_) elsewhere_->close();
+    if (threaded_) threaded_->close();
     clock_->close();
   }
 
   void post(caf::actor owner, task what, job work) override {
-    if (elsewhere_) return elsewhere_->post(std::move(owner), what, std::move(work));
+    if (threaded_) return threaded_->post(std::move(owner), what, std::move(work));
     clock_->begin(std::move(owner), what, clock_->length_of(what));
     clock_->end(work());
   }
 
   std::shared_ptr<rendezvous> meeting_point() override {
-    if (!elsewhere_) elsewhere_ = std::make_shared<handed_over>(clock_);
-    return elsewhere_;
+    if (!threaded_) threaded_ = std::make_shared<threaded_jobs>(clock_);
+    return threaded_;
   }
 
   std::shared_ptr<job_clock> clock() override { return clock_; }
 
  private:
   std::shared_ptr<simulated_clock> clock_;
-  std::shared_ptr<handed_over> elsewhere_;
+  std::shared_ptr<threaded_jobs> threaded_;
 };
 
 /// Takes jobs and never answers.

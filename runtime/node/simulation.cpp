@@ -4,6 +4,7 @@
 #include "troupe/data/random.hpp"
 #include "troupe/runtime/emulation/network.hpp"
 #include "troupe/runtime/node/run_end.hpp"
+#include "troupe/runtime/node/simulated_cores.hpp"
 #include "troupe/runtime/node/simulated_lanes.hpp"
 #include "troupe/runtime/node/traced_lanes.hpp"
 
@@ -49,8 +50,7 @@ bool reach_next_instant(caf::scheduler::test_coordinator& scheduler, std::chrono
 }  // namespace
 
 void check_virtual_time(std::chrono::nanoseconds now) {
-  constexpr auto longest_run = std::chrono::hours{24} * 36'525;  // a clock of nanoseconds ends after 292 years
-  if (now > longest_run)
+  if (now > longest_delay)
     throw std::runtime_error(
         "the run would last longer than a hundred years of virtual time; see [simulate], [[link]] and "
         "workers.slowdown in the topology file");

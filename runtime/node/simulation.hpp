@@ -51,7 +51,7 @@ struct simulation_options {
   std::uint64_t stop_after{0};            ///< Number of messages after which the simulation stops; 0 for none.
 };
 
-/// Throws std::runtime_error if a simulated run has lasted longer than clocks can count.
+/// Throws std::runtime_error if `now` is more than a hundred years: a clock of nanoseconds ends after 292 years.
 void check_virtual_time(std::chrono::nanoseconds now);
 
 /// Nothing happens any more in a simulated run that has not ended.

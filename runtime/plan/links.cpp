@@ -44,6 +44,10 @@ std::vector<planned_link> plan_links(const plan& plan) {
     planned_link made{.given = given, .ends = {}};
     if (given.at) made.ends.push_back(end_of(plan, key + ".at", *given.at));
     for (const auto& name : given.between) made.ends.push_back(end_of(plan, key + ".between", name));
+    if (given.between.size() == 2 && given.between[0] == given.between[1])
+      refuse(
+          plan.file, key + ".between",
+          key + ".between names \"" + given.between[0] + "\" twice; expected two different workers, servers or nodes");
     links.push_back(std::move(made));
   }
   for (const auto& exchange : plan.exchanges)

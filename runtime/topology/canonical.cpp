@@ -35,9 +35,7 @@ std::string shown(const values& among, std::string_view key) {
   return found == among.end() ? "unset" : printable(found->second);
 }
 
-}  // namespace
-
-std::string canonical(const topology& file) {
+std::string text_of(const topology& file, bool simulated) {
   std::string text;
   for (const section& section : sections()) {
     const std::size_t tables = section.repeated() ? section.count(file) : 1;
@@ -45,13 +43,24 @@ std::string canonical(const topology& file) {
       std::string path = section.name.empty() ? "" : section.name + ".";
       if (section.repeated()) path += std::to_string(i) + ".";
       for (const line& each : lines_of(section, file, i)) {
-        const bool own = each.type == setting_type::path || section.name == "security" || section.name == "simulate" ||
+        const bool own = each.type == setting_type::path || section.name == "security" ||
+                         (section.name == "simulate" && !simulated) ||
                          (section.name == "node" && each.name == "listen");
         if (!own) text += path + each.name + " = " + each.value + "\n";
       }
     }
   }
   return text;
+}
+
+}  // namespace
+
+std::string canonical(const topology& file) {
+  return text_of(file, false);
+}
+
+std::string canonical_of_simulation(const topology& file) {
+  return text_of(file, true);
 }
 
 std::map<std::string, std::string> values_of(const std::string& text) {

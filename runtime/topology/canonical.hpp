@@ -10,9 +10,12 @@
 namespace troupe::topology {
 
 /// Returns the canonical text of a topology: one line "section.key = value" per key, with every default filled in, but
-/// without paths (model.init, data.dir) and listening addresses (node.listen). All nodes of a run must have the same
-/// text.
+/// without paths (model.init, data.dir), listening addresses (node.listen) and the sections [security] and [simulate].
+/// All nodes of a run must have the same text.
 std::string canonical(const topology& file);
+
+/// As canonical(), but with the section [simulate], which determines the times of a simulation.
+std::string canonical_of_simulation(const topology& file);
 
 /// Returns the values of a canonical text by key. The text is untrusted.
 std::map<std::string, std::string> values_of(const std::string& text);

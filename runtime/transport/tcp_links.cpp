@@ -1,5 +1,6 @@
 #include "troupe/runtime/transport/tcp_links.hpp"
 
+#include "troupe/runtime/support/short_slices.hpp"
 #include "troupe/runtime/transport/connection.hpp"
 #include "troupe/runtime/transport/dialler.hpp"
 #include "troupe/runtime/transport/link_table.hpp"
@@ -64,6 +65,7 @@ class tcp_links final : public links {
         tensors_(nodes_) {
     thread_ = std::thread{[this] {
       pthread_setname_np(pthread_self(), "links");
+      use_short_slices();
       io_->run();
     }};
   }

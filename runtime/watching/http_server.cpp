@@ -35,9 +35,9 @@ using namespace std::chrono_literals;
 namespace {
 
 constexpr auto between_updates = 500ms;
-constexpr auto between_signs_of_life = 15s;  ///< A page whose client has left is noticed at the latest then.
+constexpr auto keepalive_interval = 15s;     ///< A page whose client has left is noticed at the latest then.
 constexpr auto after_refusal = 5ms;          ///< Pause after a connection was closed because there were too many.
-constexpr auto to_say_goodbye = 300ms;       ///< Time for the last update to be sent.
+constexpr auto last_update_timeout = 300ms;  ///< Time for the last update to be sent.
 constexpr auto to_close = 1s;                ///< Time for a client to close after its answer.
 constexpr std::size_t ignored_bytes_max = 1u << 16u;
 
@@ -140,7 +140,11 @@ tcp::acceptor acceptor_at(asio::io_context& io, const topology::endpoint& where)
 class http_server::server {
  public:
   server(const topology::endpoint& where, site served, const server_limits& limits)
-      : served_(std::move(served)), limits_(limits), acceptor_(acceptor_at(io_, where)), pulse_(io_), pause_(io_) {
+      : served_(std::move(served)),
+        limits_(limits),
+        acceptor_(acceptor_at(io_, where)),
+        update_timer_(io_),
+        pause_(io_) {
     port_ = acceptor_.local_endpoint().port();
     accept();
     thread_ = std::thread([this] { run(); });
@@ -213,24 +217,24 @@ class http_server::server {
       if (oldest.get() == &one) return;
     }
     sent_.at(one.follows()).at = std::chrono::steady_clock::now();
-    if (!std::exchange(beating_, true)) beat();
+    if (!std::exchange(updating_, true)) send_updates();
   }
 
   /// Sends updates while a client follows. Nothing is made for feeds without followers.
-  void beat() {
-    pulse_.expires_after(between_updates);
-    pulse_.async_wait([this](const error_code& error) {
+  void send_updates() {
+    update_timer_.expires_after(between_updates);
+    update_timer_.async_wait([this](const error_code& error) {
       if (error || ending_) return;
       for (auto& [of, sent] : sent_) {
         if (!has_followers(of)) continue;
         const auto& update = served_.update(of);
         if (update != sent.text)
           send_to_followers(of, sent.text = update);
-        else if (std::chrono::steady_clock::now() - sent.at > between_signs_of_life)
+        else if (std::chrono::steady_clock::now() - sent.at > keepalive_interval)
           send_to_followers(of, ": still there\n\n");
       }
-      beating_ = std::any_of(open_.begin(), open_.end(), follows);
-      if (beating_) beat();
+      updating_ = std::any_of(open_.begin(), open_.end(), follows);
+      if (updating_) send_updates();
     });
   }
 
@@ -255,8 +259,8 @@ class http_server::server {
     if (open_.empty()) return io_.stop();
     for (const auto& [of, sent] : sent_)
       if (has_followers(of)) send_to_followers(of, served_.last_update(of));
-    pulse_.expires_after(to_say_goodbye);
-    pulse_.async_wait([this](const error_code&) { io_.stop(); });
+    update_timer_.expires_after(last_update_timeout);
+    update_timer_.async_wait([this](const error_code&) { io_.stop(); });
     end_when_sent();
   }
 
@@ -275,9 +279,9 @@ class http_server::server {
   connection::surroundings around_{served_, limits_, [this](connection& one) { take_closed(one); },
                                    [this](connection& one) { take_follower(one); }};
   tcp::acceptor acceptor_;
-  asio::steady_timer pulse_, pause_;
+  asio::steady_timer update_timer_, pause_;
   std::uint16_t port_{0};
-  bool beating_{false}, ending_{false};
+  bool updating_{false}, ending_{false};
   std::map<feed, sent_update> sent_{{feed::page, {}}, {feed::data, {}}};
   std::thread thread_;
 };

@@ -118,7 +118,7 @@ std::optional<std::string> waiting_text(const history_state& state) {
   const auto [least, most] = std::minmax_element(shares.begin(), shares.end(), waits_less);
   const auto name = [&](auto at) { return "worker " + std::to_string(at - shares.begin()); };
   const auto by_data = [](const auto& a, const auto& b) { return a.data < b.data; };
-  const auto hungriest = std::max_element(shares.begin(), shares.end(), by_data);
+  const auto most_data = std::max_element(shares.begin(), shares.end(), by_data);
   std::string text;
   if (awaited_worker(state))
     text = "The other workers wait for " + name(least) + ": it waits for exchanges " + percent_text(least->exchange) +
@@ -126,9 +126,9 @@ std::optional<std::string> waiting_text(const history_state& state) {
   else if (most->exchange > notable)
     text = "All workers wait for exchanges alike, up to " + percent_text(most->exchange) +
            " of the time: the exchange takes that long, not one slow worker.";
-  if (hungriest->data > notable)
-    text += std::string(text.empty() ? "" : " ") + "Waiting for samples takes up to " + percent_text(hungriest->data) +
-            " of the time (" + name(hungriest) + ").";
+  if (most_data->data > notable)
+    text += std::string(text.empty() ? "" : " ") + "Waiting for samples takes up to " + percent_text(most_data->data) +
+            " of the time (" + name(most_data) + ").";
   return text.empty() ? std::nullopt : std::optional(text);
 }
 

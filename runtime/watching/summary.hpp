@@ -24,7 +24,8 @@ std::vector<time_shares> shares_of(const history_state& state);
 /// Returns labels and values, the most important ones first.
 std::vector<std::pair<std::string, std::string>> tiles_of(const run_facts& facts, const history_state& state);
 
-/// Returns the rank of the worker that waits for exchanges much less than another one, which waits for it.
+/// Returns the rank of the worker for which the others wait: its share of waiting for exchanges is much smaller than
+/// the largest one. Returns nothing if there is none.
 std::optional<std::size_t> awaited_worker(const history_state& state);
 
 /// Returns a sentence about which workers wait for which, or nothing if none waits for long.

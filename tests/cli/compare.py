@@ -270,6 +270,20 @@ def test_a_folder_stands_for_its_files():
     assert [row["file"] for row in rows_of("out/compare.csv")] == ["some/a.toml", "some/b.toml"]
 
 
+def test_settings_of_a_simulation_are_settings_of_a_comparison():
+    write("star.toml", STAR)
+    asked = ["star.toml", "--simulate", "--vary", "simulate.cores=1,2", "--set", "run.steps=2", "--set", "evaluate.every=2"]
+    troupe("compare", *asked, "--out", "out", "--quiet")
+    page = pathlib.Path("out/compare.md").read_text()
+    assert "simulate.cores" in page and "same settings" not in page, page
+    gradients = {re.search(r"^gradient = (.*)$", file.read_text(), re.MULTILINE)[1]
+                 for file in pathlib.Path("out/topologies").iterdir()}
+    assert len(gradients) == 1 and '"measure"' not in gradients, gradients  # both measure two workers at a time
+    troupe("compare", *asked, "--resume", "out", "--quiet")
+    said = troupe("compare", *asked, "--set", "simulate.jitter=0.3", "--resume", "out", status=2).stderr
+    assert "simulate.jitter of star, cores=1 has changed" in said, said
+
+
 def test_mistakes_are_found_before_anything_runs():
     write("star.toml", STAR)
     write("bad.toml", STAR.replace("star", "stra"))
@@ -278,8 +292,11 @@ def test_mistakes_are_found_before_anything_runs():
                         (["star.toml", "star.toml"], "is given twice"),
                         (["star.toml", "--vary", "optimizer.lr"], "has no values"),
                         (["star.toml", "--vary", "run.seed=1,2"], "use --repeat"),
+                        (["star.toml", "--vary", "optimizer.lr=1", "--vary", "optimizer.lr=2"],
+                         "--vary optimizer.lr is given twice; expected all its values in one"),
+                        (["star.toml", "--set", "link.at=w9", "--set", "link.latency=1ms"], "star.toml"),
                         (["star.toml", "--vary", "optimizer.lrr=1,2"], "--vary optimizer.lrr=1:"),
-                        (["star.toml", "--target", "97"], "--target"),
+                        (["star.toml", "--target", "97"], '--target is "97"; expected a number from 0 to 1;'),
                         (["star.toml", "--target", "nan"], '--target is "nan"; expected a number from 0 to 1'),
                         (["empty"], "contains no .toml file"),
                         ([], "no topology file"),

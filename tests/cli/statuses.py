@@ -52,6 +52,8 @@ def test_overrides_are_checked_like_the_file():
     tiny = write("tiny.toml", TINY)
     refuse("run", tiny, "--out", "out", "--set", "run.stepps=3", says=["--set", "stepps", "steps"])
     refuse("run", tiny, "--out", "out", "--set", "run.seed=1", "--set", "workers.count=none", says=["--set", "count"])
+    refuse("check", tiny, "--set", 'link.between=["w0", "w0"]', "--set", "link.latency=1ms",
+           says=['names "w0" twice; expected two different workers'])
 
 
 def test_a_device_that_is_not_there_is_refused_with_the_mend():
@@ -124,6 +126,11 @@ def test_the_command_line_has_the_same_status():
     refuse("run", write("tiny.toml", TINY), "--sett", "a=b", says=["--sett"])
     refuse("explain", "optimizer.lrr", says=["optimizer.lr"])
     refuse("eval", "out", "--split", "tests", says=['"tests"; expected test, train or validation;'])
+    for seed in ("-1", "1.5", "99999999999999999999999", ""):
+        refuse("simulate", "tiny.toml", "--seed", seed, "--out", "out",
+               says=[f'--seed is "{seed}"; expected a whole number from 0 to 18446744073709551615;'])
+    refuse("simulate", "tiny.toml", "--events", "0", "--out", "out",
+           says=['--events is "0"; expected a whole number from 1 to 18446744073709551615;'])
     refuse(says=["--help"])
 
 

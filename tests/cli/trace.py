@@ -279,6 +279,10 @@ def test_only_finished_runs_of_the_same_topology_are_compared():
     assert not pathlib.Path("predicted").exists()
     done = against("other.toml", "absent", status=2)
     assert "absent: there is no topology.toml" in done.stderr, done.stderr
+    before = pathlib.Path("real/metrics.jsonl").read_bytes()
+    done = troupe("simulate", "other.toml", "--against", "real", "--out", "./real", "--overwrite", status=2)
+    assert "--out ./real: this is the run to compare with" in done.stderr, done.stderr
+    assert pathlib.Path("real/metrics.jsonl").read_bytes() == before
     pathlib.Path("real/workers.csv").unlink()
     done = against("other.toml", "real", status=2)
     assert "there is no workers.csv" in done.stderr, done.stderr

@@ -13,12 +13,13 @@ class direction:
 
     def __init__(self, source, sink):
         self.source, self.sink = source, sink
-        self.held = collections.deque()  # of (when it leaves, bytes)
+        self.held = collections.deque()  # of (when it leaves, bytes); no bytes are the end
+        self.blocked = False  # the receiver does not take more for now
 
 
 class delaying_relay:
-    """Forwards connections to the ports of this host that are the keys of `ports` to those that are the values. Each byte takes
-    so many milliseconds, in either direction. One thread, so that it takes little of the machine."""
+    """Forwards each connection to port k of this host to port `ports[k]`, and delays every byte by `milliseconds` in each
+    direction. One thread, so that it takes little of the machine."""
 
     def __init__(self, ports, milliseconds):
         self.delay, self.open = milliseconds / 1000, True
@@ -42,8 +43,9 @@ class delaying_relay:
 
     def work(self):
         while self.open:
-            due = [one.held[0][0] for one in self.directions if one.held]
-            wait = min([0.1, *(when - time.monotonic() for when in due)])
+            due = [one.held[0][0] for one in self.directions if one.held and not one.blocked]
+            blocked = [0.001] if any(one.blocked for one in self.directions) else []
+            wait = min([0.1, *blocked, *(when - time.monotonic() for when in due)])
             for key, _ in self.wakes.select(max(0, wait)):
                 if isinstance(key.data, direction):
                     self.take(key.data)
@@ -63,6 +65,7 @@ class delaying_relay:
         self.sockets.append(there)
         for one in (dialled, there):
             one.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            one.setblocking(False)
         for source, sink in ((dialled, there), (there, dialled)):
             made = direction(source, sink)
             self.directions.append(made)
@@ -71,6 +74,8 @@ class delaying_relay:
     def take(self, one):
         try:
             data = one.source.recv(1 << 20)
+        except BlockingIOError:
+            return
         except OSError:
             data = b""
         if not data:
@@ -78,7 +83,16 @@ class delaying_relay:
         one.held.append((time.monotonic() + self.delay, data))
 
     def forward(self, one):
+        one.blocked = False
         while one.held and one.held[0][0] <= time.monotonic():
-            _, data = one.held.popleft()
-            with contextlib.suppress(OSError):
-                one.sink.sendall(data) if data else one.sink.shutdown(socket.SHUT_WR)
+            when, data = one.held.popleft()
+            try:
+                sent = one.sink.send(data) if data else one.sink.shutdown(socket.SHUT_WR)
+            except BlockingIOError:
+                sent = 0
+            except OSError:
+                continue  # the receiver is gone
+            if data and sent < len(data):
+                one.held.appendleft((when, data[sent:]))
+                one.blocked = True
+                return

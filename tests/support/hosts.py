@@ -79,11 +79,12 @@ class network:
         ip("link", "set", f"port{index}", "up" if up else "down", netns=self.switch)
 
     def limit(self, index, rate):
-        """Limits what a host sends, such as "100mbit", or no longer (None)."""
+        """Limits what a host sends, such as "100mbit", or no longer (None). The burst is small: after a pause, that much passes at
+        once, as it would not on a slower link."""
         tc = ["tc", "-n", self.hosts[index], "qdisc"]
         subprocess.run([*tc, "del", "dev", "eth0", "root"], capture_output=True, check=False)
         if rate:
-            subprocess.run([*tc, "add", "dev", "eth0", "root", "tbf", "rate", rate, "burst", "64kb", "latency",
+            subprocess.run([*tc, "add", "dev", "eth0", "root", "tbf", "rate", rate, "burst", "5kb", "latency",
                             "200ms"], check=True)
 
     def node(self, index, file, *more, name=None, out=None, env=None):

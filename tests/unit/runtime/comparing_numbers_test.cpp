@@ -196,6 +196,37 @@ TEST_CASE("the conclusion names the winner, and says where ranges overlap") {
         "a with 94.00 % (93.00 % to 95.00 %), before b with 91.50 % (91.00 % to 92.00 %).");
 }
 
+TEST_CASE("a range is that of the repeats that have finished") {
+  auto what = of_two(3);
+  std::vector<made_run> runs{{{0, 1, 0}, result_at(10, 0.95, 4.0)},
+                             {{0, 2, 1}, result_at(10, 0.93, 6.0)},
+                             {{0, 3, 2}, result_at(10, 0.93, 6.0)},
+                             {{1, 1, 0}, result_at(10, 0.92, 5.5)}};
+  const auto says = [&](const std::string& text) {
+    const auto limits = conclude(what, summaries_of(what, runs)).limits;
+    return std::any_of(limits.begin(), limits.end(), [&](const auto& limit) { return limit.starts_with(text); });
+  };
+  CHECK(says("Some variants ran only once, so"));
+  runs.push_back({{1, 2, 1}, result_at(10, 0.91, 9.5)});
+  CHECK(
+      says("A range is that of at least 2 repeats; it contains the true median with a probability of at least 50 %."));
+  runs.push_back({{1, 3, 2}, result_at(10, 0.91, 9.5)});
+  CHECK(says("A range is that of 3 repeats; it contains the true median with a probability of 75 %."));
+}
+
+TEST_CASE("variants that share the first place are named before the range of the first one") {
+  auto what = of_two(2);
+  what.variants.push_back(what.variants[1]);
+  what.variants[2].label = "c";
+  const std::vector<made_run> runs{{{0, 1, 0}, result_at(4, 0.9, {})}, {{0, 2, 1}, result_at(6, 0.9, {})},
+                                   {{1, 1, 0}, result_at(4, 0.9, {})}, {{1, 2, 1}, result_at(6, 0.9, {})},
+                                   {{2, 1, 0}, result_at(5, 0.9, {})}, {{2, 2, 1}, result_at(9, 0.9, {})}};
+  const auto found = conclude(what, summaries_of(what, runs));
+  CHECK(found.findings[0].text ==
+        "a and b with 5.00 s each, before c with 7.00 s (5.00 s to 9.00 s). The range of a overlaps with that of c, so "
+        "this may be chance.");
+}
+
 TEST_CASE("settings that all variants share are not listed, and what may confound a comparison is named") {
   auto what = of_two(1);
   what.variants[0].settings = {{"exchange.0.kind", "\"star\""}, {"optimizer.lr", "0.1"}, {"run.epochs", "1"}};
@@ -203,7 +234,8 @@ TEST_CASE("settings that all variants share are not listed, and what may confoun
   const auto differing = differing_settings(what);
   REQUIRE(differing.size() == 2);
   CHECK(differing[1].values == std::vector<std::string>{"0.1", "0.2"});
-  const auto limits = conclude(what, summaries_of(what, {})).limits;
+  const std::vector<made_run> runs{{{0, 1, 0}, result_at(10, 0.95, 4.0)}, {{1, 1, 0}, result_at(10, 0.92, 5.5)}};
+  const auto limits = conclude(what, summaries_of(what, runs)).limits;
   const auto named = [&](const std::string& text) {
     return std::any_of(limits.begin(), limits.end(), [&](const auto& limit) { return limit.find(text) != limit.npos; });
   };

@@ -2,7 +2,9 @@
 #include "tests/support/repeat.hpp"
 #include "tests/support/scratch.hpp"
 
+#include "troupe/actors/deliveries.hpp"
 #include "troupe/actors/support/crc32c.hpp"
+#include "troupe/actors/training/lock_order.hpp"
 #include "troupe/data/random.hpp"
 #include "troupe/runtime/recording/deliveries_file.hpp"
 #include "troupe/runtime/recording/writer.hpp"
@@ -160,6 +162,14 @@ TEST_CASE("the writer records who has locked a memory, in order") {
   };
   CHECK((found.entries == std::vector{taken(1, 2), taken(0, 1), taken(1, 1)}));
   CHECK_FALSE(found.complete);
+}
+
+TEST_CASE("the server of shared memory is named as one") {
+  const auto taken_by = [](std::uint32_t who) {
+    return describe({.what = delivery::kind::acquisition, .from = who, .step = 1});
+  };
+  CHECK(taken_by(2) == "the lock taken by rank 2");
+  CHECK(taken_by(keeper_of_memory) == "the lock taken by the server");
 }
 
 TEST_CASE("a disk that is full costs a warning") {
