@@ -46,17 +46,27 @@ std::uint32_t lanes_at_work(const plan& plan) {
 
 microseconds measure_gradient(const plan& plan, const data::dataset_pair& data, const at::Tensor& initial,
                               models::buffer_pool pool) {
-  constexpr int first_ones = 3, measured = 10;  // the first gradients allocate memory
+  constexpr std::size_t measured = 10;
+  // The first gradients are slower: they allocate memory, and the processor has not learnt their branches.
+  constexpr std::size_t first_ones = 3;
+  constexpr std::chrono::milliseconds at_first{300};
+  const auto begin = std::chrono::steady_clock::now();
   const auto lanes = lanes_at_work(plan);
-  std::vector<double> marks{cpu_seconds()};  // after each round
-  std::barrier round{static_cast<std::ptrdiff_t>(lanes), [&]() noexcept { marks.push_back(cpu_seconds()); }};
+  std::size_t rounds = 0;
+  std::vector<double> marks;  // before and after each measured round
+  marks.reserve(measured + 1);
+  const auto end_round = [&]() noexcept {
+    if (++rounds >= first_ones && (!marks.empty() || std::chrono::steady_clock::now() - begin >= at_first))
+      marks.push_back(cpu_seconds());
+  };
+  std::barrier round{static_cast<std::ptrdiff_t>(lanes), end_round};
   const auto work = [&](std::uint32_t rank) {
     const std::atomic<bool> never{false};
     auto options = replica_options_of(plan, data, rank, pool);
     options.local_steps = 1;
     options.sampling.queue = false;
     replica engine{std::move(options)};
-    for (int i = 0; i < first_ones + measured; ++i) {
+    while (marks.size() <= measured) {
       engine.run({.verbs = {verb::gradient}, .from = {{.run = id_of(plan)}, initial}}, never, {});
       round.arrive_and_wait();
     }
@@ -80,7 +90,7 @@ microseconds measure_gradient(const plan& plan, const data::dataset_pair& data, 
   }
   for (auto& each : others) each.get();
   std::vector<double> seconds;
-  for (std::size_t i = first_ones; i + 1 < marks.size(); ++i) seconds.push_back((marks[i + 1] - marks[i]) / lanes);
+  for (std::size_t i = 0; i + 1 < marks.size(); ++i) seconds.push_back((marks[i + 1] - marks[i]) / lanes);
   std::nth_element(seconds.begin(), seconds.begin() + measured / 2, seconds.end());
   return std::max(microseconds{1}, rounded(seconds[measured / 2]));
 }
