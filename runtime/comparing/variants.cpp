@@ -126,8 +126,15 @@ topology::topology load(const fs::path& file, std::vector<std::string> overrides
     for (auto at = text.find(number); at != std::string::npos; at = text.find(number, at + 1))
       text.replace(at, number.size(), "--vary " + varied[i].first + "=" + varied[i].second + ":");
   }
-  if (text.find(file.string()) == std::string::npos) text = file.string() + ": " + text;
   throw input_error(text);
+}
+
+/// Makes the plan of a variant. Throws input_error, which names the topology file.
+plan plan_of(const topology::topology& file, const data::dataset_pair& data, const std::string& name) try {
+  return make_plan(file, data_facts(data, file));
+} catch (const input_error& reason) {
+  const std::string text = reason.what();
+  throw input_error(text.starts_with(name) ? text : name + ": " + text);
 }
 
 /// The time of a gradient, measured once for all variants whose workers compute the same.
@@ -196,7 +203,7 @@ variants_made make_variants(const request& what, const std::function<void(const 
     auto& each = made.variants[i];
     const auto file = load(paths[i], what.overrides, each.varied);
     const auto data = load_data(file);
-    auto plan = make_plan(file, data_facts(data, file));
+    auto plan = plan_of(file, data, each.file);
     for (const auto& warning : plan.warnings) warn(each.label + ": " + warning);
     each.wiring = to_svg(to_dot(plan));
     if (!seed) seed = file.run.seed;

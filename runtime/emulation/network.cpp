@@ -47,6 +47,7 @@ wire::wire(std::string name, bool sends, std::shared_ptr<trace_sink> sink)
 
 time wire::occupy(time earliest, time length, std::int64_t bytes) {
   const std::lock_guard lock{mutex_};
+  earliest = std::min(earliest, latest);
   const auto begin = std::min(std::max(earliest, free_), latest);
   free_ = begin + length;
   usage_.messages += 1;

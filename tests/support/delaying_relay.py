@@ -2,6 +2,7 @@
 
 import collections
 import contextlib
+import os
 import selectors
 import socket
 import threading
@@ -23,7 +24,7 @@ class delaying_relay:
 
     def __init__(self, ports, milliseconds):
         self.delay, self.open = milliseconds / 1000, True
-        self.wakes = selectors.DefaultSelector()
+        self.wakes = selectors.SelectSelector()  # epoll counts in milliseconds
         self.directions, self.sockets = [], []
         for port, to in ports.items():
             listener = socket.create_server(("127.0.0.1", port))
@@ -42,6 +43,8 @@ class delaying_relay:
             one.close()
 
     def work(self):
+        with contextlib.suppress(PermissionError):  # as soon as it is time, although the workers occupy all cores
+            os.sched_setscheduler(threading.get_native_id(), os.SCHED_FIFO, os.sched_param(1))
         while self.open:
             due = [one.held[0][0] for one in self.directions if one.held and not one.blocked]
             blocked = [0.001] if any(one.blocked for one in self.directions) else []

@@ -39,9 +39,9 @@ def skip_unless_possible():
 
 class network:
     """So many hosts on one switch: 10.77.0.1, 10.77.0.2 … and fd77::1, fd77::2 …, called h0, h1 … in each one's
-    /etc/hosts."""
+    /etc/hosts. Large packets (`mtu`, in bytes) cost this machine less time."""
 
-    def __init__(self, count):
+    def __init__(self, count, mtu=1500):
         self.prefix = f"troupe-{os.getpid()}-"
         self.switch = self.prefix + "sw"
         self.hosts = [f"{self.prefix}{index}" for index in range(count)]
@@ -53,8 +53,8 @@ class network:
         known = "127.0.0.1 localhost\n" + "".join(f"10.77.0.{i + 1} h{i}\n" for i in range(count))
         for index, host in enumerate(self.hosts):
             ip("netns", "add", host)
-            ip("link", "add", f"port{index}", "netns", self.switch, "type", "veth", "peer", "name", "eth0",
-               "netns", host)
+            ip("link", "add", f"port{index}", "netns", self.switch, "mtu", str(mtu), "type", "veth", "peer", "name", "eth0",
+               "netns", host, "mtu", str(mtu))
             ip("link", "set", f"port{index}", "master", "switch", "up", netns=self.switch)
             ip("link", "set", "lo", "up", netns=host)
             ip("addr", "add", f"10.77.0.{index + 1}/24", "dev", "eth0", netns=host)
@@ -84,7 +84,7 @@ class network:
         tc = ["tc", "-n", self.hosts[index], "qdisc"]
         subprocess.run([*tc, "del", "dev", "eth0", "root"], capture_output=True, check=False)
         if rate:
-            subprocess.run([*tc, "add", "dev", "eth0", "root", "tbf", "rate", rate, "burst", "5kb", "latency",
+            subprocess.run([*tc, "add", "dev", "eth0", "root", "tbf", "rate", rate, "burst", "10kb", "latency",
                             "200ms"], check=True)
 
     def node(self, index, file, *more, name=None, out=None, env=None):
