@@ -3,27 +3,28 @@
 dashboard that is open in a browser, metrics that are read every second, and a trace together.
 
 Asynchronous SGD with four workers, of the convnet with batch 64 and of LeNet with batch 4, whose short steps make more
-deliveries per second: the same run unobserved and observed in turn, each for a number of steps and for three times as
-many, so that the start does not count.
+deliveries per second. The CPU time of a gradient varies by several percent from one run to the next, on a virtual machine by
+more, which would hide the cost. Prints therefore, of 15 seconds of training, the CPU time of all threads but those that compute
+gradients, as a share of the CPU time of those: unobserved and observed in turn, and the difference.
     cmake --preset release && cmake --build build && bench/observing_cost.py [repetitions]
 """
 
 import contextlib
-import os
 import pathlib
 import re
-import statistics
+import signal
 import subprocess
 import tempfile
 import threading
+import time
 import urllib.request
 
-from measure import BUILD, TOPOLOGY, interleave, last_rate, repetitions, setting, spread
+from measure import BUILD, TOPOLOGY, repetitions, setting, spread
 
 EXCHANGE = '[exchange]\nkind = "parameter_server"\napply = "each"\n'
 CASES = {
-    "convnet, batch 64": dict(model="convnet", batch=64, steps=300),
-    "LeNet, batch 4": dict(model="lenet", batch=4, steps=2000),
+    "convnet, batch 64": dict(model="convnet", batch=64),
+    "LeNet, batch 4": dict(model="lenet", batch=4),
 }
 
 
@@ -52,47 +53,58 @@ def scrape(url, ended, seen):
 @contextlib.contextmanager
 def visitors(run, options):
     """Visits the dashboard of a run, if it has one, and demands that it answered."""
-    ended, seen = threading.Event(), {"events": 0, "metrics": 0}
-    with run.stderr:
-        for line in run.stderr:
-            if found := re.search(r"dashboard: (http://\S+)", line):
-                for visit in (follow, scrape):
-                    threading.Thread(target=visit, args=(found[1], ended, seen), daemon=True).start()
-                break
+    if "--dashboard" not in options:
         yield
+        return
+    ended, seen = threading.Event(), {"events": 0, "metrics": 0}
+    url = next(found[1] for line in run.stderr if (found := re.search(r"dashboard: (http://\S+)", line)))
+    for visit in (follow, scrape):
+        threading.Thread(target=visit, args=(url, ended, seen), daemon=True).start()
+    yield
     ended.set()
-    assert "--dashboard" not in options or min(seen.values()) > 0, seen
+    assert min(seen.values()) > 0, seen
 
 
-def train(values, steps, options):
-    """Trains once; returns seconds of CPU time, and samples per second."""
+def cpu_times(pid):
+    """Returns nanoseconds of CPU time by thread, and the names of the threads."""
+    times = {}
+    for task in pathlib.Path(f"/proc/{pid}/task").iterdir():
+        with contextlib.suppress(OSError):  # it has ended
+            times[task.name] = ((task / "comm").read_text(), int((task / "schedstat").read_text().split()[0]))
+    return times
+
+
+def overhead(values, options):
+    """Trains for some time; returns the CPU time of threads that do not compute gradients, in percent of that of those that
+    do."""
     with tempfile.TemporaryDirectory() as folder:
         file = pathlib.Path(folder, "bench.toml")
-        file.write_text(TOPOLOGY.format(**{**values, "steps": steps}, data='name = "digits"', lr=0.01, workers=4, nodes="",
+        file.write_text(TOPOLOGY.format(**values, steps=1_000_000, data='name = "digits"', lr=0.01, workers=4, nodes="",
                                         loop='["gradient", "exchange"]', exchange=EXCHANGE))
         run = subprocess.Popen([BUILD / "troupe", "run", file, "--out", f"{folder}/out", "--quiet", *options],
                                stderr=subprocess.PIPE, text=True)
         with visitors(run, options):
-            _, status, usage = os.wait4(run.pid, 0)
-        assert status == 0, status
-        return usage.ru_utime + usage.ru_stime, last_rate(f"{folder}/out")[0]
-
-
-def per_step(values, options):
-    """Returns milliseconds of CPU time per step of all workers, and samples per second."""
-    steps = values["steps"]
-    (short, _), (long, rate) = train(values, steps, options), train(values, 3 * steps, options)
-    return 1000 * (long - short) / (2 * steps), rate
+            time.sleep(4)  # until all threads have allocated their memory
+            before = cpu_times(run.pid)
+            time.sleep(15)
+            after = cpu_times(run.pid)
+            run.send_signal(signal.SIGINT)
+            assert run.wait(60) == 130, run.returncode
+    computing = others = 0
+    for thread, (name, used) in after.items():
+        passed = used - before.get(thread, (name, 0))[1]
+        computing += passed if name.startswith("compute") else 0
+        others += 0 if name.startswith("compute") else passed
+    return 100 * others / computing
 
 
 setting()
 for case, values in CASES.items():
-    results = interleave({how: lambda options=options: per_step(values, options) for how, options in OBSERVED.items()},
-                         repetitions())
-    print(f"{case}: {statistics.median(cpu for cpu, _ in results['unobserved']):.3f} ms of CPU time per step unobserved")
+    results = {how: [] for how in OBSERVED}
+    for _ in range(repetitions()):
+        for how, options in OBSERVED.items():
+            results[how].append(overhead(values, options))
+    print(f"{case}: the other threads use {{:.2f}} ± {{:.2f}} % unobserved".format(*spread(results["unobserved"])))
     for how in list(OBSERVED)[1:]:
-        pairs = list(zip(results["unobserved"], results[how]))
-        for what, ratios in (("CPU time", [after[0] / before[0] for before, after in pairs]),
-                             ("throughput", [after[1] / before[1] for before, after in pairs])):
-            median, deviation = spread(ratios)
-            print(f"  {how}, {what} against unobserved: {median:.3f} ± {deviation:.3f} (median of {len(ratios)} pairs)")
+        added = [after - before for before, after in zip(results["unobserved"], results[how])]
+        print("  {}: {:+.2f} ± {:.2f} % (median ± MAD of {} pairs)".format(how, *spread(added), len(added)), flush=True)
