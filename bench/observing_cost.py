@@ -3,9 +3,9 @@
 dashboard that is open in a browser, metrics that are read every second, and a trace together.
 
 Asynchronous SGD with four workers, of the convnet with batch 64 and of LeNet with batch 4, whose short steps make more
-deliveries per second. The CPU time of a gradient varies by several percent from one run to the next, on a virtual machine by
-more, which would hide the cost. Prints therefore, of 15 seconds of training, the CPU time of all threads but those that compute
-gradients, as a share of the CPU time of those: unobserved and observed in turn, and the difference.
+deliveries per second. The CPU time of a gradient varies by several percent from one run to the next, which would hide the
+cost. Therefore, only the other threads are compared: prints their CPU time during 15 seconds of training, in percent of that of
+the threads that compute gradients, and how much observing adds to it. Runs alternate between unobserved and observed.
     cmake --preset release && cmake --build build && bench/observing_cost.py [repetitions]
 """
 

@@ -12,7 +12,6 @@ namespaces require root, iproute2 and two cores.
     bench/prediction.py [repetitions] [steps]    slow networks take half as many steps
 """
 
-import contextlib
 import json
 import os
 import pathlib
@@ -89,14 +88,11 @@ def tables(addresses):
 def run_nodes(folder, wiring, more, steps, before=lambda index: []):
     """Runs both nodes, each on a core of its own; `before` is what precedes the command of each."""
     file = write_file(folder, "real.toml", wiring, more, steps)
-    with contextlib.ExitStack() as ended:
-        for index, name in reversed(list(enumerate(NAMES))):
-            command = [*before(index), *on_core(index, BUILD / "troupe", "node", file, "--name", name)]
-            if index == 0:
-                run([*command, "--out", f"{folder}/real", "--quiet"])
-            else:
-                node = ended.enter_context(subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL))
-    assert node.returncode == 0, node.returncode
+    alpha, beta = ([*before(index), *on_core(index, BUILD / "troupe", "node", file, "--name", name)]
+                   for index, name in enumerate(NAMES))
+    with subprocess.Popen(beta, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as other:
+        run([*alpha, "--out", f"{folder}/real", "--quiet"])
+    assert other.returncode == 0, other.returncode
 
 
 def between_namespaces(rate, steps=STEPS):

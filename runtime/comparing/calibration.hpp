@@ -21,7 +21,8 @@ struct run_figures {
   double train_seconds{0};
   double busy{0}, data_wait{0}, exchange_wait{0};  ///< Seconds; see workers.csv in docs/outputs.md.
   double bytes_sent{0};
-  std::optional<double> epoch_seconds{};  ///< Median over its epochs: the first one is longer, because the workers allocate memory.
+  /// Median over its epochs: the first one is longer, because the workers allocate memory.
+  std::optional<double> epoch_seconds{};
   std::optional<double> samples_per_second{}, staleness_mean{};
   std::optional<double> busiest_share{};  ///< Share of the time in which the busiest emulated interface was in use.
 

@@ -67,20 +67,20 @@ std::size_t perform(const comparison& what, child_runner& runner, const perform_
     const auto status = runner.run(arguments_of(what, run, folder), log_of(out), [&](auto since_start) {
       if (shown) shown->running(since_start);
     });
-    const auto result = read_result(out, what.target).value_or(run_result{});
+    auto result = read_result(out, what.target).value_or(run_result{});
     if (runner.signal() != 0) {
       if (!result.finished()) forget(out);  // it has not failed, and is made when the comparison is continued
       break;
     }
-    const auto succeeded = status == 0 && result.finished();
-    if (!succeeded) {
-      ++failed;
-      fs::remove(out / "metrics.jsonl");  // they may say that it finished
+    if (status != 0 && result.finished()) {
+      fs::remove(out / "metrics.jsonl");  // it failed after they had said that it was complete
+      result = {};
     }
+    if (!result.finished()) ++failed;
     const auto taken = std::chrono::steady_clock::now() - begin;
     if (shown)
-      shown->ended(succeeded ? result : run_result{}, std::chrono::duration_cast<std::chrono::milliseconds>(taken),
-                   succeeded ? "" : last_line(log_of(out)));
+      shown->ended(result, std::chrono::duration_cast<std::chrono::milliseconds>(taken),
+                   result.finished() ? "" : last_line(log_of(out)));
   }
   if (shown) shown->clear();
   return failed;

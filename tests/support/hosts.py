@@ -79,8 +79,8 @@ class network:
         ip("link", "set", f"port{index}", "up" if up else "down", netns=self.switch)
 
     def limit(self, index, rate):
-        """Limits what a host sends, such as "100mbit", or no longer (None). The burst is small: after a pause, that much passes at
-        once, as it would not on a slower link."""
+        """Limits what a host sends, such as "100mbit", or no longer (None). The burst is small, because after a pause, that many
+        bytes pass without a limit."""
         tc = ["tc", "-n", self.hosts[index], "qdisc"]
         subprocess.run([*tc, "del", "dev", "eth0", "root"], capture_output=True, check=False)
         if rate:
