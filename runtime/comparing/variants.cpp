@@ -68,8 +68,8 @@ std::vector<std::vector<std::pair<std::string, std::string>>> grid(const std::ve
   std::set<std::string> keys;
   for (const auto& each : varied)
     if (!keys.insert(each.key).second)
-      throw input_error("--vary " + each.key + " is given twice; expected all its values in one, such as --vary " +
-                        each.key + "=a,b");
+      throw input_error("--vary " + each.key +
+                        " is given twice; expected all its values in one option, such as --vary " + each.key + "=a,b");
   std::vector<std::vector<std::pair<std::string, std::string>>> points(1);
   for (const auto& [key, values] : varied) {
     std::vector<std::vector<std::pair<std::string, std::string>>> longer;
