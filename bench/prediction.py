@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """How far is `troupe simulate` from a real run on this machine? Four workers that train the convnet on the digits with
-batches of 64, in four wirings. In one process with emulated links: none, one worker slowed down, and every worker behind
+batches of 256, in four wirings. In one process with emulated links: none, one worker slowed down, and every worker behind
 100 and 20 Mbit/s; simulate.cores is the number of cores of this machine. In two processes, each on a core of its own, with a
 real network between them: network namespaces that a token bucket limits to the same rates, and a relay that holds back
 everything for 20 ms; there, simulate.cores is 1.
@@ -9,7 +9,7 @@ Each case is run and then simulated with the gradient measured on this machine. 
 repetitions with their median absolute deviations, for the time of an epoch, the mean staleness and the share of the time in
 which workers waited for exchanges, and what explains the difference in training time. Requires an idle machine; the
 namespaces require root, iproute2 and two cores.
-    bench/prediction.py [repetitions] [steps]    slow networks take half as many steps
+    bench/prediction.py [repetitions] [steps] [batch]    slow networks take half as many steps
 """
 
 import json
@@ -28,7 +28,9 @@ from delaying_relay import delaying_relay
 from hosts import network
 from nodes import free_ports
 
-STEPS = int(sys.argv[2]) if len(sys.argv) > 2 else 300
+STEPS = int(sys.argv[2]) if len(sys.argv) > 2 else 150
+BATCH = int(sys.argv[3]) if len(sys.argv) > 3 else 256
+JITTER = 0.03  # nine of ten gradients of a worker that trains alone take 0.97 to 1.05 times their median here
 TOGETHER, AT_SERVER, BEHIND = '["gradient", "exchange", "apply"]', '["gradient", "exchange"]', (
     '["gradient", "apply", "exchange"]')
 WIRINGS = {
@@ -42,7 +44,7 @@ WIRINGS = {
 def write_file(folder, name, wiring, more, steps):
     loop, exchange = WIRINGS[wiring]
     text = TOPOLOGY.format(model="convnet", data='name = "digits"', lr=0.01, exchange=exchange, nodes=more, steps=steps,
-                           batch=64, workers=4, loop=loop)
+                           batch=BATCH, workers=4, loop=loop)
     if "[[node]]" in more:
         text = text.replace("count = 4\n", "")  # the nodes say how many
     file = pathlib.Path(folder, name)
@@ -54,6 +56,18 @@ def at_every(names, bandwidth):
     return "".join(f'[[link]]\nat = "{name}"\nbandwidth = "{bandwidth}"\n' for name in names)
 
 
+def simulation(folder, file, out, cores, *options):
+    """Returns the command that simulates what has been run."""
+    settings = ["--set", f"simulate.cores={cores}", "--set", f"simulate.jitter={JITTER}"]
+    return [BUILD / "troupe", "simulate", file, *settings, "--compute", "none", "--out", f"{folder}/{out}", "--against",
+            f"{folder}/real", "--json", *options]
+
+
+def compared(output):
+    """Returns the line of --against in the output of a simulation."""
+    return json.loads(output.splitlines()[-1])
+
+
 def on_core(core, *words):
     return ["taskset", "--cpu-list", str(core), *map(str, words)]
 
@@ -62,18 +76,11 @@ def run(command):
     return subprocess.run([*map(str, command)], check=True, capture_output=True, text=True).stdout
 
 
-def simulate(folder, file, core, cores, *options):
-    """Simulates what has been run; returns the line of --against."""
-    command = [BUILD / "troupe", "simulate", file, "--set", f"simulate.cores={cores}", "--compute", "none", "--out",
-               f"{folder}/predicted", "--against", f"{folder}/real", "--json", *options]
-    return json.loads(run(command if core is None else on_core(core, *command)).splitlines()[-1])
-
-
 def in_one_process(more, *options, steps=STEPS):
     def predict(wiring, folder):
         file = write_file(folder, "bench.toml", wiring, more, steps)
         run([BUILD / "troupe", "run", file, "--out", f"{folder}/real", "--quiet", *options])
-        return simulate(folder, file, None, os.cpu_count(), *options)
+        return compared(run(simulation(folder, file, "predicted", os.cpu_count(), *options)))
     return predict
 
 
@@ -95,6 +102,13 @@ def run_nodes(folder, wiring, more, steps, before=lambda index: []):
     assert other.returncode == 0, other.returncode
 
 
+def simulate_nodes(folder, file):
+    """Simulates on both cores at once, so that gradients are measured with the caches as full as in the run."""
+    command = on_core(1, *simulation(folder, file, "meanwhile", 1))
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL):
+        return compared(run(on_core(0, *simulation(folder, file, "predicted", 1))))
+
+
 def between_namespaces(rate, steps=STEPS):
     def predict(wiring, folder):
         hosts = network(2, mtu=9000)  # the packets cost time on the cores of the workers
@@ -104,7 +118,7 @@ def between_namespaces(rate, steps=STEPS):
         run_nodes(folder, wiring, tables(addresses), steps, hosts.on)
         hosts.remove()
         file = write_file(folder, "bench.toml", wiring, tables(addresses) + at_every(NAMES, rate), steps)
-        return simulate(folder, file, 0, 1)
+        return simulate_nodes(folder, file)
     return predict
 
 
@@ -116,7 +130,7 @@ def behind_a_relay(milliseconds, steps):
         with delaying_relay({front: ports[0], other: ports[1]}, milliseconds):
             run_nodes(folder, wiring, tables(addresses), steps)
         wire = f'[[link]]\nbetween = ["alpha", "beta"]\nlatency = "{milliseconds}ms"\n'
-        return simulate(folder, write_file(folder, "bench.toml", wiring, tables(addresses) + wire, steps), 0, 1)
+        return simulate_nodes(folder, write_file(folder, "bench.toml", wiring, tables(addresses) + wire, steps))
     return predict
 
 

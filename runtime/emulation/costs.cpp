@@ -47,17 +47,27 @@ std::uint32_t lanes_at_work(const plan& plan) {
 microseconds measure_gradient(const plan& plan, const data::dataset_pair& data, const at::Tensor& initial,
                               models::buffer_pool pool) {
   constexpr std::size_t measured = 10;
+  // Each time is the mean over the gradients of this long, because everything may take longer for a moment.
+  constexpr std::chrono::milliseconds at_least{50};
   // The first gradients are slower: they allocate memory, and the processor has not learnt their branches.
   constexpr std::size_t first_ones = 3;
   constexpr std::chrono::milliseconds at_first{300};
+  struct mark {
+    std::chrono::steady_clock::time_point at;
+    std::size_t rounds;
+    double cpu;
+  };
   const auto begin = std::chrono::steady_clock::now();
   const auto lanes = lanes_at_work(plan);
   std::size_t rounds = 0;
-  std::vector<double> marks;  // before and after each measured round
+  std::vector<mark> marks;  // before and after each measured time
   marks.reserve(measured + 1);
   const auto end_round = [&]() noexcept {
-    if (++rounds >= first_ones && (!marks.empty() || std::chrono::steady_clock::now() - begin >= at_first))
-      marks.push_back(cpu_seconds());
+    ++rounds;
+    const auto now = std::chrono::steady_clock::now();
+    const auto due =
+        marks.empty() ? rounds >= first_ones && now - begin >= at_first : now - marks.back().at >= at_least;
+    if (due) marks.push_back({now, rounds, cpu_seconds()});
   };
   std::barrier round{static_cast<std::ptrdiff_t>(lanes), end_round};
   const auto work = [&](std::uint32_t rank) {
@@ -90,7 +100,10 @@ microseconds measure_gradient(const plan& plan, const data::dataset_pair& data, 
   }
   for (auto& each : others) each.get();
   std::vector<double> seconds;
-  for (std::size_t i = 0; i + 1 < marks.size(); ++i) seconds.push_back((marks[i + 1] - marks[i]) / lanes);
+  for (std::size_t i = 0; i + 1 < marks.size(); ++i) {
+    const auto gradients = static_cast<double>(lanes * (marks[i + 1].rounds - marks[i].rounds));
+    seconds.push_back((marks[i + 1].cpu - marks[i].cpu) / gradients);
+  }
   std::nth_element(seconds.begin(), seconds.begin() + measured / 2, seconds.end());
   return std::max(microseconds{1}, rounded(seconds[measured / 2]));
 }

@@ -16,9 +16,9 @@ namespace troupe::emulation {
 /// Returns how many workers compute at the same time in the measurement of a gradient.
 std::uint32_t lanes_at_work(const plan& plan);
 
-/// Measures the gradient of a worker's batch on this machine: the median CPU time of ten, after three and 0.3 seconds
-/// of others. With simulate.cores, all workers of a node compute at the same time, because they slow each other down;
-/// at most four per core of this machine.
+/// Measures the gradient of a worker's batch on this machine: the median of ten CPU times, each the mean over
+/// 50 ms or one gradient, after 0.3 seconds and three gradients at least. With simulate.cores, all workers of a node
+/// compute at the same time, because they slow each other down; at most four per core of this machine.
 std::chrono::microseconds measure_gradient(const plan& plan, const data::dataset_pair& data, const at::Tensor& initial,
                                            models::buffer_pool pool);
 
