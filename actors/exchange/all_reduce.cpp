@@ -123,8 +123,9 @@ exchange_kind all_reduce_kind() {
                            "adds up its own workers before anything leaves it. \"auto\" chooses: up to 16 workers "
                            "send a tensor of at most 16 Ki elements whole to each other, in one hop; more than 16 "
                            "workers (32 for larger tensors) form a chain, and so do fewer if that halves the bytes "
-                           "between nodes; otherwise it is direct. These three give the same bits. \"ring\" is the "
-                           "textbook algorithm, whose bits differ.",
+                           "between nodes; otherwise it is direct. These three give the same bits, unless messages are "
+                           "encoded; then, \"auto\" is always direct. \"ring\" is the textbook algorithm, whose bits "
+                           "differ.",
             .choices = {"auto", "direct", "chain", "ring"}},
            {.name = "engine",
             .type = setting_type::choice,

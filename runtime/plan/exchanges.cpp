@@ -97,6 +97,13 @@ std::vector<range> planned_buckets(const plan& so_far, const planned_exchange& e
   return buckets_of(exchange.settings, exchange.layout, order);
 }
 
+/// Lets route = "auto" stand for one route. Routes that round partial sums have other bits, so none of them may be
+/// chosen by where the members are.
+void fix_route(setting_values& settings) {
+  const auto route = settings.find("route");
+  if (route != settings.end() && std::get<std::string>(route->second) == "auto") route->second = std::string{"direct"};
+}
+
 /// Name of the exchange of synchronised norms.
 constexpr const char* name_of_norms = "batch_norm";
 
@@ -134,6 +141,7 @@ planned_exchange plan_exchange(const plan& so_far, std::size_t index) {
   made.layout = mixes_buffers(made.settings) ? models::with_buffers(so_far.layout) : so_far.layout;
   made.buckets = planned_buckets(so_far, made);
   made.how = encoding_of(so_far, made, given.encoding);
+  if (made.how != encoding::float32) fix_route(made.settings_by_index);
   if (kind->make_common)
     made.common = kind->make_common(static_cast<std::uint32_t>(names.size()), made.settings_by_index);
   made.edges = edges_of(so_far, made);

@@ -8,7 +8,7 @@ import os
 import pathlib
 import sys
 
-from nodes import WIRINGS, node_tables, weights, wired
+from nodes import EXCHANGE, LOOP, WIRINGS, node_tables, weights, wired
 from troupe_command import TINY, main, metrics, timeless, troupe, write
 
 FULL = "--full" in sys.argv
@@ -56,6 +56,11 @@ def test_epochs_that_are_padded_and_keep_their_last_batch():
     assert weights("one") == weights("more"), "the weights differ"
     assert timeless("one") == timeless("more"), "the metrics differ"
     assert metrics("one")[-1]["step"] == 3, metrics("one")[-1]
+
+
+def test_encoded():
+    """Messages that are rounded: the route of "auto" must not depend on where the workers are."""
+    same("bf16", wired(SMALL, (LOOP, EXCHANGE + 'encoding = "bf16"\n')), [[2, 2]])
 
 
 def test_uneven_and_many_nodes():

@@ -393,6 +393,19 @@ TEST_CASE("synchronised norms are an exchange of their own, of each layer forwar
   CHECK_FALSE(make_plan(file, 60'000).buffers_agree());
 }
 
+TEST_CASE("where the workers are does not change the route of encoded messages") {
+  const auto edges = [](bool on_two_nodes) {
+    auto file = four_workers();
+    file.exchanges[0].encoding = "bf16";
+    file.exchanges[0].options = {{"route", std::string("auto")}};
+    if (on_two_nodes) file.nodes = {{.name = "alpha", .workers = 2}, {.name = "beta", .workers = 2}};
+    std::vector<std::pair<std::uint32_t, std::uint32_t>> ends;
+    for (const auto& edge : make_plan(file, 60'000).exchanges[0].edges) ends.emplace_back(edge.from, edge.to);
+    return ends;
+  };
+  CHECK(edges(false) == edges(true));
+}
+
 TEST_CASE("synchronised norms are refused where workers do not go through their layers together") {
   auto file = four_residual();
   file.model.sync_batch_norm = true;
