@@ -4,12 +4,18 @@
 
 #include <ATen/ATen.h>
 
+#include <array>
 #include <stdexcept>
 #include <utility>
 
 namespace troupe {
 
 namespace {
+
+/// Returns `piece` as a peer receives it.
+part rounded(const part& piece, encoding how, models::buffer_pool& pool) {
+  return decoded(encoded(piece, how), pool);
+}
 
 /// Encodes what the inner member sends, and rounds what it answers if others get the same by message.
 class encoding_outbox final : public outbox {
@@ -19,9 +25,7 @@ class encoding_outbox final : public outbox {
 
   void send(rank_id to, part piece) override { out_.send(to, encoded(piece, how_)); }
 
-  void answer(const part& piece) override {
-    out_.answer(rounds_answers_ ? decoded(encoded(piece, how_), pool_) : piece);
-  }
+  void answer(const part& piece) override { out_.answer(rounds_answers_ ? rounded(piece, how_, pool_) : piece); }
 
  private:
   encoding how_;
@@ -32,16 +36,16 @@ class encoding_outbox final : public outbox {
 
 class encoded_member final : public member {
  public:
-  encoded_member(std::unique_ptr<member> inner, encoding how, bool rounds_answers, models::buffer_pool pool)
-      : inner_(std::move(inner)), how_(how), rounds_answers_(rounds_answers), pool_(std::move(pool)) {}
+  encoded_member(std::unique_ptr<member> inner, encoding how, bool rounds_own, models::buffer_pool pool)
+      : inner_(std::move(inner)), how_(how), rounds_own_(rounds_own), pool_(std::move(pool)) {}
 
   void contribute(const part& own, outbox& out) override {
-    encoding_outbox through{how_, rounds_answers_, pool_, out};
-    inner_->contribute(own, through);
+    encoding_outbox through{how_, rounds_own_, pool_, out};
+    inner_->contribute(rounds_own_ ? rounded(own, how_, pool_) : own, through);
   }
 
   void receive(const part& piece, outbox& out) override {
-    encoding_outbox through{how_, rounds_answers_, pool_, out};
+    encoding_outbox through{how_, rounds_own_, pool_, out};
     inner_->receive(decoded(piece, pool_), through);
   }
 
@@ -56,15 +60,23 @@ class encoded_member final : public member {
  private:
   std::unique_ptr<member> inner_;
   encoding how_;
-  bool rounds_answers_;
+  bool rounds_own_;  ///< Whether its contribution and its answer are rounded, since others receive them rounded.
   models::buffer_pool pool_;
 };
 
+constexpr std::array all{encoding::float32, encoding::bfloat16};
+
 }  // namespace
 
+std::vector<std::string> encoding_names() {
+  std::vector<std::string> names;
+  for (const auto how : all) names.push_back(name_of(how));
+  return names;
+}
+
 encoding encoding_named(const std::string& name) {
-  if (name == "float32") return encoding::float32;
-  if (name == "bf16") return encoding::bfloat16;
+  for (const auto how : all)
+    if (name_of(how) == name) return how;
   throw std::invalid_argument("unknown encoding \"" + name + "\"");
 }
 

@@ -10,10 +10,14 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 namespace troupe {
 
-/// Returns the encoding with this name in topology files: "float32", "bf16". Throws std::invalid_argument.
+/// Returns the names of all encodings in topology files, the default first: "float32", "bf16".
+std::vector<std::string> encoding_names();
+
+/// Returns the encoding with this name. Throws std::invalid_argument.
 encoding encoding_named(const std::string& name);
 
 /// Returns that name, and the type of the values on their way.
@@ -30,7 +34,9 @@ part encoded(const part& piece, encoding how);
 part decoded(const part& piece, models::buffer_pool& pool);
 
 /// Makes a member that encodes what the inner member sends and decodes what it receives. If `same_for_all`, all members
-/// get the same answer, so one that computes the answer itself rounds it as if it had received it.
+/// get the same answer. Then a member also rounds its own contribution, as the others receive it, and an answer that it
+/// computes itself, as if it had received it. The answers are then the same, and do not depend on which member computes
+/// them.
 std::unique_ptr<member> make_encoded_member(
     const member_options& own, encoding how, bool same_for_all,
     const std::function<std::unique_ptr<member>(const member_options&)>& make_inner);

@@ -112,20 +112,25 @@ port_options options_of_port(const hosted_ports& all, std::uint32_t index) {
           .own = std::move(own)};
 }
 
+member_maker encoding_what_is_sent(const planned_exchange& exchange, member_maker inner) {
+  if (exchange.how == encoding::float32) return inner;
+  return [how = exchange.how, same = exchange.nature.same_for_all,
+          inner = std::move(inner)](const member_options& own) { return make_encoded_member(own, how, same, inner); };
+}
+
 /// Returns what makes the members of an exchange. From the inside out: the algorithm; the groups of workers that take
-/// part as one member; the buckets, each an exchange of its own; the encoding of what is sent.
+/// part as one member; the buckets, each an exchange of its own; the encoding of what is sent. What a group contributes
+/// is the mean of its workers, which is encoded as it enters the algorithm.
 member_maker maker_of(const planned_exchange& exchange) {
   auto make = exchange.kind->make_member;
   if (exchange.has_groups())
-    make = [groups = exchange.groups(), inner = std::move(make)](const member_options& own) {
+    make = [groups = exchange.groups(),
+            inner = encoding_what_is_sent(exchange, std::move(make))](const member_options& own) {
       return make_group_member({.groups = groups, .own = own, .make_inner = inner});
     };
   if (!exchange.buckets.empty())
     make = [inner = std::move(make)](const member_options& own) { return make_bucketed_member(own, inner); };
-  if (exchange.how != encoding::float32)
-    make = [how = exchange.how, same = exchange.nature.same_for_all,
-            inner = std::move(make)](const member_options& own) { return make_encoded_member(own, how, same, inner); };
-  return make;
+  return encoding_what_is_sent(exchange, std::move(make));
 }
 
 /// Returns a lane for folds that are too long for a handler.
@@ -246,8 +251,8 @@ emulation::senders links_from(const planned_exchange& exchange, std::uint32_t in
     auto meter = network.meter_of(from, to, route.sending);
     auto answered = network.is_server(from) ? network.meter_of(to, from) : nullptr;
     links.emplace(rank_id{peer}, emulation::departure{.by = emulation::sender{std::move(route), network.seed()},
-                                                 .meter = std::move(meter),
-                                                 .answered = std::move(answered)});
+                                                      .meter = std::move(meter),
+                                                      .answered = std::move(answered)});
   }
   return links;
 }

@@ -72,9 +72,11 @@ TEST_CASE("encoded exchanges send half the bytes, and answers that are the same 
   };
   const std::vector<one> all{
       {"star", {{"send", std::string{"whole"}}}, slot::gradient, 0},
+      {"all_reduce", {{"route", std::string{"auto"}}}, slot::gradient, 0},  // so few elements are sent whole to all
       {"all_reduce", {{"route", std::string{"direct"}}}, slot::gradient, 0},
       {"all_reduce", {{"route", std::string{"ring"}}}, slot::gradient, 0},
       {"all_reduce", {{"route", std::string{"chain"}}}, slot::parameters, 0},
+      {"gossip", {{"graph", std::string{"complete"}}}, slot::parameters, 0},
       {"parameter_server", {{"apply", std::string{"all"}}, {"shards", std::int64_t{2}}}, slot::gradient, 2}};
   for (const auto& [kind, settings, sends, servers] : all) {
     CAPTURE(kind);
@@ -93,6 +95,18 @@ TEST_CASE("encoded exchanges send half the bytes, and answers that are the same 
       CHECK(at::allclose(small.last(rank), plain.last(rank), 0.02, 0.02));
     }
   }
+}
+
+TEST_CASE("encoded contributions have the same mean in a star, added up by shards, or added up by everyone") {
+  const auto mean_of = [](const std::string& kind, const std::string& key, const std::string& value) {
+    exchange_pump pump{pumped(kind, {{key, value}}, slot::gradient, encoding::bfloat16)};
+    pump.run(3);
+    return pump.last(2);
+  };
+  const auto star = mean_of("star", "send", "whole");
+  CHECK(mean_of("all_reduce", "route", "direct").equal(star));
+  CHECK(mean_of("all_reduce", "route", "auto").equal(star));
+  CHECK_FALSE(mean_of("all_reduce", "route", "chain").equal(star));  // it rounds the sum at each hop
 }
 
 TEST_CASE("a member's own parameters are not rounded where every member gets an answer of its own") {
