@@ -63,7 +63,7 @@ exchange_nature nature(const setting_values& settings) {
           .same_for_all = false,
           .waits_for_others = false,
           .in_loop = false,
-          .encoding_refusal = "shared memory sends no messages",
+          .encoding_refusal = replicas_of(settings) == replicas::machine ? "shared memory sends no messages" : "",
           .servers = 1,
           .writes = how};
 }

@@ -109,16 +109,6 @@ constexpr const char* name_of_norms = "batch_norm";
 
 }  // namespace
 
-/// Returns the encoding of the messages. Throws input_error for an exchange whose messages cannot be encoded.
-encoding encoding_of(const plan& so_far, const planned_exchange& exchange, const std::string& name) {
-  const auto how = encoding_named(name);
-  const auto& reason = exchange.nature.encoding_refusal;
-  if (how != encoding::float32 && !reason.empty())
-    refuse(so_far.file, "exchange." + exchange.name + ".encoding",
-           exchange.name + ".encoding = \"" + name + "\" has no effect, because " + reason + "; remove the key");
-  return how;
-}
-
 planned_exchange plan_exchange(const plan& so_far, std::size_t index) {
   const auto& file = so_far.file;
   const auto& given = file.exchanges[index];
@@ -140,7 +130,7 @@ planned_exchange plan_exchange(const plan& so_far, std::size_t index) {
                           made.nature.due_from_start);
   made.layout = mixes_buffers(made.settings) ? models::with_buffers(so_far.layout) : so_far.layout;
   made.buckets = planned_buckets(so_far, made);
-  made.how = encoding_of(so_far, made, given.encoding);
+  made.how = encoding_named(given.encoding);
   if (made.how != encoding::float32) fix_route(made.settings_by_index);
   if (kind->make_common)
     made.common = kind->make_common(static_cast<std::uint32_t>(names.size()), made.settings_by_index);

@@ -1,5 +1,6 @@
 // The rules of rules.hpp that concern one exchange.
 #include "troupe/actors/exchange/buckets.hpp"
+#include "troupe/actors/exchange/encoded.hpp"
 #include "troupe/actors/training/optimizer_kinds.hpp"
 #include "troupe/runtime/topology/members.hpp"
 #include "troupe/runtime/topology/paths.hpp"
@@ -51,6 +52,18 @@ void check_slot(const std::string& path, const exchange_settings& exchange, slot
            "without it)");
 }
 
+/// Checks the encoding of what the exchange sends.
+void check_encoding(const std::string& path, const exchange_settings& exchange, const exchange_kind& kind,
+                    const carriage& carried, const refusal& refuse) {
+  if (exchange.encoding == encoding_names().front()) return;
+  const std::string given = "encoding = " + to_toml(exchange.encoding);
+  if (const std::string reason = nature_of(kind, exchange.options).encoding_refusal; !reason.empty())
+    return refuse(path + ".encoding", given + " has no effect, because " + reason + "; remove the key");
+  if (carried.sends == slot::parameters)
+    refuse(path + ".encoding",
+           given + " would round the parameters themselves, so that small steps are lost; remove the key");
+}
+
 }  // namespace
 
 const carriage* carriage_of(const exchange_settings& exchange) {
@@ -92,6 +105,7 @@ void check_exchange(const topology& file, std::size_t index, const refusal& refu
     if (carried->makes_step() && nature_of(*kind, exchange.options).servers > 1)
       check_sharded_update(file, exchange, refuse);
     check_slot(path, exchange, carried->sends, refuse);
+    check_encoding(path, exchange, *kind, *carried, refuse);
   }
   if (!kind->check) return;
   if (const auto found = kind->check(names, exchange.options)) refuse(path + "." + found->key, found->text);

@@ -1,4 +1,5 @@
 // The sections that describe the run, its workers and exchanges, and where they run.
+#include "troupe/actors/exchange/encoded.hpp"
 #include "troupe/actors/exchange/registry.hpp"
 #include "troupe/runtime/topology/schema_rows.hpp"
 
@@ -100,11 +101,12 @@ section exchange_section() {
                    "exchange after \"apply\" takes place in steps 4, 8, 12 …, and one before \"apply\" in steps 5, 9, "
                    "13 …. One exception: an elastic exchange with apply = \"each\" that precedes \"apply\" also takes "
                    "place in step 1. A parameter_server takes part in every step."),
-               row("encoding", each(&t::exchanges, &exchange::encoding), {.choices = {"float32", "bf16"}},
+               row("encoding", each(&t::exchanges, &exchange::encoding), {.choices = encoding_names()},
                    "Number format of the tensors on their way. \"bf16\" rounds each value that is sent to the nearest "
                    "bfloat16, so messages have half the size; receivers compute in float32. All members still get the "
-                   "same answer wherever they did before. Meant for gradients: parameters lose the digits that "
-                   "bfloat16 does not have.")});
+                   "same answer wherever they did before. Only for exchanges that send gradients, because small steps "
+                   "are lost if parameters are rounded. A parameter_server keeps its parameters in float32 and rounds "
+                   "only its answers, so that no step is lost.")});
 }
 
 section evaluate_section() {
