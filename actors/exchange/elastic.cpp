@@ -247,18 +247,21 @@ exchange_nature nature(const setting_values& settings) {
           .servers = 1};
 }
 
-/// With all n at once the centre moves by nα of its distance to their mean: from 2 on it overshoots by as much as it
-/// was away, or more (derived here).
+/// With all n at once, the mean of the workers moves by α of its distance to the centre, x̄ ← x̄ − α(x̄ − x̃), and the
+/// centre by nα of it. Each round multiplies that distance by 1 − (n + 1)α, so that it does not grow only while (n +
+/// 1)α ≤ 2, and shrinks below (derived here). Steps of the workers in between can make it grow earlier. One worker at a
+/// time multiplies its distance to the centre by 1 − 2α, which the range of alpha keeps below 1 in absolute value.
 std::optional<complaint> check(const std::vector<std::string>& names, const setting_values& settings) {
   const auto found = settings.find("alpha");
   if (serving::applies_each(settings) || found == settings.end()) return {};
   const auto n = static_cast<double>(names.size());
-  if (std::get<double>(found->second) * n < 2) return {};
-  return complaint{"alpha", "alpha = " + short_number(std::get<double>(found->second)) + " with " +
-                                std::to_string(names.size()) +
-                                " members makes the centre overshoot, because apply = \"all\" moves it by all of them "
-                                "at once; expected less than " +
-                                short_number(2 / n) + ", such as " + short_number(0.9 / n)};
+  const auto alpha = std::get<double>(found->second), bound = 2 / (n + 1);
+  if (alpha < bound) return {};
+  return complaint{"alpha",
+                   "alpha = " + short_number(alpha) + " with " + std::to_string(names.size()) +
+                       " members makes workers and centre move past each other without coming closer, because "
+                       "apply = \"all\" moves the centre by all of them at once; expected less than 2/(n + 1) = " +
+                       short_number(bound) + ", such as " + short_number(0.9 / n)};
 }
 
 }  // namespace
@@ -275,7 +278,9 @@ exchange_kind elastic_kind() {
             .default_text = "",
             .explanation =
                 "Moving rate: the fraction of the distance between a worker and the centre by which each of the two "
-                "moves. With apply = \"all\" and n workers, n times alpha must be below 2. Defaults to 0.9/n.",
+                "moves. With apply = \"all\" and n workers, it must be below 2/(n + 1), beyond which the distance "
+                "between the workers and the centre grows; large learning rates require a smaller one. Defaults to "
+                "0.9/n.",
             .minimum = 0,
             .maximum = 1,
             .minimum_excluded = true,

@@ -12,6 +12,7 @@
 #include <ATen/ops/ones.h>
 #include <ATen/ops/zeros.h>
 
+#include <cmath>
 #include <optional>
 #include <set>
 #include <string>
@@ -429,4 +430,55 @@ TEST_CASE("the plan knows the traffic of elastic averaging") {
   CHECK_FALSE(each.deterministic);
   CHECK(each.due_from_start);  // algorithm 1, where t is 0 at first
   CHECK_FALSE(nature.due_from_start);
+}
+
+namespace {
+
+/// Distance between the mean of the workers and the centre after so many rounds without steps, in distances before.
+double distance_after(std::uint64_t rounds, const std::string& apply, std::uint32_t workers, double alpha) {
+  const wiring wired{
+      .apply = apply, .workers = workers, .alpha = alpha, .when = {.steps = rounds}, .layout = one_parameter()};
+  std::vector<at::Tensor> positions;
+  for (std::uint32_t rank = 0; rank < workers; ++rank) positions.push_back(at::full({16}, 2.0F + rank));
+  auto options = pumped(wired);
+  options.bring = [&](std::uint32_t rank, std::uint64_t, const at::Tensor& last) {
+    auto& x = positions[rank];
+    if (last.defined()) x = apply == "all" ? last : x + last;  // "each" answers with a change
+    return part{.what = slot::parameters, .piece = {0, x}, .sample_count = 1};
+  };
+  const auto before = (0.5 * workers + 1.5) - initial(wired)[0].item<double>();
+  exchange_pump pump{options};
+  pump.run(1);
+  auto mean = at::zeros({16});
+  for (std::uint32_t rank = 0; rank < workers; ++rank)
+    mean += (apply == "all" ? pump.last(rank) : positions[rank] + pump.last(rank)) / static_cast<double>(workers);
+  return (mean - held(pump.at(workers), rounds))[0].item<double>() / before;
+}
+
+}  // namespace
+
+TEST_CASE("each round of all multiplies the distance to the centre by 1 − (n + 1)α: 2/(n + 1) is too much") {
+  const auto* kind = find_exchange("elastic");
+  for (const std::uint32_t n : {1U, 2U, 4U, 16U}) {
+    CAPTURE(n);
+    const double bound = 2.0 / (n + 1);
+    CHECK(distance_after(20, "all", n, 0.9 * bound) == doctest::Approx(std::pow(-0.8, 20)).epsilon(1e-3));
+    CHECK(distance_after(200, "all", n, 0.99 * bound) == doctest::Approx(std::pow(-0.98, 200)).epsilon(1e-2));
+    CHECK(distance_after(200, "all", n, bound) == doctest::Approx(1).epsilon(1e-2));
+    CHECK(distance_after(200, "all", n, 1.01 * bound) == doctest::Approx(std::pow(-1.02, 200)).epsilon(1e-2));
+    const auto is_refused = [&](const std::string& apply, double alpha) {
+      const auto found = kind->check(std::vector<std::string>(n, "w"), {{"apply", apply}, {"alpha", alpha}});
+      if (found) CHECK(found->text.find("expected less than 2/(n + 1) = ") != std::string::npos);
+      return found.has_value();
+    };
+    CHECK_FALSE(is_refused("all", std::nextafter(bound, 0)));
+    CHECK(is_refused("all", bound));
+    CHECK(is_refused("all", std::nextafter(bound, 2)));
+    CHECK_FALSE(is_refused("each", 0.99));
+  }
+}
+
+TEST_CASE("workers that come one by one approach the centre with any α below 1") {
+  for (const std::uint32_t n : {1U, 2U, 4U, 16U})
+    for (const double alpha : {0.5, 0.9, 0.99}) CHECK(std::abs(distance_after(2'000, "each", n, alpha)) < 1e-3);
 }
