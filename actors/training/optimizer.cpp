@@ -20,7 +20,8 @@ class clipping final : public optimizer {
 
   void step(const at::Tensor& weights, const at::Tensor& gradient, double lr_scale, std::uint64_t completed) override {
     const auto scale = longest_ / (gradient.norm().item<double>() + 1e-6);
-    inner_->step(weights, scale < 1 ? gradient * scale : gradient, lr_scale, completed);
+    // A norm of NaN makes all of the gradient NaN, as in PyTorch, rather than leaving it as it is.
+    inner_->step(weights, scale >= 1 ? gradient : gradient * scale, lr_scale, completed);
   }
 
   state_dict state() const override { return inner_->state(); }
