@@ -225,7 +225,8 @@ exchange_kind parameter_server_kind() {
                  .messages = "2n · shards",
                  .bytes = "2nP",
                  .synchronisation = "a worker that is s steps ahead waits for the slowest; the slowest never waits",
-                 .staleness = "counted; bounded, because no worker is more than s steps ahead of the slowest",
+                 .staleness = "counted; at most (2s + 1)(n − 1), because no worker is more than s steps ahead of the "
+                              "slowest",
                  .equals = "with one worker, plain SGD; with s = 0 and plain SGD, the sum of all workers' gradients "
                            "at the same parameters in each step; with s at least the number of steps, apply = "
                            "\"each\" without a bound",

@@ -97,10 +97,38 @@ TEST_CASE("no worker begins a step more than the bound ahead of the slowest, whi
                         check);
       CHECK(furthest <= static_cast<std::uint64_t>(bound));
       for (std::uint32_t rank = 0; rank < wired.workers; ++rank) CHECK(pump.completed(rank) == wired.steps);
-      CHECK(pump.held(wired.workers, wired.steps).version == wired.workers * wired.steps);
+      const auto held = pump.held(wired.workers, wired.steps);
+      CHECK(held.version == wired.workers * wired.steps);
+      CHECK(held.staleness.most <= (2 * static_cast<std::uint64_t>(bound) + 1) * (wired.workers - 1));
     }
   }
   CHECK(schedules >= 2'000);
+}
+
+TEST_CASE("with a bound of s, a gradient can be stale by (2s + 1)(n − 1) updates, which is the most") {
+  for (const std::uint64_t bound : {0U, 1U, 2U, 3U}) {
+    for (const std::uint32_t n : {2U, 4U}) {
+      CAPTURE(bound);
+      CAPTURE(n);
+      exchange_pump pump{pumped({.workers = n, .steps = 9, .bound = static_cast<std::int64_t>(bound)})};
+      const auto step = [&](std::uint32_t worker) {
+        pump.contribute(worker);
+        pump.deliver(worker, n);
+        pump.deliver(n, worker);
+      };
+      // Worker 0 goes ahead by s steps and begins the next one; the others catch up and go ahead as far as they may.
+      for (std::uint64_t i = 0; i < bound; ++i) step(0);
+      pump.contribute(0);
+      for (std::uint64_t i = 0; i < 2 * bound; ++i)
+        for (std::uint32_t worker = 1; worker < n; ++worker) step(worker);
+      for (std::uint32_t worker = 1; worker < n; ++worker) {
+        pump.contribute(worker);
+        pump.deliver(worker, n);  // whose answer is held back
+      }
+      pump.deliver(0, n);
+      CHECK(pump.held(n, 0).staleness.most == (2 * bound + 1) * (n - 1));
+    }
+  }
 }
 
 TEST_CASE("without a bound, the same schedules let workers run ahead") {

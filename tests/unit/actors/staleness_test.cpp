@@ -9,10 +9,12 @@
 #include "troupe/actors/training/shared_memory.hpp"
 #include "troupe/data/random.hpp"
 
+#include <ATen/ops/full.h>
 #include <ATen/ops/ones.h>
 #include <ATen/ops/zeros.h>
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 #include <string>
 #include <vector>
@@ -56,6 +58,39 @@ struct asynchronous_run {
 };
 
 }  // namespace
+
+TEST_CASE("with a staleness of τ, steps γ on a curvature h are stable up to γh = 2 sin(π/(4τ + 2))") {
+  for (const std::uint32_t n : {1U, 2U, 4U}) {
+    CAPTURE(n);
+    // n workers in turns, f = h (x + 1)²/2 from x = 0: y = x + 1 becomes y − γh y′, with y′ of n − 1 updates before.
+    const auto growth = [&](double gamma_h) {
+      const auto server_side = server_of_each(n);  // lr = 0.5
+      std::vector<double> fetched(n, 1);           ///< y′
+      std::vector<std::uint64_t> versions(n, 0);
+      kept out;
+      double early = 0, late = 0;
+      constexpr std::uint64_t updates = 400, period = 30;  // at least 4τ + 2
+      for (std::uint64_t i = 0; i < updates; ++i) {
+        const auto worker = static_cast<std::uint32_t>(i % n);
+        server_side->receive({.origin = {.sender = rank_id{worker}, .step = i / n, .version = versions[worker]},
+                              .piece = {0, at::full({16}, static_cast<float>(gamma_h / 0.5 * fetched[worker]))},
+                              .total = 16,
+                              .sample_count = 1},
+                             out);
+        const auto& answer = out.sent.back().second;
+        fetched[worker] = answer.piece.values[0].item<double>() + 1;
+        versions[worker] = answer.origin.version;
+        out.sent.clear();
+        if (i >= period && i < 2 * period) early = std::max(early, std::abs(fetched[worker]));
+        if (i >= updates - period) late = std::max(late, std::abs(fetched[worker]));
+      }
+      return late / early;
+    };
+    const auto limit = 2 * std::sin(std::acos(-1.0) / (4 * (n - 1) + 2));
+    CHECK(growth(0.98 * limit) < 1);
+    CHECK(growth(1.02 * limit) > 1);
+  }
+}
 
 TEST_CASE("the mean staleness of an asynchronous server is n − 1 at any speeds, but for what is still under way") {
   for (const std::uint32_t n : {1U, 2U, 4U, 7U}) {

@@ -60,6 +60,15 @@ TEST_CASE("shares drawn from a Dirichlet distribution are equally large, disjoin
   }
 }
 
+TEST_CASE("alpha = 0.5 leaves a worker mostly one class: it is that of Hsu et al., not of a Dirichlet for each class") {
+  double sum = 0;
+  for (std::uint64_t seed = 0; seed < 40; ++seed) sum += largest_share(0.5, seed) / 40;
+  // Dir(0.05, …, 0.05) has a largest share of 0.78 on average; the last workers take what is left. With Dir(0.5, …,
+  // 0.5) over the workers for each class, it would be about a third.
+  CHECK(sum > 0.65);
+  CHECK(sum < 0.8);
+}
+
 TEST_CASE("a small alpha leaves workers few classes, a large one all of them alike") {
   // With alpha = 0.01 nearly all of q is at one class; a worker's 250 samples come from a class of 500, so that one or
   // two suffice until they run out. With 1e5 every class has a tenth, and of 250 draws the largest count is about 33.
