@@ -1,0 +1,54 @@
+// An exchange with settings drawn from the registry, as a topology file: for what must hold of every exchange that is
+// registered, whatever its settings.
+#pragma once
+
+#include "troupe/actors/exchange/registry.hpp"
+#include "troupe/actors/messages.hpp"
+#include "troupe/actors/support/setting.hpp"
+#include "troupe/runtime/plan/plan.hpp"
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace troupe::tests {
+
+struct drawn_exchange {
+  const exchange_kind* kind{nullptr};
+  slot sends{};
+  std::string encoding{"float32"};
+  setting_values settings{};  ///< Those that the file sets.
+  std::uint32_t workers{2};
+  std::vector<std::uint32_t> nodes{};  ///< Number of workers of each node, where they are not all in one process.
+  std::uint64_t every{1};
+  bool in_groups{false};  ///< Whether its members are groups of workers, each with an all_reduce of its own.
+  std::optional<bool> before_apply{};  ///< Whether it comes before "apply" in the loop; empty for the default.
+  bool of_many{false};                 ///< Whether the model has more than 16 Ki parameters, rather than some 3,000.
+};
+
+/// Exchanges of one kind that send one slot in one encoding.
+struct drawn_kind {
+  const exchange_kind* kind{nullptr};
+  slot sends{};
+  std::string encoding{"float32"};
+  std::vector<drawn_exchange> accepted{};  ///< Those of which a plan can be made.
+  std::uint64_t refused{0};                ///< Number of the others.
+};
+
+/// Draws exchanges of each registered kind, of each slot that it can send, in each encoding, until `count` are accepted
+/// or eight times as many are refused: a function of the registry alone. If `count` is 0, draws one with each
+/// combination of choices and booleans, for each number of workers from 2 to 17, with and without groups, with few and
+/// many parameters.
+std::vector<drawn_kind> draw_exchanges(std::uint64_t count);
+
+/// Returns the file of a run of four steps on the digits, on nodes or in one process.
+std::string file_of(const drawn_exchange& of, bool on_nodes);
+
+/// Returns the plan of that file for a training set of so many samples, or nothing if it is refused.
+std::optional<plan> plan_of(const drawn_exchange& of, bool on_nodes, std::int64_t samples = 200);
+
+/// Describes it for failed checks.
+std::string name_of(const drawn_exchange& of);
+
+}  // namespace troupe::tests
