@@ -89,7 +89,8 @@ std::shared_ptr<states_kept> run_of(const plan& plan, std::uint64_t seed) {
 plan compared_plan_of(const drawn_exchange& of, bool on_nodes) {
   auto made = plan_of(of, on_nodes);
   REQUIRE(made);
-  if (!made->replicas_agree() && equaliser_of(*made) != nullptr) made->checkpoint_every = 1;
+  const auto* exchange = equaliser_of(*made);
+  if (!made->replicas_agree() && exchange != nullptr) made->checkpoint_every = exchange->due.every;
   return *made;
 }
 
@@ -103,7 +104,7 @@ bool has_equal_replicas(const plan& plan, const states_kept& book) {
   if (exchange == nullptr) return false;
   bool compared = false;
   for (const auto& state : book.states) {
-    if (state.step == 0 || state.step % exchange->due.every != 0) continue;
+    if (state.step == 0) continue;
     const auto of = [&](std::uint32_t rank) {
       return state.actors.at("worker " + std::to_string(rank)).tensor("x/values");
     };
@@ -138,6 +139,6 @@ TEST_CASE("every registered exchange keeps equal what it declares equal, and its
                              << " kept replicas equal, " << placed << " had the bits of one process on nodes");
     // Parameters are not encoded, and a combination of settings may be senseless, but no kind is refused altogether.
     if (drawn.encoding == encoding_names().front() || drawn.sends == slot::gradient)
-      CHECK(drawn.accepted.size() >= std::max<std::uint64_t>(count, 1));
+      CHECK(drawn.accepted.size() >= std::max<std::uint64_t>(count / 2, 1));
   }
 }

@@ -121,6 +121,7 @@ void draw_rest(drawn_exchange& of, random_stream& random) {
   if (of.workers <= 5 && random.below(4) == 0) of.nodes.assign(of.workers, 1);
   of.every = of.sends == slot::parameters && random.below(2) == 0 ? 2 : 1;
   if (of.sends == slot::parameters && random.below(3) > 0) of.before_apply = random.below(2) == 0;
+  of.every_of_groups = 1 + random.below(2);
   draw_numbers(of, random);
 }
 
@@ -182,6 +183,7 @@ std::string file_of(const drawn_exchange& of, bool on_nodes) {
     for (auto rank = i * of.workers / groups.size(); rank < (i + 1) * of.workers / groups.size(); ++rank)
       text += "\"w" + std::to_string(rank) + "\", ";
     text += "]\n";
+    if (of.every_of_groups > 1) text += "every = " + std::to_string(of.every_of_groups) + "\n";
     if (gradient) text += "encoding = \"" + of.encoding + "\"\n";
   }
   text += "[[exchange]]\nname = \"exchange\"\nkind = \"" + of.kind->name + "\"\nsends = \"" + name_of(of.sends) +
@@ -204,7 +206,8 @@ std::optional<plan> plan_of(const drawn_exchange& of, bool on_nodes, std::int64_
 
 std::string name_of(const drawn_exchange& of) {
   std::string text = of.kind->name + " of " + name_of(of.sends) + ", " + of.encoding + ", " +
-                     std::to_string(of.workers) + " workers" + (of.in_groups ? " in groups" : "") +
+                     std::to_string(of.workers) + " workers" +
+                     (of.in_groups ? " in groups, which agree every " + std::to_string(of.every_of_groups) : "") +
                      (of.of_many ? ", many parameters" : "") + ", every " + std::to_string(of.every) +
                      (of.before_apply ? *of.before_apply ? ", before apply" : ", after apply" : "");
   for (const auto& [key, value] : of.settings) text += ", " + key + " = " + topology::to_toml(value);

@@ -22,7 +22,8 @@ struct drawn_exchange {
   std::uint32_t workers{2};
   std::vector<std::uint32_t> nodes{};  ///< Number of workers of each node, where they are not all in one process.
   std::uint64_t every{1};
-  bool in_groups{false};  ///< Whether its members are groups of workers, each with an all_reduce of its own.
+  bool in_groups{false};             ///< Whether its members are groups of workers, each with an all_reduce of its own.
+  std::uint64_t every_of_groups{1};  ///< Their interval; above 1, the workers of a group bring different values.
   std::optional<bool> before_apply{};  ///< Whether it comes before "apply" in the loop; empty for the default.
   bool of_many{false};                 ///< Whether the model has more than 16 Ki parameters, rather than some 3,000.
 };
