@@ -18,8 +18,19 @@ file=${1:?expected a topology file}
 shift
 certificates=$(dirname "$file")/certs
 
+# The settings among the options decide about the nodes too.
+overrides=(--set "security.certificates=$certificates")
+options=("$@")
+for ((index = 0; index < $#; ++index)); do
+  case ${options[$index]} in
+    --set) overrides+=(--set "${options[$((index + 1))]:-}") ;;
+    --set=*) overrides+=("${options[$index]}") ;;
+  esac
+done
+
 mapfile -t hosts < <(scontrol show hostnames "$SLURM_JOB_NODELIST")
-mapfile -t names < <(awk -F '["'"'"']' '/^ *\[/ { inside = /^ *\[\[ *node *\]\]/ } inside && /^ *name *=/ { print $2 }' "$file")
+plan=$("$troupe" check "$file" --json --no-data "${overrides[@]}")
+mapfile -t names < <(awk -F '"' '/^  "nodes": \[/ { inside = 1 } /^  \]/ { inside = 0 } inside && /^      "name": / { print $4 }' <<< "$plan")
 if [ ${#hosts[@]} != ${#names[@]} ]; then
   echo "error: $file has ${#names[@]} nodes, but the job has ${#hosts[@]} hosts; set --nodes=${#names[@]}" >&2
   exit 2
