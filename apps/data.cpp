@@ -1,7 +1,9 @@
 // troupe data fetch NAME: downloads a data set.
 #include "troupe/apps/commands.hpp"
+#include "troupe/apps/messages.hpp"
 #include "troupe/data/dataset.hpp"
 #include "troupe/runtime/fetch/fetch.hpp"
+#include "troupe/runtime/support/folder_lock.hpp"
 #include "troupe/runtime/support/terminal.hpp"
 #include "troupe/runtime/support/units.hpp"
 #include "troupe/runtime/topology/error.hpp"
@@ -18,6 +20,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <system_error>
 #include <unistd.h>
 #include <vector>
 
@@ -90,6 +93,9 @@ void fetch_data(const options& given) {
     return;
   }
   const auto folder = data::data_folder(given.dir) / kind->folder;
+  std::error_code failed;
+  std::filesystem::create_directories(folder, failed);  // fetch() reports a folder that cannot be made
+  const auto lock = failed ? nullptr : lock_folder(folder, print_note);
   download_display display(given.json);
   const auto fetched = fetch::fetch(*from, folder, std::ref(display));
   report(given, folder, fetched, (fetched > 0 ? "is now in " : "is already in ") + folder.string());

@@ -2,6 +2,7 @@
 
 #include "troupe/runtime/security/credentials.hpp"
 #include "troupe/runtime/security/x509.hpp"
+#include "troupe/runtime/support/folder_lock.hpp"
 #include "troupe/runtime/topology/canonical.hpp"
 #include "troupe/runtime/topology/error.hpp"
 #include "troupe/runtime/topology/validate_exchanges.hpp"
@@ -124,8 +125,9 @@ void write_file(const fs::path& path, mode_t mode, Write write) {
   }
 }
 
-/// The key first: a certificate that exists has its key.
+/// The key first, and no certificate before it: one that exists has its key, whenever this process ends.
 void write_identity(const identity& made, const credential_files& files, std::vector<fs::path>& written) {
+  fs::remove(files.certificate);
   write_file(files.key, 0600, [&](std::FILE* file) {
     return PEM_write_PKCS8PrivateKey(file, made.key.get(), nullptr, nullptr, 0, nullptr, nullptr);
   });
@@ -142,6 +144,12 @@ void check_names(const certificate_request& request) {
     if (node == authority_name)
       throw input_error("--node authority: the files of the authority have this name; expected another one");
     if (!seen.insert(node).second) throw input_error("--node " + node + " is given twice");
+  }
+}
+
+/// Throws input_error if a node has a certificate already.
+void check_new(const certificate_request& request) {
+  for (const auto& node : request.nodes) {
     const auto path = files_in(request.folder, node).certificate;
     if (!request.overwrite && fs::exists(path))
       throw input_error(path.string() + " exists; use --overwrite to replace it, or name only nodes that are new");
@@ -156,6 +164,9 @@ identity authority_of(const certificate_request& request, std::vector<fs::path>&
     write_identity(made, files, written);
     return made;
   }
+  if (!fs::exists(files.certificate))
+    throw input_error(files.key.string() + ": there is no " + files.certificate.string() +
+                      " for this key; put the certificate back, or remove the key for a new authority");
   identity found{read_certificate(files.certificate), read_key(files.key, key_owner::this_user)};
   if (X509_check_private_key(found.certificate.get(), found.key.get()) != 1) {
     ERR_clear_error();
@@ -172,6 +183,8 @@ std::vector<fs::path> make_certificates(const certificate_request& request) {
   std::error_code failed;
   fs::create_directories(request.folder, failed);
   if (failed) throw std::runtime_error(request.folder.string() + ": cannot create the folder: " + failed.message());
+  const auto lock = lock_folder(request.folder);  // one authority, however many processes make certificates here
+  check_new(request);
   std::vector<fs::path> written;
   const auto authority = authority_of(request, written);
   const auto* ends = X509_get0_notAfter(authority.certificate.get());

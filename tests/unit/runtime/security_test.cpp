@@ -77,6 +77,35 @@ TEST_CASE("an authority signs later certificates, too, and replaces none unasked
   CHECK(text_of(folder.path() / "alpha.crt") != alpha);
 }
 
+TEST_CASE("certificates that are made at the same time have one authority") {
+  for (int round = 0; round < 5; ++round) {
+    const testing::scratch folder;
+    std::vector<std::thread> makers;
+    for (int maker = 0; maker < 8; ++maker)
+      makers.emplace_back([&, name = "node" + std::to_string(maker)] {
+        security::make_certificates({.folder = folder.path() / "new", .nodes = {name}});
+      });
+    for (auto& maker : makers) maker.join();
+    for (int maker = 0; maker < 8; ++maker) {
+      const auto name = "node" + std::to_string(maker);
+      security::check(security::files_in(folder.path() / "new", name), name);
+    }
+    CHECK_NOTHROW(security::make_certificates({.folder = folder.path() / "new", .nodes = {"later"}}));
+  }
+}
+
+TEST_CASE("a certificate that exists has its key, whenever the process ended that made it") {
+  const testing::scratch folder;
+  security::make_certificates({.folder = folder.path(), .nodes = {"alpha"}});
+  fs::remove(folder.path() / "alpha.crt");  // the key is written first
+  CHECK_NOTHROW(security::make_certificates({.folder = folder.path(), .nodes = {"alpha"}}));
+  security::check(security::files_in(folder.path(), "alpha"), "alpha");
+  fs::remove(folder.path() / "authority.crt");
+  CHECK(refusal([&] {
+          security::make_certificates({.folder = folder.path(), .nodes = {"beta"}});
+        }).find("authority.key: there is no") != std::string::npos);
+}
+
 TEST_CASE("an authority whose key belongs to another user signs nothing") {
   const testing::scratch folder;
   security::make_certificates({.folder = folder.path(), .nodes = {"alpha"}});
