@@ -48,14 +48,13 @@ std::uint32_t find_node(const training_options& given, const plan& plan, const s
 
 /// Returns the name of the node, also if the launcher of this process determines it.
 std::string name_of(const training_options& given, const plan& plan) {
-  std::vector<std::string> names;
-  for (const auto& node : plan.nodes) names.push_back(node.name);
-  const auto decided = given.name == "auto" && std::find(names.begin(), names.end(), given.name) == names.end();
-  return decided ? launched_name(names, surroundings()) : given.name;
+  const auto is_it = [&](const planned_node& node) { return node.name == given.name; };
+  const auto decided = given.name == "auto" && std::none_of(plan.nodes.begin(), plan.nodes.end(), is_it);
+  return decided ? launched_name(plan.nodes, surroundings()) : given.name;
 }
 
 int run_node(training_options& given) {
-  signal_watch signals;  // first of all: threads inherit the signals it blocks
+  auto& signals = signals_of_command();
   settle(given);
   auto what = prepare(given);
   assign_ports(what.plan, given.ports);

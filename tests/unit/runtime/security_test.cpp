@@ -203,23 +203,63 @@ TEST_CASE("a secret is made once, and for its owner only") {
 }
 
 TEST_CASE("a launcher decides which node a process is") {
-  const std::vector<std::string> names{"alpha", "beta", "gamma"};
-  const auto name = [&](std::map<std::string, std::string> variables, const std::string& host = "host") {
-    return launched_name(names, {.variable = [&](const char* which) -> const char* {
-                                   const auto found = variables.find(which);
-                                   return found == variables.end() ? nullptr : found->second.c_str();
+  using variables = std::map<std::string, std::string>;
+  const auto name = [](const variables& given, const std::string& host, const std::vector<std::string>& hosts,
+                       const std::string& ours = "") {
+    const std::vector<std::string> names{"alpha", "beta", "gamma"};
+    std::vector<planned_node> nodes;
+    for (std::size_t i = 0; i < hosts.size(); ++i)
+      nodes.push_back({.name = names.at(i), .address = {hosts[i], 4700}, .listen = {hosts[i], 4700}});
+    return launched_name(nodes, {.variable = [&](const char* which) -> const char* {
+                                   const auto found = given.find(which);
+                                   return found == given.end() ? nullptr : found->second.c_str();
                                  },
-                                 .host = host});
+                                 .host = host,
+                                 .is_our_host = [&](const auto& where) { return where.host == ours; }});
   };
-  CHECK(name({{"TROUPE_NODE", "beta"}, {"SLURM_NODEID", "0"}}) == "beta");
-  CHECK(name({{"SLURM_NODEID", "2"}, {"OMPI_COMM_WORLD_RANK", "0"}}) == "gamma");
-  CHECK(name({{"OMPI_COMM_WORLD_RANK", "1"}, {"JOB_COMPLETION_INDEX", "0"}}) == "beta");
-  CHECK(name({{"JOB_COMPLETION_INDEX", "0"}}, "troupe-2") == "alpha");
-  CHECK(name({}, "troupe-2") == "gamma");
-  CHECK(refusal([&] {
-          name({{"SLURM_NODEID", "3"}});
-        }) == "--name auto: SLURM_NODEID is 3, but the file has 3 nodes; expected a number from 0 to 2");
-  CHECK(refusal([&] { name({{"SLURM_NODEID", "-1"}}); }).find("SLURM_NODEID is -1") != std::string::npos);
-  CHECK(refusal([&] { name({}, "troupe-12"); }).find("the host is called troupe-12") != std::string::npos);
-  CHECK(refusal([&] { name({}); }).find("this process has no number") != std::string::npos);
+  const std::vector<std::string> here(3, "127.0.0.1");
+  SUBCASE("by an index that it sets") {
+    CHECK(name({{"TROUPE_NODE", "beta"}, {"SLURM_NODEID", "0"}}, "host", here) == "beta");
+    CHECK(name({{"SLURM_NODEID", "2"}, {"OMPI_COMM_WORLD_RANK", "0"}}, "host", here) == "gamma");
+    CHECK(name({{"OMPI_COMM_WORLD_RANK", "1"}, {"JOB_COMPLETION_INDEX", "0"}}, "host", here) == "beta");
+    CHECK(name({{"JOB_COMPLETION_INDEX", "0"}}, "troupe-2", here) == "alpha");
+    CHECK(refusal([&] {
+            name({{"SLURM_NODEID", "3"}}, "host", here);
+          }) == "--name auto: SLURM_NODEID is 3, but the file has 3 nodes; expected a number from 0 to 2");
+    CHECK(refusal([&] {
+            name({{"SLURM_NODEID", "-1"}}, "host", here);
+          }).find("SLURM_NODEID is -1") != std::string::npos);
+  }
+  SUBCASE("by the name or an address of the host") {
+    const std::vector<std::string> numbered{"node01", "node02", "node03"};
+    CHECK(name({}, "node01", numbered) == "alpha");
+    CHECK(name({}, "node03.cluster.example.org", numbered) == "gamma");
+    CHECK(name({}, "Node02", {"node01.example.org", "node02.example.org"}) == "beta");
+    CHECK(name({}, "troupe-1", {"troupe-0.troupe", "troupe-1.troupe"}) == "beta");
+    CHECK(name({}, "troupe-1.troupe.ns.svc.cluster.local", {"troupe-1.troupe", "troupe-2.troupe"}) == "alpha");
+    CHECK(name({}, "ip-10-0-0-1", {"10.0.0.7", "10.0.0.1"}, "10.0.0.1") == "beta");
+    CHECK(name({}, "ip-10-0-0-1.ec2.internal", {"ip-10-0-0-2.ec2.internal", "ip-10-0-0-1.ec2.internal"}) == "beta");
+    CHECK(name({}, "gamma", here) == "gamma");
+    CHECK(name({}, "beta.example.org", numbered) == "beta");
+  }
+  SUBCASE("by the number of a pod, if nothing contradicts it") {
+    CHECK(name({}, "troupe-2", here) == "gamma");
+    CHECK(name({}, "troupe-0.troupe.ns.svc", here) == "alpha");
+    CHECK(refusal([&] { name({}, "troupe-12", here); }).find("the host is called troupe-12") != std::string::npos);
+  }
+  SUBCASE("or not at all") {
+    const auto refused = [&](const std::string& host, const std::vector<std::string>& hosts,
+                             const std::string& ours = "") {
+      const auto text = refusal([&] { name({}, host, hosts, ours); });
+      CHECK(text.find("--name NAME instead of auto") != std::string::npos);
+      return text.find("nothing says which node this process is") != std::string::npos;
+    };
+    for (const auto* host : {"host", "node01", "node1", "web-02", "ip-10-0-0-1", "3f2a1b4c5d60", "2", "-1", ""})
+      CHECK_MESSAGE(refused(host, here), host);
+    CHECK(refused("troupe-1", {"other-0", "other-1"}));  // the file knows the hosts by name, and this is none of them
+    CHECK(refused("node01.left", {"node01.right", "node02.right"}));
+    CHECK(refused("10", {"10.0.0.1", "10.0.0.2"}));
+    CHECK_FALSE(refused("node01", {"node01", "node01"}));  // two nodes at this host
+    CHECK_FALSE(refused("host", {"10.0.0.1", "10.0.0.1"}, "10.0.0.1"));
+  }
 }
