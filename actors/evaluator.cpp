@@ -6,17 +6,30 @@
 
 #include <atomic>
 #include <limits>
+#include <memory>
 #include <optional>
 #include <utility>
+#include <vector>
 
 namespace troupe {
 
 namespace {
 
+/// An evaluation that has not been answered.
+struct open_evaluation {
+  caf::typed_response_promise<evaluation> promise;
+  bool answered{false};
+
+  void cancel() {
+    if (!std::exchange(answered, true)) promise.deliver(make_error(errc::failed, "the evaluation was cancelled"));
+  }
+};
+
 struct evaluator_state {
   static inline const char* name = "evaluator";
   std::shared_ptr<std::unique_ptr<models::network>> network;  ///< Made and used on the lane only.
   std::shared_ptr<std::atomic<bool>> cancelled;
+  std::vector<std::shared_ptr<open_evaluation>> open;
   std::unique_ptr<lane> where;
 
   ~evaluator_state() {
@@ -32,7 +45,9 @@ evaluator_actor::behavior_type evaluator(evaluator_actor::stateful_pointer<evalu
   self->state.where = std::move(*where);
   return {
       [self, options](evaluate_atom, const snapshot& weights) -> caf::result<evaluation> {
-        auto promise = self->make_response_promise<evaluation>();
+        const auto asked = std::make_shared<open_evaluation>();
+        asked->promise = self->make_response_promise<evaluation>();
+        self->state.open.push_back(asked);
         auto work = [weights, options, network = self->state.network,
                      cancelled = self->state.cancelled]() -> std::optional<evaluation> {
           if (!options.computes)
@@ -51,16 +66,18 @@ evaluator_actor::behavior_type evaluator(evaluator_actor::stateful_pointer<evalu
           return found;
         };
         const task what{.what = task::kind::evaluate, .samples = options.samples->size()};
-        then_on_lane(self, *self->state.where, what, std::move(work),
-                     [promise](std::optional<evaluation> found) mutable {
-                       if (found)
-                         promise.deliver(*found);
-                       else
-                         promise.deliver(make_error(errc::failed, "the evaluation was cancelled"));
-                     });
-        return promise;
+        then_on_lane(self, *self->state.where, what, std::move(work), [self, asked](std::optional<evaluation> found) {
+          std::erase(self->state.open, asked);
+          if (!found) return asked->cancel();
+          if (!std::exchange(asked->answered, true)) asked->promise.deliver(*found);
+        });
+        return asked->promise;
       },
-      [self](cancel_atom) { *self->state.cancelled = true; },
+      [self](cancel_atom) {
+        *self->state.cancelled = true;
+        // At once: the model's own code, which the lane runs, may never return.
+        for (const auto& asked : std::exchange(self->state.open, {})) asked->cancel();
+      },
       [](done_atom, const completion& done) { (*done.run)(); },
   };
 }

@@ -8,6 +8,8 @@
 #include "troupe/apps/messages.hpp"
 #include "troupe/apps/suggestion.hpp"
 #include "troupe/runtime/node/fingerprint.hpp"
+#include "troupe/runtime/node/signals.hpp"
+#include "troupe/runtime/support/activity.hpp"
 #include "troupe/runtime/topology/error.hpp"
 #include "troupe/runtime/topology/suggest.hpp"
 #include "troupe/runtime/topology/value.hpp"
@@ -19,9 +21,11 @@
 
 #include <csignal>
 #include <cstdio>
+#include <cstdlib>
 #include <exception>
 #include <fcntl.h>
 #include <iostream>
+#include <poll.h>
 #include <regex>
 #include <string>
 #include <unistd.h>
@@ -92,17 +96,43 @@ std::string explain(const CLI::App& app, const CLI::ParseError& error, int count
 
 }  // namespace
 
+namespace {
+
+signal_watch* watching = nullptr;
+
+/// Returns whether standard output is a pipe from which nobody reads any more.
+bool reader_is_gone() {
+  pollfd out{.fd = STDOUT_FILENO, .events = POLLOUT, .revents = 0};
+  return poll(&out, 1, 0) > 0 && (out.revents & POLLERR) != 0;
+}
+
+/// Ends the process although the main thread has not returned from an operation.
+[[noreturn]] void end_because_late(const std::string& why) {
+  constexpr int invalid_input = 2;
+  print_error(why + "; expected code that returns, or a longer limit");
+  std::_Exit(invalid_input);
+}
+
+}  // namespace
+
+signal_watch& signals_of_command() {
+  return *watching;
+}
+
 int command(int count, char** words) {
+  // A stream that was closed would be the first file or socket of the run.
+  for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
+    if (fcntl(stream, F_GETFD) < 0 && open("/dev/null", O_RDONLY) < 0) return 1;
+  std::signal(SIGPIPE, SIG_IGN);  // a reader that goes away ends no run
+  signal_watch signals;           // before any other thread, which inherits the signals that it blocks
+  watching = &signals;
+  const activity_watch activities{{.note = print_note, .end = end_because_late}};
   CLI::App app("Distributed SGD training, described by a topology file and run by actors.", "troupe");
   app.set_version_flag(
       "--version", versions,
       "Print the versions of Troupe, LibTorch and CAF, and the CUDA and CPU capabilities of this machine");
   app.require_subcommand(0, 1);
   int status = 0;
-  // A stream that was closed would be the first file or socket of the run.
-  for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
-    if (fcntl(stream, F_GETFD) < 0 && open("/dev/null", O_RDONLY) < 0) return 1;
-  std::signal(SIGPIPE, SIG_IGN);  // a reader that goes away ends no run
   for (const auto add : commands) add(app, status);
   name_values(app);
   try {
@@ -115,6 +145,7 @@ int command(int count, char** words) {
     // A run has its files; for the others, what they print is all there is.
     if (status == 0 && !app.got_subcommand("run") && !app.got_subcommand("node") &&
         (std::fflush(stdout) != 0 || !std::cout.flush())) {
+      if (reader_is_gone()) return 128 + SIGPIPE;  // such as `head`, which has read enough
       print_error("standard output cannot be written");
       return 1;
     }

@@ -5,8 +5,8 @@
 namespace troupe::apps {
 
 /// Executes the command given by `words`, the arguments of main(), and returns the exit status: 0 success, 1 the run
-/// failed, 2 invalid input, 129, 130 or 143 interrupted. Errors are printed to standard error. Call it once, from the
-/// main thread and before any other thread is started: threads inherit the signals that a run blocks.
+/// failed, 2 invalid input, 128 + the number of a signal that ended it. Errors are printed to standard error. Call it
+/// once, from the main thread and before any other thread is started: threads inherit the signals that a run blocks.
 int command(int count, char** words);
 
 }  // namespace troupe::apps

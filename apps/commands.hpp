@@ -1,13 +1,21 @@
 // The subcommands of `troupe`, one thin file each. Each function adds its subcommand to the command line. When that
-// subcommand is called, it stores the exit status in `status`: 0 success, 1 the run failed, 2 invalid input, 129, 130
-// or 143 interrupted. Invalid input is thrown as input_error; command() prints it.
+// subcommand is called, it stores the exit status in `status`: 0 success, 1 the run failed, 2 invalid input, 128 + the
+// number of the signal if interrupted. Invalid input is thrown as input_error; command() prints it.
 #pragma once
 
 namespace CLI {
 class App;
 }
 
+namespace troupe {
+class signal_watch;
+}
+
 namespace troupe::apps {
+
+/// Returns what watches the signals of this process while command() runs. Until a subcommand installs a handler, a
+/// signal ends the process with a line; install one where there is something to save.
+signal_watch& signals_of_command();
 
 void add_run(CLI::App& app, int& status);
 void add_node(CLI::App& app, int& status);

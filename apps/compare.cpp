@@ -109,7 +109,7 @@ comparing::comparison go_on(const options& given, const fs::path& folder) {
 }
 
 int compare(options& given) {
-  signal_watch signals;  // first of all: threads inherit the signals it blocks
+  auto& signals = signals_of_command();
   for (const auto& text : given.varied) given.what.varied.push_back(comparing::parse_varied(text));
   auto folder = !given.resume.empty() ? given.resume : given.out;
   if (folder.empty()) folder = "runs/compare-" + utc("%Y%m%dT%H%M%SZ");

@@ -9,6 +9,7 @@
 #include "troupe/runtime/checkpoint/model_file.hpp"
 #include "troupe/runtime/checkpoint/read_weights.hpp"
 #include "troupe/runtime/plan/plan.hpp"
+#include "troupe/runtime/support/activity.hpp"
 #include "troupe/runtime/support/units.hpp"
 #include "troupe/runtime/telemetry/metrics.hpp"
 #include "troupe/runtime/topology/error.hpp"
@@ -213,6 +214,7 @@ void eval(const options& given) {
                       " counts every sample as correct, because there are only " + std::to_string(classes_of_set) +
                       " classes; use a smaller value");
   std::vector<rules::class_counts> counts;
+  const activity evaluating{"the evaluation", topology.run.timeout, "run.timeout"};
   const rules::evaluation_options how{.batch_size = batch_size, .top_k = given.top_k};
   const auto found = *rules::evaluate(*net, set, scale, loss_of(card.loss, *net), how, nullptr,
                                       given.per_class ? &counts : nullptr);  // never cancelled

@@ -153,7 +153,7 @@ std::string page_of(const described_command& command) {
   if (command.name.empty())
     text +=
         ".SH EXIT STATUS\n.TP\n0\nSuccess.\n.TP\n1\nThe run failed.\n.TP\n2\nThe input is invalid; nothing was "
-        "started.\n.TP\n129, 130, 143\nInterrupted by SIGHUP, SIGINT or SIGTERM.\n"
+        "started.\n.TP\n128 + N\nEnded by signal N: 129 by SIGHUP, 130 by SIGINT, 131 by SIGQUIT, 143 by SIGTERM.\n"
         ".SH ENVIRONMENT\n.TP\n" +
         bold("TROUPE_DATA") + "\nFolder of the data sets.\n.TP\n" + bold("TROUPE_NODE") + "\nName of the node that " +
         bold("troupe node --name auto") + " runs.\n.TP\n" + bold("NO_COLOR") +

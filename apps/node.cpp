@@ -72,8 +72,8 @@ void add_node(CLI::App& app, int& status) {
   add_training_options(*command, *given);
   command->add_option(
       "--name", given->name,
-      "Name of the [[node]] to run; with \"auto\", it comes from TROUPE_NODE, or its index from Slurm, Open MPI, "
-      "Kubernetes or the end of the host name");
+      "Name of the [[node]] to run; with \"auto\", it comes from TROUPE_NODE, its index from Slurm, Open MPI or "
+      "Kubernetes, or it is the node with the name or an address of this host");
   // Passed by `troupe run`; not for users.
   command->add_flag("--together", given->together)->group("");
   command->add_option("--parts", given->parts)->group("");

@@ -65,9 +65,6 @@ void print_cut(const options& given, std::uint64_t step, const recording::conten
 }
 
 int replay_recording(options& given) {
-  signal_watch signals;  // first of all: threads inherit the signals it blocks
-  std::atomic<int> signal{0};
-  const signal_handler interrupting{signals, [&](int received) { signal = received; }};
   auto& run = given.run;
   const auto path = (given.recorded / recording::file_name).string();
   run.file = given.recorded / "topology.toml";
@@ -95,6 +92,8 @@ int replay_recording(options& given) {
     const auto stem = name.has_filename() ? name.filename() : name.parent_path().filename();
     run.out = telemetry::default_folder(stem.string() + "-replay");
   }
+  std::atomic<int> signal{0};  // from here on, there is something to save
+  const signal_handler interrupting{signals_of_command(), [&](int received) { signal = received; }};
   telemetry::run_folder folder{{.out = run.out, .topology = run.file, .overwrite = run.overwrite}};
   auto shown = telemetry::make_display(verbosity_of(run), telemetry::shape_of(what.plan, folder.path().string()));
   shown = watched(std::move(shown), {.what = what.plan, .folder = folder.path(), .simulated = true});

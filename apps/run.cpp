@@ -57,7 +57,7 @@ std::vector<local_node> commands(const training_options& given, const plan& plan
 }
 
 int run_topology(training_options& given) {
-  signal_watch signals;  // first of all: threads inherit the signals it blocks
+  auto& signals = signals_of_command();
   settle(given);
   auto what = prepare(given);
   if (what.plan.nodes.size() == 1) return train(given, std::move(what), 0, signals);

@@ -8,6 +8,7 @@
 #include "troupe/apps/whole_number.hpp"
 #include "troupe/runtime/emulation/network.hpp"
 #include "troupe/runtime/node/launcher.hpp"
+#include "troupe/runtime/node/signals.hpp"
 #include "troupe/runtime/node/simulate_run.hpp"
 #include "troupe/runtime/support/units.hpp"
 #include "troupe/runtime/telemetry/display.hpp"
@@ -50,10 +51,6 @@ std::string repeating_command(const options& given, std::uint64_t events) {
 }
 
 int simulate_topology(options& given) {
-  signal_watch signals;  // first of all: threads inherit the signals it blocks
-  std::atomic<int> signal{0};
-  const signal_handler interrupting{signals, [&](int received) { signal = received; }};
-  given.how.signal = &signal;
   settle(given.run.dashboard, given.run.file);
   const auto topology = topology::load(given.run.file, given.run.overrides);
   const auto data = load_data(topology);
@@ -69,6 +66,9 @@ int simulate_topology(options& given) {
   models::buffer_pool pool;
   auto initial = initial_weights(plan, pool);
   settle_durations(plan, data, initial, pool);
+  std::atomic<int> signal{0};  // from here on, there is something to save
+  const signal_handler interrupting{signals_of_command(), [&](int received) { signal = received; }};
+  given.how.signal = &signal;
   telemetry::run_folder folder{{.out = given.run.out, .topology = given.run.file, .overwrite = given.run.overwrite}};
   const auto trace = make_trace(given.run.trace, folder.path(), "simulation", trace_time{0});
   const auto network = emulation::make_network(plan, given.how.seed, trace);

@@ -106,7 +106,7 @@ int watch(const options& given, const watching::dashboard_address& where, const 
 }
 
 int top(const options& given) {
-  signal_watch signals;  // first of all: threads inherit the signals it blocks
+  auto& signals = signals_of_command();
   std::atomic<int> signal{0};
   const signal_handler interrupting{signals, [&](int received) { signal = received; }};
   const auto where = watching::parse_dashboard_address(given.address);

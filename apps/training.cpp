@@ -262,6 +262,8 @@ int train(const training_options& given, training&& what, std::uint32_t node, si
   const auto end = run(what.plan, what.data, std::move(options), signals);
   if (end.refusal) print_error("this node cannot take part in the run: " + *end.refusal);
   if (end.failure) print_error("the run failed: " + *end.failure);
+  if (end.signal != 0 && !given.quiet && (!end.begun || node != 0))
+    print_note("interrupted by " + name_of_signal(end.signal) + (end.begun ? "" : " before training began"));
   if (trace) trace->close();  // a lane that is stuck may still have it
   write_links(given, what.plan, node, book.get(), end.links);
   if (recorded && !end.failure && !end.refusal) recorded->complete();

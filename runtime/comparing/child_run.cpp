@@ -32,8 +32,18 @@ using clock = std::chrono::steady_clock;
 
 }  // namespace
 
-child_runner::child_runner(signal_watch& signals) : handler_(signals, [this](int signal) { forward(signal); }) {
+child_runner::child_runner(signal_watch& signals)
+    : signals_(signals), handler_(signals, [this](int signal) { forward(signal); }) {
+  become_launcher();  // the child is in a group of its own, which Ctrl-Z does not stop
+  signals_.on_continue([this] {
+    const std::lock_guard lock(mutex_);
+    if (process_ > 0) kill(process_, SIGCONT);
+  });
   std::signal(SIGCHLD, SIG_DFL);  // an ignored SIGCHLD is inherited, and discards exit statuses
+}
+
+child_runner::~child_runner() {
+  signals_.on_continue({});
 }
 
 void child_runner::forward(int signal) {

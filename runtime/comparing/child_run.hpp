@@ -21,6 +21,9 @@ namespace troupe::comparing {
 class child_runner {
  public:
   explicit child_runner(signal_watch& signals);
+  ~child_runner();
+  child_runner(const child_runner&) = delete;
+  child_runner& operator=(const child_runner&) = delete;
 
   /// Runs this program with `arguments`, the first of which is its name, and returns the exit status; 1 if a signal
   /// terminated it. Its output is written to `log`. Calls `tick` about once per second with the time since the start.
@@ -35,6 +38,7 @@ class child_runner {
   void forward(int signal);
   int wait_for(pid_t process, const std::function<void(std::chrono::milliseconds)>& tick);
 
+  signal_watch& signals_;
   std::mutex mutex_;
   pid_t process_{-1};  ///< The child that runs and has not been reaped; guarded by mutex_.
   std::atomic<int> signal_{0};

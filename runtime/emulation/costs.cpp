@@ -3,6 +3,7 @@
 #include "troupe/actors/training/replica.hpp"
 #include "troupe/data/random.hpp"
 #include "troupe/runtime/node/worker_of_plan.hpp"
+#include "troupe/runtime/support/activity.hpp"
 
 #include <algorithm>
 #include <atomic>
@@ -57,6 +58,7 @@ microseconds measure_gradient(const plan& plan, const data::dataset_pair& data, 
     std::size_t rounds;
     double cpu;
   };
+  const activity measuring{"measuring a gradient", plan.file.run.timeout, "run.timeout"};
   const auto begin = std::chrono::steady_clock::now();
   const auto lanes = lanes_at_work(plan);
   std::size_t rounds = 0;
@@ -64,6 +66,7 @@ microseconds measure_gradient(const plan& plan, const data::dataset_pair& data, 
   marks.reserve(measured + 1);
   const auto end_round = [&]() noexcept {
     ++rounds;
+    activity::goes_on();
     const auto now = std::chrono::steady_clock::now();
     const auto due =
         marks.empty() ? rounds >= first_ones && now - begin >= at_first : now - marks.back().at >= at_least;

@@ -4,6 +4,7 @@
 #include "troupe/actors/support/lane.hpp"
 
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -17,6 +18,9 @@ class thread_lanes final : public lane_factory {
   thread_lanes();
   ~thread_lanes() override;
   std::unique_ptr<lane> make(const std::string& name) override;
+
+  /// Reports each job that has not returned for `limit` (run.timeout), once. Call it at most once.
+  void report_long_jobs(std::chrono::milliseconds limit, std::function<void(const std::string&)> report);
 
   /// Closes all lanes and waits for their running jobs: at most `writing` for those that write files, and at most
   /// `computing` for the others. Returns the names of the lanes that have not returned by then; their threads are

@@ -19,7 +19,7 @@
 #include <cstdio>
 #include <cstring>
 #include <fcntl.h>
-#include <fstream>
+#include <memory>
 #include <poll.h>
 #include <stdexcept>
 #include <string_view>
@@ -123,11 +123,8 @@ int status_of(child& who) {
 
 /// Returns whether a process is stopped (SIGSTOP, a debugger), so that it cannot react to signals.
 bool is_stopped(pid_t process) {
-  std::ifstream file("/proc/" + std::to_string(process) + "/stat");
-  std::string text;
-  std::getline(file, text);
-  const auto state = text.rfind(") ");  // the name before it may contain any text
-  return state != std::string::npos && state + 2 < text.size() && (text[state + 2] == 'T' || text[state + 2] == 't');
+  const auto state = state_of_process(process);
+  return state == 'T' || state == 't';
 }
 
 /// All child processes. None of them outlives it.
@@ -168,6 +165,24 @@ struct child_processes {
   bool ended() const {
     return std::all_of(members.begin(), members.end(), [](const child& one) { return one.process < 0; });
   }
+};
+
+/// Lets the nodes go on whenever this process does: they stop with it.
+class continuing {
+ public:
+  continuing(signal_watch& signals, const child_processes& all) : signals_(signals) {
+    for (const auto& one : all.members) nodes_.push_back(std::make_unique<process_handle>(one.process));
+    signals_.on_continue([this] {
+      for (const auto& one : nodes_) one->send(SIGCONT);
+    });
+  }
+  ~continuing() { signals_.on_continue({}); }
+  continuing(const continuing&) = delete;
+  continuing& operator=(const continuing&) = delete;
+
+ private:
+  signal_watch& signals_;
+  std::vector<std::unique_ptr<process_handle>> nodes_;
 };
 
 /// Sets the port that other nodes dial, and the port that is bound if that is to be the same one.
@@ -223,10 +238,12 @@ void assign_ports(plan& plan, const std::vector<std::string>& chosen) {
 
 int run_local_nodes(const std::vector<local_node>& nodes, signal_watch& signals) {
   std::signal(SIGCHLD, SIG_DFL);  // an ignored SIGCHLD is inherited, and discards exit statuses
+  become_launcher();              // the nodes are in groups of their own, which Ctrl-Z does not stop
   child_processes all;
   for (const auto& node : nodes) all.members.push_back(start(node, all.members.empty()));
   const process_handle first{all.members.front().process};
   const signal_handler to_first{signals, [&first](int signal) { first.send(signal); }};
+  const continuing all_go_on{signals, all};
 
   int status = 0;
   constexpr auto never = clock::time_point::max();

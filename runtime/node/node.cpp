@@ -8,6 +8,7 @@
 #include "troupe/runtime/node/fingerprint.hpp"
 #include "troupe/runtime/node/lanes.hpp"
 #include "troupe/runtime/node/links_of_plan.hpp"
+#include "troupe/runtime/node/patient_scheduler.hpp"
 #include "troupe/runtime/node/supervisor.hpp"
 #include "troupe/runtime/node/traced_lanes.hpp"
 #include "troupe/runtime/plan/parts.hpp"
@@ -55,7 +56,7 @@ struct system_config : caf::actor_system_config {
     add_thread_hook<short_slices>();
     // Handlers are short and LibTorch has threads of its own: one shared queue without polling, and two threads, leave
     // the cores to the lanes.
-    set("scheduler.policy", caf::atom("sharing"));
+    load<patient_scheduler>();
     set("scheduler.max-threads", 2u);
     set("logger.verbosity", caf::atom("quiet"));
   }
@@ -175,11 +176,14 @@ run_end run(const plan& plan, const data::dataset_pair& data, node_options optio
   const auto end = std::make_shared<run_end>();
   const auto loading = std::make_shared<data::loader_threads>(loader_threads_of(plan, options.node));
   thread_lanes threads;
+  options.report = one_at_a_time(std::move(options.report));
+  threads.report_long_jobs(plan.file.run.timeout, options.report);
   traced_lanes traced{threads, options.trace};
   emulation::slowed_lanes lanes{options.trace ? static_cast<lane_factory&>(traced) : threads, plan};
   check_threads(plan);
   const auto own = alone ? control::introduction{} : introduce(plan, data, options);
   auto links = alone ? nullptr : make_links(plan, options, own);
+  signals.on_signal({});  // from here on, there is something to save
   {
     system_config config;
     caf::actor_system system{config};
@@ -201,7 +205,7 @@ run_end run(const plan& plan, const data::dataset_pair& data, node_options optio
                                                       .self = own,
                                                       .links = std::move(links),
                                                       .wait = wait_of(plan, options),
-                                                      .report = one_at_a_time(options.report),
+                                                      .report = options.report,
                                                       .keep_copy = options.keep_copy,
                                                       .end = end});
     options.initial.reset();

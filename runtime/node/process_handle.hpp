@@ -5,6 +5,8 @@
 #include <sys/types.h>
 
 #include <csignal>
+#include <fstream>
+#include <string>
 #include <unistd.h>
 
 namespace troupe {
@@ -31,5 +33,15 @@ class process_handle {
   pid_t process_;
   int file_;
 };
+
+/// Returns the state of a process as in proc(5): 'T' if a signal has stopped it, 't' if a debugger has; '\0' if there
+/// is no such process.
+inline char state_of_process(pid_t process) {
+  std::ifstream file("/proc/" + std::to_string(process) + "/stat");
+  std::string text;
+  std::getline(file, text);
+  const auto state = text.rfind(") ");  // the name before it may contain any text
+  return state != std::string::npos && state + 2 < text.size() ? text[state + 2] : '\0';
+}
 
 }  // namespace troupe

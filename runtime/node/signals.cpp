@@ -1,47 +1,104 @@
 #include "troupe/runtime/node/signals.hpp"
 
+#include "troupe/runtime/node/process_handle.hpp"
+#include "troupe/runtime/support/ending_signals.hpp"
+
+#include <sys/eventfd.h>
+#include <sys/signalfd.h>
+
+#include <array>
+#include <cerrno>
 #include <csignal>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <poll.h>
 #include <pthread.h>
+#include <stdexcept>
+#include <string_view>
 #include <unistd.h>
-#include <utility>
 
 namespace troupe {
 
 namespace {
 
-constexpr int wake_up = SIGUSR2;  ///< Wakes the watching thread, which then sees that it may leave.
+using std::chrono::milliseconds;
 
-/// Returns whether the process was started with this signal ignored, as nohup does for SIGHUP.
-bool is_ignored(int signal) {
+/// How long after the first signal the process says that it is still there, and why.
+constexpr milliseconds time_to_say_so{2000};
+
+/// How often a process looks whether its launcher is stopped.
+constexpr milliseconds between_looks{250};
+
+/// After SIGCONT, children are told this often to go on, at this interval.
+constexpr int continues_in_all = 4;
+constexpr milliseconds between_continues{250};
+
+/// Returns whether nobody else has decided what the signal does to this process.
+bool is_free(int signal) {
   struct sigaction action {};
-  return sigaction(signal, nullptr, &action) == 0 && action.sa_handler == SIG_IGN;
+  return sigaction(signal, nullptr, &action) == 0 && action.sa_handler == SIG_DFL;
 }
 
 sigset_t watched() {
   sigset_t set;
   sigemptyset(&set);
-  for (const int signal : {SIGINT, SIGTERM, wake_up}) sigaddset(&set, signal);
-  if (!is_ignored(SIGHUP)) sigaddset(&set, SIGHUP);
+  for (const int signal : ending_signals)
+    if (signal == SIGINT || signal == SIGTERM || is_free(signal)) sigaddset(&set, signal);
+  if (is_free(SIGQUIT)) sigaddset(&set, SIGQUIT);
+  sigaddset(&set, SIGCONT);
   return set;
+}
+
+/// Writes a line to standard error without the locks of stdio, which the main thread may hold.
+void say(std::string line) {
+  line += '\n';
+  [[maybe_unused]] const auto written = ::write(STDERR_FILENO, line.data(), line.size());
+}
+
+/// Returns the parent of this process if it has declared itself its launcher, or 0.
+pid_t launcher_of_this() {
+  const auto* given = std::getenv(launcher_variable);
+  const auto parent = getppid();
+  return given != nullptr && std::to_string(parent) == given ? parent : 0;
+}
+
+int open_or_throw(int file, const char* what) {
+  if (file < 0) throw std::runtime_error(std::string(what) + ": " + std::strerror(errno));
+  return file;
 }
 
 }  // namespace
 
-signal_watch::signal_watch() {
+void become_launcher() {
+  ::setenv(launcher_variable, std::to_string(getpid()).c_str(), 1);
+}
+
+std::string name_of_signal(int signal) {
+  const auto* name = sigabbrev_np(signal);
+  return name != nullptr ? "SIG" + std::string(name) : "signal " + std::to_string(signal);
+}
+
+signal_watch::signal_watch() : launcher_(launcher_of_this()) {
   const auto set = watched();
   pthread_sigmask(SIG_BLOCK, &set, nullptr);
+  signals_ = open_or_throw(signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK), "signalfd");
+  leaving_ = open_or_throw(eventfd(0, EFD_CLOEXEC), "eventfd");
   thread_ = std::thread{[this] { watch(); }};
 }
 
 signal_watch::~signal_watch() {
-  leaving_ = true;
-  pthread_kill(thread_.native_handle(), wake_up);
+  const std::uint64_t one = 1;
+  [[maybe_unused]] const auto written = ::write(leaving_, &one, sizeof(one));
   thread_.join();
+  ::close(signals_);
+  ::close(leaving_);
 }
 
 void signal_watch::on_signal(std::function<void(int)> handler) {
   const std::lock_guard lock{mutex_};
   handler_ = std::move(handler);
+  saves_ = true;
   if (received_ != 0 && handler_) handler_(received_);
 }
 
@@ -50,21 +107,65 @@ void signal_watch::before_exit(std::function<void()> what) {
   before_exit_ = std::move(what);
 }
 
+void signal_watch::on_continue(std::function<void()> what) {
+  const std::lock_guard lock{mutex_};
+  continues_ = std::move(what);
+}
+
 void signal_watch::watch() {
-  const auto set = watched();
+  std::array<pollfd, 2> ready{pollfd{signals_, POLLIN, 0}, pollfd{leaving_, POLLIN, 0}};
   for (;;) {
-    int signal = 0;
-    if (sigwait(&set, &signal) != 0) continue;
-    if (leaving_) return;
-    if (signal == wake_up) continue;  // sent by another process
-    const std::lock_guard lock{mutex_};
-    if (received_ != 0) {
-      if (before_exit_) before_exit_();
-      _exit(128 + signal);
-    }
-    received_ = signal;
-    if (handler_) handler_(signal);
+    poll(ready.data(), ready.size(), milliseconds_to_wait());
+    if (ready[1].revents != 0) return;
+    for (signalfd_siginfo one{}; ::read(signals_, &one, sizeof(one)) == sizeof(one);)
+      take(static_cast<int>(one.ssi_signo));
+    look_around();
   }
+}
+
+int signal_watch::milliseconds_to_wait() {
+  const std::lock_guard lock{mutex_};
+  return says_so_ || continues_left_ > 0 || launcher_ != 0 ? static_cast<int>(between_looks.count()) : -1;
+}
+
+void signal_watch::take(int signal) {
+  const std::lock_guard lock{mutex_};
+  if (signal == SIGCONT) {
+    continued_ = clock::now();
+    continues_left_ = continues_ ? continues_in_all : 0;
+    return;
+  }
+  if (signal == SIGQUIT) end_at_once(signal, "ended at once by SIGQUIT");
+  if (!saves_) end_at_once(signal, "interrupted by " + name_of_signal(signal));
+  if (received_ == 0) {
+    received_ = signal;
+    since_ = clock::now();
+    says_so_ = launcher_ == 0;  // which says it for all
+    if (handler_) handler_(signal);
+  } else if (clock::now() - since_ >= same_event) {
+    end_at_once(signal, "ended at once by a second signal, " + name_of_signal(signal));
+  }
+}
+
+/// Does what is due without a signal.
+void signal_watch::look_around() {
+  if (launcher_ != 0 && state_of_process(launcher_) == 'T') ::kill(::getpid(), SIGSTOP);  // until it lets us go on
+  const std::lock_guard lock{mutex_};
+  const auto told = continues_in_all - continues_left_;
+  if (continues_left_ > 0 && clock::now() - continued_ >= told * between_continues) {
+    --continues_left_;
+    if (continues_) continues_();
+  }
+  if (!says_so_ || clock::now() - since_ < time_to_say_so) return;
+  says_so_ = false;
+  say(name_of_signal(received_) +
+      " received: waiting for the operation under way, to end in good order; another signal ends at once");
+}
+
+void signal_watch::end_at_once(int signal, const std::string& line) {
+  if (before_exit_) before_exit_();
+  say(line);
+  _exit(128 + signal);
 }
 
 }  // namespace troupe

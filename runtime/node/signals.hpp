@@ -1,16 +1,40 @@
-// Handling of SIGINT, SIGTERM and SIGHUP by a call on a separate thread. Create a signal_watch before any other thread
-// starts: it blocks the signals for the whole process, and threads inherit that.
+// The signals that end a process, handled by calls on a separate thread. Create the signal_watch at the start of
+// main(), before any other thread: it blocks the signals for the whole process, and threads inherit that.
+//
+//   before anything is to be saved (no handler yet)  the first signal ends the process, with a line
+//   from the first handler on                        the first signal calls the handler, which ends the run in good
+//   order within same_event of that                        the same event: a terminal that closes sends SIGHUP twice
+//   later                                            ends the process at once
 #pragma once
 
-#include <atomic>
+#include <sys/types.h>
+
+#include <chrono>
 #include <functional>
 #include <mutex>
+#include <string>
 #include <thread>
 #include <utility>
 
 namespace troupe {
 
-/// Watches for SIGINT and SIGTERM on its own thread, and for SIGHUP unless it is ignored.
+/// Signals that follow the first one within this time belong to the same event.
+inline constexpr std::chrono::milliseconds same_event{1000};
+
+/// Environment variable in which a process that starts others of this program gives them its own number: they stop when
+/// it is stopped (Ctrl-Z, SIGSTOP), and it lets them go on when it goes on itself.
+inline constexpr auto* launcher_variable = "TROUPE_LAUNCHER";
+
+/// Declares this process the launcher of those that it will start; see launcher_variable.
+void become_launcher();
+
+/// Returns a name such as "SIGTERM".
+std::string name_of_signal(int signal);
+
+/// Watches for ending_signals on its own thread, and for SIGQUIT, which always ends the process at once. Those that the
+/// process was started to ignore, as nohup does for SIGHUP, or that a preloaded library handles, are left alone, except
+/// SIGINT and SIGTERM: a script that starts a command in the background has it ignore SIGINT, and may still send one.
+/// There is one watch in a process.
 class signal_watch {
  public:
   signal_watch();
@@ -18,21 +42,36 @@ class signal_watch {
   signal_watch(const signal_watch&) = delete;
   signal_watch& operator=(const signal_watch&) = delete;
 
-  /// Calls `handler` with the first signal, even if it was received before this call. A second signal ends the process
-  /// immediately.
+  /// Calls `handler` with the first signal, even if it was received before this call. Without a handler, the first
+  /// signal is kept for a later one.
   void on_signal(std::function<void(int)> handler);
 
-  /// Calls `what` before a second signal ends the process.
+  /// Calls `what` before a signal ends the process at once.
   void before_exit(std::function<void()> what);
 
+  /// Calls `what` when the process goes on after it was stopped, and again shortly afterwards: a child that looks
+  /// whether this process is stopped may stop a moment later than this process goes on.
+  void on_continue(std::function<void()> what);
+
  private:
+  using clock = std::chrono::steady_clock;
+
   void watch();
+  void take(int signal);
+  void look_around();
+  int milliseconds_to_wait();
+  [[noreturn]] void end_at_once(int signal, const std::string& line);
 
   std::mutex mutex_;
   std::function<void(int)> handler_;
-  std::function<void()> before_exit_;
+  std::function<void()> before_exit_, continues_;
+  bool saves_{false};  ///< Whether there ever was a handler.
   int received_{0};
-  std::atomic<bool> leaving_{false};
+  clock::time_point since_{}, continued_{};  ///< Of the first signal; of the last SIGCONT.
+  int continues_left_{0};                    ///< How often `continues_` is still called.
+  bool says_so_{false};                      ///< Whether it says what the process waits for if it is still there.
+  pid_t launcher_{0};                        ///< The process with which this one stops, or 0.
+  int signals_{-1}, leaving_{-1};            ///< File descriptors.
   std::thread thread_;
 };
 

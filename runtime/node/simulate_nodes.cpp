@@ -7,6 +7,7 @@
 #include "troupe/runtime/node/simulated_lanes.hpp"
 #include "troupe/runtime/node/simulation.hpp"
 #include "troupe/runtime/node/supervisor.hpp"
+#include "troupe/runtime/support/activity.hpp"
 #include "troupe/runtime/transport/simulated_network.hpp"
 
 #include <caf/all.hpp>
@@ -144,7 +145,10 @@ class simulation {
   }
 
   simulated_end run() {
+    const activity simulating{"an operation of a simulated worker or of the evaluator", plan_.file.run.timeout,
+                              "run.timeout"};
     while (!over() && !stops()) {
+      activity::goes_on();
       inject_faults();
       if (run_event())
         result_.events += 1;

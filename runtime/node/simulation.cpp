@@ -7,6 +7,8 @@
 #include "troupe/runtime/node/simulated_cores.hpp"
 #include "troupe/runtime/node/simulated_lanes.hpp"
 #include "troupe/runtime/node/traced_lanes.hpp"
+#include "troupe/runtime/plan/refuse.hpp"
+#include "troupe/runtime/support/activity.hpp"
 
 #include <caf/all.hpp>
 #include <caf/scheduler/test_coordinator.hpp>
@@ -58,6 +60,12 @@ void check_virtual_time(std::chrono::nanoseconds now) {
 
 run_end simulate(const plan& plan, const data::dataset_pair& data, at::Tensor initial, models::buffer_pool pool,
                  std::shared_ptr<journal> book, const simulation_options& options) {
+  for (const auto& exchange : plan.exchanges)
+    if (exchange.nature.host == hosting::device_library)
+      refuse(plan.file, "exchange." + exchange.name + ".engine",
+             exchange.name +
+                 ": engine = \"nccl\" cannot be simulated or replayed: its calls wait for each other on the GPUs, and "
+                 "lanes in virtual time run one after the other; use engine = \"troupe\"");
   run_end end;
   blame blamed;
   bool ended = false;
@@ -93,6 +101,8 @@ run_end simulate(const plan& plan, const data::dataset_pair& data, at::Tensor in
     });
   }
   const cleanup at_the_end{troupe, scheduler};
+  const activity simulating{"an operation of a simulated worker or of the evaluator", plan.file.run.timeout,
+                            "run.timeout"};
   begin(troupe, troupe.workers);
   if (options.after_begin) options.after_begin(troupe);
   auto& events = end.events;
@@ -100,6 +110,7 @@ run_end simulate(const plan& plan, const data::dataset_pair& data, at::Tensor in
     std::swap(scheduler.jobs.front(), scheduler.jobs[random.below(scheduler.jobs.size())]);
     scheduler.run_once();
     events += 1;
+    activity::goes_on();
     if (options.signal && end.signal == 0 && (end.signal = *options.signal) != 0)
       caf::anon_send(troupe.coordinator, halt_atom_v);
     if (options.after_event) options.after_event(troupe, events);

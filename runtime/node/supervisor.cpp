@@ -41,6 +41,7 @@ void start(supervisor_pointer self) {
   if (!my.is_alone()) return join_run(self);
   launch_crew(self);
   my.now = phase::running;
+  my.options.end->begun = true;
   begin(my.ours, my.ours.workers);
 }
 
@@ -57,6 +58,7 @@ void begin_if_ready(supervisor_pointer self) {
   auto workers = my.ours.workers;
   for (const auto& [rank, proxy] : my.far_workers) workers.push_back(proxy);
   my.now = phase::running;
+  my.options.end->begun = true;
   if (my.options.began) my.options.began();
   begin(my.ours, workers);
 }
@@ -69,6 +71,7 @@ void take_linked(supervisor_pointer self) {
     return begin_if_ready(self);
   }
   my.now = phase::running;
+  my.options.end->begun = true;
   my.tell_first(control::linked{});
 }
 

@@ -3,6 +3,7 @@
 #include "troupe/runtime/plan/parts.hpp"
 #include "troupe/runtime/plan/plan.hpp"
 #include "troupe/runtime/plan/refuse.hpp"
+#include "troupe/runtime/support/activity.hpp"
 
 #include <algorithm>
 #include <utility>
@@ -67,6 +68,7 @@ std::vector<std::vector<std::int64_t>> count_classes(const data::sample_shards& 
 }  // namespace
 
 data::dataset_pair load_data(const topology::topology& file) try {
+  const activity reading{"reading the data set " + file.data.name, file.run.timeout, "run.timeout"};
   topology::check_values(file, refusal_in(file));
   const auto& kind = *data::find_dataset(file.data.name);
   const auto folder = kind.folder.empty() ? std::filesystem::path{} : data::data_folder(file.data.dir) / kind.folder;

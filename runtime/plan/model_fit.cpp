@@ -3,6 +3,7 @@
 #include "troupe/runtime/plan/recipe.hpp"
 #include "troupe/runtime/plan/refuse.hpp"
 #include "troupe/runtime/plan/warnings.hpp"
+#include "troupe/runtime/support/activity.hpp"
 
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/core/grad_mode.h>
@@ -159,6 +160,11 @@ std::vector<std::string> try_out(const plan& so_far, models::network& net) {
   const auto about = does_not_fit(file);
   constexpr std::int64_t samples = 2;  // one might hide which dimension counts them
   at::Tensor output;
+  const auto& script = file.model.script;
+  const activity trying{(script.empty() ? "model.name = \"" + file.model.name + "\"" : script.string()) +
+                            ": forward() on " + std::to_string(samples) + " samples",
+                        file.run.timeout, "run.timeout",
+                        script.empty() ? activity::when_late::say_so : activity::when_late::end_process};
   try {
     const at::NoGradGuard unrecorded;
     at::Generator generator = at::detail::createCPUGenerator(1);

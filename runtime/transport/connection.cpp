@@ -98,7 +98,9 @@ void connection::beat() {
     if (error || !self->socket_.is_open()) return;
     boost::system::error_code ignored;  // what has arrived may wait for this thread, which was busy
     const auto heard = self->socket_.available(ignored) > 0 || self->paused_;
-    if (!heard && steady_clock::now() - self->last_heard_ > self->options_.silence)
+    self->silent_beats_ = heard ? 0 : self->silent_beats_ + 1;
+    // Counted in beats, of which a process that was stopped meanwhile has missed one only.
+    if (self->silent_beats_ >= beats_per_silence && steady_clock::now() - self->last_heard_ > self->options_.silence)
       return self->fail(cause::silent, silence_text(self->options_.silence));
     self->put_beat();
     self->beat();
@@ -115,6 +117,7 @@ void connection::read() try {
     if (count > 0) {
       bytes += static_cast<std::size_t>(count);
       last_heard_ = steady_clock::now();
+      silent_beats_ = 0;
       handle(reader_.advance(static_cast<std::size_t>(count)));
       if (!socket_.is_open()) return;
     } else if (count == 0) {

@@ -132,6 +132,7 @@ class connection : public std::enable_shared_from_this<connection> {
   std::optional<plane> plane_;        ///< Known once greeted.
   std::atomic<bool> trusted_{false};  ///< See trust().
   std::chrono::steady_clock::time_point last_heard_;
+  int silent_beats_{0};      ///< Since then.
   bool paused_{false};       ///< Reading goes on after other connections had a turn.
   bool needs_input_{false};  ///< Sending goes on after more has been read; see channel::needs_input().
 

@@ -1,9 +1,9 @@
 #include "troupe/runtime/transport/control.hpp"
 
 #include "troupe/actors/inspect.hpp"
+#include "troupe/runtime/support/ending_signals.hpp"
 #include "troupe/runtime/transport/bytes.hpp"
 
-#include <csignal>
 #include <type_traits>
 #include <utility>
 
@@ -215,7 +215,7 @@ void check(const message& what, const std::vector<node_ranks>& nodes, std::uint3
           refuse(what, "about a rank of another node");
         if (const auto* node = node_in(one); node && *node >= nodes.size())
           refuse(what, "about a node that does not exist");
-        if (const int* signal = signal_in(one); signal && *signal != SIGINT && *signal != SIGTERM && *signal != SIGHUP)
+        if (const int* signal = signal_in(one); signal && !ends_run(*signal))
           refuse(what, "with a signal that does not end a run");
       },
       what);

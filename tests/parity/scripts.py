@@ -2,8 +2,10 @@
 directions, as can files of weights written by Python."""
 
 import re
+import signal
 import subprocess
 import sys
+import time
 import zipfile
 
 try:
@@ -110,6 +112,23 @@ class Classifier(nn.Module):
         if self.pooled:
             x = x.mean(1)
         return self.fc(x)
+
+
+class Endless(nn.Module):
+    """Does not return from evaluations or in training, of more samples than a plan tries out; or ever."""
+
+    def __init__(self, training, evaluating, at_least):
+        super().__init__()
+        self.in_training: bool = training
+        self.in_evaluation: bool = evaluating
+        self.at_least: int = at_least
+        self.fc = nn.Linear(784, 10)
+
+    def forward(self, x):
+        if x.size(0) >= self.at_least and (self.in_training if self.training else self.in_evaluation):
+            while bool(x.sum() == x.sum()):
+                x = x + 0
+        return self.fc(x.flatten(1))
 
 
 def export(model, path="model.pt"):
@@ -347,6 +366,57 @@ def test_a_dict_that_claims_more_than_it_holds_is_refused():
             new.writestr(name, old.read(name)[:8] if "/data/" in name else old.read(name))
     said = refused("check", file("short", model='name = "lenet"\ninit = "short.pt"'))
     assert "is larger than the data stored for it" in said, said
+
+
+def endless(**how):
+    write_mnist(".")
+    export(Endless(**how))
+    return file("endless", exchange='[evaluate]\nevery = "2 steps"', workers=1)
+
+
+def with_timeout(name):
+    text = open(name).read()
+    return write(name, text.replace("[run]", '[run]\ntimeout = "1s"'))
+
+
+def test_a_script_that_never_returns_is_refused_by_every_command_that_tries_it():
+    name = with_timeout(endless(training=True, evaluating=True, at_least=1))
+    for command in (["run", "--out", "no"], ["check"], ["graph", "-o", "no.svg"], ["simulate", "--out", "no"],
+                    ["compare", "--out", "no"]):
+        said = refused(command[0], name, *command[1:])
+        assert "model.pt: forward() on 2 samples has not returned within 1 s (run.timeout)" in said, said
+    with background("check", endless(training=True, evaluating=True, at_least=1), name="check") as check:
+        time.sleep(3)
+        check.process.send_signal(signal.SIGINT)
+        check.wait(130, within=2)
+        assert check.said() == "interrupted by SIGINT\n", check
+
+
+def test_an_evaluation_that_never_returns_is_named_and_a_signal_saves_the_run():
+    name = with_timeout(endless(training=False, evaluating=True, at_least=3))
+    with background("run", name, "--out", "out", name="run") as run:
+        run.until_said("evaluator has not returned from its operation for 1000 ms (run.timeout)")
+        run.process.send_signal(signal.SIGTERM)
+        run.wait(143, within=10)
+        assert "evaluator has not returned from its last operation; this process ends without it" in run.said(), run
+    assert metrics("out")[-1]["status"] == "interrupted", metrics("out")[-1]
+    assert weights("out")
+    with background("eval", "out/model.safetensors", "--dir", ".", "--set", "model.script=model.pt", name="eval") as one:
+        time.sleep(3)
+        one.process.send_signal(signal.SIGINT)
+        one.wait(130, within=2)
+    with background("simulate", name, "--out", "simulated", "--set", "simulate.gradient=1ms", name="simulate") as one:
+        one.until_said("an operation of a simulated worker or of the evaluator has not returned within 1 s (run.timeout)")
+        one.process.send_signal(signal.SIGINT)
+        one.until_said("SIGINT received: waiting for the operation under way")
+        one.process.send_signal(signal.SIGINT)
+        one.wait(130, within=2)
+
+
+def test_a_step_that_never_returns_ends_the_run_by_name():
+    name = with_timeout(endless(training=True, evaluating=False, at_least=3))
+    said = troupe("run", name, "--out", "out", status=1, timeout=30).stderr
+    assert "compute 0 did not complete step 1 within 1000 ms (run.timeout)" in said, said
 
 
 main(globals())

@@ -5,6 +5,7 @@
 #include "tests/support/wirings.hpp"
 
 #include "troupe/runtime/node/simulation.hpp"
+#include "troupe/runtime/topology/error.hpp"
 
 #include <ATen/ops/isfinite.h>
 #include <caf/all.hpp>
@@ -56,6 +57,20 @@ TEST_CASE("every wiring gives the bits of the CPU where workers compute on devic
       CAPTURE(seed);
       check_same(simulate_plan(plan, wiring.samples, seed, true), here);
     }
+  }
+}
+
+TEST_CASE("NCCL, whose calls wait for each other, is refused by name") {
+  for (const bool on_devices : {false, true}) {
+    auto plan = tests::tiny_plan(tests::deterministic_wirings().front());
+    plan.exchanges.front().nature.host = hosting::device_library;
+    std::string said;
+    try {
+      simulate_plan(plan, tests::deterministic_wirings().front().samples, 0, on_devices);
+    } catch (const input_error& refusal) {
+      said = refusal.what();
+    }
+    CHECK(said.find("engine = \"nccl\" cannot be simulated or replayed") != std::string::npos);
   }
 }
 

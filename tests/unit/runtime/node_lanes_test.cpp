@@ -88,6 +88,30 @@ TEST_CASE("a lane that does not return is left and named, and the others are joi
   owner->receive([](done_atom, const completion& done) { (*done.run)(); });
 }
 
+TEST_CASE("a job that does not return is reported once, and one that waits for its owner is not") {
+  stage_with_lane stage;
+  std::vector<std::string> reports;
+  std::promise<void> reported;
+  const auto stuck = stage.lanes->make("stuck");
+  std::promise<void> release;
+  stuck->post(caf::actor_cast<caf::actor>(stage.owner), {}, [released = release.get_future().share()] {
+    released.wait();
+    return [] {};
+  });
+  CHECK(stage.resumed(1, [&] {
+    stage.lanes->report_long_jobs(std::chrono::milliseconds{20}, [&](const std::string& line) {
+      reports.push_back(line);
+      reported.set_value();  // throws if there is a second one
+    });
+    reported.get_future().wait();
+    release.set_value();
+    stage.owner->receive([](done_atom, const completion& done) { (*done.run)(); });
+    stage.meeting->resume();
+  }) == 1);
+  stage.lanes.reset();
+  CHECK(reports == std::vector<std::string>{"stuck has not returned from its operation for 20 ms (run.timeout)"});
+}
+
 TEST_CASE("lanes are made from several threads at once") {
   thread_lanes lanes;
   std::vector<std::thread> makers;

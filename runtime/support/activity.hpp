@@ -1,0 +1,50 @@
+// What the main thread of a command is doing while nothing else tells: reading data, trying out a model. Code that is
+// not Troupe's may never return; a watch then says who it is. Without a watch, as in tests, nothing happens.
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <string>
+
+namespace troupe {
+
+/// Something that usually takes a moment. It lasts as long as this object; one within another stands for it meanwhile.
+class activity {
+ public:
+  enum class when_late {
+    say_so,      ///< The user is told, once.
+    end_process  ///< The process ends with an error, because the operation cannot be abandoned otherwise.
+  };
+
+  /// `what` is the beginning of a message, such as "m.pt: forward()"; it is late after `limit`, which `limit_key` sets.
+  activity(std::string what, std::chrono::milliseconds limit, std::string limit_key,
+           when_late then = when_late::say_so);
+  ~activity();
+  activity(const activity&) = delete;
+  activity& operator=(const activity&) = delete;
+
+  /// Reports that the activity under way is not stuck: its time begins anew.
+  static void goes_on();
+};
+
+/// What to do about activities that are late.
+struct activity_reports {
+  std::function<void(const std::string&)> note{};
+  std::function<void(const std::string&)> end{};  ///< Ends the process; does not return.
+};
+
+/// Watches the activities of this process on a thread of its own. There is one at a time.
+class activity_watch {
+ public:
+  explicit activity_watch(activity_reports reports);
+  ~activity_watch();
+  activity_watch(const activity_watch&) = delete;
+  activity_watch& operator=(const activity_watch&) = delete;
+
+ private:
+  struct looking;
+  std::unique_ptr<looking> looking_;
+};
+
+}  // namespace troupe
