@@ -7,6 +7,7 @@
 #include "troupe/apps/commands.hpp"
 #include "troupe/apps/messages.hpp"
 #include "troupe/apps/suggestion.hpp"
+#include "troupe/files/input.hpp"
 #include "troupe/runtime/node/fingerprint.hpp"
 #include "troupe/runtime/node/signals.hpp"
 #include "troupe/runtime/support/activity.hpp"
@@ -24,6 +25,7 @@
 #include <cstdlib>
 #include <exception>
 #include <fcntl.h>
+#include <filesystem>
 #include <iostream>
 #include <poll.h>
 #include <regex>
@@ -156,6 +158,12 @@ int command(int count, char** words) {
     return 2;
   } catch (const input_error& error) {
     print_error(error.what());
+    return 2;
+  } catch (const files::unreadable& error) {
+    print_error(error.what());
+    return 2;
+  } catch (const std::filesystem::filesystem_error& error) {  // such as exists() of a link to itself
+    print_error(error.path1().string() + ": " + error.code().message());
     return 2;
   } catch (const std::exception&) {
     print_error(describe(std::current_exception()));

@@ -1,11 +1,11 @@
 // CIFAR-10 in its binary version (Krizhevsky 2009, "Learning multiple layers of features from tiny images"): files of
 // records without a header, each a label and then the 32 x 32 red, green and blue values of an image, row by row.
 #include "troupe/data/dataset.hpp"
+#include "troupe/files/input.hpp"
 
 #include <ATen/ops/empty.h>
 
 #include <algorithm>
-#include <fstream>
 
 namespace troupe::data {
 
@@ -31,22 +31,18 @@ const std::vector<std::string>& classes() {
   throw data_error(file.string() + ": " + reason + "; delete the file and fetch it again");
 }
 
-[[noreturn]] void fail_to_read(const fs::path& file) {
-  throw data_error(file.string() + ": cannot read the file; check its permissions");
+files::input opened(const fs::path& file) try { return files::input{file}; } catch (const files::missing&) {
+  throw data_error(
+      file.string() +
+      ": no such file; run `troupe data fetch cifar10`, or set data.dir or TROUPE_DATA to the folder that contains " +
+      file.parent_path().filename().string() + "/");
+} catch (const files::unreadable& problem) {
+  throw data_error(problem.what());
 }
 
 // How many records the file holds, by its size.
 std::int64_t records_in(const fs::path& file) {
-  std::error_code error;
-  if (!fs::exists(file, error)) {
-    throw data_error(
-        file.string() +
-        ": no such file; run `troupe data fetch cifar10`, or set data.dir or TROUPE_DATA to the folder that contains " +
-        file.parent_path().filename().string() + "/");
-  }
-  if (!fs::is_regular_file(file, error)) throw data_error(file.string() + ": not a regular file");
-  const std::uintmax_t size = fs::file_size(file, error);
-  if (error) fail_to_read(file);
+  const std::uint64_t size = opened(file).bytes();
   if (size == 0) fail(file, "the file contains no images");
   if (size > bytes_at_most) fail(file, "the file is too large for this format");
   if (size > published_bytes && size % record_bytes != 0) {
@@ -62,11 +58,12 @@ std::int64_t records_in(const fs::path& file) {
 }
 
 void read(const fs::path& file, const at::Tensor& into) {
-  const auto bytes = static_cast<std::streamsize>(into.numel());
-  std::ifstream stream{file, std::ios::binary};
-  if (!stream) fail_to_read(file);
-  if (!stream.read(reinterpret_cast<char*>(into.mutable_data_ptr<std::uint8_t>()), bytes)) {
-    fail(file, "the file shrank while it was being read");
+  const auto bytes = static_cast<std::size_t>(into.numel());
+  try {
+    if (opened(file).read(into.mutable_data_ptr<std::uint8_t>(), bytes) != bytes)
+      fail(file, "the file shrank while it was being read");
+  } catch (const files::unreadable& problem) {
+    throw data_error(problem.what());
   }
   const at::Tensor labels = into.select(1, 0).contiguous();
   const auto* begin = labels.const_data_ptr<std::uint8_t>();

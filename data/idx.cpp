@@ -1,11 +1,14 @@
 #include "troupe/data/idx.hpp"
 
+#include "troupe/files/input.hpp"
+
 #include <ATen/ops/empty.h>
 
 #include <algorithm>
 #include <array>
-#include <fstream>
 #include <future>
+#include <optional>
+#include <string>
 #include <string_view>
 #include <zlib.h>
 
@@ -26,26 +29,18 @@ constexpr std::uint64_t deflate_ratio_at_most = 1032;
   throw data_error(file.string() + ": " + reason + "; delete the file and fetch it again");
 }
 
-std::vector<unsigned char> contents(const fs::path& file) {
-  std::error_code error;
-  if (!fs::exists(file, error)) throw data_error(file.string() + ": no such file");
-  if (!fs::is_regular_file(file, error)) throw data_error(file.string() + ": not a regular file");
-  const std::uintmax_t size = fs::file_size(file, error);
-  if (!error && size > bytes_at_most) fail(file, "the file is too large for this format");
-  std::vector<unsigned char> bytes(error ? 0 : size);
-  std::ifstream stream{file, std::ios::binary};
-  if (error || !stream.read(reinterpret_cast<char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()))) {
-    throw data_error(file.string() + ": cannot read the file; check its permissions");
-  }
-  return bytes;
+std::string contents(const fs::path& file) try {
+  return files::read_all(file, bytes_at_most);
+} catch (const files::unreadable& problem) {
+  throw data_error(problem.what());
 }
 
 // Hands out the bytes of a file in order, unfolded where they are compressed.
 class source {
  public:
   explicit source(const fs::path& file) : file_{file}, bytes_{contents(file)} {
-    compressed_ = bytes_.size() >= 2 && bytes_[0] == 0x1f && bytes_[1] == 0x8b;
-    stream_.next_in = bytes_.data();
+    compressed_ = bytes_.starts_with("\x1f\x8b");
+    stream_.next_in = reinterpret_cast<unsigned char*>(bytes_.data());
     stream_.avail_in = static_cast<uInt>(bytes_.size());
     constexpr int gzip_only = 16 + MAX_WBITS;
     if (compressed_ && inflateInit2(&stream_, gzip_only) != Z_OK) throw std::bad_alloc{};
@@ -102,22 +97,33 @@ class source {
   }
 
   fs::path file_;
-  std::vector<unsigned char> bytes_;
+  std::string bytes_;
   z_stream stream_{};
   bool compressed_{false};
   bool ended_{false};
 };
 
-// The file of this name in `folder`, compressed or not.
+// The file of this name in `folder`, compressed or not. Some programs unpack "train-images-idx3-ubyte" under the name
+// "train-images.idx3-ubyte", or into a folder of its name.
 fs::path present(const fs::path& folder, const std::string& name, const std::string& fetch) {
-  std::error_code error;
-  for (const char* ending : {".gz", ""}) {
-    fs::path file = folder / (name + ending);
-    if (fs::exists(file, error)) return file;
+  auto dotted = name;
+  dotted[name.find("-idx")] = '.';
+  std::optional<fs::path> other;
+  for (const auto& stem : {name, dotted}) {
+    for (const char* ending : {".gz", ""}) {
+      fs::path file = folder / (stem + ending);
+      std::error_code error;
+      const auto found = fs::status(file, error);
+      if (found.type() == fs::file_type::regular) return file;
+      if (error == std::errc::permission_denied)
+        throw data_error(folder.string() + ": cannot read this folder; check its permissions");
+      if (fs::exists(found) && !other) other = file;
+    }
   }
-  throw data_error((folder / (name + ".gz")).string() + ": no such file, with or without .gz; run `troupe data fetch " +
-                   fetch + "`, or set data.dir or TROUPE_DATA to the folder that contains " +
-                   folder.filename().string() + "/");
+  if (other) return *other;
+  throw data_error((folder / (name + ".gz")).string() + ": no such file, with or without .gz, nor " + dotted +
+                   "; run `troupe data fetch " + fetch +
+                   "`, or set data.dir or TROUPE_DATA to the folder that contains " + folder.filename().string() + "/");
 }
 
 struct files {

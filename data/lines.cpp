@@ -1,10 +1,11 @@
 #include "troupe/data/lines.hpp"
 
 #include "troupe/data/dataset.hpp"
+#include "troupe/data/encoding.hpp"
+#include "troupe/data/reading.hpp"
 #include "troupe/data/utf8.hpp"
 
 #include <array>
-#include <cerrno>
 #include <charconv>
 #include <cstdlib>
 #include <cstring>
@@ -19,15 +20,8 @@ namespace fs = std::filesystem;
 
 constexpr std::size_t block = std::size_t{256} << 10;  // of text at first
 
-std::FILE* opened(const fs::path& file, const std::string& key) {
-  const auto refuse = [&](const std::string& reason) { throw data_error(file.string() + ": " + reason); };
-  if (file.empty()) throw data_error(key + " is not set; set it to the file that contains the samples");
-  std::error_code error;
-  if (!fs::exists(file, error)) refuse("no such file; set " + key + " to the file that contains the samples");
-  if (!fs::is_regular_file(file, error)) refuse("not a regular file; set " + key + " to a regular file");
-  std::FILE* stream = std::fopen(file.c_str(), "rbe");
-  if (stream == nullptr) refuse("cannot read the file; check its permissions");
-  return stream;
+std::unique_ptr<files::input> opened(const fs::path& file, const std::string& key) {
+  return reading(file, key, "the samples", [](const fs::path& path) { return std::make_unique<files::input>(path); });
 }
 
 }  // namespace
@@ -46,14 +40,11 @@ struct lines::gzip {
   std::array<unsigned char, std::size_t{64} << 10> bytes{};
 };
 
-lines::lines(fs::path file, const std::string& key)
-    : file_{std::move(file)}, stream_{opened(file_, key), std::fclose}, text_(block) {
-  std::setvbuf(stream_.get(), nullptr, _IONBF, 0);
+lines::lines(fs::path file, const std::string& key) : file_{std::move(file)}, input_{opened(file_, key)}, text_(block) {
   std::array<unsigned char, 2> magic{};
-  const bool compressed =
-      std::fread(magic.data(), 1, magic.size(), stream_.get()) == magic.size() && magic[0] == 0x1f && magic[1] == 0x8b;
-  std::rewind(stream_.get());
-  if (compressed) packed_ = std::make_unique<gzip>();
+  if (read_file(magic.data(), magic.size()) == magic.size() && magic[0] == 0x1f && magic[1] == 0x8b)
+    packed_ = std::make_unique<gzip>();
+  input_->seek(0);
 }
 
 lines::~lines() = default;
@@ -81,6 +72,10 @@ std::optional<std::string_view> lines::next() {
     }
     std::string_view line{first, newline == nullptr ? end_ - begin_ : static_cast<std::size_t>(newline - first)};
     begin_ += line.size() + (newline == nullptr ? 0 : 1);
+    if (number_ == 1) {
+      if (const auto why = other_encoding(line, file_); !why.empty()) throw data_error(file_.string() + ": " + why);
+      line.remove_prefix(utf8_mark(line));
+    }
     if (line.find('\0') != std::string_view::npos) {
       fail("found a zero byte, which cannot occur in text; expected a text file, plain or compressed with gzip");
     }
@@ -107,21 +102,23 @@ bool lines::more() {
   return count > 0;
 }
 
+std::size_t lines::read_file(void* into, std::size_t most) {
+  try {
+    return input_->read(into, most);
+  } catch (const files::unreadable& problem) {
+    fail(problem.reason());
+  }
+}
+
 std::size_t lines::read(char* into, std::size_t room) {
-  const auto from_file = [&](void* bytes, std::size_t most) {
-    const std::size_t count = std::fread(bytes, 1, most, stream_.get());
-    if (count < most && std::ferror(stream_.get()) != 0)
-      fail("cannot read any further: " + std::string{std::strerror(errno)});
-    return count;
-  };
-  if (!packed_) return from_file(into, room);
+  if (!packed_) return read_file(into, room);
   z_stream& stream = packed_->stream;
   stream.next_out = reinterpret_cast<Bytef*>(into);
   stream.avail_out = static_cast<uInt>(room);
   while (stream.avail_out > 0) {
     if (stream.avail_in == 0) {
       stream.next_in = packed_->bytes.data();
-      stream.avail_in = static_cast<uInt>(from_file(packed_->bytes.data(), packed_->bytes.size()));
+      stream.avail_in = static_cast<uInt>(read_file(packed_->bytes.data(), packed_->bytes.size()));
     }
     if (stream.avail_in == 0) {
       if (!packed_->ended) fail("the compressed file is truncated; obtain it again");

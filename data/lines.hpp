@@ -4,13 +4,16 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <cstdio>
 #include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
+
+namespace troupe::files {
+class input;
+}
 
 namespace troupe::data {
 
@@ -40,9 +43,10 @@ class lines {
 
   bool more();
   std::size_t read(char* into, std::size_t room);
+  std::size_t read_file(void* into, std::size_t most);
 
   std::filesystem::path file_;
-  std::unique_ptr<std::FILE, int (*)(std::FILE*)> stream_;
+  std::unique_ptr<files::input> input_;
   std::unique_ptr<gzip> packed_;  // null: the file is plain
   std::vector<char> text_;
   std::size_t begin_{0}, end_{0};  // what of text_ was read and not handed out

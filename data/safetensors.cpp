@@ -1,6 +1,7 @@
 #include "troupe/data/safetensors.hpp"
 
 #include "troupe/data/dataset.hpp"
+#include "troupe/files/input.hpp"
 
 #include <ATen/Functions.h>
 #include <nlohmann/json.hpp>
@@ -10,10 +11,8 @@
 #include <bit>
 #include <cstdint>
 #include <cstring>
-#include <fstream>
 #include <limits>
-#include <memory>
-#include <sstream>
+#include <optional>
 #include <stdexcept>
 #include <tuple>
 
@@ -49,35 +48,16 @@ std::string element_name(const std::string& tensor, at::ScalarType type) {
 /// A reader for one file: every complaint names it, says why, and what to do.
 class reader {
  public:
-  reader(std::filesystem::path path, std::string alternatives)
-      : path_(std::move(path)), alternatives_(std::move(alternatives)) {
-    auto file = std::make_unique<std::ifstream>();
-    if (std::filesystem::is_regular_file(path_)) file->open(path_, std::ios::binary);  // a pipe may never open
-    opened_ = file->is_open();
-    in_ = std::move(file);
+  reader(std::filesystem::path path, reading_options options) : path_(std::move(path)), options_(std::move(options)) {
+    file_.emplace(path_);
+    file_bytes_ = file_->bytes();
   }
 
   /// A reader for bytes in memory; `name` is used in messages.
   reader(std::string bytes, const std::string& name)
-      : path_(name), in_(std::make_unique<std::istringstream>(std::move(bytes))) {
-    file_bytes_ = static_cast<std::uint64_t>(in_->seekg(0, std::ios::end).tellg());
-    in_->seekg(0);
-  }
+      : path_(name), bytes_(std::move(bytes)), file_bytes_(bytes_.size()) {}
 
   tensor_file read() {
-    std::error_code failed;
-    file_bytes_ = std::filesystem::is_directory(path_) ? 0 : std::filesystem::file_size(path_, failed);
-    if (std::filesystem::is_directory(path_))
-      refuse("the path is a folder", "name the file in it, such as model.safetensors");
-    if (!failed && !std::filesystem::is_regular_file(path_)) refuse("not a regular file", "name a regular file");
-    if (failed || !opened_)
-      refuse(
-          failed == std::errc::no_such_file_or_directory ? "no such file" : "cannot read the file: " + reason(failed),
-          "check the path");
-    return content();
-  }
-
-  tensor_file content() {
     tensor_file content;
     std::vector<claim> claims;
     const auto header = parse(header_text());
@@ -87,8 +67,13 @@ class reader {
       else
         claims.push_back(checked(name, entry));
     }
-    refuse_overlaps(claims);  // before any allocation: together they can now claim no more than the file holds
-    for (const auto& claim : claims) content.tensors.emplace_back(claim.name, tensor(claim));
+    require_all_covered(claims);  // before any allocation: together they can now claim no more than the file holds
+    for (const auto& claim : claims) {
+      if (claim.type)
+        content.tensors.emplace_back(claim.name, tensor(claim));
+      else
+        content.left_out.push_back(claim.name);
+    }
     return content;
   }
 
@@ -98,7 +83,7 @@ class reader {
   /// What the header says of a tensor, checked.
   struct claim {
     std::string name;
-    at::ScalarType type;
+    std::optional<at::ScalarType> type;  ///< None if the tensor is not wanted.
     std::vector<std::int64_t> shape;
     std::int64_t begin, end;  ///< Bytes, counted from the end of the header.
   };
@@ -109,27 +94,35 @@ class reader {
 
   [[noreturn]] void refuse_as_broken(const std::string& what) const {
     refuse("not a complete safetensors file: " + what,
-           "save or copy it again" + (alternatives_.empty() ? "" : ", or give " + alternatives_));
+           "save or copy it again" + (options_.alternatives.empty() ? "" : ", or give " + options_.alternatives));
   }
 
-  static std::string reason(const std::error_code& failed) {
-    return failed ? failed.message() : std::string("permission denied");
+  bool is_wanted(const std::string& name) const {
+    const auto& wanted = options_.wanted;
+    return wanted.empty() || std::find(wanted.begin(), wanted.end(), name) != wanted.end();
+  }
+
+  /// Reads bytes of the file. Returns whether there are as many.
+  bool read_at(std::uint64_t offset, void* into, std::uint64_t count) const {
+    if (file_) return file_->read_at(offset, into, count) == count;
+    if (offset > bytes_.size() || count > bytes_.size() - offset) return false;
+    std::copy_n(bytes_.data() + offset, count, static_cast<char*>(into));
+    return true;
   }
 
   std::string header_text() {
     if (file_bytes_ < prefix_bytes) refuse_as_broken("it has only " + std::to_string(file_bytes_) + " bytes");
     std::uint64_t length = 0;
-    in_->read(reinterpret_cast<char*>(&length), prefix_bytes);
+    if (!read_at(0, &length, prefix_bytes)) refuse_as_broken("it shrank while it was being read");
     if (length > header_bytes_max)
-      refuse("not a safetensors file", alternatives_.empty()
+      refuse("not a safetensors file", options_.alternatives.empty()
                                            ? "expected a file such as safetensors.torch.save_file() writes"
-                                           : "expected a safetensors file, " + alternatives_);
+                                           : "expected a safetensors file, " + options_.alternatives);
     if (length > file_bytes_ - prefix_bytes)
       refuse_as_broken("its header claims " + std::to_string(length) + " bytes, but the file has " +
                        std::to_string(file_bytes_));
     std::string text(length, '\0');
-    in_->read(text.data(), static_cast<std::streamsize>(length));
-    if (!*in_) refuse_as_broken("it ends within the header");
+    if (!read_at(prefix_bytes, text.data(), length)) refuse_as_broken("it ends within the header");
     data_first_ = prefix_bytes + length;
     return text;
   }
@@ -187,14 +180,14 @@ class reader {
 
   claim checked(const std::string& name, const json& entry) const {
     if (!entry.is_object()) refuse_as_broken("tensor " + name + " is not described by a JSON object");
-    const auto element_type = type(name, entry);
+    const auto element_type = is_wanted(name) ? std::optional(type(name, entry)) : std::nullopt;
     const auto shape = numbers(name, entry, "shape");
     const auto offsets = numbers(name, entry, "data_offsets");
     const auto data_bytes = static_cast<std::int64_t>(file_bytes_ - data_first_);
     if (offsets.size() != 2 || offsets[0] > offsets[1] || offsets[1] > data_bytes)
       refuse_as_broken("tensor " + name + " extends beyond the file's " + std::to_string(file_bytes_) + " bytes");
     const auto bytes = offsets[1] - offsets[0];
-    if (!takes(shape, static_cast<std::int64_t>(c10::elementSize(element_type)), bytes))
+    if (element_type && !takes(shape, static_cast<std::int64_t>(c10::elementSize(*element_type)), bytes))
       refuse_as_broken("tensor " + name + " has " + std::to_string(bytes) + " bytes, which does not match its shape");
     return {name, element_type, shape, offsets[0], offsets[1]};
   }
@@ -208,26 +201,37 @@ class reader {
     return bytes == (empty ? 0 : product);
   }
 
-  void refuse_overlaps(std::vector<claim> claims) const {
+  /// Throws unless every byte behind the header is part of exactly one tensor, as the reference implementation does.
+  void require_all_covered(std::vector<claim> claims) const {
     std::sort(claims.begin(), claims.end(),
               [](const auto& a, const auto& b) { return std::tie(a.begin, a.end) < std::tie(b.begin, b.end); });
-    for (std::size_t i = 1; i < claims.size(); ++i)
-      if (claims[i].begin < claims[i - 1].end)
+    std::int64_t covered = 0;
+    const auto refuse_gap = [&](std::int64_t end, const std::string& where) {
+      refuse("not a sound safetensors file: " + std::to_string(end - covered) +
+                 (end - covered == 1 ? " byte" : " bytes") + " " + where + " belong to no tensor",
+             "save or copy it again");
+    };
+    for (std::size_t i = 0; i < claims.size(); ++i) {
+      if (claims[i].begin < covered)
         refuse_as_broken("tensors " + claims[i - 1].name + " and " + claims[i].name + " overlap");
+      if (claims[i].begin > covered) refuse_gap(claims[i].begin, "before tensor " + claims[i].name);
+      covered = claims[i].end;
+    }
+    const auto data_bytes = static_cast<std::int64_t>(file_bytes_ - data_first_);
+    if (covered < data_bytes) refuse_gap(data_bytes, "at its end");
   }
 
-  at::Tensor tensor(const claim& claim) {
-    auto values = at::empty(claim.shape, at::TensorOptions().dtype(claim.type));
-    in_->seekg(static_cast<std::streamoff>(data_first_) + claim.begin);
-    in_->read(static_cast<char*>(values.mutable_data_ptr()), claim.end - claim.begin);
-    if (!*in_) refuse_as_broken("it ends within tensor " + claim.name);
+  at::Tensor tensor(const claim& claim) const {
+    auto values = at::empty(claim.shape, at::TensorOptions().dtype(*claim.type));
+    if (!read_at(data_first_ + static_cast<std::uint64_t>(claim.begin), values.mutable_data_ptr(), values.nbytes()))
+      refuse_as_broken("it ends within tensor " + claim.name);
     return values;
   }
 
   std::filesystem::path path_;
-  std::string alternatives_;
-  std::unique_ptr<std::istream> in_;
-  bool opened_{false};
+  reading_options options_{};
+  std::optional<files::input> file_{};  ///< Or bytes in memory:
+  std::string bytes_{};
   std::uint64_t file_bytes_{0};
   std::uint64_t data_first_{0};
 };
@@ -266,12 +270,14 @@ std::string safetensors_of(const tensor_file& content) {
   return bytes;
 }
 
-tensor_file read_safetensors(const std::filesystem::path& path, const std::string& alternatives) {
-  return reader(path, alternatives).read();
+tensor_file read_safetensors(const std::filesystem::path& path, const reading_options& options) try {
+  return reader(path, options).read();
+} catch (const files::unreadable& problem) {
+  throw data_error(problem.what());
 }
 
 tensor_file parse_safetensors(std::string bytes, const std::string& name) {
-  return reader(std::move(bytes), name).content();
+  return reader(std::move(bytes), name).read();
 }
 
 }  // namespace troupe::data

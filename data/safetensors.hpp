@@ -16,6 +16,7 @@ namespace troupe::data {
 struct tensor_file {
   std::vector<std::pair<std::string, at::Tensor>> tensors;  ///< Contiguous, CPU.
   std::map<std::string, std::string> metadata;
+  std::vector<std::string> left_out{};  ///< Names of the tensors that were not read.
 };
 
 /// Returns the beginning of the file; the values of the tensors follow, in order and without gaps. Throws
@@ -26,9 +27,14 @@ std::string safetensors_header(const tensor_file& content);
 /// support an element type.
 std::string safetensors_of(const tensor_file& content);
 
-/// Reads a file. Throws data_error with the path, the reason and the fix. `alternatives`: what else the caller accepts,
-/// for the fix.
-tensor_file read_safetensors(const std::filesystem::path& path, const std::string& alternatives = {});
+/// How to read a file.
+struct reading_options {
+  std::string alternatives{};         ///< What else the caller accepts, for the fix in messages.
+  std::vector<std::string> wanted{};  ///< Tensors to read; those of other names may have any type. Empty: all.
+};
+
+/// Reads a file. Throws data_error with the path, the reason and the fix.
+tensor_file read_safetensors(const std::filesystem::path& path, const reading_options& options = {});
 
 /// Returns the contents of such a file from its bytes; `name` stands for its path in messages. Throws data_error.
 tensor_file parse_safetensors(std::string bytes, const std::string& name);

@@ -1,6 +1,6 @@
 // Samples that were prepared in Python: a safetensors file with the tensors `inputs` and `targets`, one sample in each
 // row of both.
-#include "troupe/data/dataset.hpp"
+#include "troupe/data/reading.hpp"
 #include "troupe/data/safetensors.hpp"
 
 #include <ATen/ops/isfinite.h>
@@ -28,8 +28,10 @@ std::string text_of(at::IntArrayRef shape) {
 class samples {
  public:
   samples(fs::path file, const std::string& key) : file_{std::move(file)} {
-    if (file_.empty()) throw data_error(key + " is not set; set it to the safetensors file that contains the samples");
-    content_ = read_safetensors(file_);
+    content_ = reading(file_, key, "the samples", [](const fs::path& path) {
+      const files::input opened{path};  // where this fails, the message names the key
+      return read_safetensors(path, {.wanted = {"inputs", "targets"}});
+    });
     inputs_ = as_inputs(tensor("inputs"));
     targets_ = as_targets(tensor("targets"));
     if (inputs_.size(0) != targets_.size(0)) {
@@ -111,6 +113,7 @@ class samples {
       if (known == name) return values;
       names += (names.empty() ? "" : ", ") + known;
     }
+    for (const auto& known : content_.left_out) names += (names.empty() ? "" : ", ") + known;
     fail("the file has no tensor named \"" + name + "\"" + (names.empty() ? "" : " (it has " + names + ")") +
          "; save it in Python with safetensors.torch.save_file({\"inputs\": …, \"targets\": …}, \"" +
          file_.filename().string() + "\")");
@@ -125,12 +128,17 @@ class samples {
          "; expected uint8 [N, C, H, W] for images, a floating-point type [N, …], or int64 [N, T] for tokens");
   }
 
+  // A column [N, 1] stands for [N], unless the samples are tokens, one in each.
   at::Tensor as_targets(const at::Tensor& given) const {
     const auto type = given.scalar_type();
-    if (given.dim() == 1 && at::isFloatingType(type)) return given.to(at::kFloat);
-    if (given.dim() >= 1 && given.dim() <= 2 && at::isIntegralType(type, false)) return given.to(at::kLong);
-    fail("targets are " + std::string(c10::toString(type)) + " with shape " + text_of(given.sizes()) +
-         "; expected int64 [N] for class indices, a floating-point type [N] for numbers, or int64 [N, T] for tokens");
+    const bool tokens = inputs_.scalar_type() == at::kLong && inputs_.sizes() == given.sizes();
+    const auto values = given.dim() == 2 && given.size(1) == 1 && !tokens ? given.squeeze(1) : given;
+    if (values.dim() == 1 && at::isFloatingType(type)) return values.to(at::kFloat);
+    if (values.dim() >= 1 && values.dim() <= 2 && at::isIntegralType(type, true)) return values.to(at::kLong);
+    fail(
+        "targets are " + std::string(c10::toString(type)) + " with shape " + text_of(given.sizes()) +
+        "; expected int64 or bool [N] or [N, 1] for class indices, a floating-point type [N] or [N, 1] for numbers, or "
+        "int64 [N, T] for tokens");
   }
 
   void check_numbers(const std::string& name, const at::Tensor& values) const {

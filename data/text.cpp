@@ -2,13 +2,14 @@
 // training, begin anywhere, and the target of each character is the next one. A character is a code point where the
 // training text is UTF-8, else a byte.
 #include "troupe/data/dataset.hpp"
+#include "troupe/data/encoding.hpp"
 #include "troupe/data/lines.hpp"
+#include "troupe/data/reading.hpp"
 #include "troupe/data/utf8.hpp"
 
 #include <ATen/ops/empty.h>
 
 #include <algorithm>
-#include <fstream>
 #include <map>
 #include <set>
 #include <utility>
@@ -23,18 +24,14 @@ namespace fs = std::filesystem;
 constexpr std::uint64_t bytes_at_most = std::uint64_t{1} << 30;
 
 std::string contents(const fs::path& file, const std::string& key) {
+  auto text = reading(file, key, "the text", [](const fs::path& path) { return files::read_all(path, bytes_at_most); });
   const auto refuse = [&](const std::string& reason) { throw data_error(file.string() + ": " + reason); };
-  if (file.empty()) throw data_error(key + " is not set; set it to the file that contains the text");
-  std::error_code error;
-  if (!fs::exists(file, error)) refuse("no such file; set " + key + " to the file that contains the text");
-  if (!fs::is_regular_file(file, error)) refuse("not a regular file; set " + key + " to a regular file");
-  const std::uintmax_t size = fs::file_size(file, error);
-  if (!error && size > bytes_at_most) refuse("the file is larger than 1 GiB; set " + key + " to a part of it");
-  std::string text(error ? 0 : size, '\0');
-  std::ifstream stream{file, std::ios::binary};
-  if (error || !stream.read(text.data(), static_cast<std::streamsize>(text.size())))
-    refuse("cannot read the file; check its permissions");
   if (text.starts_with("\x1f\x8b")) refuse("the file is compressed with gzip; decompress it");
+  if (const auto why = other_encoding(text, file); !why.empty()) refuse(why);
+  if (const auto at = text.find('\0'); at != std::string::npos)
+    refuse("found a zero byte at byte " + std::to_string(at) +
+           ", which cannot occur in text; expected a text file in UTF-8 or another encoding of bytes");
+  text.erase(0, utf8_mark(text));
   return text;
 }
 

@@ -1,5 +1,7 @@
 #include "troupe/models/script.hpp"
 
+#include "troupe/models/torch_file.hpp"
+
 #include <ATen/ATen.h>
 #include <caffe2/serialize/inline_container.h>
 #include <torch/csrc/jit/api/module.h>
@@ -11,7 +13,6 @@
 #include <torch/version.h>
 
 #include <algorithm>
-#include <fstream>
 #include <set>
 #include <unordered_map>
 #include <unordered_set>
@@ -29,19 +30,16 @@ constexpr const char* how_to_export = "export the module with torch.jit.script(m
 // Throws unless the file is an archive of TorchScript that this LibTorch reads. An archive of torch.save() alone holds
 // "data.pkl" and no code.
 void require_script(const std::filesystem::path& path) try {
-  if (std::filesystem::is_directory(path))
-    refuse(path, "the path is a folder", "name the file in it, such as model.pt");
-  if (std::filesystem::exists(path) && !std::filesystem::is_regular_file(path))
-    refuse(path, "not a regular file", how_to_export);
-  std::ifstream in{path, std::ios::binary};
+  const auto file = std::make_shared<torch_file>(path);
   char magic[4]{};
-  if (!in) refuse(path, std::filesystem::exists(path) ? "cannot read the file" : "no such file", "check the path");
-  in.read(magic, sizeof(magic));
+  file->read(0, magic, sizeof(magic));
   if (std::string_view{magic, sizeof(magic)} != std::string_view{"PK\3\4", 4})
     refuse(path, "not a TorchScript file", how_to_export);
-  caffe2::serialize::PyTorchStreamReader archive{path.string()};
+  caffe2::serialize::PyTorchStreamReader archive{file};
   if (!archive.hasRecord("constants.pkl"))
     refuse(path, "the file contains values written by torch.save(), not a module", how_to_export);
+} catch (const files::unreadable& problem) {
+  throw script_error(problem.what());
 } catch (const c10::Error& failure) {
   refuse(path, "LibTorch " TORCH_VERSION " cannot read this as a TorchScript file: " + reason_of(failure),
          "export it with PyTorch " TORCH_VERSION " or older");
@@ -250,7 +248,7 @@ class script_network final : public network {
 torch::jit::Module load_script(const std::filesystem::path& path) {
   require_script(path);
   try {
-    return torch::jit::load(path.string(), at::kCPU);
+    return torch::jit::load(std::make_shared<torch_file>(path), at::kCPU);
   } catch (const std::exception& failure) {
     refuse(path, "LibTorch " TORCH_VERSION " cannot read this as a TorchScript module: " + reason_of(failure),
            "export it with PyTorch " TORCH_VERSION " or older");

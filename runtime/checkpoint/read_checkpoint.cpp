@@ -1,6 +1,7 @@
 #include "troupe/runtime/checkpoint/read_checkpoint.hpp"
 
 #include "troupe/data/safetensors.hpp"
+#include "troupe/files/input.hpp"
 #include "troupe/runtime/checkpoint/copy.hpp"
 #include "troupe/runtime/checkpoint/folder.hpp"
 #include "troupe/runtime/support/sha256.hpp"
@@ -8,7 +9,6 @@
 #include "troupe/runtime/topology/error.hpp"
 
 #include <exception>
-#include <fstream>
 #include <system_error>
 #include <utility>
 
@@ -36,12 +36,8 @@ std::string text_of_manifest(const fs::path& folder) {
   std::error_code failed;
   if (fs::symlink_status(folder, failed).type() != fs::file_type::directory) throw damaged("it is not a folder");
   const auto path = folder / "manifest.json";
-  const auto bytes = size_of(path);
-  if (bytes > longest_manifest) throw damaged("manifest.json is too long");
-  std::string text(bytes, '\0');
-  std::ifstream in(path, std::ios::binary);
-  if (!in.read(text.data(), static_cast<std::streamsize>(bytes))) throw damaged("cannot read manifest.json");
-  return text;
+  if (size_of(path) > longest_manifest) throw damaged("manifest.json is too long");
+  return files::read_all(path, longest_manifest);
 }
 
 void verify(const fs::path& folder, const manifest& about) {

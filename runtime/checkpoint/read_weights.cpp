@@ -1,6 +1,7 @@
 #include "troupe/runtime/checkpoint/read_weights.hpp"
 
 #include "troupe/models/script.hpp"
+#include "troupe/models/torch_file.hpp"
 #include "troupe/runtime/topology/error.hpp"
 
 #include <ATen/core/ivalue.h>
@@ -10,8 +11,10 @@
 
 #include <algorithm>
 #include <cstring>
-#include <fstream>
 #include <limits>
+#include <memory>
+#include <optional>
+#include <string>
 #include <string_view>
 #include <unordered_map>
 
@@ -36,21 +39,17 @@ constexpr auto* how_to_save =
   throw input_error(path.string() + ": " + what + "; " + mend);
 }
 
-/// Returns instructions to convert a file that torch.load() reads to a plain dict.
-std::string converting(const std::filesystem::path& path) {
+/// Returns instructions to convert a file that torch.load() reads to a plain dict. `part` selects the weights in it.
+std::string converting(const std::filesystem::path& path, const std::string& part = {}) {
   auto converted = path;
   converted.replace_filename(path.stem().string() + "_dict.pt");
   return "convert it with\n  python -c \"import torch; torch.save(dict(torch.load('" + path.string() +
-         "', map_location='cpu')), '" + converted.string() + "')\"\nand use " + converted.string();
+         "', map_location='cpu')" + part + "), '" + converted.string() + "')\"\nand use " + converted.string();
 }
 
 std::string first_bytes(const std::filesystem::path& path) {
-  if (std::filesystem::exists(path) && !std::filesystem::is_regular_file(path))
-    throw input_error(path.string() + ": not a regular file; name a regular file");
   std::string bytes(old_magic.size(), '\0');
-  std::ifstream in{path, std::ios::binary};
-  in.read(bytes.data(), static_cast<std::streamsize>(bytes.size()));
-  bytes.resize(static_cast<std::size_t>(in.gcount()));
+  bytes.resize(files::input{path}.read(bytes.data(), bytes.size()));
   return bytes;
 }
 
@@ -79,6 +78,7 @@ class dict_reader {
     weights content;
     const auto value = value_of(pickle);
     if (!value.isGenericDict()) refuse_others("a value of type " + value.tagKind());
+    refuse_checkpoint(pickle, value);
     for (const auto& item : value.toGenericDict()) {
       if (!item.key().isString()) refuse_others("a dict whose keys are not strings");
       const auto& name = item.key().toStringRef();
@@ -106,8 +106,41 @@ class dict_reader {
       return std::move(data);
     };
     return torch::jit::Unpickler{bytes, nullptr, nullptr, record, at::kCPU}.parse_ivalue();
-  } catch (const std::exception& reason) {
-    refuse(path_, "cannot read the contents (" + models::reason_of(reason) + ")", how_to_save);
+  } catch (const std::exception&) {
+    // LibTorch's reason is about its own code: it reads tensors, numbers, texts, lists and dicts, and no classes.
+    if (const auto key = key_of_weights(pickle)) refuse_as_checkpoint(*key);
+    refuse(path_, "the file contains Python objects, which only Python can read", how_to_save);
+  }
+
+  /// Returns the key under which a training program's checkpoint keeps the weights, if the pickle has one that is
+  /// usual.
+  static std::optional<std::string> key_of_weights(std::string_view pickle) {
+    for (const std::string key :
+         {"model_state_dict", "state_dict", "model", "net", "network", "module", "model_state", "weights", "params"}) {
+      // As torch.save() writes a text of this length: BINUNICODE, or SHORT_BINUNICODE in later protocols.
+      const std::string length{static_cast<char>(key.size()), '\0', '\0', '\0'};
+      if (pickle.find("X" + length + key) != std::string_view::npos ||
+          pickle.find("\x8c" + length.substr(0, 1) + key) != std::string_view::npos)
+        return key;
+    }
+    return std::nullopt;
+  }
+
+  [[noreturn]] void refuse_as_checkpoint(const std::string& key) const {
+    refuse(path_,
+           "the file is the checkpoint of a training program, which has the weights under \"" + key +
+               "\" beside "
+               "other values",
+           converting(path_, "['" + key + "']"));
+  }
+
+  /// Refuses a dict of dicts, which a training program writes.
+  void refuse_checkpoint(std::string_view pickle, const c10::IValue& value) const {
+    const auto key = key_of_weights(pickle);
+    if (!key) return;
+    for (const auto& item : value.toGenericDict())
+      if (item.key().isString() && item.key().toStringRef() == *key && item.value().isGenericDict())
+        refuse_as_checkpoint(*key);
   }
 
   at::Tensor checked(const std::string& name, const at::Tensor& tensor) const {
@@ -132,14 +165,14 @@ class dict_reader {
 
 }  // namespace
 
-weights read_weights(const std::filesystem::path& path) {
-  const auto begin = std::filesystem::is_directory(path) ? std::string{} : first_bytes(path);
+weights read_weights(const std::filesystem::path& path) try {
+  const auto begin = first_bytes(path);
   if (begin == old_magic)
     refuse(path, "the file was written by PyTorch before 1.6 and only Python can read it", converting(path));
   if (!begin.starts_with(zip_magic))
     return read_safetensors(path, "a TorchScript module or a dict of tensors saved by torch.save");
   try {
-    caffe2::serialize::PyTorchStreamReader archive{path.string()};
+    caffe2::serialize::PyTorchStreamReader archive{std::make_shared<models::torch_file>(path)};
     if (archive.hasRecord("constants.pkl")) return of_script(path);
     if (archive.hasRecord("data.pkl")) return dict_reader{path, archive}.read();
   } catch (const c10::Error& reason) {
@@ -147,6 +180,8 @@ weights read_weights(const std::filesystem::path& path) {
   }
   refuse(path, "the file is a zip archive, but not a PyTorch file",
          "expected a safetensors file, a TorchScript module or a dict of tensors saved by torch.save");
+} catch (const files::unreadable& problem) {
+  throw input_error(problem.what());
 }
 
 }  // namespace troupe::checkpoint

@@ -11,7 +11,7 @@ void write_safetensors(const std::filesystem::path& path, const weights& content
 }
 
 weights read_safetensors(const std::filesystem::path& path, const std::string& alternatives) try {
-  return data::read_safetensors(path, alternatives);
+  return data::read_safetensors(path, {.alternatives = alternatives});
 } catch (const data::data_error& reason) {
   throw input_error(reason.what());
 }

@@ -53,8 +53,10 @@ std::vector<fs::path> files_of(const std::vector<fs::path>& given) {
       continue;
     }
     const auto first = static_cast<std::ptrdiff_t>(files.size());
-    for (const auto& entry : fs::directory_iterator(path))
-      if (entry.path().extension() == ".toml") files.push_back(entry.path());
+    for (fs::directory_iterator each(path, failed), end; !failed && each != end; each.increment(failed))
+      if (each->path().extension() == ".toml") files.push_back(each->path());
+    if (failed)
+      throw input_error(path.string() + ": cannot read this folder (" + failed.message() + "); check its permissions");
     if (files.size() == static_cast<std::size_t>(first))
       throw input_error(path.string() + ": the folder contains no .toml file; expected topology files");
     std::sort(files.begin() + first, files.end());

@@ -1,5 +1,7 @@
 #include "troupe/runtime/fetch/unpack.hpp"
 
+#include "troupe/files/input.hpp"
+
 #include <algorithm>
 #include <archive.h>
 #include <archive_entry.h>
@@ -15,12 +17,13 @@ namespace {
 
 class unpacking {
  public:
-  unpacking(fs::path archive, fs::path folder) : archive_{std::move(archive)}, folder_{std::move(folder)} {
+  unpacking(fs::path archive, fs::path folder)
+      : archive_{std::move(archive)}, folder_{std::move(folder)}, input_{archive_} {
     if (!reader_) throw fetch_error("cannot initialise libarchive");
     archive_read_support_format_tar(reader_.get());
     archive_read_support_filter_gzip(reader_.get());
     constexpr std::size_t block = 1u << 16u;
-    if (archive_read_open_filename(reader_.get(), archive_.c_str(), block) != ARCHIVE_OK) fail_as_damaged();
+    if (archive_read_open_fd(reader_.get(), input_.descriptor(), block) != ARCHIVE_OK) fail_as_damaged();
   }
   unpacking(const unpacking&) = delete;
   unpacking& operator=(const unpacking&) = delete;
@@ -93,6 +96,7 @@ class unpacking {
   }
 
   fs::path archive_, folder_;
+  files::input input_;
   std::unique_ptr<archive, closed> reader_{archive_read_new()};
   archive_entry* entry_{nullptr};
   std::vector<fs::path> parts_;

@@ -20,7 +20,7 @@ class running_time {
 
   explicit running_time(clock::time_point begin) : looked_(begin) {}
 
-  /// Returns the time at `now`. It is behind `now` by as long as nobody has looked, beyond longest_gap.
+  /// Returns the time at `now`. It is behind `now` by as long as no process has looked, beyond longest_gap.
   clock::time_point at(clock::time_point now) const { return now - lost_ - excess(now); }
 
   /// Call it often while the process runs.
@@ -29,7 +29,7 @@ class running_time {
     looked_ = now;
   }
 
-  /// A process that nobody has stopped looks again within this time, however busy the machine is.
+  /// A process that was not stopped looks again within this time, however busy the machine is.
   static constexpr std::chrono::milliseconds longest_gap{500};
 
  private:

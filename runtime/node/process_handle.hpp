@@ -1,11 +1,12 @@
 // A child process to which signals can be sent without hitting another process that has its number after it has ended.
 #pragma once
 
+#include "troupe/files/input.hpp"
+
 #include <sys/syscall.h>
 #include <sys/types.h>
 
 #include <csignal>
-#include <fstream>
 #include <string>
 #include <unistd.h>
 
@@ -34,12 +35,15 @@ class process_handle {
   int file_;
 };
 
-/// Returns the state of a process as in proc(5): 'T' if a signal has stopped it, 't' if a debugger has; '\0' if there
-/// is no such process.
+/// Returns the state of a process as in proc(5): 'T' if a signal has stopped it, 't' if a debugger has; '\0' if no
+/// process has this number.
 inline char state_of_process(pid_t process) {
-  std::ifstream file("/proc/" + std::to_string(process) + "/stat");
   std::string text;
-  std::getline(file, text);
+  try {
+    text = files::read_all("/proc/" + std::to_string(process) + "/stat");
+  } catch (const files::unreadable&) {
+    return '\0';
+  }
   const auto state = text.rfind(") ");  // the name before it may contain any text
   return state != std::string::npos && state + 2 < text.size() ? text[state + 2] : '\0';
 }

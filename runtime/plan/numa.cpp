@@ -1,9 +1,10 @@
 #include "troupe/runtime/plan/numa.hpp"
 
+#include "troupe/files/input.hpp"
+
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
-#include <fstream>
 #include <memory>
 #include <optional>
 #include <sched.h>
@@ -62,13 +63,13 @@ std::optional<int> id_of(const std::string& name) {
 
 /// Returns the cores of a node's folder, or nothing if the list is not valid. A node that is offline has no list.
 std::optional<std::vector<int>> cores_of(const std::filesystem::path& folder) {
-  std::ifstream in(folder / "cpulist", std::ios::binary);
-  if (!in) return std::vector<int>{};
-  std::string text(text_limit, '\0');
-  in.read(text.data(), static_cast<std::streamsize>(text.size()));
-  if (!in.eof()) return std::nullopt;
-  text.resize(static_cast<std::size_t>(in.gcount()));
-  return parse_cores(text);
+  try {
+    return parse_cores(files::read_all(folder / "cpulist", text_limit));
+  } catch (const files::missing&) {
+    return std::vector<int>{};
+  } catch (const files::unreadable&) {
+    return std::nullopt;
+  }
 }
 
 /// Returns the nodes that have cores; none if a list is not valid, or if two nodes claim the same core.

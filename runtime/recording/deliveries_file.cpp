@@ -1,17 +1,13 @@
 #include "troupe/runtime/recording/deliveries_file.hpp"
 
 #include "troupe/actors/support/crc32c.hpp"
+#include "troupe/files/input.hpp"
 
 #include <nlohmann/json.hpp>
 
 #include <array>
 #include <bit>
-#include <cerrno>
 #include <cstring>
-#include <fstream>
-#include <iterator>
-#include <optional>
-#include <system_error>
 
 namespace troupe::recording {
 
@@ -174,11 +170,8 @@ contents parse(std::span<const std::byte> bytes) {
 }
 
 contents read(const std::filesystem::path& path) {
-  std::ifstream file{path, std::ios::binary};
-  if (!file) throw std::runtime_error(path.string() + ": " + std::generic_category().message(errno));
-  std::vector<char> chars{std::istreambuf_iterator<char>{file}, {}};
-  if (file.bad()) throw std::runtime_error(path.string() + ": cannot be read");
-  return parse(std::as_bytes(std::span{chars}));
+  const auto bytes = files::read_all(path);
+  return parse(std::as_bytes(std::span{bytes}));
 }
 
 }  // namespace troupe::recording

@@ -1,5 +1,6 @@
 #include "troupe/runtime/security/secret.hpp"
 
+#include "troupe/files/input.hpp"
 #include "troupe/runtime/topology/error.hpp"
 
 #include <openssl/rand.h>
@@ -72,24 +73,23 @@ shared_secret parse_secret(const std::string& text, const std::string& from) {
   return secret;
 }
 
-shared_secret secret_in(const std::filesystem::path& path) {
+shared_secret secret_in(const std::filesystem::path& path) try {
   if (::access(path.c_str(), F_OK) != 0) create(path);
-  const file_descriptor file{
-      ::open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK)};  // not forever at a pipe
-  struct stat about {};
-  if (file.number < 0 || ::fstat(file.number, &about) != 0) fail(path, "read");
-  if (!S_ISREG(about.st_mode))
-    throw input_error(path.string() + ": is not a file; remove it, so that a new secret is created");
+  const files::input file{path, files::links::refused};
+  const auto& about = file.about();
   if (about.st_uid != ::geteuid())
     throw input_error(path.string() + ": another user owns this file; remove it, so that a new secret is created");
   if ((about.st_mode & (S_IRWXG | S_IRWXO)) != 0)
     throw input_error(path.string() +
                       ": other users may read this secret; remove the file, so that a new one is created");
   std::string text(secret_digits + 2, '\0');
-  const auto count = ::read(file.number, text.data(), text.size());
-  if (count < 0) fail(path, "read");
-  text.resize(static_cast<std::size_t>(count));
+  text.resize(file.read_at(0, text.data(), text.size()));
   return parse_secret(text, path.string());
+} catch (const files::irregular& problem) {
+  throw input_error(path.string() + ": " + problem.reason() + "; remove it, so that a new secret is created");
+} catch (const files::unreadable& problem) {
+  throw input_error(path.string() + ": cannot read the secret of the nodes (" + problem.reason() +
+                    "); expected a secret in this file, or in the environment variable " + secret_variable);
 }
 
 }  // namespace troupe::security

@@ -1,19 +1,16 @@
 #include "troupe/runtime/security/x509.hpp"
 
+#include "troupe/files/input.hpp"
 #include "troupe/runtime/topology/canonical.hpp"
 #include "troupe/runtime/topology/error.hpp"
 #include "troupe/runtime/topology/value.hpp"
 
-#include <fcntl.h>
 #include <openssl/err.h>
 #include <openssl/pem.h>
 #include <sys/stat.h>
 
 #include <algorithm>
 #include <array>
-#include <cerrno>
-#include <cstdio>
-#include <cstring>
 #include <ctime>
 #include <unistd.h>
 #include <vector>
@@ -37,16 +34,25 @@ std::vector<std::string> dns_names(const X509* certificate) {
 
 namespace fs = std::filesystem;
 
-using file_pointer = std::unique_ptr<std::FILE, releases<std::fclose>>;
+/// A file in PEM format, as OpenSSL reads it from memory.
+struct pem_file {
+  struct stat about {};
+  std::unique_ptr<BIO, releases<BIO_free>> bio{};
+};
 
-file_pointer open(const fs::path& path, struct stat& about) {
-  const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);  // not forever at a pipe
-  file_pointer file{descriptor < 0 ? nullptr : fdopen(descriptor, "r")};
-  if (!file || fstat(descriptor, &about) != 0)
-    throw input_error(path.string() + ": cannot be read (" + std::strerror(errno) +
-                      "); expected a file of `troupe certs`, see [security] in the topology file");
-  if (!S_ISREG(about.st_mode)) throw input_error(path.string() + ": is not a file; expected one of `troupe certs`");
-  return file;
+pem_file open(const fs::path& path) try {
+  constexpr std::size_t bytes_at_most = std::size_t{1} << 20;
+  const files::input file{path};
+  if (file.bytes() > bytes_at_most)
+    throw input_error(path.string() + ": larger than 1 MiB; expected a file of `troupe certs`");
+  std::string text(file.bytes(), '\0');
+  text.resize(file.read_at(0, text.data(), text.size()));
+  pem_file made{.about = file.about(), .bio = decltype(pem_file::bio)(BIO_new(BIO_s_mem()))};
+  if (!made.bio || BIO_write(made.bio.get(), text.data(), static_cast<int>(text.size())) < 0) throw std::bad_alloc{};
+  return made;
+} catch (const files::unreadable& problem) {
+  throw input_error(path.string() + ": " + problem.reason() +
+                    "; expected a file of `troupe certs`, see [security] in the topology file");
 }
 
 /// A key that needs a passphrase cannot be read: there is no terminal to type it.
@@ -57,17 +63,16 @@ int no_passphrase(char*, int, int, void*) {
 }  // namespace
 
 certificate_pointer read_certificate(const fs::path& path) {
-  struct stat about {};
-  const auto file = open(path, about);
-  certificate_pointer certificate{PEM_read_X509(file.get(), nullptr, nullptr, nullptr)};
+  const auto file = open(path);
+  certificate_pointer certificate{PEM_read_bio_X509(file.bio.get(), nullptr, no_passphrase, nullptr)};
   ERR_clear_error();
   if (!certificate) throw input_error(path.string() + ": is not a certificate; expected one in PEM format");
   return certificate;
 }
 
 key_pointer read_key(const fs::path& path, key_owner owner) {
-  struct stat about {};
-  const auto file = open(path, about);
+  const auto file = open(path);
+  const auto& about = file.about;
   if ((about.st_mode & (S_IRWXG | S_IRWXO)) != 0)
     throw input_error(path.string() + ": other users of this machine may read this private key; run chmod 600 " +
                       path.string());
@@ -75,7 +80,7 @@ key_pointer read_key(const fs::path& path, key_owner owner) {
     throw input_error(path.string() +
                       ": another user owns this private key, and could sign certificates with it; run the command as "
                       "that user, or use another folder");
-  key_pointer key{PEM_read_PrivateKey(file.get(), nullptr, no_passphrase, nullptr)};
+  key_pointer key{PEM_read_bio_PrivateKey(file.bio.get(), nullptr, no_passphrase, nullptr)};
   ERR_clear_error();
   if (!key)
     throw input_error(path.string() + ": is not a private key; expected one in PEM format without a passphrase");

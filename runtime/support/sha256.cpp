@@ -1,10 +1,11 @@
 #include "troupe/runtime/support/sha256.hpp"
 
+#include "troupe/files/input.hpp"
+
 #include <openssl/evp.h>
 
 #include <algorithm>
 #include <array>
-#include <fstream>
 #include <limits>
 #include <stdexcept>
 #include <vector>
@@ -47,21 +48,21 @@ std::string sha256_of(std::string_view bytes) {
   return digest.finish();
 }
 
-std::optional<std::string> sha256_of_file(const std::filesystem::path& path, std::optional<std::uint64_t> limit) {
+std::optional<std::string> sha256_of_file(const std::filesystem::path& path, std::optional<std::uint64_t> limit) try {
   sha256_digest digest;
-  std::ifstream in(path, std::ios::binary);
-  if (!in) return {};
+  files::input in{path};
   auto left = limit.value_or(std::numeric_limits<std::uint64_t>::max());
   std::vector<char> block(1u << 16u);
   while (left > 0) {
-    in.read(block.data(), static_cast<std::streamsize>(std::min<std::uint64_t>(left, block.size())));
-    const auto count = static_cast<std::size_t>(in.gcount());
+    const auto count = in.read(block.data(), static_cast<std::size_t>(std::min<std::uint64_t>(left, block.size())));
     if (count == 0) break;
     digest.add({block.data(), count});
     left -= count;
   }
-  if (in.bad() || (limit && left > 0)) return {};
+  if (limit && left > 0) return {};
   return digest.finish();
+} catch (const files::unreadable&) {
+  return {};
 }
 
 }  // namespace troupe

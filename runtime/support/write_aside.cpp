@@ -23,7 +23,7 @@ void write_aside(const std::filesystem::path& path, std::string_view content) {
   out.close();
   if (!out) give_up({errno != 0 ? errno : EIO, std::generic_category()});
   // Before it is renamed: otherwise a power failure may leave an empty file under the final name.
-  const int file = ::open(aside.c_str(), O_RDONLY | O_CLOEXEC);
+  const int file = ::open(aside.c_str(), O_WRONLY | O_CLOEXEC);
   const bool flushed = file >= 0 && ::fsync(file) == 0;
   const std::error_code reason{errno, std::generic_category()};
   if (file >= 0) ::close(file);

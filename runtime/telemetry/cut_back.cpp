@@ -1,5 +1,6 @@
 #include "troupe/runtime/telemetry/cut_back.hpp"
 
+#include "troupe/files/input.hpp"
 #include "troupe/runtime/checkpoint/copy.hpp"
 #include "troupe/runtime/checkpoint/write_checkpoint.hpp"
 #include "troupe/runtime/support/sha256.hpp"
@@ -9,7 +10,6 @@
 
 #include <algorithm>
 #include <array>
-#include <fstream>
 #include <stdexcept>
 #include <string_view>
 #include <system_error>
@@ -37,10 +37,12 @@ std::string bytes_text(std::uint64_t bytes) {
 /// Returns whether what follows the first `begin` bytes of a file may be lines that an option has added. So a
 /// checkpoint from elsewhere cannot name a file to be cut that is none of ours.
 bool has_only_numbers(const fs::path& path, std::uint64_t begin) {
-  std::ifstream in(path, std::ios::binary);
-  in.seekg(static_cast<std::streamoff>(begin));
-  for (char c = 0; in.get(c);)
-    if (std::string_view("0123456789.,-na \n").find(c) == std::string_view::npos) return false;
+  files::input in{path};
+  in.seek(begin);
+  std::array<char, 1 << 14> block;
+  while (const auto count = in.read(block.data(), block.size()))
+    if (std::string_view{block.data(), count}.find_first_not_of("0123456789.,-na \n") != std::string_view::npos)
+      return false;
   return true;
 }
 
@@ -133,9 +135,7 @@ std::optional<recorded_end> end_of(const fs::path& folder) {
   if (!bytes || !size_of(folder / result)) return {};
   const auto length = std::min(*bytes, longest_line);
   std::string text(length, '\0');
-  std::ifstream in(path, std::ios::binary);
-  in.seekg(static_cast<std::streamoff>(*bytes - length));
-  if (!in.read(text.data(), static_cast<std::streamsize>(length)) || !text.ends_with('\n')) return {};
+  if (files::input{path}.read_at(*bytes - length, text.data(), length) != length || !text.ends_with('\n')) return {};
   text.pop_back();
   const auto line = nlohmann::json::parse(text.substr(text.rfind('\n') + 1), nullptr, false);
   if (!line.is_object() || !line.contains("event") || line["event"] != "end") return {};

@@ -1,14 +1,17 @@
 #include "troupe/runtime/telemetry/node_parts.hpp"
 
+#include "troupe/files/input.hpp"
 #include "troupe/runtime/support/write_aside.hpp"
 
 #include <nlohmann/json.hpp>
 
+#include <array>
 #include <charconv>
 #include <cstdint>
 #include <fstream>
 #include <functional>
 #include <optional>
+#include <string_view>
 #include <system_error>
 
 namespace troupe::telemetry {
@@ -20,8 +23,20 @@ namespace {
 using line_sink = std::function<void(const std::string&)>;
 
 void for_each_line(const fs::path& path, const line_sink& take) {
-  std::ifstream in(path, std::ios::binary);
-  for (std::string line; std::getline(in, line);) take(line);
+  files::input in{path};
+  std::array<char, 1 << 16> block;
+  std::string line;
+  while (const auto count = in.read(block.data(), block.size())) {
+    for (std::string_view rest{block.data(), count}; !rest.empty();) {
+      const auto end = rest.find('\n');
+      line += rest.substr(0, end);
+      if (end == std::string_view::npos) break;
+      take(line);
+      line.clear();
+      rest.remove_prefix(end + 1);
+    }
+  }
+  if (!line.empty()) take(line);
 }
 
 /// Writes the lines that `write` passes on to a file that takes the place of `path`. Returns whether it does: a disk
@@ -103,7 +118,11 @@ void gather(const fs::path& folder, const std::vector<std::string>& nodes, const
   const auto first = folder / name_of_part(stem, extension, 0, nodes.front());
   const auto others = parts_of_others(folder, nodes, stem, extension);
   if (others.empty() || !exists(first)) return;
-  if (!join(first, others)) return;
+  try {
+    if (!join(first, others)) return;
+  } catch (const files::unreadable&) {
+    return;  // the parts stay as they are
+  }
   for (const auto& each : others) fs::remove(each);
 }
 

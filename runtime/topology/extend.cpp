@@ -1,12 +1,12 @@
 #include "troupe/runtime/topology/extend.hpp"
 
+#include "troupe/files/input.hpp"
 #include "troupe/runtime/topology/error.hpp"
 #include "troupe/runtime/topology/schema.hpp"
 #include "troupe/runtime/topology/suggest.hpp"
 #include "troupe/runtime/topology/syntax.hpp"
 
 #include <algorithm>
-#include <fstream>
 #include <utility>
 
 namespace troupe::topology {
@@ -15,7 +15,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::size_t largest_file_bytes = 1 << 20;
+constexpr std::uint64_t largest_file_bytes = 1 << 20;
 constexpr std::size_t most_extended = 16;  // levels below the file that is run
 
 /// Parses the text of the file with this number.
@@ -110,11 +110,9 @@ class gatherer {
     if (chain_.size() > most_extended)
       refuse(at, "files extend each other more than " + std::to_string(most_extended) +
                      " levels deep; expected fewer levels");
-    // The file that is run may be a pipe, but nothing may ever write to a pipe that a file names.
-    if (fs::is_fifo(file)) refuse(at, "extends " + file.string() + ": this is a pipe; expected a topology file");
     std::string text;
     try {
-      text = read_text(file);
+      text = read_text(file, false);
     } catch (const input_error& error) {
       refuse(at, std::string("extends ") + error.what());
     }
@@ -139,26 +137,13 @@ class gatherer {
 
 }  // namespace
 
-std::string read_text(const fs::path& file) {
-  const std::string name = file.string();
-  std::error_code error;
-  const fs::file_status status = fs::status(file, error);
-  if (!fs::exists(status)) {
-    if (error == std::errc::permission_denied) {
-      throw input_error(name + ": a folder in this path cannot be opened; expected permission to read it");
-    }
-    throw input_error(name + ": no such file; expected a topology file" + nearby_file(file));
-  }
-  if (fs::is_directory(status)) throw input_error(name + ": this is a folder; expected a topology file");
-  std::ifstream stream(file, std::ios::binary);
-  if (!stream) throw input_error(name + ": the file cannot be read; expected permission to read it");
-  std::string text(largest_file_bytes + 1, '\0');
-  stream.read(text.data(), static_cast<std::streamsize>(text.size()));
-  text.resize(static_cast<std::size_t>(stream.gcount()));
-  if (stream.bad()) throw input_error(name + ": reading the file failed; expected a topology file");
-  if (text.size() > largest_file_bytes)
-    throw input_error(name + ": the file is larger than 1 MiB; expected a topology file");
-  return text;
+std::string read_text(const fs::path& file, bool may_be_pipe) try {
+  return may_be_pipe ? files::read_all_of_pipe_or_file(file, largest_file_bytes)
+                     : files::read_all(file, largest_file_bytes);
+} catch (const files::missing& problem) {
+  throw input_error(file.string() + ": " + problem.reason() + "; expected a topology file" + nearby_file(file));
+} catch (const files::unreadable& problem) {
+  throw input_error(file.string() + ": " + problem.reason() + "; expected a topology file");
 }
 
 void make_way_for(const exchange_kind& kind, toml::table& section) {

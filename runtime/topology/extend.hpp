@@ -12,7 +12,7 @@
 namespace troupe::topology {
 
 /// Returns the text of a file. Throws input_error.
-std::string read_text(const std::filesystem::path& file);
+std::string read_text(const std::filesystem::path& file, bool may_be_pipe = true);
 
 /// A file, together with what it extends.
 struct extended_file {

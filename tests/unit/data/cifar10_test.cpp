@@ -117,7 +117,8 @@ TEST_CASE("what is wrong with a file of CIFAR-10 is told with its path and the m
   SUBCASE("a folder") {
     fs::remove(set.path() / "test_batch.bin");
     fs::create_directory(set.path() / "test_batch.bin");
-    CHECK(failure(set.path()) == (set.path() / "test_batch.bin").string() + ": not a regular file");
+    CHECK(failure(set.path()) ==
+          (set.path() / "test_batch.bin").string() + ": this is a folder, not a regular file; name a file");
   }
 }
 

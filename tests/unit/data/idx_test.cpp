@@ -128,6 +128,24 @@ TEST_CASE("a broken idx file is answered with its path, the reason and the mend"
   }
 }
 
+TEST_CASE("the files may have a dot in their names, or be in a folder of their name") {
+  const scratch folder;
+  const auto image = idx({1, 2, 2}, 4), label = idx({1}, 1);
+  folder.write("train-images.idx3-ubyte", image);
+  folder.write("train-labels.idx1-ubyte.gz", gzipped(label));
+  folder.write("t10k-images-idx3-ubyte", image);
+  folder.write("t10k-labels.idx1-ubyte", label);
+  std::filesystem::create_directory(folder.path() / "train-images-idx3-ubyte");
+  const auto pair = read_mnist_family(folder.path(), {"0", "1"}, "mnist");
+  CHECK(pair.train->size() == 1);
+  CHECK(pair.files.front() == (folder.path() / "train-images.idx3-ubyte").string());
+  std::filesystem::remove(folder.path() / "t10k-labels.idx1-ubyte");
+  CHECK(holds(failure([&] {
+                read_mnist_family(folder.path(), {"0", "1"}, "mnist");
+              }),
+              "t10k-labels-idx1-ubyte.gz: no such file, with or without .gz, nor t10k-labels.idx1-ubyte; run "));
+}
+
 TEST_CASE("what is not a file is not read") {
   const scratch folder;
   CHECK(holds(failure([&] { read_idx(folder.path(), 3); }), "not a regular file"));

@@ -155,8 +155,16 @@ TEST_CASE("files that cannot be a set are refused") {
     CHECK(told(folder.path() / "nothing", kind) ==
           (folder.path() / "nothing").string() + ": no such file; set data.file to the file that contains the samples");
     CHECK(told(folder.path(), kind) ==
-          folder.path().string() + ": not a regular file; set data.file to a regular file");
-    CHECK(told("/dev/zero", kind) == "/dev/zero: not a regular file; set data.file to a regular file");
+          folder.path().string() + ": this is a folder, not a regular file; set data.file to a regular file");
+    CHECK(told("/dev/zero", kind) ==
+          "/dev/zero: this is a device, not a regular file; set data.file to a regular file");
+    const std::string utf16{
+        "\xff\xfe"
+        "1\0 \0",
+        6};
+    CHECK(holds(told(folder.write("utf16", utf16), kind), "utf16: the text is encoded in UTF-16; expected UTF-8"));
+    const fs::path marked = folder.write("marked", "\xef\xbb\xbf" + (kind == "libsvm" ? small : "1 1 1\n"));
+    CHECK(load(kind, marked).train->size() > 0);
     const fs::path empty = folder.write("empty", "");
     CHECK(told(empty, kind) == empty.string() + ": the file contains no samples; set data.file to a file that does");
     CHECK(told(folder.write("comments", "# none\n\n   \n"), kind) ==

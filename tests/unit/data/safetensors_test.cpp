@@ -125,6 +125,15 @@ TEST_CASE("a broken file is refused with the reason") {
            R"({"t":{"dtype":"U8","shape":[4],"data_offsets":[0,4]},"t":{"dtype":"U8","shape":[4],"data_offsets":[0,4]}})",
            four),
        "tensor t is listed twice"},
+      {file_of(entry(R"("dtype":"U8","shape":[3],"data_offsets":[0,3])"), four),
+       "1 byte at its end belong to no tensor"},
+      {file_of(entry(R"("dtype":"U8","shape":[2],"data_offsets":[2,4])"), four),
+       "2 bytes before tensor t belong to no tensor"},
+      {file_of(
+           R"({"t":{"dtype":"U8","shape":[3],"data_offsets":[1,4]},"u":{"dtype":"U8","shape":[0],"data_offsets":[0,0]}})",
+           four),
+       "1 byte before tensor t belong to no tensor"},
+      {file_of("{}", four), "4 bytes at its end belong to no tensor"},
   };
   for (const auto& [bytes, reason] : broken) {
     CAPTURE(reason);
@@ -134,7 +143,7 @@ TEST_CASE("a broken file is refused with the reason") {
     CHECK(said.find(reason) != std::string::npos);
   }
   CHECK(refusal(here.folder / "none").find("no such file; check the path") != std::string::npos);
-  CHECK(refusal(here.folder).find("the path is a folder; name the file in it") != std::string::npos);
+  CHECK(refusal(here.folder).find("this is a folder, not a regular file; name a file") != std::string::npos);
 }
 
 TEST_CASE("a file cut short or changed in any byte is read or refused, never worse") {

@@ -124,7 +124,6 @@ TEST_CASE("what is wrong with tensors is told with file and sample") {
         std::string::npos);
   CHECK(said(at::ones({2}, at::kByte), labels({0, 1})).find("inputs are Byte with shape [2]; expected uint8") == 0);
   CHECK(said(two, at::ones({2, 3}, at::kLong)).find("targets have shape [2, 3]; expected one target per sample") == 0);
-  CHECK(said(two, at::ones({2}, at::kBool)).find("targets are Bool") == 0);
   CHECK(said(at::ones({0, 3}), labels({})).find("expected at least one sample") != std::string::npos);
   const auto tokens = at::tensor({5, 0, 2, -1}, at::kLong).view({2, 2});
   for (const auto& targets : {labels({0, 1}), at::ones({2}), at::ones({2, 2}, at::kLong)})
@@ -132,7 +131,7 @@ TEST_CASE("what is wrong with tensors is told with file and sample") {
   const auto file = here.write("b", {{{"images", two}}, {}});
   CHECK(failure(file).find(file.string() +
                            ": the file has no tensor named \"inputs\" (it has images); save it in Python") == 0);
-  CHECK(failure({}) == "data.file is not set; set it to the safetensors file that contains the samples");
+  CHECK(failure({}) == "data.file is not set; set it to the file that contains the samples");
 }
 
 TEST_CASE("two files of different samples are told apart") {
@@ -145,4 +144,47 @@ TEST_CASE("two files of different samples are told apart") {
             "the same type and shape in both files");
   const auto numbers = here.write("numbers", at::ones({2, 3}), at::ones({2}));
   CHECK(failure(train, numbers).find("its targets differ in kind from those of train") != std::string::npos);
+}
+
+TEST_CASE("a column of targets is a list of them, and bool is two classes") {
+  const scratch here;
+  const auto inputs = at::ones({3, 4});
+  const auto targets_of = [&](const at::Tensor& targets, const at::Tensor& given) {
+    return load(here.write("a", given, targets)).train->targets;
+  };
+  const auto two_classes = at::tensor({1, 0, 1}, at::kLong);
+  CHECK(targets_of(labels({2, 0, 1}).view({3, 1}), inputs).equal(labels({2, 0, 1})));
+  CHECK(targets_of(at::tensor({0.5f, 1.5f, 2.0f}).view({3, 1}), inputs).equal(at::tensor({0.5f, 1.5f, 2.0f})));
+  CHECK(targets_of(two_classes.to(at::kBool), inputs).equal(two_classes));
+  CHECK(targets_of(two_classes.to(at::kBool).view({3, 1}), inputs).equal(two_classes));
+  CHECK(load(here.write("a", inputs, two_classes.to(at::kBool))).train->classes.size() == 2);
+  CHECK(targets_of(two_classes.view({3, 1}), at::ones({3, 4}, at::kLong)).equal(two_classes));
+  // One token in each sample: a target per position.
+  CHECK(targets_of(two_classes.view({3, 1}), at::ones({3, 1}, at::kLong)).dim() == 2);
+}
+
+TEST_CASE("entries that are not used may have any type, but must be part of the file") {
+  const scratch here;
+  const auto write = [&](const std::string& header, std::size_t bytes) {
+    std::string file(8, '\0');
+    file[0] = static_cast<char>(header.size() & 0xff);
+    file[1] = static_cast<char>(header.size() >> 8);
+    return static_cast<const troupe::testing::scratch&>(here).write("a", file + header + std::string(bytes, '\0'));
+  };
+  const std::string used = R"("inputs":{"dtype":"F32","shape":[2,1],"data_offsets":[0,8]},)"
+                           R"("targets":{"dtype":"I64","shape":[2],"data_offsets":[8,24]})";
+  CHECK(load(write("{" + used + R"(,"id":{"dtype":"U64","shape":[2],"data_offsets":[24,40]}})", 40)).train->size() ==
+        2);
+  CHECK(load(write("{" + used + R"(,"x":{"dtype":"F8_E5M2","shape":[3],"data_offsets":[24,27]}})", 27)).train->size() ==
+        2);
+  CHECK(failure(write("{" + used + R"(,"id":{"dtype":"U64","shape":[2],"data_offsets":[30,46]}})", 46))
+            .find("6 bytes before tensor id belong to no tensor") != std::string::npos);
+  CHECK(failure(write(R"({"inputs":{"dtype":"F32","shape":[2,1],"data_offsets":[0,8]},)"
+                      R"("targets":{"dtype":"U64","shape":[2],"data_offsets":[8,24]}})",
+                      24))
+            .find("tensor targets has dtype U64, which is not supported") != std::string::npos);
+  CHECK(failure(write(R"({"inputs":{"dtype":"F32","shape":[2,1],"data_offsets":[0,8]},)"
+                      R"("labels":{"dtype":"U64","shape":[2],"data_offsets":[8,24]}})",
+                      24))
+            .find("no tensor named \"targets\" (it has inputs, labels)") != std::string::npos);
 }

@@ -91,4 +91,30 @@ TEST_CASE("a text that fills no window is refused") {
   CHECK(failure({}, 1) == "data.file is not set; set it to the file that contains the text");
   CHECK(failure(here.path() / "none", 1).find("no such file; set data.file to") != std::string::npos);
   CHECK(failure(here.path(), 1).find("not a regular file") != std::string::npos);
+  CHECK(failure("/dev/zero", 1) == "/dev/zero: this is a device, not a regular file; set data.file to a regular file");
+}
+
+TEST_CASE("a text in another encoding is not taken for bytes") {
+  using namespace std::string_literals;
+  const scratch here;
+  for (const auto& text : {"\xff\xfe"
+                           "a\0b\0"s,
+                           "\xfe\xff\0a\0b"s}) {
+    const auto file = here.write("a.txt", text);
+    CHECK(failure(file, 1) == file.string() +
+                                  ": the text is encoded in UTF-16; expected UTF-8; convert it with iconv -f "
+                                  "UTF-16 -t UTF-8 a.txt > a-utf8.txt");
+  }
+  CHECK(failure(here.write("a.txt", "\xff\xfe\0\0a\0\0\0"s), 1).find("encoded in UTF-32") != std::string::npos);
+  CHECK(failure(here.write("a.txt", "\0\0\xfe\xff\0\0\0a"s), 1).find("encoded in UTF-32") != std::string::npos);
+  CHECK(failure(here.write("a.txt", "a\0b\0"s), 1).find("found a zero byte at byte 1") != std::string::npos);
+}
+
+TEST_CASE("the byte order mark of UTF-8 is not a character of the text") {
+  const scratch here;
+  CHECK(load(here.write("a",
+                        "\xef\xbb\xbf"
+                        "abc"),
+             1)
+            .train->classes == std::vector<std::string>{"a", "b", "c"});
 }

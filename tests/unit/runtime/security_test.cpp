@@ -140,7 +140,7 @@ TEST_CASE("credentials that cannot work are refused before anything is connected
   std::string expected;
   SUBCASE("a missing file") {
     files.key = folder.path() / "missing.key";
-    expected = "missing.key: cannot be read (No such file or directory)";
+    expected = "missing.key: no such file; expected a file of `troupe certs`";
   }
   SUBCASE("a key that others can read") {
     fs::permissions(files.key, own | fs::perms::group_read);
@@ -149,7 +149,7 @@ TEST_CASE("credentials that cannot work are refused before anything is connected
   SUBCASE("a pipe that nobody writes to") {
     files.key = folder.path() / "pipe.key";
     REQUIRE(mkfifo(files.key.c_str(), 0600) == 0);
-    expected = "pipe.key: is not a file";
+    expected = "pipe.key: this is a pipe, not a regular file";
   }
   SUBCASE("the key of another certificate") {
     files.key = folder.path() / "beta.key";
@@ -195,7 +195,8 @@ TEST_CASE("a secret is made once, and for its owner only") {
   {
     const auto pipe = folder.path() / "pipe";  // to which nobody writes
     REQUIRE(::mkfifo(pipe.c_str(), 0600) == 0);
-    CHECK(refusal([&] { security::secret_in(pipe); }).find("is not a file") != std::string::npos);
+    CHECK(refusal([&] { security::secret_in(pipe); }).find("this is a pipe, not a regular file; remove it") !=
+          std::string::npos);
   }
   CHECK(refusal([&] { security::secret_in(path); }).find("is not a secret; expected 64") != std::string::npos);
   CHECK(refusal([&] { security::secret_in(folder.path() / "no" / "where"); }).find("cannot create the secret") !=
