@@ -1,17 +1,16 @@
-// Images in one folder per class, as in torchvision.datasets.ImageFolder: classes are the folders in the order of their
-// names, images the .png, .jpg and .jpeg files in them and below, in the order of theirs. Only headers are read here;
-// pixels are read when a batch needs them.
+// Images in one folder per class, as in torchvision.datasets.ImageFolder. Only headers are read here; pixels are read
+// when a batch needs them.
 #include "troupe/data/dataset.hpp"
 #include "troupe/data/image_codec.hpp"
+#include "troupe/data/image_list.hpp"
 #include "troupe/data/image_scale.hpp"
 #include "troupe/data/utf8.hpp"
+#include "troupe/files/input.hpp"
 
 #include <ATen/ops/tensor.h>
 
 #include <algorithm>
 #include <array>
-#include <cctype>
-#include <fstream>
 #include <zlib.h>
 
 namespace troupe::data {
@@ -20,28 +19,23 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// An image and what it was at the start.
-struct listed_image {
-  std::string name;  // below the set's folder
-  std::uintmax_t bytes{0};
-};
-
 // CRC-32 of the first and the last 4 KiB of a file: to read all of a large set would take as long as an epoch.
-std::uint32_t sum_of_ends(const fs::path& file, std::uintmax_t bytes) {
-  constexpr std::uintmax_t most = 4096;
+std::uint32_t sum_of_ends(const fs::path& file, std::uint64_t bytes) try {
+  constexpr std::uint64_t most = 4096;
   std::array<char, most> part{};
-  std::ifstream stream{file, std::ios::binary};
+  const files::input input{file};
   uLong sum = crc32(0, nullptr, 0);
-  const auto add = [&](std::uintmax_t from, std::uintmax_t count) {
-    stream.seekg(static_cast<std::streamoff>(from));
-    if (!stream.read(part.data(), static_cast<std::streamsize>(count)))
-      throw data_error(file.string() + ": cannot read the file; restart once the folder is complete");
+  const auto add = [&](std::uint64_t from, std::uint64_t count) {
+    if (input.read_at(from, part.data(), count) != count)
+      throw data_error(file.string() + ": the file shrank; restart once the folder is complete");
     sum = crc32(sum, reinterpret_cast<const Bytef*>(part.data()), static_cast<uInt>(count));
   };
   const auto first = std::min(bytes, most), last = std::min(bytes - first, most);
   add(0, first);
   add(bytes - last, last);
   return static_cast<std::uint32_t>(sum);
+} catch (const files::unreadable& problem) {
+  throw data_error(problem.what());
 }
 
 class folder_images final : public image_files {
@@ -87,44 +81,6 @@ class folder_images final : public image_files {
   bool scaled_;
 };
 
-bool is_image_name(const fs::path& name) {
-  std::string ending = name.extension().string();
-  std::transform(ending.begin(), ending.end(), ending.begin(), [](unsigned char c) { return std::tolower(c); });
-  return ending == ".png" || ending == ".jpg" || ending == ".jpeg";
-}
-
-std::vector<std::string> folders_in(const fs::path& folder) {
-  std::vector<std::string> names;
-  for (const auto& entry : fs::directory_iterator{folder})
-    if (entry.is_directory()) names.push_back(entry.path().filename().string());
-  std::sort(names.begin(), names.end());
-  return names;
-}
-
-// The images in a class's folder and below: folders in the order of their paths, in each the files in that of names.
-std::vector<listed_image> images_in(const fs::path& folder, const std::string& of_class) {
-  constexpr auto follow = fs::directory_options::follow_directory_symlink;
-  std::vector<std::pair<std::string, std::string>> found;
-  for (fs::recursive_directory_iterator entry{folder / of_class, follow}, end; entry != end; ++entry) {
-    constexpr int depth_at_most = 16;  // a link may lead back up
-    if (entry.depth() >= depth_at_most) entry.disable_recursion_pending();
-    if (!is_image_name(entry->path()) || entry->is_directory()) continue;
-    found.emplace_back(fs::path{entry->path()}.parent_path().string(), entry->path().filename().string());
-  }
-  std::sort(found.begin(), found.end());
-  if (found.empty()) {
-    throw data_error((folder / of_class).string() +
-                     ": the folder contains no image (.png, .jpg, .jpeg); every folder here is a class: add images to "
-                     "this folder or remove it");
-  }
-  std::vector<listed_image> images;
-  for (const auto& [parent, name] : found) {
-    const fs::path file = fs::path{parent} / name;
-    images.push_back({file.lexically_relative(folder).string(), fs::file_size(file)});
-  }
-  return images;
-}
-
 struct folder_set {
   fs::path folder;
   std::vector<listed_image> images;
@@ -133,13 +89,12 @@ struct folder_set {
 
 folder_set set_of(const fs::path& folder, const std::vector<std::string>& classes) {
   folder_set made{folder, {}, {}};
-  for (const auto& name : folders_in(folder)) {
+  for (auto& [name, images] : images_by_class(folder)) {
     const auto found = std::lower_bound(classes.begin(), classes.end(), name);
     if (found == classes.end() || *found != name) {
       throw data_error((folder / name).string() +
                        ": this class does not occur in the training images; add it there or remove this folder");
     }
-    auto images = images_in(folder, name);
     made.targets.insert(made.targets.end(), images.size(), found - classes.begin());
     std::move(images.begin(), images.end(), std::back_inserter(made.images));
   }
@@ -177,21 +132,16 @@ void require_folder(const fs::path& folder, const std::string& key) {
   }
 }
 
-// The two folders: one's own for each, or train/ and val/ or test/ in the first, or the first alone.
-std::pair<fs::path, fs::path> folders_of(const data_source& from) {
-  fs::path train = from.file.empty() ? from.folder.parent_path() : from.file, test = from.test_file;
+// The two folders: one's own for each, or two in the first with known names, or the first alone.
+image_sets folders_of(const data_source& from) {
+  const fs::path train = from.file.empty() ? from.folder.parent_path() : from.file;
   if (from.file.empty() && !is_folder(train))
     throw data_error("data.file is not set, and the data folder " + train.string() +
                      " does not exist; set data.file to a folder that contains one folder per class");
   require_folder(train, "data.file");
-  if (!test.empty()) {
-    require_folder(test, "data.test_file");
-  } else if (is_folder(train / "train")) {
-    for (const char* name : {"val", "test"})
-      if (test.empty() && is_folder(train / name)) test = train / name;
-    if (!test.empty()) train /= "train";
-  }
-  return {train, test};
+  if (from.test_file.empty()) return sets_in(train);
+  require_folder(from.test_file, "data.test_file");
+  return {train, from.test_file};
 }
 
 std::shared_ptr<const dataset> dataset_of(folder_set&& from, image_extent extent, bool scaled,
@@ -203,19 +153,18 @@ std::shared_ptr<const dataset> dataset_of(folder_set&& from, image_extent extent
               .files = std::make_shared<folder_images>(from.folder, std::move(from.images), extent, scaled)});
 }
 
-dataset_pair load(const data_source& from) try {
+dataset_pair load(const data_source& from) {
   const auto [train_folder, test_folder] = folders_of(from);
   const auto names = folders_in(train_folder);
-  if (names.empty()) {
-    throw data_error(train_folder.string() + ": contains no folders; expected one folder of images per class");
-  }
+  const auto require_classes = [](const fs::path& folder, bool has_some) {
+    if (!has_some) throw data_error(folder.string() + ": contains no folders; expected one folder of images per class");
+  };
+  require_classes(train_folder, !names.empty());
   folder_set train = set_of(train_folder, names), test;
   std::vector<const folder_set*> sets{&train};
   if (!test_folder.empty()) {
     test = set_of(test_folder, names);
-    if (test.images.empty()) {
-      throw data_error(test_folder.string() + ": contains no folders; expected one folder of images per class");
-    }
+    require_classes(test_folder, !test.images.empty());
     sets.push_back(&test);
   }
   const bool scaled = from.image_size.has_value();
@@ -231,9 +180,6 @@ dataset_pair load(const data_source& from) try {
   pair.test = test_folder.empty() ? pair.train : dataset_of(std::move(test), extent, scaled, classes);
   if (!test_folder.empty()) pair.files.push_back(test_folder.string());
   return pair;
-} catch (const fs::filesystem_error& reason) {
-  throw data_error(reason.path1().string() + ": cannot read this path (" + reason.code().message() +
-                   "); check its permissions");
 }
 
 }  // namespace

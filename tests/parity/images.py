@@ -1,5 +1,6 @@
 """Images of a folder have the same pixels as with Pillow and torchvision: decoded, scaled and cropped."""
 
+import base64
 import os
 import subprocess
 import sys
@@ -17,6 +18,29 @@ from troupe_command import main
 
 DECODED = os.environ.get("TROUPE_DECODED", "build/tests/decoded")
 
+
+# Pictures of 22 x 18 pixels that libjpeg has encoded with sampling factors which encoders of photographs have no name for,
+# such as {4, 2}, {1, 1}, {1, 1}: horizontal and vertical, of luminance and the two colours.
+UNNAMED_SAMPLINGS = {
+    "4x2 1x1 1x1":
+        "/9j/4AAQSkZJRgABAQAAAQABAAD/2wBDABQODxIPDRQSEBIXFRQYHjIhHhwcHj0sLiQySUBMS0dARkVQWnNiUFVtVkVGZIhlbXd7gYKBTmCNl4x9"
+        "lnN+gXz/2wBDARUXFx4aHjshITt8U0ZTfHx8fHx8fHx8fHx8fHx8fHx8fHx8fHx8fHx8fHx8fHx8fHx8fHx8fHx8fHx8fHx8fHz/wAARCAASABYD"
+        "AUIAAhEBAxEB/8QAFwABAQEBAAAAAAAAAAAAAAAAAAQFA//EACAQAAEDBAIDAAAAAAAAAAAAAAABAgMEERJhITEFExT/xAAWAQEBAQAAAAAAAAAA"
+        "AAAAAAADAgT/xAAcEQACAgIDAAAAAAAAAAAAAAAAAQIEAyEFMTP/2gAMAwEAAhEDEQA/AMeGn0XQ0+i6On46Bxhp9F0NPorwjhZlK9rGrxdyoiXB"
+        "N223PQlPO3HRLCiEfnJpYfm9Mj475XxcqX6MuJEsAADO+2LwfnI//9k=",
+    "1x1 2x2 2x2":
+        "/9j/4AAQSkZJRgABAQAAAQABAAD/2wBDABQODxIPDRQSEBIXFRQYHjIhHhwcHj0sLiQySUBMS0dARkVQWnNiUFVtVkVGZIhlbXd7gYKBTmCNl4x9"
+        "lnN+gXz/2wBDARUXFx4aHjshITt8U0ZTfHx8fHx8fHx8fHx8fHx8fHx8fHx8fHx8fHx8fHx8fHx8fHx8fHx8fHx8fHx8fHx8fHz/wAARCAASABYD"
+        "AREAAiIBAyIB/8QAFgABAQEAAAAAAAAAAAAAAAAABQID/8QAIBAAAgEBCQAAAAAAAAAAAAAAAQIABAMFITEyNFGBsf/EABkBAQADAQEAAAAAAAAA"
+        "AAAAAAADBAUGAf/EAB0RAAMAAgMBAQAAAAAAAAAAAAACAwEREiExBcH/2gAMAwEAAhEDEQA/AMaS7ssJv1sZtbEdbGbWxXnQvToYU6F6dBQUdmgA"
+        "ZlU8EyWluwZTUy2dY7BupQFKTM3S42CW2j9eiadSOCq3LljYBy8zoPmor8uWN+foAAmkT2noAOlQAH//2Q==",
+    "4x1 2x1 1x1":
+        "/9j/4AAQSkZJRgABAQAAAQABAAD/2wBDABQODxIPDRQSEBIXFRQYHjIhHhwcHj0sLiQySUBMS0dARkVQWnNiUFVtVkVGZIhlbXd7gYKBTmCNl4x9"
+        "lnN+gXz/2wBDARUXFx4aHjshITt8U0ZTfHx8fHx8fHx8fHx8fHx8fHx8fHx8fHx8fHx8fHx8fHx8fHx8fHx8fHx8fHx8fHx8fHz/wAARCAASABYD"
+        "AUEAAiEBAxEB/8QAFwABAQEBAAAAAAAAAAAAAAAABAAFA//EACAQAAEDBAIDAAAAAAAAAAAAAAMAAQIEERJhITEFExT/xAAXAQEBAQEAAAAAAAAA"
+        "AAAAAAAFBAID/8QAHxEAAgICAQUAAAAAAAAAAAAAAAECAwQRBSEiIzFh/9oADAMBAAIRAxEAPwDHDT6Tg0+k4dPx0pLZNwHK7qVYlnacQ0+k4NPp"
+        "LwGGGRZxhF+Lydma6l2ybgZynJ7SIsKUpLUVsKFmQ/OGKH5vSSY75Xxk7X6WWJmspItJ2pMxL2W8IvC39P/Z",
+}
 
 def decoded(*files, size=0):
     """The bytes that Troupe has of the images, one behind the other."""
@@ -79,6 +103,24 @@ def test_every_kind_of_jpeg_is_pillows():
     turned[0x0112] = 6  # a quarter to the right, which torchvision does not look at either
     colours.save("turned.jpg", exif=turned)
     compare("turned.jpg", within=2)
+
+
+def test_jpegs_of_unnamed_sampling_are_pillows():
+    for name, text in UNNAMED_SAMPLINGS.items():
+        with open(f"{name}.jpg", "wb") as file:
+            file.write(base64.b64decode(text))
+        print(f"  {name}: {compare(f'{name}.jpg', within=2)} levels apart at most")
+
+
+def test_what_follows_the_pixels_may_be_missing():
+    colours = PIL.Image.fromarray(picture(5, 24, 20))
+    for name, missing in (("whole.png", 12), ("whole.jpg", 2)):
+        colours.save(name)
+        with open(name, "rb") as file:
+            content = file.read()
+        with open("cut-" + name, "wb") as file:
+            file.write(content[:-missing])
+        assert (decoded(name) == decoded("cut-" + name)).all()
 
 
 def test_scaling_and_cutting_are_torchvisions_within_a_level():

@@ -1,9 +1,14 @@
 // Small PNG and JPEG files for tests.
 #pragma once
 
+#include <array>
 #include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <jpeglib.h>
 #include <string>
-#include <turbojpeg.h>
+#include <tuple>
+#include <utility>
 #include <vector>
 #include <zlib.h>
 
@@ -46,16 +51,37 @@ inline std::string plain_png(std::uint32_t width, std::uint32_t height, std::uin
   return png(width, std::vector<std::string>(height, row));
 }
 
-/// A JPEG of one grey.
-inline std::string plain_jpeg(int width, int height, std::uint8_t grey) {
-  const std::vector<unsigned char> pixels(static_cast<std::size_t>(3 * width * height), grey);
-  auto* encoder = tjInitCompress();
+/// Sampling factors of the three components of a JPEG: luminance, and the two of colour.
+using jpeg_sampling = std::array<std::pair<int, int>, 3>;
+
+/// A JPEG of one grey. Factors such as {{4, 1}, {1, 1}, {1, 1}} have no name in libraries, but are allowed.
+inline std::string plain_jpeg(unsigned width, unsigned height, std::uint8_t grey,
+                              const jpeg_sampling& sampling = {{{1, 1}, {1, 1}, {1, 1}}}, bool progressive = false) {
+  jpeg_compress_struct writer{};
+  jpeg_error_mgr errors{};
+  writer.err = jpeg_std_error(&errors);
+  jpeg_create_compress(&writer);
   unsigned char* made = nullptr;
   unsigned long size = 0;
-  tjCompress2(encoder, pixels.data(), width, 0, height, TJPF_RGB, &made, &size, TJSAMP_444, 95, 0);
+  jpeg_mem_dest(&writer, &made, &size);
+  writer.image_width = width;
+  writer.image_height = height;
+  writer.input_components = 3;
+  writer.in_color_space = JCS_RGB;
+  jpeg_set_defaults(&writer);
+  jpeg_set_quality(&writer, 95, TRUE);
+  if (progressive) jpeg_simple_progression(&writer);
+  for (int i = 0; i < 3; ++i)
+    std::tie(writer.comp_info[i].h_samp_factor, writer.comp_info[i].v_samp_factor) =
+        sampling.at(static_cast<std::size_t>(i));
+  jpeg_start_compress(&writer, TRUE);
+  std::vector<unsigned char> row(std::size_t{3} * width, grey);
+  auto* line = row.data();
+  while (writer.next_scanline < height) jpeg_write_scanlines(&writer, &line, 1);
+  jpeg_finish_compress(&writer);
+  jpeg_destroy_compress(&writer);
   const std::string bytes(reinterpret_cast<const char*>(made), size);
-  tjFree(made);
-  tjDestroy(encoder);
+  std::free(made);
   return bytes;
 }
 

@@ -8,6 +8,7 @@
 
 #include <ATen/ops/equal.h>
 #include <ATen/ops/tensor.h>
+#include <sys/stat.h>
 
 #include <cstdlib>
 #include <fstream>
@@ -183,22 +184,29 @@ TEST_CASE("a header that cannot be read is told at once, before any memory is ta
   const auto good = plain_png(1, 1, 1);
   const auto bomb = "\x89PNG\r\n\x1a\n" + png_chunk("IHDR", "\x7f\xff\xff\xff\x7f\xff\xff\xff\x08\x02\0\0\0"s);
   const auto grey = plain_jpeg(8, 8, 5);
+  const auto sized = [&](int height, int width) {
+    auto bytes = grey;
+    const auto frame = bytes.find("\xff\xc0");
+    for (const auto& [at, value] : {std::pair{5, height >> 8}, {6, height & 255}, {7, width >> 8}, {8, width & 255}})
+      bytes.at(frame + static_cast<std::size_t>(at)) = static_cast<char>(value);
+    return bytes;
+  };
   const struct {
     std::string bytes, reason;
   } broken[] = {
       {"", "the file is empty"},
       {"GIF89a and so on", "the file is neither a PNG nor a JPEG image"},
       {good.substr(0, 8), "the file is truncated"},
+      {good.substr(0, 33), "the file is truncated"},
       {good.substr(0, 20), "the file is truncated"},
       {good.substr(0, 12) + "oops" + good.substr(16), "the file is damaged: a PNG image must begin with its size"},
       {bomb, "the header gives 2147483647 x 2147483647 pixels, more than the limit of 64 Mi"},
       {grey.substr(0, 30), "the file is truncated within its header"},
-      {"\xff\xd8\xff\xda", "the file is damaged: its JPEG header does not give a size"},
-      {"\xff\xd8\xff\xe0\x00\x00"s, "the file is damaged: a segment of its JPEG header has no length"},
-      {"\xff\xd8\xff\xe0\x00\x02zz"s, "the file is damaged: its header lacks a JPEG marker where one is required"},
-      {"\xff\xd8\xff\xc0\x00\x08\x08\xff\xff\xff\xff"s,
-       "the header gives 65535 x 65535 pixels, more than the limit of 64 Mi"},
-      {"\xff\xd8\xff\xc0\x00\x08\x08\x00\x00\xff\xff"s, "the header gives a size of zero"}};
+      {"\xff\xd8\xff\xda"s + std::string(20, '\1'),
+       "the file is damaged (libjpeg: Invalid JPEG file structure: SOS before SOF)"},
+      {"\xff\xd8\xff\xe0\x00\x00"s, "the file is truncated within its header"},
+      {sized(60'000, 60'000), "the header gives 60000 x 60000 pixels, more than the limit of 64 Mi"},
+      {sized(0, 9), "the file is damaged (libjpeg: Empty JPEG image (DNL not supported))"}};
   for (const auto& [bytes, reason] : broken) {
     CAPTURE(reason);
     const auto file = here.write("a/2.jpg", bytes);
@@ -218,8 +226,8 @@ TEST_CASE("damaged pixels are told with the file when they are met") {
     CHECK(text.ends_with(mend));
     return text.substr(file.string().size() + 2, text.size() - file.string().size() - 2 - mend.size());
   };
-  CHECK(said(good.substr(0, good.size() - 20)) == "the file is truncated");
-  CHECK(said(good.substr(0, 40)) == "the file is truncated");
+  CHECK(said(good.substr(0, good.size() - 24)) == "the file is truncated");
+  CHECK(said(good.substr(0, 45)) == "the file is truncated");
   auto flipped = good;
   flipped[48] = static_cast<char>(flipped[48] ^ 0x55);
   CHECK(said(flipped).starts_with("the file is damaged (libpng: "));
@@ -231,6 +239,138 @@ TEST_CASE("damaged pixels are told with the file when they are met") {
         file.string() + ": the image's size changed after the run began; restart once the folder is complete");
   fs::remove(file);
   CHECK(failure([&] { pixels(sets, 1); }) == file.string() + ": no such file" + mend);
+}
+
+TEST_CASE("what is missing or odd beside the pixels is no damage") {
+  const scratch here;
+  const auto decoded = [&](const std::string& bytes) {
+    const auto file = here.write("a.png", bytes);
+    CHECK(extent_of_image(file) == image_extent{16, 16});
+    return decode_image(file).pixels;
+  };
+  const auto grey = plain_jpeg(16, 16, 90), png_file = plain_png(16, 16, 90, 90, 90);
+  const auto as_it_was = decoded(grey);
+  CHECK(decoded(grey.substr(0, grey.size() - 2)) == as_it_was);  // without the end marker
+  CHECK(decoded(grey + "something else") == as_it_was);
+  auto odd = grey;
+  odd[odd.find("JFIF") + 5] = 7;  // an unknown major version
+  CHECK(decoded(odd) == as_it_was);
+  CHECK(decoded(plain_jpeg(16, 16, 90, {{{1, 1}, {1, 1}, {1, 1}}}, true)) == as_it_was);
+  for (const jpeg_sampling& sampling :
+       {jpeg_sampling{{{4, 2}, {1, 1}, {1, 1}}}, jpeg_sampling{{{1, 4}, {1, 1}, {1, 1}}},
+        jpeg_sampling{{{4, 1}, {2, 1}, {1, 1}}}, jpeg_sampling{{{2, 2}, {2, 1}, {2, 1}}},
+        jpeg_sampling{{{1, 1}, {2, 2}, {2, 2}}}})
+    CHECK(decoded(plain_jpeg(16, 16, 90, sampling)) == as_it_was);
+  const auto pixels_of_png = decoded(png_file);
+  for (const std::size_t missing : {1, 4, 11, 12})
+    CHECK(decoded(png_file.substr(0, png_file.size() - missing)) == pixels_of_png);
+}
+
+TEST_CASE("what a decoder does not know is told at once") {
+  const scratch here;
+  const auto told = [&](const std::string& bytes) {
+    return failure([&] { extent_of_image(here.write("a.jpg", bytes)); });
+  };
+  const auto grey = plain_jpeg(16, 16, 90);
+  const auto frame = grey.find("\xff\xc0");
+  REQUIRE(frame != std::string::npos);
+  auto lossless = grey;
+  lossless[frame + 1] = '\xc3';
+  CHECK(told(lossless).find("Unsupported JPEG process") != std::string::npos);
+  auto twelve_bits = grey;
+  twelve_bits[frame + 4] = 12;
+  CHECK(told(twelve_bits).find("precision") != std::string::npos);
+  auto fractions = grey;
+  fractions[frame + 11] = 0x33;  // of the first component
+  fractions[frame + 14] = 0x22;
+  CHECK(told(fractions).find("libjpeg: ") != std::string::npos);
+  CHECK(told(png(1, {"\x01"s}, 8, 3)).find("PLTE") != std::string::npos);  // a palette that is missing
+  CHECK(told(png(1, {"\x01"s}, 3, 0)).find("the file is damaged (libpng: ") != std::string::npos);
+}
+
+TEST_CASE("folders and files of other programs are no classes and no images") {
+  const scratch here;
+  here.write("a/1.png", plain_png(1, 1, 1));
+  here.write("a/._1.png", "not an image");
+  here.write("a/.ipynb_checkpoints/1-checkpoint.png", plain_png(1, 1, 1));
+  here.write("b/1.png", plain_png(1, 1, 1));
+  here.write(".ipynb_checkpoints/x.png", plain_png(1, 1, 1));
+  here.write(".git/config", "");
+  here.write("__MACOSX/a/._1.png", "");
+  const auto sets = load(of(here.path()));
+  CHECK(sets.train->classes == std::vector<std::string>{"a", "b"});
+  CHECK(sets.train->size() == 2);
+}
+
+TEST_CASE("a folder is entered once, whatever links lead to it") {
+  const scratch here;
+  for (const auto* name : {"c0/1.png", "c0/2.png", "c1/1.png", "c1/2.png"})
+    here.write("set/" + std::string(name), plain_png(1, 1, 1));
+  here.write("elsewhere/deep/3.png", plain_png(1, 1, 3));
+  const auto root = here.path() / "set";
+  const auto targets = [&] { return load(of(root)).train->targets; };
+  const auto each_in_its_class = at::tensor({0, 0, 1, 1}, at::kLong);
+  fs::create_directory_symlink("..", root / "c0/up");
+  CHECK(at::equal(targets(), each_in_its_class));
+  for (const auto* name : {"s1", "s2", "s3"}) fs::create_directory_symlink(".", root / "c0" / name);
+  fs::create_directory_symlink("../c1", root / "c0/other");
+  fs::create_symlink("loop", root / "c0/loop");
+  CHECK(at::equal(targets(), each_in_its_class));
+  fs::create_directory_symlink(here.path() / "elsewhere", root / "c1/more");
+  fs::create_directory_symlink(here.path() / "elsewhere/deep", root / "c1/more of it");
+  fs::create_directory_symlink(here.path(), here.path() / "elsewhere/deep/back");
+  CHECK(at::equal(targets(), at::tensor({0, 0, 1, 1, 1}, at::kLong)));
+  fs::create_directory_symlink("c0", root / "c2");
+  CHECK(failure(of(root)) == (root / "c2").string() + ": the same folder as " + (root / "c0").string() +
+                                 "; every folder here is a class: remove one of the two");
+}
+
+TEST_CASE("an image that is no regular file is named") {
+  const scratch here;
+  here.write("a/1.png", plain_png(1, 1, 1));
+  const auto odd = here.path() / "a/2.png";
+  REQUIRE(mkfifo(odd.c_str(), 0600) == 0);
+  CHECK(failure(of(here.path())) == odd.string() + ": this is a pipe, not a regular file; name a regular file");
+  fs::remove(odd);
+  fs::create_symlink("/dev/zero", odd);
+  CHECK(failure(of(here.path())) == odd.string() + ": this is a device, not a regular file; name a regular file");
+  fs::remove(odd);
+  fs::create_symlink("2.png", odd);
+  CHECK(failure(of(here.path())).starts_with(odd.string() + ": cannot read this path (Too many levels"));
+}
+
+TEST_CASE("the names of two sets are known in several spellings") {
+  for (const auto& [train, test] : std::vector<std::pair<std::string, std::string>>{
+           {"train", "valid"}, {"Train", "Val"}, {"training", "validation"}, {"TRAIN", "TEST"}, {"train", "testing"}}) {
+    CAPTURE(train);
+    CAPTURE(test);
+    const scratch here;
+    for (const auto* name : {"cat", "dog", "fox"}) {
+      here.write(train + "/" + name + "/1.png", plain_png(1, 1, 1));
+      here.write(train + "/" + name + "/2.png", plain_png(1, 1, 1));
+      here.write(test + "/" + name + "/3.png", plain_png(1, 1, 1));
+    }
+    fs::create_directory(here.path() / ".ipynb_checkpoints");
+    const auto sets = load(of(here.path()));
+    CHECK(sets.train->size() == 6);
+    CHECK(sets.test->size() == 3);
+    CHECK(sets.train->classes.size() == 3);
+  }
+}
+
+TEST_CASE("where the sets are is not guessed") {
+  const scratch here;
+  for (const auto* name : {"train/a/1.png", "val/a/1.png"}) here.write(name, plain_png(1, 1, 1));
+  here.write("Valid/a/1.png", plain_png(1, 1, 1));
+  CHECK(failure(of(here.path())).find("contains Valid/ and val/, which are names of the same set") !=
+        std::string::npos);
+  fs::remove_all(here.path() / "train");
+  fs::remove_all(here.path() / "val");
+  CHECK(failure(of(here.path())).find("contains Valid/, but no train/ beside it") != std::string::npos);
+  fs::rename(here.path() / "Valid", here.path() / "train");
+  CHECK(load(of(here.path())).train->classes == std::vector<std::string>{"a"});
+  here.write("bus/1.png", plain_png(1, 1, 1));
+  CHECK(load(of(here.path())).train->classes == std::vector<std::string>{"bus", "train"});
 }
 
 TEST_CASE("a file cut short or changed in any byte is decoded or refused, never worse") {
