@@ -1,6 +1,7 @@
 #include "troupe/data/batch.hpp"
 
 #include "troupe/data/augment.hpp"
+#include "troupe/data/checked_rows.hpp"
 #include "troupe/data/random.hpp"
 
 #include <ATen/ops/_sparse_csr_tensor_unsafe.h>
@@ -146,8 +147,10 @@ void hush() {
 }
 
 at::Tensor csr(const sparse_rows& rows, const std::vector<std::int64_t>& indices) {
+  checked_rows checked;
+  const auto taken = checked.take(rows, indices);
   std::int64_t nonzeros = 0;
-  for (const std::int64_t index : indices) nonzeros += rows.at(index).count;
+  for (const auto& row : taken) nonzeros += row.count;
   if (nonzeros > std::numeric_limits<std::int32_t>::max()) {
     throw std::out_of_range("a batch has " + std::to_string(nonzeros) +
                             " nonzeros, too many for 32-bit indices; reduce data.batch_size");
@@ -159,13 +162,13 @@ at::Tensor csr(const sparse_rows& rows, const std::vector<std::int64_t>& indices
   auto* column = columns.mutable_data_ptr<std::int32_t>();
   auto* value = values.mutable_data_ptr<float>();
   *begin = 0;
-  for (const std::int64_t index : indices) {
-    const auto row = rows.at(index);
+  for (const auto& row : taken) {
     column = std::copy_n(row.columns, row.count, column);
     value = std::copy_n(row.values, row.count, value);
     begin[1] = begin[0] + static_cast<std::int32_t>(row.count);
     ++begin;
   }
+  checked.require_unchanged();
   hush();
   // Without checks: rows are checked when they are read, and a look at each batch would take longer than its step.
   return at::_sparse_csr_tensor_unsafe(begins, columns, values, {count, rows.columns()},

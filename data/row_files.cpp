@@ -1,10 +1,9 @@
 #include "troupe/data/row_files.hpp"
 
 #include "troupe/data/huge_pages.hpp"
+#include "troupe/data/mapped_file.hpp"
 
 #include <ATen/ops/empty.h>
-#include <ATen/ops/from_blob.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 
 #include <algorithm>
@@ -293,39 +292,16 @@ void write_rows(const sample_format& format, const fs::path& file, const std::st
   whole.become_the_wanted();
 }
 
-// A file in memory, for reading only.
-class mapping {
- public:
-  mapping(const void* begin, std::size_t bytes) : begin_{begin}, bytes_{bytes} {}
-  mapping(const mapping&) = delete;
-  mapping& operator=(const mapping&) = delete;
-  ~mapping() { munmap(const_cast<void*>(begin_), bytes_); }
-
-  const char* at(std::size_t offset) const { return static_cast<const char*>(begin_) + offset; }
-  std::size_t bytes() const { return bytes_; }
-
-  // Pages come back from the file when they are read again; until then they need not count as ours.
-  void let_go() const { madvise(const_cast<void*>(begin_), bytes_, MADV_DONTNEED); }
-
- private:
-  const void* begin_;
-  std::size_t bytes_;
-};
-
-std::shared_ptr<const mapping> mapped(const fs::path& file) {
-  const int descriptor = open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  if (descriptor < 0) return nullptr;
-  struct stat found {};
-  const bool usable =
-      fstat(descriptor, &found) == 0 && S_ISREG(found.st_mode) && found.st_size >= static_cast<off_t>(sizeof(header));
-  const auto bytes = usable ? static_cast<std::size_t>(found.st_size) : 0;
-  void* begin = usable ? mmap(nullptr, bytes, PROT_READ, MAP_SHARED, descriptor, 0) : MAP_FAILED;
-  close(descriptor);
-  return begin == MAP_FAILED ? nullptr : std::make_shared<const mapping>(begin, bytes);
+std::shared_ptr<const mapped_file> mapped(const fs::path& file) try {
+  const auto made = std::make_shared<const mapped_file>(file);
+  return made->bytes() < sizeof(header) ? nullptr : made;
+} catch (const files::unreadable&) {
+  return nullptr;  // it is written anew
 }
 
 // Whether the rows are such as a reader can make, and add up to the checksum.
-bool sound(const header& head, const row_set& set, const mapping& bytes, bool classes) {
+bool sound(const header& head, const row_set& set, std::span<const char> targets, const mapped_file& bytes,
+           bool classes) {
   const std::int64_t columns = classes ? head.extents[0] : head.users + head.extents[1];
   if (set.offsets[0] != 0) return false;
   const sparse_rows rows{set.rows, columns, set.offsets, set.cells, nullptr};
@@ -357,7 +333,7 @@ bool sound(const header& head, const row_set& set, const mapping& bytes, bool cl
     const auto* target = set.targets.const_data_ptr<float>();
     if (!std::all_of(target, target + set.rows, [](float each) { return std::isfinite(each); })) return false;
   }
-  sum = add_words(sum, set.targets.const_data_ptr(), target_bytes(classes, set.rows));
+  sum = add_words(sum, targets.data(), targets.size());
   bytes.let_go();
   return sum == head.checksum;
 }
@@ -384,15 +360,29 @@ std::optional<row_set> mapped_rows(const sample_format& format, const fs::path& 
   const std::size_t offsets_at = sizeof(head) + cells * sizeof(std::int32_t);
   const std::size_t targets_at = offsets_at + (rows + 1) * sizeof(std::int64_t);
   if (bytes->bytes() != targets_at + target_bytes(format.classes, head.rows)) return std::nullopt;
+  // Offsets and targets are few bytes beside the cells, and other parts of the program rely on them: they are copied.
+  // Of the cells, see checked_rows.
+  struct storage {
+    std::shared_ptr<const mapped_file> file;
+    std::vector<std::int64_t> offsets;
+  };
+  const auto kept = std::make_shared<storage>(storage{bytes, std::vector<std::int64_t>(rows + 1)});
+  std::memcpy(kept->offsets.data(), bytes->at(offsets_at), kept->offsets.size() * sizeof(std::int64_t));
+  std::vector<char> targets(target_bytes(format.classes, head.rows));  // with the zeros behind them, if any
+  std::memcpy(targets.data(), bytes->at(targets_at), targets.size());
   row_set set{{.extents = head.extents, .labels = head.labels, .users = head.users},
               head.rows,
-              reinterpret_cast<const std::int64_t*>(bytes->at(offsets_at)),
+              kept->offsets.data(),
               reinterpret_cast<const std::int32_t*>(bytes->at(sizeof(head))),
-              bytes,
-              at::from_blob(
-                  const_cast<char*>(bytes->at(targets_at)), {head.rows}, [bytes](void*) {},
-                  at::TensorOptions{}.dtype(format.classes ? at::kLong : at::kFloat))};
-  if (!sound(head, set, *bytes, format.classes)) return std::nullopt;
+              kept,
+              at::empty({head.rows}, format.classes ? at::kLong : at::kFloat)};
+  std::memcpy(set.targets.mutable_data_ptr(), targets.data(), set.targets.nbytes());
+  try {
+    if (!sound(head, set, targets, *bytes, format.classes)) return std::nullopt;
+    bytes->require_unchanged();
+  } catch (const data_error&) {
+    return std::nullopt;  // it changes right now
+  }
   return set;
 }
 

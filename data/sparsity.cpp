@@ -1,6 +1,10 @@
 #include "troupe/data/sparsity.hpp"
 
+#include "troupe/data/checked_rows.hpp"
+#include "troupe/data/dataset.hpp"
+
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <limits>
 #include <numeric>
@@ -26,13 +30,13 @@ edges transposed(const sparse_rows& rows, const std::vector<std::int64_t>& degre
   std::partial_sum(degrees.begin(), degrees.end(), made.begins.begin() + 1);
   made.rows.resize(static_cast<std::size_t>(rows.nonzeros()));
   std::vector<std::int64_t> next(made.begins.begin(), made.begins.end() - 1);
-  for (std::int64_t index = 0; index < rows.rows(); ++index) {
-    const auto row = rows.at(index);
+  for_each_row(rows, [&](std::int64_t index, const sparse_rows::row& row) {
     for (std::int64_t nonzero = 0; nonzero < row.count; ++nonzero) {
-      made.rows[static_cast<std::size_t>(next[static_cast<std::size_t>(row.columns[nonzero])]++)] =
-          static_cast<std::int32_t>(index);
+      const auto column = static_cast<std::size_t>(row.columns[nonzero]);
+      if (next[column] == made.begins[column + 1]) throw data_error("the rows changed while they were being counted");
+      made.rows[static_cast<std::size_t>(next[column]++)] = static_cast<std::int32_t>(index);
     }
-  }
+  });
   return made;
 }
 
@@ -45,14 +49,13 @@ struct candidate {
 std::vector<candidate> candidates(const sparse_rows& rows, const std::vector<std::int64_t>& degrees) {
   std::vector<candidate> all;
   all.reserve(static_cast<std::size_t>(rows.rows()));
-  for (std::int64_t index = 0; index < rows.rows(); ++index) {
-    const auto row = rows.at(index);
+  for_each_row(rows, [&](std::int64_t index, const sparse_rows::row& row) {
     std::int64_t bound = 0;
     for (std::int64_t nonzero = 0; nonzero < row.count; ++nonzero) {
       bound += degrees[static_cast<std::size_t>(row.columns[nonzero])];
     }
     all.push_back({bound, static_cast<std::int32_t>(index)});
-  }
+  });
   std::sort(all.begin(), all.end(), [](const candidate& a, const candidate& b) {
     return a.bound != b.bound ? a.bound > b.bound : a.row < b.row;
   });
@@ -134,7 +137,7 @@ class search {
 
   // How many rows it meets; too few where that cannot be more than `best`, or the budget is used up.
   std::int64_t met_by(const candidate& each, std::int64_t best) {
-    const auto row = rows_.at(each.row);
+    const auto row = row_.take(rows_, std::array{std::int64_t{each.row}}).front();
     std::int64_t left = each.bound;
     met_.clear();
     for (std::int64_t nonzero = 0; nonzero < row.count; ++nonzero) {
@@ -153,11 +156,13 @@ class search {
       if (budget_ < 0) break;
       met_.add(touching_.of(column));
     }
+    row_.require_unchanged();
     exact_ = budget_ >= 0;
     return met_.size();
   }
 
   const sparse_rows& rows_;
+  checked_rows row_;
   const std::vector<std::int64_t>& degrees_;
   std::int64_t budget_;
   bool exact_{true};
@@ -170,12 +175,11 @@ class search {
 
 std::vector<std::int64_t> touches(const sparse_rows& rows) {
   std::vector<std::int64_t> by_column(static_cast<std::size_t>(rows.columns()));
-  for (std::int64_t index = 0; index < rows.rows(); ++index) {
-    const auto row = rows.at(index);
+  for_each_row(rows, [&](std::int64_t, const sparse_rows::row& row) {
     for (std::int64_t nonzero = 0; nonzero < row.count; ++nonzero) {
       ++by_column[static_cast<std::size_t>(row.columns[nonzero])];
     }
-  }
+  });
   return by_column;
 }
 

@@ -125,6 +125,19 @@ TEST_CASE("every dependency has one door") {
   }
 }
 
+TEST_CASE("files are opened for reading in one place, which refuses what is no regular file") {
+  // What may lead elsewhere. Folders that are locked and flushed, and /dev/null, are opened as such.
+  static const std::regex opens{R"(\b(ifstream|fstream|filebuf|fopen|freopen|O_RDONLY|archive_read_open_filename)\b)"};
+  static const std::regex harmless{R"(<fstream>|O_RDONLY \| O_DIRECTORY|"/dev/null", O_RDONLY|//[^\n]*)"};
+  for (const auto& file : sources()) {
+    if (file.storey == "files" || file.path == "runtime/support/durable_files.cpp") continue;  // it flushes folders
+    const auto text = std::regex_replace(file.text, harmless, "");
+    std::smatch found;
+    CAPTURE(file.path);
+    CHECK_MESSAGE(!std::regex_search(text, found, opens), found.str() << ": read through troupe/files/input.hpp");
+  }
+}
+
 TEST_CASE("algorithms do not know the actor framework, and rules know nothing above them") {
   std::map<std::string, source_file> by_path;
   for (const auto& file : sources()) by_path[file.path] = file;

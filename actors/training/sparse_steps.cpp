@@ -30,6 +30,7 @@ std::uint64_t sparse_stepper::run(worker_training& work, std::uint64_t most) {
       .lock = access.lock,
       .loss_sum = work.tally.loss_sum};
   work.tally.loss_sum = options_.model->step(samples_, settings, options_.layout, now.values.mutable_data_ptr<float>());
+  rows_.require_unchanged();
   work.tally.sample_count += static_cast<std::int64_t>(samples_.size());
   const auto steps = (rows.size() + batch - 1) / batch;  // the last of an epoch may have fewer samples
   check_loss(options_, work.tally.loss_sum, now.origin.step, steps);
@@ -55,8 +56,9 @@ void sparse_stepper::gather(std::span<const std::int64_t> rows) {
   const auto* classes = targets.scalar_type() == at::kLong ? targets.const_data_ptr<std::int64_t>() : nullptr;
   const auto* numbers = classes ? nullptr : targets.const_data_ptr<float>();
   samples_.resize(rows.size());
+  const auto taken = rows_.take(*options_.samples->rows, rows);
   for (std::size_t i = 0; i < rows.size(); ++i) {
-    const auto row = options_.samples->rows->at(rows[i]);
+    const auto& row = taken[i];
     samples_[i] = {row.columns, row.values, static_cast<std::int32_t>(row.count),
                    classes ? static_cast<float>(classes[rows[i]]) : numbers[rows[i]]};
   }

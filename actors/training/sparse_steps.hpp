@@ -3,6 +3,7 @@
 
 #include "troupe/actors/training/replica_options.hpp"
 #include "troupe/actors/training/worker_training.hpp"
+#include "troupe/data/checked_rows.hpp"
 #include "troupe/models/sparse_sgd.hpp"
 
 #include <cstdint>
@@ -28,6 +29,7 @@ class sparse_stepper {
   const float* shares();
 
   const replica_options& options_;
+  data::checked_rows rows_;
   std::vector<models::sparse_sample> samples_;  ///< The samples of the steps under way.
   std::vector<float> share_;                    ///< See sparse_sgd_options::share.
 };

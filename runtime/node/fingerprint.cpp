@@ -2,7 +2,8 @@
 
 #include "troupe/actors/device/device.hpp"
 #include "troupe/actors/support/crc32c.hpp"
-#include "troupe/data/sparse_rows.hpp"
+#include "troupe/data/checked_rows.hpp"
+#include "troupe/files/input.hpp"
 #include "troupe/runtime/topology/canonical.hpp"
 
 #include <ATen/Version.h>
@@ -12,15 +13,15 @@
 #include <array>
 #include <cstdint>
 #include <cstdio>
-#include <fstream>
 #include <span>
+#include <sstream>
 
 namespace troupe {
 
 namespace {
 
 std::string cpu_name() {
-  std::ifstream file("/proc/cpuinfo");
+  std::istringstream file{files::read_all("/proc/cpuinfo")};
   for (std::string line; std::getline(file, line);)
     if (line.starts_with("model name"))
       if (const auto colon = line.find(": "); colon != std::string::npos) return line.substr(colon + 2);
@@ -38,12 +39,11 @@ class digest {
   void add(const data::sparse_rows& rows) {
     const std::array extents{rows.rows(), rows.columns()};
     add(std::span{extents});
-    for (std::int64_t i = 0; i < rows.rows(); ++i) {
-      const auto [columns, values, count] = rows.at(i);
-      add(std::span{&count, 1});
-      add(std::span{columns, static_cast<std::size_t>(count)});
-      add(std::span{values, static_cast<std::size_t>(count)});
-    }
+    data::for_each_row(rows, [&](std::int64_t, const data::sparse_rows::row& row) {
+      add(std::span{&row.count, 1});
+      add(std::span{row.columns, static_cast<std::size_t>(row.count)});
+      add(std::span{row.values, static_cast<std::size_t>(row.count)});
+    });
   }
 
   void add(const data::dataset& set) {
@@ -58,10 +58,9 @@ class digest {
   }
 
   void add(const std::filesystem::path& path) {
-    std::ifstream file{path, std::ios::binary};
+    files::input file{path};
     std::array<char, 1 << 16> part;
-    while (file.read(part.data(), part.size()), file.gcount() > 0)
-      add(std::span<const char>{part.data(), static_cast<std::size_t>(file.gcount())});
+    while (const auto count = file.read(part.data(), part.size())) add(std::span<const char>{part.data(), count});
   }
 
   std::string text() const {

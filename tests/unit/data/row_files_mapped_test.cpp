@@ -2,8 +2,11 @@
 #include "tests/support/doctest.hpp"
 #include "tests/support/sparse_files.hpp"
 
+#include "troupe/data/batch.hpp"
+#include "troupe/data/checked_rows.hpp"
 #include "troupe/data/dataset.hpp"
 #include "troupe/data/random.hpp"
+#include "troupe/data/sparsity.hpp"
 
 #include <ATen/ops/equal.h>
 
@@ -12,6 +15,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <string>
 #include <unistd.h>
 #include <vector>
@@ -170,4 +174,57 @@ TEST_CASE("a file larger than the memory it is given is turned into rows") {
   CHECK(fs::file_size(file.string() + ".rows") > 64'000'000);
   if (forgotten) CHECK(most < 24'000'000);
   MESSAGE("memory grew by " << most / 1'000'000 << " MB");
+}
+
+TEST_CASE("a mapped file that is cut off or overwritten is named, and nothing outside of it is read") {
+  random_stream stream{1};
+  std::string text;
+  for (int row = 0; row < 3000; ++row) {
+    text += row % 2 == 0 ? "1" : "-1";
+    for (std::uint64_t index = 1 + stream.below(40); index < 1000; index += 1 + stream.below(40))
+      text += " " + std::to_string(index) + ":0.5";
+    text += "\n";
+  }
+  const auto act_on = [&](const std::function<void(const fs::path&)>& change) {
+    const row_folder folder;
+    const fs::path file = folder.write("rows", text), rows = file.string() + ".rows";
+    const auto sets = load("libsvm", file, {}, true);
+    checked_rows checked;
+    const std::vector<std::int64_t> all{0, 1500, 2999, 7};
+    CHECK(checked.take(*sets.train->rows, all).size() == 4);
+    change(rows);
+    const auto said = rows.string() +
+                      ": the file was changed while it was in use; restart the run, and let no other program write to "
+                      "this file";
+    CHECK(failure([&] {
+            checked.take(*sets.train->rows, all);
+            checked.require_unchanged();
+          }) == said);
+    CHECK(failure([&] { make_batch(*sets.train, {}, {2999}); }) == said);
+    CHECK(failure([&] { sparsity_of(*sets.train->rows); }) == said);
+    CHECK(failure([&] { touches(*sets.train->rows->chosen({5, 2998})); }) == said);
+    CHECK(sets.train->targets.sum().item<std::int64_t>() == 1500);
+  };
+  act_on([](const fs::path& rows) { fs::resize_file(rows, 4096); });
+  act_on([](const fs::path& rows) { fs::resize_file(rows, 0); });
+  act_on([](const fs::path& rows) {
+    std::fstream file{rows, std::ios::in | std::ios::out | std::ios::binary};
+    file << std::string(fs::file_size(rows), '\xff');
+  });
+  act_on([](const fs::path& rows) {
+    const auto before = fs::last_write_time(rows);
+    std::fstream{rows, std::ios::in | std::ios::out | std::ios::binary} << std::string(fs::file_size(rows), '\x7f');
+    fs::last_write_time(rows, before);  // as a program may do that copies times, too
+  });
+}
+
+TEST_CASE("a mapped file that is replaced under its name stays as it was") {
+  const row_folder folder;
+  const fs::path file = folder.write("rows", small), rows = file.string() + ".rows";
+  const auto sets = load("libsvm", file, {}, true);
+  const auto before = text_of(*sets.train);
+  fs::rename(folder.write("other", "something else"), rows);
+  CHECK(text_of(*sets.train) == before);
+  checked_rows checked;
+  CHECK(checked.take(*sets.train->rows, std::vector<std::int64_t>{0}).size() == 1);
 }
