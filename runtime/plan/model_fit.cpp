@@ -1,3 +1,4 @@
+#include "troupe/actors/support/autocast.hpp"
 #include "troupe/models/script.hpp"
 #include "troupe/runtime/plan/parts.hpp"
 #include "troupe/runtime/plan/recipe.hpp"
@@ -155,6 +156,28 @@ std::unique_ptr<models::network> network_of(const plan& so_far) try {
   refuse(so_far.file, "model.name", does_not_fit(so_far.file) + reason.what() + other_choices(so_far));
 }
 
+/// Tries a forward and a backward pass in bfloat16, which some operators lack on some processors.
+void try_out_bfloat16(const plan& so_far, models::network& net, std::int64_t samples) {
+  const auto& file = so_far.file;
+  const auto trains_here =
+      std::any_of(so_far.devices.begin(), so_far.devices.end(), [](const auto& device) { return device.is_cpu(); });
+  if (file.workers.precision != "bfloat16" || !trains_here) return;
+  try {
+    at::Generator generator = at::detail::createCPUGenerator(1);
+    const auto inputs = models::made_up_samples(so_far.facts.kind, so_far.shape, samples, generator);
+    const auto output = [&] {
+      const autocast_scope in_bfloat16{true, at::kCPU};
+      return net.forward(inputs);
+    }();
+    output.to(at::kFloat).sum().backward();
+    for (auto& [name, values] : net.parameters()) values.mutable_grad().reset();
+  } catch (const std::exception& reason) {
+    refuse(file, "workers.precision",
+           "workers.precision = \"bfloat16\": " + file.model.name +
+               " cannot be trained in bfloat16 on this machine (" + models::reason_of(reason) + "); use \"float32\"");
+  }
+}
+
 std::vector<std::string> try_out(const plan& so_far, models::network& net) {
   const auto& file = so_far.file;
   const auto about = does_not_fit(file);
@@ -174,8 +197,10 @@ std::vector<std::string> try_out(const plan& so_far, models::network& net) {
     refuse(file, "model.name", about + models::reason_of(reason) + other_choices(so_far));
   }
   const auto expected = output_sizes(so_far, samples);
-  if (output.sizes() == at::IntArrayRef{expected} && output.is_floating_point())
+  if (output.sizes() == at::IntArrayRef{expected} && output.is_floating_point()) {
+    try_out_bfloat16(so_far, net, samples);
     return warnings_of_output(output, so_far.loss);
+  }
   refuse(file, "model.name",
          about + "for " + std::to_string(samples) + " samples of " + sizes_text(so_far.shape.input) + " it returns " +
              (output.is_floating_point() ? "" : "integers, ") + "[" + sizes_text(output.sizes()) + "], but the loss " +
