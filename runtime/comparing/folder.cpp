@@ -162,6 +162,10 @@ comparison read_comparison(const fs::path& folder) try {
   return what;
 } catch (const input_error&) {
   throw;
+} catch (const json::exception&) {
+  throw input_error((folder / description_file).string() +
+                    ": not the description of a comparison as `troupe compare` writes it; begin a new comparison "
+                    "without --resume");
 } catch (const std::exception& reason) {
   throw input_error((folder / description_file).string() + ": cannot be read: " + reason.what() +
                     "; begin a new comparison without --resume");
