@@ -1,6 +1,7 @@
 """Signals: during training the current step is completed, outputs are valid and the status identifies the signal; before
 that, and in commands that save nothing, the process ends with a line. Whatever comes within a second is one event."""
 
+import fcntl
 import os
 import pathlib
 import pty
@@ -174,6 +175,20 @@ def test_commands_that_save_nothing_end_with_a_line():
         printed, errors = process.communicate(timeout=5)
         assert process.returncode == 128 + which, (process.returncode, errors)
         assert errors == f"interrupted by {which.name}\n" and not printed, (printed, errors)
+
+
+def test_a_command_that_waits_for_another_one_says_so_and_can_be_interrupted():
+    os.makedirs("cache/mnist")
+    held = os.open("cache/mnist", os.O_RDONLY)
+    fcntl.flock(held, fcntl.LOCK_EX)  # as another process of the command has it
+    process = subprocess.Popen([BINARY, "data", "fetch", "mnist", "--dir", "cache"], stdin=subprocess.DEVNULL,
+                               stderr=subprocess.PIPE, text=True)
+    said = process.stderr.readline()
+    assert said == "cache/mnist: another process is writing into this folder; waiting for it\n", said
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=5)
+    assert process.returncode == 130 and not os.listdir("cache/mnist"), process.returncode
+    os.close(held)
 
 
 def test_a_reader_that_has_read_enough_is_no_error():
