@@ -1,36 +1,46 @@
 #include "troupe/runtime/support/write_aside.hpp"
 
+#include <algorithm>
 #include <cerrno>
 #include <fcntl.h>
-#include <fstream>
-#include <stdexcept>
-#include <system_error>
 #include <unistd.h>
 
 namespace troupe {
 
+namespace {
+
+/// Writes a new file and flushes it to the disk, or removes it. Returns why it could not.
+std::error_code write_new(const std::filesystem::path& path, std::string_view content) {
+  const auto last_error = [] { return std::error_code(errno, std::generic_category()); };
+  const int file = ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0666);
+  if (file < 0) return last_error();
+  std::error_code failed;
+  constexpr std::size_t most = 1u << 30u;
+  while (!content.empty() && !failed) {
+    const auto count = ::write(file, content.data(), std::min(content.size(), most));
+    if (count >= 0)
+      content.remove_prefix(static_cast<std::size_t>(count));
+    else if (errno != EINTR)
+      failed = last_error();
+  }
+  // Before it is renamed: otherwise a power failure may leave an empty file under the final name.
+  if (!failed && ::fsync(file) != 0) failed = last_error();
+  if (::close(file) != 0 && !failed) failed = last_error();
+  if (failed) ::unlink(path.c_str());
+  return failed;
+}
+
+}  // namespace
+
 void write_aside(const std::filesystem::path& path, std::string_view content) {
   auto aside = path;
-  aside += ".tmp";
-  const auto give_up = [&](const std::error_code& reason) {
-    std::error_code ignored;
-    std::filesystem::remove(aside, ignored);
-    throw std::runtime_error("cannot write " + path.string() + ": " + reason.message());
-  };
-  errno = 0;
-  std::ofstream out(aside, std::ios::binary | std::ios::trunc);
-  out.write(content.data(), static_cast<std::streamsize>(content.size()));
-  out.close();
-  if (!out) give_up({errno != 0 ? errno : EIO, std::generic_category()});
-  // Before it is renamed: otherwise a power failure may leave an empty file under the final name.
-  const int file = ::open(aside.c_str(), O_WRONLY | O_CLOEXEC);
-  const bool flushed = file >= 0 && ::fsync(file) == 0;
-  const std::error_code reason{errno, std::generic_category()};
-  if (file >= 0) ::close(file);
-  if (!flushed) give_up(reason);
+  aside += aside_suffix;
+  if (const auto failed = write_new(aside, content)) throw write_error(path, failed);
   std::error_code failed;
   std::filesystem::rename(aside, path, failed);
-  if (failed) give_up(failed);
+  if (!failed) return;
+  ::unlink(aside.c_str());
+  throw write_error(path, failed);
 }
 
 }  // namespace troupe

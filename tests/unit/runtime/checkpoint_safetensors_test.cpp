@@ -3,6 +3,7 @@
 #include "troupe/runtime/checkpoint/model_file.hpp"
 #include "troupe/runtime/checkpoint/read_weights.hpp"
 #include "troupe/runtime/checkpoint/safetensors.hpp"
+#include "troupe/runtime/support/write_aside.hpp"
 #include "troupe/runtime/topology/error.hpp"
 
 #include <ATen/ops/arange.h>
@@ -81,7 +82,7 @@ TEST_CASE("weights that cannot be read are wrong input") {
                         "tensors saved by torch.save")
           .c_str(),
       input_error);
-  CHECK(!fs::exists(path.string() + ".tmp"));
+  CHECK(!fs::exists(path.string() + aside_suffix));
 }
 
 TEST_CASE("a model file holds what one must know to use the weights") {

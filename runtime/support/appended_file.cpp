@@ -1,0 +1,100 @@
+#include "troupe/runtime/support/appended_file.hpp"
+
+#include "troupe/runtime/support/write_aside.hpp"
+
+#include <sys/stat.h>
+
+#include <array>
+#include <cerrno>
+#include <fcntl.h>
+#include <unistd.h>
+#include <utility>
+
+namespace troupe {
+
+namespace {
+
+std::error_code last_error() {
+  return {errno, std::generic_category()};
+}
+
+/// Appends bytes to a file. Returns how many it has taken, with the reason in errno if those are not all.
+std::size_t append(int file, std::string_view bytes) {
+  std::size_t taken = 0;
+  while (taken < bytes.size()) {
+    const auto count = ::write(file, bytes.data() + taken, bytes.size() - taken);
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) break;
+    taken += static_cast<std::size_t>(count);
+  }
+  return taken;
+}
+
+/// Appends everything that `from` has to `to`. Returns false if `to` does not take it; what cannot be read is lost.
+bool copy(int from, int to) {
+  std::array<char, 1 << 16> block{};
+  for (off_t at = 0;;) {
+    const auto count = ::pread(from, block.data(), block.size(), at);
+    if (count < 0 && errno == EINTR) continue;
+    if (count <= 0) return true;
+    if (append(to, {block.data(), static_cast<std::size_t>(count)}) < static_cast<std::size_t>(count)) return false;
+    at += count;
+  }
+}
+
+}  // namespace
+
+appended_file::~appended_file() {
+  if (file_ >= 0) ::close(file_);
+}
+
+bool appended_file::add(std::string_view piece) {
+  if (waiting_.size() + piece.size() > options_.most_waiting) {
+    ++dropped_;
+    return false;
+  }
+  waiting_ += piece;
+  return true;
+}
+
+void appended_file::open() {
+  const auto how = O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC | (options_.continues ? 0 : O_TRUNC);
+  file_ = ::open(options_.path.c_str(), how, 0666);
+  if (file_ < 0) throw write_error(options_.path, last_error());
+}
+
+/// Goes on in the file that has the path now, if that is another one than before: somebody has removed ours, or put
+/// another one in its place, or the file system is gone.
+void appended_file::follow_path() {
+  struct stat ours {
+  }, there{};
+  const auto exists = ::stat(options_.path.c_str(), &there) == 0;
+  if (exists && ::fstat(file_, &ours) == 0 && ours.st_dev == there.st_dev && ours.st_ino == there.st_ino) return;
+  const int other = ::open(options_.path.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+  if (other < 0) throw write_error(options_.path, last_error());
+  if (!exists && !copy(file_, other)) {
+    const auto why = last_error();
+    ::close(other);
+    ::unlink(options_.path.c_str());
+    throw write_error(options_.path, why);
+  }
+  ::close(std::exchange(file_, other));
+}
+
+void appended_file::flush() {
+  if (file_ < 0)
+    open();
+  else
+    follow_path();
+  if (waiting_.empty()) return;
+  struct stat before {};
+  if (::fstat(file_, &before) != 0) throw write_error(options_.path, last_error());
+  const auto taken = append(file_, waiting_);
+  const auto why = last_error();
+  if (taken == waiting_.size()) return waiting_.clear();
+  const auto cut = ::ftruncate(file_, before.st_size) == 0;  // readers see whole pieces only
+  if (!cut) waiting_.erase(0, taken);
+  throw write_error(options_.path, why);
+}
+
+}  // namespace troupe
