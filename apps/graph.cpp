@@ -1,5 +1,6 @@
 // troupe graph FILE -o NAME: draws the wiring.
 #include "troupe/apps/commands.hpp"
+#include "troupe/runtime/plan/drawing_mark.hpp"
 #include "troupe/runtime/plan/plan.hpp"
 #include "troupe/runtime/support/write_aside.hpp"
 #include "troupe/runtime/topology/error.hpp"
@@ -8,6 +9,7 @@
 #include <CLI/CLI.hpp>
 
 #include <filesystem>
+#include <fstream>
 #include <memory>
 #include <stdexcept>
 #include <string>
@@ -21,13 +23,31 @@ namespace {
 struct options {
   std::filesystem::path file, drawing;
   std::vector<std::string> overrides;
+  bool overwrite{false};
 };
+
+/// Throws input_error if the file to write is not a drawing of this command. Whoever draws a wiring again and again
+/// need not say so.
+void check_replaceable(const options& given) {
+  std::error_code failed;
+  if (given.overwrite || !std::filesystem::exists(std::filesystem::symlink_status(given.drawing, failed))) return;
+  if (std::filesystem::is_regular_file(given.drawing, failed)) {
+    std::ifstream in(given.drawing, std::ios::binary);
+    std::string beginning(2048, '\0');
+    in.read(beginning.data(), static_cast<std::streamsize>(beginning.size()));
+    if (beginning.find(drawing_mark) != std::string::npos) return;
+  }
+  throw input_error(given.drawing.string() +
+                    ": there is a file of this name that troupe graph has not drawn; replace it with --overwrite, or "
+                    "choose another path with -o");
+}
 
 void graph(const options& given) {
   const auto ending = given.drawing.extension();
   if (ending != ".svg" && ending != ".dot")
     throw input_error(given.drawing.string() +
                       ": the extension selects the format; expected a name that ends in .svg or .dot");
+  check_replaceable(given);
   const auto topology = topology::load(given.file, given.overrides);
   const auto dot = to_dot(make_plan(topology, data_facts(load_data(topology), topology)));
   const auto drawing = ending == ".dot" ? dot : to_svg(dot);
@@ -53,6 +73,7 @@ void add_graph(CLI::App& app, int& status) {
       ->add_option("--set", given->overrides,
                    "Override a key of the topology file, given as section.key=value; repeatable")
       ->allow_extra_args(false);
+  command->add_flag("--overwrite", given->overwrite, "Replace the file, also if it is not a drawing of this command");
   command->callback([given, &status] {
     graph(*given);
     status = 0;

@@ -3,6 +3,7 @@
 #include "troupe/data/utf8.hpp"
 #include "troupe/runtime/plan/canvas.hpp"
 #include "troupe/runtime/plan/captions.hpp"
+#include "troupe/runtime/plan/drawing_mark.hpp"
 #include "troupe/runtime/plan/layout.hpp"
 #include "troupe/runtime/plan/picture.hpp"
 #include "troupe/runtime/plan/plan.hpp"
@@ -310,12 +311,11 @@ std::string drawn_by(const plan& plan, picture drawn) {
   draw_frames(drawing, drawn);
   draw_ties(drawing, drawn, names);
   for (std::uint32_t i = 0; i < drawn.units.size(); ++i) draw_unit(drawing, drawn, i);
-  return drawing.dot(
-      "// Drawn by troupe graph; render it with: dot -Tsvg\n"
-      "// Each edge is an edge of the plan, with its exchange and its bytes per exchange. An invisible edge is shown "
-      "by "
-      "a bundle, or by the second arrowhead of another edge.\n",
-      page);
+  const auto heading = "// " + std::string(drawing_mark) + "; render it with: dot -Tsvg\n";
+  return drawing.dot(heading +
+                         "// Each edge is an edge of the plan, with its exchange and its bytes per exchange. An "
+                         "invisible edge is shown by a bundle, or by the second arrowhead of another edge.\n",
+                     page);
 }
 
 std::string in_full(const plan& plan) {

@@ -1,5 +1,6 @@
 // The only door to Graphviz.
 #include "troupe/runtime/plan/colours.hpp"
+#include "troupe/runtime/plan/drawing_mark.hpp"
 #include "troupe/runtime/plan/plan.hpp"
 
 #include <graphviz/gvc.h>
@@ -32,7 +33,8 @@ std::string to_svg(const std::string& dot) {
   if (failed != 0) throw std::runtime_error("Graphviz cannot render SVG: is its core plugin installed (libgvc)?");
   // After the opening tag, or it would style nothing.
   const auto opened = svg.find('>', svg.find("<svg"));
-  if (opened != std::string::npos) svg.insert(opened + 1, "\n" + dark_styles());
+  if (opened != std::string::npos)
+    svg.insert(opened + 1, "\n<!-- " + std::string(drawing_mark) + " -->\n" + dark_styles());
   return svg;
 }
 

@@ -1,0 +1,9 @@
+// The mark of a drawing of Troupe, in a comment at its beginning.
+#pragma once
+
+namespace troupe {
+
+/// Nothing else writes this, so a file that has it may be replaced.
+constexpr auto* drawing_mark = "Drawn by troupe graph";
+
+}  // namespace troupe
