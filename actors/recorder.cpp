@@ -130,8 +130,8 @@ caf::result<std::uint64_t> save(recorder_pointer self, const snapshot& result, c
     then_on_lane(
         self, *my.where, to_write,
         [book = my.options.book, best, result, end] {
+          book->save(result);  // first: everything else may fail
           if (best) book->keep(*best);
-          book->save(result);
           book->write(end);
           return end.step;
         },

@@ -126,6 +126,7 @@ int command(int count, char** words) {
   for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
     if (fcntl(stream, F_GETFD) < 0 && open("/dev/null", O_RDONLY) < 0) return 1;
   std::signal(SIGPIPE, SIG_IGN);  // a reader that goes away ends no run
+  std::signal(SIGXFSZ, SIG_IGN);  // a limit of the size of files is like a full disk
   signal_watch signals;           // before any other thread, which inherits the signals that it blocks
   watching = &signals;
   const activity_watch activities{{.note = print_note, .end = end_because_late}};

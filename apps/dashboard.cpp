@@ -40,7 +40,8 @@ std::unique_ptr<telemetry::display> watched(std::unique_ptr<telemetry::display> 
                                             const dashboard_option& given) {
   watching::watch_options options{.facts = watching::facts_of(run.what, run.folder, run.simulated),
                                   .continues = run.continues,
-                                  .print = print_note};
+                                  .print = print_note,
+                                  .outputs = run.outputs};
   if (run.network)
     options.traffic = [network = run.network](watching::traffic_point& now) {
       auto counted = network->counted();

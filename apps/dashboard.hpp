@@ -3,6 +3,7 @@
 
 #include "troupe/runtime/plan/plan.hpp"
 #include "troupe/runtime/telemetry/display.hpp"
+#include "troupe/runtime/telemetry/side_outputs.hpp"
 
 #include <filesystem>
 #include <memory>
@@ -41,6 +42,7 @@ struct watched_run {
   bool simulated{false};
   bool continues{false};  ///< Whether the folder has the lines of a run that is continued.
   std::shared_ptr<const emulation::network> network{};  ///< That of the run, which counts its traffic; or null.
+  std::shared_ptr<telemetry::side_outputs> outputs;     ///< Of the run.
 };
 
 /// Returns a display that also serves the page, if that was requested, and writes the report at the end of the run.

@@ -94,11 +94,14 @@ int replay_recording(options& given) {
   }
   std::atomic<int> signal{0};  // from here on, there is something to save
   const signal_handler interrupting{signals_of_command(), [&](int received) { signal = received; }};
-  telemetry::run_folder folder{{.out = run.out, .topology = run.file, .overwrite = run.overwrite}};
+  telemetry::run_folder folder{
+      {.out = run.out, .topology = run.file, .inputs = inputs_of(what.plan), .overwrite = run.overwrite}};
+  const auto outputs = make_outputs();
   auto shown = telemetry::make_display(verbosity_of(run), telemetry::shape_of(what.plan, folder.path().string()));
-  shown = watched(std::move(shown), {.what = what.plan, .folder = folder.path(), .simulated = true});
+  shown =
+      watched(std::move(shown), {.what = what.plan, .folder = folder.path(), .simulated = true, .outputs = outputs});
   const auto book = std::make_shared<telemetry::file_journal>(what.plan, std::move(folder), std::move(shown),
-                                                              telemetry::file_journal_options{.warn = print_note});
+                                                              telemetry::file_journal_options{.outputs = outputs});
   const auto [end, cut_at] = replay_run(
       what.plan, what.data, std::move(initial), std::move(pool), book,
       {.recorded = recorded,
@@ -139,7 +142,8 @@ void add_replay(CLI::App& app, int& status) {
                    "End the replay when this number of steps is completed, as `step` in metrics.jsonl counts them")
       ->check(whole_number(1));
   add_trace_option(*command, run.trace);
-  command->add_flag("--overwrite", run.overwrite, "Replace a finished run in the results folder");
+  command->add_flag("--overwrite", run.overwrite,
+                    "Replace the run in the results folder; files that a run does not write are kept");
   command->add_flag("--quiet", run.quiet, "Print errors only");
   command->add_flag("--json", run.json, "Print the lines of metrics.jsonl instead of progress");
   command->callback([given, &status] { status = replay_recording(*given); });

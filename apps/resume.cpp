@@ -76,8 +76,7 @@ resumption resume(const training_options& given, const training& what,
                   const std::map<telemetry::pattern_option, std::filesystem::path>& files) {
   telemetry::run_folder folder{{.out = given.resume, .topology = given.file, .resume = true}};
   const auto out = given.resume.string();
-  auto from = checkpoint::read_newest(
-      given.resume, [&](const auto& about) { telemetry::check_outputs(given.resume, about); }, print_note);
+  auto from = checkpoint::read_newest(given.resume, print_note);
   topology::check_resumable(from.about.topology, what.plan.file, out);
   if (from.about.step > what.plan.steps)
     throw input_error(what.plan.file.file.string() + ": the run has " + grouped(what.plan.steps) +

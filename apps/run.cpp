@@ -72,18 +72,26 @@ int run_topology(training_options& given) {
   }
   const auto writes_parts = given.trace || !plan.links.empty();
   if (writes_parts && given.out.empty()) given.out = telemetry::default_folder(given.file);
+  const auto existed = std::filesystem::exists(given.out);
+  if (!given.out.empty() && given.resume.empty())
+    // Any node may be the first that writes to the folder. It is not locked: the first node locks it.
+    telemetry::run_folder({.out = given.out,
+                           .topology = given.file,
+                           .inputs = inputs_of(plan),
+                           .overwrite = given.overwrite,
+                           .clear_later = true});
   what = {};
   check_this_host(plan);
   auto nodes = plan.nodes;
   choose_ports(nodes);
   constexpr int keep = 0;  // a secret that is set already
   if (uses_secret(plan)) ::setenv(security::secret_variable, security::make_secret().c_str(), keep);
-  if (!writes_parts) return run_local_nodes(commands(given, plan, chosen_ports(plan, nodes)), signals);
   std::vector<std::string> names;
   for (const auto& node : plan.nodes) names.push_back(node.name);
-  telemetry::remove_parts(given.out, names);
+  if (writes_parts) telemetry::remove_parts(given.out, names);
   const auto status = run_local_nodes(commands(given, plan, chosen_ports(plan, nodes)), signals);
-  telemetry::gather_parts(given.out, names);
+  if (writes_parts) telemetry::gather_parts(given.out, names);
+  if (!given.out.empty() && given.resume.empty()) telemetry::disclaim(given.out, existed);
   return status;
 }
 

@@ -69,19 +69,22 @@ int simulate_topology(options& given) {
   std::atomic<int> signal{0};  // from here on, there is something to save
   const signal_handler interrupting{signals_of_command(), [&](int received) { signal = received; }};
   given.how.signal = &signal;
-  telemetry::run_folder folder{{.out = given.run.out, .topology = given.run.file, .overwrite = given.run.overwrite}};
+  telemetry::run_folder folder{
+      {.out = given.run.out, .topology = given.run.file, .inputs = inputs_of(plan), .overwrite = given.run.overwrite}};
+  const auto outputs = make_outputs();
   const auto trace = make_trace(given.run.trace, folder.path(), "simulation", trace_time{0});
   const auto network = emulation::make_network(plan, given.how.seed, trace);
   auto shown = telemetry::make_display(verbosity_of(given.run), telemetry::shape_of(plan, folder.path().string()));
-  shown = watched(std::move(shown), {.what = plan, .folder = folder.path(), .simulated = true, .network = network},
+  shown = watched(std::move(shown),
+                  {.what = plan, .folder = folder.path(), .simulated = true, .network = network, .outputs = outputs},
                   given.run.dashboard);
   if (!given.run.quiet)
     for (const auto& warning : plan.warnings) print_note("warning: " + warning);
-  const telemetry::tensorboard_options wanted{.folder = folder.path(), .simulated = true};
+  const telemetry::tensorboard_options wanted{.folder = folder.path(), .simulated = true, .outputs = outputs};
   const auto clock = std::make_shared<std::chrono::nanoseconds>(0);
   const auto files = std::make_shared<telemetry::file_journal>(
       plan, std::move(folder), std::move(shown),
-      telemetry::file_journal_options{.warn = print_note, .now = [clock] { return *clock; }});
+      telemetry::file_journal_options{.outputs = outputs, .now = [clock] { return *clock; }});
   std::shared_ptr<journal> book = files;
   if (given.run.tensorboard) book = telemetry::with_event_file(std::move(book), wanted);
   const auto begin = std::chrono::steady_clock::now();
@@ -146,7 +149,8 @@ void add_simulate(CLI::App& app, int& status) {
   add_tensorboard_flag(*command, run);
   add_trace_option(*command, run.trace);
   add_dashboard_option(*command, run.dashboard);
-  command->add_flag("--overwrite", run.overwrite, "Replace a finished run in the results folder");
+  command->add_flag("--overwrite", run.overwrite,
+                    "Replace the run in the results folder; files that a run does not write are kept");
   command->add_flag("--quiet", run.quiet, "Print errors only");
   command->add_flag("--json", run.json, "Print the lines of metrics.jsonl instead of progress");
   command->callback([given, &status] {

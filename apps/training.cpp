@@ -50,7 +50,8 @@ void add_training_options(CLI::App& command, training_options& given) {
       .add_option("--set", given.overrides,
                   "Override a key of the topology file, given as section.key=value; repeatable")
       ->allow_extra_args(false);
-  command.add_option("--out", given.out, "Folder for the results (default: runs/<file>-<UTC time>)");
+  command.add_option("--out", given.out,
+                     "Folder for the results, which is new or empty (default: runs/<file>-<UTC time>)");
   command.add_option(
       "--csv", given.csv,
       "Also write the training time and validation accuracy of each evaluation to this CSV file; the name may "
@@ -67,9 +68,10 @@ void add_training_options(CLI::App& command, training_options& given) {
                    "run bit for bit; written by the first node to deliveries.bin in the results folder");
   add_tensorboard_flag(command, given);
   add_trace_option(command, given.trace);
-  command.add_flag("--overwrite", given.overwrite,
-                   "Replace a finished run, or one with checkpoints, in the results folder, and the files of --csv and "
-                   "--epoch-log");
+  command.add_flag(
+      "--overwrite", given.overwrite,
+      "Replace the run in the results folder, and the files of --csv and --epoch-log; files that a run does "
+      "not write are kept");
   command.add_flag("--quiet", given.quiet, "Print errors only");
   command.add_flag("--json", given.json, "Print the lines of metrics.jsonl instead of progress");
 }
@@ -121,6 +123,14 @@ void settle(training_options& given) {
                       ": there is no topology.toml; expected the results folder of the run to continue");
 }
 
+std::vector<std::filesystem::path> inputs_of(const plan& plan) {
+  return {plan.file.model.init, plan.file.model.script, plan.file.data.file, plan.file.data.test_file};
+}
+
+std::shared_ptr<telemetry::side_outputs> make_outputs() {
+  return std::make_shared<telemetry::side_outputs>(telemetry::side_output_options{.warn = print_note});
+}
+
 training prepare(const training_options& given) {
   const auto topology = topology::load(given.file, given.overrides);
   auto data = load_data(topology);
@@ -141,27 +151,35 @@ using network_pointer = std::shared_ptr<const emulation::network>;
 journal_pointer open_journal(const training_options& given, const training& what, telemetry::run_folder folder,
                              telemetry::file_journal_options options, network_pointer network) {
   if (what.plan.checkpoint_every > 0) options.about = describe_run(what);
-  options.warn = print_note;
   auto shown = make_display(verbosity_of(given), telemetry::shape_of(what.plan, folder.path().string()));
-  shown = watched(
-      std::move(shown),
-      {.what = what.plan, .folder = folder.path(), .continues = options.continues, .network = std::move(network)},
-      given.dashboard);
+  shown = watched(std::move(shown),
+                  {.what = what.plan,
+                   .folder = folder.path(),
+                   .continues = options.continues,
+                   .network = std::move(network),
+                   .outputs = options.outputs},
+                  given.dashboard);
   return std::make_shared<telemetry::file_journal>(what.plan, std::move(folder), std::move(shown), options);
 }
 
-journal_pointer start_journal(const training_options& given, const training& what, network_pointer network) {
-  telemetry::run_folder folder{{.out = given.out, .topology = given.file, .overwrite = given.overwrite}};
+using outputs_pointer = std::shared_ptr<telemetry::side_outputs>;
+
+journal_pointer start_journal(const training_options& given, const training& what, network_pointer network,
+                              outputs_pointer outputs) {
+  telemetry::run_folder folder{
+      {.out = given.out, .topology = given.file, .inputs = inputs_of(what.plan), .overwrite = given.overwrite}};
   const auto files = files_of_options(given, what.plan);
   for (const auto& [option, path] : files)
     telemetry::make_way_for(option, path, given.overwrite, folder.path(), given.file);
-  return open_journal(given, what, std::move(folder), {.beside = files}, std::move(network));
+  return open_journal(given, what, std::move(folder), {.beside = files, .outputs = std::move(outputs)},
+                      std::move(network));
 }
 
 journal_pointer continue_journal(const training_options& given, const training& what, const resumption& run,
-                                 network_pointer network) {
-  telemetry::cut_back(run.folder.path(), run.from.folder, run.from.about, run.files);
-  return open_journal(given, what, run.folder, {.beside = run.files, .continues = true}, std::move(network));
+                                 network_pointer network, outputs_pointer outputs) {
+  telemetry::cut_back(run.folder.path(), run.from.folder, run.from.about, run.files, print_note);
+  return open_journal(given, what, run.folder, {.beside = run.files, .continues = true, .outputs = std::move(outputs)},
+                      std::move(network));
 }
 
 /// Opens the folder in which this node keeps copies of checkpoints, and returns what writes one. Throws input_error,
@@ -226,6 +244,9 @@ int train(const training_options& given, training&& what, std::uint32_t node, si
     continued = resume(given, what, files_of_options(given, what.plan));
     options.restored = continued->from.state;
   }
+  const auto writes_parts = given.trace || !what.plan.links.empty();
+  if (node != 0 && writes_parts && given.parts.empty() && !given.out.empty())
+    telemetry::claim_for_parts(given.out, given.overwrite || !given.resume.empty());
   options.initial = initial_weights(what.plan, options.pool);
   if (what.plan.keeps_copies(node)) options.keep_copy = keeper_of_copies(given, what.plan);
   const auto trace = make_trace(given, what.plan, node);
@@ -234,10 +255,13 @@ int train(const training_options& given, training&& what, std::uint32_t node, si
   journal_pointer book;
   if (node == 0)
     options.open_book = [&, network = options.network]() -> std::shared_ptr<journal> {
-      book = continued ? continue_journal(given, what, *continued, network) : start_journal(given, what, network);
+      const auto outputs = make_outputs();
+      book = continued ? continue_journal(given, what, *continued, network, outputs)
+                       : start_journal(given, what, network, outputs);
       if (trace) trace->write_to(book->folder() / "trace.json");
       if (!given.tensorboard) return book;
-      return telemetry::with_event_file(book, {.folder = book->folder(), .continues = continued.has_value()});
+      return telemetry::with_event_file(
+          book, {.folder = book->folder(), .continues = continued.has_value(), .outputs = outputs});
     };
   std::shared_ptr<recording::writer> recorded;
   if (node == 0 && given.record)

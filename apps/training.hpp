@@ -5,9 +5,11 @@
 #include "troupe/runtime/node/signals.hpp"
 #include "troupe/runtime/plan/plan.hpp"
 #include "troupe/runtime/telemetry/display.hpp"
+#include "troupe/runtime/telemetry/side_outputs.hpp"
 
 #include <cstdint>
 #include <filesystem>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -52,6 +54,12 @@ telemetry::verbosity verbosity_of(const training_options& given);
 
 /// Completes the options of a run that is continued, and checks that they fit together. Throws input_error.
 void settle(training_options& given);
+
+/// Returns the files that a run reads besides its topology file and the files of its data set; empty paths are none.
+std::vector<std::filesystem::path> inputs_of(const plan& plan);
+
+/// Returns what writes the outputs of a run that may wait.
+std::shared_ptr<telemetry::side_outputs> make_outputs();
 
 /// Loads the topology file and its data, and derives the plan. Throws input_error.
 training prepare(const training_options& given);

@@ -27,7 +27,10 @@ json json_of(const manifest& content) {
   made["topology"] = content.topology;
   made["fingerprint"] = content.fingerprint;
   made["digests"] = content.digests;
-  made["outputs"] = content.outputs;
+  made["outputs"] = json::object();
+  for (const auto& [name, file] : content.outputs)
+    made["outputs"][name] =
+        file.sha256.empty() ? json(file.bytes) : json{{"bytes", file.bytes}, {"sha256", file.sha256}};
   made["options"] = json::object();
   for (const auto& [name, file] : content.options)
     made["options"][name] = {{"path", file.path}, {"bytes", file.bytes}, {"sha256", file.sha256}};
@@ -71,6 +74,12 @@ std::map<std::string, std::string> texts_at(const json& object, const char* key)
   return texts;
 }
 
+/// Returns what is known of an output. Earlier versions wrote its size alone.
+sealed_file output_of(const json& value, const std::string& name) {
+  if (!value.is_object()) return {number(value, name)};
+  return {number(at(value, "bytes"), "bytes"), text_at(value, "sha256")};
+}
+
 /// Returns the name of a file that the manifest lists.
 std::string file_at(const json& object, const char* key, const manifest& so_far) {
   auto name = text_at(object, key);
@@ -102,7 +111,7 @@ manifest manifest_of(const json& object) {
   made.topology = text_at(object, "topology");
   made.fingerprint = texts_at(object, "fingerprint");
   made.digests = texts_at(object, "digests");
-  for (const auto& [name, value] : object_at(object, "outputs").items()) made.outputs[name] = number(value, name);
+  for (const auto& [name, value] : object_at(object, "outputs").items()) made.outputs[name] = output_of(value, name);
   for (const auto& [name, value] : object_at(object, "options").items())
     made.options[name] = {text_at(value, "path"), number(at(value, "bytes"), "bytes"), text_at(value, "sha256")};
   return made;

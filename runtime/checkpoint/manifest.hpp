@@ -18,7 +18,7 @@ struct damaged : std::runtime_error {
 /// What another file or an entry of it must be to be the right one.
 struct sealed_file {
   std::uint64_t bytes{0};
-  std::string sha256;  ///< 64 hexadecimal digits, lower case.
+  std::string sha256{};  ///< 64 hexadecimal digits, lower case.
   bool operator==(const sealed_file&) const = default;
 };
 
@@ -50,9 +50,11 @@ struct manifest {
   std::map<std::string, saved_actor> actors{};  ///< By name of the actor, such as "worker 0".
   std::string topology{};                       ///< Canonical text; see topology::canonical().
   std::map<std::string, std::string> fingerprint{};
-  std::map<std::string, std::string> digests{};    ///< Of inputs that the topology only names, such as the samples.
-  std::map<std::string, std::uint64_t> outputs{};  ///< Sizes of files in the results folder, in bytes.
-  std::map<std::string, saved_option> options{};   ///< By name of the option, without dashes.
+  std::map<std::string, std::string> digests{};  ///< Of inputs that the topology only names, such as the samples.
+  /// Files in the results folder as they were then; they have grown since. Checkpoints of earlier versions have no
+  /// digests of them.
+  std::map<std::string, sealed_file> outputs{};
+  std::map<std::string, saved_option> options{};  ///< By name of the option, without dashes.
   bool operator==(const manifest&) const = default;
 };
 

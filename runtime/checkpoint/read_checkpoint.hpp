@@ -24,10 +24,8 @@ manifest read_manifest(const std::filesystem::path& folder);
 /// Verifies the size and digest of every file of a checkpoint, and then reads it. Throws damaged.
 loaded_checkpoint read_checkpoint(const std::filesystem::path& folder);
 
-/// Reads the newest intact checkpoint in the results folder `out`. `check` may throw `damaged` if a checkpoint does not
-/// fit the folder. Damaged ones are passed over and reported by `say`, with path and reason. Throws input_error if
-/// there is no intact one.
-loaded_checkpoint read_newest(const std::filesystem::path& out, const std::function<void(const manifest&)>& check,
-                              const std::function<void(const std::string&)>& say);
+/// Reads the newest intact checkpoint in the results folder `out`. Damaged ones are passed over and reported by `say`,
+/// with path and reason. Throws input_error if there is no intact one.
+loaded_checkpoint read_newest(const std::filesystem::path& out, const std::function<void(const std::string&)>& say);
 
 }  // namespace troupe::checkpoint

@@ -30,6 +30,7 @@ writer::writer(const std::filesystem::path& path, const origin& about, std::func
   const auto header = header_of(about);
   file_.write(reinterpret_cast<const char*>(header.data()), static_cast<std::streamsize>(header.size()));
   if (!file_.flush()) throw std::runtime_error(path.string() + ": cannot be written: " + reason());
+  written_ = header.size();
   thread_ = std::thread{[this] { work(); }};
 }
 
@@ -49,6 +50,7 @@ void writer::complete() {
 
 void writer::take(const entry& one) {
   const std::lock_guard lock{mutex_};
+  if (stopped_) return;
   waiting_.push_back(one);
   if (waiting_.size() == many) changed_.notify_all();
 }
@@ -92,9 +94,21 @@ void writer::work() {
 void writer::write(const std::vector<std::byte>& bytes) {
   if (!file_) return;  // warned already
   file_.write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
-  if (!file_.flush())
-    warn_("warning: " + path_.string() + " cannot be written: " + reason() +
-          "; the run goes on, and the recording ends here");
+  if (file_.flush()) {
+    written_ += bytes.size();
+    return;
+  }
+  // What follows a gap would be of no use, so nothing does. Without its last block, the recording counts as unfinished.
+  const auto why = reason();
+  std::error_code ignored;
+  std::filesystem::resize_file(path_, written_, ignored);
+  {
+    const std::lock_guard lock{mutex_};
+    stopped_ = true;
+    waiting_.clear();
+  }
+  warn_("warning: cannot write " + path_.string() + ": " + why +
+        "; the run continues, but its recording ends here: `troupe replay` repeats it up to this point");
 }
 
 delivery_log log_of(std::shared_ptr<writer> recording, std::uint32_t actor) {

@@ -51,7 +51,9 @@ class writer {
   std::vector<entry> waiting_;  ///< Not written yet.
   std::map<std::uint32_t, std::shared_ptr<shared_memory>> memories_;
   std::uint64_t blocks_{0};
+  std::uint64_t written_{0};  ///< Bytes of whole blocks in the file.
   bool over_{false}, complete_{false};
+  bool stopped_{false};  ///< Nothing more is recorded.
   std::thread thread_;
 };
 

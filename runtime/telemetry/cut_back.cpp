@@ -4,6 +4,8 @@
 #include "troupe/runtime/checkpoint/copy.hpp"
 #include "troupe/runtime/checkpoint/write_checkpoint.hpp"
 #include "troupe/runtime/support/sha256.hpp"
+#include "troupe/runtime/support/write_aside.hpp"
+#include "troupe/runtime/telemetry/metrics.hpp"
 #include "troupe/runtime/topology/error.hpp"
 
 #include <nlohmann/json.hpp>
@@ -13,6 +15,8 @@
 #include <stdexcept>
 #include <string_view>
 #include <system_error>
+#include <utility>
+#include <vector>
 
 namespace troupe::telemetry {
 
@@ -20,7 +24,8 @@ namespace fs = std::filesystem;
 
 namespace {
 
-constexpr std::array text_outputs{"metrics.jsonl", "epochs.csv"};
+constexpr auto *metrics_name = "metrics.jsonl", *epochs_name = "epochs.csv";
+constexpr std::array text_outputs{metrics_name, epochs_name};
 constexpr auto* result = "model.safetensors";
 
 std::optional<std::uint64_t> size_of(const fs::path& path) {
@@ -49,10 +54,13 @@ bool has_only_numbers(const fs::path& path, std::uint64_t begin) {
 void check_option_file(const std::string& option, const fs::path& path, const checkpoint::saved_option& saved) {
   const auto refuse = [&](const std::string& reason) {
     throw input_error(path.string() + ": " + reason + "; --" + option +
-                      " of a continued run needs the file that the run has written so far");
+                      " of a continued run needs the file that the run has written so far; move this one away to "
+                      "have it written again");
   };
+  std::error_code failed;
+  if (!fs::exists(fs::symlink_status(path, failed))) return;  // it is written again
   const auto bytes = size_of(path);
-  if (!bytes) refuse("the file is missing");
+  if (!bytes) refuse("it is not a regular file");
   if (*bytes < saved.bytes)
     refuse("the file has " + bytes_text(*bytes) + ", but had " + std::to_string(saved.bytes) +
            " when the checkpoint was written");
@@ -66,12 +74,50 @@ void cut(const fs::path& path, std::uint64_t bytes) {
   if (failed) throw std::runtime_error("cannot cut " + path.string() + " back: " + failed.message());
 }
 
+using warning_sink = std::function<void(const std::string&)>;
+
+/// Gives what has this path another name, under which nothing is removed or replaced.
+void put_aside(const fs::path& path, const warning_sink& warn) {
+  std::error_code failed;
+  if (!fs::exists(fs::symlink_status(path, failed))) return;
+  fs::path other;
+  for (int i = 1; i == 1 || fs::exists(fs::symlink_status(other, failed)); ++i)
+    other = path.string() + ".other" + (i == 1 ? "" : "-" + std::to_string(i));
+  fs::rename(path, other);
+  warn("warning: " + path.string() + " is not the file that this run has written; it is kept as " + other.string());
+}
+
+/// Cuts an output back to what it had when a checkpoint was written. Returns false, with the path free, if the file is
+/// missing or is another one.
+bool take_back(const fs::path& path, const std::map<std::string, checkpoint::sealed_file>& outputs,
+               const warning_sink& warn) {
+  const auto saved = outputs.find(path.filename().string());
+  const auto bytes = size_of(path);
+  if (saved != outputs.end() && bytes && *bytes >= saved->second.bytes) {
+    const auto& [length, sha256] = saved->second;
+    if (sha256.empty() || sha256_of_file(path, length) == sha256) return cut(path, length), true;
+  }
+  put_aside(path, warn);
+  return false;
+}
+
+std::vector<record> records_in(const fs::path& metrics) {
+  std::vector<record> records;
+  std::ifstream in(metrics, std::ios::binary);
+  for (std::string line; std::getline(in, line);)
+    if (auto found = record_of(line)) records.push_back(std::move(*found));
+  return records;
+}
+
 }  // namespace
 
-std::map<std::string, std::uint64_t> output_sizes(const fs::path& folder) {
-  std::map<std::string, std::uint64_t> sizes;
-  for (const auto* name : text_outputs) sizes[name] = fs::file_size(folder / name);
-  return sizes;
+std::map<std::string, checkpoint::sealed_file> sealed_outputs(const fs::path& folder) {
+  std::map<std::string, checkpoint::sealed_file> sealed;
+  for (const auto* name : text_outputs) {
+    const auto file = option_file(folder / name);
+    sealed[name] = {file.bytes, file.sha256};
+  }
+  return sealed;
 }
 
 checkpoint::saved_option option_file(const fs::path& path) {
@@ -79,19 +125,6 @@ checkpoint::saved_option option_file(const fs::path& path) {
   const auto digest = sha256_of_file(path, bytes);
   if (!digest) throw std::runtime_error("cannot read " + path.string());
   return {.path = fs::absolute(path).lexically_normal().string(), .bytes = bytes, .sha256 = *digest};
-}
-
-void check_outputs(const fs::path& folder, const checkpoint::manifest& about) {
-  for (const auto* name : text_outputs) {
-    const auto saved = about.outputs.find(name);
-    if (saved == about.outputs.end()) throw checkpoint::damaged(std::string("manifest.json has no size of ") + name);
-    const auto path = (folder / name).string();
-    const auto bytes = size_of(folder / name);
-    if (!bytes) throw checkpoint::damaged(path + " is missing or not a regular file");
-    if (*bytes < saved->second)
-      throw checkpoint::damaged(path + " has " + bytes_text(*bytes) + ", but had " + std::to_string(saved->second) +
-                                " when the checkpoint was written");
-  }
 }
 
 std::map<pattern_option, fs::path> continued_files(const fs::path& folder, const checkpoint::manifest& about,
@@ -117,9 +150,32 @@ std::map<pattern_option, fs::path> continued_files(const fs::path& folder, const
 }
 
 void cut_back(const fs::path& folder, const fs::path& checkpoint, const checkpoint::manifest& about,
-              const std::map<pattern_option, fs::path>& files) {
-  for (const auto* name : text_outputs) cut(folder / name, about.outputs.at(name));
-  for (const auto& [option, path] : files) cut(path, about.options.at(name_of(option).substr(2)).bytes);
+              const std::map<pattern_option, fs::path>& files, const std::function<void(const std::string&)>& warn) {
+  const auto metrics = folder / metrics_name, epochs = folder / epochs_name;
+  const auto has_metrics = take_back(metrics, about.outputs, warn);
+  if (!has_metrics) {
+    put_aside(folder / result, warn);  // of another run, too
+    write_aside(metrics, "");
+    warn("warning: the metrics of the steps before " + std::to_string(about.step) + " are missing in " +
+         metrics.string());
+  }
+  if (!take_back(epochs, about.outputs, warn)) {
+    auto text = csv_header() + '\n';
+    for (const auto& line : records_in(metrics))
+      if (line.event == "epoch") text += csv_line(line) + '\n';
+    write_aside(epochs, text);
+  }
+  for (const auto& [option, path] : files) {
+    if (size_of(path)) {
+      cut(path, about.options.at(name_of(option).substr(2)).bytes);
+      continue;
+    }
+    warn("warning: " + path.string() + " is missing, and is written again");
+    std::string text{beginning_of(option)};
+    for (const auto& line : records_in(metrics)) text += addition_of(option, line);
+    if (path.has_parent_path()) fs::create_directories(path.parent_path());
+    write_aside(path, text);
+  }
   durable_files disk;
   disk.remove(folder / result);
   // Not renamed into place: a rename of one name of a file to another name of it does nothing.
@@ -130,7 +186,7 @@ void cut_back(const fs::path& folder, const fs::path& checkpoint, const checkpoi
 
 std::optional<recorded_end> end_of(const fs::path& folder) {
   constexpr std::uint64_t longest_line = 1u << 20u;
-  const auto path = folder / text_outputs[0];
+  const auto path = folder / metrics_name;
   const auto bytes = size_of(path);
   if (!bytes || !size_of(folder / result)) return {};
   const auto length = std::min(*bytes, longest_line);

@@ -5,32 +5,34 @@
 #include "troupe/runtime/telemetry/pattern_files.hpp"
 
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
 
 namespace troupe::telemetry {
 
-/// Returns the sizes of the outputs in `folder` that a continued run goes on with, by name.
-std::map<std::string, std::uint64_t> output_sizes(const std::filesystem::path& folder);
+/// Describes the outputs in `folder` that a continued run goes on with, by name. Throws std::runtime_error if one
+/// cannot be read.
+std::map<std::string, checkpoint::sealed_file> sealed_outputs(const std::filesystem::path& folder);
 
 /// Describes a file of an option as it is now. Throws std::runtime_error if it cannot be read.
 checkpoint::saved_option option_file(const std::filesystem::path& path);
 
-/// Throws checkpoint::damaged if an output in `folder` is missing or shorter than it was.
-void check_outputs(const std::filesystem::path& folder, const checkpoint::manifest& about);
-
 /// Returns the files of options that the continued run in `folder` goes on with: those of `about`, at the paths in
-/// `given` if the options are given again, or else in the folder if it is one of copies. Throws input_error if a file
-/// is not the one that the run has written, or if an option is given that the run did not have.
+/// `given` if the options are given again, or else in the folder if it is one of copies. A file may be missing. Throws
+/// input_error if there is another one than the run has written, or if an option is given that the run did not have.
 std::map<pattern_option, std::filesystem::path> continued_files(
     const std::filesystem::path& folder, const checkpoint::manifest& about,
     const std::map<pattern_option, std::filesystem::path>& given);
 
-/// Cuts all outputs back: the text files to their sizes in `about`, and the weights to those in the checkpoint.
+/// Takes all outputs back: the text files to what they had according to `about`, and the weights to those in the
+/// checkpoint. An output that is missing, or is another file than the run has written, costs no more than itself: what
+/// is there is kept under another name, the lines are taken from metrics.jsonl or begin anew, and `warn` is called.
 /// Throws std::runtime_error.
 void cut_back(const std::filesystem::path& folder, const std::filesystem::path& checkpoint,
-              const checkpoint::manifest& about, const std::map<pattern_option, std::filesystem::path>& files);
+              const checkpoint::manifest& about, const std::map<pattern_option, std::filesystem::path>& files,
+              const std::function<void(const std::string&)>& warn);
 
 /// How the run in a results folder ended.
 struct recorded_end {

@@ -1,6 +1,7 @@
 #include "troupe/runtime/telemetry/file_journal.hpp"
 
 #include "troupe/runtime/checkpoint/copy.hpp"
+#include "troupe/runtime/checkpoint/folder.hpp"
 #include "troupe/runtime/checkpoint/model_file.hpp"
 #include "troupe/runtime/checkpoint/write_checkpoint.hpp"
 #include "troupe/runtime/support/read_text.hpp"
@@ -11,17 +12,23 @@
 #include "troupe/runtime/topology/value.hpp"
 
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
 #include <stdexcept>
+#include <system_error>
+#include <unistd.h>
+#include <utility>
 
 namespace troupe::telemetry {
 
 namespace {
 
-void check(const std::ofstream& out, const std::filesystem::path& path) {
-  if (!out) throw std::runtime_error("cannot write " + path.string() + ": " + std::strerror(errno != 0 ? errno : EIO));
-}
+using namespace std::chrono_literals;
+
+/// For how long a run that is over waits for room for its weights, and then for everything else. Schedulers kill a run
+/// about a minute after they have asked it to end.
+constexpr std::chrono::milliseconds patience_with_weights = 30s, patience_with_others = 10s;
+
+constexpr auto *metrics_name = "metrics.jsonl", *epochs_name = "epochs.csv", *topology_name = "topology.toml",
+               *drawing_name = "graph.svg";
 
 }  // namespace
 
@@ -30,19 +37,21 @@ file_journal::file_journal(const plan& plan, run_folder folder, std::unique_ptr<
     : plan_(plan),
       folder_(std::move(folder)),
       shown_(std::move(shown)),
-      metrics_(folder_ / "metrics.jsonl", std::ios::binary | (options.continues ? std::ios::app : std::ios::trunc)),
-      epochs_(options.continues ? read_text(folder_ / "epochs.csv") : csv_header() + '\n'),
+      outputs_(options.outputs),
+      metrics_({.path = folder_ / metrics_name, .continues = options.continues}),
+      epochs_(options.continues ? read_text(folder_ / epochs_name) : csv_header() + '\n'),
       about_(options.about),
-      warn_(options.warn),
       disk_(options.disk),
       now_(options.now) {
-  check(metrics_, folder_ / "metrics.jsonl");
-  folder_.write("topology.toml", topology::print(plan_.file));
-  folder_.write("epochs.csv", epochs_);
+  metrics_.flush();
+  folder_.write(topology_name, topology::print(plan_.file));
+  folder_.write(epochs_name, epochs_);
   for (const auto& [option, path] : options.beside) {
     beside_.push_back({option, path, options.continues ? read_text(path) : std::string(beginning_of(option))});
     write_aside(path, beside_.back().text);
   }
+  outputs_->before_warning([this] { shown_->make_room(); });
+  outputs_->before_writing([this] { restore_folder(); });
 }
 
 file_journal::~file_journal() {
@@ -58,11 +67,26 @@ file_journal::~file_journal() {
   end.train_loss_workers.clear();
   end.staleness_counts.clear();
   end.workers.clear();
-  try {
-    write(end);
-  } catch (const std::exception&) {  // the run may have failed because nothing can be written
-    shown_->write(end);
-  }
+  write(end);
+}
+
+/// Makes the folder again if it was removed, with the files that are known.
+void file_journal::restore_folder() {
+  if (folder_.restore()) restored_ = true;
+  if (!restored_) return;
+  folder_.write(topology_name, topology::print(plan_.file));
+  folder_.write(epochs_name, epochs_);
+  if (drawn_) draw();
+  restored_ = false;
+}
+
+void file_journal::draw() const {
+  folder_.write(drawing_name, to_svg(to_dot(plan_)));
+}
+
+/// Writes a whole file of the folder, now or later.
+void file_journal::write_now(const std::string& name, const std::string& content) {
+  outputs_->write(name, [this, name, content] { folder_.write(name, content); });
 }
 
 void file_journal::write(const record& line) {
@@ -70,25 +94,35 @@ void file_journal::write(const record& line) {
     begun_ = now_();
     seconds_before_ = line.seconds;
   }
-  metrics_ << json_line(line) << '\n' << std::flush;
-  check(metrics_, folder_ / "metrics.jsonl");
+  const auto text = json_line(line) + '\n';
+  const auto ends = line.event == "end";
+  if (ends)
+    metrics_.add_last(text);
+  else
+    metrics_.add(text);
+  outputs_->write(metrics_name, [this] { metrics_.flush(); });
   if (line.event == "epoch") {
     epochs_ += csv_line(line) + '\n';
-    folder_.write("epochs.csv", epochs_);
+    write_now(epochs_name, epochs_);
   }
-  if (line.event == "end" && !line.workers.empty()) folder_.write("workers.csv", csv_of_workers(line.workers));
+  if (ends && !line.workers.empty()) write_now("workers.csv", csv_of_workers(line.workers));
   for (auto& file : beside_) {
     const auto added = addition_of(file.option, line);
     if (added.empty()) continue;
     file.text += added;
-    write_aside(file.path, file.text);
+    outputs_->write(file.path.string(), [path = file.path, text = file.text] { write_aside(path, text); });
   }
   shown_->write(line);
   latest_ = line;
   // Last, and not in the constructor: fonts and plugins take a moment, for which neither the first step nor its user
   // should wait.
-  if (!drawn_) folder_.write("graph.svg", to_svg(to_dot(plan_)));
+  if (!drawn_) outputs_->write(drawing_name, [this] { draw(); });
   drawn_ = true;
+  if (!ends) return;
+  outputs_->finish(line.status == "failed" ? 0ms : patience_with_others);
+  if (metrics_.dropped() > 0)
+    outputs_->warn(metrics_.path().string() + " lacks " + std::to_string(metrics_.dropped()) +
+                   " lines, which no memory was left to keep while they could not be written");
 }
 
 void file_journal::write_links(const std::vector<emulation::wire_usage>& links) const {
@@ -99,6 +133,7 @@ void file_journal::write_links(const std::vector<emulation::wire_usage>& links) 
 void file_journal::progress(std::uint64_t step) {
   progress_ = step;
   shown_->progress(step);
+  outputs_->retry();
 }
 
 namespace {
@@ -133,27 +168,68 @@ std::vector<std::string> made_by(const plan& plan) {
 }  // namespace
 
 void file_journal::keep(const snapshot& best) {
-  unsaved_best_ = best;
-  try {
-    write_weights("model_best.safetensors", best);
-    unsaved_best_.reset();
-  } catch (const std::exception& reason) {
-    shown_->make_room();
-    warn_(std::string("warning: the best result so far is not saved: ") + reason.what() +
-          "; the run continues and tries again at its end");
-  }
+  outputs_->write(checkpoint::best_weights, [this, best] { write_weights(folder_ / checkpoint::best_weights, best); });
 }
+
+namespace {
+
+/// Returns a path in the folder for temporary files, which is usually on another disk than the results.
+std::filesystem::path elsewhere(const std::filesystem::path& folder) {
+  const auto name = std::filesystem::absolute(folder).lexically_normal().filename().string();
+  return std::filesystem::temp_directory_path() /
+         ("troupe-" + name + "-" + std::to_string(::getpid()) + "-model.safetensors");
+}
+
+}  // namespace
 
 void file_journal::save(const snapshot& result) {
-  if (unsaved_best_) write_weights("model_best.safetensors", *unsaved_best_);
-  write_weights("model.safetensors", result);
+  const auto path = folder_ / "model.safetensors";
+  std::string reason;
+  constexpr auto between = 1s;
+  for (auto waited = 0ms;; waited += between) {
+    try {
+      restore_folder();
+      return write_weights(path, result);
+    } catch (const write_error& failed) {
+      reason = failed.what();
+      if (failed.reason == std::errc::file_too_large) break;  // a limit of this process, which does not change
+    } catch (const std::runtime_error& failed) {
+      reason = failed.what();
+    }
+    if (waited == 0ms)
+      outputs_->warn(reason + "; these are the final weights: the run tries again for " +
+                     topology::print_duration(patience_with_weights));
+    if (waited >= patience_with_weights) break;
+    outputs_->wait(between);
+  }
+  try {
+    const auto other = elsewhere(folder_.path());
+    write_weights(other, result);
+    reason += "; the final weights are in " + other.string();
+  } catch (const std::exception&) {
+    reason += "; the final weights are lost";
+  }
+  if (!checkpoint::checkpoints_in(folder_.path()).empty())
+    reason += "; to continue from the newest checkpoint, use --resume " + folder_.path().string();
+  throw std::runtime_error(reason);
 }
 
-checkpoint::manifest file_journal::manifest_now() const {
+checkpoint::manifest file_journal::manifest_now() {
   auto about = *about_;
-  for (const auto* name : {"metrics.jsonl", "epochs.csv"}) disk_->sync(folder_ / name);
-  about.outputs = output_sizes(folder_.path());
+  restore_folder();
+  outputs_->retry_now();
+  metrics_.flush();
+  // A continued run would take the best weights of before for those that its state describes.
+  if (outputs_->waits(checkpoint::best_weights))
+    throw std::runtime_error(std::string(checkpoint::best_weights) + " is not written yet");
+  const auto make = [](const std::filesystem::path& path, const std::string& text) {
+    if (!std::filesystem::exists(path)) write_aside(path, text);
+  };
+  make(folder_ / epochs_name, epochs_);
+  for (const auto* name : {metrics_name, epochs_name}) disk_->sync(folder_ / name);
+  about.outputs = sealed_outputs(folder_.path());
   for (const auto& file : beside_) {
+    make(file.path, file.text);
     disk_->sync(file.path);
     about.options[name_of(file.option).substr(2)] = option_file(file.path);
   }
@@ -168,24 +244,27 @@ std::optional<state_dict> file_journal::checkpoint(const run_state& state, bool 
     checkpoint::write_checkpoint(folder_.path(), state, about, static_cast<std::size_t>(plan_.file.checkpoint.keep),
                                  *disk_);
     what = "copy of the checkpoint";
-    if (copied && plan_.keeps_copies(1)) return checkpoint::pack_copy(folder_.path(), state.step, about);
+    std::optional<state_dict> files;
+    if (copied && plan_.keeps_copies(1)) files = checkpoint::pack_copy(folder_.path(), state.step, about);
+    if (std::exchange(checkpoint_failed_, false))
+      outputs_->say("checkpoints are written again: that of step " + std::to_string(state.step) + " is complete");
+    return files;
   } catch (const std::exception& reason) {
-    shown_->make_room();
-    warn_("warning: the " + what + " of step " + std::to_string(state.step) + " is not complete: " + reason.what() +
-          "; the run continues, and earlier ones remain");
+    if (!std::exchange(checkpoint_failed_, true))
+      outputs_->warn("the " + what + " of step " + std::to_string(state.step) + " is not complete: " + reason.what() +
+                     "; the run continues, and earlier ones remain");
   }
   return {};
 }
 
 void file_journal::report_overdue_copy(std::uint64_t step) {
-  shown_->make_room();
-  warn_("warning: node " + plan_.nodes.at(1).name + " has not confirmed its copy of the checkpoint of step " +
-        std::to_string(step) + " within " + topology::print_duration(plan_.file.run.timeout) +
-        " (run.timeout); no further copies are sent until it does");
+  outputs_->warn("node " + plan_.nodes.at(1).name + " has not confirmed its copy of the checkpoint of step " +
+                 std::to_string(step) + " within " + topology::print_duration(plan_.file.run.timeout) +
+                 " (run.timeout); no further copies are sent until it does");
 }
 
-void file_journal::write_weights(std::string_view name, const snapshot& weights) const {
-  checkpoint::write_model(folder_ / name,
+void file_journal::write_weights(const std::filesystem::path& path, const snapshot& weights) const {
+  checkpoint::write_model(path,
                           {.model = plan_.model->name,
                            .data = plan_.data->name,
                            .scale = plan_.scale,

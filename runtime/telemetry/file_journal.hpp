@@ -1,20 +1,21 @@
 // The journal of a real run: writes the files of the results folder and updates the display. Called by the recorder's
-// lane.
+// lane. Only the final weights have to be written; everything else may wait (see side_outputs.hpp).
 #pragma once
 
 #include "troupe/actors/journal.hpp"
 #include "troupe/runtime/checkpoint/manifest.hpp"
 #include "troupe/runtime/plan/plan.hpp"
+#include "troupe/runtime/support/appended_file.hpp"
 #include "troupe/runtime/support/durable_files.hpp"
 #include "troupe/runtime/telemetry/display.hpp"
 #include "troupe/runtime/telemetry/metrics.hpp"
 #include "troupe/runtime/telemetry/pattern_files.hpp"
 #include "troupe/runtime/telemetry/run_folder.hpp"
+#include "troupe/runtime/telemetry/side_outputs.hpp"
 
 #include <chrono>
 #include <cstdint>
 #include <filesystem>
-#include <fstream>
 #include <functional>
 #include <map>
 #include <memory>
@@ -30,14 +31,14 @@ struct file_journal_options {
   bool continues{false};  ///< Whether to append to the files that are there, rather than to start new ones.
   /// Describes the run in checkpoints, except for what changes while it runs. Without it, no checkpoints are written.
   std::optional<checkpoint::manifest> about{};
-  std::function<void(const std::string&)> warn = [](const auto&) {};  ///< Prints a warning.
+  std::shared_ptr<side_outputs> outputs = std::make_shared<side_outputs>();  ///< Shared with other writers of the run.
   std::shared_ptr<durable_files> disk = std::make_shared<durable_files>();
   /// The clock from which the duration of a failed run is computed.
   std::function<std::chrono::nanoseconds()> now = [] { return std::chrono::steady_clock::now().time_since_epoch(); };
 };
 
-/// Writes the files of a run. All functions except keep() and checkpoint() throw std::runtime_error, naming the path,
-/// if a file cannot be written.
+/// Writes the files of a run. The constructor, save() and write_links() throw std::runtime_error, naming the path, if a
+/// file cannot be written; everything else waits and warns.
 class file_journal : public journal {
  public:
   /// Writes topology.toml, and starts epochs.csv, metrics.jsonl and the files of options, or continues them.
@@ -56,10 +57,11 @@ class file_journal : public journal {
   void progress(std::uint64_t step) override;
   void progress_by_worker(const std::vector<std::uint64_t>& steps) override { shown_->progress_by_worker(steps); }
 
-  /// Writes model_best.safetensors, or warns that it cannot be written; save() then tries again.
+  /// Writes model_best.safetensors.
   void keep(const snapshot& best) override;
 
-  /// Writes model.safetensors, and before it model_best.safetensors if that is not the best result yet.
+  /// Writes model.safetensors. While that fails, waits for half a minute, and then writes the weights to the folder for
+  /// temporary files, and throws.
   void save(const snapshot& result) override;
 
   /// Writes a checkpoint, or warns that it cannot be written. Returns its files if `copied`, and a second node keeps
@@ -84,25 +86,29 @@ class file_journal : public journal {
     std::string text;  ///< Its whole content.
   };
 
-  checkpoint::manifest manifest_now() const;
-  void write_weights(std::string_view name, const snapshot& weights) const;
+  void restore_folder();
+  void draw() const;
+  void write_now(const std::string& name, const std::string& content);
+  checkpoint::manifest manifest_now();
+  void write_weights(const std::filesystem::path& path, const snapshot& weights) const;
 
   plan plan_;
   run_folder folder_;
   std::unique_ptr<display> shown_;
-  std::ofstream metrics_;
+  std::shared_ptr<side_outputs> outputs_;
+  appended_file metrics_;
   std::string epochs_;  ///< The whole content of epochs.csv.
   std::vector<file_of_option> beside_;
   std::optional<checkpoint::manifest> about_;
-  std::function<void(const std::string&)> warn_;
   std::shared_ptr<durable_files> disk_;
   std::uint64_t progress_{0};  ///< Steps that every worker has completed.
   std::function<std::chrono::nanoseconds()> now_;
   std::chrono::nanoseconds begun_{0};
-  double seconds_before_{0};                ///< `seconds` of the first record: the time before the run was continued.
-  std::optional<record> latest_{};          ///< The last record that was written.
-  std::optional<snapshot> unsaved_best_{};  ///< The best result, if it could not be written.
+  double seconds_before_{0};        ///< `seconds` of the first record: the time before the run was continued.
+  std::optional<record> latest_{};  ///< The last record that was written.
   bool drawn_{false};
+  bool restored_{false};           ///< The folder was made again, and lacks files that are known.
+  bool checkpoint_failed_{false};  ///< Whether the last one could not be written.
 };
 
 }  // namespace troupe::telemetry

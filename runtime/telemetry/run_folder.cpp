@@ -2,17 +2,18 @@
 
 #include "troupe/runtime/checkpoint/folder.hpp"
 #include "troupe/runtime/recording/beginning.hpp"
+#include "troupe/runtime/support/read_text.hpp"
 #include "troupe/runtime/support/write_aside.hpp"
 #include "troupe/runtime/telemetry/tensorboard.hpp"
 #include "troupe/runtime/topology/error.hpp"
+#include "troupe/runtime/topology/value.hpp"
 
-#include <sys/file.h>
-
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
 #include <ctime>
-#include <fcntl.h>
+#include <fstream>
 #include <stdexcept>
 #include <system_error>
 #include <unistd.h>
@@ -24,25 +25,78 @@ namespace fs = std::filesystem;
 
 namespace {
 
-constexpr std::array outputs{
-    "topology.toml",     "metrics.jsonl",  "epochs.csv",  "graph.svg", "model_best.safetensors",
-    "model.safetensors", "deliveries.bin", "workers.csv", "links.csv", "trace.json",
-    "report.html"};
+constexpr auto* marker_text =
+    "This folder contains a run of Troupe, which may replace the files that a run writes. docs/outputs.md lists "
+    "them.\n";
+
+/// Every run writes these, if only to say that it failed. Without any result in them, there is nothing to lose.
+constexpr std::array plain_outputs{"topology.toml", "metrics.jsonl", "epochs.csv", "graph.svg", "report.html"};
+/// Who has one of these has something that would have to be computed again.
+constexpr std::array results{"model_best.safetensors", "trace.json", "deliveries.bin", "workers.csv", "links.csv"};
 /// Written before the `end` record, and renamed into place: who has it has finished training.
-constexpr auto* result = "model.safetensors";
+constexpr auto* final_weights = "model.safetensors";
 
 [[noreturn]] void refuse(const fs::path& path, const std::string& reason) {
   throw input_error(path.string() + ": cannot write the results of the run to this folder: " + reason +
                     "; choose another folder with --out");
 }
 
-/// Locks the folder for this process; throws where another has it.
-std::shared_ptr<void> lock(const fs::path& folder) {
-  const int file = open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (file < 0) refuse(folder, std::strerror(errno));
-  std::shared_ptr<void> held(nullptr, [file](void*) { close(file); });
-  if (flock(file, LOCK_EX | LOCK_NB) != 0) refuse(folder, "another run is writing into it");
-  return held;
+bool is_there(const fs::path& path) {
+  std::error_code failed;
+  return fs::exists(fs::symlink_status(path, failed));
+}
+
+std::vector<std::string> names_of_outputs() {
+  std::vector<std::string> names(plain_outputs.begin(), plain_outputs.end());
+  names.insert(names.end(), results.begin(), results.end());
+  names.emplace_back(final_weights);
+  return names;
+}
+
+std::vector<fs::path> event_files_in(const fs::path& folder) {
+  std::error_code failed;
+  std::vector<fs::path> found;
+  for (fs::directory_iterator each(folder, failed), end; !failed && each != end; each.increment(failed))
+    if (is_event_file(each->path())) found.push_back(each->path());
+  return found;
+}
+
+/// Returns whether metrics.jsonl has more than the beginning and the end of a run.
+bool has_epochs(const fs::path& metrics) {
+  std::ifstream in(metrics, std::ios::binary);
+  for (std::string line; std::getline(in, line);)
+    if (line.starts_with(R"({"event":"e)") && !line.starts_with(R"({"event":"end")")) return true;
+  return false;
+}
+
+/// Returns what a run in this folder has that would have to be computed again, as a list for a message.
+std::vector<std::string> results_in(const fs::path& folder) {
+  std::vector<std::string> found;
+  for (const auto* name : results)
+    if (is_there(folder / name)) found.emplace_back(name);
+  if (!checkpoint::checkpoints_in(folder).empty()) found.emplace_back("checkpoints");
+  if (!event_files_in(folder).empty()) found.emplace_back("an event file");
+  if (found.empty() && has_epochs(folder / "metrics.jsonl")) found.emplace_back("metrics.jsonl");
+  return found;
+}
+
+/// Returns whether outputs of a new run in `folder` would replace this file.
+bool is_in_the_way(const fs::path& folder, const fs::path& input) {
+  std::error_code failed;
+  if (input.empty()) return false;
+  for (const auto& name : names_of_outputs())
+    if (fs::equivalent(folder / name, input, failed)) return true;
+  const auto within = fs::weakly_canonical(input, failed).lexically_relative(fs::weakly_canonical(folder, failed));
+  const auto first = within.empty() ? fs::path() : *within.begin();
+  return first == checkpoint::folder_of("").filename() || first == recording::beginning_folder;
+}
+
+/// Removes the folder of a checkpoint and the one around it, if nothing else is in there.
+void remove_checkpoints(const fs::path& out) {
+  for (const auto& each : checkpoint::checkpoints_in(out)) fs::remove_all(each.path);
+  for (const auto& each : checkpoint::unfinished_in(out)) fs::remove_all(each);
+  const auto folder = checkpoint::folder_of(out);
+  if (fs::is_directory(folder) && fs::is_empty(folder)) fs::remove(folder);
 }
 
 }  // namespace
@@ -61,54 +115,119 @@ fs::path default_folder(const fs::path& topology, std::chrono::system_clock::tim
 
 void check_replaceable(const run_folder_options& options) {
   const auto& path = options.out;
-  std::error_code failed;
-  if (fs::equivalent(path / "topology.toml", options.topology, failed))
-    refuse(path, "its topology.toml is the topology file of this run and would be overwritten");
+  if (is_in_the_way(path, options.topology))
+    refuse(path, "its " + options.topology.filename().string() +
+                     " is the topology file of this run and would be overwritten");
+  for (const auto& input : options.inputs)
+    if (is_in_the_way(path, input)) refuse(path, "the run reads " + input.string() + ", which would be overwritten");
   if (options.overwrite) return;
-  if (fs::exists(path / result, failed))
+  const auto whose = claim_of(path, run_marker);
+  if (whose == claim::free) return;
+  if (whose == claim::foreign) throw input_error(path.string() + ": " + foreign_text(path, run_marker, "run"));
+  if (is_there(path / final_weights))
     throw input_error(
         path.string() +
         ": the folder contains a finished run; replace it with --overwrite, or choose another folder with --out");
-  if (!checkpoint::checkpoints_in(path).empty())
-    throw input_error(path.string() +
-                      ": the folder contains a run with checkpoints; continue it with --resume, replace it with "
-                      "--overwrite, or choose another folder with --out");
+  const auto found = results_in(path);
+  if (found.empty()) return;
+  const auto continues = std::find(found.begin(), found.end(), "checkpoints") != found.end();
+  throw input_error(path.string() + ": the folder contains a run without " + final_weights + ", but with " +
+                    topology::listed(found, "and") + "; " +
+                    (continues ? "continue it with --resume " + path.string() + ", replace it" : "replace it") +
+                    " with --overwrite, or choose another folder with --out");
+}
+
+void claim_for_parts(const fs::path& folder, bool overwrite) {
+  const auto whose = claim_of(folder, run_marker);
+  if (whose == claim::ours) return;
+  if (whose == claim::foreign && !overwrite)
+    throw input_error(folder.string() + ": " + foreign_text(folder, run_marker, "run"));
+  std::error_code failed;
+  fs::create_directories(folder, failed);
+  // Not written aside: the first node may do the same at the same time, and finds only what it knows.
+  std::ofstream marker(folder / run_marker, std::ios::app);
+  marker << marker_text << std::flush;
+  if (!marker) refuse(folder, std::strerror(errno));
+}
+
+void remove_outputs(const fs::path& folder) {
+  const auto is_ours = claim_of(folder, run_marker) == claim::ours;  // else event files are those of another program
+  for (const auto& name : names_of_outputs()) {
+    fs::remove(folder / name);
+    fs::remove(folder / (name + aside_suffix));
+  }
+  if (is_ours)
+    for (const auto& each : event_files_in(folder)) fs::remove(each);
+  remove_checkpoints(folder);
+  const auto beginning = folder / recording::beginning_folder;
+  remove_checkpoints(beginning);
+  if (fs::is_directory(beginning) && fs::is_empty(beginning)) fs::remove(beginning);
+  fs::remove(folder / run_marker);
+}
+
+void disclaim(const fs::path& folder, bool existed) {
+  std::error_code failed;
+  for (fs::directory_iterator each(folder, failed), end; !failed && each != end; each.increment(failed))
+    if (each->path().filename() != run_marker) return;
+  fs::remove(folder / run_marker, failed);
+  if (!existed) fs::remove(folder, failed);
 }
 
 run_folder::run_folder(const run_folder_options& options, std::chrono::system_clock::time_point now)
-    : path_(options.out.empty() ? default_folder(options.topology, now) : options.out) {
+    : path_(options.out.empty() ? default_folder(options.topology, now) : options.out),
+      mark_(marker_text + ("It was opened by process " + std::to_string(::getpid())) + " at " +
+            std::to_string(now.time_since_epoch().count()) + ".\n"),
+      lock_(std::make_shared<folder_lock>()) {
   std::error_code failed;
-  if (fs::exists(path_, failed) && !fs::is_directory(path_, failed)) refuse(path_, "it is a file");
-  if (options.resume && !fs::is_directory(path_, failed))
+  const auto exists = fs::exists(path_, failed);
+  if (exists && !fs::is_directory(path_, failed)) refuse(path_, "it is a file");
+  if (!exists && is_there(path_)) refuse(path_, "it is a link, and the folder that it names does not exist");
+  if (options.resume && !exists)
     throw input_error(path_.string() +
                       ": the folder does not exist; expected the results folder of the run to continue");
-  if (!options.resume) check_replaceable({.out = path_, .topology = options.topology, .overwrite = options.overwrite});
+  auto checked = options;
+  checked.out = path_;
+  if (!exists && !options.resume) check_replaceable(checked);
   failed.clear();
   fs::create_directories(path_, failed);
   if (failed) refuse(path_, failed.message());
-  lock_ = lock(path_);
-  const auto probe = path_ / ".writable";
   try {
-    write_aside(probe, "");
-    fs::remove(probe);
-    if (!options.resume && !options.clear_later) clear();
+    if (!lock_->lock(path_)) refuse(path_, "another run is writing into it");
+  } catch (const std::system_error& reason) {
+    refuse(path_, reason.code().message());
+  }
+  if (!options.resume) check_replaceable(checked);  // with the lock held: it may be that of another run by now
+  try {
+    if (!options.resume && !options.clear_later) remove_outputs(path_);
+    mark();
   } catch (const std::exception& reason) {
     refuse(path_, reason.what());
   }
 }
 
-void run_folder::clear() const {
-  const auto has_run = fs::exists(path_ / "metrics.jsonl");  // else the event files are those of another program
-  for (const auto* name : outputs) fs::remove(path_ / name);
-  std::vector<fs::path> event_files;
-  for (const auto& each : fs::directory_iterator(path_))
-    if (has_run && is_event_file(each.path())) event_files.push_back(each.path());
-  for (const auto& each : event_files) fs::remove(each);
-  for (const auto& each : checkpoint::checkpoints_in(path_)) fs::remove_all(each.path);
-  for (const auto& each : checkpoint::unfinished_in(path_)) fs::remove_all(each);
-  fs::remove_all(path_ / recording::beginning_folder);
-  const auto folder = checkpoint::folder_of(path_);
-  if (fs::is_directory(folder) && fs::is_empty(folder)) fs::remove(folder);
+void run_folder::mark() const {
+  write_aside(path_ / run_marker, mark_);
+}
+
+bool run_folder::restore() const {
+  if (lock_->is_at(path_)) return false;
+  const auto give_up = [this](const std::string& reason) { throw std::runtime_error(path_.string() + ": " + reason); };
+  std::error_code failed;
+  fs::create_directories(path_, failed);
+  if (failed) give_up("the folder is gone, and cannot be made again: " + failed.message());
+  const auto whose = claim_of(path_, run_marker);
+  if (whose == claim::foreign) give_up("the folder has been replaced by one with other files");
+  const auto of_another = [&] {  // a file system that is mounted again has our own marker
+    return whose == claim::ours && read_text(path_ / run_marker) != mark_ &&
+           (is_there(path_ / final_weights) || !results_in(path_).empty());
+  };
+  try {
+    if (of_another() || !lock_->lock(path_)) give_up("the folder has been replaced by that of another run");
+  } catch (const std::system_error& reason) {
+    give_up(reason.code().message());
+  }
+  mark();
+  return true;
 }
 
 void run_folder::write(std::string_view name, std::string_view content) const {

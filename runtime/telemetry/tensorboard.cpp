@@ -1,5 +1,6 @@
 #include "troupe/runtime/telemetry/tensorboard.hpp"
 
+#include "troupe/runtime/support/appended_file.hpp"
 #include "troupe/runtime/support/read_text.hpp"
 #include "troupe/runtime/telemetry/event_file.hpp"
 #include "troupe/runtime/telemetry/metrics.hpp"
@@ -8,15 +9,11 @@
 
 #include <algorithm>
 #include <array>
-#include <cerrno>
 #include <charconv>
 #include <chrono>
 #include <cstdio>
-#include <cstring>
-#include <fstream>
 #include <map>
 #include <sstream>
-#include <stdexcept>
 #include <string>
 #include <string_view>
 #include <unistd.h>
@@ -44,8 +41,9 @@ std::uint64_t time_of(const fs::path& path) {
 /// Returns the time of the newest event file in a folder, or nothing if there is none.
 std::optional<std::uint64_t> newest_in(const fs::path& folder) {
   std::optional<std::uint64_t> newest;
-  for (const auto& each : fs::directory_iterator(folder))
-    if (is_event_file(each.path())) newest = std::max(newest.value_or(0), time_of(each.path()));
+  std::error_code failed;  // the folder may be gone for a moment
+  for (fs::directory_iterator each(folder, failed), end; !failed && each != end; each.increment(failed))
+    if (is_event_file(each->path())) newest = std::max(newest.value_or(0), time_of(each->path()));
   return newest;
 }
 
@@ -66,11 +64,10 @@ class event_journal : public journal {
       : book_(std::move(book)), options_(std::move(options)) {}
 
   void write(const record& line) override {
-    book_->write(line);
-    const auto object = json::parse(json_line(line));
-    if (!out_.is_open()) begin(line.seconds);
-    add(object);
-    flush();
+    if (!out_) begin(line.seconds);
+    add(json::parse(json_line(line)));
+    options_.outputs->write(out_->path().filename().string(), [this] { out_->flush(); });
+    book_->write(line);  // last, because the end of the run waits there for what is not written yet
   }
 
   void progress(std::uint64_t step) override { book_->progress(step); }
@@ -95,12 +92,11 @@ class event_journal : public journal {
     if (newest) time = std::max(time, *newest + 1);  // TensorBoard reads the files in the order of their names
     std::array<char, 24> digits{};
     std::snprintf(digits.data(), digits.size(), "%010llu", static_cast<unsigned long long>(time));
-    path_ = options_.folder /
-            (std::string(prefix) + digits.data() + "." + (options_.simulated ? "simulation" : host_name()));
-    out_.open(path_, std::ios::binary | std::ios::trunc);
-    out_ << event_file::beginning(now);
+    const auto name = std::string(prefix) + digits.data() + "." + (options_.simulated ? "simulation" : host_name());
+    out_ = std::make_unique<appended_file>(appended_file::options{.path = options_.folder / name});
+    out_->add(event_file::beginning(now));
     if (!options_.continues) return;
-    if (newest) out_ << event_file::restart(now);
+    if (newest) out_->add(event_file::restart(now));
     std::istringstream lines{read_text(options_.folder / "metrics.jsonl")};
     for (std::string line; std::getline(lines, line);) {
       constexpr bool throws = false;
@@ -132,18 +128,12 @@ class event_journal : public journal {
         scalar(key, value);
       }
     }
-    if (!found.empty()) out_ << event_file::values(began_ + line.value("seconds", 0.0), step, found);
-  }
-
-  void flush() {
-    if (!out_.flush())
-      throw std::runtime_error("cannot write " + path_.string() + ": " + std::strerror(errno != 0 ? errno : EIO));
+    if (!found.empty()) out_->add(event_file::values(began_ + line.value("seconds", 0.0), step, found));
   }
 
   std::shared_ptr<journal> book_;
   tensorboard_options options_;
-  fs::path path_;
-  std::ofstream out_;
+  std::unique_ptr<appended_file> out_;
   double began_{0};                             ///< When the run began, in seconds since 1970.
   std::map<std::string, std::uint64_t> steps_;  ///< Of each tag, the last step that has a value.
 };

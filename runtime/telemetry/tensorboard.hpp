@@ -2,6 +2,7 @@
 #pragma once
 
 #include "troupe/actors/journal.hpp"
+#include "troupe/runtime/telemetry/side_outputs.hpp"
 
 #include <filesystem>
 #include <memory>
@@ -12,13 +13,14 @@ struct tensorboard_options {
   std::filesystem::path folder;  ///< The results folder. A continued run reads its metrics.jsonl.
   bool continues{false};         ///< Whether the run is continued from a checkpoint.
   bool simulated{false};         ///< Whether the run begins in 1970, and its times are virtual.
+  std::shared_ptr<side_outputs> outputs = std::make_shared<side_outputs>();  ///< Of the run.
 };
 
 /// Returns whether a file of this name is an event file.
 bool is_event_file(const std::filesystem::path& path);
 
 /// Returns a journal that passes everything on to `book`, and writes the values of each line of metrics.jsonl to a new
-/// event file as well. Its write() throws std::runtime_error, naming the path, if that file cannot be written.
+/// event file as well.
 std::shared_ptr<journal> with_event_file(std::shared_ptr<journal> book, const tensorboard_options& options);
 
 }  // namespace troupe::telemetry

@@ -3,9 +3,8 @@
 #include <nlohmann/json.hpp>
 
 #include <array>
-#include <cerrno>
 #include <charconv>
-#include <cstring>
+#include <exception>
 #include <system_error>
 #include <utility>
 
@@ -72,19 +71,24 @@ bool trace_file::begin_event() {
   }
   std::error_code failed;  // then the file cannot be opened either
   std::filesystem::create_directories(options_.path.parent_path(), failed);
-  out_.open(options_.path, std::ios::binary | std::ios::trunc);
+  out_ = std::make_unique<appended_file>(appended_file::options{.path = options_.path, .most_waiting = 16u << 20u});
   open_ = true;
   pending_ = "[\n{\"name\":\"process_name\",\"ph\":\"M\",\"pid\":" + std::to_string(options_.node + 1) +
              ",\"args\":{\"name\":" + json_text(options_.process) + "}},\n";
   return true;
 }
 
-void trace_file::flush() {
-  out_ << std::exchange(pending_, {}) << std::flush;
-  if (out_ || closed_) return;
-  closed_ = true;
-  options_.warn("warning: cannot write " + options_.path.string() + ": " + std::strerror(errno != 0 ? errno : EIO) +
-                "; the run continues without it");
+/// Writes what is pending. Returns whether all of it is in the file.
+bool trace_file::flush() try {
+  out_->add(std::exchange(pending_, {}));  // a multiple of whole events, which may be left out
+  out_->flush();
+  return true;
+} catch (const std::exception& reason) {
+  if (closed_)
+    options_.warn(std::string("warning: the trace is not complete: ") + reason.what());
+  else if (!std::exchange(warned_, true))
+    options_.warn(std::string("warning: ") + reason.what() + "; the run continues, and tries again");
+  return false;
 }
 
 std::uint32_t trace_file::track(const std::string& name) {
@@ -141,9 +145,11 @@ void trace_file::close() {
     append_time(pending_, first_dropped_ - options_.origin);
     pending_ += ",\"pid\":" + std::to_string(options_.node + 1) + ",\"tid\":" + std::to_string(thread_of(0)) + "}";
   }
-  pending_ += "\n]\n";
-  flush();
+  out_->add(std::exchange(pending_, {}));
+  out_->add_last("\n]\n");
   closed_ = true;
+  if (flush() && out_->dropped() > 0)
+    options_.warn("warning: " + options_.path.string() + " lacks spans that could not be written in time");
 }
 
 }  // namespace troupe::telemetry

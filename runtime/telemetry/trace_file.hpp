@@ -4,12 +4,13 @@
 #pragma once
 
 #include "troupe/actors/support/trace.hpp"
+#include "troupe/runtime/support/appended_file.hpp"
 
 #include <cstdint>
 #include <filesystem>
-#include <fstream>
 #include <functional>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <string>
 
@@ -21,12 +22,13 @@ struct trace_file_options {
   std::uint32_t node{0};           ///< Index of its node: each node has other numbers of processes and threads.
   trace_time origin{0};            ///< The point in time that the file calls 0.
   std::uint64_t limit{1'000'000};  ///< Maximum number of spans; later ones are counted only.
-  /// Called once, if the file cannot be written.
+  /// Called once, if the file cannot be written for a while, and once if it is not complete in the end.
   std::function<void(const std::string&)> warn = [](const auto&) {};
 };
 
 /// Opens its file, and creates its folder, when it is given the first track or span. A file that cannot be written
-/// costs a warning, never the run. Any thread.
+/// costs a warning, never the run: spans wait in memory, and the latest are left out if they become too many. Any
+/// thread.
 class trace_file final : public trace_sink {
  public:
   explicit trace_file(trace_file_options options) : options_(std::move(options)) {}
@@ -45,17 +47,17 @@ class trace_file final : public trace_sink {
 
  private:
   bool begin_event();
-  void flush();
+  bool flush();
   std::uint64_t thread_of(std::uint32_t track) const;
 
   trace_file_options options_;
   std::mutex mutex_;
-  std::ofstream out_;
-  std::string pending_;  ///< What is not in the file yet.
+  std::unique_ptr<appended_file> out_;
+  std::string pending_;  ///< What was not given to the file yet.
   std::map<std::string, std::uint32_t> tracks_;
   std::uint64_t spans_{0}, dropped_{0};
   trace_time first_dropped_{0};
-  bool open_{false}, closed_{false};
+  bool open_{false}, closed_{false}, warned_{false};
 };
 
 }  // namespace troupe::telemetry

@@ -9,7 +9,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <exception>
 #include <string_view>
 #include <utility>
 
@@ -66,13 +65,10 @@ class watched_display final : public telemetry::display {
   }
 
   void write_report() {
-    const auto& facts = options_.facts;
-    try {
+    options_.outputs->write(report_name, [this] {
+      const auto& facts = options_.facts;
       write_aside(facts.folder / report_name, report_of(facts, run_->state(), drawing_in(facts.folder)));
-    } catch (const std::exception& reason) {
-      shown_->make_room();
-      options_.print(std::string("warning: the report is not written: ") + reason.what());
-    }
+    });
   }
 
   std::unique_ptr<telemetry::display> shown_;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "troupe/runtime/telemetry/display.hpp"
+#include "troupe/runtime/telemetry/side_outputs.hpp"
 #include "troupe/runtime/topology/endpoint.hpp"
 #include "troupe/runtime/watching/facts.hpp"
 #include "troupe/runtime/watching/history.hpp"
@@ -23,11 +24,11 @@ struct watch_options {
   /// Where the dashboard is served; empty if it is not.
   std::optional<topology::endpoint> dashboard{};
   history::traffic_meter traffic{};                                    ///< See history; may be empty.
-  std::function<void(const std::string&)> print = [](const auto&) {};  ///< Prints the URL, and warnings.
+  std::function<void(const std::string&)> print = [](const auto&) {};  ///< Prints the URL.
+  std::shared_ptr<telemetry::side_outputs> outputs = std::make_shared<telemetry::side_outputs>();  ///< Of the run.
 };
 
-/// Makes the display. Throws input_error if the dashboard cannot be served at its address. A report that cannot be
-/// written costs a warning.
+/// Makes the display. Throws input_error if the dashboard cannot be served at its address.
 std::unique_ptr<telemetry::display> make_watched_display(std::unique_ptr<telemetry::display> shown,
                                                          watch_options options);
 

@@ -1,5 +1,6 @@
 """Every message in docs/errors.md is one that the program prints."""
 
+import pathlib
 import re
 import shutil
 
@@ -14,6 +15,19 @@ SHARED = TINY.replace('kind = "all_reduce"', 'kind = "shared"\n[[link]]\nat = "*
 
 def check(*settings, text=TINY):
     return ["check", write("file.toml", text), *(word for setting in settings for word in ("--set", setting))]
+
+
+def after_a_failure():
+    after_a_run(text=CHECKPOINTS)
+    for name in ("model.safetensors", "workers.csv"):  # written at the end
+        pathlib.Path("out", name).unlink()
+    return ["run", "file.toml", "--out", "out"]
+
+
+def beside_notes():
+    pathlib.Path("mine").mkdir()
+    write("mine/notes.txt", "mine")
+    return ["run", write("file.toml", TINY), "--out", "mine"]
 
 
 def after_a_run(*arguments, text=TINY):
@@ -35,6 +49,8 @@ PROVOKED = {
     "A loss that is not finite": lambda: ["run", write("file.toml", TINY), "--out", "out", "--set",
                                           "optimizer.lr=1000000"],
     "A folder with results": lambda: after_a_run("run", "file.toml", "--out", "out"),
+    "Results of a run that has not ended well": after_a_failure,
+    "A folder with other files": beside_notes,
     "A run that cannot be continued": lambda: after_a_run("run", "--resume", "out", "--set", "optimizer.lr=0.1",
                                                           text=CHECKPOINTS),
     "An address without certificates": lambda: check(text=NODES),

@@ -19,7 +19,7 @@ def test_every_output_is_there_and_well_formed():
     out = pathlib.Path("deep/er/out")
     names = {path.name for path in out.iterdir()}
     assert names == {"topology.toml", "metrics.jsonl", "epochs.csv", "model.safetensors", "model_best.safetensors",
-                     "graph.svg", "workers.csv", "report.html"}, names
+                     "graph.svg", "workers.csv", "report.html", ".troupe-run"}, names
     lines = metrics(out)
     assert [line["event"] for line in lines][0] == "start", lines
     assert lines[-1]["event"] == "end" and lines[-1]["step"] == 20, lines[-1]

@@ -139,7 +139,7 @@ def test_copies_are_not_replaced_by_accident():
     pathlib.Path("out/model.safetensors").unlink()
     shutil.rmtree("out/checkpoints")
     said = troupe("run", "copied.toml", "--out", "out", status=2).stderr
-    assert "out/copy: the folder contains a run with checkpoints" in said, said
+    assert "out/copy: the folder contains a run without model.safetensors, but with checkpoints" in said, said
     said = troupe("run", "--resume", "out", status=2).stderr
     assert "the folder has no checkpoints; continue from the copies with --resume out/copy" in said, said
     ports = free_ports(2)

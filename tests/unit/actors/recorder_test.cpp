@@ -67,7 +67,7 @@ snapshot of(float value) {
 
 }  // namespace
 
-TEST_CASE("of best results that overtake each other before they are written only the newest is, and before the end") {
+TEST_CASE("of best results that overtake each other before they are written only the newest is, after the result") {
   testing::stepped_config settings;
   caf::actor_system system{settings};
   auto& scheduler = dynamic_cast<caf::scheduler::test_coordinator&>(system.scheduler());
@@ -97,7 +97,7 @@ TEST_CASE("of best results that overtake each other before they are written only
       waiting->do_one();
       run();
     }
-    CHECK(book->written == std::vector<std::string>{"kept 1", "kept 3", "saved 4", "end"});
+    CHECK(book->written == std::vector<std::string>{"kept 1", "saved 4", "kept 3", "end"});
   }
   caf::anon_send_exit(recorder, caf::exit_reason::kill);
   run();

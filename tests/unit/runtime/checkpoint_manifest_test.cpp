@@ -23,7 +23,7 @@ checkpoint::manifest example() {
       .topology = "run.seed = 1\nmodel.name = \"convnet\"\n",
       .fingerprint = {{"CPU", "a \"quoted\" name"}},
       .digests = {{"samples", "01234567"}},
-      .outputs = {{"metrics.jsonl", 12}, {"epochs.csv", 3}},
+      .outputs = {{"metrics.jsonl", {12, "ab"}}, {"epochs.csv", {3, "cd"}}},
       .options = {{"csv", {"/folder/é.csv", 7, sha256_of("c")}}}};
 }
 

@@ -1,4 +1,5 @@
 #include "tests/support/doctest.hpp"
+#include "tests/support/full_disk.hpp"
 
 #include "troupe/runtime/checkpoint/read_checkpoint.hpp"
 #include "troupe/runtime/telemetry/cut_back.hpp"
@@ -10,9 +11,12 @@
 #include <ATen/ops/ones.h>
 #include <ATen/ops/zeros.h>
 
+#include <chrono>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <iterator>
 #include <map>
 #include <memory>
 #include <optional>
@@ -20,6 +24,7 @@
 #include <unistd.h>
 
 using namespace troupe;
+using namespace std::chrono_literals;
 using telemetry::pattern_option;
 namespace fs = std::filesystem;
 
@@ -78,7 +83,10 @@ struct run {
              {.beside = beside,
               .continues = continues,
               .about = checkpoint::manifest{},
-              .warn = [this](const std::string& text) { said += text; },
+              .outputs = std::make_shared<telemetry::side_outputs>(
+                  telemetry::side_output_options{.warn = [this](const std::string& text) { said += text + '\n'; },
+                                                 .now = [this] { return now; },
+                                                 .wait = [this](auto time) { wait(time); }}),
               .disk = std::move(disk)}) {}
 
   void epoch(std::uint64_t step, double accuracy) {
@@ -87,8 +95,16 @@ struct run {
   }
   void keep(double value) { book.keep({.origin = {}, .values = at::full({tiny_plan().layout.total}, value)}); }
 
+  void wait(std::chrono::milliseconds time) {
+    now += time;
+    if (before_wait) before_wait();
+  }
+
   std::ostringstream shown;
   std::string said;
+  std::chrono::nanoseconds now{0};
+  std::function<void()> before_wait;
+  std::optional<testing::full_disk> room{};  ///< If set, nothing can be written.
   telemetry::file_journal book;
 };
 
@@ -102,11 +118,12 @@ std::map<std::string, std::string> contents() {
 }
 
 /// Cuts the run in "out" back to its newest checkpoint.
-files cut_back(const files& given = {}) {
-  const auto from = checkpoint::read_newest(
-      "out", [](const auto& about) { telemetry::check_outputs("out", about); }, [](const auto&) {});
+files cut_back(const files& given = {}, std::string* said = nullptr) {
+  const auto from = checkpoint::read_newest("out", [](const auto&) {});
   auto continued = telemetry::continued_files("out", from.about, given);
-  telemetry::cut_back("out", from.folder, from.about, continued);
+  telemetry::cut_back("out", from.folder, from.about, continued, [said](const std::string& text) {
+    if (said != nullptr) *said += text + '\n';
+  });
   return continued;
 }
 
@@ -197,29 +214,74 @@ TEST_CASE("a continued run that fails states the time of all its parts") {
   CHECK(text.find("\"failed\"") != std::string::npos);
 }
 
-TEST_CASE("outputs that are shorter than at the checkpoint rule it out") {
-  for (const std::string name : {"metrics.jsonl", "epochs.csv"}) {
+TEST_CASE("a run whose metrics are gone, or are another file, continues from its weights") {
+  for (const std::string what : {"missing", "shorter", "other", "a folder"}) {
+    CAPTURE(what);
     const scratch here;
-    interrupted_run();
-    const auto about = checkpoint::read_manifest("out/checkpoints/step-000000000002");
-    const auto path = "out/" + name;
-    const auto size = about.outputs.at(name);
-    fs::resize_file(path, size - 1);
-    const auto said = [&] {
-      try {
-        telemetry::check_outputs("out", about);
-      } catch (const checkpoint::damaged& reason) {
-        return std::string(reason.what());
-      }
-      return std::string("accepted");
-    };
-    CHECK(said() == path + " has " + std::to_string(size - 1) + " bytes, but had " + std::to_string(size) +
-                        " when the checkpoint was written");
-    fs::rename(path, "elsewhere");
-    CHECK(said() == path + " is missing or not a regular file");
-    fs::create_symlink(fs::absolute("elsewhere"), path);
-    CHECK(said() == path + " is missing or not a regular file");
+    const auto then = interrupted_run();
+    const auto whole = read("out/metrics.jsonl");
+    std::string stranger;
+    fs::remove("out/metrics.jsonl");
+    if (what == "shorter") stranger = whole.substr(0, 30);
+    if (what == "other") stranger = "X" + whole.substr(1);
+    if (what == "a folder")
+      fs::create_directories("out/metrics.jsonl");
+    else if (what != "missing")
+      std::ofstream("out/metrics.jsonl") << stranger;
+    const auto weights = read("out/model.safetensors");
+    std::string said;
+    const auto continued = cut_back({}, &said);
+    const auto now = contents();
+    CHECK(now.at("out/metrics.jsonl").empty());
+    for (const auto* same : {"out/epochs.csv", "of.csv", "of.txt", "out/model_best.safetensors"})
+      CHECK(now.at(same) == then.at(same));
+    CHECK(said.find("the metrics of the steps before 2 are missing in out/metrics.jsonl") != std::string::npos);
+    CHECK(read("out/model.safetensors.other") == weights);  // maybe of another run
+    if (what == "missing") continue;
+    CHECK(said.find("out/metrics.jsonl is not the file that this run has written; it is kept as "
+                    "out/metrics.jsonl.other\n") != std::string::npos);
+    if (what != "a folder") CHECK(read("out/metrics.jsonl.other") == stranger);
+    run again(true, continued);
+    again.book.write(line_of("resume", 2));
+    CHECK(read("out/metrics.jsonl") == telemetry::json_line(line_of("resume", 2)) + "\n");
   }
+}
+
+TEST_CASE("outputs that can be made from the metrics are, if they are gone") {
+  for (const bool replaced : {false, true}) {
+    const scratch here;
+    const auto then = interrupted_run();
+    for (const auto* name : {"of.csv", "of.txt", "out/epochs.csv"}) fs::remove(name);
+    if (replaced) std::ofstream("out/epochs.csv") << std::string(1000, 'x');
+    std::string said;
+    cut_back({}, &said);
+    CHECK(contents() == then);
+    CHECK(said.find("of.csv is missing, and is written again\n") != std::string::npos);
+    CHECK(fs::exists("out/epochs.csv.other") == replaced);
+  }
+}
+
+TEST_CASE("what is kept of files of others never replaces anything") {
+  const scratch here;
+  interrupted_run();
+  std::ofstream("out/metrics.jsonl.other") << "first";
+  for (const std::string text : {"second", "third"}) {
+    std::ofstream("out/metrics.jsonl", std::ios::trunc) << text;
+    cut_back();
+  }
+  CHECK(read("out/metrics.jsonl.other") == "first");
+  CHECK(read("out/metrics.jsonl.other-2") == "second");
+  CHECK(read("out/metrics.jsonl.other-3") == "third");
+}
+
+TEST_CASE("a checkpoint of an earlier version has sizes only, which then decide") {
+  const scratch here;
+  const auto then = interrupted_run();
+  auto from = checkpoint::read_newest("out", [](const auto&) {});
+  for (auto& [name, sealed] : from.about.outputs) sealed.sha256.clear();
+  CHECK(checkpoint::parse_manifest(checkpoint::text_of(from.about)) == from.about);
+  telemetry::cut_back("out", from.folder, from.about, options, [](const auto& text) { FAIL(text); });
+  CHECK(contents() == then);
 }
 
 TEST_CASE("a file of an option is cut only if it is the one that the run has written") {
@@ -237,7 +299,9 @@ TEST_CASE("a file of an option is cut only if it is the one that the run has wri
   becomes(whole.substr(0, 20));
   CHECK(said().starts_with(path + ": the file has 20 bytes, but had 43 when"));
   fs::remove(path);
-  CHECK(said().starts_with(path + ": the file is missing; --csv of a continued run needs"));
+  fs::create_directories(path);
+  CHECK(said().starts_with(path + ": it is not a regular file; --csv of a continued run needs"));
+  fs::remove(path);
   std::ofstream("moved.csv") << whole;
   CHECK(said({{pattern_option::csv, "moved.csv"}}) == "accepted");
   CHECK(read("moved.csv") == "time,val_accuracy\n0.0,0.0\n1.0,0.5\n2.0,0.75\n");
@@ -256,37 +320,142 @@ TEST_CASE("an option that the run was started without is refused") {
   CHECK(cut_back().empty());
 }
 
-TEST_CASE("a checkpoint that cannot be written is a warning, and the journal goes on") {
-  struct full_disk : durable_files {
-    void write(const fs::path& path, const std::vector<std::string_view>&) override {
-      throw std::runtime_error("cannot write " + path.string() + ": No space left on device");
+TEST_CASE("checkpoints that cannot be written are one warning, and the journal goes on") {
+  struct small_disk : durable_files {
+    void write(const fs::path& path, const std::vector<std::string_view>& pieces) override {
+      if (full) throw std::runtime_error("cannot write " + path.string() + ": No space left on device");
+      durable_files::write(path, pieces);
     }
+    bool full{true};
   };
   const scratch here;
-  run first(false, {}, std::make_shared<full_disk>());
+  const auto disk = std::make_shared<small_disk>();
+  run first(false, {}, disk);
   first.book.write(line_of("start", 0));
-  first.book.checkpoint({.step = 3, .actors = {}}, true);
+  for (const std::uint64_t step : {3, 4, 5}) first.book.checkpoint({.step = step, .actors = {}}, true);
   CHECK(first.said ==
         "warning: the checkpoint of step 3 is not complete: cannot write "
         "out/checkpoints/.step-000000000003.tmp/manifest.json: No space left on device; the run continues, and earlier "
-        "ones remain");
+        "ones remain\n");
   CHECK(fs::is_empty("out/checkpoints"));
-  first.book.write(line_of("end", 4));
+  disk->full = false;
+  first.said.clear();
+  for (const std::uint64_t step : {6, 7}) first.book.checkpoint({.step = step, .actors = {}}, true);
+  CHECK(first.said == "checkpoints are written again: that of step 6 is complete\n");
+  first.book.write(line_of("end", 8));
 }
 
-TEST_CASE("a best result that cannot be written is a warning, and is written at the end") {
+TEST_CASE("a disk that is full for a while costs two lines, and nothing else") {
   const scratch here;
-  run first(false, {});
-  first.book.write(line_of("start", 0));
-  const snapshot best{.origin = {}, .values = at::ones({tiny_plan().layout.total})};
-  fs::create_directories("out/model_best.safetensors");  // in its place
-  first.book.keep(best);
-  CHECK(first.said.find("warning: the best result so far is not saved: cannot write out/model_best.safetensors: ") ==
-        0);
-  CHECK_THROWS_AS(first.book.save(best), std::runtime_error);
-  fs::remove("out/model_best.safetensors");
-  first.book.save(best);
-  CHECK(read("out/model_best.safetensors") == read("out/model.safetensors"));
+  const auto record_all = [](run& one, bool interrupted) {
+    one.book.write(line_of("start", 0));
+    one.epoch(1, 0.5);
+    if (interrupted) one.room.emplace();
+    one.keep(1);
+    one.epoch(2, 0.75);
+    one.keep(2);
+    one.epoch(3, 0.875);
+    if (interrupted) {
+      CHECK(read("out/metrics.jsonl").ends_with("}\n"));  // a follower sees whole lines
+      CHECK(one.said ==
+            "warning: cannot write out/model_best.safetensors: File too large; the run continues, and tries "
+            "again\n");
+      one.book.progress(3);  // too soon
+      one.now += 2s;
+      one.book.progress(3);
+      CHECK(!fs::exists("out/model_best.safetensors"));
+      one.room.reset();
+      one.now += 2s;
+      one.book.progress(3);
+      CHECK(fs::exists("out/model_best.safetensors"));
+      CHECK(one.said.substr(one.said.find('\n') + 1) ==
+            "epochs.csv, metrics.jsonl, model_best.safetensors, of.csv and of.txt are written again\n");
+    }
+    one.book.save({.origin = {}, .values = at::zeros({tiny_plan().layout.total})});
+    one.book.write(line_of("end", 3));
+  };
+  {
+    run whole;
+    record_all(whole, false);
+  }
+  const auto expected = contents();
+  fs::remove_all("out");
+  run one;
+  record_all(one, true);
+  CHECK(contents() == expected);
+}
+
+TEST_CASE("final weights come first, and wait for room") {
+  const scratch here;
+  run one(false, {});
+  one.book.write(line_of("start", 0));
+  // Room for the metrics, but not for weights.
+  one.room.emplace(10'000);
+  SUBCASE("that a limit of the process never gives: they are kept elsewhere") {
+    ::setenv("TMPDIR", "/proc/nowhere", 1);
+    CHECK_THROWS_WITH_AS(one.book.save({.origin = {}, .values = at::zeros({tiny_plan().layout.total})}),
+                         "cannot write out/model.safetensors: File too large; the final weights are lost",
+                         std::runtime_error);
+    ::unsetenv("TMPDIR");
+  }
+  SUBCASE("that comes while the run waits") {
+    one.room.reset();
+    fs::create_directories("out/model.safetensors/in the way");
+    one.before_wait = [] { fs::remove_all("out/model.safetensors"); };
+    one.book.save({.origin = {}, .values = at::zeros({tiny_plan().layout.total})});
+    CHECK(fs::is_regular_file("out/model.safetensors"));
+    CHECK(one.said ==
+          "warning: cannot write out/model.safetensors: Is a directory; these are the final weights: the run "
+          "tries again for 30s\n");
+  }
+  SUBCASE("that does not come: they are in the folder for temporary files") {
+    one.room.reset();
+    fs::create_directories("out/model.safetensors/in the way");
+    fs::create_directories("temporary");
+    ::setenv("TMPDIR", fs::absolute("temporary").c_str(), 1);
+    CHECK_THROWS_AS(one.book.save({.origin = {}, .values = at::zeros({tiny_plan().layout.total})}), std::runtime_error);
+    ::unsetenv("TMPDIR");
+    CHECK(one.now == 30s);
+    CHECK(std::distance(fs::directory_iterator("temporary"), {}) == 1);
+  }
+}
+
+TEST_CASE("outputs that are never written are named at the end, after a short wait") {
+  const scratch here;
+  run one(false, {});
+  one.book.write(line_of("start", 0));
+  fs::create_directories("out/epochs.csv.troupe-tmp");  // in the way of the temporary file
+  one.epoch(1, 0.5);
+  one.book.save({.origin = {}, .values = at::zeros({tiny_plan().layout.total})});
+  one.said.clear();
+  one.book.write(line_of("end", 1));
+  CHECK(one.now == 10s);
+  CHECK(one.said ==
+        "warning: not written, or not to the end: epochs.csv (cannot write out/epochs.csv: Is a directory)\n");
+  CHECK(one.book.status() == "interrupted");
+}
+
+TEST_CASE("a folder that is removed while the run goes on gets everything that is known") {
+  const scratch here;
+  run one(false, {});
+  one.book.write(line_of("start", 0));
+  one.epoch(1, 0.5);
+  const auto before = contents();
+  const auto drawing = read("out/graph.svg");
+  SUBCASE("as a whole") {
+    fs::remove_all("out");
+  }
+  SUBCASE("its metrics alone") {
+    fs::remove("out/metrics.jsonl");
+  }
+  one.keep(1);
+  one.epoch(2, 0.75);
+  CHECK(read("out/metrics.jsonl").starts_with(before.at("out/metrics.jsonl")));
+  CHECK(read("out/epochs.csv").starts_with(before.at("out/epochs.csv")));
+  CHECK(read("out/graph.svg") == drawing);
+  one.book.checkpoint({.step = 2, .actors = {}}, true);
+  CHECK(one.said.empty());
+  cut_back();
 }
 
 TEST_CASE("a run with checkpoints is not replaced by accident") {
@@ -298,14 +467,14 @@ TEST_CASE("a run with checkpoints is not replaced by accident") {
         [&] { const telemetry::run_folder folder({.out = "out", .overwrite = overwrite, .resume = resume}); });
   };
   CHECK(open(false, false) ==
-        "out: the folder contains a run with checkpoints; continue it with --resume, replace it with --overwrite, or "
-        "choose another folder with --out");
+        "out: the folder contains a run without model.safetensors, but with model_best.safetensors and checkpoints; "
+        "continue it with --resume out, replace it with --overwrite, or choose another folder with --out");
   const auto before = contents();
   CHECK(open(false, true) == "accepted");
   CHECK(contents() == before);
   CHECK(open(true, false) == "accepted");
-  CHECK(fs::is_empty("out"));
-  fs::remove("out");
+  CHECK(std::distance(fs::directory_iterator("out"), {}) == 1);  // its marker
+  fs::remove_all("out");
   CHECK(open(false, true) == "out: the folder does not exist; expected the results folder of the run to continue");
 }
 

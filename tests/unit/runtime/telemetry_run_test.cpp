@@ -14,6 +14,7 @@
 #include <ATen/ops/zeros.h>
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
 #include <chrono>
 #include <filesystem>
 #include <fstream>
@@ -45,6 +46,13 @@ struct scratch {
     fs::remove_all(folder);
   }
 };
+
+std::vector<std::string> names_in(const fs::path& folder) {
+  std::vector<std::string> names;
+  for (const auto& each : fs::directory_iterator(folder)) names.push_back(each.path().filename().string());
+  std::sort(names.begin(), names.end());
+  return names;
+}
 
 std::string read(const fs::path& path) {
   std::ifstream in(path, std::ios::binary);
@@ -91,7 +99,146 @@ TEST_CASE("a folder with a finished run is refused unless it may be overwritten"
       "deep/out: the folder contains a finished run; replace it with --overwrite, or choose another folder with --out");
   CHECK(read("deep/out/epochs.csv") == "old");
   CHECK(refusal({.out = "deep/out", .overwrite = true}) == "accepted");
-  CHECK(fs::is_empty("deep/out"));
+  CHECK(names_in("deep/out") == std::vector<std::string>{".troupe-run"});
+}
+
+TEST_CASE("a run without its final weights is refused if it has anything that would have to be computed again") {
+  const auto leave = [](const fs::path& name, std::string_view text) {
+    const telemetry::run_folder folder({.out = "out", .overwrite = true}, moment);
+    fs::create_directories(fs::path("out" / name).parent_path());
+    folder.write(name.string(), text);
+  };
+  const std::string end = ", or choose another folder with --out";
+  for (const std::string name : {"model_best.safetensors", "trace.json", "deliveries.bin", "links.csv"}) {
+    const scratch here;
+    leave(name, "precious");
+    CHECK(refusal({.out = "out"}) == "out: the folder contains a run without model.safetensors, but with " + name +
+                                         "; replace it with --overwrite" + end);
+    CHECK(read("out/" + name) == "precious");
+  }
+  const scratch here;
+  leave("checkpoints/step-000000000001/manifest.json", "{}");
+  std::ofstream("out/model_best.safetensors") << "precious";
+  CHECK(refusal({.out = "out"}) ==
+        "out: the folder contains a run without model.safetensors, but with model_best.safetensors and checkpoints; "
+        "continue it with --resume out, replace it with --overwrite" +
+            end);
+  CHECK(refusal({.out = "out", .resume = true}) == "accepted");
+  leave("metrics.jsonl", R"({"event":"start"})"
+                         "\n"
+                         R"({"event":"epoch"})"
+                         "\n");
+  CHECK(refusal({.out = "out"}).find("but with metrics.jsonl; replace it") != std::string::npos);
+  leave("metrics.jsonl", R"({"event":"start"})"
+                         "\n"
+                         R"({"event":"end"})"
+                         "\n");
+  std::ofstream("out/notes.txt") << "mine";
+  CHECK(refusal({.out = "out"}) == "accepted");
+  CHECK(read("out/notes.txt") == "mine");
+}
+
+TEST_CASE("files that are not of a run are neither removed nor replaced, unless that is said") {
+  const scratch here;
+  fs::create_directories("mine/recorded_from");
+  const auto fill = [] {
+    for (const auto* name : {"report.html", "trace.json", "topology.toml", "notes.txt", "recorded_from/notes",
+                             ".writable", "topology.toml.tmp"})
+      std::ofstream(fs::path("mine") / name) << "mine";
+  };
+  fill();
+  CHECK(
+      refusal({.out = "mine"}) ==
+      "mine: the folder is not that of a run: it contains .writable, notes.txt and 5 more, but no .troupe-run; choose "
+      "an empty folder with --out, or add --overwrite, which replaces the files that a run writes and keeps all "
+      "others");
+  CHECK(names_in("mine").size() == 7);
+  for (const auto& name : names_in("mine"))
+    if (name != "recorded_from") CHECK(read("mine/" + name) == "mine");
+  CHECK(refusal({.out = "mine", .overwrite = true}) == "accepted");
+  CHECK(names_in("mine") ==
+        std::vector<std::string>{".troupe-run", ".writable", "notes.txt", "recorded_from", "topology.toml.tmp"});
+  CHECK(read("mine/recorded_from/notes") == "mine");
+  // A file alone, a copy of a topology, and a folder with the name of the marker make no run of a folder.
+  for (const auto* name : {"one/notes.txt", "two/topology.toml", "three/.troupe-run/file"}) {
+    fs::create_directories(fs::path(name).parent_path());
+    std::ofstream(name) << "mine";
+    CHECK(refusal({.out = *fs::path(name).begin()}).find("the folder is not that of a run") != std::string::npos);
+    CHECK(read(name) == "mine");
+  }
+}
+
+TEST_CASE("a new file system is empty, and so is a folder that is reached by a link") {
+  const scratch here;
+  fs::create_directories("disk/lost+found");
+  CHECK(refusal({.out = "disk"}) == "accepted");
+  fs::create_directories("real");
+  fs::create_symlink("real", "link");
+  CHECK(refusal({.out = "link"}) == "accepted");
+  CHECK(fs::exists("real/.troupe-run"));
+  fs::create_symlink("nowhere", "broken");
+  CHECK(refusal({.out = "broken"}) ==
+        "broken: cannot write the results of the run to this folder: it is a link, and the folder that it names does "
+        "not exist; choose another folder with --out");
+}
+
+TEST_CASE("a run does not replace what it reads") {
+  const scratch here;
+  { const telemetry::run_folder folder({.out = "out"}, moment); }
+  std::ofstream("out/model_best.safetensors") << "mine";
+  fs::create_directories("out/checkpoints/step-000000000001");
+  std::ofstream("out/checkpoints/step-000000000001/model_best.safetensors") << "mine";
+  fs::create_directory_symlink("out", "same");
+  for (const auto* input : {"out/model_best.safetensors", "same/model_best.safetensors",
+                            "out/checkpoints/step-000000000001/model_best.safetensors"}) {
+    CHECK(refusal({.out = "out", .inputs = {"", input}, .overwrite = true}) ==
+          "out: cannot write the results of the run to this folder: the run reads " + std::string(input) +
+              ", which would be overwritten; choose another folder with --out");
+    CHECK(read(input) == "mine");
+  }
+  CHECK(refusal({.out = "out", .inputs = {"elsewhere"}, .overwrite = true}) == "accepted");
+}
+
+TEST_CASE("a folder that is claimed before a run and not used is as before") {
+  const scratch here;
+  telemetry::claim_for_parts("new", false);
+  CHECK(refusal({.out = "new"}) == "accepted");
+  telemetry::claim_for_parts("new", false);
+  telemetry::disclaim("new", false);
+  CHECK(!fs::exists("new"));
+  fs::create_directories("empty");
+  telemetry::claim_for_parts("empty", false);
+  telemetry::disclaim("empty", true);
+  CHECK(fs::is_empty("empty"));
+  std::ofstream("empty/notes.txt") << "mine";
+  CHECK_THROWS_AS(telemetry::claim_for_parts("empty", false), input_error);
+  telemetry::claim_for_parts("empty", true);
+  telemetry::disclaim("empty", true);
+  CHECK(fs::exists("empty/.troupe-run"));  // with notes, it may be in use
+}
+
+TEST_CASE("a folder that is removed while a run writes to it is made again, unless somebody else has it by then") {
+  const scratch here;
+  const telemetry::run_folder folder({.out = "out"}, moment);
+  CHECK(!folder.restore());
+  fs::remove_all("out");
+  CHECK(folder.restore());
+  CHECK(names_in("out") == std::vector<std::string>{".troupe-run"});
+  CHECK(refusal({.out = "out"}).find("another run is writing into it") != std::string::npos);
+  fs::rename("out", "moved");
+  fs::create_directories("out");
+  std::ofstream("out/notes.txt") << "mine";
+  CHECK_THROWS_WITH_AS(folder.restore(), "out: the folder has been replaced by one with other files",
+                       std::runtime_error);
+  fs::remove_all("out");
+  { telemetry::run_folder({.out = "out"}, moment + 1s).write("model.safetensors", "another"); }
+  CHECK_THROWS_WITH_AS(folder.restore(), "out: the folder has been replaced by that of another run",
+                       std::runtime_error);
+  CHECK(read("out/model.safetensors") == "another");
+  fs::remove_all("out");
+  fs::copy("moved", "out", fs::copy_options::recursive);  // as if it was mounted again
+  std::ofstream("out/model_best.safetensors") << "ours";
+  CHECK(folder.restore());
 }
 
 TEST_CASE("event files are removed with the run that wrote them, and those of other programs are not") {
@@ -99,10 +246,10 @@ TEST_CASE("event files are removed with the run that wrote them, and those of ot
   const fs::path events = "out/events.out.tfevents.1700000000.host";
   fs::create_directories("out");
   std::ofstream(events) << "of another program";
-  CHECK(refusal({.out = "out"}) == "accepted");
+  CHECK(refusal({.out = "out", .overwrite = true}) == "accepted");
   CHECK(fs::exists(events));
-  std::ofstream("out/metrics.jsonl") << "{}\n";
-  CHECK(refusal({.out = "out"}) == "accepted");
+  CHECK(refusal({.out = "out"}).find("but with an event file") != std::string::npos);
+  CHECK(refusal({.out = "out", .overwrite = true}) == "accepted");
   CHECK(!fs::exists(events));
 }
 
@@ -117,7 +264,8 @@ TEST_CASE("a folder into which a run is writing is refused to another, also with
 TEST_CASE("a run does not replace the very file it is made from") {
   const scratch here;
   std::ofstream("topology.toml") << "# mine";
-  CHECK(refusal({.out = ".", .topology = "topology.toml"}).find("would be overwritten") != std::string::npos);
+  CHECK(refusal({.out = ".", .topology = "topology.toml", .overwrite = true}).find("would be overwritten") !=
+        std::string::npos);
   CHECK(read("topology.toml") == "# mine");
 }
 

@@ -1,5 +1,6 @@
 // The file trace.json: valid JSON whatever happens, and bounded.
 #include "tests/support/doctest.hpp"
+#include "tests/support/full_disk.hpp"
 #include "tests/support/scratch.hpp"
 
 #include "troupe/runtime/support/read_text.hpp"
@@ -92,7 +93,30 @@ TEST_CASE("a trace is written as it grows, and takes nothing more once it is clo
   CHECK(spans_of(path).size() == 10'000);
 }
 
-TEST_CASE("a trace that cannot be written costs one warning") {
+TEST_CASE("a trace waits for a disk that is full for a while") {
+  const testing::scratch folder;
+  const auto path = folder.path() / "trace.json";
+  std::vector<std::string> warnings;
+  {
+    const auto file = std::make_shared<trace_file>(
+        telemetry::trace_file_options{.path = path, .warn = [&](const auto& text) { warnings.push_back(text); }});
+    const trace_track track{file, "worker 0"};
+    const auto add = [&] {
+      for (int i = 0; i < 5'000; ++i) track.add("wait for exchange", i * 1us, (i + 1) * 1us);
+    };
+    add();
+    {
+      const testing::full_disk disk(100'000);
+      add();
+    }
+    add();
+  }
+  CHECK(spans_of(path).size() == 15'000);
+  REQUIRE(warnings.size() == 1);
+  CHECK(warnings[0].ends_with("trace.json: File too large; the run continues, and tries again"));
+}
+
+TEST_CASE("a trace that cannot be written costs two warnings") {
   const testing::scratch folder;
   folder.write("file", "");
   std::vector<std::string> warnings;
@@ -102,8 +126,9 @@ TEST_CASE("a trace that cannot be written costs one warning") {
     const trace_track track{file, "worker 0"};
     for (int i = 0; i < 10'000; ++i) track.add("wait for exchange", i * 1us, (i + 1) * 1us);
   }
-  REQUIRE(warnings.size() == 1);
+  REQUIRE(warnings.size() == 2);
   CHECK(warnings[0].find("cannot write") != std::string::npos);
+  CHECK(warnings[1].starts_with("warning: the trace is not complete: cannot write "));
 }
 
 TEST_CASE("a run that is not traced has tracks that do nothing") {
