@@ -173,10 +173,12 @@ void add_compare(CLI::App& app, int& status) {
                    ? std::string()
                    : "Value " + text + " not in range 0 to 1";
       });
-  auto* out = command->add_option("--out", given->out, "Folder for the results (default: runs/compare-<UTC time>)");
+  auto* out = command->add_option("--out", given->out,
+                                  "Folder for the results, which is new or empty (default: runs/compare-<UTC time>)");
   command->add_option("--resume", given->resume, "Continue the comparison in this folder; finished runs are kept")
       ->excludes(out);
-  command->add_flag("--overwrite", given->overwrite, "Replace the comparison in the results folder");
+  command->add_flag("--overwrite", given->overwrite,
+                    "Replace the comparison in the results folder; files that a comparison does not write are kept");
   command->add_flag("--quiet", given->quiet, "Print errors only");
   command->add_flag("--json", given->json, "Print the results as one JSON object, and progress to standard error");
   command->callback([given, &status] { status = compare(*given); });

@@ -4,16 +4,15 @@
 #include "troupe/runtime/comparing/variants.hpp"
 #include "troupe/runtime/support/read_text.hpp"
 #include "troupe/runtime/support/write_aside.hpp"
+#include "troupe/runtime/telemetry/run_folder.hpp"
 #include "troupe/runtime/topology/error.hpp"
 
 #include <nlohmann/json.hpp>
-#include <sys/file.h>
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
-#include <fcntl.h>
 #include <limits>
 #include <stdexcept>
 #include <system_error>
@@ -84,14 +83,50 @@ comparison comparison_of(const json& from) {
   return what;
 }
 
+/// Removes a folder if nothing is in it.
+void remove_if_empty(const fs::path& folder) {
+  std::error_code not_empty;
+  if (fs::is_directory(folder, not_empty)) fs::remove(folder, not_empty);
+}
+
+/// Returns the pictures of a report, by the names that its figures have.
+std::vector<fs::path> pictures_in(const fs::path& folder) {
+  std::error_code missing;
+  std::vector<fs::path> found;
+  for (fs::directory_iterator each(folder / "pictures", missing), end; !missing && each != end; each.increment(missing))
+    for (const auto* name : {"accuracy-", "loss-", "target-", "cost-"})
+      if (each->path().extension() == ".svg" && each->path().filename().string().starts_with(name))
+        found.push_back(each->path());
+  return found;
+}
+
 /// Returns whether a name is that of a file in a folder, and not a path to somewhere else.
 bool is_plain(const std::string& name) {
   return !name.empty() && name != "." && name != ".." && name.find('/') == std::string::npos;
 }
 
+/// Reads what a folder says that it compares, without the topologies. Throws input_error if that is damaged.
+comparison described_in(const fs::path& folder) try {
+  const auto path = folder / description_file;
+  const auto from = json::parse(read_text(path));
+  if (from.at("format") != format)
+    throw input_error(path.string() + ": its format is " + from.at("format").dump() + ", but this version reads " +
+                      std::to_string(format) + "; continue the comparison with the version that began it");
+  auto what = comparison_of(from);
+  for (const auto& each : what.variants)
+    if (!is_plain(each.folder)) throw std::runtime_error("\"" + each.folder + "\" is not the name of a folder");
+  if (what.variants.empty()) throw std::runtime_error("it has no variants");
+  return what;
+} catch (const input_error&) {
+  throw;
+} catch (const std::exception& reason) {
+  throw input_error((folder / description_file).string() + ": cannot be read: " + reason.what() +
+                    "; begin a new comparison in another folder");
+}
+
 }  // namespace
 
-std::shared_ptr<void> open_folder(const fs::path& folder) {
+std::shared_ptr<held_folder> open_folder(const fs::path& folder) {
   const auto refuse = [&](const std::string& reason) {
     throw input_error(folder.string() + ": cannot write the results of the comparison to this folder: " + reason +
                       "; choose another folder with --out");
@@ -99,32 +134,61 @@ std::shared_ptr<void> open_folder(const fs::path& folder) {
   std::error_code failed;
   fs::create_directories(folder, failed);
   if (failed) refuse(failed.message());
-  const int file = open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (file < 0) refuse(std::strerror(errno));
-  std::shared_ptr<void> held(nullptr, [file](void*) { close(file); });
-  if (flock(file, LOCK_EX | LOCK_NB) != 0) refuse("another comparison is writing into it");
+  auto held = std::make_shared<held_folder>();
+  try {
+    if (!held->lock(folder)) refuse("another comparison is writing into it");
+  } catch (const std::system_error& reason) {
+    refuse(reason.code().message());
+  }
   if (access(folder.c_str(), W_OK) != 0) refuse(std::strerror(errno));
   return held;
 }
 
 void check_replaceable(const fs::path& folder, bool overwrite) {
-  if (exists(folder / description_file)) {
-    if (overwrite) return;
-    throw input_error(folder.string() +
-                      ": the folder contains a comparison; continue it with --resume, replace it with --overwrite, or "
-                      "choose another folder with --out");
+  const auto whose = claim_of(folder, description_file);
+  if (whose == claim::free) return;
+  if (whose == claim::ours) {
+    if (!overwrite)
+      throw input_error(folder.string() +
+                        ": the folder contains a comparison; continue it with --resume, replace it with --overwrite, "
+                        "or choose another folder with --out");
+    described_in(folder);
+    return;
   }
   for (const auto* each : subfolders)
     if (exists(fs::symlink_status(folder / each)))
       throw input_error((folder / each).string() +
                         ": a comparison needs this name for its own files, and the folder contains no comparison; "
                         "choose another folder with --out");
+  if (!overwrite) throw input_error(folder.string() + ": " + foreign_text(folder, description_file, "comparison"));
 }
 
 void make_way(const fs::path& folder, bool overwrite) {
   check_replaceable(folder, overwrite);
-  for (const auto* each : subfolders) fs::remove_all(folder / each);
+  if (claim_of(folder, description_file) != claim::ours) return;
+  for (const auto& each : described_in(folder).variants) {
+    fs::remove(topology_of(folder, each));
+    fs::remove(wiring_of(folder, each));
+    const auto runs = folder / "runs" / each.folder;
+    if (!fs::is_directory(runs)) continue;
+    std::vector<fs::path> entries;
+    for (const auto& entry : fs::directory_iterator(runs)) entries.push_back(entry.path());
+    for (const auto& entry : entries) {
+      if (!entry.filename().string().starts_with("seed-")) continue;
+      if (fs::is_directory(entry)) forget_run(entry);
+      if (entry.extension() == ".log") fs::remove(entry);
+    }
+    remove_if_empty(runs);
+  }
+  for (const auto& picture : pictures_in(folder)) fs::remove(picture);
+  for (const auto* each : subfolders) remove_if_empty(folder / each);
   fs::remove(folder / description_file);
+}
+
+void forget_run(const fs::path& out) {
+  if (fs::is_directory(out)) telemetry::remove_outputs(out);
+  remove_if_empty(out);
+  fs::remove(log_of(out));
 }
 
 fs::path topology_of(const fs::path& folder, const variant& what) {
@@ -143,22 +207,15 @@ void write_comparison(const fs::path& folder, const comparison& what) {
 }
 
 comparison read_comparison(const fs::path& folder) try {
-  const auto path = folder / description_file;
-  if (!exists(path))
+  if (!exists(folder / description_file))
     throw input_error(folder.string() + ": this folder does not contain a comparison (" + description_file +
                       "); expected the folder that `troupe compare` has written");
-  const auto from = json::parse(read_text(path));
-  if (from.at("format") != format)
-    throw input_error(path.string() + ": its format is " + from.at("format").dump() + ", but this version reads " +
-                      std::to_string(format) + "; continue the comparison with the version that began it");
-  auto what = comparison_of(from);
+  auto what = described_in(folder);
   for (auto& each : what.variants) {
-    if (!is_plain(each.folder)) throw std::runtime_error("\"" + each.folder + "\" is not the name of a folder");
     each.topology = read_text(topology_of(folder, each));
     each.wiring = read_text(wiring_of(folder, each));
     read_settings(each, topology_of(folder, each), what.simulated);
   }
-  if (what.variants.empty()) throw std::runtime_error("it has no variants");
   return what;
 } catch (const input_error&) {
   throw;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "troupe/runtime/comparing/comparison.hpp"
+#include "troupe/runtime/support/claimed_folder.hpp"
 
 #include <filesystem>
 #include <memory>
@@ -16,14 +17,19 @@ constexpr auto* description_file = "comparison.json";
 
 /// Locks the folder until the result is destroyed, and creates it if it is missing. Throws input_error if it cannot be
 /// written, or if another process has locked it.
-std::shared_ptr<void> open_folder(const std::filesystem::path& folder);
+std::shared_ptr<held_folder> open_folder(const std::filesystem::path& folder);
 
-/// Throws input_error if the folder contains a comparison and `overwrite` is false, or if it contains no comparison but
-/// has entries with the names of its subfolders, which may belong to the user.
+/// Throws input_error if the folder is not empty and `overwrite` is false. With `overwrite`, it is refused if it has
+/// entries with the names of a comparison's subfolders without being one, or if its description cannot be read: what
+/// belongs to the user is then unknown.
 void check_replaceable(const std::filesystem::path& folder, bool overwrite);
 
-/// Checks the same again, and removes the comparison that the folder has. Call it with the folder locked.
+/// Checks the same again, and removes what the comparison in the folder has written, and nothing else. Call it with the
+/// folder locked.
 void make_way(const std::filesystem::path& folder, bool overwrite);
+
+/// Removes what a run has written to its folder, and its log.
+void forget_run(const std::filesystem::path& out);
 
 /// Writes the description of a comparison, its topologies and its wirings. Throws std::runtime_error.
 void write_comparison(const std::filesystem::path& folder, const comparison& what);

@@ -41,11 +41,6 @@ std::string last_line(const fs::path& path) {
   return text.substr(text.rfind('\n') + 1);
 }
 
-void forget(const fs::path& out) {
-  fs::remove_all(out);
-  fs::remove(log_of(out));
-}
-
 }  // namespace
 
 std::size_t perform(const comparison& what, child_runner& runner, const perform_options& options) {
@@ -62,14 +57,14 @@ std::size_t perform(const comparison& what, child_runner& runner, const perform_
     if (runner.signal() != 0) break;
     const auto out = folder / folder_of(what, run);
     fs::create_directories(out.parent_path());
-    forget(out);  // an earlier attempt, whose metrics must not be taken for those of this one
+    forget_run(out);  // an earlier attempt, whose metrics must not be taken for those of this one
     const auto begin = std::chrono::steady_clock::now();
     const auto status = runner.run(arguments_of(what, run, folder), log_of(out), [&](auto since_start) {
       if (shown) shown->running(since_start);
     });
     auto result = read_result(out, what.target).value_or(run_result{});
     if (runner.signal() != 0) {
-      if (!result.finished()) forget(out);  // it has not failed, and is made when the comparison is continued
+      if (!result.finished()) forget_run(out);  // it has not failed, and is made when the comparison is continued
       break;
     }
     if (status != 0 && result.finished()) {

@@ -1,10 +1,12 @@
 #include "troupe/runtime/comparing/variants.hpp"
 
 #include "troupe/data/utf8.hpp"
+#include "troupe/runtime/comparing/folder.hpp"
 #include "troupe/runtime/emulation/costs.hpp"
 #include "troupe/runtime/node/launcher.hpp"
 #include "troupe/runtime/node/simulate_run.hpp"
 #include "troupe/runtime/plan/plan.hpp"
+#include "troupe/runtime/telemetry/run_folder.hpp"
 #include "troupe/runtime/topology/canonical.hpp"
 #include "troupe/runtime/topology/load.hpp"
 
@@ -52,6 +54,14 @@ std::vector<fs::path> files_of(const std::vector<fs::path>& given) {
       files.push_back(path);
       continue;
     }
+    if (claim_of(path, telemetry::run_marker) == claim::ours || exists(path / "metrics.jsonl"))
+      throw input_error(path.string() +
+                        ": the folder contains the results of a run, but a comparison makes its own runs; "
+                        "expected topology files, such as " +
+                        (path / "topology.toml").string());
+    if (claim_of(path, description_file) == claim::ours)
+      throw input_error(path.string() + ": the folder contains a comparison; continue it with --resume " +
+                        path.string());
     const auto first = static_cast<std::ptrdiff_t>(files.size());
     for (fs::directory_iterator each(path, failed), end; !failed && each != end; each.increment(failed))
       if (each->path().extension() == ".toml") files.push_back(each->path());

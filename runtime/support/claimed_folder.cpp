@@ -47,11 +47,11 @@ std::string foreign_text(const fs::path& folder, const std::string& marker, cons
          " writes and keeps all others";
 }
 
-folder_lock::~folder_lock() {
+held_folder::~held_folder() {
   if (file_ >= 0) ::close(file_);
 }
 
-bool folder_lock::lock(const fs::path& path) {
+bool held_folder::lock(const fs::path& path) {
   const int file = ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (file < 0) throw std::system_error(errno, std::generic_category());
   if (::flock(file, LOCK_EX | LOCK_NB) != 0) {
@@ -63,7 +63,7 @@ bool folder_lock::lock(const fs::path& path) {
   return true;
 }
 
-bool folder_lock::is_at(const fs::path& path) const {
+bool held_folder::is_at(const fs::path& path) const {
   struct stat ours {
   }, there{};
   return ::fstat(file_, &ours) == 0 && ::stat(path.c_str(), &there) == 0 && ours.st_dev == there.st_dev &&

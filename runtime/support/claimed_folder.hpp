@@ -17,12 +17,12 @@ claim claim_of(const std::filesystem::path& folder, const std::string& marker);
 std::string foreign_text(const std::filesystem::path& folder, const std::string& marker, const std::string& what);
 
 /// Keeps other processes that write results out of a folder until it is destroyed.
-class folder_lock {
+class held_folder {
  public:
-  folder_lock() = default;
-  ~folder_lock();
-  folder_lock(const folder_lock&) = delete;
-  folder_lock& operator=(const folder_lock&) = delete;
+  held_folder() = default;
+  ~held_folder();
+  held_folder(const held_folder&) = delete;
+  held_folder& operator=(const held_folder&) = delete;
 
   /// Locks the folder at `path`, and lets go of the one before. Returns false if another process has it. Throws
   /// std::system_error if it cannot be opened.

@@ -177,7 +177,7 @@ run_folder::run_folder(const run_folder_options& options, std::chrono::system_cl
     : path_(options.out.empty() ? default_folder(options.topology, now) : options.out),
       mark_(marker_text + ("It was opened by process " + std::to_string(::getpid())) + " at " +
             std::to_string(now.time_since_epoch().count()) + ".\n"),
-      lock_(std::make_shared<folder_lock>()) {
+      lock_(std::make_shared<held_folder>()) {
   std::error_code failed;
   const auto exists = fs::exists(path_, failed);
   if (exists && !fs::is_directory(path_, failed)) refuse(path_, "it is a file");

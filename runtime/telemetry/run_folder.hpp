@@ -77,7 +77,7 @@ class run_folder {
 
   std::filesystem::path path_;
   std::string mark_;                   ///< The text of its marker, by which it is known again.
-  std::shared_ptr<folder_lock> lock_;  ///< Held until the run ends, so that no two runs write to one folder.
+  std::shared_ptr<held_folder> lock_;  ///< Held until the run ends, so that no two runs write to one folder.
 };
 
 }  // namespace troupe::telemetry
