@@ -1,5 +1,7 @@
 #include "troupe/actors/errc.hpp"
 
+#include "troupe/models/out_of_memory.hpp"
+
 #include <c10/util/Exception.h>
 
 namespace troupe {
@@ -24,9 +26,9 @@ std::string describe(const std::exception_ptr& raised) {
   try {
     std::rethrow_exception(raised);
   } catch (const c10::Error& error) {
-    return error.what_without_backtrace();
+    return models::out_of_memory(error).value_or(error.what_without_backtrace());
   } catch (const std::exception& error) {
-    return error.what();
+    return models::out_of_memory(error).value_or(error.what());
   } catch (...) {
     return "an exception that is not a std::exception";
   }

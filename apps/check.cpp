@@ -3,12 +3,15 @@
 #include "troupe/apps/page.hpp"
 #include "troupe/runtime/node/channels_of_plan.hpp"
 #include "troupe/runtime/node/launcher.hpp"
+#include "troupe/runtime/plan/memory_needs.hpp"
 #include "troupe/runtime/plan/plan.hpp"
+#include "troupe/runtime/topology/error.hpp"
 #include "troupe/runtime/topology/load.hpp"
 
 #include <CLI/CLI.hpp>
 
 #include <algorithm>
+#include <cstdint>
 #include <filesystem>
 #include <iostream>
 #include <memory>
@@ -37,9 +40,18 @@ data_facts facts_of(const options& given, const topology::topology& file) {
   return facts;
 }
 
+/// Warns if the workers of this machine are more than it can run. The file is valid elsewhere, and in a simulation.
+void add_limits_here(plan& plan) try {
+  for (std::uint32_t node = 0; node < plan.nodes.size(); ++node)
+    if (plan.nodes.size() == 1 || topology::is_loopback(plan.nodes[node].address)) check_workers(plan, node);
+} catch (const input_error& reason) {
+  plan.warnings.push_back(std::string("`troupe run` refuses this file here: ") + reason.what());
+}
+
 void check(const options& given) {
   const auto topology = topology::load(given.file, given.overrides);
-  const auto plan = make_plan(topology, facts_of(given, topology));
+  auto plan = make_plan(topology, facts_of(given, topology));
+  add_limits_here(plan);
   check_security(plan);
   models::buffer_pool pool;
   initial_weights(plan, pool);  // throws where model.init does not fit

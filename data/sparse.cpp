@@ -3,6 +3,7 @@
 // so that all machines make the same bytes.
 #include "troupe/data/dataset.hpp"
 #include "troupe/data/huge_pages.hpp"
+#include "troupe/data/memory.hpp"
 #include "troupe/data/random.hpp"
 
 #include <ATen/ops/empty.h>
@@ -50,6 +51,18 @@ void check(const data_source& from) {
   if (from.rows > most_nonzeros / from.nonzeros) {
     refuse("data.rows = " + std::to_string(from.rows) + " with data.nonzeros = " + std::to_string(from.nonzeros) +
            "; expected at most " + std::to_string(most_nonzeros) + " nonzeros in total");
+  }
+  // Of the training and the test set: offsets and targets of each row, columns and values of each nonzero, and what a
+  // column needs while rows are drawn.
+  const auto bytes = 1.1 * static_cast<double>(from.rows) * (16 + 8 * static_cast<double>(from.nonzeros)) +
+                     static_cast<double>(from.columns) * (from.skew > 1 ? 16 : 8);
+  if (const auto available = static_cast<double>(available_memory()); bytes > available) {
+    const auto in_mib = [](double size) {
+      return std::to_string(static_cast<std::int64_t>(size / (1 << 20))) + " MiB";
+    };
+    refuse("data.rows = " + std::to_string(from.rows) + " with data.columns = " + std::to_string(from.columns) +
+           " and data.nonzeros = " + std::to_string(from.nonzeros) + " takes " + in_mib(bytes) +
+           " of memory, but only " + in_mib(available) + " are available; reduce them");
   }
   if (!(from.skew >= 1 && from.skew <= 16)) refuse("data.skew = " + std::to_string(from.skew) + "; expected 1 to 16");
 }

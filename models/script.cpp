@@ -1,5 +1,6 @@
 #include "troupe/models/script.hpp"
 
+#include "troupe/models/out_of_memory.hpp"
 #include "troupe/models/torch_file.hpp"
 
 #include <ATen/ATen.h>
@@ -256,6 +257,7 @@ torch::jit::Module load_script(const std::filesystem::path& path) {
 }
 
 std::string reason_of(const std::exception& failure) {
+  if (auto found = out_of_memory(failure)) return *std::move(found);
   const auto* of_torch = dynamic_cast<const c10::Error*>(&failure);
   const std::string text = of_torch != nullptr ? of_torch->what_without_backtrace() : failure.what();
   // Where the interpreter gives a trace, the last line that names a kind of error has the reason.

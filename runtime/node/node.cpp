@@ -11,6 +11,7 @@
 #include "troupe/runtime/node/patient_scheduler.hpp"
 #include "troupe/runtime/node/supervisor.hpp"
 #include "troupe/runtime/node/traced_lanes.hpp"
+#include "troupe/runtime/plan/memory_needs.hpp"
 #include "troupe/runtime/plan/parts.hpp"
 #include "troupe/runtime/plan/refuse.hpp"
 #include "troupe/runtime/support/short_slices.hpp"
@@ -129,30 +130,6 @@ std::size_t loader_threads_of(const plan& plan, std::uint32_t node) {
   if (const auto given = plan.file.data.threads) return static_cast<std::size_t>(*given);
   const std::size_t half = std::max(1u, std::thread::hardware_concurrency() / 2);
   return std::min(half, static_cast<std::size_t>(plan.nodes[node].workers));
-}
-
-/// Refuses more workers than one process can run, each with a thread, its parameters and its gradient.
-void check_workers(const plan& plan, std::uint32_t node) {
-  constexpr std::uint32_t most = 4096;
-  const auto workers = plan.nodes[node].workers;
-  const auto own = plan.nodes.size() == 1;
-  const auto key = own ? std::string("workers.count") : "node." + plan.nodes[node].name + ".workers";
-  const auto given = equals(key, workers);
-  const std::string fix = "divide the workers among more [[node]] sections, or run the file with `troupe simulate`";
-  if (workers > most)
-    refuse(plan.file, key,
-           given + " needs a thread for each worker, but a process can have at most " + std::to_string(most) +
-               " workers; " + fix);
-  const auto tensors = plan.memory_of(plan.nodes[node].first_rank) ? 1.0 : 2.0;
-  const auto needed = tensors * workers * static_cast<double>(plan.layout.total) * sizeof(float);
-  const auto memory = static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGESIZE));
-  if (needed > memory)
-    refuse(plan.file, key,
-           given + " needs at least " + human_bytes(static_cast<std::uint64_t>(needed)) +
-               " for parameters and gradients, but this machine has only " +
-               human_bytes(static_cast<std::uint64_t>(memory)) +
-               "; reduce the number of workers, or divide them among "
-               "nodes on several hosts");
 }
 
 /// Refuses a number of intra-op threads that this process cannot have: some kernels of oneDNN would wait forever for

@@ -1,5 +1,6 @@
 #include "troupe/data/hold_out.hpp"
 #include "troupe/data/shards.hpp"
+#include "troupe/models/out_of_memory.hpp"
 #include "troupe/runtime/plan/parts.hpp"
 #include "troupe/runtime/plan/plan.hpp"
 #include "troupe/runtime/plan/refuse.hpp"
@@ -84,6 +85,12 @@ data::dataset_pair load_data(const topology::topology& file) try {
   return sets;
 } catch (const data::data_error& reason) {
   throw input_error(reason.what());
+} catch (const std::exception& reason) {
+  if (const auto what = models::out_of_memory(reason))
+    refuse(file, "data.name",
+           "data.name = \"" + file.data.name + "\" does not fit into the memory of this machine (" + *what +
+               "); use a smaller data set, or close other programs");
+  throw;
 }
 
 data_facts::data_facts(const data::dataset_pair& sets, const topology::topology& file)

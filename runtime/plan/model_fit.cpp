@@ -1,4 +1,6 @@
 #include "troupe/actors/support/autocast.hpp"
+#include "troupe/models/gradient_hooks.hpp"
+#include "troupe/models/out_of_memory.hpp"
 #include "troupe/models/script.hpp"
 #include "troupe/runtime/plan/parts.hpp"
 #include "troupe/runtime/plan/recipe.hpp"
@@ -154,6 +156,12 @@ std::unique_ptr<models::network> network_of(const plan& so_far) try {
   refuse(so_far.file, "model." + reason.key, reason.what());
 } catch (const std::invalid_argument& reason) {
   refuse(so_far.file, "model.name", does_not_fit(so_far.file) + reason.what() + other_choices(so_far));
+} catch (const std::exception& reason) {
+  if (const auto what = models::out_of_memory(reason))
+    refuse(so_far.file, "model.name",
+           "model.name = \"" + so_far.file.model.name + "\" does not fit into the memory of this machine (" + *what +
+               "); use a smaller model, or close other programs");
+  throw;
 }
 
 /// Tries a forward and a backward pass in bfloat16, which some operators lack on some processors.

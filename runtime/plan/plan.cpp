@@ -4,6 +4,7 @@
 #include "troupe/runtime/plan/batches.hpp"
 #include "troupe/runtime/plan/devices.hpp"
 #include "troupe/runtime/plan/hosting.hpp"
+#include "troupe/runtime/plan/memory_needs.hpp"
 #include "troupe/runtime/plan/parts.hpp"
 #include "troupe/runtime/plan/refuse.hpp"
 #include "troupe/runtime/plan/replicas.hpp"
@@ -137,6 +138,7 @@ plan make_plan(const topology::topology& given, const data_facts& facts, const d
   plan.steps = steps_of(file, plan.steps_per_epoch);
   plan.evaluate_every = steps_between(file.evaluate.every, plan.steps_per_epoch);
   if (file.checkpoint.every) plan.checkpoint_every = steps_between(*file.checkpoint.every, plan.steps_per_epoch);
+  check_memory(plan);
   const auto net = network_of(plan);
   plan.loss = loss_of(file, *net, plan.shape.classes);
   check_accuracy(file, plan.loss);

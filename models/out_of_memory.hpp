@@ -1,0 +1,14 @@
+// Failed allocations, as LibTorch and the standard library report them.
+#pragma once
+
+#include <exception>
+#include <optional>
+#include <string>
+
+namespace troupe::models {
+
+/// Returns what is wrong if `failure` is a failed allocation, for people: "out of memory: a block of … cannot be
+/// allocated". Returns nothing for any other failure.
+std::optional<std::string> out_of_memory(const std::exception& failure);
+
+}  // namespace troupe::models

@@ -1,0 +1,105 @@
+#include "troupe/runtime/plan/memory_needs.hpp"
+
+#include "troupe/data/memory.hpp"
+#include "troupe/models/size.hpp"
+#include "troupe/runtime/plan/parts.hpp"
+#include "troupe/runtime/plan/refuse.hpp"
+#include "troupe/runtime/support/units.hpp"
+
+#include <algorithm>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+namespace troupe {
+
+namespace {
+
+/// Sizes are doubles, so that no product overflows.
+std::string text_of(double bytes) {
+  return human_bytes(static_cast<std::uint64_t>(std::min(bytes, 1e18)));
+}
+
+/// Returns the keys of the file that set the size of the model.
+std::vector<std::string> size_keys(const plan& so_far) {
+  std::vector<std::string> keys;
+  for (const auto& name : so_far.model->reads)
+    if (so_far.file.given.has("model." + name)) keys.push_back("model." + name);
+  return keys;
+}
+
+void check_model(const plan& so_far, double available) {
+  if (so_far.model->fits == nullptr) return;  // its file has its size
+  double elements = 0;
+  try {
+    elements = static_cast<double>(models::flat_size(*so_far.model, so_far.shape));
+  } catch (const std::invalid_argument&) {
+    return;  // network_of() says what is wrong with the shape
+  }
+  const auto needed = 2 * elements * sizeof(float);
+  if (needed <= available) return;
+  const auto keys = size_keys(so_far);
+  const auto reduce =
+      keys.empty() ? std::string("use a smaller model, or smaller samples") : "reduce " + topology::listed(keys, "or");
+  refuse(so_far.file, keys.empty() ? "model.name" : keys.front(),
+         "the model " + so_far.model->name + " has " + grouped(static_cast<std::uint64_t>(elements)) +
+             " parameters, and a worker needs at least " + text_of(needed) + " for them and their gradient, but only " +
+             text_of(available) + " of memory are available on this machine; " + reduce);
+}
+
+void check_batch(const plan& so_far, const std::string& key, std::int64_t samples, double available) {
+  if (so_far.facts.kind == models::sample_kind::sparse) return;  // only nonzeros are stored
+  double bytes = so_far.facts.kind == models::sample_kind::characters ? sizeof(std::int64_t) : sizeof(float);
+  for (const auto size : so_far.shape.input) bytes *= static_cast<double>(size);
+  const auto needed = bytes * static_cast<double>(samples);
+  if (needed <= available) return;
+  refuse(so_far.file, key,
+         key + ": a batch of " + grouped(static_cast<std::uint64_t>(samples)) + " samples of " +
+             sizes_text(so_far.shape.input) + " takes " + text_of(needed) + ", but only " + text_of(available) +
+             " of memory are available on this machine; use at most " +
+             grouped(static_cast<std::uint64_t>(available / bytes)));
+}
+
+}  // namespace
+
+void check_memory(const plan& so_far) {
+  const auto available = static_cast<double>(data::available_memory());
+  const auto& file = so_far.file;
+  check_model(so_far, available);
+  const auto* key = file.data.micro_batch_size    ? "data.micro_batch_size"
+                    : file.data.global_batch_size ? "data.global_batch_size"
+                                                  : "data.batch_size";
+  check_batch(so_far, key, so_far.sampling.batch_size / so_far.micro_batches, available);
+  const auto at_once = file.evaluate.batch_size;
+  check_batch(so_far, "evaluate.batch_size",
+              so_far.facts.evaluated > 0 ? std::min(at_once, so_far.facts.evaluated) : at_once, available);
+}
+
+void check_workers(const plan& plan, std::uint32_t node) {
+  constexpr std::uint32_t most = 4096;
+  const auto workers = plan.nodes[node].workers;
+  const auto own = plan.nodes.size() == 1;
+  const auto key = own ? std::string("workers.count") : "node." + plan.nodes[node].name + ".workers";
+  const auto given = equals(key, workers);
+  const std::string fix = "divide the workers among more [[node]] sections, or run the file with `troupe simulate`";
+  if (workers > most)
+    refuse(plan.file, key,
+           given + " needs a thread for each worker, but a process can have at most " + std::to_string(most) +
+               " workers; " + fix);
+  double here = 0;  // workers of this machine
+  for (std::uint32_t i = 0; i < plan.nodes.size(); ++i)
+    if (i == node || (topology::is_loopback(plan.nodes[node].address) && topology::is_loopback(plan.nodes[i].address)))
+      here += plan.nodes[i].workers;
+  const auto tensors = plan.memory_of(plan.nodes[node].first_rank) ? 1.0 : 2.0;
+  const auto needed = tensors * here * static_cast<double>(plan.layout.total) * sizeof(float);
+  const auto memory = static_cast<double>(data::available_memory());
+  if (needed <= memory) return;
+  refuse(plan.file, key,
+         (here == workers ? given : grouped(static_cast<std::uint64_t>(here)) + " workers on this machine") +
+             (here == workers ? " needs" : " need") + " at least " + text_of(needed) +
+             " for parameters and gradients, but only " + text_of(memory) +
+             " of memory are available on this machine; reduce the number of workers, or divide them among nodes on "
+             "several hosts");
+}
+
+}  // namespace troupe
