@@ -5,6 +5,7 @@
 #include <torch/csrc/autograd/function_hook.h>
 #include <torch/csrc/autograd/variable.h>
 
+#include <algorithm>
 #include <memory>
 #include <unordered_set>
 
@@ -34,6 +35,31 @@ std::vector<at::Tensor> learnable(const network& net) {
   return tensors;
 }
 
+// The parameters in the order in which a backward pass over two random samples completes their gradients.
+std::vector<std::size_t> met_by_a_pass(network& net, const network_shape& shape, loss_kind loss, sample_kind fed,
+                                       bool sequences) {
+  constexpr std::int64_t samples = 2;  // One would leave batch norm without a variance where images shrink to a point.
+  constexpr std::uint64_t seed = 1;
+  const at::AutoGradMode on{true};
+  const auto order = std::make_shared<std::vector<std::size_t>>();
+  watch_gradients(net, [order](std::size_t index) { order->push_back(index); });
+  at::Generator generator = at::detail::createCPUGenerator(seed);
+  net.train(true);
+  net.draw_from(generator);
+  const at::Tensor output = net.forward(made_up_samples(fed, shape, samples, generator));
+  mean_loss(loss, output, made_up_targets(sequences, shape, samples)).backward();
+  return *order;
+}
+
+// Those that are not among `met`, in the reverse order of registration.
+std::vector<std::size_t> others_than(const std::vector<std::size_t>& met, std::size_t parameters) {
+  const std::unordered_set<std::size_t> all{met.begin(), met.end()};
+  std::vector<std::size_t> others;
+  for (std::size_t index = parameters; index-- > 0;)
+    if (!all.contains(index)) others.push_back(index);
+  return others;
+}
+
 }  // namespace
 
 void watch_gradients(network& net, listener ready) {
@@ -47,22 +73,17 @@ void watch_gradients(network& net, listener ready) {
 
 std::vector<std::size_t> gradient_order(network& net, const network_shape& shape, loss_kind loss, sample_kind fed,
                                         bool sequences) {
-  constexpr std::int64_t samples = 2;  // One would leave batch norm without a variance where images shrink to a point.
-  constexpr std::uint64_t seed = 1;
-  const at::AutoGradMode on{true};
-  const auto order = std::make_shared<std::vector<std::size_t>>();
-  watch_gradients(net, [order](std::size_t index) { order->push_back(index); });
-  at::Generator generator = at::detail::createCPUGenerator(seed);
-  net.train(true);
-  net.draw_from(generator);
-  const at::Tensor output = net.forward(made_up_samples(fed, shape, samples, generator));
-  mean_loss(loss, output, made_up_targets(sequences, shape, samples)).backward();
-  std::vector<std::size_t> found = *order;
-  const std::unordered_set<std::size_t> met{found.begin(), found.end()};
-  for (std::size_t index = learnable(net).size(); index-- > 0;) {
-    if (!met.contains(index)) found.push_back(index);
-  }
-  return found;
+  auto order = met_by_a_pass(net, shape, loss, fed, sequences);
+  const auto others = others_than(order, learnable(net).size());
+  order.insert(order.end(), others.begin(), others.end());
+  return order;
+}
+
+std::vector<std::size_t> without_gradient(network& net, const network_shape& shape, loss_kind loss, sample_kind fed,
+                                          bool sequences) {
+  auto others = others_than(met_by_a_pass(net, shape, loss, fed, sequences), learnable(net).size());
+  std::reverse(others.begin(), others.end());
+  return others;
 }
 
 }  // namespace troupe::models

@@ -21,4 +21,8 @@ void watch_gradients(network& net, std::function<void(std::size_t)> ready);
 std::vector<std::size_t> gradient_order(network& net, const network_shape& shape, loss_kind loss,
                                         sample_kind fed = sample_kind::images, bool sequences = false);
 
+/// Returns the indices of the learnable parameters that get no gradient in such a pass, ascending. Uses up `net`.
+std::vector<std::size_t> without_gradient(network& net, const network_shape& shape, loss_kind loss,
+                                          sample_kind fed = sample_kind::images, bool sequences = false);
+
 }  // namespace troupe::models

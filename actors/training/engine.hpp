@@ -26,6 +26,10 @@ class engine {
   /// Makes the next passes use the weights `x` [P + B], add gradients to `gradient` [P], and draw from `seed`.
   void bind(const at::Tensor& x, const at::Tensor& gradient, std::uint64_t seed);
 
+  /// Marks in `gradient` the tensors to which no backward pass since bind() has added anything; see
+  /// rules/missing_gradients.hpp. Does nothing if the optimizer's options have no tensors.
+  void mark_missing(const at::Tensor& gradient) const;
+
   /// Returns the output of a forward pass in training, float32.
   at::Tensor forward(const at::Tensor& inputs);
 
@@ -38,10 +42,14 @@ class engine {
   placement where;
 
  private:
+  void watch_passes();
+
   models::flat_layout layout_;
   bool bfloat16_;
   std::unique_ptr<models::network> network_;
   at::Generator dropout_;
+  bool is_watched_{false};          ///< Whether backward passes report each complete gradient.
+  std::vector<char> has_gradient_;  ///< By parameter: whether it has one since bind(); empty if that is not asked.
   std::shared_ptr<const std::vector<range>> watched_;  ///< The buckets for which watch_ was made.
   std::optional<bucket_watch> watch_;
 };

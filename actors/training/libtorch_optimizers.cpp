@@ -1,5 +1,6 @@
 #include "troupe/actors/training/libtorch_optimizers.hpp"
 
+#include "troupe/actors/rules/missing_gradients.hpp"
 #include "troupe/actors/training/optimizer_kinds.hpp"
 
 #include <ATen/ATen.h>
@@ -7,9 +8,11 @@
 #include <torch/optim/adamw.h>
 #include <torch/optim/sgd.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -22,18 +25,35 @@ namespace {
 struct stretch {
   range where;
   bool decays{true};
+  std::size_t tensor{0};  ///< Index of the tensor to which it belongs, if tensors are apart.
 };
 
-/// Cuts `total` elements into such ranges; `undecayed` is ascending. Returns a single one if nothing is excluded.
-std::vector<stretch> stretches_of(const std::vector<range>& undecayed, std::int64_t total) {
+/// Returns the index of the last of `ranges`, which ascend, that begins at or before `element`, if there is one.
+std::optional<std::size_t> last_from(const std::vector<range>& ranges, std::int64_t element) {
+  const auto after = std::upper_bound(ranges.begin(), ranges.end(), element,
+                                      [](std::int64_t value, const range& one) { return value < one.first; });
+  if (after == ranges.begin()) return std::nullopt;
+  return static_cast<std::size_t>(after - ranges.begin()) - 1;
+}
+
+/// Cuts `total` elements into such ranges: where weight decay begins or ends to apply, and where a tensor begins if
+/// they are `apart`. Returns a single one if nothing is excluded.
+std::vector<stretch> stretches_of(const optimizer_options& options, bool apart, std::int64_t total) {
+  std::vector<std::int64_t> cuts{0, total};
+  for (const auto& one : options.undecayed) cuts.insert(cuts.end(), {one.first, one.first + one.count});
+  if (apart)
+    for (const auto& one : options.tensors) cuts.push_back(one.first);
+  std::sort(cuts.begin(), cuts.end());
+  cuts.erase(std::unique(cuts.begin(), cuts.end()), cuts.end());
   std::vector<stretch> made;
-  std::int64_t end = 0;
-  for (const auto& one : undecayed) {
-    if (one.first > end) made.push_back({{end, one.first - end}, true});
-    made.push_back({one, false});
-    end = one.first + one.count;
+  for (std::size_t i = 0; i + 1 < cuts.size(); ++i) {
+    const auto first = cuts[i];
+    const auto excluded = last_from(options.undecayed, first);
+    const auto& of = options.undecayed;
+    made.push_back({.where = {first, cuts[i + 1] - first},
+                    .decays = !excluded || first >= of[*excluded].first + of[*excluded].count,
+                    .tensor = last_from(options.tensors, first).value_or(0)});
   }
-  if (total > end) made.push_back({{end, total - end}, true});
   return made;
 }
 
@@ -55,7 +75,8 @@ constexpr bool counts_steps = requires(State kept) {
 };
 
 /// An engine of LibTorch over parameters that may be in other memory at each step: a single parameter, unless some are
-/// excluded from weight decay. Then there are several, in two groups like PyTorch's param_groups.
+/// excluded from weight decay. Then there are several, in two groups like PyTorch's param_groups. From the first step
+/// on in which a tensor has no gradient, each tensor is a parameter of its own, which may have taken fewer steps.
 template <class Engine, class Options, class State>
 class of_libtorch final : public optimizer {
  public:
@@ -67,8 +88,12 @@ class of_libtorch final : public optimizer {
       : options_(options), settings_(settings), keeps_state_(keeps_state) {}
 
   void step(const at::Tensor& weights, const at::Tensor& gradient, double lr_scale, std::uint64_t completed) override {
+    const auto missing = rules::missing_in(gradient, options_.tensors);
+    const auto some_missing = std::find(missing.begin(), missing.end(), true) != missing.end();
+    if (some_missing && !apart_) set_apart();
     if (!engine_) begin(weights);
     for (std::size_t i = 0; i < parameters_.size(); ++i) {
+      if (some_missing && missing[stretches_[i].tensor]) continue;  // LibTorch skips parameters without a gradient
       parameters_[i].set_data(part_of(weights, i));
       parameters_[i].mutable_grad() = part_of(gradient, i);
     }
@@ -86,29 +111,57 @@ class of_libtorch final : public optimizer {
     state_dict saved;
     if (!keeps_state_ || parameters_.empty()) return saved;
     std::map<std::string, std::vector<at::Tensor>> parts;
-    for (const auto& parameter : parameters_) {
-      const auto& kept = static_cast<const State&>(*engine_->state().at(parameter.unsafeGetTensorImpl()));
+    std::vector<std::uint64_t> steps(apart_ ? options_.tensors.size() : 1);
+    for (std::size_t i = 0; i < parameters_.size(); ++i) {
+      const auto kept = state_of(i);
       for_each_tensor(kept, [&](const char* name, const at::Tensor& values) { parts[name].push_back(values); });
-      // All parameters have taken the same steps.
       if constexpr (counts_steps<State>)
-        if (!saved.has("step")) saved.put_count("step", static_cast<std::uint64_t>(kept.step()));
+        steps[apart_ ? stretches_[i].tensor : 0] = static_cast<std::uint64_t>(kept.step());
+    }
+    if constexpr (counts_steps<State>) {
+      saved.put_count("step", *std::max_element(steps.begin(), steps.end()));
+      if (apart_) saved.put_counts("steps", steps);
     }
     for (const auto& [name, values] : parts) saved.put(name, at::cat(values).cpu());  // cat() copies
     return saved;
   }
 
   void restore(const state_dict& saved) override {
-    check_entries(saved, keeps_state_ ? entries() : std::vector<std::string>{});
+    const auto of_each_tensor = counts_steps<State> && !options_.tensors.empty() && saved.has("steps");
+    auto names = keeps_state_ ? entries() : std::vector<std::string>{};
+    if (of_each_tensor) names.emplace_back("steps");
+    check_entries(saved, names);
     if (!saved.empty()) {
       State unused;
       for_each_tensor(unused, [&](const char* name, const at::Tensor&) { saved.tensor(name, options_.parameters); });
       if constexpr (counts_steps<State>) saved.count("step");
+      if (of_each_tensor) saved.counts("steps", options_.tensors.size());
     }
     restored_ = saved;
     engine_.reset();
+    apart_ = of_each_tensor;
   }
 
  private:
+  /// Makes each tensor a parameter of its own.
+  void set_apart() {
+    restored_ = state();
+    engine_.reset();
+    apart_ = true;
+  }
+
+  /// Returns what the engine keeps of a parameter, or zeros if the parameter has not taken a step.
+  State state_of(std::size_t index) const {
+    const auto& all = engine_->state();
+    const auto found = all.find(parameters_[index].unsafeGetTensorImpl());
+    if (found != all.end()) return static_cast<const State&>(*found->second);
+    State none;
+    const auto zeros = at::zeros({stretches_[index].where.count}, device_);
+    for_each_tensor(none, [&](const char*, at::Tensor& values) { values = zeros; });
+    if constexpr (counts_steps<State>) none.step(0);
+    return none;
+  }
+
   static std::vector<std::string> entries() {
     std::vector<std::string> names;
     if constexpr (counts_steps<State>) names.emplace_back("step");
@@ -118,7 +171,8 @@ class of_libtorch final : public optimizer {
   }
 
   void begin(const at::Tensor& weights) {
-    stretches_ = stretches_of(options_.undecayed, weights.numel());
+    stretches_ = stretches_of(options_, apart_, weights.numel());
+    device_ = weights.device();
     parameters_.clear();
     std::vector<at::Tensor> decayed, undecayed;
     for (std::size_t i = 0; i < stretches_.size(); ++i) {
@@ -145,7 +199,9 @@ class of_libtorch final : public optimizer {
         check_size(whole, weights.numel());
         values = part_of(whole, i).to(weights.device(), at::kFloat, /*non_blocking=*/false, /*copy=*/true);
       });
-      if constexpr (counts_steps<State>) kept->step(static_cast<std::int64_t>(restored_.count("step")));
+      if constexpr (counts_steps<State>)
+        kept->step(static_cast<std::int64_t>(restored_.has("steps") ? restored_.counts("steps").at(stretches_[i].tensor)
+                                                                    : restored_.count("step")));
       engine.state()[parameters_[i].unsafeGetTensorImpl()] = std::move(kept);
     }
   }
@@ -160,6 +216,8 @@ class of_libtorch final : public optimizer {
   settings_maker settings_;
   bool keeps_state_;
   std::vector<stretch> stretches_;
+  bool apart_{false};  ///< Whether each tensor has a stretch of its own, or several.
+  c10::Device device_{c10::kCPU};
   std::vector<at::Tensor> parameters_;  ///< One for each stretch; their identities are the keys of the engine's state.
   at::Tensor nothing_ = at::empty({0});
   std::unique_ptr<Engine> engine_;  ///< Made by the first step.

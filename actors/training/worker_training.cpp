@@ -143,6 +143,7 @@ void worker_training::compute_gradient(engine& on, const bucket_destination& lea
     if (departs) watch->begin(*gradient, to_the_port);
     const auto share = static_cast<double>(count) / static_cast<double>(passes.back().samples);
     (parts > 1 ? loss / share : loss).backward();
+    if (!more) on.mark_missing(gradient->piece.values);
     if (departs) watch->end();
     if (gpu && (more || samples.is_known(step + 1))) samples.send_ahead(more ? step : step + 1, more ? i + 1 : 0, *gpu);
   }

@@ -7,6 +7,7 @@
 #include "troupe/runtime/plan/refuse.hpp"
 #include "troupe/runtime/plan/warnings.hpp"
 #include "troupe/runtime/support/activity.hpp"
+#include "troupe/runtime/support/units.hpp"
 
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/core/grad_mode.h>
@@ -214,6 +215,34 @@ std::vector<std::string> try_out(const plan& so_far, models::network& net) {
              (output.is_floating_point() ? "" : "integers, ") + "[" + sizes_text(output.sizes()) + "], but the loss " +
              models::name_of(so_far.loss) + " requires [" + sizes_text(expected) +
              "]; change its last layer, or model.loss");
+}
+
+std::string note_on_missing_gradients(const plan& so_far, models::network& net) {
+  const auto& facts = so_far.facts;
+  std::vector<std::size_t> missing;
+  const activity trying{so_far.file.model.script.string() + ": a training step on 2 samples", so_far.file.run.timeout,
+                        "run.timeout", activity::when_late::end_process};
+  try {
+    missing = models::without_gradient(net, so_far.shape, so_far.loss, facts.kind, facts.sequences);
+  } catch (const std::exception& reason) {
+    refuse(so_far.file, "model.name",
+           does_not_fit(so_far.file) + "a training step fails: " + models::reason_of(reason) + other_choices(so_far));
+  }
+  if (missing.empty()) return {};
+  constexpr std::size_t most_names = 3;
+  const auto& all = so_far.layout.parameters;
+  std::vector<std::string> names;
+  std::int64_t elements = 0;
+  for (const auto index : missing) {
+    elements += all.at(index).count;
+    if (names.size() < most_names) names.push_back(all.at(index).name);
+  }
+  if (missing.size() > most_names) names.push_back(std::to_string(missing.size() - most_names) + " others");
+  return grouped(missing.size()) + " of " + grouped(all.size()) + (all.size() == 1 ? " tensor" : " tensors") + " (" +
+         grouped(static_cast<std::uint64_t>(elements)) + " of " +
+         grouped(static_cast<std::uint64_t>(so_far.layout.parameter_count)) +
+         " parameters) get no gradient in a trial step: " + topology::listed(names, "and") +
+         "; the optimizer skips parameters in every step in which they get none";
 }
 
 std::string note_on_draws(const std::vector<std::string>& operators) {

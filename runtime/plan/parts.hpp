@@ -55,6 +55,13 @@ void check_augmentation(const plan& so_far);
 /// Throws input_error if the model does not take the samples, or if the loss cannot use its output.
 std::vector<std::string> try_out(const plan& so_far, models::network& net);
 
+/// Runs a training step of a model on generated samples. Returns a note on the parameters that get no gradient, which
+/// the optimizer skips; empty if there are none. Uses up `net`. Throws input_error if the step fails.
+std::string note_on_missing_gradients(const plan& so_far, models::network& net);
+
+/// Returns the ranges of the parameter tensors.
+std::vector<range> tensors_of(const models::flat_layout& layout);
+
 /// Describes a module's own random draws, which users may not expect.
 std::string note_on_draws(const std::vector<std::string>& operators);
 

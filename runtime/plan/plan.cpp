@@ -151,11 +151,17 @@ plan make_plan(const topology::topology& given, const data_facts& facts, const d
   plan.draws_elsewhere = net->draws_elsewhere();
   if (!plan.draws_elsewhere.empty()) plan.notes.push_back(note_on_draws(plan.draws_elsewhere));
   if (net->takes_any_loss() || plan.data->sample_shape.empty()) plan.warnings = try_out(plan, *net);
+  const auto may_leave_out_parameters = net->takes_any_loss();  // its code is unknown
   for (std::size_t i = 0; i < file.exchanges.size(); ++i) {
     plan.exchanges.push_back(plan_exchange(plan, i));
     plan.file.exchanges[i].options = plan.exchanges[i].settings;
   }
   plan.optimizer = optimizer_of(plan);
+  // An L2 penalty is a function of all parameters and gives each of them a gradient.
+  if (may_leave_out_parameters && plan.optimizer.l2_penalty == 0) {
+    plan.optimizer.tensors = tensors_of(plan.layout);
+    if (auto note = note_on_missing_gradients(plan, *net); !note.empty()) plan.notes.push_back(std::move(note));
+  }
   for (auto& exchange : plan.exchanges) {
     check_hosting(plan, exchange, machine);
     if (const auto near = expanded.cores.find(exchange.name); near != expanded.cores.end())

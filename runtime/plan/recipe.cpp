@@ -1,5 +1,7 @@
 #include "troupe/runtime/plan/recipe.hpp"
 
+#include "troupe/actors/training/optimizer_kinds.hpp"
+#include "troupe/runtime/plan/parts.hpp"
 #include "troupe/runtime/plan/plan.hpp"
 #include "troupe/runtime/plan/refuse.hpp"
 #include "troupe/runtime/plan/undecayed.hpp"
@@ -118,6 +120,12 @@ std::string scaling_text(const plan& plan) {
 
 }  // namespace
 
+std::vector<range> tensors_of(const models::flat_layout& layout) {
+  std::vector<range> tensors;
+  for (const auto& entry : layout.parameters) tensors.push_back({entry.first, entry.count});
+  return tensors;
+}
+
 optimizer_options optimizer_of(const plan& so_far) {
   const auto& file = so_far.file;
   const auto& given = file.optimizer;
@@ -134,7 +142,7 @@ optimizer_options optimizer_of(const plan& so_far) {
                          .betas = given.betas};
   made.eps = given.eps.value_or(made.eps);
   made.schedule = schedule_of(so_far, made.lr);
-  for (const auto& entry : so_far.layout.parameters) made.tensors.push_back({entry.first, entry.count});
+  if (find_optimizer(given.name)->by_layer) made.tensors = tensors_of(so_far.layout);
   return made;
 }
 

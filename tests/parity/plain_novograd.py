@@ -15,6 +15,8 @@ class NovoGrad(torch.optim.Optimizer):
         for group in self.param_groups:
             (beta_1, beta_2), eps, decay = group["betas"], group["eps"], group["weight_decay"]
             for w in group["params"]:
+                if w.grad is None:
+                    continue
                 state, square = self.state[w], w.grad.norm() ** 2
                 if not state:
                     state["v"] = square

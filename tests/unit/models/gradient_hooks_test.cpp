@@ -107,3 +107,28 @@ TEST_CASE("a gradient is told after its tensor was given other data") {
   backward(net);
   CHECK(told == indices{1, 3});
 }
+
+TEST_CASE("every built-in model uses all of its parameters in a training step") {
+  CHECK(without_gradient(*std::make_unique<odd_network>(), two_by_two, loss_kind::cross_entropy) == indices{0, 2});
+  for (const auto& kind : network_kinds()) {
+    CAPTURE(kind.name);
+    if (kind.fits == nullptr) continue;
+    network_shape shape{.input = {3, 32, 32}, .classes = 4, .layers = {}, .width = {}};
+    auto fed = sample_kind::images;
+    if (kind.fits(sample_kind::characters, {.input = {16}, .classes = 30})) {
+      shape = {.input = {16}, .classes = 30, .layers = 2, .width = 32, .heads = 4};
+      fed = sample_kind::characters;
+    } else if (kind.step != nullptr) {
+      fed = sample_kind::sparse;
+      shape = kind.name == "matrix_completion" ? network_shape{.input = {5, 4}, .classes = 0}
+                                               : network_shape{.input = {9}, .classes = 2};
+    } else if (kind.name == "wide_resnet") {
+      shape.layers = 10;
+      shape.width = 1;
+    } else if (kind.name == "wide_resnet_pooled") {
+      shape.width = 1;
+    }
+    const auto net = make_network(kind, shape, 1);
+    CHECK(without_gradient(*net, shape, net->loss(), fed, fed == sample_kind::characters).empty());
+  }
+}
