@@ -215,8 +215,12 @@ void take(port_pointer self, const part& piece) {
   const auto own = is_own(my, piece);
   if (my.options.can_reform && !own) {
     const auto generation = my.options.own.among.generation;
-    if (piece.origin.generation == generation + 1 && my.early.size() < most_early && piece.origin.run == my.options.run)
-      return my.early.push_back(piece);
+    if (piece.origin.generation == generation + 1 && piece.origin.run == my.options.run) {
+      if (my.early.size() < most_early) return my.early.push_back(piece);
+      return fail(self,
+                  make_error(errc::mismatch, my.options.name + ": received more than " + std::to_string(most_early) +
+                                                 " parts of the next generation before it was re-formed"));
+    }
     if (piece.origin.generation < generation || my.paused) return;
   }
   if (const auto why = refusal(my, piece)) return fail(self, *why);

@@ -8,9 +8,6 @@
 
 namespace troupe::apps {
 
-/// Throws input_error if the plan has something whose order cannot be recorded.
-void check_recordable(const plan& plan);
-
 /// Returns what a recording of this run belongs to.
 recording::origin origin_of(const training& what, const at::Tensor& initial);
 

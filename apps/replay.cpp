@@ -9,7 +9,6 @@
 #include "troupe/runtime/node/fingerprint.hpp"
 #include "troupe/runtime/node/launcher.hpp"
 #include "troupe/runtime/node/replay_run.hpp"
-#include "troupe/runtime/plan/refuse.hpp"
 #include "troupe/runtime/recording/beginning.hpp"
 #include "troupe/runtime/support/units.hpp"
 #include "troupe/runtime/telemetry/display.hpp"
@@ -115,14 +114,6 @@ int replay_recording(options& given) {
 }
 
 }  // namespace
-
-void check_recordable(const plan& plan) {
-  for (const auto& exchange : plan.exchanges)
-    if (exchange.nature.host == hosting::shared_memory && exchange.nature.writes != memory_writes::locked)
-      refuse(plan.file, "exchange." + exchange.name + ".lock",
-             "workers write the shared memory of \"" + exchange.name +
-                 "\" in no order that could be recorded; set lock = true to record the run");
-}
 
 recording::origin origin_of(const training& what, const at::Tensor& initial) {
   const auto about = describe_run(what);

@@ -13,6 +13,7 @@
 #include "troupe/runtime/node/local_nodes.hpp"
 #include "troupe/runtime/node/node.hpp"
 #include "troupe/runtime/recording/beginning.hpp"
+#include "troupe/runtime/recording/recordable.hpp"
 #include "troupe/runtime/recording/writer.hpp"
 #include "troupe/runtime/support/durable_files.hpp"
 #include "troupe/runtime/support/terminal.hpp"
@@ -137,7 +138,7 @@ training prepare(const training_options& given) {
   auto plan = make_plan(topology, data_facts(data, topology));
   check_security(plan);
   check_no_faults(plan);
-  if (given.record) check_recordable(plan);
+  if (given.record) recording::check_recordable(plan);
   files_of_options(given, plan);  // what is wrong with them is found before any node is started
   return {std::move(data), std::move(plan)};
 }

@@ -282,7 +282,11 @@ std::vector<planned_edge> group_edges(const worker_groups& groups, const std::ve
       edges.push_back({group.front(), group[i], 1, bytes});
     }
   }
-  for (const auto& edge : inner_edges) edges.push_back({outer(edge.from), outer(edge.to), edge.messages, edge.bytes});
+  for (auto edge : inner_edges) {
+    edge.from = outer(edge.from);
+    edge.to = outer(edge.to);
+    edges.push_back(edge);
+  }
   return edges;
 }
 

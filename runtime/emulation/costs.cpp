@@ -11,6 +11,7 @@
 #include <cmath>
 #include <ctime>
 #include <future>
+#include <stdexcept>
 #include <thread>
 #include <utility>
 
@@ -123,10 +124,12 @@ microseconds costs::of(const std::string& actor, const task& what) {
   if (what.what == task::kind::evaluate) return rounded(evaluation_);
   const auto copying = static_cast<double>(what.elements) * sizeof(float) / bytes_per_second_;
   if (what.what != task::kind::advance) return rounded(copying);
-  const auto rank = *rank_of_compute(actor);
+  const auto rank = rank_of_compute(actor);
+  if (!rank)
+    throw std::logic_error("the lane of \"" + actor + "\" computes gradients, but no compute actor has this name");
   double seconds = copying;
   for (std::uint64_t i = 0; i < what.gradients; ++i) {
-    data::random_stream random{data::keyed(seed_, data::purpose::exchange, rank, gradients_.at(rank)++)};
+    data::random_stream random{data::keyed(seed_, data::purpose::exchange, *rank, gradients_.at(*rank)++)};
     seconds += gradient_ * (1 + random.between(-jitter_, jitter_));
   }
   return rounded(seconds);

@@ -1,5 +1,6 @@
 #include "troupe/runtime/node/replay_run.hpp"
 
+#include "troupe/actors/journal_filter.hpp"
 #include "troupe/runtime/node/simulation.hpp"
 #include "troupe/runtime/node/worker_of_plan.hpp"
 #include "troupe/runtime/recording/replay.hpp"
@@ -22,23 +23,18 @@ namespace {
 constexpr std::chrono::hours never{10}, longest_wait{1};
 
 /// Notes the step of the last line of the metrics.
-class step_noting_journal final : public journal {
+class step_noting_journal final : public journal_filter {
  public:
-  explicit step_noting_journal(std::shared_ptr<journal> inner) : inner_(std::move(inner)) {}
+  using journal_filter::journal_filter;
 
   void write(const record& line) override {
     steps_ = line.step;
-    inner_->write(line);
+    journal_filter::write(line);
   }
-  void progress(std::uint64_t step) override { inner_->progress(step); }
-  void progress_by_worker(const std::vector<std::uint64_t>& steps) override { inner_->progress_by_worker(steps); }
-  void keep(const snapshot& best) override { inner_->keep(best); }
-  void save(const snapshot& result) override { inner_->save(result); }
 
   std::uint64_t steps() const { return steps_; }
 
  private:
-  std::shared_ptr<journal> inner_;
   std::uint64_t steps_{0};
 };
 

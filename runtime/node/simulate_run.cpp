@@ -1,5 +1,6 @@
 #include "troupe/runtime/node/simulate_run.hpp"
 
+#include "troupe/actors/journal_filter.hpp"
 #include "troupe/runtime/emulation/costs.hpp"
 #include "troupe/runtime/emulation/network.hpp"
 #include "troupe/runtime/emulation/slowed_lanes.hpp"
@@ -10,7 +11,6 @@
 #include "troupe/runtime/topology/value.hpp"
 
 #include <algorithm>
-#include <cctype>
 #include <chrono>
 #include <limits>
 #include <optional>
@@ -23,18 +23,12 @@ namespace troupe {
 namespace {
 
 /// Leaves out the weights, of which there are none if nothing is computed.
-class journal_without_weights final : public journal {
+class journal_without_weights final : public journal_filter {
  public:
-  explicit journal_without_weights(std::shared_ptr<journal> inner) : inner_(std::move(inner)) {}
+  using journal_filter::journal_filter;
 
-  void write(const record& line) override { inner_->write(line); }
-  void progress(std::uint64_t step) override { inner_->progress(step); }
-  void progress_by_worker(const std::vector<std::uint64_t>& steps) override { inner_->progress_by_worker(steps); }
   void keep(const snapshot&) override {}
   void save(const snapshot&) override {}
-
- private:
-  std::shared_ptr<journal> inner_;
 };
 
 /// Returns what reports the jobs of an actor's lane that take time to the trace; nothing if there is none.
@@ -43,16 +37,6 @@ simulated_job_listener listener_of(const std::string& actor, const std::shared_p
   return [track = trace_track{trace, actor}](const simulated_job& job) {
     if (job.end != job.begin) add_job(track, job.what, job.begin, job.end);
   };
-}
-
-/// Returns the node of an actor with a lane: its name ends with the rank of its worker, or it is on the first node.
-std::uint32_t node_of_lane(const plan& plan, const std::string& actor) {
-  if (plan.nodes.size() == 1 || actor.find(" server ") != std::string::npos) return 0;
-  const auto space = actor.rfind(' ');
-  if (space == std::string::npos || space + 1 == actor.size() ||
-      !std::isdigit(static_cast<unsigned char>(actor.back())))
-    return 0;
-  return plan.node_of(static_cast<std::uint32_t>(std::stoul(actor.substr(space + 1))));
 }
 
 /// Returns the faults of the topology file, one for each pair of nodes that a fault is between.
@@ -149,7 +133,10 @@ run_end simulate_run(const plan& plan, const data::dataset_pair& data, at::Tenso
     std::vector<std::shared_ptr<simulated_cores>> cores;
     for (std::size_t node = 0; node < plan.nodes.size(); ++node)
       cores.push_back(std::make_shared<simulated_cores>(static_cast<std::size_t>(given.cores)));
-    how.cores_of = [&plan, cores](const std::string& actor) { return cores.at(node_of_lane(plan, actor)); };
+    how.cores_of = [nodes = nodes_by_actor(plan), cores](const std::string& actor) {
+      const auto found = nodes.find(actor);
+      return cores.at(found == nodes.end() ? 0 : found->second);  // what is not planned is on the first node
+    };
   }
   if (!options.computes) book = std::make_shared<journal_without_weights>(std::move(book));
   const auto run = plan.nodes.size() > 1 ? simulate_all_nodes : simulate;

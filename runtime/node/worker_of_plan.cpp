@@ -128,6 +128,12 @@ std::optional<std::uint32_t> rank_of_compute(const std::string& name) {
   return error == std::errc{} ? std::optional{rank} : std::nullopt;
 }
 
+std::unordered_map<std::string, std::uint32_t> nodes_by_actor(const plan& plan) {
+  std::unordered_map<std::string, std::uint32_t> nodes;
+  for (const auto& actor : plan.actors) nodes.emplace(actor.name, actor.node);
+  return nodes;
+}
+
 replica_options replica_options_of(const plan& plan, const data::dataset_pair& data, std::uint32_t rank,
                                    models::buffer_pool pool) {
   const auto& file = plan.file;

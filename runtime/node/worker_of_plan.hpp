@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <unordered_map>
 
 namespace troupe {
 
@@ -39,6 +40,9 @@ std::uint32_t batches_at_once(const plan& plan);
 /// Returns the name of the compute actor of a worker, and the rank for such a name, or nothing.
 std::string name_of_compute(std::uint32_t rank);
 std::optional<std::uint32_t> rank_of_compute(const std::string& name);
+
+/// Returns the index of the node of every planned actor, by its name.
+std::unordered_map<std::string, std::uint32_t> nodes_by_actor(const plan& plan);
 
 /// Returns the options of a worker's replica on the CPU, without shared memory and synchronised norms.
 replica_options replica_options_of(const plan& plan, const data::dataset_pair& data, std::uint32_t rank,

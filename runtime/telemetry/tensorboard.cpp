@@ -1,5 +1,6 @@
 #include "troupe/runtime/telemetry/tensorboard.hpp"
 
+#include "troupe/actors/journal_filter.hpp"
 #include "troupe/runtime/support/appended_file.hpp"
 #include "troupe/runtime/support/read_text.hpp"
 #include "troupe/runtime/telemetry/event_file.hpp"
@@ -58,26 +59,17 @@ bool belongs_elsewhere(const std::string& key) {
   return key == "samples_per_second" || key == "data_wait" || key.starts_with("val_");
 }
 
-class event_journal : public journal {
+class event_journal : public journal_filter {
  public:
   event_journal(std::shared_ptr<journal> book, tensorboard_options options)
-      : book_(std::move(book)), options_(std::move(options)) {}
+      : journal_filter(std::move(book)), options_(std::move(options)) {}
 
   void write(const record& line) override {
     if (!out_) begin(line.seconds);
     add(json::parse(json_line(line)));
     options_.outputs->write(out_->path().filename().string(), [this] { out_->flush(); });
-    book_->write(line);  // last, because the end of the run waits there for what is not written yet
+    journal_filter::write(line);  // last, because the end of the run waits there for what is not written yet
   }
-
-  void progress(std::uint64_t step) override { book_->progress(step); }
-  void progress_by_worker(const std::vector<std::uint64_t>& steps) override { book_->progress_by_worker(steps); }
-  void keep(const snapshot& best) override { book_->keep(best); }
-  void save(const snapshot& result) override { book_->save(result); }
-  std::optional<state_dict> checkpoint(const run_state& state, bool copied) override {
-    return book_->checkpoint(state, copied);
-  }
-  void report_overdue_copy(std::uint64_t step) override { book_->report_overdue_copy(step); }
 
  private:
   /// Starts the file, `seconds` after the run began. That of a continued run begins with the lines that metrics.jsonl
@@ -131,7 +123,6 @@ class event_journal : public journal {
     if (!found.empty()) out_->add(event_file::values(began_ + line.value("seconds", 0.0), step, found));
   }
 
-  std::shared_ptr<journal> book_;
   tensorboard_options options_;
   std::unique_ptr<appended_file> out_;
   double began_{0};                             ///< When the run began, in seconds since 1970.

@@ -259,3 +259,30 @@ TEST_CASE("an exchange that was not paused, or cannot be re-formed, refuses it")
     while (scheduler.has_job()) scheduler.run_once();
   }
 }
+
+TEST_CASE("a port that receives too many parts of the next generation fails instead of dropping them") {
+  constexpr std::uint64_t most = 4096;
+  testing::stepped_config settings;
+  caf::actor_system system{settings};
+  auto& scheduler = dynamic_cast<caf::scheduler::test_coordinator&>(system.scheduler());
+  models::flat_layout layout;
+  layout.parameters = {{"w", {elements}, 0, elements}};
+  layout.parameter_end = layout.total = elements;
+  const auto port = spawn_port(
+      system,
+      {.can_reform = true,
+       .own = {.among = {.world_size = 2}, .layout = layout, .settings = {{"route", std::string{"direct"}}}}},
+      find_exchange("all_reduce")->make_member);
+  std::string heard;
+  caf::actor_cast<caf::abstract_actor*>(port)->attach_functor([&](const caf::error& why) { heard = describe(why); });
+  for (std::uint64_t i = 0; i <= most; ++i) {
+    CHECK(heard.empty());
+    part next{.origin = {.sender = rank_id{1}, .step = i}};
+    next.origin.generation = 1;
+    caf::anon_send(port, part_atom_v, next);
+    while (scheduler.has_job()) scheduler.run_once();
+  }
+  CHECK(heard == "exchange: received more than 4096 parts of the next generation before it was re-formed");
+  caf::anon_send_exit(port, caf::exit_reason::kill);
+  while (scheduler.has_job()) scheduler.run_once();
+}

@@ -266,6 +266,15 @@ TEST_CASE("the plan knows the traffic of groups") {
   }
 }
 
+TEST_CASE("edges between groups are used as often as those of the exchange inside") {
+  const std::vector<planned_edge> inner{{0, 1, 2, 64, 0.25}, {2, 0, 1, 32, 1}};
+  const auto edges = group_edges({{0, 1}, {2}, {3, 4}}, inner, 128);
+  std::map<ends, double> used;
+  for (const auto& edge : edges) used[{edge.from, edge.to}] = edge.used;
+  CHECK((used ==
+         std::map<ends, double>{{{0, 2}, 0.25}, {{3, 0}, 1}, {{1, 0}, 1}, {{0, 1}, 1}, {{4, 3}, 1}, {{3, 4}, 1}}));
+}
+
 TEST_CASE("members of groups say whom they wait for by outer index") {
   exchange_pump pump{pumped(two_shards, three_groups, 1)};
   const auto waits = [&](std::uint32_t index) {

@@ -6,8 +6,11 @@
 #include "troupe/actors/support/crc32c.hpp"
 #include "troupe/actors/training/lock_order.hpp"
 #include "troupe/data/random.hpp"
+#include "troupe/runtime/plan/plan.hpp"
 #include "troupe/runtime/recording/deliveries_file.hpp"
+#include "troupe/runtime/recording/recordable.hpp"
 #include "troupe/runtime/recording/writer.hpp"
+#include "troupe/runtime/topology/error.hpp"
 
 #include <ATen/ops/zeros.h>
 
@@ -175,4 +178,29 @@ TEST_CASE("the server of shared memory is named as one") {
 TEST_CASE("a disk that is full costs a warning") {
   if (!std::filesystem::exists("/dev/full")) return;
   CHECK_THROWS_AS(writer("/dev/full", about, [](const auto&) {}), std::runtime_error);
+}
+
+TEST_CASE("an exchange whose workers take in parts in any order cannot be recorded") {
+  const auto refusal = [](bool deterministic, std::uint32_t servers) -> std::string {
+    plan made;
+    made.file.file = "pairs.toml";
+    static const auto kind = [] {
+      exchange_kind any;
+      any.name = "any_pairs";
+      return any;
+    }();
+    made.exchanges.push_back({.name = "pairs", .kind = &kind});
+    made.exchanges.back().nature = {.deterministic = deterministic, .servers = servers};
+    try {
+      check_recordable(made);
+    } catch (const input_error& reason) {
+      return reason.what();
+    }
+    return "accepted";
+  };
+  CHECK(refusal(true, 0) == "accepted");
+  CHECK(refusal(false, 1) == "accepted");
+  const auto text = refusal(false, 0);
+  CHECK(text.find(R"("pairs", an exchange of kind any_pairs)") != std::string::npos);
+  CHECK(text.find("run it without --record") != std::string::npos);
 }
