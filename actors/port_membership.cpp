@@ -11,8 +11,9 @@ namespace troupe {
 void make_member(port_state& my) {
   auto& own = my.options.own;
   my.algorithm = my.make(own);
+  constexpr auto most = std::uint64_t{1} << 62;  // so that a step can be added
   if (const auto exchanges = my.algorithm->steps_ahead())
-    my.most_ahead = *exchanges * own.due.every;
+    my.most_ahead = *exchanges > most / own.due.every ? most : *exchanges * own.due.every;
   else
     my.most_ahead.reset();
   own.initial.reset();  // the member has taken what it needs

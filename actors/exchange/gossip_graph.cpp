@@ -77,6 +77,15 @@ rules::graph torus_of(std::uint32_t n, const setting_values& settings) {
   return rules::torus_graph(static_cast<std::uint32_t>(rows), static_cast<std::uint32_t>(columns));
 }
 
+/// Refuses a graph with more edges than a plan can hold: those of 4,096 nodes that all hear each other.
+void check_edges(std::uint32_t n, std::uint64_t of_each, const char* key) {
+  constexpr std::uint64_t most = 4096 * 4095;
+  if (n * of_each <= most) return;
+  refuse(key, "the graph would have " + std::to_string(n) + " × " + std::to_string(of_each) +
+                  " edges; expected at most " + std::to_string(most) +
+                  ", such as graph = \"ring\", \"torus\" or \"exponential\"");
+}
+
 rules::graph random_regular_of(std::uint32_t n, const setting_values& settings) {
   const auto* degree = find<std::int64_t>(settings, "degree");
   if (!degree)
@@ -90,6 +99,7 @@ rules::graph random_regular_of(std::uint32_t n, const setting_values& settings) 
   if (!rules::has_regular_graph(n, static_cast<std::uint32_t>(*degree)))
     refuse("degree", "a degree of " + std::to_string(*degree) + " cannot connect " + counted(n) +
                          "; expected a degree of at least " + (n == 2 ? "1" : "2"));
+  check_edges(n, static_cast<std::uint64_t>(*degree), "degree");
   const auto* seed = find<std::int64_t>(settings, "graph_seed");
   return rules::random_regular_graph(n, static_cast<std::uint32_t>(*degree),
                                      static_cast<std::uint64_t>(seed ? *seed : 0));
@@ -118,6 +128,7 @@ rules::graph graph_of_pairs(const std::vector<std::string>& names, const pairs& 
 
 rules::graph named_graph(std::uint32_t n, const setting_values& settings) {
   const auto name = graph_name(settings);
+  if (name == "complete" && n > 1) check_edges(n, n - 1, "graph");
   if (name == "ring") return rules::ring_graph(n);
   if (name == "line") return rules::line_graph(n);
   if (name == "torus") return torus_of(n, settings);

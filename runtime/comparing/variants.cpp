@@ -6,6 +6,7 @@
 #include "troupe/runtime/node/launcher.hpp"
 #include "troupe/runtime/node/simulate_run.hpp"
 #include "troupe/runtime/plan/plan.hpp"
+#include "troupe/runtime/support/units.hpp"
 #include "troupe/runtime/telemetry/run_folder.hpp"
 #include "troupe/runtime/topology/canonical.hpp"
 #include "troupe/runtime/topology/load.hpp"
@@ -72,6 +73,19 @@ std::vector<fs::path> files_of(const std::vector<fs::path>& given) {
     std::sort(files.begin() + first, files.end());
   }
   return files;
+}
+
+/// Refuses more variants than a comparison can have, before any of them is made.
+void check_count(std::size_t files, const std::vector<varied_key>& varied) {
+  auto count = static_cast<double>(files);
+  auto product = grouped(files) + (files == 1 ? " file" : " files");
+  for (const auto& [key, values] : varied) {
+    count *= static_cast<double>(values.size());
+    product += " × " + grouped(values.size()) + " of " + key;
+  }
+  if (count <= static_cast<double>(most_variants)) return;
+  throw input_error((varied.empty() ? "FILE: " : "--vary: ") + product + " are too many variants; expected at most " +
+                    grouped(most_variants) + " in one comparison");
 }
 
 /// Returns every combination of the varied settings; the last key varies fastest. Throws input_error if a key is given
@@ -199,7 +213,9 @@ void read_settings(variant& what, const fs::path& file, bool simulated) {
 variants_made make_variants(const request& what, const std::function<void(const std::string&)>& warn) {
   variants_made made;
   std::vector<fs::path> paths;
-  for (const auto& file : files_of(what.files))
+  const auto files = files_of(what.files);
+  check_count(files.size(), what.varied);
+  for (const auto& file : files)
     for (auto& point : grid(what.varied)) {
       paths.push_back(file);
       variant each;

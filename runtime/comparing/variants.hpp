@@ -30,6 +30,9 @@ struct variants_made {
   std::uint64_t first_seed{0};
 };
 
+/// Maximum number of variants: their plans and drawings are held in memory, and a page shows all of them.
+constexpr std::size_t most_variants = 10'000;
+
 /// Loads every file with every combination of the varied settings, reads its data, makes its plan and draws its
 /// wiring. For simulations with simulate.gradient = "measure", the time of a gradient is measured once for all variants
 /// that compute the same, at the same number of lanes. `warn` receives the warnings of the plans. Throws input_error.

@@ -30,9 +30,10 @@ double cpu_seconds() {
   return static_cast<double>(used.tv_sec) + 1e-9 * static_cast<double>(used.tv_nsec);
 }
 
-/// Ten years at most, so that no sum of times overflows, whatever rates and factors the file has.
+/// Limited so that no sum of times overflows, whatever rates and factors the file has, but to more than the hundred
+/// years after which a simulation ends with an error.
 microseconds rounded(double seconds) {
-  constexpr double longest = 10 * 365.25 * 24 * 3600;
+  constexpr double longest = 101 * 365.25 * 24 * 3600;
   return microseconds{std::llround(1e6 * std::min(seconds, longest))};
 }
 

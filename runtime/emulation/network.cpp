@@ -16,10 +16,9 @@ constexpr std::int64_t packet_bytes = 1500;
 /// Keeps what is drawn for links apart from other draws with the same seed.
 constexpr std::uint64_t of_links = 0x6c696e6b73;
 
-/// No message takes longer on any part of its way, ten years, and none arrives later, so that no time overflows,
-/// whatever rates and delays the file has. Two times up to the latest can be added.
-constexpr time longest = 24h * 3652;
-constexpr time latest{(std::int64_t{1} << 62) - 1};
+/// No message takes longer on any part of its way, so that no time overflows, whatever rates and delays the file has.
+/// A simulation in which a message takes that long, more than a hundred years, ends with an error.
+constexpr time longest = 24h * 36'890;
 
 time limited(double nanoseconds) {
   if (!(nanoseconds < static_cast<double>(longest.count()))) return longest;

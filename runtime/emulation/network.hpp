@@ -33,6 +33,9 @@ namespace troupe::emulation {
 /// Points in time and durations, from any origin.
 using time = std::chrono::nanoseconds;
 
+/// No message leaves or arrives later than this, 146 years. Two such times can be added.
+inline constexpr time latest{(std::int64_t{1} << 62) - 1};
+
 /// One direction of a network interface, or of a link of its own. It may be used by several threads.
 class wire {
  public:
@@ -64,7 +67,7 @@ class message_order {
   template <class Arrival>
   time next(time length, Arrival arrival) {
     const std::lock_guard lock{mutex_};
-    const auto first = std::max(arrival(messages_++), last_end_ - length);
+    const auto first = std::min(std::max(arrival(messages_++), last_end_ - length), latest);
     last_end_ = first + length;
     return first;
   }

@@ -56,7 +56,7 @@ class step_limit {
 
   bool is_reached() const {
     if (!queued_) return *std::min_element(completed_.begin(), completed_.end()) >= limit_;
-    return std::accumulate(completed_.begin(), completed_.end(), std::uint64_t{0}) >= limit_ * completed_.size();
+    return std::accumulate(completed_.begin(), completed_.end(), std::uint64_t{0}) / completed_.size() >= limit_;
   }
 
  private:

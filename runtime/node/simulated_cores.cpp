@@ -78,7 +78,8 @@ simulated_cores::time simulated_cores::time_of(double progress) const {
     --occupied;
   }
   at += std::max(0.0, progress - reached) * slowness(occupied, count_);
-  return time{std::llround(std::ceil(at - tolerance / 2))};
+  const auto latest = reached_at_ + static_cast<double>(time{longest_delay}.count());
+  return time{std::llround(std::ceil(std::min(at, latest) - tolerance / 2))};
 }
 
 /// Sees to it that wake() is called in time for the first call. If it is called too early, it sets another alarm.

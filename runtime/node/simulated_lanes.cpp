@@ -139,7 +139,9 @@ class simulated_clock final : public job_clock, public std::enable_shared_from_t
         result();
       };
     const auto factor = what_.what == task::kind::advance ? slowdown_ : 1;
-    const microseconds idle{std::llround((factor - 1) * in_double(length_))};
+    // A time beyond the longest ends the simulation with an error.
+    const auto longest = in_double(microseconds{longest_delay});
+    const microseconds idle{std::llround(std::min((factor - 1) * in_double(length_), longest))};
     if (idle.count() > 0)
       result = [owner = owner_, idle, result = std::move(result)] { send_later(owner, idle, result); };
     deliver(free_, std::move(result));
@@ -186,7 +188,8 @@ class simulated_clock final : public job_clock, public std::enable_shared_from_t
 
   void deliver(double when, std::function<void()> what) {
     if (cores_) return cores_->call_at(when, this, owner_, std::move(what), now());
-    send_later(owner_, microseconds{std::llround(when)} - now(), std::move(what));
+    const auto end = in_double(now() + longest_delay);
+    send_later(owner_, microseconds{std::llround(std::min(when, end))} - now(), std::move(what));
   }
 
   data::random_stream random_;

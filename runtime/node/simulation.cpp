@@ -52,7 +52,7 @@ bool reach_next_instant(caf::scheduler::test_coordinator& scheduler, std::chrono
 }  // namespace
 
 void check_virtual_time(std::chrono::nanoseconds now) {
-  if (now > longest_delay)
+  if (now >= longest_delay)
     throw std::runtime_error(
         "the run would last longer than a hundred years of virtual time; see [simulate], [[link]] and "
         "workers.slowdown in the topology file");

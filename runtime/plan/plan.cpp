@@ -10,6 +10,10 @@
 #include "troupe/runtime/plan/replicas.hpp"
 #include "troupe/runtime/plan/warnings.hpp"
 
+#include <algorithm>
+#include <cstdint>
+#include <utility>
+
 namespace troupe {
 
 namespace {
@@ -51,10 +55,13 @@ data::sampling sampling_of(const topology::topology& file, std::int64_t samples)
 std::uint64_t steps_of(const topology::topology& file, std::uint64_t steps_per_epoch) {
   if (file.run.steps) return *file.run.steps;
   const auto epochs = file.run.epochs.value_or(1);
-  if (epochs > most_steps / steps_per_epoch)
+  // The steps of all workers together are counted in 64 bits.
+  constexpr auto most_together = std::uint64_t{1} << 63;
+  const auto most = std::min(most_steps, most_together / static_cast<std::uint64_t>(file.workers.count));
+  if (epochs > most / steps_per_epoch)
     refuse(file, "run.epochs",
            "run.epochs = " + std::to_string(epochs) + " is too many; use at most " +
-               std::to_string(most_steps / steps_per_epoch));
+               std::to_string(most / steps_per_epoch));
   return epochs * steps_per_epoch;
 }
 

@@ -16,6 +16,7 @@ using std::chrono::milliseconds;
 
 constexpr std::uint64_t largest_count = 1'000'000'000'000;
 constexpr double longest_duration_ms = 10'000.0 * 3'600'000.0;
+constexpr std::string_view longest_duration = "10000h";
 constexpr std::pair<std::string_view, std::int64_t> units[] = {
     {"h", 3'600'000}, {"min", 60'000}, {"s", 1'000}, {"ms", 1}};
 
@@ -225,18 +226,18 @@ std::string expectation(const setting& row) {
     case setting_type::endpoint:
       return "host:port with a port from 0 to 65535, such as \"127.0.0.1:4700\", \"localhost:4700\" or \"[::1]:4700\"";
     case setting_type::duration:
-      return (row.minimum ? "a duration of at least " + print_duration(duration_of(*row.minimum)) + ","
-                          : "a duration") +
-             " such as \"500ms\", \"60s\" or \"5min\"";
+      return "a duration from " + print_duration(row.minimum ? duration_of(*row.minimum) : milliseconds{1}) + " to " +
+             std::string(longest_duration) + ", such as \"500ms\", \"60s\" or \"5min\"";
     case setting_type::delay:
-      return (row.choices.empty() ? "" : listed(in_quotes(row.choices)) + " or ") +
-             "a duration such as \"0s\", \"50us\" or \"20ms\"";
+      return (row.choices.empty() ? "" : listed(in_quotes(row.choices)) + " or ") + "a duration of at most " +
+             std::string(longest_duration) + ", such as \"0s\", \"50us\" or \"20ms\"";
     case setting_type::rate:
       return "a rate such as \"100Mbit/s\" or \"8GB/s\"";
     case setting_type::real_or_reals:
       return "a number" + range(row) + ", or a list of such numbers";
     case setting_type::every:
-      return "a number of steps or epochs of at least 1, such as 100, \"100 steps\" or \"1 epoch\"";
+      return "a number of steps or epochs from 1 to " + std::to_string(largest_count) +
+             ", such as 100, \"100 steps\" or \"1 epoch\"";
     case setting_type::words:
       return "a list of strings";
     case setting_type::reals:

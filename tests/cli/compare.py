@@ -288,6 +288,9 @@ def test_mistakes_are_found_before_anything_runs():
     write("star.toml", STAR)
     write("bad.toml", STAR.replace("star", "stra"))
     pathlib.Path("empty").mkdir()
+    hundreds = []
+    for key in "optimizer.lr", "optimizer.momentum", "data.validation", "optimizer.weight_decay", "model.width":
+        hundreds += ["--vary", key + "=" + ",".join(f"0.{i:03}" for i in range(100))]
     for asked, says in ((["star.toml", "bad.toml"], 'did you mean "star"'),
                         (["star.toml", "star.toml"], "is given twice"),
                         (["star.toml", "--vary", "optimizer.lr"], "has no values"),
@@ -298,6 +301,9 @@ def test_mistakes_are_found_before_anything_runs():
                         (["star.toml", "--vary", "optimizer.lrr=1,2"], "--vary optimizer.lrr=1:"),
                         (["star.toml", "--target", "97"], '--target is "97"; expected a number from 0 to 1;'),
                         (["star.toml", "--target", "nan"], '--target is "nan"; expected a number from 0 to 1'),
+                        (["star.toml", *hundreds], "100 of model.width are too many variants; expected at most 10,000"),
+                        (["star.toml"] * 2 + ["--vary", "run.steps=" + ",".join(map(str, range(5001)))],
+                         "2 files × 5,001 of run.steps are too many variants; expected at most 10,000"),
                         (["empty"], "contains no .toml file"),
                         ([], "no topology file"),
                         (["--resume", "nowhere"], "does not contain a comparison")):

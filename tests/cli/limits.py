@@ -32,7 +32,7 @@ def test_a_model_beyond_the_memory_is_refused_before_it_is_made():
     write("wide.toml", MLP)
     begin = time.process_time()
     for command in ("check", "wide.toml"), ("run", "wide.toml", "--out", "out"), ("simulate", "wide.toml", "--out", "out"):
-        refused("the model mlp has 8,65", *command)
+        refused("the model mlp has 8,642,166,800 parameters", *command)
         refused("reduce model.layers or model.width", *command)
     assert time.process_time() - begin < 60
     write("gpt.toml", '[model]\nname = "gpt"\nwidth = 32768\nlayers = 64\n[data]\nname = "text"\nfile = "a.txt"\n')

@@ -205,6 +205,19 @@ def test_a_replay_ends_at_the_requested_step():
     assert len(weights) == 1
 
 
+def test_a_requested_step_beyond_the_end_replays_the_whole_run():
+    write("file.toml", SERVER.replace("[run]", '[run]\nbudget = "total"', 1))
+    troupe("run", "file.toml", "--record", "--out", "run")
+    steps = metrics("run")[-1]["step"]
+    # Times the number of workers, 2^62 and 2^63 are 0 in 64 bits.
+    for until in steps, 1_000_000, 2 ** 62, 2 ** 63, 2 ** 64 - 1:
+        replay("run", "--until", until)
+        end = metrics("run-again")[-1]
+        assert (end["step"], end["status"]) in ((steps, "done"), (steps, "interrupted")), (until, end)
+        same = pathlib.Path("run-again/model.safetensors").read_bytes() == pathlib.Path("run/model.safetensors").read_bytes()
+        assert same, until
+
+
 def test_what_cannot_be_recorded_is_refused():
     write("file.toml", SHARED.replace("lock = true", ""))
     done = troupe("run", "file.toml", "--record", "--out", "run", status=2)

@@ -2,17 +2,20 @@
 #include "tests/support/doctest.hpp"
 #include "tests/support/stepped_system.hpp"
 
+#include "troupe/runtime/node/simulated_cores.hpp"
 #include "troupe/runtime/node/simulated_lanes.hpp"
 
 #include <caf/all.hpp>
 #include <caf/scheduler/test_coordinator.hpp>
 
+#include <algorithm>
 #include <chrono>
 #include <functional>
 #include <map>
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 namespace {
 
@@ -169,4 +172,37 @@ TEST_CASE("what is left of a job that has waited begins when it is resumed") {
   stage.run();
   CHECK(stage.sent ==
         std::map<std::string, microseconds>{{"asks", 300us}, {"goes on", 5000us + 600us}, {"result", 5000us + 900us}});
+}
+
+TEST_CASE("a time that no clock holds is the longest delay, which ends a simulation, and is not left out") {
+  const auto longest_wait = [](microseconds length, double slowdown, std::size_t workers, std::size_t cores) {
+    testing::stepped_config config;
+    caf::actor_system system{config};
+    auto& scheduler = dynamic_cast<caf::scheduler::test_coordinator&>(system.scheduler());
+    const auto owner = system.spawn(runs_completions);
+    const auto shared = cores == 0 ? nullptr : std::make_shared<simulated_cores>(cores);
+    simulated_lanes lanes{1,
+                          {.duration_of = [=](const std::string&, const task&) { return length; },
+                           .cores_of = [=](const std::string&) { return shared; },
+                           .slowdown_of = [=](const std::string&) { return slowdown; }}};
+    std::vector<std::unique_ptr<lane>> all;
+    for (std::size_t i = 0; i < workers; ++i) {
+      all.push_back(lanes.make("compute " + std::to_string(i)));
+      all.back()->post(owner, {.what = task::kind::advance, .gradients = 1}, [] { return [] {}; });
+    }
+    scheduler.run();
+    auto longest = 0h;
+    for (auto before = scheduler.clock().now(); longest < longest_delay && scheduler.trigger_timeout();
+         before = scheduler.clock().now()) {
+      longest = std::max(longest, std::chrono::duration_cast<std::chrono::hours>(scheduler.clock().now() - before));
+      scheduler.run();
+    }
+    caf::anon_send_exit(owner, caf::exit_reason::kill);
+    scheduler.run();
+    return longest;
+  };
+  CHECK(longest_wait(1h, 10, 1, 0) == 9h);
+  CHECK(longest_wait(10'000h, 1e6, 1, 0) == longest_delay);  // 10^10 hours: 3.6·10^19 µs
+  CHECK(longest_wait(10'000h, 1e6, 1, 1) == longest_delay);
+  CHECK(longest_wait(longest_delay, 1, 4000, 1) == longest_delay);  // on one core: 3.5·10^9 hours
 }
