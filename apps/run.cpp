@@ -70,7 +70,7 @@ int run_topology(training_options& given) {
       telemetry::check_replaceable(
           {.out = given.out / checkpoint::copies_folder, .topology = given.file, .overwrite = given.overwrite});
   }
-  const auto writes_parts = given.trace || !plan.links.empty();
+  const auto writes_parts = given.trace || has_emulated(plan.links);
   if (writes_parts && given.out.empty()) given.out = telemetry::default_folder(given.file);
   const auto existed = std::filesystem::exists(given.out);
   if (!given.out.empty() && given.resume.empty())

@@ -73,7 +73,7 @@ int simulate_topology(options& given) {
       {.out = given.run.out, .topology = given.run.file, .inputs = inputs_of(plan), .overwrite = given.run.overwrite}};
   const auto outputs = make_outputs();
   const auto trace = make_trace(given.run.trace, folder.path(), "simulation", trace_time{0});
-  const auto network = emulation::make_network(plan, given.how.seed, trace);
+  const auto network = emulation::make_network(plan, given.how.seed, emulation::realm::simulation, trace);
   auto shown = telemetry::make_display(verbosity_of(given.run), telemetry::shape_of(plan, folder.path().string()));
   shown = watched(std::move(shown),
                   {.what = plan, .folder = folder.path(), .simulated = true, .network = network, .outputs = outputs},

@@ -252,7 +252,7 @@ int train(const training_options& given, training&& what, std::uint32_t node, si
   if (what.plan.keeps_copies(node)) options.keep_copy = keeper_of_copies(given, what.plan);
   const auto trace = make_trace(given, what.plan, node);
   options.trace = trace;
-  options.network = emulation::make_network(what.plan, what.plan.file.run.seed, trace);
+  options.network = emulation::make_network(what.plan, what.plan.file.run.seed, emulation::realm::run, trace);
   journal_pointer book;
   if (node == 0)
     options.open_book = [&, network = options.network]() -> std::shared_ptr<journal> {
@@ -290,7 +290,7 @@ int train(const training_options& given, training&& what, std::uint32_t node, si
   if (end.signal != 0 && !given.quiet && (!end.begun || node != 0))
     print_note("interrupted by " + name_of_signal(end.signal) + (end.begun ? "" : " before training began"));
   if (trace) trace->close();  // a lane that is stuck may still have it
-  write_links(given, what.plan, node, book.get(), end.links);
+  if (has_emulated(what.plan.links)) write_links(given, what.plan, node, book.get(), end.links);
   if (recorded && !end.failure && !end.refusal) recorded->complete();
   recorded.reset();
   if (book) offer_to_continue(given, what.plan, end, *book);

@@ -1,5 +1,6 @@
 #include "troupe/actors/exchange/all_reduce.hpp"
 
+#include "troupe/actors/exchange/all_reduce/automatic_route.hpp"
 #include "troupe/actors/exchange/all_reduce/routes.hpp"
 #include "troupe/actors/exchange/buckets.hpp"
 
@@ -12,50 +13,19 @@ namespace troupe {
 
 namespace {
 
-/// Up to so many elements (64 KiB) "auto" sends everything to everyone. Between processes a hop is a thread wake and a
-/// turn of the network, some tens of microseconds; copying 64 KiB takes less, so one hop of everything beats two of
-/// shards.
-constexpr std::int64_t small_gradient = std::int64_t{16} << 10;
-
-/// The number of members up to which "auto" sends everything to everyone, and up to which it uses shards. Beyond, the
-/// quadratic number of messages costs more than the hops of a chain: 2n(n − 1) against 2(n − 1). A port that gathers
-/// holds at most 16 · 64 KiB.
-constexpr std::uint32_t most_gathering = 16, most_with_shards = 32;
-
 /// Whether the GPUs' own library does it. A port made by hand may leave the setting out.
 bool is_nccl(const setting_values& settings) {
   const auto found = settings.find("engine");
   return found != settings.end() && std::get<std::string>(found->second) == "nccl";
 }
 
-/// Whether a chain sends at most half as much between nodes as shards do. It folds the workers of a node before
-/// anything leaves it, if their indices follow each other: 2P bytes for each place where the node changes. Shards send
-/// P/n from every member to every other one, twice.
-bool chain_spares_links(const membership& among) {
-  if (among.nodes.empty()) return false;
-  const auto n = among.world_size;
-  std::uint64_t changes = 0, apart = 0;  // apart: ordered pairs of members on different nodes
-  std::map<std::uint32_t, std::uint64_t> members_of;
-  for (std::uint32_t i = 0; i < n; ++i) {
-    changes += i > 0 && among.nodes[i] != among.nodes[i - 1] ? 1 : 0;
-    members_of[among.nodes[i]] += 1;
-  }
-  for (const auto& [node, count] : members_of) apart += count * (n - count);
-  return apart > 0 && 2 * changes * n <= apart;
-}
-
-/// Returns the name of the route that "auto" stands for. Its bits do not depend on the choice.
-std::string automatic_route(const membership& among, std::int64_t total) {
-  if (total <= small_gradient && among.world_size <= most_gathering) return "all_gather";
-  const auto is_large = among.world_size > (total <= small_gradient ? most_gathering : most_with_shards);
-  return is_large || chain_spares_links(among) ? "chain" : "direct";
-}
-
 /// Replaces the route "auto".
-setting_values choose_route(const membership& among, const models::flat_layout& layout, setting_values settings) {
+choice choose_route(const surroundings& around, const models::flat_layout& layout, setting_values settings) {
   auto& name = std::get<std::string>(settings.at("route"));
-  if (name == "auto" && !is_nccl(settings)) name = automatic_route(among, layout.parameter_end);
-  return settings;
+  if (name != "auto" || is_nccl(settings)) return {.settings = std::move(settings)};
+  auto routes = all_reduce::automatic_routes(around, layout.parameter_end);
+  name = routes.front().value;
+  return {.settings = std::move(settings), .key = "route", .candidates = std::move(routes)};
 }
 
 all_reduce::route route_of(const setting_values& settings) {
@@ -75,9 +45,9 @@ std::vector<planned_edge> all_reduce_edges(std::uint32_t world_size, const model
     edge.messages += 1;
     edge.bytes += static_cast<std::uint64_t>(elements) * sizeof(float);
   };
-  // A plan has chosen the route already; otherwise, all members are on one node.
-  const auto chosen = choose_route({.world_size = world_size}, layout, settings);
-  route_of(chosen).list_messages(world_size, layout.parameter_end, count);
+  // A plan has chosen the route already; otherwise, all members are in one process.
+  const auto chosen = choose_route({.members = world_size}, layout, settings);
+  route_of(chosen.settings).list_messages(world_size, layout.parameter_end, count);
   std::vector<planned_edge> result;
   for (const auto& [ends, edge] : edges) result.push_back(edge);
   return result;
@@ -121,13 +91,15 @@ exchange_kind all_reduce_kind() {
             .default_text = "\"auto\"",
             .explanation = "How the sums are computed and sent. \"direct\" adds up one shard at each worker, in rank "
                            "order. \"chain\" passes the sum up the ranks and the mean back down, so that each node "
-                           "adds up its own workers before anything leaves it. \"auto\" chooses: up to 16 workers "
-                           "send a tensor of at most 16 Ki elements whole to each other, in one hop; more than 16 "
-                           "workers (32 for larger tensors) form a chain, and so do fewer if that halves the bytes "
-                           "between nodes; otherwise it is direct. These three give the same bits, unless messages are "
-                           "encoded; then, \"auto\" is always direct. \"ring\" is the textbook algorithm, whose bits "
-                           "differ.",
-            .choices = {"auto", "direct", "chain", "ring"}},
+                           "adds up its own workers before anything leaves it. \"all_gather\" sends everything to "
+                           "everyone, in one hop. These three give the same bits, unless messages are encoded: then, "
+                           "a chain rounds its partial sums. \"auto\" is the one of them (without the chain if "
+                           "messages are encoded) that is predicted to take the least time, which `troupe check` "
+                           "prints. It computes with the [[link]] sections. Where none applies, it assumes 18 GB/s of "
+                           "memory in a process, 3 GB/s and 30 us between processes of a host, and 1 Gbit/s and "
+                           "0.2 ms between hosts. Among more than 1,024 workers, it is a chain. \"ring\" is the "
+                           "textbook algorithm, whose bits differ.",
+            .choices = {"auto", "direct", "chain", "all_gather", "ring"}},
            {.name = "engine",
             .type = setting_type::choice,
             .default_text = "\"troupe\"",
@@ -140,7 +112,8 @@ exchange_kind all_reduce_kind() {
       .make_member =
           [](const member_options& options) {
             if (is_nccl(options.settings)) throw std::logic_error("NCCL has no member; see device/collective_port.hpp");
-            return route_of(choose_route(options.among, options.layout, options.settings)).make_member(options);
+            const auto chosen = choose_route({.members = options.among.world_size}, options.layout, options.settings);
+            return route_of(chosen.settings).make_member(options);
           },
       .edges = all_reduce_edges,
       .nature = nature,
@@ -163,11 +136,10 @@ exchange_kind all_reduce_kind() {
                         route("chain", "2(n − 1)", "2(n − 1)P", "star, bit for bit", {members, runs}),
                         route("ring", "2n(n − 1)", "2(n − 1)P", "star, to 1e-5, because it adds in another order",
                               {"tests/parity/steps.py", members}),
-                        route("auto",
-                              "n(n − 1) if n ≤ 16 and P ≤ 16 Ki elements; otherwise as \"direct\", or as \"chain\" for "
-                              "many workers or nodes of several workers",
-                              "n(n − 1)P if n ≤ 16 and P ≤ 16 Ki elements; otherwise 2(n − 1)P", "star, bit for bit",
-                              {runs, members, "tests/cli/catalogue.py"}),
+                        route("all_gather", "n(n − 1)", "n(n − 1)P", "star, bit for bit", {members, runs}),
+                        route("auto", "as \"direct\", \"chain\" or \"all_gather\"",
+                              "as \"direct\", \"chain\" or \"all_gather\"", "star, bit for bit",
+                              {runs, members, "tests/cli/routes.py", "tests/cli/catalogue.py"}),
                         {.when = "engine = \"nccl\"",
                          .messages = "chosen by NCCL; counted as for \"ring\"",
                          .bytes = "2(n − 1)P",

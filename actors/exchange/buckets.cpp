@@ -40,6 +40,8 @@ class bucketed_member final : public member {
     for (const auto& bucket : own.buckets) {
       auto inner = own;
       inner.buckets.clear();
+      if (own.settings_by_bucket) inner.settings = own.settings_by_bucket->at(inner_.size());
+      inner.settings_by_bucket.reset();
       inner.layout = layout_of_bucket(own.layout, bucket);
       if (own.restored) inner.restored = std::make_shared<const state_dict>(own.restored->all(name_of(inner_.size())));
       inner_.push_back({bucket, make_inner(inner)});

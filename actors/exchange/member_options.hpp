@@ -50,6 +50,8 @@ struct member_options {
   models::flat_layout layout{};
   models::buffer_pool pool{};
   setting_values settings{};  ///< Values of exchange_kind::settings with defaults filled in.
+  /// Settings of each of `buckets`, if something was chosen for each of them; else null.
+  std::shared_ptr<const std::vector<setting_values>> settings_by_bucket{};
   /// Result of exchange_kind::make_common for these settings. If null, a member that needs them computes its own.
   std::shared_ptr<const common_facts> common{};
   /// Maximum size, in elements, of the pieces into which pipelined routes cut the gradient; 0 for the largest size the

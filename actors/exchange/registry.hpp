@@ -16,6 +16,10 @@
 #include <string>
 #include <vector>
 
+namespace troupe::rules {
+struct message_costs;
+}
+
 namespace troupe {
 
 /// Tensor traffic of one exchange from one member's port to another's, by index; servers continue the numbering at n.
@@ -78,6 +82,27 @@ struct exchange_facts {
   std::vector<exchange_variant> variants{};
 };
 
+/// What a kind may consider when it chooses: the same on every node, since it is a function of the topology file.
+struct surroundings {
+  std::uint32_t members{1};
+  encoding how{encoding::float32};      ///< Encoding of the messages.
+  std::int64_t chunk_elements{0};       ///< See member_options.
+  const rules::message_costs* costs{};  ///< How long messages between members take. Null: all in one process.
+};
+
+/// One of the values between which a kind chose, and the time that one exchange would take.
+struct candidate {
+  std::string value{};
+  double seconds{0};
+};
+
+/// What a kind chose for one tensor.
+struct choice {
+  setting_values settings{};            ///< Complete settings of its members.
+  std::string key{};                    ///< The setting whose value was chosen.
+  std::vector<candidate> candidates{};  ///< The chosen one first; empty if there was nothing to choose.
+};
+
 struct exchange_kind {
   std::string name;
   std::string explanation;                    ///< One line.
@@ -99,9 +124,9 @@ struct exchange_kind {
   /// Returns the settings with every member name replaced by w0, w1, … according to the member's index, which is how
   /// make_member, make_common, edges and nature read them; empty if no setting contains names.
   std::function<setting_values(const std::vector<std::string>& names, const setting_values&)> by_index{};
-  /// Returns the settings with what depends on where the members are and on the size of the tensor chosen; empty if
-  /// nothing does. `edges` is given these settings, and make_member must choose in the same way.
-  std::function<setting_values(const membership&, const models::flat_layout&, setting_values)> choose{};
+  /// Returns the settings with what depends on the surroundings and on the size of the tensor chosen; empty if nothing
+  /// does. `edges` and make_member are given these settings. A choice changes no bit of a result.
+  std::function<choice(const surroundings&, const models::flat_layout&, setting_values)> choose{};
   /// Returns what all of `members` share: see common_facts. Empty if there is nothing.
   std::function<std::shared_ptr<const common_facts>(std::uint32_t members, const setting_values&)> make_common{};
   exchange_facts facts{};

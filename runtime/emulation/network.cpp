@@ -90,22 +90,20 @@ time receive(const route& over, std::int64_t bytes, time first) {
   return std::max(sent, over.receiving->occupy(first, length, bytes) + length);
 }
 
-network::network(const plan& plan, std::uint64_t seed, std::shared_ptr<trace_sink> sink)
-    : links_(plan.links), workers_(plan.workers), seed_(seed), sink_(std::move(sink)) {
-  for (std::uint32_t id = 0; id < plan.workers + plan.servers(); ++id) node_of_.push_back(plan.node_of(id));
-  for (const auto& node : plan.nodes) node_names_.push_back(node.name);
+network::network(const plan& plan, std::uint64_t seed, std::shared_ptr<trace_sink> sink, realm where)
+    : links_(plan, where == realm::simulation), workers_(plan.workers), seed_(seed), sink_(std::move(sink)) {
   std::size_t edges = 0;
   for (const auto& exchange : plan.exchanges) edges += exchange.edges.size();
   counts_ = edges > 0 && edges <= counted_max;
 }
 
-std::string network::name_of(std::uint32_t id) const {
-  return id < workers_ ? "w" + std::to_string(id) : "s" + std::to_string(id - workers_);
-}
-
-std::shared_ptr<wire> network::make_wire(const std::string& name, bool sends) {
+std::shared_ptr<wire> network::wire_of(const wire_id& id) {
+  auto& found = wire_by_id_[id];
+  if (found) return found;
+  found = std::make_shared<wire>(links_.name_of(id), id.sends, sink_);
   const std::lock_guard lock{mutex_};
-  return wires_.emplace_back(std::make_shared<wire>(name, sends, sink_));
+  wires_.push_back(found);
+  return found;
 }
 
 std::shared_ptr<edge_meter> network::meter_of(std::uint32_t from, std::uint32_t to,
@@ -142,55 +140,14 @@ std::vector<wire_usage> network::usage() const {
   return all;
 }
 
-/// Returns whether the interface there carries messages of `id` to or from `other`.
-bool network::is_at(const link_end& where, std::uint32_t id, std::uint32_t other) const {
-  if (where.node) return node_of_[id] == *where.node && node_of_[other] != *where.node;
-  return where.everywhere || where.id == id;
-}
-
-bool network::leads_between(const planned_link& which, std::uint32_t from, std::uint32_t to) const {
-  const auto matches = [&](const link_end& where, std::uint32_t id) {
-    return where.node ? node_of_[id] == *where.node : where.id == id;
-  };
-  const auto& ends = which.ends;
-  return (matches(ends[0], from) && matches(ends[1], to)) || (matches(ends[1], from) && matches(ends[0], to));
-}
-
-std::shared_ptr<wire> network::interface_of(const link_end& where, std::uint32_t id, bool sending) {
-  const auto kind = (sending ? 1 : 0) + (where.node ? 2 : 0);
-  auto& found = interfaces_[{kind, where.node.value_or(id)}];
-  if (!found) found = make_wire(where.node ? node_names_[*where.node] : name_of(id), sending);
-  return found;
-}
-
 route network::between(std::uint32_t from, std::uint32_t to) {
-  route made{.from = from, .to = to};
-  for (std::size_t i = 0; i < links_.size(); ++i) {
-    const auto& link = links_[i];
-    const auto& given = link.given;
-    const auto direct = link.ends.size() == 2;
-    const auto sends = direct ? leads_between(link, from, to) : is_at(link.ends[0], from, to);
-    const auto receives = direct ? false : is_at(link.ends[0], to, from);
-    if (!sends && !receives) continue;
-    if (given.latency) made.latency = *given.latency;
-    if (given.jitter) made.jitter = *given.jitter;
-    if (given.loss) made.loss = *given.loss;
-    if (!given.bandwidth) continue;
-    const auto rate = given.bandwidth->bytes_per_second;
-    if (direct) {  // a wire of its own, on which nothing else waits
-      const auto of_nodes = link.ends[0].node || link.ends[1].node;
-      const auto key = std::pair{i, std::pair{of_nodes ? node_of_[from] : from, of_nodes ? node_of_[to] : to}};
-      const auto end_name = [&](std::uint32_t id) { return of_nodes ? node_names_[node_of_[id]] : name_of(id); };
-      auto& wire_between = direct_[key];
-      if (!wire_between) wire_between = make_wire(end_name(from) + " to " + end_name(to), true);
-      made.sending = wire_between;
-      made.send_rate = rate;
-      made.receiving.reset();
-      continue;
-    }
-    if (sends) made.sending = interface_of(link.ends[0], from, true), made.send_rate = rate;
-    if (receives) made.receiving = interface_of(link.ends[0], to, false), made.receive_rate = rate;
-  }
+  const auto path = links_.between(from, to);
+  route made{.from = from, .to = to, .send_rate = path.send_rate, .receive_rate = path.receive_rate};
+  if (path.sending) made.sending = wire_of(*path.sending);
+  if (path.receiving) made.receiving = wire_of(*path.receiving);
+  made.latency = path.latency.value_or(std::chrono::microseconds{0});
+  made.jitter = path.jitter.value_or(std::chrono::microseconds{0});
+  made.loss = path.loss.value_or(0);
   if (made.jitter.count() == 0 && made.loss == 0) return made;
   auto& order = orders_[{from, to}];
   if (!order) order = std::make_shared<message_order>();
@@ -198,8 +155,9 @@ route network::between(std::uint32_t from, std::uint32_t to) {
   return made;
 }
 
-std::shared_ptr<network> make_network(const plan& plan, std::uint64_t seed, std::shared_ptr<trace_sink> sink) {
-  auto made = std::make_shared<network>(plan, seed, std::move(sink));
+std::shared_ptr<network> make_network(const plan& plan, std::uint64_t seed, realm where,
+                                      std::shared_ptr<trace_sink> sink) {
+  auto made = std::make_shared<network>(plan, seed, std::move(sink), where);
   return made->is_emulated() || made->counts() ? made : nullptr;
 }
 

@@ -14,6 +14,7 @@
 #include "troupe/actors/support/trace.hpp"
 #include "troupe/runtime/emulation/edges.hpp"
 #include "troupe/runtime/emulation/usage.hpp"
+#include "troupe/runtime/plan/link_paths.hpp"
 #include "troupe/runtime/plan/plan.hpp"
 
 #include <algorithm>
@@ -115,6 +116,9 @@ struct traffic {
   std::vector<wire_usage> wires{};
 };
 
+/// Where messages are delayed: a run is not slowed by links that are real, but a simulation is.
+enum class realm : std::uint8_t { run, simulation };
+
 /// All emulated links of a plan. It also counts what travels along each edge, unless the plan has many.
 class network {
  public:
@@ -122,7 +126,8 @@ class network {
   static constexpr std::size_t counted_max = 256;
 
   /// Jitter and losses are drawn from `seed`. Each wire has a track of `sink`, unless that is null.
-  network(const plan& plan, std::uint64_t seed, std::shared_ptr<trace_sink> sink = nullptr);
+  network(const plan& plan, std::uint64_t seed, std::shared_ptr<trace_sink> sink = nullptr,
+          realm where = realm::simulation);
 
   /// Returns whether there is any link.
   bool is_emulated() const { return !links_.empty(); }
@@ -155,15 +160,9 @@ class network {
     std::string wire{};
   };
 
-  std::string name_of(std::uint32_t id) const;
-  std::shared_ptr<wire> make_wire(const std::string& name, bool sends);
-  bool is_at(const link_end& where, std::uint32_t id, std::uint32_t other) const;
-  bool leads_between(const planned_link& which, std::uint32_t from, std::uint32_t to) const;
-  std::shared_ptr<wire> interface_of(const link_end& where, std::uint32_t id, bool sending);
+  std::shared_ptr<wire> wire_of(const wire_id& id);
 
-  std::vector<planned_link> links_;
-  std::vector<std::uint32_t> node_of_;  ///< By id.
-  std::vector<std::string> node_names_;
+  link_paths links_;
   std::uint32_t workers_{0};
   std::uint64_t seed_{0};
   bool counts_{false};  ///< Whether the traffic of each edge is counted.
@@ -171,13 +170,12 @@ class network {
   mutable std::mutex mutex_;  ///< Guards `wires_` and `edges_`, which are made while another thread may read them.
   std::map<std::pair<std::uint32_t, std::uint32_t>, counted_edge> edges_;  ///< By the ids of both ends.
   std::vector<std::shared_ptr<wire>> wires_;                               ///< All of them.
-  /// Wires by direction, whether of a node, and its index or the id.
-  std::map<std::pair<int, std::uint32_t>, std::shared_ptr<wire>> interfaces_;
-  std::map<std::pair<std::size_t, std::pair<std::uint32_t, std::uint32_t>>, std::shared_ptr<wire>> direct_;
+  std::map<wire_id, std::shared_ptr<wire>> wire_by_id_;
   std::map<std::pair<std::uint32_t, std::uint32_t>, std::shared_ptr<message_order>> orders_;  ///< By ids of both ends.
 };
 
 /// Returns the network of a plan, or null if there is neither a link to emulate nor an edge to count.
-std::shared_ptr<network> make_network(const plan& plan, std::uint64_t seed, std::shared_ptr<trace_sink> sink = nullptr);
+std::shared_ptr<network> make_network(const plan& plan, std::uint64_t seed, realm where,
+                                      std::shared_ptr<trace_sink> sink = nullptr);
 
 }  // namespace troupe::emulation

@@ -8,6 +8,7 @@
 #include "troupe/runtime/emulation/links.hpp"
 #include "troupe/runtime/node/worker_of_plan.hpp"
 #include "troupe/runtime/plan/batches.hpp"
+#include "troupe/runtime/plan/network_costs.hpp"
 
 #include <caf/all.hpp>
 
@@ -21,10 +22,6 @@ namespace {
 
 /// Elements that one fold may read in a handler: about a fifth of a millisecond. Beyond, ports get lanes.
 constexpr std::int64_t most_elements_in_place = 1024 * 1024;
-
-/// Elements per message between processes: 1 MiB, small enough that folding and sending overlap, large enough that
-/// waking a thread for each message costs little.
-constexpr std::int64_t elements_of_a_chunk = 256 * 1024;
 
 /// Returns the schedule of a server that does not hold the result, for which it is never asked.
 schedule nothing_is_asked() {
@@ -41,6 +38,8 @@ struct hosted_ports {
   std::vector<std::uint32_t> ids = exchange.ids();
   membership among = membership_of_first();
   bool is_store = holds_result();
+  /// See member_options::settings_by_bucket.
+  std::shared_ptr<const std::vector<setting_values>> settings_by_bucket = settings_of_buckets();
 
   membership membership_of_first() const {
     membership made{.world_size = static_cast<std::uint32_t>(ids.size()) - exchange.nature.servers,
@@ -51,6 +50,18 @@ struct hosted_ports {
       if (plan.nodes.size() > 1) made.nodes.push_back(plan.node_of(id));
     }
     return made;
+  }
+
+  std::shared_ptr<const std::vector<setting_values>> settings_of_buckets() const {
+    if (exchange.buckets.empty() || exchange.choices.empty()) return nullptr;
+    auto all = std::make_shared<std::vector<setting_values>>();
+    for (const auto& each : exchange.choices) all->push_back(each.settings);
+    return all;
+  }
+
+  /// Returns the settings of the members, which those of buckets replace.
+  const setting_values& settings() const {
+    return exchange.choices.empty() ? exchange.settings_by_index : exchange.choices.front().settings;
   }
 
   bool holds_result() const {
@@ -74,15 +85,16 @@ std::string name_of_port(const plan& plan, const planned_exchange& exchange, std
 
 /// Options of the port of the member or server with this index.
 port_options options_of_port(const hosted_ports& all, std::uint32_t index) {
-  const auto& [plan, options, place, exchange, ids, among, is_store] = all;
+  const auto& [plan, options, place, exchange, ids, among, is_store, settings_by_bucket] = all;
   member_options own{.among = among,
                      .seed = plan.file.run.seed,
                      .place = place,
                      .layout = exchange.layout,
                      .pool = options.pool,
-                     .settings = exchange.settings_by_index,
+                     .settings = all.settings(),
+                     .settings_by_bucket = settings_by_bucket,
                      .common = exchange.common,
-                     .chunk_elements = options.far ? elements_of_a_chunk : 0,
+                     .chunk_elements = options.far ? chunk_elements_of(plan) : 0,
                      .buckets = exchange.buckets,
                      .due = exchange.due,
                      .when = is_store ? schedule_of(plan) : nothing_is_asked(),

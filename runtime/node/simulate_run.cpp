@@ -69,23 +69,22 @@ std::vector<node_fault> faults_of(const plan& plan) {
 /// emulated links.
 run_end simulate_all_nodes(const plan& plan, const data::dataset_pair& data, at::Tensor initial,
                            models::buffer_pool pool, std::shared_ptr<journal> book, const simulation_options& how) {
-  const auto all =
-      simulate_nodes(plan, data, std::move(initial), std::move(pool), std::move(book),
-                     {.seed = how.seed,
-                      .faults = faults_of(plan),
-                      .lanes = {.duration_of = how.duration_of,
-                                .cores_of = how.cores_of,
-                                .slowdown_of = how.slowdown_of,
-                                .listen_to = how.listen_to},
-                      .latency = std::chrono::microseconds{0},
-                      .window = std::numeric_limits<std::int64_t>::max(),
-                      .most_events = how.most_events,
-                      .stop_after = how.stop_after,
-                      .signal = how.signal,
-                      .clock = how.clock,
-                      .computes = how.computes,
-                      .links = how.links,
-                      .trace = how.trace});
+  const auto all = simulate_nodes(plan, data, std::move(initial), std::move(pool), std::move(book),
+                                  {.seed = how.seed,
+                                   .faults = faults_of(plan),
+                                   .lanes = {.duration_of = how.duration_of,
+                                             .cores_of = how.cores_of,
+                                             .slowdown_of = how.slowdown_of,
+                                             .listen_to = how.listen_to},
+                                   .latency = std::chrono::microseconds{0},
+                                   .window = std::numeric_limits<std::int64_t>::max(),
+                                   .most_events = how.most_events,
+                                   .stop_after = how.stop_after,
+                                   .signal = how.signal,
+                                   .clock = how.clock,
+                                   .computes = how.computes,
+                                   .links = how.links,
+                                   .trace = how.trace});
   const auto has_end = [](const auto& node) { return node.end.has_value(); };
   const auto first = std::find_if(all.nodes.begin(), all.nodes.end(), has_end);  // the first node, unless it is lost
   const auto is_stopped = how.stop_after > 0 && all.events >= how.stop_after;
@@ -128,7 +127,9 @@ run_end simulate_run(const plan& plan, const data::dataset_pair& data, at::Tenso
   how.clock = options.clock;
   how.trace = options.trace;
   how.listen_to = [trace = options.trace](const std::string& actor) { return listener_of(actor, trace); };
-  how.links = options.network ? options.network : emulation::make_network(plan, options.seed, options.trace);
+  how.links = options.network
+                  ? options.network
+                  : emulation::make_network(plan, options.seed, emulation::realm::simulation, options.trace);
   if (given.cores > 0) {
     std::vector<std::shared_ptr<simulated_cores>> cores;
     for (std::size_t node = 0; node < plan.nodes.size(); ++node)

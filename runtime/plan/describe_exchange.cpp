@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <variant>
 
 namespace troupe {
@@ -113,6 +114,35 @@ void describe_servers(page& page, const plan& plan, const planned_exchange& exch
             (held.size() > named_max ? "" : ", holding " + topology::listed(held, "and")));
 }
 
+/// "40.3 ms", with three digits.
+std::string time_text(double seconds) {
+  constexpr int digits = 3;
+  if (seconds < 1e-3) return human_number(1e6 * seconds, digits) + " us";
+  if (seconds < 1) return human_number(1e3 * seconds, digits) + " ms";
+  return (seconds < 1000 ? human_number(seconds, digits) : grouped(rounded(seconds))) + " s";
+}
+
+/// Describes what was chosen, the time of each candidate in all buckets, one after the other, and what it rests on.
+void describe_choices(page& page, const planned_exchange& exchange) {
+  if (exchange.choices.empty() || exchange.choices.front().candidates.empty()) return;
+  std::map<std::string, std::size_t> chosen;
+  std::map<std::string, double> seconds;
+  double fastest = 0;
+  for (const auto& each : exchange.choices) {
+    chosen[each.candidates.front().value] += 1;
+    fastest += each.candidates.front().seconds;
+    for (const auto& one : each.candidates) seconds[one.value] += one.seconds;
+  }
+  std::vector<std::string> names, others;
+  for (const auto& [name, buckets] : chosen)
+    names.push_back(name + (chosen.size() > 1 ? " for " + plural(buckets, "bucket") : ""));
+  for (const auto& [name, time] : seconds)
+    if (chosen.size() > 1 || !chosen.contains(name)) others.push_back(name + " " + time_text(time));
+  page.more(exchange.choices.front().key + " auto is " + topology::listed(names, "and") + ", predicted to take " +
+            time_text(fastest) + (others.empty() ? "" : " (" + topology::joined(others, ", ") + ")"));
+  page.more("assuming " + topology::joined(exchange.assumed_links, "; "));
+}
+
 /// Describes the rates of W. The contraction is a separate figure only if W is not normal.
 std::string rates_text(const rules::mixing_rates& rates) {
   constexpr double same = 1e-6;
@@ -159,6 +189,7 @@ void describe_exchange(page& page, const plan& plan, const planned_exchange& exc
   if (exchange.due.every > 1) words.push_back("every " + plural(exchange.due.every, "step"));
   for (const auto& [name, value] : exchange.settings) words.push_back(name + " = " + text_of(value));
   page.line(exchange.name, topology::joined(words, ", "));
+  describe_choices(page, exchange);
   describe_members(page, plan, exchange);
   describe_servers(page, plan, exchange);
   describe_mixing(page, exchange);

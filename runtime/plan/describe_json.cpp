@@ -38,6 +38,13 @@ json json_of(const plan& plan, const planned_exchange& exchange) {
                      {"messages", edge.messages},
                      {"bytes", edge.bytes},
                      {"used", edge.used}});
+  json choices = json::array();
+  for (const auto& each : exchange.choices) {
+    if (each.candidates.empty()) continue;
+    json seconds = json::object();
+    for (const auto& one : each.candidates) seconds[one.value] = one.seconds;
+    choices.push_back({{"key", each.key}, {"value", each.candidates.front().value}, {"predicted_seconds", seconds}});
+  }
   const auto* mixing = exchange.mixing();
   const auto rates = mixing ? rules::rates_of(*mixing) : std::nullopt;
   const bool shown = mixing && mixing->rows.size() <= matrix_in_json_max;
@@ -49,6 +56,8 @@ json json_of(const plan& plan, const planned_exchange& exchange) {
           {"members", members},
           {"servers", servers},
           {"settings", settings},
+          {"choices", choices},
+          {"assumed_links", exchange.assumed_links},
           {"mixing_matrix", shown ? json(dense(*mixing)) : json()},
           {"spectral_gap", rates ? json(rates->gap) : json()},
           {"contraction", rates ? json(rates->contraction) : json()},
@@ -64,7 +73,8 @@ json links_of(const plan& plan) {
                      {"bytes_per_second", given.bandwidth ? json(given.bandwidth->bytes_per_second) : json()},
                      {"latency_microseconds", microseconds(given.latency)},
                      {"jitter_microseconds", microseconds(given.jitter)},
-                     {"loss", given.loss ? json(*given.loss) : json()}});
+                     {"loss", given.loss ? json(*given.loss) : json()},
+                     {"real", given.real}});
   }
   return links;
 }

@@ -4,6 +4,7 @@
 #include "troupe/actors/support/assert.hpp"
 #include "troupe/models/gradient_hooks.hpp"
 #include "troupe/runtime/plan/devices.hpp"
+#include "troupe/runtime/plan/network_costs.hpp"
 #include "troupe/runtime/plan/parts.hpp"
 #include "troupe/runtime/plan/plan.hpp"
 #include "troupe/runtime/plan/refuse.hpp"
@@ -28,35 +29,44 @@ bool comes_after_update(const plan& so_far, const std::string& name) {
   return false;
 }
 
-/// Returns the members by index, a group as its first worker, with their nodes if there are several.
-membership membership_of(const plan& so_far, const planned_exchange& exchange) {
-  membership among{.world_size = static_cast<std::uint32_t>(exchange.members.size())};
-  if (so_far.nodes.size() < 2) return among;
-  for (const auto& member : exchange.members) among.nodes.push_back(so_far.node_of(member.ranks.front()));
-  return among;
+/// Returns the layouts of what is exchanged separately: the buckets, or the whole.
+std::vector<models::flat_layout> pieces_of(const planned_exchange& exchange) {
+  std::vector<models::flat_layout> pieces;
+  for (const auto& bucket : exchange.buckets) pieces.push_back(layout_of_bucket(exchange.layout, bucket));
+  if (pieces.empty()) pieces.push_back(exchange.layout);
+  return pieces;
+}
+
+/// Sets planned_exchange::choices and assumed_links.
+void choose(const plan& so_far, planned_exchange& exchange, const std::vector<models::flat_layout>& pieces) {
+  exchange.choices.clear();
+  exchange.assumed_links.clear();
+  if (!exchange.kind->choose) return;
+  auto network = assume_network(so_far, exchange);
+  const surroundings around{.members = static_cast<std::uint32_t>(exchange.members.size()),
+                            .how = exchange.how,
+                            .chunk_elements = chunk_elements_of(so_far),
+                            .costs = &network.costs};
+  for (const auto& piece : pieces)
+    exchange.choices.push_back(exchange.kind->choose(around, piece, exchange.settings_by_index));
+  if (!exchange.choices.front().candidates.empty()) exchange.assumed_links = std::move(network.links);
 }
 
 /// Returns the traffic of one bucket, or of the whole tensor, by index.
-std::vector<planned_edge> edges_by_index(const plan& so_far, const planned_exchange& exchange,
-                                         const models::flat_layout& layout) {
-  const auto among = membership_of(so_far, exchange);
-  const auto& kind = *exchange.kind;
-  const auto& given = exchange.settings_by_index;
-  const auto settings = kind.choose ? kind.choose(among, layout, given) : given;
-  auto edges = kind.edges(among.world_size, layout, settings);
+std::vector<planned_edge> edges_by_index(const planned_exchange& exchange, const models::flat_layout& layout,
+                                         const setting_values& settings) {
+  auto edges = exchange.kind->edges(static_cast<std::uint32_t>(exchange.members.size()), layout, settings);
   if (!exchange.has_groups()) return edges;
   return group_edges(exchange.groups(), edges, static_cast<std::uint64_t>(layout.parameter_end) * sizeof(float));
 }
 
 /// Returns the traffic between workers and servers, by id.
-std::vector<planned_edge> edges_of(const plan& so_far, const planned_exchange& exchange) {
-  std::vector<models::flat_layout> wholes;
-  for (const auto& bucket : exchange.buckets) wholes.push_back(layout_of_bucket(exchange.layout, bucket));
-  if (wholes.empty()) wholes.push_back(exchange.layout);
+std::vector<planned_edge> edges_of(const planned_exchange& exchange, const std::vector<models::flat_layout>& pieces) {
   const auto ids = exchange.ids();
   std::map<std::pair<std::uint32_t, std::uint32_t>, planned_edge> sums;
-  for (const auto& whole : wholes) {
-    for (const auto& edge : edges_by_index(so_far, exchange, whole)) {
+  for (std::size_t i = 0; i < pieces.size(); ++i) {
+    const auto& settings = exchange.choices.empty() ? exchange.settings_by_index : exchange.choices[i].settings;
+    for (const auto& edge : edges_by_index(exchange, pieces[i], settings)) {
       const auto from = ids.at(edge.from), to = ids.at(edge.to);
       auto& sum = sums.try_emplace({from, to}, planned_edge{from, to, 0, 0}).first->second;
       sum.messages += edge.messages;
@@ -97,13 +107,6 @@ std::vector<range> planned_buckets(const plan& so_far, const planned_exchange& e
   return buckets_of(exchange.settings, exchange.layout, order);
 }
 
-/// Lets route = "auto" stand for one route. Routes that round partial sums have other bits, so none of them may be
-/// chosen by where the members are.
-void fix_route(setting_values& settings) {
-  const auto route = settings.find("route");
-  if (route != settings.end() && std::get<std::string>(route->second) == "auto") route->second = std::string{"direct"};
-}
-
 /// Name of the exchange of synchronised norms.
 constexpr const char* name_of_norms = "batch_norm";
 
@@ -131,14 +134,8 @@ planned_exchange plan_exchange(const plan& so_far, std::size_t index) {
   made.layout = mixes_buffers(made.settings) ? models::with_buffers(so_far.layout) : so_far.layout;
   made.buckets = planned_buckets(so_far, made);
   made.how = encoding_named(given.encoding);
-  if (made.how != encoding::float32) fix_route(made.settings_by_index);
   if (kind->make_common)
     made.common = kind->make_common(static_cast<std::uint32_t>(names.size()), made.settings_by_index);
-  made.edges = edges_of(so_far, made);
-  made.peers = peers_of(made.edges, made.ids());
-  for (auto& edge : made.edges)
-    edge.bytes =
-        static_cast<std::uint64_t>(encoded_bytes(made.how, static_cast<std::int64_t>(edge.bytes / sizeof(float))));
   return made;
 }
 
@@ -177,13 +174,23 @@ planned_exchange plan_norms(const plan& so_far, const std::vector<std::int64_t>&
   auto [layout, buckets] = norm_buckets_of(channels);
   made.layout = std::move(layout);
   made.buckets = std::move(buckets);
-  made.edges = edges_of(so_far, made);
-  made.peers = peers_of(made.edges, made.ids());
-  for (auto& edge : made.edges) {  // of a full batch
-    edge.messages *= static_cast<std::uint64_t>(so_far.micro_batches);
-    edge.bytes *= static_cast<std::uint64_t>(so_far.micro_batches);
-  }
   return made;
+}
+
+void plan_traffic(plan& so_far) {
+  for (auto& exchange : so_far.exchanges) {
+    const auto pieces = pieces_of(exchange);
+    choose(so_far, exchange, pieces);
+    exchange.edges = edges_of(exchange, pieces);
+    exchange.peers = peers_of(exchange.edges, exchange.ids());
+    // Norms exchange statistics for each part of a full batch.
+    const auto times = exchange.of_norms ? static_cast<std::uint64_t>(so_far.micro_batches) : 1;
+    for (auto& edge : exchange.edges) {
+      edge.messages *= times;
+      const auto elements = static_cast<std::int64_t>(edge.bytes / sizeof(float));
+      edge.bytes = times * static_cast<std::uint64_t>(encoded_bytes(exchange.how, elements));
+    }
+  }
 }
 
 }  // namespace troupe

@@ -5,6 +5,7 @@
 #include "troupe/runtime/support/units.hpp"
 #include "troupe/runtime/topology/value.hpp"
 
+#include <algorithm>
 #include <charconv>
 #include <string_view>
 
@@ -51,12 +52,16 @@ std::vector<planned_link> plan_links(const plan& plan) {
     links.push_back(std::move(made));
   }
   for (const auto& exchange : plan.exchanges)
-    if (!links.empty() && exchange.nature.host != hosting::ports)
+    if (has_emulated(links) && exchange.nature.host != hosting::ports)
       refuse(plan.file, "link.0",
              "[[link]] does not apply to " + exchange.name + ", whose workers " +
                  (exchange.nature.host == hosting::shared_memory ? "share memory" : "use NCCL") +
                  "; use another kind of exchange, or remove the links");
   return links;
+}
+
+bool has_emulated(const std::vector<planned_link>& links) {
+  return std::any_of(links.begin(), links.end(), [](const auto& link) { return !link.given.real; });
 }
 
 std::string describe(const planned_link& link) {
@@ -68,7 +73,7 @@ std::string describe(const planned_link& link) {
   if (given.loss) facts.push_back("loss " + human_number(*given.loss));
   const auto where = given.at ? (*given.at == "*" ? std::string("each interface") : *given.at)
                               : given.between.front() + " ↔ " + given.between.back();
-  return where + ": " + topology::joined(facts, ", ");
+  return where + ": " + topology::joined(facts, ", ") + (given.real ? " (real: a run delays nothing)" : "");
 }
 
 }  // namespace troupe

@@ -1,4 +1,4 @@
-// The emulated links of a plan: section [[link]] of the topology file, with names resolved.
+// The links of a plan, emulated or real: section [[link]] of the topology file, with names resolved.
 #pragma once
 
 #include "troupe/runtime/topology/topology.hpp"
@@ -26,6 +26,9 @@ struct planned_link {
 /// Resolves the links of the topology file. Throws input_error if one names a worker, server or node that the plan does
 /// not have, or if an exchange cannot be emulated.
 std::vector<planned_link> plan_links(const plan& plan);
+
+/// Returns whether `troupe run` emulates any of them.
+bool has_emulated(const std::vector<planned_link>& links);
 
 /// Returns text such as "w0 ↔ w3: 10Mbit/s, latency 20ms".
 std::string describe(const planned_link& link);

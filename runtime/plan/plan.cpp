@@ -179,6 +179,7 @@ plan make_plan(const topology::topology& given, const data_facts& facts, const d
   if (file.model.sync_batch_norm) plan.exchanges.push_back(plan_norms(plan, net->norm_channels()));
   if (plan.workers > 1 && plan.replicas_agree()) plan.verify_every = static_cast<std::uint64_t>(file.run.verify_every);
   plan.links = plan_links(plan);
+  plan_traffic(plan);
   plan.faults = plan_faults(plan);
   plan.actors = actors_of(plan);
   for (const auto& each : warnings_of(plan)) plan.warnings.push_back(each);

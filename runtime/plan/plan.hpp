@@ -91,6 +91,9 @@ struct planned_exchange {
   /// Layout of the exchanged tensor: the parameters, and the float buffers if they are mixed.
   models::flat_layout layout{};
   std::vector<range> buckets{};  ///< Parts of it that are exchanged separately; empty means all at once.
+  /// What was chosen for each bucket, or for the whole; empty if the kind chooses nothing.
+  std::vector<choice> choices{};
+  std::vector<std::string> assumed_links{};  ///< Descriptions of the links by which it was chosen.
   /// Whether it exchanges statistics of batch norms, in the buckets that norm_exchange requires.
   bool of_norms{false};
   cadence due{};                    ///< The steps in which it happens.
@@ -139,7 +142,7 @@ struct plan {
   std::uint64_t verify_every{0};      ///< Interval at which equal replicas are compared, in steps; 0 for never.
   std::vector<planned_exchange> exchanges;
   std::vector<std::string> notes{};     ///< Consequences of the file on this machine that a user may not expect.
-  std::vector<planned_link> links{};    ///< Emulated links.
+  std::vector<planned_link> links{};    ///< Links of the network, emulated or real.
   std::vector<planned_fault> faults{};  ///< Faults of a simulation.
   std::vector<std::string> warnings{};  ///< Settings that are legal but probably not intended.
   std::vector<planned_actor> actors;
@@ -184,11 +187,17 @@ models::network_shape shape_of(const topology::model_settings& model, const std:
 plan make_plan(const topology::topology& file, const data_facts& facts, const device::census& machine = device::here(),
                const std::vector<numa_node>& memory = numa_nodes());
 
-/// Derives exchange `index` of the plan's file. The exchanges before it must be planned already. Throws input_error.
+/// Derives exchange `index` of the plan's file, without its traffic. The exchanges before it must be planned already.
+/// Throws input_error.
 planned_exchange plan_exchange(const plan& so_far, std::size_t index);
 
-/// Derives the exchange "batch_norm", which combines the statistics of batch norms with these numbers of channels. All
-/// other exchanges must be planned already. Throws input_error if the workers do not run their layers in lockstep.
+/// Chooses for each exchange what depends on the network (planned_exchange::choices), and derives its traffic: `edges`
+/// and `peers`. All exchanges and links must be planned already.
+void plan_traffic(plan& so_far);
+
+/// Derives the exchange "batch_norm", without its traffic, which combines the statistics of batch norms with these
+/// numbers of channels. All other exchanges must be planned already. Throws input_error if the workers do not run their
+/// layers in lockstep.
 planned_exchange plan_norms(const plan& so_far, const std::vector<std::int64_t>& channels);
 
 /// Describes the workers of a node, such as "worker 3" or "workers 0 to 2".

@@ -92,6 +92,9 @@ class comparison {
     return different;
   }
 
+  /// Returns whether no link of either delays messages.
+  bool delay_nothing() const { return !delays(old_values_) && !delays(new_values_); }
+
   /// Returns both values of a key, such as "run.seed was 0 and is 1".
   std::string described(const std::string& key) const {
     return printable(readable_path(now_, key)) + " was " + shown(old_values_, key) + " and is " +
@@ -99,6 +102,14 @@ class comparison {
   }
 
  private:
+  static bool delays(const values& among) {
+    return std::any_of(among.begin(), among.end(), [&](const auto& each) {
+      if (!each.first.starts_with("link.")) return false;
+      const auto real = among.find(each.first.substr(0, each.first.rfind('.')) + ".real");
+      return real == among.end() || real->second != "true";
+    });
+  }
+
   /// Returns whether a key has the same value in both. A key that one of them lacks, because another version of Troupe
   /// wrote it, has its default there. That may depend on other keys, so a key that the file does not set has it, too.
   bool same(const std::string& key) const {
@@ -126,6 +137,7 @@ void check_resumable(const std::string& before, const topology& now, const std::
   std::vector<std::string> changed;
   bool of_length = false;
   for (const auto& key : both.different_keys()) {
+    if (key.starts_with("link.") && both.delay_nothing()) continue;
     if (may_change(key) || (among(keys_of_length, key) && !depends_on_length(now))) continue;
     of_length = of_length || among(keys_of_length, key);
     changed.push_back(both.described(key));

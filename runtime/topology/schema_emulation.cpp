@@ -8,8 +8,9 @@ section link_section() {
   using link = link_settings;
   return list(
       "link",
-      "Emulated links: parts between the ports of different workers or servers take as long as they would on such a "
-      "network. A [[link]] is the network interface of a worker, a server or a node (`at`), or leads from one to "
+      "Links of the network. Parts between the ports of different workers or servers take as long as they would on "
+      "such a network: they are delayed, unless the link is real. A [[link]] is the network interface of a worker, a "
+      "server or a node (`at`), or leads from one to "
       "another (`between`). Where several apply to a message, the last one wins, key by key. Emulation changes no "
       "bit of a deterministic result. It does not apply to snapshots for evaluations, and cannot be combined with "
       "an exchange of kind shared.",
@@ -28,7 +29,11 @@ section link_section() {
            "other."),
        row("loss", each(&t::links, &link::loss), {.minimum = 0, .maximum = 1, .maximum_excluded = true},
            "Probability that a packet of 1,500 bytes is lost. Each loss delays the message by twice the latency; "
-           "nothing is lost for good.")});
+           "nothing is lost for good."),
+       row("real", each(&t::links, &link::real), {},
+           "Whether the link describes a network that exists. `troupe check`, route = \"auto\" and `troupe simulate` "
+           "compute with it, but `troupe run` and `troupe node` delay nothing. The keys are those of an emulated link; "
+           "real and emulated links may be mixed.")});
 }
 
 section fault_section() {

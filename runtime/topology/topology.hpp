@@ -177,6 +177,7 @@ struct link_settings {
   std::optional<byte_rate> bandwidth;
   std::optional<std::chrono::microseconds> latency, jitter;
   std::optional<double> loss;  ///< Probability for each 1,500 bytes.
+  bool real{false};            ///< Whether the link exists, so that it is not emulated.
   bool operator==(const link_settings&) const = default;
 };
 

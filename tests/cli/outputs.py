@@ -43,7 +43,8 @@ CHECK = {"file", "model", "parameters", "data", "training_samples", "evaluated",
          "checkpoint_every", "messages_per_step", "bytes_per_step",
          "messages_between_nodes_per_step", "bytes_between_nodes_per_step",
          "slowdown", "links", "faults", "result", "same_bits", "notes", "warnings", "exchanges", "nodes", "actors"}
-EXCHANGE = {"name", "kind", "sends", "answers", "every", "members", "servers", "settings", "mixing_matrix", "spectral_gap",
+EXCHANGE = {"name", "kind", "sends", "answers", "every", "members", "servers", "settings", "choices",
+            "assumed_links", "mixing_matrix", "spectral_gap",
             "contraction", "edges"}
 EVALUATION = {"loss", "accuracy", "sample_count"}
 LISTED = {"name", "explanation", "settings"}

@@ -40,11 +40,11 @@ inline wiring all_reduce(const std::string& route, std::int64_t chunk_elements =
           {}};
 }
 
-inline const std::vector<std::string> routes{"auto", "direct", "chain", "ring"};
+inline const std::vector<std::string> routes{"auto", "direct", "chain", "all_gather", "ring"};
 
 inline const std::vector<range> by_parameter{{64, 112}, {48, 16}, {0, 48}};
 
-/// 176 elements are a small gradient, for which "auto" has a member of its own.
+/// 176 elements are a small gradient, for which "auto" is "all_gather".
 inline std::vector<wiring> every_wiring() {
   std::vector<wiring> result{{"star", "star", {}, 0, {}}, {"star by parameter", "star", {}, 0, by_parameter}};
   for (const auto& route : routes) {

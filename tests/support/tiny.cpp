@@ -130,6 +130,7 @@ plan tiny_plan(const tiny_options& options) {
   }
   result.optimizer = optimizer_of(result);
   if (options.norms) result.exchanges.push_back(plan_norms(result, net->norm_channels()));
+  plan_traffic(result);
   return result;
 }
 

@@ -126,8 +126,8 @@ TEST_CASE("a direct all-reduce gives every owner work at once, from the next ran
 }
 
 TEST_CASE("auto sends a small gradient whole in one hop, a larger one as direct does") {
-  // 16 Ki elements between 4 workers: 4 · 3 messages; one 64-byte line more: 2 · 4 · 3.
-  for (const auto& [elements, messages] : {std::pair{16 * 1024, 12U}, std::pair{16 * 1024 + 16, 24U}}) {
+  // 16 Ki elements between 4 workers: 4 · 3 messages; a little more: 2 · 4 · 3.
+  for (const auto& [elements, messages] : {std::pair{16 * 1024, 12U}, std::pair{17 * 1024, 24U}}) {
     auto large = layout();
     large.parameter_end = elements;
     std::uint64_t planned = 0;
@@ -135,29 +135,6 @@ TEST_CASE("auto sends a small gradient whole in one hop, a larger one as direct 
       planned += edge.messages;
     CHECK(planned == messages);
   }
-}
-
-TEST_CASE("auto chooses by the number of members, the size of the tensor, and where the members are") {
-  const auto chosen = [](std::uint32_t n, std::int64_t elements, std::vector<std::uint32_t> nodes = {}) {
-    auto tensor = layout();
-    tensor.parameter_end = elements;
-    const auto settings = find_exchange("all_reduce")
-                              ->choose({.world_size = n, .nodes = std::move(nodes)}, tensor,
-                                       {{"route", std::string{"auto"}}, {"engine", std::string{"troupe"}}});
-    return std::get<std::string>(settings.at("route"));
-  };
-  constexpr std::int64_t small = 16 << 10, large = small + 1;
-  CHECK(chosen(16, small) == "all_gather");
-  CHECK(chosen(17, small) == "chain");
-  CHECK(chosen(32, large) == "direct");
-  CHECK(chosen(33, large) == "chain");
-  // P stands for the bytes of the tensor.
-  CHECK(chosen(2, large, {0, 1}) == "direct");        // 2P cross either way
-  CHECK(chosen(4, large, {0, 1, 2, 3}) == "direct");  // 6P
-  CHECK(chosen(3, large, {0, 1, 1}) == "direct");     // 8/3 P, or 2P on a chain
-  CHECK(chosen(4, large, {0, 0, 1, 1}) == "chain");   // 4P, or 2P
-  CHECK(chosen(4, large, {0, 1, 0, 1}) == "direct");  // a chain would cross three times: 6P
-  CHECK(chosen(4, small, {0, 0, 1, 1}) == "all_gather");
 }
 
 TEST_CASE("a ring and a direct all-reduce send 2(n-1)/n of the gradient for each worker") {

@@ -253,3 +253,40 @@ TEST_CASE("delays and rates have one grammar") {
     CHECK(!topology::parse_rate(text));
   }
 }
+
+TEST_CASE("links that are real delay a simulation, and no run") {
+  auto real = testing::at("*", {.bandwidth = rate(1000), .latency = 1s});
+  real.real = true;
+  const auto slow = testing::between("w0", "w1", {.latency = 5s});
+  const auto both = with({real, slow});
+  network in_simulation{both, 1};
+  CHECK(in_simulation.between(0, 1).latency == 5s);
+  CHECK(in_simulation.between(0, 1).sending);
+  CHECK(in_simulation.between(0, 2).is_emulated());
+  network in_run{both, 1, nullptr, emulation::realm::run};
+  CHECK(in_run.between(0, 1).latency == 5s);
+  CHECK_FALSE(in_run.between(0, 1).sending);
+  CHECK_FALSE(in_run.between(0, 2).is_emulated());
+  CHECK(has_emulated(both.links));
+  CHECK_FALSE(has_emulated(with({real}).links));
+  CHECK(describe(both.links[0]).ends_with("latency 1s (real: a run delays nothing)"));
+}
+
+TEST_CASE("a plan says which route is the fastest, by which links") {
+  const auto choice_with = [](std::vector<topology::link_settings> links) {
+    const auto plan = with(std::move(links));
+    const auto& exchange = plan.exchanges.front();
+    REQUIRE(exchange.choices.size() == 1);
+    return std::pair{exchange.choices.front(), exchange.assumed_links};
+  };
+  using texts = std::vector<std::string>;
+  const auto [near, assumed] = choice_with({});
+  CHECK(near.candidates.front().value == std::get<std::string>(near.settings.at("route")));
+  CHECK(assumed == texts{"18 GB/s of memory in a process", "3 GB/s and 30 us between processes of a host"});
+  auto real = testing::at("*", {.bandwidth = rate(1'000'000'000), .latency = 1s});
+  real.real = true;
+  const auto [far, by] = choice_with({real});
+  CHECK(std::get<std::string>(far.settings.at("route")) == "all_gather");  // one hop of a second instead of two
+  CHECK(far.candidates.front().seconds == doctest::Approx(1).epsilon(0.01));
+  CHECK(by == texts{"each interface: 1000000000B/s, latency 1s (real: a run delays nothing)"});
+}

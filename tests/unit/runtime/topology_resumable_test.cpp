@@ -45,6 +45,15 @@ TEST_CASE("placement, time limits, checkpoints and the length may change when a 
   }
 }
 
+TEST_CASE("links that are real may change, because they delay nothing and change no bit") {
+  const std::string real = "[[link]]\nat = \"*\"\nlatency = \"1ms\"\nreal = true\n";
+  const std::string emulated = "[[link]]\nat = \"w0\"\nlatency = \"1ms\"\n";
+  CHECK(refusal({}, {}, real) == "accepted");
+  CHECK(refusal({}, {}, real + real) == "accepted");
+  CHECK(refusal({}, {}, emulated).find("link.0.latency was unset and is 1ms") != std::string::npos);
+  CHECK(refusal({}, {}, real + emulated).find("link.1.latency was unset and is 1ms") != std::string::npos);
+}
+
 TEST_CASE("any other change is refused with the key and both values") {
   CHECK(refusal({"optimizer.lr=0.5"}) == start + "optimizer.lr was 0.01 and is 0.5; expected the same values");
   CHECK(refusal({"exchange.ring.every=3"}) ==
