@@ -1,5 +1,6 @@
-// A worker's end of an exchange. Only ports know the algorithm, and its state (buffers, folds, anchors, clocks) lives
-// here. A remote port is a local actor with the interface peer_port.
+// A worker's end of an exchange: the actor that runs a member. It checks and delivers messages and enforces the
+// deadline, and does not know the algorithm, whose state (buffers, folds, anchors) the member has. A remote port is a
+// local actor with the interface peer_port.
 #pragma once
 
 #include "troupe/actors/deliveries.hpp"

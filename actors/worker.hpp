@@ -1,4 +1,5 @@
-// The worker owns the current snapshot and executes the loop. It computes nothing and knows no algorithm.
+// The worker owns the current snapshot and executes the loop. It computes nothing and knows no algorithm, except that
+// an answer may let it leave out steps: an exchange that refused its gradient says at which step it continues.
 #pragma once
 
 #include "troupe/actors/compute.hpp"

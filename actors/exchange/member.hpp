@@ -28,8 +28,8 @@ class outbox {
   virtual void answer(const part& piece) = 0;
 };
 
-/// By default, members see parts of at most two exchanges at a time: a peer can be one ahead, never two, because the
-/// exchange between requires this member's own contribution. steps_ahead() says otherwise.
+/// A member sees parts of its own exchange and of as many later ones as steps_ahead() returns. Where every answer
+/// requires a contribution of every member, that is one: a peer can be one exchange ahead, never two.
 class member {
  public:
   virtual ~member() = default;

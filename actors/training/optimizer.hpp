@@ -35,7 +35,8 @@ struct optimizer_options {
   std::vector<double> betas{};
   double eps{1e-8};          ///< Used only by adam, adamw and novograd.
   learning_rate schedule{};  ///< Factor by which lr is multiplied at each step.
-  /// Ranges of the parameter tensors; used only by novograd, which has one moment per tensor.
+  /// Ranges of the parameter tensors, ascending. Used by novograd, which has one moment per tensor, and wherever a step
+  /// may give no gradient to some of them; otherwise empty. See rules/missing_gradients.hpp.
   std::vector<range> tensors{};
   std::optional<std::int64_t> parameters{};  ///< Number of parameters if known; restore() then checks it.
 };
@@ -47,7 +48,8 @@ class optimizer {
 
   /// Updates `weights` [P] in place by one step along `gradient` [P]. `weights` may be a different tensor each time:
   /// the state belongs to the position, not to the memory. SGD follows PyTorch: v ← μv + g + λp; p ← p − γv. With
-  /// clip_norm, g is first scaled as by PyTorch's clip_grad_norm_, but out of place because g may be shared.
+  /// clip_norm, g is first scaled as by PyTorch's clip_grad_norm_, but out of place because g may be shared. Of
+  /// optimizer_options::tensors, those without a gradient and their state stay as they are.
   /// `completed` is the number of previous steps, which the schedule uses.
   virtual void step(const at::Tensor& weights, const at::Tensor& gradient, double lr_scale,
                     std::uint64_t completed) = 0;

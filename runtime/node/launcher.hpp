@@ -1,5 +1,6 @@
-// Turns a plan into spawned, connected actors, in an actor system with threads or under the test coordinator. Only this
-// file decides which actors have their own lanes, and which lanes those are.
+// Turns a plan into spawned, connected actors, in an actor system with threads or under the test coordinator. The files
+// that spawn actors decide which of them have lanes: this one, exchange_host.cpp for ports, and supervisor_traffic.cpp
+// for copies of checkpoints. What a lane is, a thread or a place in virtual time, depends on the lane_factory alone.
 #pragma once
 
 #include "troupe/actors/coordinator.hpp"
