@@ -1,5 +1,6 @@
 // troupe graph FILE -o NAME: draws the wiring.
 #include "troupe/apps/commands.hpp"
+#include "troupe/files/input.hpp"
 #include "troupe/runtime/plan/drawing_mark.hpp"
 #include "troupe/runtime/plan/plan.hpp"
 #include "troupe/runtime/support/write_aside.hpp"
@@ -9,7 +10,6 @@
 #include <CLI/CLI.hpp>
 
 #include <filesystem>
-#include <fstream>
 #include <memory>
 #include <stdexcept>
 #include <string>
@@ -32,9 +32,8 @@ void check_replaceable(const options& given) {
   std::error_code failed;
   if (given.overwrite || !std::filesystem::exists(std::filesystem::symlink_status(given.drawing, failed))) return;
   if (std::filesystem::is_regular_file(given.drawing, failed)) {
-    std::ifstream in(given.drawing, std::ios::binary);
     std::string beginning(2048, '\0');
-    in.read(beginning.data(), static_cast<std::streamsize>(beginning.size()));
+    files::input{given.drawing}.read(beginning.data(), beginning.size());
     if (beginning.find(drawing_mark) != std::string::npos) return;
   }
   throw input_error(given.drawing.string() +

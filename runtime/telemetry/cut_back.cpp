@@ -12,6 +12,7 @@
 
 #include <algorithm>
 #include <array>
+#include <sstream>
 #include <stdexcept>
 #include <string_view>
 #include <system_error>
@@ -103,7 +104,7 @@ bool take_back(const fs::path& path, const std::map<std::string, checkpoint::sea
 
 std::vector<record> records_in(const fs::path& metrics) {
   std::vector<record> records;
-  std::ifstream in(metrics, std::ios::binary);
+  std::istringstream in{files::read_all(metrics)};
   for (std::string line; std::getline(in, line);)
     if (auto found = record_of(line)) records.push_back(std::move(*found));
   return records;

@@ -1,5 +1,6 @@
 #include "troupe/runtime/telemetry/run_folder.hpp"
 
+#include "troupe/files/input.hpp"
 #include "troupe/runtime/checkpoint/folder.hpp"
 #include "troupe/runtime/recording/beginning.hpp"
 #include "troupe/runtime/support/read_text.hpp"
@@ -14,6 +15,7 @@
 #include <cstring>
 #include <ctime>
 #include <fstream>
+#include <sstream>
 #include <stdexcept>
 #include <system_error>
 #include <unistd.h>
@@ -63,7 +65,8 @@ std::vector<fs::path> event_files_in(const fs::path& folder) {
 
 /// Returns whether metrics.jsonl has more than the beginning and the end of a run.
 bool has_epochs(const fs::path& metrics) {
-  std::ifstream in(metrics, std::ios::binary);
+  if (!is_there(metrics)) return false;
+  std::istringstream in{files::read_all(metrics)};
   for (std::string line; std::getline(in, line);)
     if (line.starts_with(R"({"event":"e)") && !line.starts_with(R"({"event":"end")")) return true;
   return false;
