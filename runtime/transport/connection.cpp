@@ -99,8 +99,9 @@ void connection::beat() {
     boost::system::error_code ignored;  // what has arrived may wait for this thread, which was busy
     const auto heard = self->socket_.available(ignored) > 0 || self->paused_;
     self->silent_beats_ = heard ? 0 : self->silent_beats_ + 1;
-    // Counted in beats, of which a process that was stopped meanwhile has missed one only.
-    if (self->silent_beats_ >= beats_per_silence && steady_clock::now() - self->last_heard_ > self->options_.silence)
+    // A process that was stopped meanwhile has missed one beat only, however long ago it has heard anything.
+    const auto enough = self->silent_beats_ >= beats_per_silence / 2;
+    if (enough && steady_clock::now() - self->last_heard_ > self->options_.silence)
       return self->fail(cause::silent, silence_text(self->options_.silence));
     self->put_beat();
     self->beat();
