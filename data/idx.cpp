@@ -117,7 +117,8 @@ fs::path present(const fs::path& folder, const std::string& name, const std::str
       if (found.type() == fs::file_type::regular) return file;
       if (error == std::errc::permission_denied)
         throw data_error(folder.string() + ": cannot read this folder; check its permissions");
-      if (fs::exists(found) && !other) other = file;
+      const bool is_loop = error == std::errc::too_many_symbolic_link_levels;
+      if ((fs::exists(found) || is_loop) && !other) other = file;
     }
   }
   if (other) return *other;

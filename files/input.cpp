@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstring>
 #include <fcntl.h>
+#include <limits>
 #include <poll.h>
 #include <unistd.h>
 #include <utility>
@@ -34,7 +35,7 @@ namespace fs = std::filesystem;
 /// Throws if what stat(2) has found is not a regular file.
 void require_regular(const fs::path& path, const struct stat& found) {
   if (S_ISREG(found.st_mode)) return;
-  if (S_ISDIR(found.st_mode)) throw irregular(path, "this is a folder, not a regular file", "name a file");
+  if (S_ISDIR(found.st_mode)) throw irregular(path, "this is a folder, not a regular file", "name a file in it");
   const auto* what = S_ISFIFO(found.st_mode)   ? "this is a pipe, not a regular file"
                      : S_ISSOCK(found.st_mode) ? "this is a socket, not a regular file"
                      : S_ISLNK(found.st_mode)  ? "this is a link, not a regular file"
@@ -145,7 +146,8 @@ std::size_t input::read(void* into, std::size_t most) {
 
 std::size_t input::read_at(std::uint64_t offset, void* into, std::size_t most) const {
   std::size_t done = 0;
-  while (done < most) {
+  constexpr auto last = static_cast<std::uint64_t>(std::numeric_limits<off_t>::max());
+  while (done < most && offset <= last - done) {  // a damaged file may name any place
     const auto count =
         ::pread(descriptor_, static_cast<char*>(into) + done, most - done, static_cast<off_t>(offset + done));
     if (count < 0 && errno == EINTR) continue;

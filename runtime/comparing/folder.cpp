@@ -1,5 +1,6 @@
 #include "troupe/runtime/comparing/folder.hpp"
 
+#include "troupe/files/input.hpp"
 #include "troupe/runtime/comparing/measure.hpp"
 #include "troupe/runtime/comparing/variants.hpp"
 #include "troupe/runtime/support/read_text.hpp"
@@ -119,6 +120,10 @@ comparison described_in(const fs::path& folder) try {
   return what;
 } catch (const input_error&) {
   throw;
+} catch (const json::exception&) {
+  throw input_error((folder / description_file).string() +
+                    ": not the description of a comparison as `troupe compare` writes it; begin a new comparison "
+                    "without --resume");
 } catch (const std::exception& reason) {
   throw input_error((folder / description_file).string() + ": cannot be read: " + reason.what() +
                     "; begin a new comparison in another folder");
@@ -207,7 +212,8 @@ void write_comparison(const fs::path& folder, const comparison& what) {
 }
 
 comparison read_comparison(const fs::path& folder) try {
-  if (!exists(folder / description_file))
+  std::error_code failed;
+  if (!exists(fs::symlink_status(folder / description_file, failed)))
     throw input_error(folder.string() + ": this folder does not contain a comparison (" + description_file +
                       "); expected the folder that `troupe compare` has written");
   auto what = described_in(folder);
@@ -219,6 +225,8 @@ comparison read_comparison(const fs::path& folder) try {
   return what;
 } catch (const input_error&) {
   throw;
+} catch (const files::unreadable& problem) {
+  throw input_error(problem.what());
 } catch (const json::exception&) {
   throw input_error((folder / description_file).string() +
                     ": not the description of a comparison as `troupe compare` writes it; begin a new comparison "

@@ -118,7 +118,7 @@ TEST_CASE("what is wrong with a file of CIFAR-10 is told with its path and the m
     fs::remove(set.path() / "test_batch.bin");
     fs::create_directory(set.path() / "test_batch.bin");
     CHECK(failure(set.path()) ==
-          (set.path() / "test_batch.bin").string() + ": this is a folder, not a regular file; name a file");
+          (set.path() / "test_batch.bin").string() + ": this is a folder, not a regular file; name a file in it");
   }
 }
 
