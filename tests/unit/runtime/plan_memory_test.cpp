@@ -27,7 +27,7 @@ TEST_CASE("a model that is larger than the memory is refused with its size") {
   file.model.width = 65'536;
   file.model.layers = 1000;
   const auto text = refusal(file);
-  CHECK(says(text, "the model mlp has 4,286,"));  // 998 · 65,536² and some
+  CHECK(says(text, "the model mlp has 4,290,"));  // 999 · 65,536² and some
   CHECK(says(text, "a worker needs at least 31.2 TiB"));
   CHECK(says(text, "available on this machine"));
 }
