@@ -151,7 +151,7 @@ def test_copies_are_not_replaced_by_accident():
     said = troupe("node", "other.toml", "--name", "b", "--resume", "out/copy", status=2).stderr
     assert "optimizer.lr was 0.05 and is 0.06" in said, said
     for path, content in before.items():
-        if path.exists():
+        if path.exists() and path.name != ".troupe-run":  # it names the process that has opened the folder last
             assert path.read_bytes() == content, path
     troupe("run", "copied.toml", "--out", "out", "--overwrite")
 
