@@ -313,8 +313,8 @@ TEST_CASE("checkpoints of other contents are read or refused") {
   state.actors["worker 1"].put("weights", at::arange(100, at::kFloat));
   state.actors["worker 1"].put_count("steps", 4);
   durable_files disk;
-  checkpoint::write_checkpoint(here.path(), state,
-                               {.topology = "[run]\nsteps = 4\n", .outputs = {{"metrics.jsonl", 7}}}, 1, disk);
+  checkpoint::write_checkpoint(
+      here.path(), state, {.topology = "[run]\nsteps = 4\n", .outputs = {{"metrics.jsonl", {.bytes = 7}}}}, 1, disk);
   const auto folder = checkpoint::checkpoints_in(here.path()).front().path;
   std::vector<std::pair<std::string, std::string>> files;
   for (const auto& each : fs::directory_iterator(folder))
