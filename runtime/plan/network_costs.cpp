@@ -2,6 +2,7 @@
 
 #include "troupe/runtime/plan/link_paths.hpp"
 
+#include <algorithm>
 #include <map>
 #include <set>
 #include <tuple>
@@ -12,8 +13,10 @@ namespace troupe {
 namespace {
 
 /// 1 MiB: small enough that folding and sending overlap, large enough that waking a thread for each message costs
-/// little.
-constexpr std::int64_t elements_of_a_chunk = 256 * 1024;
+/// little. On slow links, where that is no cost, what a link carries in so many seconds: then, the hops of a tensor of
+/// less than 1 MiB overlap as well.
+constexpr std::int64_t most_elements_of_a_chunk = 256 * 1024, least_elements_of_a_chunk = 4 * 1024;
+constexpr double seconds_of_a_chunk = 0.02;
 
 /// What connects two members, apart from links.
 enum class nearness : std::uint8_t { process, host, network };
@@ -105,7 +108,14 @@ std::string text_of(nearness near) {
 }  // namespace
 
 std::int64_t chunk_elements_of(const plan& plan) {
-  return plan.nodes.size() > 1 ? elements_of_a_chunk : 0;
+  if (plan.nodes.size() < 2) return 0;
+  auto elements = most_elements_of_a_chunk;
+  for (const auto& [given, ends] : plan.links) {
+    if (!given.bandwidth) continue;
+    const auto carried = given.bandwidth->bytes_per_second * seconds_of_a_chunk / sizeof(float);
+    if (carried < static_cast<double>(elements)) elements = static_cast<std::int64_t>(carried);
+  }
+  return std::max(elements, least_elements_of_a_chunk);
 }
 
 assumed_network assume_network(const plan& plan, const planned_exchange& exchange) {

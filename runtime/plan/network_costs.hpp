@@ -25,7 +25,8 @@ struct assumed_network {
 /// Returns what is assumed of the network between the members of an exchange; a group counts as its first worker.
 assumed_network assume_network(const plan& plan, const planned_exchange& exchange);
 
-/// Elements into which tensors are cut so that hops and folds overlap. In one process, they are not cut.
+/// Returns the elements of the chunks into which tensors are cut, so that hops and folds overlap; 0 in one process,
+/// where they are not cut.
 std::int64_t chunk_elements_of(const plan& plan);
 
 }  // namespace troupe
