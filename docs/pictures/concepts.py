@@ -24,7 +24,8 @@ SIMULATED = ("run.steps=12", "evaluate.every=12 steps", "workers.slowdown=[1, 1.
              "simulate.jitter=0", "simulate.memory=400MB/s")
 NETWORK = ("link.at=*", "link.latency=1500us", "link.bandwidth=200MB/s")
 STEPS = {  # topology: settings, name of the row below the workers, title
-    "all_reduce": (NETWORK, None, "All-reduce: every worker needs a part of the mean from every other"),
+    "all_reduce": ((*NETWORK, "exchange.route=direct"), None,
+                   "All-reduce: every worker needs a part of the mean from every other"),
     "sync_ps": ((*NETWORK, "exchange.shards=1"), "server",
                 "A synchronous server: it answers when it has all gradients"),
     "asgd": (NETWORK, "server", "An asynchronous server: it answers each gradient at once"),
@@ -185,7 +186,8 @@ if __name__ == "__main__":
     given = parser.parse_args()
     given.out.mkdir(parents=True, exist_ok=True)
     for name in WIRINGS:
-        troupe(given.binary, "graph", TOPOLOGIES / f"{name}.toml", "-o", given.out / f"wiring-{name}.svg")
+        troupe(given.binary, "graph", TOPOLOGIES / f"{name}.toml", "-o", given.out / f"wiring-{name}.svg",
+               "--overwrite")
     for name, (settings, other, title) in STEPS.items():
         picture = time_line(trace_of(given.binary, name, settings), other, title)
         (given.out / f"step-{name}.svg").write_text(picture)
