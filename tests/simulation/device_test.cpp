@@ -92,6 +92,7 @@ TEST_CASE("gradients that leave in buckets come to the host one by one") {
   auto plan = tests::tiny_plan({.workers = 3});
   const auto here = simulate_plan(plan, 60, 0, false);
   plan.exchanges.front().buckets = {{16, 16}, {0, 16}};
+  plan_traffic(plan);
   for (std::uint64_t seed = 0; seed < 20; ++seed) {
     CAPTURE(seed);
     const auto there = simulate_plan(plan, 60, seed, true);
