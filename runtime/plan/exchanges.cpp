@@ -37,18 +37,50 @@ std::vector<models::flat_layout> pieces_of(const planned_exchange& exchange) {
   return pieces;
 }
 
+/// Returns how many bytes are sent in an exchange among members with these settings.
+std::uint64_t bytes_of(const planned_exchange& exchange, const models::flat_layout& piece,
+                       const setting_values& settings) {
+  std::uint64_t bytes = 0;
+  for (const auto& edge : exchange.kind->edges(static_cast<std::uint32_t>(exchange.members.size()), piece, settings))
+    bytes += edge.bytes;
+  return bytes;
+}
+
+/// Removes the candidates that send another number of bytes than `unplaced`, a choice that does not depend on where the
+/// members are. Metrics count bytes, and are promised to be the same under any placement.
+void keep_bytes(const planned_exchange& exchange, const models::flat_layout& piece, const choice& unplaced,
+                choice& made) {
+  if (made.candidates.empty() || made.candidates.front().value == unplaced.candidates.front().value) return;
+  const auto bytes = bytes_of(exchange, piece, unplaced.settings);
+  std::erase_if(made.candidates, [&](const auto& each) {
+    auto settings = made.settings;
+    settings[made.key] = each.value;
+    return bytes_of(exchange, piece, settings) != bytes;
+  });
+  made.settings[made.key] = made.candidates.front().value;
+}
+
 /// Sets planned_exchange::choices and assumed_links.
 void choose(const plan& so_far, planned_exchange& exchange, const std::vector<models::flat_layout>& pieces) {
   exchange.choices.clear();
   exchange.assumed_links.clear();
-  if (!exchange.kind->choose) return;
+  const auto& kind = *exchange.kind;
+  if (!kind.choose) return;
   auto network = assume_network(so_far, exchange);
+  const auto several = so_far.nodes.size() > 1;
+  const auto unplaced = several ? assume_network(so_far, exchange, false) : assumed_network{};
   const surroundings around{.members = static_cast<std::uint32_t>(exchange.members.size()),
                             .how = exchange.how,
                             .chunk_elements = chunk_elements_of(so_far),
                             .costs = &network.costs};
-  for (const auto& piece : pieces)
-    exchange.choices.push_back(exchange.kind->choose(around, piece, exchange.settings_by_index));
+  auto in_one_process = around;
+  in_one_process.chunk_elements = 0;
+  in_one_process.costs = &unplaced.costs;
+  for (const auto& piece : pieces) {
+    auto made = kind.choose(around, piece, exchange.settings_by_index);
+    if (several) keep_bytes(exchange, piece, kind.choose(in_one_process, piece, exchange.settings_by_index), made);
+    exchange.choices.push_back(std::move(made));
+  }
   if (!exchange.choices.front().candidates.empty()) exchange.assumed_links = std::move(network.links);
 }
 

@@ -28,7 +28,8 @@ double seconds(std::chrono::microseconds time) {
 /// Makes the ways between members, and remembers what it assumed.
 class ways_between_members {
  public:
-  ways_between_members(const plan& plan, std::vector<std::uint32_t> ids) : links_(plan), ids_(std::move(ids)) {
+  ways_between_members(const plan& plan, std::vector<std::uint32_t> ids, bool placed)
+      : links_(plan), ids_(std::move(ids)), placed_(placed) {
     std::map<std::string, std::uint32_t> hosts;
     for (const auto id : ids_) node_of_.push_back(plan.node_of(id));
     for (const auto& node : plan.nodes) {
@@ -63,7 +64,7 @@ class ways_between_members {
   enum class wire : std::uint8_t { link, memory, host };
 
   nearness nearness_of(std::uint32_t from, std::uint32_t to) const {
-    if (node_of_[from] == node_of_[to]) return nearness::process;
+    if (!placed_ || node_of_[from] == node_of_[to]) return nearness::process;
     return host_of_[node_of_[from]] == host_of_[node_of_[to]] ? nearness::host : nearness::network;
   }
 
@@ -87,7 +88,8 @@ class ways_between_members {
   }
 
   link_paths links_;
-  std::vector<std::uint32_t> ids_;                ///< By member.
+  std::vector<std::uint32_t> ids_;  ///< By member.
+  bool placed_;
   std::vector<std::uint32_t> node_of_, host_of_;  ///< By member, and by node.
   std::map<std::pair<wire, wire_id>, std::size_t> numbers_;
   std::set<nearness> assumed_;
@@ -118,11 +120,11 @@ std::int64_t chunk_elements_of(const plan& plan) {
   return std::max(elements, least_elements_of_a_chunk);
 }
 
-assumed_network assume_network(const plan& plan, const planned_exchange& exchange) {
+assumed_network assume_network(const plan& plan, const planned_exchange& exchange, bool placed) {
   std::vector<std::uint32_t> ids;
   for (const auto& member : exchange.members) ids.push_back(member.ranks.front());
   const auto members = static_cast<std::uint32_t>(ids.size());
-  ways_between_members ways{plan, std::move(ids)};
+  ways_between_members ways{plan, std::move(ids), placed};
   assumed_network made;
   made.costs = rules::costs_of(members, [&](std::uint32_t from, std::uint32_t to) { return ways(from, to); });
   for (const auto& link : plan.links) made.links.push_back(describe(link));

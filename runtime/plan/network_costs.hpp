@@ -23,7 +23,8 @@ struct assumed_network {
 };
 
 /// Returns what is assumed of the network between the members of an exchange; a group counts as its first worker.
-assumed_network assume_network(const plan& plan, const planned_exchange& exchange);
+/// Unless they are `placed`, all of them are in one process, apart from what links say.
+assumed_network assume_network(const plan& plan, const planned_exchange& exchange, bool placed = true);
 
 /// Returns the elements of the chunks into which tensors are cut, so that hops and folds overlap; 0 in one process,
 /// where they are not cut.
