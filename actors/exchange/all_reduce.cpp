@@ -145,7 +145,7 @@ exchange_kind all_reduce_kind() {
                          .bytes = "2(n − 1)P",
                          .synchronisation = all_wait,
                          .staleness = "0",
-                         .equals = "star, to rounding; not yet run on a GPU",
+                         .equals = "star, to rounding; not yet run between GPUs",
                          .shown_by = {"tests/unit/actors/collective_port_test.cpp"}},
                         {.when = "send = \"parameter\" or \"bucket\"",
                          .messages = "as its route, for each parameter or bucket",
