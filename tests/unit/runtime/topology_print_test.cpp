@@ -95,6 +95,8 @@ class generator {
       do each.options = options(*find_exchange(each.kind), file.workers.count);
       while (!fit(each, file.workers.count));
       if (each.kind == "shared") each.every = {1, false};
+      const bool is_encodable = nature_of(*find_exchange(each.kind), each.options).encoding_refusal.empty();
+      if (each.sends != "gradient" || !is_encodable) each.encoding = "float32";
     }
     file.workers.loop = {};
     const auto completed = topology::parse(topology::print(file), file.file);

@@ -89,8 +89,6 @@ TEST_CASE("a key that a checkpoint lacks had its default") {
   const std::vector<std::string> newer{"run.budget", "optimizer.scale_lr", "exchange.0.encoding", "data.threads"};
   CHECK(continued(newer, {}) == "accepted");
   CHECK(continued(newer, {"run.budget=worker", "exchange.ring.encoding=float32"}) == "accepted");
-  CHECK(continued(newer, {"exchange.ring.encoding=bf16"}) ==
-        start + "exchange.encoding was unset and is \"bf16\"; expected the same values");
   CHECK(continued(newer, {"run.budget=total"}).find("run.budget was unset and is \"total\"") != std::string::npos);
   // It is filled in because of the other key, so only that one is reported.
   CHECK(continued({"data.alpha"}, {"data.split=dirichlet"}).find("data.alpha") == std::string::npos);
