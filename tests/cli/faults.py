@@ -24,8 +24,9 @@ def fault(text):
 
 
 def outputs(folder):
-    """Returns what a folder has, by name."""
-    return {path.name: path.read_bytes() for path in pathlib.Path(folder).iterdir() if path.is_file()}
+    """Returns what a folder has, by name, without the mark of the folder, which names the process."""
+    return {path.name: path.read_bytes() for path in pathlib.Path(folder).iterdir()
+            if path.is_file() and path.name != ".troupe-run"}
 
 
 def test_simulated_nodes_end_in_the_bytes_of_a_run():
@@ -71,7 +72,8 @@ def test_a_short_fault_changes_no_byte():
                  'kind = "slow"; at = "step 7"; node = "beta"; latency = "20ms"'):
         troupe("simulate", write("short.toml", NODES + fault(text)), "--out", "short", "--overwrite")
         assert outputs("whole")["model.safetensors"] == outputs("short")["model.safetensors"], text
-        assert metrics("short")[-1]["seconds"] > metrics("whole")[-1]["seconds"] + 0.3, text
+        # 13 steps, each with one hop of 20 ms or more
+        assert metrics("short")[-1]["seconds"] > metrics("whole")[-1]["seconds"] + 0.25, text
 
 
 def test_a_fault_for_which_the_run_ends_too_early_is_named():

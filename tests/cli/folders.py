@@ -126,7 +126,7 @@ def test_a_comparison_keeps_what_is_not_of_it():
     pathlib.Path("foreign/runs").mkdir(parents=True)
     pathlib.Path("foreign/comparison.json").write_text('{"mine": true}')
     said = troupe("compare", "tiny.toml", "--out", "foreign", "--overwrite", status=2).stderr
-    assert "foreign/comparison.json: cannot be read" in said, said
+    assert "foreign/comparison.json: not the description of a comparison" in said, said
     # The folder of a run has a topology file, but it is not meant.
     said = troupe("compare", "here/runs/of_mine", "--out", "other", status=2).stderr
     assert "contains the results of a run" in said and "topology.toml" in said, said
