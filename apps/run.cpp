@@ -72,6 +72,10 @@ int run_topology(training_options& given) {
   }
   const auto writes_parts = given.trace || has_emulated(plan.links);
   if (writes_parts && given.out.empty()) given.out = telemetry::default_folder(given.file);
+  what = {};
+  check_this_host(plan);
+  auto nodes = plan.nodes;
+  choose_ports(nodes);
   const auto existed = std::filesystem::exists(given.out);
   if (!given.out.empty() && given.resume.empty())
     // Any node may be the first that writes to the folder. It is not locked: the first node locks it.
@@ -80,10 +84,6 @@ int run_topology(training_options& given) {
                            .inputs = inputs_of(plan),
                            .overwrite = given.overwrite,
                            .clear_later = true});
-  what = {};
-  check_this_host(plan);
-  auto nodes = plan.nodes;
-  choose_ports(nodes);
   constexpr int keep = 0;  // a secret that is set already
   if (uses_secret(plan)) ::setenv(security::secret_variable, security::make_secret().c_str(), keep);
   std::vector<std::string> names;

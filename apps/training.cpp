@@ -245,7 +245,7 @@ int train(const training_options& given, training&& what, std::uint32_t node, si
     continued = resume(given, what, files_of_options(given, what.plan));
     options.restored = continued->from.state;
   }
-  const auto writes_parts = given.trace || !what.plan.links.empty();
+  const auto writes_parts = given.trace || has_emulated(what.plan.links);
   if (node != 0 && writes_parts && given.parts.empty() && !given.out.empty())
     telemetry::claim_for_parts(given.out, given.overwrite || !given.resume.empty());
   options.initial = initial_weights(what.plan, options.pool);
