@@ -54,7 +54,8 @@ held_folder::~held_folder() {
 bool held_folder::lock(const fs::path& path) {
   const int file = ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (file < 0) throw std::system_error(errno, std::generic_category());
-  if (::flock(file, LOCK_EX | LOCK_NB) != 0) {
+  // A file system without locks, such as some of clusters, protects from nothing, but is no reason to refuse it.
+  if (::flock(file, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
     ::close(file);
     return false;
   }

@@ -153,9 +153,11 @@ std::map<pattern_option, fs::path> continued_files(const fs::path& folder, const
 void cut_back(const fs::path& folder, const fs::path& checkpoint, const checkpoint::manifest& about,
               const std::map<pattern_option, fs::path>& files, const std::function<void(const std::string&)>& warn) {
   const auto metrics = folder / metrics_name, epochs = folder / epochs_name;
+  const bool is_there = size_of(metrics).has_value();
   const auto has_metrics = take_back(metrics, about.outputs, warn);
   if (!has_metrics) {
     put_aside(folder / result, warn);  // of another run, too
+    if (is_there) put_aside(folder / checkpoint::best_weights, warn);
     write_aside(metrics, "");
     warn("warning: the metrics of the steps before " + std::to_string(about.step) + " are missing in " +
          metrics.string());

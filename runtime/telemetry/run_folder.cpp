@@ -143,8 +143,10 @@ void check_replaceable(const run_folder_options& options) {
 void claim_for_parts(const fs::path& folder, bool overwrite) {
   const auto whose = claim_of(folder, run_marker);
   if (whose == claim::ours) return;
-  if (whose == claim::foreign && !overwrite)
+  if (whose == claim::foreign) {
+    if (overwrite) return;  // the first node marks it, after it has seen that event files in it are not of a run
     throw input_error(folder.string() + ": " + foreign_text(folder, run_marker, "run"));
+  }
   std::error_code failed;
   fs::create_directories(folder, failed);
   // Not written aside: the first node may do the same at the same time, and finds only what it knows.
@@ -202,7 +204,8 @@ run_folder::run_folder(const run_folder_options& options, std::chrono::system_cl
   if (!options.resume) check_replaceable(checked);  // with the lock held: it may be that of another run by now
   try {
     if (!options.resume && !options.clear_later) remove_outputs(path_);
-    mark();
+    // What is cleared later is marked then, because event files of others can be told only without the mark.
+    if (!options.clear_later || claim_of(path_, run_marker) != claim::foreign) mark();
   } catch (const std::exception& reason) {
     refuse(path_, reason.what());
   }

@@ -67,7 +67,7 @@ class event_journal : public journal_filter {
   void write(const record& line) override {
     if (!out_) begin(line.seconds);
     add(json::parse(json_line(line)));
-    options_.outputs->write(out_->path().filename().string(), [this] { out_->flush(); });
+    options_.outputs->write(out_->path().filename().string(), [out = out_] { out->flush(); });
     journal_filter::write(line);  // last, because the end of the run waits there for what is not written yet
   }
 
@@ -85,7 +85,7 @@ class event_journal : public journal_filter {
     std::array<char, 24> digits{};
     std::snprintf(digits.data(), digits.size(), "%010llu", static_cast<unsigned long long>(time));
     const auto name = std::string(prefix) + digits.data() + "." + (options_.simulated ? "simulation" : host_name());
-    out_ = std::make_unique<appended_file>(appended_file::options{.path = options_.folder / name});
+    out_ = std::make_shared<appended_file>(appended_file::options{.path = options_.folder / name});
     out_->add(event_file::beginning(now));
     if (!options_.continues) return;
     if (newest) out_->add(event_file::restart(now));
@@ -124,7 +124,7 @@ class event_journal : public journal_filter {
   }
 
   tensorboard_options options_;
-  std::unique_ptr<appended_file> out_;
+  std::shared_ptr<appended_file> out_;          ///< Shared with a retry, which may outlive this journal.
   double began_{0};                             ///< When the run began, in seconds since 1970.
   std::map<std::string, std::uint64_t> steps_;  ///< Of each tag, the last step that has a value.
 };

@@ -214,7 +214,19 @@ TEST_CASE("a folder that is claimed before a run and not used is as before") {
   CHECK_THROWS_AS(telemetry::claim_for_parts("empty", false), input_error);
   telemetry::claim_for_parts("empty", true);
   telemetry::disclaim("empty", true);
-  CHECK(fs::exists("empty/.troupe-run"));  // with notes, it may be in use
+  CHECK(!fs::exists("empty/.troupe-run"));  // the first node marks it
+}
+
+TEST_CASE("event files of others are kept by each process of a run") {
+  const scratch here;
+  const auto* events = "mine/events.out.tfevents.0000000001.host";
+  fs::create_directories("mine");
+  std::ofstream(events) << "mine";
+  { const telemetry::run_folder launcher({.out = "mine", .overwrite = true, .clear_later = true}, moment); }
+  telemetry::claim_for_parts("mine", true);
+  const telemetry::run_folder first({.out = "mine", .overwrite = true}, moment);
+  CHECK(fs::exists(events));
+  CHECK(fs::exists("mine/.troupe-run"));
 }
 
 TEST_CASE("a folder that is removed while a run writes to it is made again, unless somebody else has it by then") {
