@@ -16,7 +16,7 @@ from troupe_command import TINY, main, troupe, write
 
 ATTACKS = pathlib.Path(__file__).parents[1] / "support" / "attacks.py"
 
-# Some seconds of training, whatever the machine: the strangers come many times meanwhile.
+# Half a second of training or more, whatever the machine: the strangers come many times meanwhile.
 TEXT = TINY.replace("count = 2\n", "").replace("steps = 20", "steps = 250").replace("lenet", "convnet")
 
 # What the log says of each; None where a stranger leaves before anything can be said about it.

@@ -94,7 +94,7 @@ class attacks:
                 one.sendall(b"\x16")
             except OSError:
                 pass  # shown the door
-        time.sleep(0.1)
+        time.sleep(0.02)  # a few bytes even into a run of half a second
 
     def many_connections(self):
         for _ in range(500):
