@@ -95,7 +95,8 @@ void fetch_data(const options& given) {
   const auto folder = data::data_folder(given.dir) / kind->folder;
   std::error_code failed;
   std::filesystem::create_directories(folder, failed);  // fetch() reports a folder that cannot be made
-  const auto lock = failed ? nullptr : lock_folder(folder, print_note);
+  held_folder held;
+  if (!failed) held.lock_when_free(folder, print_note);
   download_display display(given.json);
   const auto fetched = fetch::fetch(*from, folder, std::ref(display));
   report(given, folder, fetched, (fetched > 0 ? "is now in " : "is already in ") + folder.string());

@@ -3,6 +3,7 @@
 #include "troupe/files/input.hpp"
 #include "troupe/runtime/comparing/measure.hpp"
 #include "troupe/runtime/comparing/variants.hpp"
+#include "troupe/runtime/support/claimed_folder.hpp"
 #include "troupe/runtime/support/read_text.hpp"
 #include "troupe/runtime/support/write_aside.hpp"
 #include "troupe/runtime/telemetry/run_folder.hpp"
@@ -120,6 +121,8 @@ comparison described_in(const fs::path& folder) try {
   return what;
 } catch (const input_error&) {
   throw;
+} catch (const files::unreadable& problem) {
+  throw input_error(problem.what());
 } catch (const json::exception&) {
   throw input_error((folder / description_file).string() +
                     ": not the description of a comparison as `troupe compare` writes it; begin a new comparison "
@@ -227,10 +230,6 @@ comparison read_comparison(const fs::path& folder) try {
   throw;
 } catch (const files::unreadable& problem) {
   throw input_error(problem.what());
-} catch (const json::exception&) {
-  throw input_error((folder / description_file).string() +
-                    ": not the description of a comparison as `troupe compare` writes it; begin a new comparison "
-                    "without --resume");
 } catch (const std::exception& reason) {
   throw input_error((folder / description_file).string() + ": cannot be read: " + reason.what() +
                     "; begin a new comparison without --resume");

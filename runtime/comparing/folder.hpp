@@ -3,7 +3,7 @@
 #pragma once
 
 #include "troupe/runtime/comparing/comparison.hpp"
-#include "troupe/runtime/support/claimed_folder.hpp"
+#include "troupe/runtime/support/folder_lock.hpp"
 
 #include <filesystem>
 #include <memory>

@@ -6,6 +6,7 @@
 #include "troupe/runtime/node/launcher.hpp"
 #include "troupe/runtime/node/simulate_run.hpp"
 #include "troupe/runtime/plan/plan.hpp"
+#include "troupe/runtime/support/claimed_folder.hpp"
 #include "troupe/runtime/support/units.hpp"
 #include "troupe/runtime/telemetry/run_folder.hpp"
 #include "troupe/runtime/topology/canonical.hpp"

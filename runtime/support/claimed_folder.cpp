@@ -1,13 +1,7 @@
 #include "troupe/runtime/support/claimed_folder.hpp"
 
-#include <sys/file.h>
-#include <sys/stat.h>
-
 #include <algorithm>
-#include <cerrno>
-#include <fcntl.h>
 #include <system_error>
-#include <unistd.h>
 #include <utility>
 #include <vector>
 
@@ -45,30 +39,6 @@ std::string foreign_text(const fs::path& folder, const std::string& marker, cons
   return text + ", but no " + marker +
          "; choose an empty folder with --out, or add --overwrite, which replaces the files that a " + what +
          " writes and keeps all others";
-}
-
-held_folder::~held_folder() {
-  if (file_ >= 0) ::close(file_);
-}
-
-bool held_folder::lock(const fs::path& path) {
-  const int file = ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (file < 0) throw std::system_error(errno, std::generic_category());
-  // A file system without locks, such as some of clusters, protects from nothing, but is no reason to refuse it.
-  if (::flock(file, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
-    ::close(file);
-    return false;
-  }
-  if (file_ >= 0) ::close(file_);
-  file_ = file;
-  return true;
-}
-
-bool held_folder::is_at(const fs::path& path) const {
-  struct stat ours {
-  }, there{};
-  return ::fstat(file_, &ours) == 0 && ::stat(path.c_str(), &there) == 0 && ours.st_dev == there.st_dev &&
-         ours.st_ino == there.st_ino;
 }
 
 }  // namespace troupe

@@ -16,23 +16,4 @@ claim claim_of(const std::filesystem::path& folder, const std::string& marker);
 /// Describes what a foreign folder contains, and what may be done about it: the end of an error message.
 std::string foreign_text(const std::filesystem::path& folder, const std::string& marker, const std::string& what);
 
-/// Keeps other processes that write results out of a folder until it is destroyed.
-class held_folder {
- public:
-  held_folder() = default;
-  ~held_folder();
-  held_folder(const held_folder&) = delete;
-  held_folder& operator=(const held_folder&) = delete;
-
-  /// Locks the folder at `path`, and lets go of the one before. Returns false if another process has it. Throws
-  /// std::system_error if it cannot be opened.
-  bool lock(const std::filesystem::path& path);
-
-  /// Returns whether the locked folder is still the one at `path`.
-  bool is_at(const std::filesystem::path& path) const;
-
- private:
-  int file_{-1};
-};
-
 }  // namespace troupe

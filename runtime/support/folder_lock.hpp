@@ -2,13 +2,33 @@
 #pragma once
 
 #include <filesystem>
-#include <memory>
 #include <string>
 
 namespace troupe {
 
-/// Locks a folder for this process, for as long as what is returned exists. Waits for another process that has it;
-/// calls `waiting` first, if that is given. Throws std::runtime_error if the folder cannot be opened.
-std::shared_ptr<void> lock_folder(const std::filesystem::path& folder, void (*waiting)(const std::string&) = nullptr);
+/// Keeps other processes that write results out of a folder until it is destroyed.
+class held_folder {
+ public:
+  held_folder() = default;
+  ~held_folder();
+  held_folder(const held_folder&) = delete;
+  held_folder& operator=(const held_folder&) = delete;
+
+  /// Locks the folder at `path`, and lets go of the one before. Returns false if another process has it. Throws
+  /// std::system_error if it cannot be opened. A file system without locks, such as some of clusters, protects from
+  /// nothing, but its folders are not refused.
+  bool lock(const std::filesystem::path& path);
+
+  /// The same, but waits for another process that has it; calls `waiting` first, if that is given.
+  void lock_when_free(const std::filesystem::path& path, void (*waiting)(const std::string&) = nullptr);
+
+  /// Returns whether the locked folder is still the one at `path`.
+  bool is_at(const std::filesystem::path& path) const;
+
+ private:
+  bool take(const std::filesystem::path& path, int how);
+
+  int file_{-1};
+};
 
 }  // namespace troupe

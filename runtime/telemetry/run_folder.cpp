@@ -3,6 +3,7 @@
 #include "troupe/files/input.hpp"
 #include "troupe/runtime/checkpoint/folder.hpp"
 #include "troupe/runtime/recording/beginning.hpp"
+#include "troupe/runtime/support/claimed_folder.hpp"
 #include "troupe/runtime/support/read_text.hpp"
 #include "troupe/runtime/support/write_aside.hpp"
 #include "troupe/runtime/telemetry/tensorboard.hpp"

@@ -1,7 +1,7 @@
 // The results folder of a run. All problems with it are detected when it is opened, before anything is started.
 #pragma once
 
-#include "troupe/runtime/support/claimed_folder.hpp"
+#include "troupe/runtime/support/folder_lock.hpp"
 
 #include <chrono>
 #include <filesystem>
