@@ -185,23 +185,25 @@ std::filesystem::path elsewhere(const std::filesystem::path& folder) {
 void file_journal::save(const snapshot& result) {
   const auto path = folder_ / "model.safetensors";
   std::string reason;
-  constexpr auto between = 1s;
-  for (auto waited = 0ms;; waited += between) {
+  outputs_->persist(patience_with_weights, 1s, [&] {
+    const auto is_first = reason.empty();
     try {
       restore_folder();
-      return write_weights(path, result);
+      write_weights(path, result);
+      reason.clear();
+      return true;
     } catch (const write_error& failed) {
       reason = failed.what();
-      if (failed.reason == std::errc::file_too_large) break;  // a limit of this process, which does not change
+      if (failed.reason == std::errc::file_too_large) return true;  // a limit of this process, which does not change
     } catch (const std::runtime_error& failed) {
       reason = failed.what();
     }
-    if (waited == 0ms)
+    if (is_first)
       outputs_->warn(reason + "; these are the final weights: the run tries again for " +
                      topology::print_duration(patience_with_weights));
-    if (waited >= patience_with_weights) break;
-    outputs_->wait(between);
-  }
+    return false;
+  });
+  if (reason.empty()) return;
   try {
     const auto other = elsewhere(folder_.path());
     write_weights(other, result);

@@ -85,13 +85,20 @@ void side_outputs::retry_now() {
   note_success();
 }
 
-void side_outputs::finish(std::chrono::milliseconds patience) {
-  constexpr auto between = 500ms;
-  retry_now();
-  for (auto waited = 0ms; !waiting_.empty() && waited < patience; waited += between) {
-    options_.wait(between);
-    retry_now();
+void side_outputs::persist(std::chrono::milliseconds patience, std::chrono::milliseconds pause,
+                           const std::function<bool()>& attempt) const {
+  const auto begin = options_.now();
+  for (auto paused = 0ms; !attempt(); paused += pause) {
+    if (std::max<std::chrono::nanoseconds>(paused, options_.now() - begin) >= patience) return;
+    options_.wait(pause);
   }
+}
+
+void side_outputs::finish(std::chrono::milliseconds patience) {
+  persist(patience, 500ms, [this] {
+    retry_now();
+    return waiting_.empty();
+  });
   if (waiting_.empty()) return;
   std::set<std::string> names;
   for (const auto& [name, how] : waiting_) names.insert(name);

@@ -48,7 +48,9 @@ class side_outputs {
   void say(const std::string& text);
   void warn(const std::string& text);
 
-  void wait(std::chrono::milliseconds time) const { options_.wait(time); }
+  /// Calls `attempt` until it returns true, with pauses, for at most `patience`. Attempts may take long themselves.
+  void persist(std::chrono::milliseconds patience, std::chrono::milliseconds pause,
+               const std::function<bool()>& attempt) const;
 
  private:
   bool try_one(const attempt& how);

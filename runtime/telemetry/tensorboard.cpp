@@ -69,6 +69,8 @@ class event_journal : public journal_filter {
     add(json::parse(json_line(line)));
     options_.outputs->write(out_->path().filename().string(), [out = out_] { out->flush(); });
     journal_filter::write(line);  // last, because the end of the run waits there for what is not written yet
+    if (line.event == "end" && out_->dropped() > 0)
+      options_.outputs->warn(out_->path().string() + " lacks values that could not be written in time");
   }
 
  private:
