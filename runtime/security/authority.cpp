@@ -106,32 +106,51 @@ identity make_node(const std::string& name, int days, const identity& authority)
 
 using file_pointer = std::unique_ptr<std::FILE, releases<std::fclose>>;
 
-/// Writes a file aside and renames it, so that there is never a part of it. Throws std::runtime_error.
+[[noreturn]] void fail_to_write(const fs::path& path) {
+  throw std::runtime_error(path.string() + ": cannot write: " + std::strerror(errno));
+}
+
+std::string aside_of(const fs::path& path) {
+  return path.string() + ".new";
+}
+
+/// Writes what put_in_place() then gives its name, so that there is never a part of a file. Throws std::runtime_error.
 template <class Write>
-void write_file(const fs::path& path, mode_t mode, Write write) {
-  const auto aside = path.string() + ".new";
-  const auto fail = [&] { throw std::runtime_error(path.string() + ": cannot write: " + std::strerror(errno)); };
+void write_aside_of(const fs::path& path, mode_t mode, Write write) {
+  const auto aside = aside_of(path);
   ::unlink(aside.c_str());
   const int opened = ::open(aside.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
-  if (opened < 0) fail();
+  if (opened < 0) fail_to_write(path);
   file_pointer file{::fdopen(opened, "w")};
   errno = ENOSPC;
-  if (write(file.get()) != 1 || std::fflush(file.get()) != 0 || ::fsync(opened) != 0 ||
-      std::rename(aside.c_str(), path.c_str()) != 0) {
+  if (write(file.get()) != 1 || std::fflush(file.get()) != 0 || ::fsync(opened) != 0) {
     const auto reason = errno;
     ::unlink(aside.c_str());
     errno = reason;
-    fail();
+    fail_to_write(path);
   }
 }
 
-/// The key first, and no certificate before it: one that exists has its key, whenever this process ends.
+void put_in_place(const fs::path& path) {
+  if (std::rename(aside_of(path).c_str(), path.c_str()) != 0) fail_to_write(path);
+}
+
+/// Earlier files stay until both new ones are written. A certificate that exists has its key, whenever this process
+/// ends.
 void write_identity(const identity& made, const credential_files& files, std::vector<fs::path>& written) {
-  fs::remove(files.certificate);
-  write_file(files.key, 0600, [&](std::FILE* file) {
+  write_aside_of(files.key, 0600, [&](std::FILE* file) {
     return PEM_write_PKCS8PrivateKey(file, made.key.get(), nullptr, nullptr, 0, nullptr, nullptr);
   });
-  write_file(files.certificate, 0644, [&](std::FILE* file) { return PEM_write_X509(file, made.certificate.get()); });
+  try {
+    write_aside_of(files.certificate, 0644,
+                   [&](std::FILE* file) { return PEM_write_X509(file, made.certificate.get()); });
+  } catch (...) {
+    ::unlink(aside_of(files.key).c_str());
+    throw;
+  }
+  fs::remove(files.certificate);
+  put_in_place(files.key);
+  put_in_place(files.certificate);
   written.insert(written.end(), {files.certificate, files.key});
 }
 
@@ -183,7 +202,8 @@ std::vector<fs::path> make_certificates(const certificate_request& request) {
   std::error_code failed;
   fs::create_directories(request.folder, failed);
   if (failed) throw std::runtime_error(request.folder.string() + ": cannot create the folder: " + failed.message());
-  const auto lock = lock_folder(request.folder);  // one authority, however many processes make certificates here
+  held_folder held;  // one authority, however many processes make certificates here
+  held.lock_when_free(request.folder);
   check_new(request);
   std::vector<fs::path> written;
   const auto authority = authority_of(request, written);
