@@ -69,8 +69,11 @@ void appended_file::follow_path() {
   struct stat ours {
   }, there{};
   const auto exists = ::stat(options_.path.c_str(), &there) == 0;
+  if (!exists && errno != ENOENT) throw write_error(options_.path, last_error());
   if (exists && ::fstat(file_, &ours) == 0 && ours.st_dev == there.st_dev && ours.st_ino == there.st_ino) return;
-  const int other = ::open(options_.path.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+  // A file that appears in between is followed at the next attempt; it may be our own, moved back.
+  const int creates = exists ? 0 : O_CREAT | O_EXCL;
+  const int other = ::open(options_.path.c_str(), O_RDWR | O_APPEND | O_CLOEXEC | creates, 0666);
   if (other < 0) throw write_error(options_.path, last_error());
   if (!exists && !copy(file_, other)) {
     const auto why = last_error();
