@@ -157,17 +157,22 @@ struct thread_lanes::crew {
 
   void look_at_jobs(std::chrono::milliseconds limit, const std::function<void(const std::string&)>& report) {
     std::unique_lock lock{mutex};
-    while (!looking.wait_for(lock, limit / looks_per_limit, [this] { return !looks; }))
+    while (!looking.wait_for(lock, limit / looks_per_limit, [this] { return !looks; })) {
+      std::vector<std::string> late;
       for (auto& each : threads) {
         const std::lock_guard its{each.work->mutex};
         const auto same = each.work->at_work && !each.work->closed && each.work->begun == each.seen &&
                           !each.work->meeting->waits();  // else its own actor has the deadline
         each.looks = same ? each.looks + 1 : 0;
         each.seen = each.work->begun;
-        if (each.looks == looks_per_limit)
-          report(each.name + " has not returned from its operation for " + std::to_string(limit.count()) +
-                 " ms (run.timeout)");
+        if (each.looks == looks_per_limit) late.push_back(each.name);
       }
+      lock.unlock();  // a report may block, if nobody reads it
+      for (const auto& name : late)
+        report(name + " has not returned from its operation for " + std::to_string(limit.count()) +
+               " ms (run.timeout)");
+      lock.lock();
+    }
   }
 
   void stop_looking() {

@@ -30,8 +30,9 @@ constexpr milliseconds time_to_say_so{2000};
 /// How often a process looks whether its launcher is stopped.
 constexpr milliseconds between_looks{250};
 
-/// After SIGCONT, children are told this often to go on, at this interval.
-constexpr int continues_in_all = 4;
+/// After SIGCONT, children are told this often to go on, at this interval. A busy machine may delay a child between
+/// seeing that this process is stopped and stopping itself.
+constexpr int continues_in_all = 20;
 constexpr milliseconds between_continues{250};
 
 /// Returns whether nobody else has decided what the signal does to this process.
@@ -50,9 +51,12 @@ sigset_t watched() {
   return set;
 }
 
-/// Writes a line to standard error without the locks of stdio, which the main thread may hold.
+/// Writes a line to standard error without the locks of stdio, which the main thread may hold; writes nothing if nobody
+/// reads it and it would wait, because later signals must still be handled.
 void say(std::string line) {
   line += '\n';
+  pollfd ready{STDERR_FILENO, POLLOUT, 0};
+  if (poll(&ready, 1, 0) != 1) return;
   [[maybe_unused]] const auto written = ::write(STDERR_FILENO, line.data(), line.size());
 }
 
