@@ -42,8 +42,10 @@ data_facts facts_of(const options& given, const topology::topology& file) {
 
 /// Warns if the workers of this machine are more than it can run. The file is valid elsewhere, and in a simulation.
 void add_limits_here(plan& plan) try {
+  std::vector<std::uint32_t> here;
   for (std::uint32_t node = 0; node < plan.nodes.size(); ++node)
-    if (plan.nodes.size() == 1 || topology::is_loopback(plan.nodes[node].address)) check_workers(plan, node);
+    if (plan.nodes.size() == 1 || topology::is_loopback(plan.nodes[node].address)) here.push_back(node);
+  if (!here.empty()) check_workers(plan, here);
 } catch (const input_error& reason) {
   plan.warnings.push_back(std::string("`troupe run` refuses this file here: ") + reason.what());
 }

@@ -5,6 +5,7 @@
 #include "troupe/runtime/checkpoint/copy.hpp"
 #include "troupe/runtime/node/channels_of_plan.hpp"
 #include "troupe/runtime/node/local_nodes.hpp"
+#include "troupe/runtime/plan/memory_needs.hpp"
 #include "troupe/runtime/security/secret.hpp"
 #include "troupe/runtime/telemetry/node_parts.hpp"
 #include "troupe/runtime/telemetry/run_folder.hpp"
@@ -15,6 +16,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <memory>
+#include <numeric>
 #include <string>
 #include <utility>
 #include <vector>
@@ -74,6 +76,9 @@ int run_topology(training_options& given) {
   if (writes_parts && given.out.empty()) given.out = telemetry::default_folder(given.file);
   what = {};
   check_this_host(plan);
+  std::vector<std::uint32_t> all(plan.nodes.size());
+  std::iota(all.begin(), all.end(), 0);
+  check_workers(plan, all);
   auto nodes = plan.nodes;
   choose_ports(nodes);
   const auto existed = std::filesystem::exists(given.out);

@@ -148,7 +148,7 @@ void check_threads(const plan& plan) {
 
 run_end run(const plan& plan, const data::dataset_pair& data, node_options options, signal_watch& signals) {
   const auto alone = plan.nodes.size() == 1;
-  check_workers(plan, options.node);
+  check_workers(plan, {options.node});
   if (!options.network)
     options.network = emulation::make_network(plan, plan.file.run.seed, emulation::realm::run, options.trace);
   const auto end = std::make_shared<run_end>();

@@ -75,29 +75,33 @@ void check_memory(const plan& so_far) {
               so_far.facts.evaluated > 0 ? std::min(at_once, so_far.facts.evaluated) : at_once, available);
 }
 
-void check_workers(const plan& plan, std::uint32_t node) {
+void check_workers(const plan& plan, const std::vector<std::uint32_t>& nodes) {
   constexpr std::uint32_t most = 4096;
-  const auto workers = plan.nodes[node].workers;
-  const auto own = plan.nodes.size() == 1;
-  const auto key = own ? std::string("workers.count") : "node." + plan.nodes[node].name + ".workers";
-  const auto given = equals(key, workers);
-  const std::string fix = "divide the workers among more [[node]] sections, or run the file with `troupe simulate`";
-  if (workers > most)
-    refuse(plan.file, key,
-           given + " needs a thread for each worker, but a process can have at most " + std::to_string(most) +
-               " workers; " + fix);
-  double here = 0;  // workers of this machine
-  for (std::uint32_t i = 0; i < plan.nodes.size(); ++i)
-    if (i == node || (topology::is_loopback(plan.nodes[node].address) && topology::is_loopback(plan.nodes[i].address)))
-      here += plan.nodes[i].workers;
-  const auto tensors = plan.memory_of(plan.nodes[node].first_rank) ? 1.0 : 2.0;
-  const auto needed = tensors * here * static_cast<double>(plan.layout.total) * sizeof(float);
+  const auto key_of = [&](std::uint32_t node) {
+    return plan.nodes.size() == 1 ? std::string("workers.count") : "node." + plan.nodes[node].name + ".workers";
+  };
+  double here = 0, needed = 0;  // workers that compute on the CPU, and their bytes
+  for (const auto node : nodes) {
+    const auto first = plan.nodes[node].first_rank, workers = plan.nodes[node].workers;
+    if (workers > most)
+      refuse(plan.file, key_of(node),
+             equals(key_of(node), workers) + " needs a thread for each worker, but a process can have at most " +
+                 std::to_string(most) +
+                 " workers; divide the workers among more [[node]] sections, or run the file with `troupe simulate`");
+    const auto tensors = plan.memory_of(first) ? 1.0 : 2.0;
+    for (auto rank = first; rank < first + workers; ++rank) {
+      if (!plan.devices.empty() && !plan.devices[rank].is_cpu()) continue;
+      here += 1;
+      needed += tensors * static_cast<double>(plan.layout.total) * sizeof(float);
+    }
+  }
   const auto memory = static_cast<double>(data::available_memory());
   if (needed <= memory) return;
+  const auto key = key_of(nodes.front());
   refuse(plan.file, key,
-         (here == workers ? given : grouped(static_cast<std::uint64_t>(here)) + " workers on this machine") +
-             (here == workers ? " needs" : " need") + " at least " + text_of(needed) +
-             " for parameters and gradients, but only " + text_of(memory) +
+         (nodes.size() == 1 ? equals(key, plan.nodes[nodes.front()].workers) + " needs"
+                            : grouped(static_cast<std::uint64_t>(here)) + " workers on this machine need") +
+             " at least " + text_of(needed) + " for parameters and gradients, but only " + text_of(memory) +
              " of memory are available on this machine; reduce the number of workers, or divide them among nodes on "
              "several hosts");
 }

@@ -4,6 +4,7 @@
 #include "troupe/runtime/plan/plan.hpp"
 
 #include <cstdint>
+#include <vector>
 
 namespace troupe {
 
@@ -11,8 +12,9 @@ namespace troupe {
 /// need more memory than there is. Uses the model, its shape, the sampling and the facts of the plan.
 void check_memory(const plan& so_far);
 
-/// Throws input_error if there are more workers than one process can run, each with a thread, or if their parameters
-/// and gradients, with those of other nodes on this machine, need more memory than there is.
-void check_workers(const plan& plan, std::uint32_t node);
+/// Throws input_error if one of these nodes has more workers than a process can run, each with a thread, or if the
+/// parameters and gradients of all of them that compute on the CPU need more of this machine's memory than is
+/// available. `nodes` are numbers in the plan, at least one.
+void check_workers(const plan& plan, const std::vector<std::uint32_t>& nodes);
 
 }  // namespace troupe

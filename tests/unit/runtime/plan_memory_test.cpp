@@ -53,14 +53,25 @@ TEST_CASE("a batch that is larger than the memory is refused with the size that 
 TEST_CASE("workers on one machine need memory together") {
   auto file = four_workers();
   auto plan = make_plan(file, 60'000);
-  check_workers(plan, 0);
+  check_workers(plan, {0});
   plan.layout.total = std::int64_t{1} << 40;
-  CHECK_THROWS_WITH_AS(check_workers(plan, 0), doctest::Contains("workers.count = 4 needs at least 32.0 TiB"),
+  CHECK_THROWS_WITH_AS(check_workers(plan, {0}), doctest::Contains("workers.count = 4 needs at least 32.0 TiB"),
                        input_error);
   file.nodes = {{.name = "a", .address = "127.0.0.1:4700", .workers = 1},
                 {.name = "b", .address = "127.0.0.1:4701", .workers = 3}};
   plan = make_plan(file, 60'000);
   plan.layout.total = std::int64_t{1} << 40;
-  CHECK_THROWS_WITH_AS(check_workers(plan, 1), doctest::Contains("4 workers on this machine need at least 32.0 TiB"),
+  CHECK_THROWS_WITH_AS(check_workers(plan, {0, 1}),
+                       doctest::Contains("4 workers on this machine need at least 32.0 TiB"), input_error);
+  CHECK_THROWS_WITH_AS(check_workers(plan, {1}), doctest::Contains("node.b.workers = 3 needs at least 24.0 TiB"),
                        input_error);
+}
+
+TEST_CASE("workers on a GPU need no memory of the host") {
+  auto plan = make_plan(four_workers(), 60'000);
+  plan.layout.total = std::int64_t{1} << 40;
+  plan.devices = std::vector<c10::Device>(4, c10::Device{c10::kCUDA, 0});
+  CHECK_NOTHROW(check_workers(plan, {0}));
+  plan.devices[1] = c10::Device{c10::kCPU};
+  CHECK_THROWS_WITH_AS(check_workers(plan, {0}), doctest::Contains("needs at least 8.0 TiB"), input_error);
 }
