@@ -81,8 +81,7 @@ exchange_kind all_reduce_kind() {
       .source =
           "direct: Rabenseifner 2004, reduce-scatter and all-gather; ring: Patarasuk and Yuan 2009, section 3; "
           "averaging of parameters: Zinkevich et al. 2010 (once, at the end), McMahan et al. 2017 (FedAvg, whose mean "
-          "is "
-          "weighted by samples, of which all workers have equally many here), Stich 2019 (local SGD), Algorithm 1",
+          "is weighted by samples, of which all workers have equally many here), Stich 2019 (local SGD), Algorithm 1",
       .carries = {{.sends = slot::gradient, .answers = slot::gradient},
                   {.sends = slot::parameters, .answers = slot::parameters, .behind_apply = true}},
       .settings = with_send_settings(

@@ -1,6 +1,6 @@
 // The kinds of exchange that a topology file can name. A kind describes itself to people and to the plan, and makes one
 // worker's part of the exchange. No worker, port or compute actor asks for the name of a kind. The plan asks for that
-// of `shared`, whose replicas and local steps concern the computation, and `explain --run` for those of which it
+// of `shared`, whose replicas and local steps concern the computation, and `explain-run` for those of which it
 // suggests settings.
 #pragma once
 

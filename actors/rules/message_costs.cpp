@@ -69,24 +69,24 @@ void add_hops(message_costs& made, const way_between& between) {
   }
 }
 
-/// Calls `visit` with the way from each member to each other one.
-void for_all_pairs(std::uint32_t members, const way_between& between, const std::function<void(message_way)>& visit) {
+/// Calls `visit` with each member and the way from it to each other one.
+void for_all_pairs(std::uint32_t members, const way_between& between,
+                   const std::function<void(std::uint32_t, const message_way&)>& visit) {
   for (std::uint32_t from = 0; from < members; ++from)
     for (std::uint32_t to = 0; to < members; ++to)
-      if (from != to) visit(between(from, to));
+      if (from != to) visit(from, between(from, to));
 }
 
 void add_pairs(message_costs& made, const way_between& between) {
   occupations wires;
-  for (std::uint32_t from = 0; from < made.members; ++from) {
-    std::uint32_t together = 1;
-    for (std::uint32_t to = 0; to < made.members; ++to)
-      if (from != to && between(from, to).in_process) ++together;
-    made.together = std::max(made.together, together);
-  }
-  for_all_pairs(made.members, between, [&](const message_way& way) { occupy(wires, way); });
+  std::vector<std::uint32_t> together(made.members, 1);
+  for_all_pairs(made.members, between, [&](std::uint32_t from, const message_way& way) {
+    occupy(wires, way);
+    if (way.in_process) ++together[from];
+  });
+  for (const auto count : together) made.together = std::max(made.together, count);
   std::map<std::array<double, 5>, double> counts;
-  for_all_pairs(made.members, between, [&](const message_way& way) {
+  for_all_pairs(made.members, between, [&](std::uint32_t /*from*/, const message_way& way) {
     const auto out = way.out ? wires.at(*way.out) : occupation{}, in = way.in ? wires.at(*way.in) : occupation{};
     counts[{std::max(out.seconds, in.seconds), std::max(out.per_byte, in.per_byte), way.latency, way.jitter,
             way.loss}] += 1;

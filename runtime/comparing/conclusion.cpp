@@ -129,13 +129,11 @@ void add_setting(conclusion& found, const comparison& what) {
   else if (has_links)
     found.limits.push_back(
         "All workers shared the cores of one machine, and the links between them were emulated: on real networks, "
-        "times "
-        "differ.");
+        "times differ.");
   else
     found.limits.push_back(
         "All workers shared the cores and the memory of one machine, where messages cost little: over a network, "
-        "another "
-        "variant may win.");
+        "another variant may win.");
   if (what.machines.size() > 1)
     found.limits.push_back("The runs were made on different machines, so their times cannot be compared.");
 }

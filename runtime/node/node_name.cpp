@@ -112,8 +112,7 @@ std::string launched_name(const std::vector<planned_node>& nodes, const launch_s
     return name_at(nodes, *digits, "the host is called " + topology::printable(where.host));
   throw input_error(
       "--name auto: nothing says which node this process is: none of TROUPE_NODE, SLURM_NODEID, OMPI_COMM_WORLD_RANK "
-      "and "
-      "JOB_COMPLETION_INDEX is set, and no node has the name or the address of this host, " +
+      "and JOB_COMPLETION_INDEX is set, and no node has the name or the address of this host, " +
       topology::printable(where.host) + how_to_say_it);
 }
 

@@ -20,7 +20,7 @@ class running_time {
 
   explicit running_time(clock::time_point begin) : looked_(begin) {}
 
-  /// Returns the time at `now`. It is behind `now` by as long as no process has looked, beyond longest_gap.
+  /// Returns `now` less the time in which the process was stopped: of a gap between looks, longest_gap counts.
   clock::time_point at(clock::time_point now) const { return now - lost_ - excess(now); }
 
   /// Call it often while the process runs.

@@ -21,7 +21,7 @@ struct wire_id {
   bool sends{true};
   std::uint32_t which{0};     ///< Id or node whose interface it is, or from which the link leads.
   std::uint32_t other{0};     ///< Of a link of its own: id or node to which it leads.
-  std::size_t link{0};        ///< Of a link of its own: index in plan::links.
+  std::size_t link{0};        ///< Of a link of its own: its index among the links that are looked at.
   bool between_nodes{false};  ///< Of a link of its own: whether these are nodes.
   auto operator<=>(const wire_id&) const = default;
 };

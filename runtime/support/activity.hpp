@@ -9,7 +9,8 @@
 
 namespace troupe {
 
-/// Something that usually takes a moment. It lasts as long as this object; one within another stands for it meanwhile.
+/// Something that usually takes a moment. It lasts as long as this object. Of nested activities, only the innermost is
+/// watched.
 class activity {
  public:
   enum class when_late {

@@ -32,8 +32,7 @@ section run_section() {
            "How long a worker, a server or another part of the run waits for another one before the run fails."),
        row("silence", in(&t::run, &run::silence), {.minimum = 0.1},
            "How long a connected node may be silent before it counts as lost, which ends the run. Nodes send "
-           "heartbeats "
-           "several times in this period, also during long steps. Used only with [[node]] sections."),
+           "heartbeats several times in this period, also during long steps. Used only with [[node]] sections."),
        row("join_timeout", in(&t::run, &run::join_timeout), {},
            "How long the processes of a run, one for each [[node]] section, wait for all of them to connect before "
            "training begins. `troupe run`, which starts all of them, waits no longer than run.timeout. Used only "

@@ -127,13 +127,12 @@ section data_section() {
            "a Dirichlet distribution around those of the whole set; \"by_label\" gives each worker a block of the "
            "samples sorted by class."),
        row("alpha", in(&t::data, &data::alpha), {.minimum = 0, .maximum = 1e6, .minimum_excluded = true},
-           "Concentration of the Dirichlet distribution from which each worker's shares of the classes are drawn: Dir("
-           "alpha * p), where p are the shares of the whole set (Hsu et al. 2019). With a small value, a worker sees "
-           "few "
-           "classes; with a large one, all workers see nearly the same mixture of classes. With ten classes of equal "
-           "size, 0.5 is 0.05 for each class. The alpha of NIID-Bench and FedML is another one: they divide each class "
-           "among the workers, and their 0.5 leaves a worker more classes. Used only when split = \"dirichlet\", where "
-           "it defaults to 0.5."),
+           "Concentration of the Dirichlet distribution from which each worker's shares of the classes are drawn: "
+           "Dir(alpha * p), where p are the shares of the whole set (Hsu et al. 2019). With a small value, a worker "
+           "sees few classes; with a large one, all workers see nearly the same mixture of classes. With ten "
+           "classes of equal size, 0.5 is 0.05 for each class. The alpha of NIID-Bench and FedML is another one: "
+           "they divide each class among the workers, and their 0.5 leaves a worker more classes. Used only when "
+           "split = \"dirichlet\", where it defaults to 0.5."),
        row("normalize", in(&t::data, &data::normalize), {},
            "Whether to subtract the mean of each channel and divide by its standard deviation."),
        row("mean", in(&t::data, &data::mean), {.minimum = -1e6, .maximum = 1e6},

@@ -27,6 +27,22 @@ constexpr std::uint32_t members = 4;
 constexpr std::uint64_t steps = 4;
 constexpr std::int64_t elements = 32;
 
+models::flat_layout small_layout() {
+  models::flat_layout layout;
+  layout.parameters = {{"w", {elements}, 0, elements}};
+  layout.parameter_end = layout.total = layout.parameter_count = elements;
+  return layout;
+}
+
+/// Spawns one member of an all_reduce among two; the other one is played by the test.
+port_actor spawn_one_of_two(caf::actor_system& system, bool can_reform) {
+  return spawn_port(
+      system,
+      {.can_reform = can_reform,
+       .own = {.among = {.world_size = 2}, .layout = small_layout(), .settings = {{"route", std::string{"direct"}}}}},
+      find_exchange("all_reduce")->make_member);
+}
+
 float value_of(std::uint32_t rank, std::uint64_t step) {
   return static_cast<float>(1 << rank) + 32.0F * static_cast<float>(step);
 }
@@ -127,9 +143,6 @@ std::map<std::uint32_t, answers> run(const loss_of_a_member& how, std::uint64_t&
   testing::stepped_config settings;
   caf::actor_system system{settings};
   auto& scheduler = dynamic_cast<caf::scheduler::test_coordinator&>(system.scheduler());
-  models::flat_layout layout;
-  layout.parameters = {{"w", {elements}, 0, elements}};
-  layout.parameter_end = layout.total = layout.parameter_count = elements;
   std::map<std::uint32_t, port_actor> ports;
   std::vector<peer_port> peers;
   for (std::uint32_t rank = 0; rank < members; ++rank) {
@@ -137,7 +150,7 @@ std::map<std::uint32_t, answers> run(const loss_of_a_member& how, std::uint64_t&
                              {.run = run_id{5},
                               .can_reform = true,
                               .own = {.among = {.rank = rank_id{rank}, .world_size = members},
-                                      .layout = layout,
+                                      .layout = small_layout(),
                                       .settings = {{"route", how.route}},
                                       .chunk_elements = 8}},
                              find_exchange("all_reduce")->make_member);
@@ -228,15 +241,8 @@ TEST_CASE("an exchange that was not paused, or cannot be re-formed, refuses it")
   testing::stepped_config settings;
   caf::actor_system system{settings};
   auto& scheduler = dynamic_cast<caf::scheduler::test_coordinator&>(system.scheduler());
-  models::flat_layout layout;
-  layout.parameters = {{"w", {elements}, 0, elements}};
-  layout.parameter_end = layout.total = elements;
   for (const bool can_reform : {false, true}) {
-    const auto port = spawn_port(
-        system,
-        {.can_reform = can_reform,
-         .own = {.among = {.world_size = 2}, .layout = layout, .settings = {{"route", std::string{"direct"}}}}},
-        find_exchange("all_reduce")->make_member);
+    const auto port = spawn_one_of_two(system, can_reform);
     caf::scoped_actor self{system};
     std::string refused, paused = "paused";
     auto reform =
@@ -265,14 +271,7 @@ TEST_CASE("a port that receives too many parts of the next generation fails inst
   testing::stepped_config settings;
   caf::actor_system system{settings};
   auto& scheduler = dynamic_cast<caf::scheduler::test_coordinator&>(system.scheduler());
-  models::flat_layout layout;
-  layout.parameters = {{"w", {elements}, 0, elements}};
-  layout.parameter_end = layout.total = elements;
-  const auto port = spawn_port(
-      system,
-      {.can_reform = true,
-       .own = {.among = {.world_size = 2}, .layout = layout, .settings = {{"route", std::string{"direct"}}}}},
-      find_exchange("all_reduce")->make_member);
+  const auto port = spawn_one_of_two(system, true);
   std::string heard;
   caf::actor_cast<caf::abstract_actor*>(port)->attach_functor([&](const caf::error& why) { heard = describe(why); });
   for (std::uint64_t i = 0; i <= most; ++i) {

@@ -189,8 +189,7 @@ TEST_CASE("the conclusion names the winner, and says where ranges overlap") {
   CHECK(found.findings[0].heading == "Fastest to 90 %");
   CHECK(found.findings[0].text ==
         "a with 5.00 s (4.00 s to 6.00 s), before b with 7.50 s (5.50 s to 9.50 s). Its range overlaps with that of b, "
-        "so "
-        "this may be chance.");
+        "so this may be chance.");
   CHECK(found.findings.back().heading == "Best final accuracy");
   CHECK(found.findings.back().text ==
         "a with 94.00 % (93.00 % to 95.00 %), before b with 91.50 % (91.00 % to 92.00 %).");

@@ -64,12 +64,10 @@ TEST_CASE("a device that is not there is refused with what there is") {
   file.workers.device = {"cuda:0"};
   CHECK(refusal_on(file, {}) ==
         "four.toml: workers.device = \"cuda:0\" requires CUDA, but this build does not include it; use \"cpu\", or a "
-        "build with "
-        "the CMake preset cuda");
+        "build with the CMake preset cuda");
   CHECK(refusal_on(file, machine_with(0)) ==
         "four.toml: workers.device = \"cuda:0\" requires a GPU, but CUDA finds none: no driver; use \"cpu\", or check "
-        "that "
-        "nvidia-smi lists the GPU");
+        "that nvidia-smi lists the GPU");
   file.workers.device = {"cuda:0", "cuda:2"};
   CHECK(refusal_on(file, machine_with(2)) ==
         "four.toml: workers.device = [\"cuda:0\", \"cuda:2\"] names cuda:2, but this machine has 2 GPUs, cuda:0 and "
