@@ -4,37 +4,16 @@
 #include "troupe/runtime/topology/value.hpp"
 
 #include <cstdio>
-#include <memory>
-#include <stdexcept>
 #include <string>
 #include <utility>
 
 namespace troupe::apps {
 
-namespace {
-
-/// Keeps the last line only.
-class last_line final : public journal {
- public:
-  void write(const record& line) override { last = line; }
-  void progress(std::uint64_t /*step*/) override {}
-  void keep(const snapshot& /*best*/) override {}
-  void save(const snapshot& /*result*/) override {}
-
-  record last;
-};
-
-}  // namespace
-
 comparing::run_figures timing_of(plan plan, const data::dataset_pair& data, const at::Tensor& initial,
                                  const models::buffer_pool& pool, simulate_run_options how,
                                  std::chrono::microseconds gradient) {
   plan.file.simulate.gradient = topology::print_delay(gradient);
-  how.computes = false;
-  const auto book = std::make_shared<last_line>();
-  const auto end = simulate_run(plan, data, initial, pool, book, how);
-  if (end.status() != 0) throw std::runtime_error("the comparison was interrupted");
-  const auto& line = book->last;
+  const auto line = simulate_timing(plan, data, initial, pool, std::move(how));
   comparing::run_figures found{.workers = line.workers.size(),
                                .train_seconds = line.train_seconds,
                                .bytes_sent = static_cast<double>(line.bytes_sent),

@@ -4,11 +4,10 @@
 #include "troupe/apps/resume.hpp"
 #include "troupe/apps/share_bar.hpp"
 #include "troupe/runtime/diagnosis/suggestions.hpp"
-#include "troupe/runtime/plan/plan.hpp"
+#include "troupe/runtime/diagnosis/what_if.hpp"
 #include "troupe/runtime/support/terminal.hpp"
 #include "troupe/runtime/support/units.hpp"
 #include "troupe/runtime/topology/error.hpp"
-#include "troupe/runtime/topology/load.hpp"
 
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
@@ -16,6 +15,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <exception>
 #include <filesystem>
 #include <iostream>
 #include <memory>
@@ -37,34 +37,31 @@ struct options {
   bool json{false};
 };
 
-/// Tells whether the topology of the run would be valid with other settings. Where the data set of the run is not on
-/// this machine, it cannot check all of it.
-class trial {
- public:
-  explicit trial(std::filesystem::path file) : file_(std::move(file)) {
-    const auto topology = topology::load(file_);
-    try {
-      const auto* kind = data::find_dataset(topology.data.name);
-      facts_ = kind != nullptr && !kind->folder.empty() ? data_facts(*kind, topology)
-                                                        : data_facts(load_data(topology), topology);
-    } catch (const std::exception&) {  // the files of the run are elsewhere
-    }
-  }
-
-  bool accepts(const std::vector<std::string>& settings) const {
-    try {
-      const auto topology = topology::load(file_, settings);
-      if (facts_) make_plan(topology, *facts_);
-    } catch (const input_error&) {
-      return false;
-    }
-    return true;
-  }
-
- private:
-  std::filesystem::path file_;
-  std::optional<data_facts> facts_{};
+/// What is known of a run.
+struct answers {
+  diagnosis::measured_run run;
+  diagnosis::findings found;
+  std::optional<diagnosis::explanation> why{};  ///< Empty if the run cannot be simulated.
+  std::vector<diagnosis::suggestion> suggestions{};
+  std::string unknown{};  ///< Why the run cannot be simulated.
 };
+
+answers answers_of(const std::filesystem::path& folder) {
+  answers all;
+  all.run = diagnosis::read_run(folder);
+  if (!exists(folder / "topology.toml"))
+    throw input_error(folder.string() + ": there is no topology.toml; expected the results folder of a run");
+  all.found = findings_of(all.run);
+  const auto cores = std::max(1u, std::thread::hardware_concurrency());
+  try {
+    const diagnosis::what_if simulated(folder, all.run, cores);
+    all.why = simulated.explain();
+    all.suggestions = suggestions_of(simulated, all.run.seconds, cores);
+  } catch (const std::exception& reason) {  // such as data that is on another machine
+    all.unknown = reason.what();
+  }
+  return all;
+}
 
 /// Workers that share a row of the table: one, or with many workers, several with consecutive ranks.
 struct row {
@@ -122,12 +119,23 @@ void print_table(const std::vector<row>& rows) {
   std::cout << "\n";
 }
 
-void print_suggestions(const std::vector<diagnosis::suggestion>& all) {
-  std::cout << "\n" << (all.empty() ? "There is nothing to suggest.\n" : "What to try:\n");
-  for (const auto& each : all) {
+void print_suggestions(const answers& all) {
+  std::cout << "\n";
+  if (!all.unknown.empty()) {
+    print_wrapped("", 0, "The run cannot be simulated here, so nothing is suggested: " + all.unknown);
+    return;
+  }
+  if (all.suggestions.empty()) {
+    std::cout << "No setting is predicted to make it noticeably faster.\n";
+    return;
+  }
+  std::cout << "What to try, with the time that a simulation of this run predicts for as many samples:\n";
+  for (const auto& each : all.suggestions) {
     std::string settings;
     for (const auto& one : each.settings) settings += (settings.empty() ? "" : " ") + ("--set " + quoted(one));
-    print_wrapped("  -", 4, each.why + (each.changes_training ? "" : " The weights stay the same."));
+    print_wrapped("  -", 4,
+                  human_number(each.seconds, 3) + " s instead of " + human_number(all.run.seconds, 3) + " s. " +
+                      each.why + (each.changes_training ? "" : " The weights stay the same."));
     std::cout << "      " << settings << "\n";
   }
 }
@@ -136,9 +144,9 @@ json json_of(const shares& of) {
   return {{"compute", of.compute}, {"data", of.data}, {"exchange", of.exchange}, {"other", of.other}};
 }
 
-json json_of(const options& given, const diagnosis::measured_run& run, const diagnosis::findings& found,
-             const std::vector<diagnosis::suggestion>& suggestions) {
-  json workers = json::array(), links = json::array(), tries = json::array();
+json json_of(const options& given, const answers& all) {
+  const auto& [run, found, why, suggestions, unknown] = all;
+  json workers = json::array(), links = json::array(), tries = json::array(), causes = json::array();
   for (std::size_t rank = 0; rank < found.workers.size(); ++rank) {
     json worker{{"worker", rank}, {"steps", run.workers[rank].steps}};
     worker.update(json_of(found.workers[rank]));
@@ -150,7 +158,13 @@ json json_of(const options& given, const diagnosis::measured_run& run, const dia
                      {"busy_share", each.busy_share},
                      {"wait_mean_seconds", each.wait_mean}});
   for (const auto& each : suggestions)
-    tries.push_back({{"why", each.why}, {"set", each.settings}, {"changes_training", each.changes_training}});
+    tries.push_back({{"why", each.why},
+                     {"set", each.settings},
+                     {"changes_training", each.changes_training},
+                     {"seconds", each.seconds}});
+  if (why)
+    for (const auto& each : why->reliefs) causes.push_back({{"cause", name_of(each.of)}, {"seconds", each.seconds}});
+  const auto main = why ? why->main_cause(run.seconds) : std::nullopt;
   return {{"folder", given.folder.string()},
           {"status", run.status},
           {"seconds", run.seconds},
@@ -160,31 +174,26 @@ json json_of(const options& given, const diagnosis::measured_run& run, const dia
           {"workers", workers},
           {"slowest_worker", found.slowest},
           {"slowness", found.slowness},
+          {"contention", why ? json(why->contention) : json(nullptr)},
+          {"cause", main ? json(name_of(main->of)) : json(nullptr)},
+          {"seconds_without", causes},
           {"busiest_link", found.busiest ? json(found.busiest->name) : json(nullptr)},
           {"links", links},
-          {"summary", summary(run, found)},
-          {"suggestions", tries}};
+          {"summary", summary(run, found, why)},
+          {"suggestions", tries},
+          {"not_simulated", unknown.empty() ? json(nullptr) : json(unknown)}};
 }
 
 void explain_run(const options& given) {
-  const auto run = diagnosis::read_run(given.folder);
-  const auto file = given.folder / "topology.toml";
-  if (!exists(file))
-    throw input_error(given.folder.string() + ": there is no topology.toml; expected the results folder of a run");
-  const auto found = diagnosis::findings_of(run);
-  auto suggestions = suggestions_of(found, topology::load(file), std::max(1u, std::thread::hardware_concurrency()));
-  if (!suggestions.empty()) {
-    const trial tried(file);
-    std::erase_if(suggestions, [&](const auto& each) { return !tried.accepts(each.settings); });
-  }
+  const auto all = answers_of(given.folder);
   if (given.json) {
-    std::cout << json_of(given, run, found, suggestions).dump(2, ' ', false, json::error_handler_t::replace) << "\n";
+    std::cout << json_of(given, all).dump(2, ' ', false, json::error_handler_t::replace) << "\n";
     return;
   }
-  print_wrapped("", 0, summary(run, found));
+  print_wrapped("", 0, summary(all.run, all.found, all.why));
   std::cout << "\n";
-  print_table(rows_of(run, found));
-  print_suggestions(suggestions);
+  print_table(rows_of(all.run, all.found));
+  print_suggestions(all);
 }
 
 }  // namespace

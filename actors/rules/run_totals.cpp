@@ -41,6 +41,7 @@ report run_totals::report_of(std::uint64_t step, const std::vector<milestone>& a
     total.samples += one.sample_count;
     total.bytes_sent = one.bytes_sent;
     total.busy += one.busy;
+    total.cpu += one.cpu;
     total.data_wait += one.data_wait;
     total.exchange_wait += one.exchange_wait;
   }
@@ -144,14 +145,16 @@ state_dict run_totals::state(run_clock::time_point now) const {
   made.put_counts("clock", clock.state(now));
   put_if_any(made, "reported", reported_);
   std::vector<std::uint64_t> counts;
-  std::vector<double> seconds;
+  std::vector<double> seconds, cpu;
   for (const auto& [rank, total] : of_workers_) {
     counts.insert(counts.end(), {static_cast<std::uint64_t>(rank), total.steps,
                                  static_cast<std::uint64_t>(total.samples), total.bytes_sent});
     seconds.insert(seconds.end(), {total.busy, total.data_wait, total.exchange_wait});
+    cpu.push_back(total.cpu);
   }
   made.put_counts("of_workers", counts);
   put_numbers(made, "seconds_of_workers", seconds);
+  put_numbers(made, "cpu_of_workers", cpu);
   made.put_all("staleness", state_of(staleness_));
   put_if_any(made, "distance_max", distance_max_);
   made.put_all("of_run", state_of(of_run_.sums()));
@@ -170,7 +173,10 @@ void run_totals::restore(const state_dict& from, run_clock::time_point now) {
   reported_ = find_if_any<std::uint64_t>(from, "reported");
   const auto counts = from.counts("of_workers");
   const auto seconds = numbers_of(from, "seconds_of_workers");
-  if (counts.size() % 4 != 0 || seconds.size() != counts.size() / 4 * 3)
+  // Older checkpoints lack the CPU time.
+  const auto cpu =
+      from.has("cpu_of_workers") ? numbers_of(from, "cpu_of_workers") : std::vector<double>(counts.size() / 4);
+  if (counts.size() % 4 != 0 || seconds.size() != counts.size() / 4 * 3 || cpu.size() != counts.size() / 4)
     throw state_error("the totals of the workers do not fit together");
   of_workers_.clear();
   for (std::size_t i = 0; i < counts.size() / 4; ++i)
@@ -179,7 +185,8 @@ void run_totals::restore(const state_dict& from, run_clock::time_point now) {
                                                         .bytes_sent = counts[4 * i + 3],
                                                         .busy = seconds[3 * i],
                                                         .data_wait = seconds[3 * i + 1],
-                                                        .exchange_wait = seconds[3 * i + 2]};
+                                                        .exchange_wait = seconds[3 * i + 2],
+                                                        .cpu = cpu[i]};
   troupe::restore(staleness_, from.all("staleness"));
   distance_max_ = find_if_any<double>(from, "distance_max");
   of_run_ = tally_of(from, "of_run");

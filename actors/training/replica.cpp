@@ -10,6 +10,7 @@
 #include <c10/core/GradMode.h>
 
 #include <chrono>
+#include <ctime>
 #include <utility>
 
 namespace troupe {
@@ -45,6 +46,12 @@ class used_engine {
   std::unique_ptr<engine> engine_;
 };
 
+double cpu_seconds_of_thread() {
+  timespec used{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used);
+  return static_cast<double>(used.tv_sec) + 1e-9 * static_cast<double>(used.tv_nsec);
+}
+
 }  // namespace
 
 replica::replica(replica_options options) : replica(std::make_shared<const replica_options>(std::move(options))) {}
@@ -64,6 +71,7 @@ advanced replica::run(const advance& request, const std::atomic<bool>& cancelled
   auto& network = *used;
   using clock = std::chrono::steady_clock;
   const auto begin = clock::now();
+  const auto used_before = cpu_seconds_of_thread();
   const auto waited = work.samples.waited();
   const c10::AutoGradMode with_gradients{true};
   const auto on_the_stream = parts_->where.enter();
@@ -88,6 +96,7 @@ advanced replica::run(const advance& request, const std::atomic<bool>& cancelled
   if (options.loading) {
     result.data_wait = work.samples.waited() - waited;
     result.busy = std::chrono::duration<double>(clock::now() - begin).count();
+    result.cpu = cpu_seconds_of_thread() - used_before;
   }
   return result;
 }

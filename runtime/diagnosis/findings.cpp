@@ -14,6 +14,12 @@ namespace {
 constexpr double noticeable = 0.1;
 constexpr double slower = 1.25;
 
+constexpr auto computes_all_the_time =
+    "The workers compute almost all the time: a faster run needs faster computing, or more workers.";
+constexpr auto waits_for_something_else =
+    "Most of the waiting is for something else: a core, a verdict of an evaluation, a batch of the queue, or, at the "
+    "end, slower workers.";
+
 std::string fixed(double value, int digits) {
   std::array<char, 48> text{};
   std::snprintf(text.data(), text.size(), "%.*f", digits, value);
@@ -44,22 +50,50 @@ void find_slowest(const measured_run& run, findings& found) {
   found.slowness = *middle > 0 ? longest / *middle : 1;
 }
 
-/// Names what takes most of the time, apart from computing.
-std::string verdict(const findings& found) {
+/// Names what takes most of the time, apart from computing, where nothing could be simulated.
+std::string largest_share(const findings& found) {
   const auto& [compute, data, exchange, other] = found.mean;
-  const auto worker = "worker " + std::to_string(found.slowest);
-  if (std::max({data, exchange, other, found.evaluation}) < noticeable)
-    return "The workers compute almost all the time: a faster run needs faster computing, or more workers.";
-  if (found.evaluation >= std::max({data, exchange, other})) return "Evaluation holds the workers back most.";
-  if (data >= std::max(exchange, other)) return "Samples arrive too late: reading and decoding them is the bottleneck.";
-  if (other >= exchange)
-    return "Most of the waiting is for something else: a core, a verdict of an evaluation, a batch of the queue, or, "
-           "at the end, slower workers.";
-  if (waits_for_slowest(found))
-    return "The others wait for " + worker + ", which waits for exchanges itself in only " +
-           percent(found.workers[found.slowest].exchange) + " of the time.";
-  return "The exchanges themselves are the bottleneck: even the worker that waits least waits for them in " +
-         percent(found.exchange_least) + " of the time.";
+  const auto most = std::max({data, exchange, other, found.evaluation});
+  if (most < noticeable) return computes_all_the_time;
+  if (found.evaluation == most) return "Evaluation holds the workers back most.";
+  if (data == most) return "Samples arrive too late: reading and decoding them takes most of the waiting time.";
+  if (exchange == most) return "Most of the waiting is for exchanges.";
+  return waits_for_something_else;
+}
+
+std::string seconds_text(double seconds) {
+  return human_number(seconds, 3) + " s";
+}
+
+/// Names the main cause, and what the run would take without it.
+std::string verdict(const findings& found, const explanation& why, double run_seconds) {
+  const auto& [compute, data, exchange, other] = found.mean;
+  const auto main = why.main_cause(run_seconds);
+  if (!main) {
+    if (other >= noticeable && other >= exchange) return waits_for_something_else;
+    if (exchange >= noticeable)
+      return "Workers wait for exchanges, but neither links nor a slow worker explain it: it is the handling of "
+             "messages, and workers that take turns on the cores.";
+    return computes_all_the_time;
+  }
+  const auto would_take = ", the run would take " + seconds_text(main->seconds) + ".";
+  switch (main->of) {
+    case cause::exchanges:
+      return "The links hold the workers back most: if messages took no time" + would_take;
+    case cause::slow_worker:
+      return "Worker " + std::to_string(found.slowest) +
+             " holds the others back most: if all workers computed as fast as the median worker" + would_take;
+    case cause::cores:
+      return "The workers wait most for cores: each had one in " + percent(1 / why.contention) +
+             " of the time in which it computed, because " +
+             (why.others_used_cores ? "other programs used them" : "there are more workers than cores") +
+             ". With a core for each worker" + would_take;
+    case cause::data:
+      return "Samples arrive too late: if no worker waited for them" + would_take;
+    case cause::evaluation:
+      return "Evaluation holds the workers back most: if they did not wait for it" + would_take;
+  }
+  return "";
 }
 
 }  // namespace
@@ -89,12 +123,29 @@ findings findings_of(const measured_run& run) {
   return found;
 }
 
-bool waits_for_slowest(const findings& found) {
-  return found.workers.size() > 1 && found.slowness >= slower &&
-         found.mean.exchange - found.workers[found.slowest].exchange >= noticeable / 2;
+const char* name_of(cause what) {
+  switch (what) {
+    case cause::exchanges:
+      return "exchanges";
+    case cause::slow_worker:
+      return "slow_worker";
+    case cause::cores:
+      return "cores";
+    case cause::data:
+      return "data";
+    case cause::evaluation:
+      return "evaluation";
+  }
+  return "";
 }
 
-std::string summary(const measured_run& run, const findings& found) {
+std::optional<relief> explanation::main_cause(double run_seconds) const {
+  constexpr double worth_naming = 0.05;
+  if (reliefs.empty() || reliefs.front().seconds > (1 - worth_naming) * run_seconds) return std::nullopt;
+  return reliefs.front();
+}
+
+std::string summary(const measured_run& run, const findings& found, const std::optional<explanation>& why) {
   const auto& [compute, data, exchange, other] = found.mean;
   const auto count = run.workers.size();
   auto text = "The run took " + human_number(run.seconds, 4) + " s";
@@ -103,7 +154,8 @@ std::string summary(const measured_run& run, const findings& found) {
   text += count == 1 ? ". Of the training time, the worker spent "
                      : ". Of the training time, the " + grouped(count) + " workers spent on average ";
   text += percent(compute) + " computing, " + percent(data) + " waiting for samples, " + percent(exchange) +
-          " waiting for exchanges and " + percent(other) + " waiting for something else. " + verdict(found);
+          " waiting for exchanges and " + percent(other) + " waiting for something else. " +
+          (why ? verdict(found, *why, run.seconds) : largest_share(found));
   if (count > 1 && found.slowness >= slower)
     text += " Worker " + std::to_string(found.slowest) + " is the slowest: its steps take " + fixed(found.slowness, 1) +
             " times as long to compute as those of the median worker.";

@@ -3,7 +3,9 @@
 
 #include "troupe/runtime/diagnosis/measured_run.hpp"
 
+#include <array>
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -32,12 +34,35 @@ struct findings {
 
 findings findings_of(const measured_run& run);
 
-/// Whether workers wait for a slower one: it takes noticeably longer than the median, and the others wait noticeably
-/// longer for exchanges than it does.
-bool waits_for_slowest(const findings& found);
+/// What may hold workers back.
+enum class cause : std::uint8_t { exchanges, slow_worker, cores, data, evaluation };
 
-/// Returns a paragraph about where the time went, for a person who has not seen the numbers.
-std::string summary(const measured_run& run, const findings& found);
+inline constexpr std::array all_causes{cause::exchanges, cause::slow_worker, cause::cores, cause::data,
+                                       cause::evaluation};
+
+/// Returns the name of a cause in JSON, such as "slow_worker".
+const char* name_of(cause what);
+
+/// The time that the run would have taken without one cause.
+struct relief {
+  cause of{};
+  double seconds{0};
+};
+
+/// What simulations of the run have shown.
+struct explanation {
+  std::vector<relief> reliefs{};  ///< The largest first.
+  /// How many times as long as with a core of its own each time a worker computed; 1 if that is unknown.
+  double contention{1};
+  bool others_used_cores{false};  ///< Whether the workers alone do not explain the contention.
+
+  /// Returns the first relief, if it is noticeable in a run of so many seconds.
+  std::optional<relief> main_cause(double run_seconds) const;
+};
+
+/// Returns a paragraph about where the time went, for a person who has not seen the numbers. Without an explanation, it
+/// names no cause.
+std::string summary(const measured_run& run, const findings& found, const std::optional<explanation>& why);
 
 /// Returns 0.123 as "12.3 %".
 std::string percent(double share);

@@ -25,6 +25,8 @@ class csv_row {
     for (std::size_t i = 0; i < std::min(header.size(), cells.size()); ++i) cells_[header[i]] = cells[i];
   }
 
+  bool has(const std::string& column) const { return cells_.contains(column); }
+
   const std::string& text(const std::string& column) const {
     const auto found = cells_.find(column);
     if (found == cells_.end()) throw input_error(place_ + ": there is no column " + column);
@@ -81,6 +83,12 @@ std::string text(const json& line, const char* key) {
 
 }  // namespace
 
+std::uint64_t measured_run::samples() const {
+  std::uint64_t sum = 0;
+  for (const auto& each : workers) sum += each.samples;
+  return sum;
+}
+
 measured_run parse_run(std::string_view metrics, const std::string& workers, const std::string& links,
                        const std::string& name) {
   measured_run run;
@@ -99,9 +107,11 @@ measured_run parse_run(std::string_view metrics, const std::string& workers, con
   }
   for (const auto& row : rows_of(workers, name + "/workers.csv"))
     run.workers.push_back({.steps = row.number<std::uint64_t>("steps"),
+                           .samples = row.number<std::uint64_t>("samples"),
                            .busy = row.number<double>("busy_seconds"),
                            .data_wait = row.number<double>("data_wait_seconds"),
-                           .exchange_wait = row.number<double>("exchange_wait_seconds")});
+                           .exchange_wait = row.number<double>("exchange_wait_seconds"),
+                           .cpu = row.has("cpu_seconds") ? row.number<double>("cpu_seconds") : 0});
   for (const auto& row : rows_of(links, name + "/links.csv"))
     run.links.push_back({.name = row.text("interface") + (row.text("direction") == "send" ? " sends" : " receives"),
                          .bytes = row.number<std::uint64_t>("bytes"),

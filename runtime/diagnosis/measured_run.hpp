@@ -12,10 +12,11 @@ namespace troupe::diagnosis {
 
 /// A row of workers.csv. Times are in seconds.
 struct measured_worker {
-  std::uint64_t steps{0};
-  double busy{0};           ///< Its compute actor worked, including waiting for samples.
+  std::uint64_t steps{0}, samples{0};
+  double busy{0};           ///< Its compute actor worked, including waiting for samples and for a core.
   double data_wait{0};      ///< Of these, waiting for samples.
   double exchange_wait{0};  ///< It waited for exchanges.
+  double cpu{0};            ///< CPU time of its compute actor; 0 in a simulation, and if it was not measured.
 };
 
 /// A row of links.csv: one direction of an emulated network interface or link.
@@ -33,6 +34,8 @@ struct measured_run {
   std::uint64_t evaluations{0};
   std::vector<measured_worker> workers;
   std::vector<measured_link> links{};  ///< Empty if the run has no emulated links.
+
+  std::uint64_t samples() const;  ///< Of all workers.
 };
 
 /// Reads the files of the run in `folder`. Throws input_error if there is no finished run.

@@ -13,16 +13,15 @@ namespace {
 
 using topology::exchange_settings;
 
-constexpr double noticeable = 0.1;  ///< Share of the time from which on there is something to gain.
+constexpr double noticeable = 0.05;  ///< Share of the time that a suggestion must save.
 
 /// What the rules look at.
 struct situation {
-  const findings& found;
   const topology::topology& file;
   unsigned cores;
   std::vector<suggestion> made{};
 
-  std::uint64_t workers() const { return found.workers.size(); }
+  std::uint64_t workers() const { return static_cast<std::uint64_t>(file.workers.count); }
   bool alone() const { return file.exchanges.size() == 1; }
   /// Returns "exchange.KEY=VALUE", with the name of the exchange if there are several.
   std::string setting(const exchange_settings& of, const std::string& key, const std::string& value) const {
@@ -45,8 +44,8 @@ std::optional<std::int64_t> number(const exchange_settings& of, const std::strin
   return value ? std::optional(*value) : std::nullopt;
 }
 
-std::string twice(const topology::interval& every) {
-  return topology::print_interval({.count = 2 * every.count, .in_epochs = every.in_epochs});
+std::string times(const topology::interval& every, std::uint64_t factor) {
+  return topology::print_interval({.count = factor * every.count, .in_epochs = every.in_epochs});
 }
 
 /// A loop of one exchange, as one word of a shell would hold it.
@@ -55,7 +54,6 @@ std::string loop(const std::vector<std::string>& words) {
 }
 
 void about_data(situation& now) {
-  if (now.found.mean.data < noticeable) return;
   const auto by_default = std::min<std::int64_t>(static_cast<std::int64_t>(now.workers()), std::max(1u, now.cores / 2));
   const auto threads = now.file.data.threads.value_or(by_default);
   const auto more = std::min<std::int64_t>(std::max<std::int64_t>(2 * threads, 1), std::max(now.cores, 1u));
@@ -65,19 +63,18 @@ void about_data(situation& now) {
 }
 
 void about_evaluation(situation& now) {
-  if (now.found.evaluation < noticeable) return;
   const auto& given = now.file.evaluate;
   const auto decides = given.target_accuracy || given.patience;
   if (given.pause_training && !decides)
     now.add("Workers need not wait for evaluations, which then compete with them for the cores.",
             {"evaluate.pause_training=false"}, false);
-  now.add("Half as many evaluations take half the time.", {"evaluate.every=" + twice(given.every)}, decides);
+  now.add("Half as many evaluations take half the time.", {"evaluate.every=" + times(given.every, 2)}, decides);
 }
 
 /// Wirings in which no worker waits for another, and the workers share the steps. Backup workers and a bound on
 /// staleness would not do: each worker still makes all of its steps, so that the run takes as long as the slowest one.
-void about_slowest(situation& now) {
-  if (!waits_for_slowest(now.found) || !now.alone()) return;
+void stop_waiting(situation& now) {
+  if (!now.alone()) return;
   const auto& of = now.file.exchanges.front();
   const std::string budget = "run.budget=total";
   const auto apply = word(of, "apply");
@@ -107,34 +104,54 @@ void loosen(situation& now, const exchange_settings& of) {
             {now.setting(of, "staleness_bound", std::to_string(std::max<std::int64_t>(2 * *bound, 4)))});
 }
 
+/// Routes of the same wiring. The first three give the same bits, unless messages are encoded.
+void take_another_route(situation& now, const exchange_settings& of) {
+  const auto taken = word(of, "route");
+  if (of.kind != "all_reduce" || taken.empty()) return;
+  const auto keeps_bits = of.encoding == "float32" && taken != "ring";
+  if (taken != "auto")
+    now.add("The route that is predicted to take the least time on these links.", {now.setting(of, "route", "auto")},
+            !keeps_bits);
+  if (taken != "ring") now.add("A ring sends parts that are all equally large.", {now.setting(of, "route", "ring")});
+}
+
 /// Fewer or smaller messages, or messages while workers compute.
 void lighten(situation& now, const exchange_settings& of) {
   const auto gradients = of.sends == "gradient";
+  take_another_route(now, of);
   if (of.kind == "star" && now.alone())
     now.add("Without a master, no single worker sends and receives everything.", {"exchange.kind=all_reduce"});
   if (gradients && word(of, "send") == "whole" && of.kind != "star")
     now.add("Buckets leave while the backward pass still computes, so that workers wait for less.",
             {now.setting(of, "send", "bucket")});
-  if (of.kind == "parameter_server" && number(of, "shards") == std::optional<std::int64_t>(1))
-    now.add("Two servers share the parameters, and so the traffic of one.", {now.setting(of, "shards", "2")});
+  if (gradients && word(of, "send") == "bucket")
+    now.add("One message for all buckets has the latency of one.", {now.setting(of, "send", "whole")});
+  if (const auto shards = of.kind == "parameter_server" ? number(of, "shards") : std::nullopt)
+    now.add("More servers share the parameters, and so the traffic.",
+            {now.setting(of, "shards", std::to_string(2 * *shards))});
   if (gradients && of.encoding == "float32" && of.kind != "shared")
     now.add("Gradients in bfloat16 take half the bytes.", {now.setting(of, "encoding", "bf16")});
-  if (of.kind == "gossip" && word(of, "graph") != "ring" && !word(of, "graph").empty())
-    now.add("On a ring, each worker has two neighbours only, but models agree later.",
-            {now.setting(of, "graph", "ring")});
+  if (of.kind == "gossip" && !word(of, "graph").empty())
+    for (const auto* graph : {"ring", "exponential"})
+      if (word(of, "graph") != graph)
+        now.add(graph == std::string("ring") ? "On a ring, each worker has two neighbours only, but models agree later."
+                                             : "On an exponential graph, few neighbours suffice for models to agree.",
+                {now.setting(of, "graph", graph)});
   if (of.kind == "shared")
     now.add("Workers that add up several steps before they touch the memory disturb each other less often.",
             {now.setting(of, "local_steps",
                          std::to_string(std::max<std::int64_t>(2 * number(of, "local_steps").value_or(1), 4)))});
   else if (!gradients)
-    now.add("Half as many exchanges take half the time.", {now.setting(of, "every", twice(of.every))});
-  else if (of.kind == "all_reduce" && now.alone())
-    now.add("Averaging parameters in every eighth step (local SGD) sends an eighth of the bytes.",
-            {"exchange.sends=parameters", "exchange.every=8", loop({"gradient", "apply", of.name})});
+    now.add("Half as many exchanges take half the time.", {now.setting(of, "every", times(of.every, 2))});
+  else if ((of.kind == "all_reduce" || of.kind == "star") && now.alone()) {
+    std::vector<std::string> settings{"exchange.sends=parameters", "exchange.every=8",
+                                      loop({"gradient", "apply", of.name})};
+    if (of.kind == "star") settings.insert(settings.begin(), "exchange.kind=all_reduce");
+    now.add("Averaging parameters in every eighth step (local SGD) sends an eighth of the bytes.", std::move(settings));
+  }
 }
 
 void about_exchanges(situation& now) {
-  if (now.found.mean.exchange < noticeable || waits_for_slowest(now.found)) return;
   for (const auto& of : now.file.exchanges) {
     lighten(now, of);
     loosen(now, of);
@@ -148,37 +165,35 @@ void about_exchanges(situation& now) {
             {"data.batch_size=" + std::to_string(2 * data.batch_size)});
 }
 
-void about_other(situation& now) {
-  if (now.found.mean.other < noticeable) return;
-  const auto threads = static_cast<std::uint64_t>(now.file.run.threads);
-  if (now.file.run.budget == "worker" && now.found.slowness > 1)
+void about_budget(situation& now) {
+  if (now.file.run.budget == "worker")
     now.add("Workers that share the steps all work until the end.", {"run.budget=total"});
-  if (threads > 1 && threads * now.workers() > now.cores)
-    now.add("The workers have more threads together than this machine has cores.",
-            {"run.threads=" + std::to_string(std::max<std::uint64_t>(1, now.cores / now.workers()))});
-}
-
-void about_computing(situation& now) {
-  const auto& [compute, data, exchange, other] = now.found.mean;
-  if (std::max({data, exchange, other, now.found.evaluation}) >= noticeable) return;
-  const auto threads = now.cores / std::max<std::uint64_t>(now.workers(), 1);
-  if (threads > static_cast<std::uint64_t>(now.file.run.threads))
-    now.add("This machine has cores to spare: let each worker use several.",
-            {"run.threads=" + std::to_string(std::min<std::uint64_t>(threads, 256))});
 }
 
 }  // namespace
 
-std::vector<suggestion> suggestions_of(const findings& found, const topology::topology& file, unsigned cores) {
-  situation now{found, file, cores};
-  if (now.workers() == 0) return {};
+std::vector<suggestion> candidates(const topology::topology& file, unsigned cores) {
+  situation now{file, cores};
   about_data(now);
   about_evaluation(now);
-  about_slowest(now);
+  stop_waiting(now);
   about_exchanges(now);
-  about_other(now);
-  about_computing(now);
+  about_budget(now);
   return now.made;
+}
+
+std::vector<suggestion> suggestions_of(const what_if& run, double seconds, unsigned cores) {
+  std::vector<suggestion> made;
+  for (auto& each : candidates(run.file(), cores)) {
+    const auto predicted = run.seconds_with(each.settings);
+    if (!predicted || *predicted > (1 - noticeable) * seconds) continue;
+    each.seconds = *predicted;
+    made.push_back(std::move(each));
+  }
+  std::stable_sort(made.begin(), made.end(), [](const suggestion& one, const suggestion& other) {
+    return std::pair{one.changes_training, one.seconds} < std::pair{other.changes_training, other.seconds};
+  });
+  return made;
 }
 
 }  // namespace troupe::diagnosis

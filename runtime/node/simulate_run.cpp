@@ -14,6 +14,7 @@
 #include <chrono>
 #include <limits>
 #include <optional>
+#include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
@@ -29,6 +30,17 @@ class journal_without_weights final : public journal_filter {
 
   void keep(const snapshot&) override {}
   void save(const snapshot&) override {}
+};
+
+/// Keeps the last line only.
+class last_line final : public journal {
+ public:
+  void write(const record& line) override { last = line; }
+  void progress(std::uint64_t /*step*/) override {}
+  void keep(const snapshot& /*best*/) override {}
+  void save(const snapshot& /*result*/) override {}
+
+  record last;
 };
 
 /// Returns what reports the jobs of an actor's lane that take time to the trace; nothing if there is none.
@@ -142,6 +154,16 @@ run_end simulate_run(const plan& plan, const data::dataset_pair& data, at::Tenso
   if (!options.computes) book = std::make_shared<journal_without_weights>(std::move(book));
   const auto run = plan.nodes.size() > 1 ? simulate_all_nodes : simulate;
   return run(plan, data, std::move(initial), std::move(pool), std::move(book), how);
+}
+
+record simulate_timing(const plan& plan, const data::dataset_pair& data, const at::Tensor& initial,
+                       const models::buffer_pool& pool, simulate_run_options options) {
+  options.computes = false;
+  const auto book = std::make_shared<last_line>();
+  const auto end = simulate_run(plan, data, initial, pool, book, options);
+  if (end.failure) throw std::runtime_error("the simulated run failed: " + *end.failure);
+  if (end.status() != 0) throw std::runtime_error("the simulation was interrupted");
+  return book->last;
 }
 
 }  // namespace troupe

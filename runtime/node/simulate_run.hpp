@@ -36,4 +36,9 @@ void settle_durations(plan& plan, const data::dataset_pair& data, const at::Tens
 run_end simulate_run(const plan& plan, const data::dataset_pair& data, at::Tensor initial, models::buffer_pool pool,
                      std::shared_ptr<journal> book, const simulate_run_options& options);
 
+/// Simulates the timing of such a run: nothing is computed or kept. Returns its last line. Throws std::runtime_error if
+/// the run fails or is interrupted.
+record simulate_timing(const plan& plan, const data::dataset_pair& data, const at::Tensor& initial,
+                       const models::buffer_pool& pool, simulate_run_options options);
+
 }  // namespace troupe

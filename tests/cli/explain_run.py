@@ -1,9 +1,11 @@
-"""troupe explain-run: shares that add up, the right culprit, and suggestions that are valid and help. The runs are
-simulated, so that they are what they are whatever else this machine does."""
+"""troupe explain-run: shares that add up, the right cause, and suggestions whose predicted gain is that of another run
+with them. Most runs are simulated, so that they do not depend on what else this machine does."""
 
+import csv
 import json
 import math
 import pathlib
+import re
 
 from troupe_command import TINY, main, troupe, write
 
@@ -51,37 +53,92 @@ def expect_shares(found):
         assert all(0 <= part <= 1 for part in parts) and math.isclose(sum(parts), 1, abs_tol=1e-9), shares
 
 
-def test_the_slow_worker_is_named_and_every_suggestion_is_valid():
+def expect_predictions(name, found, least=1):
+    """Simulates the run with each suggestion: the time for as many samples is what was predicted."""
+    assert len(found["suggestions"]) >= least, (name, found["summary"])
+    samples = samples_of(name)
+    for number, suggestion in enumerate(found["suggestions"]):
+        assert suggestion["seconds"] <= 0.95 * found["seconds"], (name, suggestion)
+        again = simulate(pathlib.Path(name, "topology.toml"), suggestion["set"], f"{name}-{number}")
+        took = again["seconds"] * samples / samples_of(f"{name}-{number}")
+        saved, predicted = found["seconds"] - took, found["seconds"] - suggestion["seconds"]
+        assert abs(predicted - saved) <= 0.2 * saved, (name, suggestion, found["seconds"], took)
+    print("  ", name, found["seconds"], [(each["set"], each["seconds"]) for each in found["suggestions"]])
+
+
+def samples_of(folder):
+    with open(pathlib.Path(folder, "workers.csv"), newline="") as file:
+        return sum(int(row["samples"]) for row in csv.DictReader(file))
+
+
+def test_a_slow_worker_is_the_cause_and_predictions_hold():
     file = network_file()
-    helped = {}
     for name, wiring in WIRINGS.items():
         found = simulate(file, wiring + SLOW_WORKER, name)
         expect_shares(found)
         assert found["slowest_worker"] == 3 and math.isclose(found["slowness"], 4, rel_tol=0.2), found
-        assert found["suggestions"], (name, found["summary"])
-        for number, suggestion in enumerate(found["suggestions"]):
-            troupe("check", pathlib.Path(name, "topology.toml"), *options(suggestion["set"]))
-            again = simulate(pathlib.Path(name, "topology.toml"), suggestion["set"], f"{name}-{number}")
-            helped.setdefault(name, []).append(again["seconds"] < 0.95 * found["seconds"])
-        print("  ", name, [suggestion["set"] for suggestion in found["suggestions"]], helped[name])
-        assert all(helped[name]), (name, found["seconds"])
+        assert found["cause"] == "slow_worker", (name, found["summary"])
+        expect_predictions(name, found)
 
 
-def test_a_slow_network_is_told_from_a_slow_worker():
+def test_a_slow_network_is_the_cause_and_predictions_hold():
     file = network_file(network=True)
     for name in ("all_reduce", "star", "model averaging", "servers"):
         found = simulate(file, WIRINGS[name], name)
         expect_shares(found)
-        assert "The exchanges themselves" in found["summary"], found["summary"]
-        helped = []
-        for number, suggestion in enumerate(found["suggestions"]):
-            if suggestion["set"][0].startswith("data."):
-                troupe("check", pathlib.Path(name, "topology.toml"), *options(suggestion["set"]))
-            else:
-                again = simulate(pathlib.Path(name, "topology.toml"), suggestion["set"], f"{name}-{number}")
-                helped.append(again["seconds"] < 0.95 * found["seconds"])
-        print("  ", name, [suggestion["set"] for suggestion in found["suggestions"]], helped)
-        assert any(helped), (name, found["suggestions"])
+        assert found["cause"] == "exchanges", (name, found["summary"])
+        assert "The links hold the workers back most" in found["summary"], found["summary"]
+        expect_predictions(name, found)
+
+
+def test_a_slow_worker_is_not_blamed_where_links_take_the_time():
+    found = simulate(network_file(network=True), WIRINGS["all_reduce"] + ["workers.slowdown=[1, 1, 1, 2]"], "uneven")
+    assert found["cause"] == "exchanges", found["summary"]
+    local_sgd = [each for each in found["suggestions"] if "exchange.every=8" in each["set"]]
+    assert local_sgd and local_sgd[0]["seconds"] < 0.5 * found["seconds"], found["suggestions"]
+
+
+def test_another_route_is_suggested_first_because_it_keeps_the_weights():
+    file = write("far.toml", SIMULATED.replace("10Gbit/s", "1Gbit/s").replace("10us", "50ms"))
+    found = simulate(file, WIRINGS["all_reduce"] + ["exchange.route=chain"], "chain")
+    first = found["suggestions"][0]
+    assert first["set"] == ["exchange.route=auto"] and not first["changes_training"], found["suggestions"]
+    expect_predictions("chain", found)
+
+
+def test_evaluation_is_the_cause_where_workers_wait_for_it():
+    file = write("run.toml", SIMULATED + "[evaluate]\nevery = 4\npause_training = true\n")
+    found = simulate(file, WIRINGS["all_reduce"] + ["simulate.evaluate=100ms"], "evaluation")
+    assert found["cause"] == "evaluation" and "Evaluation holds the workers back most" in found["summary"], found
+    assert ["evaluate.every=8 steps"] in [each["set"] for each in found["suggestions"]], found["suggestions"]
+
+
+def test_waiting_for_samples_and_for_cores_is_told_apart_from_computing():
+    """Made from the tables of a run, because whether a real one waits depends on the machine."""
+    troupe("run", write("tiny.toml", TINY), "--out", "out", "--quiet")
+    for columns, cause, words in (((10, 6, 0, 4), "data", "Samples arrive too late"),
+                                  ((10, 0, 0, 2), "cores", "had one in 20.0 % of the time")):
+        busy, data, exchange, cpu = columns
+        rows = "".join(f"{rank},20,160,1000,{busy},{data},{exchange},{cpu}\n" for rank in range(2))
+        pathlib.Path("out/workers.csv").write_text(
+            "worker,steps,samples,bytes_sent,busy_seconds,data_wait_seconds,exchange_wait_seconds,cpu_seconds\n" + rows)
+        metrics = pathlib.Path("out/metrics.jsonl")
+        lines = [json.loads(line) for line in metrics.read_text().splitlines()]
+        lines[-1].update(seconds=10, train_seconds=10)
+        metrics.write_text("".join(json.dumps(line) + "\n" for line in lines))
+        found = json.loads(troupe("explain-run", "out", "--json").stdout)
+        assert found["cause"] == cause and words in found["summary"], found
+        assert abs(found["contention"] - (busy - data) / cpu) < 1e-9, found
+
+
+def test_a_run_whose_data_is_elsewhere_is_explained_without_predictions():
+    troupe("run", write("tiny.toml", TINY), "--out", "out", "--quiet")
+    file = pathlib.Path("out/topology.toml")
+    file.write_text(re.sub(r'name *= "digits"', 'name = "mnist"\ndir = "nowhere"', file.read_text()))
+    found = json.loads(troupe("explain-run", "out", "--json").stdout)
+    assert found["cause"] is None and not found["suggestions"] and "nowhere" in found["not_simulated"], found
+    said = troupe("explain-run", "out").stdout
+    assert "The run cannot be simulated here, so nothing is suggested: " in said and "worker  steps" in said, said
 
 
 def test_links_are_read_where_a_run_has_written_them():

@@ -4,6 +4,8 @@
 #include "troupe/runtime/diagnosis/suggestions.hpp"
 #include "troupe/runtime/topology/error.hpp"
 
+#include <algorithm>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -50,14 +52,34 @@ TEST_CASE("the worker whose steps take longest is the slowest, however many it m
   const auto found = findings_of(run_of("0,10,80,0,2,0,7\n1,10,80,0,2,0,7\n2,4,80,0,4,0,0\n"));
   CHECK(found.slowest == 2);
   CHECK(found.slowness == doctest::Approx(5));
-  CHECK(waits_for_slowest(found));
 }
 
-TEST_CASE("waits that all workers have alike are those of the exchange itself") {
-  const auto run = run_of("0,10,80,0,2,0,8\n1,10,80,0,2,0,8\n");
+TEST_CASE("the largest relief is named as the cause, with the time that the run would have taken without it") {
+  const auto run = run_of("0,10,80,0,2,0,8\n1,10,80,0,4,0,6\n");
   const auto found = findings_of(run);
-  CHECK(!waits_for_slowest(found));
-  CHECK(summary(run, found).find("even the worker that waits least waits for them in 80.0 %") != std::string::npos);
+  const auto said = [&](const explanation& why) { return summary(run, found, why); };
+  const auto has = [](const std::string& text, const char* words) {
+    CAPTURE(text);
+    return text.find(words) != std::string::npos;
+  };
+  CHECK(has(said({.reliefs = {{cause::exchanges, 4}, {cause::slow_worker, 9}}}),
+            "The links hold the workers back most: if messages took no time, the run would take 4 s."));
+  CHECK(has(said({.reliefs = {{cause::slow_worker, 8}}}), "Worker 1 holds the others back most"));
+  CHECK(has(said({.reliefs = {{cause::cores, 6}}, .contention = 2}),
+            "each had one in 50.0 % of the time in which it computed, because there are more workers than cores"));
+  CHECK(has(said({.reliefs = {{cause::cores, 6}}, .contention = 2, .others_used_cores = true}),
+            "because other programs used them"));
+  CHECK(has(said({.reliefs = {{cause::data, 6}}}), "Samples arrive too late"));
+  CHECK(has(said({.reliefs = {{cause::evaluation, 6}}}), "Evaluation holds the workers back most"));
+  CHECK(has(said({.reliefs = {{cause::exchanges, 12.4}}}), "neither links nor a slow worker explain it"));
+  CHECK(has(summary(run, found, std::nullopt), "Most of the waiting is for exchanges."));
+}
+
+TEST_CASE("a relief of less than a twentieth is not called a cause") {
+  const explanation why{.reliefs = {{cause::data, 9.6}}};
+  CHECK(!why.main_cause(10));
+  CHECK(why.main_cause(11)->of == cause::data);
+  CHECK(!explanation{}.main_cause(10));
 }
 
 TEST_CASE("the busiest link is named") {
@@ -67,31 +89,33 @@ TEST_CASE("the busiest link is named") {
   const auto found = findings_of(run);
   REQUIRE(found.busiest);
   CHECK(found.busiest->name == "w0 to w1 receives");
-  CHECK(summary(run, found).find("occupied for 50.0 % of the run; a message waits 4 ms") != std::string::npos);
+  CHECK(summary(run, found, std::nullopt).find("occupied for 50.0 % of the run; a message waits 4 ms") !=
+        std::string::npos);
 }
 
-TEST_CASE("a run that computes all the time needs no other wiring") {
-  const auto run = run_of("0,10,80,0,9.9,0,0\n1,10,80,0,9.9,0,0\n");
+TEST_CASE("candidates follow from the kinds of exchanges, and threads for samples from the cores") {
   topology::topology file;
-  file.exchanges = {{.kind = "all_reduce", .sends = "gradient"}};
-  auto found = findings_of(run);
-  found.evaluation = 0;
-  CHECK(suggestions_of(found, file, 2).empty());
-  const auto with_cores = suggestions_of(found, file, 8);
-  REQUIRE(with_cores.size() == 1);
-  CHECK(with_cores[0].settings == std::vector<std::string>{"run.threads=4"});
-}
-
-TEST_CASE("waiting for samples asks for more threads, up to the number of cores") {
-  const auto found = findings_of(run_of("0,10,80,0,9,5,0\n"));
-  topology::topology file;
+  file.workers.count = 4;
   file.data.threads = 1;
-  const auto made = suggestions_of(found, file, 2);
-  REQUIRE(!made.empty());
-  CHECK(made[0].settings == std::vector<std::string>{"data.threads=2"});
-  CHECK(!made[0].changes_training);
-  file.data.threads = 2;
-  for (const auto& each : suggestions_of(found, file, 2)) CHECK(!each.settings[0].starts_with("data."));
+  file.exchanges = {{.kind = "all_reduce", .sends = "gradient"}};
+  const auto has = [&](unsigned cores, const std::string& setting) {
+    const auto all = candidates(file, cores);
+    return std::any_of(all.begin(), all.end(), [&](const auto& each) { return each.settings.front() == setting; });
+  };
+  CHECK(has(2, "data.threads=2"));
+  CHECK(!has(1, "data.threads=2"));
+  CHECK(has(2, "exchange.encoding=bf16"));
+  CHECK(has(2, "exchange.kind=parameter_server"));
+  file.exchanges.front().encoding = "bf16";
+  CHECK(!has(2, "exchange.encoding=bf16"));
+}
+
+TEST_CASE("the CPU time of workers is read where it was measured") {
+  CHECK(run_of("0,10,80,0,9,5,0\n").workers[0].cpu == 0);
+  const auto run =
+      parse_run(metrics, header.substr(0, header.size() - 1) + ",cpu_seconds\n0,10,80,0,9,5,0,3.5\n", "", "out");
+  CHECK(run.workers[0].cpu == 3.5);
+  CHECK(run.samples() == 80);
 }
 
 TEST_CASE("files of a run that has not ended, or are damaged, are refused") {

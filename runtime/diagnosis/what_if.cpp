@@ -1,0 +1,318 @@
+#include "troupe/runtime/diagnosis/what_if.hpp"
+
+#include "troupe/actors/journal.hpp"
+#include "troupe/runtime/emulation/slowed_lanes.hpp"
+#include "troupe/runtime/node/launcher.hpp"
+#include "troupe/runtime/node/simulate_run.hpp"
+#include "troupe/runtime/topology/load.hpp"
+#include "troupe/runtime/topology/value.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <stdexcept>
+#include <utility>
+
+namespace troupe::diagnosis {
+
+namespace {
+
+using std::chrono::microseconds;
+
+/// Under which a simulation computes. Times are in seconds.
+struct conditions {
+  double compute{0};    ///< Of one batch of the run, by the median worker.
+  double data_wait{0};  ///< For one batch.
+  double evaluation{0};
+  std::vector<double> slowdown{};  ///< By rank; empty if all workers compute equally fast.
+  std::int64_t cores{0};           ///< Of each node, as simulate.cores.
+  double jitter{0.1};
+  std::vector<topology::link_settings> links{};
+  bool messages_take_time{true};
+};
+
+/// What a simulation has found.
+struct simulated {
+  double seconds{0};
+  double samples{0};
+  double busy_per_step{0}, exchange_wait{0};  ///< Seconds; exchange_wait over all workers.
+  double train_seconds{0};
+};
+
+std::uint64_t quotient_up(std::uint64_t whole, std::uint64_t part) {
+  return part == 0 ? 1 : (whole + part - 1) / part;
+}
+
+double median_of(std::vector<double> values) {
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>((values.size() - 1) / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+microseconds rounded(double seconds) {
+  return microseconds{std::llround(std::clamp(1e6 * seconds, 1.0, 1e13))};
+}
+
+double computing_per_step(const measured_worker& worker) {
+  return (worker.busy - worker.data_wait) / static_cast<double>(std::max<std::uint64_t>(worker.steps, 1));
+}
+
+/// Removes what ends a run early, or does not concern its speed.
+void make_plain(topology::topology& file) {
+  file.faults.clear();
+  file.checkpoint = {};
+  file.evaluate.target_accuracy.reset();
+  file.evaluate.patience.reset();
+  file.run.max_seconds.reset();
+  file.run.epochs.reset();
+  file.workers.device = {"cpu"};
+  file.optimizer.warmup_epochs = 0;
+  file.optimizer.schedule = "constant";
+  file.optimizer.decay_epochs.clear();
+}
+
+}  // namespace
+
+struct what_if::parts {
+  parts(const std::filesystem::path& folder, const measured_run& measured, unsigned cores_here)
+      : path(folder / "topology.toml"), run(measured), cores(std::max(1u, cores_here)), file(topology::load(path)) {
+    if (run.workers.empty()) throw std::invalid_argument("the run has no workers");
+    data = load_data(file);
+    auto on_cpus = file;
+    on_cpus.workers.device = {"cpu"};
+    const auto original = make_plan(on_cpus, facts_of(on_cpus));
+    initial = initial_weights(original, pool);
+    batch = file.data.batch_size;
+    read_workers(original);
+    fit_gradient();
+    if (file.links.empty() && original.nodes.size() > 1) fit_network(original);
+    as_it_was = *simulate({}, now);
+  }
+
+  data_facts facts_of(const topology::topology& of) const { return {data, of}; }
+
+  /// Takes from the measurements how long workers compute and wait for samples, and what slowed them down.
+  void read_workers(const plan& original) {
+    std::vector<double> computing, waiting, contentions;
+    const auto on_gpus = std::any_of(file.workers.device.begin(), file.workers.device.end(),
+                                     [](const auto& each) { return each.starts_with("cuda"); });
+    for (std::size_t rank = 0; rank < run.workers.size(); ++rank) {
+      const auto& each = run.workers[rank];
+      if (each.steps == 0) throw std::invalid_argument("a worker has made no steps");
+      computing.push_back(computing_per_step(each));
+      waiting.push_back(each.data_wait / static_cast<double>(each.steps));
+      const auto slowed = emulation::slowdown_of(original, static_cast<std::uint32_t>(rank));
+      if (each.cpu > 0 && !on_gpus) contentions.push_back((each.busy - each.data_wait) / each.cpu / slowed);
+      is_real = is_real || each.cpu > 0;
+    }
+    now.compute = median_of(computing);
+    now.data_wait = median_of(waiting);
+    if (now.compute <= 0) throw std::invalid_argument("no time was measured");
+    // Workers that are about equally fast are taken for equal, because each measurement varies.
+    constexpr double different = 1.1;
+    if (*std::max_element(computing.begin(), computing.end()) > different * now.compute)
+      for (const auto each : computing) now.slowdown.push_back(std::clamp(each / now.compute, 1.0, 1e6));
+    if (!contentions.empty()) contention = std::max(1.0, median_of(contentions));
+    now.links = file.links;
+    now.evaluation =
+        run.evaluations > 0 ? std::max(0.0, run.seconds - run.train_seconds) / static_cast<double>(run.evaluations) : 0;
+    workers_here = static_cast<std::int64_t>(run.workers.size());
+    const auto nodes = static_cast<std::int64_t>(original.nodes.size());
+    const auto is_local = std::all_of(original.nodes.begin(), original.nodes.end(), [](const auto& node) {
+      return node.name.empty() || topology::is_loopback(node.address);
+    });
+    if (!is_local) workers_here = original.nodes.front().workers;
+    now.cores = file.simulate.cores;
+    now.jitter = file.simulate.jitter;
+    if (!is_real) return;
+    // Nine of ten gradients on an idle machine take 0.97 to 1.05 of their median.
+    now.jitter = 0.03;
+    now.cores = workers_here > cores ? std::max<std::int64_t>(1, cores / (is_local ? nodes : 1)) : 0;
+  }
+
+  /// Finds the time of a gradient with which the simulated workers compute for as long as the real ones.
+  void fit_gradient() {
+    std::vector<double> busy;
+    for (const auto& each : run.workers) busy.push_back(each.busy / static_cast<double>(each.steps));
+    const auto wanted = [&] {
+      double sum = 0;
+      for (const auto each : busy) sum += each;
+      return sum / static_cast<double>(busy.size());
+    }();
+    constexpr int tries = 4;
+    constexpr double close_enough = 0.005;
+    for (int i = 0; i < tries; ++i) {
+      const auto found = simulate({}, now);
+      if (!found) throw std::invalid_argument("the topology cannot be simulated");
+      const auto ratio = wanted / std::max(found->busy_per_step, 1e-9);
+      if (std::abs(ratio - 1) < close_enough) break;
+      now.compute *= ratio;
+      now.data_wait *= ratio;
+    }
+  }
+
+  /// Finds the bandwidth of links between nodes, of which the file says nothing, with which the run takes as long as it
+  /// did. Keeps to the routes that the run took.
+  void fit_network(const plan& original) {
+    for (std::size_t i = 0; i < original.exchanges.size() && i < file.exchanges.size(); ++i)
+      if (const auto& choices = original.exchanges[i].choices; !choices.empty() && !choices.front().key.empty())
+        taken[i] = {choices.front().key, choices.front().settings.at(choices.front().key)};
+    const auto with = [&](double bytes_per_second) {
+      auto fitted = now;
+      for (const auto& node : original.nodes) {
+        topology::link_settings link;
+        link.at = node.name;
+        link.bandwidth = topology::byte_rate{std::to_string(bytes_per_second), bytes_per_second};
+        link.latency = microseconds{30};
+        fitted.links.push_back(link);
+      }
+      return fitted;
+    };
+    const auto wanted = [&](const simulated& found) {
+      return run.train_seconds * found.samples / static_cast<double>(run.samples());
+    };
+    double slow = 1e4, fast = 1e11;
+    const auto fastest = simulate({}, with(fast));
+    if (!fastest || fastest->train_seconds > 0.95 * wanted(*fastest)) return;  // the network is not what takes time
+    constexpr int halvings = 12;
+    for (int i = 0; i < halvings; ++i) {
+      const auto middle = std::sqrt(slow * fast);
+      const auto found = simulate({}, with(middle));
+      if (!found) return;
+      (found->train_seconds > wanted(*found) ? slow : fast) = middle;
+    }
+    now = with(fast);
+  }
+
+  /// Returns what a simulation of the run finds with these settings; nothing if they are not valid.
+  std::optional<simulated> simulate(const std::vector<std::string>& settings, const conditions& under) const try {
+    auto changed = topology::load(path, settings);
+    changed.workers.device = {"cpu"};
+    const auto whole = make_plan(changed, facts_of(changed));
+    // Enough steps for what happens every few steps, and few enough for an answer within a second.
+    const auto n = static_cast<std::uint64_t>(whole.workers);
+    const auto steps = std::min(whole.steps, std::clamp<std::uint64_t>(60'000 / (2 * n * n + 8 * n), 24, 400));
+    make_plain(changed);
+    changed.run.steps = steps;
+    const auto every = std::min(whole.evaluate_every, steps);
+    changed.evaluate.every = {.count = every};
+    // As much time for evaluations as in as many steps of the whole run.
+    const auto of_whole = static_cast<double>(quotient_up(whole.steps, whole.evaluate_every));
+    const auto evaluating = under.evaluation * of_whole * static_cast<double>(steps) / static_cast<double>(whole.steps);
+    auto& how = changed.simulate;
+    how.evaluate =
+        evaluating > 0 ? rounded(evaluating / static_cast<double>(quotient_up(steps, every))) : microseconds{0};
+    const auto samples_per_batch =
+        static_cast<double>(whole.sampling.batch_size) / static_cast<double>(std::max<std::int64_t>(batch, 1));
+    how.gradient = topology::print_delay(rounded(samples_per_batch * (under.compute + under.data_wait)));
+    how.jitter = under.jitter;
+    how.cores = under.cores;
+    if (!under.messages_take_time) how.memory = {"1TB/s", 1e12};
+    changed.workers.slowdown = under.slowdown;
+    changed.links = under.links;
+    if (settings.empty())
+      for (const auto& [place, choice] : taken) changed.exchanges[place].options[choice.first] = choice.second;
+    const auto made = make_plan(changed, facts_of(changed));
+    const auto last = simulate_timing(made, data, initial, pool, {});
+    simulated found{.seconds = last.seconds, .train_seconds = last.train_seconds};
+    double made_steps = 0, busy = 0;
+    for (const auto& worker : last.workers) {
+      found.samples += static_cast<double>(worker.samples);
+      found.exchange_wait += worker.exchange_wait;
+      made_steps += static_cast<double>(worker.steps);
+      busy += worker.busy;
+    }
+    if (made_steps == 0 || found.samples == 0) return std::nullopt;
+    found.busy_per_step = busy / made_steps;
+    return found;
+  } catch (const std::runtime_error&) {
+    return std::nullopt;
+  }
+
+  /// Returns the seconds of the run under other conditions. What the simulation of the run itself does not explain
+  /// stays as it was.
+  double seconds_if(const simulated& other) const {
+    const auto samples = static_cast<double>(run.samples());
+    const auto before = as_it_was.seconds / as_it_was.samples * samples,
+               after = other.seconds / other.samples * samples;
+    return std::max(0.0, run.seconds - (before - after) * std::min(1.0, run.seconds / before));
+  }
+
+  std::filesystem::path path;
+  const measured_run& run;
+  std::int64_t cores;
+  topology::topology file;
+  data::dataset_pair data;
+  models::buffer_pool pool;
+  at::Tensor initial;
+  std::int64_t batch{1};
+  std::int64_t workers_here{1};
+  bool is_real{false};  ///< Whether CPU times were measured, as in a real run.
+  double contention{1};
+  conditions now;
+  std::map<std::size_t, std::pair<std::string, setting_value>> taken{};  ///< Choices of the run, by exchange.
+  simulated as_it_was;
+};
+
+what_if::what_if(const std::filesystem::path& folder, const measured_run& run, unsigned cores)
+    : parts_(std::make_unique<parts>(folder, run, cores)) {}
+
+what_if::~what_if() = default;
+
+const topology::topology& what_if::file() const {
+  return parts_->file;
+}
+
+std::optional<double> what_if::seconds_with(const std::vector<std::string>& settings) const {
+  auto under = parts_->now;
+  const std::string of_threads = "data.threads=";
+  for (const auto& each : settings) {
+    if (!each.starts_with(of_threads)) continue;
+    // Threads that make samples too slowly work all the time, each as fast as the others.
+    const auto node_workers = static_cast<double>(parts_->run.workers.size());
+    const auto before = static_cast<double>(parts_->file.data.threads.value_or(
+        std::min<std::int64_t>(static_cast<std::int64_t>(node_workers), std::max<std::int64_t>(1, parts_->cores / 2))));
+    const auto threads = std::stod(each.substr(of_threads.size()));
+    const auto step = under.compute + under.data_wait;
+    const auto cores = static_cast<double>(parts_->cores);
+    const auto of_cores = (node_workers * under.compute / parts_->contention + before * step) / cores;
+    under.data_wait = std::max(0.0, std::max(step * before / threads, of_cores) - under.compute);
+  }
+  const auto found = parts_->simulate(settings, under);
+  if (!found) return std::nullopt;
+  return parts_->seconds_if(*found);
+}
+
+explanation what_if::explain() const {
+  // Workers that take turns on the cores compute for as many times as long as alone.
+  const auto of_workers = std::max(1.0, static_cast<double>(parts_->workers_here) / static_cast<double>(parts_->cores));
+  constexpr double noticeable = 1.25;
+  explanation why{.contention = parts_->contention, .others_used_cores = parts_->contention > noticeable * of_workers};
+  for (const auto each : all_causes) {
+    auto under = parts_->now;
+    switch (each) {
+      case cause::exchanges:
+        under.links.clear();
+        under.messages_take_time = false;
+        break;
+      case cause::slow_worker:
+        under.slowdown.clear();
+        break;
+      case cause::cores:
+        if (under.cores == 0) under.compute /= parts_->contention;
+        under.cores = 0;
+        break;
+      case cause::data:
+        under.data_wait = 0;
+        break;
+      case cause::evaluation:
+        under.evaluation = 0;
+        break;
+    }
+    if (const auto found = parts_->simulate({}, under)) why.reliefs.push_back({each, parts_->seconds_if(*found)});
+  }
+  std::stable_sort(why.reliefs.begin(), why.reliefs.end(),
+                   [](const auto& one, const auto& other) { return one.seconds < other.seconds; });
+  return why;
+}
+
+}  // namespace troupe::diagnosis
