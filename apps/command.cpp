@@ -1,7 +1,6 @@
 // Hands the command line to a subcommand and turns what goes wrong into one message and an exit status.
 #include "troupe/apps/command.hpp"
 
-#include "troupe/actors/device/device.hpp"
 #include "troupe/actors/error.hpp"
 #include "troupe/apps/command_line.hpp"
 #include "troupe/apps/commands.hpp"
@@ -15,7 +14,6 @@
 #include "troupe/runtime/topology/suggest.hpp"
 #include "troupe/runtime/topology/value.hpp"
 
-#include <ATen/Version.h>
 #include <CLI/CLI.hpp>
 #include <caf/config.hpp>
 #include <torch/headeronly/version.h>
@@ -27,6 +25,7 @@
 #include <fcntl.h>
 #include <filesystem>
 #include <iostream>
+#include <map>
 #include <poll.h>
 #include <regex>
 #include <string>
@@ -48,10 +47,18 @@ constexpr void (*commands[])(CLI::App&, int&) = {
     add_run,  add_node,  add_check,    add_graph,  add_eval,    add_list, add_explain,     add_explain_run,
     add_data, add_certs, add_simulate, add_replay, add_compare, add_top,  add_completions, add_man};
 
+/// Returns the lines that describe the machine, each after a line break.
+std::string lines_of(std::map<std::string, std::string> machine) {
+  std::string text;
+  for (const auto* name : {"CUDA", "CPU", "CPU capability", "arithmetic", "bfloat16 arithmetic", "kernel selection"})
+    text += std::string("\n") + name + " " + machine[name];
+  return text;
+}
+
 std::string versions() {
   const auto caf = [](int unit) { return std::to_string(CAF_VERSION / unit % 100); };
   return "troupe " + troupe::version() + "\nLibTorch " + TORCH_VERSION + "\nCAF " + caf(10000) + "." + caf(100) + "." +
-         caf(1) + "\nCUDA " + device::text_of(device::here()) + "\nCPU capability " + at::get_cpu_capability();
+         caf(1) + lines_of(fingerprint());
 }
 
 /// Rewrites a message of CLI11 (2.3) in the style of this program.
@@ -133,7 +140,8 @@ int command(int count, char** words) {
   CLI::App app("Distributed SGD training, described by a topology file and run by actors.", "troupe");
   app.set_version_flag(
       "--version", versions,
-      "Print the versions of Troupe, LibTorch and CAF, and the CUDA and CPU capabilities of this machine");
+      "Print the versions of Troupe, LibTorch and CAF, and what the bits of a result depend on: the CUDA devices, the "
+      "processor and its arithmetic, and the environment variables that change it");
   app.require_subcommand(0, 1);
   int status = 0;
   for (const auto add : commands) add(app, status);

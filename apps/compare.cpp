@@ -61,7 +61,7 @@ std::map<std::string, std::string> this_machine() {
 void note_machine(comparing::comparison& what) {
   const auto here = this_machine();
   auto& known = what.machines;
-  if (std::find(known.begin(), known.end(), here) != known.end()) return;
+  if (std::any_of(known.begin(), known.end(), [&](const auto& each) { return differing(here, each).empty(); })) return;
   if (!known.empty() && !what.simulated)
     print_note("warning: the comparison was begun on another machine or with other versions (" +
                differing(here, known.front()) + "), so the times of its runs cannot be compared");

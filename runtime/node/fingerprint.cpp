@@ -4,6 +4,7 @@
 #include "troupe/actors/support/crc32c.hpp"
 #include "troupe/data/checked_rows.hpp"
 #include "troupe/files/input.hpp"
+#include "troupe/runtime/node/arithmetic.hpp"
 #include "troupe/runtime/topology/canonical.hpp"
 
 #include <ATen/Version.h>
@@ -19,6 +20,9 @@
 namespace troupe {
 
 namespace {
+
+/// Names of the entries that checkpoints of earlier builds do not have.
+constexpr std::array later_entries{"arithmetic", "bfloat16 arithmetic", "kernel selection"};
 
 std::string cpu_name() {
   std::istringstream file{files::read_all("/proc/cpuinfo")};
@@ -88,13 +92,17 @@ std::map<std::string, std::string> fingerprint() {
   return {{"LibTorch", TORCH_VERSION},
           {"CPU capability", at::get_cpu_capability()},
           {"CPU", cpu_name()},
-          {"CUDA", device::text_of(device::here())}};
+          {"CUDA", device::text_of(device::here())},
+          {"arithmetic", arithmetic_here().float32},
+          {"bfloat16 arithmetic", arithmetic_here().bfloat16},
+          {"kernel selection", kernel_settings()}};
 }
 
 std::map<std::string, std::string> fingerprint_of(const plan& plan) {
   auto found = fingerprint();
   const auto is_cpu = [](const auto& device) { return device.is_cpu(); };
   if (std::all_of(plan.devices.begin(), plan.devices.end(), is_cpu)) found.erase("CUDA");
+  if (plan.file.workers.precision != "bfloat16") found.erase("bfloat16 arithmetic");
   return found;
 }
 
@@ -104,6 +112,7 @@ std::string differing(const std::map<std::string, std::string>& ours,
   for (const auto& [what, here] : ours) {
     const auto found = theirs.find(what);
     if (found != theirs.end() && found->second == here) continue;
+    if (found == theirs.end() && std::ranges::find(later_entries, what) != later_entries.end()) continue;
     const auto there = found == theirs.end() ? "unknown" : topology::printable(found->second);
     text += (text.empty() ? "" : ", ") + what + " is " + there + " there and " + here + " here";
   }

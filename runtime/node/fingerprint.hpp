@@ -15,13 +15,16 @@ namespace troupe {
 /// Returns Troupe's version.
 std::string version();
 
-/// Returns LibTorch's version, its CPU capability, the name of the CPU and the CUDA devices, keyed by readable names.
+/// Returns LibTorch's version, its CPU capability, the name of the CPU, the CUDA devices, digests of this machine's
+/// arithmetic and the environment variables that select kernels (see arithmetic.hpp), keyed by readable names.
 std::map<std::string, std::string> fingerprint();
 
-/// Returns those of them on which the bits of this run depend: without the CUDA devices if all workers use the CPU.
+/// Returns those of them on which the bits of this run depend: without the CUDA devices if all workers use the CPU, and
+/// without the arithmetic of bfloat16 if they do not use it.
 std::map<std::string, std::string> fingerprint_of(const plan& plan);
 
-/// Describes in which of these `theirs` differs from `ours`. Returns an empty string if they are equal.
+/// Describes in which of these `theirs` differs from `ours`. Returns an empty string if they are equal. Arithmetic and
+/// settings that `theirs` lacks, because an earlier build wrote it, are not compared.
 std::string differing(const std::map<std::string, std::string>& ours, const std::map<std::string, std::string>& theirs);
 
 /// Returns the CRC-32C of the bytes of a CPU tensor, as 8 hexadecimal digits. If `script` is not empty, the bytes of

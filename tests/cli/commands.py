@@ -1,12 +1,16 @@
 """The commands other than run, each once: they work from any folder and print what they should."""
 
 import json
+import os
 import pathlib
 import re
 import subprocess
 import unicodedata
 
 from troupe_command import BINARY, SOURCE, TINY, main, metrics, troupe, write
+
+KERNEL_SETTINGS = ("ATEN_CPU_CAPABILITY", "ONEDNN_MAX_CPU_ISA", "DNNL_MAX_CPU_ISA", "ONEDNN_DEFAULT_FPMATH_MODE",
+                   "DNNL_DEFAULT_FPMATH_MODE", "MKL_CBWR", "MKL_ENABLE_INSTRUCTIONS")
 
 
 def catalogue():
@@ -198,6 +202,23 @@ def test_version_names_what_it_was_built_with():
     said = troupe("--version").stdout
     for name in ("LibTorch", "2.11", "CAF", "0.17.6"):
         assert name in said, said
+
+
+def test_version_describes_the_arithmetic():
+    def lines(**variables):
+        environment = {name: value for name, value in os.environ.items() if name not in KERNEL_SETTINGS}
+        said = subprocess.run([BINARY, "--version"], capture_output=True, text=True, check=True, timeout=60,
+                              env=dict(environment, **variables)).stdout
+        return dict(re.findall(r"^(CPU capability|CPU|arithmetic|bfloat16 arithmetic|kernel selection) (.+)$", said,
+                               re.MULTILINE))
+    usual = lines()
+    assert len(usual) == 5 and usual["kernel selection"] == "default", usual
+    assert lines() == usual
+    for variable in ("MKL_CBWR=COMPATIBLE", "ONEDNN_MAX_CPU_ISA=SSE41", "ATEN_CPU_CAPABILITY=default"):
+        name, value = variable.split("=")
+        other = lines(**{name: value})
+        assert other["kernel selection"] == variable, other
+        assert other["CPU"] == usual["CPU"] and other["arithmetic"] != usual["arithmetic"], (usual, other)
 
 
 def test_help_of_every_command():

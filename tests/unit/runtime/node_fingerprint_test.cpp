@@ -1,16 +1,63 @@
 #include "tests/support/doctest.hpp"
 
+#include "troupe/runtime/node/arithmetic.hpp"
 #include "troupe/runtime/node/fingerprint.hpp"
 
+#include <ATen/Parallel.h>
 #include <ATen/ops/arange.h>
 
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <memory>
 #include <string>
 #include <unistd.h>
 
 using namespace troupe;
+
+TEST_CASE("a fingerprint holds what the bits of a result depend on") {
+  const auto here = fingerprint();
+  for (const auto* name : {"LibTorch", "CPU", "CPU capability", "CUDA", "kernel selection"}) {
+    CAPTURE(name);
+    CHECK(!here.at(name).empty());
+  }
+  CHECK(here.at("arithmetic").size() == 8);
+  CHECK(here.at("bfloat16 arithmetic").size() == 8);
+  CHECK(here == fingerprint());
+}
+
+TEST_CASE("the number of intra-op threads does not change the digests of arithmetic, which leave it as it was") {
+  at::set_num_threads(2);
+  const auto with_two = compute_arithmetic();
+  CHECK(at::get_num_threads() == 2);
+  at::set_num_threads(1);
+  const auto with_one = compute_arithmetic();
+  CHECK(with_two.float32 == with_one.float32);
+  CHECK(with_two.bfloat16 == with_one.bfloat16);
+}
+
+TEST_CASE("fingerprints are compared by what both have, and by all that every build writes") {
+  const std::map<std::string, std::string> here{{"CPU", "one"}, {"arithmetic", "01234567"}};
+  CHECK(differing(here, here).empty());
+  CHECK(differing(here, {{"CPU", "one"}, {"arithmetic", "76543210"}}) ==
+        "arithmetic is 76543210 there and 01234567 here");
+  CHECK(differing(here, {{"CPU", "two"}, {"arithmetic", "01234567"}}) == "CPU is two there and one here");
+  CHECK(differing(here, {{"CPU", "one"}}).empty());  // a checkpoint of an earlier build
+  CHECK(differing(here, {{"arithmetic", "01234567"}}) == "CPU is unknown there and one here");
+}
+
+TEST_CASE("variables that select kernels are named with their values") {
+  const auto* before = std::getenv("MKL_CBWR");
+  const std::string kept = before != nullptr ? before : "";
+  ::setenv("MKL_CBWR", "AVX2\xff\n", 1);
+  CHECK(kernel_settings().find("MKL_CBWR=AVX2") != std::string::npos);
+  CHECK(kernel_settings().find('\n') == std::string::npos);
+  if (before != nullptr)
+    ::setenv("MKL_CBWR", kept.c_str(), 1);
+  else
+    ::unsetenv("MKL_CBWR");
+}
 
 TEST_CASE("another module of the same weights has another digest") {
   const auto path = std::filesystem::temp_directory_path() / ("troupe-module-" + std::to_string(::getpid()));
