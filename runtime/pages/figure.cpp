@@ -376,7 +376,10 @@ class drawing {
 
   void add_row(const series& one, std::size_t index, const std::vector<mark>& marks, const scale& x) {
     const auto y = top + row_height * (static_cast<double>(index) + 0.75);
-    const auto name = one.name + (marks.empty() ? ": not reached in most runs" : "");
+    const auto* why = one.marks.empty() ? ": not reached in most runs"
+                      : marks.empty()   ? ": a value that a logarithmic axis cannot show"
+                                        : "";
+    const auto name = one.name + why;
     add(text_at(left_ + 2, y - 9, "class=\"row\"", name));
     const auto colour = "range c" + std::to_string(one.style % colours);
     std::vector<std::pair<double, double>> places;

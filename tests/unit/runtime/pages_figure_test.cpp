@@ -56,6 +56,16 @@ TEST_CASE("a logarithmic axis leaves out values that are not positive") {
   CHECK_FALSE(contains(drawn, "inf"));
 }
 
+TEST_CASE("a row whose value is 0 is not said to have failed on a logarithmic axis") {
+  auto what = of_one({.name = "a", .style = 0, .marks = {mark_at(0, 0)}}, true);
+  what.kind = figure_kind::rows;
+  what.all.push_back({.name = "b", .style = 1, .marks = {mark_at(3, 0)}});
+  what.all.push_back({.name = "c", .style = 2, .marks = {}});
+  const auto drawn = draw(what);
+  CHECK(contains(drawn, "a: a value that a logarithmic axis cannot show"));
+  CHECK(contains(drawn, "c: not reached in most runs"));
+}
+
 TEST_CASE("an axis leaves out values whose marks could not be computed") {
   for (const bool logarithmic : {false, true}) {
     const auto drawn = draw(of_one({.name = "a",
