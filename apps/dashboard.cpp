@@ -42,6 +42,7 @@ std::unique_ptr<telemetry::display> watched(std::unique_ptr<telemetry::display> 
                                   .continues = run.continues,
                                   .print = print_note,
                                   .outputs = run.outputs};
+  options.facts.origin = run.origin;
   if (run.network)
     options.traffic = [network = run.network](watching::traffic_point& now) {
       auto counted = network->counted();

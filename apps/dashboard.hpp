@@ -3,6 +3,7 @@
 
 #include "troupe/runtime/plan/plan.hpp"
 #include "troupe/runtime/telemetry/display.hpp"
+#include "troupe/runtime/telemetry/origin.hpp"
 #include "troupe/runtime/telemetry/side_outputs.hpp"
 
 #include <filesystem>
@@ -43,6 +44,7 @@ struct watched_run {
   bool continues{false};  ///< Whether the folder has the lines of a run that is continued.
   std::shared_ptr<const emulation::network> network{};  ///< That of the run, which counts its traffic; or null.
   std::shared_ptr<telemetry::side_outputs> outputs;     ///< Of the run.
+  telemetry::origin origin{};                           ///< When it was begun or continued, and with what.
 };
 
 /// Returns a display that also serves the page, if that was requested, and writes the report at the end of the run.

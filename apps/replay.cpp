@@ -96,11 +96,16 @@ int replay_recording(options& given) {
   telemetry::run_folder folder{
       {.out = run.out, .topology = run.file, .inputs = inputs_of(what.plan), .overwrite = run.overwrite}};
   const auto outputs = make_outputs();
-  auto shown = telemetry::make_display(verbosity_of(run), telemetry::shape_of(what.plan, folder.path().string()));
+  const auto origin = telemetry::origin_of(what.plan);
+  auto shape = telemetry::shape_of(what.plan, folder.path().string());
+  shape.about = origin;
+  auto shown = telemetry::make_display(verbosity_of(run), shape);
   shown =
-      watched(std::move(shown), {.what = what.plan, .folder = folder.path(), .simulated = true, .outputs = outputs});
-  const auto book = std::make_shared<telemetry::file_journal>(what.plan, std::move(folder), std::move(shown),
-                                                              telemetry::file_journal_options{.outputs = outputs});
+      watched(std::move(shown),
+              {.what = what.plan, .folder = folder.path(), .simulated = true, .outputs = outputs, .origin = origin});
+  const auto book =
+      std::make_shared<telemetry::file_journal>(what.plan, std::move(folder), std::move(shown),
+                                                telemetry::file_journal_options{.from = origin, .outputs = outputs});
   const auto [end, cut_at] = replay_run(
       what.plan, what.data, std::move(initial), std::move(pool), book,
       {.recorded = recorded,

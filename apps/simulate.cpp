@@ -74,9 +74,17 @@ int simulate_topology(options& given) {
   const auto outputs = make_outputs();
   const auto trace = make_trace(given.run.trace, folder.path(), "simulation", trace_time{0});
   const auto network = emulation::make_network(plan, given.how.seed, emulation::realm::simulation, trace);
-  auto shown = telemetry::make_display(verbosity_of(given.run), telemetry::shape_of(plan, folder.path().string()));
+  const auto origin = telemetry::origin_of(plan);
+  auto shape = telemetry::shape_of(plan, folder.path().string());
+  shape.about = origin;
+  auto shown = telemetry::make_display(verbosity_of(given.run), shape);
   shown = watched(std::move(shown),
-                  {.what = plan, .folder = folder.path(), .simulated = true, .network = network, .outputs = outputs},
+                  {.what = plan,
+                   .folder = folder.path(),
+                   .simulated = true,
+                   .network = network,
+                   .outputs = outputs,
+                   .origin = origin},
                   given.run.dashboard);
   if (!given.run.quiet)
     for (const auto& warning : plan.warnings) print_note("warning: " + warning);
@@ -84,7 +92,7 @@ int simulate_topology(options& given) {
   const auto clock = std::make_shared<std::chrono::nanoseconds>(0);
   const auto files = std::make_shared<telemetry::file_journal>(
       plan, std::move(folder), std::move(shown),
-      telemetry::file_journal_options{.outputs = outputs, .now = [clock] { return *clock; }});
+      telemetry::file_journal_options{.from = origin, .outputs = outputs, .now = [clock] { return *clock; }});
   std::shared_ptr<journal> book = files;
   if (given.run.tensorboard) book = telemetry::with_event_file(std::move(book), wanted);
   const auto begin = std::chrono::steady_clock::now();

@@ -152,13 +152,17 @@ using network_pointer = std::shared_ptr<const emulation::network>;
 journal_pointer open_journal(const training_options& given, const training& what, telemetry::run_folder folder,
                              telemetry::file_journal_options options, network_pointer network) {
   if (what.plan.checkpoint_every > 0) options.about = describe_run(what);
-  auto shown = make_display(verbosity_of(given), telemetry::shape_of(what.plan, folder.path().string()));
+  options.from = telemetry::origin_of(what.plan, std::chrono::system_clock::now());
+  auto shape = telemetry::shape_of(what.plan, folder.path().string());
+  shape.about = options.from;
+  auto shown = make_display(verbosity_of(given), shape);
   shown = watched(std::move(shown),
                   {.what = what.plan,
                    .folder = folder.path(),
                    .continues = options.continues,
                    .network = std::move(network),
-                   .outputs = options.outputs},
+                   .outputs = options.outputs,
+                   .origin = *options.from},
                   given.dashboard);
   return std::make_shared<telemetry::file_journal>(what.plan, std::move(folder), std::move(shown), options);
 }

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -28,6 +29,7 @@ struct variant {
   std::string folder{};    ///< The label as a name of files and folders.
   std::string topology{};  ///< The topology file with every default filled in, as it is run.
   std::map<std::string, std::string> settings{};  ///< Values by key, without paths: see topology::canonical().
+  std::set<std::string> given{};                  ///< Keys of `settings` that the file or the command line sets.
   std::string wiring{};                           ///< Drawing of the wiring, as SVG.
 
   /// Returns the value of the column `file` in compare.csv: the file, then "key=value" for each varied setting.

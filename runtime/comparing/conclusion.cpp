@@ -1,16 +1,19 @@
 #include "troupe/runtime/comparing/conclusion.hpp"
 
+#include "troupe/actors/exchange/registry.hpp"
 #include "troupe/runtime/comparing/words.hpp"
 #include "troupe/runtime/support/units.hpp"
 #include "troupe/runtime/topology/value.hpp"
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <cmath>
 #include <functional>
 #include <optional>
 #include <set>
 #include <string_view>
+#include <system_error>
 #include <utility>
 
 namespace troupe::comparing {
@@ -166,13 +169,83 @@ void add_counts(conclusion& found, const comparison& what, const std::vector<sum
 
 }  // namespace
 
+namespace {
+
+/// Returns the value of a key without quotes; empty if the variant does not have it.
+std::string value_of(const variant& of, const std::string& key) {
+  const auto found = of.settings.find(key);
+  if (found == of.settings.end()) return {};
+  const auto& value = found->second;
+  return value.size() >= 2 && value.front() == '"' && value.back() == '"' ? value.substr(1, value.size() - 2) : value;
+}
+
+bool are_equal(const std::string& a, const std::string& b) {
+  if (a == b) return true;
+  double x = 0, y = 0;
+  const auto is_number = [](const std::string& text, double& value) {
+    const auto [end, failed] = std::from_chars(text.data(), text.data() + text.size(), value);
+    return failed == std::errc{} && end == text.data() + text.size();
+  };
+  return is_number(a, x) && is_number(b, y) && x == y;
+}
+
+/// Splits "exchange.0.graph" after the number. Returns nothing for other keys.
+std::optional<std::pair<std::string, std::string>> exchange_key(const std::string& key) {
+  constexpr std::string_view section = "exchange.";
+  if (!key.starts_with(section)) return {};
+  const auto dot = key.find('.', section.size());
+  if (dot == std::string::npos) return {};
+  return std::pair(key.substr(0, dot), key.substr(dot + 1));
+}
+
+/// Returns whether a key of an exchange can be left out: only some variants have it, and all of those the default.
+bool is_idle_default(const comparison& what, const std::string& key) {
+  const auto parts = exchange_key(key);
+  if (!parts) return false;
+  bool in_all = true;
+  for (const auto& each : what.variants) {
+    if (!each.settings.contains(key)) {
+      in_all = false;
+      continue;
+    }
+    const auto* kind = find_exchange(value_of(each, parts->first + ".kind"));
+    if (kind == nullptr || each.given.contains(key)) return false;
+    const auto is_it = [&](const setting& row) { return row.name == parts->second; };
+    const auto row = std::find_if(kind->settings.begin(), kind->settings.end(), is_it);
+    if (row == kind->settings.end()) return false;
+    const auto usual = row->default_text;
+    const bool is_quoted = usual.size() >= 2 && usual.front() == '"' && usual.back() == '"';
+    if (!are_equal(value_of(each, key), is_quoted ? usual.substr(1, usual.size() - 2) : usual)) return false;
+  }
+  return !in_all;
+}
+
+/// Returns a key with the name of its exchange in place of the number, if all variants agree on it, and without either
+/// if no variant has a second exchange.
+std::string shown_key(const comparison& what, const std::string& key) {
+  const auto parts = exchange_key(key);
+  if (!parts) return key;
+  std::set<std::string> names;
+  bool has_several = false;
+  for (const auto& each : what.variants) {
+    if (const auto name = value_of(each, parts->first + ".name"); !name.empty()) names.insert(name);
+    const auto second = each.settings.lower_bound("exchange.1.");
+    has_several |= second != each.settings.end() && second->first.starts_with("exchange.1.");
+  }
+  if (!has_several) return "exchange." + parts->second;
+  return names.size() == 1 ? "exchange." + *names.begin() + "." + parts->second : key;
+}
+
+}  // namespace
+
 std::vector<differing_setting> differing_settings(const comparison& what) {
   std::set<std::string> keys;
   for (const auto& each : what.variants)
     for (const auto& [key, value] : each.settings) keys.insert(key);
   std::vector<differing_setting> found;
   for (const auto& key : keys) {
-    differing_setting setting{.key = key, .values = {}};
+    if (is_idle_default(what, key)) continue;
+    differing_setting setting{.key = key, .values = {}, .shown = shown_key(what, key)};
     for (const auto& each : what.variants) {
       const auto value = each.settings.find(key);
       setting.values.push_back(value == each.settings.end() ? std::string() : value->second);

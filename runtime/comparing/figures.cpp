@@ -68,6 +68,31 @@ spread errors_of(const spread& of) {
   return {.median = 1 - of.median, .low = 1 - of.high, .high = 1 - of.low, .count = of.count};
 }
 
+/// Returns whether positive values differ by so large a factor that a linear axis would squeeze the smaller ones.
+bool are_wide_apart(const std::vector<double>& values) {
+  constexpr double factor = 20;
+  double least = std::numeric_limits<double>::infinity(), most = 0;
+  for (const auto value : values) {
+    if (!(value > 0) || !std::isfinite(value)) continue;
+    least = std::min(least, value);
+    most = std::max(most, value);
+  }
+  return most > factor * least;
+}
+
+/// Returns where the series of a figure end on the horizontal axis.
+std::vector<double> ends_of(const figure& of) {
+  std::vector<double> ends;
+  for (const auto& each : of.all)
+    if (!each.marks.empty()) ends.push_back(each.marks.back().x);
+  return ends;
+}
+
+figure_pair pair_of(figure linear, figure logarithmic, std::string csv) {
+  const bool is_wide = are_wide_apart(ends_of(linear));
+  return {std::move(linear), std::move(logarithmic), std::move(csv), is_wide};
+}
+
 std::string csv_row(const std::string& label, double x, const spread& y) {
   return csv_field(label) + "," + csv_number(x) + "," + csv_number(y.median) + "," + csv_number(y.low) + "," +
          csv_number(y.high) + "," + std::to_string(y.count) + "\n";
@@ -122,7 +147,7 @@ figure_pair curves(const comparison& what, const std::vector<summary>& of, const
     linear.all.push_back(std::move(line));
     logarithmic.all.push_back(std::move(inverse));
   }
-  return {std::move(linear), std::move(logarithmic), std::move(csv)};
+  return pair_of(std::move(linear), std::move(logarithmic), std::move(csv));
 }
 
 /// A cost of a run: how its spread is obtained, and how it is shown.
@@ -187,7 +212,7 @@ figure_pair rows(const comparison& what, const std::vector<summary>& of, const c
   auto logarithmic = linear;
   logarithmic.name += "-logarithmic";
   logarithmic.x.logarithmic = true;
-  return {std::move(linear), std::move(logarithmic), std::move(csv)};
+  return pair_of(std::move(linear), std::move(logarithmic), std::move(csv));
 }
 
 figure_pair points(const comparison& what, const std::vector<summary>& of, const cost& by) {
@@ -223,10 +248,18 @@ figure_pair points(const comparison& what, const std::vector<summary>& of, const
     linear.all.push_back(std::move(one));
     logarithmic.all.push_back(std::move(inverse));
   }
-  return {std::move(linear), std::move(logarithmic), std::move(csv)};
+  return pair_of(std::move(linear), std::move(logarithmic), std::move(csv));
 }
 
 }  // namespace
+
+figure form_of(const figure_pair& of, bool logarithmic_x, bool logarithmic_y) {
+  if (of.linear.kind == figure_kind::rows) return logarithmic_x ? of.logarithmic : of.linear;
+  auto one = logarithmic_y ? of.logarithmic : of.linear;
+  if (logarithmic_x != logarithmic_y) one.name = of.linear.name + (logarithmic_x ? "-logarithmic-x" : "-logarithmic-y");
+  one.x.logarithmic = logarithmic_x;
+  return one;
+}
 
 std::vector<figure_pair> curve_figures(const comparison& what, const std::vector<summary>& of) {
   const get_value seconds = [](const curve_point& at) { return std::optional(at.seconds); };

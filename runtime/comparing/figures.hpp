@@ -15,7 +15,13 @@ namespace troupe::comparing {
 struct figure_pair {
   pages::figure linear{}, logarithmic{};
   std::string csv{};  ///< The values of the figure, with a header.
+  /// Whether the variants differ by so large a factor on the horizontal axis that it is logarithmic unless the reader
+  /// chooses otherwise.
+  bool is_wide{false};
 };
+
+/// Returns the figure with these axes.
+pages::figure form_of(const figure_pair& of, bool logarithmic_x, bool logarithmic_y);
 
 /// Returns the curves, in this order: accuracy against time, bytes and samples, then loss against the same.
 std::vector<figure_pair> curve_figures(const comparison& what, const std::vector<summary>& of);

@@ -16,6 +16,7 @@
 #include <cerrno>
 #include <cstring>
 #include <limits>
+#include <set>
 #include <stdexcept>
 #include <system_error>
 #include <unistd.h>
@@ -39,7 +40,11 @@ fs::path wiring_of(const fs::path& folder, const variant& what) {
 json described(const comparison& what) {
   json variants = json::array();
   for (const auto& each : what.variants)
-    variants.push_back({{"file", each.file}, {"varied", each.varied}, {"label", each.label}, {"folder", each.folder}});
+    variants.push_back({{"file", each.file},
+                        {"varied", each.varied},
+                        {"label", each.label},
+                        {"folder", each.folder},
+                        {"given", each.given}});
   return {{"format", format},
           {"started", what.started},
           {"first_seed", what.first_seed},
@@ -81,6 +86,7 @@ comparison comparison_of(const json& from) {
                              .folder = each.at("folder"),
                              .topology = {},
                              .settings = {},
+                             .given = each.value("given", std::set<std::string>{}),
                              .wiring = {}});
   return what;
 }

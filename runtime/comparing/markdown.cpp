@@ -31,10 +31,16 @@ std::string header_of(const std::vector<std::string>& cells) {
 }
 
 std::vector<figure_pair> all_figures(const report& of) {
-  auto all = curve_figures(of.what, of.summaries);
-  for (auto* make : {target_figures, cost_figures})
-    for (auto& each : make(of.what, of.summaries)) all.push_back(std::move(each));
+  std::vector<figure_pair> all;
+  for (auto* make : {curve_figures, target_figures, cost_figures})
+    for (auto& each : make(of.what, of.summaries))
+      if (each.linear.has_values()) all.push_back(std::move(each));
   return all;
+}
+
+/// Returns the form of a figure that readers see first.
+pages::figure usual_form(const figure_pair& of) {
+  return form_of(of, of.is_wide, false);
 }
 
 std::string results(const report& of) {
@@ -54,8 +60,8 @@ std::string settings(const report& of) {
   std::vector<std::string> header{"setting"};
   for (const auto& each : of.what.variants) header.push_back(plain(each.label));
   std::string text = header_of(header);
-  for (const auto& [key, values] : differing) {
-    std::vector<std::string> cells{plain(key)};
+  for (const auto& [key, values, shown] : differing) {
+    std::vector<std::string> cells{plain(shown)};
     for (const auto& value : values) cells.push_back(value.empty() ? "–" : plain(value));
     text += row_of(cells);
   }
@@ -75,28 +81,42 @@ std::string machines(const report& of) {
 
 std::vector<picture_file> pictures_of(const report& of) {
   std::vector<picture_file> files;
-  for (const auto& [linear, logarithmic, csv] : all_figures(of))
-    for (const auto* each : {&linear, &logarithmic})
-      files.push_back(
-          {std::filesystem::path("pictures") / (each->name + ".svg"), pages::standalone(pages::draw(*each))});
+  const auto add = [&](const pages::figure& one) {
+    files.push_back({std::filesystem::path("pictures") / (one.name + ".svg"), pages::standalone(pages::draw(one))});
+  };
+  for (const auto& each : all_figures(of)) {
+    add(each.linear);
+    add(each.logarithmic);
+    if (const auto usual = usual_form(each); usual.name != each.linear.name && usual.name != each.logarithmic.name)
+      add(usual);
+  }
   return files;
 }
 
 std::string markdown_of(const report& of) {
-  std::string text = "# Comparison\n\n" + plain(subtitle_of(of)) + ".\n\n";
+  std::string text = "# Comparison\n\n" + plain(subtitle_of(of)) + ".\n\n" + plain(machine_of(of)) + ".\n\n";
   auto paragraph = of.found;
   for (auto& each : paragraph.findings) each.text = plain(each.text);
   for (auto& each : paragraph.limits) each = plain(each);
   text += paragraph.paragraph([](const std::string& heading) { return "**" + plain(heading) + "**"; }) + "\n\n";
   text += "## Results\n\nThe median of all repeats and, in brackets, their range.\n\n" + results(of);
   text += "\nAll numbers: [compare.csv](compare.csv) and [curves.csv](curves.csv).\n\n## Figures\n\n";
-  for (const auto& [linear, logarithmic, csv] : all_figures(of))
-    text += "![" + plain(linear.title + " against " + linear.x.title) + "](pictures/" + linear.name + ".svg)\n" +
-            "([logarithmic](pictures/" + logarithmic.name + ".svg))\n\n";
+  for (const auto& each : all_figures(of)) {
+    const auto usual = usual_form(each);
+    text += "![" + plain(usual.title + " against " + usual.x.title) + "](pictures/" + usual.name + ".svg)\n(";
+    if (usual.name != each.linear.name) text += "[linear](pictures/" + each.linear.name + ".svg)";
+    if (usual.name != each.linear.name && usual.name != each.logarithmic.name) text += ", ";
+    if (usual.name != each.logarithmic.name) text += "[logarithmic](pictures/" + each.logarithmic.name + ".svg)";
+    text += ")\n\n";
+  }
+  for (const auto& sentence : missing_figures(of)) text += plain(sentence) + "\n\n";
+  if (const auto sentence = missing_target(of); !sentence.empty()) text += plain(sentence) + "\n\n";
   text += "## Wirings\n\n";
   for (const auto& each : of.what.variants)
-    text +=
-        "### " + plain(each.label) + "\n\n![Wiring of " + plain(each.label) + "](wirings/" + each.folder + ".svg)\n\n";
+    if (!is_summary(each))
+      text += "### " + plain(each.label) + "\n\n![Wiring of " + plain(each.label) + "](wirings/" + each.folder +
+              ".svg)\n\n";
+  if (const auto sentence = undrawn_wirings(of); !sentence.empty()) text += plain(sentence) + "\n\n";
   text += "## Settings that differ\n\n" + settings(of);
   text += "\n## Machine and versions\n\n" + machines(of);
   return text;

@@ -8,6 +8,9 @@
 
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
+#include <cstddef>
+#include <string_view>
 #include <utility>
 
 namespace troupe::comparing {
@@ -21,19 +24,38 @@ using pages::escaped;
 std::string cell_html(const std::string& text) {
   const auto range = text.find(" (");
   if (range == std::string::npos) return escaped(text);
-  return escaped(text.substr(0, range)) + "<small>" + escaped(text.substr(range + 2, text.size() - range - 3)) +
-         "</small>";
+  const auto inner = text.substr(range + 2, text.size() - range - 3);
+  std::string small;
+  constexpr std::string_view to = " to ";
+  for (std::size_t begin = 0; begin <= inner.size();) {
+    const auto end = std::min(inner.find(to, begin), inner.size());
+    small += (small.empty() ? "<span>" : " to <span>") + escaped(inner.substr(begin, end - begin)) + "</span>";
+    begin = end + to.size();
+  }
+  return escaped(text.substr(0, range)) + "<small>" + small + "</small>";
 }
 
+/// Draws every form of a figure. All but the first are hidden; the script of the page shows another one.
 std::string figure_html(const figure_pair& of) {
-  return pages::card_of(of.linear.name, "<div class=\"linear\">" + pages::draw(of.linear) +
-                                            "</div>\n<div class=\"logarithmic\">" + pages::draw(of.logarithmic) +
-                                            "</div>");
+  std::string forms;
+  const auto add = [&](bool logarithmic_x, bool logarithmic_y) {
+    const auto one = form_of(of, logarithmic_x, logarithmic_y);
+    const auto name = [](bool logarithmic) { return std::string(logarithmic ? "logarithmic" : "linear"); };
+    forms += "<div class=\"form\" data-x=\"" + name(logarithmic_x) + "\" data-y=\"" + name(logarithmic_y) +
+             "\" data-suffix=\"" + escaped(one.name.substr(of.linear.name.size())) + "\"" +
+             (forms.empty() ? "" : " hidden") + ">" + pages::draw(one) + "</div>\n";
+  };
+  for (const bool logarithmic_x : {of.is_wide, !of.is_wide}) {
+    add(logarithmic_x, false);
+    if (of.linear.kind != pages::figure_kind::rows) add(logarithmic_x, true);
+  }
+  return pages::card_of(of.linear.name, forms);
 }
 
 std::string figures_html(const std::vector<figure_pair>& figures) {
   std::string text;
-  for (const auto& each : figures) text += figure_html(each);
+  for (const auto& each : figures)
+    if (each.linear.has_values()) text += figure_html(each);
   return text;
 }
 
@@ -61,8 +83,8 @@ std::string settings_html(const report& of) {
   std::string text = "<thead><tr><th scope=\"col\">setting</th>";
   for (const auto& each : of.what.variants) text += "<th scope=\"col\">" + escaped(each.label) + "</th>";
   text += "</tr></thead>\n<tbody>\n";
-  for (const auto& [key, values] : differing) {
-    text += "<tr><th scope=\"row\">" + escaped(key) + "</th>";
+  for (const auto& [key, values, shown] : differing) {
+    text += "<tr><th scope=\"row\">" + escaped(shown) + "</th>";
     for (const auto& value : values) text += "<td>" + (value.empty() ? "–" : escaped(value)) + "</td>";
     text += "</tr>\n";
   }
@@ -73,6 +95,7 @@ std::string settings_html(const report& of) {
 std::string wirings_html(const report& of) {
   std::string text;
   for (const auto& each : of.what.variants) {
+    if (is_summary(each)) continue;
     const auto url = pages::url_of_svg(each.wiring);
     const auto name = escaped(each.label);
     text += "<figure class=\"card wiring\"><h3>" + name + "</h3><img alt=\"Wiring of " + name + "\" src=\"" + url +
@@ -108,24 +131,37 @@ std::string html_of(const report& of) {
   const auto costs = cost_figures(of.what, of.summaries);
   json csv = json::object();
   for (const auto* figures : {&curves, &target, &costs})
-    for (const auto& each : *figures) csv[each.linear.name] = each.csv;
-  const auto target_section =
-      target.empty()
-          ? std::string()
-          : "<section><h2>What the target took</h2>\n<p class=\"note\">The median of all repeats, with their "
-            "range.</p>\n<div class=\"grid\">" +
-                figures_html(target) + "</div></section>";
+    for (const auto& each : *figures)
+      if (each.linear.has_values()) csv[each.linear.name] = each.csv;
+  const auto section = [](const std::string& title, const std::string& note, const std::string& drawn) {
+    return drawn.empty()
+               ? std::string()
+               : "<section><h2>" + title + "</h2>\n" + note + "<div class=\"grid\">\n" + drawn + "</div>\n</section>\n";
+  };
+  auto target_section =
+      section("What the target took", "<p class=\"note\">The median of all repeats, with their range.</p>\n",
+              figures_html(target));
+  if (const auto sentence = missing_target(of); !sentence.empty())
+    target_section =
+        "<section><h2>What the target took</h2>\n<p class=\"note\">" + escaped(sentence) + "</p></section>\n";
+  std::string missing;
+  for (const auto& sentence : missing_figures(of)) missing += "<p class=\"note\">" + escaped(sentence) + "</p>\n";
+  auto undrawn = undrawn_wirings(of);
+  if (!undrawn.empty()) undrawn = "<p class=\"note\">" + escaped(undrawn) + "</p>\n";
   return pages::filled(page_sources::page_html,
                        {{"page_css", std::string(pages::sources::page_css)},
                         {"figure_css", pages::figure_style()},
                         {"figure_js", std::string(pages::sources::figure_js)},
                         {"script", std::string(page_sources::page_js)},
                         {"subtitle", escaped(subtitle_of(of))},
+                        {"machine", escaped(machine_of(of))},
                         {"conclusion", conclusion_html(of)},
                         {"results", results_html(of)},
                         {"curves", figures_html(curves)},
+                        {"missing", missing},
                         {"target", target_section},
-                        {"costs", figures_html(costs)},
+                        {"costs", section("Accuracy and cost", "", figures_html(costs))},
+                        {"undrawn", undrawn},
                         {"wirings", wirings_html(of)},
                         {"settings", settings_html(of)},
                         {"machines", machines_html(of)},

@@ -4,8 +4,11 @@
 #include "troupe/runtime/comparing/words.hpp"
 #include "troupe/runtime/support/units.hpp"
 #include "troupe/runtime/support/write_aside.hpp"
+#include "troupe/runtime/topology/value.hpp"
 
+#include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <functional>
 #include <limits>
 #include <utility>
@@ -78,6 +81,64 @@ std::string subtitle_of(const report& of) {
   if (what.repeats > 1) text += " to " + std::to_string(what.first_seed + what.repeats - 1);
   return text + (what.simulated ? ", simulated" : ", run one after the other in turns") + "; begun " + what.started +
          " UTC";
+}
+
+std::vector<std::string> missing_figures(const report& of) {
+  const auto finished = [](const summary& one) { return one.finished > 0; };
+  if (std::none_of(of.summaries.begin(), of.summaries.end(), finished))
+    return {"There are no figures, because no run has finished."};
+  const auto has_point = [&](auto member) {
+    return std::any_of(of.summaries.begin(), of.summaries.end(), [&](const summary& one) {
+      return std::any_of(one.curve.begin(), one.curve.end(), [&](const auto& at) { return (at.*member).has_value(); });
+    });
+  };
+  std::vector<std::string> sentences, names;
+  if (!has_point(&curve_point::accuracy)) names.emplace_back("validation accuracy");
+  if (!has_point(&curve_point::loss)) names.emplace_back("validation loss");
+  if (!names.empty())
+    sentences.push_back("There are no curves of the " + topology::listed(names, "and") +
+                        ", because no run has reported a value.");
+  return sentences;
+}
+
+std::string missing_target(const report& of) {
+  const auto reaches = [](const summary& one) { return one.seconds_to_target && one.seconds_to_target->is_finite(); };
+  if (!of.what.target || std::any_of(of.summaries.begin(), of.summaries.end(), reaches)) return {};
+  return "There are no figures of what the target took, because no variant reached " +
+         human_number(100 * *of.what.target) + " % in more than half of its runs.";
+}
+
+bool is_summary(const variant& of) {
+  const auto count = of.settings.find("workers.count");
+  const auto workers = count == of.settings.end() ? 0 : std::atoll(count->second.c_str());
+  return workers > 1 &&
+         of.wiring.find("<title>w0 to w" + std::to_string(workers - 1) + "</title>") != std::string::npos;
+}
+
+std::string undrawn_wirings(const report& of) {
+  std::vector<std::string> names;
+  for (const auto& each : of.what.variants)
+    if (is_summary(each)) names.push_back(each.label);
+  if (names.empty()) return {};
+  return "Not drawn: " + topology::listed(names, "and") +
+         ". With so many workers, a drawing shows one box for all of them; it is in the folder wirings/.";
+}
+
+std::string machine_of(const report& of) {
+  const auto& machines = of.what.machines;
+  if (machines.empty()) return "machine unknown";
+  const auto value_of = [&](const std::string& name) {
+    std::string value;
+    for (const auto& each : machines) {
+      const auto found = each.find(name);
+      const auto here = found == each.end() ? std::string("unknown") : found->second;
+      if (!value.empty() && here != value) return std::string("several");
+      value = here;
+    }
+    return value;
+  };
+  return "Troupe " + value_of("Troupe") + ", LibTorch " + value_of("LibTorch") + "; CPU " + value_of("CPU") + ", " +
+         value_of("CPU capability") + "; cores " + value_of("CPU cores");
 }
 
 void write_reports(const std::filesystem::path& folder, const report& of) {

@@ -51,6 +51,20 @@ struct result_table {
 };
 result_table table_of(const report& of);
 
+/// Return sentences about the curves, and about the figures of the target, that are left out because no run has values
+/// for them.
+std::vector<std::string> missing_figures(const report& of);
+std::string missing_target(const report& of);
+
+/// Returns whether the drawing of a wiring shows all workers as one box, because there are too many.
+bool is_summary(const variant& of);
+
+/// Returns a sentence about the wirings whose drawings are left out; empty if none is.
+std::string undrawn_wirings(const report& of);
+
+/// Returns the versions and the machine on one line, or that there are several.
+std::string machine_of(const report& of);
+
 /// Returns a sentence about the comparison: how many variants and repeats, real or simulated, and when.
 std::string subtitle_of(const report& of);
 

@@ -80,7 +80,7 @@ std::string json_of(const report& of) {
   for (std::size_t i = 0; i < what.variants.size(); ++i)
     variants.push_back(json_of_variant(what.variants[i], of.summaries[i]));
   for (const auto& each : of.runs) runs.push_back(json_of_run(what.variants.at(each.run.variant), each));
-  for (const auto& [key, values] : differing_settings(what)) {
+  for (const auto& [key, values, shown] : differing_settings(what)) {
     auto& row = settings[key] = json::array();
     for (const auto& value : values) row.push_back(value.empty() ? json(nullptr) : json(value));
   }

@@ -164,6 +164,17 @@ plan plan_of(const topology::topology& file, const data::dataset_pair& data, con
   throw input_error(text.starts_with(name) ? text : name + ": " + text);
 }
 
+/// Returns the keys of exchanges that a file sets, with the numbers of the exchanges in place of their names.
+std::set<std::string> given_in(const topology::topology& file) {
+  std::set<std::string> keys;
+  for (std::size_t i = 0; i < file.exchanges.size(); ++i) {
+    const auto named = "exchange." + file.exchanges[i].name + ".";
+    for (const auto& [key, place] : file.given.places)
+      if (key.starts_with(named)) keys.insert("exchange." + std::to_string(i) + "." + key.substr(named.size()));
+  }
+  return keys;
+}
+
 /// The time of a gradient, measured once for all variants whose workers compute the same.
 class gradient_times {
  public:
@@ -242,6 +253,7 @@ variants_made make_variants(const request& what, const std::function<void(const 
       run.simulate = plan.file.simulate;
     }
     each.topology = topology::print(run);
+    each.given = given_in(file);
     read_settings(each, paths[i], what.simulated);
   }
   made.first_seed = seed.value_or(0);

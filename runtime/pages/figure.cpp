@@ -20,7 +20,7 @@ namespace {
 
 // Sizes in pixels. At a width of 350, which a telephone has, the text still has 10 pixels.
 constexpr double width = 420, right = 12, top = 34, plot_height = 215, axis_height = 44;
-constexpr double row_height = 34, legend_row = 18, letter = 6.4, y_title = 13, label_gap = 6;
+constexpr double row_height = 34, legend_row = 18, letter = 6.4, digit = 7.7, y_title = 13, label_gap = 6;
 constexpr std::size_t colours = 8, dashes = 4, markers = 6;
 
 std::string number(double value) {
@@ -145,12 +145,14 @@ class drawing {
         ys.add(at.y, at.y_range);
       }
     if (what_.kind == figure_kind::rows) ys = {0, 1};
-    has_points_ = xs.settle() && ys.settle() &&
-                  std::any_of(what_.all.begin(), what_.all.end(), [](const auto& one) { return !one.marks.empty(); });
+    has_points_ = xs.settle() && ys.settle() && what_.has_values();
     if (!has_points_) xs = ys = {1, 10};
     const scale y(what_.y, ys.low, ys.high, top + height_, top);
     if (what_.kind != figure_kind::rows) make_room_for_labels(y);
+    offer_logarithmic_y();
     const scale x(what_.x, xs.low, xs.high, left_, width - right);
+    offer_other_x();
+    add(text_at(left_, 18, "class=\"title\"", what_.title));
     add_axes(x, y);
     if (!has_points_) add(text_at(width / 2, top + height_ / 2, "class=\"tick\" text-anchor=\"middle\"", "no values"));
     for (std::size_t i = 0; has_points_ && i < what_.all.size(); ++i) add_series(what_.all[i], i, x, y);
@@ -163,36 +165,142 @@ class drawing {
   void make_room_for_labels(const scale& y) {
     std::size_t longest = 4;
     for (const auto value : y.marks(6)) longest = std::max(longest, human_number(value).size());
-    left_ = y_title + 7 + letter * static_cast<double>(longest) + label_gap;
+    left_ = std::max(left_, y_title + 5 + digit * static_cast<double>(longest) + label_gap);
+  }
+
+  /// An axis that readers can choose.
+  struct offered {
+    axis of;
+    scale where;
+    std::size_t index{0};  ///< In mark::other_x.
+  };
+
+  void offer_logarithmic_y() {
+    if (!what_.offers_logarithmic_y || !has_points_) return;
+    extent values{.logarithmic = true};
+    for (const auto& each : what_.all)
+      for (const auto& at : each.marks) values.add(at.y, at.y_range);
+    if (!values.settle()) return;
+    auto of = what_.y;
+    of.logarithmic = true;
+    log_y_ = scale(of, values.low, values.high, top + height_, top);
+    make_room_for_labels(*log_y_);
+  }
+
+  void offer_other_x() {
+    for (std::size_t i = 0; has_points_ && i < what_.other_x.size(); ++i) {
+      extent values;
+      values.add(0);
+      for (const auto& each : what_.all)
+        for (const auto& at : each.marks) values.add(at.other_x.at(i));
+      const auto has_place = [&](const mark& at) { return std::isfinite(at.other_x[i]); };
+      const bool has_any = std::any_of(what_.all.begin(), what_.all.end(), [&](const series& one) {
+        return std::any_of(one.marks.begin(), one.marks.end(), has_place);
+      });
+      if (has_any && values.settle())
+        other_x_.push_back(
+            {what_.other_x[i], scale(what_.other_x[i], values.low, values.high, left_, width - right), i});
+    }
   }
 
   double bottom() const { return top + height_; }
   void add(const std::string& element) { body_ += element; }
 
+  bool offers_axes() const { return log_y_.has_value() || !other_x_.empty(); }
+
   void add_axes(const scale& x, const scale& y) {
-    add(text_at(left_, 18, "class=\"title\"", what_.title));
+    const auto open = [this](const std::string& attributes, bool is_shown) {
+      if (offers_axes()) add("<g class=\"axis" + std::string(is_shown ? "" : " other") + "\" " + attributes + ">\n");
+    };
+    const auto close = [this] {
+      if (offers_axes()) add("</g>\n");
+    };
+    const auto attributes_of = [](const axis& of) {
+      return "data-x=\"" + escaped(of.column) + "\" data-title=\"" + escaped(of.title) + "\"";
+    };
+    open(attributes_of(what_.x), true);
+    add_x_axis(what_.x, x);
+    close();
+    for (const auto& [of, where, index] : other_x_) {
+      open(attributes_of(of), false);
+      add_x_axis(of, where);
+      close();
+    }
+    if (what_.kind == figure_kind::rows) return;
+    open("data-y=\"linear\"", true);
+    add_y_axis(what_.y, y);
+    close();
+    if (!log_y_) return;
+    auto of = what_.y;
+    of.logarithmic = true;
+    open("data-y=\"logarithmic\"", false);
+    add_y_axis(of, *log_y_);
+    close();
+  }
+
+  void add_x_axis(const axis& of, const scale& x) {
     for (const auto value : x.marks(6)) {
       add(line_of(x.at(value), top, x.at(value), bottom(), "grid"));
       add(text_at(x.at(value), bottom() + 16, "class=\"tick\" text-anchor=\"middle\"", human_number(value)));
     }
     add(text_at((left_ + width - right) / 2, bottom() + 34, "class=\"name\" text-anchor=\"middle\"",
-                what_.x.title + (what_.x.logarithmic ? ", log" : "")));
-    if (what_.kind == figure_kind::rows) return;
+                of.title + (of.logarithmic ? ", log" : "")));
+  }
+
+  void add_y_axis(const axis& of, const scale& y) {
     for (const auto value : y.marks(6)) {
       add(line_of(left_, y.at(value), width - right, y.at(value), "grid"));
       add(text_at(left_ - label_gap, y.at(value) + 4, "class=\"tick\" text-anchor=\"end\"", human_number(value)));
     }
     const auto middle = number(top + height_ / 2);
-    add(text_at(y_title, top + height_ / 2,
-                "class=\"name\" text-anchor=\"middle\" transform=\"rotate(-90 " + number(y_title) + " " + middle + ")\"",
-                what_.y.title + (what_.y.logarithmic ? ", log" : "")));
+    add(text_at(
+        y_title, top + height_ / 2,
+        "class=\"name\" text-anchor=\"middle\" transform=\"rotate(-90 " + number(y_title) + " " + middle + ")\"",
+        of.title + (of.logarithmic ? ", log" : "")));
+  }
+
+  /// Returns where the marks of a curve are on each axis that can be chosen, for the script of the page. A mark that an
+  /// axis has no place for is null.
+  std::string places_of(const std::vector<mark>& marks, const scale& x, const scale& y) const {
+    using json = nlohmann::ordered_json;
+    const auto listed = [&](const scale& on, const auto& value) {
+      auto list = json::array();
+      for (const auto& at : marks) {
+        const std::optional<double> found = value(at);
+        list.push_back(found && on.has(*found) ? json(std::round(10 * on.at(*found)) / 10) : json(nullptr));
+      }
+      return list;
+    };
+    json xs, ys;
+    xs[what_.x.column] = listed(x, [](const mark& at) { return std::optional(at.x); });
+    for (const auto& one : other_x_)
+      xs[one.of.column] = listed(one.where, [&](const mark& at) {
+        const auto value = at.other_x.at(one.index);
+        return std::isfinite(value) ? std::optional(value) : std::nullopt;
+      });
+    const auto has_range = [](const mark& at) { return at.y_range.has_value(); };
+    const bool has_band = std::any_of(marks.begin(), marks.end(), has_range);
+    const auto add_y = [&](const char* name, const scale& on) {
+      ys[name]["middle"] = listed(on, [](const mark& at) { return std::optional(at.y); });
+      if (!has_band) return;
+      ys[name]["high"] =
+          listed(on, [](const mark& at) { return std::optional(at.y_range ? at.y_range->second : at.y); });
+      ys[name]["low"] = listed(on, [&](const mark& at) {
+        const auto low = at.y_range ? at.y_range->first : at.y;
+        return std::optional(on.has(low) ? low : on.low());
+      });
+    };
+    add_y("linear", y);
+    if (log_y_) add_y("logarithmic", *log_y_);
+    return json{{"x", xs}, {"y", ys}}.dump();
   }
 
   void add_series(const series& one, std::size_t index, const scale& x, const scale& y) {
     std::vector<mark> shown;
     for (const auto& at : one.marks)
       if (x.has(at.x) && (what_.kind == figure_kind::rows || y.has(at.y))) shown.push_back(at);
-    add("<g data-series=\"" + std::to_string(one.style) + "\">\n");
+    const auto places = offers_axes() ? " data-places=\"" + escaped(places_of(shown, x, y)) + "\"" : std::string();
+    add("<g data-series=\"" + std::to_string(one.style) + "\"" + places + ">\n");
     if (what_.kind == figure_kind::curves)
       add_curve(one, shown, x, y);
     else if (what_.kind == figure_kind::points)
@@ -235,7 +343,8 @@ class drawing {
     constexpr std::size_t most_markers = 8;
     const auto every = std::max<std::size_t>(1, (places.size() + most_markers - 1) / most_markers);
     for (auto i = std::min(one.style % every, places.size()); i < places.size(); i += every)
-      add(marker_at(places[i].first, places[i].second, one.style));
+      add("<g class=\"at\" data-at=\"" + std::to_string(i) + "\">" +
+          marker_at(places[i].first, places[i].second, one.style) + "</g>\n");
   }
 
   void add_points(const series& one, const std::vector<mark>& marks, const scale& x, const scale& y) {
@@ -267,7 +376,10 @@ class drawing {
 
   void add_row(const series& one, std::size_t index, const std::vector<mark>& marks, const scale& x) {
     const auto y = top + row_height * (static_cast<double>(index) + 0.75);
-    const auto name = one.name + (marks.empty() ? ": not reached in most runs" : "");
+    const auto* why = one.marks.empty() ? ": not reached in most runs"
+                      : marks.empty()   ? ": a value that a logarithmic axis cannot show"
+                                        : "";
+    const auto name = one.name + why;
     add(text_at(left_ + 2, y - 9, "class=\"row\"", name));
     const auto colour = "range c" + std::to_string(one.style % colours);
     std::vector<std::pair<double, double>> places;
@@ -306,6 +418,8 @@ class drawing {
 
   const figure& what_;
   double height_, left_{right}, legend_{0};  ///< Rows have no axis to the left.
+  std::optional<scale> log_y_{};
+  std::vector<offered> other_x_{};
   bool has_points_{false};
   std::string body_;
 };
@@ -339,6 +453,10 @@ std::vector<double> ticks(double low, double high, bool logarithmic, int count) 
   return found;
 }
 
+bool figure::has_values() const {
+  return std::any_of(all.begin(), all.end(), [](const series& one) { return !one.marks.empty(); });
+}
+
 std::string draw(const figure& what) {
   return drawing(what).text();
 }
@@ -350,13 +468,19 @@ std::string csv_of(const figure& what) {
     std::snprintf(text.data(), text.size(), "%.10g", value);
     return std::string(text.data());
   };
-  auto text = "series," + what.x.column + "," + what.y.column + ",lowest,highest\n";
+  auto text = "series," + what.x.column + "," + what.y.column + ",lowest,highest";
+  for (const auto& each : what.other_x) text += "," + each.column;
+  text += "\n";
   for (const auto& each : what.all)
     for (const auto& at : each.marks) {
       text += csv_field(each.name) + "," + field(at.x * what.x.unit) + "," + field(at.y * what.y.unit) + ",";
       if (at.y_range) text += field(at.y_range->first * what.y.unit);
       text += ",";
       if (at.y_range) text += field(at.y_range->second * what.y.unit);
+      for (std::size_t i = 0; i < what.other_x.size(); ++i) {
+        text += ",";
+        if (std::isfinite(at.other_x.at(i))) text += field(at.other_x[i] * what.other_x[i].unit);
+      }
       text += "\n";
     }
   return text;

@@ -15,7 +15,7 @@ namespace troupe::pages {
 struct axis {
   std::string title{};  ///< With the unit.
   bool logarithmic{false};
-  std::string column{};  ///< Its name in csv_of().
+  std::string column{};  ///< Its name in csv_of(), and among the axes of a figure.
   double unit{1};        ///< The unit of the axis in the one of csv_of(), such as 60 for minutes in seconds.
 };
 
@@ -24,6 +24,7 @@ struct mark {
   double x{0}, y{0};
   std::optional<std::pair<double, double>> x_range{}, y_range{};  ///< Smallest and largest value, if there are several.
   std::string text{};                                             ///< Shown while the pointer is near.
+  std::vector<double> other_x{};  ///< Its places on figure::other_x; not finite where it has none.
 };
 
 struct series {
@@ -45,13 +46,21 @@ struct figure {
   figure_kind kind{};
   axis x{}, y{};
   std::vector<series> all{};
+  /// Further horizontal axes, and whether a logarithmic vertical one, among which a reader of the page may choose. Only
+  /// for curves. Without the script of the page, `x` and `y` are shown.
+  std::vector<axis> other_x{};
+  bool offers_logarithmic_y{false};
+
+  /// Returns whether there is anything to draw.
+  bool has_values() const;
 };
 
 /// Returns the figure as an element <svg class="figure">. With a logarithmic axis, values that are not positive are
 /// left out. Each line has the attribute data-points: a JSON list of [x, y, text] in the coordinates of the drawing.
 std::string draw(const figure& what);
 
-/// Returns the values of a figure as CSV, with a header: the series, x, y, and the range of y.
+/// Returns the values of a figure as CSV, with a header: the series, x, y, the range of y, and the other places on
+/// horizontal axes.
 std::string csv_of(const figure& what);
 
 /// Returns an element <figure> with drawings of the figure of this name, and buttons that save it as SVG and as CSV.

@@ -1,6 +1,6 @@
 "use strict";
 // What all figures of a page do, also those that are added later: the value nearest to the pointer, names that hide and
-// show their series, and downloads. `csv` has the values of a figure by its name: those that the page contains, unless
+// show their series, axes to choose from, and downloads. `csv` has the values of a figure by its name: those that the page contains, unless
 // another function is put in its place. `show` and `leave` show a text at a place, and nothing.
 const figures = (() => {
   const tip = document.getElementById("tip");
@@ -9,8 +9,10 @@ const figures = (() => {
   const hidden = new Set();
 
   // A click on a name in a legend hides or shows it in every figure.
-  const apply = root => root.querySelectorAll("[data-series]")
-    .forEach(each => each.classList.toggle("away", hidden.has(each.dataset.series)));
+  const apply = root => {
+    root.querySelectorAll("[data-series]").forEach(each => each.classList.toggle("away", hidden.has(each.dataset.series)));
+    root.querySelectorAll(".figure:has([data-places])").forEach(place);
+  };
   document.addEventListener("click", event => {
     const key = event.target.closest(".key");
     if (!key) return;
@@ -18,6 +20,48 @@ const figures = (() => {
     if (!hidden.delete(name)) hidden.add(name);
     apply(document);
   });
+
+  // The axes that the reader has chosen. A figure that does not have one of them keeps its own, which is the first. The
+  // places on every axis are in the page: see places_of() in figure.cpp.
+  const chosen = {};
+  const axis = (svg, way) => {
+    const all = [...svg.querySelectorAll(`.axis[data-${way}]`)];
+    const shown = all.find(each => each.dataset[way] === chosen[way]) ?? all[0];
+    all.forEach(each => each.classList.toggle("other", each !== shown));
+    return {...shown.dataset, suffix: shown === all[0] ? "" : `-${shown.dataset[way]}`};
+  };
+  const place = svg => {
+    const x = axis(svg, "x"), y = axis(svg, "y");
+    svg.dataset.suffix = x.suffix + y.suffix;
+    svg.setAttribute("aria-label", svg.getAttribute("aria-label").replace(/ against .*/, ` against ${x.title}`));
+    for (const line of svg.querySelectorAll("[data-places]")) {
+      const places = JSON.parse(line.dataset.places), xs = places.x[x.x], {middle, low, high} = places.y[y.y];
+      const has = i => xs[i] !== null && middle[i] !== null;
+      const at = ys => i => `${xs[i]},${ys[i]}`;
+      const seen = [...xs.keys()].filter(has);
+      const curve = line.querySelector(".line");
+      line.texts ??= JSON.parse(curve.dataset.points).map(point => point[2]);
+      curve.setAttribute("points", seen.map(at(middle)).join(" "));
+      curve.dataset.points = JSON.stringify(seen.map(i => [xs[i], middle[i], line.texts[i]]));
+      if (high) line.querySelector(".band")?.setAttribute("points", [...seen.map(at(high)), ...seen.reverse().map(at(low))].join(" "));
+      const own = Object.values(places.x)[0], mid = places.y.linear.middle;
+      for (const marker of line.querySelectorAll("[data-at]")) {
+        const i = marker.dataset.at;
+        marker.classList.toggle("other", !has(i));
+        if (has(i)) marker.setAttribute("transform", `translate(${xs[i] - own[i]} ${middle[i] - mid[i]})`);
+      }
+    }
+    known.delete(svg);
+  };
+  for (const control of document.querySelectorAll("[data-chooses]")) {
+    const choose = () => {
+      chosen[control.dataset.chooses] = control.type !== "checkbox" || control.checked ? control.value : undefined;
+      leave();
+      apply(document);
+    };
+    control.addEventListener("change", choose);
+    control.closest("[hidden]")?.removeAttribute("hidden");
+  }
 
   // The value nearest to the pointer.
   const ring = document.createElementNS(svgName, "circle");
@@ -71,7 +115,8 @@ const figures = (() => {
   const standalone = svg => {
     const copy = svg.cloneNode(true);
     copy.querySelectorAll(".near").forEach(each => each.remove());
-    copy.querySelectorAll(".away:not(.key)").forEach(each => each.remove());
+    copy.querySelectorAll(".away:not(.key), .other").forEach(each => each.remove());
+    copy.querySelectorAll("[data-places]").forEach(each => delete each.dataset.places);
     if (copy.matches(".figure")) {
       const style = document.createElementNS(svgName, "style");
       style.textContent = document.getElementById("figure-style").textContent;
@@ -87,7 +132,7 @@ const figures = (() => {
     const card = button.closest(".card"), name = card.dataset.figure;
     if (button.dataset.save === "csv") return save(`${name}.csv`, "text/csv", (await figures.csv())[name]);
     const shown = drawingOf(card);
-    const suffix = shown.closest(".logarithmic") ? "-logarithmic" : "";
+    const suffix = shown.closest("[data-suffix]")?.dataset.suffix ?? "";
     save(`${name}${suffix}.svg`, "image/svg+xml", standalone(shown));
   });
 

@@ -276,12 +276,13 @@ class line_display : public display {
 
 class json_display : public display {
  public:
-  explicit json_display(std::ostream& out) : out_(out) {}
-  void write(const record& line) override { out_ << json_line(line) << '\n' << std::flush; }
+  json_display(std::ostream& out, std::optional<origin> about) : out_(out), about_(std::move(about)) {}
+  void write(const record& line) override { out_ << json_line(line, about_) << '\n' << std::flush; }
   void progress(std::uint64_t /*step*/) override {}
 
  private:
   std::ostream& out_;
+  std::optional<origin> about_;
 };
 
 class quiet_display : public display {
@@ -310,8 +311,8 @@ std::unique_ptr<display> make_line_display(const run_shape& shape, std::ostream&
   return std::make_unique<line_display>(shape, out);
 }
 
-std::unique_ptr<display> make_json_display(std::ostream& out) {
-  return std::make_unique<json_display>(out);
+std::unique_ptr<display> make_json_display(std::ostream& out, std::optional<origin> about) {
+  return std::make_unique<json_display>(out, std::move(about));
 }
 
 std::unique_ptr<display> make_quiet_display() {
@@ -320,12 +321,12 @@ std::unique_ptr<display> make_quiet_display() {
 
 std::unique_ptr<display> make_display(verbosity how, const run_shape& shape) {
   if (how == verbosity::quiet) return make_quiet_display();
-  if (how == verbosity::json) return make_json_display(std::cout);
+  if (how == verbosity::json) return make_json_display(std::cout, shape.about);
   if (!is_terminal(STDOUT_FILENO)) return make_line_display(shape, std::cout);
-  return make_live_display(shape, std::cout,
-                           {.columns = columns_of(STDOUT_FILENO, 80),
-                            .colour = shows_colours(STDOUT_FILENO),
-                            .clock = [] { return std::chrono::steady_clock::now().time_since_epoch(); }});
+  return make_live_display(
+      shape, std::cout, {.columns = columns_of(STDOUT_FILENO, 80), .colour = shows_colours(STDOUT_FILENO), .clock = [] {
+                           return std::chrono::steady_clock::now().time_since_epoch();
+                         }});
 }
 
 }  // namespace troupe::telemetry

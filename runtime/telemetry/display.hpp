@@ -3,12 +3,14 @@
 
 #include "troupe/actors/messages.hpp"
 #include "troupe/runtime/plan/plan.hpp"
+#include "troupe/runtime/telemetry/origin.hpp"
 
 #include <chrono>
 #include <cstdint>
 #include <functional>
 #include <iosfwd>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -39,6 +41,7 @@ struct run_shape {
   std::uint64_t samples_per_step{1};  ///< Samples of all workers in one step.
   std::string sample{"img"};          ///< Three-letter name of a sample.
   std::string folder;                 ///< The results folder.
+  std::optional<origin> about{};      ///< Printed with the lines of metrics.jsonl.
 };
 
 /// Returns the facts that a display needs about the run of `plan`.
@@ -59,7 +62,7 @@ std::unique_ptr<display> make_live_display(const run_shape& shape, std::ostream&
 std::unique_ptr<display> make_line_display(const run_shape& shape, std::ostream& out);
 
 /// Makes a display that prints the lines of metrics.jsonl.
-std::unique_ptr<display> make_json_display(std::ostream& out);
+std::unique_ptr<display> make_json_display(std::ostream& out, std::optional<origin> about = {});
 
 /// Makes a display that shows nothing.
 std::unique_ptr<display> make_quiet_display();

@@ -40,8 +40,8 @@ std::string cell(const std::optional<double>& value) {
 
 }  // namespace
 
-std::string json_line(const record& line) {
-  const bool is_end = line.event == "end";
+std::string json_line(const record& line, const std::optional<origin>& about) {
+  const bool is_end = line.event == "end", begins = line.event == "start" || line.event == "resume";
   const json object{
       {"event", line.event},
       {"epoch", line.epoch},
@@ -69,7 +69,8 @@ std::string json_line(const record& line) {
       {"consensus_distance", number(line.consensus_distance)},
       {"consensus_distance_before", number(line.consensus_distance_before)},
       {"consensus_distance_max", number(line.consensus_distance_max)},
-      {"status", line.status.empty() ? json(nullptr) : json(line.status)}};
+      {"status", line.status.empty() ? json(nullptr) : json(line.status)},
+      {"origin", about && begins ? json::parse(json_of(*about)) : json(nullptr)}};
   return object.dump();
 }
 

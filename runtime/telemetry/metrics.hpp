@@ -5,6 +5,7 @@
 #include "troupe/actors/messages.hpp"
 #include "troupe/actors/rules/evaluate.hpp"
 #include "troupe/runtime/emulation/usage.hpp"
+#include "troupe/runtime/telemetry/origin.hpp"
 
 #include <optional>
 #include <string>
@@ -16,7 +17,8 @@ namespace troupe::telemetry {
 
 /// Returns one JSON object without a line break. It has every key; a value that does not apply or is not finite is
 /// null.
-std::string json_line(const record& line);
+/// `about` is the value of the key `origin` on `start` and `resume` lines; other lines have null there.
+std::string json_line(const record& line, const std::optional<origin>& about = {});
 
 /// Reads such an object. Values that are missing or of another type are as in a new record. Returns nothing for text
 /// that is not a JSON object.

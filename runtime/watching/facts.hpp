@@ -2,6 +2,7 @@
 #pragma once
 
 #include "troupe/runtime/plan/plan.hpp"
+#include "troupe/runtime/telemetry/origin.hpp"
 
 #include <cstdint>
 #include <filesystem>
@@ -37,6 +38,7 @@ struct run_facts {
   std::vector<edge_facts> edges{};  ///< Empty if there are too many.
   std::vector<std::string> warnings{};
   std::string topology;            ///< The topology file with every default.
+  telemetry::origin origin{};      ///< When the run was begun, and with what.
   std::filesystem::path folder{};  ///< The results folder, which has graph.svg once the run has begun.
 };
 

@@ -5,7 +5,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <functional>
+#include <limits>
 #include <optional>
 #include <string>
 #include <utility>
@@ -28,19 +30,40 @@ constexpr std::size_t style_of_all = 0, style_of_validation = 1, style_of_first_
 using get_value = std::function<std::optional<double>(const record&)>;
 using get_values = std::function<const std::vector<double>&(const record&)>;
 
-/// The time axis that all figures share.
+/// The time axis that all figures share, and the other horizontal axes among which a reader of the page may choose.
 struct time_axis {
   pages::axis_unit unit;
   pages::axis axis;
+  std::vector<pages::axis> others;
+  double steps_per_epoch, samples_per_step;
 
   time_axis(const run_facts& facts, const history_state& state)
       : unit(pages::unit_of_seconds(state.latest ? state.latest->seconds : 0)),
         axis{.title = std::string(facts.simulated ? "virtual time (" : "time (") + unit.name + ")",
              .column = "seconds",
-             .unit = unit.size} {}
+             .unit = unit.size},
+        steps_per_epoch(static_cast<double>(std::max<std::uint64_t>(facts.steps_per_epoch, 1))),
+        samples_per_step(static_cast<double>(facts.samples_per_step)) {
+    const auto steps = static_cast<double>(state.steps);
+    const auto samples = pages::unit_of_samples(steps * samples_per_step);
+    const auto bytes = pages::unit_of_bytes(state.latest ? static_cast<double>(state.latest->bytes_sent) : 0);
+    const auto in_unit = [](const char* title, const pages::axis_unit& of) {
+      return std::string(title) + (*of.name == 0 ? "" : " (" + std::string(of.name) + ")");
+    };
+    others = {{.title = "epochs", .column = "epochs"},
+              {.title = "steps", .column = "steps"},
+              {.title = in_unit("training samples", samples), .column = "samples", .unit = samples.size},
+              {.title = in_unit("sent by all workers and servers", bytes), .column = "bytes_sent", .unit = bytes.size}};
+  }
 
   double at(double seconds) const { return seconds / unit.size; }
   std::string text(double seconds) const { return human_number(at(seconds), 4) + " " + unit.name; }
+
+  /// Returns the places on the other axes. Samples are those of full batches.
+  std::vector<double> others_at(double steps, std::optional<double> bytes) const {
+    const auto sent = bytes.value_or(std::numeric_limits<double>::quiet_NaN());
+    return {steps / steps_per_epoch, steps, steps * samples_per_step / others[2].unit, sent / others[3].unit};
+  }
 };
 
 /// A quantity on the y axis.
@@ -48,6 +71,7 @@ struct quantity {
   std::string name, title, axis;
   std::string column;  ///< Name of its column in a CSV file.
   bool percent{false};
+  bool offers_logarithm{false};  ///< Whether its axis can be made logarithmic.
 
   double shown(double value) const { return percent ? 100 * value : value; }
   std::string text(double value) const { return human_number(shown(value), 4) + (percent ? " %" : ""); }
@@ -63,7 +87,9 @@ class curves {
              .kind = figure_kind::curves,
              .x = time.axis,
              .y = {.title = what_.axis, .column = what_.column, .unit = what_.percent ? 0.01 : 1},
-             .all = {}};
+             .all = {},
+             .other_x = time.others,
+             .offers_logarithmic_y = what_.offers_logarithm};
   }
 
   /// Adds one line, if it has values.
@@ -86,7 +112,6 @@ class curves {
       });
   }
 
-  bool is_empty() const { return made_.all.empty(); }
   figure take() { return std::move(made_); }
 
  private:
@@ -95,6 +120,7 @@ class curves {
     made.x = time_.at(line.seconds);
     made.y = what_.shown(y);
     made.text = name + ": " + what_.text(y) + " after " + time_.text(line.seconds) + ", step " + grouped(line.step);
+    made.other_x = time_.others_at(static_cast<double>(line.step), static_cast<double>(line.bytes_sent));
     return made;
   }
 
@@ -120,7 +146,8 @@ class curves {
 };
 
 figure losses(const history_state& state, const time_axis& time) {
-  curves made(state, time, {.name = "loss", .title = "Loss", .axis = "loss", .column = "loss"});
+  curves made(state, time,
+              {.name = "loss", .title = "Loss", .axis = "loss", .column = "loss", .offers_logarithm = true});
   made.add("training", style_of_all, [](const record& line) { return line.train_loss; });
   made.add("validation", style_of_validation, [](const record& line) { return line.val_loss; });
   made.add_workers([](const record& line) -> const auto& { return line.train_loss_workers; });
@@ -156,6 +183,7 @@ figure speed(const run_facts& facts, const history_state& state, const time_axis
     at.x = time.at(last.seconds);
     at.y = rate;
     at.text = human_number(rate, 4) + " samples per second at " + time.text(last.seconds);
+    at.other_x = time.others_at(last.steps, std::nullopt);  // the bytes are known at the lines only
     line.marks.push_back(std::move(at));
   }
   made.all = {std::move(line)};
@@ -167,9 +195,10 @@ figure distances(const history_state& state, const time_axis& time) {
               {.name = "consensus",
                .title = "Distance between the workers",
                .axis = "consensus distance",
-               .column = "consensus_distance"});
-  made.add("after the exchange", 0, [](const record& line) { return line.consensus_distance; });
-  made.add("before the exchange", 1, [](const record& line) { return line.consensus_distance_before; });
+               .column = "consensus_distance",
+               .offers_logarithm = true});
+  made.add("after mixing", 0, [](const record& line) { return line.consensus_distance; });
+  made.add("before mixing", 1, [](const record& line) { return line.consensus_distance_before; });
   return made.take();
 }
 
@@ -207,10 +236,10 @@ figure staleness_counts(const history_state& state) {
 
 std::vector<figure> figures_of(const run_facts& facts, const history_state& state) {
   const time_axis time(facts, state);
-  std::vector<figure> all{losses(state, time), accuracies(state, time)};
-  const auto has_values = [](const figure& one) { return !one.all.empty() && !one.all.front().marks.empty(); };
-  for (auto& each : {speed(facts, state, time), distances(state, time), staleness_over_time(state, time)})
-    if (has_values(each)) all.push_back(each);
+  std::vector<figure> all;
+  for (auto& each : {losses(state, time), accuracies(state, time), speed(facts, state, time), distances(state, time),
+                     staleness_over_time(state, time)})
+    if (each.has_values()) all.push_back(each);
   if (!state.staleness.empty()) all.push_back(staleness_counts(state));
   return all;
 }

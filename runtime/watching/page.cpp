@@ -5,6 +5,7 @@
 #include "troupe/runtime/pages/sources.hpp"
 #include "troupe/runtime/support/read_text.hpp"
 #include "troupe/runtime/support/units.hpp"
+#include "troupe/runtime/topology/value.hpp"
 #include "troupe/runtime/watching/figures.hpp"
 #include "troupe/runtime/watching/page_sources.hpp"
 #include "troupe/runtime/watching/summary.hpp"
@@ -53,9 +54,20 @@ std::string tiles_html(const run_facts& facts, const history_state& state) {
 }
 
 std::string figures_html(const run_facts& facts, const history_state& state) {
-  std::string text = "<section><h2>Curves</h2>\n<div class=\"grid\">\n";
-  for (const auto& each : figures_of(facts, state)) text += pages::card_of(each.name, pages::draw(each));
-  return text + "</div></section>\n";
+  const auto figures = figures_of(facts, state);
+  std::string text = "<div class=\"grid\">\n";
+  for (const auto& each : figures) text += pages::card_of(each.name, pages::draw(each));
+  text += "</div>\n";
+  const auto has = [&](const char* name) {
+    return std::any_of(figures.begin(), figures.end(), [&](const pages::figure& one) { return one.name == name; });
+  };
+  std::vector<std::string> missing;
+  for (const auto* name : {"loss", "accuracy"})
+    if (!has(name)) missing.emplace_back(name);
+  if (!missing.empty())
+    text += "<p class=\"note\">There is no figure of the " + topology::listed(missing, "or") +
+            ": the run has reported " + (state.has_ended() ? "none" : "none yet") + ".</p>\n";
+  return text;
 }
 
 /// The head of a table, in a box that scrolls.
@@ -184,10 +196,23 @@ std::string drawn_html(const run_facts& facts, const history_state& state) {
          pages::script_json(dumped({{"workers", workers}, {"edges", edges}})) + "</script>\n";
 }
 
-/// The part of the page that changes while the run trains.
-std::string live_html(const run_facts& facts, const history_state& state) {
-  return state_html(facts, state) + tiles_html(facts, state) + figures_html(facts, state) + workers_html(state) +
-         exchanges_html(facts, state) + links_html(facts, state) + drawn_html(facts, state);
+// The parts of the page that change while the run trains. Between them is what a reader operates, which stays.
+
+std::string part_html(const std::string& name, const std::string& content) {
+  return "<div data-part=\"" + name + "\">\n" + content + "</div>\n";
+}
+
+std::string state_part(const run_facts& facts, const history_state& state) {
+  return part_html("state", state_html(facts, state) + tiles_html(facts, state));
+}
+
+std::string figures_part(const run_facts& facts, const history_state& state) {
+  return part_html("figures", figures_html(facts, state));
+}
+
+std::string tables_part(const run_facts& facts, const history_state& state) {
+  return part_html("tables", workers_html(state) + exchanges_html(facts, state) + links_html(facts, state) +
+                                 drawn_html(facts, state));
 }
 
 std::string warnings_html(const run_facts& facts) {
@@ -218,7 +243,10 @@ std::string page_of(const run_facts& facts, const history_state& state, const st
                         {"figure_js", std::string(pages::sources::figure_js)},
                         {"wiring_js", std::string(page_sources::wiring_js)},
                         {"live_script", live ? "<script>" + std::string(page_sources::live_js) + "</script>\n" : ""},
-                        {"live", live_html(facts, state)},
+                        {"origin", escaped(facts.origin.text())},
+                        {"state", state_part(facts, state)},
+                        {"figures", figures_part(facts, state)},
+                        {"tables", tables_part(facts, state)},
                         {"wiring_hidden", wiring.empty() ? " hidden" : ""},
                         {"wiring", image},
                         {"warnings", warnings_html(facts)},
@@ -254,7 +282,7 @@ std::string update_of(const run_facts& facts, const history_state& state, bool h
   return dumped({{"title", std::to_string(done) + " % " + facts.title},
                  {"ended", state.has_ended()},
                  {"wiring", has_wiring},
-                 {"html", live_html(facts, state)}});
+                 {"html", state_part(facts, state) + figures_part(facts, state) + tables_part(facts, state)}});
 }
 
 std::string json_of(const run_facts& facts, const history_state& state) {
@@ -295,6 +323,7 @@ std::string json_of(const run_facts& facts, const history_state& state) {
                      {"staleness", each.staleness ? json(*each.staleness) : json(nullptr)}});
   const auto& latest = state.latest;
   return dumped({{"title", facts.title},
+                 {"origin", json::parse(telemetry::json_of(facts.origin))},
                  {"model", facts.model},
                  {"data", facts.data},
                  {"simulated", facts.simulated},

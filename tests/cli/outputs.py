@@ -11,7 +11,7 @@ KEYS = {"event", "epoch", "step", "updates", "seconds", "samples_per_second", "t
         "val_top_k_accuracy", "lr", "epoch_seconds", "data_wait", "bytes_sent", "staleness_mean", "staleness_max",
         "gradients_refused",
         "consensus_distance", "consensus_distance_before", "consensus_distance_max", "train_seconds", "train_accuracy", "epoch_train_loss",
-        "train_loss_workers", "val_accuracy_workers"}
+        "train_loss_workers", "val_accuracy_workers", "origin"}
 
 
 def test_every_output_is_there_and_well_formed():
@@ -23,6 +23,8 @@ def test_every_output_is_there_and_well_formed():
     lines = metrics(out)
     assert [line["event"] for line in lines][0] == "start", lines
     assert lines[-1]["event"] == "end" and lines[-1]["step"] == 20, lines[-1]
+    assert set(lines[0]["origin"]) == {"begun", "seed", "troupe", "libtorch", "cpu", "cpu_capability"}, lines[0]
+    assert lines[0]["origin"]["seed"] == 1 and all(line["origin"] is None for line in lines[1:]), lines[0]
     for line in lines:
         assert KEYS <= set(line), KEYS - set(line)
         assert set(line) == set(lines[0]), "every key on every line"

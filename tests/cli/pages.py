@@ -40,12 +40,46 @@ if CHROMIUM is None:
 
 def look(page, name):
     """Looks at a page at the widths of a desk and of a telephone, in light and dark."""
-    for width, dark in ((1280, False), (1280, True), (400, False), (400, True)):
+    for width, dark in ((1280, False), (1280, True), (390, False), (390, True)):
         page.resize(width, 900, dark)
         assert not page.run(TOO_WIDE), f"{name} is wider than {width} pixels"
         if PICTURES:
             page.screenshot(PICTURES / f"{name}-{width}{'-dark' if dark else ''}.png")
     page.resize(1280)
+
+
+def choose(page, control, value):
+    """Chooses an option as a reader does who uses the keyboard: the control takes the focus and changes."""
+    page.run(f"""(() => {{ const control = document.querySelector('{control}'); control.focus();
+        if (control.type === 'checkbox') control.checked = {str(bool(value)).lower()}; else control.value = '{value}';
+        control.dispatchEvent(new Event('change', {{bubbles: true}})); }})()""")
+
+
+def name_of_x(figure):
+    return (f"[...document.querySelectorAll('[data-figure={figure}] .axis:not(.other) .name')]"
+            ".map(each => each.textContent).join('; ')")
+
+
+def choose_axes(page):
+    """Every choice of axes moves the curves, keeps them inside the figure, and can be taken back."""
+    def places():
+        return tuple(float(number) for pair in page.run(POINTS).split() for number in pair.split(","))
+
+    own, seen = places(), set()
+    for value, name in (("epochs", "epochs"), ("steps", "steps"), ("samples", "training samples"),
+                        ("bytes_sent", "sent by all workers and servers")):
+        choose(page, "[data-chooses=x]", value)
+        assert name in page.run(name_of_x("loss")), page.run(name_of_x("loss"))
+        assert page.run("document.activeElement.dataset.chooses") == "x"
+        seen.add(places())
+    choose(page, "[data-chooses=y]", True)
+    assert page.run(name_of_x("loss")).endswith("loss, log"), page.run(name_of_x("loss"))
+    assert "log" not in page.run(name_of_x("accuracy"))
+    seen.add(places())
+    assert all(0 <= number <= 420 for each in seen for number in each), seen
+    choose(page, "[data-chooses=y]", False)
+    choose(page, "[data-chooses=x]", "seconds")
+    assert places() == own and len(seen) >= 2, (own, seen)
 
 
 def save_all(page, least):
@@ -71,6 +105,12 @@ def watch(file, *more, curves=2):
         assert page.run("document.querySelectorAll('.figure').length") >= curves
         look(page, pathlib.Path(file).stem)
         save_all(page, curves + 1)
+        choose(page, "[data-chooses=x]", "steps")
+        before = page.run(POINTS)
+        page.wait(f"{POINTS} !== {before!r}", 60)
+        assert "steps" in page.run(name_of_x("loss")), "a choice outlives an update"
+        assert page.run("document.activeElement.dataset.chooses") == "x", "so does the focus"
+        choose(page, "[data-chooses=x]", "seconds")
         run.process.send_signal(2)
         page.wait("document.querySelector('.badge').textContent === 'interrupted'")
         run.process.communicate(timeout=60)
@@ -78,6 +118,9 @@ def watch(file, *more, curves=2):
         assert page.run(f"{BARS} > 0") and page.run(POINTS)
         look(page, pathlib.Path(file).stem + "-report")
         save_all(page, curves + 1)
+        choose_axes(page)
+        choose(page, "[data-chooses=x]", "epochs")
+        look(page, pathlib.Path(file).stem + "-report-epochs")
         assert not page.problems, page.problems
 
 
@@ -102,7 +145,7 @@ def test_a_name_in_a_legend_hides_its_curve_also_after_an_update():
         page.open(run.url)
         before = page.wait(POINTS, 60)
         page.run("document.querySelector('.key').dispatchEvent(new MouseEvent('click', {bubbles: true}))")
-        hidden = "document.querySelector('[data-figure=loss] g').classList.contains('away')"
+        hidden = "document.querySelector('[data-figure=loss] g[data-series]').classList.contains('away')"
         assert page.run(hidden)
         page.wait(f"{POINTS} !== {before!r}", 60)
         assert page.run(hidden)
@@ -115,10 +158,17 @@ def test_comparison():
     troupe("compare", file, "--vary", "workers.count=1,2", "--set", "run.steps=40", "--target", "0.1", "--out", "out")
     with Browser() as page:
         page.open(pathlib.Path("out/compare.html").absolute().as_uri())
-        page.run("document.getElementById('logarithmic').click()")
+        choose(page, "#logarithmic", True)
+        choose(page, "#horizontal", "logarithmic")
+        logs = "[...document.querySelectorAll('.form:not([hidden])')].every(form => form.dataset.x === 'logarithmic')"
+        assert page.run(logs) and page.run("document.querySelectorAll('.form:not([hidden])').length") == 10
         page.run("document.querySelector('#results button').click()")
         look(page, "compare")
-        page.run("document.getElementById('logarithmic').click()")
+        choose(page, "#logarithmic", False)
+        choose(page, "#horizontal", "")
+        assert not page.run(logs)
+        assert not page.run("(box => box.scrollWidth > box.clientWidth)(document.querySelector('#results').parentNode)"), \
+            "a column of the results is cut off"
         save_all(page, 8)
         assert not page.problems, page.problems
 

@@ -39,11 +39,12 @@ def test_a_run_can_be_followed_while_it_trains():
         assert state["status"] == "training" and len(state["workers"]) == 2, state
         page = run.get("")
         assert "endless.toml" in page and "EventSource" in page
+        assert re.search(r"begun 20\d\d-\d\d-\d\d \d\d:\d\d UTC; seed 1; Troupe [^<]*, LibTorch [^<]*; [^<]+, [^<]+</p>", page), page[:5000]
         assert not re.search(r"(src|href)=\"(?!data:)", page), "the page loads nothing from elsewhere"
         assert "<svg" in run.get("wiring.svg")
         saved = json.loads(run.get("figures.json"))
         assert saved.keys() == set(re.findall(r'data-figure="([\w-]+)"', page)), saved.keys()
-        assert saved["accuracy"].startswith("series,seconds,accuracy,lowest,highest\n"), saved["accuracy"]
+        assert saved["accuracy"].startswith("series,seconds,accuracy,lowest,highest,epochs,steps,samples,bytes_sent\n"), saved["accuracy"]
         assert "\nvalidation," in saved["accuracy"], saved["accuracy"]
         assert all(0 <= float(line.split(",")[2]) <= 1 for line in saved["accuracy"].splitlines()[1:])
         metrics = run.get("metrics")
@@ -103,7 +104,7 @@ def test_a_simulated_run_leaves_the_same_report_each_time():
     for out in ("once", "again"):
         troupe("simulate", file, "--set", "simulate.gradient=5ms", "--out", out)
     once, again = (pathlib.Path(out, "report.html").read_bytes() for out in ("once", "again"))
-    assert once == again and b"virtual time" in once
+    assert once == again and b"virtual time" in once and b"begun 20" not in once and b"seed 1; Troupe" in once
     with Watched(write("endless.toml", ENDLESS), "--set", "simulate.gradient=5ms", "--out", "out", ANY,
                  command="simulate") as run:
         run.wait(lambda state: state["simulated"] and state["step"] > 0)
@@ -115,6 +116,7 @@ def test_the_report_of_a_continued_run_shows_all_of_it():
     troupe("run", file, "--out", "out")
     troupe("run", "--resume", "out", "--set", "run.steps=30")
     report = pathlib.Path("out/report.html").read_text()
+    assert re.search(r"begun [-\d]+ [:\d]+ UTC, continued [-\d]+ [:\d]+ UTC; seed 1", report)
     assert "30 of 30" in report and "step 5&quot;" in report and "step 30&quot;" in report
 
 

@@ -37,7 +37,7 @@ kind = "all_reduce"
 """
 
 # The fields of metrics.jsonl that depend on the clock.
-TIMES = {"seconds", "train_seconds", "samples_per_second", "epoch_seconds", "data_wait"}
+TIMES = {"seconds", "train_seconds", "samples_per_second", "epoch_seconds", "data_wait", "origin"}
 
 
 def write(name, text):

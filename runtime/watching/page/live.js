@@ -1,7 +1,6 @@
 "use strict";
-// Follows the run: the server sends the changing part of the page. The query of the address has the token, if any.
+// Follows the run: the server sends the changing parts of the page. The query of the address has the token, if any.
 (() => {
-  const live = document.getElementById("live");
   let ended = false, asked = false;
   figures.csv = async () => (await fetch("figures.json" + location.search)).json();
 
@@ -17,9 +16,12 @@
     const update = JSON.parse(event.data);
     ended = update.ended;
     figures.leave();
-    live.innerHTML = update.html;
+    const fresh = document.createElement("template");
+    fresh.innerHTML = update.html;
+    for (const part of fresh.content.querySelectorAll("[data-part]"))
+      document.querySelector(`[data-part="${part.dataset.part}"]`).replaceWith(part);
     document.title = update.title;
-    figures.apply(live);
+    figures.apply(document);
     if (update.wiring) getWiring().catch(() => { asked = false; });
     wiring.update();
   };

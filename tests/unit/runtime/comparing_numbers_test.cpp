@@ -242,6 +242,28 @@ TEST_CASE("settings that all variants share are not listed, and what may confoun
   CHECK(named("Each variant ran once"));
 }
 
+TEST_CASE("settings of only some kinds of exchange are listed if they are set or differ from the default") {
+  auto what = of_two(1);
+  what.variants[0].settings = {{"exchange.0.kind", "\"all_reduce\""},
+                               {"exchange.0.name", "\"exchange\""},
+                               {"exchange.0.bucket_mb", "25.0"},
+                               {"exchange.0.send", "\"whole\""},
+                               {"exchange.0.route", "\"direct\""}};
+  what.variants[1].settings = {
+      {"exchange.0.kind", "\"gossip\""}, {"exchange.0.name", "\"exchange\""}, {"exchange.0.graph", "\"ring\""}};
+  what.variants[1].given = {"exchange.0.graph"};
+  const auto keys = [&] {
+    std::vector<std::string> found;
+    for (const auto& each : differing_settings(what)) found.push_back(each.shown);
+    return found;
+  };
+  CHECK(keys() == std::vector<std::string>{"exchange.graph", "exchange.kind", "exchange.route"});
+  what.variants[0].settings["exchange.1.kind"] = "\"star\"";
+  what.variants[0].settings["exchange.1.name"] = "\"far\"";
+  CHECK(keys() == std::vector<std::string>{"exchange.exchange.graph", "exchange.exchange.kind",
+                                           "exchange.exchange.route", "exchange.far.kind", "exchange.far.name"});
+}
+
 TEST_CASE("a row of compare.csv has every digit, and quotes where they are needed") {
   auto what = of_two(1);
   what.variants[0].file = "a,\"b\".toml";

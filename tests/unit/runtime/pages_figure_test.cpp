@@ -5,6 +5,9 @@
 #include "troupe/runtime/comparing/report.hpp"
 #include "troupe/runtime/pages/figure.hpp"
 
+#include <nlohmann/json.hpp>
+
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -53,6 +56,16 @@ TEST_CASE("a logarithmic axis leaves out values that are not positive") {
   CHECK_FALSE(contains(drawn, "inf"));
 }
 
+TEST_CASE("a row whose value is 0 is not said to have failed on a logarithmic axis") {
+  auto what = of_one({.name = "a", .style = 0, .marks = {mark_at(0, 0)}}, true);
+  what.kind = figure_kind::rows;
+  what.all.push_back({.name = "b", .style = 1, .marks = {mark_at(3, 0)}});
+  what.all.push_back({.name = "c", .style = 2, .marks = {}});
+  const auto drawn = draw(what);
+  CHECK(contains(drawn, "a: a value that a logarithmic axis cannot show"));
+  CHECK(contains(drawn, "c: not reached in most runs"));
+}
+
 TEST_CASE("an axis leaves out values whose marks could not be computed") {
   for (const bool logarithmic : {false, true}) {
     const auto drawn = draw(of_one({.name = "a",
@@ -74,6 +87,34 @@ TEST_CASE("a figure without values, with one value or with equal values can be d
   }
 }
 
+TEST_CASE("a figure has its places on every axis that can be chosen, and its values in every unit") {
+  auto what = of_one({.name = "a", .style = 0, .marks = {mark_at(1, 1), mark_at(2, 0), mark_at(3, 100)}}, false);
+  CHECK_FALSE(contains(draw(what), "data-places"));
+  what.x.column = "seconds";
+  what.y.column = "loss";
+  what.other_x = {{.title = "epochs", .column = "epochs"}, {.title = "bytes (KiB)", .column = "bytes", .unit = 1024}};
+  what.offers_logarithmic_y = true;
+  const auto nothing = std::numeric_limits<double>::quiet_NaN();
+  for (auto& at : what.all[0].marks) at.other_x = {2 * at.x, nothing};
+  what.all[0].marks[2].other_x[1] = 0.5;
+  const auto drawn = draw(what);
+  CHECK(contains(drawn, "<g class=\"axis\" data-x=\"seconds\""));
+  CHECK(contains(drawn, "<g class=\"axis other\" data-x=\"epochs\" data-title=\"epochs\""));
+  CHECK(contains(drawn, "<g class=\"axis other\" data-y=\"logarithmic\""));
+  const std::string name = "data-places=\"";
+  const auto begin = drawn.find(name) + name.size();
+  auto text = drawn.substr(begin, drawn.find('"', begin) - begin);
+  for (auto at = text.find("&quot;"); at != text.npos; at = text.find("&quot;")) text.replace(at, 6, "\"");
+  const auto places = nlohmann::json::parse(text);
+  CHECK(places["x"]["epochs"] == places["x"]["seconds"]);
+  CHECK(places["x"]["bytes"][0].is_null());
+  CHECK(places["x"]["bytes"][2].is_number());
+  CHECK(places["y"]["logarithmic"]["middle"][1].is_null());
+  CHECK(places["y"]["logarithmic"]["middle"][2] < places["y"]["logarithmic"]["middle"][0]);
+  CHECK_FALSE(places["y"]["linear"].contains("low"));
+  CHECK(csv_of(what) == "series,seconds,loss,lowest,highest,epochs,bytes\na,1,1,,,2,\na,2,0,,,4,\na,3,100,,,6,512\n");
+}
+
 TEST_CASE("names cannot leave their place in a drawing or in the page") {
   const std::string hostile = "</script><script>alert(1)</script>\"'&";
   const auto drawn = draw(of_one({.name = hostile, .style = 0, .marks = {mark_at(1, 1), mark_at(2, 2)}}, false));
@@ -90,6 +131,55 @@ TEST_CASE("names cannot leave their place in a drawing or in the page") {
   CHECK_FALSE(contains(page, "<script>alert"));
   CHECK_FALSE(contains(page, "</script><script>a"));
   CHECK_FALSE(contains(page, "{{"));
+}
+
+TEST_CASE(
+    "a comparison draws no figure without values, and says why; variants that are far apart get a logarithmic axis") {
+  comparison what;
+  what.variants.resize(2);
+  what.variants[0].label = "quick";
+  what.variants[1].label = "slow";
+  what.target = 0.99;
+  const auto run_of = [](std::size_t variant, double seconds) {
+    run_result result;
+    result.status = "done";
+    result.seconds = seconds;
+    result.bytes_sent = 1000;
+    result.points = {{.step = 1, .bytes_sent = 500, .seconds = seconds / 2, .val_loss = 2.0},
+                     {.step = 2, .bytes_sent = 1000, .seconds = seconds, .val_loss = 1.0}};
+    return made_run{{variant, 1, 0}, result};
+  };
+  const auto report = make_report(what, {run_of(0, 15), run_of(1, 660)});
+  const auto page = html_of(report);
+  CHECK_FALSE(contains(page, "no values"));
+  CHECK(contains(page, "There are no curves of the validation accuracy, because no run has reported a value."));
+  CHECK(contains(page, "because no variant reached 99 % in more than half of its runs."));
+  CHECK_FALSE(contains(page, "Time to 99 %"));
+  CHECK(contains(page,
+                 "<figure class=\"card\" data-figure=\"loss-seconds\">\n<div class=\"form\" data-x=\"logarithmic\""));
+  CHECK(
+      contains(page, "<figure class=\"card\" data-figure=\"loss-bytes_sent\">\n<div class=\"form\" data-x=\"linear\""));
+  for (const auto& [path, content] : pictures_of(report)) CHECK_FALSE(contains(content, "no values"));
+  CHECK(contains(markdown_of(report), "pictures/loss-seconds-logarithmic-x.svg)"));
+  CHECK(contains(html_of(make_report(what, {})), "There are no figures, because no run has finished."));
+}
+
+TEST_CASE("a drawing that shows all workers as one box is left out, and the machine is named") {
+  comparison what;
+  what.variants.resize(2);
+  what.variants[0].label = "few";
+  what.variants[0].settings = {{"workers.count", "4"}};
+  what.variants[0].wiring = "<svg><title>w0</title><title>w1</title></svg>";
+  what.variants[1].label = "many";
+  what.variants[1].settings = {{"workers.count", "64"}};
+  what.variants[1].wiring = "<svg><title>w0 to w63</title></svg>";
+  what.machines = {{{"Troupe", "1.0"}, {"LibTorch", "2.11.0"}, {"CPU", "A"}},
+                   {{"Troupe", "1.0"}, {"LibTorch", "2.11.0"}, {"CPU", "B"}}};
+  const auto page = html_of(make_report(what, {}));
+  CHECK(contains(page, "Wiring of few"));
+  CHECK_FALSE(contains(page, "Wiring of many"));
+  CHECK(contains(page, "Not drawn: many."));
+  CHECK(contains(page, "Troupe 1.0, LibTorch 2.11.0; CPU several"));
 }
 
 TEST_CASE("a file of a figure has its styles inside") {

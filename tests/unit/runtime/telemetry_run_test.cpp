@@ -303,8 +303,33 @@ TEST_CASE("every line of the metrics has every key, and finite numbers only") {
       R"("samples_per_second":1203.0,"train_loss":null,"train_accuracy":0.5,"val_loss":null,"val_accuracy":null,"val_top_k_accuracy":null,"val_accuracy_workers":null,"lr":0.05,)"
       R"("epoch_seconds":12.5,"epoch_train_loss":null,"data_wait":null,"train_loss_workers":null,"bytes_sent":4096,"staleness_mean":null,)"
       R"("staleness_max":null,"staleness_counts":null,"gradients_refused":null,"consensus_distance":null,)"
-      R"("consensus_distance_before":null,"consensus_distance_max":null,"status":null})");
+      R"("consensus_distance_before":null,"consensus_distance_max":null,"status":null,"origin":null})");
   CHECK(nlohmann::json::parse(telemetry::json_line(of_event("end")))["status"] == "done");
+}
+
+TEST_CASE("the first line of the metrics tells when a run was begun, and with what") {
+  const telemetry::origin about{.begun = "2025-11-24T09:30:07Z",
+                                .seed = 7,
+                                .troupe = "1.2.3",
+                                .libtorch = "2.11.0",
+                                .cpu = "A processor",
+                                .cpu_capability = "AVX2"};
+  const auto start = telemetry::json_line(of_event("start"), about);
+  CHECK(nlohmann::json::parse(start)["origin"] == nlohmann::json{{"begun", "2025-11-24T09:30:07Z"},
+                                                                 {"seed", 7},
+                                                                 {"troupe", "1.2.3"},
+                                                                 {"libtorch", "2.11.0"},
+                                                                 {"cpu", "A processor"},
+                                                                 {"cpu_capability", "AVX2"}});
+  CHECK(nlohmann::json::parse(telemetry::json_line(of_event("end"), about))["origin"].is_null());
+  CHECK(telemetry::begun_in(start) == "2025-11-24T09:30:07Z");
+  for (const auto* text : {"", "[]", "{", R"({"event":"start"})", R"({"event":"start","origin":{"begun":3}})",
+                           R"({"event":3,"origin":{"begun":"x"}})"})
+    CHECK(telemetry::begun_in(text).empty());
+  CHECK(about.text() == "begun 2025-11-24 09:30 UTC; seed 7; Troupe 1.2.3, LibTorch 2.11.0; A processor, AVX2");
+  auto continued = about;
+  continued.continued = "2025-11-25T10:00:00Z";
+  CHECK(continued.text().starts_with("begun 2025-11-24 09:30 UTC, continued 2025-11-25 10:00 UTC; seed 7"));
 }
 
 TEST_CASE("a journal leaves the files of the contract") {

@@ -217,8 +217,9 @@ TEST_CASE("a request gets what is at its address, and nothing else is at any") {
   CHECK(contains(answer_to(get("/data.json"), pages), "\"val_accuracy\":0.9"));
   CHECK(contains(answer_to(get("/events"), pages), "\r\n\r\ndata: {"));
   CHECK(contains(answer_to(get("/events.json"), pages), "\r\n\r\ndata: {\"title\":\"ring.toml\""));
-  CHECK(
-      contains(answer_to(get("/figures.json"), pages), "series,seconds,accuracy,lowest,highest\\nvalidation,5,0.75,,"));
+  CHECK(contains(answer_to(get("/figures.json"), pages),
+                 "series,seconds,accuracy,lowest,highest,epochs,steps,samples,bytes_sent\\n"
+                 "validation,5,0.75,,,1,50,3200,"));
   CHECK(answer_to(get("/healthz"), pages).ends_with("\r\n\r\nok\n"));
   const auto head = answer_to("HEAD / HTTP/1.1\r\nHost: localhost\r\n\r\n", pages);
   CHECK(status_of(head) == 200);

@@ -1,0 +1,33 @@
+// When a run was begun, and with what: the facts by which readers of its results tell runs apart.
+#pragma once
+
+#include "troupe/runtime/plan/plan.hpp"
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace troupe::telemetry {
+
+struct origin {
+  std::string begun{};  ///< UTC time, such as "2025-11-24T09:30:00Z"; empty for a simulation, whose time is virtual.
+  std::string continued{};  ///< The same of the last time at which the run was continued; empty if it never was.
+  std::uint64_t seed{0};
+  std::string troupe{}, libtorch{}, cpu{}, cpu_capability{};
+
+  /// Returns the facts on one line, separated by semicolons.
+  std::string text() const;
+};
+
+/// Returns the origin of a run of `plan` on this machine. Without a time, `begun` is empty.
+origin origin_of(const plan& plan, std::optional<std::chrono::system_clock::time_point> now = {});
+
+/// Returns an origin as one JSON object: the value of the key `origin` in metrics.jsonl. A text that is empty is null.
+std::string json_of(const origin& what);
+
+/// Returns `begun` of the `start` line of metrics.jsonl; empty for every other text.
+std::string begun_in(std::string_view json_line);
+
+}  // namespace troupe::telemetry
