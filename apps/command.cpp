@@ -6,6 +6,7 @@
 #include "troupe/apps/command_line.hpp"
 #include "troupe/apps/commands.hpp"
 #include "troupe/apps/messages.hpp"
+#include "troupe/apps/shell_words.hpp"
 #include "troupe/apps/suggestion.hpp"
 #include "troupe/files/input.hpp"
 #include "troupe/runtime/node/fingerprint.hpp"
@@ -129,6 +130,7 @@ int command(int count, char** words) {
   std::signal(SIGXFSZ, SIG_IGN);  // a limit of the size of files is like a full disk
   signal_watch signals;           // before any other thread, which inherits the signals that it blocks
   watching = &signals;
+  if (count > 0) set_program_name(words[0]);
   const activity_watch activities{{.note = print_note, .end = end_because_late}};
   CLI::App app("Distributed SGD training, described by a topology file and run by actors.", "troupe");
   app.set_version_flag(

@@ -2,7 +2,9 @@
 #pragma once
 
 #include "troupe/actors/messages.hpp"
+#include "troupe/actors/rules/verdicts.hpp"
 #include "troupe/runtime/plan/plan.hpp"
+#include "troupe/runtime/topology/resumable.hpp"
 
 #include <chrono>
 #include <cstdint>
@@ -36,9 +38,11 @@ class display {
 struct run_shape {
   std::uint64_t steps{0};  ///< Steps of the whole run.
   std::uint64_t steps_per_epoch{1};
-  std::uint64_t samples_per_step{1};  ///< Samples of all workers in one step.
-  std::string sample{"img"};          ///< Three-letter name of a sample.
-  std::string folder;                 ///< The results folder.
+  std::uint64_t samples_per_step{1};                 ///< Samples of all workers in one step.
+  std::string sample{"img"};                         ///< Three-letter name of a sample.
+  std::string folder{};                              ///< The results folder.
+  rules::stop_options stop{};                        ///< When evaluations stop the run early.
+  std::vector<topology::changed_setting> changed{};  ///< What differs from the run that is continued.
 };
 
 /// Returns the facts that a display needs about the run of `plan`.
@@ -59,7 +63,7 @@ std::unique_ptr<display> make_live_display(const run_shape& shape, std::ostream&
 std::unique_ptr<display> make_line_display(const run_shape& shape, std::ostream& out);
 
 /// Makes a display that prints the lines of metrics.jsonl.
-std::unique_ptr<display> make_json_display(std::ostream& out);
+std::unique_ptr<display> make_json_display(std::ostream& out, std::vector<topology::changed_setting> changed = {});
 
 /// Makes a display that shows nothing.
 std::unique_ptr<display> make_quiet_display();

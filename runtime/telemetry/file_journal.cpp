@@ -40,6 +40,7 @@ file_journal::file_journal(const plan& plan, run_folder folder, std::unique_ptr<
       outputs_(options.outputs),
       metrics_({.path = folder_ / metrics_name, .continues = options.continues}),
       epochs_(options.continues ? read_text(folder_ / epochs_name) : csv_header() + '\n'),
+      changed_(options.changed),
       about_(options.about),
       disk_(options.disk),
       now_(options.now) {
@@ -94,7 +95,7 @@ void file_journal::write(const record& line) {
     begun_ = now_();
     seconds_before_ = line.seconds;
   }
-  const auto text = json_line(line) + '\n';
+  const auto text = json_line(line, changed_) + '\n';
   const auto ends = line.event == "end";
   if (ends)
     metrics_.add_last(text);

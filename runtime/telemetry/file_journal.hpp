@@ -29,6 +29,7 @@ namespace troupe::telemetry {
 struct file_journal_options {
   std::map<pattern_option, std::filesystem::path> beside{};  ///< Additional files, by the option that requests them.
   bool continues{false};  ///< Whether to append to the files that are there, rather than to start new ones.
+  std::vector<topology::changed_setting> changed{};  ///< What differs from the run that is continued.
   /// Describes the run in checkpoints, except for what changes while it runs. Without it, no checkpoints are written.
   std::optional<checkpoint::manifest> about{};
   std::shared_ptr<side_outputs> outputs = std::make_shared<side_outputs>();  ///< Shared with other writers of the run.
@@ -99,6 +100,7 @@ class file_journal : public journal {
   appended_file metrics_;
   std::string epochs_;  ///< The whole content of epochs.csv.
   std::vector<file_of_option> beside_;
+  std::vector<topology::changed_setting> changed_;
   std::optional<checkpoint::manifest> about_;
   std::shared_ptr<durable_files> disk_;
   std::uint64_t progress_{0};  ///< Steps that every worker has completed.

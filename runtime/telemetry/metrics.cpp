@@ -33,6 +33,13 @@ json list(const std::vector<double>& values) {
   return numbers;
 }
 
+/// Returns an object with the values before and now of each setting, or null for none.
+json json_of(const std::vector<topology::changed_setting>& changed) {
+  json all;
+  for (const auto& each : changed) all[each.key] = json::array({each.before, each.now});
+  return all;
+}
+
 std::string cell(const std::optional<double>& value) {
   const auto text = number(value);
   return text.is_null() ? "" : text.dump();
@@ -40,7 +47,7 @@ std::string cell(const std::optional<double>& value) {
 
 }  // namespace
 
-std::string json_line(const record& line) {
+std::string json_line(const record& line, const std::vector<topology::changed_setting>& changed) {
   const bool is_end = line.event == "end";
   const json object{
       {"event", line.event},
@@ -69,7 +76,8 @@ std::string json_line(const record& line) {
       {"consensus_distance", number(line.consensus_distance)},
       {"consensus_distance_before", number(line.consensus_distance_before)},
       {"consensus_distance_max", number(line.consensus_distance_max)},
-      {"status", line.status.empty() ? json(nullptr) : json(line.status)}};
+      {"status", line.status.empty() ? json(nullptr) : json(line.status)},
+      {"changed", line.event == "resume" ? json_of(changed) : json(nullptr)}};
   return object.dump();
 }
 

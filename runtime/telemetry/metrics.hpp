@@ -5,6 +5,7 @@
 #include "troupe/actors/messages.hpp"
 #include "troupe/actors/rules/evaluate.hpp"
 #include "troupe/runtime/emulation/usage.hpp"
+#include "troupe/runtime/topology/resumable.hpp"
 
 #include <optional>
 #include <string>
@@ -15,8 +16,8 @@
 namespace troupe::telemetry {
 
 /// Returns one JSON object without a line break. It has every key; a value that does not apply or is not finite is
-/// null.
-std::string json_line(const record& line);
+/// null. `changed`: settings that differ from the run that is continued, which the `resume` line lists.
+std::string json_line(const record& line, const std::vector<topology::changed_setting>& changed = {});
 
 /// Reads such an object. Values that are missing or of another type are as in a new record. Returns nothing for text
 /// that is not a JSON object.

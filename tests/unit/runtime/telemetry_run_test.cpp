@@ -303,7 +303,7 @@ TEST_CASE("every line of the metrics has every key, and finite numbers only") {
       R"("samples_per_second":1203.0,"train_loss":null,"train_accuracy":0.5,"val_loss":null,"val_accuracy":null,"val_top_k_accuracy":null,"val_accuracy_workers":null,"lr":0.05,)"
       R"("epoch_seconds":12.5,"epoch_train_loss":null,"data_wait":null,"train_loss_workers":null,"bytes_sent":4096,"staleness_mean":null,)"
       R"("staleness_max":null,"staleness_counts":null,"gradients_refused":null,"consensus_distance":null,)"
-      R"("consensus_distance_before":null,"consensus_distance_max":null,"status":null})");
+      R"("consensus_distance_before":null,"consensus_distance_max":null,"status":null,"changed":null})");
   CHECK(nlohmann::json::parse(telemetry::json_line(of_event("end")))["status"] == "done");
 }
 
