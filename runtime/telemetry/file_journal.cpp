@@ -11,6 +11,8 @@
 #include "troupe/runtime/topology/schema.hpp"
 #include "troupe/runtime/topology/value.hpp"
 
+#include <ATen/ATen.h>
+
 #include <algorithm>
 #include <stdexcept>
 #include <system_error>
@@ -184,6 +186,12 @@ std::filesystem::path elsewhere(const std::filesystem::path& folder) {
 }  // namespace
 
 void file_journal::save(const snapshot& result) {
+  // The losses of training do not show what the last step does to the weights.
+  const auto parameters = result.values.narrow(0, 0, plan_.layout.parameter_end);
+  if (plan_.file.run.stop_on_non_finite && !at::isfinite(parameters).all().item<bool>())
+    throw std::runtime_error(
+        "the final weights contain values that are not finite (nan or inf): training diverged; reduce optimizer.lr, or "
+        "set run.stop_on_non_finite = false to keep them");
   const auto path = folder_ / "model.safetensors";
   std::string reason;
   outputs_->persist(patience_with_weights, 1s, [&] {

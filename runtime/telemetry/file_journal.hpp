@@ -61,8 +61,8 @@ class file_journal : public journal {
   /// Writes model_best.safetensors.
   void keep(const snapshot& best) override;
 
-  /// Writes model.safetensors. While that fails, waits for half a minute, and then writes the weights to the folder for
-  /// temporary files, and throws.
+  /// Writes model.safetensors. Throws if the weights are not finite, unless run.stop_on_non_finite is false. While
+  /// writing fails, waits for half a minute, and then writes the weights to the folder for temporary files, and throws.
   void save(const snapshot& result) override;
 
   /// Writes a checkpoint, or warns that it cannot be written. Returns its files if `copied`, and a second node keeps

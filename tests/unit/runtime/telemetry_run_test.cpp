@@ -10,6 +10,7 @@
 #include "troupe/runtime/telemetry/run_folder.hpp"
 #include "troupe/runtime/topology/error.hpp"
 
+#include <ATen/ops/full.h>
 #include <ATen/ops/ones.h>
 #include <ATen/ops/zeros.h>
 #include <nlohmann/json.hpp>
@@ -21,6 +22,7 @@
 #include <iterator>
 #include <limits>
 #include <sstream>
+#include <stdexcept>
 #include <string>
 #include <string_view>
 #include <unistd.h>
@@ -331,6 +333,10 @@ TEST_CASE("a journal leaves the files of the contract") {
   CHECK(read("times/of.csv") == "time,val_accuracy\n0.0,0.0\n0.2,0.5\n");  // a quarter to even, as Python rounds it
   CHECK(read("times/of.txt") == "1  0.25  0.2500  50.00\n");
   journal.keep({.origin = {}, .values = at::ones({plan.layout.total})});
+  const snapshot diverged{.origin = {},
+                          .values = at::full({plan.layout.total}, std::numeric_limits<double>::infinity())};
+  CHECK_THROWS_WITH_AS(journal.save(diverged),
+                       doctest::Contains("the final weights contain values that are not finite"), std::runtime_error);
   journal.save({.origin = {}, .values = at::zeros({plan.layout.total})});
   journal.write(of_event("end", 2, 1));
   CHECK(read("out/metrics.jsonl") == lines.str());
