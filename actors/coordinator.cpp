@@ -97,7 +97,7 @@ void ask_to_show(coordinator_pointer self, std::uint64_t step) {
 void report_queue(coordinator_pointer self) {
   auto& my = self->state;
   for (;;) {
-    const auto step = my.options.when.next_milestone(my.totals.reported().value_or(0));
+    const auto step = my.options.when.next_milestone(std::max(my.totals.reported().value_or(0), my.passed));
     if (my.totals.reported() == step || my.queue->steps() < step) return;
     add_report(self, step, my.arrived.take_queued());
     if (my.reports.back().evaluated) ask_to_show(self, step);
@@ -148,6 +148,7 @@ void close_if_all_ended(coordinator_pointer self) {
 void take_own(coordinator_pointer self, const milestone& reached) {
   auto& my = self->state;
   my.arrived.take(reached);
+  my.totals.count_arrival(reached);
   if (my.ends_apart() && !my.saves_at_end && reached.step >= my.last) return close_if_all_ended(self);
   const auto all = my.arrived.complete(reached.step);
   if (!all) return;
@@ -159,6 +160,7 @@ void take_own(coordinator_pointer self, const milestone& reached) {
 void take_of_queue(coordinator_pointer self, const milestone& reached) {
   auto& my = self->state;
   my.arrived.take_of_queue(reached);
+  my.totals.count_arrival(reached);
   my.queue->note(reached.rank, reached.step);
   report_queue(self);
   if (my.ends_apart()) return close_if_all_ended(self);
@@ -198,7 +200,8 @@ void let_continue(coordinator_pointer self) {
   auto& my = self->state;
   // To the next evaluation, and to the one after that unless the workers wait for verdicts: training continues during
   // an evaluation, with at most two snapshots waiting for the evaluator.
-  my.allowed = my.options.when.next_evaluation(my.judged);
+  const auto pending = std::any_of(my.reports.begin(), my.reports.end(), [](const auto& one) { return one.evaluated; });
+  my.allowed = my.options.when.next_evaluation(pending ? my.judged : std::max(my.judged, my.passed));
   if (!my.waits_for_verdicts()) my.allowed = my.options.when.next_evaluation(my.allowed);
   if (my.queue) return hand_out(self);
   for (const auto& worker : my.workers) self->send(worker, proceed_atom_v, std::min(my.allowed, my.barrier));

@@ -81,19 +81,21 @@ bool is_complete(const coordinator_state& my) {
   return my.arrived.all_have_reached(reported);
 }
 
+/// Returns the step that the restored worker which is ahead of all others has completed; with a queue, that of the run.
+std::uint64_t furthest_step(const coordinator_state& my) {
+  if (my.queue) return my.queue->steps_assigned();
+  auto furthest = my.options.restored->step;
+  for (std::size_t rank = 0; rank < my.workers.size(); ++rank)
+    furthest = std::max(furthest, restored_state_of(my, worker_named(rank)).count("completed"));
+  return furthest;
+}
+
 /// Returns the first barrier that no worker has passed, and at which not all of them have stopped already.
 std::uint64_t barrier_after(const coordinator_state& my) {
   const auto& when = my.options.when;
   if (!my.makes_checkpoints()) return std::numeric_limits<std::uint64_t>::max();
-  auto step = my.options.restored->step;
-  auto furthest = step;
-  if (my.queue) {
-    furthest = my.queue->steps_assigned();
-  } else {
-    for (std::size_t rank = 0; rank < my.workers.size(); ++rank)
-      furthest = std::max(furthest, restored_state_of(my, worker_named(rank)).count("completed"));
-  }
-  auto barrier = when.next_checkpoint(step);
+  const auto furthest = furthest_step(my);
+  auto barrier = when.next_checkpoint(my.options.restored->step);
   while (barrier < furthest) barrier = when.next_checkpoint(barrier);
   return barrier;
 }
@@ -102,8 +104,11 @@ std::uint64_t barrier_after(const coordinator_state& my) {
 void continue_restored(coordinator_pointer self) {
   auto& my = self->state;
   const auto now = self->clock().now();
-  my.restore(restored_state_of(my, "coordinator"), now);
+  const auto& before = restored_state_of(my, "coordinator");
+  my.restore(before, now);
   my.barrier = barrier_after(my);
+  const auto every = find_if_any<std::uint64_t>(before, "evaluate_every");
+  if (every && every != my.options.when.evaluate_every) my.passed = furthest_step(my);
   auto line = my.totals.line_at(my.options.restored->step, now);
   if (!my.options.holders.empty()) line.updates = my.latest.line.updates;
   line.event = "resume";
@@ -201,6 +206,7 @@ state_dict coordinator_state::state(rules::run_clock::time_point now) const {
   if (queue) made.put_all("queue", queue->state());
   put_if_any(made, "asked", asked);
   made.put_count("judged", judged);
+  made.put_count("evaluate_every", options.when.evaluate_every);
   auto pending = reports;
   for (auto& one : pending) one.line.val_accuracy_workers.clear();  // all replicas are evaluated again
   put_list(made, "reports", pending);

@@ -54,9 +54,11 @@ struct coordinator_state {
   rules::report latest;               ///< The last report that was written, with its result.
   std::optional<snapshot> best;       ///< The best result so far. Used only with checkpoints.
   std::uint64_t judged{0};            ///< Step of the last evaluation that was written.
-  std::uint64_t allowed{0};           ///< Steps that the workers may make, as far as evaluations are concerned.
-  std::uint64_t last{0};              ///< The step at which the run ends.
-  std::string status{"done"};         ///< Status of the `end` record.
+  /// Steps up to which a continued run reports nothing further, because its schedule of evaluations has changed.
+  std::uint64_t passed{0};
+  std::uint64_t allowed{0};    ///< Steps that the workers may make, as far as evaluations are concerned.
+  std::uint64_t last{0};       ///< The step at which the run ends.
+  std::string status{"done"};  ///< Status of the `end` record.
   bool halting{false}, finished{false};
   std::uint64_t halt_answers{0};
   std::vector<std::uint64_t> ends;  ///< By rank: steps that a halted worker has started, and then, where it ends.

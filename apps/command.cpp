@@ -4,14 +4,15 @@
 #include "troupe/actors/error.hpp"
 #include "troupe/apps/command_line.hpp"
 #include "troupe/apps/commands.hpp"
+#include "troupe/apps/help.hpp"
 #include "troupe/apps/messages.hpp"
+#include "troupe/apps/shell_words.hpp"
 #include "troupe/apps/suggestion.hpp"
 #include "troupe/files/input.hpp"
 #include "troupe/runtime/node/fingerprint.hpp"
 #include "troupe/runtime/node/signals.hpp"
 #include "troupe/runtime/support/activity.hpp"
 #include "troupe/runtime/topology/error.hpp"
-#include "troupe/runtime/topology/suggest.hpp"
 #include "troupe/runtime/topology/value.hpp"
 
 #include <CLI/CLI.hpp>
@@ -44,8 +45,8 @@ namespace troupe::apps {
 namespace {
 
 constexpr void (*commands[])(CLI::App&, int&) = {
-    add_run,  add_node,  add_check,    add_graph,  add_eval,    add_list, add_explain,     add_explain_run,
-    add_data, add_certs, add_simulate, add_replay, add_compare, add_top,  add_completions, add_man};
+    add_run,   add_node,     add_check,  add_graph,   add_eval, add_list,        add_explain, add_explain_run, add_data,
+    add_certs, add_simulate, add_replay, add_compare, add_top,  add_completions, add_man,     add_help};
 
 /// Returns the lines that describe the machine, each after a line break.
 std::string lines_of(std::map<std::string, std::string> machine) {
@@ -83,8 +84,6 @@ std::string rephrased(const std::string& message) {
 
 /// Describes what is wrong with the command line.
 std::string explain(const CLI::App& app, const CLI::ParseError& error, int count, char** words) {
-  std::vector<std::string> names;
-  for (const CLI::App* each : app.get_subcommands({})) names.push_back(each->get_name());
   const bool called = !app.get_subcommands().empty();
   const std::string first = count > 1 ? words[1] : "";
   if (called) {
@@ -99,8 +98,7 @@ std::string explain(const CLI::App& app, const CLI::ParseError& error, int count
   }
   if (first.starts_with('-'))
     return "\"" + first + "\" is not a command; \"troupe --help\" lists the commands and options";
-  return "unknown command \"" + first + "\"; \"troupe --help\" lists the commands" +
-         topology::did_you_mean(first, names);
+  return "unknown command \"" + first + "\"; \"troupe --help\" lists the commands" + meant_command(app, first);
 }
 
 }  // namespace
@@ -113,6 +111,14 @@ signal_watch* watching = nullptr;
 bool reader_is_gone() {
   pollfd out{.fd = STDOUT_FILENO, .events = POLLOUT, .revents = 0};
   return poll(&out, 1, 0) > 0 && (out.revents & POLLERR) != 0;
+}
+
+/// Writes what was printed. Returns the exit status: that of the command, unless it could not be written.
+int flushed(int status) {
+  if (std::fflush(stdout) == 0 && std::cout.flush()) return status;
+  if (reader_is_gone()) return 128 + SIGPIPE;  // such as `head`, which has read enough
+  print_error("standard output cannot be written");
+  return 1;
 }
 
 /// Ends the process although the main thread has not returned from an operation.
@@ -136,6 +142,7 @@ int command(int count, char** words) {
   std::signal(SIGXFSZ, SIG_IGN);  // a limit of the size of files is like a full disk
   signal_watch signals;           // before any other thread, which inherits the signals that it blocks
   watching = &signals;
+  if (count > 0) set_program_name(words[0]);
   const activity_watch activities{{.note = print_note, .end = end_because_late}};
   CLI::App app("Distributed SGD training, described by a topology file and run by actors.", "troupe");
   app.set_version_flag(
@@ -149,20 +156,22 @@ int command(int count, char** words) {
   try {
     app.parse(count, words);
     if (app.get_subcommands().empty()) {
-      std::cout << app.help() << std::flush;
+      print_help(app.help());
+      std::cout << std::flush;
       print_error("no command given; \"troupe COMMAND --help\" describes a command");
       return 2;
     }
     // A run has its files; for the others, what they print is all there is.
-    if (status == 0 && !app.got_subcommand("run") && !app.got_subcommand("node") &&
-        (std::fflush(stdout) != 0 || !std::cout.flush())) {
-      if (reader_is_gone()) return 128 + SIGPIPE;  // such as `head`, which has read enough
-      print_error("standard output cannot be written");
-      return 1;
-    }
+    if (status == 0 && !app.got_subcommand("run") && !app.got_subcommand("node")) return flushed(status);
     return status;
   } catch (const CLI::ParseError& error) {
-    if (error.get_exit_code() == 0) return app.exit(error);  // --help, --version
+    if (error.get_exit_code() == 0) {  // --help, --version
+      if (error.get_name() == "CallForHelp")
+        print_help(app.help());
+      else
+        app.exit(error);
+      return flushed(0);
+    }
     print_error(explain(app, error, count, words));
     return 2;
   } catch (const input_error& error) {

@@ -17,6 +17,7 @@ namespace troupe::apps {
 /// signal ends the process with a line; install one where there is something to save.
 signal_watch& signals_of_command();
 
+void add_help(CLI::App& app, int& status);
 void add_run(CLI::App& app, int& status);
 void add_node(CLI::App& app, int& status);
 void add_check(CLI::App& app, int& status);

@@ -1,7 +1,7 @@
 // troupe compare FILE…: runs several topology files, or one with several settings, and reports how they differ.
 #include "troupe/apps/commands.hpp"
 #include "troupe/apps/messages.hpp"
-#include "troupe/apps/resume.hpp"
+#include "troupe/apps/shell_words.hpp"
 #include "troupe/data/utf8.hpp"
 #include "troupe/runtime/comparing/folder.hpp"
 #include "troupe/runtime/comparing/perform.hpp"
@@ -135,7 +135,7 @@ int compare(options& given) {
         << std::flush;
   }
   if (runner.signal() != 0) {
-    print_note("interrupted; continue with: troupe compare --resume " + quoted(folder.string()));
+    print_note("interrupted; continue with: " + program_name() + " compare --resume " + quoted(folder.string()));
     return 128 + runner.signal();
   }
   if (failed == 0) return 0;

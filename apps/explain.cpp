@@ -71,19 +71,32 @@ std::size_t columns() {
   return page_columns(std::numeric_limits<std::size_t>::max());
 }
 
-/// A derived default, or that of one kind, is part of the explanation.
+/// A derived default, or that of one kind, is the sentence of the explanation that describes it.
 std::string default_of(const setting& row) {
   if (!row.default_text.empty()) return row.default_text;
-  return row.explanation.find("efault") == std::string::npos ? "none" : "as described above";
+  const auto& text = row.explanation;
+  const auto word = text.find("efault");
+  if (word == std::string::npos) return "none";
+  const auto before = text.rfind(". ", word);
+  const auto begin = before == std::string::npos ? 0 : before + 2;
+  const auto end = std::min(text.find(". ", word), text.size() - (text.ends_with('.') ? 1 : 0));
+  return text.substr(begin, end - begin);
 }
 
-void print_in_full(const entry& each) {
+/// Returns whether the keys of two kinds of exchanges are the same, word for word.
+bool is_same(const setting& one, const setting& other) {
+  return one.name == other.name && one.explanation == other.explanation &&
+         topology::expectation(one) == topology::expectation(other) && default_of(one) == default_of(other);
+}
+
+/// Prints an entry that several `kinds` of exchanges have; none for other keys.
+void print_in_full(const entry& each, const std::vector<std::string>& kinds) {
   const setting& row = each.row;
-  const std::string of = each.kind.empty() ? "" : "  (kind = \"" + each.kind + "\")";
+  const std::string of = kinds.empty() ? "" : "  (kind = " + topology::listed(topology::in_quotes(kinds)) + ")";
   std::cout << each.name() << of << "\n";
   print_wrapped("", 2, row.explanation, columns());
   print_wrapped("  value", 11, topology::expectation(row), columns());
-  std::cout << "  default  " << default_of(row) << "\n";
+  print_wrapped("  default", 11, default_of(row), columns());
 }
 
 void print_in_brief(const std::vector<entry>& entries) {
@@ -116,15 +129,22 @@ void explain(const options& given) {
   } else if (given.key.empty()) {
     print_in_brief(all_entries());
   } else {
-    const std::vector<entry> found = find(given.key);
+    std::vector<entry> found = find(given.key);
     if (const topology::section* section = topology::find_section(given.key)) {
       const std::string label = "[" + section->name + "]  ";
       print_wrapped(label, label.size(), section->explanation, columns());
       std::cout << "\n";
     }
-    for (const entry& each : found) {
-      if (&each != &found.front()) std::cout << "\n";
-      print_in_full(each);
+    for (bool first = true; !found.empty(); first = false) {
+      const entry each = found.front();
+      std::vector<std::string> kinds;
+      std::erase_if(found, [&](const entry& other) {
+        const bool same = other.section == each.section && is_same(other.row, each.row);
+        if (same && !other.kind.empty()) kinds.push_back(other.kind);
+        return same;
+      });
+      if (!first) std::cout << "\n";
+      print_in_full(each, kinds);
     }
   }
 }

@@ -112,7 +112,7 @@ std::vector<std::pair<std::string, std::vector<std::string>>> facts_of(const exc
 
 void print_setting(const setting& row, std::size_t before, std::size_t indent) {
   const std::string standard = row.default_text.empty() ? "" : " (default " + row.default_text + ")";
-  print_wrapped(std::string(before, ' ') + row.name, indent,
+  print_wrapped(std::string(before, ' ') + row.name + "  ", indent,
                 topology::expectation(row) + standard + ": " + row.explanation);
 }
 

@@ -18,6 +18,7 @@
 #include <memory>
 #include <numeric>
 #include <string>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -65,15 +66,15 @@ int run_topology(training_options& given) {
   if (what.plan.nodes.size() == 1) return train(given, std::move(what), 0, signals);
   if (!given.resume.empty() && is_complete(given, what.plan)) return 0;
   const auto plan = std::move(what.plan);
+  const auto has_runs = std::filesystem::exists("runs");
+  if (given.out.empty()) given.out = telemetry::default_folder(given.file);
   if (plan.keeps_copies(1)) {
-    if (given.out.empty()) given.out = telemetry::default_folder(given.file);
     // Before any node is started, because the first one removes what its folder has.
     if (given.resume.empty())
       telemetry::check_replaceable(
           {.out = given.out / checkpoint::copies_folder, .topology = given.file, .overwrite = given.overwrite});
   }
   const auto writes_parts = given.trace || has_emulated(plan.links);
-  if (writes_parts && given.out.empty()) given.out = telemetry::default_folder(given.file);
   what = {};
   check_this_host(plan);
   std::vector<std::uint32_t> all(plan.nodes.size());
@@ -82,7 +83,7 @@ int run_topology(training_options& given) {
   auto nodes = plan.nodes;
   choose_ports(nodes);
   const auto existed = std::filesystem::exists(given.out);
-  if (!given.out.empty() && given.resume.empty())
+  if (given.resume.empty())
     // Any node may be the first that writes to the folder. It is not locked: the first node locks it.
     telemetry::run_folder({.out = given.out,
                            .topology = given.file,
@@ -96,7 +97,10 @@ int run_topology(training_options& given) {
   if (writes_parts) telemetry::remove_parts(given.out, names);
   const auto status = run_local_nodes(commands(given, plan, chosen_ports(plan, nodes)), signals);
   if (writes_parts) telemetry::gather_parts(given.out, names);
-  if (!given.out.empty() && given.resume.empty()) telemetry::disclaim(given.out, existed);
+  if (given.resume.empty()) telemetry::disclaim(given.out, existed);
+  if (std::error_code full; !has_runs) std::filesystem::remove("runs", full);  // not if it has anything
+  // Not the first node, which may have been killed.
+  offer_to_continue(given, plan, given.out, status);
   return status;
 }
 

@@ -43,8 +43,8 @@ struct options {
 
 /// Returns the command that repeats a simulation up to its last message.
 std::string repeating_command(const options& given, std::uint64_t events) {
-  auto command = "troupe simulate " + quoted(given.run.file.string()) + " --seed " + std::to_string(given.how.seed) +
-                 " --events " + std::to_string(events);
+  auto command = program_name() + " simulate " + quoted(given.run.file.string()) + " --seed " +
+                 std::to_string(given.how.seed) + " --events " + std::to_string(events);
   if (!given.how.computes) command += " --compute none";
   for (const auto& each : given.run.overrides) command += " --set " + quoted(each);
   return command;

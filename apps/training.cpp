@@ -16,7 +16,6 @@
 #include "troupe/runtime/recording/recordable.hpp"
 #include "troupe/runtime/recording/writer.hpp"
 #include "troupe/runtime/support/durable_files.hpp"
-#include "troupe/runtime/support/terminal.hpp"
 #include "troupe/runtime/telemetry/cut_back.hpp"
 #include "troupe/runtime/telemetry/display.hpp"
 #include "troupe/runtime/telemetry/file_journal.hpp"
@@ -29,7 +28,6 @@
 
 #include <CLI/CLI.hpp>
 
-#include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <functional>
@@ -155,6 +153,7 @@ journal_pointer open_journal(const training_options& given, const training& what
   options.from = telemetry::origin_of(what.plan, std::chrono::system_clock::now());
   auto shape = telemetry::shape_of(what.plan, folder.path().string());
   shape.about = options.from;
+  shape.changed = options.changed;
   auto shown = make_display(verbosity_of(given), shape);
   shown = watched(std::move(shown),
                   {.what = what.plan,
@@ -183,7 +182,8 @@ journal_pointer start_journal(const training_options& given, const training& wha
 journal_pointer continue_journal(const training_options& given, const training& what, const resumption& run,
                                  network_pointer network, outputs_pointer outputs) {
   telemetry::cut_back(run.folder.path(), run.from.folder, run.from.about, run.files, print_note);
-  return open_journal(given, what, run.folder, {.beside = run.files, .continues = true, .outputs = std::move(outputs)},
+  return open_journal(given, what, run.folder,
+                      {.beside = run.files, .continues = true, .changed = run.changed, .outputs = std::move(outputs)},
                       std::move(network));
 }
 
@@ -214,17 +214,6 @@ std::function<void(const state_dict&)> keeper_of_copies(const training_options& 
                  "; the run continues");
     }
   };
-}
-
-/// Prints how to continue a run that was cut short and has a checkpoint.
-void offer_to_continue(const training_options& given, const plan& plan, const run_end& end,
-                       const telemetry::file_journal& book) {
-  const auto cut_short = end.signal != 0 || book.status() == "max_seconds";
-  if (given.quiet || !cut_short || checkpoint::checkpoints_in(book.folder()).empty()) return;
-  const auto line = "continue with: " + continuing_command(given, plan, book.folder(), book.status());
-  if (given.json) return print_note(line);
-  std::printf("%s\n", for_terminal(line).c_str());
-  std::fflush(stdout);
 }
 
 /// Returns how the deliveries of a run reach its recording.
@@ -297,11 +286,14 @@ int train(const training_options& given, training&& what, std::uint32_t node, si
   if (has_emulated(what.plan.links)) write_links(given, what.plan, node, book.get(), end.links);
   if (recorded && !end.failure && !end.refusal) recorded->complete();
   recorded.reset();
-  if (book) offer_to_continue(given, what.plan, end, *book);
+  if (book) {
+    const auto folder = book->folder();
+    book.reset();  // prints how the run has ended, if it has failed
+    if (!given.together) offer_to_continue(given, what.plan, folder, end.status());
+  }
   if (!end.stuck.empty()) {
     for (const auto& name : end.stuck)
       print_note("warning: " + name + " has not returned from its last operation; this process ends without it");
-    book.reset();
     std::_Exit(end.status());
   }
   return end.status();

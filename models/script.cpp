@@ -38,7 +38,11 @@ void require_script(const std::filesystem::path& path) try {
     refuse(path, "not a TorchScript file", how_to_export);
   caffe2::serialize::PyTorchStreamReader archive{file};
   if (!archive.hasRecord("constants.pkl"))
-    refuse(path, "the file contains values written by torch.save(), not a module", how_to_export);
+    refuse(path,
+           archive.hasRecord("archive_format") || archive.hasRecord("models/model.json")
+               ? "the file is an exported program (torch.export.save), not a TorchScript module"
+               : "the file contains values written by torch.save(), not a module",
+           how_to_export);
 } catch (const files::unreadable& problem) {
   throw script_error(problem.what());
 } catch (const c10::Error& failure) {

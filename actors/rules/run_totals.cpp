@@ -60,7 +60,9 @@ report run_totals::report_of(std::uint64_t step, const std::vector<milestone>& a
   line.step = line.updates = step;
   line.seconds = clock.seconds(now);
   const auto training = line.train_seconds = clock.train_seconds(now);
-  line.samples_per_second = trained.rate(training - std::exchange(interval_start_, training));
+  const auto interval = training - std::exchange(interval_start_, training);
+  const auto samples = arrived_ - std::exchange(arrived_before_, arrived_);
+  if (samples > 0 && interval > 0) line.samples_per_second = static_cast<double>(samples) / interval;
   made.epoch_ends = options_.when.epoch_ends_at(step);
   made.evaluated = options_.when.evaluated_at(step);
   if (made.epoch_ends) {
@@ -161,6 +163,7 @@ state_dict run_totals::state(run_clock::time_point now) const {
   made.put_all("of_epoch", state_of(of_epoch_.sums()));
   made.put_number("interval_start", interval_start_);
   made.put_number("epoch_start", epoch_start_);
+  made.put_counts("arrived", {static_cast<std::uint64_t>(arrived_), static_cast<std::uint64_t>(arrived_before_)});
   made.put_number("data_wait", data_wait_);
   made.put_number("computing", computing_);
   put_if_any(made, "train_loss", train_loss_);
@@ -193,6 +196,12 @@ void run_totals::restore(const state_dict& from, run_clock::time_point now) {
   of_epoch_ = tally_of(from, "of_epoch");
   interval_start_ = from.number("interval_start");
   epoch_start_ = from.number("epoch_start");
+  arrived_ = arrived_before_ = of_run_.samples();
+  if (from.has("arrived")) {  // checkpoints of earlier versions have no such entry
+    const auto arrived = from.counts("arrived", 2);
+    arrived_ = static_cast<std::int64_t>(arrived[0]);
+    arrived_before_ = static_cast<std::int64_t>(arrived[1]);
+  }
   data_wait_ = from.number("data_wait");
   computing_ = from.number("computing");
   train_loss_ = find_if_any<double>(from, "train_loss");

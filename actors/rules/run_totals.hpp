@@ -30,6 +30,10 @@ class run_totals {
 
   run_clock clock;
 
+  /// Counts what a worker has trained, which may belong to a later report than the next one: workers that do not wait
+  /// for each other may be epochs apart. Call it once for each milestone, before the report that it belongs to.
+  void count_arrival(const milestone& one) { arrived_ += one.sample_count; }
+
   /// Adds the milestones of all workers since the last report, and returns the report of `step`.
   report report_of(std::uint64_t step, const std::vector<milestone>& all, run_clock::time_point now);
 
@@ -67,6 +71,9 @@ class run_totals {
   double interval_start_{0}, epoch_start_{0};
   double data_wait_{0}, computing_{0};  ///< Seconds of all compute actors over the whole run.
   std::optional<double> train_loss_, train_accuracy_;
+  /// Samples of all milestones that have arrived, and of those that had arrived at the last report: the speed of
+  /// training is the speed at which they arrive.
+  std::int64_t arrived_{0}, arrived_before_{0};
 };
 
 }  // namespace troupe::rules

@@ -15,10 +15,8 @@ verdicts::verdict verdicts::on(const evaluation& found) {
     target_reached_ = found.accuracy >= *options_.target_accuracy ? target_reached_ + 1 : 0;
     made.stops = target_reached_ >= options_.target_hold;
   }
-  if (options_.patience) {
-    without_improvement_ = made.best ? 0 : without_improvement_ + 1;
-    made.stops = made.stops || without_improvement_ >= *options_.patience;
-  }
+  without_improvement_ = made.best ? 0 : without_improvement_ + 1;
+  if (options_.patience) made.stops = made.stops || without_improvement_ >= *options_.patience;
   return made;
 }
 
@@ -26,13 +24,16 @@ state_dict verdicts::state() const {
   state_dict made;
   put_if_any(made, "best_merit", best_merit_);
   made.put_count("target_reached", target_reached_);
+  put_if_any(made, "target_accuracy", options_.target_accuracy);
   made.put_count("without_improvement", without_improvement_);
   return made;
 }
 
 void verdicts::restore(const state_dict& from) {
   best_merit_ = find_if_any<double>(from, "best_merit");
-  target_reached_ = from.count("target_reached");
+  // A run that is continued may have another target, which was not counted.
+  const auto target = find_if_any<double>(from, "target_accuracy");
+  target_reached_ = !target || target == options_.target_accuracy ? from.count("target_reached") : 0;
   without_improvement_ = from.count("without_improvement");
 }
 

@@ -17,15 +17,17 @@ struct reception_state {
   static inline const char* name = "reception";
 };
 
-/// Returns why the introduction of a node does not fit that of the first node, or "".
+/// Returns why the introduction of a node does not fit that of the first node, or "". Both nodes print it, so that it
+/// names them.
 std::string difference_of_versions(const control::introduction& first, const control::introduction& who,
                                    const std::string& host) {
+  const auto visitor = "on node " + topology::printable(who.node);
   if (who.version != first.version)
     return "the versions of Troupe differ: " + first.version + " on node " + host + ", " +
-           topology::printable(who.version) + " here";
+           topology::printable(who.version) + " " + visitor;
   if (who.topology != first.topology)
     return "the topology file differs from that of node " + host + ": " +
-           topology::differences(who.topology, first.topology);
+           topology::differences(who.topology, first.topology, {.theirs = "on node " + host, .ours = visitor});
   return {};
 }
 

@@ -30,7 +30,9 @@ link_end end_of(const plan& plan, const std::string& key, const std::string& nam
   for (std::uint32_t node = 0; node < plan.nodes.size(); ++node)
     if (plan.nodes[node].name == name) return {.node = node};
   refuse(plan.file, key,
-         key + " names " + topology::to_toml(name) + "; expected a worker such as \"w0\"" +
+         key + " (" + (at ? "the place" : "the two ends") + " of " +
+             (plan.file.links.size() == 1 ? "the [[link]]" : "a [[link]]; the first one is link.0") + ") names " +
+             topology::to_toml(name) + "; expected a worker such as \"w0\"" +
              (plan.servers() > 0 ? ", a server such as \"s0\"" : "") +
              (plan.file.nodes.empty() ? "" : ", a node such as " + topology::to_toml(plan.nodes.front().name)) +
              (at ? " or \"*\"" : ""));

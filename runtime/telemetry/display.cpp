@@ -9,9 +9,11 @@
 #include <cmath>
 #include <cstdio>
 #include <iostream>
+#include <limits>
 #include <optional>
 #include <string_view>
 #include <unistd.h>
+#include <utility>
 
 namespace troupe::telemetry {
 
@@ -33,7 +35,7 @@ std::string loss_field(const std::optional<double>& loss) {
 std::string accuracy_field(const std::optional<double>& accuracy) {
   return accuracy && std::isfinite(*accuracy) ? formatted("  val %5.2f %%", 100 * *accuracy) : std::string(13, ' ');
 }
-/// "  train 87.1 %", where it was counted: only results of epochs show it, so that there is no column to keep.
+/// "  train 87.1 %", where it was counted: only finished lines show it, so that there is no column to keep.
 std::string train_field(const record& row) {
   const auto& accuracy = row.train_accuracy;
   return accuracy && std::isfinite(*accuracy) ? formatted("  train %4.1f %%", 100 * *accuracy) : std::string();
@@ -42,10 +44,58 @@ std::string rate_field(const run_shape& shape, const std::optional<double>& rate
   return rate && std::isfinite(*rate) ? formatted("  %5.0f ", *rate) + shape.sample + "/s" : std::string(13, ' ');
 }
 
-/// Of the whole epoch where the row ends one.
-std::optional<double> loss_of(const record& row) {
-  return row.epoch_train_loss ? row.epoch_train_loss : row.train_loss;
-}
+/// What a line prints about training: on a line that ends an epoch, all of it is about the epoch, and on others, about
+/// the time since the record before.
+class training_figures {
+ public:
+  explicit training_figures(const run_shape& shape) : shape_(shape) {}
+
+  /// Hears all records in order. An epoch of which some were not heard, because the run was continued in it, has no
+  /// accuracy.
+  void hear(const record& line) {
+    if (line.event == "start" || line.event == "resume") {
+      whole_ = line.step % per_epoch() == 0;
+      step_ = line.step;
+      seconds_ = line.train_seconds;
+    }
+    if ((line.event != "evaluation" && line.event != "epoch") || line.step <= step_) return;
+    const auto steps = static_cast<double>(line.step - step_);  // each has as many samples
+    const auto seconds = std::max(line.train_seconds - seconds_, 0.0);
+    of_epoch_.steps += steps;
+    of_epoch_.correct += steps * line.train_accuracy.value_or(std::numeric_limits<double>::quiet_NaN());
+    if (line.samples_per_second) of_epoch_.seconds += seconds;
+    of_epoch_.samples += seconds * line.samples_per_second.value_or(0);
+    step_ = line.step;
+    seconds_ = line.train_seconds;
+  }
+
+  /// Returns a record with the figures that are printed. Call it after hear() of the same record.
+  record shown(record row) {
+    if (row.event != "epoch") return row;
+    const auto sums = std::exchange(of_epoch_, {});
+    const auto whole = std::exchange(whole_, true);
+    if (row.epoch_train_loss) row.train_loss = row.epoch_train_loss;
+    if (!whole)
+      row.train_accuracy = {};
+    else if (sums.steps > 0 && row.train_accuracy)
+      row.train_accuracy = sums.correct / sums.steps;
+    if (sums.seconds > 0) row.samples_per_second = sums.samples / sums.seconds;
+    return row;
+  }
+
+ private:
+  struct sums_of_epoch {
+    double steps{0}, correct{0}, seconds{0}, samples{0};
+  };
+
+  std::uint64_t per_epoch() const { return std::max<std::uint64_t>(shape_.steps_per_epoch, 1); }
+
+  run_shape shape_;
+  bool whole_{true};       ///< Whether all records of this epoch were heard.
+  std::uint64_t step_{0};  ///< Of the last record.
+  double seconds_{0};      ///< Its training time.
+  sums_of_epoch of_epoch_;
+};
 
 std::string time_text(double seconds) {
   return human_duration(std::chrono::seconds(std::llround(std::clamp(seconds, 0.0, 1e9))));
@@ -92,8 +142,39 @@ std::string steps_text(std::uint64_t steps) {
   return " after " + grouped(steps) + (steps == 1 ? " step" : " steps");
 }
 
-std::string ending(const run_shape& shape, const record& end, const last_evaluation& evaluated) {
-  const auto how = end.status == "stopped_early" ? "stopped early"
+/// Why a run was stopped early, which follows from its evaluations.
+class early_end {
+ public:
+  explicit early_end(const run_shape& shape) : stop_(shape.stop) {}
+
+  void hear(const record& line) {
+    if (line.event != "evaluation") return;
+    ++heard_;
+    const auto reached = stop_.target_accuracy && line.val_accuracy >= *stop_.target_accuracy;
+    in_a_row_ = reached ? in_a_row_ + 1 : 0;
+  }
+
+  /// Returns "stopped early (…)". Evaluations before the run was continued were not heard.
+  std::string text() const {
+    const auto times = [](std::uint64_t count, const std::string& which) {
+      return count == 1 ? "one evaluation" : grouped(count) + which + " evaluations";
+    };
+    if (stop_.target_accuracy && in_a_row_ >= std::min(stop_.target_hold, std::max<std::uint64_t>(heard_, 1)))
+      return "stopped early (" + times(stop_.target_hold, " consecutive") +
+             " reached evaluate.target_accuracy = " + human_number(*stop_.target_accuracy) + ")";
+    if (stop_.patience)
+      return "stopped early (" + times(*stop_.patience, "") + " without improvement, evaluate.patience)";
+    return "stopped early";
+  }
+
+ private:
+  rules::stop_options stop_;
+  std::uint64_t heard_{0}, in_a_row_{0};
+};
+
+std::string ending(const run_shape& shape, const record& end, const last_evaluation& evaluated,
+                   const early_end& early) {
+  const auto how = end.status == "stopped_early" ? early.text()
                    : end.status == "max_seconds" ? "time limit reached (run.max_seconds)"
                    : end.status.empty()          ? "done"
                                                  : end.status;
@@ -108,8 +189,10 @@ std::string ending(const run_shape& shape, const record& end, const last_evaluat
   return text + '\n';
 }
 
-std::string continued(const record& line) {
-  return "continued from the checkpoint of step " + grouped(line.step) + '\n';
+std::string continued(const run_shape& shape, const record& line) {
+  auto text = "continued from the checkpoint of step " + grouped(line.step);
+  for (const auto& each : shape.changed) text += "; " + topology::described(each);
+  return text + '\n';
 }
 
 /// An epoch gets a line, with what its evaluation found; so does an evaluation that no epoch ends with.
@@ -124,21 +207,25 @@ class live_display : public display {
       : shape_(std::move(shape)),
         out_(out),
         options_(std::move(options)),
-        bar_columns_(bar_columns(options_.columns, shape_)) {}
+        bar_columns_(bar_columns(options_.columns, shape_)),
+        trained_(shape_),
+        ended_(shape_) {}
 
   void write(const record& line) override {
     if (line.event == "start") entered_ = options_.clock();
     if (line.event == "resume") {
       entered_ = options_.clock();
       entered_at_ = step_ = line.step;
-      out_ << "\r\x1b[K" << continued(line);
+      out_ << "\r\x1b[K" << continued(shape_, line);
     }
     if (line.train_loss) train_loss_ = line.train_loss;
     evaluated_.hear(line);
-    if (gets_a_line(shape_, line)) finished(line);
+    trained_.hear(line);
+    ended_.hear(line);
+    if (gets_a_line(shape_, line)) finished(trained_.shown(line));
     if (line.event == "end") {
       if (shown_) out_ << "\r\x1b[K";
-      out_ << ending(shape_, line, evaluated_) << std::flush;
+      out_ << ending(shape_, line, evaluated_, ended_) << std::flush;
       shown_ = false;
     }
   }
@@ -168,7 +255,7 @@ class live_display : public display {
     const auto excess = times.size() - std::min(times.size(), times_columns);  // hours take it from the bar
     const auto bar = bar_columns_ - std::min(bar_columns_, excess);
     const auto fields = [&](const std::string& train) {
-      return rate_field(shape_, row.samples_per_second) + loss_field(loss_of(row)) + train +
+      return rate_field(shape_, row.samples_per_second) + loss_field(row.train_loss) + train +
              accuracy_field(row.val_accuracy) + times;
     };
     const auto train = train_field(row);
@@ -235,6 +322,8 @@ class live_display : public display {
   std::size_t bar_columns_;
   std::optional<double> train_loss_;  ///< Newest known.
   last_evaluation evaluated_;
+  training_figures trained_;
+  early_end ended_;
   std::uint64_t step_{0};
   std::chrono::nanoseconds entered_{0};  ///< When this epoch began.
   std::uint64_t entered_at_{0};          ///< Step at which this epoch began.
@@ -244,13 +333,16 @@ class live_display : public display {
 
 class line_display : public display {
  public:
-  line_display(run_shape shape, std::ostream& out) : shape_(std::move(shape)), out_(out) {}
+  line_display(run_shape shape, std::ostream& out)
+      : shape_(std::move(shape)), out_(out), trained_(shape_), ended_(shape_) {}
 
   void write(const record& line) override {
     evaluated_.hear(line);
-    if (line.event == "resume") out_ << continued(line);
-    if (gets_a_line(shape_, line)) show(line);
-    if (line.event == "end") out_ << ending(shape_, line, evaluated_);
+    trained_.hear(line);
+    ended_.hear(line);
+    if (line.event == "resume") out_ << continued(shape_, line);
+    if (gets_a_line(shape_, line)) show(trained_.shown(line));
+    if (line.event == "end") out_ << ending(shape_, line, evaluated_, ended_);
     out_ << std::flush;
   }
 
@@ -260,7 +352,7 @@ class line_display : public display {
   void show(const record& row) {
     const auto where = position_of(shape_, row.step);
     out_ << "epoch " << of_all(where.epoch, where.epochs) << rate_field(shape_, row.samples_per_second)
-         << loss_field(loss_of(row)) << train_field(row) << accuracy_field(row.val_accuracy)
+         << loss_field(row.train_loss) << train_field(row) << accuracy_field(row.val_accuracy)
          << formatted("  %6.1f s", row.seconds);
     if (row.epoch_seconds)
       out_ << formatted(" (%.1f s)", *row.epoch_seconds);
@@ -272,17 +364,20 @@ class line_display : public display {
   run_shape shape_;
   std::ostream& out_;
   last_evaluation evaluated_;
+  training_figures trained_;
+  early_end ended_;
 };
 
 class json_display : public display {
  public:
-  json_display(std::ostream& out, std::optional<origin> about) : out_(out), about_(std::move(about)) {}
-  void write(const record& line) override { out_ << json_line(line, about_) << '\n' << std::flush; }
+  json_display(std::ostream& out, const run_shape& shape) : out_(out), about_(shape.about), changed_(shape.changed) {}
+  void write(const record& line) override { out_ << json_line(line, about_, changed_) << '\n' << std::flush; }
   void progress(std::uint64_t /*step*/) override {}
 
  private:
   std::ostream& out_;
   std::optional<origin> about_;
+  std::vector<topology::changed_setting> changed_;
 };
 
 class quiet_display : public display {
@@ -300,7 +395,11 @@ run_shape shape_of(const plan& plan, const std::string& folder) {
           .sample = plan.facts.sequences ? "seq"
                     : plan.images()      ? "img"
                                          : "row",
-          .folder = folder};
+          .folder = folder,
+          .stop = {.target_accuracy = plan.file.evaluate.target_accuracy,
+                   .target_hold = plan.file.evaluate.target_hold,
+                   .patience = plan.file.evaluate.patience},
+          .changed = {}};
 }
 
 std::unique_ptr<display> make_live_display(const run_shape& shape, std::ostream& out, const live_options& options) {
@@ -311,8 +410,8 @@ std::unique_ptr<display> make_line_display(const run_shape& shape, std::ostream&
   return std::make_unique<line_display>(shape, out);
 }
 
-std::unique_ptr<display> make_json_display(std::ostream& out, std::optional<origin> about) {
-  return std::make_unique<json_display>(out, std::move(about));
+std::unique_ptr<display> make_json_display(const run_shape& shape, std::ostream& out) {
+  return std::make_unique<json_display>(out, shape);
 }
 
 std::unique_ptr<display> make_quiet_display() {
@@ -321,7 +420,7 @@ std::unique_ptr<display> make_quiet_display() {
 
 std::unique_ptr<display> make_display(verbosity how, const run_shape& shape) {
   if (how == verbosity::quiet) return make_quiet_display();
-  if (how == verbosity::json) return make_json_display(std::cout, shape.about);
+  if (how == verbosity::json) return make_json_display(shape, std::cout);
   if (!is_terminal(STDOUT_FILENO)) return make_line_display(shape, std::cout);
   return make_live_display(
       shape, std::cout, {.columns = columns_of(STDOUT_FILENO, 80), .colour = shows_colours(STDOUT_FILENO), .clock = [] {

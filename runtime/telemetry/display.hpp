@@ -2,8 +2,10 @@
 #pragma once
 
 #include "troupe/actors/messages.hpp"
+#include "troupe/actors/rules/verdicts.hpp"
 #include "troupe/runtime/plan/plan.hpp"
 #include "troupe/runtime/telemetry/origin.hpp"
+#include "troupe/runtime/topology/resumable.hpp"
 
 #include <chrono>
 #include <cstdint>
@@ -38,10 +40,12 @@ class display {
 struct run_shape {
   std::uint64_t steps{0};  ///< Steps of the whole run.
   std::uint64_t steps_per_epoch{1};
-  std::uint64_t samples_per_step{1};  ///< Samples of all workers in one step.
-  std::string sample{"img"};          ///< Three-letter name of a sample.
-  std::string folder;                 ///< The results folder.
-  std::optional<origin> about{};      ///< Printed with the lines of metrics.jsonl.
+  std::uint64_t samples_per_step{1};                 ///< Samples of all workers in one step.
+  std::string sample{"img"};                         ///< Three-letter name of a sample.
+  std::string folder{};                              ///< The results folder.
+  rules::stop_options stop{};                        ///< When evaluations stop the run early.
+  std::optional<origin> about{};                     ///< Printed with the lines of metrics.jsonl.
+  std::vector<topology::changed_setting> changed{};  ///< What differs from the run that is continued; printed as well.
 };
 
 /// Returns the facts that a display needs about the run of `plan`.
@@ -62,7 +66,7 @@ std::unique_ptr<display> make_live_display(const run_shape& shape, std::ostream&
 std::unique_ptr<display> make_line_display(const run_shape& shape, std::ostream& out);
 
 /// Makes a display that prints the lines of metrics.jsonl.
-std::unique_ptr<display> make_json_display(std::ostream& out, std::optional<origin> about = {});
+std::unique_ptr<display> make_json_display(const run_shape& shape, std::ostream& out);
 
 /// Makes a display that shows nothing.
 std::unique_ptr<display> make_quiet_display();

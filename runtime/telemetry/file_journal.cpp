@@ -11,6 +11,8 @@
 #include "troupe/runtime/topology/schema.hpp"
 #include "troupe/runtime/topology/value.hpp"
 
+#include <ATen/ATen.h>
+
 #include <algorithm>
 #include <stdexcept>
 #include <system_error>
@@ -41,6 +43,7 @@ file_journal::file_journal(const plan& plan, run_folder folder, std::unique_ptr<
       metrics_({.path = folder_ / metrics_name, .continues = options.continues}),
       epochs_(options.continues ? read_text(folder_ / epochs_name) : csv_header() + '\n'),
       from_(options.from),
+      changed_(options.changed),
       about_(options.about),
       disk_(options.disk),
       now_(options.now) {
@@ -95,7 +98,7 @@ void file_journal::write(const record& line) {
     begun_ = now_();
     seconds_before_ = line.seconds;
   }
-  const auto text = json_line(line, from_) + '\n';
+  const auto text = json_line(line, from_, changed_) + '\n';
   const auto ends = line.event == "end";
   if (ends)
     metrics_.add_last(text);
@@ -184,6 +187,12 @@ std::filesystem::path elsewhere(const std::filesystem::path& folder) {
 }  // namespace
 
 void file_journal::save(const snapshot& result) {
+  // The losses of training do not show what the last step does to the weights.
+  const auto parameters = result.values.narrow(0, 0, plan_.layout.parameter_end);
+  if (plan_.file.run.stop_on_non_finite && !at::isfinite(parameters).all().item<bool>())
+    throw std::runtime_error(
+        "the final weights contain values that are not finite (nan or inf): training diverged; reduce optimizer.lr, or "
+        "set run.stop_on_non_finite = false to keep them");
   const auto path = folder_ / "model.safetensors";
   std::string reason;
   outputs_->persist(patience_with_weights, 1s, [&] {

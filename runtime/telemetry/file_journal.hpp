@@ -30,6 +30,7 @@ struct file_journal_options {
   std::map<pattern_option, std::filesystem::path> beside{};  ///< Additional files, by the option that requests them.
   bool continues{false};         ///< Whether to append to the files that are there, rather than to start new ones.
   std::optional<origin> from{};  ///< Written on the first line of metrics.jsonl.
+  std::vector<topology::changed_setting> changed{};  ///< What differs from the run that is continued.
   /// Describes the run in checkpoints, except for what changes while it runs. Without it, no checkpoints are written.
   std::optional<checkpoint::manifest> about{};
   std::shared_ptr<side_outputs> outputs = std::make_shared<side_outputs>();  ///< Shared with other writers of the run.
@@ -61,8 +62,8 @@ class file_journal : public journal {
   /// Writes model_best.safetensors.
   void keep(const snapshot& best) override;
 
-  /// Writes model.safetensors. While that fails, waits for half a minute, and then writes the weights to the folder for
-  /// temporary files, and throws.
+  /// Writes model.safetensors. Throws if the weights are not finite, unless run.stop_on_non_finite is false. While
+  /// writing fails, waits for half a minute, and then writes the weights to the folder for temporary files, and throws.
   void save(const snapshot& result) override;
 
   /// Writes a checkpoint, or warns that it cannot be written. Returns its files if `copied`, and a second node keeps
@@ -101,6 +102,7 @@ class file_journal : public journal {
   std::string epochs_;  ///< The whole content of epochs.csv.
   std::vector<file_of_option> beside_;
   std::optional<origin> from_;
+  std::vector<topology::changed_setting> changed_;
   std::optional<checkpoint::manifest> about_;
   std::shared_ptr<durable_files> disk_;
   std::uint64_t progress_{0};  ///< Steps that every worker has completed.

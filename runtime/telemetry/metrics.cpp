@@ -33,6 +33,13 @@ json list(const std::vector<double>& values) {
   return numbers;
 }
 
+/// Returns an object with the values before and now of each setting, or null for none.
+json json_of(const std::vector<topology::changed_setting>& changed) {
+  json all;
+  for (const auto& each : changed) all[each.key] = json::array({each.before, each.now});
+  return all;
+}
+
 std::string cell(const std::optional<double>& value) {
   const auto text = number(value);
   return text.is_null() ? "" : text.dump();
@@ -40,7 +47,8 @@ std::string cell(const std::optional<double>& value) {
 
 }  // namespace
 
-std::string json_line(const record& line, const std::optional<origin>& about) {
+std::string json_line(const record& line, const std::optional<origin>& about,
+                      const std::vector<topology::changed_setting>& changed) {
   const bool is_end = line.event == "end", begins = line.event == "start" || line.event == "resume";
   const json object{
       {"event", line.event},
@@ -70,7 +78,8 @@ std::string json_line(const record& line, const std::optional<origin>& about) {
       {"consensus_distance_before", number(line.consensus_distance_before)},
       {"consensus_distance_max", number(line.consensus_distance_max)},
       {"status", line.status.empty() ? json(nullptr) : json(line.status)},
-      {"origin", about && begins ? json::parse(json_of(*about)) : json(nullptr)}};
+      {"origin", about && begins ? json::parse(json_of(*about)) : json(nullptr)},
+      {"changed", line.event == "resume" ? json_of(changed) : json(nullptr)}};
   return object.dump();
 }
 
@@ -160,7 +169,8 @@ std::string csv_line(const record& line) {
 }
 
 std::string csv_of_workers(const std::vector<worker_total>& workers) {
-  std::string text = "worker,steps,samples,bytes_sent,busy_seconds,data_wait_seconds,exchange_wait_seconds,cpu_seconds\n";
+  std::string text =
+      "worker,steps,samples,bytes_sent,busy_seconds,data_wait_seconds,exchange_wait_seconds,cpu_seconds\n";
   for (std::size_t rank = 0; rank < workers.size(); ++rank) {
     const auto& one = workers[rank];
     text += std::to_string(rank) + ',' + std::to_string(one.steps) + ',' + std::to_string(one.samples) + ',' +

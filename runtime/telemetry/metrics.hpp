@@ -6,6 +6,7 @@
 #include "troupe/actors/rules/evaluate.hpp"
 #include "troupe/runtime/emulation/usage.hpp"
 #include "troupe/runtime/telemetry/origin.hpp"
+#include "troupe/runtime/topology/resumable.hpp"
 
 #include <optional>
 #include <string>
@@ -16,9 +17,10 @@
 namespace troupe::telemetry {
 
 /// Returns one JSON object without a line break. It has every key; a value that does not apply or is not finite is
-/// null.
-/// `about` is the value of the key `origin` on `start` and `resume` lines; other lines have null there.
-std::string json_line(const record& line, const std::optional<origin>& about = {});
+/// null. `about` is the value of the key `origin` on `start` and `resume` lines; `changed` lists the settings that
+/// differ from the run that is continued, on the `resume` line. Other lines have null there.
+std::string json_line(const record& line, const std::optional<origin>& about = {},
+                      const std::vector<topology::changed_setting>& changed = {});
 
 /// Reads such an object. Values that are missing or of another type are as in a new record. Returns nothing for text
 /// that is not a JSON object.

@@ -69,7 +69,7 @@ std::map<std::string, std::string> values_of(const std::string& text) {
   return found;
 }
 
-std::string differences(const std::string& ours, const std::string& theirs) {
+std::string differences(const std::string& ours, const std::string& theirs, const sides& called) {
   if (ours == theirs) return {};
   if (theirs.size() > longest_text) return "the other text is longer than 1 MiB, so it is not a topology";
   const auto here_in_order = pairs_of(ours);
@@ -80,8 +80,8 @@ std::string differences(const std::string& ours, const std::string& theirs) {
   std::size_t count = 0;
   const auto add = [&](std::string_view key) {
     if (count++ < most_listed)
-      text += (text.empty() ? "" : "; ") + printable(key) + " is " + shown(there, key) + " there and " +
-              shown(here, key) + " here";
+      text += (text.empty() ? "" : "; ") + printable(key) + " is " + shown(there, key) + " " + called.theirs + " and " +
+              shown(here, key) + " " + called.ours;
   };
   for (const auto& [key, value] : here_in_order) {
     const auto found = there.find(key);

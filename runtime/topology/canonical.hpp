@@ -20,10 +20,16 @@ std::string canonical_of_simulation(const topology& file);
 /// Returns the values of a canonical text by key. The text is untrusted.
 std::map<std::string, std::string> values_of(const std::string& text);
 
+/// Words for where two texts come from.
+struct sides {
+  std::string theirs{"there"}, ours{"here"};
+};
+
 /// Returns a description of how the canonical text `theirs` of another node differs from `ours`, such as "optimizer.lr
-/// is 0.02 there and 0.01 here; …". It lists at most five differences and then "and n more"; it is empty if the texts
-/// are equal. `theirs` is untrusted and may hold any bytes, but the description is short and printable.
-std::string differences(const std::string& ours, const std::string& theirs);
+/// is 0.02 there and 0.01 here; …", where `called` are the words for the two. It lists at most five
+/// differences and then "and n more"; it is empty if the texts are equal. `theirs` is untrusted and may hold any bytes,
+/// but the description is short and printable.
+std::string differences(const std::string& ours, const std::string& theirs, const sides& called = {});
 
 /// Returns untrusted text in a form that is safe to print on one line of a terminal: at most 60 bytes of it, with
 /// control characters and non-ASCII bytes replaced.

@@ -277,6 +277,16 @@ class reader {
     return lists;
   }
 
+  /// Returns where kinds of exchanges take a word that is not a kind, such as "ring"; empty if nowhere.
+  static std::string settings_with(const std::string& word) {
+    std::vector<std::string> places;
+    for (const exchange_kind& kind : exchange_kinds())
+      for (const setting& row : kind.settings)
+        if (std::find(row.choices.begin(), row.choices.end(), word) != row.choices.end())
+          places.push_back("kind = " + to_toml(kind.name) + " with " + row.name + " = " + to_toml(word));
+    return places.empty() ? "" : to_toml(word) + " is a setting of other kinds: " + listed(places);
+  }
+
   /// Returns what was expected instead of `node`; `value` is its value if that has the right type.
   static std::string refusal(const setting& row, const std::string& called, const toml::node& node,
                              const std::optional<setting_value>& value) {
@@ -287,6 +297,9 @@ class reader {
     if (list && word.starts_with('[')) {
       return expected + "; in a shell, put single quotes around the argument: --set '" + called +
              (row.type == setting_type::words ? "=[\"gradient\", …]'" : "=[[\"w0\", \"w1\"], …]'");
+    }
+    if (row.name == "kind" && !word.empty()) {
+      if (const auto settings = settings_with(word); !settings.empty()) return expected + "; " + settings;
     }
     if (!row.choices.empty()) return expected + did_you_mean(word, row.choices);
     return expected + and_finite(row, node);

@@ -18,9 +18,12 @@
 namespace troupe::topology {
 namespace {
 
-constexpr std::array sections_that_may_change{"node.", "transport.", "security.", "checkpoint."};
+constexpr std::array sections_of_placement{"node.", "transport.", "security."};
 constexpr std::array keys_that_may_change{"run.timeout", "run.silence", "run.join_timeout", "run.max_seconds",
                                           "run.verify_every"};
+/// These change how the run trains or when it stops early; so does each interval between evaluations or exchanges.
+constexpr std::array keys_of_training{"optimizer.lr", "evaluate.target_accuracy", "evaluate.target_hold",
+                                      "evaluate.patience"};
 /// These may change only if nothing that was computed before depends on the length of the run.
 constexpr std::array keys_of_length{"run.epochs", "run.steps"};
 constexpr std::size_t most_listed = 5;
@@ -30,10 +33,18 @@ bool among(const List& list, std::string_view key) {
   return std::find(list.begin(), list.end(), key) != list.end();
 }
 
+bool is_of_placement(std::string_view key) {
+  return std::any_of(sections_of_placement.begin(), sections_of_placement.end(),
+                     [&](const char* section) { return key.starts_with(section); });
+}
+
+bool is_of_training(std::string_view key) {
+  const auto is_interval = key.ends_with(".every") && (key.starts_with("evaluate.") || key.starts_with("exchange."));
+  return is_interval || among(keys_of_training, key);
+}
+
 bool may_change(std::string_view key) {
-  const auto begins = [&](const char* section) { return key.starts_with(section); };
-  return among(keys_that_may_change, key) ||
-         std::any_of(sections_that_may_change.begin(), sections_that_may_change.end(), begins);
+  return among(keys_that_may_change, key) || key.starts_with("checkpoint.") || is_of_training(key);
 }
 
 bool depends_on_length(const topology& file) {
@@ -95,10 +106,12 @@ class comparison {
   /// Returns whether no link of either delays messages.
   bool delay_nothing() const { return !delays(old_values_) && !delays(new_values_); }
 
-  /// Returns both values of a key, such as "run.seed was 0 and is 1".
-  std::string described(const std::string& key) const {
-    return printable(readable_path(now_, key)) + " was " + shown(old_values_, key) + " and is " +
-           shown(new_values_, key);
+  /// Returns both values of a key.
+  changed_setting changed(const std::string& key) const {
+    return {.key = printable(readable_path(now_, key)),
+            .before = shown(old_values_, key),
+            .now = shown(new_values_, key),
+            .of_training = is_of_training(key)};
   }
 
  private:
@@ -132,17 +145,26 @@ class comparison {
 
 }  // namespace
 
-void check_resumable(const std::string& before, const topology& now, const std::string& out) {
+std::string described(const changed_setting& change) {
+  return change.key + " was " + change.before + " and is " + change.now;
+}
+
+std::vector<changed_setting> check_resumable(const std::string& before, const topology& now, const std::string& out) {
   const comparison both(before, now);
+  std::vector<changed_setting> allowed;
   std::vector<std::string> changed;
   bool of_length = false;
   for (const auto& key : both.different_keys()) {
     if (key.starts_with("link.") && both.delay_nothing()) continue;
-    if (may_change(key) || (among(keys_of_length, key) && !depends_on_length(now))) continue;
+    if (is_of_placement(key)) continue;
+    if (may_change(key) || (among(keys_of_length, key) && !depends_on_length(now))) {
+      allowed.push_back(both.changed(key));
+      continue;
+    }
     of_length = of_length || among(keys_of_length, key);
-    changed.push_back(both.described(key));
+    changed.push_back(described(both.changed(key)));
   }
-  if (changed.empty()) return;
+  if (changed.empty()) return allowed;
   const auto more = changed.size() - std::min(changed.size(), most_listed);
   changed.resize(changed.size() - more);
   throw input_error(now.file.string() + ": the run in " + out + " cannot be continued with this topology: " +

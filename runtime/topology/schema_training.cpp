@@ -124,8 +124,8 @@ section data_section() {
            "Which samples a worker trains on: \"strided\" deals the samples of an epoch to the workers in turn; "
            "\"contiguous\" gives each worker a fixed block; \"all\" gives each worker the whole set. Two choices are "
            "not independent and identically distributed: \"dirichlet\" draws each worker's shares of the classes from "
-           "a Dirichlet distribution around those of the whole set; \"by_label\" gives each worker a block of the "
-           "samples sorted by class."),
+           "a Dirichlet distribution around those of the whole set; \"by_label\" gives each worker one block of "
+           "the samples sorted by class, all of the same size."),
        row("alpha", in(&t::data, &data::alpha), {.minimum = 0, .maximum = 1e6, .minimum_excluded = true},
            "Concentration of the Dirichlet distribution from which each worker's shares of the classes are drawn: "
            "Dir(alpha * p), where p are the shares of the whole set (Hsu et al. 2019). With a small value, a worker "

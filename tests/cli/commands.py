@@ -221,6 +221,29 @@ def test_version_describes_the_arithmetic():
         assert other["CPU"] == usual["CPU"] and other["arithmetic"] != usual["arithmetic"], (usual, other)
 
 
+def test_help_is_wrapped_and_also_a_command():
+    for command in ([], ["run"], ["data", "fetch"], ["compare"]):
+        said = troupe(*command, "--help").stdout
+        assert max(map(len, said.splitlines())) <= 80, said
+        assert troupe("help", *command).stdout == said, command
+    said = troupe("help", "runn", status=2).stderr
+    assert 'unknown command "runn"' in said and "did you mean run" in said.replace('"run"', "run"), said
+
+
+def test_a_command_of_other_programs_is_understood():
+    for word, meant in {"trian": "run", "train": "run", "evaluate": "eval", "smulate": "simulate", "plot": "graph"}.items():
+        said = troupe(word, status=2).stderr
+        assert f'unknown command "{word}"' in said and f"did you mean {meant}?" in said.replace('"', ""), said
+
+
+def test_explain_prints_keys_that_several_kinds_have_once():
+    said = troupe("explain", "exchange.send").stdout
+    assert said.count("exchange.send") == 1 and '(kind = "star" or "all_reduce")' in said, said
+    assert "as described above" not in troupe("explain", "exchange.alpha").stdout + troupe("explain", "model").stdout
+    assert "default  Defaults to 0.9/n\n" in troupe("explain", "exchange.alpha").stdout
+    assert "staleness_bound  an integer" in troupe("list", "exchanges").stdout.replace("\n", " ")
+
+
 def test_help_of_every_command():
     for command in ("run", "check", "graph", "eval", "list", "explain", "data"):
         assert troupe(command, "--help").stdout

@@ -212,7 +212,7 @@ def test_an_interrupted_comparison_is_continued_and_finished_runs_are_kept():
     write("star.toml", STAR)
     write("slow.toml", STAR.replace("steps = 20", "steps = 100000"))
     status, *said = stopped("out", signal.SIGINT)
-    assert status == 130 and "continue with: troupe compare --resume out" in said[1], (status, said)
+    assert status == 130 and f"continue with: {BINARY} compare --resume out" in said[1], (status, said)
     rows = rows_of("out/compare.csv")
     assert [row["status"] for row in rows] == ["done"], (rows, said)
     kept = os.stat("out/runs/star/seed-1/metrics.jsonl").st_mtime_ns

@@ -59,7 +59,7 @@ def test_a_fault_ends_the_simulated_run_and_is_named():
         file = write("nodes.toml", NODES + fault(text))
         done = troupe("simulate", file, "--out", "out", "--overwrite", status=1)
         assert f"error: the simulated run failed: {words}" in done.stderr, done.stderr
-        assert "to repeat it up to this point: troupe simulate nodes.toml --seed 0 --events" in done.stderr, done.stderr
+        assert f"to repeat it up to this point: {BINARY} simulate nodes.toml --seed 0 --events" in done.stderr, done.stderr
         end = metrics("out")[-1]
         assert (end["event"], end["status"]) == ("end", "failed"), end
         silent = "silent" in words

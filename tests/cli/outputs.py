@@ -10,8 +10,8 @@ from troupe_command import TINY, epochs, main, metrics, troupe, write
 KEYS = {"event", "epoch", "step", "updates", "seconds", "samples_per_second", "train_loss", "val_loss", "val_accuracy",
         "val_top_k_accuracy", "lr", "epoch_seconds", "data_wait", "bytes_sent", "staleness_mean", "staleness_max",
         "gradients_refused",
-        "consensus_distance", "consensus_distance_before", "consensus_distance_max", "train_seconds", "train_accuracy", "epoch_train_loss",
-        "train_loss_workers", "val_accuracy_workers", "origin"}
+        "consensus_distance", "consensus_distance_before", "consensus_distance_max", "train_seconds", "train_accuracy",
+        "epoch_train_loss", "train_loss_workers", "val_accuracy_workers", "origin", "changed"}
 
 
 def test_every_output_is_there_and_well_formed():

@@ -12,7 +12,7 @@ import signal
 import subprocess
 import time
 
-from nodes import background, free_ports, node_tables
+from nodes import background, free_ports, node_process, node_tables
 from troupe_command import BINARY, TINY, main, metrics, timeless, troupe, write
 
 STEPS = 300
@@ -78,6 +78,17 @@ def test_a_run_that_is_killed_repeatedly_ends_in_the_same_bytes():
     assert accuracies[0] == accuracies[1], accuracies
 
 
+def continue_as_printed(printed):
+    """Has a shell run the command that continues a run, as it was printed, and returns it."""
+    found = [line for line in printed.splitlines() if line.startswith("continue with: ")]
+    assert len(found) == 1, printed
+    command = found[0].removeprefix("continue with: ")
+    done = subprocess.run(command, shell=True, capture_output=True, text=True, timeout=120, stdin=subprocess.DEVNULL,
+                          check=False)
+    assert done.returncode == 0, (command, done.stdout, done.stderr)
+    return command
+
+
 def test_an_interrupted_run_prints_the_command_that_continues_it():
     uninterrupted()
     process = start("out")
@@ -85,19 +96,15 @@ def test_an_interrupted_run_prints_the_command_that_continues_it():
     process.send_signal(signal.SIGTERM)
     printed, _ = process.communicate(timeout=30)
     assert process.returncode == 143, process.returncode
-    last = printed.splitlines()[-1]
-    assert last == "continue with: troupe run --resume out", last
     assert metrics("out")[-1]["step"] == int(folders("out")[-1].name[5:]), "it writes a checkpoint at its last step"
-    troupe(*last.split()[3:])
+    assert continue_as_printed(printed).endswith(" run --resume out")
     expect_same("out")
 
 
 def test_the_time_limit_ends_a_run_that_can_be_continued():
     write("run.toml", TEXT.replace(f"steps = {STEPS}", "epochs = 1000"))
     done = troupe("run", "run.toml", "--out", "out", "--set", "run.max_seconds=2")
-    last = done.stdout.splitlines()[-1]
-    assert last == "continue with: troupe run --resume out --set run.max_seconds=4", last
-    troupe(*last.split()[3:])
+    assert continue_as_printed(done.stdout).endswith(" run --resume out --set run.max_seconds=4")
     end = metrics("out")[-1]  # its time is that of its step, at which workers may have waited for an evaluation
     assert end["status"] == "max_seconds" and end["seconds"] > 3, end
 
@@ -148,13 +155,126 @@ def test_copies_are_not_replaced_by_accident():
     with background("node", "hand.toml", "--name", "a", "--out", "fresh", name="a"):
         said = troupe("node", "hand.toml", "--name", "b", "--resume", "out/copy", status=2).stderr
         assert "node a begins a new run" in said, said
-    write("other.toml", text.replace("lr = 0.05", "lr = 0.06") + node_tables([1, 1], ports, ["a", "b"]))
+    write("other.toml", text.replace("batch_size = 8", "batch_size = 4") + node_tables([1, 1], ports, ["a", "b"]))
     said = troupe("node", "other.toml", "--name", "b", "--resume", "out/copy", status=2).stderr
-    assert "optimizer.lr was 0.05 and is 0.06" in said, said
+    assert "data.batch_size was 8 and is 4" in said, said
     for path, content in before.items():
         if path.exists() and path.name != ".troupe-run":  # it names the process that has opened the folder last
             assert path.read_bytes() == content, path
     troupe("run", "copied.toml", "--out", "out", "--overwrite")
+
+
+def test_the_command_keeps_settings_and_options_and_the_name_of_the_program():
+    pathlib.Path("a folder").mkdir()
+    pathlib.Path("a folder/troupe").symlink_to(os.path.abspath(BINARY))
+    write("run.toml", TEXT)
+    process = subprocess.Popen(["a folder/troupe", "run", "run.toml", "--out", "its results", "--tensorboard", "--trace",
+                                "--set", "optimizer.betas=[0.9, 0.99]", "--set", "optimizer.name=adam"],
+                               stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    wait_for_checkpoint(process, "its results")
+    process.send_signal(signal.SIGINT)
+    printed, said = process.communicate(timeout=30)
+    assert process.returncode == 130, (process.returncode, printed, said)
+    command = continue_as_printed(printed)
+    assert command == "'a folder/troupe' run --resume 'its results' --tensorboard --trace", command
+    text = pathlib.Path("its results", "topology.toml").read_text()
+    assert "betas" in text and metrics("its results")[-1]["step"] == STEPS, text
+
+
+def test_a_node_prints_its_own_command_with_every_setting():
+    ports = free_ports(2)
+    write("two.toml", TEXT.replace("count = 2\n", "").replace("lr = 0.05", "lr = 0.5").replace("steps = 300", "epochs = 1000")
+          + node_tables([1, 1], ports, ["a", "b"]))
+    settings = ["--set", "optimizer.lr=0.05", "--set", "security.insecure=true"]
+    with background("node", "two.toml", "--name", "b", *settings, name="b") as second:
+        process = subprocess.Popen([BINARY, "node", "two.toml", "--name", "a", "--out", "out", *settings],
+                                   stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        wait_for_checkpoint(process, "out")
+        os.kill(second.pid, signal.SIGKILL)
+        printed, said = process.communicate(timeout=30)
+    assert process.returncode == 1 and "node b is lost" in said, (process.returncode, printed, said)
+    assert "start the other nodes again" in printed, printed
+    step = int(folders("out")[-1].name[5:])
+    with background("node", "two.toml", "--name", "b", *settings, name="b"):
+        line = printed.splitlines()[-1]
+        assert line == f"continue with: {BINARY} node two.toml --name a --set optimizer.lr=0.05 " \
+            "--set security.insecure=true --resume out", line
+        again = subprocess.Popen(line.removeprefix("continue with: "), shell=True, stdin=subprocess.DEVNULL,
+                                 stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True)
+        wait_for_checkpoint(again, "out", step + 20)
+        os.killpg(again.pid, signal.SIGKILL)
+        again.communicate()
+
+
+def test_a_run_that_loses_its_first_node_prints_the_command_too():
+    nodes = '[[node]]\nname = "a"\nworkers = 1\n[[node]]\nname = "b"\nworkers = 1\n'
+    write("nodes.toml", TEXT.replace("count = 2\n", "").replace("steps = 300", "epochs = 1000") + nodes)
+    process = subprocess.Popen([BINARY, "run", "nodes.toml"], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                               stderr=subprocess.PIPE, text=True)
+    deadline = time.monotonic() + 60
+    while not list(pathlib.Path("runs").glob("*/checkpoints/step-*")) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    os.kill(node_process("a"), signal.SIGKILL)
+    printed, said = process.communicate(timeout=30)
+    assert process.returncode == 1, (process.returncode, printed, said)
+    out = next(pathlib.Path("runs").iterdir())
+    assert printed.splitlines()[-1] == f"continue with: {BINARY} run --resume {out}", printed
+    troupe("run", "--resume", out, "--set", "run.max_seconds=1")
+
+
+def test_without_a_checkpoint_there_is_nothing_to_continue():
+    write("run.toml", TEXT.replace("steps = 300", "epochs = 1000").replace("[checkpoint]\nevery = 20\n", ""))
+    process = start("out")
+    while not pathlib.Path("out/metrics.jsonl").exists() or "start" not in pathlib.Path("out/metrics.jsonl").read_text():
+        time.sleep(0.01)
+    process.send_signal(signal.SIGTERM)
+    printed, _ = process.communicate(timeout=30)
+    assert process.returncode == 143 and "continue with" not in printed, printed
+
+
+EARLY = TEXT.replace("steps = 300", "steps = 100000").replace("every = 50", "every = 50\ntarget_accuracy = 0.3\ntarget_hold = 1")
+
+
+def resumed_lines(out):
+    return [line for line in metrics(out) if line["event"] == "resume"]
+
+
+def test_a_run_that_stopped_early_goes_on_with_another_target():
+    write("early.toml", EARLY.replace("lr = 0.05", "lr = 0.05\nmomentum = 0.9"))
+    done = troupe("run", "early.toml", "--out", "out")
+    assert "stopped early (one evaluation reached evaluate.target_accuracy = 0.3) after" in done.stdout, done.stdout
+    said = troupe("run", "--resume", "out").stderr
+    assert "it was stopped early after" in said and "with another evaluate.target_accuracy" in said, said
+    said = troupe("run", "--resume", "out", "--set", "run.timeout=50s").stderr
+    assert "it was stopped early after" in said, said
+    done = troupe("run", "--resume", "out", "--set", "evaluate.target_accuracy=0.8", "--set", "optimizer.lr=0.04")
+    end = metrics("out")[-1]
+    assert end["status"] == "stopped_early" and end["val_accuracy"] >= 0.8 and end["lr"] == 0.04, end
+    changed = {"evaluate.target_accuracy": ["0.3", "0.8"], "optimizer.lr": ["0.05", "0.04"]}
+    assert [line["changed"] for line in resumed_lines("out")] == [changed], resumed_lines("out")
+    assert "optimizer.lr was 0.05 and is 0.04" in done.stdout, done.stdout
+    assert all(line["changed"] is None for line in metrics("out") if line["event"] != "resume")
+
+
+def test_every_interval_may_change():
+    gossip = '[exchange]\nkind = "gossip"\ngraph = "ring"\nevery = 6\n'
+    elastic = '[exchange]\nkind = "elastic"\napply = "{}"\nevery = 6\n'
+    for name, exchange in {"all_reduce": '[exchange]\nkind = "all_reduce"\nsends = "parameters"\nevery = 6\n',
+                           "gossip": gossip, "elastic": elastic.format("all"),
+                           "asynchronous": elastic.format("each")}.items():
+        loop = TEXT.replace('"exchange", "apply"', '"apply", "exchange"') if name != "gossip" else TEXT
+        text = loop.replace('[exchange]\nkind = "all_reduce"\n', exchange)
+        write("run.toml", text.replace("steps = 300", "steps = 60"))
+        troupe("run", "run.toml", "--out", name)
+        for step, every, evaluate in ((80, 4, 200), (100, 1, 3)):
+            troupe("run", "--resume", name, "--set", f"run.steps={step}", "--set", f"exchange.every={every}",
+                   "--set", f"evaluate.every={evaluate}")
+            lines = metrics(name)
+            assert lines[-1]["event"] == "end" and lines[-1]["step"] == step, (name, lines[-1])
+            changed = resumed_lines(name)[-1]["changed"]
+            assert changed["exchange.every"][1] == f'"{every} step{"s" * (every > 1)}"', changed
+        evaluated = [line["step"] for line in metrics(name) if line["event"] == "evaluation"]
+        assert evaluated[-3:] == [96, 99, 100] and evaluated == sorted(set(evaluated)), (name, evaluated)
 
 
 def wait_until_unlocked(out):
@@ -210,8 +330,8 @@ def test_a_complete_run_is_not_repeated_but_can_be_extended():
 def test_other_settings_are_refused_by_name():
     write("run.toml", TEXT)
     killed("out")
-    said = troupe("run", "run.toml", "--resume", "out", "--set", "optimizer.lr=0.1", status=2).stderr
-    assert "optimizer.lr was 0.05 and is 0.1" in said, said
+    said = troupe("run", "run.toml", "--resume", "out", "--set", "optimizer.momentum=0.1", status=2).stderr
+    assert "optimizer.momentum was 0.0 and is 0.1" in said, said
     write("more.toml", TEXT.replace("count = 2", "count = 3"))
     said = troupe("run", "more.toml", "--resume", "out", status=2).stderr
     assert "workers.count was 2 and is 3" in said, said

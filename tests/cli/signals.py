@@ -195,9 +195,15 @@ def test_a_reader_that_has_read_enough_is_no_error():
     done = subprocess.run(["bash", "-o", "pipefail", "-c", f"{os.path.abspath(BINARY)} explain | head -1"],
                           capture_output=True, text=True, check=False)
     assert done.returncode in (0, 141) and not done.stderr, done
-    with open("/dev/full", "w") as full:
-        done = subprocess.run([BINARY, "explain"], stdout=full, stderr=subprocess.PIPE, text=True, check=False)
-    assert done.returncode == 1 and "standard output cannot be written" in done.stderr, done
+    for command in ("explain", "--help", "run --help", "help run", "list", "--version", "man", "completions bash"):
+        reading, writing = os.pipe()
+        os.close(reading)
+        done = subprocess.run([BINARY, *command.split()], stdout=writing, stderr=subprocess.PIPE, text=True, check=False)
+        os.close(writing)
+        assert done.returncode == 141 and not done.stderr, (command, done)
+        with open("/dev/full", "w") as full:
+            done = subprocess.run([BINARY, *command.split()], stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+        assert done.returncode == 1 and "standard output cannot be written" in done.stderr, (command, done)
 
 
 def test_a_command_in_the_background_of_a_script_may_be_interrupted():

@@ -298,6 +298,9 @@ def test_what_is_no_script_or_does_not_fit_is_refused():
     model = export(Lenet())
     torch.save(model.state_dict(), "state.pt")
     assert "the file contains values written by torch.save()" in refused("check", file("state", model='script = "state.pt"'))
+    torch.export.save(torch.export.export(torch.nn.Linear(4, 2), (torch.ones(3, 4),)), "exported.pt2")
+    said = refused("check", file("exported", model='script = "exported.pt2"'))
+    assert "the file is an exported program (torch.export.save), not a TorchScript module" in said, said
     write("text.pt", "import torch")
     assert "text.pt: not a TorchScript file" in refused("check", file("text", model='script = "text.pt"'))
     assert "gone.pt: no such file" in refused("check", file("gone", model='script = "gone.pt"'))

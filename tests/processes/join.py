@@ -54,6 +54,9 @@ def test_a_node_of_another_file_hears_what_differs_and_the_right_one_joins():
                            status=2)
             for word in [*words, "differs from that of node alpha"]:
                 assert word in wrong.stderr, wrong.stderr
+            if len(setting) == 1:  # both name the nodes
+                for said in wrong.stderr, alpha.said():
+                    assert "optimizer.lr is 0.05 on node alpha and 0.02 on node beta" in said, said
         assert "refused node beta" in alpha.said() and "optimizer.lr" in alpha.said(), alpha
         troupe("run", file, "--set", "node.alpha.address=127.0.0.1:0", "--set", "node.beta.address=127.0.0.1:0",
                "--set", "run.steps=0", "--set", "run.seed=5", "--out", "other")

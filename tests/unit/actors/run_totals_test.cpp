@@ -32,11 +32,17 @@ milestone of(std::uint32_t rank, std::uint64_t step, double loss_sum, std::uint6
           .busy = 4};
 }
 
+/// Returns the report of milestones that have just arrived.
+report report_of(run_totals& totals, std::uint64_t step, const std::vector<milestone>& all, int second) {
+  for (const auto& one : all) totals.count_arrival(one);
+  return totals.report_of(step, all, run_clock::time_point{seconds{second}});
+}
+
 }  // namespace
 
 TEST_CASE("a report covers what was trained since the last one, an epoch what was trained in it") {
   auto totals = two_workers();
-  const auto first = totals.report_of(5, {of(0, 5, 8, 100), of(1, 5, 16, 200)}, run_clock::time_point{seconds{104}});
+  const auto first = report_of(totals, 5, {of(0, 5, 8, 100), of(1, 5, 16, 200)}, 104);
   CHECK(first.line.train_loss == 3);  // 24 over 8 samples
   CHECK(first.line.train_accuracy == 0.25);
   CHECK(first.line.bytes_sent == 300);
@@ -46,7 +52,7 @@ TEST_CASE("a report covers what was trained since the last one, an epoch what wa
   CHECK((first.evaluated && !first.epoch_ends));
   CHECK(totals.reported() == 5);
 
-  const auto second = totals.report_of(10, {of(0, 10, 0, 150), of(1, 10, 8, 250)}, run_clock::time_point{seconds{106}});
+  const auto second = report_of(totals, 10, {of(0, 10, 0, 150), of(1, 10, 8, 250)}, 106);
   CHECK(second.line.train_loss == 1);
   CHECK(second.line.bytes_sent == 400);
   REQUIRE(second.line.workers.size() == 2);
@@ -100,7 +106,7 @@ TEST_CASE("restored totals go on from the saved ones, and so does the clock") {
   };
   const auto at = [](int second) { return run_clock::time_point{seconds{second}}; };
   auto whole = two_workers();
-  whole.report_of(5, milestones(5), at(104));
+  report_of(whole, 5, milestones(5), 104);
   record line;
   whole.note_distances(1, 3, line);
   whole.clock.hold(at(104));
@@ -111,8 +117,8 @@ TEST_CASE("restored totals go on from the saved ones, and so does the clock") {
   CHECK(restored.line_at(7, at(1005)).bytes_sent == 505);
   whole.clock.release(at(106));
   restored.clock.release(at(1006));
-  const auto expected = whole.report_of(10, milestones(10), at(108));
-  const auto found = restored.report_of(10, milestones(10), at(1008));
+  const auto expected = report_of(whole, 10, milestones(10), 108);
+  const auto found = report_of(restored, 10, milestones(10), 1008);
   CHECK(found.line.seconds == expected.line.seconds);
   CHECK(found.line.train_seconds == expected.line.train_seconds);
   CHECK(found.line.train_seconds == 6);  // 2 s were spent waiting
@@ -123,4 +129,16 @@ TEST_CASE("restored totals go on from the saved ones, and so does the clock") {
   CHECK(restored.end_of(found.line, "done").consensus_distance_max == 3);
   CHECK(restored.end_of(found.line, "done").samples_per_second ==
         whole.end_of(expected.line, "done").samples_per_second);
+}
+
+TEST_CASE("speed is that at which workers train, also where they are far apart") {
+  auto totals = two_workers();
+  totals.count_arrival(of(0, 5, 0, 0));
+  totals.count_arrival(of(0, 10, 0, 0));  // of a later report: the other worker has not begun
+  totals.count_arrival(of(1, 5, 0, 0));
+  const auto first = totals.report_of(5, {of(0, 5, 0, 0), of(1, 5, 0, 0)}, run_clock::time_point{seconds{112}});
+  totals.count_arrival(of(1, 10, 0, 0));
+  const auto second = totals.report_of(10, {of(0, 10, 0, 0), of(1, 10, 0, 0)}, run_clock::time_point{seconds{116}});
+  CHECK(first.line.samples_per_second == 1);   // 12 samples in 12 s
+  CHECK(second.line.samples_per_second == 1);  // 4 samples in 4 s, although 8 belong to this report
 }

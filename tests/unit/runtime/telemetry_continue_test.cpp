@@ -79,7 +79,7 @@ struct run {
   explicit run(bool continues = false, const files& beside = options,
                std::shared_ptr<durable_files> disk = std::make_shared<durable_files>())
       : book(tiny_plan(), telemetry::run_folder({.out = "out", .overwrite = true, .resume = continues}),
-             telemetry::make_json_display(shown),
+             telemetry::make_json_display({}, shown),
              {.beside = beside,
               .continues = continues,
               .about = checkpoint::manifest{},

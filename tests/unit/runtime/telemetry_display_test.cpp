@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <sstream>
 #include <string>
+#include <vector>
 
 using namespace troupe;
 using namespace troupe::testing;
@@ -161,4 +162,63 @@ TEST_CASE("the last line of a failed run gives no number of steps, which may be 
   shown->write(end);
   CHECK(out.str() ==
         "failed after 0:10, validation accuracy 50.00 % after step 50\nno final weights; metrics in runs/a\n");
+}
+
+TEST_CASE("an epoch's line is about the whole epoch, an evaluation's about the steps since the record before") {
+  std::ostringstream out;
+  const auto shown =
+      telemetry::make_line_display({.steps = 100, .steps_per_epoch = 100, .samples_per_step = 10, .folder = ""}, out);
+  shown->write(of_event("start"));
+  const auto fill = [](record line, double loss, double accuracy, double seconds, double rate) {
+    line.train_loss = loss;
+    line.train_accuracy = accuracy;
+    line.train_seconds = seconds;
+    line.samples_per_second = rate;
+    return line;
+  };
+  shown->write(fill(evaluation_record(0, 80, 8, 0.5), 2, 0.5, 8, 100));
+  shown->write(fill(evaluation_record(1, 100, 9, 0.6), 1, 0.9, 9, 200));
+  auto epoch = fill(epoch_record(1, 100, 9, 1, 0.6), 1, 0.9, 9, 200);
+  epoch.epoch_train_loss = 1.8;
+  epoch.epoch_seconds = 9;
+  shown->write(epoch);
+  CHECK(out.str().find("100 img/s  loss 2.0000  train 50.0 %  val 50.00 %") != std::string::npos);
+  CHECK(out.str().find("111 img/s  loss 1.8000  train 58.0 %  val 60.00 %") != std::string::npos);
+  out.str("");
+  const auto continued =
+      telemetry::make_line_display({.steps = 100, .steps_per_epoch = 100, .samples_per_step = 10, .folder = ""}, out);
+  continued->write(of_event("resume", 90, 8));
+  continued->write(epoch);
+  CHECK(out.str().find("train") == std::string::npos);  // that of the first 90 steps is not known
+}
+
+TEST_CASE("a run that stops early says why") {
+  const auto said = [](const rules::stop_options& stop, const std::vector<double>& accuracies) {
+    std::ostringstream out;
+    const auto shown =
+        telemetry::make_line_display({.steps = 100, .steps_per_epoch = 100, .folder = "", .stop = stop}, out);
+    shown->write(of_event("start"));
+    std::uint64_t step = 0;
+    for (const auto accuracy : accuracies) shown->write(evaluation_record(0, step += 10, 1, accuracy));
+    auto end = of_event("end", step, 1);
+    end.status = "stopped_early";
+    out.str("");
+    shown->write(end);
+    return out.str();
+  };
+  CHECK(said({.target_accuracy = 0.9}, {0.8, 0.91, 0.92})
+            .starts_with(
+                "stopped early (2 consecutive evaluations reached evaluate.target_accuracy = 0.9) after 30 steps "));
+  CHECK(said({.target_accuracy = 0.9, .target_hold = 1}, {0.95})
+            .starts_with("stopped early (one evaluation reached evaluate.target_accuracy = 0.9) after "));
+  CHECK(said({.target_accuracy = 0.9, .patience = 3}, {0.95, 0.8, 0.7, 0.91})
+            .starts_with("stopped early (3 evaluations without improvement, evaluate.patience) after "));
+}
+
+TEST_CASE("a continued run lists the settings that have changed") {
+  std::ostringstream out;
+  const auto shown = telemetry::make_line_display(
+      {.steps = 100, .folder = "", .changed = {{.key = "optimizer.lr", .before = "0.1", .now = "0.05"}}}, out);
+  shown->write(of_event("resume", 50, 4));
+  CHECK(out.str() == "continued from the checkpoint of step 50; optimizer.lr was 0.1 and is 0.05\n");
 }

@@ -10,6 +10,7 @@
 #include "troupe/runtime/telemetry/run_folder.hpp"
 #include "troupe/runtime/topology/error.hpp"
 
+#include <ATen/ops/full.h>
 #include <ATen/ops/ones.h>
 #include <ATen/ops/zeros.h>
 #include <nlohmann/json.hpp>
@@ -21,6 +22,7 @@
 #include <iterator>
 #include <limits>
 #include <sstream>
+#include <stdexcept>
 #include <string>
 #include <string_view>
 #include <unistd.h>
@@ -303,7 +305,7 @@ TEST_CASE("every line of the metrics has every key, and finite numbers only") {
       R"("samples_per_second":1203.0,"train_loss":null,"train_accuracy":0.5,"val_loss":null,"val_accuracy":null,"val_top_k_accuracy":null,"val_accuracy_workers":null,"lr":0.05,)"
       R"("epoch_seconds":12.5,"epoch_train_loss":null,"data_wait":null,"train_loss_workers":null,"bytes_sent":4096,"staleness_mean":null,)"
       R"("staleness_max":null,"staleness_counts":null,"gradients_refused":null,"consensus_distance":null,)"
-      R"("consensus_distance_before":null,"consensus_distance_max":null,"status":null,"origin":null})");
+      R"("consensus_distance_before":null,"consensus_distance_max":null,"status":null,"origin":null,"changed":null})");
   CHECK(nlohmann::json::parse(telemetry::json_line(of_event("end")))["status"] == "done");
 }
 
@@ -343,7 +345,7 @@ TEST_CASE("a journal leaves the files of the contract") {
   std::ostringstream lines;
   telemetry::make_way_for(pattern_option::csv, "times/of.csv", false, "results", "t.toml");
   telemetry::file_journal journal(
-      plan, telemetry::run_folder({.out = "out"}), telemetry::make_json_display(lines),
+      plan, telemetry::run_folder({.out = "out"}), telemetry::make_json_display({}, lines),
       {.beside = {{pattern_option::csv, "times/of.csv"}, {pattern_option::epoch_log, "times/of.txt"}}});
   CHECK(fs::exists("out/topology.toml"));
   journal.write(of_event("start"));
@@ -356,6 +358,10 @@ TEST_CASE("a journal leaves the files of the contract") {
   CHECK(read("times/of.csv") == "time,val_accuracy\n0.0,0.0\n0.2,0.5\n");  // a quarter to even, as Python rounds it
   CHECK(read("times/of.txt") == "1  0.25  0.2500  50.00\n");
   journal.keep({.origin = {}, .values = at::ones({plan.layout.total})});
+  const snapshot diverged{.origin = {},
+                          .values = at::full({plan.layout.total}, std::numeric_limits<double>::infinity())};
+  CHECK_THROWS_WITH_AS(journal.save(diverged),
+                       doctest::Contains("the final weights contain values that are not finite"), std::runtime_error);
   journal.save({.origin = {}, .values = at::zeros({plan.layout.total})});
   journal.write(of_event("end", 2, 1));
   CHECK(read("out/metrics.jsonl") == lines.str());

@@ -47,6 +47,8 @@ TEST_CASE("what is a node's own affair is not in the canonical text") {
 TEST_CASE("differing topologies are told apart key by key") {
   CHECK(differences({}).empty());
   CHECK(differences({"optimizer.lr=0.02"}) == "optimizer.lr is 0.02 there and 0.01 here");
+  CHECK(topology::differences(canonical(), canonical({"optimizer.lr=0.02"}), {"on node a", "on node b"}) ==
+        "optimizer.lr is 0.02 on node a and 0.01 on node b");
   CHECK(differences({"run.steps=5"}) == "run.epochs is unset there and 1 here; run.steps is 5 there and unset here");
   CHECK(differences({"node.0.name=beta", "node.1.name=alpha"}) ==
         "node.0.name is \"beta\" there and \"alpha\" here; node.1.name is \"alpha\" there and \"beta\" here");
