@@ -8,6 +8,7 @@
 #include "troupe/runtime/support/terminal.hpp"
 #include "troupe/runtime/support/units.hpp"
 #include "troupe/runtime/topology/error.hpp"
+#include "troupe/runtime/topology/load.hpp"
 
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
@@ -51,6 +52,7 @@ answers answers_of(const std::filesystem::path& folder) {
   all.run = diagnosis::read_run(folder);
   if (!exists(folder / "topology.toml"))
     throw input_error(folder.string() + ": there is no topology.toml; expected the results folder of a run");
+  topology::load(folder / "topology.toml");  // throws if it is damaged
   all.found = findings_of(all.run);
   const auto cores = std::max(1u, std::thread::hardware_concurrency());
   try {

@@ -51,7 +51,7 @@ PROVOKED = {
     "A folder with results": lambda: after_a_run("run", "file.toml", "--out", "out"),
     "Results of a run that has not ended well": after_a_failure,
     "A folder with other files": beside_notes,
-    "A run that cannot be continued": lambda: after_a_run("run", "--resume", "out", "--set", "optimizer.lr=0.1",
+    "A run that cannot be continued": lambda: after_a_run("run", "--resume", "out", "--set", "optimizer.momentum=0.9",
                                                           text=CHECKPOINTS),
     "An address without certificates": lambda: check(text=NODES),
     "Links for workers that share memory": lambda: check(text=SHARED),

@@ -138,7 +138,7 @@ def test_a_run_whose_data_is_elsewhere_is_explained_without_predictions():
     found = json.loads(troupe("explain-run", "out", "--json").stdout)
     assert found["cause"] is None and not found["suggestions"] and "nowhere" in found["not_simulated"], found
     said = troupe("explain-run", "out").stdout
-    assert "The run cannot be simulated here, so nothing is suggested: " in said and "worker  steps" in said, said
+    assert "The run cannot be simulated here, so nothing is suggested:" in said and "worker  steps" in said, said
 
 
 def test_links_are_read_where_a_run_has_written_them():

@@ -4,7 +4,7 @@ which `troupe run` refuses."""
 import json
 import pathlib
 
-from troupe_command import TINY, main, metrics, timeless, troupe, write
+from troupe_command import BINARY, TINY, main, metrics, timeless, troupe, write
 
 NODES = TINY.replace("count = 2\n", "") + """
 [simulate]

@@ -141,7 +141,7 @@ def edges_of(folder):
     """The edges in the report of a run, as its button saves them."""
     page = pathlib.Path(folder, "report.html").read_text()
     given = json.loads(re.search(r'id="csv">(.*?)</script>', page, re.DOTALL)[1])
-    assert given["loss"].startswith("series,seconds,loss,lowest,highest\n"), given["loss"]
+    assert given["loss"].startswith("series,seconds,loss,lowest,highest,epochs,steps,samples,bytes_sent\n"), given["loss"]
     assert set(given) == set(re.findall(r'data-figure="([\w-]+)"', page)), given.keys()
     return list(csv.DictReader(io.StringIO(given["wiring"])))
 

@@ -224,8 +224,10 @@ TEST_CASE("no rate, delay, loss or size makes a time overflow") {
 }
 
 TEST_CASE("names that the plan does not have are refused") {
-  CHECK(refusal({testing::at("w4")}).find(R"(link.0.at names "w4"; expected a worker)") != std::string::npos);
-  CHECK(refusal({testing::at("*"), testing::between("w0", "gamma")}).find(R"(link.1.between names "gamma")") !=
+  CHECK(refusal({testing::at("w4")}).find(R"(link.0.at (the place of the [[link]]) names "w4"; expected a worker)") !=
+        std::string::npos);
+  CHECK(refusal({testing::at("*"), testing::between("w0", "gamma")})
+            .find(R"(link.1.between (the two ends of a [[link]]; the first one is link.0) names "gamma")") !=
         std::string::npos);
   CHECK(refusal({testing::at("s0")}) != "accepted");
   CHECK(refusal({testing::at("beta")}) == "accepted");
