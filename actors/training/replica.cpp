@@ -1,6 +1,7 @@
 #include "troupe/actors/training/replica.hpp"
 
 #include "troupe/actors/support/cores.hpp"
+#include "troupe/actors/support/cpu_time.hpp"
 #include "troupe/actors/support/intra_op.hpp"
 #include "troupe/actors/training/engine.hpp"
 #include "troupe/actors/training/placement.hpp"
@@ -10,7 +11,6 @@
 #include <c10/core/GradMode.h>
 
 #include <chrono>
-#include <ctime>
 #include <utility>
 
 namespace troupe {
@@ -46,12 +46,6 @@ class used_engine {
   std::unique_ptr<engine> engine_;
 };
 
-double cpu_seconds_of_thread() {
-  timespec used{};
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used);
-  return static_cast<double>(used.tv_sec) + 1e-9 * static_cast<double>(used.tv_nsec);
-}
-
 }  // namespace
 
 replica::replica(replica_options options) : replica(std::make_shared<const replica_options>(std::move(options))) {}
@@ -71,7 +65,7 @@ advanced replica::run(const advance& request, const std::atomic<bool>& cancelled
   auto& network = *used;
   using clock = std::chrono::steady_clock;
   const auto begin = clock::now();
-  const auto used_before = cpu_seconds_of_thread();
+  const auto used_before = cpu_time_of_thread();
   const auto waited = work.samples.waited();
   const c10::AutoGradMode with_gradients{true};
   const auto on_the_stream = parts_->where.enter();
@@ -96,7 +90,7 @@ advanced replica::run(const advance& request, const std::atomic<bool>& cancelled
   if (options.loading) {
     result.data_wait = work.samples.waited() - waited;
     result.busy = std::chrono::duration<double>(clock::now() - begin).count();
-    result.cpu = cpu_seconds_of_thread() - used_before;
+    result.cpu = std::chrono::duration<double>(cpu_time_of_thread() - used_before).count();
   }
   return result;
 }

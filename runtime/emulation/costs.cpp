@@ -1,5 +1,6 @@
 #include "troupe/runtime/emulation/costs.hpp"
 
+#include "troupe/actors/support/cpu_time.hpp"
 #include "troupe/actors/training/replica.hpp"
 #include "troupe/data/random.hpp"
 #include "troupe/runtime/node/worker_of_plan.hpp"
@@ -9,7 +10,6 @@
 #include <atomic>
 #include <barrier>
 #include <cmath>
-#include <ctime>
 #include <future>
 #include <stdexcept>
 #include <thread>
@@ -23,12 +23,6 @@ using std::chrono::microseconds;
 
 /// Keeps what is drawn for durations apart from other draws with the same seed.
 constexpr std::uint64_t of_durations = 0x636f737473;
-
-double cpu_seconds() {
-  timespec used{};
-  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used);
-  return static_cast<double>(used.tv_sec) + 1e-9 * static_cast<double>(used.tv_nsec);
-}
 
 /// Limited so that no sum of times overflows, whatever rates and factors the file has, but to more than the hundred
 /// years after which a simulation ends with an error.
@@ -58,7 +52,7 @@ microseconds measure_gradient(const plan& plan, const data::dataset_pair& data, 
   struct mark {
     std::chrono::steady_clock::time_point at;
     std::size_t rounds;
-    double cpu;
+    std::chrono::nanoseconds cpu;
   };
   const activity measuring{"measuring a gradient", plan.file.run.timeout, "run.timeout"};
   const auto begin = std::chrono::steady_clock::now();
@@ -72,7 +66,7 @@ microseconds measure_gradient(const plan& plan, const data::dataset_pair& data, 
     const auto now = std::chrono::steady_clock::now();
     const auto due =
         marks.empty() ? rounds >= first_ones && now - begin >= at_first : now - marks.back().at >= at_least;
-    if (due) marks.push_back({now, rounds, cpu_seconds()});
+    if (due) marks.push_back({now, rounds, cpu_time_of_process()});
   };
   std::barrier round{static_cast<std::ptrdiff_t>(lanes), end_round};
   const auto work = [&](std::uint32_t rank) {
@@ -107,7 +101,7 @@ microseconds measure_gradient(const plan& plan, const data::dataset_pair& data, 
   std::vector<double> seconds;
   for (std::size_t i = 0; i + 1 < marks.size(); ++i) {
     const auto gradients = static_cast<double>(lanes * (marks[i + 1].rounds - marks[i].rounds));
-    seconds.push_back((marks[i + 1].cpu - marks[i].cpu) / gradients);
+    seconds.push_back(std::chrono::duration<double>(marks[i + 1].cpu - marks[i].cpu).count() / gradients);
   }
   std::nth_element(seconds.begin(), seconds.begin() + measured / 2, seconds.end());
   return std::max(microseconds{1}, rounded(seconds[measured / 2]));

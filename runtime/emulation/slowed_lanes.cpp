@@ -1,25 +1,17 @@
 #include "troupe/runtime/emulation/slowed_lanes.hpp"
 
+#include "troupe/actors/support/cpu_time.hpp"
 #include "troupe/runtime/node/worker_of_plan.hpp"
 
 #include <caf/actor.hpp>
 
 #include <chrono>
-#include <ctime>
 #include <thread>
 #include <utility>
 
 namespace troupe::emulation {
 
 namespace {
-
-using std::chrono::nanoseconds;
-
-nanoseconds cpu_time_of_thread() {
-  timespec used{};
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used);
-  return std::chrono::seconds{used.tv_sec} + nanoseconds{used.tv_nsec};
-}
 
 class slowed_lane final : public lane {
  public:
