@@ -88,14 +88,17 @@ std::string version() {
   return TROUPE_VERSION;
 }
 
+std::map<std::string, std::string> names_of_machine() {
+  return {{"LibTorch", TORCH_VERSION}, {"CPU capability", at::get_cpu_capability()}, {"CPU", cpu_name()}};
+}
+
 std::map<std::string, std::string> fingerprint() {
-  return {{"LibTorch", TORCH_VERSION},
-          {"CPU capability", at::get_cpu_capability()},
-          {"CPU", cpu_name()},
-          {"CUDA", device::text_of(device::here())},
-          {"arithmetic", arithmetic_here().float32},
-          {"bfloat16 arithmetic", arithmetic_here().bfloat16},
-          {"kernel selection", kernel_settings()}};
+  auto found = names_of_machine();
+  found.merge(std::map<std::string, std::string>{{"CUDA", device::text_of(device::here())},
+                                                 {"arithmetic", arithmetic_here().float32},
+                                                 {"bfloat16 arithmetic", arithmetic_here().bfloat16},
+                                                 {"kernel selection", kernel_settings()}});
+  return found;
 }
 
 std::map<std::string, std::string> fingerprint_of(const plan& plan) {

@@ -15,8 +15,11 @@ namespace troupe {
 /// Returns Troupe's version.
 std::string version();
 
-/// Returns LibTorch's version, its CPU capability, the name of the CPU, the CUDA devices, digests of this machine's
-/// arithmetic and the environment variables that select kernels (see arithmetic.hpp), keyed by readable names.
+/// Returns LibTorch's version, its CPU capability and the name of the CPU, keyed by readable names.
+std::map<std::string, std::string> names_of_machine();
+
+/// Returns these, the CUDA devices, digests of this machine's arithmetic and the environment variables that select
+/// kernels (see arithmetic.hpp). The first call computes the digests.
 std::map<std::string, std::string> fingerprint();
 
 /// Returns those of them on which the bits of this run depend: without the CUDA devices if all workers use the CPU, and

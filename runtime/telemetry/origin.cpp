@@ -48,7 +48,7 @@ std::string origin::text() const {
 }
 
 origin origin_of(const plan& plan, std::optional<std::chrono::system_clock::time_point> now) {
-  const auto machine = fingerprint();
+  const auto machine = names_of_machine();
   return {.begun = now ? utc(*now) : "",
           .seed = static_cast<std::uint64_t>(plan.file.run.seed),
           .troupe = version(),
