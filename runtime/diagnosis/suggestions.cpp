@@ -1,5 +1,6 @@
 #include "troupe/runtime/diagnosis/suggestions.hpp"
 
+#include "troupe/runtime/plan/batches.hpp"
 #include "troupe/runtime/topology/value.hpp"
 
 #include <algorithm>
@@ -21,7 +22,6 @@ struct situation {
   unsigned cores;
   std::vector<suggestion> made{};
 
-  std::uint64_t workers() const { return static_cast<std::uint64_t>(file.workers.count); }
   bool alone() const { return file.exchanges.size() == 1; }
   /// Returns "exchange.KEY=VALUE", with the name of the exchange if there are several.
   std::string setting(const exchange_settings& of, const std::string& key, const std::string& value) const {
@@ -54,8 +54,8 @@ std::string loop(const std::vector<std::string>& words) {
 }
 
 void about_data(situation& now) {
-  const auto by_default = std::min<std::int64_t>(static_cast<std::int64_t>(now.workers()), std::max(1u, now.cores / 2));
-  const auto threads = now.file.data.threads.value_or(by_default);
+  const auto threads = static_cast<std::int64_t>(
+      loader_threads_of(now.file.data, static_cast<std::uint32_t>(now.file.workers.count), now.cores));
   const auto more = std::min<std::int64_t>(std::max<std::int64_t>(2 * threads, 1), std::max(now.cores, 1u));
   if (more > threads)
     now.add("More threads read, decode and augment batches ahead of time.", {"data.threads=" + std::to_string(more)},

@@ -11,6 +11,7 @@
 #include "troupe/runtime/node/patient_scheduler.hpp"
 #include "troupe/runtime/node/supervisor.hpp"
 #include "troupe/runtime/node/traced_lanes.hpp"
+#include "troupe/runtime/plan/batches.hpp"
 #include "troupe/runtime/plan/memory_needs.hpp"
 #include "troupe/runtime/plan/parts.hpp"
 #include "troupe/runtime/plan/refuse.hpp"
@@ -125,13 +126,6 @@ std::function<void(const std::string&)> one_at_a_time(std::function<void(const s
   };
 }
 
-/// One for each worker of this process, unless the file says how many; half of the cores are left to the workers.
-std::size_t loader_threads_of(const plan& plan, std::uint32_t node) {
-  if (const auto given = plan.file.data.threads) return static_cast<std::size_t>(*given);
-  const std::size_t half = std::max(1u, std::thread::hardware_concurrency() / 2);
-  return std::min(half, static_cast<std::size_t>(plan.nodes[node].workers));
-}
-
 /// Refuses a number of intra-op threads that this process cannot have: some kernels of oneDNN would wait forever for
 /// the threads that are missing.
 void check_threads(const plan& plan) {
@@ -152,7 +146,8 @@ run_end run(const plan& plan, const data::dataset_pair& data, node_options optio
   if (!options.network)
     options.network = emulation::make_network(plan, plan.file.run.seed, emulation::realm::run, options.trace);
   const auto end = std::make_shared<run_end>();
-  const auto loading = std::make_shared<data::loader_threads>(loader_threads_of(plan, options.node));
+  const auto loading = std::make_shared<data::loader_threads>(
+      loader_threads_of(plan.file.data, plan.nodes[options.node].workers, std::thread::hardware_concurrency()));
   thread_lanes threads;
   options.report = one_at_a_time(std::move(options.report));
   threads.report_long_jobs(plan.file.run.timeout, options.report);

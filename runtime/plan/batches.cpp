@@ -105,4 +105,9 @@ std::string shares_text(const plan& plan) {
   return text;
 }
 
+std::size_t loader_threads_of(const topology::data_settings& given, std::uint32_t workers, unsigned cores) {
+  if (given.threads) return static_cast<std::size_t>(*given.threads);
+  return std::min<std::size_t>(std::max(1u, cores / 2), workers);
+}
+
 }  // namespace troupe

@@ -34,4 +34,8 @@ void check_budget(const plan& so_far);
 /// the whole set is evaluated at once.
 std::string shares_text(const plan& plan);
 
+/// Returns how many threads of a process make batches ahead for so many workers: data.threads or, by default, one for
+/// each worker, but at most half of the cores, because the others are left to the workers.
+std::size_t loader_threads_of(const topology::data_settings& given, std::uint32_t workers, unsigned cores);
+
 }  // namespace troupe
