@@ -1,8 +1,8 @@
 // troupe explain-run DIR: where the time of a finished run went, and what to try.
 #include "troupe/apps/commands.hpp"
 #include "troupe/apps/page.hpp"
-#include "troupe/apps/resume.hpp"
 #include "troupe/apps/share_bar.hpp"
+#include "troupe/apps/shell_words.hpp"
 #include "troupe/runtime/diagnosis/suggestions.hpp"
 #include "troupe/runtime/diagnosis/what_if.hpp"
 #include "troupe/runtime/support/terminal.hpp"
@@ -24,6 +24,7 @@
 #include <string>
 #include <thread>
 #include <unistd.h>
+#include <utility>
 #include <vector>
 
 namespace troupe::apps {
@@ -52,11 +53,11 @@ answers answers_of(const std::filesystem::path& folder) {
   all.run = diagnosis::read_run(folder);
   if (!exists(folder / "topology.toml"))
     throw input_error(folder.string() + ": there is no topology.toml; expected the results folder of a run");
-  topology::load(folder / "topology.toml");  // throws if it is damaged
+  auto file = topology::load(folder / "topology.toml");
   all.found = findings_of(all.run);
   const auto cores = std::max(1u, std::thread::hardware_concurrency());
   try {
-    const diagnosis::what_if simulated(folder, all.run, cores);
+    const diagnosis::what_if simulated(std::move(file), all.run, cores);
     all.why = simulated.explain();
     all.suggestions = suggestions_of(simulated, all.run.seconds, cores);
   } catch (const std::exception& reason) {  // such as data that is on another machine

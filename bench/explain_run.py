@@ -15,7 +15,8 @@ import subprocess
 import sys
 import tempfile
 
-BINARY = os.environ.get("TROUPE_BINARY", str(pathlib.Path(__file__).parents[1] / "build" / "troupe"))
+from measure import BUILD
+
 
 FILE = """
 [run]
@@ -46,7 +47,7 @@ CASES = {  # the file, settings, how many busy loops run beside the run, and the
 
 
 def command(*words):
-    return subprocess.run([BINARY, *map(str, words)], check=True, capture_output=True, text=True).stdout
+    return subprocess.run([BUILD / "troupe", *map(str, words)], check=True, capture_output=True, text=True).stdout
 
 
 def options(settings):

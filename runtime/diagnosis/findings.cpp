@@ -106,14 +106,11 @@ findings findings_of(const measured_run& run) {
   findings found;
   for (const auto& worker : run.workers) found.workers.push_back(shares_of(worker, run.train_seconds));
   const auto count = static_cast<double>(std::max<std::size_t>(found.workers.size(), 1));
-  found.exchange_least = 1;
   for (const auto& of : found.workers) {
     found.mean.compute += of.compute / count;
     found.mean.data += of.data / count;
     found.mean.exchange += of.exchange / count;
     found.mean.other += of.other / count;
-    found.exchange_least = std::min(found.exchange_least, of.exchange);
-    found.exchange_most = std::max(found.exchange_most, of.exchange);
   }
   if (run.seconds > 0) found.evaluation = std::clamp(1 - run.train_seconds / run.seconds, 0.0, 1.0);
   if (!run.workers.empty()) find_slowest(run, found);

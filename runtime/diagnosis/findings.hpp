@@ -21,14 +21,11 @@ struct shares {
 };
 
 struct findings {
-  std::vector<shares> workers;  ///< By rank.
-  shares mean{};                ///< Over the workers.
-  double evaluation{0};         ///< Share of the run in which an evaluation held the workers back.
-  std::size_t slowest{0};       ///< Rank of the worker whose steps take longest.
-  double slowness{1};           ///< How many times as long as in the median worker a step takes there.
-  /// Smallest and largest share of the time that a worker waits for exchanges. In a synchronous wiring, the smallest is
-  /// what the exchanges themselves take, and the rest is waiting for slower workers.
-  double exchange_least{0}, exchange_most{0};
+  std::vector<shares> workers;             ///< By rank.
+  shares mean{};                           ///< Over the workers.
+  double evaluation{0};                    ///< Share of the run in which an evaluation held the workers back.
+  std::size_t slowest{0};                  ///< Rank of the worker whose steps take longest.
+  double slowness{1};                      ///< How many times as long as in the median worker a step takes there.
   std::optional<measured_link> busiest{};  ///< The link that was occupied most, if there are emulated ones.
 };
 

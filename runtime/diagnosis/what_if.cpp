@@ -4,6 +4,7 @@
 #include "troupe/runtime/emulation/slowed_lanes.hpp"
 #include "troupe/runtime/node/launcher.hpp"
 #include "troupe/runtime/node/simulate_run.hpp"
+#include "troupe/runtime/plan/batches.hpp"
 #include "troupe/runtime/topology/load.hpp"
 #include "troupe/runtime/topology/value.hpp"
 
@@ -34,7 +35,7 @@ struct conditions {
 struct simulated {
   double seconds{0};
   double samples{0};
-  double busy_per_step{0}, exchange_wait{0};  ///< Seconds; exchange_wait over all workers.
+  double busy_per_step{0};  ///< Mean over the steps of all workers, in seconds.
   double train_seconds{0};
 };
 
@@ -64,7 +65,6 @@ void make_plain(topology::topology& file) {
   file.evaluate.patience.reset();
   file.run.max_seconds.reset();
   file.run.epochs.reset();
-  file.workers.device = {"cpu"};
   file.optimizer.warmup_epochs = 0;
   file.optimizer.schedule = "constant";
   file.optimizer.decay_epochs.clear();
@@ -73,8 +73,8 @@ void make_plain(topology::topology& file) {
 }  // namespace
 
 struct what_if::parts {
-  parts(const std::filesystem::path& folder, const measured_run& measured, unsigned cores_here)
-      : path(folder / "topology.toml"), run(measured), cores(std::max(1u, cores_here)), file(topology::load(path)) {
+  parts(topology::topology loaded, const measured_run& measured, unsigned cores_here)
+      : run(measured), cores(std::max(1u, cores_here)), file(std::move(loaded)) {
     if (run.workers.empty()) throw std::invalid_argument("the run has no workers");
     data = load_data(file);
     auto on_cpus = file;
@@ -131,13 +131,9 @@ struct what_if::parts {
 
   /// Finds the time of a gradient with which the simulated workers compute for as long as the real ones.
   void fit_gradient() {
-    std::vector<double> busy;
-    for (const auto& each : run.workers) busy.push_back(each.busy / static_cast<double>(each.steps));
-    const auto wanted = [&] {
-      double sum = 0;
-      for (const auto each : busy) sum += each;
-      return sum / static_cast<double>(busy.size());
-    }();
+    double wanted = 0;
+    for (const auto& each : run.workers)
+      wanted += each.busy / static_cast<double>(each.steps) / static_cast<double>(run.workers.size());
     constexpr int tries = 4;
     constexpr double close_enough = 0.005;
     for (int i = 0; i < tries; ++i) {
@@ -185,9 +181,10 @@ struct what_if::parts {
 
   /// Returns what a simulation of the run finds with these settings; nothing if they are not valid.
   std::optional<simulated> simulate(const std::vector<std::string>& settings, const conditions& under) const try {
-    auto changed = topology::load(path, settings);
+    auto changed = topology::load(file.file, settings);
     changed.workers.device = {"cpu"};
-    const auto whole = make_plan(changed, facts_of(changed));
+    const auto facts = facts_of(changed);
+    const auto whole = make_plan(changed, facts);
     // Enough steps for what happens every few steps, and few enough for an answer within a second.
     const auto n = static_cast<std::uint64_t>(whole.workers);
     const auto steps = std::min(whole.steps, std::clamp<std::uint64_t>(60'000 / (2 * n * n + 8 * n), 24, 400));
@@ -211,13 +208,12 @@ struct what_if::parts {
     changed.links = under.links;
     if (settings.empty())
       for (const auto& [place, choice] : taken) changed.exchanges[place].options[choice.first] = choice.second;
-    const auto made = make_plan(changed, facts_of(changed));
+    const auto made = make_plan(changed, facts);
     const auto last = simulate_timing(made, data, initial, pool, {});
     simulated found{.seconds = last.seconds, .train_seconds = last.train_seconds};
     double made_steps = 0, busy = 0;
     for (const auto& worker : last.workers) {
       found.samples += static_cast<double>(worker.samples);
-      found.exchange_wait += worker.exchange_wait;
       made_steps += static_cast<double>(worker.steps);
       busy += worker.busy;
     }
@@ -237,7 +233,6 @@ struct what_if::parts {
     return std::max(0.0, run.seconds - (before - after) * std::min(1.0, run.seconds / before));
   }
 
-  std::filesystem::path path;
   const measured_run& run;
   std::int64_t cores;
   topology::topology file;
@@ -253,8 +248,8 @@ struct what_if::parts {
   simulated as_it_was;
 };
 
-what_if::what_if(const std::filesystem::path& folder, const measured_run& run, unsigned cores)
-    : parts_(std::make_unique<parts>(folder, run, cores)) {}
+what_if::what_if(topology::topology file, const measured_run& run, unsigned cores)
+    : parts_(std::make_unique<parts>(std::move(file), run, cores)) {}
 
 what_if::~what_if() = default;
 
@@ -269,8 +264,9 @@ std::optional<double> what_if::seconds_with(const std::vector<std::string>& sett
     if (!each.starts_with(of_threads)) continue;
     // Threads that make samples too slowly work all the time, each as fast as the others.
     const auto node_workers = static_cast<double>(parts_->run.workers.size());
-    const auto before = static_cast<double>(parts_->file.data.threads.value_or(
-        std::min<std::int64_t>(static_cast<std::int64_t>(node_workers), std::max<std::int64_t>(1, parts_->cores / 2))));
+    const auto before =
+        static_cast<double>(loader_threads_of(parts_->file.data, static_cast<std::uint32_t>(parts_->run.workers.size()),
+                                              static_cast<unsigned>(parts_->cores)));
     const auto threads = std::stod(each.substr(of_threads.size()));
     const auto step = under.compute + under.data_wait;
     const auto cores = static_cast<double>(parts_->cores);

@@ -6,7 +6,6 @@
 #include "troupe/runtime/diagnosis/measured_run.hpp"
 #include "troupe/runtime/plan/plan.hpp"
 
-#include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
@@ -16,9 +15,10 @@ namespace troupe::diagnosis {
 
 class what_if {
  public:
-  /// Reads the topology of the run in `folder` and its data set. `cores` is the number of cores of the machine, which
-  /// is taken for the one that made the run. Throws std::exception if the run cannot be simulated here.
-  what_if(const std::filesystem::path& folder, const measured_run& run, unsigned cores);
+  /// Reads the data set of a run with the topology `file`, which was loaded from its results folder. `cores` is the
+  /// number of cores of the machine, which is taken for the one that made the run. Throws std::exception if the run
+  /// cannot be simulated here.
+  what_if(topology::topology file, const measured_run& run, unsigned cores);
   ~what_if();
   what_if(const what_if&) = delete;
   what_if& operator=(const what_if&) = delete;
