@@ -132,7 +132,7 @@ void print_suggestions(const answers& all) {
     std::cout << "No setting is predicted to make it noticeably faster.\n";
     return;
   }
-  std::cout << "What to try, with the time that a simulation of this run predicts for as many samples:\n";
+  std::cout << "What to try, with the time that a simulation of this run predicts for the same number of samples:\n";
   for (const auto& each : all.suggestions) {
     std::string settings;
     for (const auto& one : each.settings) settings += (settings.empty() ? "" : " ") + ("--set " + quoted(one));

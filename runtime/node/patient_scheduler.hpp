@@ -20,7 +20,7 @@ class running_time {
 
   explicit running_time(clock::time_point begin) : looked_(begin) {}
 
-  /// Returns `now` less the time in which the process was stopped: of a gap between looks, longest_gap counts.
+  /// Returns `now` less the time in which the process was stopped. A gap between looks counts as at most longest_gap.
   clock::time_point at(clock::time_point now) const { return now - lost_ - excess(now); }
 
   /// Call it often while the process runs.
