@@ -400,7 +400,8 @@ TEST_CASE("where the workers are does not change the route of encoded messages")
     file.exchanges[0].options = {{"route", std::string("auto")}};
     if (on_two_nodes) file.nodes = {{.name = "alpha", .workers = 2}, {.name = "beta", .workers = 2}};
     std::vector<std::pair<std::uint32_t, std::uint32_t>> ends;
-    for (const auto& edge : make_plan(file, 60'000).exchanges[0].edges) ends.emplace_back(edge.from, edge.to);
+    const auto plan = make_plan(file, 60'000);
+    for (const auto& edge : plan.exchanges[0].edges) ends.emplace_back(edge.from, edge.to);
     return ends;
   };
   CHECK(edges(false) == edges(true));
