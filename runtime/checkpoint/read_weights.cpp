@@ -9,8 +9,6 @@
 #include <torch/csrc/jit/api/module.h>
 #include <torch/csrc/jit/serialization/unpickler.h>
 
-#include <algorithm>
-#include <cstring>
 #include <limits>
 #include <memory>
 #include <optional>
@@ -95,8 +93,7 @@ class dict_reader {
 
   c10::IValue value_of(std::string_view pickle) try {
     const auto bytes = [rest = pickle](char* into, std::size_t wanted) mutable {
-      const auto count = std::min(wanted, rest.size());
-      std::memcpy(into, rest.data(), count);
+      const auto count = rest.copy(into, wanted);
       rest.remove_prefix(count);
       return count;
     };
