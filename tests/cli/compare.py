@@ -77,7 +77,10 @@ def check_curves(out, rows):
             line = lines[int(point["step"])]
             for key in ("updates", "seconds", "train_seconds", "bytes_sent", "train_loss", "val_loss", "val_accuracy"):
                 assert number(point[key]) == line[key], (key, point, line)
-            assert int(point["samples"]) == 16 * int(point["step"]), point
+            at_step, in_all = 16 * int(point["step"]), 16 * 20
+            # Workers of an asynchronous server may be ahead of the step that all of them have reached.
+            most = in_all if stem == "server" else at_step
+            assert at_step <= int(point["samples"]) <= most, point
 
 
 class Page(html.parser.HTMLParser):
