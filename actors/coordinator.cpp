@@ -26,6 +26,7 @@ void finish(coordinator_pointer self) {
   if (my.finished) return;
   my.finished = true;
   auto end = my.totals.end_of(my.latest.line, my.status);
+  end.stopped_by = my.stopped_by;
   // No deadline: a slow disk, or a terminal that is scrolled back, must not cost the result.
   self->request(my.recorder, caf::infinite, save_atom_v, *my.latest.result, std::move(end))
       .then([self](std::uint64_t) { self->quit(); },
@@ -65,8 +66,9 @@ void write(coordinator_pointer self) {
   my.reports.pop_front();
   my.arrived.forget_before(my.latest.line.step);
   if (my.latest.found) {
-    if (!my.halting && verdict.stops && !my.is_last(my.latest)) {
+    if (!my.halting && !verdict.stopped_by.empty() && !my.is_last(my.latest)) {
       my.status = "stopped_early";
+      my.stopped_by = verdict.stopped_by;
       my.last = my.latest.line.step;
     } else {
       my.judged = my.latest.line.step;
@@ -279,7 +281,7 @@ void admit(coordinator_pointer self, delivery::kind what, rank_id from, std::uin
 delivery delivery_of(const snapshot& replica) {
   return {.what = delivery::kind::replica,
           .from = static_cast<std::uint32_t>(replica.origin.sender),
-          .part = replica.before_exchange ? 1u : 0u,
+          .part = static_cast<std::uint32_t>(replica.when),
           .step = replica.origin.step,
           .at = replica.origin.version};
 }

@@ -32,20 +32,25 @@ void assemble(coordinator_pointer self, replicas_by_rank replicas, std::vector<s
     return;
   }
   my.assembling = true;
-  auto before = my.arrived.contributed(my.reports.front().line.step);
-  if (before.size() != replicas.size()) before.clear();
+  const auto of_all = [&](replicas_by_rank some) { return some.size() == replicas.size() ? some : replicas_by_rank{}; };
+  auto before = of_all(my.arrived.before_mixing(my.reports.front().line.step));
+  auto after = of_all(my.arrived.after_mixing(my.reports.front().line.step));
   then_on_lane(
       self, *my.where,
       {.what = task::kind::assemble,
        .elements = static_cast<std::int64_t>(replicas.size() + held.size()) * my.options.layout.total},
-      [replicas = std::move(replicas), held = std::move(held), before = std::move(before), options = my.options] {
+      [replicas = std::move(replicas), held = std::move(held), before = std::move(before),
+       after = std::move(after), options = my.options] {
         const rules::result_options how{.layout = options.layout,
                                         .pool = options.pool,
                                         .replicas_agree = options.replicas_agree,
                                         .first_buffers = options.first_buffers,
                                         .holder_weights = options.holder_weights};
         auto result = rules::result_of(replicas, rules::held_together(held, how), how);
-        if (!before.empty()) result.distance_before = rules::distance_of(before, how);
+        if (before.empty()) return result;
+        result.distance_before = rules::distance_of(before, how);
+        // Workers that have made no step since show the same parameters as right after the exchange.
+        result.distance_after = after.empty() ? result.distance : rules::distance_of(after, how);
         return result;
       },
       [self](rules::step_result found) {
@@ -53,7 +58,7 @@ void assemble(coordinator_pointer self, replicas_by_rank replicas, std::vector<s
           auto& first = self->state.reports.front();
           self->state.assembling = false;
           first.result = snapshot{{.step = first.line.step}, found.values};
-          self->state.totals.note_distances(found.distance, found.distance_before, first.line);
+          self->state.totals.note_distances(found, first.line);
           process(self);
           write_checkpoint_if_complete(self);
         });

@@ -59,6 +59,7 @@ struct coordinator_state {
   std::uint64_t allowed{0};    ///< Steps that the workers may make, as far as evaluations are concerned.
   std::uint64_t last{0};       ///< The step at which the run ends.
   std::string status{"done"};  ///< Status of the `end` record.
+  std::string stopped_by;      ///< See record::stopped_by.
   bool halting{false}, finished{false};
   std::uint64_t halt_answers{0};
   std::vector<std::uint64_t> ends;  ///< By rank: steps that a halted worker has started, and then, where it ends.

@@ -34,7 +34,7 @@ std::int64_t signed_of(std::uint64_t value) {
 }  // namespace
 
 std::span<const optional_number> optional_numbers() {
-  static constexpr std::array<optional_number, 16> all{
+  static constexpr std::array<optional_number, 17> all{
       {{"samples_per_second", &record::samples_per_second},
        {"train_loss", &record::train_loss},
        {"val_loss", &record::val_loss},
@@ -50,6 +50,7 @@ std::span<const optional_number> optional_numbers() {
        {"gradients_refused", &record::gradients_refused},
        {"consensus_distance", &record::consensus_distance},
        {"consensus_distance_before", &record::consensus_distance_before},
+       {"consensus_distance_after", &record::consensus_distance_after},
        {"consensus_distance_max", &record::consensus_distance_max}}};
   return all;
 }
@@ -70,13 +71,14 @@ state_dict state_of(const snapshot& one) {
   state_dict made;
   put_stamp(made, one.origin);
   made.put("values", one.values);
-  made.put_count("before_exchange", one.before_exchange ? 1 : 0);
+  made.put_count("when", static_cast<std::uint64_t>(one.when));
   return made;
 }
 
 void restore(snapshot& one, const state_dict& from) {
-  one = {
-      .origin = stamp_of(from), .values = from.tensor("values"), .before_exchange = from.count("before_exchange") != 0};
+  const auto when = from.count("when");
+  if (when > static_cast<std::uint64_t>(moment::after_mixing)) throw state_error("a snapshot was taken at no known time");
+  one = {.origin = stamp_of(from), .values = from.tensor("values"), .when = static_cast<moment>(when)};
 }
 
 state_dict state_of(const part& one) {

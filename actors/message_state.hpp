@@ -28,7 +28,7 @@ state_dict state_of(const part& one);
 state_dict state_of(const milestone& one);
 state_dict state_of(const evaluation& one);
 state_dict state_of(const staleness_tally& one);
-state_dict state_of(const record& one);  ///< Without event and status.
+state_dict state_of(const record& one);  ///< Without event, status and stopped_by.
 /// Without the evaluation and the replicas to evaluate, which follow from the rest.
 state_dict state_of(const rules::report& one);
 

@@ -112,13 +112,19 @@ struct outcome {
   std::int64_t sample_count{0};           ///< Samples that the values represent, if the exchange reports them.
 };
 
+/// When the parameters of a snapshot were taken.
+enum class moment : std::uint8_t {
+  after_step,     ///< After the step in the snapshot's origin.
+  before_mixing,  ///< As the worker gave them to its last exchange of parameters before the end of that step.
+  after_mixing,   ///< As that exchange left them.
+};
+
 /// Parameters and float buffers after `origin.step` completed steps.
 struct snapshot {
   stamp origin;
   at::Tensor values;                            ///< [P + B], frozen.
   std::shared_ptr<const device::mark> ready{};  ///< See span::ready.
-  /// Whether these are the values that the worker gave to its last exchange of parameters before that step.
-  bool before_exchange{false};
+  moment when{moment::after_step};
 };
 
 /// Batches that a worker draws from a queue shared by all workers.
@@ -248,12 +254,14 @@ struct record {
   std::optional<double> gradients_refused;
   std::optional<double> consensus_distance;  ///< sqrt(mean over workers of ‖xᵢ − x̄‖²), over the parameters.
   std::optional<double> consensus_distance_before;  ///< The same before the last exchange of parameters.
-  std::optional<double> consensus_distance_max;  ///< Largest value of the run of the previous one; only for event end.
+  std::optional<double> consensus_distance_after;   ///< The same right after that exchange.
+  std::optional<double> consensus_distance_max;     ///< Largest distance before an exchange; only for event end.
   /// Number of gradients since the run began, indexed by staleness; metrics.jsonl has it for event end only.
   std::vector<std::uint64_t> staleness_counts{};
   /// By rank; for more than 64 workers, only for event end. Written to workers.csv at the end.
   std::vector<worker_total> workers{};
   std::string status;  ///< One of done, stopped_early, max_seconds, interrupted, failed; only for event end.
+  std::string stopped_by{};  ///< With status stopped_early: target_accuracy or patience, of the settings of evaluate.
 };
 
 /// Shared memory on which workers in several processes of one host train; see shared_memory.hpp.

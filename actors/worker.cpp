@@ -81,10 +81,15 @@ void verify(worker_pointer self) {
 void show(worker_pointer self) {
   auto& my = self->state;
   my.shown = my.completed;
-  if (my.contributed) {
-    my.contributed->origin.step = my.completed;
-    self->send(my.contacts.results, result_atom_v, *std::exchange(my.contributed, std::nullopt));
-  }
+  const auto send_aside = [&](std::optional<snapshot> one) {
+    if (!one) return;
+    one->origin.step = my.completed;
+    self->send(my.contacts.results, result_atom_v, std::move(*one));
+  };
+  const auto has_stepped_since = my.contributed && my.now.origin.step != my.contributed->origin.step;
+  if (has_stepped_since) send_aside(my.after_mixing());
+  send_aside(std::exchange(my.contributed, std::nullopt));
+  my.mixed.reset();
   auto replica = my.now;
   if (my.options.draws_from_queue) replica.origin.version = my.completed;
   if (!my.options.draws_from_queue) return self->send(my.contacts.results, result_atom_v, replica);
@@ -242,7 +247,8 @@ void begin_exchange(worker_pointer self, std::size_t word) {
   part own = contribution(my, exchange);
   if (my.options.shows_contributions && exchange.sends == slot::parameters && my.x_on_host) {
     my.contributed = my.now;
-    my.contributed->before_exchange = true;
+    my.contributed->when = moment::before_mixing;
+    my.mixed.reset();
   }
   own.which = {exchange.place, 0};
   const auto who = own.origin;
@@ -274,6 +280,7 @@ void take_answer(worker_state& my, const exchange_word& exchange, outcome answer
     my.now.origin.version += 1;
     if (!answer.versions.empty() && has_one_exchange(my)) my.continues_at = answer.versions.front();
   }
+  if (my.contributed && exchange.sends == slot::parameters && !exchange.on_device) my.mixed = answer;
   my.answers.push_back(std::move(answer));
 }
 

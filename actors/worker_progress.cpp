@@ -2,7 +2,21 @@
 
 #include "troupe/actors/message_state.hpp"
 
+#include <ATen/ATen.h>
+
 namespace troupe {
+
+std::optional<snapshot> worker_progress::after_mixing() const {
+  if (!contributed || !mixed) return std::nullopt;
+  auto made = *contributed;
+  made.when = moment::after_mixing;
+  made.values = contributed->values.clone();
+  for (const auto& piece : mixed->pieces) {
+    auto own = made.values.narrow(0, piece.first, piece.values.numel());
+    mixed->what == slot::change ? own.add_(piece.values) : own.copy_(piece.values);
+  }
+  return made;
+}
 
 state_dict worker_progress::state() const {
   state_dict made;
@@ -14,6 +28,7 @@ state_dict worker_progress::state() const {
   put_if_any(made, "reported", reported);
   put_if_any(made, "shown", shown);
   put_if_any(made, "contributed", contributed);
+  put_if_any(made, "mixed", after_mixing());
   std::vector<std::uint64_t> assigned;
   for (const auto& one : reports.assigned)
     assigned.insert(assigned.end(), {one.first_step, one.first_batch, one.count});
@@ -27,6 +42,9 @@ void worker_progress::restore(const state_dict& from, run_id run) {
   if (now.values.numel() != elements) throw state_error("the worker's parameters belong to another model");
   gradient = find_if_any<part>(from, "g");
   contributed = find_if_any<snapshot>(from, "contributed");
+  mixed.reset();
+  if (const auto found = find_if_any<snapshot>(from, "mixed"))
+    mixed = outcome{.what = slot::parameters, .pieces = {{0, found->values}}};
   now.origin.run = run;
   if (gradient) gradient->origin.run = run;
   if (contributed) contributed->origin.run = run;

@@ -22,8 +22,13 @@ struct worker_progress {
   std::vector<std::uint64_t> payload_bytes;
   std::optional<std::uint64_t> reported;  ///< Step of the last milestone.
   std::optional<std::uint64_t> shown;     ///< Step of the last snapshot sent to the coordinator.
-  std::optional<snapshot> contributed;    ///< Parameters contributed to the last exchange after that.
+  /// The last exchange of parameters after that, for the distances between workers: x before it, and its answer.
+  std::optional<snapshot> contributed;
+  std::optional<outcome> mixed;
   rules::report_times reports;            ///< Of this, only the assignments are part of the state.
+
+  /// Returns x right after the last exchange of parameters, if both of the above are known.
+  std::optional<snapshot> after_mixing() const;
 
   /// Returns all of it. x and g must be complete and in host memory.
   state_dict state() const;

@@ -1,4 +1,4 @@
-// troupe explain KEY: what a key of the topology file means, its type, range and default.
+// troupe explain KEY...: what a key of the topology file means, its type, range and default.
 #include "troupe/actors/exchange/registry.hpp"
 #include "troupe/apps/commands.hpp"
 #include "troupe/apps/page.hpp"
@@ -113,9 +113,40 @@ json to_json(const entry& each) {
 }
 
 struct options {
-  std::string key;
+  std::vector<std::string> keys;
   bool as_json{false}, as_markdown{false}, as_schema{false};
 };
+
+/// Prints what `word` names, each key once, with the kinds of exchanges that share it.
+void print_in_full(const std::string& word) {
+  auto found = find(word);
+  if (const topology::section* section = topology::find_section(word)) {
+    const std::string label = "[" + section->name + "]  ";
+    print_wrapped(label, label.size(), section->explanation, columns());
+    std::cout << "\n";
+  }
+  for (bool first = true; !found.empty(); first = false) {
+    const entry each = found.front();
+    std::vector<std::string> kinds;
+    std::erase_if(found, [&](const entry& other) {
+      const bool same = other.section == each.section && is_same(other.row, each.row);
+      if (same && !other.kind.empty()) kinds.push_back(other.kind);
+      return same;
+    });
+    if (!first) std::cout << "\n";
+    print_in_full(each, kinds);
+  }
+}
+
+json to_json(const std::vector<std::string>& keys) {
+  json list = json::array();
+  const auto add = [&](const std::vector<entry>& entries) {
+    for (const entry& each : entries) list.push_back(to_json(each));
+  };
+  if (keys.empty()) add(all_entries());
+  for (const auto& key : keys) add(find(key));
+  return list;
+}
 
 void explain(const options& given) {
   if (given.as_markdown) {
@@ -123,28 +154,14 @@ void explain(const options& given) {
   } else if (given.as_schema) {
     std::cout << topology::json_schema();
   } else if (given.as_json) {
-    json list = json::array();
-    for (const entry& each : given.key.empty() ? all_entries() : find(given.key)) list.push_back(to_json(each));
-    std::cout << list.dump(2) << "\n";
-  } else if (given.key.empty()) {
+    std::cout << to_json(given.keys).dump(2) << "\n";
+  } else if (given.keys.empty()) {
     print_in_brief(all_entries());
   } else {
-    std::vector<entry> found = find(given.key);
-    if (const topology::section* section = topology::find_section(given.key)) {
-      const std::string label = "[" + section->name + "]  ";
-      print_wrapped(label, label.size(), section->explanation, columns());
-      std::cout << "\n";
-    }
-    for (bool first = true; !found.empty(); first = false) {
-      const entry each = found.front();
-      std::vector<std::string> kinds;
-      std::erase_if(found, [&](const entry& other) {
-        const bool same = other.section == each.section && is_same(other.row, each.row);
-        if (same && !other.kind.empty()) kinds.push_back(other.kind);
-        return same;
-      });
-      if (!first) std::cout << "\n";
-      print_in_full(each, kinds);
+    for (const auto& key : given.keys) find(key);  // before anything is printed
+    for (const auto& key : given.keys) {
+      if (&key != &given.keys.front()) std::cout << "\n";
+      print_in_full(key);
     }
   }
 }
@@ -154,8 +171,8 @@ void explain(const options& given) {
 void add_explain(CLI::App& app, int&) {
   CLI::App* command = app.add_subcommand("explain", "Explain a section or key of the topology file");
   const auto given = std::make_shared<options>();
-  command->add_option("KEY", given->key,
-                      "Section or section.key to explain, such as run.seed (default: one line for each key)");
+  command->add_option("KEY", given->keys,
+                      "Sections and keys to explain, such as run.seed (default: one line for each key)");
   command->add_flag("--json", given->as_json, "Print JSON with the keywords of JSON Schema");
   command->add_flag("--schema", given->as_schema, "Print the JSON Schema of the topology file, for editors");
   command->add_flag("--markdown", given->as_markdown)->group("");  // makes docs/topology.md

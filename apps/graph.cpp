@@ -23,7 +23,7 @@ namespace {
 struct options {
   std::filesystem::path file, drawing;
   std::vector<std::string> overrides;
-  bool overwrite{false};
+  bool overwrite{false}, wiring_only{false};
 };
 
 /// Throws input_error if the file to write is not a drawing of this command. Whoever draws a wiring again and again
@@ -48,7 +48,8 @@ void graph(const options& given) {
                       ": the extension selects the format; expected a name that ends in .svg or .dot");
   check_replaceable(given);
   const auto topology = topology::load(given.file, given.overrides);
-  const auto dot = to_dot(make_plan(topology, data_facts(load_data(topology), topology)));
+  const auto dot = to_dot(make_plan(topology, data_facts(load_data(topology), topology)),
+                          given.wiring_only ? drawn_parts::wiring : drawn_parts::all);
   const auto drawing = ending == ".dot" ? dot : to_svg(dot);
   if (const auto folder = given.drawing.parent_path(); !folder.empty()) {
     std::error_code failed;  // write_aside() reports a folder that is missing
@@ -72,6 +73,8 @@ void add_graph(CLI::App& app, int& status) {
       ->add_option("--set", given->overrides,
                    "Override a key of the topology file, given as section.key=value; repeatable")
       ->allow_extra_args(false);
+  command->add_flag("--wiring-only", given->wiring_only,
+                    "Leave out the title and the actors that do not compute, as for a figure in a paper");
   command->add_flag("--overwrite", given->overwrite, "Replace the file, also if it is not a drawing of this command");
   command->callback([given, &status] {
     graph(*given);

@@ -51,8 +51,9 @@ void arrivals::take_of_queue(const milestone& reached) {
 
 void arrivals::take(const snapshot& replica) {
   const auto step = replica.origin.step;
-  if (replica.before_exchange) {
-    contributed_[step].emplace(replica.origin.sender, replica);
+  if (replica.when != moment::after_step) {
+    auto& aside = replica.when == moment::before_mixing ? before_mixing_ : after_mixing_;
+    aside[step].emplace(replica.origin.sender, replica);
     return;
   }
   if (!shown_[step].emplace(replica.origin.sender, replica).second)
@@ -100,8 +101,12 @@ replicas_by_rank arrivals::shown_at(const std::vector<std::uint64_t>& ends) cons
   return all;
 }
 
-replicas_by_rank arrivals::contributed(std::uint64_t step) const {
-  return at_or_none(contributed_, step);
+replicas_by_rank arrivals::before_mixing(std::uint64_t step) const {
+  return at_or_none(before_mixing_, step);
+}
+
+replicas_by_rank arrivals::after_mixing(std::uint64_t step) const {
+  return at_or_none(after_mixing_, step);
 }
 
 std::vector<rank_id> arrivals::withdraw(std::uint64_t step) {
@@ -112,7 +117,7 @@ std::vector<rank_id> arrivals::withdraw(std::uint64_t step) {
 
 void arrivals::forget_before(std::uint64_t step) {
   shown_.erase(shown_.begin(), shown_.lower_bound(step));
-  contributed_.erase(contributed_.begin(), contributed_.upper_bound(step));
+  for (auto* aside : {&before_mixing_, &after_mixing_}) aside->erase(aside->begin(), aside->upper_bound(step));
 }
 
 state_dict arrivals::state() const {
@@ -124,7 +129,8 @@ state_dict arrivals::state() const {
   put_list(made, "milestones", milestones);
   put_list(made, "queued", queued_);
   put_list(made, "shown", all_of(shown_));
-  put_list(made, "contributed", all_of(contributed_));
+  put_list(made, "before_mixing", all_of(before_mixing_));
+  put_list(made, "after_mixing", all_of(after_mixing_));
   return made;
 }
 
@@ -134,8 +140,9 @@ void arrivals::restore(const state_dict& from) {
   for (const auto& one : list_of<milestone>(from, "milestones")) milestones_[one.step].emplace(one.rank, one);
   queued_ = list_of<milestone>(from, "queued");
   shown_.clear();
-  contributed_.clear();
-  for (const auto& name : {"shown", "contributed"})
+  before_mixing_.clear();
+  after_mixing_.clear();
+  for (const auto& name : {"shown", "before_mixing", "after_mixing"})
     for (const auto& one : list_of<snapshot>(from, name)) take(one);
 }
 

@@ -47,8 +47,10 @@ class arrivals {
   /// Returns the replica that each worker has shown for its own step of `ends`, by rank, as far as they have arrived.
   replicas_by_rank shown_at(const std::vector<std::uint64_t>& ends) const;
 
-  /// Returns the parameters contributed to the last exchange before `step`; see snapshot::before_exchange.
-  replicas_by_rank contributed(std::uint64_t step) const;
+  /// Return the parameters of the workers before and after their last exchange before the end of `step`, as far as they
+  /// have arrived.
+  replicas_by_rank before_mixing(std::uint64_t step) const;
+  replicas_by_rank after_mixing(std::uint64_t step) const;
 
   /// Forgets the replicas shown for `step` and returns whose they were, so that they can be requested again.
   std::vector<rank_id> withdraw(std::uint64_t step);
@@ -65,7 +67,7 @@ class arrivals {
   std::vector<std::uint64_t> reached_;                                ///< By rank: step of the last milestone.
   std::map<std::uint64_t, std::map<rank_id, milestone>> milestones_;  ///< By step, then rank.
   std::vector<milestone> queued_;                                     ///< Milestones from a queue.
-  std::map<std::uint64_t, replicas_by_rank> shown_, contributed_;     ///< By step.
+  std::map<std::uint64_t, replicas_by_rank> shown_, before_mixing_, after_mixing_;  ///< By step.
 };
 
 }  // namespace troupe::rules

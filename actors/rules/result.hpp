@@ -27,9 +27,10 @@ struct result_options {
 };
 
 struct step_result {
-  at::Tensor values;                 ///< [P + B]; or [P] if servers hold it and no worker has sent buffers.
+  at::Tensor values{};               ///< [P + B]; or [P] if servers hold it and no worker has sent buffers.
   std::optional<double> distance{};  ///< sqrt(meanᵢ ‖xᵢ − x̄‖²) over the parameters, if they may differ.
   std::optional<double> distance_before{};  ///< The same before the last exchange of parameters.
+  std::optional<double> distance_after{};   ///< The same right after that exchange.
 };
 
 /// Returns the consensus distance sqrt(meanᵢ ‖xᵢ − x̄‖²) over the parameters of `replicas`.

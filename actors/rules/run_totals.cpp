@@ -94,9 +94,11 @@ void run_totals::count_updates(const std::vector<holding>& held, bool are_replic
   staleness_ = std::move(all);
 }
 
-void run_totals::note_distances(std::optional<double> now, std::optional<double> before, record& line) {
-  line.consensus_distance = now;
-  line.consensus_distance_before = before;
+void run_totals::note_distances(const step_result& found, record& line) {
+  line.consensus_distance = found.distance;
+  line.consensus_distance_before = found.distance_before;
+  line.consensus_distance_after = found.distance_after;
+  const auto& before = found.distance_before;
   // NaN once there was one.
   if (before && (!distance_max_ || std::isnan(*before) || *before > *distance_max_)) distance_max_ = before;
 }

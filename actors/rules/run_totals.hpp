@@ -4,6 +4,7 @@
 #include "troupe/actors/messages.hpp"
 #include "troupe/actors/rules/learning_rate.hpp"
 #include "troupe/actors/rules/report.hpp"
+#include "troupe/actors/rules/result.hpp"
 #include "troupe/actors/rules/run_clock.hpp"
 #include "troupe/actors/rules/schedule.hpp"
 #include "troupe/actors/rules/training_tally.hpp"
@@ -42,7 +43,7 @@ class run_totals {
   void count_updates(const std::vector<holding>& held, bool are_replicas, record& line);
 
   /// Sets the consensus distances of a line.
-  void note_distances(std::optional<double> now, std::optional<double> before, record& line);
+  void note_distances(const step_result& found, record& line);
 
   /// Returns the last line of a run whose last report was `latest`.
   record end_of(const record& latest, const std::string& status) const;

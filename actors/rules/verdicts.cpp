@@ -13,10 +13,11 @@ verdicts::verdict verdicts::on(const evaluation& found) {
   if (made.best) best_merit_ = merit;
   if (options_.target_accuracy) {
     target_reached_ = found.accuracy >= *options_.target_accuracy ? target_reached_ + 1 : 0;
-    made.stops = target_reached_ >= options_.target_hold;
+    if (target_reached_ >= options_.target_hold) made.stopped_by = "target_accuracy";
   }
   without_improvement_ = made.best ? 0 : without_improvement_ + 1;
-  if (options_.patience) made.stops = made.stops || without_improvement_ >= *options_.patience;
+  const auto is_exhausted = options_.patience && without_improvement_ >= *options_.patience;
+  if (is_exhausted && made.stopped_by.empty()) made.stopped_by = "patience";
   return made;
 }
 

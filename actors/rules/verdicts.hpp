@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 
 namespace troupe::rules {
 
@@ -21,8 +22,8 @@ struct stop_options {
 class verdicts {
  public:
   struct verdict {
-    bool best{false};   ///< No evaluation before was as good: by accuracy, or by loss if there is no accuracy.
-    bool stops{false};  ///< Training ends here.
+    bool best{false};          ///< No evaluation before was as good: by accuracy, or by loss if there is no accuracy.
+    std::string stopped_by{};  ///< Why training ends here, as record::stopped_by; empty if it does not.
   };
 
   explicit verdicts(stop_options options = {}) : options_(options) {}

@@ -126,7 +126,24 @@ struct what_if::parts {
     if (!is_real) return;
     // Nine of ten gradients on an idle machine take 0.97 to 1.05 of their median.
     now.jitter = 0.03;
-    now.cores = workers_here > cores ? std::max<std::int64_t>(1, cores / (is_local ? nodes : 1)) : 0;
+    now.cores = std::max<std::int64_t>(1, cores / (is_local ? nodes : 1));
+    note_loaders(contentions.empty());
+  }
+
+  /// Finds out whether the threads that make samples leave too few cores for the workers. They work all the time while
+  /// workers wait for them.
+  void note_loaders(bool is_unknown) {
+    constexpr double noticeable = 0.05;
+    if (is_unknown || now.data_wait < noticeable * (now.compute + now.data_wait)) return;
+    const auto workers = static_cast<double>(run.workers.size());
+    const auto of_workers = workers * now.compute / contention / (now.compute + now.data_wait);
+    loaders_take_cores = of_workers + loader_threads() > static_cast<double>(cores);
+  }
+
+  /// Returns the number of threads that make samples.
+  double loader_threads() const {
+    return static_cast<double>(loader_threads_of(file.data, static_cast<std::uint32_t>(run.workers.size()),
+                                                 static_cast<unsigned>(cores)));
   }
 
   /// Finds the time of a gradient with which the simulated workers compute for as long as the real ones.
@@ -242,7 +259,8 @@ struct what_if::parts {
   std::int64_t batch{1};
   std::int64_t workers_here{1};
   bool is_real{false};  ///< Whether CPU times were measured, as in a real run.
-  double contention{1};
+  double contention{1};           ///< Time in which workers compute for each second of a core that they use.
+  bool loaders_take_cores{false};  ///< Whether that is because of the threads that make samples.
   conditions now;
   std::map<std::size_t, std::pair<std::string, setting_value>> taken{};  ///< Choices of the run, by exchange.
   simulated as_it_was;
@@ -264,9 +282,7 @@ std::optional<double> what_if::seconds_with(const std::vector<std::string>& sett
     if (!each.starts_with(of_threads)) continue;
     // Threads that make samples too slowly work all the time, each as fast as the others.
     const auto node_workers = static_cast<double>(parts_->run.workers.size());
-    const auto before =
-        static_cast<double>(loader_threads_of(parts_->file.data, static_cast<std::uint32_t>(parts_->run.workers.size()),
-                                              static_cast<unsigned>(parts_->cores)));
+    const auto before = parts_->loader_threads();
     const auto threads = std::stod(each.substr(of_threads.size()));
     const auto step = under.compute + under.data_wait;
     const auto cores = static_cast<double>(parts_->cores);
@@ -282,7 +298,9 @@ explanation what_if::explain() const {
   // Workers that take turns on the cores compute for as many times as long as alone.
   const auto of_workers = std::max(1.0, static_cast<double>(parts_->workers_here) / static_cast<double>(parts_->cores));
   constexpr double noticeable = 1.25;
-  explanation why{.contention = parts_->contention, .others_used_cores = parts_->contention > noticeable * of_workers};
+  explanation why{
+      .contention = parts_->contention,
+      .others_used_cores = !parts_->loaders_take_cores && parts_->contention > noticeable * of_workers};
   for (const auto each : all_causes) {
     auto under = parts_->now;
     switch (each) {
@@ -294,11 +312,12 @@ explanation what_if::explain() const {
         under.slowdown.clear();
         break;
       case cause::cores:
-        if (under.cores == 0) under.compute /= parts_->contention;
+        if (parts_->workers_here <= parts_->cores) under.compute /= parts_->contention;
         under.cores = 0;
         break;
       case cause::data:
         under.data_wait = 0;
+        if (parts_->loaders_take_cores) under.compute /= parts_->contention;
         break;
       case cause::evaluation:
         under.evaluation = 0;

@@ -70,14 +70,14 @@ std::string common_address(const plan& plan) {
               : "";
 }
 
-std::vector<region> regions_by_node(const plan& plan) {
+std::vector<region> regions_by_node(const plan& plan, drawn_parts parts) {
   if (plan.nodes.size() == 1) return {region{}};
   const bool in_common = !common_address(plan).empty();
   std::vector<region> regions;
   for (const auto& node : plan.nodes)
     regions.push_back({.name = data::clipped(node.name, title_letters_max),
                        .address = in_common ? "" : data::clipped(address_of(node), title_letters_max),
-                       .quiet = regions.empty(),
+                       .quiet = regions.empty() && parts == drawn_parts::all,
                        .colours = &colours::node});
   return regions;
 }
@@ -255,7 +255,7 @@ std::string title_of(const plan& plan) {
 }
 
 /// Draws the panel with its captions, the title above it, and below it the actors that do not compute, unless they are
-/// in a frame. Call it first: the panel is the lowest layer. Returns the visible part.
+/// in a frame. Of the wiring alone, draws the panel and its captions. Call it first: the panel is the lowest layer. Returns the visible part.
 rectangle draw_page(canvas& drawing, const plan& plan, const picture& drawn) {
   constexpr double line = 17, between = 8;
   const auto captions = captions_of(plan, drawn);
@@ -271,6 +271,7 @@ rectangle draw_page(canvas& drawing, const plan& plan, const picture& drawn) {
   for (std::size_t i = 0; i < captions.size(); ++i, at -= between)
     for (std::size_t j = 0; j < captions[i].size(); ++j, at -= line)
       drawing.text("exchange " + std::to_string(i) + " line " + std::to_string(j), {0, at}, captions[i][j]);
+  if (drawn.wiring_only) return {{-right, bottom}, {right, top}};
   at = top + 20 + 20 * (static_cast<double>(subtitle.size()) - 1);
   const auto highest = at + 30;
   drawing.text("title", {0, highest}, bold(font(20, colours::title, title_of(plan))));
@@ -318,8 +319,9 @@ std::string drawn_by(const plan& plan, picture drawn) {
                      page);
 }
 
-std::string in_full(const plan& plan) {
-  picture drawn{.units = {}, .regions = regions_by_node(plan)};
+std::string in_full(const plan& plan, drawn_parts parts) {
+  picture drawn{.units = {}, .regions = regions_by_node(plan, parts)};
+  drawn.wiring_only = parts == drawn_parts::wiring;
   for (std::uint32_t rank = 0; rank < plan.workers; ++rank) {
     const auto name = names_of(rank, 1);
     drawn.units.push_back(
@@ -336,8 +338,9 @@ std::string in_full(const plan& plan) {
   return drawn_by(plan, std::move(drawn));
 }
 
-std::string node_by_node(const plan& plan) {
-  picture drawn{.units = {}, .regions = regions_by_node(plan)};
+std::string node_by_node(const plan& plan, drawn_parts parts) {
+  picture drawn{.units = {}, .regions = regions_by_node(plan, parts)};
+  drawn.wiring_only = parts == drawn_parts::wiring;
   const auto nodes = static_cast<std::uint32_t>(plan.nodes.size());
   for (std::uint32_t i = 0; i < nodes; ++i) {
     const auto workers = plan.nodes[i].workers;
@@ -355,7 +358,7 @@ std::string node_by_node(const plan& plan) {
 }
 
 /// Draws all workers as one stack, and all servers as another.
-std::string in_one(const plan& plan) {
+std::string in_one(const plan& plan, drawn_parts parts) {
   const auto nodes = plan.nodes.size();
   const auto names = names_of(0, plan.workers);
   picture drawn{.units = {{.name = names,
@@ -364,6 +367,7 @@ std::string in_one(const plan& plan) {
                            .region = 0,
                            .several = true}},
                 .regions = {region{}}};
+  drawn.wiring_only = parts == drawn_parts::wiring;
   if (plan.servers() > 0) drawn.units.push_back(servers_as_one(plan));
   drawn.ties = ties_of(plan, [&](std::uint32_t id) { return id < plan.workers ? 0U : 1U; });
   return drawn_by(plan, std::move(drawn));
@@ -371,9 +375,10 @@ std::string in_one(const plan& plan) {
 
 }  // namespace
 
-std::string to_dot(const plan& plan) {
-  if (plan.actors.size() <= actors_drawn_max) return in_full(plan);
-  return plan.nodes.size() > 1 && plan.nodes.size() <= nodes_drawn_max ? node_by_node(plan) : in_one(plan);
+std::string to_dot(const plan& plan, drawn_parts parts) {
+  if (plan.actors.size() <= actors_drawn_max) return in_full(plan, parts);
+  const auto by_node = plan.nodes.size() > 1 && plan.nodes.size() <= nodes_drawn_max;
+  return by_node ? node_by_node(plan, parts) : in_one(plan, parts);
 }
 
 }  // namespace troupe

@@ -142,39 +142,21 @@ std::string steps_text(std::uint64_t steps) {
   return " after " + grouped(steps) + (steps == 1 ? " step" : " steps");
 }
 
-/// Why a run was stopped early, which follows from its evaluations.
-class early_end {
- public:
-  explicit early_end(const run_shape& shape) : stop_(shape.stop) {}
+/// Returns "stopped early (…)".
+std::string early_end(const rules::stop_options& stop, const std::string& by) {
+  const auto times = [](std::uint64_t count, const std::string& which) {
+    return count == 1 ? "one evaluation" : grouped(count) + which + " evaluations";
+  };
+  if (by == "target_accuracy" && stop.target_accuracy)
+    return "stopped early (" + times(stop.target_hold, " consecutive") + " reached evaluate.target_accuracy = " +
+           human_number(*stop.target_accuracy) + ")";
+  if (by == "patience" && stop.patience)
+    return "stopped early (" + times(*stop.patience, "") + " without improvement, evaluate.patience)";
+  return "stopped early";
+}
 
-  void hear(const record& line) {
-    if (line.event != "evaluation") return;
-    ++heard_;
-    const auto reached = stop_.target_accuracy && line.val_accuracy >= *stop_.target_accuracy;
-    in_a_row_ = reached ? in_a_row_ + 1 : 0;
-  }
-
-  /// Returns "stopped early (…)". Evaluations before the run was continued were not heard.
-  std::string text() const {
-    const auto times = [](std::uint64_t count, const std::string& which) {
-      return count == 1 ? "one evaluation" : grouped(count) + which + " evaluations";
-    };
-    if (stop_.target_accuracy && in_a_row_ >= std::min(stop_.target_hold, std::max<std::uint64_t>(heard_, 1)))
-      return "stopped early (" + times(stop_.target_hold, " consecutive") +
-             " reached evaluate.target_accuracy = " + human_number(*stop_.target_accuracy) + ")";
-    if (stop_.patience)
-      return "stopped early (" + times(*stop_.patience, "") + " without improvement, evaluate.patience)";
-    return "stopped early";
-  }
-
- private:
-  rules::stop_options stop_;
-  std::uint64_t heard_{0}, in_a_row_{0};
-};
-
-std::string ending(const run_shape& shape, const record& end, const last_evaluation& evaluated,
-                   const early_end& early) {
-  const auto how = end.status == "stopped_early" ? early.text()
+std::string ending(const run_shape& shape, const record& end, const last_evaluation& evaluated) {
+  const auto how = end.status == "stopped_early" ? early_end(shape.stop, end.stopped_by)
                    : end.status == "max_seconds" ? "time limit reached (run.max_seconds)"
                    : end.status.empty()          ? "done"
                                                  : end.status;
@@ -208,8 +190,7 @@ class live_display : public display {
         out_(out),
         options_(std::move(options)),
         bar_columns_(bar_columns(options_.columns, shape_)),
-        trained_(shape_),
-        ended_(shape_) {}
+        trained_(shape_) {}
 
   void write(const record& line) override {
     if (line.event == "start") entered_ = options_.clock();
@@ -221,11 +202,10 @@ class live_display : public display {
     if (line.train_loss) train_loss_ = line.train_loss;
     evaluated_.hear(line);
     trained_.hear(line);
-    ended_.hear(line);
     if (gets_a_line(shape_, line)) finished(trained_.shown(line));
     if (line.event == "end") {
       if (shown_) out_ << "\r\x1b[K";
-      out_ << ending(shape_, line, evaluated_, ended_) << std::flush;
+      out_ << ending(shape_, line, evaluated_) << std::flush;
       shown_ = false;
     }
   }
@@ -323,7 +303,6 @@ class live_display : public display {
   std::optional<double> train_loss_;  ///< Newest known.
   last_evaluation evaluated_;
   training_figures trained_;
-  early_end ended_;
   std::uint64_t step_{0};
   std::chrono::nanoseconds entered_{0};  ///< When this epoch began.
   std::uint64_t entered_at_{0};          ///< Step at which this epoch began.
@@ -334,15 +313,14 @@ class live_display : public display {
 class line_display : public display {
  public:
   line_display(run_shape shape, std::ostream& out)
-      : shape_(std::move(shape)), out_(out), trained_(shape_), ended_(shape_) {}
+      : shape_(std::move(shape)), out_(out), trained_(shape_) {}
 
   void write(const record& line) override {
     evaluated_.hear(line);
     trained_.hear(line);
-    ended_.hear(line);
     if (line.event == "resume") out_ << continued(shape_, line);
     if (gets_a_line(shape_, line)) show(trained_.shown(line));
-    if (line.event == "end") out_ << ending(shape_, line, evaluated_, ended_);
+    if (line.event == "end") out_ << ending(shape_, line, evaluated_);
     out_ << std::flush;
   }
 
@@ -365,7 +343,6 @@ class line_display : public display {
   std::ostream& out_;
   last_evaluation evaluated_;
   training_figures trained_;
-  early_end ended_;
 };
 
 class json_display : public display {

@@ -21,6 +21,10 @@ json number(const std::optional<double>& value) {
   return value && std::isfinite(*value) ? json(*value) : json(nullptr);
 }
 
+json text_or_null(const std::string& text) {
+  return text.empty() ? json(nullptr) : json(text);
+}
+
 json count(const std::optional<double>& value) {
   return value ? json(static_cast<std::uint64_t>(*value)) : json(nullptr);
 }
@@ -76,8 +80,10 @@ std::string json_line(const record& line, const std::optional<origin>& about,
       {"gradients_refused", count(line.gradients_refused)},
       {"consensus_distance", number(line.consensus_distance)},
       {"consensus_distance_before", number(line.consensus_distance_before)},
+      {"consensus_distance_after", number(line.consensus_distance_after)},
       {"consensus_distance_max", number(line.consensus_distance_max)},
-      {"status", line.status.empty() ? json(nullptr) : json(line.status)},
+      {"status", text_or_null(line.status)},
+      {"stopped_by", text_or_null(line.stopped_by)},
       {"origin", about && begins ? json::parse(json_of(*about)) : json(nullptr)},
       {"changed", line.event == "resume" ? json_of(changed) : json(nullptr)}};
   return object.dump();
@@ -101,6 +107,7 @@ std::optional<record> record_of(std::string_view json_line) {
   };
   if (const auto event = find("event"); event.is_string()) made.event = event.get<std::string>();
   if (const auto status = find("status"); status.is_string()) made.status = status.get<std::string>();
+  if (const auto by = find("stopped_by"); by.is_string()) made.stopped_by = by.get<std::string>();
   read_count("epoch", made.epoch);
   read_count("step", made.step);
   read_count("updates", made.updates);

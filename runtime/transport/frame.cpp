@@ -116,7 +116,8 @@ void check_snapshot(const frame_header& header, const frame_limits& limits) {
   if (header.total != limits.total || header.elements != static_cast<std::uint64_t>(limits.total))
     refuse("with a snapshot of another model");
   if (static_cast<std::uint32_t>(header.origin.sender) >= limits.world_size) refuse("from a rank that does not exist");
-  if (header.at != stage::contribution && header.at != stage::result) refuse("with an unknown value in its field at");
+  if (header.which.part > static_cast<std::uint32_t>(moment::after_mixing))
+    refuse("with a snapshot that was taken at no known time");
 }
 
 /// Checks a piece of something that has at most `largest` bytes.
@@ -260,8 +261,8 @@ frame_header header_of(std::uint32_t to, const part& piece) {
 frame_header header_of(const snapshot& result) {
   const auto payload = bytes_of(result.values);
   return {.kind = frame_kind::snapshot,
-          .at = result.before_exchange ? stage::contribution : stage::result,
           .origin = result.origin,
+          .which = {.part = static_cast<std::uint32_t>(result.when)},
           .total = result.values.numel(),
           .elements = static_cast<std::uint64_t>(result.values.numel()),
           .payload_bytes = payload.size()};
@@ -304,7 +305,7 @@ frame_header header_of_control(const at::Tensor& bytes) {
 }
 
 snapshot frame::as_snapshot() const {
-  return {.origin = header.origin, .values = values, .before_exchange = header.at == stage::contribution};
+  return {.origin = header.origin, .values = values, .when = static_cast<moment>(header.which.part)};
 }
 
 namespace {

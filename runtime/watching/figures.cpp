@@ -195,9 +195,9 @@ figure distances(const history_state& state, const time_axis& time) {
               {.name = "consensus",
                .title = "Distance between the workers",
                .axis = "consensus distance",
-               .column = "consensus_distance",
+               .column = "consensus_distance_after",
                .offers_logarithm = true});
-  made.add("after mixing", 0, [](const record& line) { return line.consensus_distance; });
+  made.add("after mixing", 0, [](const record& line) { return line.consensus_distance_after; });
   made.add("before mixing", 1, [](const record& line) { return line.consensus_distance_before; });
   return made.take();
 }

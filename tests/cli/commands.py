@@ -196,6 +196,9 @@ def test_explain_tells_a_key():
     assert "0.01" in said, said
     assert "direct" not in said
     assert "ring" in troupe("explain", "exchange.route").stdout
+    both = troupe("explain", "optimizer.lr", "run.seed").stdout
+    assert both == said + "\n" + troupe("explain", "run.seed").stdout, both
+    assert troupe("explain", "optimizer.lr", "optimiser.lr", status=2).stdout == ""
 
 
 def test_version_names_what_it_was_built_with():

@@ -86,6 +86,26 @@ def test_the_distance_of_workers_is_measured_before_they_are_averaged():
     assert end["consensus_distance_max"] == max(line["consensus_distance_before"] for line in (first, last)), end
 
 
+def test_the_distance_after_mixing_leaves_out_the_steps_since():
+    # By how much an exchange multiplies the distance at most.
+    mixings = {'kind = "all_reduce"\nsends = "parameters"': 0,
+               'kind = "gossip"\ngraph = "ring"': 1 / 3}
+    for exchange, most in mixings.items():
+        for loop in ('"gradient", "apply", "exchange"', '"gradient", "exchange", "apply"'):
+            text = with_exchange(exchange).replace('"gradient", "exchange", "apply"', loop).replace("count = 2", "count = 4")
+            for every in (1, 3):
+                settings = [f"exchange.every={every}", "evaluate.every=5 steps", "run.steps=10", "data.batch_size=4"]
+                troupe("run", write("mixed.toml", text), *(word for each in settings for word in ("--set", each)),
+                       "--out", "mixed", "--overwrite")
+                for line in metrics("mixed"):
+                    if line["event"] != "evaluation":
+                        continue
+                    before, after = line["consensus_distance_before"], line["consensus_distance_after"]
+                    assert before > 0 and 0 <= after <= most * before * 1.001, (exchange, loop, every, line)
+                    ends_with_mixing = loop.endswith('"exchange"') and line["step"] % every == 0
+                    assert (after == line["consensus_distance"]) == ends_with_mixing, (exchange, loop, every, line)
+
+
 def test_each_worker_is_evaluated_where_it_is_asked_for():
     more = "\n[evaluate]\neach_worker = true\n"
     apart = TINY.split("[exchange]")[0].replace(', "exchange"', "")

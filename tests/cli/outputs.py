@@ -10,7 +10,8 @@ from troupe_command import TINY, epochs, main, metrics, troupe, write
 KEYS = {"event", "epoch", "step", "updates", "seconds", "samples_per_second", "train_loss", "val_loss", "val_accuracy",
         "val_top_k_accuracy", "lr", "epoch_seconds", "data_wait", "bytes_sent", "staleness_mean", "staleness_max",
         "gradients_refused",
-        "consensus_distance", "consensus_distance_before", "consensus_distance_max", "train_seconds", "train_accuracy",
+        "consensus_distance", "consensus_distance_before", "consensus_distance_after", "consensus_distance_max",
+        "train_seconds", "train_accuracy", "stopped_by",
         "epoch_train_loss", "train_loss_workers", "val_accuracy_workers", "origin", "changed"}
 
 
@@ -141,12 +142,14 @@ def test_a_run_stops_early_when_it_is_good_enough():
            "--set", "optimizer.momentum=0.9")
     lines = metrics("out")
     accuracies = [line["val_accuracy"] for line in lines if line["event"] == "evaluation"]
+    assert lines[-1]["stopped_by"] == "target_accuracy", lines[-1]
     assert lines[-1]["status"] == "stopped_early" and lines[-1]["step"] == 10 * len(accuracies), lines[-1]
     assert min(accuracies[-2:]) >= 0.3, accuracies
     assert not any(min(pair) >= 0.3 for pair in zip(accuracies[:-2], accuracies[1:-1], strict=True)), accuracies
     troupe("run", early, "--out", "still", "--set", "evaluate.every=10", "--set", "optimizer.lr=0",
            "--set", "evaluate.patience=3")
     end = metrics("still")[-1]
+    assert end["stopped_by"] == "patience", end
     assert end["status"] == "stopped_early" and end["step"] == 40, end  # the first sets the mark, three are no better
 
 

@@ -13,10 +13,10 @@ milestone reached(std::uint32_t rank, std::uint64_t step) {
   return {.rank = rank_id{rank}, .step = step, .sample_count = 1};
 }
 
-snapshot shown(std::uint32_t rank, std::uint64_t step, bool before_exchange = false) {
+snapshot shown(std::uint32_t rank, std::uint64_t step, moment when = moment::after_step) {
   return {.origin = {.sender = rank_id{rank}, .step = step},
           .values = at::full({2}, static_cast<double>(step)),
-          .before_exchange = before_exchange};
+          .when = when};
 }
 
 }  // namespace
@@ -69,12 +69,16 @@ TEST_CASE("snapshots are kept until the report of a later step is written") {
   arrivals all{2};
   for (const std::uint64_t step : {5U, 10U}) {
     all.take(shown(0, step));
-    all.take(shown(1, step, true));
+    all.take(shown(1, step, moment::before_mixing));
+    all.take(shown(0, step, moment::after_mixing));
+    all.take(shown(1, step, moment::after_mixing));
   }
-  CHECK(all.contributed(5).size() == 1);
+  CHECK(all.before_mixing(5).size() == 1);
+  CHECK(all.after_mixing(5).size() == 2);
   all.forget_before(5);
   CHECK(all.shown(5).size() == 1);  // it may be requested again
-  CHECK(all.contributed(5).empty());
+  CHECK(all.before_mixing(5).empty());
+  CHECK(all.after_mixing(5).empty());
   all.forget_before(10);
   CHECK(all.shown(5).empty());
   CHECK(all.shown(10).size() == 1);
@@ -87,11 +91,13 @@ TEST_CASE("what has arrived from some workers is restored") {
   arrivals before{2};
   before.take(reached(1, 5));
   before.take(shown(1, 5));
-  before.take(shown(0, 5, true));
+  before.take(shown(0, 5, moment::before_mixing));
+  before.take(shown(1, 5, moment::after_mixing));
   arrivals after{2};
   after.restore(before.state());
   CHECK(after.shown(5).size() == 1);
-  CHECK(after.contributed(5).size() == 1);
+  CHECK(after.before_mixing(5).size() == 1);
+  CHECK(after.after_mixing(5).size() == 1);
   CHECK_THROWS_WITH(after.take(reached(1, 5)), "worker 1 reported step 5 twice");
   after.take(reached(0, 5));
   CHECK(after.complete(5));

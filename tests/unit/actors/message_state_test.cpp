@@ -29,13 +29,13 @@ TEST_CASE("a restored message equals the saved one, but for its run; its tensor 
   const auto values = at::full({4}, 3.0);
   const snapshot shown{.origin = {.run = run_id{9}, .sender = rank_id{2}, .generation = 1, .step = 5, .version = 7},
                        .values = values,
-                       .before_exchange = true};
+                       .when = moment::before_mixing};
   const auto x = again(shown);
   CHECK((x.origin.run == run_id{} && x.origin.sender == rank_id{2}));
   CHECK(x.origin.generation == 1);
   CHECK(x.origin.step == 5);
   CHECK(x.origin.version == 7);
-  CHECK(x.before_exchange);
+  CHECK(x.when == moment::before_mixing);
   CHECK(x.values.is_same(values));
 
   const part gradient{.origin = shown.origin,
@@ -124,7 +124,8 @@ TEST_CASE("a worker's progress is restored for the run that continues, and refus
   before.tally = {.loss_sum = 1.5, .sample_count = 3};
   before.payload_bytes = {10, 0};
   before.reported = 4;
-  before.contributed = snapshot{{.step = 5}, at::full({4}, 1.0)};
+  before.contributed = snapshot{{.step = 5}, at::full({4}, 1.0), {}, moment::before_mixing};
+  before.mixed = outcome{.what = slot::change, .pieces = {{1, at::full({2}, 0.5)}}};
   before.reports.assigned = {{.first_step = 4, .first_batch = 11, .count = 3}, {.first_step = 7, .count = 2}};
   worker_progress after;
   after.now.values = at::zeros({4});
@@ -137,6 +138,9 @@ TEST_CASE("a worker's progress is restored for the run that continues, and refus
   CHECK((after.reported == 4 && !after.shown && !after.gradient));
   REQUIRE(after.contributed);
   CHECK((after.contributed->origin.run == run_id{8}));
+  REQUIRE(after.after_mixing());
+  CHECK(after.after_mixing()->when == moment::after_mixing);
+  CHECK(after.after_mixing()->values.equal(at::tensor({1.0F, 1.5F, 1.5F, 1.0F})));
   REQUIRE(after.reports.assigned.size() == 2);
   CHECK((after.reports.assigned[0].first_batch == 11 && after.reports.assigned[1].end() == 9));
 

@@ -91,12 +91,13 @@ TEST_CASE("updates of shares are those that all have made, updates of replicas a
 TEST_CASE("the largest consensus distance before an exchange is reported at the end; it is NaN after one NaN") {
   auto totals = two_workers();
   record line;
-  totals.note_distances(1, 3, line);
-  totals.note_distances(5, 2, line);
+  totals.note_distances({.distance = 1, .distance_before = 3}, line);
+  totals.note_distances({.distance = 5, .distance_before = 2, .distance_after = 4}, line);
   CHECK(line.consensus_distance == 5);
+  CHECK(line.consensus_distance_after == 4);
   CHECK(totals.end_of(line, "done").consensus_distance_max == 3);
-  totals.note_distances({}, std::numeric_limits<double>::quiet_NaN(), line);
-  totals.note_distances({}, 9, line);
+  totals.note_distances({.distance_before = std::numeric_limits<double>::quiet_NaN()}, line);
+  totals.note_distances({.distance_before = 9}, line);
   CHECK(std::isnan(*totals.end_of(line, "done").consensus_distance_max));
 }
 
@@ -108,7 +109,7 @@ TEST_CASE("restored totals go on from the saved ones, and so does the clock") {
   auto whole = two_workers();
   report_of(whole, 5, milestones(5), 104);
   record line;
-  whole.note_distances(1, 3, line);
+  whole.note_distances({.distance = 1, .distance_before = 3}, line);
   whole.clock.hold(at(104));
   run_totals restored{{.when = {.steps = 20, .steps_per_epoch = 10, .evaluate_every = 5}, .workers = 2, .lr = 0.5}};
   restored.restore(whole.state(at(105)), at(1005));

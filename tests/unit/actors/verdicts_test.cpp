@@ -13,7 +13,7 @@ using namespace troupe;
 std::size_t stop_of(const rules::stop_options& options, const std::vector<double>& accuracies) {
   rules::verdicts verdicts{options};
   for (std::size_t i = 0; i < accuracies.size(); ++i)
-    if (verdicts.on({.loss = 1, .accuracy = accuracies[i]}).stops) return i + 1;
+    if (!verdicts.on({.loss = 1, .accuracy = accuracies[i]}).stopped_by.empty()) return i + 1;
   return 0;
 }
 
@@ -45,10 +45,10 @@ TEST_CASE("restored verdicts count the evaluations before") {
   troupe::rules::verdicts before{{.patience = 2}};
   const auto accuracy = [](double value) { return troupe::evaluation{.accuracy = value}; };
   CHECK(before.on(accuracy(0.5)).best);
-  CHECK_FALSE(before.on(accuracy(0.4)).stops);
+  CHECK(before.on(accuracy(0.4)).stopped_by.empty());
   troupe::rules::verdicts after{{.patience = 2}};
   after.restore(before.state());
   const auto found = after.on(accuracy(0.45));
   CHECK_FALSE(found.best);
-  CHECK(found.stops);
+  CHECK(found.stopped_by == "patience");
 }

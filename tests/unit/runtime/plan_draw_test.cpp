@@ -50,6 +50,16 @@ TEST_CASE("the caption of an exchange that is not due each step says when it is"
   CHECK(dot.find(">6 messages and 6.0 KiB per exchange<") != std::string::npos);
 }
 
+TEST_CASE("the wiring alone has no title and none of the actors that do not compute") {
+  auto plan = star(4);
+  for (const auto* name : {"evaluator", "coordinator", "recorder", "title"}) {
+    const auto quoted = '"' + std::string(name) + '"';
+    CHECK(to_dot(plan).find(quoted) != std::string::npos);
+    CHECK(to_dot(plan, drawn_parts::wiring).find(quoted) == std::string::npos);
+  }
+  CHECK(count(to_dot(plan, drawn_parts::wiring), "dir=both") == 3);
+}
+
 TEST_CASE("no two workers of a drawing overlap") {
   for (const auto workers : {1u, 2u, 3u, 4u, 8u, 13u, 20u})
     for (const auto& plan : {ring(workers), star(workers), mesh(workers)}) {

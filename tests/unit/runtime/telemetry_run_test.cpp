@@ -62,11 +62,11 @@ std::string read(const fs::path& path) {
 }
 
 /// 2023-11-14T22:13:20Z
-const std::chrono::system_clock::time_point moment{1'700'000'000s};
+const std::chrono::system_clock::time_point launch_time{1'700'000'000s};
 
 std::string refusal(const telemetry::run_folder_options& options) {
   try {
-    const telemetry::run_folder folder(options, moment);
+    const telemetry::run_folder folder(options, launch_time);
   } catch (const input_error& error) {
     return error.what();
   }
@@ -77,22 +77,22 @@ std::string refusal(const telemetry::run_folder_options& options) {
 
 TEST_CASE("a run's folder is named after its file and the time") {
   const scratch here;
-  const telemetry::run_folder folder({.out = {}, .topology = "topologies/ring.toml"}, moment);
+  const telemetry::run_folder folder({.out = {}, .topology = "topologies/ring.toml"}, launch_time);
   CHECK(folder.path() == "runs/ring-20231114T221320Z");
   CHECK(fs::is_directory(folder.path()));
-  const telemetry::run_folder second({.out = {}, .topology = "topologies/ring.toml"}, moment);
+  const telemetry::run_folder second({.out = {}, .topology = "topologies/ring.toml"}, launch_time);
   CHECK(second.path() == "runs/ring-20231114T221320Z-2");
 }
 
 TEST_CASE("a folder with a finished run is refused unless it may be overwritten") {
   const scratch here;
   const auto leave = [](std::string_view name) {
-    telemetry::run_folder({.out = "deep/out"}, moment).write(name, "old");
+    telemetry::run_folder({.out = "deep/out"}, launch_time).write(name, "old");
   };
   leave("epochs.csv");
   CHECK(refusal({.out = "deep/out"}) == "accepted");  // a run that did not finish
   {
-    const telemetry::run_folder folder({.out = "deep/out"}, moment);
+    const telemetry::run_folder folder({.out = "deep/out"}, launch_time);
     folder.write("epochs.csv", "old");
     folder.write("model.safetensors", "old");
   }
@@ -106,7 +106,7 @@ TEST_CASE("a folder with a finished run is refused unless it may be overwritten"
 
 TEST_CASE("a run without its final weights is refused if it has anything that would have to be computed again") {
   const auto leave = [](const fs::path& name, std::string_view text) {
-    const telemetry::run_folder folder({.out = "out", .overwrite = true}, moment);
+    const telemetry::run_folder folder({.out = "out", .overwrite = true}, launch_time);
     fs::create_directories(fs::path("out" / name).parent_path());
     folder.write(name.string(), text);
   };
@@ -186,7 +186,7 @@ TEST_CASE("a new file system is empty, and so is a folder that is reached by a l
 
 TEST_CASE("a run does not replace what it reads") {
   const scratch here;
-  { const telemetry::run_folder folder({.out = "out"}, moment); }
+  { const telemetry::run_folder folder({.out = "out"}, launch_time); }
   std::ofstream("out/model_best.safetensors") << "mine";
   fs::create_directories("out/checkpoints/step-000000000001");
   std::ofstream("out/checkpoints/step-000000000001/model_best.safetensors") << "mine";
@@ -224,16 +224,16 @@ TEST_CASE("event files of others are kept by each process of a run") {
   const auto* events = "mine/events.out.tfevents.0000000001.host";
   fs::create_directories("mine");
   std::ofstream(events) << "mine";
-  { const telemetry::run_folder launcher({.out = "mine", .overwrite = true, .clear_later = true}, moment); }
+  { const telemetry::run_folder launcher({.out = "mine", .overwrite = true, .clear_later = true}, launch_time); }
   telemetry::claim_for_parts("mine", true);
-  const telemetry::run_folder first({.out = "mine", .overwrite = true}, moment);
+  const telemetry::run_folder first({.out = "mine", .overwrite = true}, launch_time);
   CHECK(fs::exists(events));
   CHECK(fs::exists("mine/.troupe-run"));
 }
 
 TEST_CASE("a folder that is removed while a run writes to it is made again, unless somebody else has it by then") {
   const scratch here;
-  const telemetry::run_folder folder({.out = "out"}, moment);
+  const telemetry::run_folder folder({.out = "out"}, launch_time);
   CHECK(!folder.restore());
   fs::remove_all("out");
   CHECK(folder.restore());
@@ -245,7 +245,7 @@ TEST_CASE("a folder that is removed while a run writes to it is made again, unle
   CHECK_THROWS_WITH_AS(folder.restore(), "out: the folder has been replaced by one with other files",
                        std::runtime_error);
   fs::remove_all("out");
-  { telemetry::run_folder({.out = "out"}, moment + 1s).write("model.safetensors", "another"); }
+  { telemetry::run_folder({.out = "out"}, launch_time + 1s).write("model.safetensors", "another"); }
   CHECK_THROWS_WITH_AS(folder.restore(), "out: the folder has been replaced by that of another run",
                        std::runtime_error);
   CHECK(read("out/model.safetensors") == "another");
@@ -269,7 +269,7 @@ TEST_CASE("event files are removed with the run that wrote them, and those of ot
 
 TEST_CASE("a folder into which a run is writing is refused to another, also with overwrite") {
   const scratch here;
-  const telemetry::run_folder folder({.out = "out"}, moment);
+  const telemetry::run_folder folder({.out = "out"}, launch_time);
   CHECK(refusal({.out = "out", .overwrite = true}) ==
         "out: cannot write the results of the run to this folder: another run is writing into it; choose another "
         "folder with --out");
@@ -305,7 +305,8 @@ TEST_CASE("every line of the metrics has every key, and finite numbers only") {
       R"("samples_per_second":1203.0,"train_loss":null,"train_accuracy":0.5,"val_loss":null,"val_accuracy":null,"val_top_k_accuracy":null,"val_accuracy_workers":null,"lr":0.05,)"
       R"("epoch_seconds":12.5,"epoch_train_loss":null,"data_wait":null,"train_loss_workers":null,"bytes_sent":4096,"staleness_mean":null,)"
       R"("staleness_max":null,"staleness_counts":null,"gradients_refused":null,"consensus_distance":null,)"
-      R"("consensus_distance_before":null,"consensus_distance_max":null,"status":null,"origin":null,"changed":null})");
+      R"("consensus_distance_before":null,"consensus_distance_after":null,"consensus_distance_max":null,"status":null,)"
+      R"("stopped_by":null,"origin":null,"changed":null})");
   CHECK(nlohmann::json::parse(telemetry::json_line(of_event("end")))["status"] == "done");
 }
 
