@@ -108,15 +108,15 @@ state_dict state_of(const milestone& one) {
   state_dict made;
   made.put_counts("counts", {static_cast<std::uint64_t>(one.rank), one.step, unsigned_of(one.sample_count),
                              unsigned_of(one.correct), unsigned_of(one.classified), one.bytes_sent});
-  put_numbers(made, "sums", {one.loss_sum, one.data_wait, one.busy, one.exchange_wait, one.cpu});
+  put_numbers(made, "sums", {one.loss_sum, one.data_wait, one.busy, one.exchange_wait, one.cpu, one.loading});
   return made;
 }
 
 void restore(milestone& one, const state_dict& from) {
   const auto counts = from.counts("counts", 6);
   const auto sums = numbers_of(from, "sums");
-  // Older checkpoints lack the CPU time.
-  if (sums.size() != 5 && sums.size() != 4) throw state_error("the entry \"sums\" has the wrong size");
+  // Older checkpoints lack the CPU times.
+  if (sums.size() < 4 || sums.size() > 6) throw state_error("the entry \"sums\" has the wrong size");
   one = {.rank = static_cast<rank_id>(counts[0]),
          .step = counts[1],
          .loss_sum = sums[0],
@@ -127,6 +127,7 @@ void restore(milestone& one, const state_dict& from) {
          .data_wait = sums[1],
          .busy = sums[2],
          .cpu = sums.size() > 4 ? sums[4] : 0,
+         .loading = sums.size() > 5 ? sums[5] : 0,
          .exchange_wait = sums[3]};
 }
 

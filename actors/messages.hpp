@@ -175,6 +175,7 @@ struct advanced {
   bool host_parameters{true}, host_gradient{true};  ///< Whether x and g are in host memory. Always true on the CPU.
   double data_wait{0}, busy{0};  ///< Seconds spent waiting for samples, and seconds in total; 0 if not measured.
   double cpu{0};                 ///< Seconds of CPU time that the lane's thread has used; 0 if not measured.
+  double loading{0};             ///< Those that threads have used to make the batches; 0 if not measured.
 };
 
 /// Digests of a worker's parameters, one for each tensor of the network.
@@ -189,7 +190,8 @@ struct milestone {
   std::int64_t sample_count{0};            ///< How many those are.
   std::int64_t correct{0}, classified{0};  ///< As in `advanced`, since the worker's last milestone.
   std::uint64_t bytes_sent{0};             ///< Tensor bytes that the worker's ports have sent since the run began.
-  double data_wait{0}, busy{0}, cpu{0};    ///< As in `advanced`, since the worker's last milestone.
+  /// As in `advanced`, since the worker's last milestone.
+  double data_wait{0}, busy{0}, cpu{0}, loading{0};
   double exchange_wait{0};  ///< Seconds that the worker has waited for exchanges since its last milestone.
 };
 
@@ -224,8 +226,8 @@ struct worker_total {
   std::int64_t samples{0};
   std::uint64_t bytes_sent{0};
   /// Seconds in which compute worked, of these waiting for samples, and in which the worker waited for exchanges; and
-  /// the CPU time that compute used, 0 if it was not measured.
-  double busy{0}, data_wait{0}, exchange_wait{0}, cpu{0};
+  /// the CPU time that compute used, and that threads used to make its batches, 0 if they were not measured.
+  double busy{0}, data_wait{0}, exchange_wait{0}, cpu{0}, loading{0};
 };
 
 /// One line of metrics.jsonl, specified in docs/outputs.md. Values that do not apply are empty.

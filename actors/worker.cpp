@@ -157,6 +157,7 @@ void count(worker_state& my, const advanced& done, double seconds) {
   my.tally.data_wait += done.data_wait;
   my.tally.busy += std::max(done.busy, seconds);
   my.tally.cpu += done.cpu;
+  my.tally.loading += done.loading;
   my.tally.sample_count += done.sample_count;
   my.tally.correct += done.correct;
   my.tally.classified += done.classified;

@@ -1,5 +1,7 @@
 #include "troupe/data/loader.hpp"
 
+#include "troupe/data/cpu_time.hpp"
+
 #include <ATen/ops/from_blob.h>
 
 #include <algorithm>
@@ -110,6 +112,7 @@ class order {
     }
     batch made;
     std::exception_ptr problem;
+    const auto used_before = cpu_time_of_thread();
     try {
       made = how_->make(indices_, epoch_);
     } catch (...) {
@@ -119,6 +122,8 @@ class order {
       const std::lock_guard lock{mutex_};
       made_ = std::move(made);
       problem_ = std::move(problem);
+      maker_ = std::this_thread::get_id();
+      used_ = cpu_time_of_thread() - used_before;
       ended_ = true;
     }
     changed_.notify_all();
@@ -137,6 +142,11 @@ class order {
     begun_ = true;
   }
 
+  /// Returns the CPU time that another thread has used to make the batch. Call it after take().
+  std::chrono::nanoseconds used_by_another() const {
+    return maker_ == std::this_thread::get_id() ? std::chrono::nanoseconds{0} : used_;
+  }
+
  private:
   std::shared_ptr<const recipe> how_;
   std::vector<std::int64_t> indices_;
@@ -144,6 +154,8 @@ class order {
   std::mutex mutex_;
   std::condition_variable changed_;
   bool begun_{false}, ended_{false};
+  std::thread::id maker_;
+  std::chrono::nanoseconds used_{0};
   batch made_;
   std::exception_ptr problem_;
 };
@@ -281,6 +293,7 @@ batch loader::take(std::uint64_t number, std::span<const std::uint64_t> next) {
   my.fill(next);
   auto made = first->take();
   waited_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  used_by_threads_ += std::chrono::duration<double>(first->used_by_another()).count();
   return made;
 }
 

@@ -76,6 +76,9 @@ class loader {
   /// Returns the total seconds that take() has waited for batches.
   double waited() const { return waited_; }
 
+  /// Returns the total CPU seconds that threads have used to make the batches that were taken.
+  double used_by_threads() const { return used_by_threads_; }
+
   /// Returns the number of batches made or being made that have not been taken.
   std::size_t in_window() const;
 
@@ -85,7 +88,7 @@ class loader {
  private:
   struct parts;
   std::unique_ptr<parts> parts_;
-  double waited_{0};
+  double waited_{0}, used_by_threads_{0};
 };
 
 }  // namespace troupe::data

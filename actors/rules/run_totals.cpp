@@ -42,6 +42,7 @@ report run_totals::report_of(std::uint64_t step, const std::vector<milestone>& a
     total.bytes_sent = one.bytes_sent;
     total.busy += one.busy;
     total.cpu += one.cpu;
+    total.loading += one.loading;
     total.data_wait += one.data_wait;
     total.exchange_wait += one.exchange_wait;
   }
@@ -149,16 +150,18 @@ state_dict run_totals::state(run_clock::time_point now) const {
   made.put_counts("clock", clock.state(now));
   put_if_any(made, "reported", reported_);
   std::vector<std::uint64_t> counts;
-  std::vector<double> seconds, cpu;
+  std::vector<double> seconds, cpu, loading;
   for (const auto& [rank, total] : of_workers_) {
     counts.insert(counts.end(), {static_cast<std::uint64_t>(rank), total.steps,
                                  static_cast<std::uint64_t>(total.samples), total.bytes_sent});
     seconds.insert(seconds.end(), {total.busy, total.data_wait, total.exchange_wait});
     cpu.push_back(total.cpu);
+    loading.push_back(total.loading);
   }
   made.put_counts("of_workers", counts);
   put_numbers(made, "seconds_of_workers", seconds);
   put_numbers(made, "cpu_of_workers", cpu);
+  put_numbers(made, "loading_of_workers", loading);
   made.put_all("staleness", state_of(staleness_));
   put_if_any(made, "distance_max", distance_max_);
   made.put_all("of_run", state_of(of_run_.sums()));
@@ -178,10 +181,12 @@ void run_totals::restore(const state_dict& from, run_clock::time_point now) {
   reported_ = find_if_any<std::uint64_t>(from, "reported");
   const auto counts = from.counts("of_workers");
   const auto seconds = numbers_of(from, "seconds_of_workers");
-  // Older checkpoints lack the CPU time.
-  const auto cpu =
-      from.has("cpu_of_workers") ? numbers_of(from, "cpu_of_workers") : std::vector<double>(counts.size() / 4);
-  if (counts.size() % 4 != 0 || seconds.size() != counts.size() / 4 * 3 || cpu.size() != counts.size() / 4)
+  const auto cpu_times = [&](const std::string& name) {
+    return from.has(name) ? numbers_of(from, name) : std::vector<double>(counts.size() / 4);  // older ones lack them
+  };
+  const auto cpu = cpu_times("cpu_of_workers"), loading = cpu_times("loading_of_workers");
+  if (counts.size() % 4 != 0 || seconds.size() != counts.size() / 4 * 3 || cpu.size() != counts.size() / 4 ||
+      loading.size() != cpu.size())
     throw state_error("the totals of the workers do not fit together");
   of_workers_.clear();
   for (std::size_t i = 0; i < counts.size() / 4; ++i)
@@ -191,7 +196,8 @@ void run_totals::restore(const state_dict& from, run_clock::time_point now) {
                                                         .busy = seconds[3 * i],
                                                         .data_wait = seconds[3 * i + 1],
                                                         .exchange_wait = seconds[3 * i + 2],
-                                                        .cpu = cpu[i]};
+                                                        .cpu = cpu[i],
+                                                        .loading = loading[i]};
   troupe::restore(staleness_, from.all("staleness"));
   distance_max_ = find_if_any<double>(from, "distance_max");
   of_run_ = tally_of(from, "of_run");

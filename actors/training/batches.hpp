@@ -48,6 +48,9 @@ class batches {
   /// Returns the total seconds spent waiting for samples.
   double waited() const { return loader_ ? loader_->waited() : making_; }
 
+  /// Returns the total CPU seconds that other threads have used to make batches.
+  double used_by_threads() const { return loader_ ? loader_->used_by_threads() : 0; }
+
  private:
   /// A micro-batch that is being copied to the device.
   struct upcoming {

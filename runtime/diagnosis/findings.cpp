@@ -89,6 +89,9 @@ std::string verdict(const findings& found, const explanation& why, double run_se
              (why.others_used_cores ? "other programs used them" : "there are more workers than cores") +
              ". With a core for each worker" + would_take;
     case cause::data:
+      if (why.loaders_used_cores)
+        return "The threads that make samples use the cores that the workers need: if samples were always there" +
+               would_take;
       return "Samples arrive too late: if no worker waited for them" + would_take;
     case cause::evaluation:
       return "Evaluation holds the workers back most: if they did not wait for it" + would_take;

@@ -51,7 +51,8 @@ struct explanation {
   std::vector<relief> reliefs{};  ///< The largest first.
   /// How many times as long as with a core of its own each time a worker computed; 1 if that is unknown.
   double contention{1};
-  bool others_used_cores{false};  ///< Whether the workers alone do not explain the contention.
+  bool others_used_cores{false};   ///< Whether the workers alone do not explain the contention.
+  bool loaders_used_cores{false};  ///< Whether the threads that make samples explain it.
 
   /// Returns the first relief, if it is noticeable in a run of so many seconds.
   std::optional<relief> main_cause(double run_seconds) const;

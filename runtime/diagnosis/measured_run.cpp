@@ -105,13 +105,17 @@ measured_run parse_run(std::string_view metrics, const std::string& workers, con
     run.seconds = number(object, "seconds");
     run.train_seconds = number(object, "train_seconds");
   }
+  const auto if_any = [](const auto& row, const char* column) {  // older runs lack it
+    return row.has(column) ? row.template number<double>(column) : 0;
+  };
   for (const auto& row : rows_of(workers, name + "/workers.csv"))
     run.workers.push_back({.steps = row.number<std::uint64_t>("steps"),
                            .samples = row.number<std::uint64_t>("samples"),
                            .busy = row.number<double>("busy_seconds"),
                            .data_wait = row.number<double>("data_wait_seconds"),
                            .exchange_wait = row.number<double>("exchange_wait_seconds"),
-                           .cpu = row.has("cpu_seconds") ? row.number<double>("cpu_seconds") : 0});
+                           .cpu = if_any(row, "cpu_seconds"),
+                           .loading = if_any(row, "loading_cpu_seconds")});
   for (const auto& row : rows_of(links, name + "/links.csv"))
     run.links.push_back({.name = row.text("interface") + (row.text("direction") == "send" ? " sends" : " receives"),
                          .bytes = row.number<std::uint64_t>("bytes"),

@@ -23,6 +23,7 @@ using std::chrono::microseconds;
 struct conditions {
   double compute{0};    ///< Of one batch of the run, by the median worker.
   double data_wait{0};  ///< For one batch.
+  double loading{0};    ///< CPU time of the threads that make one batch.
   double evaluation{0};
   std::vector<double> slowdown{};  ///< By rank; empty if all workers compute equally fast.
   std::int64_t cores{0};           ///< Of each node, as simulate.cores.
@@ -92,7 +93,7 @@ struct what_if::parts {
 
   /// Takes from the measurements how long workers compute and wait for samples, and what slowed them down.
   void read_workers(const plan& original) {
-    std::vector<double> computing, waiting, contentions;
+    std::vector<double> computing, waiting, loading, contentions;
     const auto on_gpus = std::any_of(file.workers.device.begin(), file.workers.device.end(),
                                      [](const auto& each) { return each.starts_with("cuda"); });
     for (std::size_t rank = 0; rank < run.workers.size(); ++rank) {
@@ -100,12 +101,14 @@ struct what_if::parts {
       if (each.steps == 0) throw std::invalid_argument("a worker has made no steps");
       computing.push_back(computing_per_step(each));
       waiting.push_back(each.data_wait / static_cast<double>(each.steps));
+      loading.push_back(each.loading / static_cast<double>(each.steps));
       const auto slowed = emulation::slowdown_of(original, static_cast<std::uint32_t>(rank));
       if (each.cpu > 0 && !on_gpus) contentions.push_back((each.busy - each.data_wait) / each.cpu / slowed);
       is_real = is_real || each.cpu > 0;
     }
     now.compute = median_of(computing);
     now.data_wait = median_of(waiting);
+    now.loading = median_of(loading);
     if (now.compute <= 0) throw std::invalid_argument("no time was measured");
     // Workers that are about equally fast are taken for equal, because each measurement varies.
     constexpr double different = 1.1;
@@ -127,23 +130,42 @@ struct what_if::parts {
     // Nine of ten gradients on an idle machine take 0.97 to 1.05 of their median.
     now.jitter = 0.03;
     now.cores = std::max<std::int64_t>(1, cores / (is_local ? nodes : 1));
-    note_loaders(contentions.empty());
+    note_loaders();
   }
 
-  /// Finds out whether the threads that make samples leave too few cores for the workers. They work all the time while
-  /// workers wait for them.
-  void note_loaders(bool is_unknown) {
-    constexpr double noticeable = 0.05;
-    if (is_unknown || now.data_wait < noticeable * (now.compute + now.data_wait)) return;
-    const auto workers = static_cast<double>(run.workers.size());
-    const auto of_workers = workers * now.compute / contention / (now.compute + now.data_wait);
-    loaders_take_cores = of_workers + loader_threads() > static_cast<double>(cores);
+  /// Finds out whether workers get too little of the cores because threads make samples on them: the run has used
+  /// nearly all cores, and these threads noticeably much of them.
+  void note_loaders() {
+    constexpr double noticeable = 0.1, nearly_all = 0.8;
+    double of_workers = 0, of_loaders = 0;
+    for (const auto& each : run.workers) {
+      of_workers += each.cpu;
+      of_loaders += each.loading;
+    }
+    const auto used = of_workers + of_loaders;
+    loaders_take_cores = contention > 1 + noticeable && of_loaders > noticeable * used &&
+                         used > nearly_all * run.train_seconds * static_cast<double>(cores);
   }
 
-  /// Returns the number of threads that make samples.
+  /// Returns the number of threads that make samples; 0 if workers make them themselves.
   double loader_threads() const {
     return static_cast<double>(loader_threads_of(file.data, static_cast<std::uint32_t>(run.workers.size()),
                                                  static_cast<unsigned>(cores)));
+  }
+
+  /// Returns how long a worker would wait for each of its batches if `threads` made them.
+  double data_wait_with(double threads) const {
+    constexpr double noticeable = 0.05;
+    const auto workers = static_cast<double>(run.workers.size()), before = loader_threads();
+    const auto step = now.compute + now.data_wait;
+    // Threads for which workers wait work all the time. A worker that makes its batches itself waits for as long.
+    auto making = now.loading, on_cores = now.loading;
+    if (before == 0)
+      making = on_cores = now.data_wait;
+    else if (now.data_wait > noticeable * step)
+      making = std::max(making, before * step / workers);
+    const auto of_cores = workers * (now.compute / contention + on_cores) / static_cast<double>(cores);
+    return std::max(0.0, std::max(workers * making / std::max(threads, 1.0), of_cores) - now.compute);
   }
 
   /// Finds the time of a gradient with which the simulated workers compute for as long as the real ones.
@@ -278,17 +300,8 @@ const topology::topology& what_if::file() const {
 std::optional<double> what_if::seconds_with(const std::vector<std::string>& settings) const {
   auto under = parts_->now;
   const std::string of_threads = "data.threads=";
-  for (const auto& each : settings) {
-    if (!each.starts_with(of_threads)) continue;
-    // Threads that make samples too slowly work all the time, each as fast as the others.
-    const auto node_workers = static_cast<double>(parts_->run.workers.size());
-    const auto before = parts_->loader_threads();
-    const auto threads = std::stod(each.substr(of_threads.size()));
-    const auto step = under.compute + under.data_wait;
-    const auto cores = static_cast<double>(parts_->cores);
-    const auto of_cores = (node_workers * under.compute / parts_->contention + before * step) / cores;
-    under.data_wait = std::max(0.0, std::max(step * before / threads, of_cores) - under.compute);
-  }
+  for (const auto& each : settings)
+    if (each.starts_with(of_threads)) under.data_wait = parts_->data_wait_with(std::stod(each.substr(of_threads.size())));
   const auto found = parts_->simulate(settings, under);
   if (!found) return std::nullopt;
   return parts_->seconds_if(*found);
@@ -300,7 +313,8 @@ explanation what_if::explain() const {
   constexpr double noticeable = 1.25;
   explanation why{
       .contention = parts_->contention,
-      .others_used_cores = !parts_->loaders_take_cores && parts_->contention > noticeable * of_workers};
+      .others_used_cores = !parts_->loaders_take_cores && parts_->contention > noticeable * of_workers,
+      .loaders_used_cores = parts_->loaders_take_cores};
   for (const auto each : all_causes) {
     auto under = parts_->now;
     switch (each) {

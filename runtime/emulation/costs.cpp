@@ -1,6 +1,6 @@
 #include "troupe/runtime/emulation/costs.hpp"
 
-#include "troupe/actors/support/cpu_time.hpp"
+#include "troupe/data/cpu_time.hpp"
 #include "troupe/actors/training/replica.hpp"
 #include "troupe/data/random.hpp"
 #include "troupe/runtime/node/worker_of_plan.hpp"
@@ -66,7 +66,7 @@ microseconds measure_gradient(const plan& plan, const data::dataset_pair& data, 
     const auto now = std::chrono::steady_clock::now();
     const auto due =
         marks.empty() ? rounds >= first_ones && now - begin >= at_first : now - marks.back().at >= at_least;
-    if (due) marks.push_back({now, rounds, cpu_time_of_process()});
+    if (due) marks.push_back({now, rounds, data::cpu_time_of_process()});
   };
   std::barrier round{static_cast<std::ptrdiff_t>(lanes), end_round};
   const auto work = [&](std::uint32_t rank) {

@@ -1,6 +1,6 @@
 #include "troupe/runtime/emulation/slowed_lanes.hpp"
 
-#include "troupe/actors/support/cpu_time.hpp"
+#include "troupe/data/cpu_time.hpp"
 #include "troupe/runtime/node/worker_of_plan.hpp"
 
 #include <caf/actor.hpp>
@@ -20,9 +20,9 @@ class slowed_lane final : public lane {
   void post(caf::actor owner, task what, job work) override {
     if (what.what != task::kind::advance) return inner_->post(std::move(owner), what, std::move(work));
     inner_->post(std::move(owner), what, [work = std::move(work), factor = factor_] {
-      const auto before = cpu_time_of_thread();
+      const auto before = data::cpu_time_of_thread();
       auto result = work();
-      const auto used = std::chrono::duration<double, std::nano>(cpu_time_of_thread() - before);
+      const auto used = std::chrono::duration<double, std::nano>(data::cpu_time_of_thread() - before);
       std::this_thread::sleep_for(used * (factor - 1));
       return result;
     });

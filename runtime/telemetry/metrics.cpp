@@ -177,12 +177,13 @@ std::string csv_line(const record& line) {
 
 std::string csv_of_workers(const std::vector<worker_total>& workers) {
   std::string text =
-      "worker,steps,samples,bytes_sent,busy_seconds,data_wait_seconds,exchange_wait_seconds,cpu_seconds\n";
+      "worker,steps,samples,bytes_sent,busy_seconds,data_wait_seconds,exchange_wait_seconds,cpu_seconds,"
+      "loading_cpu_seconds\n";
   for (std::size_t rank = 0; rank < workers.size(); ++rank) {
     const auto& one = workers[rank];
     text += std::to_string(rank) + ',' + std::to_string(one.steps) + ',' + std::to_string(one.samples) + ',' +
             std::to_string(one.bytes_sent);
-    for (const auto seconds : {one.busy, one.data_wait, one.exchange_wait, one.cpu})
+    for (const auto seconds : {one.busy, one.data_wait, one.exchange_wait, one.cpu, one.loading})
       text += ',' + nlohmann::json(seconds).dump();
     text += '\n';
   }

@@ -4,6 +4,7 @@ with them. Most runs are simulated, so that they do not depend on what else this
 import csv
 import json
 import math
+import os
 import pathlib
 import re
 
@@ -116,12 +117,15 @@ def test_evaluation_is_the_cause_where_workers_wait_for_it():
 def test_waiting_for_samples_and_for_cores_is_told_apart_from_computing():
     """Made from the tables of a run, because whether a real one waits depends on the machine."""
     troupe("run", write("tiny.toml", TINY), "--out", "out", "--quiet")
-    for columns, cause, words in (((10, 6, 0, 4), "data", "Samples arrive too late"),
-                                  ((10, 0, 0, 2), "cores", "had one in 20.0 % of the time")):
-        busy, data, exchange, cpu = columns
-        rows = "".join(f"{rank},20,160,1000,{busy},{data},{exchange},{cpu}\n" for rank in range(2))
+    loading = 4.5 * os.cpu_count() - 5  # with the CPU time of the workers, nine tenths of that of all cores
+    for columns, cause, words in (((10, 6, 0, 4, 0), "data", "Samples arrive too late"),
+                                  ((10, 0, 0, 5, loading), "data", "threads that make samples use the cores"),
+                                  ((10, 0, 0, 2, 0), "cores", "had one in 20.0 % of the time")):
+        busy, data, exchange, cpu, loading = columns
+        rows = "".join(f"{rank},20,160,1000,{busy},{data},{exchange},{cpu},{loading}\n" for rank in range(2))
         pathlib.Path("out/workers.csv").write_text(
-            "worker,steps,samples,bytes_sent,busy_seconds,data_wait_seconds,exchange_wait_seconds,cpu_seconds\n" + rows)
+            "worker,steps,samples,bytes_sent,busy_seconds,data_wait_seconds,exchange_wait_seconds,cpu_seconds,"
+            "loading_cpu_seconds\n" + rows)
         metrics = pathlib.Path("out/metrics.jsonl")
         lines = [json.loads(line) for line in metrics.read_text().splitlines()]
         lines[-1].update(seconds=10, train_seconds=10)

@@ -4,7 +4,7 @@
 #include <chrono>
 #include <ctime>
 
-namespace troupe {
+namespace troupe::data {
 
 namespace detail {
 
@@ -26,4 +26,4 @@ inline std::chrono::nanoseconds cpu_time_of_process() {
   return detail::cpu_time_of(CLOCK_PROCESS_CPUTIME_ID);
 }
 
-}  // namespace troupe
+}  // namespace troupe::data
