@@ -34,7 +34,7 @@ findings findings_of(const measured_run& run);
 /// What may hold workers back.
 enum class cause : std::uint8_t { exchanges, slow_worker, cores, data, evaluation };
 
-inline constexpr std::array all_causes{cause::exchanges, cause::slow_worker, cause::cores, cause::data,
+inline constexpr std::array all_causes{cause::exchanges, cause::slow_worker, cause::data, cause::cores,
                                        cause::evaluation};
 
 /// Returns the name of a cause in JSON, such as "slow_worker".
