@@ -25,8 +25,7 @@ void finish(coordinator_pointer self) {
   auto& my = self->state;
   if (my.finished) return;
   my.finished = true;
-  auto end = my.totals.end_of(my.latest.line, my.status);
-  end.stopped_by = my.stopped_by;
+  auto end = my.totals.end_of(my.latest.line, my.status, my.stopped_by);
   // No deadline: a slow disk, or a terminal that is scrolled back, must not cost the result.
   self->request(my.recorder, caf::infinite, save_atom_v, *my.latest.result, std::move(end))
       .then([self](std::uint64_t) { self->quit(); },
@@ -281,7 +280,7 @@ void admit(coordinator_pointer self, delivery::kind what, rank_id from, std::uin
 delivery delivery_of(const snapshot& replica) {
   return {.what = delivery::kind::replica,
           .from = static_cast<std::uint32_t>(replica.origin.sender),
-          .part = static_cast<std::uint32_t>(replica.when),
+          .part = static_cast<std::uint32_t>(replica.taken),
           .step = replica.origin.step,
           .at = replica.origin.version};
 }

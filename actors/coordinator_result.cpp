@@ -34,13 +34,14 @@ void assemble(coordinator_pointer self, replicas_by_rank replicas, std::vector<s
   my.assembling = true;
   const auto of_all = [&](replicas_by_rank some) { return some.size() == replicas.size() ? some : replicas_by_rank{}; };
   auto before = of_all(my.arrived.before_mixing(my.reports.front().line.step));
-  auto after = of_all(my.arrived.after_mixing(my.reports.front().line.step));
+  auto after = my.arrived.after_mixing(my.reports.front().line.step);
+  after.insert(replicas.begin(), replicas.end());  // of workers that have made no step since they mixed
   then_on_lane(
       self, *my.where,
       {.what = task::kind::assemble,
        .elements = static_cast<std::int64_t>(replicas.size() + held.size()) * my.options.layout.total},
-      [replicas = std::move(replicas), held = std::move(held), before = std::move(before),
-       after = std::move(after), options = my.options] {
+      [replicas = std::move(replicas), held = std::move(held), before = std::move(before), after = std::move(after),
+       options = my.options] {
         const rules::result_options how{.layout = options.layout,
                                         .pool = options.pool,
                                         .replicas_agree = options.replicas_agree,
@@ -49,8 +50,7 @@ void assemble(coordinator_pointer self, replicas_by_rank replicas, std::vector<s
         auto result = rules::result_of(replicas, rules::held_together(held, how), how);
         if (before.empty()) return result;
         result.distance_before = rules::distance_of(before, how);
-        // Workers that have made no step since show the same parameters as right after the exchange.
-        result.distance_after = after.empty() ? result.distance : rules::distance_of(after, how);
+        result.distance_after = rules::distance_of(after, how);
         return result;
       },
       [self](rules::step_result found) {

@@ -30,7 +30,7 @@ typename Inspector::result_type inspect(Inspector& f, key& x) {
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, milestone& x) {
   return f(caf::meta::type_name("milestone"), x.rank, x.step, x.loss_sum, x.sample_count, x.correct, x.classified,
-           x.bytes_sent, x.data_wait, x.busy, x.cpu, x.loading, x.exchange_wait);
+           x.bytes_sent, x.data_wait, x.busy, x.cpu, x.loading_cpu, x.exchange_wait);
 }
 
 template <class Inspector>

@@ -71,14 +71,15 @@ state_dict state_of(const snapshot& one) {
   state_dict made;
   put_stamp(made, one.origin);
   made.put("values", one.values);
-  made.put_count("when", static_cast<std::uint64_t>(one.when));
+  made.put_count("taken", static_cast<std::uint64_t>(one.taken));
   return made;
 }
 
 void restore(snapshot& one, const state_dict& from) {
-  const auto when = from.count("when");
-  if (when > static_cast<std::uint64_t>(moment::after_mixing)) throw state_error("a snapshot was taken at no known time");
-  one = {.origin = stamp_of(from), .values = from.tensor("values"), .when = static_cast<moment>(when)};
+  const auto taken = from.has("taken") ? from.count("taken") : 0;  // older checkpoints lack it
+  if (taken > static_cast<std::uint64_t>(snapshot_time::after_mixing))
+    throw state_error("the entry \"taken\" has an unknown value");
+  one = {.origin = stamp_of(from), .values = from.tensor("values"), .taken = static_cast<snapshot_time>(taken)};
 }
 
 state_dict state_of(const part& one) {
@@ -108,7 +109,7 @@ state_dict state_of(const milestone& one) {
   state_dict made;
   made.put_counts("counts", {static_cast<std::uint64_t>(one.rank), one.step, unsigned_of(one.sample_count),
                              unsigned_of(one.correct), unsigned_of(one.classified), one.bytes_sent});
-  put_numbers(made, "sums", {one.loss_sum, one.data_wait, one.busy, one.exchange_wait, one.cpu, one.loading});
+  put_numbers(made, "sums", {one.loss_sum, one.data_wait, one.busy, one.exchange_wait, one.cpu, one.loading_cpu});
   return made;
 }
 
@@ -127,7 +128,7 @@ void restore(milestone& one, const state_dict& from) {
          .data_wait = sums[1],
          .busy = sums[2],
          .cpu = sums.size() > 4 ? sums[4] : 0,
-         .loading = sums.size() > 5 ? sums[5] : 0,
+         .loading_cpu = sums.size() > 5 ? sums[5] : 0,
          .exchange_wait = sums[3]};
 }
 

@@ -113,7 +113,7 @@ struct outcome {
 };
 
 /// When the parameters of a snapshot were taken.
-enum class moment : std::uint8_t {
+enum class snapshot_time : std::uint8_t {
   after_step,     ///< After the step in the snapshot's origin.
   before_mixing,  ///< As the worker gave them to its last exchange of parameters before the end of that step.
   after_mixing,   ///< As that exchange left them.
@@ -124,7 +124,7 @@ struct snapshot {
   stamp origin;
   at::Tensor values;                            ///< [P + B], frozen.
   std::shared_ptr<const device::mark> ready{};  ///< See span::ready.
-  moment when{moment::after_step};
+  snapshot_time taken{snapshot_time::after_step};
 };
 
 /// Batches that a worker draws from a queue shared by all workers.
@@ -175,7 +175,7 @@ struct advanced {
   bool host_parameters{true}, host_gradient{true};  ///< Whether x and g are in host memory. Always true on the CPU.
   double data_wait{0}, busy{0};  ///< Seconds spent waiting for samples, and seconds in total; 0 if not measured.
   double cpu{0};                 ///< Seconds of CPU time that the lane's thread has used; 0 if not measured.
-  double loading{0};             ///< Those that threads have used to make the batches; 0 if not measured.
+  double loading_cpu{0};         ///< Those that threads have used to make the batches; 0 if not measured.
 };
 
 /// Digests of a worker's parameters, one for each tensor of the network.
@@ -191,7 +191,7 @@ struct milestone {
   std::int64_t correct{0}, classified{0};  ///< As in `advanced`, since the worker's last milestone.
   std::uint64_t bytes_sent{0};             ///< Tensor bytes that the worker's ports have sent since the run began.
   /// As in `advanced`, since the worker's last milestone.
-  double data_wait{0}, busy{0}, cpu{0}, loading{0};
+  double data_wait{0}, busy{0}, cpu{0}, loading_cpu{0};
   double exchange_wait{0};  ///< Seconds that the worker has waited for exchanges since its last milestone.
 };
 
@@ -227,7 +227,7 @@ struct worker_total {
   std::uint64_t bytes_sent{0};
   /// Seconds in which compute worked, of these waiting for samples, and in which the worker waited for exchanges; and
   /// the CPU time that compute used, and that threads used to make its batches, 0 if they were not measured.
-  double busy{0}, data_wait{0}, exchange_wait{0}, cpu{0}, loading{0};
+  double busy{0}, data_wait{0}, exchange_wait{0}, cpu{0}, loading_cpu{0};
 };
 
 /// One line of metrics.jsonl, specified in docs/outputs.md. Values that do not apply are empty.
@@ -262,7 +262,7 @@ struct record {
   std::vector<std::uint64_t> staleness_counts{};
   /// By rank; for more than 64 workers, only for event end. Written to workers.csv at the end.
   std::vector<worker_total> workers{};
-  std::string status;  ///< One of done, stopped_early, max_seconds, interrupted, failed; only for event end.
+  std::string status;        ///< One of done, stopped_early, max_seconds, interrupted, failed; only for event end.
   std::string stopped_by{};  ///< With status stopped_early: target_accuracy or patience, of the settings of evaluate.
 };
 

@@ -77,18 +77,19 @@ void verify(worker_pointer self) {
           [self](const caf::error& why) { lose_compute(self, why); });
 }
 
-/// Sends the parameters, once for each requested step.
+/// Sends the parameters, once for each requested step; before them, those before the last exchange of parameters since
+/// they were last sent and, if they have changed since that exchange, those that it left.
 void show(worker_pointer self) {
   auto& my = self->state;
   my.shown = my.completed;
-  const auto send_aside = [&](std::optional<snapshot> one) {
+  const auto send_of_mixing = [&](std::optional<snapshot> one) {
     if (!one) return;
     one->origin.step = my.completed;
     self->send(my.contacts.results, result_atom_v, std::move(*one));
   };
   const auto has_stepped_since = my.contributed && my.now.origin.step != my.contributed->origin.step;
-  if (has_stepped_since) send_aside(my.after_mixing());
-  send_aside(std::exchange(my.contributed, std::nullopt));
+  if (has_stepped_since) send_of_mixing(my.after_mixing());
+  send_of_mixing(std::exchange(my.contributed, std::nullopt));
   my.mixed.reset();
   auto replica = my.now;
   if (my.options.draws_from_queue) replica.origin.version = my.completed;
@@ -157,7 +158,7 @@ void count(worker_state& my, const advanced& done, double seconds) {
   my.tally.data_wait += done.data_wait;
   my.tally.busy += std::max(done.busy, seconds);
   my.tally.cpu += done.cpu;
-  my.tally.loading += done.loading;
+  my.tally.loading_cpu += done.loading_cpu;
   my.tally.sample_count += done.sample_count;
   my.tally.correct += done.correct;
   my.tally.classified += done.classified;
@@ -246,10 +247,13 @@ void begin_exchange(worker_pointer self, std::size_t word) {
   const auto& exchange = std::get<exchange_word>(my.options.loop[word]);
   const auto& port = my.contacts.ports[exchange.place];
   part own = contribution(my, exchange);
-  if (my.options.shows_contributions && exchange.sends == slot::parameters && my.x_on_host) {
-    my.contributed = my.now;
-    my.contributed->when = moment::before_mixing;
+  if (my.options.shows_contributions && exchange.sends == slot::parameters) {
+    my.contributed.reset();
     my.mixed.reset();
+    if (!exchange.on_device && my.x_on_host) {
+      my.contributed = my.now;
+      my.contributed->taken = snapshot_time::before_mixing;
+    }
   }
   own.which = {exchange.place, 0};
   const auto who = own.origin;
@@ -281,7 +285,7 @@ void take_answer(worker_state& my, const exchange_word& exchange, outcome answer
     my.now.origin.version += 1;
     if (!answer.versions.empty() && has_one_exchange(my)) my.continues_at = answer.versions.front();
   }
-  if (my.contributed && exchange.sends == slot::parameters && !exchange.on_device) my.mixed = answer;
+  if (my.contributed && exchange.sends == slot::parameters) my.mixed = answer;
   my.answers.push_back(std::move(answer));
 }
 

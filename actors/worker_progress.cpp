@@ -9,7 +9,7 @@ namespace troupe {
 std::optional<snapshot> worker_progress::after_mixing() const {
   if (!contributed || !mixed) return std::nullopt;
   auto made = *contributed;
-  made.when = moment::after_mixing;
+  made.taken = snapshot_time::after_mixing;
   made.values = contributed->values.clone();
   for (const auto& piece : mixed->pieces) {
     auto own = made.values.narrow(0, piece.first, piece.values.numel());

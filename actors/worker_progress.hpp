@@ -25,7 +25,7 @@ struct worker_progress {
   /// The last exchange of parameters after that, for the distances between workers: x before it, and its answer.
   std::optional<snapshot> contributed;
   std::optional<outcome> mixed;
-  rules::report_times reports;            ///< Of this, only the assignments are part of the state.
+  rules::report_times reports;  ///< Of this, only the assignments are part of the state.
 
   /// Returns x right after the last exchange of parameters, if both of the above are known.
   std::optional<snapshot> after_mixing() const;

@@ -117,9 +117,8 @@ struct options {
   bool as_json{false}, as_markdown{false}, as_schema{false};
 };
 
-/// Prints what `word` names, each key once, with the kinds of exchanges that share it.
-void print_in_full(const std::string& word) {
-  auto found = find(word);
+/// Prints what `word` names, which are the entries `found`: each key once, with the kinds of exchanges that share it.
+void print_in_full(const std::string& word, std::vector<entry> found) {
   if (const topology::section* section = topology::find_section(word)) {
     const std::string label = "[" + section->name + "]  ";
     print_wrapped(label, label.size(), section->explanation, columns());
@@ -158,10 +157,11 @@ void explain(const options& given) {
   } else if (given.keys.empty()) {
     print_in_brief(all_entries());
   } else {
-    for (const auto& key : given.keys) find(key);  // before anything is printed
-    for (const auto& key : given.keys) {
-      if (&key != &given.keys.front()) std::cout << "\n";
-      print_in_full(key);
+    std::vector<std::vector<entry>> found;  // all of it before anything is printed: a key may be unknown
+    for (const auto& key : given.keys) found.push_back(find(key));
+    for (std::size_t i = 0; i < found.size(); ++i) {
+      if (i > 0) std::cout << "\n";
+      print_in_full(given.keys[i], std::move(found[i]));
     }
   }
 }

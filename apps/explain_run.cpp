@@ -50,6 +50,9 @@ struct answers {
 
 answers answers_of(const std::filesystem::path& folder) {
   answers all;
+  if (!is_directory(folder))
+    throw input_error(folder.string() + (exists(folder) ? ": this is not a folder" : ": the folder does not exist") +
+                      "; expected the results folder of a run");
   all.run = diagnosis::read_run(folder);
   if (!exists(folder / "topology.toml"))
     throw input_error(folder.string() + ": there is no topology.toml; expected the results folder of a run");

@@ -30,6 +30,11 @@ struct options {
 /// need not say so.
 void check_replaceable(const options& given) {
   std::error_code failed;
+  const auto refuse = [&](const std::string& reason) {
+    throw input_error(given.drawing.string() + ": " + reason + "; choose another path with -o");
+  };
+  if (const auto found = files::irregularity(given.drawing)) refuse(*found);
+  if (std::filesystem::equivalent(given.file, given.drawing, failed)) refuse("this is the topology file itself");
   if (given.overwrite || !std::filesystem::exists(std::filesystem::symlink_status(given.drawing, failed))) return;
   if (std::filesystem::is_regular_file(given.drawing, failed)) {
     std::string beginning(2048, '\0');

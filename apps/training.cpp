@@ -117,6 +117,9 @@ void settle(training_options& given) {
   given.out = given.resume;
   if (!given.file.empty()) return;
   given.file = given.resume / "topology.toml";
+  if (!std::filesystem::exists(given.resume))
+    throw input_error(given.resume.string() +
+                      ": the folder does not exist; expected the results folder of the run to continue");
   if (!std::filesystem::exists(given.file))
     throw input_error(given.resume.string() +
                       ": there is no topology.toml; expected the results folder of the run to continue");
@@ -170,11 +173,12 @@ using outputs_pointer = std::shared_ptr<telemetry::side_outputs>;
 
 journal_pointer start_journal(const training_options& given, const training& what, network_pointer network,
                               outputs_pointer outputs) {
-  telemetry::run_folder folder{
-      {.out = given.out, .topology = given.file, .inputs = inputs_of(what.plan), .overwrite = given.overwrite}};
+  const auto out = given.out.empty() ? telemetry::default_folder(given.file) : given.out;
   const auto files = files_of_options(given, what.plan);
-  for (const auto& [option, path] : files)
-    telemetry::make_way_for(option, path, given.overwrite, folder.path(), given.file);
+  // Before an earlier run is removed from the folder.
+  for (const auto& [option, path] : files) telemetry::make_way_for(option, path, given.overwrite, out, given.file);
+  telemetry::run_folder folder{
+      {.out = out, .topology = given.file, .inputs = inputs_of(what.plan), .overwrite = given.overwrite}};
   return open_journal(given, what, std::move(folder), {.beside = files, .outputs = std::move(outputs)},
                       std::move(network));
 }

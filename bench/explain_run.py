@@ -43,7 +43,8 @@ CASES = {  # the file, settings, how many busy loops run beside the run, and the
     "contended CPU": (FILE, [], 3, "cores"),
     "slow data": (FILE.replace("convnet", "mlp") + AUGMENT,
                   ["data.threads=0", "data.batch_size=64", "workers.count=1"], 0, "data"),
-    "data on busy cores": (FILE.replace("convnet", "mlp") + AUGMENT, ["data.threads=1", "data.batch_size=64"], 0, "data"),
+    "data on busy cores": (FILE.replace("convnet", "mlp") + AUGMENT,
+                           ["data.threads=1", "data.batch_size=64"], 0, "data"),
     "evaluation in the way": (FILE + "[evaluate]\nevery = 50\npause_training = true\n", [], 0, "evaluation"),
 }
 

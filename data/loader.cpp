@@ -143,7 +143,7 @@ class order {
   }
 
   /// Returns the CPU time that another thread has used to make the batch. Call it after take().
-  std::chrono::nanoseconds used_by_another() const {
+  std::chrono::nanoseconds cpu_time_of_another_thread() const {
     return maker_ == std::this_thread::get_id() ? std::chrono::nanoseconds{0} : used_;
   }
 
@@ -293,7 +293,7 @@ batch loader::take(std::uint64_t number, std::span<const std::uint64_t> next) {
   my.fill(next);
   auto made = first->take();
   waited_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-  used_by_threads_ += std::chrono::duration<double>(first->used_by_another()).count();
+  cpu_seconds_of_threads_ += std::chrono::duration<double>(first->cpu_time_of_another_thread()).count();
   return made;
 }
 

@@ -77,7 +77,7 @@ class loader {
   double waited() const { return waited_; }
 
   /// Returns the total CPU seconds that threads have used to make the batches that were taken.
-  double used_by_threads() const { return used_by_threads_; }
+  double cpu_seconds_of_threads() const { return cpu_seconds_of_threads_; }
 
   /// Returns the number of batches made or being made that have not been taken.
   std::size_t in_window() const;
@@ -88,7 +88,7 @@ class loader {
  private:
   struct parts;
   std::unique_ptr<parts> parts_;
-  double waited_{0}, used_by_threads_{0};
+  double waited_{0}, cpu_seconds_of_threads_{0};
 };
 
 }  // namespace troupe::data

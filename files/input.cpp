@@ -32,15 +32,20 @@ namespace fs = std::filesystem;
   }
 }
 
+/// Says what stat(2) has found, which is not a regular file.
+std::string irregularity_of(const struct stat& found) {
+  const std::string what = S_ISDIR(found.st_mode)    ? "folder"
+                           : S_ISFIFO(found.st_mode) ? "pipe"
+                           : S_ISSOCK(found.st_mode) ? "socket"
+                           : S_ISLNK(found.st_mode)  ? "link"
+                                                     : "device";
+  return "this is a " + what + ", not a regular file";
+}
+
 /// Throws if what stat(2) has found is not a regular file.
 void require_regular(const fs::path& path, const struct stat& found) {
   if (S_ISREG(found.st_mode)) return;
-  if (S_ISDIR(found.st_mode)) throw irregular(path, "this is a folder, not a regular file", "name a file in it");
-  const auto* what = S_ISFIFO(found.st_mode)   ? "this is a pipe, not a regular file"
-                     : S_ISSOCK(found.st_mode) ? "this is a socket, not a regular file"
-                     : S_ISLNK(found.st_mode)  ? "this is a link, not a regular file"
-                                               : "this is a device, not a regular file";
-  throw irregular(path, what, "name a regular file");
+  throw irregular(path, irregularity_of(found), S_ISDIR(found.st_mode) ? "name a file in it" : "name a regular file");
 }
 
 struct stat looked_at(const fs::path& path, links how) {
@@ -162,6 +167,12 @@ std::string read_all(const fs::path& path, std::uint64_t most) {
   input file{path};
   if (file.bytes() > most) refuse_as_too_large(path, most);
   return gathered(path, file.bytes(), most, [&](char* into, std::size_t room) { return file.read(into, room); });
+}
+
+std::optional<std::string> irregularity(const fs::path& path) {
+  struct stat found {};
+  if (::stat(path.c_str(), &found) != 0 || S_ISREG(found.st_mode)) return std::nullopt;
+  return irregularity_of(found);
 }
 
 std::string read_all_of_pipe_or_file(const fs::path& path, std::uint64_t most) {

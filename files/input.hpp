@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <stdexcept>
 #include <string>
 
@@ -79,6 +80,10 @@ constexpr std::uint64_t bytes_at_most = std::uint64_t{1} << 32;
 /// Returns the bytes of a regular file. Throws `missing`, `irregular` or `unreadable`, also if there are more than
 /// `most`.
 std::string read_all(const std::filesystem::path& path, std::uint64_t most = bytes_at_most);
+
+/// Returns a sentence such as "this is a pipe, not a regular file" if the path leads, also by links, to something that
+/// is not a regular file, and must not be replaced by one.
+std::optional<std::string> irregularity(const std::filesystem::path& path);
 
 /// Returns the bytes of a regular file or a pipe, such as one that a shell opens for <(command). Throws `missing`,
 /// `irregular` or `unreadable`, also if there are more than `most`, or no program opens the pipe for writing within

@@ -264,9 +264,9 @@ std::string reason_of(const std::exception& failure) {
   if (auto found = out_of_memory(failure)) return *std::move(found);
   const auto* of_torch = dynamic_cast<const c10::Error*>(&failure);
   const std::string text = of_torch != nullptr ? of_torch->what_without_backtrace() : failure.what();
-  // LibTorch's own checks say where in its code they are.
-  if (const auto at = text.find(" INTERNAL ASSERT FAILED"); at != std::string::npos)
-    return "LibTorch finds that it contradicts itself (" + text.substr(0, at) + ")";
+  // LibTorch's own checks quote its code, and say where in it they are.
+  if (text.find(" INTERNAL ASSERT FAILED") != std::string::npos)
+    return "LibTorch finds that it contradicts itself, so it is damaged";
   // Where the interpreter gives a trace, the last line that names a kind of error has the reason.
   std::string first, found;
   for (std::size_t begin = 0; begin < text.size();) {

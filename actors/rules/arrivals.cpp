@@ -51,8 +51,8 @@ void arrivals::take_of_queue(const milestone& reached) {
 
 void arrivals::take(const snapshot& replica) {
   const auto step = replica.origin.step;
-  if (replica.when != moment::after_step) {
-    auto& aside = replica.when == moment::before_mixing ? before_mixing_ : after_mixing_;
+  if (replica.taken != snapshot_time::after_step) {
+    auto& aside = replica.taken == snapshot_time::before_mixing ? before_mixing_ : after_mixing_;
     aside[step].emplace(replica.origin.sender, replica);
     return;
   }
@@ -142,8 +142,9 @@ void arrivals::restore(const state_dict& from) {
   shown_.clear();
   before_mixing_.clear();
   after_mixing_.clear();
-  for (const auto& name : {"shown", "before_mixing", "after_mixing"})
-    for (const auto& one : list_of<snapshot>(from, name)) take(one);
+  for (const auto* name : {"shown", "before_mixing", "after_mixing"})
+    if (from.has(name))  // older checkpoints lack the last two
+      for (const auto& one : list_of<snapshot>(from, name)) take(one);
 }
 
 }  // namespace troupe::rules

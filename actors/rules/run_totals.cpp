@@ -42,7 +42,7 @@ report run_totals::report_of(std::uint64_t step, const std::vector<milestone>& a
     total.bytes_sent = one.bytes_sent;
     total.busy += one.busy;
     total.cpu += one.cpu;
-    total.loading += one.loading;
+    total.loading_cpu += one.loading_cpu;
     total.data_wait += one.data_wait;
     total.exchange_wait += one.exchange_wait;
   }
@@ -104,10 +104,11 @@ void run_totals::note_distances(const step_result& found, record& line) {
   if (before && (!distance_max_ || std::isnan(*before) || *before > *distance_max_)) distance_max_ = before;
 }
 
-record run_totals::end_of(const record& latest, const std::string& status) const {
+record run_totals::end_of(const record& latest, const std::string& status, const std::string& stopped_by) const {
   record end = latest;
   end.event = "end";
   end.status = status;
+  end.stopped_by = stopped_by;
   end.train_loss = train_loss_;
   end.train_accuracy = train_accuracy_;
   if (staleness_.applied > 0) {
@@ -150,18 +151,18 @@ state_dict run_totals::state(run_clock::time_point now) const {
   made.put_counts("clock", clock.state(now));
   put_if_any(made, "reported", reported_);
   std::vector<std::uint64_t> counts;
-  std::vector<double> seconds, cpu, loading;
+  std::vector<double> seconds, cpu, loading_cpu;
   for (const auto& [rank, total] : of_workers_) {
     counts.insert(counts.end(), {static_cast<std::uint64_t>(rank), total.steps,
                                  static_cast<std::uint64_t>(total.samples), total.bytes_sent});
     seconds.insert(seconds.end(), {total.busy, total.data_wait, total.exchange_wait});
     cpu.push_back(total.cpu);
-    loading.push_back(total.loading);
+    loading_cpu.push_back(total.loading_cpu);
   }
   made.put_counts("of_workers", counts);
   put_numbers(made, "seconds_of_workers", seconds);
   put_numbers(made, "cpu_of_workers", cpu);
-  put_numbers(made, "loading_of_workers", loading);
+  put_numbers(made, "loading_cpu_of_workers", loading_cpu);
   made.put_all("staleness", state_of(staleness_));
   put_if_any(made, "distance_max", distance_max_);
   made.put_all("of_run", state_of(of_run_.sums()));
@@ -181,12 +182,13 @@ void run_totals::restore(const state_dict& from, run_clock::time_point now) {
   reported_ = find_if_any<std::uint64_t>(from, "reported");
   const auto counts = from.counts("of_workers");
   const auto seconds = numbers_of(from, "seconds_of_workers");
+  // Older checkpoints lack the CPU times.
   const auto cpu_times = [&](const std::string& name) {
-    return from.has(name) ? numbers_of(from, name) : std::vector<double>(counts.size() / 4);  // older ones lack them
+    return from.has(name) ? numbers_of(from, name) : std::vector<double>(counts.size() / 4);
   };
-  const auto cpu = cpu_times("cpu_of_workers"), loading = cpu_times("loading_of_workers");
+  const auto cpu = cpu_times("cpu_of_workers"), loading_cpu = cpu_times("loading_cpu_of_workers");
   if (counts.size() % 4 != 0 || seconds.size() != counts.size() / 4 * 3 || cpu.size() != counts.size() / 4 ||
-      loading.size() != cpu.size())
+      loading_cpu.size() != cpu.size())
     throw state_error("the totals of the workers do not fit together");
   of_workers_.clear();
   for (std::size_t i = 0; i < counts.size() / 4; ++i)
@@ -197,7 +199,7 @@ void run_totals::restore(const state_dict& from, run_clock::time_point now) {
                                                         .data_wait = seconds[3 * i + 1],
                                                         .exchange_wait = seconds[3 * i + 2],
                                                         .cpu = cpu[i],
-                                                        .loading = loading[i]};
+                                                        .loading_cpu = loading_cpu[i]};
   troupe::restore(staleness_, from.all("staleness"));
   distance_max_ = find_if_any<double>(from, "distance_max");
   of_run_ = tally_of(from, "of_run");

@@ -46,7 +46,7 @@ class run_totals {
   void note_distances(const step_result& found, record& line);
 
   /// Returns the last line of a run whose last report was `latest`.
-  record end_of(const record& latest, const std::string& status) const;
+  record end_of(const record& latest, const std::string& status, const std::string& stopped_by = "") const;
 
   /// Returns the last step for which report_of() was called.
   std::optional<std::uint64_t> reported() const { return reported_; }

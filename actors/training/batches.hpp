@@ -49,7 +49,7 @@ class batches {
   double waited() const { return loader_ ? loader_->waited() : making_; }
 
   /// Returns the total CPU seconds that other threads have used to make batches.
-  double used_by_threads() const { return loader_ ? loader_->used_by_threads() : 0; }
+  double cpu_seconds_of_threads() const { return loader_ ? loader_->cpu_seconds_of_threads() : 0; }
 
  private:
   /// A micro-batch that is being copied to the device.

@@ -1,12 +1,12 @@
 #include "troupe/actors/training/replica.hpp"
 
 #include "troupe/actors/support/cores.hpp"
-#include "troupe/data/cpu_time.hpp"
 #include "troupe/actors/support/intra_op.hpp"
 #include "troupe/actors/training/engine.hpp"
 #include "troupe/actors/training/placement.hpp"
 #include "troupe/actors/training/sparse_steps.hpp"
 #include "troupe/actors/training/worker_training.hpp"
+#include "troupe/data/cpu_time.hpp"
 
 #include <c10/core/GradMode.h>
 
@@ -66,7 +66,7 @@ advanced replica::run(const advance& request, const std::atomic<bool>& cancelled
   using clock = std::chrono::steady_clock;
   const auto begin = clock::now();
   const auto used_before = data::cpu_time_of_thread();
-  const auto waited = work.samples.waited(), loaded_before = work.samples.used_by_threads();
+  const auto waited = work.samples.waited(), loaded_before = work.samples.cpu_seconds_of_threads();
   const c10::AutoGradMode with_gradients{true};
   const auto on_the_stream = parts_->where.enter();
   work.begin(network, request);
@@ -89,7 +89,7 @@ advanced replica::run(const advance& request, const std::atomic<bool>& cancelled
   auto result = work.end(network, request);
   if (options.loading) {
     result.data_wait = work.samples.waited() - waited;
-    result.loading = work.samples.used_by_threads() - loaded_before;
+    result.loading_cpu = work.samples.cpu_seconds_of_threads() - loaded_before;
     result.busy = std::chrono::duration<double>(clock::now() - begin).count();
     result.cpu = std::chrono::duration<double>(data::cpu_time_of_thread() - used_before).count();
   }

@@ -86,7 +86,9 @@ std::string verdict(const findings& found, const explanation& why, double run_se
     case cause::cores:
       return "The workers wait most for cores: each had one in " + percent(1 / why.contention) +
              " of the time in which it computed, because " +
-             (why.others_used_cores ? "other programs used them" : "there are more workers than cores") +
+             (why.others_used_cores      ? "other programs used them"
+              : why.workers_exceed_cores ? "there are more workers than cores"
+                                         : "evaluation and servers use them as well") +
              ". With a core for each worker" + would_take;
     case cause::data:
       if (why.loaders_used_cores)

@@ -34,7 +34,7 @@ findings findings_of(const measured_run& run);
 /// What may hold workers back.
 enum class cause : std::uint8_t { exchanges, slow_worker, cores, data, evaluation };
 
-inline constexpr std::array all_causes{cause::exchanges, cause::slow_worker, cause::data, cause::cores,
+inline constexpr std::array all_causes{cause::exchanges, cause::slow_worker, cause::cores, cause::data,
                                        cause::evaluation};
 
 /// Returns the name of a cause in JSON, such as "slow_worker".
@@ -53,6 +53,7 @@ struct explanation {
   double contention{1};
   bool others_used_cores{false};   ///< Whether the workers alone do not explain the contention.
   bool loaders_used_cores{false};  ///< Whether the threads that make samples explain it.
+  bool workers_exceed_cores{false};
 
   /// Returns the first relief, if it is noticeable in a run of so many seconds.
   std::optional<relief> main_cause(double run_seconds) const;

@@ -29,7 +29,7 @@ class csv_row {
 
   const std::string& text(const std::string& column) const {
     const auto found = cells_.find(column);
-    if (found == cells_.end()) throw input_error(place_ + ": there is no column " + column);
+    if (found == cells_.end()) throw input_error(place_ + ": there is no cell of the column " + column);
     return found->second;
   }
 
@@ -115,7 +115,7 @@ measured_run parse_run(std::string_view metrics, const std::string& workers, con
                            .data_wait = row.number<double>("data_wait_seconds"),
                            .exchange_wait = row.number<double>("exchange_wait_seconds"),
                            .cpu = if_any(row, "cpu_seconds"),
-                           .loading = if_any(row, "loading_cpu_seconds")});
+                           .loading_cpu = if_any(row, "loading_cpu_seconds")});
   for (const auto& row : rows_of(links, name + "/links.csv"))
     run.links.push_back({.name = row.text("interface") + (row.text("direction") == "send" ? " sends" : " receives"),
                          .bytes = row.number<std::uint64_t>("bytes"),

@@ -17,7 +17,7 @@ struct measured_worker {
   double data_wait{0};      ///< Of these, waiting for samples.
   double exchange_wait{0};  ///< It waited for exchanges.
   double cpu{0};            ///< CPU time of its compute actor; 0 in a simulation, and if it was not measured.
-  double loading{0};        ///< CPU time of threads that made its batches; 0 as well.
+  double loading_cpu{0};    ///< CPU time of the threads that made its batches; 0 if there are none, or not measured.
 };
 
 /// A row of links.csv: one direction of an emulated network interface or link.

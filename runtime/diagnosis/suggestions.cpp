@@ -157,12 +157,11 @@ void about_exchanges(situation& now) {
     loosen(now, of);
   }
   const auto& data = now.file.data;
+  const std::string why = "Larger batches need fewer exchanges, or updates of a shared memory, for the same samples.";
   if (data.global_batch_size)
-    now.add("Larger batches need fewer exchanges for the same samples.",
-            {"data.global_batch_size=" + std::to_string(2 * *data.global_batch_size)});
+    now.add(why, {"data.global_batch_size=" + std::to_string(2 * *data.global_batch_size)});
   else
-    now.add("Larger batches need fewer exchanges for the same samples.",
-            {"data.batch_size=" + std::to_string(2 * data.batch_size)});
+    now.add(why, {"data.batch_size=" + std::to_string(2 * data.batch_size)});
 }
 
 void about_budget(situation& now) {

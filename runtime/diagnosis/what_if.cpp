@@ -23,7 +23,6 @@ using std::chrono::microseconds;
 struct conditions {
   double compute{0};    ///< Of one batch of the run, by the median worker.
   double data_wait{0};  ///< For one batch.
-  double loading{0};    ///< CPU time of the threads that make one batch.
   double evaluation{0};
   std::vector<double> slowdown{};  ///< By rank; empty if all workers compute equally fast.
   std::int64_t cores{0};           ///< Of each node, as simulate.cores.
@@ -83,6 +82,9 @@ struct what_if::parts {
     const auto original = make_plan(on_cpus, facts_of(on_cpus));
     initial = initial_weights(original, pool);
     batch = file.data.batch_size;
+    augments = original.augment.any();
+    sends = std::any_of(original.exchanges.begin(), original.exchanges.end(),
+                        [](const auto& exchange) { return !exchange.edges.empty(); });
     read_workers(original);
     fit_gradient();
     if (file.links.empty() && original.nodes.size() > 1) fit_network(original);
@@ -101,20 +103,21 @@ struct what_if::parts {
       if (each.steps == 0) throw std::invalid_argument("a worker has made no steps");
       computing.push_back(computing_per_step(each));
       waiting.push_back(each.data_wait / static_cast<double>(each.steps));
-      loading.push_back(each.loading / static_cast<double>(each.steps));
+      loading.push_back(each.loading_cpu / static_cast<double>(each.steps));
       const auto slowed = emulation::slowdown_of(original, static_cast<std::uint32_t>(rank));
       if (each.cpu > 0 && !on_gpus) contentions.push_back((each.busy - each.data_wait) / each.cpu / slowed);
       is_real = is_real || each.cpu > 0;
     }
     now.compute = median_of(computing);
     now.data_wait = median_of(waiting);
-    now.loading = median_of(loading);
+    loading_cpu = median_of(loading);
     if (now.compute <= 0) throw std::invalid_argument("no time was measured");
     // Workers that are about equally fast are taken for equal, because each measurement varies.
     constexpr double different = 1.1;
     if (*std::max_element(computing.begin(), computing.end()) > different * now.compute)
       for (const auto each : computing) now.slowdown.push_back(std::clamp(each / now.compute, 1.0, 1e6));
     if (!contentions.empty()) contention = std::max(1.0, median_of(contentions));
+    compute_alone = now.compute / contention;
     now.links = file.links;
     now.evaluation =
         run.evaluations > 0 ? std::max(0.0, run.seconds - run.train_seconds) / static_cast<double>(run.evaluations) : 0;
@@ -129,7 +132,11 @@ struct what_if::parts {
     if (!is_real) return;
     // Nine of ten gradients on an idle machine take 0.97 to 1.05 of their median.
     now.jitter = 0.03;
-    now.cores = std::max<std::int64_t>(1, cores / (is_local ? nodes : 1));
+    // Beside as many workers as cores, the evaluator competes for cores as well. How nodes of one machine share its
+    // cores is known only roughly.
+    const auto several_here = is_local && nodes > 1;
+    if (workers_here >= cores + (several_here ? 1 : 0))
+      now.cores = std::max<std::int64_t>(1, cores / (several_here ? nodes : 1));
     note_loaders();
   }
 
@@ -140,26 +147,36 @@ struct what_if::parts {
     double of_workers = 0, of_loaders = 0;
     for (const auto& each : run.workers) {
       of_workers += each.cpu;
-      of_loaders += each.loading;
+      of_loaders += each.loading_cpu;
     }
     const auto used = of_workers + of_loaders;
     loaders_take_cores = contention > 1 + noticeable && of_loaders > noticeable * used &&
-                         used > nearly_all * run.train_seconds * static_cast<double>(cores);
+                         used > nearly_all * run.train_seconds * cores_of_all();
+    if (loaders_take_cores) share_of_workers = of_workers / used;
+  }
+
+  /// Returns the number of cores of all machines.
+  double cores_of_all() const {
+    return static_cast<double>(cores) * static_cast<double>(run.workers.size()) / static_cast<double>(workers_here);
   }
 
   /// Returns the number of threads that make samples; 0 if workers make them themselves.
   double loader_threads() const {
-    return static_cast<double>(loader_threads_of(file.data, static_cast<std::uint32_t>(run.workers.size()),
-                                                 static_cast<unsigned>(cores)));
+    return static_cast<double>(
+        loader_threads_of(file.data, static_cast<std::uint32_t>(workers_here), static_cast<unsigned>(cores)));
   }
+
+  /// Returns whether threads would make the samples, as in data/loader.cpp.
+  bool is_worth_threads() const { return data.train->files || augments; }
 
   /// Returns how long a worker would wait for each of its batches if `threads` made them.
   double data_wait_with(double threads) const {
     constexpr double noticeable = 0.05;
-    const auto workers = static_cast<double>(run.workers.size()), before = loader_threads();
+    const auto workers = static_cast<double>(workers_here), before = loader_threads();
     const auto step = now.compute + now.data_wait;
     // Threads for which workers wait work all the time. A worker that makes its batches itself waits for as long.
-    auto making = now.loading, on_cores = now.loading;
+    auto making = loading_cpu, on_cores = loading_cpu;
+    if (loading_cpu == 0 && !is_worth_threads()) return now.data_wait;  // loaders look such samples up themselves
     if (before == 0)
       making = on_cores = now.data_wait;
     else if (now.data_wait > noticeable * step)
@@ -279,9 +296,14 @@ struct what_if::parts {
   models::buffer_pool pool;
   at::Tensor initial;
   std::int64_t batch{1};
+  bool augments{false};
+  bool sends{true};  ///< Whether there are messages between workers, or workers and servers.
   std::int64_t workers_here{1};
-  bool is_real{false};  ///< Whether CPU times were measured, as in a real run.
-  double contention{1};           ///< Time in which workers compute for each second of a core that they use.
+  bool is_real{false};             ///< Whether CPU times were measured, as in a real run.
+  double contention{1};            ///< Time in which workers compute for each second of a core that they use.
+  double compute_alone{0};         ///< As conditions::compute, with a core for each worker.
+  double loading_cpu{0};           ///< CPU time of the threads that make one batch.
+  double share_of_workers{1};      ///< Of the CPU time of a run whose loaders take cores.
   bool loaders_take_cores{false};  ///< Whether that is because of the threads that make samples.
   conditions now;
   std::map<std::size_t, std::pair<std::string, setting_value>> taken{};  ///< Choices of the run, by exchange.
@@ -301,7 +323,8 @@ std::optional<double> what_if::seconds_with(const std::vector<std::string>& sett
   auto under = parts_->now;
   const std::string of_threads = "data.threads=";
   for (const auto& each : settings)
-    if (each.starts_with(of_threads)) under.data_wait = parts_->data_wait_with(std::stod(each.substr(of_threads.size())));
+    if (each.starts_with(of_threads))
+      under.data_wait = parts_->data_wait_with(std::stod(each.substr(of_threads.size())));
   const auto found = parts_->simulate(settings, under);
   if (!found) return std::nullopt;
   return parts_->seconds_if(*found);
@@ -311,14 +334,15 @@ explanation what_if::explain() const {
   // Workers that take turns on the cores compute for as many times as long as alone.
   const auto of_workers = std::max(1.0, static_cast<double>(parts_->workers_here) / static_cast<double>(parts_->cores));
   constexpr double noticeable = 1.25;
-  explanation why{
-      .contention = parts_->contention,
-      .others_used_cores = !parts_->loaders_take_cores && parts_->contention > noticeable * of_workers,
-      .loaders_used_cores = parts_->loaders_take_cores};
+  explanation why{.contention = parts_->contention,
+                  .others_used_cores = !parts_->loaders_take_cores && parts_->contention > noticeable * of_workers,
+                  .loaders_used_cores = parts_->loaders_take_cores,
+                  .workers_exceed_cores = parts_->workers_here > parts_->cores};
   for (const auto each : all_causes) {
     auto under = parts_->now;
     switch (each) {
       case cause::exchanges:
+        if (!parts_->sends) continue;
         under.links.clear();
         under.messages_take_time = false;
         break;
@@ -326,12 +350,14 @@ explanation what_if::explain() const {
         under.slowdown.clear();
         break;
       case cause::cores:
-        if (parts_->workers_here <= parts_->cores) under.compute /= parts_->contention;
+        if (parts_->loaders_take_cores && parts_->workers_here <= parts_->cores) continue;  // that is cause::data
+        under.compute = std::min(under.compute, parts_->compute_alone);
         under.cores = 0;
         break;
       case cause::data:
         under.data_wait = 0;
-        if (parts_->loaders_take_cores) under.compute /= parts_->contention;
+        under.compute =
+            std::max(std::min(under.compute, parts_->compute_alone), under.compute * parts_->share_of_workers);
         break;
       case cause::evaluation:
         under.evaluation = 0;

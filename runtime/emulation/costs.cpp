@@ -1,7 +1,7 @@
 #include "troupe/runtime/emulation/costs.hpp"
 
-#include "troupe/data/cpu_time.hpp"
 #include "troupe/actors/training/replica.hpp"
+#include "troupe/data/cpu_time.hpp"
 #include "troupe/data/random.hpp"
 #include "troupe/runtime/node/worker_of_plan.hpp"
 #include "troupe/runtime/support/activity.hpp"

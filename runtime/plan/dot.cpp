@@ -255,7 +255,8 @@ std::string title_of(const plan& plan) {
 }
 
 /// Draws the panel with its captions, the title above it, and below it the actors that do not compute, unless they are
-/// in a frame. Of the wiring alone, draws the panel and its captions. Call it first: the panel is the lowest layer. Returns the visible part.
+/// in a frame. Of the wiring alone, draws the panel and its captions. Call it first: the panel is the lowest layer.
+/// Returns the visible part.
 rectangle draw_page(canvas& drawing, const plan& plan, const picture& drawn) {
   constexpr double line = 17, between = 8;
   const auto captions = captions_of(plan, drawn);
@@ -289,7 +290,8 @@ rectangle draw_page(canvas& drawing, const plan& plan, const picture& drawn) {
   return {{-right, row - quiet_height / 2}, {right, highest + 16}};
 }
 
-std::string drawn_by(const plan& plan, picture drawn) {
+std::string drawn_by(const plan& plan, picture drawn, drawn_parts parts) {
+  drawn.wiring_only = parts == drawn_parts::wiring;
   set_lanes(drawn);
   set_sizes(drawn);
   drawn.centre = centre_of(drawn);
@@ -321,7 +323,6 @@ std::string drawn_by(const plan& plan, picture drawn) {
 
 std::string in_full(const plan& plan, drawn_parts parts) {
   picture drawn{.units = {}, .regions = regions_by_node(plan, parts)};
-  drawn.wiring_only = parts == drawn_parts::wiring;
   for (std::uint32_t rank = 0; rank < plan.workers; ++rank) {
     const auto name = names_of(rank, 1);
     drawn.units.push_back(
@@ -335,12 +336,11 @@ std::string in_full(const plan& plan, drawn_parts parts) {
       name_groups(drawn, *exchange);
   }
   drawn.ties = ties_of(plan, [](std::uint32_t id) { return id; });
-  return drawn_by(plan, std::move(drawn));
+  return drawn_by(plan, std::move(drawn), parts);
 }
 
 std::string node_by_node(const plan& plan, drawn_parts parts) {
   picture drawn{.units = {}, .regions = regions_by_node(plan, parts)};
-  drawn.wiring_only = parts == drawn_parts::wiring;
   const auto nodes = static_cast<std::uint32_t>(plan.nodes.size());
   for (std::uint32_t i = 0; i < nodes; ++i) {
     const auto workers = plan.nodes[i].workers;
@@ -354,7 +354,7 @@ std::string node_by_node(const plan& plan, drawn_parts parts) {
   }
   if (plan.servers() > 0) drawn.units.push_back(servers_as_one(plan));
   drawn.ties = ties_of(plan, [&](std::uint32_t id) { return id < plan.workers ? plan.node_of(id) : nodes; });
-  return drawn_by(plan, std::move(drawn));
+  return drawn_by(plan, std::move(drawn), parts);
 }
 
 /// Draws all workers as one stack, and all servers as another.
@@ -367,10 +367,9 @@ std::string in_one(const plan& plan, drawn_parts parts) {
                            .region = 0,
                            .several = true}},
                 .regions = {region{}}};
-  drawn.wiring_only = parts == drawn_parts::wiring;
   if (plan.servers() > 0) drawn.units.push_back(servers_as_one(plan));
   drawn.ties = ties_of(plan, [&](std::uint32_t id) { return id < plan.workers ? 0U : 1U; });
-  return drawn_by(plan, std::move(drawn));
+  return drawn_by(plan, std::move(drawn), parts);
 }
 
 }  // namespace

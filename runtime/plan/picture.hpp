@@ -71,7 +71,7 @@ struct picture {
   std::optional<rectangle> hub{};  ///< Of bundles. Has its size from the start; lay_out() moves it to its place.
   std::vector<note> hub_text{};
   std::optional<std::uint32_t> centre{};  ///< The unit that is at one end of every tie, if there is one.
-  bool wiring_only{false};                ///< No title, evaluator, coordinator or recorder.
+  bool wiring_only{false};                ///< Without title, evaluator, coordinator and recorder.
 
   std::vector<point> places{};  ///< By unit.
   std::vector<frame> frames{};  ///< By region; empty if there is only one region.

@@ -148,8 +148,8 @@ std::string early_end(const rules::stop_options& stop, const std::string& by) {
     return count == 1 ? "one evaluation" : grouped(count) + which + " evaluations";
   };
   if (by == "target_accuracy" && stop.target_accuracy)
-    return "stopped early (" + times(stop.target_hold, " consecutive") + " reached evaluate.target_accuracy = " +
-           human_number(*stop.target_accuracy) + ")";
+    return "stopped early (" + times(stop.target_hold, " consecutive") +
+           " reached evaluate.target_accuracy = " + human_number(*stop.target_accuracy) + ")";
   if (by == "patience" && stop.patience)
     return "stopped early (" + times(*stop.patience, "") + " without improvement, evaluate.patience)";
   return "stopped early";
@@ -312,8 +312,7 @@ class live_display : public display {
 
 class line_display : public display {
  public:
-  line_display(run_shape shape, std::ostream& out)
-      : shape_(std::move(shape)), out_(out), trained_(shape_) {}
+  line_display(run_shape shape, std::ostream& out) : shape_(std::move(shape)), out_(out), trained_(shape_) {}
 
   void write(const record& line) override {
     evaluated_.hear(line);

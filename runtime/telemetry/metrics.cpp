@@ -183,7 +183,7 @@ std::string csv_of_workers(const std::vector<worker_total>& workers) {
     const auto& one = workers[rank];
     text += std::to_string(rank) + ',' + std::to_string(one.steps) + ',' + std::to_string(one.samples) + ',' +
             std::to_string(one.bytes_sent);
-    for (const auto seconds : {one.busy, one.data_wait, one.exchange_wait, one.cpu, one.loading})
+    for (const auto seconds : {one.busy, one.data_wait, one.exchange_wait, one.cpu, one.loading_cpu})
       text += ',' + nlohmann::json(seconds).dump();
     text += '\n';
   }

@@ -1,5 +1,6 @@
 #include "troupe/runtime/telemetry/pattern_files.hpp"
 
+#include "troupe/files/input.hpp"
 #include "troupe/runtime/support/units.hpp"
 #include "troupe/runtime/topology/error.hpp"
 #include "troupe/runtime/topology/suggest.hpp"
@@ -110,6 +111,7 @@ void make_way_for(pattern_option option, const fs::path& path, bool overwrite, c
     refuse("the file is in the results folder; expected a name that ends in " + topology::listed(endings) + " there");
   if (path.filename() == "epochs.csv") refuse("every run writes a file with this name; " + another);
   if (!path.has_filename() || fs::is_directory(path, failed)) refuse("this is a folder; " + another);
+  if (const auto found = files::irregularity(path)) refuse(*found + "; " + another);
   if (fs::exists(path, failed) && !overwrite)
     refuse("the file already exists; replace it with --overwrite, or " + another);
   failed.clear();

@@ -156,7 +156,22 @@ void claim_for_parts(const fs::path& folder, bool overwrite) {
   if (!marker) refuse(folder, std::strerror(errno));
 }
 
+namespace {
+
+/// Throws std::runtime_error if remove_outputs() could not remove all of them: then it must remove none.
+void check_removable(const fs::path& folder) {
+  for (const auto& name : names_of_outputs()) {
+    std::error_code failed;
+    const auto path = folder / name;
+    if (fs::symlink_status(path, failed).type() == fs::file_type::directory && !fs::is_empty(path, failed))
+      throw std::runtime_error(name + " is a folder with files, where a run writes a file; move it away");
+  }
+}
+
+}  // namespace
+
 void remove_outputs(const fs::path& folder) {
+  check_removable(folder);
   const auto is_ours = claim_of(folder, run_marker) == claim::ours;  // else event files are those of another program
   for (const auto& name : names_of_outputs()) {
     fs::remove(folder / name);

@@ -116,8 +116,8 @@ void check_snapshot(const frame_header& header, const frame_limits& limits) {
   if (header.total != limits.total || header.elements != static_cast<std::uint64_t>(limits.total))
     refuse("with a snapshot of another model");
   if (static_cast<std::uint32_t>(header.origin.sender) >= limits.world_size) refuse("from a rank that does not exist");
-  if (header.which.part > static_cast<std::uint32_t>(moment::after_mixing))
-    refuse("with a snapshot that was taken at no known time");
+  if (header.which.part > static_cast<std::uint32_t>(snapshot_time::after_mixing))
+    refuse("with an unknown value in its field part");
 }
 
 /// Checks a piece of something that has at most `largest` bytes.
@@ -262,7 +262,7 @@ frame_header header_of(const snapshot& result) {
   const auto payload = bytes_of(result.values);
   return {.kind = frame_kind::snapshot,
           .origin = result.origin,
-          .which = {.part = static_cast<std::uint32_t>(result.when)},
+          .which = {.part = static_cast<std::uint32_t>(result.taken)},
           .total = result.values.numel(),
           .elements = static_cast<std::uint64_t>(result.values.numel()),
           .payload_bytes = payload.size()};
@@ -305,7 +305,7 @@ frame_header header_of_control(const at::Tensor& bytes) {
 }
 
 snapshot frame::as_snapshot() const {
-  return {.origin = header.origin, .values = values, .when = static_cast<moment>(header.which.part)};
+  return {.origin = header.origin, .values = values, .taken = static_cast<snapshot_time>(header.which.part)};
 }
 
 namespace {

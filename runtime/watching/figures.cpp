@@ -195,9 +195,14 @@ figure distances(const history_state& state, const time_axis& time) {
               {.name = "consensus",
                .title = "Distance between the workers",
                .axis = "consensus distance",
-               .column = "consensus_distance_after",
+               .column = "consensus_distance",
                .offers_logarithm = true});
-  made.add("after mixing", 0, [](const record& line) { return line.consensus_distance_after; });
+  const auto mixes = std::any_of(state.lines.begin(), state.lines.end(),
+                                 [](const record& line) { return line.consensus_distance_after.has_value(); });
+  if (mixes)
+    made.add("after mixing", 0, [](const record& line) { return line.consensus_distance_after; });
+  else
+    made.add("after the step", 0, [](const record& line) { return line.consensus_distance; });
   made.add("before mixing", 1, [](const record& line) { return line.consensus_distance_before; });
   return made.take();
 }

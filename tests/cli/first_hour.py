@@ -92,11 +92,11 @@ def test_the_distance_after_mixing_leaves_out_the_steps_since():
                'kind = "gossip"\ngraph = "ring"': 1 / 3}
     for exchange, most in mixings.items():
         for loop in ('"gradient", "apply", "exchange"', '"gradient", "exchange", "apply"'):
-            text = with_exchange(exchange).replace('"gradient", "exchange", "apply"', loop).replace("count = 2", "count = 4")
+            text = with_exchange(exchange).replace('"gradient", "exchange", "apply"', loop)
+            file = write("mixed.toml", text.replace("count = 2", "count = 4"))
             for every in (1, 3):
-                settings = [f"exchange.every={every}", "evaluate.every=5 steps", "run.steps=10", "data.batch_size=4"]
-                troupe("run", write("mixed.toml", text), *(word for each in settings for word in ("--set", each)),
-                       "--out", "mixed", "--overwrite")
+                settings = ["--set", f"exchange.every={every}", "--set", "run.steps=10", "--set", "data.batch_size=4"]
+                troupe("run", file, *settings, "--set", "evaluate.every=5 steps", "--out", "mixed", "--overwrite")
                 for line in metrics("mixed"):
                     if line["event"] != "evaluation":
                         continue
@@ -104,6 +104,12 @@ def test_the_distance_after_mixing_leaves_out_the_steps_since():
                     assert before > 0 and 0 <= after <= most * before * 1.001, (exchange, loop, every, line)
                     ends_with_mixing = loop.endswith('"exchange"') and line["step"] % every == 0
                     assert (after == line["consensus_distance"]) == ends_with_mixing, (exchange, loop, every, line)
+                # Two steps later, the distance after mixing is still that at the step that ended with it.
+                if every == 3 and loop.endswith('"exchange"'):
+                    troupe("run", file, *settings, "--set", "evaluate.every=3 steps", "--out", "once", "--overwrite")
+                    later = next(line for line in metrics("mixed") if line["step"] == 5)
+                    once = next(line for line in metrics("once") if line["step"] == 3)
+                    assert later["consensus_distance_after"] == once["consensus_distance"], (exchange, later, once)
 
 
 def test_each_worker_is_evaluated_where_it_is_asked_for():

@@ -151,6 +151,39 @@ def test_a_drawing_replaces_only_a_drawing():
     assert pathlib.Path("other.svg.tmp").read_text() == "mine"
 
 
+def test_no_output_replaces_a_pipe_or_what_it_was_made_from():
+    file = write("tiny.toml", TINY)
+    for ending in (".txt", ".svg"):
+        os.mkfifo("pipe" + ending)
+        os.symlink("pipe" + ending, "link" + ending)
+        for name in ("pipe" + ending, "link" + ending):
+            asked = [("graph", file, "-o", name)] if ending == ".svg" else \
+                [("run", file, "--csv", name, "--out", "out"), ("run", file, "--epoch-log", name, "--out", "out")]
+            for more in ((), ("--overwrite",)):
+                for words in asked:
+                    said = troupe(*words, *more, status=2).stderr
+                    assert f"{name}: this is a pipe, not a regular file; choose another" in said, said
+            assert pathlib.Path(name).is_fifo() and not pathlib.Path("out").exists()
+    shutil.copy(file, "tiny.svg")
+    said = troupe("graph", "tiny.svg", "-o", "tiny.svg", "--overwrite", status=2).stderr
+    assert "tiny.svg: this is the topology file itself" in said and pathlib.Path("tiny.svg").read_text() == TINY, said
+
+
+def test_a_run_that_cannot_be_replaced_stays_whole():
+    file = write("tiny.toml", TINY)
+    troupe("run", file, "--out", "out")
+    mine("out/trace.json", ["of_mine"])
+    before = contents("out")
+    said = troupe("run", file, "--out", "out", "--overwrite", status=2).stderr
+    assert "trace.json is a folder with files, where a run writes a file; move it away" in said, said
+    assert contents("out") == before
+    shutil.rmtree("out/trace.json")
+    before = contents("out")
+    os.mkfifo("pipe")
+    troupe("run", file, "--out", "out", "--overwrite", "--csv", "pipe", status=2)
+    assert contents("out") == before
+
+
 def test_nodes_started_by_hand_share_a_folder_or_are_refused():
     ports = free_ports(2)
     write("hand.toml", TINY.replace("count = 2\n", "") + node_tables([1, 1], ports, ["a", "b"]))

@@ -83,22 +83,23 @@ def continue_as_printed(printed):
     found = [line for line in printed.splitlines() if line.startswith("continue with: ")]
     assert len(found) == 1, printed
     command = found[0].removeprefix("continue with: ")
-    done = subprocess.run(command, shell=True, capture_output=True, text=True, timeout=120, stdin=subprocess.DEVNULL,
-                          check=False)
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=120,
+                          stdin=subprocess.DEVNULL, check=False)
     assert done.returncode == 0, (command, done.stdout, done.stderr)
     return command
 
 
 def test_an_interrupted_run_prints_the_command_that_continues_it():
     uninterrupted()
-    process = start("out")
-    wait_for_checkpoint(process, "out")
-    process.send_signal(signal.SIGTERM)
-    printed, _ = process.communicate(timeout=30)
-    assert process.returncode == 143, process.returncode
-    assert metrics("out")[-1]["step"] == int(folders("out")[-1].name[5:]), "it writes a checkpoint at its last step"
-    assert continue_as_printed(printed).endswith(" run --resume out")
-    expect_same("out")
+    for out, quoted in (("out", "out"), ("of 'mine'\n", "$'of \\'mine\\'\\012'")):
+        process = start(out)
+        wait_for_checkpoint(process, out)
+        process.send_signal(signal.SIGTERM)
+        printed, _ = process.communicate(timeout=30)
+        assert process.returncode == 143, process.returncode
+        assert metrics(out)[-1]["step"] == int(folders(out)[-1].name[5:]), "it writes a checkpoint at its last step"
+        assert continue_as_printed(printed).endswith(f" run --resume {quoted}"), printed
+        expect_same(out)
 
 
 def test_the_time_limit_ends_a_run_that_can_be_continued():

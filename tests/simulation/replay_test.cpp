@@ -85,8 +85,12 @@ auto said_by(const record& line) {
                     line.staleness_max,
                     line.gradients_refused,
                     line.consensus_distance,
+                    line.consensus_distance_before,
+                    line.consensus_distance_after,
+                    line.consensus_distance_max,
                     line.staleness_counts,
-                    line.status};
+                    line.status,
+                    line.stopped_by};
 }
 
 void check_same(const tests::remembered& replay, const tests::remembered& run) {

@@ -13,10 +13,10 @@ milestone reached(std::uint32_t rank, std::uint64_t step) {
   return {.rank = rank_id{rank}, .step = step, .sample_count = 1};
 }
 
-snapshot shown(std::uint32_t rank, std::uint64_t step, moment when = moment::after_step) {
+snapshot shown(std::uint32_t rank, std::uint64_t step, snapshot_time taken = snapshot_time::after_step) {
   return {.origin = {.sender = rank_id{rank}, .step = step},
           .values = at::full({2}, static_cast<double>(step)),
-          .when = when};
+          .taken = taken};
 }
 
 }  // namespace
@@ -69,9 +69,9 @@ TEST_CASE("snapshots are kept until the report of a later step is written") {
   arrivals all{2};
   for (const std::uint64_t step : {5U, 10U}) {
     all.take(shown(0, step));
-    all.take(shown(1, step, moment::before_mixing));
-    all.take(shown(0, step, moment::after_mixing));
-    all.take(shown(1, step, moment::after_mixing));
+    all.take(shown(1, step, snapshot_time::before_mixing));
+    all.take(shown(0, step, snapshot_time::after_mixing));
+    all.take(shown(1, step, snapshot_time::after_mixing));
   }
   CHECK(all.before_mixing(5).size() == 1);
   CHECK(all.after_mixing(5).size() == 2);
@@ -91,8 +91,8 @@ TEST_CASE("what has arrived from some workers is restored") {
   arrivals before{2};
   before.take(reached(1, 5));
   before.take(shown(1, 5));
-  before.take(shown(0, 5, moment::before_mixing));
-  before.take(shown(1, 5, moment::after_mixing));
+  before.take(shown(0, 5, snapshot_time::before_mixing));
+  before.take(shown(1, 5, snapshot_time::after_mixing));
   arrivals after{2};
   after.restore(before.state());
   CHECK(after.shown(5).size() == 1);

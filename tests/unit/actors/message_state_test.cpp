@@ -29,13 +29,13 @@ TEST_CASE("a restored message equals the saved one, but for its run; its tensor 
   const auto values = at::full({4}, 3.0);
   const snapshot shown{.origin = {.run = run_id{9}, .sender = rank_id{2}, .generation = 1, .step = 5, .version = 7},
                        .values = values,
-                       .when = moment::before_mixing};
+                       .taken = snapshot_time::before_mixing};
   const auto x = again(shown);
   CHECK((x.origin.run == run_id{} && x.origin.sender == rank_id{2}));
   CHECK(x.origin.generation == 1);
   CHECK(x.origin.step == 5);
   CHECK(x.origin.version == 7);
-  CHECK(x.when == moment::before_mixing);
+  CHECK(x.taken == snapshot_time::before_mixing);
   CHECK(x.values.is_same(values));
 
   const part gradient{.origin = shown.origin,
@@ -61,10 +61,14 @@ TEST_CASE("numbers keep their bits, missing ones stay missing") {
                           .classified = 6,
                           .bytes_sent = 4096,
                           .data_wait = 0.5,
-                          .busy = 2};
+                          .busy = 2,
+                          .cpu = 1.5,
+                          .loading_cpu = 0.75,
+                          .exchange_wait = 0.125};
   const auto m = again(reached);
   CHECK((m.rank == rank_id{3} && m.step == 8 && m.loss_sum == 0.1 && m.sample_count == 6 && m.correct == 5));
   CHECK((m.classified == 6 && m.bytes_sent == 4096 && m.data_wait == 0.5 && m.busy == 2));
+  CHECK((m.cpu == 1.5 && m.loading_cpu == 0.75 && m.exchange_wait == 0.125));
 
   record line;
   line.epoch = 1;
@@ -124,7 +128,7 @@ TEST_CASE("a worker's progress is restored for the run that continues, and refus
   before.tally = {.loss_sum = 1.5, .sample_count = 3};
   before.payload_bytes = {10, 0};
   before.reported = 4;
-  before.contributed = snapshot{{.step = 5}, at::full({4}, 1.0), {}, moment::before_mixing};
+  before.contributed = snapshot{{.step = 5}, at::full({4}, 1.0), {}, snapshot_time::before_mixing};
   before.mixed = outcome{.what = slot::change, .pieces = {{1, at::full({2}, 0.5)}}};
   before.reports.assigned = {{.first_step = 4, .first_batch = 11, .count = 3}, {.first_step = 7, .count = 2}};
   worker_progress after;
@@ -139,7 +143,7 @@ TEST_CASE("a worker's progress is restored for the run that continues, and refus
   REQUIRE(after.contributed);
   CHECK((after.contributed->origin.run == run_id{8}));
   REQUIRE(after.after_mixing());
-  CHECK(after.after_mixing()->when == moment::after_mixing);
+  CHECK(after.after_mixing()->taken == snapshot_time::after_mixing);
   CHECK(after.after_mixing()->values.equal(at::tensor({1.0F, 1.5F, 1.5F, 1.0F})));
   REQUIRE(after.reports.assigned.size() == 2);
   CHECK((after.reports.assigned[0].first_batch == 11 && after.reports.assigned[1].end() == 9));

@@ -55,8 +55,14 @@ TEST_CASE("a control message survives a round trip") {
     REQUIRE_FALSE(source(received));
     return received;
   };
-  const auto reached = round_trip(
-      milestone{.rank = rank_id{3}, .step = 8, .loss_sum = 0.1, .sample_count = 64, .bytes_sent = 1ull << 40});
+  const auto reached = round_trip(milestone{.rank = rank_id{3},
+                                            .step = 8,
+                                            .loss_sum = 0.1,
+                                            .sample_count = 64,
+                                            .bytes_sent = 1ull << 40,
+                                            .cpu = 1.5,
+                                            .loading_cpu = 0.75,
+                                            .exchange_wait = 0.125});
   const auto more = round_trip(assignment{.first_step = 3, .first_batch = 1ull << 40, .count = 5});
   CHECK(more.first_step == 3);
   CHECK(more.first_batch == 1ull << 40);
@@ -66,6 +72,7 @@ TEST_CASE("a control message survives a round trip") {
   CHECK(reached.loss_sum == 0.1);
   CHECK(reached.sample_count == 64);
   CHECK(reached.bytes_sent == 1ull << 40);
+  CHECK((reached.cpu == 1.5 && reached.loading_cpu == 0.75 && reached.exchange_wait == 0.125));
 }
 
 TEST_CASE("an error carries what a person reads") {

@@ -103,7 +103,10 @@ TEST_CASE("the largest consensus distance before an exchange is reported at the 
 
 TEST_CASE("restored totals go on from the saved ones, and so does the clock") {
   const auto milestones = [](std::uint64_t step) {
-    return std::vector{of(0, step, 8 * static_cast<double>(step), 100 * step), of(1, step, 1, step)};
+    auto all = std::vector{of(0, step, 8 * static_cast<double>(step), 100 * step), of(1, step, 1, step)};
+    all[1].cpu = 2;
+    all[1].loading_cpu = 0.5;
+    return all;
   };
   const auto at = [](int second) { return run_clock::time_point{seconds{second}}; };
   auto whole = two_workers();
@@ -128,6 +131,8 @@ TEST_CASE("restored totals go on from the saved ones, and so does the clock") {
   CHECK(found.epoch_train_loss == expected.epoch_train_loss);
   CHECK(found.epoch_seconds == expected.epoch_seconds);
   CHECK(restored.end_of(found.line, "done").consensus_distance_max == 3);
+  const auto second = restored.end_of(found.line, "done").workers.at(1);
+  CHECK((second.cpu == 4 && second.loading_cpu == 1));
   CHECK(restored.end_of(found.line, "done").samples_per_second ==
         whole.end_of(expected.line, "done").samples_per_second);
 }

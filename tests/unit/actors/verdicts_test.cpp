@@ -39,6 +39,9 @@ TEST_CASE("a target stops a run once it was reached so many times in a row") {
 TEST_CASE("patience ends after so many evaluations in a row without improvement") {
   CHECK(stop_of({.patience = 2}, {0.5, 0.4, 0.6, 0.6, 0.5}) == 5);
   CHECK(stop_of({.target_accuracy = 0.9, .patience = 1}, {0.5, 0.5}) == 2);
+  rules::verdicts both{{.target_accuracy = 0.9, .target_hold = 2, .patience = 1}};
+  CHECK(both.on({.loss = 1, .accuracy = 0.95}).stopped_by.empty());
+  CHECK(both.on({.loss = 1, .accuracy = 0.95}).stopped_by == "target_accuracy");
 }
 
 TEST_CASE("restored verdicts count the evaluations before") {

@@ -211,6 +211,21 @@ TEST_CASE("a batch that no thread has begun is made by who takes it") {
   CHECK(other.in_window() == 4);
 }
 
+TEST_CASE("the CPU time of threads is that of the batches they have made") {
+  const auto files = std::make_shared<made_up_files>();
+  const auto options = options_of(files_of(files), 1);
+  loader threaded{options};
+  threaded.take(0);  // made here
+  CHECK(threaded.cpu_seconds_of_threads() == 0);
+  files->await(5 * batch_size);
+  threaded.take(1);
+  CHECK(threaded.cpu_seconds_of_threads() > 0);
+  loader alone{options_of(files_of(files), 0)};
+  alone.take(0);
+  alone.take(1);
+  CHECK(alone.cpu_seconds_of_threads() == 0);
+}
+
 TEST_CASE("what a file's reader throws comes out at the step of its sample") {
   for (const std::size_t threads : {0, 2}) {
     CAPTURE(threads);

@@ -176,7 +176,7 @@ TEST_CASE("a part, a snapshot, a hello and a credit come back as they were sent"
   append(bytes_of(sealed(header_of(result), result.values), result.values));
   append(bytes_of({.kind = frame_kind::credit, .total = std::int64_t{1} << 48}));
   auto given_away = some_snapshot();
-  given_away.when = moment::before_mixing;
+  given_away.taken = snapshot_time::after_mixing;
   append(bytes_of(sealed(header_of(given_away), given_away.values), given_away.values));
 
   const auto check = [&](const std::vector<frame>& frames) {
@@ -211,8 +211,8 @@ TEST_CASE("a part, a snapshot, a hello and a credit come back as they were sent"
     CHECK(whole.origin.sender == rank_id{2});
     CHECK(whole.origin.step == 7);
     CHECK(at::equal(whole.values, counting(1100)));
-    CHECK(whole.when == moment::after_step);
-    CHECK(frames[5].as_snapshot().when == moment::before_mixing);
+    CHECK(whole.taken == snapshot_time::after_step);
+    CHECK(frames[5].as_snapshot().taken == snapshot_time::after_mixing);
 
     CHECK(frames[4].header.total == std::int64_t{1} << 48);
     for (const auto& one : frames)
@@ -293,7 +293,7 @@ TEST_CASE("a header that asks for the impossible is refused in words, and nothin
   }
   refuses(with(with(whole, 88, std::uint64_t{1024}), 96, std::uint64_t{4096}), "snapshot of another model");
   refuses(with(whole, 64, std::int64_t{1024}), "snapshot of another model");
-  refuses(with(whole, 52, std::uint32_t{3}), "taken at no known time");
+  refuses(with(whole, 52, std::uint32_t{3}), "unknown value in its field part");
   refuses(with(control, 96, limits.largest_control + 1), "type or length is invalid for its kind");
   refuses(with(control, 96, std::uint64_t{0}), "type or length is invalid for its kind");
   refuses(with(beat, 96, std::uint64_t{1}), "type or length is invalid for its kind");
