@@ -84,7 +84,7 @@ struct what_if::parts {
     batch = file.data.batch_size;
     augments = original.augment.any();
     sends = std::any_of(original.exchanges.begin(), original.exchanges.end(),
-                        [](const auto& exchange) { return !exchange.edges.empty(); });
+                        [](const auto& exchange) { return exchange.nature.in_loop; });
     read_workers(original);
     fit_gradient();
     if (file.links.empty() && original.nodes.size() > 1) fit_network(original);
@@ -112,6 +112,9 @@ struct what_if::parts {
     now.data_wait = median_of(waiting);
     loading_cpu = median_of(loading);
     if (now.compute <= 0) throw std::invalid_argument("no time was measured");
+    constexpr double shortest = 10e-6;  // a simulation counts whole microseconds
+    if (now.compute < shortest)
+      throw std::invalid_argument("its steps take less than 10 us, too little for a simulation");
     // Workers that are about equally fast are taken for equal, because each measurement varies.
     constexpr double different = 1.1;
     if (*std::max_element(computing.begin(), computing.end()) > different * now.compute)
@@ -141,9 +144,9 @@ struct what_if::parts {
   }
 
   /// Finds out whether workers get too little of the cores because threads make samples on them: the run has used
-  /// nearly all cores, and these threads noticeably much of them.
+  /// most of the time of all cores, and these threads noticeably much of it.
   void note_loaders() {
-    constexpr double noticeable = 0.1, nearly_all = 0.8;
+    constexpr double noticeable = 0.1, most = 0.65;  // the rest is waiting, and the work of the system
     double of_workers = 0, of_loaders = 0;
     for (const auto& each : run.workers) {
       of_workers += each.cpu;
@@ -151,7 +154,7 @@ struct what_if::parts {
     }
     const auto used = of_workers + of_loaders;
     loaders_take_cores = contention > 1 + noticeable && of_loaders > noticeable * used &&
-                         used > nearly_all * run.train_seconds * cores_of_all();
+                         used > most * run.train_seconds * cores_of_all();
     if (loaders_take_cores) share_of_workers = of_workers / used;
   }
 

@@ -8,7 +8,7 @@ import os
 import pathlib
 import re
 
-from troupe_command import TINY, main, troupe, write
+from troupe_command import SOURCE, TINY, main, troupe, write
 
 SIMULATED = TINY.replace("count = 2", "count = 4").replace("steps = 20", "steps = 24") + """
 [simulate]
@@ -144,6 +144,13 @@ def test_a_run_whose_data_is_elsewhere_is_explained_without_predictions():
     assert found["cause"] is None and not found["suggestions"] and "nowhere" in found["not_simulated"], found
     said = troupe("explain-run", "out").stdout
     assert "The run cannot be simulated here, so nothing is suggested:" in said and "worker  steps" in said, said
+
+
+def test_nothing_is_predicted_from_steps_that_are_too_short_to_simulate():
+    troupe("run", SOURCE / "topologies" / "hogwild_sparse.toml", "--out", "out", "--quiet")
+    found = json.loads(troupe("explain-run", "out", "--json").stdout)
+    assert found["cause"] is None and not found["suggestions"] and "less than 10 us" in found["not_simulated"], found
+    assert "links" not in found["summary"], found["summary"]
 
 
 def test_links_are_read_where_a_run_has_written_them():
