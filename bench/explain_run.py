@@ -3,8 +3,9 @@ that it predicts for its first suggestion against the gain of a run with it.
 
     python3 bench/explain_run.py [REPEATS]
 
-Needs MNIST in TROUPE_DATA, an idle machine, and two cores for the two workers. Times are medians of REPEATS (3) runs, for
-as many samples as those of the first run."""
+Needs MNIST in TROUPE_DATA, an idle machine, and two cores for the two workers. REPEATS (5) runs without and with the
+suggestion take turns. The predicted gain is the median of what is predicted from each run without it, the measured one
+that of each pair, both for the same number of samples."""
 
 import csv
 import json
@@ -68,17 +69,23 @@ def timed(file, settings, out):
 def examine(name, text, settings, busy, cause, repeats):
     file = f"{name.replace(' ', '_')}.toml"
     pathlib.Path(file).write_text(text)
+    causes = []
     loops = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(busy)]
     try:
-        before = [timed(file, settings, "before") for _ in range(repeats)]
-        found = json.loads(command("explain-run", "before", "--json"))
-        line = f"{name:22} {str(found['cause']):12} {'ok' if found['cause'] == cause else 'expected ' + cause}"
-        if found["suggestions"]:
-            first = found["suggestions"][0]
-            predicted = 1 - first["seconds"] / found["seconds"]
-            after = [timed(file, settings + first["set"], "after") for _ in range(repeats)]
-            measured = 1 - statistics.median(after) / statistics.median(before)
-            line += f"  {' '.join(first['set'])}: predicted gain {predicted:.1%}, measured {measured:.1%}"
+        pairs, predicted, tried = [], [], None
+        for _ in range(repeats):
+            before = timed(file, settings, "before")
+            found = json.loads(command("explain-run", "before", "--json"))
+            tried = tried or (found["suggestions"][0]["set"] if found["suggestions"] else None)
+            predicted += [1 - each["seconds"] / found["seconds"] for each in found["suggestions"] if each["set"] == tried]
+            causes.append(found["cause"])
+            if tried:
+                pairs.append(1 - timed(file, settings + tried, "after") / before)
+        named = statistics.mode(causes)
+        line = f"{name:22} {str(named):12} {'ok' if named == cause else 'expected ' + cause}"
+        if tried:
+            line += (f"  {' '.join(tried)}: predicted gain {statistics.median(predicted):.1%}, "
+                     f"measured {statistics.median(pairs):.1%}")
         print(line, flush=True)
     finally:
         for loop in loops:
@@ -86,7 +93,7 @@ def examine(name, text, settings, busy, cause, repeats):
 
 
 def main():
-    repeats = int(sys.argv[1]) if len(sys.argv) > 1 else 3
+    repeats = int(sys.argv[1]) if len(sys.argv) > 1 else 5
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)
         for name, (text, settings, busy, cause) in CASES.items():
