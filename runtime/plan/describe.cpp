@@ -255,7 +255,7 @@ void describe_promise(page& page, const plan& plan) {
     return;
   }
   page.line("same bits", "yes: another run of this file writes the same weights, bit for bit, with the same LibTorch");
-  page.more("and instruction set" +
+  page.more("and model of processor" +
             std::string(plan.exchanges.empty() ? "" : "; the topology fixes the order of all sums"));
 }
 
