@@ -32,10 +32,10 @@ void assemble(coordinator_pointer self, replicas_by_rank replicas, std::vector<s
     return;
   }
   my.assembling = true;
-  const auto of_all = [&](replicas_by_rank some) { return some.size() == replicas.size() ? some : replicas_by_rank{}; };
-  auto before = of_all(my.arrived.before_mixing(my.reports.front().line.step));
+  auto before = my.arrived.before_mixing(my.reports.front().line.step);
+  if (before.size() != replicas.size()) before.clear();
   auto after = my.arrived.after_mixing(my.reports.front().line.step);
-  after.insert(replicas.begin(), replicas.end());  // of workers that have made no step since they mixed
+  if (!after.empty()) after.insert(replicas.begin(), replicas.end());  // of workers that have made no step since
   then_on_lane(
       self, *my.where,
       {.what = task::kind::assemble,
@@ -50,7 +50,8 @@ void assemble(coordinator_pointer self, replicas_by_rank replicas, std::vector<s
         auto result = rules::result_of(replicas, rules::held_together(held, how), how);
         if (before.empty()) return result;
         result.distance_before = rules::distance_of(before, how);
-        result.distance_after = rules::distance_of(after, how);
+        const auto& mixed = after.empty() ? replicas : after;
+        result.distance_after = after.empty() && result.distance ? result.distance : rules::distance_of(mixed, how);
         return result;
       },
       [self](rules::step_result found) {
