@@ -242,8 +242,7 @@ struct loader::parts {
     const auto bytes = std::max<std::int64_t>(1, batch_bytes(*options.samples, options.sampling.batch_size));
     const auto fit = std::max<std::int64_t>(2, window_bytes / bytes);
     options.ahead = std::min(options.ahead, static_cast<std::size_t>(fit));
-    // To hand over what is only looked up in a table takes longer than to do it.
-    const bool worth_a_thread = options.samples->files || options.augment.any() || options.for_device;
+    const bool worth_a_thread = is_worth_threads(*options.samples, options.augment) || options.for_device;
     if (!worth_a_thread || !options.threads || options.threads->count() == 0) options.ahead = 0;
   }
 
@@ -268,6 +267,10 @@ struct loader::parts {
     }
   }
 };
+
+bool is_worth_threads(const dataset& samples, const augmentation& augment) {
+  return samples.files || augment.any();
+}
 
 loader::loader(loader_options options) : parts_(std::make_unique<parts>(std::move(options))) {}
 

@@ -56,6 +56,9 @@ struct loader_options {
   std::size_t ahead{4};  ///< Maximum number of batches made in advance.
 };
 
+/// Returns whether threads are worth their hand-over: what is only looked up in a table takes less time than that.
+bool is_worth_threads(const dataset& samples, const augmentation& augment);
+
 /// Provides the batches that one worker trains on. One thread at a time.
 class loader {
  public:

@@ -86,12 +86,12 @@ std::string verdict(const findings& found, const explanation& why, double run_se
     case cause::cores:
       return "The workers wait most for cores: each had one in " + percent(1 / why.contention) +
              " of the time in which it computed, because " +
-             (why.others_used_cores      ? "other programs used them"
-              : why.workers_exceed_cores ? "there are more workers than cores"
-                                         : "evaluation and servers use them as well") +
+             (why.competitors == core_users::other_programs ? "other programs used them"
+              : why.competitors == core_users::actors       ? "evaluation and servers use them as well"
+                                                            : "there are more workers than cores") +
              ". With a core for each worker" + would_take;
     case cause::data:
-      if (why.loaders_used_cores)
+      if (why.competitors == core_users::loaders)
         return "The threads that make samples use the cores that the workers need: if samples were always there" +
                would_take;
       return "Samples arrive too late: if no worker waited for them" + would_take;

@@ -47,13 +47,19 @@ struct relief {
 };
 
 /// What simulations of the run have shown.
+/// Who takes cores from a worker.
+enum class core_users {
+  workers,  ///< Of which there are more than cores.
+  actors,   ///< The evaluator and servers.
+  loaders,  ///< The threads that make samples.
+  other_programs,
+};
+
 struct explanation {
   std::vector<relief> reliefs{};  ///< The largest first.
   /// How many times as long as with a core of its own each time a worker computed; 1 if that is unknown.
   double contention{1};
-  bool others_used_cores{false};   ///< Whether the workers alone do not explain the contention.
-  bool loaders_used_cores{false};  ///< Whether the threads that make samples explain it.
-  bool workers_exceed_cores{false};
+  core_users competitors{core_users::workers};
 
   /// Returns the first relief, if it is noticeable in a run of so many seconds.
   std::optional<relief> main_cause(double run_seconds) const;

@@ -1,6 +1,7 @@
 #include "troupe/runtime/diagnosis/what_if.hpp"
 
 #include "troupe/actors/journal.hpp"
+#include "troupe/data/loader.hpp"
 #include "troupe/runtime/emulation/slowed_lanes.hpp"
 #include "troupe/runtime/node/launcher.hpp"
 #include "troupe/runtime/node/simulate_run.hpp"
@@ -82,7 +83,7 @@ struct what_if::parts {
     const auto original = make_plan(on_cpus, facts_of(on_cpus));
     initial = initial_weights(original, pool);
     batch = file.data.batch_size;
-    augments = original.augment.any();
+    has_threads = data::is_worth_threads(*data.train, original.augment);
     sends = std::any_of(original.exchanges.begin(), original.exchanges.end(),
                         [](const auto& exchange) { return exchange.nature.in_loop; });
     read_workers(original);
@@ -169,9 +170,6 @@ struct what_if::parts {
         loader_threads_of(file.data, static_cast<std::uint32_t>(workers_here), static_cast<unsigned>(cores)));
   }
 
-  /// Returns whether threads would make the samples, as in data/loader.cpp.
-  bool is_worth_threads() const { return data.train->files || augments; }
-
   /// Returns how long a worker would wait for each of its batches if `threads` made them.
   double data_wait_with(double threads) const {
     constexpr double noticeable = 0.05;
@@ -179,7 +177,7 @@ struct what_if::parts {
     const auto step = now.compute + now.data_wait;
     // Threads for which workers wait work all the time. A worker that makes its batches itself waits for as long.
     auto making = loading_cpu, on_cores = loading_cpu;
-    if (loading_cpu == 0 && !is_worth_threads()) return now.data_wait;  // loaders look such samples up themselves
+    if (loading_cpu == 0 && !has_threads) return now.data_wait;  // loaders look such samples up themselves
     if (before == 0)
       making = on_cores = now.data_wait;
     else if (now.data_wait > noticeable * step)
@@ -299,8 +297,8 @@ struct what_if::parts {
   models::buffer_pool pool;
   at::Tensor initial;
   std::int64_t batch{1};
-  bool augments{false};
-  bool sends{true};  ///< Whether there are messages between workers, or workers and servers.
+  bool has_threads{false};  ///< Whether threads make such samples, if there are any.
+  bool sends{true};         ///< Whether there are messages between workers, or workers and servers.
   std::int64_t workers_here{1};
   bool is_real{false};             ///< Whether CPU times were measured, as in a real run.
   double contention{1};            ///< Time in which workers compute for each second of a core that they use.
@@ -338,9 +336,10 @@ explanation what_if::explain() const {
   const auto of_workers = std::max(1.0, static_cast<double>(parts_->workers_here) / static_cast<double>(parts_->cores));
   constexpr double noticeable = 1.25;
   explanation why{.contention = parts_->contention,
-                  .others_used_cores = !parts_->loaders_take_cores && parts_->contention > noticeable * of_workers,
-                  .loaders_used_cores = parts_->loaders_take_cores,
-                  .workers_exceed_cores = parts_->workers_here > parts_->cores};
+                  .competitors = parts_->loaders_take_cores                     ? core_users::loaders
+                                 : parts_->contention > noticeable * of_workers ? core_users::other_programs
+                                 : parts_->workers_here > parts_->cores         ? core_users::workers
+                                                                                : core_users::actors};
   for (const auto each : all_causes) {
     auto under = parts_->now;
     switch (each) {

@@ -64,9 +64,9 @@ TEST_CASE("the largest relief is named as the cause, with the time that the run 
   CHECK(has(said({.reliefs = {{cause::exchanges, 4}, {cause::slow_worker, 9}}}),
             "The links hold the workers back most: if messages took no time, the run would take 4 s."));
   CHECK(has(said({.reliefs = {{cause::slow_worker, 8}}}), "Worker 1 holds the others back most"));
-  CHECK(has(said({.reliefs = {{cause::cores, 6}}, .contention = 2, .workers_exceed_cores = true}),
+  CHECK(has(said({.reliefs = {{cause::cores, 6}}, .contention = 2, .competitors = core_users::workers}),
             "each had one in 50.0 % of the time in which it computed, because there are more workers than cores"));
-  CHECK(has(said({.reliefs = {{cause::cores, 6}}, .contention = 2, .others_used_cores = true}),
+  CHECK(has(said({.reliefs = {{cause::cores, 6}}, .contention = 2, .competitors = core_users::other_programs}),
             "because other programs used them"));
   CHECK(has(said({.reliefs = {{cause::data, 6}}}), "Samples arrive too late"));
   CHECK(has(said({.reliefs = {{cause::evaluation, 6}}}), "Evaluation holds the workers back most"));
