@@ -70,14 +70,14 @@ std::string common_address(const plan& plan) {
               : "";
 }
 
-std::vector<region> regions_by_node(const plan& plan, drawn_parts parts) {
+std::vector<region> regions_by_node(const plan& plan) {
   if (plan.nodes.size() == 1) return {region{}};
   const bool in_common = !common_address(plan).empty();
   std::vector<region> regions;
   for (const auto& node : plan.nodes)
     regions.push_back({.name = data::clipped(node.name, title_letters_max),
                        .address = in_common ? "" : data::clipped(address_of(node), title_letters_max),
-                       .quiet = regions.empty() && parts == drawn_parts::all,
+                       .quiet = regions.empty(),
                        .colours = &colours::node});
   return regions;
 }
@@ -290,8 +290,7 @@ rectangle draw_page(canvas& drawing, const plan& plan, const picture& drawn) {
   return {{-right, row - quiet_height / 2}, {right, highest + 16}};
 }
 
-std::string drawn_by(const plan& plan, picture drawn, drawn_parts parts) {
-  drawn.wiring_only = parts == drawn_parts::wiring;
+std::string drawn_by(const plan& plan, picture drawn) {
   set_lanes(drawn);
   set_sizes(drawn);
   drawn.centre = centre_of(drawn);
@@ -321,8 +320,8 @@ std::string drawn_by(const plan& plan, picture drawn, drawn_parts parts) {
                      page);
 }
 
-std::string in_full(const plan& plan, drawn_parts parts) {
-  picture drawn{.units = {}, .regions = regions_by_node(plan, parts)};
+picture in_full(const plan& plan) {
+  picture drawn{.units = {}, .regions = regions_by_node(plan)};
   for (std::uint32_t rank = 0; rank < plan.workers; ++rank) {
     const auto name = names_of(rank, 1);
     drawn.units.push_back(
@@ -336,11 +335,11 @@ std::string in_full(const plan& plan, drawn_parts parts) {
       name_groups(drawn, *exchange);
   }
   drawn.ties = ties_of(plan, [](std::uint32_t id) { return id; });
-  return drawn_by(plan, std::move(drawn), parts);
+  return drawn;
 }
 
-std::string node_by_node(const plan& plan, drawn_parts parts) {
-  picture drawn{.units = {}, .regions = regions_by_node(plan, parts)};
+picture node_by_node(const plan& plan) {
+  picture drawn{.units = {}, .regions = regions_by_node(plan)};
   const auto nodes = static_cast<std::uint32_t>(plan.nodes.size());
   for (std::uint32_t i = 0; i < nodes; ++i) {
     const auto workers = plan.nodes[i].workers;
@@ -354,11 +353,11 @@ std::string node_by_node(const plan& plan, drawn_parts parts) {
   }
   if (plan.servers() > 0) drawn.units.push_back(servers_as_one(plan));
   drawn.ties = ties_of(plan, [&](std::uint32_t id) { return id < plan.workers ? plan.node_of(id) : nodes; });
-  return drawn_by(plan, std::move(drawn), parts);
+  return drawn;
 }
 
 /// Draws all workers as one stack, and all servers as another.
-std::string in_one(const plan& plan, drawn_parts parts) {
+picture in_one(const plan& plan) {
   const auto nodes = plan.nodes.size();
   const auto names = names_of(0, plan.workers);
   picture drawn{.units = {{.name = names,
@@ -369,15 +368,19 @@ std::string in_one(const plan& plan, drawn_parts parts) {
                 .regions = {region{}}};
   if (plan.servers() > 0) drawn.units.push_back(servers_as_one(plan));
   drawn.ties = ties_of(plan, [&](std::uint32_t id) { return id < plan.workers ? 0U : 1U; });
-  return drawn_by(plan, std::move(drawn), parts);
+  return drawn;
 }
 
 }  // namespace
 
 std::string to_dot(const plan& plan, drawn_parts parts) {
-  if (plan.actors.size() <= actors_drawn_max) return in_full(plan, parts);
+  const auto in_detail = plan.actors.size() <= actors_drawn_max;
   const auto by_node = plan.nodes.size() > 1 && plan.nodes.size() <= nodes_drawn_max;
-  return by_node ? node_by_node(plan, parts) : in_one(plan, parts);
+  auto drawn = in_detail ? in_full(plan) : by_node ? node_by_node(plan) : in_one(plan);
+  drawn.wiring_only = parts == drawn_parts::wiring;
+  if (drawn.wiring_only)
+    for (auto& region : drawn.regions) region.quiet = false;
+  return drawn_by(plan, std::move(drawn));
 }
 
 }  // namespace troupe
