@@ -95,6 +95,16 @@ bool is_in_the_way(const fs::path& folder, const fs::path& input) {
   return first == checkpoint::folder_of("").filename() || first == recording::beginning_folder;
 }
 
+/// Throws std::runtime_error if remove_outputs() could not remove all of them: then it must remove none.
+void check_removable(const fs::path& folder) {
+  for (const auto& name : names_of_outputs()) {
+    std::error_code failed;
+    const auto path = folder / name;
+    if (fs::symlink_status(path, failed).type() == fs::file_type::directory && !fs::is_empty(path, failed))
+      throw std::runtime_error(name + " is a folder with files, where a run writes a file; move it away");
+  }
+}
+
 /// Removes the folder of a checkpoint and the one around it, if nothing else is in there.
 void remove_checkpoints(const fs::path& out) {
   for (const auto& each : checkpoint::checkpoints_in(out)) fs::remove_all(each.path);
@@ -155,20 +165,6 @@ void claim_for_parts(const fs::path& folder, bool overwrite) {
   marker << marker_text << std::flush;
   if (!marker) refuse(folder, std::strerror(errno));
 }
-
-namespace {
-
-/// Throws std::runtime_error if remove_outputs() could not remove all of them: then it must remove none.
-void check_removable(const fs::path& folder) {
-  for (const auto& name : names_of_outputs()) {
-    std::error_code failed;
-    const auto path = folder / name;
-    if (fs::symlink_status(path, failed).type() == fs::file_type::directory && !fs::is_empty(path, failed))
-      throw std::runtime_error(name + " is a folder with files, where a run writes a file; move it away");
-  }
-}
-
-}  // namespace
 
 void remove_outputs(const fs::path& folder) {
   check_removable(folder);
