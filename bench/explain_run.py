@@ -4,8 +4,8 @@ that it predicts for its first suggestion against the gain of a run with it.
     python3 bench/explain_run.py [REPEATS]
 
 Needs MNIST in TROUPE_DATA, an idle machine, and two cores for the two workers. REPEATS (5) runs without and with the
-suggestion take turns. The predicted gain is the median of what is predicted from each run without it, the measured one
-that of each pair, both for the same number of samples."""
+suggestion take turns. The predicted gain is the median of the predictions from the runs without it, and the measured gain
+is the median over the pairs, both for the same number of samples."""
 
 import csv
 import json

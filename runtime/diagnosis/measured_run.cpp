@@ -29,7 +29,7 @@ class csv_row {
 
   const std::string& text(const std::string& column) const {
     const auto found = cells_.find(column);
-    if (found == cells_.end()) throw input_error(place_ + ": there is no cell of the column " + column);
+    if (found == cells_.end()) throw input_error(place_ + ": the row has no value in the column " + column);
     return found->second;
   }
 
