@@ -19,19 +19,19 @@ constexpr std::uint64_t record_bytes = 1 + channels * side * side;
 constexpr std::uint64_t published_bytes = 10'000 * record_bytes;
 
 // About thirty times a file as it is published, so that a strange one cannot ask for absurd amounts.
-constexpr std::uint64_t bytes_at_most = std::uint64_t{1} << 30;
+constexpr std::uint64_t most_bytes_of_batch = std::uint64_t{1} << 30;
 
-const std::vector<std::string>& classes() {
+const std::vector<std::string>& names_of_cifar10() {
   static const std::vector<std::string> names{"airplane", "automobile", "bird",  "cat",  "deer",
                                               "dog",      "frog",       "horse", "ship", "truck"};
   return names;
 }
 
-[[noreturn]] void fail(const fs::path& file, const std::string& reason) {
+[[noreturn]] void refuse_batch(const fs::path& file, const std::string& reason) {
   throw data_error(file.string() + ": " + reason + "; delete the file and fetch it again");
 }
 
-files::input opened(const fs::path& file) try { return files::input{file}; } catch (const files::missing&) {
+files::input batch_file(const fs::path& file) try { return files::input{file}; } catch (const files::missing&) {
   throw data_error(
       file.string() +
       ": no such file; run `troupe data fetch cifar10`, or set data.dir or TROUPE_DATA to the folder that contains " +
@@ -42,36 +42,36 @@ files::input opened(const fs::path& file) try { return files::input{file}; } cat
 
 // How many records the file holds, by its size.
 std::int64_t records_in(const fs::path& file) {
-  const std::uint64_t size = opened(file).bytes();
-  if (size == 0) fail(file, "the file contains no images");
-  if (size > bytes_at_most) fail(file, "the file is too large for this format");
+  const std::uint64_t size = batch_file(file).bytes();
+  if (size == 0) refuse_batch(file, "the file contains no images");
+  if (size > most_bytes_of_batch) refuse_batch(file, "the file is too large for this format");
   if (size > published_bytes && size % record_bytes != 0) {
-    fail(file, "the file has " + std::to_string(size % record_bytes) + " extra bytes after its " +
-                   std::to_string(size / record_bytes) + " images");
+    refuse_batch(file, "the file has " + std::to_string(size % record_bytes) + " extra bytes after its " +
+                           std::to_string(size / record_bytes) + " images");
   }
   if (size % record_bytes != 0) {
-    fail(file, "the file is truncated: record " + std::to_string(size / record_bytes) + " (counting from 0) has only " +
-                   std::to_string(size % record_bytes) + " of the " + std::to_string(record_bytes) +
-                   " bytes of an image and its label");
+    refuse_batch(file, "the file is truncated: record " + std::to_string(size / record_bytes) +
+                           " (counting from 0) has only " + std::to_string(size % record_bytes) + " of the " +
+                           std::to_string(record_bytes) + " bytes of an image and its label");
   }
   return static_cast<std::int64_t>(size / record_bytes);
 }
 
-void read(const fs::path& file, const at::Tensor& into) {
+void read_batch(const fs::path& file, const at::Tensor& into) {
   const auto bytes = static_cast<std::size_t>(into.numel());
   try {
-    if (opened(file).read(into.mutable_data_ptr<std::uint8_t>(), bytes) != bytes)
-      fail(file, "the file shrank while it was being read");
+    if (batch_file(file).read(into.mutable_data_ptr<std::uint8_t>(), bytes) != bytes)
+      refuse_batch(file, "the file shrank while it was being read");
   } catch (const files::unreadable& problem) {
     throw data_error(problem.what());
   }
   const at::Tensor labels = into.select(1, 0).contiguous();
   const auto* begin = labels.const_data_ptr<std::uint8_t>();
   const auto* end = begin + labels.numel();
-  const auto* wrong = std::find_if(begin, end, [](std::uint8_t label) { return label >= classes().size(); });
+  const auto* wrong = std::find_if(begin, end, [](std::uint8_t label) { return label >= names_of_cifar10().size(); });
   if (wrong != end) {
-    fail(file, "label " + std::to_string(wrong - begin) + " is " + std::to_string(*wrong) + "; expected 0 to " +
-                   std::to_string(classes().size() - 1));
+    refuse_batch(file, "label " + std::to_string(wrong - begin) + " is " + std::to_string(*wrong) + "; expected 0 to " +
+                           std::to_string(names_of_cifar10().size() - 1));
   }
 }
 
@@ -82,13 +82,13 @@ std::shared_ptr<const dataset> read_all(const std::vector<fs::path>& files) {
   const at::Tensor records = at::empty({total, static_cast<std::int64_t>(record_bytes)}, at::kByte);
   std::int64_t first = 0;
   for (std::size_t index = 0; index < files.size(); ++index) {
-    read(files[index], records.narrow(0, first, counts[index]));
+    read_batch(files[index], records.narrow(0, first, counts[index]));
     first += counts[index];
   }
   return std::make_shared<dataset>(dataset{
       .inputs = records.narrow(1, 1, channels * side * side).contiguous().view({total, channels, side, side}),
       .targets = records.select(1, 0).to(at::kLong),
-      .classes = classes(),
+      .classes = names_of_cifar10(),
   });
 }
 

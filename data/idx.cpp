@@ -20,17 +20,17 @@ namespace fs = std::filesystem;
 
 // Of a file, and of what it unfolds to: about twice the largest set of the family (EMNIST, 550 MB), so that a
 // damaged header cannot ask for absurd amounts.
-constexpr std::uint64_t bytes_at_most = std::uint64_t{1} << 30;
+constexpr std::uint64_t most_bytes_of_array = std::uint64_t{1} << 30;
 
 // Deflate cannot do better than this (zlib's technical details), so a header that claims more is a lie.
 constexpr std::uint64_t deflate_ratio_at_most = 1032;
 
-[[noreturn]] void fail(const fs::path& file, const std::string& reason) {
+[[noreturn]] void refuse_file(const fs::path& file, const std::string& reason) {
   throw data_error(file.string() + ": " + reason + "; delete the file and fetch it again");
 }
 
-std::string contents(const fs::path& file) try {
-  return files::read_all(file, bytes_at_most);
+std::string bytes_of_file(const fs::path& file) try {
+  return files::read_all(file, most_bytes_of_array);
 } catch (const files::unreadable& problem) {
   throw data_error(problem.what());
 }
@@ -38,7 +38,7 @@ std::string contents(const fs::path& file) try {
 // Hands out the bytes of a file in order, unfolded where they are compressed.
 class source {
  public:
-  explicit source(const fs::path& file) : file_{file}, bytes_{contents(file)} {
+  explicit source(const fs::path& file) : file_{file}, bytes_{bytes_of_file(file)} {
     compressed_ = bytes_.starts_with("\x1f\x8b");
     stream_.next_in = reinterpret_cast<unsigned char*>(bytes_.data());
     stream_.avail_in = static_cast<uInt>(bytes_.size());
@@ -63,7 +63,7 @@ class source {
       stream_.avail_in -= some;
       stream_.avail_out -= some;
     }
-    if (stream_.avail_out != 0) fail(file_, "the file is truncated");
+    if (stream_.avail_out != 0) refuse_file(file_, "the file is truncated");
   }
 
   // Also makes zlib read gzip's checksum at the end.
@@ -73,10 +73,10 @@ class source {
       stream_.next_out = &beyond;
       stream_.avail_out = 1;
       unfold();
-      if (stream_.avail_out == 0) fail(file_, "the file is longer than its header states");
-      if (!ended_) fail(file_, "the file is truncated");
+      if (stream_.avail_out == 0) refuse_file(file_, "the file is longer than its header states");
+      if (!ended_) refuse_file(file_, "the file is truncated");
     }
-    if (stream_.avail_in != 0) fail(file_, "the file is longer than its header states");
+    if (stream_.avail_in != 0) refuse_file(file_, "the file is longer than its header states");
   }
 
   // An upper bound of what read() can still give.
@@ -91,7 +91,8 @@ class source {
       if (code == Z_STREAM_END) ended_ = true;
       if (code == Z_BUF_ERROR) return;  // no progress: the input has run out
       if (code != Z_OK && code != Z_STREAM_END) {
-        fail(file_, std::string{"the compressed data is damaged ("} + (stream_.msg ? stream_.msg : "zlib") + ")");
+        refuse_file(file_,
+                    std::string{"the compressed data is damaged ("} + (stream_.msg ? stream_.msg : "zlib") + ")");
       }
     }
   }
@@ -127,24 +128,24 @@ fs::path present(const fs::path& folder, const std::string& name, const std::str
                    "`, or set data.dir or TROUPE_DATA to the folder that contains " + folder.filename().string() + "/");
 }
 
-struct files {
+struct file_pair {
   fs::path images, labels;
 };
 
-dataset assemble(const files& from, const at::Tensor& images, const at::Tensor& labels,
+dataset assemble(const file_pair& from, const at::Tensor& images, const at::Tensor& labels,
                  std::vector<std::string> classes) {
   if (images.size(0) != labels.size(0)) {
     throw data_error(from.labels.string() + ": " + std::to_string(labels.size(0)) + " labels, but " +
                      std::to_string(images.size(0)) + " images in " + from.images.filename().string() +
                      "; delete both files and fetch them again");
   }
-  if (images.numel() == 0) fail(from.images, "the file contains no images");
+  if (images.numel() == 0) refuse_file(from.images, "the file contains no images");
   const auto* begin = labels.const_data_ptr<std::uint8_t>();
   const auto* end = begin + labels.numel();
   const auto* wrong = std::find_if(begin, end, [&](std::uint8_t label) { return label >= classes.size(); });
   if (wrong != end) {
-    fail(from.labels, "label " + std::to_string(wrong - begin) + " is " + std::to_string(*wrong) + "; expected 0 to " +
-                          std::to_string(classes.size() - 1));
+    refuse_file(from.labels, "label " + std::to_string(wrong - begin) + " is " + std::to_string(*wrong) +
+                                 "; expected 0 to " + std::to_string(classes.size() - 1));
   }
   return {images.unsqueeze(1), labels.to(at::kLong), std::move(classes)};
 }
@@ -156,8 +157,8 @@ at::Tensor read_idx(const fs::path& file, int dimensions) {
   std::array<unsigned char, 4> word{};
   bytes.read(word.data(), word.size());
   if (word[0] != 0 || word[1] != 0 || word[2] != 8 || word[3] != dimensions) {
-    fail(file, "not an idx file of unsigned bytes with " + std::to_string(dimensions) + " dimension" +
-                   (dimensions == 1 ? "" : "s"));
+    refuse_file(file, "not an idx file of unsigned bytes with " + std::to_string(dimensions) + " dimension" +
+                          (dimensions == 1 ? "" : "s"));
   }
   std::vector<std::int64_t> shape;
   std::uint64_t count = 1, extent = 1;
@@ -169,9 +170,9 @@ at::Tensor read_idx(const fs::path& file, int dimensions) {
     count *= size;
     // A size of zero must not hide absurd ones beside it. Both factors are below 2^32: no overflow before the refusal.
     extent *= std::max<std::uint64_t>(size, 1);
-    if (extent > bytes_at_most) fail(file, "the dimensions in the header are implausibly large");
+    if (extent > most_bytes_of_array) refuse_file(file, "the dimensions in the header are implausibly large");
   }
-  if (count > bytes.left_at_most()) fail(file, "the file is truncated");
+  if (count > bytes.left_at_most()) refuse_file(file, "the file is truncated");
   at::Tensor values = at::empty(shape, at::kByte);
   if (count != 0) bytes.read(values.mutable_data_ptr<std::uint8_t>(), count);
   bytes.expect_end();
@@ -180,9 +181,10 @@ at::Tensor read_idx(const fs::path& file, int dimensions) {
 
 dataset_pair read_mnist_family(const fs::path& folder, const std::vector<std::string>& classes,
                                const std::string& fetch) {
-  const files train{present(folder, "train-images-idx3-ubyte", fetch),
-                    present(folder, "train-labels-idx1-ubyte", fetch)};
-  const files test{present(folder, "t10k-images-idx3-ubyte", fetch), present(folder, "t10k-labels-idx1-ubyte", fetch)};
+  const file_pair train{present(folder, "train-images-idx3-ubyte", fetch),
+                        present(folder, "train-labels-idx1-ubyte", fetch)};
+  const file_pair test{present(folder, "t10k-images-idx3-ubyte", fetch),
+                       present(folder, "t10k-labels-idx1-ubyte", fetch)};
   // The training images are five sixths of the work: they are unfolded beside the rest.
   std::future<at::Tensor> train_images = std::async(std::launch::async, [&] { return read_idx(train.images, 3); });
   const at::Tensor test_images = read_idx(test.images, 3), test_labels = read_idx(test.labels, 1);

@@ -153,7 +153,7 @@ std::shared_ptr<const dataset> dataset_of(folder_set&& from, image_extent extent
               .files = std::make_shared<folder_images>(from.folder, std::move(from.images), extent, scaled)});
 }
 
-dataset_pair load(const data_source& from) {
+dataset_pair load_folder(const data_source& from) {
   const auto [train_folder, test_folder] = folders_of(from);
   const auto names = folders_in(train_folder);
   const auto require_classes = [](const fs::path& folder, bool has_some) {
@@ -191,7 +191,7 @@ dataset_kind image_folder() {
           .sample_shape = {},
           .classes = 0,
           .published{},
-          .load = load,
+          .load = load_folder,
           .reads = {"file", "test_file", "image_size"}};
 }
 

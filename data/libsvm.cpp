@@ -20,7 +20,7 @@ bool is_space(char c) {
   return c == ' ' || c == '\t' || c == '\r' || c == '\v' || c == '\f';
 }
 
-std::string text_of(float label) {
+std::string label_text(float label) {
   std::array<char, 32> text{};
   const auto end = std::to_chars(text.data(), text.data() + text.size(), label).ptr;
   return {text.data(), end};
@@ -50,7 +50,7 @@ class libsvm_reader final : public sample_reader {
 
   row_facts facts() const override {
     if (labels_.size() != 2) {
-      throw data_error(text_.file().string() + ": every label is " + text_of(labels_.at(0)) +
+      throw data_error(text_.file().string() + ": every label is " + label_text(labels_.at(0)) +
                        "; expected two labels, such as -1 and 1, 0 and 1, or 1 and 2; set " + key_ +
                        " to a file with two classes");
     }
@@ -85,9 +85,9 @@ class libsvm_reader final : public sample_reader {
     const auto known = std::find(labels_.begin(), labels_.end(), value);
     if (known != labels_.end()) return static_cast<float>(known - labels_.begin());
     if (labels_.size() == 2) {
-      text_.fail("found the label " + text_of(value) +
+      text_.fail("found the label " + label_text(value) +
                  (from_training_ ? ", which does not occur in the training set" : "") + "; expected only " +
-                 text_of(std::min(labels_[0], labels_[1])) + " and " + text_of(std::max(labels_[0], labels_[1])) +
+                 label_text(std::min(labels_[0], labels_[1])) + " and " + label_text(std::max(labels_[0], labels_[1])) +
                  " because only two classes are supported");
     }
     labels_.push_back(value);
@@ -149,7 +149,7 @@ constexpr sample_format libsvm_format{
       return std::unique_ptr<sample_reader>{new libsvm_reader{file, key, context}};
     }};
 
-row_set read(const fs::path& file, const std::string& key, bool mapped, const row_context& context) {
+row_set read_rows(const fs::path& file, const std::string& key, bool mapped, const row_context& context) {
   if (mapped) {
     auto kept = mapped_rows(libsvm_format, file);
     if (kept && (!context.labels || *context.labels == kept->facts.labels)) return *std::move(kept);
@@ -168,13 +168,13 @@ dataset_kind libsvm() {
           .published{},
           .load =
               [](const data_source& from) {
-                const row_set train = read(from.file, "data.file", from.mapped, {});
+                const row_set train = read_rows(from.file, "data.file", from.mapped, {});
                 const auto& [low, high] = train.facts.labels;
-                const std::vector<std::string> classes{text_of(low), text_of(high)};
+                const std::vector<std::string> classes{label_text(low), label_text(high)};
                 std::int64_t columns = train.facts.extents[0];
                 std::optional<row_set> test;
                 if (!from.test_file.empty()) {
-                  test = read(from.test_file, "data.test_file", from.mapped, {.labels = train.facts.labels});
+                  test = read_rows(from.test_file, "data.test_file", from.mapped, {.labels = train.facts.labels});
                   columns = std::max(columns, test->facts.extents[0]);
                 }
                 if (columns == 0) {

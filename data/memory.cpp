@@ -17,7 +17,7 @@ namespace {
 constexpr auto unlimited = std::numeric_limits<std::uint64_t>::max();
 
 /// Returns the contents of a file of the system; empty if there is none.
-std::istringstream text_of(const std::string& path) {
+std::istringstream lines_in(const std::string& path) {
   constexpr std::uint64_t most = 1 << 20;
   try {
     return std::istringstream{files::read_all(path, most)};
@@ -28,7 +28,7 @@ std::istringstream text_of(const std::string& path) {
 
 /// Returns the number after `key` in a file of lines "key number …".
 std::optional<std::uint64_t> number_in(const std::string& path, const std::string& key) {
-  auto in = text_of(path);
+  auto in = lines_in(path);
   for (std::string word; in >> word;) {
     std::uint64_t value = 0;
     if (word == key && in >> value) return value;
@@ -40,7 +40,7 @@ std::optional<std::uint64_t> number_in(const std::string& path, const std::strin
 
 /// Returns the number that is all of a file.
 std::optional<std::uint64_t> number_of(const std::string& path) {
-  auto in = text_of(path);
+  auto in = lines_in(path);
   std::uint64_t value = 0;
   return in >> value ? std::optional{value} : std::nullopt;
 }
@@ -58,7 +58,7 @@ std::uint64_t of_machine() {
 
 /// Of cgroup v2; "max" is not a number. Cached files that nothing uses are given back where memory is short.
 std::uint64_t of_control_group() {
-  auto in = text_of("/proc/self/cgroup");
+  auto in = lines_in("/proc/self/cgroup");
   std::string line, group;
   while (std::getline(in, line))
     if (line.starts_with("0::")) group = line.substr(3);

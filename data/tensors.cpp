@@ -18,7 +18,7 @@ namespace fs = std::filesystem;
 // A label beyond is a mistake, as an identifier in its place; all classes have a name in memory.
 constexpr std::int64_t classes_at_most = std::int64_t{1} << 20;
 
-std::string text_of(at::IntArrayRef shape) {
+std::string shape_text(at::IntArrayRef shape) {
   std::string text = "[";
   for (const auto size : shape) text += (text.size() > 1 ? ", " : "") + std::to_string(size);
   return text + "]";
@@ -38,9 +38,10 @@ class samples {
       fail(std::to_string(inputs_.size(0)) + " inputs and " + std::to_string(targets_.size(0)) +
            " targets; expected equal numbers of both");
     }
-    if (inputs_.numel() == 0) fail("inputs have shape " + text_of(inputs_.sizes()) + "; expected at least one sample");
+    if (inputs_.numel() == 0)
+      fail("inputs have shape " + shape_text(inputs_.sizes()) + "; expected at least one sample");
     if (targets_.dim() == 2 && (inputs_.scalar_type() != at::kLong || targets_.sizes() != inputs_.sizes())) {
-      fail("targets have shape " + text_of(targets_.sizes()) +
+      fail("targets have shape " + shape_text(targets_.sizes()) +
            "; expected one target per sample, or int64 targets of the same shape as int64 inputs, one per position");
     }
     // Tokens are not classes here: a network's table has a row for each up to the highest.
@@ -88,8 +89,8 @@ class samples {
     const auto& other = training.inputs_;
     if (inputs_.sizes().slice(1) != other.sizes().slice(1) || inputs_.scalar_type() != other.scalar_type()) {
       fail("its samples are " + std::string(c10::toString(inputs_.scalar_type())) + " with shape " +
-           text_of(inputs_.sizes().slice(1)) + ", but those of " + training.file_.filename().string() + " are " +
-           c10::toString(other.scalar_type()) + " with shape " + text_of(other.sizes().slice(1)) +
+           shape_text(inputs_.sizes().slice(1)) + ", but those of " + training.file_.filename().string() + " are " +
+           c10::toString(other.scalar_type()) + " with shape " + shape_text(other.sizes().slice(1)) +
            "; expected the same type and shape in both files");
     }
     if (targets_.scalar_type() != training.targets_.scalar_type() || targets_.dim() != training.targets_.dim()) {
@@ -124,7 +125,7 @@ class samples {
     if (at::isFloatingType(given.scalar_type()) && given.dim() >= 2) return given.to(at::kFloat);
     if ((given.scalar_type() == at::kLong || given.scalar_type() == at::kInt) && given.dim() == 2)
       return given.to(at::kLong);
-    fail("inputs are " + std::string(c10::toString(given.scalar_type())) + " with shape " + text_of(given.sizes()) +
+    fail("inputs are " + std::string(c10::toString(given.scalar_type())) + " with shape " + shape_text(given.sizes()) +
          "; expected uint8 [N, C, H, W] for images, a floating-point type [N, …], or int64 [N, T] for tokens");
   }
 
@@ -136,7 +137,7 @@ class samples {
     if (values.dim() == 1 && at::isFloatingType(type)) return values.to(at::kFloat);
     if (values.dim() >= 1 && values.dim() <= 2 && at::isIntegralType(type, true)) return values.to(at::kLong);
     fail(
-        "targets are " + std::string(c10::toString(type)) + " with shape " + text_of(given.sizes()) +
+        "targets are " + std::string(c10::toString(type)) + " with shape " + shape_text(given.sizes()) +
         "; expected int64 or bool [N] or [N, 1] for class indices, a floating-point type [N] or [N, 1] for numbers, or "
         "int64 [N, T] for tokens");
   }
@@ -168,7 +169,7 @@ class samples {
   at::Tensor inputs_, targets_;
 };
 
-dataset_pair load(const data_source& from) {
+dataset_pair load_tensors(const data_source& from) {
   const samples train{from.file, "data.file"};
   std::optional<samples> test;
   if (!from.test_file.empty()) {
@@ -205,7 +206,7 @@ dataset_kind tensors() {
           .sample_shape = {},
           .classes = 0,
           .published{},
-          .load = load,
+          .load = load_tensors,
           .reads = {"file", "test_file"}};
 }
 

@@ -21,10 +21,11 @@ namespace {
 namespace fs = std::filesystem;
 
 // A character takes eight bytes of memory: this is as much as a machine has.
-constexpr std::uint64_t bytes_at_most = std::uint64_t{1} << 30;
+constexpr std::uint64_t most_bytes_of_text = std::uint64_t{1} << 30;
 
-std::string contents(const fs::path& file, const std::string& key) {
-  auto text = reading(file, key, "the text", [](const fs::path& path) { return files::read_all(path, bytes_at_most); });
+std::string text_in(const fs::path& file, const std::string& key) {
+  auto text =
+      reading(file, key, "the text", [](const fs::path& path) { return files::read_all(path, most_bytes_of_text); });
   const auto refuse = [&](const std::string& reason) { throw data_error(file.string() + ": " + reason); };
   if (text.starts_with("\x1f\x8b")) refuse("the file is compressed with gzip; decompress it");
   if (const auto why = other_encoding(text, file); !why.empty()) refuse(why);
@@ -104,8 +105,8 @@ dataset windows(const at::Tensor& tokens, std::int64_t length, const fs::path& f
           .classes = classes};
 }
 
-dataset_pair load(const data_source& from) {
-  std::string text = contents(from.file, "data.file");
+dataset_pair load_text(const data_source& from) {
+  std::string text = text_in(from.file, "data.file");
   const vocabulary known{text};
   const auto classes = known.names();
   const auto tokens = known.tokens(text, from.file, from.file);
@@ -120,7 +121,7 @@ dataset_pair load(const data_source& from) {
     pair.test = pair.train;
     return pair;
   }
-  text = contents(from.test_file, "data.test_file");
+  text = text_in(from.test_file, "data.test_file");
   pair.test = std::make_shared<dataset>(
       windows(known.tokens(text, from.test_file, from.file), from.sequence_length, from.test_file, classes));
   pair.files.push_back(from.test_file.string());
@@ -136,7 +137,7 @@ dataset_kind text() {
           .sample_shape = {},
           .classes = 0,
           .published{},
-          .load = load,
+          .load = load_text,
           .reads = {"file", "test_file", "sequence_length", "random_windows"}};
 }
 

@@ -20,7 +20,7 @@ constexpr std::size_t page_bytes = 4096;
 // The free list of a size is as long as demand ever was at once; this caps it where a burst would keep too much.
 constexpr std::size_t kept_per_size = 32;
 
-struct block {
+struct memory_block {
   void* memory;
   std::size_t bytes;
 };
@@ -34,7 +34,7 @@ struct buffer_pool::shelf {
     }
   }
 
-  block take(std::size_t bytes) {
+  memory_block take(std::size_t bytes) {
     {
       const std::lock_guard lock{mutex};
       if (auto found = free.find(bytes); found != free.end() && !found->second.empty()) {
@@ -49,7 +49,7 @@ struct buffer_pool::shelf {
     return {memory, bytes};
   }
 
-  void put_back(block returned) {
+  void put_back(memory_block returned) {
     {
       const std::lock_guard lock{mutex};
       auto& list = free[returned.bytes];
@@ -72,7 +72,7 @@ at::Tensor buffer_pool::take(std::int64_t count) {
   assert(count >= 0);
   const std::size_t needed = static_cast<std::size_t>(count) * sizeof(float);
   const std::size_t pages = needed == 0 ? 1 : (needed + page_bytes - 1) / page_bytes;
-  const block taken = shelf_->take(pages * page_bytes);
+  const memory_block taken = shelf_->take(pages * page_bytes);
   // The deleter holds the shelf: a tensor may outlive the pool.
   return at::from_blob(
       taken.memory, {count}, [home = shelf_, taken](void*) { home->put_back(taken); }, at::kFloat);

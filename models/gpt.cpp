@@ -75,9 +75,9 @@ class mlp final : public torch::nn::Module {
   torch::nn::Linear c_fc, c_proj;
 };
 
-class block final : public torch::nn::Module {
+class transformer_block final : public torch::nn::Module {
  public:
-  block(std::int64_t width, std::int64_t heads)
+  transformer_block(std::int64_t width, std::int64_t heads)
       : ln_1{register_module("ln_1", norm_of(width))},
         attn{register_module("attn", std::make_shared<attention>(width, heads))},
         ln_2{register_module("ln_2", norm_of(width))},
@@ -106,7 +106,8 @@ class transformer final : public torch::nn::Module {
         wpe{register_module("wpe", torch::nn::Embedding(of.length, of.width))} {
     const auto h = register_module("h", std::make_shared<torch::nn::Module>());
     for (std::int64_t index = 0; index < of.layers; ++index) {
-      blocks.push_back(h->register_module(std::to_string(index), std::make_shared<block>(of.width, of.heads)));
+      blocks.push_back(
+          h->register_module(std::to_string(index), std::make_shared<transformer_block>(of.width, of.heads)));
     }
     ln_f = register_module("ln_f", norm_of(of.width));
   }
@@ -121,7 +122,7 @@ class transformer final : public torch::nn::Module {
   torch::nn::Embedding wte, wpe;
 
  private:
-  std::vector<std::shared_ptr<block>> blocks;
+  std::vector<std::shared_ptr<transformer_block>> blocks;
   torch::nn::LayerNorm ln_f{nullptr};
 };
 

@@ -10,7 +10,7 @@ namespace troupe::models {
 namespace {
 
 // After convolutions of 3 x 3 and 5 x 5, each followed by pooling of 2 x 2.
-std::int64_t side_after(std::int64_t side) {
+std::int64_t lenet_side(std::int64_t side) {
   return ((side - 2) / 2 - 4) / 2;
 }
 
@@ -19,7 +19,7 @@ class LenetImpl final : public random_module {
   explicit LenetImpl(const network_shape& shape) {
     conv1 = register_module("conv1", torch::nn::Conv2d(torch::nn::Conv2dOptions(shape.input[0], 20, 3)));
     conv2 = register_module("conv2", torch::nn::Conv2d(torch::nn::Conv2dOptions(20, 50, 5)));
-    fc1 = register_module("fc1", torch::nn::Linear(50 * side_after(shape.input[1]) * side_after(shape.input[2]), 128));
+    fc1 = register_module("fc1", torch::nn::Linear(50 * lenet_side(shape.input[1]) * lenet_side(shape.input[2]), 128));
     fc2 = register_module("fc2", torch::nn::Linear(128, shape.classes));
   }
 

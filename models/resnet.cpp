@@ -51,13 +51,13 @@ at::Tensor padded(const at::Tensor& x, std::int64_t channels, std::int64_t strid
 }
 
 // y = relu(x' + bn2(conv2(relu(bn1(conv1(x)))))), x' the shortcut.
-class block final : public torch::nn::Module {
+class residual_block final : public torch::nn::Module {
  public:
   struct sizes {
     std::int64_t from, to, stride;
   };
 
-  block(const sizes& of, shortcut_kind kind, bool bias) : of{of} {
+  residual_block(const sizes& of, shortcut_kind kind, bool bias) : of{of} {
     const bool changes = of.stride != 1 || of.from != of.to;
     // Drawn first, as torchvision does, and registered last.
     auto normalized = changes && kind == shortcut_kind::normalized
@@ -108,11 +108,11 @@ struct plan {
 // Blocks of one width; the first one has the stride.
 class stage final : public torch::nn::Module {
  public:
-  stage(const block::sizes& first, const plan& plan) {
+  stage(const residual_block::sizes& first, const plan& plan) {
     for (int index = 0; index < plan.blocks; ++index) {
-      const block::sizes sizes = index == 0 ? first : block::sizes{first.to, first.to, 1};
+      const residual_block::sizes sizes = index == 0 ? first : residual_block::sizes{first.to, first.to, 1};
       blocks.push_back(
-          register_module(std::to_string(index), std::make_shared<block>(sizes, plan.shortcut, plan.bias)));
+          register_module(std::to_string(index), std::make_shared<residual_block>(sizes, plan.shortcut, plan.bias)));
     }
   }
 
@@ -122,7 +122,7 @@ class stage final : public torch::nn::Module {
   }
 
  private:
-  std::vector<std::shared_ptr<block>> blocks;
+  std::vector<std::shared_ptr<residual_block>> blocks;
 };
 
 class ResnetImpl final : public random_module {
@@ -134,7 +134,7 @@ class ResnetImpl final : public random_module {
     for (const std::int64_t next : plan.widths) {
       const std::int64_t stride = stages.empty() ? 1 : 2;
       stages.push_back(register_module("layer" + std::to_string(stages.size() + 1),
-                                       std::make_shared<stage>(block::sizes{width, next, stride}, plan)));
+                                       std::make_shared<stage>(residual_block::sizes{width, next, stride}, plan)));
       width = next;
     }
     fc = register_module("fc", torch::nn::Linear(width, shape.classes));
@@ -162,7 +162,7 @@ class ResnetImpl final : public random_module {
   torch::nn::Linear fc{nullptr};
 };
 
-std::unique_ptr<network> made(const std::string& name, const plan& plan, const network_shape& shape) {
+std::unique_ptr<network> make_residual_network(const std::string& name, const plan& plan, const network_shape& shape) {
   require_images(name, shape, 1);
   return as_network(std::make_shared<ResnetImpl>(plan, shape), loss_kind::cross_entropy);
 }
@@ -170,25 +170,25 @@ std::unique_ptr<network> made(const std::string& name, const plan& plan, const n
 }  // namespace
 
 std::unique_ptr<network> make_resnet18(const network_shape& shape) {
-  return made("resnet18", {7, 2, true, {64, 128, 256, 512}, 2}, shape);
+  return make_residual_network("resnet18", {7, 2, true, {64, 128, 256, 512}, 2}, shape);
 }
 
 std::unique_ptr<network> make_resnet18_small_images(const network_shape& shape) {
-  return made("resnet18_small_images",
-              {.stem_side = 3,
-               .stem_stride = 1,
-               .pooled = false,
-               .widths = {64, 128, 256, 512},
-               .blocks = 2,
-               .shortcut = shortcut_kind::convolution,
-               .bias = true,
-               .kaiming = false},
-              shape);
+  return make_residual_network("resnet18_small_images",
+                               {.stem_side = 3,
+                                .stem_stride = 1,
+                                .pooled = false,
+                                .widths = {64, 128, 256, 512},
+                                .blocks = 2,
+                                .shortcut = shortcut_kind::convolution,
+                                .bias = true,
+                                .kaiming = false},
+                               shape);
 }
 
 std::unique_ptr<network> make_resnet20(const network_shape& shape) {
   const auto shortcut = shape.padded_shortcuts ? shortcut_kind::padded : shortcut_kind::normalized;
-  return made("resnet20", {3, 1, false, {16, 32, 64}, 3, shortcut}, shape);
+  return make_residual_network("resnet20", {3, 1, false, {16, 32, 64}, 3, shortcut}, shape);
 }
 
 }  // namespace troupe::models

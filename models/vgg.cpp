@@ -77,7 +77,7 @@ class VggImpl final : public random_module {
   torch::nn::Linear classifier;
 };
 
-std::unique_ptr<network> made(const std::string& name, const network_shape& shape, bool normalised) {
+std::unique_ptr<network> make_vgg(const std::string& name, const network_shape& shape, bool normalised) {
   require_images(name, shape, 32);
   return as_network(std::make_shared<VggImpl>(shape, normalised), loss_kind::cross_entropy);
 }
@@ -85,11 +85,11 @@ std::unique_ptr<network> made(const std::string& name, const network_shape& shap
 }  // namespace
 
 std::unique_ptr<network> make_vgg11(const network_shape& shape) {
-  return made("vgg11", shape, false);
+  return make_vgg("vgg11", shape, false);
 }
 
 std::unique_ptr<network> make_vgg11_bn(const network_shape& shape) {
-  return made("vgg11_bn", shape, true);
+  return make_vgg("vgg11_bn", shape, true);
 }
 
 }  // namespace troupe::models

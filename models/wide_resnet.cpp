@@ -17,20 +17,20 @@ namespace {
 
 using dropping = std::function<at::Tensor(const at::Tensor&)>;
 
-torch::nn::Conv2d convolution(std::int64_t from, std::int64_t to, std::int64_t side, std::int64_t stride) {
+torch::nn::Conv2d wide_convolution(std::int64_t from, std::int64_t to, std::int64_t side, std::int64_t stride) {
   return torch::nn::Conv2d{torch::nn::Conv2dOptions(from, to, side).stride(stride).padding(side / 2).bias(false)};
 }
 
 // y = x' + conv2(drop(relu(bn2(conv1(a))))), a = relu(bn1(x)). The shortcut x' is x or, where the width changes, a
 // convolution of a.
-class block final : public torch::nn::Module {
+class wide_block final : public torch::nn::Module {
  public:
-  block(std::int64_t from, std::int64_t to, std::int64_t stride) {
+  wide_block(std::int64_t from, std::int64_t to, std::int64_t stride) {
     bn1 = register_module("bn1", BatchNorm2d(from));
-    conv1 = register_module("conv1", convolution(from, to, 3, stride));
+    conv1 = register_module("conv1", wide_convolution(from, to, 3, stride));
     bn2 = register_module("bn2", BatchNorm2d(to));
-    conv2 = register_module("conv2", convolution(to, to, 3, 1));
-    if (from != to) shortcut = register_module("convShortcut", convolution(from, to, 1, stride));
+    conv2 = register_module("conv2", wide_convolution(to, to, 3, 1));
+    if (from != to) shortcut = register_module("convShortcut", wide_convolution(from, to, 1, stride));
   }
 
   at::Tensor forward(const at::Tensor& x, const dropping& drop) {
@@ -51,7 +51,7 @@ class group final : public torch::nn::Module {
     const auto layer = register_module("layer", std::make_shared<torch::nn::Module>());
     for (std::int64_t index = 0; index < count; ++index) {
       blocks.push_back(layer->register_module(
-          std::to_string(index), std::make_shared<block>(index == 0 ? from : to, to, index == 0 ? stride : 1)));
+          std::to_string(index), std::make_shared<wide_block>(index == 0 ? from : to, to, index == 0 ? stride : 1)));
     }
   }
 
@@ -61,7 +61,7 @@ class group final : public torch::nn::Module {
   }
 
  private:
-  std::vector<std::shared_ptr<block>> blocks;
+  std::vector<std::shared_ptr<wide_block>> blocks;
 };
 
 class WideResnetImpl final : public random_module {
@@ -69,7 +69,7 @@ class WideResnetImpl final : public random_module {
   explicit WideResnetImpl(const network_shape& shape) : share{shape.dropout.value_or(0)} {
     const std::int64_t factor = shape.width.value_or(10), count = shape.layers.value_or(2);
     std::int64_t width = 16;
-    conv1 = register_module("conv1", convolution(shape.input[0], width, 3, 1));
+    conv1 = register_module("conv1", wide_convolution(shape.input[0], width, 3, 1));
     for (const std::int64_t next : {16 * factor, 32 * factor, 64 * factor}) {
       const std::int64_t stride = groups.empty() ? 1 : 2;
       groups.push_back(register_module("block" + std::to_string(groups.size() + 1),

@@ -22,18 +22,18 @@ constexpr std::int64_t pooled_side = 7;               // of the last average poo
 constexpr std::int64_t least_side = 4 * pooled_side;  // of an image, which is halved twice
 constexpr double usual_dropout = 0.01;
 
-torch::nn::Conv2d convolution(std::int64_t from, std::int64_t to) {
+torch::nn::Conv2d pooled_convolution(std::int64_t from, std::int64_t to) {
   return torch::nn::Conv2d{torch::nn::Conv2dOptions(from, to, 3).padding(1).bias(false)};
 }
 
 // y = x' + a2, a1 = relu(bn1(conv1(x))), a2 = relu(bn2(conv2(drop(a1)))). The shortcut x' is x or, where the width
 // changes, a convolution of it of 1 x 1 with a bias.
-class block final : public torch::nn::Module {
+class pooled_block final : public torch::nn::Module {
  public:
-  block(std::int64_t from, std::int64_t to) {
-    conv1 = register_module("conv1", convolution(from, to));
+  pooled_block(std::int64_t from, std::int64_t to) {
+    conv1 = register_module("conv1", pooled_convolution(from, to));
     bn1 = register_module("bn1", BatchNorm2d(to));
-    conv2 = register_module("conv2", convolution(to, to));
+    conv2 = register_module("conv2", pooled_convolution(to, to));
     bn2 = register_module("bn2", BatchNorm2d(to));
     if (from != to) shortcut = register_module("shortcut", torch::nn::Conv2d(torch::nn::Conv2dOptions(from, to, 1)));
   }
@@ -54,11 +54,11 @@ class WideResnetPooledImpl final : public random_module {
   explicit WideResnetPooledImpl(const network_shape& shape) : share{shape.dropout.value_or(usual_dropout)} {
     const std::int64_t factor = shape.width.value_or(10);
     std::int64_t width = 16;
-    conv1 = register_module("conv1", convolution(shape.input[0], width));
+    conv1 = register_module("conv1", pooled_convolution(shape.input[0], width));
     bn1 = register_module("bn1", BatchNorm2d(width));
     for (const std::int64_t next : {16 * factor, 16 * factor, 32 * factor, 32 * factor, 64 * factor, 64 * factor}) {
       blocks.push_back(
-          register_module("block" + std::to_string(blocks.size() + 1), std::make_shared<block>(width, next)));
+          register_module("block" + std::to_string(blocks.size() + 1), std::make_shared<pooled_block>(width, next)));
       width = next;
     }
     const auto positions = [](std::int64_t side) { return side / least_side; };
@@ -80,7 +80,7 @@ class WideResnetPooledImpl final : public random_module {
   double share;
   torch::nn::Conv2d conv1{nullptr};
   BatchNorm2d bn1{nullptr};
-  std::vector<std::shared_ptr<block>> blocks;
+  std::vector<std::shared_ptr<pooled_block>> blocks;
   torch::nn::Linear fc{nullptr};
 };
 
