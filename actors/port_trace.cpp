@@ -2,6 +2,7 @@
 
 #include <caf/all.hpp>
 
+#include <array>
 #include <chrono>
 
 namespace troupe {
@@ -23,6 +24,15 @@ std::uint64_t next_arrow(port_state& my, std::uint32_t other, bool sends) {
          number % counted;
 }
 
+/// Returns what a part carries, and the elements of the flat storage that it covers.
+std::array<trace_detail, 3> details_of(const part& piece) {
+  const auto& values = piece.piece.values;
+  const auto bytes_each = piece.how == encoding::bfloat16 ? 2 : 4;
+  return {{{"stage", static_cast<std::int64_t>(piece.at)},
+           {"first", piece.piece.first},
+           {"elements", static_cast<std::int64_t>(values.nbytes()) / bytes_each}}};
+}
+
 }  // namespace
 
 void take_traced(port_pointer self, const part& piece) {
@@ -36,20 +46,25 @@ void take_traced(port_pointer self, const part& piece) {
     return my.options.track.add("contribute", begin, now(self), {{"step", step}, {"bytes", bytes}});
   }
   const auto arrow = next_arrow(my, from, false);
+  const auto [at, first, elements] = details_of(piece);
   take(self, piece);
   my.options.track.add_arrow("receive", begin, now(self), trace_span::arrow::ends, arrow,
-                             {{"from", from}, {"step", step}, {"bytes", bytes}});
+                             {{"from", from}, {"step", step}, {"bytes", bytes}, at, first, elements});
 }
 
 void report_sent(port_pointer self, rank_id to, const part& piece) {
   auto& my = self->state;
   if (to == my.options.own.among.rank) return;
   const auto other = static_cast<std::uint32_t>(id_of(my.options, to));
-  const auto at = now(self);
-  my.options.track.add_arrow("send", at, at, trace_span::arrow::begins, next_arrow(my, other, true),
+  const auto time = now(self);
+  const auto [at, first, elements] = details_of(piece);
+  my.options.track.add_arrow("send", time, time, trace_span::arrow::begins, next_arrow(my, other, true),
                              {{"to", other},
                               {"step", static_cast<std::int64_t>(piece.origin.step)},
-                              {"bytes", static_cast<std::int64_t>(piece.piece.values.nbytes())}});
+                              {"bytes", static_cast<std::int64_t>(piece.piece.values.nbytes())},
+                              at,
+                              first,
+                              elements});
 }
 
 }  // namespace troupe

@@ -2,7 +2,7 @@
 
 #include "troupe/actors/message_state.hpp"
 
-#include <ATen/ATen.h>
+#include <ATen/core/Tensor.h>
 
 namespace troupe {
 

@@ -1,10 +1,10 @@
 // troupe certs DIR --node alpha …: makes the certificates with which nodes identify themselves.
 #include "troupe/apps/commands.hpp"
+#include "troupe/files/json.hpp"
 #include "troupe/runtime/security/authority.hpp"
 #include "troupe/runtime/support/terminal.hpp"
 
 #include <CLI/CLI.hpp>
-#include <nlohmann/json.hpp>
 
 #include <iostream>
 #include <memory>
@@ -15,19 +15,17 @@ namespace troupe::apps {
 
 namespace {
 
-struct options {
+struct certs_options {
   security::certificate_request request;
   bool json{false};
 };
 
-void make(const options& given) {
+void make(const certs_options& given) {
   const auto written = security::make_certificates(given.request);
   if (given.json) {
-    auto paths = nlohmann::ordered_json::array();
+    auto paths = files::json::array();
     for (const auto& path : written) paths.push_back(path.string());
-    std::cout << nlohmann::ordered_json{{"written", paths}}.dump(2, ' ', false,
-                                                                 nlohmann::json::error_handler_t::replace)
-              << "\n";
+    std::cout << files::json_text(files::json{{"written", paths}}, {.indent = 2}) << "\n";
     return;
   }
   for (const auto& path : written) std::cout << for_terminal(path.string()) << "\n";
@@ -41,7 +39,7 @@ void make(const options& given) {
 void add_certs(CLI::App& app, int& status) {
   auto* command =
       app.add_subcommand("certs", "Make certificates, with which nodes on several hosts identify themselves");
-  auto given = std::make_shared<options>();
+  auto given = std::make_shared<certs_options>();
   auto& request = given->request;
   constexpr int most_days = 3650;
   command

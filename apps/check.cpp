@@ -22,14 +22,14 @@ namespace troupe::apps {
 
 namespace {
 
-struct options {
+struct check_options {
   std::filesystem::path file;
   std::vector<std::string> overrides;
   bool json{false}, no_data{false};
 };
 
 /// What the plan needs to know of the data; nothing is read with --no-data unless the program makes the data itself.
-data_facts facts_of(const options& given, const topology::topology& file) {
+data_facts facts_of(const check_options& given, const topology::topology& file) {
   const auto* kind = data::find_dataset(file.data.name);
   const auto has_files =
       kind != nullptr && (!kind->folder.empty() || std::count(kind->reads.begin(), kind->reads.end(), "file") > 0);
@@ -50,7 +50,7 @@ void add_limits_here(plan& plan) try {
   plan.warnings.push_back(std::string("`troupe run` refuses this file here: ") + reason.what());
 }
 
-void check(const options& given) {
+void check(const check_options& given) {
   const auto topology = topology::load(given.file, given.overrides);
   auto plan = make_plan(topology, facts_of(given, topology));
   add_limits_here(plan);
@@ -67,7 +67,7 @@ void check(const options& given) {
 
 void add_check(CLI::App& app, int& status) {
   auto* command = app.add_subcommand("check", "Print the plan of a run without starting it");
-  auto given = std::make_shared<options>();
+  auto given = std::make_shared<check_options>();
   command->add_option("FILE", given->file, "Topology file")->required();
   command
       ->add_option("--set", given->overrides,

@@ -44,9 +44,10 @@ namespace troupe::apps {
 
 namespace {
 
-constexpr void (*commands[])(CLI::App&, int&) = {
-    add_run,   add_node,     add_check,  add_graph,   add_eval, add_list,        add_explain, add_explain_run, add_data,
-    add_certs, add_simulate, add_replay, add_compare, add_top,  add_completions, add_man,     add_help};
+constexpr void (*command_adders[])(CLI::App&, int&) = {
+    add_run,     add_node,        add_check, add_graph,       add_eval,     add_list,
+    add_explain, add_explain_run, add_data,  add_certs,       add_simulate, add_timeline,
+    add_replay,  add_compare,     add_top,   add_completions, add_man,      add_help};
 
 /// Returns the lines that describe the machine, each after a line break.
 std::string lines_of(std::map<std::string, std::string> machine) {
@@ -151,7 +152,7 @@ int command(int count, char** words) {
       "processor and its arithmetic, and the environment variables that change it");
   app.require_subcommand(0, 1);
   int status = 0;
-  for (const auto add : commands) add(app, status);
+  for (const auto add : command_adders) add(app, status);
   name_values(app);
   try {
     app.parse(count, words);

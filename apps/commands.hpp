@@ -29,6 +29,7 @@ void add_explain_run(CLI::App& app, int& status);
 void add_data(CLI::App& app, int& status);
 void add_certs(CLI::App& app, int& status);
 void add_simulate(CLI::App& app, int& status);
+void add_timeline(CLI::App& app, int& status);
 void add_replay(CLI::App& app, int& status);
 void add_compare(CLI::App& app, int& status);
 void add_top(CLI::App& app, int& status);

@@ -33,7 +33,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-struct options {
+struct compare_options {
   comparing::request what;
   std::vector<std::string> varied;
   std::optional<std::uint32_t> repeats;
@@ -72,7 +72,7 @@ void warn(const std::string& text) {
   print_note("warning: " + text);
 }
 
-comparing::comparison begin(const options& given, const fs::path& folder) {
+comparing::comparison begin(const compare_options& given, const fs::path& folder) {
   if (given.what.files.empty())
     throw input_error("compare: no topology file is given; expected FILE FILE…, or --resume DIR");
   comparing::check_replaceable(folder, given.overwrite);
@@ -87,7 +87,7 @@ comparing::comparison begin(const options& given, const fs::path& folder) {
   return what;
 }
 
-comparing::comparison go_on(const options& given, const fs::path& folder) {
+comparing::comparison go_on(const compare_options& given, const fs::path& folder) {
   auto what = comparing::read_comparison(folder);
   if (given.what.files.empty() && (!given.what.overrides.empty() || !given.what.varied.empty()))
     throw input_error("--resume " + folder.string() +
@@ -108,7 +108,7 @@ comparing::comparison go_on(const options& given, const fs::path& folder) {
   return what;
 }
 
-int compare(options& given) {
+int compare(compare_options& given) {
   auto& signals = signals_of_command();
   for (const auto& text : given.varied) given.what.varied.push_back(comparing::parse_varied(text));
   auto folder = !given.resume.empty() ? given.resume : given.out;
@@ -149,7 +149,7 @@ int compare(options& given) {
 
 void add_compare(CLI::App& app, int& status) {
   auto* command = app.add_subcommand("compare", "Run topology files in turns, and report how they differ");
-  auto given = std::make_shared<options>();
+  auto given = std::make_shared<compare_options>();
   command->add_option("FILE", given->what.files, "Topology files; a folder stands for the .toml files in it");
   command
       ->add_option("--repeat", given->repeats, "Number of runs of each file (default: 1), each with the next run.seed")

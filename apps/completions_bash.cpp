@@ -6,7 +6,7 @@ namespace troupe::apps {
 namespace {
 
 /// Returns the lines of a `case` that set the variables of one option or positional argument.
-std::string values_of(const described_option& option) {
+std::string bash_values_of(const described_option& option) {
   switch (option.values) {
     case offered::words:
       return "words='" + topology::joined(option.choices, " ") + "'";
@@ -30,10 +30,10 @@ void add_command(const described_command& command, std::string& names, std::stri
   std::string with_values;
   for (const auto& each : command.options)
     if (!each.value.empty())
-      with_values += "        " + topology::joined(each.names, "|") + ") " + values_of(each) + " ;;\n";
+      with_values += "        " + topology::joined(each.names, "|") + ") " + bash_values_of(each) + " ;;\n";
   std::string without = ":";
   if (!commands.empty()) without = "words='" + topology::joined(commands, " ") + "'";
-  if (!command.positionals.empty()) without = values_of(command.positionals.front());
+  if (!command.positionals.empty()) without = bash_values_of(command.positionals.front());
   cases += "      case $option in\n" + with_values + "        *) option= " + without + " ;;\n      esac ;;\n";
   if (!command.name.empty()) names += (names.empty() ? "'" : "|'") + command.name + "'";
   for (const auto& each : command.commands) add_command(each, names, cases);

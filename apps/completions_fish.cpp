@@ -18,7 +18,7 @@ std::string first_sentence(const std::string& text) {
 }
 
 /// Returns the options of `complete` that offer the values.
-std::string values_of(const described_option& option) {
+std::string fish_values_of(const described_option& option) {
   std::string words;
   switch (option.values) {
     case offered::words:
@@ -46,10 +46,10 @@ void add_command(const described_command& command, std::string& text) {
     text += at;
     for (const auto& name : each.names)
       text += name.starts_with("--") ? " -l " + name.substr(2) : " -s " + name.substr(1);
-    if (!each.value.empty()) text += " -r" + values_of(each);
+    if (!each.value.empty()) text += " -r" + fish_values_of(each);
     text += " -d " + quoted_for_fish(each.description) + "\n";
   }
-  for (const auto& each : command.positionals) text += at + values_of(each) + "\n";
+  for (const auto& each : command.positionals) text += at + fish_values_of(each) + "\n";
   if (command.positionals.empty()) text += at + " -f\n";
   for (const auto& each : command.commands) add_command(each, text);
 }

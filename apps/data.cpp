@@ -2,6 +2,7 @@
 #include "troupe/apps/commands.hpp"
 #include "troupe/apps/messages.hpp"
 #include "troupe/data/dataset.hpp"
+#include "troupe/files/json.hpp"
 #include "troupe/runtime/fetch/fetch.hpp"
 #include "troupe/runtime/support/folder_lock.hpp"
 #include "troupe/runtime/support/terminal.hpp"
@@ -11,7 +12,6 @@
 #include "troupe/runtime/topology/value.hpp"
 
 #include <CLI/CLI.hpp>
-#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <chrono>
@@ -28,7 +28,7 @@ namespace troupe::apps {
 
 namespace {
 
-struct options {
+struct data_options {
   std::string name;
   std::filesystem::path dir;
   bool json{false};
@@ -63,19 +63,20 @@ class download_display {
 };
 
 /// Prints what has been done. `folder` is empty if there is nothing to download.
-void report(const options& given, const std::filesystem::path& folder, std::size_t fetched, const std::string& text) {
+void report(const data_options& given, const std::filesystem::path& folder, std::size_t fetched,
+            const std::string& text) {
   if (!given.json) {
     std::printf("%s %s\n", given.name.c_str(), text.c_str());
     return;
   }
-  using json = nlohmann::ordered_json;
+  using json = files::json;
   const json object{{"name", given.name},
                     {"folder", folder.empty() ? json(nullptr) : json(folder.string())},
                     {"files_fetched", fetched}};
-  std::printf("%s\n", object.dump(-1, ' ', false, json::error_handler_t::replace).c_str());
+  std::printf("%s\n", files::json_text(object).c_str());
 }
 
-void fetch_data(const options& given) {
+void fetch_data(const data_options& given) {
   const auto* kind = data::find_dataset(given.name);
   const auto* from = fetch::find_source(given.name);
   if (kind == nullptr || (from == nullptr && kind->reads.empty() && !kind->folder.empty())) {
@@ -109,7 +110,7 @@ void add_data(CLI::App& app, int& status) {
   data->require_subcommand(1);
   auto* command =
       data->add_subcommand("fetch", "Download a data set from its publisher and verify its SHA-256 checksum");
-  auto given = std::make_shared<options>();
+  auto given = std::make_shared<data_options>();
   command->add_option("NAME", given->name, "Data set to download: mnist, fashion_mnist or cifar10")->required();
   command->add_option("--dir", given->dir, "Data folder (default: $TROUPE_DATA, or data-cache if that is not set)");
   command->add_flag("--json", given->json, "Print one JSON object");

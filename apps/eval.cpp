@@ -35,7 +35,7 @@ namespace {
 
 constexpr std::int64_t batch_size = 1000;
 
-struct options {
+struct eval_options {
   std::filesystem::path weights;
   std::string model, data, split;
   std::filesystem::path dir;
@@ -46,8 +46,9 @@ struct options {
 
 /// Returns the kind named on the command line, or else the one recorded with the weights.
 template <class Kind>
-const Kind& kind_of(const options& given, const std::string& flag, const std::string& asked, const std::string& written,
-                    const Kind* (*find)(const std::string&), const std::vector<Kind>& kinds) {
+const Kind& kind_of(const eval_options& given, const std::string& flag, const std::string& asked,
+                    const std::string& written, const Kind* (*find)(const std::string&),
+                    const std::vector<Kind>& kinds) {
   const auto& name = asked.empty() ? written : asked;
   if (name.empty())
     throw input_error(given.weights.string() + ": the file does not record its " + flag + "; give it with --" + flag);
@@ -84,7 +85,7 @@ std::unique_ptr<models::network> make(const models::network_kind& model, const d
 
 /// Throws input_error if samples whose shape depends on their file differ in shape from those that the weights were
 /// trained on. Rows may have fewer columns; users and items may not be fewer.
-void require_shape(const options& given, const std::vector<std::int64_t>& here,
+void require_shape(const eval_options& given, const std::vector<std::int64_t>& here,
                    const std::vector<std::int64_t>& there) {
   const auto fits = here.size() == there.size() && (here.size() == 1 ? here <= there : here == there);
   if (here.empty() || fits) return;
@@ -100,7 +101,7 @@ void require_shape(const options& given, const std::vector<std::int64_t>& here,
 
 /// Throws input_error unless the classes, or the characters of a text, are those that the weights were trained on, in
 /// the same order.
-void require_classes(const options& given, const std::vector<std::string>& here,
+void require_classes(const eval_options& given, const std::vector<std::string>& here,
                      const std::vector<std::string>& there) {
   if (there.empty() || here == there) return;
   const auto differ = std::mismatch(here.begin(), here.end(), there.begin(), there.end());
@@ -113,7 +114,7 @@ void require_classes(const options& given, const std::vector<std::string>& here,
 
 /// Returns the settings of the model and of generated data that are recorded with the weights; others are ignored. Each
 /// must be a single line, so that it sets only the key that it begins with.
-std::vector<std::string> made_by(const options& given, const checkpoint::model_card& card,
+std::vector<std::string> made_by(const eval_options& given, const checkpoint::model_card& card,
                                  const models::network_kind& model, const data::dataset_kind& data) {
   std::vector<std::string> settings;
   for (const auto& setting : card.made_by) {
@@ -141,7 +142,7 @@ std::vector<telemetry::named_counts> named(const std::vector<rules::class_counts
 }
 
 /// Returns the samples to evaluate: those named on the command line, or else those that the run evaluated.
-std::string split_of(const options& given, const topology::topology& file) {
+std::string split_of(const eval_options& given, const topology::topology& file) {
   const auto held_out = file.data.validation.has_value();
   if (given.split.empty()) return held_out ? "validation" : "test";
   if (given.split == "validation" && !held_out)
@@ -153,7 +154,7 @@ std::string split_of(const options& given, const topology::topology& file) {
 }
 
 /// Throws input_error if the weights belong to a TorchScript module that is not given, because they do not contain it.
-void require_script(const options& given, const models::network_kind& model, const std::string& card) {
+void require_script(const eval_options& given, const models::network_kind& model, const std::string& card) {
   const auto is_script = [](const std::string& text) { return text.starts_with("model.script="); };
   if (model.name == "script" && !card.empty() && card != model.name)
     throw input_error(given.weights.string() + ": holds the weights of " + card + "; remove --model script");
@@ -165,7 +166,7 @@ void require_script(const options& given, const models::network_kind& model, con
 }
 
 /// Refuses keys that evaluation does not read.
-void require_settings_that_count(const options& given) {
+void require_settings_that_count(const eval_options& given) {
   for (const auto& setting : given.overrides) {
     const auto key = setting.substr(0, setting.find('='));
     const auto section = key.substr(0, key.find('.'));
@@ -176,7 +177,7 @@ void require_settings_that_count(const options& given) {
   }
 }
 
-void eval(const options& given) {
+void eval(const eval_options& given) {
   require_settings_that_count(given);
   const auto content = checkpoint::read_weights(given.weights);
   const auto card = checkpoint::card_of(given.weights, content);
@@ -246,7 +247,7 @@ void eval(const options& given) {
 
 void add_eval(CLI::App& app, int& status) {
   auto* command = app.add_subcommand("eval", "Print the loss and accuracy of saved weights");
-  auto given = std::make_shared<options>();
+  auto given = std::make_shared<eval_options>();
   command
       ->add_option("WEIGHTS", given->weights,
                    "Weights to evaluate: the model.safetensors of a run, or any file that model.init accepts")

@@ -2,6 +2,7 @@
 #include "troupe/actors/exchange/registry.hpp"
 #include "troupe/apps/commands.hpp"
 #include "troupe/apps/page.hpp"
+#include "troupe/files/json.hpp"
 #include "troupe/runtime/topology/error.hpp"
 #include "troupe/runtime/topology/reference.hpp"
 #include "troupe/runtime/topology/schema.hpp"
@@ -9,7 +10,6 @@
 #include "troupe/runtime/topology/value.hpp"
 
 #include <CLI/CLI.hpp>
-#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <iostream>
@@ -22,7 +22,7 @@
 namespace troupe::apps {
 namespace {
 
-using json = nlohmann::ordered_json;
+using json = files::json;
 
 /// A key under the name by which it is explained.
 struct entry {
@@ -108,11 +108,11 @@ void print_in_brief(const std::vector<entry>& entries) {
 json to_json(const entry& each) {
   json result = {{"key", each.name()}};
   if (!each.kind.empty()) result["kind"] = each.kind;
-  result.update(json::parse(topology::json_schema(each.row)));
+  result.update(files::parse_json(topology::json_schema(each.row)));
   return result;
 }
 
-struct options {
+struct explain_options {
   std::vector<std::string> keys;
   bool as_json{false}, as_markdown{false}, as_schema{false};
 };
@@ -147,13 +147,13 @@ json to_json(const std::vector<std::string>& keys) {
   return list;
 }
 
-void explain(const options& given) {
+void explain(const explain_options& given) {
   if (given.as_markdown) {
     std::cout << topology::reference_page();
   } else if (given.as_schema) {
     std::cout << topology::json_schema();
   } else if (given.as_json) {
-    std::cout << to_json(given.keys).dump(2) << "\n";
+    std::cout << files::json_text(to_json(given.keys), {.indent = 2}) << "\n";
   } else if (given.keys.empty()) {
     print_in_brief(all_entries());
   } else {
@@ -170,7 +170,7 @@ void explain(const options& given) {
 
 void add_explain(CLI::App& app, int&) {
   CLI::App* command = app.add_subcommand("explain", "Explain a section or key of the topology file");
-  const auto given = std::make_shared<options>();
+  const auto given = std::make_shared<explain_options>();
   command->add_option("KEY", given->keys,
                       "Sections and keys to explain, such as run.seed (default: one line for each key)");
   command->add_flag("--json", given->as_json, "Print JSON with the keywords of JSON Schema");

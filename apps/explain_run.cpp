@@ -3,6 +3,7 @@
 #include "troupe/apps/page.hpp"
 #include "troupe/apps/share_bar.hpp"
 #include "troupe/apps/shell_words.hpp"
+#include "troupe/files/json.hpp"
 #include "troupe/runtime/diagnosis/suggestions.hpp"
 #include "troupe/runtime/diagnosis/what_if.hpp"
 #include "troupe/runtime/support/terminal.hpp"
@@ -11,7 +12,6 @@
 #include "troupe/runtime/topology/load.hpp"
 
 #include <CLI/CLI.hpp>
-#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <array>
@@ -31,10 +31,10 @@ namespace troupe::apps {
 
 namespace {
 
-using json = nlohmann::ordered_json;
 using diagnosis::shares;
+using json = files::json;
 
-struct options {
+struct explain_run_options {
   std::filesystem::path folder;
   bool json{false};
 };
@@ -76,7 +76,7 @@ struct row {
   shares of{};             ///< Mean over the workers.
 };
 
-std::vector<row> rows_of(const diagnosis::measured_run& run, const diagnosis::findings& found) {
+std::vector<row> table_rows(const diagnosis::measured_run& run, const diagnosis::findings& found) {
   constexpr std::size_t most_rows = 16;
   const auto count = found.workers.size();
   const auto together = (count + most_rows - 1) / most_rows;
@@ -150,7 +150,7 @@ json json_of(const shares& of) {
   return {{"compute", of.compute}, {"data", of.data}, {"exchange", of.exchange}, {"other", of.other}};
 }
 
-json json_of(const options& given, const answers& all) {
+json json_of(const explain_run_options& given, const answers& all) {
   const auto& [run, found, why, suggestions, unknown] = all;
   json workers = json::array(), links = json::array(), tries = json::array(), causes = json::array();
   for (std::size_t rank = 0; rank < found.workers.size(); ++rank) {
@@ -190,15 +190,15 @@ json json_of(const options& given, const answers& all) {
           {"not_simulated", unknown.empty() ? json(nullptr) : json(unknown)}};
 }
 
-void explain_run(const options& given) {
+void explain_run(const explain_run_options& given) {
   const auto all = answers_of(given.folder);
   if (given.json) {
-    std::cout << json_of(given, all).dump(2, ' ', false, json::error_handler_t::replace) << "\n";
+    std::cout << files::json_text(json_of(given, all), {.indent = 2}) << "\n";
     return;
   }
   print_wrapped("", 0, summary(all.run, all.found, all.why));
   std::cout << "\n";
-  print_table(rows_of(all.run, all.found));
+  print_table(table_rows(all.run, all.found));
   print_suggestions(all);
 }
 
@@ -207,7 +207,7 @@ void explain_run(const options& given) {
 void add_explain_run(CLI::App& app, int& status) {
   auto* command =
       app.add_subcommand("explain-run", "Explain where the time of a finished run went, and what may make it faster");
-  auto given = std::make_shared<options>();
+  auto given = std::make_shared<explain_run_options>();
   command->add_option("DIR", given->folder, "Results folder of the run")->required();
   command->add_flag("--json", given->json, "Print one JSON object");
   command->callback([given, &status] {

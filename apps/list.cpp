@@ -4,6 +4,7 @@
 #include "troupe/apps/commands.hpp"
 #include "troupe/apps/page.hpp"
 #include "troupe/data/dataset.hpp"
+#include "troupe/files/json.hpp"
 #include "troupe/models/network.hpp"
 #include "troupe/runtime/topology/error.hpp"
 #include "troupe/runtime/topology/reference.hpp"
@@ -12,7 +13,6 @@
 #include "troupe/runtime/topology/value.hpp"
 
 #include <CLI/CLI.hpp>
-#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <iostream>
@@ -25,7 +25,7 @@
 namespace troupe::apps {
 namespace {
 
-using json = nlohmann::ordered_json;
+using json = files::json;
 
 struct item {
   std::string name, explanation;
@@ -154,7 +154,7 @@ json to_json(const std::vector<group>& groups) {
     json& list = result[group.name] = json::array();
     for (const item& each : group.items) {
       json settings = json::object();
-      for (const setting& row : each.settings) settings[row.name] = json::parse(topology::json_schema(row));
+      for (const setting& row : each.settings) settings[row.name] = files::parse_json(topology::json_schema(row));
       json entry{{"name", each.name}, {"explanation", each.explanation}};
       if (each.exchange) {
         for (const auto& [what, texts] : facts_of(*each.exchange))
@@ -187,7 +187,7 @@ void add_list(CLI::App& app, int&) {
       return;
     }
     if (*as_json) {
-      std::cout << to_json(groups).dump(2) << "\n";
+      std::cout << files::json_text(to_json(groups), {.indent = 2}) << "\n";
       return;
     }
     for (const group& each : groups) {

@@ -213,12 +213,12 @@ void write_all(const std::map<std::string, std::string>& pages, const std::files
   }
 }
 
-struct options {
+struct man_options {
   std::vector<std::string> command;
   std::filesystem::path folder;
 };
 
-void print_page(const CLI::App& app, const options& given) {
+void print_page(const CLI::App& app, const man_options& given) {
   const auto pages = pages_of(app);
   if (!given.folder.empty()) return write_all(pages, given.folder);
   const auto found = pages.find(page_name(topology::joined(given.command, " ")));
@@ -238,7 +238,7 @@ void print_page(const CLI::App& app, const options& given) {
 
 void add_man(CLI::App& app, int& status) {
   auto* command = app.add_subcommand("man", "Print a page of the manual, in the format of the man command");
-  const auto given = std::make_shared<options>();
+  const auto given = std::make_shared<man_options>();
   command->add_option("COMMAND", given->command,
                       "Command that the page describes, or topology for the topology file (default: all commands)");
   command->add_option("--dir", given->folder, "Write all pages to this folder instead, such as /usr/local/share/man");

@@ -32,7 +32,7 @@ namespace troupe::apps {
 
 namespace {
 
-struct options {
+struct replay_options {
   std::filesystem::path recorded;  ///< The results folder of the run.
   training_options run;
   std::optional<std::uint64_t> until{};
@@ -55,7 +55,7 @@ void check_origin(const recording::origin& recorded, const recording::origin& no
 }
 
 /// Prints how far the replay went, if it ended before the run.
-void print_cut(const options& given, std::uint64_t step, const recording::contents& recorded) {
+void print_cut(const replay_options& given, std::uint64_t step, const recording::contents& recorded) {
   if (given.run.quiet) return;
   const auto steps = "after " + grouped(step) + (step == 1 ? " step" : " steps");
   if (given.until && step >= *given.until) return print_note("the replay was ended " + steps + ", as requested");
@@ -63,7 +63,7 @@ void print_cut(const options& given, std::uint64_t step, const recording::conten
              grouped(recorded.entries.size()) + " deliveries");
 }
 
-int replay_recording(options& given) {
+int replay_recording(replay_options& given) {
   auto& run = given.run;
   const auto path = (given.recorded / recording::file_name).string();
   run.file = given.recorded / "topology.toml";
@@ -129,7 +129,7 @@ recording::origin origin_of(const training& what, const at::Tensor& initial) {
 
 void add_replay(CLI::App& app, int& status) {
   auto* command = app.add_subcommand("replay", "Repeat a run that was recorded with `troupe run --record`");
-  auto given = std::make_shared<options>();
+  auto given = std::make_shared<replay_options>();
   auto& run = given->run;
   command->add_option("DIR", given->recorded, "Results folder of the recorded run")->required();
   command->add_option("--out", run.out, "Folder for the results (default: runs/<DIR>-replay-<UTC time>)");

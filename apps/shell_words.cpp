@@ -49,7 +49,7 @@ void set_program_name(const char* name) {
 }
 
 std::string program_name() {
-  return quoted(called());
+  return apps::quoted(called());
 }
 
 }  // namespace troupe::apps

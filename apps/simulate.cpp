@@ -34,7 +34,7 @@ namespace troupe::apps {
 
 namespace {
 
-struct options {
+struct simulate_options {
   training_options run;
   simulate_run_options how;
   std::string compute{"real"};
@@ -42,7 +42,7 @@ struct options {
 };
 
 /// Returns the command that repeats a simulation up to its last message.
-std::string repeating_command(const options& given, std::uint64_t events) {
+std::string repeating_command(const simulate_options& given, std::uint64_t events) {
   auto command = program_name() + " simulate " + quoted(given.run.file.string()) + " --seed " +
                  std::to_string(given.how.seed) + " --events " + std::to_string(events);
   if (!given.how.computes) command += " --compute none";
@@ -50,7 +50,7 @@ std::string repeating_command(const options& given, std::uint64_t events) {
   return command;
 }
 
-int simulate_topology(options& given) {
+int simulate_topology(simulate_options& given) {
   settle(given.run.dashboard, given.run.file);
   const auto topology = topology::load(given.run.file, given.run.overrides);
   const auto data = load_data(topology);
@@ -132,7 +132,7 @@ int simulate_topology(options& given) {
 void add_simulate(CLI::App& app, int& status) {
   auto* command =
       app.add_subcommand("simulate", "Run a topology file in virtual time, on the network that it describes");
-  auto given = std::make_shared<options>();
+  auto given = std::make_shared<simulate_options>();
   auto& run = given->run;
   command->add_option("FILE", run.file, "Topology file; see its sections [[link]], [[fault]] and [simulate]")
       ->required();

@@ -26,7 +26,7 @@ namespace troupe::apps {
 
 namespace {
 
-struct options {
+struct top_options {
   std::string address{default_dashboard};
   bool once{false}, json{false};
 };
@@ -73,7 +73,7 @@ watching::seen_run parse(const std::string& address, std::string_view text) {
 }
 
 /// Prints the current state of the run once.
-void look(const options& given, const watching::dashboard_address& where, const watching::keep_on& goes_on) {
+void look(const top_options& given, const watching::dashboard_address& where, const watching::keep_on& goes_on) {
   const auto text = fetch(where, "/data.json", goes_on);
   if (!text) return;
   const auto run = parse(given.address, *text);
@@ -84,7 +84,7 @@ void look(const options& given, const watching::dashboard_address& where, const 
 }
 
 /// Draws the run until it ends or `goes_on` returns false, then prints it as it was last. Returns the exit status.
-int watch(const options& given, const watching::dashboard_address& where, const watching::keep_on& goes_on,
+int watch(const top_options& given, const watching::dashboard_address& where, const watching::keep_on& goes_on,
           signal_watch& signals) {
   std::optional<watching::seen_run> latest;
   bool interrupted = false;
@@ -105,7 +105,7 @@ int watch(const options& given, const watching::dashboard_address& where, const 
   return 1;
 }
 
-int top(const options& given) {
+int top(const top_options& given) {
   auto& signals = signals_of_command();
   std::atomic<int> signal{0};
   const signal_handler interrupting{signals, [&](int received) { signal = received; }};
@@ -127,7 +127,7 @@ int top(const options& given) {
 
 void add_top(CLI::App& app, int& status) {
   auto* command = app.add_subcommand("top", "Watch a run in the terminal, through the dashboard that it serves");
-  auto given = std::make_shared<options>();
+  auto given = std::make_shared<top_options>();
   command
       ->add_option("ADDRESS", given->address,
                    "Address of the dashboard, HOST:PORT, or the URL that the run has printed, with its token")

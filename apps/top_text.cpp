@@ -21,7 +21,7 @@ using lines = std::vector<std::string>;
 using optional_number = std::optional<double>;
 
 constexpr std::size_t table_rows_max = 64, name_columns_max = 32;
-constexpr auto* bold = "\x1b[1m";
+constexpr auto* bold_text = "\x1b[1m";
 constexpr auto* green = "\x1b[32m";
 constexpr auto* red = "\x1b[31m";
 constexpr auto* cyan = "\x1b[36m";
@@ -77,13 +77,15 @@ void add_items(lines& to, const lines& items, const top_page& page) {
 
 void add_heading(lines& to, const watching::seen_run& run, const top_page& page) {
   const auto word = fitted(watching::status_text(run.status), name_columns_max);
-  const auto* colour = run.status == "failed" ? red : run.status == "done" || run.status == "training" ? green : bold;
+  const auto* colour = run.status == "failed"                             ? red
+                       : run.status == "done" || run.status == "training" ? green
+                                                                          : bold_text;
   const auto room = page.columns - std::min(page.columns, columns_of_text(word) + 2);
   const auto title = fitted(run.title, room);
   const auto left = room - std::min(room, columns_of_text(title));
   const auto what = run.model + " on " + run.data + ", " + count_text(static_cast<double>(run.workers.size())) +
                     (run.workers.size() == 1 ? " worker" : " workers") + (run.simulated ? ", simulated" : "");
-  to.push_back(painted(title, bold, page) + "  " + painted(word, colour, page) +
+  to.push_back(painted(title, bold_text, page) + "  " + painted(word, colour, page) +
                (columns_of_text(what) + 2 <= left ? "  " + what : ""));
 }
 

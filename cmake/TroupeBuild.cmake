@@ -9,6 +9,9 @@ set(CMAKE_POSITION_INDEPENDENT_CODE ON)
 set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
 set(CMAKE_CXX_FLAGS_RELEASE "-O2 -g0")  # no NDEBUG: asserts are cheap compared to a training step
 
+set(CMAKE_OPTIMIZE_DEPENDENCIES ON)  # a storey is compiled while the one below still is
+option(TROUPE_UNITY "Compile many files together: three times as fast from scratch; OFF compiles each alone" ON)
+
 find_program(CCACHE ccache)
 if(CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
   # Paths are relative to the checkout, so that a second clone uses what the first one compiled. Without this
@@ -27,6 +30,10 @@ add_library(troupe_options INTERFACE)
 target_compile_options(troupe_options INTERFACE -ffp-contract=off)
 target_compile_options(troupe_options INTERFACE $<BUILD_INTERFACE:-Wall> $<BUILD_INTERFACE:-Wextra>
   $<BUILD_INTERFACE:-Wpedantic> $<BUILD_INTERFACE:-Werror>)
+if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)
+  # Let the compiler collect its garbage from 1 GiB on, not from 128 MiB: a tenth less time for large files.
+  target_compile_options(troupe_options INTERFACE $<BUILD_INTERFACE:--param=ggc-min-heapsize=1048576>)
+endif()
 if(TROUPE_SANITIZE)
   # -O1, because -O2 takes a third longer to compile. The checks null and alignment would double the time to compile,
   # and the address sanitizer reports null pointers anyway. GCC 12 warns falsely of uninitialised reads in instrumented
@@ -41,9 +48,11 @@ endif()
 # release and a CUDA build, is compiled once by ccache.
 set(TROUPE_INCLUDE_ROOT ${PROJECT_SOURCE_DIR}/include)
 
-# troupe_library(<storey> SOURCES … LINK … PRIVATE …) adds the static library of a storey.
+# troupe_library(<storey> SOURCES … LINK … PRIVATE … TOGETHER <n>) adds the static library of a storey. Its files are
+# compiled n at a time, so many that a changed line costs at most half a minute: names in anonymous namespaces must
+# differ within a storey.
 function(troupe_library storey)
-  cmake_parse_arguments(arg "" "" "SOURCES;LINK;PRIVATE" ${ARGN})
+  cmake_parse_arguments(arg "" "TOGETHER" "SOURCES;LINK;PRIVATE" ${ARGN})
   add_library(troupe_${storey} STATIC ${arg_SOURCES})
   add_library(troupe::${storey} ALIAS troupe_${storey})
   target_include_directories(troupe_${storey} PUBLIC $<BUILD_INTERFACE:${TROUPE_INCLUDE_ROOT}>
@@ -52,4 +61,10 @@ function(troupe_library storey)
   foreach(library ${arg_PRIVATE})
     target_link_libraries(troupe_${storey} PRIVATE ${library})
   endforeach()
+  if(TROUPE_UNITY AND arg_TOGETHER)
+    set_target_properties(troupe_${storey} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE ${arg_TOGETHER})
+    # GCC takes an included .cpp file for a header, which should have no anonymous namespace, and GCC 12 warns falsely of
+    # copies when it inlines less.
+    target_compile_options(troupe_${storey} PRIVATE -Wno-subobject-linkage -Wno-array-bounds -Wno-stringop-overflow)
+  endif()
 endfunction()

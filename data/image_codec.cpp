@@ -29,7 +29,7 @@ bool is_jpeg(std::span<const std::uint8_t> begin) {
 
 // Calls act(input) with the open file. Throws data_error, too, where it cannot be read.
 template <class Act>
-auto reading(const fs::path& file, Act act) try {
+auto decoding(const fs::path& file, Act act) try {
   const files::input input{file};
   if (input.bytes() > file_bytes_at_most) fail_as_image(file, "the file is too large for an image");
   return act(input);
@@ -64,7 +64,7 @@ image_extent plausible(const fs::path& file, std::int64_t height, std::int64_t w
 }
 
 image_extent extent_of_image(const fs::path& file) {
-  return reading(file, [&](const files::input& input) {
+  return decoding(file, [&](const files::input& input) {
     // Cameras put a preview and colour profiles before the size.
     for (std::uint64_t most = std::uint64_t{1} << 15;; most *= 8) {
       std::vector<std::uint8_t> begin(static_cast<std::size_t>(std::min(most, input.bytes())));
@@ -76,7 +76,7 @@ image_extent extent_of_image(const fs::path& file) {
 }
 
 image decode_image(const fs::path& file) {
-  return reading(file, [&](const files::input& input) {
+  return decoding(file, [&](const files::input& input) {
     std::vector<std::uint8_t> content(static_cast<std::size_t>(input.bytes()));
     content.resize(input.read_at(0, content.data(), content.size()));
     return by_format({file, content}, decode_png, decode_jpeg);

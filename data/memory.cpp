@@ -27,7 +27,7 @@ std::istringstream lines_in(const std::string& path) {
 }
 
 /// Returns the number after `key` in a file of lines "key number …".
-std::optional<std::uint64_t> number_in(const std::string& path, const std::string& key) {
+std::optional<std::uint64_t> amount_in(const std::string& path, const std::string& key) {
   auto in = lines_in(path);
   for (std::string word; in >> word;) {
     std::uint64_t value = 0;
@@ -51,9 +51,9 @@ std::uint64_t difference(std::uint64_t most, std::uint64_t used) {
 
 std::uint64_t of_machine() {
   const std::string path = "/proc/meminfo";
-  const auto available = number_in(path, "MemAvailable:");
+  const auto available = amount_in(path, "MemAvailable:");
   if (!available) return unlimited;
-  return (*available + number_in(path, "SwapFree:").value_or(0)) * 1024;
+  return (*available + amount_in(path, "SwapFree:").value_or(0)) * 1024;
 }
 
 /// Of cgroup v2; "max" is not a number. Cached files that nothing uses are given back where memory is short.
@@ -67,7 +67,7 @@ std::uint64_t of_control_group() {
     const auto folder = "/sys/fs/cgroup" + (group == "/" ? "" : group);
     if (const auto most = number_of(folder + "/memory.max")) {
       const auto used = number_of(folder + "/memory.current").value_or(0);
-      const auto cached = number_in(folder + "/memory.stat", "inactive_file").value_or(0);
+      const auto cached = amount_in(folder + "/memory.stat", "inactive_file").value_or(0);
       least = std::min(least, difference(*most, difference(used, cached)));
     }
     if (group.rfind('/') == std::string::npos) return least;
@@ -77,7 +77,7 @@ std::uint64_t of_control_group() {
 std::uint64_t of_limit(decltype(RLIMIT_AS) which, const std::string& used) {
   rlimit limit{};
   if (getrlimit(which, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return unlimited;
-  return difference(limit.rlim_cur, number_in("/proc/self/status", used).value_or(0) * 1024);
+  return difference(limit.rlim_cur, amount_in("/proc/self/status", used).value_or(0) * 1024);
 }
 
 }  // namespace

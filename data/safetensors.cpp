@@ -2,9 +2,9 @@
 
 #include "troupe/data/dataset.hpp"
 #include "troupe/files/input.hpp"
+#include "troupe/files/json.hpp"
 
-#include <ATen/Functions.h>
-#include <nlohmann/json.hpp>
+#include <ATen/ops/empty.h>
 
 #include <algorithm>
 #include <array>
@@ -78,7 +78,7 @@ class reader {
   }
 
  private:
-  using json = nlohmann::ordered_json;
+  using json = files::json;
 
   /// What the header says of a tensor, checked.
   struct claim {
@@ -239,7 +239,7 @@ class reader {
 }  // namespace
 
 std::string safetensors_header(const tensor_file& content) {
-  nlohmann::ordered_json header;
+  files::json header;
   if (!content.metadata.empty()) header["__metadata__"] = content.metadata;
   std::uint64_t end = 0;
   for (const auto& [name, values] : content.tensors) {
@@ -249,7 +249,7 @@ std::string safetensors_header(const tensor_file& content) {
                     {"shape", values.sizes().vec()},
                     {"data_offsets", {first, end}}};
   }
-  auto text = header.is_null() ? std::string("{}") : header.dump();
+  auto text = header.is_null() ? std::string("{}") : files::json_text(header);
   // The data begins at a multiple of eight, so that a reader may map it.
   text.resize((text.size() + alignment - 1) / alignment * alignment, ' ');
   const std::uint64_t length = text.size();

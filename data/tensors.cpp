@@ -2,9 +2,9 @@
 // row of both.
 #include "troupe/data/reading.hpp"
 #include "troupe/data/safetensors.hpp"
+#include "troupe/files/json.hpp"
 
 #include <ATen/ops/isfinite.h>
-#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <charconv>
@@ -54,7 +54,7 @@ class samples {
   std::vector<std::string> classes() const {
     const auto found = content_.metadata.find("classes");
     if (found == content_.metadata.end()) return {};
-    const auto given = nlohmann::json::parse(found->second, nullptr, false);
+    const auto given = files::parse_json(found->second);
     const auto is_name = [](const auto& each) { return each.is_string(); };
     if (given.is_array() && !given.empty() && std::all_of(given.begin(), given.end(), is_name))
       return given.get<std::vector<std::string>>();

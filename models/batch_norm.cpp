@@ -1,7 +1,11 @@
 #include "troupe/models/batch_norm.hpp"
 
-#include <ATen/Functions.h>
+#include <ATen/Context.h>
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/batch_norm.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/ones.h>
+#include <ATen/ops/zeros.h>
 #include <torch/csrc/autograd/custom_function.h>
 #include <torch/custom_class.h>
 

@@ -2,7 +2,6 @@
 // parameters for 28 x 28 images of one channel and ten classes.
 #include "troupe/models/module.hpp"
 
-#include <ATen/Functions.h>
 #include <torch/nn/modules/linear.h>
 
 #include <algorithm>

@@ -3,7 +3,7 @@
 #include "troupe/models/out_of_memory.hpp"
 #include "troupe/models/torch_file.hpp"
 
-#include <ATen/ATen.h>
+#include <ATen/core/Tensor.h>
 #include <caffe2/serialize/inline_container.h>
 #include <torch/csrc/jit/api/module.h>
 #include <torch/csrc/jit/ir/constants.h>

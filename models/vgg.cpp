@@ -5,7 +5,7 @@
 #include "troupe/models/max_pool.hpp"
 #include "troupe/models/module.hpp"
 
-#include <ATen/Functions.h>
+#include <ATen/ops/adaptive_avg_pool2d.h>
 #include <torch/nn/modules/conv.h>
 #include <torch/nn/modules/linear.h>
 

@@ -4,7 +4,7 @@
 #include "troupe/models/batch_norm.hpp"
 #include "troupe/models/module.hpp"
 
-#include <ATen/Functions.h>
+#include <ATen/ops/adaptive_avg_pool2d.h>
 #include <torch/nn/init.h>
 #include <torch/nn/modules/conv.h>
 #include <torch/nn/modules/linear.h>

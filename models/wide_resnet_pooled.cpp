@@ -6,7 +6,8 @@
 #include "troupe/models/max_pool.hpp"
 #include "troupe/models/module.hpp"
 
-#include <ATen/Functions.h>
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/avg_pool2d.h>
 #include <torch/nn/modules/conv.h>
 #include <torch/nn/modules/linear.h>
 

@@ -19,6 +19,38 @@ jobs() {
   [ "$cores" -le "$memory" ] && echo "$cores" || echo "$memory"
 }
 
+# Stages, whose seconds are printed at the end. Downloads are counted apart: scripts/setup adds theirs to this file.
+stages= stage_name= stage_began=0
+TROUPE_DOWNLOADS=$(mktemp)
+export TROUPE_DOWNLOADS
+trap 'rm -f "$TROUPE_DOWNLOADS"' EXIT
+downloads() { awk '{ sum += $1 } END { print sum + 0 }' "$TROUPE_DOWNLOADS"; }
+
+# stage NAME TEXT: ends the last stage and begins the next.
+stage() {
+  end_stage
+  stage_name=$1 stage_began=$SECONDS; shift
+  : >"$TROUPE_DOWNLOADS"
+  say "$*"
+}
+end_stage() {
+  [ -n "$stage_name" ] || return 0
+  local seconds=$((SECONDS - stage_began)) loaded
+  loaded=$(downloads)
+  stages+=$(printf '%-12s %5d %9d' "$stage_name" $((seconds - loaded)) "$loaded")$'\n'
+  stage_name=
+}
+
+# Prints the seconds of each stage and in all.
+print_stages() {
+  end_stage
+  printf '%s[%s]%s %-12s %5s %9s\n' "$bold" "${0##*/}" "$plain" stage seconds downloads
+  printf '%s%-12s %5d %9d\n' "$stages" "in all" \
+    "$(awk '{ sum += $(NF - 1) } END { print sum + 0 }' <<<"$stages")" \
+    "$(awk '{ sum += $NF } END { print sum + 0 }' <<<"$stages")" |
+    while IFS= read -r line; do printf '%s[%s]%s %s\n' "$bold" "${0##*/}" "$plain" "$line"; done
+}
+
 # The local environment. A relative TROUPE_VENV is relative to the caller's folder, so this must precede any cd.
 TROUPE_VENV=$(realpath -m -- "${TROUPE_VENV:-"$(dirname "${BASH_SOURCE[0]}")/../.venv"}")
 export TROUPE_VENV

@@ -53,7 +53,7 @@ std::vector<planned_edge> all_reduce_edges(std::uint32_t world_size, const model
   return result;
 }
 
-exchange_nature nature(const setting_values& settings) {
+exchange_nature all_reduce_nature(const setting_values& settings) {
   if (!is_nccl(settings)) return {};
   return {.host = hosting::device_library, .sums_by = "NCCL", .encoding_refusal = "engine = \"nccl\" sends float32"};
 }
@@ -115,7 +115,7 @@ exchange_kind all_reduce_kind() {
             return route_of(chosen.settings).make_member(options);
           },
       .edges = all_reduce_edges,
-      .nature = nature,
+      .nature = all_reduce_nature,
       .check = [](const std::vector<std::string>&, const setting_values& settings) -> std::optional<complaint> {
         const auto& route = std::get<std::string>(settings.at("route"));
         if (!is_nccl(settings) || route == "auto") return std::nullopt;

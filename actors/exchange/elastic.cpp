@@ -41,9 +41,9 @@ rank_id centre_of(const member_options& options) {
 }
 
 /// A worker's part. With apply = "all" it moves itself, because it knows xⁱ and receives x̃.
-class client final : public member {
+class elastic_client final : public member {
  public:
-  explicit client(member_options options)
+  explicit elastic_client(member_options options)
       : options_(std::move(options)), each_(serving::applies_each(options_.settings)), alpha_(alpha_of(options_)) {
     if (options_.restored) version_ = options_.restored->count("version");
     options_.restored.reset();
@@ -221,13 +221,14 @@ class centre_of_each final : public centre {
   }
 };
 
-std::unique_ptr<member> make_side(const member_options& options) {
-  if (!options.among.is_server()) return std::make_unique<client>(options);
+std::unique_ptr<member> make_elastic_side(const member_options& options) {
+  if (!options.among.is_server()) return std::make_unique<elastic_client>(options);
   if (serving::applies_each(options.settings)) return std::make_unique<centre_of_each>(options);
   return std::make_unique<centre_of_all>(options);
 }
 
-std::vector<planned_edge> edges_of(std::uint32_t world_size, const models::flat_layout& layout, const setting_values&) {
+std::vector<planned_edge> elastic_edges(std::uint32_t world_size, const models::flat_layout& layout,
+                                        const setting_values&) {
   const auto bytes = static_cast<std::uint64_t>(layout.parameter_end) * sizeof(float);
   std::vector<planned_edge> edges;
   for (std::uint32_t worker = 0; worker < world_size; ++worker) {
@@ -237,7 +238,7 @@ std::vector<planned_edge> edges_of(std::uint32_t world_size, const models::flat_
   return edges;
 }
 
-exchange_nature nature(const setting_values& settings) {
+exchange_nature elastic_nature(const setting_values& settings) {
   const auto each = serving::applies_each(settings);
   return {.deterministic = !each,
           .same_for_all = false,
@@ -251,7 +252,7 @@ exchange_nature nature(const setting_values& settings) {
 /// centre by nα of it. Each round multiplies that distance by 1 − (n + 1)α, so that it does not grow only while (n +
 /// 1)α ≤ 2, and shrinks below (derived here). Steps of the workers in between can make it grow earlier. One worker at a
 /// time multiplies its distance to the centre by 1 − 2α, which the range of alpha keeps below 1 in absolute value.
-std::optional<complaint> check(const std::vector<std::string>& names, const setting_values& settings) {
+std::optional<complaint> check_elastic(const std::vector<std::string>& names, const setting_values& settings) {
   const auto found = settings.find("alpha");
   if (serving::applies_each(settings) || found == settings.end()) return {};
   const auto n = static_cast<double>(names.size());
@@ -291,11 +292,11 @@ exchange_kind elastic_kind() {
             .explanation = "When the centre moves: \"all\" waits for all workers and uses the values from before the "
                            "move; \"each\" moves the centre whenever one worker's parameters arrive (asynchronous).",
             .choices = {"all", "each"}}},
-      .make_member = make_side,
-      .edges = edges_of,
-      .nature = nature,
+      .make_member = make_elastic_side,
+      .edges = elastic_edges,
+      .nature = elastic_nature,
       .derive = with_alpha,
-      .check = check,
+      .check = check_elastic,
       .facts =
           {.equation =
                "all: xⁱ ← xⁱ − α(xⁱ − x̃), x̃ ← x̃ + α Σ(xⁱ − x̃), all from the values before the move; each: d = "

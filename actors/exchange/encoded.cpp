@@ -2,7 +2,7 @@
 
 #include "troupe/actors/support/assert.hpp"
 
-#include <ATen/ATen.h>
+#include <ATen/core/Tensor.h>
 
 #include <array>
 #include <stdexcept>

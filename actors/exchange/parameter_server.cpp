@@ -15,9 +15,9 @@ namespace troupe {
 namespace {
 
 /// A worker's part: cuts the gradient over the servers and passes on their answers.
-class client final : public member {
+class server_client final : public member {
  public:
-  explicit client(member_options options)
+  explicit server_client(member_options options)
       : options_(std::move(options)),
         cut_(parameter_server::cut_of(options_.layout, options_.settings)),
         versions_(options_.restored ? options_.restored->counts("versions", cut_.size())
@@ -93,13 +93,13 @@ class client final : public member {
   std::uint64_t step_{0};  ///< Of the gradient under way.
 };
 
-std::unique_ptr<member> make_side(const member_options& options) {
+std::unique_ptr<member> make_server_side(const member_options& options) {
   if (options.among.is_server()) return parameter_server::make_shard(options);
-  return std::make_unique<client>(options);
+  return std::make_unique<server_client>(options);
 }
 
-std::vector<planned_edge> edges_of(std::uint32_t world_size, const models::flat_layout& layout,
-                                   const setting_values& settings) {
+std::vector<planned_edge> server_edges(std::uint32_t world_size, const models::flat_layout& layout,
+                                       const setting_values& settings) {
   const auto cut = parameter_server::cut_of(layout, settings);
   std::vector<planned_edge> edges;
   for (std::uint32_t worker = 0; worker < world_size; ++worker) {
@@ -112,7 +112,7 @@ std::vector<planned_edge> edges_of(std::uint32_t world_size, const models::flat_
   return edges;
 }
 
-exchange_nature nature(const setting_values& settings) {
+exchange_nature server_nature(const setting_values& settings) {
   const auto rule = parameter_server::rule_of(settings);
   const auto all = rule.apply == parameter_server::applies::all;
   return {.deterministic = all,
@@ -121,7 +121,7 @@ exchange_nature nature(const setting_values& settings) {
           .servers = parameter_server::shards_of(settings)};
 }
 
-std::optional<complaint> check(const std::vector<std::string>& names, const setting_values& settings) {
+std::optional<complaint> check_server(const std::vector<std::string>& names, const setting_values& settings) {
   const auto has = [&](const char* key) { return settings.contains(key); };
   const auto& apply = std::get<std::string>(settings.at("apply"));
   if (has("staleness_bound") && apply != "each")
@@ -196,10 +196,10 @@ exchange_kind parameter_server_kind() {
                                    "than one cannot be combined with optimizer.clip_norm or with novograd.",
                     .minimum = 1,
                     .maximum = 64}},
-      .make_member = make_side,
-      .edges = edges_of,
-      .nature = nature,
-      .check = check,
+      .make_member = make_server_side,
+      .edges = server_edges,
+      .nature = server_nature,
+      .check = check_server,
       .facts =
           {.equation = "all: x ← step(x, Σ bᵢgᵢ / Σ bᵢ); first: the same over the first gradients; each: x ← step(x, "
                        "gᵢ), one gradient after another",

@@ -54,7 +54,7 @@ bool says(const setting_values& settings, const std::string& key) {
   return found != settings.end() && std::get<bool>(found->second);
 }
 
-exchange_nature nature(const setting_values& settings) {
+exchange_nature shared_nature(const setting_values& settings) {
   const auto how = says(settings, "lock")     ? memory_writes::locked
                    : says(settings, "atomic") ? memory_writes::atomic
                                               : memory_writes::plain;
@@ -68,7 +68,7 @@ exchange_nature nature(const setting_values& settings) {
           .writes = how};
 }
 
-std::optional<complaint> check(const std::vector<std::string>&, const setting_values& settings) {
+std::optional<complaint> check_shared(const std::vector<std::string>&, const setting_values& settings) {
   if (says(settings, "lock") && says(settings, "atomic"))
     return complaint{"atomic", "atomic = true has no effect with lock = true; expected one of the two"};
   if (replicas_of(settings) == replicas::core)
@@ -148,8 +148,8 @@ exchange_kind shared_kind() {
             .choices = {"machine", "node", "core"}}},
       .make_member = [](const member_options& options) { return std::make_unique<keeper>(options); },
       .edges = edges,
-      .nature = nature,
-      .check = check,
+      .nature = shared_nature,
+      .check = check_shared,
       .facts = {.equation = "each worker independently, in every step: g = ∇f(x) at the current x; x ← x − γv(g), "
                             "coordinate by coordinate",
                 .picture = "w0   w1   w2   w3\n"

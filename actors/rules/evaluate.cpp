@@ -1,6 +1,6 @@
 #include "troupe/actors/rules/evaluate.hpp"
 
-#include <ATen/ATen.h>
+#include <ATen/core/Tensor.h>
 #include <c10/core/GradMode.h>
 
 #include <algorithm>

@@ -1,6 +1,7 @@
 #include "troupe/actors/rules/missing_gradients.hpp"
 
-#include <ATen/ATen.h>
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/stack.h>
 
 #include <algorithm>
 #include <bit>

@@ -3,7 +3,7 @@
 #include "troupe/actors/rules/pieces.hpp"
 #include "troupe/actors/rules/reduce.hpp"
 
-#include <ATen/ATen.h>
+#include <ATen/TensorOperators.h>
 
 #include <algorithm>
 #include <cmath>

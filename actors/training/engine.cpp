@@ -4,7 +4,7 @@
 #include "troupe/actors/support/autocast.hpp"
 #include "troupe/models/gradient_hooks.hpp"
 
-#include <ATen/ATen.h>
+#include <ATen/core/Tensor.h>
 
 #include <algorithm>
 #include <utility>

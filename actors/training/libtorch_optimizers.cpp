@@ -3,7 +3,9 @@
 #include "troupe/actors/rules/missing_gradients.hpp"
 #include "troupe/actors/training/optimizer_kinds.hpp"
 
-#include <ATen/ATen.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/zeros.h>
 #include <torch/optim/adam.h>
 #include <torch/optim/adamw.h>
 #include <torch/optim/sgd.h>

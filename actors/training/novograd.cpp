@@ -3,7 +3,11 @@
 #include "troupe/actors/rules/missing_gradients.hpp"
 #include "troupe/actors/training/optimizer_kinds.hpp"
 
-#include <ATen/ATen.h>
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/stack.h>
+#include <ATen/ops/where.h>
+#include <ATen/ops/zeros_like.h>
 #include <c10/core/GradMode.h>
 
 #include <algorithm>

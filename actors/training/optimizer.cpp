@@ -2,7 +2,7 @@
 
 #include "troupe/actors/training/optimizer_kinds.hpp"
 
-#include <ATen/ATen.h>
+#include <ATen/TensorOperators.h>
 
 #include <algorithm>
 #include <stdexcept>

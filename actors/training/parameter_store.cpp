@@ -4,7 +4,7 @@
 #include "troupe/actors/training/shared_memory.hpp"
 #include "troupe/models/held_lock.hpp"
 
-#include <ATen/ATen.h>
+#include <ATen/core/Tensor.h>
 
 #include <algorithm>
 #include <utility>

@@ -2,7 +2,6 @@
 
 #include "troupe/actors/rules/pieces.hpp"
 
-#include <ATen/ATen.h>
 #include <ATen/CPUGeneratorImpl.h>
 
 namespace troupe {

@@ -5,7 +5,8 @@
 #include "troupe/actors/support/assert.hpp"
 #include "troupe/actors/support/cores.hpp"
 
-#include <ATen/ATen.h>
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/from_blob.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 

@@ -2,7 +2,7 @@
 
 #include "troupe/data/sparsity.hpp"
 
-#include <ATen/ATen.h>
+#include <ATen/core/Tensor.h>
 
 #include <algorithm>
 

@@ -3,7 +3,7 @@
 #include "troupe/actors/support/assert.hpp"
 #include "troupe/data/random.hpp"
 
-#include <ATen/ATen.h>
+#include <ATen/TensorOperators.h>
 
 #include <limits>
 #include <utility>

@@ -1,9 +1,8 @@
 #include "troupe/runtime/checkpoint/manifest.hpp"
 
+#include "troupe/files/json.hpp"
 #include "troupe/runtime/support/sha256.hpp"
 #include "troupe/runtime/topology/canonical.hpp"
-
-#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <cctype>
@@ -12,12 +11,13 @@ namespace troupe::checkpoint {
 
 namespace {
 
-using json = nlohmann::ordered_json;
+using json = files::json;
 
-constexpr std::uint64_t format_version = 1;
+constexpr std::uint64_t manifest_version = 1;
 
 json json_of(const manifest& content) {
-  json made{{"format", format_version}, {"step", content.step}, {"files", json::object()}, {"actors", json::object()}};
+  json made{
+      {"format", manifest_version}, {"step", content.step}, {"files", json::object()}, {"actors", json::object()}};
   for (const auto& [name, file] : content.files) made["files"][name] = {{"bytes", file.bytes}, {"sha256", file.sha256}};
   for (const auto& [name, actor] : content.actors) {
     json repeated = json::object();
@@ -98,9 +98,9 @@ saved_actor actor_of(const json& value, const manifest& so_far) {
 manifest manifest_of(const json& object) {
   manifest made;
   const auto version = number(at(object, "format"), "format");
-  if (version != format_version)
+  if (version != manifest_version)
     throw damaged("the checkpoint has format " + std::to_string(version) + "; this version of Troupe reads format " +
-                  std::to_string(format_version));
+                  std::to_string(manifest_version));
   made.step = number(at(object, "step"), "step");
   for (const auto& [name, value] : object_at(object, "files").items()) {
     if (!plain_name(name) || name == "manifest.json")
@@ -128,13 +128,13 @@ bool plain_name(const std::string& name) {
 }
 
 std::string text_of(const manifest& content) {
-  const auto print = [](const json& value) { return value.dump(1, ' ', false, json::error_handler_t::replace); };
+  const auto print = [](const json& value) { return files::json_text(value, {.indent = 1}); };
   const auto inner = json_of(content);
   return print({{"sha256", sha256_of(print(inner))}, {"manifest", inner}}) + "\n";
 }
 
 manifest parse_manifest(const std::string& text) {
-  const auto whole = json::parse(text, nullptr, false);
+  const auto whole = files::parse_json(text);
   if (whole.is_discarded()) throw damaged("manifest.json is not JSON");
   auto made = manifest_of(at(whole, "manifest"));
   if (text != text_of(made)) throw damaged("manifest.json does not match its own digest");

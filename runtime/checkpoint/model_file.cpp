@@ -1,8 +1,7 @@
 #include "troupe/runtime/checkpoint/model_file.hpp"
 
+#include "troupe/files/json.hpp"
 #include "troupe/runtime/topology/error.hpp"
-
-#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -13,7 +12,7 @@ namespace troupe::checkpoint {
 
 namespace {
 
-constexpr auto* format_version = "1";
+constexpr auto* model_file_version = "1";
 
 std::string shape_text(at::IntArrayRef shape) {
   std::string text = "[";
@@ -34,7 +33,7 @@ std::vector<Item> list_of(const std::filesystem::path& path, const weights& cont
   constexpr bool numbers = std::is_same_v<Item, double>;
   const auto found = content.metadata.find(key);
   if (found == content.metadata.end()) return {};
-  const auto list = nlohmann::json::parse(found->second, nullptr, false);
+  const auto list = files::parse_json(found->second);
   const auto fits = [](const auto& item) { return numbers ? item.is_number() : item.is_string(); };
   if (!list.is_array() || !std::all_of(list.begin(), list.end(), fits))
     throw input_error(path.string() + ": the metadata entry " + key + " is not a list of " +
@@ -77,15 +76,15 @@ void write_model(const std::filesystem::path& path, const model_card& card, cons
     content.tensors.emplace_back(name, at::Tensor{found->second});
   }
   for (const auto& [name, values] : card.constants) content.tensors.emplace_back(name, values.cpu().contiguous());
-  content.metadata = {{"troupe_format", format_version},
+  content.metadata = {{"troupe_format", model_file_version},
                       {"model", card.model},
                       {"data", card.data},
                       {"loss", card.loss},
-                      {"mean", nlohmann::json(card.scale.mean).dump()},
-                      {"std", nlohmann::json(card.scale.std).dump()}};
-  if (!card.shape.empty()) content.metadata["shape"] = nlohmann::json(card.shape).dump();
-  if (!card.class_names.empty()) content.metadata["class_names"] = nlohmann::json(card.class_names).dump();
-  if (!card.made_by.empty()) content.metadata["made_by"] = nlohmann::json(card.made_by).dump();
+                      {"mean", files::json_text(card.scale.mean)},
+                      {"std", files::json_text(card.scale.std)}};
+  if (!card.shape.empty()) content.metadata["shape"] = files::json_text(card.shape);
+  if (!card.class_names.empty()) content.metadata["class_names"] = files::json_text(card.class_names);
+  if (!card.made_by.empty()) content.metadata["made_by"] = files::json_text(card.made_by);
   write_safetensors(path, content);
 }
 
@@ -95,9 +94,9 @@ model_card card_of(const std::filesystem::path& path, const weights& content) {
     return found == content.metadata.end() ? std::string() : found->second;
   };
   const auto version = text("troupe_format");
-  if (!version.empty() && version != format_version)
+  if (!version.empty() && version != model_file_version)
     throw input_error(path.string() + ": unsupported model file format " + version + "; expected format " +
-                      format_version);
+                      model_file_version);
   model_card card{
       text("model"), text("data"), {numbers(path, content, "mean"), numbers(path, content, "std")}, text("loss")};
   constexpr double most = 1 << 30;

@@ -1,5 +1,7 @@
 #include "troupe/runtime/comparing/calibration.hpp"
 
+#include "troupe/files/json.hpp"
+#include "troupe/runtime/comparing/json_number.hpp"
 #include "troupe/runtime/comparing/statistics.hpp"
 #include "troupe/runtime/comparing/words.hpp"
 #include "troupe/runtime/support/read_text.hpp"
@@ -7,8 +9,6 @@
 #include "troupe/runtime/topology/error.hpp"
 #include "troupe/runtime/topology/load.hpp"
 #include "troupe/runtime/topology/value.hpp"
-
-#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <array>
@@ -22,18 +22,13 @@
 namespace troupe::comparing {
 
 namespace fs = std::filesystem;
+using json = files::json;
 using std::chrono::microseconds;
-using json = nlohmann::ordered_json;
 
 namespace {
 
 /// Keys that begin like this may differ: they place the workers, and say how long things take.
 constexpr std::array placement{"link.", "node.", "transport."};
-
-std::optional<double> number(const json& line, const char* key) {
-  const auto found = line.find(key);
-  return found != line.end() && found->is_number() ? std::optional(found->get<double>()) : std::nullopt;
-}
 
 std::vector<std::string> split(const std::string& line) {
   std::vector<std::string> cells;
@@ -70,18 +65,18 @@ bool read_metrics(const fs::path& path, run_figures& into) {
   bool finished = false;
   std::vector<std::optional<double>> epochs;
   for (std::string text; std::getline(lines, text);) {
-    const auto line = json::parse(text, nullptr, false);
+    const auto line = files::parse_json(text);
     if (!line.is_object()) continue;
     const auto event = line.value("event", json()).is_string() ? line["event"].get<std::string>() : "";
     if (event == "resume") return false;  // its times are of two machines, or of two loads of one
-    if (event == "epoch") epochs.push_back(number(line, "epoch_seconds"));
+    if (event == "epoch") epochs.push_back(json_number(line, "epoch_seconds"));
     if (event != "end") continue;
     const auto status = line.value("status", json());
     finished = status == "done";
-    into.train_seconds = number(line, "train_seconds").value_or(0);
-    into.bytes_sent = number(line, "bytes_sent").value_or(0);
-    into.samples_per_second = number(line, "samples_per_second");
-    into.staleness_mean = number(line, "staleness_mean");
+    into.train_seconds = json_number(line, "train_seconds").value_or(0);
+    into.bytes_sent = json_number(line, "bytes_sent").value_or(0);
+    into.samples_per_second = json_number(line, "samples_per_second");
+    into.staleness_mean = json_number(line, "staleness_mean");
   }
   if (const auto spread = spread_of(epochs)) into.epoch_seconds = spread->median;
   return finished && into.train_seconds > 0;
@@ -298,14 +293,15 @@ std::string json_of(const fs::path& folder, const std::vector<quantity>& all, co
     quantities[one.name] = {
         {"real", value(one.real)}, {"predicted", value(one.predicted)}, {"difference", value(one.difference())}};
   const auto delay = [](microseconds of) { return std::chrono::duration<double>(of).count(); };
-  return json{{"event", "against"},
-              {"folder", folder.string()},
-              {"quantities", quantities},
-              {"seconds",
-               {{"whole", why.whole}, {"gradient", why.of_gradient}, {"data_wait", why.of_data}, {"rest", why.rest}}},
-              {"gradient_seconds", {{"predicted", delay(gradient)}, {"fitting", delay(why.gradient)}}},
-              {"verdict", verdict(why, gradient)}}
-      .dump(-1, ' ', false, json::error_handler_t::replace);
+  const json text{
+      {"event", "against"},
+      {"folder", folder.string()},
+      {"quantities", quantities},
+      {"seconds",
+       {{"whole", why.whole}, {"gradient", why.of_gradient}, {"data_wait", why.of_data}, {"rest", why.rest}}},
+      {"gradient_seconds", {{"predicted", delay(gradient)}, {"fitting", delay(why.gradient)}}},
+      {"verdict", verdict(why, gradient)}};
+  return files::json_text(text);
 }
 
 }  // namespace troupe::comparing

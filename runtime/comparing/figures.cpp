@@ -24,25 +24,25 @@ using pages::series;
 using to_text = std::function<std::string(double)>;
 
 /// A quantity, and the unit in which an axis shows it.
-struct quantity {
+struct axis_quantity {
   std::string name;   ///< In names of files and headers of CSV files, with the unit in which it is measured.
   std::string title;  ///< On the axis, with the unit in which it is shown.
   double unit{1};     ///< Size of that unit.
   to_text text;       ///< How a value is written.
 };
 
-quantity time_of(const comparison& what, double largest) {
+axis_quantity time_of(const comparison& what, double largest) {
   const auto [name, size] = pages::unit_of_seconds(largest);
   const auto* title = what.simulated ? "virtual time" : "time";
   return {"seconds", std::string(title) + " (" + name + ")", size, seconds_text};
 }
 
-quantity bytes_of(double largest) {
+axis_quantity bytes_of(double largest) {
   const auto [name, size] = pages::unit_of_bytes(largest);
   return {"bytes_sent", std::string("sent by all workers and servers (") + name + ")", size, bytes_text};
 }
 
-quantity samples_of(double largest) {
+axis_quantity samples_of(double largest) {
   const auto [name, size] = pages::unit_of_samples(largest);
   return {"samples", std::string("training samples") + (*name == 0 ? "" : " (" + std::string(name) + ")"), size,
           count_text};
@@ -100,7 +100,7 @@ std::string csv_row(const std::string& label, double x, const spread& y) {
 
 /// What a curve shows on its axes.
 struct curve_axes {
-  quantity of_x;
+  axis_quantity of_x;
   get_value x;
   get_spread y;
   bool accuracy{false};
@@ -152,7 +152,7 @@ figure_pair curves(const comparison& what, const std::vector<summary>& of, const
 
 /// A cost of a run: how its spread is obtained, and how it is shown.
 struct cost {
-  quantity of;
+  axis_quantity of;
   std::function<std::optional<spread>(const summary&)> value;
 };
 
@@ -265,14 +265,14 @@ std::vector<figure_pair> curve_figures(const comparison& what, const std::vector
   const get_value seconds = [](const curve_point& at) { return std::optional(at.seconds); };
   const get_value bytes = [](const curve_point& at) { return std::optional(at.bytes); };
   const get_value samples = [](const curve_point& at) { return at.samples; };
-  const std::vector<std::pair<quantity, get_value>> horizontal{{time_of(what, largest_of(of, seconds)), seconds},
-                                                               {bytes_of(largest_of(of, bytes)), bytes},
-                                                               {samples_of(largest_of(of, samples)), samples}};
+  const std::vector<std::pair<axis_quantity, get_value>> horizontal{{time_of(what, largest_of(of, seconds)), seconds},
+                                                                    {bytes_of(largest_of(of, bytes)), bytes},
+                                                                    {samples_of(largest_of(of, samples)), samples}};
   std::vector<figure_pair> figures;
   for (const bool accuracy : {true, false})
-    for (const auto& [quantity, x] : horizontal)
+    for (const auto& [shown, x] : horizontal)
       figures.push_back(curves(what, of,
-                               {.of_x = quantity,
+                               {.of_x = shown,
                                 .x = x,
                                 .y = [=](const curve_point& at) { return accuracy ? at.accuracy : at.loss; },
                                 .accuracy = accuracy}));

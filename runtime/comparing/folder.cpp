@@ -1,6 +1,7 @@
 #include "troupe/runtime/comparing/folder.hpp"
 
 #include "troupe/files/input.hpp"
+#include "troupe/files/json.hpp"
 #include "troupe/runtime/comparing/measure.hpp"
 #include "troupe/runtime/comparing/variants.hpp"
 #include "troupe/runtime/support/claimed_folder.hpp"
@@ -8,8 +9,6 @@
 #include "troupe/runtime/support/write_aside.hpp"
 #include "troupe/runtime/telemetry/run_folder.hpp"
 #include "troupe/runtime/topology/error.hpp"
-
-#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <array>
@@ -26,7 +25,7 @@ namespace troupe::comparing {
 namespace {
 
 namespace fs = std::filesystem;
-using json = nlohmann::ordered_json;
+using json = files::json;
 
 constexpr int format = 1;
 
@@ -59,7 +58,7 @@ json described(const comparison& what) {
 std::uint64_t count_in(const json& from, const char* key, std::uint64_t least, std::uint64_t most) {
   const auto& value = from.at(key);
   if (!value.is_number_unsigned() || value < least || value > most)
-    throw std::runtime_error(std::string(key) + " is " + value.dump() + "; expected a number from " +
+    throw std::runtime_error(std::string(key) + " is " + files::json_text(value) + "; expected a number from " +
                              std::to_string(least) + " to " + std::to_string(most));
   return value;
 }
@@ -77,7 +76,7 @@ comparison comparison_of(const json& from) {
   if (const auto& target = from.at("target"); !target.is_null()) {
     what.target = target.get<double>();
     if (!(*what.target >= 0 && *what.target <= 1))
-      throw std::runtime_error("target is " + target.dump() + "; expected a number from 0 to 1");
+      throw std::runtime_error("target is " + files::json_text(target) + "; expected a number from 0 to 1");
   }
   for (const auto& each : from.at("variants"))
     what.variants.push_back({.file = each.at("file"),
@@ -116,10 +115,11 @@ bool is_plain(const std::string& name) {
 /// Reads what a folder says that it compares, without the topologies. Throws input_error if that is damaged.
 comparison described_in(const fs::path& folder) try {
   const auto path = folder / description_file;
-  const auto from = json::parse(read_text(path));
+  const auto from = files::parse_json(read_text(path));
   if (from.at("format") != format)
-    throw input_error(path.string() + ": its format is " + from.at("format").dump() + ", but this version reads " +
-                      std::to_string(format) + "; continue the comparison with the version that began it");
+    throw input_error(path.string() + ": its format is " + files::json_text(from.at("format")) +
+                      ", but this version reads " + std::to_string(format) +
+                      "; continue the comparison with the version that began it");
   auto what = comparison_of(from);
   for (const auto& each : what.variants)
     if (!is_plain(each.folder)) throw std::runtime_error("\"" + each.folder + "\" is not the name of a folder");
@@ -211,7 +211,7 @@ fs::path topology_of(const fs::path& folder, const variant& what) {
 
 void write_comparison(const fs::path& folder, const comparison& what) {
   // First, so that the folder is known as that of a comparison even if this process ends in the middle.
-  write_aside(folder / description_file, described(what).dump(2) + "\n");
+  write_aside(folder / description_file, files::json_text(described(what), {.indent = 2}) + "\n");
   fs::create_directories(folder / "topologies");
   fs::create_directories(folder / "wirings");
   for (const auto& each : what.variants) {

@@ -1,8 +1,8 @@
 #include "troupe/runtime/comparing/measure.hpp"
 
+#include "troupe/files/json.hpp"
+#include "troupe/runtime/comparing/json_number.hpp"
 #include "troupe/runtime/support/read_text.hpp"
-
-#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <charconv>
@@ -15,12 +15,7 @@ namespace troupe::comparing {
 
 namespace {
 
-using json = nlohmann::json;
-
-std::optional<double> number(const json& line, const char* key) {
-  const auto found = line.find(key);
-  return found != line.end() && found->is_number() ? std::optional(found->get<double>()) : std::nullopt;
-}
+using json = files::json;
 
 std::optional<std::uint64_t> count(const json& line, const char* key) {
   const auto found = line.find(key);
@@ -38,8 +33,7 @@ std::vector<json> lines_of(std::string_view metrics) {
   while (!metrics.empty()) {
     const auto line = metrics.substr(0, metrics.find('\n'));
     metrics.remove_prefix(std::min(metrics.size(), line.size() + 1));
-    constexpr bool throws = false;
-    auto parsed = json::parse(line, nullptr, throws);
+    auto parsed = files::parse_json(line);
     if (parsed.is_object()) lines.push_back(std::move(parsed));
   }
   return lines;
@@ -50,9 +44,9 @@ class sample_sum {
  public:
   /// Adds the samples since the last line with a smaller training time. Returns the sum.
   std::optional<std::uint64_t> add(const json& line) {
-    const auto until = number(line, "train_seconds");
+    const auto until = json_number(line, "train_seconds");
     if (!until || *until <= since_) return sum();
-    const auto rate = number(line, "samples_per_second");
+    const auto rate = json_number(line, "samples_per_second");
     if (rate)
       sum_ += *rate * (*until - since_);
     else
@@ -74,12 +68,12 @@ point point_of(const json& line, std::optional<std::uint64_t> samples) {
   return {.step = count(line, "step").value_or(0),
           .updates = count(line, "updates").value_or(0),
           .bytes_sent = count(line, "bytes_sent").value_or(0),
-          .seconds = number(line, "seconds").value_or(0),
-          .train_seconds = number(line, "train_seconds").value_or(0),
+          .seconds = json_number(line, "seconds").value_or(0),
+          .train_seconds = json_number(line, "train_seconds").value_or(0),
           .samples = samples,
-          .train_loss = number(line, "train_loss"),
-          .val_loss = number(line, "val_loss"),
-          .val_accuracy = number(line, "val_accuracy")};
+          .train_loss = json_number(line, "train_loss"),
+          .val_loss = json_number(line, "val_loss"),
+          .val_accuracy = json_number(line, "val_accuracy")};
 }
 
 void note_target(run_result& result, const point& at, double target) {
@@ -108,12 +102,12 @@ std::optional<Number> number_in(const std::string& cell) {
 /// Fills in the values that are known only at the end of a run.
 void add_end(run_result& result, const json& end) {
   result.status = text(end, "status");
-  result.seconds = number(end, "seconds");
+  result.seconds = json_number(end, "seconds");
   result.updates = count(end, "updates");
   result.bytes_sent = count(end, "bytes_sent");
-  result.final_accuracy = number(end, "val_accuracy");
-  result.staleness_mean = number(end, "staleness_mean");
-  result.train_seconds = number(end, "train_seconds");
+  result.final_accuracy = json_number(end, "val_accuracy");
+  result.staleness_mean = json_number(end, "staleness_mean");
+  result.train_seconds = json_number(end, "train_seconds");
 }
 
 }  // namespace

@@ -1,12 +1,11 @@
 // compare.html. Every figure is drawn here, so that the page can be read and printed without its script, which adds
 // what the pointer and the buttons do.
+#include "troupe/files/json.hpp"
 #include "troupe/runtime/comparing/figures.hpp"
 #include "troupe/runtime/comparing/page_sources.hpp"
 #include "troupe/runtime/comparing/report.hpp"
 #include "troupe/runtime/pages/html.hpp"
 #include "troupe/runtime/pages/sources.hpp"
-
-#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <cstddef>
@@ -17,7 +16,7 @@ namespace troupe::comparing {
 
 namespace {
 
-using json = nlohmann::ordered_json;
+using json = files::json;
 using pages::escaped;
 
 /// Returns a cell of the results; a range in brackets is on a line of its own.
@@ -69,7 +68,7 @@ std::string results_html(const report& of) {
     text += "<tr>";
     for (std::size_t i = 0; i < row.size(); ++i) {
       const auto* tag = i == 0 ? "th scope=\"row\"" : "td";
-      text += "<" + std::string(tag) + " data-rank=\"" + json(row[i].rank).dump() + "\">" +
+      text += "<" + std::string(tag) + " data-rank=\"" + files::json_text(json(row[i].rank)) + "\">" +
               (i == 0 ? escaped(row[i].text) : cell_html(row[i].text)) + (i == 0 ? "</th>" : "</td>");
     }
     text += "</tr>\n";
@@ -148,25 +147,26 @@ std::string html_of(const report& of) {
   for (const auto& sentence : missing_figures(of)) missing += "<p class=\"note\">" + escaped(sentence) + "</p>\n";
   auto undrawn = undrawn_wirings(of);
   if (!undrawn.empty()) undrawn = "<p class=\"note\">" + escaped(undrawn) + "</p>\n";
-  return pages::filled(page_sources::page_html,
-                       {{"page_css", std::string(pages::sources::page_css)},
-                        {"figure_css", pages::figure_style()},
-                        {"figure_js", std::string(pages::sources::figure_js)},
-                        {"script", std::string(page_sources::page_js)},
-                        {"subtitle", escaped(subtitle_of(of))},
-                        {"machine", escaped(machine_of(of))},
-                        {"conclusion", conclusion_html(of)},
-                        {"results", results_html(of)},
-                        {"curves", figures_html(curves)},
-                        {"missing", missing},
-                        {"target", target_section},
-                        {"costs", section("Accuracy and cost", "", figures_html(costs))},
-                        {"undrawn", undrawn},
-                        {"wirings", wirings_html(of)},
-                        {"settings", settings_html(of)},
-                        {"machines", machines_html(of)},
-                        {"csv", pages::script_json(csv.dump())},
-                        {"data", pages::script_json(json{{"results", json::parse(json_of(of))}}.dump())}});
+  return pages::filled(
+      page_sources::page_html,
+      {{"page_css", std::string(pages::sources::page_css)},
+       {"figure_css", pages::figure_style()},
+       {"figure_js", std::string(pages::sources::figure_js)},
+       {"script", std::string(page_sources::page_js)},
+       {"subtitle", escaped(subtitle_of(of))},
+       {"machine", escaped(machine_of(of))},
+       {"conclusion", conclusion_html(of)},
+       {"results", results_html(of)},
+       {"curves", figures_html(curves)},
+       {"missing", missing},
+       {"target", target_section},
+       {"costs", section("Accuracy and cost", "", figures_html(costs))},
+       {"undrawn", undrawn},
+       {"wirings", wirings_html(of)},
+       {"settings", settings_html(of)},
+       {"machines", machines_html(of)},
+       {"csv", pages::script_json(files::json_text(csv))},
+       {"data", pages::script_json(files::json_text(json{{"results", files::parse_json(json_of(of))}}))}});
 }
 
 }  // namespace troupe::comparing

@@ -1,7 +1,6 @@
 // The results of a comparison as one JSON object.
+#include "troupe/files/json.hpp"
 #include "troupe/runtime/comparing/report.hpp"
-
-#include <nlohmann/json.hpp>
 
 #include <cmath>
 
@@ -9,7 +8,7 @@ namespace troupe::comparing {
 
 namespace {
 
-using json = nlohmann::ordered_json;
+using json = files::json;
 
 template <class Value>
 json json_of_value(const std::optional<Value>& value) {
@@ -95,7 +94,7 @@ std::string json_of(const report& of) {
                  {"runs", runs},
                  {"settings_that_differ", settings},
                  {"machines", what.machines}};
-  return all.dump();
+  return files::json_text(all);
 }
 
 }  // namespace troupe::comparing

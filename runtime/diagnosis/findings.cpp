@@ -11,7 +11,7 @@ namespace troupe::diagnosis {
 namespace {
 
 /// From here on, a share is worth a sentence.
-constexpr double noticeable = 0.1;
+constexpr double noticeable_share = 0.1;
 constexpr double slower = 1.25;
 
 constexpr auto computes_all_the_time =
@@ -54,7 +54,7 @@ void find_slowest(const measured_run& run, findings& found) {
 std::string largest_share(const findings& found) {
   const auto& [compute, data, exchange, other] = found.mean;
   const auto most = std::max({data, exchange, other, found.evaluation});
-  if (most < noticeable) return computes_all_the_time;
+  if (most < noticeable_share) return computes_all_the_time;
   if (found.evaluation == most) return "Evaluation holds the workers back most.";
   if (data == most) return "Samples arrive too late: reading and decoding them takes most of the waiting time.";
   if (exchange == most) return "Most of the waiting is for exchanges.";
@@ -70,8 +70,8 @@ std::string verdict(const findings& found, const explanation& why, double run_se
   const auto& [compute, data, exchange, other] = found.mean;
   const auto main = why.main_cause(run_seconds);
   if (!main) {
-    if (other >= noticeable && other >= exchange) return waits_for_something_else;
-    if (exchange >= noticeable)
+    if (other >= noticeable_share && other >= exchange) return waits_for_something_else;
+    if (exchange >= noticeable_share)
       return "Workers wait for exchanges, but neither links nor a slow worker explain it: it is the handling of "
              "messages, and workers that take turns on the cores.";
     return computes_all_the_time;
@@ -161,7 +161,7 @@ std::string summary(const measured_run& run, const findings& found, const std::o
   if (count > 1 && found.slowness >= slower)
     text += " Worker " + std::to_string(found.slowest) + " is the slowest: its steps take " + fixed(found.slowness, 1) +
             " times as long to compute as those of the median worker.";
-  if (found.busiest && found.busiest->busy_share >= noticeable)
+  if (found.busiest && found.busiest->busy_share >= noticeable_share)
     text += " The busiest link, " + found.busiest->name + ", is occupied for " + percent(found.busiest->busy_share) +
             " of the run; a message waits " + human_number(1000 * found.busiest->wait_mean, 3) +
             " ms for it on average.";

@@ -1,9 +1,8 @@
 #include "troupe/runtime/diagnosis/measured_run.hpp"
 
+#include "troupe/files/json.hpp"
 #include "troupe/runtime/support/read_text.hpp"
 #include "troupe/runtime/topology/error.hpp"
-
-#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <charconv>
@@ -15,7 +14,7 @@ namespace troupe::diagnosis {
 
 namespace {
 
-using json = nlohmann::json;
+using json = files::json;
 
 /// A line of a CSV file, by the names of its columns.
 class csv_row {
@@ -95,8 +94,7 @@ measured_run parse_run(std::string_view metrics, const std::string& workers, con
   while (!metrics.empty()) {
     const auto line = metrics.substr(0, metrics.find('\n'));
     metrics.remove_prefix(std::min(metrics.size(), line.size() + 1));
-    constexpr bool throws = false;
-    const auto object = json::parse(line, nullptr, throws);
+    const auto object = files::parse_json(line);
     if (!object.is_object()) continue;
     const auto event = text(object, "event");
     if (event == "evaluation") ++run.evaluations;

@@ -14,7 +14,7 @@ namespace {
 
 using topology::exchange_settings;
 
-constexpr double noticeable = 0.05;  ///< Share of the time that a suggestion must save.
+constexpr double noticeable_gain = 0.05;  ///< Share of the time that a suggestion must save.
 
 /// What the rules look at.
 struct situation {
@@ -185,7 +185,7 @@ std::vector<suggestion> suggestions_of(const what_if& run, double seconds, unsig
   std::vector<suggestion> made;
   for (auto& each : candidates(run.file(), cores)) {
     const auto predicted = run.seconds_with(each.settings);
-    if (!predicted || *predicted > (1 - noticeable) * seconds) continue;
+    if (!predicted || *predicted > (1 - noticeable_gain) * seconds) continue;
     each.seconds = *predicted;
     made.push_back(std::move(each));
   }

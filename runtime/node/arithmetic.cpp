@@ -47,7 +47,7 @@ at::Tensor numbers(at::IntArrayRef shape, std::int64_t seed) {
   return made;
 }
 
-std::string digest_of(const std::vector<at::Tensor>& results) {
+std::string digest_of_results(const std::vector<at::Tensor>& results) {
   std::uint32_t crc = 0;
   for (const auto& each : results) {
     const auto dense = each.contiguous();
@@ -73,11 +73,12 @@ arithmetic compute_arithmetic() {
   const auto [of_images, of_kernels, of_bias] =
       at::convolution_backward(numbers({16, 20, 8, 8}, 6), images, kernels, std::vector<std::int64_t>{20}, {1, 1},
                                {0, 0}, {1, 1}, false, {0, 0}, 1, {true, true, true});
-  return {.float32 = digest_of({product, at::mm(rows.t(), errors), at::mv(rows, matrix.select(1, 0).contiguous()),
-                                convolution, of_images, of_kernels, of_bias, at::log_softmax(product, 1),
-                                at::tanh(rows), at::exp(rows), at::sum(rows, 0), at::sum(rows)}),
-          .bfloat16 = digest_of({at::mm(rows.to(at::kBFloat16), matrix.to(at::kBFloat16)),
-                                 convolved(images.to(at::kBFloat16), kernels.to(at::kBFloat16))})};
+  return {
+      .float32 = digest_of_results({product, at::mm(rows.t(), errors), at::mv(rows, matrix.select(1, 0).contiguous()),
+                                    convolution, of_images, of_kernels, of_bias, at::log_softmax(product, 1),
+                                    at::tanh(rows), at::exp(rows), at::sum(rows, 0), at::sum(rows)}),
+      .bfloat16 = digest_of_results({at::mm(rows.to(at::kBFloat16), matrix.to(at::kBFloat16)),
+                                     convolved(images.to(at::kBFloat16), kernels.to(at::kBFloat16))})};
 }
 
 const arithmetic& arithmetic_here() {

@@ -78,11 +78,6 @@ std::vector<rank_id> peers_of_port(const planned_exchange& exchange, std::uint32
   return peers;
 }
 
-std::string name_of_port(const plan& plan, const planned_exchange& exchange, std::uint32_t id) {
-  return exchange.name +
-         (id >= plan.workers ? " server " + std::to_string(id - exchange.first_server) : " " + std::to_string(id));
-}
-
 /// Options of the port of the member or server with this index.
 port_options options_of_port(const hosted_ports& all, std::uint32_t index) {
   const auto& [plan, options, place, exchange, ids, among, is_store, settings_by_bucket] = all;
@@ -306,6 +301,11 @@ hosted_exchange host_ports(caf::actor_system& system, const plan& plan, std::uin
 }
 
 }  // namespace
+
+std::string name_of_port(const plan& plan, const planned_exchange& exchange, std::uint32_t id) {
+  return exchange.name +
+         (id >= plan.workers ? " server " + std::to_string(id - exchange.first_server) : " " + std::to_string(id));
+}
 
 hosted_exchange host_exchange(caf::actor_system& system, const plan& plan, std::uint32_t place, lane_factory& lanes,
                               const launch_options& options, named_actors& spawned) {

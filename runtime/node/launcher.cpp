@@ -12,7 +12,7 @@
 #include "troupe/runtime/plan/batches.hpp"
 #include "troupe/runtime/topology/error.hpp"
 
-#include <ATen/ATen.h>
+#include <ATen/ops/isfinite.h>
 #include <caf/all.hpp>
 
 #include <algorithm>

@@ -28,7 +28,7 @@ using std::chrono::milliseconds;
 constexpr milliseconds time_to_say_so{2000};
 
 /// How often a process looks whether its launcher is stopped.
-constexpr milliseconds between_looks{250};
+constexpr milliseconds between_signal_looks{250};
 
 /// After SIGCONT, children are told this often to go on, at this interval. A busy machine may delay a child between
 /// seeing that this process is stopped and stopping itself.
@@ -129,7 +129,7 @@ void signal_watch::watch() {
 
 int signal_watch::milliseconds_to_wait() {
   const std::lock_guard lock{mutex_};
-  return says_so_ || continues_left_ > 0 || launcher_ != 0 ? static_cast<int>(between_looks.count()) : -1;
+  return says_so_ || continues_left_ > 0 || launcher_ != 0 ? static_cast<int>(between_signal_looks.count()) : -1;
 }
 
 void signal_watch::take(int signal) {

@@ -5,6 +5,7 @@
 #include "troupe/runtime/node/fault_times.hpp"
 #include "troupe/runtime/node/links_of_plan.hpp"
 #include "troupe/runtime/node/simulated_lanes.hpp"
+#include "troupe/runtime/node/simulated_system.hpp"
 #include "troupe/runtime/node/simulation.hpp"
 #include "troupe/runtime/node/supervisor.hpp"
 #include "troupe/runtime/support/activity.hpp"
@@ -33,10 +34,6 @@ using node_pair = std::pair<std::uint32_t, std::uint32_t>;
 node_pair ends_of(const node_fault& fault) {
   return std::minmax(fault.node, fault.other);
 }
-
-struct system_config : caf::actor_system_config {
-  system_config() { set("scheduler.policy", caf::atom("testing")); }
-};
 
 /// A node: its actors, and its share of virtual time.
 class simulated_node {
@@ -94,7 +91,7 @@ class simulated_node {
   }
 
   simulated_lanes lanes_;
-  system_config config_;
+  simulated_system_config config_;
   caf::actor_system system_{config_};
   caf::actor_clock::time_point origin_ = scheduler().clock().now();
   supervisor_actor supervisor_;

@@ -6,6 +6,7 @@
 #include "troupe/runtime/node/run_end.hpp"
 #include "troupe/runtime/node/simulated_cores.hpp"
 #include "troupe/runtime/node/simulated_lanes.hpp"
+#include "troupe/runtime/node/simulated_system.hpp"
 #include "troupe/runtime/node/traced_lanes.hpp"
 #include "troupe/runtime/plan/refuse.hpp"
 #include "troupe/runtime/support/activity.hpp"
@@ -21,10 +22,6 @@
 namespace troupe {
 
 namespace {
-
-struct system_config : caf::actor_system_config {
-  system_config() { set("scheduler.policy", caf::atom("testing")); }
-};
 
 /// Ends the actors of a simulated run, however it is left: the system waits for them.
 struct cleanup {
@@ -79,7 +76,7 @@ run_end simulate(const plan& plan, const data::dataset_pair& data, at::Tensor in
                          .listen_to = options.listen_to}};
   traced_lanes traced{lanes, options.trace};
   const auto in_real_time = options.trace && options.traces_real_time;
-  system_config config;
+  simulated_system_config config;
   caf::actor_system system{config};
   auto& scheduler = dynamic_cast<caf::scheduler::test_coordinator&>(system.scheduler());
 

@@ -1,11 +1,10 @@
 #include "troupe/runtime/pages/figure.hpp"
 
+#include "troupe/files/json.hpp"
 #include "troupe/runtime/pages/html.hpp"
 #include "troupe/runtime/pages/sources.hpp"
 #include "troupe/runtime/support/csv.hpp"
 #include "troupe/runtime/support/units.hpp"
-
-#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <array>
@@ -262,7 +261,7 @@ class drawing {
   /// Returns where the marks of a curve are on each axis that can be chosen, for the script of the page. A mark that an
   /// axis has no place for is null.
   std::string places_of(const std::vector<mark>& marks, const scale& x, const scale& y) const {
-    using json = nlohmann::ordered_json;
+    using json = files::json;
     const auto listed = [&](const scale& on, const auto& value) {
       auto list = json::array();
       for (const auto& at : marks) {
@@ -292,7 +291,7 @@ class drawing {
     };
     add_y("linear", y);
     if (log_y_) add_y("logarithmic", *log_y_);
-    return json{{"x", xs}, {"y", ys}}.dump();
+    return files::json_text(json{{"x", xs}, {"y", ys}});
   }
 
   void add_series(const series& one, std::size_t index, const scale& x, const scale& y) {
@@ -316,14 +315,15 @@ class drawing {
   void add_targets(const std::vector<std::pair<double, double>>& places, const std::vector<mark>& marks,
                    const std::string& name) {
     std::string line;
-    auto points = nlohmann::json::array();
+    auto points = files::json::array();
     for (std::size_t i = 0; i < places.size(); ++i) {
       const auto [x, y] = places[i];
       line += number(x) + "," + number(y) + " ";
       points.push_back({std::round(10 * x) / 10, std::round(10 * y) / 10, marks[i].text});
     }
     if (!line.empty()) line.pop_back();
-    add("<polyline class=\"" + name + "\" points=\"" + line + "\" data-points=\"" + escaped(points.dump()) + "\"/>\n");
+    add("<polyline class=\"" + name + "\" points=\"" + line + "\" data-points=\"" + escaped(files::json_text(points)) +
+        "\"/>\n");
   }
 
   void add_curve(const series& one, const std::vector<mark>& marks, const scale& x, const scale& y) {

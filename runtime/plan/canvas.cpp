@@ -24,7 +24,7 @@ std::string number(const rectangle& frame) {
 }
 
 /// A number and a text, as xdot writes texts: their length first.
-std::string counted(const std::string& text) {
+std::string with_length(const std::string& text) {
   return std::to_string(text.size()) + " -" + text;
 }
 
@@ -121,7 +121,7 @@ void canvas::panel(const rectangle& frame, const std::string& fill, const std::s
   add(left + k, top), add(left, top - k), add(left, top - r);
   side(left, top - r, left, bottom + r);
   add(left, bottom + k), add(left + k, bottom), add(left + r, bottom);
-  background_ += " c " + counted(line) + " C " + counted(fill) + " b " + std::to_string(count) + points;
+  background_ += " c " + with_length(line) + " C " + with_length(fill) + " b " + std::to_string(count) + points;
 }
 
 void canvas::stroke(point first, point last, heads heads, const std::string& colour, double width,
@@ -135,9 +135,10 @@ void canvas::stroke(point first, point last, heads heads, const std::string& col
       background_ += " " + number(corner.x) + " " + number(corner.y);
   };
   const auto from = first + heads.at_first * way, to = last - heads.at_last * way;
-  background_ += " c " + counted(colour) + " C " + counted(colour) + " S " +
-                 counted("setlinewidth(" + number(width) + ")") + " S " + counted(style) + " L 2 " + number(from.x) +
-                 " " + number(from.y) + " " + number(to.x) + " " + number(to.y) + " S " + counted("solid");
+  background_ += " c " + with_length(colour) + " C " + with_length(colour) + " S " +
+                 with_length("setlinewidth(" + number(width) + ")") + " S " + with_length(style) + " L 2 " +
+                 number(from.x) + " " + number(from.y) + " " + number(to.x) + " " + number(to.y) + " S " +
+                 with_length("solid");
   if (heads.at_first > 0) head(first, heads.at_first * way);
   if (heads.at_last > 0) head(last, -heads.at_last * way);
 }

@@ -1,8 +1,7 @@
 // Describes a plan as JSON for programs. docs/outputs.md explains the keys.
+#include "troupe/files/json.hpp"
 #include "troupe/runtime/plan/batches.hpp"
 #include "troupe/runtime/plan/describe.hpp"
-
-#include <nlohmann/json.hpp>
 
 #include <cmath>
 #include <variant>
@@ -11,7 +10,7 @@ namespace troupe {
 
 namespace {
 
-using json = nlohmann::ordered_json;
+using json = files::json;
 
 /// Members of a mixing matrix that is printed.
 constexpr std::size_t matrix_in_json_max = 64;
@@ -176,7 +175,7 @@ std::string describe_json(const plan& plan) {
                     {"exchanges", exchanges},
                     {"nodes", nodes},
                     {"actors", actors}};
-  return object.dump(2);
+  return files::json_text(object, {.indent = 2});
 }
 
 }  // namespace troupe

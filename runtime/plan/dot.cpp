@@ -131,7 +131,7 @@ void name_groups(picture& drawn, const planned_exchange& exchange) {
 }
 
 /// Returns the device of a worker, or nothing if all have the same, which the page then states once.
-std::string device_text(const plan& plan, std::uint32_t rank) {
+std::string worker_device(const plan& plan, std::uint32_t rank) {
   const auto& devices = plan.devices;
   const bool same = std::all_of(devices.begin(), devices.end(), [&](const auto& each) { return each == devices[0]; });
   return same ? "" : devices.at(rank).str();
@@ -325,7 +325,7 @@ picture in_full(const plan& plan) {
   for (std::uint32_t rank = 0; rank < plan.workers; ++rank) {
     const auto name = names_of(rank, 1);
     drawn.units.push_back(
-        {.name = name, .title = name, .subtitle = device_text(plan, rank), .region = plan.node_of(rank)});
+        {.name = name, .title = name, .subtitle = worker_device(plan, rank), .region = plan.node_of(rank)});
   }
   add_servers(plan, drawn.units);
   if (const auto* exchange = grouped_exchange(plan)) {

@@ -16,7 +16,7 @@ namespace troupe {
 namespace {
 
 /// Sizes are doubles, so that no product overflows.
-std::string text_of(double bytes) {
+std::string bytes_text(double bytes) {
   return human_bytes(static_cast<std::uint64_t>(std::min(bytes, 1e18)));
 }
 
@@ -43,8 +43,9 @@ void check_model(const plan& so_far, double available) {
       keys.empty() ? std::string("use a smaller model, or smaller samples") : "reduce " + topology::listed(keys, "or");
   refuse(so_far.file, keys.empty() ? "model.name" : keys.front(),
          "the model " + so_far.model->name + " has " + grouped(static_cast<std::uint64_t>(elements)) +
-             " parameters, and a worker needs at least " + text_of(needed) + " for them and their gradient, but only " +
-             text_of(available) + " of memory are available on this machine; " + reduce);
+             " parameters, and a worker needs at least " + bytes_text(needed) +
+             " for them and their gradient, but only " + bytes_text(available) +
+             " of memory are available on this machine; " + reduce);
 }
 
 void check_batch(const plan& so_far, const std::string& key, std::int64_t samples, double available) {
@@ -55,7 +56,7 @@ void check_batch(const plan& so_far, const std::string& key, std::int64_t sample
   if (needed <= available) return;
   refuse(so_far.file, key,
          key + ": a batch of " + grouped(static_cast<std::uint64_t>(samples)) + " samples of " +
-             sizes_text(so_far.shape.input) + " takes " + text_of(needed) + ", but only " + text_of(available) +
+             sizes_text(so_far.shape.input) + " takes " + bytes_text(needed) + ", but only " + bytes_text(available) +
              " of memory are available on this machine; use at most " +
              grouped(static_cast<std::uint64_t>(available / bytes)));
 }
@@ -101,7 +102,7 @@ void check_workers(const plan& plan, const std::vector<std::uint32_t>& nodes) {
   refuse(plan.file, key,
          (nodes.size() == 1 ? equals(key, plan.nodes[nodes.front()].workers) + " needs"
                             : grouped(static_cast<std::uint64_t>(here)) + " workers on this machine need") +
-             " at least " + text_of(needed) + " for parameters and gradients, but only " + text_of(memory) +
+             " at least " + bytes_text(needed) + " for parameters and gradients, but only " + bytes_text(memory) +
              " of memory are available on this machine; reduce the number of workers, or divide them among nodes on "
              "several hosts");
 }

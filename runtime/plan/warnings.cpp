@@ -4,7 +4,7 @@
 #include "troupe/runtime/topology/schema.hpp"
 #include "troupe/runtime/topology/value.hpp"
 
-#include <ATen/ATen.h>
+#include <ATen/TensorOperators.h>
 
 #include <algorithm>
 

@@ -2,8 +2,7 @@
 
 #include "troupe/actors/support/crc32c.hpp"
 #include "troupe/files/input.hpp"
-
-#include <nlohmann/json.hpp>
+#include "troupe/files/json.hpp"
 
 #include <array>
 #include <bit>
@@ -73,8 +72,7 @@ entry entry_of(const stored_entry& stored, std::size_t offset) {
 }
 
 origin origin_of(std::span<const std::byte> text) {
-  const auto* chars = reinterpret_cast<const char*>(text.data());
-  const auto json = nlohmann::json::parse(chars, chars + text.size(), nullptr, false);
+  const auto json = files::parse_json({reinterpret_cast<const char*>(text.data()), text.size()});
   const auto text_at = [&](const char* key) {
     if (!json.is_object() || !json.contains(key) || !json[key].is_string())
       throw damaged(std::string("the header has no text \"") + key + "\"");
@@ -126,9 +124,9 @@ bool read_block(std::span<const std::byte> bytes, std::size_t& offset, std::uint
 }  // namespace
 
 std::vector<std::byte> header_of(const origin& about) {
-  const nlohmann::json json{
-      {"format", format}, {"version", about.version}, {"topology", about.topology}, {"digests", about.digests}};
-  const auto text = json.dump(-1, ' ', true, nlohmann::json::error_handler_t::replace);
+  const files::json json{
+      {"digests", about.digests}, {"format", format}, {"topology", about.topology}, {"version", about.version}};
+  const auto text = files::json_text(json, {.ascii = true});
   std::vector<std::byte> bytes;
   append(bytes, magic);
   const auto rest =

@@ -1,5 +1,6 @@
 #include "troupe/runtime/support/appended_file.hpp"
 
+#include "troupe/runtime/support/last_error.hpp"
 #include "troupe/runtime/support/write_aside.hpp"
 
 #include <sys/stat.h>
@@ -13,10 +14,6 @@
 namespace troupe {
 
 namespace {
-
-std::error_code last_error() {
-  return {errno, std::generic_category()};
-}
 
 /// Appends bytes to a file. Returns how many it has taken, with the reason in errno if those are not all.
 std::size_t append(int file, std::string_view bytes) {

@@ -1,6 +1,6 @@
 #include "troupe/runtime/support/csv.hpp"
 
-#include <nlohmann/json.hpp>
+#include "troupe/files/json.hpp"
 
 #include <cmath>
 
@@ -14,7 +14,7 @@ std::string csv_field(const std::string& text) {
 }
 
 std::string csv_number(std::optional<double> value) {
-  return value && std::isfinite(*value) ? nlohmann::json(*value).dump() : std::string();
+  return value && std::isfinite(*value) ? files::json_text(*value) : std::string();
 }
 
 }  // namespace troupe

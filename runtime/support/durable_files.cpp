@@ -1,5 +1,7 @@
 #include "troupe/runtime/support/durable_files.hpp"
 
+#include "troupe/runtime/support/last_error.hpp"
+
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
@@ -18,10 +20,6 @@ namespace {
 
 [[noreturn]] void give_up(const std::string& verb, const fs::path& path, std::error_code reason) {
   throw std::runtime_error("cannot " + verb + " " + path.string() + ": " + reason.message());
-}
-
-std::error_code last_error() {
-  return {errno, std::generic_category()};
 }
 
 /// An open file, closed at the end.

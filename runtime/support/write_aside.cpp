@@ -1,5 +1,7 @@
 #include "troupe/runtime/support/write_aside.hpp"
 
+#include "troupe/runtime/support/last_error.hpp"
+
 #include <algorithm>
 #include <cerrno>
 #include <fcntl.h>
@@ -11,7 +13,6 @@ namespace {
 
 /// Writes a new file and flushes it to the disk, or removes it. Returns why it could not.
 std::error_code write_new(const std::filesystem::path& path, std::string_view content) {
-  const auto last_error = [] { return std::error_code(errno, std::generic_category()); };
   const int file = ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0666);
   if (file < 0) return last_error();
   std::error_code failed;

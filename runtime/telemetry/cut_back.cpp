@@ -1,14 +1,14 @@
 #include "troupe/runtime/telemetry/cut_back.hpp"
 
 #include "troupe/files/input.hpp"
+#include "troupe/files/json.hpp"
 #include "troupe/runtime/checkpoint/copy.hpp"
 #include "troupe/runtime/checkpoint/write_checkpoint.hpp"
 #include "troupe/runtime/support/sha256.hpp"
 #include "troupe/runtime/support/write_aside.hpp"
 #include "troupe/runtime/telemetry/metrics.hpp"
+#include "troupe/runtime/telemetry/output_names.hpp"
 #include "troupe/runtime/topology/error.hpp"
-
-#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <array>
@@ -25,7 +25,6 @@ namespace fs = std::filesystem;
 
 namespace {
 
-constexpr auto *metrics_name = "metrics.jsonl", *epochs_name = "epochs.csv";
 constexpr std::array text_outputs{metrics_name, epochs_name};
 constexpr auto* result = "model.safetensors";
 
@@ -196,7 +195,7 @@ std::optional<recorded_end> end_of(const fs::path& folder) {
   std::string text(length, '\0');
   if (files::input{path}.read_at(*bytes - length, text.data(), length) != length || !text.ends_with('\n')) return {};
   text.pop_back();
-  const auto line = nlohmann::json::parse(text.substr(text.rfind('\n') + 1), nullptr, false);
+  const auto line = files::parse_json(text.substr(text.rfind('\n') + 1));
   if (!line.is_object() || !line.contains("event") || line["event"] != "end") return {};
   if (!line.contains("status") || !line["status"].is_string()) return {};
   if (!line.contains("step") || !line["step"].is_number_unsigned()) return {};

@@ -7,11 +7,12 @@
 #include "troupe/runtime/support/read_text.hpp"
 #include "troupe/runtime/support/write_aside.hpp"
 #include "troupe/runtime/telemetry/cut_back.hpp"
+#include "troupe/runtime/telemetry/output_names.hpp"
 #include "troupe/runtime/topology/load.hpp"
 #include "troupe/runtime/topology/schema.hpp"
 #include "troupe/runtime/topology/value.hpp"
 
-#include <ATen/ATen.h>
+#include <ATen/ops/isfinite.h>
 
 #include <algorithm>
 #include <stdexcept>
@@ -29,8 +30,7 @@ using namespace std::chrono_literals;
 /// about a minute after they have asked it to end.
 constexpr std::chrono::milliseconds patience_with_weights = 30s, patience_with_others = 10s;
 
-constexpr auto *metrics_name = "metrics.jsonl", *epochs_name = "epochs.csv", *topology_name = "topology.toml",
-               *drawing_name = "graph.svg";
+constexpr auto *topology_name = "topology.toml", *drawing_name = "graph.svg";
 
 }  // namespace
 

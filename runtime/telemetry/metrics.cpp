@@ -2,8 +2,7 @@
 
 #include "troupe/actors/message_state.hpp"
 #include "troupe/data/utf8.hpp"
-
-#include <nlohmann/json.hpp>
+#include "troupe/files/json.hpp"
 
 #include <algorithm>
 #include <array>
@@ -15,7 +14,7 @@ namespace troupe::telemetry {
 
 namespace {
 
-using json = nlohmann::ordered_json;
+using json = files::json;
 
 json number(const std::optional<double>& value) {
   return value && std::isfinite(*value) ? json(*value) : json(nullptr);
@@ -46,7 +45,7 @@ json json_of(const std::vector<topology::changed_setting>& changed) {
 
 std::string cell(const std::optional<double>& value) {
   const auto text = number(value);
-  return text.is_null() ? "" : text.dump();
+  return text.is_null() ? "" : files::json_text(text);
 }
 
 }  // namespace
@@ -84,14 +83,13 @@ std::string json_line(const record& line, const std::optional<origin>& about,
       {"consensus_distance_max", number(line.consensus_distance_max)},
       {"status", text_or_null(line.status)},
       {"stopped_by", text_or_null(line.stopped_by)},
-      {"origin", about && begins ? json::parse(json_of(*about)) : json(nullptr)},
+      {"origin", about && begins ? files::parse_json(json_of(*about)) : json(nullptr)},
       {"changed", line.event == "resume" ? json_of(changed) : json(nullptr)}};
-  return object.dump();
+  return files::json_text(object);
 }
 
 std::optional<record> record_of(std::string_view json_line) {
-  constexpr bool throws = false;
-  const auto line = json::parse(json_line, nullptr, throws);
+  const auto line = files::parse_json(json_line);
   if (!line.is_object()) return {};
   record made;
   const auto find = [&](const char* key) { return line.contains(key) ? line.at(key) : json(nullptr); };
@@ -131,7 +129,7 @@ std::string json_line(const evaluation& found, const std::vector<named_counts>& 
                                  {"f1", merit.f1},
                                  {"samples", counts.samples}});
   }
-  return object.dump();
+  return files::json_text(object);
 }
 
 std::string table_of(const std::vector<named_counts>& classes) {
@@ -184,7 +182,7 @@ std::string csv_of_workers(const std::vector<worker_total>& workers) {
     text += std::to_string(rank) + ',' + std::to_string(one.steps) + ',' + std::to_string(one.samples) + ',' +
             std::to_string(one.bytes_sent);
     for (const auto seconds : {one.busy, one.data_wait, one.exchange_wait, one.cpu, one.loading_cpu})
-      text += ',' + nlohmann::json(seconds).dump();
+      text += ',' + files::json_text(seconds);
     text += '\n';
   }
   return text;

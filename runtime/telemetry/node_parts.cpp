@@ -1,9 +1,8 @@
 #include "troupe/runtime/telemetry/node_parts.hpp"
 
 #include "troupe/files/input.hpp"
+#include "troupe/files/json.hpp"
 #include "troupe/runtime/support/write_aside.hpp"
-
-#include <nlohmann/json.hpp>
 
 #include <array>
 #include <charconv>
@@ -73,7 +72,7 @@ bool join_traces(const fs::path& first, const std::vector<fs::path>& others) {
 std::optional<double> seconds_of_run(const fs::path& folder) {
   std::string last;
   for_each_line(folder / "metrics.jsonl", [&](const std::string& line) { last = line; });
-  const auto end = nlohmann::json::parse(last, nullptr, false);
+  const auto end = files::parse_json(last);
   if (!end.is_object() || !end.contains("seconds") || !end["seconds"].is_number()) return std::nullopt;
   return end["seconds"].get<double>();
 }
@@ -85,7 +84,7 @@ std::string with_share(const std::string& row, std::optional<double> seconds) {
   const auto before = row.rfind(',', gap - 1) + 1;
   double busy = 0;
   std::from_chars(row.data() + before, row.data() + gap, busy);
-  return row.substr(0, gap + 1) + nlohmann::json(busy / *seconds).dump() + row.substr(gap + 1);
+  return row.substr(0, gap + 1) + files::json_text(busy / *seconds) + row.substr(gap + 1);
 }
 
 /// The first line of a table names its columns.

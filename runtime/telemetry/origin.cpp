@@ -1,9 +1,8 @@
 #include "troupe/runtime/telemetry/origin.hpp"
 
 #include "troupe/data/utf8.hpp"
+#include "troupe/files/json.hpp"
 #include "troupe/runtime/node/fingerprint.hpp"
-
-#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <array>
@@ -58,20 +57,20 @@ origin origin_of(const plan& plan, std::optional<std::chrono::system_clock::time
 }
 
 std::string json_of(const origin& what) {
-  using json = nlohmann::ordered_json;
+  using json = files::json;
   const auto text = [](const std::string& value) { return value.empty() ? json(nullptr) : json(value); };
   json object{{"begun", text(what.begun)},   {"seed", what.seed},
               {"troupe", text(what.troupe)}, {"libtorch", text(what.libtorch)},
               {"cpu", text(what.cpu)},       {"cpu_capability", text(what.cpu_capability)}};
   if (!what.continued.empty()) object["continued"] = what.continued;
-  return object.dump(-1, ' ', false, json::error_handler_t::replace);
+  return files::json_text(object);
 }
 
 std::string begun_in(std::string_view json_line) {
-  const auto line = nlohmann::json::parse(json_line, nullptr, false);
-  if (!line.is_object() || line.value("event", nlohmann::json()) != "start") return {};
-  const auto found = line.value("origin", nlohmann::json());
-  const auto begun = found.is_object() ? found.value("begun", nlohmann::json()) : nlohmann::json();
+  const auto line = files::parse_json(json_line);
+  if (!line.is_object() || line.value("event", files::json()) != "start") return {};
+  const auto found = line.value("origin", files::json());
+  const auto begun = found.is_object() ? found.value("begun", files::json()) : files::json();
   return begun.is_string() ? data::clipped(data::printable_utf8(begun.get<std::string>()), 40) : std::string();
 }
 

@@ -1,12 +1,11 @@
 #include "troupe/runtime/telemetry/tensorboard.hpp"
 
 #include "troupe/actors/journal_filter.hpp"
+#include "troupe/files/json.hpp"
 #include "troupe/runtime/support/appended_file.hpp"
 #include "troupe/runtime/support/read_text.hpp"
 #include "troupe/runtime/telemetry/event_file.hpp"
 #include "troupe/runtime/telemetry/metrics.hpp"
-
-#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <array>
@@ -27,7 +26,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-using json = nlohmann::json;
+using json = files::json;
 
 constexpr std::string_view prefix = "events.out.tfevents.";
 
@@ -66,7 +65,7 @@ class event_journal : public journal_filter {
 
   void write(const record& line) override {
     if (!out_) begin(line.seconds);
-    add(json::parse(json_line(line)));
+    add(files::parse_json(json_line(line)));
     options_.outputs->write(out_->path().filename().string(), [out = out_] { out->flush(); });
     journal_filter::write(line);  // last, because the end of the run waits there for what is not written yet
     if (line.event == "end" && out_->dropped() > 0)
@@ -93,8 +92,7 @@ class event_journal : public journal_filter {
     if (newest) out_->add(event_file::restart(now));
     std::istringstream lines{read_text(options_.folder / "metrics.jsonl")};
     for (std::string line; std::getline(lines, line);) {
-      constexpr bool throws = false;
-      const auto object = json::parse(line, nullptr, throws);
+      const auto object = files::parse_json(line);
       if (object.is_object()) add(object);
     }
   }

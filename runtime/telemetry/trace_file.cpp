@@ -1,6 +1,6 @@
 #include "troupe/runtime/telemetry/trace_file.hpp"
 
-#include <nlohmann/json.hpp>
+#include "troupe/files/json.hpp"
 
 #include <array>
 #include <charconv>
@@ -49,7 +49,7 @@ void append_details(std::string& text, std::span<const trace_detail> details) {
 }
 
 std::string json_text(const std::string& text) {
-  return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  return files::json_text(text);
 }
 
 }  // namespace

@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::size_t longest_text = 1 << 20;
 constexpr std::size_t longest_word = 60;
-constexpr std::size_t most_listed = 5;
+constexpr std::size_t most_differences = 5;
 
 /// Returns the keys and values of a canonical text, in their order.
 std::vector<std::pair<std::string_view, std::string_view>> pairs_of(std::string_view text) {
@@ -28,9 +28,9 @@ std::vector<std::pair<std::string_view, std::string_view>> pairs_of(std::string_
   return pairs;
 }
 
-using values = std::map<std::string_view, std::string_view>;
+using key_values = std::map<std::string_view, std::string_view>;
 
-std::string shown(const values& among, std::string_view key) {
+std::string value_of(const key_values& among, std::string_view key) {
   const auto found = among.find(key);
   return found == among.end() ? "unset" : printable(found->second);
 }
@@ -74,14 +74,14 @@ std::string differences(const std::string& ours, const std::string& theirs, cons
   if (theirs.size() > longest_text) return "the other text is longer than 1 MiB, so it is not a topology";
   const auto here_in_order = pairs_of(ours);
   const auto there_in_order = pairs_of(theirs);
-  const values here(here_in_order.begin(), here_in_order.end());
-  const values there(there_in_order.begin(), there_in_order.end());
+  const key_values here(here_in_order.begin(), here_in_order.end());
+  const key_values there(there_in_order.begin(), there_in_order.end());
   std::string text;
   std::size_t count = 0;
   const auto add = [&](std::string_view key) {
-    if (count++ < most_listed)
-      text += (text.empty() ? "" : "; ") + printable(key) + " is " + shown(there, key) + " " + called.theirs + " and " +
-              shown(here, key) + " " + called.ours;
+    if (count++ < most_differences)
+      text += (text.empty() ? "" : "; ") + printable(key) + " is " + value_of(there, key) + " " + called.theirs +
+              " and " + value_of(here, key) + " " + called.ours;
   };
   for (const auto& [key, value] : here_in_order) {
     const auto found = there.find(key);
@@ -89,7 +89,7 @@ std::string differences(const std::string& ours, const std::string& theirs, cons
   }
   for (const auto& [key, value] : there_in_order)
     if (!here.contains(key)) add(key);
-  if (count > most_listed) text += "; and " + std::to_string(count - most_listed) + " more";
+  if (count > most_differences) text += "; and " + std::to_string(count - most_differences) + " more";
   return text.empty() ? "both have the same keys and values, but not in the same order or number" : text;
 }
 

@@ -15,9 +15,9 @@ namespace troupe::topology {
 
 namespace {
 
-constexpr std::size_t most_key_parts = 8;  // keys need three
+constexpr std::size_t most_override_parts = 8;  // keys need three
 
-std::vector<std::string> split(const std::string& path) {
+std::vector<std::string> split_key(const std::string& path) {
   std::vector<std::string> parts;
   std::istringstream stream(path + ".");
   for (std::string part; std::getline(stream, part, '.');) parts.push_back(part);
@@ -33,9 +33,9 @@ class overrider {
     const std::size_t sign = text.find('=');
     std::string path = text.substr(0, sign);
     path.erase(path.find_last_not_of(" \t") + 1);
-    const std::vector<std::string> parts = split(path);
+    const std::vector<std::string> parts = split_key(path);
     const bool gap = std::any_of(parts.begin(), parts.end(), [](const auto& part) { return part.empty(); });
-    if (sign == std::string::npos || gap || parts.size() > most_key_parts) {
+    if (sign == std::string::npos || gap || parts.size() > most_override_parts) {
       return refuse(to_toml(clipped(text)) + " is not an assignment; expected section.key=value, such as run.seed=1");
     }
     if (parts.front() == "extends")

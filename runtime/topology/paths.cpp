@@ -26,7 +26,7 @@ std::optional<table_key> in_section(const std::string& section, const Tables& ta
   return table_key{section, tables[index].name, tables.size(), path.substr(end)};
 }
 
-std::optional<table_key> split(const topology& file, const std::string& path) {
+std::optional<table_key> table_key_of(const topology& file, const std::string& path) {
   if (auto found = in_section("exchange", file.exchanges, path)) return found;
   return in_section("node", file.nodes, path);
 }
@@ -38,12 +38,12 @@ std::string table_path(const std::string& section, std::size_t index) {
 }
 
 std::string named_path(const topology& file, const std::string& path) {
-  const auto found = split(file, path);
+  const auto found = table_key_of(file, path);
   return found ? found->section + "." + found->name + found->rest : path;
 }
 
 std::string readable_path(const topology& file, const std::string& path) {
-  const auto found = split(file, path);
+  const auto found = table_key_of(file, path);
   if (!found) return path;
   return found->section + (found->tables > 1 ? "." + found->name : "") + found->rest;
 }

@@ -1,15 +1,14 @@
 #include "troupe/runtime/topology/reference.hpp"
 
 #include "troupe/actors/exchange/registry.hpp"
+#include "troupe/files/json.hpp"
 #include "troupe/runtime/topology/schema.hpp"
 #include "troupe/runtime/topology/value.hpp"
-
-#include <nlohmann/json.hpp>
 
 namespace troupe::topology {
 namespace {
 
-using json = nlohmann::ordered_json;
+using json = files::json;
 
 // Markdown. --------------------------------------------------------------------------------------------------------
 
@@ -60,7 +59,7 @@ json type_of(const setting& row) {
 
 /// Returns the default as JSON. A TOML scalar is valid JSON, except for a string without quotes.
 json default_of(const setting& row) {
-  const json value = json::parse(row.default_text, nullptr, false);
+  const json value = files::parse_json(row.default_text);
   return value.is_discarded() ? json(row.default_text) : value;
 }
 
@@ -254,11 +253,11 @@ std::string json_schema() {
                        {"if", {{"required", {"extends"}}}},  // the other file may have what is needed
                        {"then", true},
                        {"else", {{"properties", with_needed}}}};
-  return schema.dump(2) + "\n";
+  return files::json_text(schema, {.indent = 2}) + "\n";
 }
 
 std::string json_schema(const setting& row) {
-  return schema_of(row).dump();
+  return files::json_text(schema_of(row));
 }
 
 }  // namespace troupe::topology

@@ -26,7 +26,7 @@ constexpr std::array keys_of_training{"optimizer.lr", "evaluate.target_accuracy"
                                       "evaluate.patience"};
 /// These may change only if nothing that was computed before depends on the length of the run.
 constexpr std::array keys_of_length{"run.epochs", "run.steps"};
-constexpr std::size_t most_listed = 5;
+constexpr std::size_t most_changes = 5;
 
 template <class List>
 bool among(const List& list, std::string_view key) {
@@ -165,7 +165,7 @@ std::vector<changed_setting> check_resumable(const std::string& before, const to
     changed.push_back(described(both.changed(key)));
   }
   if (changed.empty()) return allowed;
-  const auto more = changed.size() - std::min(changed.size(), most_listed);
+  const auto more = changed.size() - std::min(changed.size(), most_changes);
   changed.resize(changed.size() - more);
   throw input_error(now.file.string() + ": the run in " + out + " cannot be continued with this topology: " +
                     joined(changed, "; ") + (more > 0 ? "; and " + std::to_string(more) + " more" : "") +

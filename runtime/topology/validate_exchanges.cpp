@@ -55,9 +55,9 @@ std::string quoted_list(const std::vector<std::string>& words) {
   return to_toml(words);
 }
 
-class checker {
+class exchange_checker {
  public:
-  checker(topology& file, const places& known, mistakes& found)
+  exchange_checker(topology& file, const places& known, mistakes& found)
       : file_(file), known_(known), refuse_(refusal_at(known, found)) {}
 
   void run(bool settled) {
@@ -349,7 +349,7 @@ bool legal_name(const std::string& name) {
 }
 
 void complete_exchanges(topology& file, const places& known, mistakes& found, bool settled) {
-  checker(file, known, found).run(settled);
+  exchange_checker(file, known, found).run(settled);
 }
 
 }  // namespace troupe::topology

@@ -16,9 +16,9 @@ bool whole(double epochs) {
   return epochs == std::floor(epochs);
 }
 
-class checker {
+class optimizer_checker {
  public:
-  checker(const topology& file, const places& known, mistakes& found)
+  optimizer_checker(const topology& file, const places& known, mistakes& found)
       : file_(file), given_(file.optimizer), known_(known), found_(found) {}
 
   void run() {
@@ -121,7 +121,7 @@ class checker {
 }  // namespace
 
 void check_optimizer(const topology& file, const places& known, mistakes& found) {
-  checker(file, known, found).run();
+  optimizer_checker(file, known, found).run();
 }
 
 }  // namespace troupe::topology

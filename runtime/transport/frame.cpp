@@ -18,7 +18,7 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little, "frames have the byte order of memory");
 
-constexpr std::uint32_t magic = 0x50525454;  // "TTRP"
+constexpr std::uint32_t frame_magic = 0x50525454;  // "TTRP"
 constexpr encoding none{0};
 constexpr std::int64_t most = std::int64_t{1} << 48;  ///< Limit of values that are summed, so that no sum overflows.
 constexpr std::size_t checksum_at = header_bytes - sizeof(std::uint32_t);
@@ -78,7 +78,7 @@ std::span<const std::byte> bytes_of(const at::Tensor& values) {
 
 /// Throws if the bytes do not start with the magic. Only the first `count` bytes have been received.
 void check_mark(std::span<const std::byte, header_bytes> bytes, std::size_t count) {
-  if (std::memcmp(bytes.data(), &magic, std::min(count, sizeof(magic))) != 0)
+  if (std::memcmp(bytes.data(), &frame_magic, std::min(count, sizeof(frame_magic))) != 0)
     throw frame_error("received bytes that are not a Troupe frame");
 }
 
@@ -181,7 +181,7 @@ std::uint64_t frame_limits::largest_payload() const {
 
 std::array<std::byte, header_bytes> encode(const frame_header& header) {
   std::array<std::byte, header_bytes> bytes{};
-  auto mark = magic;
+  auto mark = frame_magic;
   auto version = protocol_version;
   std::uint8_t dims = header.elements > 0 ? 1 : 0;
   auto written = header;

@@ -23,7 +23,7 @@ namespace troupe::transport {
 
 namespace {
 
-constexpr std::string_view magic = "TROUPE\r\n";
+constexpr std::string_view greeting = "TROUPE\r\n";
 constexpr std::size_t challenge_bytes = 32, proof_bytes = 32;
 
 using challenge = std::array<std::byte, challenge_bytes>;
@@ -59,11 +59,11 @@ class secret_channel final : public plain_channel {
   secret_channel(int socket, const security::shared_secret& secret, bool dialled)
       : plain_channel(socket), secret_(secret), dialled_(dialled), own_(random_challenge()) {
     if (dialled_) {
-      out_.resize(magic.size());
-      std::memcpy(out_.data(), magic.data(), magic.size());
+      out_.resize(greeting.size());
+      std::memcpy(out_.data(), greeting.data(), greeting.size());
       append(own_);
     }
-    awaited_ = dialled_ ? challenge_bytes + proof_bytes : magic.size() + challenge_bytes;
+    awaited_ = dialled_ ? challenge_bytes + proof_bytes : greeting.size() + challenge_bytes;
   }
 
   progress shake_hands() override {
@@ -119,7 +119,7 @@ class secret_channel final : public plain_channel {
     if (dialled_ || heard_) return;
     constexpr auto client_hello = std::byte{22};  // RFC 8446, section 5.1
     if (in_[0] == client_hello) throw handshake_error("it uses TLS, but this node has no certificate ([security])");
-    if (std::memcmp(in_.data(), magic.data(), std::min(filled_, magic.size())) != 0)
+    if (std::memcmp(in_.data(), greeting.data(), std::min(filled_, greeting.size())) != 0)
       throw handshake_error("it is not a node of Troupe, or one without a secret");
   }
 
@@ -138,7 +138,7 @@ class secret_channel final : public plain_channel {
       return;
     }
     heard_ = true;
-    std::memcpy(theirs_.data(), in_.data() + magic.size(), theirs_.size());
+    std::memcpy(theirs_.data(), in_.data() + greeting.size(), theirs_.size());
     append(own_);
     append(prove(secret_, of_accepted, theirs_, own_));
     filled_ = 0;

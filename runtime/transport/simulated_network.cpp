@@ -1,6 +1,6 @@
 #include "troupe/runtime/transport/simulated_network.hpp"
 
-#include <ATen/ATen.h>
+#include <ATen/core/Tensor.h>
 
 #include <algorithm>
 #include <iterator>

@@ -45,7 +45,7 @@ at::Tensor tensor_of(const std::vector<std::byte>& bytes) {
   return values;
 }
 
-std::span<const std::byte> bytes_of(const at::Tensor& values) {
+std::span<const std::byte> payload_of(const at::Tensor& values) {
   return {static_cast<const std::byte*>(values.const_data_ptr()), values.nbytes()};
 }
 
@@ -315,7 +315,7 @@ class tcp_links final : public links {
       control::check_sender(arrived.header, options_.ranks, *from);
       return receive_(std::move(arrived), std::move(receipt));
     }
-    auto what = control::decode(bytes_of(arrived.values));
+    auto what = control::decode(payload_of(arrived.values));
     if (const auto node = controls_.node_of(who)) {
       control::check(what, options_.ranks, *node, options_.me);
       if (!is_first()) joined_ = true;

@@ -18,7 +18,7 @@ namespace troupe::watching {
 
 namespace {
 
-std::string number(double value) {
+std::string sample_text(double value) {
   std::array<char, 32> text{};
   std::snprintf(text.data(), text.size(), "%.12g", value);
   return text.data();
@@ -56,7 +56,7 @@ class exposition {
   void begin(const std::string& name, const std::string& help, const char* type) {
     text_ += "# HELP " + name + " " + help + "\n# TYPE " + name + " " + type + "\n";
   }
-  void sample(const std::string& series, double value) { text_ += series + " " + number(value) + "\n"; }
+  void sample(const std::string& series, double value) { text_ += series + " " + sample_text(value) + "\n"; }
 
   std::string text() && { return std::move(text_); }
 

@@ -27,7 +27,7 @@ using std::chrono::steady_clock;
 
 namespace {
 
-constexpr std::size_t header_bytes_max = 8192, token_bytes_max = 256;
+constexpr std::size_t response_header_bytes_max = 8192, token_bytes_max = 256;
 constexpr milliseconds between_questions{100};
 constexpr auto* where_to_look = "expected the address that a run with --dashboard has printed";
 
@@ -43,7 +43,7 @@ class exchange {
  public:
   exchange(const dashboard_address& to, const keep_on& goes_on, const client_limits& limits)
       : to_(to), goes_on_(goes_on), limits_(limits), stream_(io_) {
-    parser_.header_limit(header_bytes_max);
+    parser_.header_limit(response_header_bytes_max);
     parser_.body_limit(std::numeric_limits<std::uint64_t>::max());  // bodies are limited as they are read
   }
 

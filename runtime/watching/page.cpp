@@ -1,5 +1,6 @@
 #include "troupe/runtime/watching/page.hpp"
 
+#include "troupe/files/json.hpp"
 #include "troupe/runtime/pages/figure.hpp"
 #include "troupe/runtime/pages/html.hpp"
 #include "troupe/runtime/pages/sources.hpp"
@@ -10,8 +11,6 @@
 #include "troupe/runtime/watching/page_sources.hpp"
 #include "troupe/runtime/watching/summary.hpp"
 #include "troupe/runtime/watching/traffic.hpp"
-
-#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -25,14 +24,8 @@ namespace troupe::watching {
 
 namespace {
 
-using json = nlohmann::ordered_json;
+using json = files::json;
 using pages::escaped;
-
-/// Returns JSON on one line; bytes that are not UTF-8 are replaced.
-std::string dumped(const json& value) {
-  constexpr int on_one_line = -1;
-  return value.dump(on_one_line, ' ', false, json::error_handler_t::replace);
-}
 
 json number(const std::optional<double>& value) {
   return value && std::isfinite(*value) ? json(*value) : json(nullptr);
@@ -193,7 +186,7 @@ std::string drawn_html(const run_facts& facts, const history_state& state) {
   for (const auto& each : edges_of(facts, state))
     edges[each.name] = {{"short", short_text(each)}, {"text", long_text(each)}};
   return "<script type=\"application/json\" id=\"drawn\">" +
-         pages::script_json(dumped({{"workers", workers}, {"edges", edges}})) + "</script>\n";
+         pages::script_json(files::json_text({{"workers", workers}, {"edges", edges}})) + "</script>\n";
 }
 
 // The parts of the page that change while the run trains. Between them is what a reader operates, which stays.
@@ -279,10 +272,11 @@ std::string live_policy() {
 
 std::string update_of(const run_facts& facts, const history_state& state, bool has_wiring) {
   const auto done = facts.steps > 0 ? 100 * std::min(state.steps, facts.steps) / facts.steps : 0;
-  return dumped({{"title", std::to_string(done) + " % " + facts.title},
-                 {"ended", state.has_ended()},
-                 {"wiring", has_wiring},
-                 {"html", state_part(facts, state) + figures_part(facts, state) + tables_part(facts, state)}});
+  return files::json_text(
+      {{"title", std::to_string(done) + " % " + facts.title},
+       {"ended", state.has_ended()},
+       {"wiring", has_wiring},
+       {"html", state_part(facts, state) + figures_part(facts, state) + tables_part(facts, state)}});
 }
 
 std::string json_of(const run_facts& facts, const history_state& state) {
@@ -322,38 +316,38 @@ std::string json_of(const run_facts& facts, const history_state& state) {
                      {"wait_mean_seconds", number(each.wait_mean)},
                      {"staleness", each.staleness ? json(*each.staleness) : json(nullptr)}});
   const auto& latest = state.latest;
-  return dumped({{"title", facts.title},
-                 {"origin", json::parse(telemetry::json_of(facts.origin))},
-                 {"model", facts.model},
-                 {"data", facts.data},
-                 {"simulated", facts.simulated},
-                 {"status", state.status()},
-                 {"steps", facts.steps},
-                 {"step", state.steps},
-                 {"epoch", latest ? latest->epoch : 0},
-                 {"updates", latest ? latest->updates : 0},
-                 {"seconds", latest ? number(latest->seconds) : json(nullptr)},
-                 {"seconds_left", number(seconds_left(facts, state))},
-                 {"samples_per_second", number(samples_per_second(facts, state))},
-                 {"train_loss", number(state.last(&record::train_loss))},
-                 {"train_accuracy", number(state.last(&record::train_accuracy))},
-                 {"val_loss", number(state.last(&record::val_loss))},
-                 {"val_accuracy", number(state.last(&record::val_accuracy))},
-                 {"lr", number(state.last(&record::lr))},
-                 {"consensus_distance", number(state.last(&record::consensus_distance))},
-                 {"staleness_mean", number(state.last(&record::staleness_mean))},
-                 {"bytes_sent", latest ? latest->bytes_sent : 0},
-                 {"waiting", waiting_text(state).value_or("")},
-                 {"workers", workers},
-                 {"links", links},
-                 {"edges", edges}});
+  return files::json_text({{"title", facts.title},
+                           {"origin", files::parse_json(telemetry::json_of(facts.origin))},
+                           {"model", facts.model},
+                           {"data", facts.data},
+                           {"simulated", facts.simulated},
+                           {"status", state.status()},
+                           {"steps", facts.steps},
+                           {"step", state.steps},
+                           {"epoch", latest ? latest->epoch : 0},
+                           {"updates", latest ? latest->updates : 0},
+                           {"seconds", latest ? number(latest->seconds) : json(nullptr)},
+                           {"seconds_left", number(seconds_left(facts, state))},
+                           {"samples_per_second", number(samples_per_second(facts, state))},
+                           {"train_loss", number(state.last(&record::train_loss))},
+                           {"train_accuracy", number(state.last(&record::train_accuracy))},
+                           {"val_loss", number(state.last(&record::val_loss))},
+                           {"val_accuracy", number(state.last(&record::val_accuracy))},
+                           {"lr", number(state.last(&record::lr))},
+                           {"consensus_distance", number(state.last(&record::consensus_distance))},
+                           {"staleness_mean", number(state.last(&record::staleness_mean))},
+                           {"bytes_sent", latest ? latest->bytes_sent : 0},
+                           {"waiting", waiting_text(state).value_or("")},
+                           {"workers", workers},
+                           {"links", links},
+                           {"edges", edges}});
 }
 
 std::string csv_of_figures(const run_facts& facts, const history_state& state) {
   json csv = json::object();
   for (const auto& each : figures_of(facts, state)) csv[each.name] = pages::csv_of(each);
   csv["wiring"] = csv_of(edges_of(facts, state));
-  return dumped(csv);
+  return files::json_text(csv);
 }
 
 }  // namespace troupe::watching

@@ -1,8 +1,7 @@
 #include "troupe/runtime/watching/seen_run.hpp"
 
 #include "troupe/data/utf8.hpp"
-
-#include <nlohmann/json.hpp>
+#include "troupe/files/json.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -11,7 +10,7 @@ namespace troupe::watching {
 
 namespace {
 
-using json = nlohmann::ordered_json;
+using json = files::json;
 
 constexpr std::size_t name_bytes_max = 200, waiting_bytes_max = 400;
 
@@ -104,9 +103,7 @@ std::optional<seen_run> parse_seen_run(std::string_view text) {
 
 std::string clean_json(std::string_view text) {
   const auto from = parsed(text);
-  constexpr int on_one_line = -1;
-  constexpr bool ascii = true;
-  return from.is_discarded() ? std::string() : from.dump(on_one_line, ' ', ascii, json::error_handler_t::replace);
+  return from.is_discarded() ? std::string() : files::json_text(from, {.ascii = true});
 }
 
 }  // namespace troupe::watching

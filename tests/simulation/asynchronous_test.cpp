@@ -11,6 +11,8 @@
 #include <set>
 #include <tuple>
 
+namespace asynchronous_test {
+
 namespace {
 
 using namespace troupe;
@@ -169,3 +171,5 @@ TEST_CASE("an interrupt loses no contribution either: what was begun is brought 
     CHECK(made.size() > 3);
   }
 }
+
+}  // namespace asynchronous_test

@@ -9,6 +9,8 @@
 #include <functional>
 #include <string>
 
+namespace averaging_test {
+
 namespace {
 
 using namespace troupe;
@@ -79,3 +81,5 @@ TEST_CASE("averaging parameters after every step is something else under Adam, N
     CHECK(difference(options, clipping) > 1e-3);
   }
 }
+
+}  // namespace averaging_test

@@ -13,6 +13,8 @@
 #include <memory>
 #include <vector>
 
+namespace batches_test {
+
 namespace {
 
 using namespace troupe;
@@ -147,3 +149,5 @@ TEST_CASE("synchronised norms count the passes of uneven steps, in micro-batches
   REQUIRE_FALSE(found.end.failure);
   CHECK(at::allclose(found.book->result, expected.book->result, 1e-4, 1e-5));
 }
+
+}  // namespace batches_test

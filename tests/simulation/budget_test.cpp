@@ -11,6 +11,8 @@
 #include <map>
 #include <set>
 
+namespace budget_test {
+
 namespace {
 
 using namespace troupe;
@@ -208,3 +210,5 @@ TEST_CASE("a shared memory takes the steps of a shared budget") {
     CHECK(run.reads() == std::set<std::uint64_t>{1});
   }
 }
+
+}  // namespace budget_test

@@ -9,6 +9,8 @@
 #include <string>
 #include <vector>
 
+namespace buffers_test {
+
 namespace {
 
 using namespace troupe;
@@ -147,3 +149,5 @@ TEST_CASE("with buffers = first the result has the statistics of the first worke
   const auto parameters = plan.layout.parameter_end, buffers = plan.layout.total - parameters;
   CHECK(first.narrow(0, parameters, buffers).equal(own.narrow(0, parameters, buffers)));
 }
+
+}  // namespace buffers_test

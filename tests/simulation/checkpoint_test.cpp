@@ -12,6 +12,8 @@
 #include <algorithm>
 #include <set>
 
+namespace checkpoint_test {
+
 namespace {
 
 using namespace troupe;
@@ -268,3 +270,5 @@ TEST_CASE("a budget that workers share is used up exactly, wherever the run was 
     CHECK(samples(run.book()) == std::pair{std::uint64_t{24}, std::string{"done"}});
   }
 }
+
+}  // namespace checkpoint_test

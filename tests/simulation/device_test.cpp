@@ -12,6 +12,8 @@
 
 #include <map>
 
+namespace device_test {
+
 namespace {
 
 using namespace troupe;
@@ -128,3 +130,5 @@ TEST_CASE("an interrupted run brings home what it has") {
     CHECK(at::isfinite(run.book->result).all().item<bool>());
   }
 }
+
+}  // namespace device_test

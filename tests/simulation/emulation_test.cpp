@@ -19,6 +19,8 @@
 #include <string>
 #include <vector>
 
+namespace emulation_test {
+
 namespace {
 
 using namespace troupe;
@@ -205,3 +207,5 @@ TEST_CASE("a run that would last longer than a clock can count is ended with the
   };
   CHECK_THROWS_WITH(simulating(), doctest::Contains("longer than a hundred years of virtual time"));
 }
+
+}  // namespace emulation_test

@@ -15,6 +15,8 @@
 #include <string>
 #include <vector>
 
+namespace faults_test {
+
 namespace {
 
 using namespace troupe;
@@ -115,3 +117,5 @@ TEST_CASE("two faults at once end the run in time, in one way, and one of them i
   }
   MESSAGE(runs << " runs of pairs");
 }
+
+}  // namespace faults_test

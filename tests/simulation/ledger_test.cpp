@@ -16,6 +16,8 @@
 
 #include <numeric>
 
+namespace ledger_test {
+
 namespace {
 
 using namespace troupe;
@@ -195,3 +197,5 @@ TEST_CASE("nothing is lost or applied twice in asynchronous runs that are cut of
     CHECK(repeated > seeds);  // runs were killed after their last checkpoint
   }
 }
+
+}  // namespace ledger_test

@@ -28,6 +28,8 @@
 #include <utility>
 #include <vector>
 
+namespace mutations_test {
+
 namespace {
 
 using namespace troupe;
@@ -359,3 +361,5 @@ TEST_CASE("a topology with other contents is refused in words, or simulated") {
 }
 
 }  // namespace
+
+}  // namespace mutations_test

@@ -12,6 +12,8 @@
 #include <csignal>
 #include <unistd.h>
 
+namespace node_test {
+
 namespace {
 
 using namespace troupe;
@@ -149,3 +151,5 @@ TEST_CASE("a cancelled evaluation does not fail the run it was part of") {
   const std::atomic<bool> cancelled{true};
   CHECK_FALSE(rules::evaluate(*net, *tests::tiny_data().test, {}, plan.loss, {.batch_size = 1}, &cancelled));
 }
+
+}  // namespace node_test

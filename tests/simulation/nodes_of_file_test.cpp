@@ -21,6 +21,8 @@
 #include <utility>
 #include <vector>
 
+namespace nodes_of_file_test {
+
 namespace {
 
 using namespace troupe;
@@ -199,3 +201,5 @@ TEST_CASE("a simulation in which no node is left ends") {
                                                         {.kind = "freeze", .at = "0s", .node = "beta"}});
   CHECK(says(simulated(made, 60), "no node is left"));
 }
+
+}  // namespace nodes_of_file_test

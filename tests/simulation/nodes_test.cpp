@@ -11,6 +11,8 @@
 #include <string>
 #include <vector>
 
+namespace nodes_test {
+
 using namespace troupe;
 using namespace troupe::tests;
 
@@ -89,3 +91,5 @@ TEST_CASE("a node that is lost while the result is being saved does not fail the
   }
   CHECK(saved > 0);
 }
+
+}  // namespace nodes_test

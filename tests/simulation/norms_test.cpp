@@ -13,6 +13,8 @@
 
 #include <set>
 
+namespace norms_test {
+
 namespace {
 
 using namespace troupe;
@@ -123,3 +125,5 @@ TEST_CASE("a worker that never comes to a norm is named by those who wait for it
   CHECK(run.end.failure->find("batch_norm: rank ") != std::string::npos);
   CHECK(run.end.failure->find(" is waiting for rank 1 at step 1; no answer within 60000 ms") != std::string::npos);
 }
+
+}  // namespace norms_test

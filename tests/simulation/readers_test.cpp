@@ -54,6 +54,8 @@
 #include <utility>
 #include <vector>
 
+namespace readers_test {
+
 namespace {
 
 using namespace troupe;
@@ -495,3 +497,5 @@ TEST_CASE("requests and answers of HTTP with other contents get an answer or a r
       for (const auto& each : events.read(rest.substr(0, 17))) watching::parse_seen_run(each);
   });
 }
+
+}  // namespace readers_test

@@ -19,6 +19,8 @@
 #include <string>
 #include <vector>
 
+namespace reform_test {
+
 namespace {
 
 using namespace troupe;
@@ -285,3 +287,5 @@ TEST_CASE("a port that receives too many parts of the next generation fails inst
   caf::anon_send_exit(port, caf::exit_reason::kill);
   while (scheduler.has_job()) scheduler.run_once();
 }
+
+}  // namespace reform_test

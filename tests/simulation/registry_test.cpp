@@ -19,6 +19,8 @@
 #include <string>
 #include <vector>
 
+namespace registry_test {
+
 namespace {
 
 using namespace troupe;
@@ -142,3 +144,5 @@ TEST_CASE("every registered exchange keeps equal what it declares equal, and its
       CHECK(drawn.accepted.size() >= std::max<std::uint64_t>(count / 2, 1));
   }
 }
+
+}  // namespace registry_test

@@ -19,6 +19,8 @@
 #include <utility>
 #include <vector>
 
+namespace replay_test {
+
 namespace {
 
 using namespace troupe;
@@ -268,3 +270,5 @@ TEST_CASE("a gradient that is not the recorded one is found where it comes in") 
   REQUIRE(again.outcome.end.failure);
   CHECK(again.outcome.end.failure->find(describe(part->what) + ": its values differ") != std::string::npos);
 }
+
+}  // namespace replay_test

@@ -13,6 +13,8 @@
 #include <set>
 #include <vector>
 
+namespace shared_test {
+
 namespace {
 
 using namespace troupe;
@@ -112,3 +114,5 @@ TEST_CASE("memories that are averaged become the mean, and keep what others writ
     CHECK(book->lines.back().bytes_sent > 0);
   }
 }
+
+}  // namespace shared_test

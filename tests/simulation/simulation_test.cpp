@@ -14,6 +14,8 @@
 #include <map>
 #include <set>
 
+namespace simulation_test {
+
 namespace {
 
 using namespace troupe;
@@ -314,3 +316,5 @@ TEST_CASE("lanes that cannot be had leave no actor behind") {
                            {std::make_shared<remembered>(), initial_weights(plan, pool), pool}),
                     "no more threads");
 }
+
+}  // namespace simulation_test

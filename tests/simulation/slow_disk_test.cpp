@@ -11,6 +11,8 @@
 #include <condition_variable>
 #include <mutex>
 
+namespace slow_disk_test {
+
 namespace {
 
 using namespace troupe;
@@ -115,3 +117,5 @@ TEST_CASE("a slow disk changes neither the result nor the lines") {
     CHECK(slow->book.lines[i].val_loss == fast->book.lines[i].val_loss);
   }
 }
+
+}  // namespace slow_disk_test

@@ -9,6 +9,8 @@
 
 #include <map>
 
+namespace tasks_test {
+
 namespace {
 
 using namespace troupe;
@@ -68,3 +70,5 @@ TEST_CASE("a worker that computes four times as slowly makes a fifth of the upda
   CHECK(gradients["compute 1"] >= 24);
   CHECK(gradients["compute 1"] <= 26);
 }
+
+}  // namespace tasks_test

@@ -8,6 +8,8 @@
 
 #include <caf/all.hpp>
 
+namespace verify_test {
+
 namespace {
 
 using namespace troupe;
@@ -85,3 +87,5 @@ TEST_CASE("a replica that has become different ends the run, which names its wor
     CHECK(step % plan.verify_every == 0);
   }
 }
+
+}  // namespace verify_test

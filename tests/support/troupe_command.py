@@ -86,12 +86,22 @@ def skip(reason):
     sys.exit(77)
 
 
+def thorough(test):
+    """Marks a test of several seconds that another one samples: scripts/test leaves it out unless it gets --all."""
+    test.is_thorough = True
+    return test
+
+
 def main(tests):
     """Runs the functions of `tests` whose names begin with test_, all of them, and fails if one fails."""
+    samples = bool(os.environ.get("TROUPE_TESTS_SAMPLE"))
     failed = 0
     wanted = [argument for argument in sys.argv[1:] if argument.startswith("test_")]
     for name, test in list(tests.items()):
         if not name.startswith("test_") or (wanted and name not in wanted):
+            continue
+        if samples and not wanted and getattr(test, "is_thorough", False):
+            print(f"{name[5:].replace('_', ' ')}: left out of the sample")
             continue
         begin = time.monotonic()
         with tempfile.TemporaryDirectory(prefix="troupe-test-") as folder:

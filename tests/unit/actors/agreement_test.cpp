@@ -6,6 +6,8 @@
 
 #include <stdexcept>
 
+namespace agreement_test {
+
 namespace {
 
 using namespace troupe;
@@ -76,3 +78,5 @@ TEST_CASE("a digest covers one tensor, and neither the padding nor the buffers")
   CHECK(with(1)[1] == digests[1]);
   CHECK(with(18)[1] != digests[1]);
 }
+
+}  // namespace agreement_test

@@ -4,6 +4,8 @@
 
 #include <ATen/ops/full.h>
 
+namespace arrivals_test {
+
 namespace {
 
 using namespace troupe;
@@ -107,3 +109,5 @@ TEST_CASE("what has arrived from some workers is restored") {
   CHECK(after.take_queued().size() == 1);
   CHECK_THROWS_AS(arrivals{3}.restore(before.state()), state_error);
 }
+
+}  // namespace arrivals_test

@@ -11,6 +11,8 @@
 
 #include <map>
 
+namespace backup_workers_test {
+
 namespace {
 
 using namespace troupe;
@@ -131,3 +133,5 @@ TEST_CASE("settings that do not fit are refused") {
   CHECK(check({{"apply", std::string{"all"}}, {"first", std::int64_t{2}}}) == "first");
   CHECK(check({{"apply", std::string{"all"}}, {"staleness_bound", std::int64_t{2}}}) == "staleness_bound");
 }
+
+}  // namespace backup_workers_test

@@ -15,6 +15,8 @@
 #include <optional>
 #include <vector>
 
+namespace bounded_staleness_test {
+
 namespace {
 
 using namespace troupe;
@@ -177,3 +179,5 @@ TEST_CASE("with a bound of 0, each step uses the sum of all gradients at the sam
     CHECK(at::allclose(pump.held(wired.workers, wired.steps).piece.values, x, 1e-4, 1e-5));
   }
 }
+
+}  // namespace bounded_staleness_test

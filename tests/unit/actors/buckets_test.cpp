@@ -12,6 +12,8 @@
 #include <numeric>
 #include <vector>
 
+namespace buckets_test {
+
 namespace {
 
 using namespace troupe;
@@ -107,3 +109,5 @@ TEST_CASE("a member of buckets waits for who is missing in any of them") {
   CHECK(out.answers.front().total == 176);
   CHECK((member->waiting_for(0) == std::vector<rank_id>{rank_id{1}}));
 }
+
+}  // namespace buckets_test

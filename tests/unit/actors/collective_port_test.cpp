@@ -15,6 +15,8 @@
 #include <deque>
 #include <thread>
 
+namespace collective_port_test {
+
 namespace {
 
 using namespace troupe;
@@ -268,3 +270,5 @@ TEST_CASE("a collective refuses what is not its worker's, and says what") {
   first.read();
   CHECK(first.text == expected);
 }
+
+}  // namespace collective_port_test

@@ -16,6 +16,8 @@
 #include <string>
 #include <utility>
 
+namespace compute_test {
+
 namespace {
 
 using namespace troupe;
@@ -99,3 +101,5 @@ TEST_CASE("a compute actor refuses a state that does not fit, with the reason") 
   const auto elements = std::to_string(here.options.layout.parameter_end);
   CHECK(here.restore(one, saved) == "the entry \"momentum_buffer\" has 3 elements; expected " + elements);
 }
+
+}  // namespace compute_test

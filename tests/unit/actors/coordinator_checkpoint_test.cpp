@@ -10,6 +10,8 @@
 #include <cstdint>
 #include <vector>
 
+namespace coordinator_checkpoint_test {
+
 namespace {
 
 using namespace troupe;
@@ -92,3 +94,5 @@ TEST_CASE("a checkpoint waits for a milestone that a worker's state has overtake
   CHECK(here.all->checkpoints.front().actors.at("coordinator").count("reports") == 1);
   CHECK(here.all->events.back() == "end interrupted");
 }
+
+}  // namespace coordinator_checkpoint_test

@@ -10,6 +10,8 @@
 #include <cstdint>
 #include <vector>
 
+namespace coordinator_records_test {
+
 namespace {
 
 using namespace troupe;
@@ -159,3 +161,5 @@ TEST_CASE("an epoch says how long it took, other lines do not") {
     if (line.epoch_seconds) CHECK(*line.epoch_seconds == doctest::Approx(5));
   }
 }
+
+}  // namespace coordinator_records_test

@@ -13,6 +13,8 @@
 #include <string>
 #include <vector>
 
+namespace coordinator_test {
+
 namespace {
 
 using namespace troupe;
@@ -156,3 +158,5 @@ TEST_CASE("workers that pause are granted one evaluation at a time") {
     CHECK(here.all->granted.back() == (pauses ? 2 : 3));
   }
 }
+
+}  // namespace coordinator_test

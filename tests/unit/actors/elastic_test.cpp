@@ -18,6 +18,8 @@
 #include <string>
 #include <tuple>
 
+namespace elastic_test {
+
 namespace {
 
 using namespace troupe;
@@ -482,3 +484,5 @@ TEST_CASE("workers that come one by one approach the centre with any α below 1"
   for (const std::uint32_t n : {1U, 2U, 4U, 16U})
     for (const double alpha : {0.5, 0.9, 0.99}) CHECK(std::abs(distance_after(2'000, "each", n, alpha)) < 1e-3);
 }
+
+}  // namespace elastic_test

@@ -14,6 +14,8 @@
 #include <cstring>
 #include <limits>
 
+namespace encoded_test {
+
 namespace {
 
 using namespace troupe;
@@ -123,3 +125,5 @@ TEST_CASE("a member's own parameters are not rounded where every member gets an 
   CHECK(pump.last(0)[0].item<float>() == doctest::Approx((1.0F + 1.0F / 1024) / 3).epsilon(1e-6));
   CHECK(pump.last(1)[0].item<float>() == doctest::Approx(1.0F / 3).epsilon(1e-6));
 }
+
+}  // namespace encoded_test

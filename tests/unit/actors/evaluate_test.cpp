@@ -12,6 +12,8 @@
 #include <stdexcept>
 #include <vector>
 
+namespace evaluate_test {
+
 namespace {
 
 using namespace troupe;
@@ -110,3 +112,5 @@ TEST_CASE("an evaluation of nothing is refused") {
                        "evaluate.drop_last = false",
                        std::invalid_argument);
 }
+
+}  // namespace evaluate_test

@@ -10,6 +10,8 @@
 #include <string>
 #include <vector>
 
+namespace gossip_settings_test {
+
 namespace {
 
 using namespace troupe;
@@ -125,3 +127,5 @@ TEST_CASE("gossip gives all the same where every row of W is the same") {
   CHECK(nature_of(gossip_kind(), circle).deterministic);
   CHECK(nature_of(gossip_kind(), circle).servers == 0);
 }
+
+}  // namespace gossip_settings_test

@@ -20,6 +20,8 @@
 #include <utility>
 #include <vector>
 
+namespace gossip_test {
+
 namespace {
 
 using namespace troupe;
@@ -332,3 +334,5 @@ TEST_CASE("a step of a gossip that is forgotten holds no contribution") {
   one->forget_before(1);
   CHECK(piece.piece.values.use_count() == 1);
 }
+
+}  // namespace gossip_test

@@ -14,6 +14,8 @@
 
 #include <string>
 
+namespace group_test {
+
 namespace {
 
 using namespace troupe;
@@ -362,3 +364,5 @@ TEST_CASE("a part from who has no say here is refused") {
   gradient.piece = {0, at::ones({64})};
   CHECK(code_of(*server_side, gradient) == errc::mismatch);  // of a worker who leads nobody
 }
+
+}  // namespace group_test

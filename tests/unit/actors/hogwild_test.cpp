@@ -20,6 +20,8 @@
 #include <thread>
 #include <vector>
 
+namespace hogwild_test {
+
 namespace {
 
 using namespace troupe;
@@ -171,3 +173,5 @@ TEST_CASE("replicas that write plainly lose additions of others only where they 
     }
   }
 }
+
+}  // namespace hogwild_test

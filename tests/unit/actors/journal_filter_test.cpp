@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+namespace journal_filter_test {
+
 namespace {
 
 using namespace troupe;
@@ -42,3 +44,5 @@ TEST_CASE("a filter of a journal forwards every function, those with a default t
   CHECK(inner->called == std::vector<std::string>{"write", "progress", "progress_by_worker", "keep", "save",
                                                   "checkpoint", "checkpoint", "report_overdue_copy"});
 }
+
+}  // namespace journal_filter_test

@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <vector>
 
+namespace learning_rate_test {
+
 namespace {
 
 using troupe::learning_rate;
@@ -132,3 +134,5 @@ TEST_CASE("a warm-up longer than the run is cut off") {
   CHECK(cut.at(9) == doctest::Approx(0.45));
   CHECK(cut.at(25) == 1);
 }
+
+}  // namespace learning_rate_test

@@ -2,6 +2,8 @@
 
 #include "tests/support/doctest.hpp"
 
+namespace loop_test {
+
 namespace {
 
 using namespace troupe;
@@ -176,3 +178,5 @@ TEST_CASE("with a queue, the ends of assignments are the milestones") {
   CHECK(reports.is_milestone(13));
   CHECK_FALSE(reports.is_milestone(15));  // the assignment before it is still open
 }
+
+}  // namespace loop_test

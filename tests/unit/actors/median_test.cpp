@@ -10,6 +10,8 @@
 
 #include <limits>
 
+namespace median_test {
+
 namespace {
 
 using namespace troupe;
@@ -124,3 +126,5 @@ TEST_CASE("a median refuses what does not fit, came twice, or came to the wrong 
     CHECK_THROWS_AS(master->receive(piece, out), exchange_error);
   }
 }
+
+}  // namespace median_test

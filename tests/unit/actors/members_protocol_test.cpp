@@ -11,6 +11,8 @@
 #include <map>
 #include <vector>
 
+namespace members_protocol_test {
+
 namespace {
 
 using namespace troupe;
@@ -185,3 +187,5 @@ TEST_CASE("a step that is forgotten holds no contribution and no buffer") {
     for (const auto& [tensor, values] : seen) CHECK(values.storage().use_count() == views[values.storage().data()]);
   }
 }
+
+}  // namespace members_protocol_test

@@ -15,6 +15,8 @@
 #include <utility>
 #include <vector>
 
+namespace members_test {
+
 namespace {
 
 using namespace troupe;
@@ -147,3 +149,5 @@ TEST_CASE("a ring and a direct all-reduce send 2(n-1)/n of the gradient for each
     CHECK(bytes == 4 * (2 * 3 * 64 * sizeof(float)));
   }
 }
+
+}  // namespace members_test

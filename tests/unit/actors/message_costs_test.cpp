@@ -10,6 +10,8 @@
 #include <string>
 #include <vector>
 
+namespace message_costs_test {
+
 namespace {
 
 using namespace troupe;
@@ -130,3 +132,5 @@ TEST_CASE("encoded messages never form a chain, unless there are too many member
     CHECK(names_of(all_reduce::automatic_routes({.members = members_of_pairs + 1, .how = how}, 16)) ==
           std::vector<std::string>{"chain"});
 }
+
+}  // namespace message_costs_test

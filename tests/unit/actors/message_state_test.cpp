@@ -10,6 +10,8 @@
 #include <cmath>
 #include <limits>
 
+namespace message_state_test {
+
 namespace {
 
 using namespace troupe;
@@ -153,3 +155,5 @@ TEST_CASE("a worker's progress is restored for the run that continues, and refus
   other.payload_bytes = {0, 0};
   CHECK_THROWS_AS(other.restore(before.state(), run_id{8}), state_error);
 }
+
+}  // namespace message_state_test

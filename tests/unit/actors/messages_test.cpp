@@ -12,6 +12,8 @@
 
 #include <vector>
 
+namespace messages_test {
+
 namespace {
 
 using namespace troupe;
@@ -82,3 +84,5 @@ TEST_CASE("an error carries what a person reads") {
   CHECK(describe(error) == "rank 2 has waited for rank 1");
   CHECK(describe(make_error(errc::stale)) == "stale");
 }
+
+}  // namespace messages_test

@@ -19,6 +19,8 @@
 #include <utility>
 #include <vector>
 
+namespace missing_gradients_test {
+
 namespace {
 
 using namespace troupe;
@@ -189,3 +191,5 @@ TEST_CASE("a server of a part of the parameters skips the tensors of that part")
     CHECK(x.equal(whole.narrow(0, part.first, part.count)));
   }
 }
+
+}  // namespace missing_gradients_test

@@ -18,6 +18,8 @@
 #include <utility>
 #include <vector>
 
+namespace mixing_test {
+
 namespace {
 
 using namespace troupe;
@@ -304,3 +306,5 @@ TEST_CASE("a graph has a period where all its cycles have a common length") {
   for (std::uint32_t n = 1; n <= 40; ++n)
     for (const auto& each : graphs_of(n)) CHECK(rules::period_of(rules::metropolis_weights(each.wires)) == 1);
 }
+
+}  // namespace mixing_test

@@ -13,6 +13,8 @@
 
 #include <vector>
 
+namespace moments_test {
+
 using namespace troupe;
 
 namespace {
@@ -60,3 +62,5 @@ TEST_CASE("statistics of norms have a bucket forward and one backward for each l
   CHECK(layout.parameter_end == 128);
   CHECK(layout.parameter_count == 2 * (8 + 40));
 }
+
+}  // namespace moments_test

@@ -15,6 +15,8 @@
 #include <utility>
 #include <vector>
 
+namespace optimizer_state_test {
+
 namespace {
 
 using namespace troupe;
@@ -191,3 +193,5 @@ TEST_CASE("a state that does not fit an optimizer is refused") {
   more_layers.tensors.push_back({11, 1});
   CHECK_THROWS_AS(make_optimizer(more_layers)->restore(saved_by(novograd)), state_error);
 }
+
+}  // namespace optimizer_state_test

@@ -14,6 +14,8 @@
 #include <stdexcept>
 #include <vector>
 
+namespace optimizer_test {
+
 namespace {
 
 using namespace troupe;
@@ -191,3 +193,5 @@ TEST_CASE("every optimizer goes by the schedule and by what the exchange scales"
 TEST_CASE("an unknown optimizer is refused") {
   CHECK_THROWS_AS(make_optimizer({.name = "sdg"}), std::invalid_argument);
 }
+
+}  // namespace optimizer_test

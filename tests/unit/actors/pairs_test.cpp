@@ -7,6 +7,8 @@
 #include <ATen/ops/full.h>
 #include <ATen/ops/ones.h>
 
+namespace pairs_test {
+
 namespace {
 
 using namespace troupe;
@@ -88,3 +90,5 @@ TEST_CASE("only the partner of the step may send, and once") {
   CHECK(testing::code_of(*one, from(partner)) == errc::failed);  // taken
   CHECK(testing::code_of(*one, from(partner)) == errc::stale);
 }
+
+}  // namespace pairs_test

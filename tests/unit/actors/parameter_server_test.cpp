@@ -14,6 +14,8 @@
 #include <string>
 #include <tuple>
 
+namespace parameter_server_test {
+
 namespace {
 
 using namespace troupe;
@@ -415,3 +417,5 @@ TEST_CASE("the plan knows the traffic of a parameter server") {
   }
   CHECK_FALSE(nature_of(*find_exchange("parameter_server"), settings_of({.apply = "each"})).deterministic);
 }
+
+}  // namespace parameter_server_test

@@ -13,6 +13,8 @@
 #include <caf/all.hpp>
 #include <caf/scheduler/test_coordinator.hpp>
 
+namespace port_test {
+
 namespace {
 
 using namespace troupe;
@@ -233,3 +235,5 @@ TEST_CASE("a part that waits for the lane of its port keeps its receipt until th
   caf::anon_send_exit(port, caf::exit_reason::kill);
   while (scheduler.has_job()) scheduler.run_once();
 }
+
+}  // namespace port_test

@@ -15,6 +15,8 @@
 #include <utility>
 #include <vector>
 
+namespace recorder_test {
+
 namespace {
 
 using namespace troupe;
@@ -156,3 +158,5 @@ TEST_CASE("the end of a run waits until the copies of its checkpoints are writte
   caf::anon_send_exit(recorder, caf::exit_reason::kill);
   run();
 }
+
+}  // namespace recorder_test

@@ -15,6 +15,8 @@
 #include <utility>
 #include <vector>
 
+namespace reduce_test {
+
 namespace {
 
 using namespace troupe;
@@ -185,3 +187,5 @@ TEST_CASE("a mixture of one with weight 1 is not copied, with another weight it 
   CHECK(rules::mix_in_order({{values, 1}}, pool).data_ptr() == values.data_ptr());
   CHECK(rules::mix_in_order({{values, 0.5}}, pool).equal(values * 0.5));
 }
+
+}  // namespace reduce_test

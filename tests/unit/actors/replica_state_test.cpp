@@ -11,6 +11,8 @@
 
 #include <cstdint>
 
+namespace replica_state_test {
+
 using namespace troupe;
 using namespace troupe::testing;
 
@@ -83,3 +85,5 @@ TEST_CASE("a state that does not fit a replica is refused") {
   one.restore({});
   CHECK(one.state().empty());
 }
+
+}  // namespace replica_state_test

@@ -14,6 +14,8 @@
 #include <utility>
 #include <vector>
 
+namespace replica_steps_test {
+
 using namespace troupe;
 using namespace troupe::testing;
 
@@ -215,3 +217,5 @@ TEST_CASE("sparse steps follow the schedule, however many are asked for at once"
   CHECK(dense.now.values.allclose(at_once.now.values, 1e-4, 1e-6));
   CHECK_FALSE(dense.now.values.equal(initial));
 }
+
+}  // namespace replica_steps_test

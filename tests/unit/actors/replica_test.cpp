@@ -25,6 +25,8 @@
 #include <utility>
 #include <vector>
 
+namespace replica_test {
+
 using namespace troupe;
 using namespace troupe::testing;
 
@@ -295,3 +297,5 @@ TEST_CASE("augmented batches are of their step's epoch, with threads and without
   CHECK_FALSE(
       here.run(later).gradient->piece.values.equal(here.run(here.request({verb::gradient})).gradient->piece.values));
 }
+
+}  // namespace replica_test

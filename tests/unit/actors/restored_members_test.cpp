@@ -13,6 +13,8 @@
 #include <string>
 #include <vector>
 
+namespace restored_members_test {
+
 namespace {
 
 using namespace troupe;
@@ -125,3 +127,5 @@ TEST_CASE("a state that does not fit is refused") {
     CHECK_THROWS_AS(make(wired, {.lr = 0.1}, rank_id{workers}, rest), state_error);
   }
 }
+
+}  // namespace restored_members_test

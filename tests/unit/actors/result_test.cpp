@@ -6,6 +6,8 @@
 
 #include <cmath>
 
+namespace result_test {
+
 namespace {
 
 using namespace troupe;
@@ -50,3 +52,5 @@ TEST_CASE("what servers hold is the result, with the mean of the buffers if ther
   CHECK(rules::result_of(two_replicas(), held, five()).values.equal(at::tensor({7, 8, 9, 20, 40}, at::kFloat)));
   CHECK(rules::result_of({}, held, five()).values.equal(held));
 }
+
+}  // namespace result_test

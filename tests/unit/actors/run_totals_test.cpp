@@ -7,6 +7,8 @@
 #include <chrono>
 #include <limits>
 
+namespace run_totals_test {
+
 namespace {
 
 using namespace troupe;
@@ -148,3 +150,5 @@ TEST_CASE("speed is that at which workers train, also where they are far apart")
   CHECK(first.line.samples_per_second == 1);   // 12 samples in 12 s
   CHECK(second.line.samples_per_second == 1);  // 4 samples in 4 s, although 8 belong to this report
 }
+
+}  // namespace run_totals_test

@@ -2,6 +2,8 @@
 
 #include "tests/support/doctest.hpp"
 
+namespace schedule_test {
+
 using troupe::make_cadence;
 using troupe::schedule;
 
@@ -72,3 +74,5 @@ TEST_CASE("checkpoints are due at multiples of their interval, not at the end, a
   CHECK_FALSE(never.checkpoint_at(10));
   CHECK(never.next_checkpoint(0) == ~std::uint64_t{0});
 }
+
+}  // namespace schedule_test

@@ -12,6 +12,8 @@
 #include <utility>
 #include <vector>
 
+namespace shards_test {
+
 using namespace troupe;
 using testing::three_parameters;
 
@@ -68,3 +70,5 @@ TEST_CASE("shards cover random layouts, and no cut has a smaller largest shard")
     CHECK(largest == best);
   }
 }
+
+}  // namespace shards_test

@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <vector>
 
+namespace staleness_tally_test {
+
 using namespace troupe;
 
 TEST_CASE("staleness is counted, pooled and told apart from what was counted before") {
@@ -45,3 +47,5 @@ TEST_CASE("staleness beyond the last entry is counted there, and not lost from t
   CHECK(tally.most == 1'000);
   CHECK(rules::since({}, tally).most == 1'000);
 }
+
+}  // namespace staleness_tally_test

@@ -19,6 +19,8 @@
 #include <string>
 #include <vector>
 
+namespace staleness_test {
+
 namespace {
 
 using namespace troupe;
@@ -134,3 +136,5 @@ TEST_CASE("workers that take turns with H local steps are (n − 1)H behind, and
   CHECK(find_exchange("parameter_server")->facts.variants.back().staleness.find("whatever the workers' speeds") !=
         std::string::npos);
 }
+
+}  // namespace staleness_test

@@ -6,6 +6,8 @@
 
 #include <limits>
 
+namespace state_dict_test {
+
 using namespace troupe;
 
 TEST_CASE("a state returns what was put into it") {
@@ -37,3 +39,5 @@ TEST_CASE("a state names the entry that does not fit") {
   CHECK_THROWS_WITH_AS(state.count("x"), "the entry \"x\" has the type Float; expected Long", state_error);
   CHECK_THROWS_WITH_AS(state.count("next"), "the entry \"next\" has 2 elements; expected 1", state_error);
 }
+
+}  // namespace state_dict_test

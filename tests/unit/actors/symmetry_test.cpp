@@ -6,6 +6,8 @@
 #include <cmath>
 #include <numbers>
 
+namespace symmetry_test {
+
 namespace {
 
 using namespace troupe::rules;
@@ -44,3 +46,5 @@ TEST_CASE("the rates of a symmetric matrix are its eigenvalues, however many nod
   const auto torus = metropolis_weights(torus_graph(100, 100));
   CHECK(rates_by_symmetry(torus, 100).gap == doctest::Approx(1 - (3 + 2 * cosine_of(0.01)) / 5).epsilon(1e-9));
 }
+
+}  // namespace symmetry_test

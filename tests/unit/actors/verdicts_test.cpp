@@ -5,6 +5,8 @@
 #include <limits>
 #include <vector>
 
+namespace verdicts_test {
+
 namespace {
 
 using namespace troupe;
@@ -55,3 +57,5 @@ TEST_CASE("restored verdicts count the evaluations before") {
   CHECK_FALSE(found.best);
   CHECK(found.stopped_by == "patience");
 }
+
+}  // namespace verdicts_test

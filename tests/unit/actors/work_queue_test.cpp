@@ -6,6 +6,8 @@
 #include <deque>
 #include <map>
 
+namespace work_queue_test {
+
 namespace {
 
 using namespace troupe;
@@ -143,3 +145,5 @@ TEST_CASE("a restored queue hands out what the saved one would have") {
   CHECK(after.is_idle_at(6));
   CHECK_THROWS_AS((work_queue{3, when, 4}.restore(before.state())), state_error);
 }
+
+}  // namespace work_queue_test

@@ -15,6 +15,8 @@
 #include <numeric>
 #include <vector>
 
+namespace augment_test {
+
 using namespace troupe::data;
 
 namespace {
@@ -240,3 +242,5 @@ TEST_CASE("a batch is augmented before its values are scaled, by epoch and sampl
   const dataset changed{bytes_of_one.unsqueeze(0), at::tensor({1}, at::kLong), {"a", "b"}};
   CHECK(make_batch(changed, scale, {0}).inputs[0].equal(one.inputs[1]));
 }
+
+}  // namespace augment_test

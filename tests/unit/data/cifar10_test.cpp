@@ -10,6 +10,8 @@
 #include <fstream>
 #include <unistd.h>
 
+namespace cifar10_test {
+
 using namespace troupe::data;
 namespace fs = std::filesystem;
 
@@ -140,3 +142,5 @@ TEST_CASE("the real CIFAR-10 has its published labels and means") {
     CHECK(mean == doctest::Approx(kind.published.mean[static_cast<std::size_t>(channel)]).epsilon(0.001));
   }
 }
+
+}  // namespace cifar10_test

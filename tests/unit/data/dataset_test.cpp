@@ -7,6 +7,8 @@
 
 #include <cstdlib>
 
+namespace dataset_test {
+
 using namespace troupe::data;
 
 namespace {
@@ -66,3 +68,5 @@ TEST_CASE("the data folder is the one given, else TROUPE_DATA, else data-cache")
   CHECK(data_folder("") == "data-cache");
   if (present != nullptr) setenv("TROUPE_DATA", kept.c_str(), 1);
 }
+
+}  // namespace dataset_test

@@ -8,6 +8,8 @@
 #include <algorithm>
 #include <cmath>
 
+namespace digits_test {
+
 using namespace troupe::data;
 
 namespace {
@@ -60,3 +62,5 @@ TEST_CASE("digits use the whole range of a byte and have the stated mean and dev
   CHECK(std::abs(values.std().item<double>() - stated.std.at(0)) < 5e-5);
   CHECK(drawn().scale.mean == stated.mean);
 }
+
+}  // namespace digits_test

@@ -10,6 +10,8 @@
 #include <fstream>
 #include <unistd.h>
 
+namespace hold_out_test {
+
 using namespace troupe::data;
 namespace fs = std::filesystem;
 
@@ -91,3 +93,5 @@ TEST_CASE("sparse rows are held out with their columns") {
   }
   CHECK(found);
 }
+
+}  // namespace hold_out_test

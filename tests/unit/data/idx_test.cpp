@@ -13,6 +13,8 @@
 #include <unistd.h>
 #include <zlib.h>
 
+namespace idx_test {
+
 using namespace troupe::data;
 using troupe::testing::scratch;
 namespace fs = std::filesystem;
@@ -223,3 +225,5 @@ TEST_CASE("the real MNIST has its published sizes, labels and mean") {
   CHECK((pair.train->inputs.sum(at::kLong).item<double>() / (60000.0 * 784 * 255)) ==
         doctest::Approx(0.1307).epsilon(0.001));
 }
+
+}  // namespace idx_test

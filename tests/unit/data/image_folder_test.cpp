@@ -14,6 +14,8 @@
 #include <fstream>
 #include <unistd.h>
 
+namespace image_folder_test {
+
 using namespace troupe::data;
 using troupe::testing::scratch;
 using namespace troupe::test;
@@ -406,3 +408,5 @@ TEST_CASE("folders that are none, or hold none, are told") {
             ": the folder contains no image (.png, .jpg, .jpeg); every folder here is a class: add images to "
             "this folder or remove it");
 }
+
+}  // namespace image_folder_test

@@ -15,6 +15,8 @@
 #include <utility>
 #include <vector>
 
+namespace loader_test {
+
 using namespace troupe::data;
 
 namespace {
@@ -289,3 +291,5 @@ TEST_CASE("numbers and characters are gathered as they are") {
   CHECK(line.inputs.equal(at::tensor({4, 5, 6, 7, 4, 5, 6, 7}, at::kLong).reshape({2, 4})));
   CHECK(line.targets.equal(at::tensor({5, 6, 7, 8, 5, 6, 7, 8}, at::kLong).reshape({2, 4})));
 }
+
+}  // namespace loader_test

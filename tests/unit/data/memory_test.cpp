@@ -8,6 +8,8 @@
 
 #include <string>
 
+namespace memory_test {
+
 using namespace troupe::data;
 
 #ifdef __SANITIZE_ADDRESS__
@@ -44,3 +46,5 @@ TEST_CASE("generated rows that no memory holds are refused before they are gener
   CHECK(text.find("data.rows = 1000000000 with data.columns = 2000 and data.nonzeros = 60 takes") == 0);
   CHECK(text.find("reduce them") != std::string::npos);
 }
+
+}  // namespace memory_test

@@ -20,6 +20,8 @@
 #include <unistd.h>
 #include <vector>
 
+namespace row_files_mapped_test {
+
 using namespace troupe::data;
 using namespace troupe::testing;
 namespace fs = std::filesystem;
@@ -228,3 +230,5 @@ TEST_CASE("a mapped file that is replaced under its name stays as it was") {
   checked_rows checked;
   CHECK(checked.take(*sets.train->rows, std::vector<std::int64_t>{0}).size() == 1);
 }
+
+}  // namespace row_files_mapped_test

@@ -18,6 +18,8 @@
 #include <string>
 #include <vector>
 
+namespace row_files_test {
+
 using namespace troupe::data;
 using namespace troupe::testing;
 namespace fs = std::filesystem;
@@ -356,3 +358,5 @@ TEST_CASE("no bytes crash the readers: they are a set or a data_error") {
   }
   CHECK(sets > 100);
 }
+
+}  // namespace row_files_test

@@ -12,6 +12,8 @@
 #include <fstream>
 #include <unistd.h>
 
+namespace safetensors_test {
+
 using namespace troupe::data;
 using namespace std::string_literals;
 namespace fs = std::filesystem;
@@ -158,3 +160,5 @@ TEST_CASE("a file cut short or changed in any byte is read or refused, never wor
       refusal(here.write(changed));  // any other exception, or a crash, fails the test
     }
 }
+
+}  // namespace safetensors_test

@@ -9,6 +9,8 @@
 #include <set>
 #include <stdexcept>
 
+namespace sampler_test {
+
 using namespace troupe::data;
 
 namespace {
@@ -393,3 +395,5 @@ TEST_CASE("a bounded draw is uniform") {
   // Standard deviation of each count: sqrt(60000 · 1/6 · 5/6) = 91; five of them.
   for (const int count : counts) CHECK(std::abs(count - 10000) < 456);
 }
+
+}  // namespace sampler_test

@@ -8,6 +8,8 @@
 #include <algorithm>
 #include <set>
 
+namespace shards_test {
+
 using namespace troupe::data;
 
 namespace {
@@ -112,3 +114,5 @@ TEST_CASE("sorted by label, workers have a block of classes each") {
   check_disjoint(shards_by_label(targets, 3), 33, 100);
   CHECK(shards_by_label(targets, 200)[0].empty());
 }
+
+}  // namespace shards_test

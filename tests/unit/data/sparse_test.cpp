@@ -14,6 +14,8 @@
 #include <cstring>
 #include <set>
 
+namespace sparse_test {
+
 using namespace troupe::data;
 
 namespace {
@@ -301,3 +303,5 @@ TEST_CASE("a set without rows has no sparsity to speak of") {
   CHECK(found.omega == 0);
   CHECK(found.rho == 0);
 }
+
+}  // namespace sparse_test

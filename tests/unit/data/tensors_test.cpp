@@ -16,6 +16,8 @@
 #include <limits>
 #include <unistd.h>
 
+namespace tensors_test {
+
 using namespace troupe::data;
 namespace fs = std::filesystem;
 
@@ -188,3 +190,5 @@ TEST_CASE("entries that are not used may have any type, but must be part of the 
                       24))
             .find("no tensor named \"targets\" (it has inputs, labels)") != std::string::npos);
 }
+
+}  // namespace tensors_test

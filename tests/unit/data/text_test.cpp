@@ -10,6 +10,8 @@
 #include <fstream>
 #include <unistd.h>
 
+namespace text_test {
+
 using namespace troupe::data;
 using troupe::testing::scratch;
 namespace fs = std::filesystem;
@@ -118,3 +120,5 @@ TEST_CASE("the byte order mark of UTF-8 is not a character of the text") {
              1)
             .train->classes == std::vector<std::string>{"a", "b", "c"});
 }
+
+}  // namespace text_test

@@ -2,6 +2,8 @@
 
 #include "tests/support/doctest.hpp"
 
+namespace utf8_test {
+
 using namespace troupe::data;
 
 TEST_CASE("of bytes that are not UTF-8 it is told where they begin, and they are shown as numbers") {
@@ -36,3 +38,5 @@ TEST_CASE("a long text is cut at a character") {
   CHECK(clipped("a\xc3\xa4\xc3\xa4", 4) == "a\xc3\xa4…");
   CHECK(clipped("", 0) == "");
 }
+
+}  // namespace utf8_test

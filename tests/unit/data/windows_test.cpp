@@ -16,6 +16,8 @@
 #include <set>
 #include <unistd.h>
 
+namespace windows_test {
+
 using namespace troupe::data;
 namespace fs = std::filesystem;
 
@@ -121,3 +123,5 @@ TEST_CASE("a text is drawn from where its source says so, but never the test tex
   CHECK_FALSE(sets.test->drawn_from.defined());
   CHECK(sets.train->size() == 2);
 }
+
+}  // namespace windows_test

@@ -22,6 +22,8 @@
 #include <stdexcept>
 #include <thread>
 
+namespace batch_norm_test {
+
 using namespace troupe::models;
 
 namespace {
@@ -320,3 +322,5 @@ TEST_CASE("under autocast both ways take bfloat16 and keep weights and statistic
     for (const auto& [name, tensor] : net->buffers()) CHECK((tensor.scalar_type() == at::kFloat));
   }
 }
+
+}  // namespace batch_norm_test

@@ -4,6 +4,8 @@
 
 #include <thread>
 
+namespace buffer_pool_test {
+
 using troupe::models::buffer_pool;
 
 TEST_CASE("a tensor of the pool is float32, flat and begins on a 64-byte boundary") {
@@ -65,3 +67,5 @@ TEST_CASE("a pool serves threads that give back each other's tensors") {
   // All of these counts fill one page, and no more than four were ever held at once.
   CHECK(pool.allocated() <= 4);
 }
+
+}  // namespace buffer_pool_test

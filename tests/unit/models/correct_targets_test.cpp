@@ -9,6 +9,8 @@
 
 #include <limits>
 
+namespace correct_targets_test {
+
 using namespace troupe::models;
 
 namespace {
@@ -53,3 +55,5 @@ TEST_CASE("one score tells two classes apart, and numbers have none") {
     CHECK(counted(kind, scores, at::tensor({1, 1, 0, 0}, at::kLong)) == 2);
   CHECK_FALSE(correct_targets(loss_kind::mse, scores, scores));
 }
+
+}  // namespace correct_targets_test

@@ -9,6 +9,8 @@
 
 #include <map>
 
+namespace flat_test {
+
 using namespace troupe::models;
 
 namespace {
@@ -146,3 +148,5 @@ TEST_CASE("what does not fit the layout is refused") {
   }
   CHECK_THROWS_AS(bind_weights(net, layout, pool.take(layout.total)), std::invalid_argument);
 }
+
+}  // namespace flat_test

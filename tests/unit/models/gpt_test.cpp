@@ -22,6 +22,8 @@
 #include <map>
 #include <stdexcept>
 
+namespace gpt_test {
+
 using namespace troupe::models;
 
 namespace {
@@ -216,3 +218,5 @@ TEST_CASE("a gpt says what it cannot be") {
   CHECK_THROWS_AS(make({}), std::invalid_argument);
   CHECK_THROWS_AS(make()->forward(at::zeros({2, 6})), std::invalid_argument);
 }
+
+}  // namespace gpt_test

@@ -10,6 +10,8 @@
 #include <algorithm>
 #include <functional>
 
+namespace gradient_hooks_test {
+
 using namespace troupe::models;
 
 namespace {
@@ -132,3 +134,5 @@ TEST_CASE("every built-in model uses all of its parameters in a training step") 
     CHECK(without_gradient(*net, shape, net->loss(), fed, fed == sample_kind::characters).empty());
   }
 }
+
+}  // namespace gradient_hooks_test

@@ -10,6 +10,8 @@
 #include <limits>
 #include <vector>
 
+namespace max_pool_test {
+
 namespace {
 
 using namespace troupe::models;
@@ -58,3 +60,5 @@ TEST_CASE("other types and memory formats are pooled as well") {
   check_same(x.to(at::kBFloat16), gradient.to(at::kBFloat16));
   check_same(x, gradient.transpose(2, 3));
 }
+
+}  // namespace max_pool_test

@@ -11,6 +11,8 @@
 
 #include <stdexcept>
 
+namespace mlp_test {
+
 using namespace troupe::models;
 
 namespace {
@@ -44,3 +46,5 @@ TEST_CASE("an mlp refuses samples that are no numbers") {
   CHECK_THROWS_AS(make({.input = {}}), std::invalid_argument);
   CHECK_THROWS_AS(make({.input = {4}})->forward(at::zeros({2, 4}, at::kLong)), std::invalid_argument);
 }
+
+}  // namespace mlp_test

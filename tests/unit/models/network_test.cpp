@@ -33,6 +33,8 @@
 #include <stdexcept>
 #include <thread>
 
+namespace network_test {
+
 using namespace troupe::models;
 
 namespace {
@@ -360,3 +362,5 @@ TEST_CASE("losses are means over the batch") {
   const at::Tensor picked = at::tensor({-1.0f, -2.0f, -3.0f, -4.0f}).reshape({2, 2});
   CHECK(mean_loss(loss_kind::nll, picked, target).item<double>() == doctest::Approx(2.5));
 }
+
+}  // namespace network_test

@@ -7,6 +7,8 @@
 #include <new>
 #include <stdexcept>
 
+namespace out_of_memory_test {
+
 using troupe::models::out_of_memory;
 
 TEST_CASE("a failed allocation is described in words, whoever reports it") {
@@ -19,3 +21,5 @@ TEST_CASE("a failed allocation is described in words, whoever reports it") {
   CHECK(out_of_memory(std::bad_alloc{}) == "out of memory");
   CHECK_FALSE(out_of_memory(std::runtime_error("the loss is nan")));
 }
+
+}  // namespace out_of_memory_test

@@ -23,6 +23,8 @@
 #include <unistd.h>
 #include <vector>
 
+namespace script_test {
+
 using namespace troupe::models;
 
 namespace {
@@ -207,3 +209,5 @@ TEST_CASE("what a script's own code fails with is one line") {
       (pair.path.string() + ": its forward() returns a Tuple; expected a single tensor for the loss").c_str(),
       script_error);
 }
+
+}  // namespace script_test

@@ -11,6 +11,8 @@
 #include <utility>
 #include <vector>
 
+namespace size_test {
+
 using namespace troupe::models;
 
 TEST_CASE("the size of a model is known without making it") {
@@ -49,3 +51,5 @@ TEST_CASE("the size of a model that no machine holds is known") {
   CHECK(at::empty({1}).is_cpu());  // what is made later has memory again
   CHECK_THROWS_AS(flat_size(*find_network("vgg11"), {.input = {1, 8, 8}}), std::invalid_argument);
 }
+
+}  // namespace size_test

@@ -20,6 +20,8 @@
 #include <stdexcept>
 #include <thread>
 
+namespace sparse_sgd_test {
+
 using namespace troupe::models;
 
 namespace {
@@ -394,3 +396,5 @@ TEST_CASE("a lock whose holder died is an error to all who want it") {
   pthread_mutex_destroy(&mutex);
   pthread_mutexattr_destroy(&robust);
 }
+
+}  // namespace sparse_sgd_test

@@ -9,6 +9,8 @@
 #include <string>
 #include <vector>
 
+namespace vgg_test {
+
 using namespace troupe::models;
 
 namespace {
@@ -43,3 +45,5 @@ TEST_CASE("vgg11 takes images of at least 32 x 32, and averages what is left of 
   CHECK(net->forward(at::rand({2, 1, 70, 64})).sizes() == at::IntArrayRef{2, 3});
   CHECK_THROWS_AS(make_network(*find_network("vgg11_bn"), {.input = {3, 28, 28}}, 1), std::invalid_argument);
 }
+
+}  // namespace vgg_test

@@ -16,6 +16,8 @@
 #include <map>
 #include <stdexcept>
 
+namespace wide_resnet_pooled_test {
+
 using namespace troupe::models;
 
 namespace {
@@ -112,3 +114,5 @@ TEST_CASE("wide_resnet_pooled drops one value in a hundred unless told otherwise
   CHECK_FALSE(scores({}, 4).equal(usual));
   CHECK(scores(0.0, 3).equal(scores(0.0, 4)));
 }
+
+}  // namespace wide_resnet_pooled_test

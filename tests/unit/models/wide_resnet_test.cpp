@@ -7,6 +7,8 @@
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/rand.h>
 
+namespace wide_resnet_test {
+
 using namespace troupe::models;
 
 namespace {
@@ -46,3 +48,5 @@ TEST_CASE("wide_resnet takes images of any size and drops by the generator it is
   CHECK(drawn(*net, images, 3).equal(first));
   CHECK_FALSE(drawn(*net, images, 4).equal(first));
 }
+
+}  // namespace wide_resnet_test

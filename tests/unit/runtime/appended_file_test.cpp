@@ -17,6 +17,8 @@
 #include <stdexcept>
 #include <string>
 
+namespace appended_file_test {
+
 using namespace troupe;
 using namespace std::chrono_literals;
 namespace fs = std::filesystem;
@@ -216,3 +218,5 @@ TEST_CASE("a file is replaced as a whole, and its temporary file is of nobody el
   CHECK_THROWS_AS(write_aside(path, "new"), write_error);
   CHECK(!fs::exists(folder.path() / "elsewhere"));
 }
+
+}  // namespace appended_file_test

@@ -7,6 +7,8 @@
 
 #include <functional>
 
+namespace checkpoint_manifest_test {
+
 using namespace troupe;
 using checkpoint::parse_manifest;
 using checkpoint::text_of;
@@ -87,3 +89,5 @@ TEST_CASE("a manifest that was made up is refused with the reason") {
     CHECK_THROWS_AS(parse_manifest(text), checkpoint::damaged);
   CHECK_THROWS_AS(parse_manifest(std::string(100'000, '[')), checkpoint::damaged);
 }
+
+}  // namespace checkpoint_manifest_test

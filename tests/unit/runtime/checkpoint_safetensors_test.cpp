@@ -16,6 +16,8 @@
 #include <fstream>
 #include <unistd.h>
 
+namespace checkpoint_safetensors_test {
+
 using namespace troupe;
 using namespace std::string_literals;
 namespace fs = std::filesystem;
@@ -221,3 +223,5 @@ TEST_CASE("metadata that make no sense are refused") {
   CHECK_THROWS_AS(checkpoint::card_of("w", {{}, {{"mean", "[1]"}}}), input_error);
   CHECK_THROWS_AS(checkpoint::card_of("w", {{}, {{"troupe_format", "2"}}}), input_error);
 }
+
+}  // namespace checkpoint_safetensors_test

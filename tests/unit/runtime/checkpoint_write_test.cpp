@@ -22,6 +22,8 @@
 #include <unistd.h>
 #include <vector>
 
+namespace checkpoint_write_test {
+
 using namespace troupe;
 namespace fs = std::filesystem;
 
@@ -380,3 +382,5 @@ TEST_CASE("a folder without an intact checkpoint is refused") {
   overwrite(here.out / "checkpoints" / "step-000000000010" / "manifest.json", "{}");
   CHECK(newest(here.out).said.ends_with(": no checkpoint is intact; start the run again without --resume"));
 }
+
+}  // namespace checkpoint_write_test

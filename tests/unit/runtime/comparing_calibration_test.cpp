@@ -12,6 +12,8 @@
 #include <chrono>
 #include <string>
 
+namespace comparing_calibration_test {
+
 namespace {
 
 using namespace troupe;
@@ -132,3 +134,5 @@ TEST_CASE("only a run of the same topology is compared") {
   CHECK(other.find("optimizer.lr is ") != std::string::npos);
   CHECK(other.find("evaluate.every is ") != std::string::npos);
 }
+
+}  // namespace comparing_calibration_test

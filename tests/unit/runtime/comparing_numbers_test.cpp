@@ -16,6 +16,8 @@
 #include <string>
 #include <vector>
 
+namespace comparing_numbers_test {
+
 using namespace troupe;
 using namespace troupe::comparing;
 
@@ -282,3 +284,5 @@ TEST_CASE("readable numbers have three digits, and minutes from two minutes on")
   CHECK(percent_text(0.97123) == "97.12 %");
   CHECK(spread_text(std::nullopt, number_text) == "–");
 }
+
+}  // namespace comparing_numbers_test

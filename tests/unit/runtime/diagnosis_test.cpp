@@ -9,6 +9,8 @@
 #include <string>
 #include <string_view>
 
+namespace diagnosis_test {
+
 using namespace troupe;
 using namespace troupe::diagnosis;
 
@@ -122,10 +124,13 @@ TEST_CASE("files of a run that has not ended, or are damaged, are refused") {
   CHECK(
       refusal(metrics, header).find("out: there are no times to explain: the run has made no steps, or is a replay") ==
       0);
-  CHECK(refusal(metrics, "worker,steps\n0,1\n").find("out/workers.csv:2: the row has no value in the column samples") == 0);
+  CHECK(refusal(metrics, "worker,steps\n0,1\n").find("out/workers.csv:2: the row has no value in the column samples") ==
+        0);
   CHECK(refusal(metrics, header + "0,x,1,1,1,1,1\n").find("out/workers.csv:2: the value of steps") == 0);
   for (const std::string_view odd : {"nan", "inf", "-inf"})
     CHECK(
         refusal(metrics, header + "0,1,1,1," + std::string(odd) + ",1,1\n").find("the value of busy_seconds is not") !=
         std::string::npos);
 }
+
+}  // namespace diagnosis_test

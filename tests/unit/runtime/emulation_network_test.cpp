@@ -11,6 +11,8 @@
 #include <string>
 #include <vector>
 
+namespace emulation_network_test {
+
 namespace {
 
 using namespace troupe;
@@ -292,3 +294,5 @@ TEST_CASE("a plan says which route is the fastest, by which links") {
   CHECK(far.candidates.front().seconds == doctest::Approx(1).epsilon(0.01));
   CHECK(by == texts{"each interface: 1000000000B/s, latency 1s (real: a run delays nothing)"});
 }
+
+}  // namespace emulation_network_test

@@ -21,6 +21,8 @@
 #include <vector>
 #include <zlib.h>
 
+namespace fetch_files_test {
+
 using namespace troupe;
 using namespace std::string_literals;
 namespace fs = std::filesystem;
@@ -374,3 +376,5 @@ TEST_CASE("every source is complete") {
     for (const auto& mirror : source.mirrors) CHECK(mirror.ends_with('/'));
   }
 }
+
+}  // namespace fetch_files_test

@@ -14,6 +14,8 @@
 #include <string>
 #include <unistd.h>
 
+namespace node_fingerprint_test {
+
 using namespace troupe;
 
 TEST_CASE("a fingerprint holds what the bits of a result depend on") {
@@ -90,3 +92,5 @@ TEST_CASE("a digest of a text that windows are drawn from covers what follows th
   CHECK(digest_with(7, true) == digest_with(7, true));
   CHECK(digest_with(7, false) == digest_with(9, false));
 }
+
+}  // namespace node_fingerprint_test

@@ -12,6 +12,8 @@
 #include <thread>
 #include <vector>
 
+namespace node_lanes_test {
+
 namespace {
 
 using namespace troupe;
@@ -121,3 +123,5 @@ TEST_CASE("lanes are made from several threads at once") {
     });
   for (auto& maker : makers) maker.join();
 }
+
+}  // namespace node_lanes_test

@@ -9,6 +9,8 @@
 #include <chrono>
 #include <vector>
 
+namespace node_patient_scheduler_test {
+
 using namespace troupe;
 using namespace std::chrono_literals;
 
@@ -67,3 +69,5 @@ TEST_CASE("delayed messages and time limits of requests come as with CAF's own c
   CHECK(timed_out);
   caf::anon_send_exit(silent, caf::exit_reason::kill);
 }
+
+}  // namespace node_patient_scheduler_test

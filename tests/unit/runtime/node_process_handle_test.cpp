@@ -10,6 +10,8 @@
 #include <optional>
 #include <unistd.h>
 
+namespace node_process_handle_test {
+
 using namespace troupe;
 
 namespace {
@@ -58,3 +60,5 @@ TEST_CASE("a signal reaches the process that was meant, and no other one that ha
   kill(*second, SIGUSR2);
   CHECK(WTERMSIG(end_of(*second)) == SIGUSR2);
 }
+
+}  // namespace node_process_handle_test

@@ -17,6 +17,8 @@
 #include <utility>
 #include <vector>
 
+namespace node_simulated_lanes_test {
+
 namespace {
 
 using namespace troupe;
@@ -206,3 +208,5 @@ TEST_CASE("a time that no clock holds is the longest delay, which ends a simulat
   CHECK(longest_wait(10'000h, 1e6, 1, 1) == longest_delay);
   CHECK(longest_wait(longest_delay, 1, 4000, 1) == longest_delay);  // on one core: 3.5·10^9 hours
 }
+
+}  // namespace node_simulated_lanes_test

@@ -7,6 +7,8 @@
 #include <chrono>
 #include <stdexcept>
 
+namespace node_worker_of_plan_test {
+
 using namespace troupe;
 using testing::four_workers;
 
@@ -65,3 +67,5 @@ TEST_CASE("a gradient on a lane that belongs to no worker is an error") {
   CHECK(costs.of("compute 3", gradient) > std::chrono::microseconds{0});
   CHECK_THROWS_AS(costs.of("evaluator", gradient), std::logic_error);
 }
+
+}  // namespace node_worker_of_plan_test

@@ -11,6 +11,8 @@
 #include <string>
 #include <vector>
 
+namespace pages_figure_test {
+
 using namespace troupe::comparing;
 using namespace troupe::pages;
 
@@ -188,3 +190,5 @@ TEST_CASE("a file of a figure has its styles inside") {
   CHECK(contains(file, "<style>"));
   CHECK(contains(file, "prefers-color-scheme: dark"));
 }
+
+}  // namespace pages_figure_test

@@ -7,6 +7,8 @@
 
 #include <string>
 
+namespace plan_batches_test {
+
 using namespace troupe;
 
 namespace {
@@ -152,3 +154,5 @@ TEST_CASE("norms of several workers have their last batches of one together") {
   file.model.sync_batch_norm = true;
   CHECK(refusal(file, 130) == "accepted");
 }
+
+}  // namespace plan_batches_test

@@ -9,6 +9,8 @@
 #include <string>
 #include <vector>
 
+namespace plan_devices_test {
+
 using namespace troupe;
 using testing::four_workers;
 
@@ -119,3 +121,5 @@ TEST_CASE("the plan says where workers compute, and that GPUs keep no bits") {
   CHECK(describe(make_plan(file, 60'000, machine_with(4))).find("no: exchange (NCCL) may sum in a different order") !=
         std::string::npos);
 }
+
+}  // namespace plan_devices_test

@@ -12,6 +12,8 @@
 #include <utility>
 #include <vector>
 
+namespace plan_draw_nodes_test {
+
 using namespace troupe;
 using namespace troupe::testing;
 
@@ -191,3 +193,5 @@ TEST_CASE("a port that is chosen at start is not shown as one") {
   CHECK(dot.find("2 nodes on 127.0.0.1, ports chosen at start<") != std::string::npos);
   CHECK(dot.find(":0<") == std::string::npos);
 }
+
+}  // namespace plan_draw_nodes_test

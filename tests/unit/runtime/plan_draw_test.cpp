@@ -14,6 +14,8 @@
 #include <utility>
 #include <vector>
 
+namespace plan_draw_test {
+
 using namespace troupe;
 using namespace troupe::testing;
 
@@ -250,3 +252,5 @@ TEST_CASE("each colour of a drawing has a counterpart on a dark page") {
 TEST_CASE("what is no drawing is refused") {
   CHECK_THROWS_AS(to_svg("digraph {"), std::runtime_error);
 }
+
+}  // namespace plan_draw_test

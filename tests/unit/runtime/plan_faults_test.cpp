@@ -10,6 +10,8 @@
 #include <string>
 #include <vector>
 
+namespace plan_faults_test {
+
 using namespace troupe;
 using namespace std::chrono_literals;
 using testing::four_workers;
@@ -122,3 +124,5 @@ TEST_CASE("a fault happens once, when every worker has made its steps, or at its
   CHECK(times.take_due(3, 1s + 5ms).size() == 1);
   CHECK(times.take_due(9, 1h).empty());
 }
+
+}  // namespace plan_faults_test

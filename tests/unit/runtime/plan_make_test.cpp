@@ -12,6 +12,8 @@
 #include <utility>
 #include <vector>
 
+namespace plan_make_test {
+
 using namespace troupe;
 using testing::four_workers;
 using testing::refusal;
@@ -431,3 +433,5 @@ TEST_CASE("synchronised norms are refused where workers do not go through their 
   }
   CHECK(refusal(file).find("requires every worker to run forward and backward in lockstep") != std::string::npos);
 }
+
+}  // namespace plan_make_test

@@ -8,6 +8,8 @@
 
 #include <string>
 
+namespace plan_memory_test {
+
 using namespace troupe;
 using testing::four_workers;
 using testing::refusal;
@@ -75,3 +77,5 @@ TEST_CASE("workers on a GPU need no memory of the host") {
   plan.devices[1] = c10::Device{c10::kCPU};
   CHECK_THROWS_WITH_AS(check_workers(plan, {0}), doctest::Contains("needs at least 8.0 TiB"), input_error);
 }
+
+}  // namespace plan_memory_test

@@ -11,6 +11,8 @@
 #include <unistd.h>
 #include <vector>
 
+namespace plan_numa_test {
+
 using namespace troupe;
 namespace fs = std::filesystem;
 
@@ -135,3 +137,5 @@ TEST_CASE("this machine's nodes have only cores that this process may run on") {
   REQUIRE(nodes.size() == 1);
   if (!nodes.front().cores.empty()) CHECK(nodes.front().cores == std::vector{first});
 }
+
+}  // namespace plan_numa_test

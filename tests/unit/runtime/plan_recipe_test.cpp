@@ -11,6 +11,8 @@
 #include <string>
 #include <vector>
 
+namespace plan_recipe_test {
+
 using namespace troupe;
 
 namespace {
@@ -236,3 +238,5 @@ TEST_CASE(
   file.augment.preset = "crop_flip";
   CHECK(augmentation_of(file).crop_padding == 4);
 }
+
+}  // namespace plan_recipe_test

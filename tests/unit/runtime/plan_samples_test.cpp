@@ -12,6 +12,8 @@
 #include <utility>
 #include <vector>
 
+namespace plan_samples_test {
+
 using namespace troupe;
 using testing::four_workers;
 using testing::refusal;
@@ -183,3 +185,5 @@ TEST_CASE("a missing data folder is wrong input") {
   file.data.dir = "no-such-folder";
   CHECK_THROWS_AS(load_data(file), input_error);
 }
+
+}  // namespace plan_samples_test

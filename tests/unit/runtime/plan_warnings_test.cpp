@@ -8,6 +8,8 @@
 #include <ATen/ops/sigmoid.h>
 #include <ATen/ops/softmax.h>
 
+namespace plan_warnings_test {
+
 using namespace troupe;
 using testing::four_workers;
 
@@ -142,3 +144,5 @@ TEST_CASE("what would happen only after the end of the run causes a warning") {
   file.optimizer.decay_epochs = {2};
   CHECK(warnings(file).empty());
 }
+
+}  // namespace plan_warnings_test

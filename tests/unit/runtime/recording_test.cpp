@@ -23,6 +23,8 @@
 #include <thread>
 #include <vector>
 
+namespace recording_test {
+
 namespace {
 
 using namespace troupe;
@@ -204,3 +206,5 @@ TEST_CASE("an exchange whose workers take in parts in any order cannot be record
   CHECK(text.find(R"("pairs", an exchange of kind any_pairs)") != std::string::npos);
   CHECK(text.find("run it without --record") != std::string::npos);
 }
+
+}  // namespace recording_test

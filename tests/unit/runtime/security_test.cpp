@@ -20,6 +20,8 @@
 #include <unistd.h>
 #include <vector>
 
+namespace security_test {
+
 namespace {
 
 using namespace troupe;
@@ -264,3 +266,5 @@ TEST_CASE("a launcher decides which node a process is") {
     CHECK_FALSE(refused("host", {"10.0.0.1", "10.0.0.1"}, "10.0.0.1"));
   }
 }
+
+}  // namespace security_test

@@ -23,6 +23,8 @@
 #include <sstream>
 #include <unistd.h>
 
+namespace telemetry_continue_test {
+
 using namespace troupe;
 using namespace std::chrono_literals;
 using telemetry::pattern_option;
@@ -496,3 +498,5 @@ TEST_CASE("the end of a run is read from its metrics if its result was saved") {
   fs::remove("out/model.safetensors");
   CHECK(!telemetry::end_of("out"));
 }
+
+}  // namespace telemetry_continue_test

@@ -13,6 +13,8 @@
 #include <string>
 #include <vector>
 
+namespace telemetry_display_test {
+
 using namespace troupe;
 using namespace troupe::testing;
 using namespace std::chrono_literals;
@@ -219,3 +221,5 @@ TEST_CASE("a continued run lists the settings that have changed") {
   shown->write(of_event("resume", 50, 4));
   CHECK(out.str() == "continued from the checkpoint of step 50; optimizer.lr was 0.1 and is 0.05\n");
 }
+
+}  // namespace telemetry_display_test

@@ -7,6 +7,8 @@
 #include <cstdio>
 #include <string>
 
+namespace telemetry_event_file_test {
+
 using namespace troupe;
 namespace event_file = telemetry::event_file;
 
@@ -51,3 +53,5 @@ TEST_CASE("counts are a histogram with a bucket for each value") {
 TEST_CASE("a restart is the start of a session") {
   CHECK(payload(event_file::restart(2.5)) == "0900000000000004403a020801");
 }
+
+}  // namespace telemetry_event_file_test

@@ -28,6 +28,8 @@
 #include <unistd.h>
 #include <vector>
 
+namespace telemetry_run_test {
+
 using namespace troupe;
 using namespace troupe::testing;
 using namespace std::chrono_literals;
@@ -498,3 +500,5 @@ TEST_CASE("a table tells of each class, their means and the accuracy") {
   CHECK(line["classes"][0]["class"] == "a");
   CHECK(!nlohmann::json::parse(telemetry::json_line(evaluation{.loss = 1})).contains("classes"));
 }
+
+}  // namespace telemetry_run_test

@@ -14,6 +14,8 @@
 #include <string>
 #include <vector>
 
+namespace telemetry_trace_test {
+
 namespace {
 
 using namespace troupe;
@@ -168,3 +170,5 @@ TEST_CASE("the parts of the nodes become one file") {
   CHECK(!std::filesystem::exists(folder.path() / "trace-beta.json"));
   CHECK(!std::filesystem::exists(folder.path() / "links-gamma.csv"));
 }
+
+}  // namespace telemetry_trace_test

@@ -2,6 +2,8 @@
 
 #include "tests/support/doctest.hpp"
 
+namespace terminal_test {
+
 using troupe::for_terminal;
 
 TEST_CASE("text for a terminal holds no control characters but line feeds") {
@@ -23,3 +25,5 @@ TEST_CASE("the middle of a long line is left out, at whole characters") {
   const auto cut = for_terminal("x" + letters);
   CHECK(cut.find("\\x") == std::string::npos);
 }
+
+}  // namespace terminal_test

@@ -6,6 +6,8 @@
 #include <random>
 #include <string>
 
+namespace topology_canonical_test {
+
 using namespace troupe;
 
 namespace {
@@ -76,3 +78,5 @@ TEST_CASE("bytes from outside are neither believed nor echoed") {
     CHECK(said.find('\n') == std::string::npos);
   }
 }
+
+}  // namespace topology_canonical_test

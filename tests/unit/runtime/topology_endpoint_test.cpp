@@ -4,6 +4,8 @@
 
 #include <string>
 
+namespace topology_endpoint_test {
+
 using namespace troupe;
 using topology::endpoint;
 using topology::parse_endpoint;
@@ -75,3 +77,5 @@ TEST_CASE("loopback is told by the text") {
     CHECK(!topology::is_loopback(*parse_endpoint(text)));
   }
 }
+
+}  // namespace topology_endpoint_test

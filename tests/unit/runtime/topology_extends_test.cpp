@@ -8,6 +8,8 @@
 #include <string>
 #include <unistd.h>
 
+namespace topology_extends_test {
+
 using namespace troupe;
 namespace fs = std::filesystem;
 
@@ -165,3 +167,5 @@ TEST_CASE("files extend each other 16 deep and no deeper") {
   CHECK(topology::load("16.toml").run.seed == 9);
   CHECK(refusal("17.toml").starts_with("1.toml:1:11: files extend each other more than 16 levels deep"));
 }
+
+}  // namespace topology_extends_test

@@ -10,6 +10,8 @@
 #include <string>
 #include <vector>
 
+namespace topology_mistakes_test {
+
 using namespace troupe;
 
 namespace {
@@ -387,3 +389,5 @@ TEST_CASE("a name is suggested when it is near enough to be meant") {
   CHECK(nearest("dataset", {"name", "model.name", "data.name"}) == "data.name");
   CHECK(nearest("x", {"lr"}).empty());
 }
+
+}  // namespace topology_mistakes_test

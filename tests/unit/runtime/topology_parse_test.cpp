@@ -6,6 +6,8 @@
 #include <random>
 #include <string>
 
+namespace topology_parse_test {
+
 using namespace troupe;
 namespace fs = std::filesystem;
 
@@ -277,3 +279,5 @@ TEST_CASE("a list of devices says how many workers there are, where nothing else
   CHECK(topology::parse("[workers]\n" + list + "[[node]]\nname = \"a\"\nworkers = 2\n", "t.toml").workers.count == 2);
   CHECK(topology::parse("[workers]\n" + list + "[data]\nglobal_batch_size = 12\n", "t.toml").data.batch_size == 4);
 }
+
+}  // namespace topology_parse_test

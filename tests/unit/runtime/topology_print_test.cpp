@@ -15,6 +15,8 @@
 #include <random>
 #include <string>
 
+namespace topology_print_test {
+
 using namespace troupe;
 
 namespace {
@@ -379,3 +381,5 @@ TEST_CASE("every key has a line of explanation and a name of its own in its sect
     }
   }
 }
+
+}  // namespace topology_print_test

@@ -7,6 +7,8 @@
 #include <iterator>
 #include <string>
 
+namespace topology_reference_test {
+
 using namespace troupe;
 
 TEST_CASE("docs/topology.md is what the table of keys makes") {
@@ -62,3 +64,5 @@ TEST_CASE("the JSON Schema of the file knows every key") {
     }
   }
 }
+
+}  // namespace topology_reference_test

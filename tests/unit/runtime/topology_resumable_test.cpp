@@ -10,6 +10,8 @@
 #include <string>
 #include <vector>
 
+namespace topology_resumable_test {
+
 using namespace troupe;
 
 namespace {
@@ -140,3 +142,5 @@ TEST_CASE("long values that differ only at the end are different, and foreign te
     CHECK(std::string(reason.what()).find('\x07') == std::string::npos);
   }
 }
+
+}  // namespace topology_resumable_test

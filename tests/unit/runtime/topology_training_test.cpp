@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+namespace topology_training_test {
+
 using namespace troupe;
 
 namespace {
@@ -108,3 +110,5 @@ TEST_CASE("a model keeps the settings that it reads, and no others") {
   CHECK(model("wide_resnet_pooled").dropout == 0.5);
   CHECK_FALSE(model("wide_resnet_pooled").layers);
 }
+
+}  // namespace topology_training_test

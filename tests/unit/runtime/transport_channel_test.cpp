@@ -21,6 +21,8 @@
 #include <unistd.h>
 #include <vector>
 
+namespace transport_channel_test {
+
 namespace {
 
 using namespace troupe;
@@ -234,3 +236,5 @@ TEST_CASE("certificates decide who gets in") {
     CHECK(both.of_accepted == "it does not use TLS 1.3");
   }
 }
+
+}  // namespace transport_channel_test

@@ -14,6 +14,8 @@
 #include <variant>
 #include <vector>
 
+namespace transport_control_test {
+
 using namespace troupe;
 using tests::one_of_each;
 using transport::frame_error;
@@ -115,3 +117,5 @@ TEST_CASE("a node believes what the other one may say, about its own ranks only"
   for (const int signal : {-128, 0, 9, 128, 256}) CHECK(refusal_of(control::interrupted{signal}, 1, 0) != "");
   for (const int signal : {SIGHUP, SIGINT, SIGTERM}) CHECK(refusal_of(control::interrupted{signal}, 1, 0).empty());
 }
+
+}  // namespace transport_control_test

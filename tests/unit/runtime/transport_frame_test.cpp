@@ -15,6 +15,8 @@
 #include <functional>
 #include <limits>
 
+namespace transport_frame_test {
+
 using namespace troupe;
 using namespace troupe::transport;
 using troupe::testing::sealed;
@@ -420,3 +422,5 @@ TEST_CASE("states and copies are cut into frames and put together again, each by
     CHECK_THROWS_WITH_AS(decode(with(encode(header), offset, std::uint32_t{1}), accepts),
                          "received a frame with a checkpoint of a worker", frame_error);
 }
+
+}  // namespace transport_frame_test

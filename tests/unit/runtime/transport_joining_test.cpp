@@ -13,6 +13,8 @@
 #include <thread>
 #include <variant>
 
+namespace transport_joining_test {
+
 using namespace troupe;
 using namespace troupe::transport;
 using namespace troupe::testing;
@@ -183,3 +185,5 @@ TEST_CASE("a node that goes away is lost to the first one, and the first one to 
     CHECK(reason_of_loss(both.b) == "it was killed or disconnected");
   }
 }
+
+}  // namespace transport_joining_test

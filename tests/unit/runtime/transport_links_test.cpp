@@ -19,6 +19,8 @@
 #include <thread>
 #include <vector>
 
+namespace transport_links_test {
+
 using namespace troupe;
 using namespace troupe::transport;
 using namespace troupe::testing;
@@ -213,3 +215,5 @@ TEST_CASE("free ports are not given twice, and can be listened on afterwards") {
   for (std::size_t i = 1; i < ports.size(); ++i) CHECK(ports[i] > ports[i - 1]);
   CHECK(refusal({"127.0.0.1", ports[0]}) == "");
 }
+
+}  // namespace transport_links_test

@@ -20,6 +20,8 @@
 #include <unistd.h>
 #include <vector>
 
+namespace transport_strangers_test {
+
 using namespace troupe;
 using namespace troupe::transport;
 using namespace troupe::testing;
@@ -174,3 +176,5 @@ TEST_CASE("without descriptors nobody is let in, and with them the waiting are")
   CHECK(waiting.is_left());
   both.check_alive();
 }
+
+}  // namespace transport_strangers_test

@@ -23,6 +23,8 @@
 #include <utility>
 #include <vector>
 
+namespace transport_threads_test {
+
 using namespace troupe;
 using namespace troupe::transport;
 using namespace troupe::testing;
@@ -191,3 +193,5 @@ TEST_CASE("links end at once while a node that they dial does not answer") {
   dials.reset();
   CHECK(std::chrono::steady_clock::now() - begin < 4s);
 }
+
+}  // namespace transport_threads_test

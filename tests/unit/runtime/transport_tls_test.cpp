@@ -25,6 +25,8 @@
 #include <unistd.h>
 #include <vector>
 
+namespace transport_tls_test {
+
 namespace {
 
 using namespace troupe;
@@ -318,3 +320,5 @@ TEST_CASE("nothing can be sent while a message of the protocol has arrived in pa
   CHECK(dialled->write(bytes_of("head"), bytes_of("text")) == 8);
   CHECK(!dialled->needs_input());
 }
+
+}  // namespace transport_tls_test

@@ -23,6 +23,8 @@
 #include <utility>
 #include <vector>
 
+namespace watching_test {
+
 using namespace troupe;
 using namespace troupe::watching;
 using namespace troupe::testing;
@@ -357,3 +359,5 @@ TEST_CASE("no bytes that anybody sends do more than get one of the known answers
     CHECK(status == 0);
   }
 }
+
+}  // namespace watching_test

@@ -16,6 +16,8 @@
 #include <string>
 #include <vector>
 
+namespace watching_top_test {
+
 using namespace troupe;
 using namespace troupe::watching;
 using namespace troupe::testing;
@@ -185,3 +187,5 @@ TEST_CASE("no text that a server sends does more than be refused or give short, 
   for (const auto* text : {"", "{}", "[]", "7", "{\"status\":1}", "{\"status\":\"done\",\"workers\":[],\"step\":-1}"})
     CHECK_FALSE(parse_seen_run(text));
 }
+
+}  // namespace watching_top_test

@@ -1,0 +1,164 @@
+// troupe timeline FILE: steps of a wiring in virtual time, as a table or a picture.
+#include "troupe/runtime/timeline/timeline.hpp"
+
+#include "troupe/apps/commands.hpp"
+#include "troupe/apps/drawing_file.hpp"
+#include "troupe/files/json.hpp"
+#include "troupe/runtime/support/units.hpp"
+#include "troupe/runtime/timeline/picture.hpp"
+#include "troupe/runtime/topology/error.hpp"
+#include "troupe/runtime/topology/load.hpp"
+#include "troupe/runtime/topology/value.hpp"
+
+#include <CLI/CLI.hpp>
+
+#include <array>
+#include <chrono>
+#include <cstdio>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace troupe::apps {
+
+namespace {
+
+/// More would take minutes, and no picture could show them.
+constexpr std::uint64_t most_steps = 100;
+
+struct timeline_options {
+  std::filesystem::path file, drawing;
+  std::vector<std::string> overrides;
+  std::vector<std::uint32_t> workers;
+  std::uint64_t steps{2};
+  bool overwrite{false}, json{false};
+};
+
+double seconds_of(timeline::time value) {
+  return std::chrono::duration<double>(value).count();
+}
+
+/// "steps 1 and 2", "steps 7 to 9".
+std::string steps_text(const timeline::timeline& shown) {
+  const auto first = std::to_string(shown.first_step), last = std::to_string(shown.last_step);
+  if (shown.first_step == shown.last_step) return "step " + first;
+  return "steps " + first + (shown.last_step == shown.first_step + 1 ? " and " : " to ") + last;
+}
+
+void print_messages(const plan& plan, const timeline::timeline& shown) {
+  std::vector<std::array<std::string, 5>> lines{{"time", "from", "to", "what", "bytes"}};
+  for (const auto& one : shown.messages) {
+    std::array<char, 32> time{};
+    std::snprintf(time.data(), time.size(), "%.3f ms", 1e3 * seconds_of(one.sent - shown.begin));
+    lines.push_back(
+        {time.data(), shown.rows[one.from].name, shown.rows[one.to].name, cargo_of(plan, one), grouped(one.bytes)});
+  }
+  std::array<std::size_t, 5> widths{};
+  for (const auto& line : lines)
+    for (std::size_t i = 0; i < line.size(); ++i) widths[i] = std::max(widths[i], line[i].size());
+  for (const auto& line : lines) {
+    const auto gap = [&](std::size_t i) { return std::string(widths[i] - line[i].size(), ' '); };
+    std::printf("%s%s  %s%s  %s%s  %s%s  %s%s\n", gap(0).c_str(), line[0].c_str(), line[1].c_str(), gap(1).c_str(),
+                line[2].c_str(), gap(2).c_str(), line[3].c_str(), gap(3).c_str(), gap(4).c_str(), line[4].c_str());
+  }
+}
+
+files::json to_json(const plan& plan, const timeline::timeline& shown, const std::vector<std::string>& assumed) {
+  using json = files::json;
+  const auto name_of = [](timeline::activity what) {
+    return what == timeline::activity::computes ? "compute" : what == timeline::activity::waits ? "wait" : "fold";
+  };
+  const auto name_of_stage = [](stage at) {
+    return at == stage::contribution ? "contribution" : at == stage::partial ? "partial" : "result";
+  };
+  auto rows = json::array(), messages = json::array();
+  for (const auto& row : shown.rows) {
+    auto spans = json::array();
+    for (const auto& box : row.boxes)
+      spans.push_back({{"what", name_of(box.what)},
+                       {"step", box.step > 0 ? json(box.step) : json(nullptr)},
+                       {"begin", seconds_of(box.begin - shown.begin)},
+                       {"end", seconds_of(box.end - shown.begin)}});
+    rows.push_back({{"name", row.name}, {"spans", spans}});
+  }
+  for (const auto& one : shown.messages)
+    messages.push_back({{"time", seconds_of(one.sent - shown.begin)},
+                        {"received", seconds_of(one.received - shown.begin)},
+                        {"step", one.step},
+                        {"exchange", plan.exchanges[one.exchange].name},
+                        {"from", shown.rows[one.from].name},
+                        {"to", shown.rows[one.to].name},
+                        {"what", cargo_of(plan, one)},
+                        {"stage", name_of_stage(one.at)},
+                        {"first", one.elements.first},
+                        {"elements", one.elements.count},
+                        {"bytes", one.bytes}});
+  return {{"first_step", shown.first_step},
+          {"last_step", shown.last_step},
+          {"seconds", seconds_of(shown.end - shown.begin)},
+          {"assumed", assumed},
+          {"rows", rows},
+          {"messages", messages}};
+}
+
+void draw_timeline(const timeline_options& given) {
+  if (!given.drawing.empty()) {
+    if (given.drawing.extension() != ".svg")
+      throw input_error(given.drawing.string() + ": the picture is an SVG file; expected a name that ends in .svg");
+    check_replaceable(given.drawing, given.file, given.overwrite);
+  }
+  auto topology = topology::load(given.file, given.overrides);
+  const auto data = load_data(topology);
+  const auto window = timeline::window_of(make_plan(topology, data_facts(data, topology)), given.steps);
+  auto overrides = given.overrides;
+  overrides.insert(overrides.end(), window.overrides.begin(), window.overrides.end());
+  topology = topology::load(given.file, overrides);
+  const auto plan = make_plan(topology, data_facts(data, topology));
+  for (const auto rank : given.workers)
+    if (rank >= plan.workers)
+      throw input_error("--workers: there is no worker " + std::to_string(rank) + "; expected numbers from 0 to " +
+                        std::to_string(plan.workers - 1));
+  auto shown = timeline::make_timeline(plan, data, window);
+  if (!given.workers.empty()) shown = only_workers(std::move(shown), given.workers);
+  const auto assumed = window.assumed.empty() ? std::string() : "; assumed: " + topology::listed(window.assumed, "and");
+  if (given.json) std::printf("%s\n", files::json_text(to_json(plan, shown, window.assumed), {.indent = 2}).c_str());
+  if (!given.drawing.empty()) {
+    const auto title = given.file.filename().string() + ": " + steps_text(shown);
+    write_drawing(given.drawing, timeline::to_svg(plan, shown, title, "in virtual time" + assumed));
+  } else if (!given.json) {
+    std::printf("%s of %s, in virtual time%s\n", steps_text(shown).c_str(), given.file.string().c_str(),
+                assumed.c_str());
+    if (shown.messages.empty())
+      std::printf("no messages\n");
+    else
+      print_messages(plan, shown);
+  }
+}
+
+}  // namespace
+
+void add_timeline(CLI::App& app, int& status) {
+  auto* command = app.add_subcommand(
+      "timeline", "Show some steps of a topology file in virtual time: who computes and waits, and who sends what");
+  auto given = std::make_shared<timeline_options>();
+  command->add_option("FILE", given->file, "Topology file")->required();
+  command->add_option("--steps", given->steps, "How many steps to show, up to the first with every exchange")
+      ->check(CLI::Range(std::uint64_t{1}, most_steps))
+      ->capture_default_str();
+  command->add_option("--workers", given->workers, "Numbers of the workers to show, such as 0,1,2 (default: all)")
+      ->delimiter(',');
+  command->add_option("-o,--output", given->drawing, "Picture to write (.svg); without it, print a table of messages");
+  command
+      ->add_option("--set", given->overrides,
+                   "Override a key of the topology file, given as section.key=value; repeatable")
+      ->allow_extra_args(false);
+  command->add_flag("--overwrite", given->overwrite, "Replace the file, also if it is not a drawing of this command");
+  command->add_flag("--json", given->json, "Print rows and messages as JSON");
+  command->callback([given, &status] {
+    draw_timeline(*given);
+    status = 0;
+  });
+}
+
+}  // namespace troupe::apps

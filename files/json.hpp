@@ -1,0 +1,25 @@
+// JSON. Its parser and printer are compiled here once: they take seconds in every file that uses them.
+#pragma once
+
+#include <nlohmann/json.hpp>
+
+#include <string>
+#include <string_view>
+
+namespace troupe::files {
+
+using json = nlohmann::ordered_json;
+
+/// Parses a text. The result is_discarded() if that is not JSON.
+json parse_json(std::string_view text);
+
+/// How JSON is written.
+struct json_style {
+  int indent{-1};     ///< Spaces for each level; -1: all on one line.
+  bool ascii{false};  ///< Other characters are written as escapes.
+};
+
+/// Returns the text of a value. Bytes that are not UTF-8 are replaced.
+std::string json_text(const json& value, json_style style = {});
+
+}  // namespace troupe::files

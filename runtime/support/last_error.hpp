@@ -1,0 +1,14 @@
+// The error of the last system call.
+#pragma once
+
+#include <cerrno>
+#include <system_error>
+
+namespace troupe {
+
+/// Returns what errno says.
+inline std::error_code last_error() {
+  return {errno, std::generic_category()};
+}
+
+}  // namespace troupe
