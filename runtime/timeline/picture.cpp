@@ -16,7 +16,7 @@ namespace troupe::timeline {
 namespace {
 
 constexpr double page_width = 860, margin = 16, top = 64, row_height = 40, box_height = 24;
-constexpr double narrowest_box = 0.7, narrowest_number = 16;
+constexpr double narrowest_box = 2, narrowest_number = 16;
 
 constexpr auto* style = R"(
 text { font: 13px Helvetica, Arial, sans-serif; fill: #57606a }
@@ -140,8 +140,10 @@ class drawing {
       add("<rect x=\"" + one_decimal(left_) + "\" y=\"" + one_decimal(middle - 6) + "\" width=\"" +
           one_decimal(page_width - left_ - margin) + "\" height=\"12\" rx=\"3\" class=\"folds\"/>");
     for (const auto& box : row.boxes) {
-      const auto from = across(box.begin), width = across(box.end) - from;
-      if (width < narrowest_box) continue;
+      const auto from = across(box.begin);
+      const auto width = std::max(across(box.end) - from, narrowest_box);
+      // A wait too short to be seen says nothing; a short fold is where messages end and begin.
+      if (box.what == activity::waits && across(box.end) - from < narrowest_box) continue;
       add("<rect x=\"" + one_decimal(from) + "\" y=\"" + one_decimal(middle - box_height / 2) + "\" width=\"" +
           one_decimal(width) + "\" height=\"" + one_decimal(box_height) + "\" rx=\"3\" class=\"" + class_of(box.what) +
           "\"/>");
