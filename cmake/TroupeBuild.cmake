@@ -48,11 +48,11 @@ endif()
 # release and a CUDA build, is compiled once by ccache.
 set(TROUPE_INCLUDE_ROOT ${PROJECT_SOURCE_DIR}/include)
 
-# troupe_library(<storey> SOURCES … LINK … PRIVATE … TOGETHER <n>) adds the static library of a storey. Its files are
-# compiled n at a time, so many that a changed line costs at most half a minute: names in anonymous namespaces must
-# differ within a storey.
+# troupe_library(<storey> SOURCES … LINK … PRIVATE … TOGETHER <n> PRECOMPILED) adds the static library of a storey. Its
+# files are compiled n at a time, so many that a changed line costs at most half a minute: names in anonymous namespaces
+# must differ within a storey.
 function(troupe_library storey)
-  cmake_parse_arguments(arg "" "TOGETHER" "SOURCES;LINK;PRIVATE" ${ARGN})
+  cmake_parse_arguments(arg "PRECOMPILED" "TOGETHER" "SOURCES;LINK;PRIVATE" ${ARGN})
   add_library(troupe_${storey} STATIC ${arg_SOURCES})
   add_library(troupe::${storey} ALIAS troupe_${storey})
   target_include_directories(troupe_${storey} PUBLIC $<BUILD_INTERFACE:${TROUPE_INCLUDE_ROOT}>
@@ -66,5 +66,8 @@ function(troupe_library storey)
     # GCC takes an included .cpp file for a header, which should have no anonymous namespace, and GCC 12 warns falsely of
     # copies when it inlines less.
     target_compile_options(troupe_${storey} PRIVATE -Wno-subobject-linkage -Wno-array-bounds -Wno-stringop-overflow)
+    if(arg_PRECOMPILED)
+      target_precompile_headers(troupe_${storey} REUSE_FROM troupe_precompiled)
+    endif()
   endif()
 endfunction()

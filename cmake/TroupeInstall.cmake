@@ -26,12 +26,23 @@ install(CODE "
     execute_process(COMMAND $<TARGET_FILE:troupe> \${ARGN} OUTPUT_FILE \${path} COMMAND_ERROR_IS_FATAL ANY)
     message(STATUS \"Installing: \${path}\")
   endfunction()
-  set(prefix \$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX})
+  get_filename_component(prefix \$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX} ABSOLUTE)
   print_to(\${prefix}/${CMAKE_INSTALL_DATADIR}/bash-completion/completions/troupe completions bash)
   print_to(\${prefix}/${CMAKE_INSTALL_DATADIR}/zsh/site-functions/_troupe completions zsh)
   print_to(\${prefix}/${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d/troupe.fish completions fish)
   execute_process(COMMAND $<TARGET_FILE:troupe> man --dir \${prefix}/${CMAKE_INSTALL_MANDIR} COMMAND_ERROR_IS_FATAL ANY)
-  message(STATUS \"Installing: \${prefix}/${CMAKE_INSTALL_MANDIR}\")")
+  message(STATUS \"Installing: \${prefix}/${CMAKE_INSTALL_MANDIR}\")
+  file(GLOB printed \${prefix}/${CMAKE_INSTALL_MANDIR}/man?/troupe*)
+  list(APPEND CMAKE_INSTALL_MANIFEST_FILES \${printed}
+    \${prefix}/${CMAKE_INSTALL_DATADIR}/bash-completion/completions/troupe
+    \${prefix}/${CMAKE_INSTALL_DATADIR}/zsh/site-functions/_troupe
+    \${prefix}/${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d/troupe.fish)")
+
+# What the last `cmake --install` of this build folder has installed can be removed again.
+if(PROJECT_IS_TOP_LEVEL)
+  add_custom_target(uninstall COMMAND ${CMAKE_COMMAND} -D MANIFEST=${PROJECT_BINARY_DIR}/install_manifest.txt
+    -P ${CMAKE_CURRENT_LIST_DIR}/TroupeUninstall.cmake)
+endif()
 
 configure_file(cmake/TroupeConfig.cmake.in TroupeConfig.cmake @ONLY)
 write_basic_package_version_file(TroupeConfigVersion.cmake COMPATIBILITY SameMinorVersion)

@@ -20,7 +20,7 @@ jobs() {
 }
 
 # Stages, whose seconds are printed at the end. Downloads are counted apart: scripts/setup adds theirs to this file.
-stages= stage_name= stage_began=0
+stages='' stage_name='' stage_began=0
 TROUPE_DOWNLOADS=$(mktemp)
 export TROUPE_DOWNLOADS
 trap 'rm -f "$TROUPE_DOWNLOADS"' EXIT
@@ -38,7 +38,7 @@ end_stage() {
   local seconds=$((SECONDS - stage_began)) loaded
   loaded=$(downloads)
   stages+=$(printf '%-12s %5d %9d' "$stage_name" $((seconds - loaded)) "$loaded")$'\n'
-  stage_name=
+  stage_name=''
 }
 
 # Prints the seconds of each stage and in all.
@@ -46,8 +46,8 @@ print_stages() {
   end_stage
   printf '%s[%s]%s %-12s %5s %9s\n' "$bold" "${0##*/}" "$plain" stage seconds downloads
   printf '%s%-12s %5d %9d\n' "$stages" "in all" \
-    "$(awk '{ sum += $(NF - 1) } END { print sum + 0 }' <<<"$stages")" \
-    "$(awk '{ sum += $NF } END { print sum + 0 }' <<<"$stages")" |
+    "$(awk 'NF { sum += $(NF - 1) } END { print sum + 0 }' <<<"$stages")" \
+    "$(awk 'NF { sum += $NF } END { print sum + 0 }' <<<"$stages")" |
     while IFS= read -r line; do printf '%s[%s]%s %s\n' "$bold" "${0##*/}" "$plain" "$line"; done
 }
 

@@ -233,7 +233,8 @@ window window_of(const plan& plan, std::uint64_t steps) {
     made.assumed.emplace_back("gradients of 10 ms");
   }
   const auto sends = [](const planned_exchange& exchange) { return exchange.nature.in_loop; };
-  if (plan.file.links.empty() && std::all_of(plan.exchanges.begin(), plan.exchanges.end(), sends)) {
+  if (plan.file.links.empty() && !plan.exchanges.empty() &&
+      std::all_of(plan.exchanges.begin(), plan.exchanges.end(), sends)) {
     made.assumes_links = true;
     made.assumed.emplace_back("links of 200 MB/s with a latency of 1.5 ms");
   }

@@ -7,7 +7,7 @@ import re
 import subprocess
 import unicodedata
 
-from troupe_command import BINARY, SOURCE, TINY, main, metrics, troupe, write
+from troupe_command import BINARY, SOURCE, TINY, main, metrics, thorough, troupe, write
 
 KERNEL_SETTINGS = ("ATEN_CPU_CAPABILITY", "ONEDNN_MAX_CPU_ISA", "DNNL_MAX_CPU_ISA", "ONEDNN_DEFAULT_FPMATH_MODE",
                    "DNNL_DEFAULT_FPMATH_MODE", "MKL_CBWR", "MKL_ENABLE_INSTRUCTIONS")
@@ -38,6 +38,7 @@ def test_check_says_what_a_step_sends():
     assert "byte" in said or "MiB" in said or "kB" in said or "KiB" in said, said
 
 
+@thorough
 def test_graph_draws_every_example():
     for file in catalogue():
         if '"mnist"' in file.read_text():
@@ -61,6 +62,7 @@ def test_eval_needs_the_weights_alone():
     assert said == again
 
 
+@thorough
 def test_weights_say_how_shortcuts_and_widths_were_made():
     tiny = write("tiny.toml", TINY)
     for model, setting in (("resnet20", "shortcut=pad"), ("wide_resnet_pooled", "width=1")):

@@ -13,7 +13,7 @@ import subprocess
 import time
 import xml.etree.ElementTree
 
-from troupe_command import BINARY, TINY, main, metrics, troupe, write
+from troupe_command import BINARY, TINY, main, metrics, thorough, troupe, write
 
 COLUMNS = ("file,repeat,seed,status,seconds,samples,updates,bytes_sent,final_accuracy,best_accuracy,seconds_to_target,"
            "staleness_mean,idle_share").split(",")
@@ -175,6 +175,7 @@ def test_varied_settings_make_a_grid_whose_rows_name_them():
     assert set(settings) == {"optimizer.lr", "data.batch_size"}, settings
 
 
+@thorough
 def test_a_simulated_comparison_repeats_itself():
     write("star.toml", STAR)
     write("server.toml", SERVER)
@@ -211,6 +212,7 @@ def stopped(out, how):
     return process.returncode, *said
 
 
+@thorough
 def test_an_interrupted_comparison_is_continued_and_finished_runs_are_kept():
     write("star.toml", STAR)
     write("slow.toml", STAR.replace("steps = 20", "steps = 100000"))
@@ -339,6 +341,7 @@ def test_a_comparison_removes_nothing_but_an_earlier_comparison():
         folder.rmdir()
 
 
+@thorough
 def test_a_damaged_comparison_is_refused_or_left_out():
     write("star.toml", STAR)
     troupe("compare", "star.toml", "--set", "run.steps=2", "--out", "out", "--quiet")

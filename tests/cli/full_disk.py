@@ -10,7 +10,7 @@ import signal
 import subprocess
 import time
 
-from troupe_command import BINARY, TINY, main, metrics, troupe, write
+from troupe_command import BINARY, TINY, main, metrics, thorough, troupe, write
 
 HARD = resource.getrlimit(resource.RLIMIT_FSIZE)[1]
 STEPS = ("--set", "run.steps=10000000", "--set", "evaluate.every=20")
@@ -66,6 +66,7 @@ def test_a_disk_that_is_full_for_a_second():
     assert pathlib.Path("out/model.safetensors").exists() and pathlib.Path("out/model_best.safetensors").exists()
 
 
+@thorough
 def test_a_run_succeeds_if_its_weights_are_written():
     process = running("run", write("tiny.toml", TINY), "--out", "out", "--quiet", *STEPS, "--set", "run.max_seconds=3")
     wait_until(pathlib.Path("out/graph.svg").exists, process)

@@ -1,5 +1,5 @@
 """The pictures of the documentation: each is well-formed, loads nothing, can be read on dark pages, and is shown by a
-page. Those of docs/concepts.md are what their program draws."""
+page. Wirings and time lines are what their program draws."""
 
 import pathlib
 import re
@@ -59,14 +59,14 @@ def is_same_drawing(kept, drawn):
                     for (is_text, a), (_, b) in zip(one, other, strict=True)))
 
 
-def test_the_pictures_of_the_concepts_are_what_their_program_draws():
-    program = SOURCE / "docs/pictures/concepts.py"
-    subprocess.run([sys.executable, program, BINARY, "--out", "drawn"], check=True, timeout=120)
-    kept = SOURCE / "docs/pictures/concepts"
-    names = sorted(path.name for path in kept.glob("*.svg") if path.name != "parts.svg")  # which is drawn by hand
-    assert sorted(path.name for path in pathlib.Path("drawn").iterdir()) == names, names
-    for name in names:
-        assert is_same_drawing((kept / name).read_text(), pathlib.Path("drawn", name).read_text()), name
+def test_wirings_and_time_lines_are_what_their_program_draws():
+    subprocess.run([sys.executable, SOURCE / "docs/pictures/wirings.py", BINARY, "--out", "drawn"], check=True, timeout=200)
+    for folder in ("concepts", "timelines"):
+        kept, drawn = SOURCE / "docs/pictures" / folder, pathlib.Path("drawn", folder)
+        names = sorted(path.name for path in kept.glob("*.svg") if path.name != "parts.svg")  # which is drawn by hand
+        assert sorted(path.name for path in drawn.iterdir()) == names, names
+        for name in names:
+            assert is_same_drawing((kept / name).read_text(), (drawn / name).read_text()), name
 
 
 main(globals())

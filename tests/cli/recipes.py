@@ -11,7 +11,7 @@ import random
 import struct
 import tomllib
 
-from troupe_command import SOURCE, main, metrics, troupe
+from troupe_command import SOURCE, main, metrics, thorough, troupe
 
 RECIPES = SOURCE / "topologies" / "recipes"
 
@@ -124,6 +124,7 @@ def test_check_accepts_every_recipe():
         assert plan["same_bits"] != asynchronous, f"{name}: {plan['same_bits']}"
 
 
+@thorough
 def test_every_recipe_trains_three_steps_with_the_settings_of_its_source():
     write_images("data", 80, 8)
     for name, file in files().items():

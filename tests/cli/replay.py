@@ -16,7 +16,7 @@ import sys
 import time
 
 from checked_files import blocks_of, crc32c
-from troupe_command import BINARY, main, metrics, timeless, troupe, write
+from troupe_command import BINARY, main, metrics, thorough, timeless, troupe, write
 
 SERVER = """
 [run]
@@ -100,6 +100,7 @@ def test_each_asynchronous_wiring_on_threads():
     record_and_replay(SHARED, "--set", "exchange.local_steps=3", "--set", "run.budget=total")
 
 
+@thorough
 def test_each_asynchronous_wiring_on_four_processes():
     for text in (ELASTIC, SHARED):
         record_and_replay(over_processes(text))
@@ -110,6 +111,7 @@ def test_a_run_that_is_stopped_early_or_by_its_time_limit():
     record_and_replay(ELASTIC, "--set", "run.steps=100000", "--set", "run.max_seconds=1", "--set", "run.budget=total")
 
 
+@thorough
 def test_a_run_that_is_interrupted():
     for text in (SERVER, over_processes(SERVER), SHARED):
         shutil.rmtree("run", ignore_errors=True)
@@ -137,6 +139,7 @@ def record_part(text):
     return kept
 
 
+@thorough
 def test_a_recording_of_a_continued_run_begins_at_its_checkpoint():
     for text in (SERVER, over_processes(ELASTIC), SHARED):
         assert (record_part(text) / "manifest.json").exists()
@@ -177,6 +180,7 @@ def wait_for_recording(folder):
     raise AssertionError("nothing was recorded within 30 s")
 
 
+@thorough
 def test_a_run_that_is_killed_replays_as_far_as_it_was_recorded():
     for text in (SERVER, over_processes(SERVER)):
         shutil.rmtree("run", ignore_errors=True)
@@ -205,6 +209,7 @@ def test_a_replay_ends_at_the_requested_step():
     assert len(weights) == 1
 
 
+@thorough
 def test_a_requested_step_beyond_the_end_replays_the_whole_run():
     write("file.toml", SERVER.replace("[run]", '[run]\nbudget = "total"', 1))
     troupe("run", "file.toml", "--record", "--out", "run")

@@ -13,7 +13,7 @@ import subprocess
 import time
 
 from nodes import background, free_ports, node_process, node_tables
-from troupe_command import BINARY, TINY, main, metrics, timeless, troupe, write
+from troupe_command import BINARY, TINY, main, metrics, thorough, timeless, troupe, write
 
 STEPS = 300
 TEXT = TINY.replace("steps = 20", f"steps = {STEPS}") + '[evaluate]\nevery = 50\n[checkpoint]\nevery = 20\n'
@@ -62,6 +62,7 @@ def expect_same(out):
         len(pathlib.Path("whole", "epochs.csv").read_text().splitlines())
 
 
+@thorough
 def test_a_run_that_is_killed_repeatedly_ends_in_the_same_bytes():
     uninterrupted()
     killed("out", "--csv", "out.csv")
@@ -89,6 +90,7 @@ def continue_as_printed(printed):
     return command
 
 
+@thorough
 def test_an_interrupted_run_prints_the_command_that_continues_it():
     uninterrupted()
     for out, quoted in (("out", "out"), ("of 'mine'\n", "$'of \\'mine\\'\\012'")):
@@ -139,6 +141,7 @@ def test_a_second_node_keeps_copies_from_which_the_run_continues_without_the_fir
     assert lines[0] == lines[1], lines
 
 
+@thorough
 def test_copies_are_not_replaced_by_accident():
     nodes = '[[node]]\nname = "a"\nworkers = 1\n[[node]]\nname = "b"\nworkers = 1\n'
     text = TEXT.replace("count = 2\n", "").replace("every = 20", "every = 20\ncopies = 2")
@@ -257,6 +260,7 @@ def test_a_run_that_stopped_early_goes_on_with_another_target():
     assert all(line["changed"] is None for line in metrics("out") if line["event"] != "resume")
 
 
+@thorough
 def test_every_interval_may_change():
     gossip = '[exchange]\nkind = "gossip"\ngraph = "ring"\nevery = 6\n'
     elastic = '[exchange]\nkind = "elastic"\napply = "{}"\nevery = 6\n'

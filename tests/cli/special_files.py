@@ -15,7 +15,7 @@ import subprocess
 import sys
 import zlib
 
-from troupe_command import BINARY, TINY, main, troupe, write
+from troupe_command import BINARY, TINY, main, thorough, troupe, write
 
 FULL = "--full" in sys.argv
 SECONDS, CPU_SECONDS, MEMORY = 60, 30, 12 << 30
@@ -220,6 +220,7 @@ def refuse(path, words, kind):
         shutil.rmtree("new", ignore_errors=True)
 
 
+@thorough
 def test_what_is_no_file_is_named():
     make_all()
     others = [kind for kind in KINDS if kind != "pipe"]

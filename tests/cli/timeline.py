@@ -7,7 +7,7 @@ import json
 import pathlib
 import xml.etree.ElementTree
 
-from troupe_command import SOURCE, main, troupe
+from troupe_command import SOURCE, main, thorough, troupe
 
 TOPOLOGIES = sorted((SOURCE / "topologies").glob("*.toml"))
 

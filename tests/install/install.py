@@ -10,7 +10,7 @@ import shutil
 import subprocess
 
 from nodes import node_tables, weights
-from troupe_command import SOURCE, TINY, main, metrics, troupe, write
+from troupe_command import SOURCE, TINY, main, metrics, thorough, troupe, write
 
 EXAMPLE = SOURCE / "examples/new_exchange"
 
@@ -46,6 +46,15 @@ def test_the_command_is_installed_and_no_more_headers_than_are_meant():
     assert [path.name for path in (prefix / "include/troupe/apps").iterdir()] == ["command.hpp"]
 
 
+def test_an_installation_can_be_removed():
+    prefix = install()
+    (prefix / "bin/other").write_text("not of Troupe")
+    call("cmake", "--build", os.environ["TROUPE_BUILD"], "--target", "uninstall")
+    left = [path for path in prefix.rglob("*") if not path.is_dir()]
+    assert left == [prefix / "bin/other"], left
+    assert not list(prefix.rglob("troupe")) and not list(prefix.rglob("Troupe")), list(prefix.rglob("*roupe"))
+
+
 def test_a_program_outside_the_tree_classifies_with_saved_weights():
     build("classify")
     tiny = write("tiny.toml", TINY.replace("steps = 20", "steps = 200").replace("batch_size = 8", "batch_size = 32"))
@@ -56,6 +65,7 @@ def test_a_program_outside_the_tree_classifies_with_saved_weights():
     assert right > 50, "200 steps of lenet beat chance by far"
 
 
+@thorough
 def test_a_program_outside_the_tree_is_the_command_with_one_more_exchange():
     build("new_exchange")
     with_median = functools.partial(troupe, binary="new_exchange/troupe_with_median")
@@ -86,6 +96,7 @@ def test_a_program_outside_the_tree_is_the_command_with_one_more_exchange():
     assert re.search(r'wrong\.toml:\d+:\d+: "send" is a setting of star.*expected', said), said
 
 
+@thorough
 def test_a_second_exchange_draws_its_pairs_from_the_seed_of_the_run():
     build("random_pairs")
     with_pairs = functools.partial(troupe, binary="random_pairs/troupe_with_pairs")

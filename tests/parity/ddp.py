@@ -23,7 +23,7 @@ except ImportError as error:
     sys.exit(77)
 
 from torch.nn import functional
-from troupe_command import main, troupe, write
+from troupe_command import main, thorough, troupe, write
 
 RANKS, BATCH, STEPS, SMOOTH_STEPS = 4, 8, 3, 20
 SGD = {"lr": 0.05, "momentum": 0.9, "weight_decay": 0.0001}
@@ -259,6 +259,7 @@ def check(way):
     compared.close()
 
 
+@thorough
 def test_buckets():
     check("buckets")
 

@@ -22,7 +22,7 @@ from torch import nn
 from torch.nn import functional
 from torch.optim import SGD, Adam, AdamW
 from trained import BATCH, TOGETHER, compare, exported, file_of, run, run_in_order, state_of
-from troupe_command import main, troupe
+from troupe_command import main, thorough, troupe
 
 STEPS, WORKERS = 30, 4
 NEVER = ("idle.weight", "idle.bias", "evaluated")
@@ -259,6 +259,7 @@ def test_a_resumed_run_continues_bit_for_bit():
         assert all(torch.equal(whole[each], again[each]) for each in whole), name
 
 
+@thorough
 def test_parameters_that_no_step_uses_keep_their_bits_at_every_wiring():
     _, model = begin(WORKERS)
     start = state_of(model)

@@ -17,7 +17,7 @@ except ImportError as error:
     print(f"SKIPPED: {error}; scripts/setup --python installs what the parity tests import")
     sys.exit(77)
 
-from troupe_command import main, metrics, troupe, write
+from troupe_command import main, metrics, thorough, troupe, write
 
 BATCH, STEPS = 16, 2
 SGD = {"lr": 0.03, "momentum": 0.9, "weight_decay": 0.001}
@@ -124,6 +124,7 @@ def test_models_with_settings_are_those_of_their_sources():
             check_training(model, training, channels=channels, make=make, data=data, settings=settings)
 
 
+@thorough
 def test_vgg11_is_that_of_its_source():
     training, _ = write_cifar10(".")
     for model, norm in (("vgg11", False), ("vgg11_bn", True)):

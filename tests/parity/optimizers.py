@@ -17,7 +17,7 @@ except ImportError as error:
 from torch.optim import SGD, Adam, AdamW
 from torch.optim.lr_scheduler import CosineAnnealingLR, ConstantLR, LinearLR, MultiStepLR, PolynomialLR, SequentialLR
 from trained import BATCH, STEPS, compare, exported, run, state_of
-from troupe_command import main
+from troupe_command import main, thorough
 
 WORKERS = 4
 WIRINGS = {
@@ -86,6 +86,7 @@ def test_adam_with_a_small_epsilon_of_its_own():
     check({"name": '"adam"', "lr": 0.001, "eps": 1e-10}, lambda each: Adam(each, lr=0.001, eps=1e-10), model=model)
 
 
+@thorough
 def test_novograd_of_the_package():
     for recipe, settings in (({}, {}), ({"grad_averaging": "true"}, {"grad_averaging": True}),
                              ({"betas": [0.9, 0.6], "eps": 1e-6, "weight_decay": 0.01},

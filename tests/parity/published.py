@@ -23,7 +23,7 @@ except ImportError as error:
 
 from torch import nn
 from trained import compare, exported, state_of
-from troupe_command import main, metrics, troupe, write
+from troupe_command import main, metrics, thorough, troupe, write
 
 # Each step is compared from the state of a run that ends before it, so the cost grows with the square of STEPS.
 BATCH = 4
@@ -147,6 +147,7 @@ def test_lenet_with_normal_weights():
     check_initial(check("larger", LENET.replace("0.01", "0.1"), [Lenet()], lr=0.2), 0.1, zero_biases=True)
 
 
+@thorough
 def test_resnet18_for_small_images():
     model = Resnet18SmallImages()
     # Batch norm takes away what a bias before it adds.
@@ -155,6 +156,7 @@ def test_resnet18_for_small_images():
     check_initial(check("resnet18", RESNET18, [model], FEW, still=still), 0.01)
 
 
+@thorough
 def test_wide_resnet_with_pooling():
     # With 0.05, the full width diverges within ten steps.
     check_initial(check("wide", WIDE, [WideResnetPooled()], FEW, batch=2, momentum=0.9, lr=0.02))

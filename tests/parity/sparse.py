@@ -18,7 +18,7 @@ import numpy
 import torch
 from torch import nn
 from torch.nn import functional
-from troupe_command import main, metrics, troupe, write
+from troupe_command import main, metrics, thorough, troupe, write
 
 STEPS = 50
 ROWS, COLUMNS = 100, 24  # one row of which has nothing
@@ -184,6 +184,7 @@ def shared(settings=""):
     return f'[exchange]\nkind = "shared"\n{settings}'
 
 
+@thorough
 def test_steps_on_the_rows():
     check_alone(PLAIN, ["", shared(), shared("lock = true"), shared("atomic = true")])
 

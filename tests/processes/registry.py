@@ -15,11 +15,12 @@ import sys
 import tomllib
 
 from nodes import node_tables, weights
-from troupe_command import SOURCE, main, troupe, write
+from troupe_command import SOURCE, main, thorough, troupe, write
 
 FULL = "--full" in sys.argv
 
 
+@thorough
 def test_drawn_exchanges():
     made = subprocess.run([os.environ["TROUPE_DRAWN"], ".", *([] if FULL else ["20"])], capture_output=True, text=True,
                           check=True)

@@ -9,7 +9,7 @@ import pathlib
 import sys
 
 from nodes import EXCHANGE, LOOP, WIRINGS, node_tables, weights, wired
-from troupe_command import TINY, main, metrics, timeless, troupe, write
+from troupe_command import TINY, main, metrics, thorough, timeless, troupe, write
 
 FULL = "--full" in sys.argv
 SPREADS = ([1, 1, 1, 1], [2, 2]) if FULL else ([1, 2, 1],)
@@ -35,6 +35,7 @@ def test_every_wiring():
         same(name, wired(text, wiring))
 
 
+@thorough
 def test_batch_norm():
     """Each worker's own statistics, and those of all; both with buckets that leave while backward works."""
     for own, spread in (("", [2, 2]), ("sync_batch_norm = true\n", [1, 1, 1, 1])):
