@@ -10,7 +10,7 @@ set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
 set(CMAKE_CXX_FLAGS_RELEASE "-O2 -g0")  # no NDEBUG: asserts are cheap compared to a training step
 
 set(CMAKE_OPTIMIZE_DEPENDENCIES ON)  # a storey is compiled while the one below still is
-option(TROUPE_UNITY "Compile many files together: three times as fast from scratch; OFF compiles each alone" ON)
+option(TROUPE_UNITY "Compile many files together, in less than half of the time; OFF compiles each alone" ON)
 
 find_program(CCACHE ccache)
 if(CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
