@@ -69,9 +69,6 @@ files::json to_json(const plan& plan, const timeline::timeline& shown, const std
   const auto name_of = [](timeline::activity what) {
     return what == timeline::activity::computes ? "compute" : what == timeline::activity::waits ? "wait" : "fold";
   };
-  const auto name_of_stage = [](stage at) {
-    return at == stage::contribution ? "contribution" : at == stage::partial ? "partial" : "result";
-  };
   auto rows = json::array(), messages = json::array();
   for (const auto& row : shown.rows) {
     auto spans = json::array();
@@ -90,7 +87,7 @@ files::json to_json(const plan& plan, const timeline::timeline& shown, const std
                         {"from", shown.rows[one.from].name},
                         {"to", shown.rows[one.to].name},
                         {"what", cargo_of(plan, one)},
-                        {"stage", name_of_stage(one.at)},
+                        {"stage", timeline::name_of(one.at)},
                         {"first", one.elements.first},
                         {"elements", one.elements.count},
                         {"bytes", one.bytes}});

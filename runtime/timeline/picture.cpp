@@ -40,10 +40,6 @@ text { fill: #9da7b3 } .page, .ground { fill: #0d1117 } .title, .name { fill: #e
 
 constexpr std::array stages{stage::contribution, stage::partial, stage::result};
 
-const char* class_of(stage at) {
-  return at == stage::contribution ? "contribution" : at == stage::partial ? "partial" : "result";
-}
-
 const char* class_of(activity what) {
   return what == activity::computes ? "computes" : what == activity::waits ? "waits" : "folds";
 }
@@ -110,10 +106,10 @@ class drawing {
     add("<defs><pattern id=\"waiting\" width=\"6\" height=\"6\" patternUnits=\"userSpaceOnUse\"><rect width=\"6\" "
         "height=\"6\" class=\"ground\"/><path d=\"M0,6 L6,0\" class=\"hatch\"/></pattern>");
     for (const auto at : stages)
-      add(std::string("<marker id=\"to-") + class_of(at) +
+      add(std::string("<marker id=\"to-") + name_of(at) +
           "\" viewBox=\"0 0 8 8\" refX=\"7\" refY=\"4\" markerWidth=\"7\" markerHeight=\"7\" orient=\"auto\"><path "
           "d=\"M0,1 L8,4 L0,7 z\" class=\"head-" +
-          class_of(at) + "\"/></marker>");
+          name_of(at) + "\"/></marker>");
     add("</defs>");
   }
 
@@ -164,7 +160,7 @@ class drawing {
     add("<line x1=\"" + one_decimal(across(begin)) + "\" y1=\"" + one_decimal(middle_of(from) + down * box_height / 2) +
         "\" x2=\"" + one_decimal(across(end)) + "\" y2=\"" +
         one_decimal(middle_of(to) - down * (shown_.rows[to].is_memory ? 7 : box_height / 2 + 1)) + "\" class=\"" +
-        class_of(at) + "\" marker-end=\"url(#to-" + class_of(at) + ")\"><title>" + xml::escaped(words) +
+        name_of(at) + "\" marker-end=\"url(#to-" + name_of(at) + ")\"><title>" + xml::escaped(words) +
         "</title></line>");
   }
 
@@ -199,7 +195,7 @@ class drawing {
     }
     const auto add_line = [&](stage at, const std::string& words) {
       add("<line x1=\"" + one_decimal(x) + "\" y1=\"" + one_decimal(y - 3) + "\" x2=\"" + one_decimal(x + 22) +
-          "\" y2=\"" + one_decimal(y - 3) + "\" class=\"" + class_of(at) + "\" marker-end=\"url(#to-" + class_of(at) +
+          "\" y2=\"" + one_decimal(y - 3) + "\" class=\"" + name_of(at) + "\" marker-end=\"url(#to-" + name_of(at) +
           ")\"/>");
       add_words(words);
     };

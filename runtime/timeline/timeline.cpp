@@ -268,6 +268,10 @@ timeline only_workers(timeline all, const std::vector<std::uint32_t>& workers) {
   return all;
 }
 
+const char* name_of(stage at) {
+  return at == stage::contribution ? "contribution" : at == stage::partial ? "partial" : "result";
+}
+
 std::string cargo_of(const plan& plan, const message& one) {
   const auto& exchange = plan.exchanges.at(one.exchange);
   const auto [first, count] = one.elements;

@@ -72,6 +72,9 @@ timeline make_timeline(plan plan, const data::dataset_pair& data, const window& 
 /// Leaves out the rows of other workers, and what they send and receive.
 timeline only_workers(timeline all, const std::vector<std::uint32_t>& workers);
 
+/// Returns "contribution", "partial" or "result".
+const char* name_of(stage at);
+
 /// Returns what a message carries: "gradient", "chunk of the gradient, elements 0 to 5,439", "partial sum", "result".
 std::string cargo_of(const plan& plan, const message& one);
 
