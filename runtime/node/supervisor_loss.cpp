@@ -14,7 +14,11 @@ namespace troupe::supervision {
 namespace {
 
 /// How long ports and nodes may take to answer who waits for a lost node. A node asks its ports before it answers.
-constexpr std::chrono::milliseconds time_of_port{150}, time_of_node{300};
+constexpr std::chrono::milliseconds time_of_port{150}, time_of_node{400};
+
+/// How often a port is asked again whose worker is still computing, and after how long.
+constexpr int times_to_ask_again = 3;
+constexpr std::chrono::milliseconds time_to_ask_again{50};
 
 /// The answers so far to the question who waits for lost ranks.
 struct inquiry {
@@ -32,6 +36,18 @@ std::vector<rank_id> ids_of(const plan& plan, std::uint32_t node) {
   for (std::uint32_t id = 0; id < plan.workers + plan.servers(); ++id)
     if (plan.node_of(id) == node) ids.push_back(rank_id{id});
   return ids;
+}
+
+/// Asks a port who waits for `lost`, and again if nobody does yet. Calls `answer` with the text, or with "".
+template <class Answer>
+void ask_port(supervisor_pointer self, const port_actor& port, const std::vector<rank_id>& lost, const Answer& answer,
+              int again = times_to_ask_again) {
+  const auto take = [=](const std::string& ranks) {
+    if (!ranks.empty() || again == 0) return answer(ranks);
+    const auto ask = [=] { ask_port(self, port, lost, answer, again - 1); };
+    self->delayed_send(self, time_to_ask_again, done_atom_v, completion{std::make_shared<std::function<void()>>(ask)});
+  };
+  self->request(port, time_of_port, lost_atom_v, lost).then(take, [answer](const caf::error&) { answer(""); });
 }
 
 /// Asks a node who waits for `lost`, and calls `next` with its answer, or with "" if there is none in time.
@@ -58,8 +74,7 @@ void ask_who_waits(supervisor_pointer self, std::uint32_t node, Next next, std::
   for (const auto& of_exchange : my.ours.ports)
     for (const auto& [id, port] : of_exchange) {
       asked->open += 1;
-      self->request(port, time_of_port, lost_atom_v, ids_of(my.run_plan(), node))
-          .then(answer, [answer](const caf::error&) { answer(""); });
+      ask_port(self, port, ids_of(my.run_plan(), node), answer);
     }
   my.for_each_node([&](std::uint32_t other) {
     asked->open += 1;

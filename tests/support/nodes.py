@@ -83,7 +83,7 @@ def node_tables(workers, ports=None, names=None):
 
 def free_ports(count):
     """Returns free ports, below those that systems hand out."""
-    held, port = [], 20000 + os.getpid() % 5000 * 2
+    held, port = [], 20000 + os.getpid() % 750 * 16
     while len(held) < count:
         one = socket.socket()
         try:
