@@ -8,7 +8,7 @@ equals the files that its comments name as equal.
 import pathlib
 import sys
 
-from troupe_command import SOURCE, main, metrics, troupe
+from troupe_command import SOURCE, main, metrics, thorough, troupe
 
 FULL = "--full" in sys.argv
 LEAST = 0.95 if FULL else 0.75
@@ -18,6 +18,7 @@ STALE = {"asgd", "sync_ps", "hogwild", "hogwild_sparse"}  # whose gradients othe
 APART = {"dpsgd_ring", "model_averaging", "hierarchy"}  # whose result is an average of workers that differ
 
 
+@thorough
 def test_every_file():
     sent = {}
     for file in sorted((SOURCE / "topologies").glob("*.toml")):

@@ -292,6 +292,7 @@ def test_settings_of_a_simulation_are_settings_of_a_comparison():
     assert "simulate.jitter of star, cores=1 has changed" in said, said
 
 
+@thorough
 def test_mistakes_are_found_before_anything_runs():
     write("star.toml", STAR)
     write("bad.toml", STAR.replace("star", "stra"))

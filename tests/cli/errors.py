@@ -4,7 +4,7 @@ import pathlib
 import re
 import shutil
 
-from troupe_command import SOURCE, TINY, main, troupe, write
+from troupe_command import SOURCE, TINY, main, thorough, troupe, write
 
 CHECKPOINTS = TINY + "[checkpoint]\nevery = 10\n"
 NODES = TINY + '[[node]]\nname = "alpha"\naddress = "10.0.0.1:4700"\n[[node]]\nname = "beta"\naddress = "10.0.0.2:4700"\n'
@@ -67,6 +67,7 @@ def documented():
     return dict(re.findall(r"^### (.+)\n\n```text\n(.+)\n```$", text, re.MULTILINE))
 
 
+@thorough
 def test_every_message_of_the_page_is_printed():
     messages = documented()
     assert set(messages) == set(PROVOKED), set(messages) ^ set(PROVOKED)

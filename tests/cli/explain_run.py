@@ -8,7 +8,7 @@ import os
 import pathlib
 import re
 
-from troupe_command import SOURCE, TINY, main, troupe, write
+from troupe_command import SOURCE, TINY, main, thorough, troupe, write
 
 SIMULATED = TINY.replace("count = 2", "count = 4").replace("steps = 20", "steps = 24") + """
 [simulate]
@@ -72,6 +72,7 @@ def samples_of(folder):
         return sum(int(row["samples"]) for row in csv.DictReader(file))
 
 
+@thorough
 def test_a_slow_worker_is_the_cause_and_predictions_hold():
     file = network_file()
     for name, wiring in WIRINGS.items():
@@ -82,6 +83,7 @@ def test_a_slow_worker_is_the_cause_and_predictions_hold():
         expect_predictions(name, found)
 
 
+@thorough
 def test_a_slow_network_is_the_cause_and_predictions_hold():
     file = network_file(network=True)
     for name in ("all_reduce", "star", "model averaging", "servers"):

@@ -7,7 +7,7 @@ import re
 import signal
 
 from nodes import background, free_ports, node_tables
-from troupe_command import TINY, main, metrics, troupe, write
+from troupe_command import TINY, main, metrics, thorough, troupe, write
 
 
 def with_exchange(text):
@@ -86,6 +86,7 @@ def test_the_distance_of_workers_is_measured_before_they_are_averaged():
     assert end["consensus_distance_max"] == max(line["consensus_distance_before"] for line in (first, last)), end
 
 
+@thorough
 def test_the_distance_after_mixing_leaves_out_the_steps_since():
     # By how much an exchange multiplies the distance at most.
     mixings = {'kind = "all_reduce"\nsends = "parameters"': 0,

@@ -157,6 +157,7 @@ def resume(out):
     return step, said
 
 
+@thorough
 def test_a_run_continues_without_its_metrics():
     interrupted("out")
     for name in ("whole", "random", "none"):
@@ -193,6 +194,7 @@ def mounted(path, size):
     return done.returncode == 0
 
 
+@thorough
 def test_a_real_disk_that_is_full():
     if not mounted("disk", "8m"):
         return

@@ -5,7 +5,7 @@ import math
 import os
 import pathlib
 
-from troupe_command import TINY, epochs, main, metrics, troupe, write
+from troupe_command import TINY, epochs, main, metrics, thorough, troupe, write
 
 KEYS = {"event", "epoch", "step", "updates", "seconds", "samples_per_second", "train_loss", "val_loss", "val_accuracy",
         "val_top_k_accuracy", "lr", "epoch_seconds", "data_wait", "bytes_sent", "staleness_mean", "staleness_max",
@@ -160,6 +160,7 @@ def csv_of(lines):
     return "".join(f"{time},{accuracy}\n" for time, accuracy in [("time", "val_accuracy"), (0.0, 0.0), *rows])
 
 
+@thorough
 def test_csv_has_a_row_for_each_evaluation():
     tiny = write("tiny.toml", TINY)
     troupe("run", tiny, "--out", "out", "--set", "evaluate.every=2", "--csv", "of/{ranks}ranks-{batch}bs-{lr}lr.csv")

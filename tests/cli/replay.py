@@ -92,6 +92,7 @@ def record_and_replay(text, *settings):
     demand_same("run")
 
 
+@thorough
 def test_each_asynchronous_wiring_on_threads():
     record_and_replay(SERVER)
     record_and_replay(SERVER, "--set", "exchange.shards=3", "--set", "run.budget=total")
@@ -106,6 +107,7 @@ def test_each_asynchronous_wiring_on_four_processes():
         record_and_replay(over_processes(text))
 
 
+@thorough
 def test_a_run_that_is_stopped_early_or_by_its_time_limit():
     record_and_replay(SERVER, "--set", "run.steps=2000", "--set", "evaluate.target_accuracy=0.6")
     record_and_replay(ELASTIC, "--set", "run.steps=100000", "--set", "run.max_seconds=1", "--set", "run.budget=total")
@@ -261,6 +263,7 @@ def test_two_entries_that_have_changed_places_are_found():
     assert f"the contribution of rank {second[1]} to step {second[2] + 1}" in done.stderr, done.stderr
 
 
+@thorough
 def test_damaged_recordings_and_other_topologies_are_refused():
     write("file.toml", SERVER)
     troupe("run", "file.toml", "--record", "--out", "run")

@@ -112,6 +112,7 @@ def test_the_time_limit_ends_a_run_that_can_be_continued():
     assert end["status"] == "max_seconds" and end["seconds"] > 3, end
 
 
+@thorough
 def test_several_nodes_continue_what_one_began_and_the_reverse():
     uninterrupted()
     nodes = '[[node]]\nname = "a"\nworkers = 1\n[[node]]\nname = "b"\nworkers = 1\n'
@@ -122,6 +123,7 @@ def test_several_nodes_continue_what_one_began_and_the_reverse():
     assert "[[node]]" in pathlib.Path("out", "topology.toml").read_text()
 
 
+@thorough
 def test_a_second_node_keeps_copies_from_which_the_run_continues_without_the_first():
     uninterrupted()
     nodes = '[[node]]\nname = "a"\nworkers = 1\n[[node]]\nname = "b"\nworkers = 1\n'
@@ -289,6 +291,7 @@ def wait_until_unlocked(out):
     os.close(folder)
 
 
+@thorough
 def test_a_run_of_several_nodes_is_continued_on_other_ports():
     nodes = '[[node]]\nname = "a"\nworkers = 1\n[[node]]\nname = "b"\nworkers = 1\n'
     write("run.toml", TEXT)
@@ -303,6 +306,7 @@ def test_a_run_of_several_nodes_is_continued_on_other_ports():
     expect_same("out")
 
 
+@thorough
 def test_a_damaged_checkpoint_is_named_and_passed_over():
     uninterrupted()
     killed("out")
@@ -319,6 +323,7 @@ def test_a_damaged_checkpoint_is_named_and_passed_over():
         pathlib.Path("whole", "model.safetensors").read_bytes()
 
 
+@thorough
 def test_a_complete_run_is_not_repeated_but_can_be_extended():
     write("run.toml", TEXT)
     troupe("run", "run.toml", "--out", "whole")

@@ -9,7 +9,7 @@ import re
 import signal
 
 from nodes import background, free_ports, node_tables, nothing_is_left
-from troupe_command import SOURCE, main, metrics, troupe, write
+from troupe_command import SOURCE, main, metrics, thorough, troupe, write
 
 HOGWILD = SOURCE / "topologies" / "hogwild_sparse.toml"
 FILE = """
@@ -167,6 +167,7 @@ def test_mapped_rows_train_to_the_same_bytes():
             assert all(pathlib.Path(f"{name}.rows").is_file() for name in names)
 
 
+@thorough
 def test_what_is_wrong_with_a_file_is_said_with_its_place_and_mend():
     file = classes()
     without = write("without.toml", FILE.replace('file = "train.txt"\n', ""))

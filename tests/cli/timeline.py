@@ -39,6 +39,7 @@ def measured(shown):
     return edges
 
 
+@thorough
 def test_the_messages_of_a_step_are_those_that_check_counts():
     assert len(TOPOLOGIES) > 15
     for file in TOPOLOGIES:

@@ -21,7 +21,7 @@ import threading
 import time
 
 from dashboard import ENDLESS, Watched
-from troupe_command import BINARY, SOURCE, main, metrics, troupe, write
+from troupe_command import BINARY, SOURCE, main, metrics, thorough, troupe, write
 
 ANY = "--dashboard=127.0.0.1:0"
 LINK = '[[link]]\nat = "*"\nbandwidth = "50Mbit/s"\n'
@@ -146,6 +146,7 @@ def edges_of(folder):
     return list(csv.DictReader(io.StringIO(given["wiring"])))
 
 
+@thorough
 def test_what_the_edges_have_carried_adds_up_to_the_bytes_of_the_metrics():
     for name in ("ring_all_reduce", "star", "dpsgd_ring", "asgd", "easgd", "sync_ps", "hierarchy"):
         troupe("run", SOURCE / "topologies" / f"{name}.toml", "--out", name, "--set", "data.name=digits", "--set",

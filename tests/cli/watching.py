@@ -10,7 +10,7 @@ import time
 import urllib.request
 
 from dashboard import ENDLESS, Watched
-from troupe_command import TINY, main, timeless, troupe, write
+from troupe_command import TINY, main, thorough, timeless, troupe, write
 
 ANY = "--dashboard=127.0.0.1:0"
 NODES = '[[node]]\nname = "alpha"\naddress = "127.0.0.1:0"\nworkers = 1\n[[node]]\nname = "beta"\naddress = "127.0.0.1:0"\nworkers = 1\n'
@@ -186,6 +186,7 @@ def test_malformed_requests_are_refused():
         run.end()
 
 
+@thorough
 def test_hostile_clients_cost_the_run_nothing():
     file = write("run.toml", ENDLESS.replace("1000000", "250"))
     quiet = troupe("run", file, "--out", "quiet", "--quiet")

@@ -16,7 +16,7 @@ except ImportError as error:
 
 import torch
 from trained import BATCH, SGD, STEPS, compare, exported, file_of, run, run_in_order, state_of
-from troupe_command import main, metrics, troupe
+from troupe_command import main, metrics, thorough, troupe
 
 STEP_FIRST = "gradient, apply, exchange"
 
@@ -239,6 +239,7 @@ def test_asynchronous_elastic_averaging_every_fourth_step_in_a_skewed_order():
 # What is compared with, compared with itself where theory says so, and with numbers worked out by hand.
 
 
+@thorough
 def test_the_textbook_agrees_with_itself():
     training, _ = plain.write_mnist(".")
     torch.manual_seed(plain.seeded(5))

@@ -2,7 +2,7 @@
 gradient once, and count its staleness."""
 
 from nodes import ASYNCHRONOUS, node_tables, nothing_is_left, wired
-from troupe_command import TINY, main, metrics, troupe, write
+from troupe_command import TINY, main, metrics, thorough, troupe, write
 
 WORKERS, STEPS = 4, 150
 LONGER = (TINY.replace("steps = 20", f"steps = {STEPS}").replace("count = 2\n", "").replace("lenet", "convnet")
@@ -26,10 +26,12 @@ def learn_and_count(wirings, *settings):
     nothing_is_left()
 
 
+@thorough
 def test_each_learns_and_counts():
     learn_and_count(ASYNCHRONOUS)
 
 
+@thorough
 def test_workers_that_share_a_budget_learn_and_count():
     shared = {name: ASYNCHRONOUS[name] for name in ("asgd of two shards", "asynchronous elastic", "hogwild")}
     learn_and_count(shared, "--set", "run.budget=total")

@@ -9,7 +9,7 @@ import sys
 import time
 
 from nodes import ASYNCHRONOUS, WIRINGS, node_tables, nothing_is_left, wired
-from troupe_command import TINY, main, metrics, troupe, write
+from troupe_command import TINY, main, metrics, thorough, troupe, write
 
 TIMES = 20 if "--full" in sys.argv else 2
 STEPS = 6  # enough for each exchange to be due once
@@ -23,6 +23,7 @@ def joined(said):
     return lines == expected
 
 
+@thorough
 def test_each_wiring_ends_cleanly_many_times():
     for name, wiring in (WIRINGS | ASYNCHRONOUS).items():
         file = write("short.toml", wired(SHORT, wiring) + node_tables([2, 2]))
@@ -35,6 +36,7 @@ def test_each_wiring_ends_cleanly_many_times():
     nothing_is_left()
 
 
+@thorough
 def test_runs_end_early_too():
     text = TINY.replace("count = 2\n", "")
     cases = {

@@ -25,6 +25,7 @@ def same(name, text, spreads=SPREADS):
         assert timeless("one") == timeless("more"), f"{name}, {spread}: the metrics differ"
 
 
+@thorough
 def test_every_wiring():
     text = SMALL
     if FULL and pathlib.Path(os.environ.get("TROUPE_DATA", "nowhere"), "mnist").is_dir():
@@ -69,6 +70,7 @@ def test_bytes_sent():
     same("mlp", SMALL.replace('"convnet"', '"mlp"\nwidth = 16\nlayers = 1'), [[2, 2]])
 
 
+@thorough
 def test_uneven_and_many_nodes():
     for spread in ([1, 5], [1] * 8):
         count = f"[workers]\ncount = {sum(spread)}\n"

@@ -6,7 +6,7 @@ import signal
 import time
 
 from nodes import ENDLESS, background, free_ports, node_tables, nothing_is_left, processes, until
-from troupe_command import main, metrics, troupe, write
+from troupe_command import main, metrics, thorough, troupe, write
 
 
 def saved(out):
@@ -121,6 +121,7 @@ def last_step(out):
     return max(line.get("step", 0) for line in metrics(out))
 
 
+@thorough
 def test_the_nodes_stop_with_their_launcher_and_go_on_with_it():
     # Longer than every time limit: none of them passes while nothing can be done about it.
     text = ENDLESS.replace("[run]", '[run]\ntimeout = "2s"\nsilence = "1s"')

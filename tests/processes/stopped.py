@@ -5,7 +5,7 @@ import signal
 import time
 
 from nodes import ENDLESS, background, node_process, node_tables, nothing_is_left, processes, run_losing
-from troupe_command import TINY, main, metrics, write
+from troupe_command import TINY, main, metrics, thorough, write
 
 SILENCE, TIMEOUT = 2.0, 3.0
 WITHIN = SILENCE + 1.5  # seconds; half a second of it is for a crowded machine
@@ -23,6 +23,7 @@ def test_the_first_node_stopped_ends_the_run():
     stop(2, 0)
 
 
+@thorough
 def test_a_node_that_never_joins_ends_the_run():
     missing = "node beta did not join within 3s (run.timeout); start every node within this time"
     for victim, says in (("beta", f"alpha | error: the run failed: {missing}"),
