@@ -12,7 +12,7 @@ namespace troupe {
 namespace {
 
 std::string worker_named(std::size_t rank) {
-  return "worker " + std::to_string(rank);
+  return label_of_worker(static_cast<std::uint32_t>(rank)).name;
 }
 
 /// Returns the state of an actor from the checkpoint that is restored.

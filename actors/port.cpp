@@ -149,7 +149,7 @@ void answer_worker(port_pointer self) {
     }
     outcome answer{.origin = one.who, .what = found.what};
     for (auto& [first, piece] : found.pieces) answer.pieces.push_back(std::move(piece));
-    answer.versions = {found.version};
+    answer.version = found.version;
     answer.payload_bytes = my.payload_bytes;
     answer.sample_count = found.sample_count;
     if (my.options.can_reform) my.last = answer;

@@ -1,6 +1,5 @@
 #include "troupe/actors/worker.hpp"
 
-#include "troupe/actors/support/answered.hpp"
 #include "troupe/actors/support/assert.hpp"
 #include "troupe/actors/worker_state.hpp"
 
@@ -20,30 +19,6 @@ namespace {
 
 /// Interval between progress reports: short enough for a display.
 constexpr std::chrono::milliseconds progress_interval{100};
-
-/// Returns whether a request may be answered now. In a replay, it is answered after as many steps as in the recorded
-/// run.
-bool take_recorded(worker_state& my, const recorded_request& request) {
-  auto& recorded = *my.options.recorded;
-  if (recorded.empty()) return true;
-  const auto found = std::find(recorded.begin(), recorded.end(), request);
-  if (found == recorded.end()) return false;
-  recorded.erase(found);
-  return true;
-}
-
-/// In a replay: takes the requests for snapshots that are due now.
-void take_early(worker_state& my) {
-  std::erase_if(my.early, [&](std::uint64_t step) {
-    const auto due = take_recorded(my, {.what = recorded_request::kind::show, .at = my.completed, .step = step});
-    if (due) my.to_show.push_back(step);
-    return due;
-  });
-}
-
-void lose_compute(worker_pointer self, const caf::error& why) {
-  lose(self, "compute " + std::to_string(static_cast<std::uint32_t>(self->state.options.rank)), why);
-}
 
 /// Returns whether the coordinator needs this worker's parameters after `completed` steps.
 bool shown_at(const worker_state& my, std::uint64_t completed) {
@@ -169,7 +144,7 @@ void count(worker_state& my, const advanced& done, double seconds) {
 void answer_halt(worker_pointer self) {
   auto& my = self->state;
   if (!my.halt_promise.pending() || (my.computing && my.many_steps)) return;
-  if (!take_recorded(my, {.what = recorded_request::kind::halt, .at = my.begun})) return;
+  if (my.options.gate && !my.options.gate->may_halt(my.begun)) return;
   my.granted = my.begun;
   my.halt_promise.deliver(my.begun);
 }
@@ -179,6 +154,7 @@ void take_computed(worker_pointer self, const rules::local_work& work, advanced&
                    caf::actor_clock::time_point asked) {
   auto& my = self->state;
   my.computing = false;
+  my.compute_due.reset();
   my.word = work.word_after;
   my.now = std::move(done.now);
   my.gradient = std::move(done.gradient);
@@ -204,14 +180,11 @@ void compute(worker_pointer self, const rules::local_work& work) {
   constexpr std::uint32_t most_timeouts = 100'000;  // their sum must fit a clock
   const auto timeouts = std::min(work.times, most_timeouts) * (my.options.synchronised_norms ? 2 : 1);
   const auto since = self->clock().now();
-  const auto asked = self->request(my.contacts.compute, my.options.timeout * timeouts, advance_atom_v,
-                                   std::move(request), caf::actor_cast<caf::strong_actor_ptr>(port));
-  asked.then(
-      [self, work, since, answer = asked.id()](advanced& done) {
-        forget_timeout(self, answer);
-        take_computed(self, work, done, since);
-      },
-      [self](const caf::error& why) { lose_compute(self, why); });
+  expect(self, my.compute_due, my.options.timeout * timeouts);
+  self->request(my.contacts.compute, caf::infinite, advance_atom_v, std::move(request),
+                caf::actor_cast<caf::strong_actor_ptr>(port))
+      .then([self, work, since](advanced& done) { take_computed(self, work, done, since); },
+            [self](const caf::error& why) { lose_compute(self, why); });
 }
 
 /// Has compute apply the answers of exchanges, so that x and g are complete, and copy both to the host.
@@ -259,16 +232,18 @@ void begin_exchange(worker_pointer self, std::size_t word) {
   const auto who = own.origin;
   my.exchanging = open_exchange{.word = word, .answer = {}};
   if (!std::exchange(my.departed, false)) self->send(port, part_atom_v, std::move(own));
-  // The port enforces the deadline and knows which ranks are missing; this timeout only guards against a port that does
+  // The port enforces its own deadline and knows which ranks are missing; this one only guards against a port that does
   // not answer.
-  const auto asked = self->request(port, 2 * my.options.timeout, await_atom_v, who, key{exchange.place, 0});
-  asked.then(
-      [self, id = asked.id()](outcome& answer) {
-        forget_timeout(self, id);
-        self->state.exchanging->answer = std::move(answer);
-        walk(self);
-      },
-      [self](const caf::error& why) { lose(self, "exchange", why); });
+  expect(self, my.exchange_due, 2 * my.options.timeout);
+  self->request(port, caf::infinite, await_atom_v, who, key{exchange.place, 0})
+      .then(
+          [self](outcome& answer) {
+            auto& my = self->state;
+            my.exchange_due.reset();
+            my.exchanging->answer = std::move(answer);
+            walk(self);
+          },
+          [self](const caf::error& why) { lose(self, "exchange", why); });
 }
 
 /// Returns whether no other exchange of the loop needs the worker in every step.
@@ -283,7 +258,7 @@ void take_answer(worker_state& my, const exchange_word& exchange, outcome answer
   if (exchange.sends == slot::gradient && answer.what != slot::gradient) {  // the exchange has made the step
     my.now.origin.step += 1;
     my.now.origin.version += 1;
-    if (!answer.versions.empty() && has_one_exchange(my)) my.continues_at = answer.versions.front();
+    if (has_one_exchange(my)) my.continues_at = answer.version;
   }
   if (my.contributed && exchange.sends == slot::parameters) my.mixed = answer;
   my.answers.push_back(std::move(answer));
@@ -322,17 +297,22 @@ void lose(worker_pointer self, const std::string& whom, const caf::error& why) {
                                                 : whom + ": " + describe(why)));
 }
 
+void lose_compute(worker_pointer self, const caf::error& why) {
+  lose(self, "compute " + std::to_string(static_cast<std::uint32_t>(self->state.options.rank)), why);
+}
+
 void walk(worker_pointer self) {
   auto& my = self->state;
   const auto& loop = my.options.loop;
   answer_halt(self);
   while (!my.computing) {
     if (!my.in_step) {
-      take_early(my);
+      if (my.options.gate)
+        for (const auto step : my.options.gate->requests_due(my.completed)) my.to_show.push_back(step);
       if ((must_show(my) || must_verify(my)) && (!my.answers.empty() || !my.x_on_host)) return settle(self);
       if (must_verify(my)) return verify(self);
       report(self);
-      if (my.completed >= my.may_begin() || (my.options.may_go_on && !my.options.may_go_on(my.completed))) {
+      if (my.completed >= my.may_begin() || (my.options.gate && !my.options.gate->may_go_on(my.completed))) {
         if (!my.wanted) return note_standing(self);
         if (!my.answers.empty() || !my.x_on_host || (my.gradient && !my.g_on_host)) return settle(self);
         return send_state(self);
@@ -365,7 +345,8 @@ void walk(worker_pointer self) {
 
 namespace {
 
-worker_actor::behavior_type worker(worker_pointer self, worker_options options, worker_contacts contacts) {
+worker_actor::extend<caf::reacts_to<tick_atom>>::behavior_type worker(worker_pointer self, worker_options options,
+                                                                      worker_contacts contacts) {
   report_exceptions(self);
   TROUPE_ASSERT(!options.loop.empty(), "a loop must not be empty");
   auto& my = self->state;
@@ -396,7 +377,7 @@ worker_actor::behavior_type worker(worker_pointer self, worker_options options, 
       [self](halt_atom) -> caf::result<std::uint64_t> {
         auto& my = self->state;
         my.halted = true;
-        if (my.options.recorded->empty()) {
+        if (!my.holds_requests()) {
           my.granted = my.begun;
           if (my.computing && my.many_steps) self->send(my.contacts.compute, cancel_atom_v);
         }
@@ -415,7 +396,10 @@ worker_actor::behavior_type worker(worker_pointer self, worker_options options, 
       [self](show_atom, std::uint64_t step) {
         if (!self->state.contacts.results) return;
         auto& my = self->state;
-        (my.options.recorded->empty() ? my.to_show : my.early).push_back(step);
+        if (my.holds_requests())
+          my.options.gate->keep_request(step);
+        else
+          my.to_show.push_back(step);
         walk(self);
       },
       [self](state_atom, std::uint64_t number) {
@@ -423,6 +407,7 @@ worker_actor::behavior_type worker(worker_pointer self, worker_options options, 
         walk(self);
       },
       [self](restore_atom, const state_dict& from) { restore_all(self, from); },
+      [self](tick_atom) { watch(self); },
   };
 }
 

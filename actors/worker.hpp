@@ -7,6 +7,7 @@
 #include "troupe/actors/port.hpp"
 #include "troupe/actors/rules/loop.hpp"
 #include "troupe/actors/support/trace.hpp"
+#include "troupe/actors/worker_gate.hpp"
 
 #include <caf/fwd.hpp>
 
@@ -20,15 +21,6 @@
 namespace troupe {
 
 using worker_actor = directed_worker;
-
-/// A request of the coordinator that a worker answered in a recorded run, after it had begun `at` steps.
-struct recorded_request {
-  enum class kind : std::uint8_t { show, halt };
-  kind what{kind::show};
-  std::uint64_t at{0};
-  std::uint64_t step{0};  ///< Of `show`: the step for which the parameters were requested.
-  bool operator==(const recorded_request&) const = default;
-};
 
 struct worker_options {
   run_id run{};
@@ -46,13 +38,9 @@ struct worker_options {
   bool draws_from_queue{false};  ///< Whether the coordinator assigns the batches of a queue; see directed_worker.
   /// Whether its compute actor waits for other workers in mid-step. Those keep that deadline.
   bool synchronised_norms{false};
-  /// In a replay: the requests that the worker has still to answer after the same number of steps as in the recorded
-  /// run. Whoever gave them may remove them.
-  std::shared_ptr<std::vector<recorded_request>> recorded = std::make_shared<std::vector<recorded_request>>();
+  std::shared_ptr<worker_gate> gate{};                     ///< Only in a replay; null in any other run.
   trace_track track{};                                     ///< Where its waiting is reported, if the run is traced.
   std::function<void(std::uint64_t completed)> on_step{};  ///< Called when it has completed more steps; may be empty.
-  /// In a replay: asked between steps whether the worker, which has completed this many, may begin another one.
-  std::function<bool(std::uint64_t completed)> may_go_on{};
 };
 
 /// Actors a worker communicates with. Coordinator and recorder may be on another node.

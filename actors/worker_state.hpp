@@ -45,23 +45,21 @@ struct worker_state : worker_progress {
   std::optional<std::uint64_t> arrived;  ///< Step of the last checkpoint at which it has reported to wait.
   std::optional<std::uint64_t> wanted;   ///< Number of the request for its state that is to be answered.
   std::vector<std::uint64_t> to_show;    ///< Steps for which the coordinator has asked for a snapshot.
-  std::vector<std::uint64_t> early;      ///< In a replay: those for which it has asked too early.
   caf::actor_clock::time_point last_progress;
   std::optional<caf::actor_clock::time_point> waits_since;   ///< Of its wait for an exchange, if it waits for one.
   std::optional<caf::actor_clock::time_point> stands_since;  ///< Of its wait for more steps; only in a traced run.
   caf::typed_response_promise<std::uint64_t> halt_promise;
+  std::optional<caf::actor_clock::time_point> compute_due, exchange_due;  ///< Deadlines of the answers that it awaits.
+  std::optional<caf::actor_clock::time_point> ticks_at;                   ///< When the next tick arrives.
 
   rules::loop_position position() const { return {word, completed, now.origin.step}; }
-  /// Returns how many steps may be started: in a replay, no more than before the next recorded request.
-  std::uint64_t may_begin() const {
-    auto most = options.may_go_on ? std::min(granted, completed + 1) : granted;
-    for (const auto& request : *options.recorded) most = std::min(most, request.at);
-    return most;
-  }
+  std::uint64_t may_begin() const { return options.gate ? options.gate->may_begin(granted, completed) : granted; }
+  bool holds_requests() const { return options.gate && options.gate->holds_requests(); }
   rules::loop_limits limits() const { return {may_begin(), options.steps_at_once}; }
 };
 
-using worker_pointer = worker_actor::stateful_pointer<worker_state>;
+/// tick: sent by the worker to itself, when it may have waited too long.
+using worker_pointer = worker_actor::extend<caf::reacts_to<tick_atom>>::stateful_pointer<worker_state>;
 
 // In worker.cpp.
 
@@ -70,8 +68,16 @@ void walk(worker_pointer self);
 
 /// Ends the worker because `whom`, with which it communicates, failed.
 void lose(worker_pointer self, const std::string& whom, const caf::error& why);
+void lose_compute(worker_pointer self, const caf::error& why);
 
 // In worker_waits.cpp.
+
+/// Sets a deadline, after which the worker ends unless it is reset. One message at a time waits for all deadlines: a
+/// timeout of each request would stay in the actor system's clock until it is due, long after the answer.
+void expect(worker_pointer self, std::optional<caf::actor_clock::time_point>& due, std::chrono::milliseconds within);
+
+/// Handles a tick: ends the worker if a deadline has passed.
+void watch(worker_pointer self);
 
 /// Notes that the worker waits for the answer of an exchange.
 void note_wait(worker_pointer self);

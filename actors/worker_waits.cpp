@@ -9,6 +9,35 @@
 
 namespace troupe {
 
+namespace {
+
+/// Makes sure that a tick arrives at the next deadline.
+void await_tick(worker_pointer self) {
+  auto& my = self->state;
+  auto next = my.compute_due;
+  if (my.exchange_due && (!next || *my.exchange_due < *next)) next = my.exchange_due;
+  if (!next || (my.ticks_at && *my.ticks_at <= *next)) return;
+  my.ticks_at = next;
+  self->delayed_send(self, *next - self->clock().now(), tick_atom_v);
+}
+
+}  // namespace
+
+void expect(worker_pointer self, std::optional<caf::actor_clock::time_point>& due, std::chrono::milliseconds within) {
+  due = self->clock().now() + within;
+  await_tick(self);
+}
+
+void watch(worker_pointer self) {
+  auto& my = self->state;
+  const auto now = self->clock().now();
+  my.ticks_at.reset();
+  const auto late = [&](const auto& due) { return due && *due <= now; };
+  if (late(my.compute_due)) return lose_compute(self, caf::sec::request_timeout);
+  if (late(my.exchange_due)) return lose(self, "exchange", caf::sec::request_timeout);
+  await_tick(self);
+}
+
 void note_wait(worker_pointer self) {
   auto& since = self->state.waits_since;
   if (!since) since = self->clock().now();

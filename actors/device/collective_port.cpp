@@ -74,7 +74,6 @@ void answer_worker(collective_pointer self) {
   my.promise.deliver(outcome{.origin = *my.asked,
                              .what = my.options.carries.answers,
                              .pieces = std::exchange(my.answered, {}),
-                             .versions = {},
                              .payload_bytes = my.payload_bytes});
   my.asked.reset();
   my.issued = 0;

@@ -3,6 +3,7 @@
 // own, or the same thread under the test coordinator.
 #pragma once
 
+#include "troupe/actors/actor_id.hpp"
 #include "troupe/actors/error.hpp"
 #include "troupe/actors/inspect.hpp"
 
@@ -94,11 +95,11 @@ class lane {
   virtual std::shared_ptr<job_clock> clock() { return std::make_shared<job_clock>(); }
 };
 
-/// Makes the lanes of one process. `name` is the name of the actor. make() may be called from any thread.
+/// Makes the lanes of one process. make() may be called from any thread.
 class lane_factory {
  public:
   virtual ~lane_factory() = default;
-  virtual std::unique_ptr<lane> make(const std::string& name) = 0;
+  virtual std::unique_ptr<lane> make(const actor_label& owner) = 0;
 };
 
 /// Answers a request with the result of `work()`, described by `what` and run on `where`. If it throws, `self` quits

@@ -115,16 +115,16 @@ costs::costs(const plan& plan, microseconds gradient, std::uint64_t seed)
       seed_(seed ^ of_durations),
       gradients_(plan.workers) {}
 
-microseconds costs::of(const std::string& actor, const task& what) {
+microseconds costs::of(const actor_label& actor, const task& what) {
   if (what.what == task::kind::evaluate) return rounded(evaluation_);
   const auto copying = static_cast<double>(what.elements) * sizeof(float) / bytes_per_second_;
   if (what.what != task::kind::advance) return rounded(copying);
-  const auto rank = rank_of_compute(actor);
-  if (!rank)
-    throw std::logic_error("the lane of \"" + actor + "\" computes gradients, but no compute actor has this name");
+  if (actor.id.what != role::compute)
+    throw std::logic_error("the lane of \"" + actor.name + "\" computes gradients, but it is no compute actor");
+  const auto rank = actor.id.rank;
   double seconds = copying;
   for (std::uint64_t i = 0; i < what.gradients; ++i) {
-    data::random_stream random{data::keyed(seed_, data::purpose::exchange, *rank, gradients_.at(*rank)++)};
+    data::random_stream random{data::keyed(seed_, data::purpose::exchange, rank, gradients_.at(rank)++)};
     seconds += gradient_ * (1 + random.between(-jitter_, jitter_));
   }
   return rounded(seconds);

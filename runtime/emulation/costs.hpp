@@ -28,8 +28,8 @@ class costs {
   /// `gradient` is the CPU time of one gradient, `seed` that of its jitter.
   costs(const plan& plan, std::chrono::microseconds gradient, std::uint64_t seed);
 
-  /// Returns the duration of a job on the lane of this actor; see launch() for the names.
-  std::chrono::microseconds of(const std::string& actor, const task& what);
+  /// Returns the duration of a job on the lane of this actor.
+  std::chrono::microseconds of(const actor_label& actor, const task& what);
 
  private:
   double gradient_, jitter_, bytes_per_second_, evaluation_;  ///< Times in seconds.

@@ -1,7 +1,6 @@
 #include "troupe/runtime/emulation/slowed_lanes.hpp"
 
 #include "troupe/data/cpu_time.hpp"
-#include "troupe/runtime/node/worker_of_plan.hpp"
 
 #include <caf/actor.hpp>
 
@@ -48,11 +47,10 @@ slowed_lanes::slowed_lanes(lane_factory& inner, const plan& plan) : inner_(inner
   for (std::uint32_t rank = 0; rank < plan.workers; ++rank) factors_.push_back(slowdown_of(plan, rank));
 }
 
-std::unique_ptr<lane> slowed_lanes::make(const std::string& name) {
-  auto made = inner_.make(name);
-  const auto rank = rank_of_compute(name);
-  if (!rank || factors_.at(*rank) == 1) return made;
-  return std::make_unique<slowed_lane>(std::move(made), factors_.at(*rank));
+std::unique_ptr<lane> slowed_lanes::make(const actor_label& owner) {
+  auto made = inner_.make(owner);
+  if (owner.id.what != role::compute || factors_.at(owner.id.rank) == 1) return made;
+  return std::make_unique<slowed_lane>(std::move(made), factors_.at(owner.id.rank));
 }
 
 }  // namespace troupe::emulation

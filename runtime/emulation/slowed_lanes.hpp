@@ -19,7 +19,7 @@ double slowdown_of(const plan& plan, std::uint32_t rank);
 class slowed_lanes final : public lane_factory {
  public:
   slowed_lanes(lane_factory& inner, const plan& plan);
-  std::unique_ptr<lane> make(const std::string& name) override;
+  std::unique_ptr<lane> make(const actor_label& owner) override;
 
  private:
   lane_factory& inner_;

@@ -105,7 +105,7 @@ port_options options_of_port(const hosted_ports& all, std::uint32_t index) {
       deliveries = options.deliveries.order_of(ids[index]);
   }
   trace_track track;
-  if (options.trace) track = {options.trace, name_of_port(plan, exchange, ids[index]) + " parts"};
+  if (options.trace) track = {options.trace, label_of_port(plan, place, ids[index]).name + " parts"};
   return {.run = id_of(plan),
           .name = exchange.name,
           .timeout = plan.file.run.timeout,
@@ -141,30 +141,28 @@ member_maker maker_of(const planned_exchange& exchange) {
 }
 
 /// Returns a lane for folds that are too long for a handler.
-lane_for_fold lane_if_long(lane_factory& lanes, const std::string& name) {
-  return [&lanes, name](std::int64_t largest_fold) {
-    return largest_fold <= most_elements_in_place ? nullptr : lanes.make(name);
+lane_for_fold lane_if_long(lane_factory& lanes, const actor_label& owner) {
+  return [&lanes, owner](std::int64_t largest_fold) {
+    return largest_fold <= most_elements_in_place ? nullptr : lanes.make(owner);
   };
 }
 
-using named_actors = std::vector<std::pair<std::string, caf::actor>>;
-
 /// Spawns the ports of an exchange in the GPUs' own library: all its workers are here, see check_hosting().
 hosted_exchange host_collective(caf::actor_system& system, const plan& plan, std::uint32_t place, lane_factory& lanes,
-                                const launch_options& options, named_actors& spawned) {
+                                const launch_options& options, std::vector<labelled_actor>& spawned) {
   const auto& exchange = plan.exchanges[place];
   const auto id = device::make_nccl_id();
   const hosted_ports all{plan, options, place};
   hosted_exchange made;
   std::vector<peer_port> peers;
   for (const auto rank : exchange.ranks()) {
-    const auto name = name_of_port(plan, exchange, rank);
+    const auto label = label_of_port(plan, place, rank);
     const auto own = options_of_port(all, static_cast<std::uint32_t>(peers.size()));
     const auto port =
-        device::spawn_collective_port(system, own, device::open_nccl(plan.devices.at(rank)), id, lanes.make(name));
+        device::spawn_collective_port(system, own, device::open_nccl(plan.devices.at(rank)), id, lanes.make(label));
     made.ports.emplace(rank, port);
     peers.emplace_back(port);
-    spawned.emplace_back(name, caf::actor_cast<caf::actor>(port));
+    spawned.push_back({label, caf::actor_cast<caf::actor>(port)});
   }
   for (const auto& [rank, port] : made.ports) caf::anon_send(port, wire_atom_v, peers);
   return made;
@@ -173,7 +171,7 @@ hosted_exchange host_collective(caf::actor_system& system, const plan& plan, std
 /// Makes the memory of an exchange, or maps the first node's. The first node also has the server that keeps it; its
 /// workers have no ports.
 hosted_exchange host_memory(caf::actor_system& system, const plan& plan, std::uint32_t place, lane_factory& lanes,
-                            const launch_options& options, named_actors& spawned) {
+                            const launch_options& options, std::vector<labelled_actor>& spawned) {
   const auto& exchange = plan.exchanges[place];
   const auto& layout = plan.layout;
   if (options.node != 0)
@@ -185,7 +183,7 @@ hosted_exchange host_memory(caf::actor_system& system, const plan& plan, std::ui
       .ports = {},
       .entrances = {},
       .memory = shared_memory::make(options.initial, layout.parameter_end, exchange.nature.writes, exchange.cores)};
-  const auto name = name_of_port(plan, exchange, exchange.first_server);
+  const auto label = label_of_port(plan, place, exchange.first_server);
   auto own = options_of_port({plan, options, place}, 0);
   own.peers.clear();
   own.own.optimizer = plan.optimizer;
@@ -199,8 +197,8 @@ hosted_exchange host_memory(caf::actor_system& system, const plan& plan, std::ui
     own.own.memory_lock = lock_in(made.order, keeper_of_memory, nullptr);
     own.deliveries.is_ready = [order = made.order] { return order->is_due(keeper_of_memory); };
   }
-  const auto port = spawn_port(system, own, exchange.kind->make_member, lane_if_long(lanes, name));
-  spawned.emplace_back(name, caf::actor_cast<caf::actor>(port));
+  const auto port = spawn_port(system, own, exchange.kind->make_member, lane_if_long(lanes, label));
+  spawned.push_back({label, caf::actor_cast<caf::actor>(port)});
   caf::anon_send(port, wire_atom_v, std::vector<peer_port>{port});
   if (made.order) made.order->on_keeper_due([port] { caf::anon_send(port, tick_atom_v); });
   made.ports.emplace(exchange.first_server, port);
@@ -208,11 +206,12 @@ hosted_exchange host_memory(caf::actor_system& system, const plan& plan, std::ui
 }
 
 /// Returns proxies for the ports on other nodes with which ports here exchange parts, by index.
-std::map<std::uint32_t, peer_port> far_peers(const plan& plan, const planned_exchange& exchange,
+std::map<std::uint32_t, peer_port> far_peers(const plan& plan, std::uint32_t place,
                                              const std::vector<std::uint32_t>& ids, const launch_options& options,
-                                             named_actors& spawned) {
+                                             std::vector<labelled_actor>& spawned) {
   std::map<std::uint32_t, peer_port> far;
   if (!options.far) return far;
+  const auto& exchange = plan.exchanges[place];
   const auto is_here = [&](std::uint32_t index) { return plan.node_of(ids[index]) == options.node; };
   for (std::uint32_t index = 0; index < ids.size(); ++index) {
     if (!is_here(index)) continue;
@@ -220,9 +219,8 @@ std::map<std::uint32_t, peer_port> far_peers(const plan& plan, const planned_exc
       if (is_here(peer) || far.contains(peer)) continue;
       const auto id = ids[peer];
       far.emplace(peer, options.far->port_of(id));
-      spawned.emplace_back(
-          "link to " + (id < plan.workers ? "rank " + std::to_string(id) : name_of_port(plan, exchange, id)),
-          caf::actor_cast<caf::actor>(far.at(peer)));
+      const auto whom = id < plan.workers ? "rank " + std::to_string(id) : label_of_port(plan, place, id).name;
+      spawned.push_back({{{.what = role::link}, "link to " + whom}, caf::actor_cast<caf::actor>(far.at(peer))});
     }
   }
   return far;
@@ -231,7 +229,7 @@ std::map<std::uint32_t, peer_port> far_peers(const plan& plan, const planned_exc
 /// Puts the receiving half of emulated links before each port of this node.
 void emulate_arrivals(caf::actor_system& system, const planned_exchange& exchange,
                       const std::vector<std::uint32_t>& ids, emulation::network& network, hosted_exchange& made,
-                      named_actors& spawned) {
+                      std::vector<labelled_actor>& spawned) {
   for (std::uint32_t index = 0; index < ids.size(); ++index) {
     const auto entrance = made.entrances.find(ids[index]);
     if (entrance == made.entrances.end()) continue;
@@ -242,8 +240,8 @@ void emulate_arrivals(caf::actor_system& system, const planned_exchange& exchang
     }
     if (from.empty()) continue;
     entrance->second = emulation::spawn_receiving_half(system, std::move(from), entrance->second);
-    spawned.emplace_back("interface of " + exchange.name + " " + std::to_string(ids[index]),
-                         caf::actor_cast<caf::actor>(entrance->second));
+    spawned.push_back({{{.what = role::interface}, "interface of " + exchange.name + " " + std::to_string(ids[index])},
+                       caf::actor_cast<caf::actor>(entrance->second)});
   }
 }
 
@@ -266,25 +264,25 @@ emulation::senders links_from(const planned_exchange& exchange, std::uint32_t in
 
 /// Spawns the ports of an exchange that belong here, and wires each to those with which it exchanges parts.
 hosted_exchange host_ports(caf::actor_system& system, const plan& plan, std::uint32_t place, lane_factory& lanes,
-                           const launch_options& options, named_actors& spawned) {
+                           const launch_options& options, std::vector<labelled_actor>& spawned) {
   const auto& exchange = plan.exchanges[place];
   const auto maker = maker_of(exchange);
   const hosted_ports all{plan, options, place};
   const auto& ids = all.ids;
-  auto others = far_peers(plan, exchange, ids, options, spawned);
+  auto others = far_peers(plan, place, ids, options, spawned);
   hosted_exchange made;
   std::vector<std::uint32_t> here;  // their indices
   for (std::uint32_t index = 0; index < ids.size(); ++index) {
     const auto id = ids[index];
     if (options.far && plan.node_of(id) != options.node) continue;
-    const auto name = name_of_port(plan, exchange, id);
+    const auto label = label_of_port(plan, place, id);
     auto given = options_of_port(all, index);
     if (options.links) given.departure = emulation::departures_over(links_from(exchange, index, ids, *options.links));
-    const auto port = spawn_port(system, std::move(given), maker, lane_if_long(lanes, name));
+    const auto port = spawn_port(system, std::move(given), maker, lane_if_long(lanes, label));
     here.push_back(index);
     made.ports.emplace(id, port);
     made.entrances.emplace(id, port);
-    spawned.emplace_back(name, caf::actor_cast<caf::actor>(port));
+    spawned.push_back({label, caf::actor_cast<caf::actor>(port)});
   }
   if (options.links) emulate_arrivals(system, exchange, ids, *options.links, made, spawned);
   for (const auto index : here) others.emplace(index, made.entrances.at(ids[index]));
@@ -302,13 +300,8 @@ hosted_exchange host_ports(caf::actor_system& system, const plan& plan, std::uin
 
 }  // namespace
 
-std::string name_of_port(const plan& plan, const planned_exchange& exchange, std::uint32_t id) {
-  return exchange.name +
-         (id >= plan.workers ? " server " + std::to_string(id - exchange.first_server) : " " + std::to_string(id));
-}
-
 hosted_exchange host_exchange(caf::actor_system& system, const plan& plan, std::uint32_t place, lane_factory& lanes,
-                              const launch_options& options, named_actors& spawned) {
+                              const launch_options& options, std::vector<labelled_actor>& spawned) {
   switch (plan.exchanges[place].nature.host) {
     case hosting::ports:
       return host_ports(system, plan, place, lanes, options, spawned);

@@ -13,8 +13,6 @@
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <string>
-#include <utility>
 #include <vector>
 
 namespace troupe {
@@ -27,12 +25,8 @@ struct hosted_exchange {
   std::shared_ptr<lock_order> order{};           ///< In a replay: the order in which that is locked.
 };
 
-/// Returns the name of the port of a worker or server: "exchange 2", "exchange server 0".
-std::string name_of_port(const plan& plan, const planned_exchange& exchange, std::uint32_t id);
-
-/// Spawns and wires what runs the exchange with this index on this node, and adds all actors to `spawned`, with the
-/// names used in errors.
+/// Spawns and wires what runs the exchange with this index on this node, and adds all actors to `spawned`.
 hosted_exchange host_exchange(caf::actor_system& system, const plan& plan, std::uint32_t place, lane_factory& lanes,
-                              const launch_options& options, std::vector<std::pair<std::string, caf::actor>>& spawned);
+                              const launch_options& options, std::vector<labelled_actor>& spawned);
 
 }  // namespace troupe

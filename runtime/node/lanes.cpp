@@ -218,18 +218,18 @@ void thread_lanes::report_long_jobs(std::chrono::milliseconds limit, std::functi
   }};
 }
 
-std::unique_ptr<lane> thread_lanes::make(const std::string& name) {
+std::unique_ptr<lane> thread_lanes::make(const actor_label& owner) {
   auto work = std::make_shared<queue>();
   std::promise<void> ending;
   auto ended = ending.get_future();
-  std::thread thread{[work, ending = std::move(ending), name = name.substr(0, 15)]() mutable {
+  std::thread thread{[work, ending = std::move(ending), name = owner.name.substr(0, 15)]() mutable {
     pthread_setname_np(pthread_self(), name.c_str());
     use_intra_op_threads(1);  // of this lane; who computes more than sums and steps says otherwise there
     work->run();
     ending.set_value_at_thread_exit();
   }};
   const std::lock_guard lock{crew_->mutex};
-  crew_->threads.push_back({.name = name, .work = work, .ended = std::move(ended), .thread = std::move(thread)});
+  crew_->threads.push_back({.name = owner.name, .work = work, .ended = std::move(ended), .thread = std::move(thread)});
   return std::make_unique<thread_lane>(std::move(work));
 }
 

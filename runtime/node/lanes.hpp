@@ -17,7 +17,7 @@ class thread_lanes final : public lane_factory {
  public:
   thread_lanes();
   ~thread_lanes() override;
-  std::unique_ptr<lane> make(const std::string& name) override;
+  std::unique_ptr<lane> make(const actor_label& owner) override;
 
   /// Reports each job that has not returned for `limit` (run.timeout), once. Call it at most once.
   void report_long_jobs(std::chrono::milliseconds limit, std::function<void(const std::string&)> report);

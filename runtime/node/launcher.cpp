@@ -1,7 +1,6 @@
 #include "troupe/runtime/node/launcher.hpp"
 
 #include "troupe/actors/compute.hpp"
-#include "troupe/actors/exchange/shared.hpp"
 #include "troupe/actors/port.hpp"
 #include "troupe/actors/support/assert.hpp"
 #include "troupe/actors/worker.hpp"
@@ -70,8 +69,8 @@ std::vector<named_server> servers_of(const plan& plan, const crew& so_far) {
   for (std::size_t place = 0; place < plan.exchanges.size(); ++place) {
     const auto& exchange = plan.exchanges[place];
     for (std::uint32_t i = 0; i < exchange.nature.servers; ++i)
-      servers.push_back(
-          {exchange.name + " server " + std::to_string(i), so_far.ports[place].at(exchange.first_server + i)});
+      servers.push_back({label_of_server(exchange.name, static_cast<std::uint32_t>(place), i).name,
+                         so_far.ports[place].at(exchange.first_server + i)});
   }
   return servers;
 }
@@ -90,12 +89,10 @@ delivery_order order_of(const launch_options& options, std::uint32_t actor) {
 
 worker_options options_of_launched(const plan& plan, std::uint32_t rank, const launch_options& options) {
   auto made = options_of_worker(plan, rank, options.initial);
-  if (options.deliveries.requests_of) made.recorded = options.deliveries.requests_of(rank);
-  if (const auto& goes = options.deliveries.may_go_on)
-    made.may_go_on = [goes, rank](std::uint64_t completed) { return goes(rank, completed); };
+  if (options.deliveries.gate_of) made.gate = options.deliveries.gate_of(rank);
   if (const auto& note = options.on_step)
     made.on_step = [note, rank](std::uint64_t completed) { note(rank, completed); };
-  if (options.trace) made.track = {options.trace, "worker " + std::to_string(rank)};
+  if (options.trace) made.track = {options.trace, label_of_worker(rank).name};
   return made;
 }
 
@@ -109,8 +106,8 @@ void spawn_direction(caf::actor_system& system, const plan& plan, const data::da
                                   .book = options.book,
                                   .send_copy = options.far ? options.far->send_copy : nullptr,
                                   .copy_timeout = plan.file.run.timeout},
-                                 lanes.make("recorder"));
-  into.members.emplace_back("recorder", caf::actor_cast<caf::actor>(into.recorder));
+                                 lanes.make(label_of(role::recorder)));
+  into.members.push_back({label_of(role::recorder), caf::actor_cast<caf::actor>(into.recorder)});
   const auto evaluator = spawn_evaluator(system,
                                          {.model = plan.model,
                                           .shape = plan.shape,
@@ -122,8 +119,8 @@ void spawn_direction(caf::actor_system& system, const plan& plan, const data::da
                                           .seed = file.run.seed,
                                           .threads = file.run.threads,
                                           .computes = options.computes},
-                                         lanes.make("evaluator"));
-  into.members.emplace_back("evaluator", caf::actor_cast<caf::actor>(evaluator));
+                                         lanes.make(label_of(role::evaluator)));
+  into.members.push_back({label_of(role::evaluator), caf::actor_cast<caf::actor>(evaluator)});
   std::size_t replicas = 0;
   for (std::uint32_t rank = 0; rank < plan.workers; ++rank) replicas += shows_replica(plan, rank) ? 1 : 0;
   into.coordinator = spawn_coordinator(system,
@@ -151,8 +148,8 @@ void spawn_direction(caf::actor_system& system, const plan& plan, const data::da
                                         .deliveries = order_of(options, 0),
                                         .lr = plan.optimizer.lr,
                                         .lr_over_time = plan.optimizer.schedule},
-                                       evaluator, into.recorder, lanes.make("coordinator"));
-  into.members.emplace_back("coordinator", caf::actor_cast<caf::actor>(into.coordinator));
+                                       evaluator, into.recorder, lanes.make(label_of(role::coordinator)));
+  into.members.push_back({label_of(role::coordinator), caf::actor_cast<caf::actor>(into.coordinator)});
 }
 
 norm_exchange norms_of(const plan& plan) {
@@ -173,7 +170,7 @@ std::shared_ptr<device::accelerator> device_of(const plan& plan, std::uint32_t r
 
 compute_actor spawn_compute_of(caf::actor_system& system, const plan& plan, const data::dataset_pair& data,
                                std::uint32_t rank, lane_factory& lanes, const launch_options& options, crew& into) {
-  const auto name = name_of_compute(rank);
+  const auto label = label_of_compute(rank);
   auto made = replica_options_of(plan, data, rank, options.pool);
   made.norms = norms_of(plan);
   made.accelerator = device_of(plan, rank, options);
@@ -185,12 +182,12 @@ compute_actor spawn_compute_of(caf::actor_system& system, const plan& plan, cons
   }
   if (!made.accelerator) made.engines = options.engines;
   made.loading = options.loading;
-  if (options.trace && options.loading) made.track = {options.trace, name};
+  if (options.trace && options.loading) made.track = {options.trace, label.name};
   made.computes = options.computes;
   const auto port = plan.norms() ? into.ports[made.norms.place].at(rank) : port_actor{};
   const auto compute =
-      spawn_compute(system, std::move(made), {.port = port, .timeout = plan.file.run.timeout}, lanes.make(name));
-  into.members.emplace_back(name, caf::actor_cast<caf::actor>(compute));
+      spawn_compute(system, std::move(made), {.port = port, .timeout = plan.file.run.timeout}, lanes.make(label));
+  into.members.push_back({label, caf::actor_cast<caf::actor>(compute)});
   return compute;
 }
 
@@ -223,7 +220,8 @@ crew launch(caf::actor_system& system, const plan& plan, const data::dataset_pai
     const auto& far = *options.far;
     contacts = {
         .coordinator = far.coordinator, .results = far.results, .states = far.results, .recorder = far.recorder};
-    result.members.emplace_back("link to the first node", caf::actor_cast<caf::actor>(far.results));
+    result.members.push_back(
+        {{{.what = role::link}, "link to the first node"}, caf::actor_cast<caf::actor>(far.results)});
   }
   for (std::uint32_t rank = ours.first; rank < ours.end; ++rank) {
     auto own = contacts;
@@ -234,14 +232,14 @@ crew launch(caf::actor_system& system, const plan& plan, const data::dataset_pai
     }
     if (!shows_replica(plan, rank)) own.results = snapshot_sink{};
     result.workers.push_back(spawn_worker(system, options_of_launched(plan, rank, options), std::move(own)));
-    result.members.emplace_back("worker " + std::to_string(rank), caf::actor_cast<caf::actor>(result.workers.back()));
+    result.members.push_back({label_of_worker(rank), caf::actor_cast<caf::actor>(result.workers.back())});
   }
   guard.complete = true;
   return result;
 }
 
 void dismiss(const crew& crew) {
-  for (const auto& [name, member] : crew.members) caf::anon_send_exit(member, caf::exit_reason::kill);
+  for (const auto& member : crew.members) caf::anon_send_exit(member.actor, caf::exit_reason::kill);
 }
 
 void begin(const crew& crew, const std::vector<directed_worker>& workers) {

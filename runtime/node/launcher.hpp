@@ -39,6 +39,11 @@ namespace troupe {
 
 class engine_pool;
 
+struct labelled_actor {
+  actor_label label;
+  caf::actor actor;
+};
+
 /// The actors of a run, or of one node's part of a run.
 struct crew {
   coordinator_actor coordinator;                           ///< Only on the first node.
@@ -47,9 +52,9 @@ struct crew {
   std::vector<std::map<std::uint32_t, port_actor>> ports;  ///< By exchange, then by id of the worker or server.
   /// What receives the parts that other nodes send to these ports: the port, or the emulated interface before it.
   std::vector<std::map<std::uint32_t, peer_port>> entrances;
-  std::vector<std::shared_ptr<shared_memory>> memories;     ///< By exchange; null for exchanges without shared memory.
-  std::vector<std::shared_ptr<lock_order>> lock_orders;     ///< The same for replays, if the memory is locked.
-  std::vector<std::pair<std::string, caf::actor>> members;  ///< All actors, with the names used in errors.
+  std::vector<std::shared_ptr<shared_memory>> memories;  ///< By exchange; null for exchanges without shared memory.
+  std::vector<std::shared_ptr<lock_order>> lock_orders;  ///< The same for replays, if the memory is locked.
+  std::vector<labelled_actor> members;                   ///< All actors.
 };
 
 /// The actors on other nodes that a node communicates with.
@@ -69,10 +74,8 @@ struct launch_deliveries {
   std::function<delivery_order(std::uint32_t actor)> order_of{};
   /// Called for each locked memory, whose server has this id. Returns the order in which its lock is taken in a replay.
   std::function<std::shared_ptr<lock_order>(std::uint32_t id, const std::shared_ptr<shared_memory>&)> lock_order_of{};
-  /// Returns the requests that a worker answered in the recorded run; empty if there is no replay.
-  std::function<std::shared_ptr<std::vector<recorded_request>>(std::uint32_t rank)> requests_of{};
-  /// In a replay: see worker_options::may_go_on.
-  std::function<bool(std::uint32_t rank, std::uint64_t completed)> may_go_on{};
+  /// Returns what lets a worker go on in a replay; empty if there is none.
+  std::function<std::shared_ptr<worker_gate>(std::uint32_t rank)> gate_of{};
 };
 
 struct launch_options {

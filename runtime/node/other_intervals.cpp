@@ -10,10 +10,6 @@ namespace troupe {
 
 namespace {
 
-std::string worker_named(std::uint32_t rank) {
-  return "worker " + std::to_string(rank);
-}
-
 /// Returns the step stamped on the next contribution to `exchange` of a worker that has completed so many steps.
 std::uint64_t next_of(const planned_exchange& exchange, std::uint64_t completed) {
   return exchange.due.next_due(completed + exchange.due.lead);
@@ -32,7 +28,9 @@ state_dict replaced(const state_dict& from, const std::map<std::string, std::vec
 
 /// Sets the next step of the exchange at its ports, and at its servers.
 void set_next(const planned_exchange& exchange, run_state& state) {
-  const auto completed = [&](std::uint32_t rank) { return state.actors.at(worker_named(rank)).count("completed"); };
+  const auto completed = [&](std::uint32_t rank) {
+    return state.actors.at(label_of_worker(rank).name).count("completed");
+  };
   std::vector<std::uint64_t> next;
   for (const auto& member : exchange.members) {
     auto least = completed(member.ranks.front());
@@ -40,12 +38,12 @@ void set_next(const planned_exchange& exchange, run_state& state) {
     next.push_back(next_of(exchange, least));
   }
   for (const auto rank : exchange.ranks()) {
-    auto& worker = state.actors.at(worker_named(rank));
+    auto& worker = state.actors.at(label_of_worker(rank).name);
     const auto name = "port " + exchange.name + "/step";
     if (worker.has(name)) worker = replaced(worker, {{name, {next_of(exchange, completed(rank))}}});
   }
   for (std::uint32_t i = 0; i < exchange.nature.servers; ++i) {
-    auto& server = state.actors.at(exchange.name + " server " + std::to_string(i));
+    auto& server = state.actors.at(label_of_server(exchange.name, 0, i).name);
     std::map<std::string, std::vector<std::uint64_t>> others;
     if (server.has("step")) others["step"] = {*std::min_element(next.begin(), next.end())};
     if (server.has("member/next") && server.counts("member/next").size() == next.size()) others["member/next"] = next;

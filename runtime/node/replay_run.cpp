@@ -94,11 +94,11 @@ replay_end replay_run(plan plan, const data::dataset_pair& data, at::Tensor init
                          .most_events = std::numeric_limits<std::uint64_t>::max()};
   how.deliveries = {.order_of = [&](std::uint32_t actor) { return orders.order_of(actor); },
                     .lock_order_of = [&](std::uint32_t id, const auto&) { return orders.lock_order_of(id); },
-                    .requests_of = [&](std::uint32_t rank) { return orders.requests_of(rank); }};
-  if (limit)
-    how.deliveries.may_go_on = [&](std::uint32_t rank, std::uint64_t completed) {
-      return limit->lets_go_on(rank, completed);
-    };
+                    .gate_of =
+                        [&](std::uint32_t rank) {
+                          const auto goes_on = [&, rank](std::uint64_t done) { return limit->lets_go_on(rank, done); };
+                          return orders.gate_of(rank, limit ? goes_on : std::function<bool(std::uint64_t)>{});
+                        }};
   how.signal = signal;
   how.restored = std::move(options.from);
   how.trace = std::move(options.trace);

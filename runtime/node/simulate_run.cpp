@@ -44,9 +44,9 @@ class last_line final : public journal {
 };
 
 /// Returns what reports the jobs of an actor's lane that take time to the trace; nothing if there is none.
-simulated_job_listener listener_of(const std::string& actor, const std::shared_ptr<trace_sink>& trace) {
+simulated_job_listener listener_of(const actor_label& actor, const std::shared_ptr<trace_sink>& trace) {
   if (!trace) return {};
-  return [track = trace_track{trace, actor}](const simulated_job& job) {
+  return [track = trace_track{trace, actor.name}](const simulated_job& job) {
     if (job.end != job.begin) add_job(track, job.what, job.begin, job.end);
   };
 }
@@ -126,11 +126,10 @@ run_end simulate_run(const plan& plan, const data::dataset_pair& data, at::Tenso
   const auto costs = std::make_shared<emulation::costs>(plan, *topology::parse_delay(given.gradient), options.seed);
   simulation_options how{
       .seed = options.seed,
-      .duration_of = [costs](const std::string& actor, const task& what) { return costs->of(actor, what); },
+      .duration_of = [costs](const actor_label& actor, const task& what) { return costs->of(actor, what); },
       .slowdown_of =
-          [&plan](const std::string& actor) {
-            const auto rank = rank_of_compute(actor);
-            return rank ? emulation::slowdown_of(plan, *rank) : 1;
+          [&plan](const actor_label& actor) {
+            return actor.id.what == role::compute ? emulation::slowdown_of(plan, actor.id.rank) : 1;
           },
       .signal = options.signal,
       .computes = options.computes,
@@ -138,7 +137,7 @@ run_end simulate_run(const plan& plan, const data::dataset_pair& data, at::Tenso
       .stop_after = options.stop_after};
   how.clock = options.clock;
   how.trace = options.trace;
-  how.listen_to = [trace = options.trace](const std::string& actor) { return listener_of(actor, trace); };
+  how.listen_to = [trace = options.trace](const actor_label& actor) { return listener_of(actor, trace); };
   how.links = options.network
                   ? options.network
                   : emulation::make_network(plan, options.seed, emulation::realm::simulation, options.trace);
@@ -146,10 +145,7 @@ run_end simulate_run(const plan& plan, const data::dataset_pair& data, at::Tenso
     std::vector<std::shared_ptr<simulated_cores>> cores;
     for (std::size_t node = 0; node < plan.nodes.size(); ++node)
       cores.push_back(std::make_shared<simulated_cores>(static_cast<std::size_t>(given.cores)));
-    how.cores_of = [nodes = nodes_by_actor(plan), cores](const std::string& actor) {
-      const auto found = nodes.find(actor);
-      return cores.at(found == nodes.end() ? 0 : found->second);  // what is not planned is on the first node
-    };
+    how.cores_of = [&plan, cores](const actor_label& actor) { return cores.at(node_of(plan, actor.id)); };
   }
   if (!options.computes) book = std::make_shared<journal_without_weights>(std::move(book));
   const auto run = plan.nodes.size() > 1 ? simulate_all_nodes : simulate;

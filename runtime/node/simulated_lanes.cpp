@@ -315,27 +315,19 @@ class simulated_lane final : public lane {
   std::shared_ptr<threaded_jobs> threaded_;
 };
 
-/// Takes jobs and never answers.
-class silent_lane final : public lane {
- public:
-  void post(caf::actor, task, job) override {}
-  std::shared_ptr<rendezvous> meeting_point() override { return nullptr; }  // no job of it will wait
-};
-
 }  // namespace
 
 simulated_lanes::simulated_lanes(std::uint64_t seed, simulated_lane_options options)
     : random_(seed), options_(std::move(options)) {}
 
-std::unique_ptr<lane> simulated_lanes::make(const std::string& name) {
-  if (name == options_.silent) return std::make_unique<silent_lane>();
+std::unique_ptr<lane> simulated_lanes::make(const actor_label& owner) {
   duration_of_task duration;
-  if (options_.duration_of) duration = [of = options_.duration_of, name](const task& what) { return of(name, what); };
-  auto cores = options_.cores_of ? options_.cores_of(name) : nullptr;
-  const auto slowdown = options_.slowdown_of ? options_.slowdown_of(name) : 1;
+  if (options_.duration_of) duration = [of = options_.duration_of, owner](const task& what) { return of(owner, what); };
+  auto cores = options_.cores_of ? options_.cores_of(owner) : nullptr;
+  const auto slowdown = options_.slowdown_of ? options_.slowdown_of(owner) : 1;
   return std::make_unique<simulated_lane>(std::make_shared<simulated_clock>(
       data::random_stream{random_.next()}, options_.longest_job, std::move(duration), std::move(cores), slowdown,
-      options_.listen_to ? options_.listen_to(name) : simulated_job_listener{}));
+      options_.listen_to ? options_.listen_to(owner) : simulated_job_listener{}));
 }
 
 }  // namespace troupe

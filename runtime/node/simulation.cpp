@@ -70,7 +70,6 @@ run_end simulate(const plan& plan, const data::dataset_pair& data, at::Tensor in
   simulated_lanes lanes{random.next(),
                         {.longest_job = options.longest_job,
                          .duration_of = options.duration_of,
-                         .silent = options.silent_lane,
                          .cores_of = options.cores_of,
                          .slowdown_of = options.slowdown_of,
                          .listen_to = options.listen_to}};
@@ -91,8 +90,8 @@ run_end simulate(const plan& plan, const data::dataset_pair& data, at::Tensor in
                         .links = options.links,
                         .trace = in_real_time ? nullptr : options.trace,
                         .engines = std::make_shared<engine_pool>()});
-  for (const auto& [name, member] : troupe.members) {
-    caf::actor_cast<caf::abstract_actor*>(member)->attach_functor([&, name = name](const caf::error& why) {
+  for (const auto& [label, actor] : troupe.members) {
+    caf::actor_cast<caf::abstract_actor*>(actor)->attach_functor([&, name = label.name](const caf::error& why) {
       if (why && why != caf::exit_reason::kill) blamed.hear(name, why);
       ended = true;
     });

@@ -24,13 +24,12 @@ struct simulation_options {
   std::uint64_t seed{0};                           ///< Seed of the schedule; the seed of the run is in the plan.
   std::chrono::microseconds longest_job{100'000};  ///< Each job of a lane takes a random virtual time up to this limit.
   /// Returns the virtual time that a task takes on the lane of this actor; if empty, the time is random.
-  std::function<std::chrono::microseconds(const std::string& actor, const task&)> duration_of{};
+  std::function<std::chrono::microseconds(const actor_label& actor, const task&)> duration_of{};
   decltype(simulated_lane_options::slowdown_of) slowdown_of{};  ///< See simulated_lane_options::slowdown_of.
   /// Called after each message with the number of messages so far: to interrupt, inject a fault or check invariants.
   std::function<void(const crew&, std::uint64_t)> after_event{};
   std::shared_ptr<const run_state> restored{};  ///< The state from which the run continues, if it does not start.
   const std::atomic<int>* signal{nullptr};      ///< The signal that interrupts the run, once it is not 0; or null.
-  std::string silent_lane{};                    ///< Name of an actor whose lane never answers.
   /// See simulated_lane_options::cores_of.
   decltype(simulated_lane_options::cores_of) cores_of{};
   std::shared_ptr<emulation::network> links{};              ///< The emulated links, or null.

@@ -22,13 +22,14 @@ void launch_crew(supervisor_pointer self) {
   auto& my = self->state;
   my.ours = launch(self->home_system(), my.run_plan(), my.options.data, *my.options.lanes, my.options.launch);
   my.options.launch.initial.reset();
-  if (my.reception) my.ours.members.emplace_back("reception", caf::actor_cast<caf::actor>(my.reception));
+  auto& members = my.ours.members;
+  if (my.reception) members.push_back({label_of(role::reception), caf::actor_cast<caf::actor>(my.reception)});
   for (const auto& [rank, proxy] : my.far_workers)
-    my.ours.members.emplace_back("link to worker " + std::to_string(static_cast<std::uint32_t>(rank)),
-                                 caf::actor_cast<caf::actor>(proxy));
-  for (const auto& [name, member] : my.ours.members) {
-    my.alive.emplace(member.address(), name);
-    self->monitor(member);
+    members.push_back({{{.what = role::link}, "link to worker " + std::to_string(static_cast<std::uint32_t>(rank))},
+                       caf::actor_cast<caf::actor>(proxy)});
+  for (const auto& [label, actor] : members) {
+    my.alive.emplace(actor.address(), label);
+    self->monitor(actor);
   }
 }
 

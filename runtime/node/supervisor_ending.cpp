@@ -25,9 +25,10 @@ void end_because_of(supervisor_pointer self, const std::string& name) {
   fail_run(self, "node " + my.name_of(my.me()) + ", " + my.blamed.text.value_or(name + " has ended"));
 }
 
-/// Handles the end of an actor of the crew, of this name.
-void handle_actor_down(supervisor_pointer self, const std::string& name, const caf::error& reason) {
+/// Handles the end of an actor of the crew.
+void handle_actor_down(supervisor_pointer self, const actor_label& who, const caf::error& reason) {
   auto& my = self->state;
+  const auto& name = who.name;
   const auto failed = reason && reason != caf::exit_reason::kill;
   if (my.now == phase::ending) {
     // The end of the actor that failed on its own may be reported after the ends of those that lost it.
@@ -39,14 +40,13 @@ void handle_actor_down(supervisor_pointer self, const std::string& name, const c
     return quit_if_done(self);
   }
   // The coordinator ends when the run is complete; any other actor ends before that only if it failed.
-  if (my.is_first() && !reason && name == "coordinator") return end_run(self);
+  if (my.is_first() && !reason && who.id.what == role::coordinator) return end_run(self);
   if (my.diagnosing) return;
   if (failed) my.blamed.hear(name, reason);
   if (!my.blamed.for_loss) return end_because_of(self, name);
   // Nothing here failed on its own. The link to a node that died may report this later than memory that it shared.
   const auto end = [self, name] { end_because_of(self, name); };
-  self->delayed_send(self, time_to_hear_of_loss, done_atom_v,
-                     completion{std::make_shared<std::function<void()>>(end)});
+  self->delayed_send(self, time_to_hear_of_loss, done_atom_v, completion{std::make_shared<std::function<void()>>(end)});
 }
 
 }  // namespace
@@ -102,9 +102,9 @@ void handle_down(supervisor_pointer self, const caf::down_msg& down) {
   auto& alive = self->state.alive;
   const auto found = alive.find(down.source);
   if (found == alive.end()) return;
-  const auto name = found->second;
+  const auto who = found->second;
   alive.erase(found);
-  handle_actor_down(self, name, down.reason);
+  handle_actor_down(self, who, down.reason);
 }
 
 }  // namespace troupe::supervision

@@ -35,7 +35,7 @@ struct supervisor_state {
   phase now{phase::joining};
   caf::actor_clock::time_point joining_since{}, leaves_at{};
   crew ours;
-  std::map<caf::actor_addr, std::string> alive;  ///< The actors of our crew that have not ended, with their names.
+  std::map<caf::actor_addr, actor_label> alive;  ///< The actors of our crew that have not ended.
   blame blamed;
   std::unique_ptr<lane> copies;  ///< Where copies of checkpoints are written; null on nodes that keep none.
 

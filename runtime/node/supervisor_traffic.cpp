@@ -78,7 +78,7 @@ std::function<void(std::uint64_t, const state_dict&)> sender_of_copies(superviso
 void keep_copy(supervisor_pointer self, std::uint64_t step, const state_dict& files) {
   auto& my = self->state;
   if (!my.options.keep_copy || my.now == phase::ending) return;
-  if (!my.copies) my.copies = my.options.lanes->make("copies");
+  if (!my.copies) my.copies = my.options.lanes->make({{.what = role::copies, .rank = my.me()}, "copies"});
   then_on_lane(
       self, *my.copies, {.what = task::kind::write}, [keep = my.options.keep_copy, files] { return keep(files), true; },
       [self, step](bool) { self->state.tell_first(control::copied{step}); });

@@ -58,8 +58,8 @@ void add_job(const trace_track& track, const task& what, trace_time begin, trace
     track.add(name_of(what), begin, end);
 }
 
-std::unique_ptr<lane> traced_lanes::make(const std::string& name) {
-  return std::make_unique<traced_lane>(inner_.make(name), trace_track{sink_, name});
+std::unique_ptr<lane> traced_lanes::make(const actor_label& owner) {
+  return std::make_unique<traced_lane>(inner_.make(owner), trace_track{sink_, owner.name});
 }
 
 }  // namespace troupe

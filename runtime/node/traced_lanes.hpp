@@ -17,7 +17,7 @@ void add_job(const trace_track& track, const task& what, trace_time begin, trace
 class traced_lanes final : public lane_factory {
  public:
   traced_lanes(lane_factory& inner, std::shared_ptr<trace_sink> sink) : inner_(inner), sink_(std::move(sink)) {}
-  std::unique_ptr<lane> make(const std::string& name) override;
+  std::unique_ptr<lane> make(const actor_label& owner) override;
 
  private:
   lane_factory& inner_;

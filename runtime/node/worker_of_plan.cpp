@@ -4,11 +4,9 @@
 #include "troupe/actors/support/assert.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <limits>
 #include <memory>
 #include <string>
-#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -116,22 +114,23 @@ std::uint32_t batches_at_once(const plan& plan) {
   return steps_at_once(plan, 0, 4);
 }
 
-std::string name_of_compute(std::uint32_t rank) {
-  return "compute " + std::to_string(rank);
+actor_label label_of_port(const plan& plan, std::uint32_t place, std::uint32_t id) {
+  const auto& exchange = plan.exchanges.at(place);
+  return id < plan.workers ? label_of_port(exchange.name, place, id)
+                           : label_of_server(exchange.name, place, id - exchange.first_server);
 }
 
-std::optional<std::uint32_t> rank_of_compute(const std::string& name) {
-  constexpr std::string_view before = "compute ";
-  std::uint32_t rank = 0;
-  if (!name.starts_with(before)) return std::nullopt;
-  const auto [end, error] = std::from_chars(name.data() + before.size(), name.data() + name.size(), rank);
-  return error == std::errc{} ? std::optional{rank} : std::nullopt;
-}
-
-std::unordered_map<std::string, std::uint32_t> nodes_by_actor(const plan& plan) {
-  std::unordered_map<std::string, std::uint32_t> nodes;
-  for (const auto& actor : plan.actors) nodes.emplace(actor.name, actor.node);
-  return nodes;
+std::uint32_t node_of(const plan& plan, const actor_id& actor) {
+  switch (actor.what) {
+    case role::worker:
+    case role::compute:
+    case role::port:
+      return plan.node_of(actor.rank);
+    case role::copies:
+      return actor.rank;
+    default:
+      return 0;
+  }
 }
 
 replica_options replica_options_of(const plan& plan, const data::dataset_pair& data, std::uint32_t rank,

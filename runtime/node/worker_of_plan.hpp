@@ -9,9 +9,6 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
-#include <optional>
-#include <string>
-#include <unordered_map>
 
 namespace troupe {
 
@@ -37,12 +34,11 @@ std::uint32_t local_steps(const plan& plan, std::uint32_t rank);
 /// ends.
 std::uint32_t batches_at_once(const plan& plan);
 
-/// Returns the name of the compute actor of a worker, and the rank for such a name, or nothing.
-std::string name_of_compute(std::uint32_t rank);
-std::optional<std::uint32_t> rank_of_compute(const std::string& name);
+/// Returns the label of the port of a worker or of a server, which has this id; see planned_exchange::ids().
+actor_label label_of_port(const plan& plan, std::uint32_t place, std::uint32_t id);
 
-/// Returns the index of the node of every planned actor, by its name.
-std::unordered_map<std::string, std::uint32_t> nodes_by_actor(const plan& plan);
+/// Returns the index of the node of an actor.
+std::uint32_t node_of(const plan& plan, const actor_id& actor);
 
 /// Returns the options of a worker's replica on the CPU, without shared memory and synchronised norms.
 replica_options replica_options_of(const plan& plan, const data::dataset_pair& data, std::uint32_t rank,

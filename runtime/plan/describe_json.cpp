@@ -125,7 +125,7 @@ json sparsity_of(const plan& plan) {
 
 std::string describe_json(const plan& plan) {
   json actors = json::array();
-  for (const auto& actor : plan.actors) actors.push_back({{"name", actor.name}, {"node", actor.node}});
+  for (const auto& actor : plan.actors) actors.push_back({{"name", actor.label.name}, {"node", actor.node}});
   json devices = json::array();
   for (const auto& each : plan.devices) devices.push_back(each.str());
   json nodes = json::array();

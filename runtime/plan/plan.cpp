@@ -84,22 +84,19 @@ std::vector<planned_node> nodes_of(const topology::topology& file) {
 
 std::vector<planned_actor> actors_of(const plan& so_far) {
   std::vector<planned_actor> actors;
-  const auto of_each_rank = [&](const std::string& name, role what) {
-    for (std::uint32_t rank = 0; rank < so_far.workers; ++rank)
-      actors.push_back({name + " " + std::to_string(rank), what, rank, so_far.node_of(rank)});
-  };
-  of_each_rank("worker", role::worker);
-  of_each_rank("compute", role::compute);
-  for (const auto& exchange : so_far.exchanges) {
+  for (std::uint32_t rank = 0; rank < so_far.workers; ++rank)
+    actors.push_back({label_of_worker(rank), so_far.node_of(rank)});
+  for (std::uint32_t rank = 0; rank < so_far.workers; ++rank)
+    actors.push_back({label_of_compute(rank), so_far.node_of(rank)});
+  for (std::uint32_t place = 0; place < so_far.exchanges.size(); ++place) {
+    const auto& exchange = so_far.exchanges[place];
     if (exchange.nature.in_loop)
       for (const auto rank : exchange.ranks())
-        actors.push_back({exchange.name + " " + std::to_string(rank), role::port, rank, so_far.node_of(rank)});
+        actors.push_back({label_of_port(exchange.name, place, rank), so_far.node_of(rank)});
     for (std::uint32_t i = 0; i < exchange.nature.servers; ++i)
-      actors.push_back({exchange.name + " server " + std::to_string(i), role::server, exchange.first_server + i, 0});
+      actors.push_back({label_of_server(exchange.name, place, i)});
   }
-  actors.push_back({"evaluator", role::evaluator});
-  actors.push_back({"coordinator", role::coordinator});
-  actors.push_back({"recorder", role::recorder});
+  for (const auto what : {role::evaluator, role::coordinator, role::recorder}) actors.push_back({label_of(what)});
   return actors;
 }
 

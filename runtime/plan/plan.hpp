@@ -2,6 +2,7 @@
 // `troupe graph` draws it, the launcher spawns it.
 #pragma once
 
+#include "troupe/actors/actor_id.hpp"
 #include "troupe/actors/device/device.hpp"
 #include "troupe/actors/exchange/group.hpp"
 #include "troupe/actors/exchange/registry.hpp"
@@ -31,13 +32,9 @@
 
 namespace troupe {
 
-enum class role : std::uint8_t { worker, compute, port, server, evaluator, coordinator, recorder };
-
 /// An actor of the run and its placement.
 struct planned_actor {
-  std::string name;  ///< Unique name used in errors: "worker 2", "compute 2", "exchange 2", "evaluator" …
-  role what{};
-  std::uint32_t rank{0};  ///< Rank of a worker, compute actor or port; the id of a server, counted on from the workers.
+  actor_label label;
   std::uint32_t node{0};  ///< Index in plan::nodes.
 };
 

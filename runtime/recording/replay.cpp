@@ -1,5 +1,6 @@
 #include "troupe/runtime/recording/replay.hpp"
 
+#include <algorithm>
 #include <utility>
 
 namespace troupe::recording {
@@ -8,11 +9,63 @@ namespace {
 
 constexpr std::uint32_t coordinator = 0;
 
+/// Lets a worker answer requests where the recorded worker did.
+class replayed_worker final : public worker_gate {
+ public:
+  replayed_worker(std::shared_ptr<recorded_requests> recorded, std::function<bool(std::uint64_t)> may_go_on)
+      : recorded_(std::move(recorded)), may_go_on_(std::move(may_go_on)) {}
+
+  bool holds_requests() const override { return !recorded_->empty(); }
+
+  std::uint64_t may_begin(std::uint64_t granted, std::uint64_t completed) const override {
+    auto most = may_go_on_ ? std::min(granted, completed + 1) : granted;
+    for (const auto& request : *recorded_) most = std::min(most, request.at);
+    return most;
+  }
+
+  bool may_go_on(std::uint64_t completed) override { return !may_go_on_ || may_go_on_(completed); }
+
+  void keep_request(std::uint64_t step) override { kept_.push_back(step); }
+
+  std::vector<std::uint64_t> requests_due(std::uint64_t completed) override {
+    std::vector<std::uint64_t> due;
+    std::erase_if(kept_, [&](std::uint64_t step) {
+      if (!take({.what = recorded_request::kind::show, .at = completed, .step = step})) return false;
+      due.push_back(step);
+      return true;
+    });
+    return due;
+  }
+
+  bool may_halt(std::uint64_t begun) override { return take({.what = recorded_request::kind::halt, .at = begun}); }
+
+ private:
+  /// Returns whether a request is answered now, and forgets it.
+  bool take(const recorded_request& request) {
+    if (recorded_->empty()) return true;
+    const auto found = std::find(recorded_->begin(), recorded_->end(), request);
+    if (found == recorded_->end()) return false;
+    recorded_->erase(found);
+    return true;
+  }
+
+  std::shared_ptr<recorded_requests> recorded_;  ///< Those still to be answered.
+  std::function<bool(std::uint64_t)> may_go_on_;
+  std::vector<std::uint64_t> kept_;  ///< Steps whose parameters were requested earlier than in the recorded run.
+};
+
+std::shared_ptr<recorded_requests>& made_if_missing(std::shared_ptr<recorded_requests>& requests) {
+  if (!requests) requests = std::make_shared<recorded_requests>();
+  return requests;
+}
+
 }  // namespace
 
 replay::replay(const contents& recorded, bool queued) {
   std::map<std::uint32_t, std::vector<delivery>> of_actors{{coordinator, {}}}, of_locks;
-  const auto note = [&](std::uint32_t rank, const recorded_request& request) { requests_of(rank)->push_back(request); };
+  const auto note = [&](std::uint32_t rank, const recorded_request& request) {
+    made_if_missing(requests_[rank])->push_back(request);
+  };
   for (const auto& [actor, what] : recorded.entries) {
     (what.what == delivery::kind::acquisition ? of_locks : of_actors)[actor].push_back(what);
     if (actor != coordinator) continue;
@@ -38,10 +91,8 @@ delivery_order replay::order_of(std::uint32_t actor) {
   return {.script = script};
 }
 
-std::shared_ptr<std::vector<recorded_request>> replay::requests_of(std::uint32_t rank) {
-  auto& requests = requests_[rank];
-  if (!requests) requests = std::make_shared<std::vector<recorded_request>>();
-  return requests;
+std::shared_ptr<worker_gate> replay::gate_of(std::uint32_t rank, std::function<bool(std::uint64_t)> may_go_on) {
+  return std::make_shared<replayed_worker>(made_if_missing(requests_[rank]), std::move(may_go_on));
 }
 
 void replay::open() {

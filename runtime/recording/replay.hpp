@@ -3,17 +3,29 @@
 
 #include "troupe/actors/deliveries.hpp"
 #include "troupe/actors/training/lock_order.hpp"
-#include "troupe/actors/worker.hpp"
+#include "troupe/actors/worker_gate.hpp"
 #include "troupe/runtime/recording/deliveries_file.hpp"
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
 #include <vector>
 
 namespace troupe::recording {
+
+/// A request of the coordinator that a worker answered, after it had begun `at` steps.
+struct recorded_request {
+  enum class kind : std::uint8_t { show, halt };
+  kind what{kind::show};
+  std::uint64_t at{0};
+  std::uint64_t step{0};  ///< Only `show`: the step for which the parameters were requested.
+  bool operator==(const recorded_request&) const = default;
+};
+
+using recorded_requests = std::vector<recorded_request>;
 
 /// The recorded deliveries of all actors. One thread at a time.
 class replay {
@@ -27,8 +39,9 @@ class replay {
   /// Returns the order in which the lock of the memory was taken whose server has this id.
   std::shared_ptr<lock_order> lock_order_of(std::uint32_t id);
 
-  /// Returns the requests that a worker answered.
-  std::shared_ptr<std::vector<recorded_request>> requests_of(std::uint32_t rank);
+  /// Returns what lets a worker answer requests after the same numbers of steps as in the recorded run. `may_go_on` is
+  /// asked between steps whether the worker, which has completed this many, may begin another one; it may be empty.
+  std::shared_ptr<worker_gate> gate_of(std::uint32_t rank, std::function<bool(std::uint64_t completed)> may_go_on);
 
   /// Return how many signals and time limits the coordinator heard of.
   std::size_t interrupts() const { return interrupts_; }
@@ -44,7 +57,7 @@ class replay {
  private:
   std::map<std::uint32_t, std::shared_ptr<delivery_script>> scripts_, acquisitions_;  ///< By actor.
   std::map<std::uint32_t, std::shared_ptr<lock_order>> lock_orders_;
-  std::map<std::uint32_t, std::shared_ptr<std::vector<recorded_request>>> requests_;
+  std::map<std::uint32_t, std::shared_ptr<recorded_requests>> requests_;  ///< By rank.
   std::size_t interrupts_{0}, time_limits_{0};
 };
 

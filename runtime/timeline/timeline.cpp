@@ -2,7 +2,6 @@
 
 #include "troupe/actors/exchange/registry.hpp"
 #include "troupe/actors/support/trace.hpp"
-#include "troupe/runtime/node/exchange_host.hpp"
 #include "troupe/runtime/node/launcher.hpp"
 #include "troupe/runtime/node/simulate_run.hpp"
 #include "troupe/runtime/node/worker_of_plan.hpp"
@@ -101,15 +100,16 @@ class reading {
  private:
   void add_rows() {
     for (std::uint32_t rank = 0; rank < plan_.workers; ++rank) {
-      rows_[name_of_compute(rank)] = rows_["worker " + std::to_string(rank)] = made_.rows.size();
-      made_.rows.push_back({.name = "worker " + std::to_string(rank), .worker = rank});
+      const auto name = label_of_worker(rank).name;
+      rows_[label_of_compute(rank).name] = rows_[name] = made_.rows.size();
+      made_.rows.push_back({.name = name, .worker = rank});
     }
     computed_.resize(plan_.workers);
-    for (std::size_t place = 0; place < plan_.exchanges.size(); ++place) {
+    for (std::uint32_t place = 0; place < plan_.exchanges.size(); ++place) {
       const auto& exchange = plan_.exchanges[place];
       const bool is_only = plan_.exchanges.size() == 1;
       for (const auto id : exchange.ids()) {
-        const auto port = name_of_port(plan_, exchange, id);
+        const auto port = label_of_port(plan_, place, id).name;
         ports_[port + " parts"] = {place, id};
         if (id < plan_.workers) continue;
         const auto name = "server " + std::to_string(id - exchange.first_server);

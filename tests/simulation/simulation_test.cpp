@@ -242,8 +242,8 @@ TEST_CASE("a failure anywhere ends the run and names who failed and why") {
           caf::anon_send(all.coordinator, reached_atom_v, milestone{.rank = rank_id{9}, .step = 5});
         }).find("coordinator: ") == 0);
   CHECK(fails({.steps = 50}, [](const crew& all) {
-          for (const auto& [name, member] : all.members)
-            if (name == "exchange 1")
+          for (const auto& [label, member] : all.members)
+            if (label.name == "exchange 1")
               caf::anon_send(caf::actor_cast<peer_port>(member), part_atom_v, part{.origin = {.run = run_id{77}}});
         }).find("exchange 1: received a part that belongs to another run") == 0);
 
@@ -276,7 +276,7 @@ TEST_CASE("a failure anywhere ends the run and names who failed and why") {
 }
 
 TEST_CASE("a member that falls silent is named by those who wait for it, in virtual time") {
-  const auto run = simulate_tiny(wirings[1], {.seed = 1, .silent_lane = "compute 1"});
+  const auto run = simulate_tiny(wirings[1], {.seed = 1, .duration_of = tests::silent_compute(1)});
   CHECK(run.end.failure ==
         "worker 1: compute 1 did not complete step 1 within 60000 ms (run.timeout); set a larger run.timeout");
 }
@@ -299,7 +299,7 @@ TEST_CASE("a simulated run that does not end says so, with its seed") {
 TEST_CASE("lanes that cannot be had leave no actor behind") {
   struct few final : lane_factory {
     int left = 5;
-    std::unique_ptr<lane> make(const std::string&) override {
+    std::unique_ptr<lane> make(const actor_label&) override {
       if (left-- == 0) throw std::runtime_error("no more threads");
       struct idle final : lane {
         void post(caf::actor, task, job) override {}

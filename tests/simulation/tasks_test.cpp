@@ -23,8 +23,8 @@ TEST_CASE("jobs say what they do, and how much of it") {
   plan.verify_every = 2;
   std::map<std::string, std::map<task::kind, std::vector<task>>> seen;
   simulation_options options;
-  options.duration_of = [&](const std::string& actor, const task& what) {
-    seen[actor][what.what].push_back(what);
+  options.duration_of = [&](const actor_label& actor, const task& what) {
+    seen[actor.name][what.what].push_back(what);
     return microseconds{10};
   };
   models::buffer_pool pool;
@@ -59,9 +59,9 @@ TEST_CASE("a worker that computes four times as slowly makes a fifth of the upda
   auto plan = tests::tiny_plan(wiring);
   std::map<std::string, std::uint64_t> gradients;
   simulation_options options;
-  options.duration_of = [&](const std::string& actor, const task& what) {
-    if (gradients["compute 0"] < 100) gradients[actor] += what.gradients;
-    return microseconds{actor == "compute 1" ? 4000 : actor == "compute 0" ? 1000 : 0};
+  options.duration_of = [&](const actor_label& actor, const task& what) {
+    if (gradients["compute 0"] < 100) gradients[actor.name] += what.gradients;
+    return microseconds{actor.name == "compute 1" ? 4000 : actor.name == "compute 0" ? 1000 : 0};
   };
   models::buffer_pool pool;
   const auto end = simulate(plan, tests::tiny_data(), initial_weights(plan, pool), pool,

@@ -52,6 +52,12 @@ tiny_options hierarchy() {
 
 }  // namespace
 
+std::function<std::chrono::microseconds(const actor_label&, const task&)> silent_compute(std::uint32_t rank) {
+  return [silent = label_of_compute(rank).id](const actor_label& actor, const task&) -> std::chrono::microseconds {
+    return actor.id == silent ? std::chrono::hours{1} : std::chrono::milliseconds{50};
+  };
+}
+
 std::string name_of(const tiny_options& options) {
   auto text = options.exchanges.empty() ? options.exchange : "several";
   for (const auto& word : options.loop) text += " " + word;

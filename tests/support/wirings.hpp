@@ -5,6 +5,7 @@
 
 #include "troupe/runtime/node/launcher.hpp"
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <string>
@@ -21,6 +22,10 @@ const std::vector<tiny_options>& asynchronous_wirings();
 
 /// Interrupts a simulated run after this event: simulation_options::after_event.
 std::function<void(const crew&, std::uint64_t)> interrupt_at(std::uint64_t event);
+
+/// Durations with which the compute actor of this worker answers long after every deadline:
+/// simulation_options::duration_of.
+std::function<std::chrono::microseconds(const actor_label&, const task&)> silent_compute(std::uint32_t rank);
 
 /// What a failed check calls a wiring.
 std::string name_of(const tiny_options& options);

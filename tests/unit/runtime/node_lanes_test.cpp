@@ -23,7 +23,7 @@ struct stage_with_lane {
   caf::actor_system system{config};
   caf::scoped_actor owner{system};
   std::unique_ptr<thread_lanes> lanes = std::make_unique<thread_lanes>();
-  std::unique_ptr<lane> where = lanes->make("waits");
+  std::unique_ptr<lane> where = lanes->make({{}, "waits"});
   std::shared_ptr<rendezvous> meeting = where->meeting_point();
 
   /// Posts a job that waits so many times; returns, once it has ended, how often it was resumed.
@@ -74,7 +74,7 @@ TEST_CASE("a lane that does not return is left and named, and the others are joi
   caf::actor_system_config config;
   caf::actor_system system{config};
   caf::scoped_actor owner{system};
-  const auto quick = lanes->make("quick"), stuck = lanes->make("stuck");
+  const auto quick = lanes->make({{}, "quick"}), stuck = lanes->make({{}, "stuck"});
   std::promise<void> begun, release;
   stuck->post(caf::actor_cast<caf::actor>(owner), {}, [&begun, released = release.get_future().share()] {
     begun.set_value();
@@ -94,7 +94,7 @@ TEST_CASE("a job that does not return is reported once, and one that waits for i
   stage_with_lane stage;
   std::vector<std::string> reports;
   std::promise<void> reported;
-  const auto stuck = stage.lanes->make("stuck");
+  const auto stuck = stage.lanes->make({{}, "stuck"});
   std::promise<void> release;
   stuck->post(caf::actor_cast<caf::actor>(stage.owner), {}, [released = release.get_future().share()] {
     released.wait();
@@ -119,7 +119,7 @@ TEST_CASE("lanes are made from several threads at once") {
   std::vector<std::thread> makers;
   for (int maker = 0; maker < 4; ++maker)
     makers.emplace_back([&lanes] {
-      for (int i = 0; i < 50; ++i) CHECK(lanes.make("crowd") != nullptr);
+      for (int i = 0; i < 50; ++i) CHECK(lanes.make({{}, "crowd"}) != nullptr);
     });
   for (auto& maker : makers) maker.join();
 }

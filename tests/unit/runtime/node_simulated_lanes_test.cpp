@@ -26,7 +26,7 @@ using namespace std::chrono_literals;
 using std::chrono::microseconds;
 
 /// Gradients of 900 µs each after copies of 1 µs per element.
-microseconds length_of(const std::string&, const task& what) {
+microseconds length_of(const actor_label&, const task& what) {
   return what.gradients * 900us + microseconds{what.elements};
 }
 
@@ -45,8 +45,8 @@ struct virtual_stage {
 
   explicit virtual_stage(std::shared_ptr<simulated_cores> cores = nullptr)
       : lanes(1, {.duration_of = length_of,
-                  .cores_of = [cores](const std::string&) { return cores; },
-                  .slowdown_of = [](const std::string& name) { return name == "slow" ? 4.0 : 1.0; }}) {}
+                  .cores_of = [cores](const actor_label&) { return cores; },
+                  .slowdown_of = [](const actor_label& owner) { return owner.name == "slow" ? 4.0 : 1.0; }}) {}
 
   ~virtual_stage() {
     caf::anon_send_exit(owner, caf::exit_reason::kill);
@@ -73,7 +73,7 @@ struct virtual_stage {
 
 TEST_CASE("what a job sends leaves in proportion to the gradients that it has computed by then") {
   virtual_stage stage;
-  const auto lane = stage.lanes.make("compute 0");
+  const auto lane = stage.lanes.make({{}, "compute 0"});
   for (const auto* job : {"first", "second"})
     lane->post(stage.owner, {.what = task::kind::advance, .gradients = 2, .elements = 100},
                [&stage, name = std::string{job}, clock = lane->clock()] {
@@ -103,7 +103,8 @@ TEST_CASE("lanes share cores equally, so that more lanes than cores slow each ot
                  return stage.mark(name);
                });
   };
-  const auto one = stage.lanes.make("one"), two = stage.lanes.make("two"), three = stage.lanes.make("three");
+  const auto one = stage.lanes.make({{}, "one"}), two = stage.lanes.make({{}, "two"}),
+             three = stage.lanes.make({{}, "three"});
   SUBCASE("for as long as all have work") {
     job(*one, "one", 1), job(*two, "two", 1), job(*three, "three", 2), job(*one, "one again", 1);
     stage.run();
@@ -118,7 +119,7 @@ TEST_CASE("lanes share cores equally, so that more lanes than cores slow each ot
                                                             {"three", 2250us}});
   }
   SUBCASE("and a worker that is slowed down does nothing after it has computed") {
-    const auto slow = stage.lanes.make("slow");
+    const auto slow = stage.lanes.make({{}, "slow"});
     job(*slow, "slow", 1), job(*one, "one", 1), job(*two, "two", 2);
     stage.run();
     CHECK(stage.sent.at("slow sends") == 450us);
@@ -127,7 +128,7 @@ TEST_CASE("lanes share cores equally, so that more lanes than cores slow each ot
     CHECK(stage.sent.at("slow") == 1350us + 3 * 900us);
   }
   SUBCASE("and a lane that ends gives up its share") {
-    auto ending = stage.lanes.make("ending");
+    auto ending = stage.lanes.make({{}, "ending"});
     job(*one, "one", 1), job(*two, "two", 1), job(*three, "three", 1), job(*ending, "ending", 1);
     ending.reset();
     stage.run();
@@ -138,7 +139,7 @@ TEST_CASE("lanes share cores equally, so that more lanes than cores slow each ot
 
 TEST_CASE("a job that waits for its owner leaves its core to others") {
   virtual_stage stage{std::make_shared<simulated_cores>(1)};
-  const auto waiting = stage.lanes.make("waiting"), other = stage.lanes.make("other");
+  const auto waiting = stage.lanes.make({{}, "waiting"}), other = stage.lanes.make({{}, "other"});
   const auto meeting = waiting->meeting_point();
   waiting->post(
       stage.owner, {.what = task::kind::advance, .gradients = 1}, [&stage, meeting, clock = waiting->clock()] {
@@ -159,7 +160,7 @@ TEST_CASE("a job that waits for its owner leaves its core to others") {
 
 TEST_CASE("what is left of a job that has waited begins when it is resumed") {
   virtual_stage stage;
-  const auto lane = stage.lanes.make("compute 0");
+  const auto lane = stage.lanes.make({{}, "compute 0"});
   const auto meeting = lane->meeting_point();
   lane->post(stage.owner, {.what = task::kind::advance, .gradients = 1}, [&stage, meeting, clock = lane->clock()] {
     clock->when_computed(1.0 / 3, [&stage, meeting] {
@@ -184,12 +185,12 @@ TEST_CASE("a time that no clock holds is the longest delay, which ends a simulat
     const auto owner = system.spawn(runs_completions);
     const auto shared = cores == 0 ? nullptr : std::make_shared<simulated_cores>(cores);
     simulated_lanes lanes{1,
-                          {.duration_of = [=](const std::string&, const task&) { return length; },
-                           .cores_of = [=](const std::string&) { return shared; },
-                           .slowdown_of = [=](const std::string&) { return slowdown; }}};
+                          {.duration_of = [=](const actor_label&, const task&) { return length; },
+                           .cores_of = [=](const actor_label&) { return shared; },
+                           .slowdown_of = [=](const actor_label&) { return slowdown; }}};
     std::vector<std::unique_ptr<lane>> all;
     for (std::size_t i = 0; i < workers; ++i) {
-      all.push_back(lanes.make("compute " + std::to_string(i)));
+      all.push_back(lanes.make({{}, "compute " + std::to_string(i)}));
       all.back()->post(owner, {.what = task::kind::advance, .gradients = 1}, [] { return [] {}; });
     }
     scheduler.run();

@@ -47,25 +47,25 @@ TEST_CASE("runs of other seeds, numbers of workers or models have other ids") {
   CHECK(id(other) != first);
 }
 
-TEST_CASE("the node of an actor does not depend on how its name reads") {
+TEST_CASE("the node of an actor is that of its worker, or the first one") {
   auto file = four_workers();
   file.nodes = {{.name = "a", .address = "127.0.0.1:1", .workers = 1},
                 {.name = "b", .address = "127.0.0.1:2", .workers = 3}};
   auto plan = make_plan(file, 60'000);
-  CHECK(nodes_by_actor(plan).at("worker 0") == 0);
-  CHECK(nodes_by_actor(plan).at("compute 3") == 1);
-  CHECK(nodes_by_actor(plan).at("exchange 1") == 1);
-  CHECK(nodes_by_actor(plan).at("evaluator") == 0);
-  plan.actors.push_back({"my server 7", role::port, 2, 1});
-  CHECK(nodes_by_actor(plan).at("my server 7") == 1);
+  CHECK(node_of(plan, label_of_worker(0).id) == 0);
+  CHECK(node_of(plan, label_of_compute(3).id) == 1);
+  CHECK(node_of(plan, label_of_port("my server 7", 0, 1).id) == 1);
+  CHECK(node_of(plan, label_of(role::evaluator).id) == 0);
+  CHECK(node_of(plan, {.what = role::copies, .rank = 1}) == 1);
+  for (const auto& actor : plan.actors) CHECK(node_of(plan, actor.label.id) == actor.node);
 }
 
 TEST_CASE("a gradient on a lane that belongs to no worker is an error") {
   const auto plan = make_plan(four_workers(), 60'000);
   emulation::costs costs{plan, std::chrono::milliseconds{1}, 1};
   const task gradient{.what = task::kind::advance, .gradients = 1};
-  CHECK(costs.of("compute 3", gradient) > std::chrono::microseconds{0});
-  CHECK_THROWS_AS(costs.of("evaluator", gradient), std::logic_error);
+  CHECK(costs.of(label_of_compute(3), gradient) > std::chrono::microseconds{0});
+  CHECK_THROWS_AS(costs.of(label_of(role::evaluator), gradient), std::logic_error);
 }
 
 }  // namespace node_worker_of_plan_test

@@ -101,14 +101,14 @@ TEST_CASE("a plan counts steps, elements and actors") {
   CHECK(plan.loss == models::loss_kind::nll);
   CHECK(plan.scale.mean == std::vector{0.1307});
   REQUIRE(plan.actors.size() == 15);
-  CHECK(plan.actors[2].name == "worker 2");
-  CHECK(plan.actors[6].name == "compute 2");
-  CHECK(plan.actors[10].name == "exchange 2");
-  CHECK(plan.actors[10].what == role::port);
-  CHECK(plan.actors[10].rank == 2);
-  CHECK(plan.actors[12].name == "evaluator");
-  CHECK(plan.actors[13].name == "coordinator");
-  CHECK(plan.actors[14].name == "recorder");
+  CHECK(plan.actors[2].label.name == "worker 2");
+  CHECK(plan.actors[6].label.name == "compute 2");
+  CHECK(plan.actors[10].label.name == "exchange 2");
+  CHECK(plan.actors[10].label.id.what == role::port);
+  CHECK(plan.actors[10].label.id.rank == 2);
+  CHECK(plan.actors[12].label.name == "evaluator");
+  CHECK(plan.actors[13].label.name == "coordinator");
+  CHECK(plan.actors[14].label.name == "recorder");
 }
 
 TEST_CASE("a description abbreviates long lists of lists") {
@@ -146,7 +146,7 @@ TEST_CASE("traffic of a step is the sum over the edges of all exchanges") {
   CHECK(plan.bytes_per_step() == 2 * bytes);
   CHECK(plan.messages_per_step() == 2 * messages);
   CHECK(plan.actors.size() == 19);
-  CHECK(plan.actors[13].name == "second 1");
+  CHECK(plan.actors[13].label.name == "second 1");
 }
 
 TEST_CASE("ranks count through the nodes, and the first has what is there but once") {
@@ -165,8 +165,8 @@ TEST_CASE("ranks count through the nodes, and the first has what is there but on
   CHECK(plan.node_of(1) == 1);
   CHECK(plan.node_of(3) == 1);
   for (const auto& actor : plan.actors) {
-    CAPTURE(actor.name);
-    CHECK(actor.node == (actor.what < role::evaluator && actor.rank > 0 ? 1 : 0));
+    CAPTURE(actor.label.name);
+    CHECK(actor.node == (actor.label.id.what < role::evaluator && actor.label.id.rank > 0 ? 1 : 0));
   }
   // Of the ring 0 → 1 → 2 → 3 → 0 two edges cross, of six messages each: 2 · 3 chunks.
   CHECK(plan.between_nodes().edges == 2);
@@ -252,9 +252,9 @@ TEST_CASE("servers count on from the workers, stand on the first node and hold t
   CHECK(exchange.ids() == std::vector<std::uint32_t>{0, 1, 2, 3, 4, 5});
   CHECK(plan.node_of(5) == 0);
   REQUIRE(plan.actors.size() == 17);
-  CHECK(plan.actors[13].name == "exchange server 1");
-  CHECK(plan.actors[13].what == role::server);
-  CHECK(plan.actors[13].rank == 5);
+  CHECK(plan.actors[13].label.name == "exchange server 1");
+  CHECK(plan.actors[13].label.id.what == role::server);
+  CHECK(plan.actors[13].label.id.rank == 1);
   CHECK(plan.actors[13].node == 0);
   CHECK(exchange.bytes_held(0) + exchange.bytes_held(1) == 4 * static_cast<std::uint64_t>(plan.layout.parameter_end));
   CHECK(plan.stores() == std::vector{&exchange});

@@ -1,0 +1,35 @@
+// Decides for a worker when it goes on. In an ordinary run, a worker has no gate: it begins every step that is granted,
+// and answers the coordinator as soon as it can. In a replay, it does both where the recorded worker did.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+namespace troupe {
+
+/// Steps are counted from 0. Called by the worker only.
+class worker_gate {
+ public:
+  virtual ~worker_gate() = default;
+
+  /// Returns whether requests are answered after certain steps; otherwise, at once.
+  virtual bool holds_requests() const = 0;
+
+  /// Returns how many of the `granted` steps may be begun before the next request is answered, by a worker that has
+  /// completed this many.
+  virtual std::uint64_t may_begin(std::uint64_t granted, std::uint64_t completed) const = 0;
+
+  /// Returns whether the worker may begin another step. Asked between steps.
+  virtual bool may_go_on(std::uint64_t completed) = 0;
+
+  /// Keeps a request for the parameters of this step.
+  virtual void keep_request(std::uint64_t step) = 0;
+
+  /// Returns and forgets the kept requests that are answered after this many completed steps.
+  virtual std::vector<std::uint64_t> requests_due(std::uint64_t completed) = 0;
+
+  /// Returns whether a request to halt is answered after this many steps were begun.
+  virtual bool may_halt(std::uint64_t begun) = 0;
+};
+
+}  // namespace troupe
