@@ -1,6 +1,7 @@
 // A data set in memory: immutable once made, shared by all workers of a process, readable by any thread.
 #pragma once
 
+#include "troupe/data/data_error.hpp"
 #include "troupe/data/sparse_rows.hpp"
 
 #include <ATen/core/Tensor.h>
@@ -99,11 +100,6 @@ struct augmenting {
 /// be read.
 batch make_batch(const dataset& set, const normalisation& scale, const std::vector<std::int64_t>& indices,
                  const augmenting& by = {});
-
-/// A missing, truncated or inconsistent file; what() names the file, the reason and the fix.
-struct data_error : std::runtime_error {
-  using std::runtime_error::runtime_error;
-};
 
 /// A data set that a topology file can name.
 struct dataset_kind {

@@ -2,7 +2,7 @@
 // magic number 00 00 08 <dimensions>, one 32-bit size per dimension, then unsigned bytes; compressed with gzip or not.
 #pragma once
 
-#include "troupe/data/dataset.hpp"
+#include "troupe/data/data_error.hpp"
 
 #include <filesystem>
 

@@ -1,6 +1,6 @@
 #include "troupe/data/image_codec.hpp"
 
-#include "troupe/data/dataset.hpp"
+#include "troupe/data/data_error.hpp"
 #include "troupe/data/image_decoders.hpp"
 #include "troupe/files/input.hpp"
 

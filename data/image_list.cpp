@@ -1,6 +1,6 @@
 #include "troupe/data/image_list.hpp"
 
-#include "troupe/data/dataset.hpp"
+#include "troupe/data/data_error.hpp"
 
 #include <sys/stat.h>
 

@@ -1,6 +1,6 @@
 #include "troupe/data/lines.hpp"
 
-#include "troupe/data/dataset.hpp"
+#include "troupe/data/data_error.hpp"
 #include "troupe/data/encoding.hpp"
 #include "troupe/data/reading.hpp"
 #include "troupe/data/utf8.hpp"

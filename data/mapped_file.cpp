@@ -1,6 +1,6 @@
 #include "troupe/data/mapped_file.hpp"
 
-#include "troupe/data/dataset.hpp"
+#include "troupe/data/data_error.hpp"
 
 #include <sys/mman.h>
 #include <sys/stat.h>

@@ -1,7 +1,7 @@
 // Opening the files that a topology file names with a key, with messages that name the key.
 #pragma once
 
-#include "troupe/data/dataset.hpp"
+#include "troupe/data/data_error.hpp"
 #include "troupe/files/input.hpp"
 
 #include <filesystem>

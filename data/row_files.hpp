@@ -8,7 +8,7 @@
 // and none of its contents could mislead a reader; otherwise it is made again.
 #pragma once
 
-#include "troupe/data/dataset.hpp"
+#include "troupe/data/data_error.hpp"
 #include "troupe/data/lines.hpp"
 #include "troupe/data/sparse_rows.hpp"
 

@@ -1,6 +1,6 @@
 #include "troupe/data/safetensors.hpp"
 
-#include "troupe/data/dataset.hpp"
+#include "troupe/data/data_error.hpp"
 #include "troupe/files/input.hpp"
 #include "troupe/files/json.hpp"
 

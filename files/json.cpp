@@ -11,4 +11,9 @@ std::string json_text(const json& value, json_style style) {
   return value.dump(style.indent, ' ', style.ascii, json::error_handler_t::replace);
 }
 
+std::optional<double> number_at(const json& object, const char* key) {
+  const auto found = object.find(key);
+  return found != object.end() && found->is_number() ? std::optional(found->get<double>()) : std::nullopt;
+}
+
 }  // namespace troupe::files

@@ -3,6 +3,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -21,5 +22,8 @@ struct json_style {
 
 /// Returns the text of a value. Bytes that are not UTF-8 are replaced.
 std::string json_text(const json& value, json_style style = {});
+
+/// Returns the number under `key` of an object, or nothing.
+std::optional<double> number_at(const json& object, const char* key);
 
 }  // namespace troupe::files

@@ -1,7 +1,6 @@
 #include "troupe/runtime/comparing/calibration.hpp"
 
 #include "troupe/files/json.hpp"
-#include "troupe/runtime/comparing/json_number.hpp"
 #include "troupe/runtime/comparing/statistics.hpp"
 #include "troupe/runtime/comparing/words.hpp"
 #include "troupe/runtime/support/read_text.hpp"
@@ -69,14 +68,14 @@ bool read_metrics(const fs::path& path, run_figures& into) {
     if (!line.is_object()) continue;
     const auto event = line.value("event", json()).is_string() ? line["event"].get<std::string>() : "";
     if (event == "resume") return false;  // its times are of two machines, or of two loads of one
-    if (event == "epoch") epochs.push_back(json_number(line, "epoch_seconds"));
+    if (event == "epoch") epochs.push_back(files::number_at(line, "epoch_seconds"));
     if (event != "end") continue;
     const auto status = line.value("status", json());
     finished = status == "done";
-    into.train_seconds = json_number(line, "train_seconds").value_or(0);
-    into.bytes_sent = json_number(line, "bytes_sent").value_or(0);
-    into.samples_per_second = json_number(line, "samples_per_second");
-    into.staleness_mean = json_number(line, "staleness_mean");
+    into.train_seconds = files::number_at(line, "train_seconds").value_or(0);
+    into.bytes_sent = files::number_at(line, "bytes_sent").value_or(0);
+    into.samples_per_second = files::number_at(line, "samples_per_second");
+    into.staleness_mean = files::number_at(line, "staleness_mean");
   }
   if (const auto spread = spread_of(epochs)) into.epoch_seconds = spread->median;
   return finished && into.train_seconds > 0;

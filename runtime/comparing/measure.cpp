@@ -1,7 +1,6 @@
 #include "troupe/runtime/comparing/measure.hpp"
 
 #include "troupe/files/json.hpp"
-#include "troupe/runtime/comparing/json_number.hpp"
 #include "troupe/runtime/support/read_text.hpp"
 
 #include <algorithm>
@@ -44,9 +43,9 @@ class sample_sum {
  public:
   /// Adds the samples since the last line with a smaller training time. Returns the sum.
   std::optional<std::uint64_t> add(const json& line) {
-    const auto until = json_number(line, "train_seconds");
+    const auto until = files::number_at(line, "train_seconds");
     if (!until || *until <= since_) return sum();
-    const auto rate = json_number(line, "samples_per_second");
+    const auto rate = files::number_at(line, "samples_per_second");
     if (rate)
       sum_ += *rate * (*until - since_);
     else
@@ -68,12 +67,12 @@ point point_of(const json& line, std::optional<std::uint64_t> samples) {
   return {.step = count(line, "step").value_or(0),
           .updates = count(line, "updates").value_or(0),
           .bytes_sent = count(line, "bytes_sent").value_or(0),
-          .seconds = json_number(line, "seconds").value_or(0),
-          .train_seconds = json_number(line, "train_seconds").value_or(0),
+          .seconds = files::number_at(line, "seconds").value_or(0),
+          .train_seconds = files::number_at(line, "train_seconds").value_or(0),
           .samples = samples,
-          .train_loss = json_number(line, "train_loss"),
-          .val_loss = json_number(line, "val_loss"),
-          .val_accuracy = json_number(line, "val_accuracy")};
+          .train_loss = files::number_at(line, "train_loss"),
+          .val_loss = files::number_at(line, "val_loss"),
+          .val_accuracy = files::number_at(line, "val_accuracy")};
 }
 
 void note_target(run_result& result, const point& at, double target) {
@@ -102,12 +101,12 @@ std::optional<Number> number_in(const std::string& cell) {
 /// Fills in the values that are known only at the end of a run.
 void add_end(run_result& result, const json& end) {
   result.status = text(end, "status");
-  result.seconds = json_number(end, "seconds");
+  result.seconds = files::number_at(end, "seconds");
   result.updates = count(end, "updates");
   result.bytes_sent = count(end, "bytes_sent");
-  result.final_accuracy = json_number(end, "val_accuracy");
-  result.staleness_mean = json_number(end, "staleness_mean");
-  result.train_seconds = json_number(end, "train_seconds");
+  result.final_accuracy = files::number_at(end, "val_accuracy");
+  result.staleness_mean = files::number_at(end, "staleness_mean");
+  result.train_seconds = files::number_at(end, "train_seconds");
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-#include "troupe/runtime/plan/hosting.hpp"
+#include "troupe/runtime/plan/parts.hpp"
 
 #include "troupe/actors/exchange/shared.hpp"
 #include "troupe/runtime/plan/devices.hpp"

@@ -5,7 +5,6 @@
 #include "troupe/runtime/plan/parts.hpp"
 #include "troupe/runtime/plan/recipe.hpp"
 #include "troupe/runtime/plan/refuse.hpp"
-#include "troupe/runtime/plan/warnings.hpp"
 #include "troupe/runtime/support/activity.hpp"
 #include "troupe/runtime/support/units.hpp"
 

@@ -1,6 +1,7 @@
 // The parts of make_plan(): what is derived from the model and its data, and from each exchange.
 #pragma once
 
+#include "troupe/actors/device/device.hpp"
 #include "troupe/runtime/plan/plan.hpp"
 #include "troupe/runtime/plan/refuse.hpp"
 #include "troupe/runtime/topology/value.hpp"
@@ -64,5 +65,17 @@ std::vector<range> tensors_of(const models::flat_layout& layout);
 
 /// Describes a module's own random draws, which users may not expect.
 std::string note_on_draws(const std::vector<std::string>& operators);
+
+/// Throws input_error if the workers of an exchange, on their nodes and on the devices of `machine`, cannot share a
+/// memory or use the GPUs' own library, as the exchange requires. Requires that the plan's exchanges are planned.
+void check_hosting(const plan& so_far, const planned_exchange& exchange, const device::census& machine);
+
+/// Returns warnings about what is legal but probably not intended, one line each: what the plan does, and how to change
+/// it.
+std::vector<std::string> warnings_of(const plan& plan);
+
+/// Returns a warning if the model returns probabilities but the loss expects scores; else nothing. `output` is the
+/// model's output for generated samples, [b, classes, …].
+std::vector<std::string> warnings_of_output(const at::Tensor& output, models::loss_kind loss);
 
 }  // namespace troupe

@@ -3,12 +3,10 @@
 #include "troupe/models/constants.hpp"
 #include "troupe/runtime/plan/batches.hpp"
 #include "troupe/runtime/plan/devices.hpp"
-#include "troupe/runtime/plan/hosting.hpp"
 #include "troupe/runtime/plan/memory_needs.hpp"
 #include "troupe/runtime/plan/parts.hpp"
 #include "troupe/runtime/plan/refuse.hpp"
 #include "troupe/runtime/plan/replicas.hpp"
-#include "troupe/runtime/plan/warnings.hpp"
 
 #include <algorithm>
 #include <cstdint>
