@@ -1,8 +1,8 @@
 // The comparison of a simulated run with a real one: `troupe simulate FILE --against DIR`.
 #pragma once
 
-#include "troupe/runtime/comparing/calibration.hpp"
-#include "troupe/runtime/node/simulate_run.hpp"
+#include "troupe/runtime/simulation/simulate_run.hpp"
+#include "troupe/tools/comparing/calibration.hpp"
 
 #include <chrono>
 #include <filesystem>

@@ -1,12 +1,13 @@
 // troupe check FILE: the plan of a run, without running it.
 #include "troupe/apps/commands.hpp"
-#include "troupe/apps/page.hpp"
-#include "troupe/runtime/node/channels_of_plan.hpp"
-#include "troupe/runtime/node/launcher.hpp"
+#include "troupe/apps/console/page.hpp"
+#include "troupe/runtime/launch/channels_of_plan.hpp"
+#include "troupe/runtime/launch/launcher.hpp"
 #include "troupe/runtime/plan/memory_needs.hpp"
 #include "troupe/runtime/plan/plan.hpp"
 #include "troupe/runtime/topology/error.hpp"
 #include "troupe/runtime/topology/load.hpp"
+#include "troupe/tools/drawing/drawing.hpp"
 
 #include <CLI/CLI.hpp>
 

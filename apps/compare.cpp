@@ -1,15 +1,15 @@
 // troupe compare FILE…: runs several topology files, or one with several settings, and reports how they differ.
 #include "troupe/apps/commands.hpp"
-#include "troupe/apps/messages.hpp"
-#include "troupe/apps/shell_words.hpp"
-#include "troupe/data/utf8.hpp"
-#include "troupe/runtime/comparing/folder.hpp"
-#include "troupe/runtime/comparing/perform.hpp"
-#include "troupe/runtime/comparing/report.hpp"
-#include "troupe/runtime/comparing/variants.hpp"
-#include "troupe/runtime/node/fingerprint.hpp"
+#include "troupe/apps/console/messages.hpp"
+#include "troupe/apps/console/shell_words.hpp"
+#include "troupe/data/formats/utf8.hpp"
+#include "troupe/runtime/supervision/fingerprint.hpp"
 #include "troupe/runtime/support/terminal.hpp"
 #include "troupe/runtime/topology/error.hpp"
+#include "troupe/tools/comparing/folder.hpp"
+#include "troupe/tools/comparing/perform.hpp"
+#include "troupe/tools/comparing/report.hpp"
+#include "troupe/tools/comparing/variants.hpp"
 
 #include <CLI/CLI.hpp>
 

@@ -1,7 +1,7 @@
 // Completion scripts, one function per shell.
 #pragma once
 
-#include "troupe/apps/command_line.hpp"
+#include "troupe/apps/console/command_line.hpp"
 
 #include <string>
 #include <vector>

@@ -1,15 +1,15 @@
 // troupe data fetch NAME: downloads a data set.
 #include "troupe/apps/commands.hpp"
-#include "troupe/apps/messages.hpp"
-#include "troupe/data/dataset.hpp"
+#include "troupe/apps/console/messages.hpp"
+#include "troupe/data/sets/dataset.hpp"
 #include "troupe/files/json.hpp"
-#include "troupe/runtime/fetch/fetch.hpp"
 #include "troupe/runtime/support/folder_lock.hpp"
 #include "troupe/runtime/support/terminal.hpp"
 #include "troupe/runtime/support/units.hpp"
 #include "troupe/runtime/topology/error.hpp"
 #include "troupe/runtime/topology/suggest.hpp"
 #include "troupe/runtime/topology/value.hpp"
+#include "troupe/tools/fetch/fetch.hpp"
 
 #include <CLI/CLI.hpp>
 

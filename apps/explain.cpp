@@ -1,7 +1,7 @@
 // troupe explain KEY...: what a key of the topology file means, its type, range and default.
-#include "troupe/actors/exchange/registry.hpp"
+#include "troupe/algorithms/exchange/registry.hpp"
 #include "troupe/apps/commands.hpp"
-#include "troupe/apps/page.hpp"
+#include "troupe/apps/console/page.hpp"
 #include "troupe/files/json.hpp"
 #include "troupe/runtime/topology/error.hpp"
 #include "troupe/runtime/topology/reference.hpp"

@@ -1,15 +1,15 @@
 // troupe explain-run DIR: where the time of a finished run went, and what to try.
 #include "troupe/apps/commands.hpp"
-#include "troupe/apps/page.hpp"
-#include "troupe/apps/share_bar.hpp"
-#include "troupe/apps/shell_words.hpp"
+#include "troupe/apps/console/page.hpp"
+#include "troupe/apps/console/share_bar.hpp"
+#include "troupe/apps/console/shell_words.hpp"
 #include "troupe/files/json.hpp"
-#include "troupe/runtime/diagnosis/suggestions.hpp"
-#include "troupe/runtime/diagnosis/what_if.hpp"
 #include "troupe/runtime/support/terminal.hpp"
 #include "troupe/runtime/support/units.hpp"
 #include "troupe/runtime/topology/error.hpp"
 #include "troupe/runtime/topology/load.hpp"
+#include "troupe/tools/diagnosis/suggestions.hpp"
+#include "troupe/tools/diagnosis/what_if.hpp"
 
 #include <CLI/CLI.hpp>
 

@@ -2,7 +2,7 @@
 #include "troupe/apps/help.hpp"
 
 #include "troupe/apps/commands.hpp"
-#include "troupe/apps/page.hpp"
+#include "troupe/apps/console/page.hpp"
 #include "troupe/runtime/topology/error.hpp"
 #include "troupe/runtime/topology/suggest.hpp"
 

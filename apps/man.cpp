@@ -1,8 +1,8 @@
 // troupe man [COMMAND]: the manual, generated from the options of the commands and the table of keys.
-#include "troupe/actors/exchange/registry.hpp"
-#include "troupe/apps/command_line.hpp"
+#include "troupe/algorithms/exchange/registry.hpp"
 #include "troupe/apps/commands.hpp"
-#include "troupe/runtime/node/fingerprint.hpp"
+#include "troupe/apps/console/command_line.hpp"
+#include "troupe/runtime/supervision/fingerprint.hpp"
 #include "troupe/runtime/support/write_aside.hpp"
 #include "troupe/runtime/topology/error.hpp"
 #include "troupe/runtime/topology/schema.hpp"

@@ -1,21 +1,22 @@
 // troupe replay DIR: repeats a run that was recorded, bit for bit.
 #include "troupe/apps/commands.hpp"
-#include "troupe/apps/messages.hpp"
-#include "troupe/apps/recorded.hpp"
-#include "troupe/apps/resume.hpp"
-#include "troupe/apps/tracing.hpp"
-#include "troupe/apps/training.hpp"
-#include "troupe/apps/whole_number.hpp"
-#include "troupe/runtime/node/fingerprint.hpp"
-#include "troupe/runtime/node/launcher.hpp"
-#include "troupe/runtime/node/replay_run.hpp"
+#include "troupe/apps/console/messages.hpp"
+#include "troupe/apps/console/whole_number.hpp"
+#include "troupe/apps/running/recorded.hpp"
+#include "troupe/apps/running/resume.hpp"
+#include "troupe/apps/running/tracing.hpp"
+#include "troupe/apps/running/training.hpp"
+#include "troupe/runtime/launch/launcher.hpp"
 #include "troupe/runtime/recording/beginning.hpp"
+#include "troupe/runtime/simulation/replay_run.hpp"
+#include "troupe/runtime/supervision/fingerprint.hpp"
 #include "troupe/runtime/support/units.hpp"
 #include "troupe/runtime/telemetry/display.hpp"
 #include "troupe/runtime/telemetry/file_journal.hpp"
 #include "troupe/runtime/telemetry/run_folder.hpp"
 #include "troupe/runtime/topology/canonical.hpp"
 #include "troupe/runtime/topology/error.hpp"
+#include "troupe/tools/drawing/drawing.hpp"
 
 #include <CLI/CLI.hpp>
 
@@ -103,9 +104,9 @@ int replay_recording(replay_options& given) {
   shown =
       watched(std::move(shown),
               {.what = what.plan, .folder = folder.path(), .simulated = true, .outputs = outputs, .origin = origin});
-  const auto book =
-      std::make_shared<telemetry::file_journal>(what.plan, std::move(folder), std::move(shown),
-                                                telemetry::file_journal_options{.from = origin, .outputs = outputs});
+  const auto book = std::make_shared<telemetry::file_journal>(
+      what.plan, std::move(folder), std::move(shown),
+      telemetry::file_journal_options{.from = origin, .drawing = svg_of, .outputs = outputs});
   const auto [end, cut_at] = replay_run(
       what.plan, what.data, std::move(initial), std::move(pool), book,
       {.recorded = recorded,

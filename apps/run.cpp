@@ -1,9 +1,9 @@
 // troupe run FILE: trains; the nodes of a file that has [[node]]s are processes of their own.
 #include "troupe/apps/commands.hpp"
-#include "troupe/apps/resume.hpp"
-#include "troupe/apps/training.hpp"
+#include "troupe/apps/running/resume.hpp"
+#include "troupe/apps/running/training.hpp"
 #include "troupe/runtime/checkpoint/copy.hpp"
-#include "troupe/runtime/node/channels_of_plan.hpp"
+#include "troupe/runtime/launch/channels_of_plan.hpp"
 #include "troupe/runtime/node/local_nodes.hpp"
 #include "troupe/runtime/plan/memory_needs.hpp"
 #include "troupe/runtime/security/secret.hpp"

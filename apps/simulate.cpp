@@ -1,15 +1,15 @@
 // troupe simulate FILE: a run in virtual time, on an emulated network.
 #include "troupe/apps/against.hpp"
 #include "troupe/apps/commands.hpp"
-#include "troupe/apps/messages.hpp"
-#include "troupe/apps/resume.hpp"
-#include "troupe/apps/tracing.hpp"
-#include "troupe/apps/training.hpp"
-#include "troupe/apps/whole_number.hpp"
+#include "troupe/apps/console/messages.hpp"
+#include "troupe/apps/console/whole_number.hpp"
+#include "troupe/apps/running/resume.hpp"
+#include "troupe/apps/running/tracing.hpp"
+#include "troupe/apps/running/training.hpp"
 #include "troupe/runtime/emulation/network.hpp"
-#include "troupe/runtime/node/launcher.hpp"
+#include "troupe/runtime/launch/launcher.hpp"
 #include "troupe/runtime/node/signals.hpp"
-#include "troupe/runtime/node/simulate_run.hpp"
+#include "troupe/runtime/simulation/simulate_run.hpp"
 #include "troupe/runtime/support/units.hpp"
 #include "troupe/runtime/telemetry/display.hpp"
 #include "troupe/runtime/telemetry/file_journal.hpp"
@@ -17,6 +17,7 @@
 #include "troupe/runtime/telemetry/tensorboard.hpp"
 #include "troupe/runtime/topology/error.hpp"
 #include "troupe/runtime/topology/load.hpp"
+#include "troupe/tools/drawing/drawing.hpp"
 
 #include <CLI/CLI.hpp>
 
@@ -92,7 +93,8 @@ int simulate_topology(simulate_options& given) {
   const auto clock = std::make_shared<std::chrono::nanoseconds>(0);
   const auto files = std::make_shared<telemetry::file_journal>(
       plan, std::move(folder), std::move(shown),
-      telemetry::file_journal_options{.from = origin, .outputs = outputs, .now = [clock] { return *clock; }});
+      telemetry::file_journal_options{
+          .from = origin, .drawing = svg_of, .outputs = outputs, .now = [clock] { return *clock; }});
   std::shared_ptr<journal> book = files;
   if (given.run.tensorboard) book = telemetry::with_event_file(std::move(book), wanted);
   const auto begin = std::chrono::steady_clock::now();

@@ -1,14 +1,14 @@
 // troupe timeline FILE: steps of a wiring in virtual time, as a table or a picture.
-#include "troupe/runtime/timeline/timeline.hpp"
+#include "troupe/tools/timeline/timeline.hpp"
 
 #include "troupe/apps/commands.hpp"
-#include "troupe/apps/drawing_file.hpp"
+#include "troupe/apps/console/drawing_file.hpp"
 #include "troupe/files/json.hpp"
 #include "troupe/runtime/support/units.hpp"
-#include "troupe/runtime/timeline/picture.hpp"
 #include "troupe/runtime/topology/error.hpp"
 #include "troupe/runtime/topology/load.hpp"
 #include "troupe/runtime/topology/value.hpp"
+#include "troupe/tools/timeline/picture.hpp"
 
 #include <CLI/CLI.hpp>
 

@@ -1,14 +1,14 @@
 // troupe top [ADDRESS]: watches a run in the terminal, through the dashboard that it serves.
 #include "troupe/apps/commands.hpp"
-#include "troupe/apps/dashboard.hpp"
-#include "troupe/apps/messages.hpp"
-#include "troupe/apps/page.hpp"
-#include "troupe/apps/top_text.hpp"
+#include "troupe/apps/console/messages.hpp"
+#include "troupe/apps/console/page.hpp"
+#include "troupe/apps/console/top_text.hpp"
+#include "troupe/apps/running/dashboard.hpp"
 #include "troupe/runtime/node/signals.hpp"
 #include "troupe/runtime/support/terminal.hpp"
 #include "troupe/runtime/topology/error.hpp"
-#include "troupe/runtime/watching/http_client.hpp"
-#include "troupe/runtime/watching/seen_run.hpp"
+#include "troupe/tools/watching/http_client.hpp"
+#include "troupe/tools/watching/seen_run.hpp"
 
 #include <CLI/CLI.hpp>
 

@@ -2,10 +2,10 @@
 //
 //   all_reduce_processes PROCESSES ELEMENTS ROUNDS ROUTE [CERTIFICATES]
 //
-// prints the median milliseconds of a round, at rank 0. With CERTIFICATES, a folder that it creates, connections use TLS.
-// The result of every round is checked. bench/all_reduce_processes.py compares it with gloo.
-#include "troupe/actors/exchange/registry.hpp"
-#include "troupe/actors/port.hpp"
+// prints the median milliseconds of a round, at rank 0. With CERTIFICATES, a folder that it creates, connections use
+// TLS. The result of every round is checked. bench/all_reduce_processes.py compares it with gloo.
+#include "troupe/actors/port/port.hpp"
+#include "troupe/algorithms/exchange/registry.hpp"
 #include "troupe/runtime/security/authority.hpp"
 #include "troupe/runtime/security/credentials.hpp"
 #include "troupe/runtime/transport/free_ports.hpp"
@@ -74,10 +74,9 @@ std::vector<double> reduce(const question& asked, std::uint32_t me) {
   transport::tcp_options options{.me = me,
                                  .listen = asked.nodes[me],
                                  .addresses = asked.nodes,
-                                 .channels = asked.certificates.empty()
-                                                 ? transport::plain_channels()
-                                                 : transport::tls_channels(security::files_in(
-                                                       asked.certificates, std::to_string(me))),
+                                 .channels = asked.certificates.empty() ? transport::plain_channels()
+                                                                        : transport::tls_channels(security::files_in(
+                                                                              asked.certificates, std::to_string(me))),
                                  .ranks = {},
                                  .names = {},
                                  .limits = {.world_size = asked.processes,

@@ -5,7 +5,7 @@
 //
 // bare_loop_jemalloc is the same program with the allocator of the troupe command (decision 0010).
 // thread: not on the program's main thread, because memory is allocated differently there.
-#include "troupe/data/dataset.hpp"
+#include "troupe/data/sets/dataset.hpp"
 
 #include <torch/torch.h>
 

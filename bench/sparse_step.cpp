@@ -8,9 +8,9 @@
 // chunks (CHUNK in the environment: of so many samples) that the threads take in turn; it prints samples/s and the mean
 // loss before each step. HUGE_PAGES in the environment puts the rows on huge pages. Threads on cores without a cache in
 // common spend their time on passing the lines of x to and fro: what a second one brings is a property of the machine.
-#include "troupe/models/flat.hpp"
-#include "troupe/models/held_lock.hpp"
-#include "troupe/models/sparse_sgd.hpp"
+#include "troupe/models/storage/flat.hpp"
+#include "troupe/models/storage/held_lock.hpp"
+#include "troupe/models/storage/sparse_sgd.hpp"
 
 #include <sys/mman.h>
 

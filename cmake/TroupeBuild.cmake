@@ -43,7 +43,7 @@ if(TROUPE_SANITIZE)
   target_link_options(troupe_options INTERFACE -fsanitize=${TROUPE_SANITIZE})
 endif()
 
-# "troupe/actors/messages.hpp" is include/troupe/actors/messages.hpp, a symbolic link to the storey, as in an
+# "troupe/algorithms/messages/messages.hpp" is include/troupe/algorithms/messages/messages.hpp, a symbolic link to the storey, as in an
 # installation. All build folders share it, so that a file compiled with the same options in two of them, such as a
 # release and a CUDA build, is compiled once by ccache.
 set(TROUPE_INCLUDE_ROOT ${PROJECT_SOURCE_DIR}/include)

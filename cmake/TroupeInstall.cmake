@@ -2,19 +2,21 @@
 include(CMakePackageConfigHelpers)
 set(troupe_package ${CMAKE_INSTALL_LIBDIR}/cmake/Troupe)
 
-# Programs link troupe::troupe, which is everything below the command, or troupe::command, which includes the command.
+# Programs link troupe::troupe, which is all that a run needs; troupe::tools, which adds what looks at runs and files; or
+# troupe::command, which adds the command.
 add_library(troupe_package INTERFACE)
 target_link_libraries(troupe_package INTERFACE troupe_runtime)
 target_compile_features(troupe_package INTERFACE cxx_std_20)
 target_compile_features(troupe_apps INTERFACE cxx_std_20)
 set_target_properties(troupe_package PROPERTIES EXPORT_NAME troupe)
-foreach(storey files models data actors runtime)
+foreach(storey files models data algorithms actors runtime tools)
   set_target_properties(troupe_${storey} PROPERTIES EXPORT_NAME ${storey})
   install(DIRECTORY ${storey} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/troupe FILES_MATCHING PATTERN "*.hpp")
 endforeach()
 set_target_properties(troupe_apps PROPERTIES EXPORT_NAME command)
 install(FILES apps/command.hpp DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/troupe/apps)
-install(TARGETS troupe_package troupe_apps troupe_runtime troupe_actors troupe_data troupe_models troupe_files troupe_options EXPORT TroupeTargets)
+install(TARGETS troupe_package troupe_apps troupe_tools troupe_runtime troupe_actors troupe_algorithms troupe_data troupe_models
+  troupe_files troupe_options EXPORT TroupeTargets)
 install(TARGETS troupe)
 install(DIRECTORY topologies DESTINATION ${CMAKE_INSTALL_DATADIR}/troupe)
 

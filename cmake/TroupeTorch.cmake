@@ -64,7 +64,7 @@ if(TROUPE_CUDA)
       IMPORTED_LOCATION ${TROUPE_TORCH_ROOT}/lib/lib${library}.so)
   endforeach()
   # --no-as-needed, because torch_cuda registers its kernels in static initialisers and no symbol refers to it.
-  # LINK_ONLY, because only the files in actors/device that are compiled for CUDA alone need the headers: with the same
+  # LINK_ONLY, because only the files in algorithms/device that are compiled for CUDA alone need the headers: with the same
   # options, ccache finds all others in a release build.
   target_link_libraries(troupe_torch INTERFACE -Wl,--no-as-needed troupe_wheel_torch_cuda troupe_wheel_c10_cuda
     $<LINK_ONLY:CUDA::cudart>)

@@ -49,10 +49,20 @@ std::vector<fs::path> list(const std::vector<std::string>& folders, const std::v
   return found;
 }
 
+// The storeys, from the lowest to the highest. Those of one line do not include each other.
+const std::vector<std::vector<std::string>> storeys{{"files"},   {"models", "data"}, {"algorithms"}, {"actors"},
+                                                    {"runtime"}, {"tools"},          {"apps"}};
+
+std::vector<std::string> names_of_storeys() {
+  std::vector<std::string> names;
+  for (const auto& level : storeys) names.insert(names.end(), level.begin(), level.end());
+  return names;
+}
+
 std::vector<source_file> sources() {
   static const std::regex include{R"re(^\s*#include\s+["<]([^">]+)[">])re", std::regex::multiline};
   std::vector<source_file> result;
-  for (const auto& path : list({"files", "models", "data", "actors", "runtime", "apps"}, {".hpp", ".cpp"})) {
+  for (const auto& path : list(names_of_storeys(), {".hpp", ".cpp"})) {
     const std::string name = fs::relative(path, root).generic_string();
     source_file file{name, name.substr(0, name.find('/')), read(path), {}};
     for (std::sregex_iterator match{file.text.begin(), file.text.end(), include}, end; match != end; ++match) {
@@ -63,28 +73,81 @@ std::vector<source_file> sources() {
   return result;
 }
 
+std::size_t level_of(const std::string& storey) {
+  for (std::size_t level = 0; level < storeys.size(); ++level)
+    if (std::find(storeys[level].begin(), storeys[level].end(), storey) != storeys[level].end()) return level;
+  throw std::runtime_error("no storey: " + storey);
+}
+
+// The folder of a file.
+std::string room_of(const std::string& path) {
+  return path.substr(0, path.rfind('/'));
+}
+
+// Which rooms each room includes, and a file that does.
+using room_graph = std::map<std::string, std::map<std::string, std::string>>;
+
+room_graph rooms_of(const std::vector<source_file>& files) {
+  room_graph graph;
+  for (const auto& file : files) {
+    auto& own = graph[room_of(file.path)];
+    for (const auto& include : file.includes)
+      if (include.starts_with("troupe/") && room_of(include.substr(7)) != room_of(file.path))
+        own.emplace(room_of(include.substr(7)), file.path + " includes " + include.substr(7));
+  }
+  return graph;
+}
+
+// Returns the rooms on a way from `from` to `to`, both included; empty if there is none.
+std::vector<std::string> way(const room_graph& graph, const std::string& from, const std::string& to) {
+  std::map<std::string, std::string> before{{from, ""}};
+  std::vector<std::string> open{from};
+  for (std::size_t i = 0; i < open.size(); ++i)
+    for (const auto& [next, why] : graph.at(open[i]))
+      if (before.emplace(next, open[i]).second) open.push_back(next);
+  if (!before.contains(to)) return {};
+  std::vector<std::string> rooms;
+  for (auto room = to; !room.empty(); room = before.at(room)) rooms.insert(rooms.begin(), room);
+  return rooms;
+}
+
 }  // namespace
 
 TEST_CASE("every storey includes only itself and what stands below it") {
-  const std::map<std::string, std::set<std::string>> below{
-      {"files", {"files"}},
-      {"models", {"models", "files"}},
-      {"data", {"data", "files"}},
-      {"actors", {"actors", "models", "data", "files"}},
-      {"runtime", {"runtime", "actors", "models", "data", "files"}},
-      {"apps", {"apps", "runtime", "actors", "models", "data", "files"}}};
   for (const auto& file : sources()) {
     for (const auto& include : file.includes) {
       CAPTURE(file.path);
       CAPTURE(include);
       if (include.starts_with("troupe/")) {
         const std::string storey = include.substr(7, include.find('/', 7) - 7);
-        CHECK(below.at(file.storey).contains(storey));
+        CHECK((storey == file.storey || level_of(storey) < level_of(file.storey)));
         CHECK(fs::exists(root / include.substr(7)));
       } else {
         CHECK_MESSAGE(!fs::exists(root / file.path / ".." / include), "spelled from the include root: troupe/…");
       }
     }
+  }
+}
+
+TEST_CASE("no two rooms include each other, directly or through others") {
+  const auto graph = rooms_of(sources());
+  for (const auto& [room, others] : graph)
+    for (const auto& [other, why] : others) {
+      std::string circle;
+      for (const auto& each : way(graph, other, room)) circle += " → " + each;
+      CHECK_MESSAGE(circle.empty(), why << ", which closes the circle " << room << circle);
+    }
+}
+
+TEST_CASE("a room has at most 32 files, but for the schema's, and one sentence in the documentation") {
+  std::map<std::string, int> sizes;
+  for (const auto& file : sources()) ++sizes[room_of(file.path)];
+  const std::string text = read(root / "docs/architecture.md");
+  for (const auto& [room, size] : sizes) {
+    MESSAGE(room << ": " << size);
+    CAPTURE(room);
+    CHECK(size <= (room == "runtime/topology" ? 48 : 32));
+    CHECK(text.find("`" + room + "/`") != std::string::npos);
   }
 }
 
@@ -96,21 +159,21 @@ TEST_CASE("every dependency has one door") {
   const std::vector<door> doors{
       {"toml++/", {"runtime/topology/toml.hpp"}},
       {"CLI/", {"apps/"}},
-      {"graphviz/", {"runtime/plan/draw.cpp"}},
-      {"curl/", {"runtime/fetch/"}},
-      {"openssl/", {"runtime/"}},
+      {"graphviz/", {"tools/drawing/draw.cpp"}},
+      {"curl/", {"tools/fetch/"}},
+      {"openssl/", {"runtime/", "tools/pages/", "tools/watching/"}},
       {"nlohmann/", {"files/json.hpp"}},
-      {"png.h", {"data/decode_png.cpp"}},
-      {"jpeglib.h", {"data/decode_jpeg.cpp"}},
-      {"jerror.h", {"data/decode_jpeg.cpp"}},
-      {"archive", {"runtime/fetch/unpack.cpp"}},
+      {"png.h", {"data/formats/decode_png.cpp"}},
+      {"jpeglib.h", {"data/formats/decode_jpeg.cpp"}},
+      {"jerror.h", {"data/formats/decode_jpeg.cpp"}},
+      {"archive", {"tools/fetch/unpack.cpp"}},
       {"zlib.h", {"data/"}},
-      {"boost/", {"runtime/"}},
-      {"caf/", {"actors/", "runtime/", "apps/"}},
-      {"cuda", {"actors/device/"}},
-      {"nccl", {"actors/device/"}},
-      {"c10/cuda/", {"actors/device/"}},
-      {"ATen/cuda/", {"actors/device/"}},
+      {"boost/", {"runtime/", "tools/watching/"}},
+      {"caf/", {"actors/", "runtime/", "tools/comparing/", "apps/"}},
+      {"cuda", {"algorithms/device/"}},
+      {"nccl", {"algorithms/device/"}},
+      {"c10/cuda/", {"algorithms/device/"}},
+      {"ATen/cuda/", {"algorithms/device/"}},
   };
   for (const auto& file : sources()) {
     for (const auto& include : file.includes) {
@@ -138,31 +201,6 @@ TEST_CASE("files are opened for reading in one place, which refuses what is no r
   }
 }
 
-TEST_CASE("algorithms do not know the actor framework, and rules know nothing above them") {
-  std::map<std::string, source_file> by_path;
-  for (const auto& file : sources()) by_path[file.path] = file;
-  const auto pure = [](const std::string& path) {
-    return path.starts_with("actors/exchange/") || path.starts_with("actors/rules/") || path == "actors/messages.hpp" ||
-           path.starts_with("actors/training/replica.") || path.starts_with("actors/training/shared_memory.");
-  };
-  for (const auto& [path, file] : by_path) {
-    if (!pure(path)) continue;
-    std::vector<std::string> open{path};
-    std::set<std::string> seen{path};
-    while (!open.empty()) {
-      const auto current = open.back();
-      open.pop_back();
-      for (const auto& include : by_path.at(current).includes) {
-        CAPTURE(path);
-        CAPTURE(current);
-        CHECK_FALSE(include.starts_with("caf/"));
-        if (path.starts_with("actors/rules/")) CHECK_FALSE(include.starts_with("troupe/actors/exchange/"));
-        if (include.starts_with("troupe/") && seen.insert(include.substr(7)).second) open.push_back(include.substr(7));
-      }
-    }
-  }
-}
-
 TEST_CASE("no header drags in a heavy one") {
   for (const auto& file : sources()) {
     if (!file.is_header()) continue;
@@ -174,7 +212,7 @@ TEST_CASE("no header drags in a heavy one") {
       CHECK(include != "caf/all.hpp");
       CHECK(include != "ATen/ATen.h");
       if (include.starts_with("torch/"))
-        CHECK((file.path == "models/module.hpp" || file.path == "models/batch_norm.hpp"));
+        CHECK((file.path == "models/networks/module.hpp" || file.path == "models/networks/batch_norm.hpp"));
     }
   }
 }
@@ -286,9 +324,10 @@ TEST_CASE("texts that people read avoid phrases that make them read twice") {
   };
   for (const auto& path : list({"docs", "bench", "topologies"}, {".md", ".toml"})) check(path, read(path));
   for (const auto* name : {"README.md", "CHANGELOG.md"}) check(root / name, read(root / name));
-  for (const auto& path : list({"files", "models", "data", "actors", "runtime", "apps", "examples"}, {".hpp"}))
+  for (const auto& path :
+       list({"files", "models", "data", "algorithms", "actors", "runtime", "tools", "apps", "examples"}, {".hpp"}))
     check(path, read(path));
-  for (const auto& path : list({"files", "models", "data", "actors", "runtime", "apps"}, {".cpp"})) {
+  for (const auto& path : list(names_of_storeys(), {".cpp"})) {
     const auto text = read(path);
     for (std::sregex_iterator match{text.begin(), text.end(), literal}, end; match != end; ++match)
       check(path, match->str());

@@ -1,6 +1,6 @@
 #include "median.hpp"
 
-#include "troupe/actors/rules/reduce.hpp"
+#include "troupe/algorithms/rules/reduce.hpp"
 
 #include <ATen/ATen.h>
 

@@ -1,8 +1,8 @@
 #include "pairs.hpp"
 
-#include "troupe/actors/rules/reduce.hpp"
-#include "troupe/data/random.hpp"
-#include "troupe/data/shuffle.hpp"
+#include "troupe/algorithms/rules/reduce.hpp"
+#include "troupe/data/random/random.hpp"
+#include "troupe/data/random/shuffle.hpp"
 
 #include <algorithm>
 #include <map>

@@ -2,9 +2,9 @@
 // (Boyd et al. 2006, "Randomized gossip algorithms", section II, here in rounds of disjoint pairs).
 #pragma once
 
-#include "troupe/actors/exchange/member.hpp"
-#include "troupe/actors/exchange/member_options.hpp"
-#include "troupe/actors/exchange/registry.hpp"
+#include "troupe/algorithms/exchange/member.hpp"
+#include "troupe/algorithms/exchange/member_options.hpp"
+#include "troupe/algorithms/exchange/registry.hpp"
 
 #include <cstdint>
 #include <vector>

@@ -2,7 +2,7 @@
 // the results folder of the run.
 #pragma once
 
-#include "troupe/actors/state_dict.hpp"
+#include "troupe/algorithms/messages/state_dict.hpp"
 #include "troupe/runtime/checkpoint/manifest.hpp"
 #include "troupe/runtime/support/durable_files.hpp"
 

@@ -2,11 +2,11 @@
 // paths, so equal runs write equal bytes.
 #pragma once
 
-#include "troupe/data/dataset.hpp"
-#include "troupe/models/buffer_pool.hpp"
-#include "troupe/models/flat.hpp"
-#include "troupe/models/network.hpp"
-#include "troupe/models/tied.hpp"
+#include "troupe/data/sets/dataset.hpp"
+#include "troupe/models/networks/network.hpp"
+#include "troupe/models/storage/buffer_pool.hpp"
+#include "troupe/models/storage/flat.hpp"
+#include "troupe/models/storage/tied.hpp"
 #include "troupe/runtime/checkpoint/safetensors.hpp"
 
 #include <ATen/core/Tensor.h>

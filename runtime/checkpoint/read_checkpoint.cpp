@@ -1,6 +1,6 @@
 #include "troupe/runtime/checkpoint/read_checkpoint.hpp"
 
-#include "troupe/data/safetensors.hpp"
+#include "troupe/data/formats/safetensors.hpp"
 #include "troupe/files/input.hpp"
 #include "troupe/runtime/checkpoint/copy.hpp"
 #include "troupe/runtime/checkpoint/folder.hpp"

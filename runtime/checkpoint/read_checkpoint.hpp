@@ -1,7 +1,7 @@
 // Finds and reads checkpoints. Nothing in them is trusted.
 #pragma once
 
-#include "troupe/actors/run_state.hpp"
+#include "troupe/algorithms/messages/run_state.hpp"
 #include "troupe/runtime/checkpoint/manifest.hpp"
 
 #include <filesystem>

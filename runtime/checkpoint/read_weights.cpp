@@ -1,7 +1,7 @@
 #include "troupe/runtime/checkpoint/read_weights.hpp"
 
-#include "troupe/models/script.hpp"
-#include "troupe/models/torch_file.hpp"
+#include "troupe/models/networks/script.hpp"
+#include "troupe/models/networks/torch_file.hpp"
 #include "troupe/runtime/topology/error.hpp"
 
 #include <ATen/core/ivalue.h>

@@ -1,6 +1,6 @@
 #include "troupe/runtime/checkpoint/safetensors.hpp"
 
-#include "troupe/data/dataset.hpp"
+#include "troupe/data/sets/dataset.hpp"
 #include "troupe/runtime/support/write_aside.hpp"
 #include "troupe/runtime/topology/error.hpp"
 

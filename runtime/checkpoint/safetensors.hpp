@@ -1,7 +1,7 @@
-// Weights on disk in the safetensors format; see data/safetensors.hpp.
+// Weights on disk in the safetensors format; see data/formats/safetensors.hpp.
 #pragma once
 
-#include "troupe/data/safetensors.hpp"
+#include "troupe/data/formats/safetensors.hpp"
 
 #include <filesystem>
 

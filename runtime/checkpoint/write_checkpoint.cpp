@@ -1,6 +1,6 @@
 #include "troupe/runtime/checkpoint/write_checkpoint.hpp"
 
-#include "troupe/data/safetensors.hpp"
+#include "troupe/data/formats/safetensors.hpp"
 #include "troupe/runtime/checkpoint/folder.hpp"
 #include "troupe/runtime/support/sha256.hpp"
 

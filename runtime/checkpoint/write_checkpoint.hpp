@@ -1,7 +1,7 @@
 // Writes checkpoints.
 #pragma once
 
-#include "troupe/actors/run_state.hpp"
+#include "troupe/algorithms/messages/run_state.hpp"
 #include "troupe/runtime/checkpoint/manifest.hpp"
 #include "troupe/runtime/support/durable_files.hpp"
 

@@ -1,9 +1,9 @@
 #include "troupe/runtime/emulation/costs.hpp"
 
-#include "troupe/actors/training/replica.hpp"
-#include "troupe/data/cpu_time.hpp"
-#include "troupe/data/random.hpp"
-#include "troupe/runtime/node/worker_of_plan.hpp"
+#include "troupe/algorithms/training/replica.hpp"
+#include "troupe/data/formats/cpu_time.hpp"
+#include "troupe/data/random/random.hpp"
+#include "troupe/runtime/plan/worker_of_plan.hpp"
 #include "troupe/runtime/support/activity.hpp"
 
 #include <algorithm>

@@ -1,9 +1,9 @@
 // How long the jobs of a simulation take, in virtual time: section [simulate] of the topology file.
 #pragma once
 
-#include "troupe/actors/support/lane.hpp"
-#include "troupe/data/dataset.hpp"
-#include "troupe/models/buffer_pool.hpp"
+#include "troupe/actors/wire/lane.hpp"
+#include "troupe/data/sets/dataset.hpp"
+#include "troupe/models/storage/buffer_pool.hpp"
 #include "troupe/runtime/plan/plan.hpp"
 
 #include <chrono>

@@ -1,7 +1,7 @@
 #include "troupe/runtime/emulation/links.hpp"
 
-#include "troupe/actors/error.hpp"
-#include "troupe/actors/support/lane.hpp"
+#include "troupe/actors/wire/error.hpp"
+#include "troupe/actors/wire/lane.hpp"
 
 #include <caf/all.hpp>
 

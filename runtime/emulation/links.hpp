@@ -3,7 +3,7 @@
 // time.
 #pragma once
 
-#include "troupe/actors/port.hpp"
+#include "troupe/actors/port/port.hpp"
 #include "troupe/runtime/emulation/network.hpp"
 
 #include <caf/fwd.hpp>

@@ -1,6 +1,6 @@
 #include "troupe/runtime/emulation/network.hpp"
 
-#include "troupe/data/random.hpp"
+#include "troupe/data/random/random.hpp"
 
 #include <algorithm>
 #include <cmath>

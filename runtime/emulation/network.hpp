@@ -11,7 +11,7 @@
 // from one sender to one receiver never overtake each other, whichever exchanges they belong to.
 #pragma once
 
-#include "troupe/actors/support/trace.hpp"
+#include "troupe/algorithms/support/trace.hpp"
 #include "troupe/runtime/emulation/edges.hpp"
 #include "troupe/runtime/emulation/usage.hpp"
 #include "troupe/runtime/plan/link_paths.hpp"

@@ -1,6 +1,6 @@
 #include "troupe/runtime/emulation/slowed_lanes.hpp"
 
-#include "troupe/data/cpu_time.hpp"
+#include "troupe/data/formats/cpu_time.hpp"
 
 #include <caf/actor.hpp>
 

@@ -1,7 +1,7 @@
 // Lanes of slow workers: workers.slowdown of the topology file.
 #pragma once
 
-#include "troupe/actors/support/lane.hpp"
+#include "troupe/actors/wire/lane.hpp"
 #include "troupe/runtime/plan/plan.hpp"
 
 #include <cstdint>

@@ -1,6 +1,6 @@
 #include "troupe/runtime/node/local_nodes.hpp"
 
-#include "troupe/data/utf8.hpp"
+#include "troupe/data/formats/utf8.hpp"
 #include "troupe/runtime/node/process_handle.hpp"
 #include "troupe/runtime/plan/refuse.hpp"
 #include "troupe/runtime/topology/error.hpp"

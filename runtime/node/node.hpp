@@ -1,12 +1,12 @@
 // A node: an actor system with threads and a supervisor, and a thread that waits for the end of the run or a signal.
 #pragma once
 
-#include "troupe/actors/journal.hpp"
-#include "troupe/actors/run_state.hpp"
-#include "troupe/runtime/node/launcher.hpp"
-#include "troupe/runtime/node/run_end.hpp"
+#include "troupe/algorithms/messages/journal.hpp"
+#include "troupe/algorithms/messages/run_state.hpp"
+#include "troupe/runtime/launch/launcher.hpp"
 #include "troupe/runtime/node/signals.hpp"
 #include "troupe/runtime/plan/plan.hpp"
+#include "troupe/runtime/supervision/run_end.hpp"
 
 #include <chrono>
 #include <cstdint>

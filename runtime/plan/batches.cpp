@@ -1,7 +1,7 @@
 #include "troupe/runtime/plan/batches.hpp"
 
-#include "troupe/models/samples.hpp"
-#include "troupe/models/script.hpp"
+#include "troupe/models/networks/samples.hpp"
+#include "troupe/models/networks/script.hpp"
 #include "troupe/runtime/plan/refuse.hpp"
 #include "troupe/runtime/support/units.hpp"
 

@@ -2,8 +2,8 @@
 // evaluated, whether the last batch of an epoch can be trained on, and whether all workers can draw from one queue.
 #pragma once
 
-#include "troupe/actors/rules/evaluate.hpp"
-#include "troupe/actors/rules/schedule.hpp"
+#include "troupe/algorithms/rules/evaluate.hpp"
+#include "troupe/algorithms/rules/schedule.hpp"
 #include "troupe/runtime/plan/plan.hpp"
 
 #include <cstdint>

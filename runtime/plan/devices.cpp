@@ -1,6 +1,6 @@
 #include "troupe/runtime/plan/devices.hpp"
 
-#include "troupe/actors/support/assert.hpp"
+#include "troupe/algorithms/support/assert.hpp"
 #include "troupe/runtime/plan/refuse.hpp"
 #include "troupe/runtime/topology/value.hpp"
 

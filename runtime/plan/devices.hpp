@@ -1,7 +1,7 @@
 // Assigns a device to each worker of a plan, and checks what the devices support.
 #pragma once
 
-#include "troupe/actors/device/device.hpp"
+#include "troupe/algorithms/device/device.hpp"
 #include "troupe/runtime/plan/plan.hpp"
 
 #include <c10/core/Device.h>

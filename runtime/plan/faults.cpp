@@ -114,9 +114,10 @@ std::vector<planned_fault> plan_faults(const plan& plan) {
 
 void check_no_faults(const plan& plan) {
   if (!plan.faults.empty())
-    refuse(plan.file, "fault.0",
-           "[[fault]] works only in `troupe simulate`; expected a file without it. To try a real fault, kill the process "
-           "of a node, or stop it with SIGSTOP");
+    refuse(
+        plan.file, "fault.0",
+        "[[fault]] works only in `troupe simulate`; expected a file without it. To try a real fault, kill the process "
+        "of a node, or stop it with SIGSTOP");
 }
 
 std::string describe(const planned_fault& fault) {

@@ -1,7 +1,6 @@
-#include "troupe/runtime/plan/parts.hpp"
-
-#include "troupe/actors/exchange/shared.hpp"
+#include "troupe/algorithms/exchange/shared/shared.hpp"
 #include "troupe/runtime/plan/devices.hpp"
+#include "troupe/runtime/plan/parts.hpp"
 #include "troupe/runtime/plan/refuse.hpp"
 
 #include <optional>

@@ -1,7 +1,7 @@
 #include "troupe/runtime/plan/memory_needs.hpp"
 
-#include "troupe/data/memory.hpp"
-#include "troupe/models/size.hpp"
+#include "troupe/data/formats/memory.hpp"
+#include "troupe/models/storage/size.hpp"
 #include "troupe/runtime/plan/parts.hpp"
 #include "troupe/runtime/plan/refuse.hpp"
 #include "troupe/runtime/support/units.hpp"

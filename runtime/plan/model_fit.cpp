@@ -1,7 +1,7 @@
-#include "troupe/actors/support/autocast.hpp"
-#include "troupe/models/gradient_hooks.hpp"
-#include "troupe/models/out_of_memory.hpp"
-#include "troupe/models/script.hpp"
+#include "troupe/algorithms/support/autocast.hpp"
+#include "troupe/models/networks/gradient_hooks.hpp"
+#include "troupe/models/networks/out_of_memory.hpp"
+#include "troupe/models/networks/script.hpp"
 #include "troupe/runtime/plan/parts.hpp"
 #include "troupe/runtime/plan/recipe.hpp"
 #include "troupe/runtime/plan/refuse.hpp"
@@ -181,8 +181,8 @@ void try_out_bfloat16(const plan& so_far, models::network& net, std::int64_t sam
     for (auto& [name, values] : net.parameters()) values.mutable_grad().reset();
   } catch (const std::exception& reason) {
     refuse(file, "workers.precision",
-           "workers.precision = \"bfloat16\": " + file.model.name +
-               " cannot be trained in bfloat16 on this machine (" + models::reason_of(reason) + "); use \"float32\"");
+           "workers.precision = \"bfloat16\": " + file.model.name + " cannot be trained in bfloat16 on this machine (" +
+               models::reason_of(reason) + "); use \"float32\"");
   }
 }
 

@@ -2,7 +2,7 @@
 // its nodes are. All nodes of a run assume the same.
 #pragma once
 
-#include "troupe/actors/rules/message_costs.hpp"
+#include "troupe/algorithms/rules/message_costs.hpp"
 #include "troupe/runtime/plan/plan.hpp"
 
 #include <string>

@@ -1,7 +1,7 @@
 // The parts of make_plan(): what is derived from the model and its data, and from each exchange.
 #pragma once
 
-#include "troupe/actors/device/device.hpp"
+#include "troupe/algorithms/device/device.hpp"
 #include "troupe/runtime/plan/plan.hpp"
 #include "troupe/runtime/plan/refuse.hpp"
 #include "troupe/runtime/topology/value.hpp"

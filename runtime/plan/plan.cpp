@@ -1,6 +1,6 @@
 #include "troupe/runtime/plan/plan.hpp"
 
-#include "troupe/models/constants.hpp"
+#include "troupe/models/storage/constants.hpp"
 #include "troupe/runtime/plan/batches.hpp"
 #include "troupe/runtime/plan/devices.hpp"
 #include "troupe/runtime/plan/memory_needs.hpp"

@@ -1,23 +1,23 @@
-// The plan of a run: a topology, and everything derived from it that does not depend on time. `troupe check` prints it,
-// `troupe graph` draws it, the launcher spawns it.
+// The plan of a run: a topology, and everything derived from it that does not depend on time. The launcher spawns it;
+// tools/drawing/ prints and draws it.
 #pragma once
 
-#include "troupe/actors/actor_id.hpp"
-#include "troupe/actors/device/device.hpp"
-#include "troupe/actors/exchange/group.hpp"
-#include "troupe/actors/exchange/registry.hpp"
-#include "troupe/actors/rules/schedule.hpp"
-#include "troupe/data/dataset.hpp"
-#include "troupe/data/sampler.hpp"
-#include "troupe/data/sparsity.hpp"
-#include "troupe/models/flat.hpp"
-#include "troupe/models/network.hpp"
-#include "troupe/models/samples.hpp"
-#include "troupe/models/tied.hpp"
+#include "troupe/actors/wire/actor_id.hpp"
+#include "troupe/algorithms/device/device.hpp"
+#include "troupe/algorithms/exchange/around/group.hpp"
+#include "troupe/algorithms/exchange/registry.hpp"
+#include "troupe/algorithms/rules/schedule.hpp"
+#include "troupe/data/sampling/sampler.hpp"
+#include "troupe/data/sets/dataset.hpp"
+#include "troupe/data/sets/sparsity.hpp"
+#include "troupe/models/networks/network.hpp"
+#include "troupe/models/networks/samples.hpp"
+#include "troupe/models/storage/flat.hpp"
+#include "troupe/models/storage/tied.hpp"
 #include "troupe/runtime/plan/faults.hpp"
 #include "troupe/runtime/plan/links.hpp"
-#include "troupe/runtime/plan/numa.hpp"
 #include "troupe/runtime/plan/recipe.hpp"
+#include "troupe/runtime/support/numa.hpp"
 #include "troupe/runtime/topology/endpoint.hpp"
 #include "troupe/runtime/topology/members.hpp"
 #include "troupe/runtime/topology/topology.hpp"
@@ -122,8 +122,9 @@ struct plan {
   models::network_shape shape;
   models::loss_kind loss{};
   models::flat_layout layout;
-  std::vector<models::tied_name> tied{};       ///< Additional names of parameters of the layout.
-  models::network::named_tensors constants{};  ///< State dict entries outside the layout: see models/constants.hpp.
+  std::vector<models::tied_name> tied{};  ///< Additional names of parameters of the layout.
+  models::network::named_tensors
+      constants{};  ///< State dict entries outside the layout: see models/storage/constants.hpp.
   std::vector<std::string> draws_elsewhere{};  ///< See models::network.
   data_facts facts{0};
   data::normalisation scale;  ///< Normalisation in effect.
@@ -199,25 +200,5 @@ planned_exchange plan_norms(const plan& so_far, const std::vector<std::int64_t>&
 
 /// Describes the workers of a node, such as "worker 3" or "workers 0 to 2".
 std::string ranks_text(const planned_node& node);
-
-/// Describes the plan for people: actors, placement, edges, bytes per step.
-std::string describe(const plan& plan);
-
-/// Describes the plan as one JSON object, for programs.
-std::string describe_json(const plan& plan);
-
-/// What a drawing shows.
-enum class drawn_parts {
-  all,
-  wiring,  ///< Not the title, nor the evaluator, the coordinator and the recorder.
-};
-
-/// Draws the wiring in Graphviz's DOT language: up to 64 actors in full; beyond that, one box per node for up to 20
-/// nodes, or one box for all workers. In a full drawing each edge of the plan is an edge of the DOT text, in a summary
-/// each pair of boxes has one for each direction and exchange. Some edges are invisible: the drawing bundles them.
-std::string to_dot(const plan& plan, drawn_parts parts = drawn_parts::all);
-
-/// Renders DOT to SVG, with dark colours for readers who prefer dark pages. Throws std::runtime_error.
-std::string to_svg(const std::string& dot);
 
 }  // namespace troupe

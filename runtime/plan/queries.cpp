@@ -1,5 +1,5 @@
-#include "troupe/actors/exchange/buckets.hpp"
-#include "troupe/actors/exchange/encoded.hpp"
+#include "troupe/algorithms/exchange/around/buckets.hpp"
+#include "troupe/algorithms/exchange/around/encoded.hpp"
 #include "troupe/runtime/plan/plan.hpp"
 #include "troupe/runtime/topology/value.hpp"
 

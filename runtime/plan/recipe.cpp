@@ -1,6 +1,6 @@
 #include "troupe/runtime/plan/recipe.hpp"
 
-#include "troupe/actors/training/optimizer_kinds.hpp"
+#include "troupe/algorithms/training/optimizer_kinds.hpp"
 #include "troupe/runtime/plan/parts.hpp"
 #include "troupe/runtime/plan/plan.hpp"
 #include "troupe/runtime/plan/refuse.hpp"

@@ -1,9 +1,9 @@
 // The parts of a plan that come from a recipe: the optimizer with its learning rate over the run, and the augmentation.
 #pragma once
 
-#include "troupe/actors/training/optimizer.hpp"
-#include "troupe/data/augment.hpp"
-#include "troupe/data/dataset.hpp"
+#include "troupe/algorithms/training/optimizer.hpp"
+#include "troupe/data/sampling/augment.hpp"
+#include "troupe/data/sets/dataset.hpp"
 #include "troupe/runtime/topology/topology.hpp"
 
 #include <cstdint>

@@ -1,7 +1,7 @@
 #include "troupe/runtime/plan/replicas.hpp"
 
-#include "troupe/actors/exchange/registry.hpp"
-#include "troupe/actors/exchange/shared.hpp"
+#include "troupe/algorithms/exchange/registry.hpp"
+#include "troupe/algorithms/exchange/shared/shared.hpp"
 
 #include <algorithm>
 #include <cstddef>

@@ -2,7 +2,7 @@
 // "DimmWitted", section 3.3), written as an equivalent topology file without the setting `replicas`.
 #pragma once
 
-#include "troupe/runtime/plan/numa.hpp"
+#include "troupe/runtime/support/numa.hpp"
 #include "troupe/runtime/topology/topology.hpp"
 
 #include <map>

@@ -1,9 +1,9 @@
 // Selects the parameters without weight decay: optimizer.no_decay and optimizer.decay_min_dims.
 #pragma once
 
-#include "troupe/actors/messages.hpp"
-#include "troupe/models/flat.hpp"
-#include "troupe/models/tied.hpp"
+#include "troupe/algorithms/messages/messages.hpp"
+#include "troupe/models/storage/flat.hpp"
+#include "troupe/models/storage/tied.hpp"
 #include "troupe/runtime/topology/topology.hpp"
 
 #include <string_view>

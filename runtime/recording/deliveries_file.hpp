@@ -2,7 +2,7 @@
 // describes the format.
 #pragma once
 
-#include "troupe/actors/deliveries.hpp"
+#include "troupe/actors/replay/deliveries.hpp"
 
 #include <cstddef>
 #include <cstdint>

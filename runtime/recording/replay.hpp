@@ -1,9 +1,9 @@
 // A recording as a replay goes through it.
 #pragma once
 
-#include "troupe/actors/deliveries.hpp"
-#include "troupe/actors/training/lock_order.hpp"
-#include "troupe/actors/worker_gate.hpp"
+#include "troupe/actors/replay/deliveries.hpp"
+#include "troupe/actors/replay/lock_order.hpp"
+#include "troupe/actors/worker/worker_gate.hpp"
 #include "troupe/runtime/recording/deliveries_file.hpp"
 
 #include <cstddef>

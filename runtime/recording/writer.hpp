@@ -1,7 +1,7 @@
 // Writes a recording while the run goes on, on a thread of its own: actors never wait for the disk.
 #pragma once
 
-#include "troupe/actors/training/shared_memory.hpp"
+#include "troupe/algorithms/training/shared_memory.hpp"
 #include "troupe/runtime/recording/deliveries_file.hpp"
 
 #include <condition_variable>

@@ -1,8 +1,8 @@
 // The progress display of a run. It does not handle files; only one thread may use it at a time.
 #pragma once
 
-#include "troupe/actors/messages.hpp"
-#include "troupe/actors/rules/verdicts.hpp"
+#include "troupe/actors/coordinator/verdicts.hpp"
+#include "troupe/algorithms/messages/messages.hpp"
 #include "troupe/runtime/plan/plan.hpp"
 #include "troupe/runtime/telemetry/origin.hpp"
 #include "troupe/runtime/topology/resumable.hpp"

@@ -45,6 +45,7 @@ file_journal::file_journal(const plan& plan, run_folder folder, std::unique_ptr<
       from_(options.from),
       changed_(options.changed),
       about_(options.about),
+      drawing_(options.drawing),
       disk_(options.disk),
       now_(options.now) {
   metrics_.flush();
@@ -85,7 +86,7 @@ void file_journal::restore_folder() {
 }
 
 void file_journal::draw() const {
-  folder_.write(drawing_name, to_svg(to_dot(plan_)));
+  folder_.write(drawing_name, drawing_(plan_));
 }
 
 /// Writes a whole file of the folder, now or later.
@@ -120,7 +121,7 @@ void file_journal::write(const record& line) {
   latest_ = line;
   // Last, and not in the constructor: fonts and plugins take a moment, for which neither the first step nor its user
   // should wait.
-  if (!drawn_) outputs_->write(drawing_name, [this] { draw(); });
+  if (!drawn_ && drawing_) outputs_->write(drawing_name, [this] { draw(); });
   drawn_ = true;
   if (!ends) return;
   outputs_->finish(line.status == "failed" ? 0ms : patience_with_others);

@@ -2,7 +2,7 @@
 // lane. Only the final weights have to be written; everything else may wait (see side_outputs.hpp).
 #pragma once
 
-#include "troupe/actors/journal.hpp"
+#include "troupe/algorithms/messages/journal.hpp"
 #include "troupe/runtime/checkpoint/manifest.hpp"
 #include "troupe/runtime/plan/plan.hpp"
 #include "troupe/runtime/support/appended_file.hpp"
@@ -33,6 +33,7 @@ struct file_journal_options {
   std::vector<topology::changed_setting> changed{};  ///< What differs from the run that is continued.
   /// Describes the run in checkpoints, except for what changes while it runs. Without it, no checkpoints are written.
   std::optional<checkpoint::manifest> about{};
+  std::function<std::string(const plan&)> drawing{};  ///< Returns the content of graph.svg; empty for no such file.
   std::shared_ptr<side_outputs> outputs = std::make_shared<side_outputs>();  ///< Shared with other writers of the run.
   std::shared_ptr<durable_files> disk = std::make_shared<durable_files>();
   /// The clock from which the duration of a failed run is computed.
@@ -104,6 +105,7 @@ class file_journal : public journal {
   std::optional<origin> from_;
   std::vector<topology::changed_setting> changed_;
   std::optional<checkpoint::manifest> about_;
+  std::function<std::string(const plan&)> drawing_;
   std::shared_ptr<durable_files> disk_;
   std::uint64_t progress_{0};  ///< Steps that every worker has completed.
   std::function<std::chrono::nanoseconds()> now_;

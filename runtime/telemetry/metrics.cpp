@@ -1,7 +1,7 @@
 #include "troupe/runtime/telemetry/metrics.hpp"
 
-#include "troupe/actors/message_state.hpp"
-#include "troupe/data/utf8.hpp"
+#include "troupe/algorithms/messages/message_state.hpp"
+#include "troupe/data/formats/utf8.hpp"
 #include "troupe/files/json.hpp"
 
 #include <algorithm>

@@ -2,8 +2,8 @@
 // field.
 #pragma once
 
-#include "troupe/actors/messages.hpp"
-#include "troupe/actors/rules/evaluate.hpp"
+#include "troupe/algorithms/messages/messages.hpp"
+#include "troupe/algorithms/rules/evaluate.hpp"
 #include "troupe/runtime/emulation/usage.hpp"
 #include "troupe/runtime/telemetry/origin.hpp"
 #include "troupe/runtime/topology/resumable.hpp"

@@ -1,8 +1,8 @@
 #include "troupe/runtime/telemetry/origin.hpp"
 
-#include "troupe/data/utf8.hpp"
+#include "troupe/data/formats/utf8.hpp"
 #include "troupe/files/json.hpp"
-#include "troupe/runtime/node/fingerprint.hpp"
+#include "troupe/runtime/supervision/fingerprint.hpp"
 
 #include <algorithm>
 #include <array>

@@ -2,7 +2,7 @@
 // many runs. Their formats match those of published programs byte for byte; docs/outputs.md describes them.
 #pragma once
 
-#include "troupe/actors/messages.hpp"
+#include "troupe/algorithms/messages/messages.hpp"
 #include "troupe/runtime/plan/plan.hpp"
 
 #include <cstdint>

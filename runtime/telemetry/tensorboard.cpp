@@ -1,6 +1,6 @@
 #include "troupe/runtime/telemetry/tensorboard.hpp"
 
-#include "troupe/actors/journal_filter.hpp"
+#include "troupe/algorithms/messages/journal_filter.hpp"
 #include "troupe/files/json.hpp"
 #include "troupe/runtime/support/appended_file.hpp"
 #include "troupe/runtime/support/read_text.hpp"

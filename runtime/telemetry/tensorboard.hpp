@@ -1,7 +1,7 @@
 // Event files for TensorBoard, in the results folder of a run. docs/outputs.md describes what they hold.
 #pragma once
 
-#include "troupe/actors/journal.hpp"
+#include "troupe/algorithms/messages/journal.hpp"
 #include "troupe/runtime/telemetry/side_outputs.hpp"
 
 #include <filesystem>

@@ -3,7 +3,7 @@
 // read, because the format allows the end of the array to be missing.
 #pragma once
 
-#include "troupe/actors/support/trace.hpp"
+#include "troupe/algorithms/support/trace.hpp"
 #include "troupe/runtime/support/appended_file.hpp"
 
 #include <cstdint>

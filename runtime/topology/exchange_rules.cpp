@@ -1,7 +1,7 @@
 // The rules of rules.hpp that concern one exchange.
-#include "troupe/actors/exchange/buckets.hpp"
-#include "troupe/actors/exchange/encoded.hpp"
-#include "troupe/actors/training/optimizer_kinds.hpp"
+#include "troupe/algorithms/exchange/around/buckets.hpp"
+#include "troupe/algorithms/exchange/around/encoded.hpp"
+#include "troupe/algorithms/training/optimizer_kinds.hpp"
 #include "troupe/runtime/topology/members.hpp"
 #include "troupe/runtime/topology/paths.hpp"
 #include "troupe/runtime/topology/rules.hpp"

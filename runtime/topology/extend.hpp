@@ -1,7 +1,7 @@
 // Reads topology files and those that they extend.
 #pragma once
 
-#include "troupe/actors/exchange/registry.hpp"
+#include "troupe/algorithms/exchange/registry.hpp"
 #include "troupe/runtime/topology/mistakes.hpp"
 #include "troupe/runtime/topology/toml.hpp"
 

@@ -1,5 +1,5 @@
 // Reads the values of a topology file by the schema.
-#include "troupe/actors/exchange/registry.hpp"
+#include "troupe/algorithms/exchange/registry.hpp"
 #include "troupe/runtime/topology/extend.hpp"
 #include "troupe/runtime/topology/load.hpp"
 #include "troupe/runtime/topology/mistakes.hpp"

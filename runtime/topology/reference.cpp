@@ -1,6 +1,6 @@
 #include "troupe/runtime/topology/reference.hpp"
 
-#include "troupe/actors/exchange/registry.hpp"
+#include "troupe/algorithms/exchange/registry.hpp"
 #include "troupe/files/json.hpp"
 #include "troupe/runtime/topology/schema.hpp"
 #include "troupe/runtime/topology/value.hpp"

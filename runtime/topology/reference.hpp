@@ -1,8 +1,8 @@
 // The table of keys as documentation and as a JSON Schema.
 #pragma once
 
-#include "troupe/actors/exchange/registry.hpp"
-#include "troupe/actors/support/setting.hpp"
+#include "troupe/algorithms/exchange/registry.hpp"
+#include "troupe/algorithms/support/setting.hpp"
 
 #include <string>
 #include <vector>

@@ -1,6 +1,6 @@
 #include "troupe/runtime/topology/resumable.hpp"
 
-#include "troupe/actors/exchange/registry.hpp"
+#include "troupe/algorithms/exchange/registry.hpp"
 #include "troupe/runtime/topology/canonical.hpp"
 #include "troupe/runtime/topology/error.hpp"
 #include "troupe/runtime/topology/paths.hpp"

@@ -2,7 +2,7 @@
 // their positions. make_plan() throws at the first one, because it also takes topologies that were made in code.
 #pragma once
 
-#include "troupe/actors/exchange/registry.hpp"
+#include "troupe/algorithms/exchange/registry.hpp"
 #include "troupe/runtime/topology/topology.hpp"
 
 #include <cstddef>

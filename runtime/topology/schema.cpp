@@ -1,6 +1,6 @@
 #include "troupe/runtime/topology/schema.hpp"
 
-#include "troupe/actors/exchange/registry.hpp"
+#include "troupe/algorithms/exchange/registry.hpp"
 #include "troupe/runtime/topology/schema_rows.hpp"
 
 #include <algorithm>

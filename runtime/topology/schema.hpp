@@ -3,7 +3,7 @@
 // Immutable after construction; safe to use from any thread.
 #pragma once
 
-#include "troupe/actors/support/setting.hpp"
+#include "troupe/algorithms/support/setting.hpp"
 #include "troupe/runtime/topology/topology.hpp"
 
 #include <cstddef>

@@ -1,6 +1,6 @@
 // The sections that describe the run, its workers and exchanges, and where they run.
-#include "troupe/actors/exchange/encoded.hpp"
-#include "troupe/actors/exchange/registry.hpp"
+#include "troupe/algorithms/exchange/around/encoded.hpp"
+#include "troupe/algorithms/exchange/registry.hpp"
 #include "troupe/runtime/topology/schema_rows.hpp"
 
 namespace troupe::topology::rows {

@@ -1,7 +1,7 @@
 // The sections that describe what is trained, on which data and how.
-#include "troupe/actors/training/optimizer_kinds.hpp"
-#include "troupe/data/dataset.hpp"
-#include "troupe/models/network.hpp"
+#include "troupe/algorithms/training/optimizer_kinds.hpp"
+#include "troupe/data/sets/dataset.hpp"
+#include "troupe/models/networks/network.hpp"
 #include "troupe/runtime/topology/schema_rows.hpp"
 
 namespace troupe::topology::rows {

@@ -1,6 +1,6 @@
 #include "troupe/runtime/topology/syntax.hpp"
 
-#include "troupe/data/utf8.hpp"
+#include "troupe/data/formats/utf8.hpp"
 
 #include <algorithm>
 #include <regex>

@@ -1,7 +1,7 @@
 // The TOML parser (toml++), and where its values come from. Only what reads topology files includes it.
 #pragma once
 
-#include "troupe/data/utf8.hpp"
+#include "troupe/data/formats/utf8.hpp"
 #include "troupe/runtime/topology/mistakes.hpp"
 #include "troupe/runtime/topology/value.hpp"
 

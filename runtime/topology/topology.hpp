@@ -2,7 +2,7 @@
 // table of its keys; docs/topology.md, which is generated from that table, explains their meaning.
 #pragma once
 
-#include "troupe/actors/support/setting.hpp"
+#include "troupe/algorithms/support/setting.hpp"
 
 #include <chrono>
 #include <cstdint>

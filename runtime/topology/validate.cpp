@@ -1,8 +1,8 @@
 #include "troupe/runtime/topology/validate.hpp"
 
-#include "troupe/data/dataset.hpp"
-#include "troupe/data/shards.hpp"
-#include "troupe/models/network.hpp"
+#include "troupe/data/sampling/shards.hpp"
+#include "troupe/data/sets/dataset.hpp"
+#include "troupe/models/networks/network.hpp"
 #include "troupe/runtime/topology/endpoint.hpp"
 #include "troupe/runtime/topology/paths.hpp"
 #include "troupe/runtime/topology/rules.hpp"

@@ -1,7 +1,7 @@
 #include "troupe/runtime/topology/validate_exchanges.hpp"
 
-#include "troupe/actors/exchange/registry.hpp"
-#include "troupe/actors/exchange/shared.hpp"
+#include "troupe/algorithms/exchange/registry.hpp"
+#include "troupe/algorithms/exchange/shared/shared.hpp"
 #include "troupe/runtime/topology/members.hpp"
 #include "troupe/runtime/topology/paths.hpp"
 #include "troupe/runtime/topology/rules.hpp"

@@ -1,7 +1,7 @@
 #include "troupe/runtime/topology/validate_optimizer.hpp"
 
-#include "troupe/actors/training/optimizer_kinds.hpp"
-#include "troupe/models/network.hpp"
+#include "troupe/algorithms/training/optimizer_kinds.hpp"
+#include "troupe/models/networks/network.hpp"
 #include "troupe/runtime/topology/value.hpp"
 
 #include <algorithm>

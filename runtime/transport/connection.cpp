@@ -1,6 +1,6 @@
 #include "troupe/runtime/transport/connection.hpp"
 
-#include "troupe/actors/support/crc32c.hpp"
+#include "troupe/algorithms/support/crc32c.hpp"
 #include "troupe/runtime/transport/links.hpp"
 
 #include <boost/asio/post.hpp>

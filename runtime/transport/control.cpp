@@ -1,6 +1,6 @@
 #include "troupe/runtime/transport/control.hpp"
 
-#include "troupe/actors/inspect.hpp"
+#include "troupe/actors/wire/inspect.hpp"
 #include "troupe/runtime/support/ending_signals.hpp"
 #include "troupe/runtime/transport/bytes.hpp"
 

@@ -3,7 +3,7 @@
 // an actor. docs/protocol.md describes when each is sent.
 #pragma once
 
-#include "troupe/actors/messages.hpp"
+#include "troupe/algorithms/messages/messages.hpp"
 
 #include <caf/meta/type_name.hpp>
 

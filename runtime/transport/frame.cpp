@@ -1,8 +1,8 @@
 #include "troupe/runtime/transport/frame.hpp"
 
-#include "troupe/actors/exchange/encoded.hpp"
-#include "troupe/actors/support/assert.hpp"
-#include "troupe/actors/support/crc32c.hpp"
+#include "troupe/algorithms/exchange/around/encoded.hpp"
+#include "troupe/algorithms/support/assert.hpp"
+#include "troupe/algorithms/support/crc32c.hpp"
 
 #include <ATen/ops/empty.h>
 

@@ -3,8 +3,8 @@
 // without sockets, threads or actors.
 #pragma once
 
-#include "troupe/actors/messages.hpp"
-#include "troupe/models/buffer_pool.hpp"
+#include "troupe/algorithms/messages/messages.hpp"
+#include "troupe/models/storage/buffer_pool.hpp"
 
 #include <array>
 #include <cstddef>

@@ -6,7 +6,7 @@
 // on different links. A link that is lost stays lost.
 #pragma once
 
-#include "troupe/actors/messages.hpp"
+#include "troupe/algorithms/messages/messages.hpp"
 #include "troupe/runtime/transport/control.hpp"
 #include "troupe/runtime/transport/frame.hpp"
 

@@ -2,9 +2,9 @@
 // the other actor receives them in the same order, tensors and numbers separately.
 #pragma once
 
-#include "troupe/actors/coordinator.hpp"
-#include "troupe/actors/port.hpp"
-#include "troupe/actors/recorder.hpp"
+#include "troupe/actors/coordinator/coordinator.hpp"
+#include "troupe/actors/port/port.hpp"
+#include "troupe/actors/service/recorder.hpp"
 #include "troupe/runtime/transport/links.hpp"
 
 #include <cstdint>

@@ -1,6 +1,6 @@
 #include "troupe/runtime/transport/state_frames.hpp"
 
-#include "troupe/data/safetensors.hpp"
+#include "troupe/data/formats/safetensors.hpp"
 
 #include <ATen/ops/empty.h>
 

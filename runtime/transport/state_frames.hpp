@@ -2,7 +2,7 @@
 // cut into frames.
 #pragma once
 
-#include "troupe/actors/state_dict.hpp"
+#include "troupe/algorithms/messages/state_dict.hpp"
 #include "troupe/runtime/transport/frame.hpp"
 
 #include <map>

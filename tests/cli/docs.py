@@ -6,7 +6,7 @@
 - A block that cannot run here, because it downloads, builds or needs a second machine, starts with ```shell instead: it
   looks the same to a reader.
 
-A block that quotes a file names it after the language, as in ```cpp actors/port.hpp. Its lines must appear in that file
+A block that quotes a file names it after the language, as in ```cpp actors/port/port.hpp. Its lines must appear in that file
 consecutively, at any indentation.
 
 Lines of a ```text block that are indented like those of `troupe check` must be lines that the document's `check` commands

@@ -5,8 +5,8 @@
 
 #include "tests/support/control_messages.hpp"
 
-#include "troupe/actors/support/assert.hpp"
-#include "troupe/actors/support/crc32c.hpp"
+#include "troupe/algorithms/support/assert.hpp"
+#include "troupe/algorithms/support/crc32c.hpp"
 #include "troupe/runtime/transport/connection.hpp"
 
 #include <sys/socket.h>

@@ -1,6 +1,6 @@
 // Changes images as requested on standard input and writes them to standard output. A request is a line with the name
 // of a change, C, H, W and its parameters, followed by the bytes of the image.
-#include "troupe/data/augment.hpp"
+#include "troupe/data/sampling/augment.hpp"
 
 #include <iostream>
 #include <sstream>

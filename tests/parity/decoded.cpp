@@ -1,7 +1,7 @@
 // Decodes images for images.py: `decoded SIZE OUT IMAGE …` writes the pixels of the images, [H, W, 3] each, one after
 // another as bytes to the file OUT. The shorter side is scaled to SIZE before the centre is cropped; 0 means unscaled.
-#include "troupe/data/image_codec.hpp"
-#include "troupe/data/image_scale.hpp"
+#include "troupe/data/formats/image_codec.hpp"
+#include "troupe/data/formats/image_scale.hpp"
 
 #include <cstdio>
 #include <cstdlib>

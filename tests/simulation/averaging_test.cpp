@@ -3,8 +3,8 @@
 #include "tests/support/doctest.hpp"
 #include "tests/support/tiny.hpp"
 
-#include "troupe/runtime/node/simulation.hpp"
 #include "troupe/runtime/plan/recipe.hpp"
+#include "troupe/runtime/simulation/simulation.hpp"
 
 #include <functional>
 #include <string>

@@ -5,7 +5,7 @@
 #include "tests/support/repeat.hpp"
 #include "tests/support/wirings.hpp"
 
-#include "troupe/runtime/node/simulation.hpp"
+#include "troupe/runtime/simulation/simulation.hpp"
 
 #include <ATen/ops/allclose.h>
 #include <ATen/ops/isfinite.h>

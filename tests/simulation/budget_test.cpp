@@ -4,8 +4,8 @@
 #include "tests/support/watched.hpp"
 #include "tests/support/wirings.hpp"
 
-#include "troupe/runtime/node/launcher.hpp"
-#include "troupe/runtime/node/simulation.hpp"
+#include "troupe/runtime/launch/launcher.hpp"
+#include "troupe/runtime/simulation/simulation.hpp"
 
 #include <algorithm>
 #include <map>

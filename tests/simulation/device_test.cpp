@@ -4,7 +4,7 @@
 #include "tests/support/fake_device.hpp"
 #include "tests/support/wirings.hpp"
 
-#include "troupe/runtime/node/simulation.hpp"
+#include "troupe/runtime/simulation/simulation.hpp"
 #include "troupe/runtime/topology/error.hpp"
 
 #include <ATen/ops/isfinite.h>

@@ -8,7 +8,7 @@
 #include "tests/support/shard.hpp"
 #include "tests/support/wirings.hpp"
 
-#include "troupe/data/random.hpp"
+#include "troupe/data/random/random.hpp"
 
 #include <algorithm>
 #include <cstdint>

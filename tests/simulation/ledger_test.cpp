@@ -6,9 +6,9 @@
 #include "tests/support/repeat.hpp"
 #include "tests/support/wirings.hpp"
 
-#include "troupe/data/random.hpp"
-#include "troupe/runtime/node/launcher.hpp"
-#include "troupe/runtime/node/simulation.hpp"
+#include "troupe/data/random/random.hpp"
+#include "troupe/runtime/launch/launcher.hpp"
+#include "troupe/runtime/simulation/simulation.hpp"
 
 #include <ATen/ops/allclose.h>
 #include <ATen/ops/cat.h>

@@ -4,10 +4,10 @@
 #include "tests/support/repeat.hpp"
 #include "tests/support/wirings.hpp"
 
-#include "troupe/data/random.hpp"
-#include "troupe/runtime/node/replay_run.hpp"
-#include "troupe/runtime/node/simulate_run.hpp"
-#include "troupe/runtime/node/simulation.hpp"
+#include "troupe/data/random/random.hpp"
+#include "troupe/runtime/simulation/replay_run.hpp"
+#include "troupe/runtime/simulation/simulate_run.hpp"
+#include "troupe/runtime/simulation/simulation.hpp"
 #include "troupe/runtime/topology/error.hpp"
 #include "troupe/runtime/topology/load.hpp"
 

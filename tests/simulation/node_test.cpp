@@ -5,9 +5,9 @@
 #include "tests/support/repeat.hpp"
 #include "tests/support/wirings.hpp"
 
-#include "troupe/actors/rules/evaluate.hpp"
-#include "troupe/runtime/node/launcher.hpp"
-#include "troupe/runtime/node/simulation.hpp"
+#include "troupe/algorithms/rules/evaluate.hpp"
+#include "troupe/runtime/launch/launcher.hpp"
+#include "troupe/runtime/simulation/simulation.hpp"
 
 #include <csignal>
 #include <unistd.h>

@@ -7,8 +7,8 @@
 #include "tests/support/tiny.hpp"
 #include "tests/support/wirings.hpp"
 
-#include "troupe/runtime/node/launcher.hpp"
-#include "troupe/runtime/node/simulate_run.hpp"
+#include "troupe/runtime/launch/launcher.hpp"
+#include "troupe/runtime/simulation/simulate_run.hpp"
 #include "troupe/runtime/telemetry/metrics.hpp"
 #include "troupe/runtime/topology/value.hpp"
 

@@ -4,9 +4,9 @@
 #include "tests/support/repeat.hpp"
 #include "tests/support/wirings.hpp"
 
-#include "troupe/runtime/node/launcher.hpp"
+#include "troupe/runtime/launch/launcher.hpp"
 #include "troupe/runtime/node/node.hpp"
-#include "troupe/runtime/node/simulation.hpp"
+#include "troupe/runtime/simulation/simulation.hpp"
 
 #include <ATen/ops/allclose.h>
 #include <caf/all.hpp>

@@ -3,9 +3,9 @@
 #include "tests/support/doctest.hpp"
 #include "tests/support/stepped_system.hpp"
 
-#include "troupe/actors/exchange/registry.hpp"
-#include "troupe/actors/port.hpp"
-#include "troupe/data/random.hpp"
+#include "troupe/actors/port/port.hpp"
+#include "troupe/algorithms/exchange/registry.hpp"
+#include "troupe/data/random/random.hpp"
 
 #include <ATen/ops/empty.h>
 #include <ATen/ops/full.h>

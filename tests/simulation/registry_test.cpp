@@ -6,12 +6,12 @@
 #include "tests/support/drawn_exchange.hpp"
 #include "tests/support/repeat.hpp"
 
-#include "troupe/actors/exchange/encoded.hpp"
-#include "troupe/actors/journal.hpp"
-#include "troupe/actors/run_state.hpp"
-#include "troupe/runtime/node/launcher.hpp"
-#include "troupe/runtime/node/simulate_nodes.hpp"
-#include "troupe/runtime/node/simulation.hpp"
+#include "troupe/algorithms/exchange/around/encoded.hpp"
+#include "troupe/algorithms/messages/journal.hpp"
+#include "troupe/algorithms/messages/run_state.hpp"
+#include "troupe/runtime/launch/launcher.hpp"
+#include "troupe/runtime/simulation/simulate_nodes.hpp"
+#include "troupe/runtime/simulation/simulation.hpp"
 
 #include <algorithm>
 #include <memory>

@@ -3,8 +3,8 @@
 #include "tests/support/repeat.hpp"
 #include "tests/support/wirings.hpp"
 
-#include "troupe/runtime/node/replay_run.hpp"
-#include "troupe/runtime/node/simulation.hpp"
+#include "troupe/runtime/simulation/replay_run.hpp"
+#include "troupe/runtime/simulation/simulation.hpp"
 
 #include <caf/send.hpp>
 

@@ -1,12 +1,12 @@
 // Workers on one memory. The job of a lane runs without interruption here, so these runs interleave sequences of steps,
-// but never the reads and writes within one; tests with threads cover those (tests/unit/actors/shared_memory_test.cpp,
-// tests/unit/models).
+// but never the reads and writes within one; tests with threads cover those
+// (tests/unit/actors/replay/shared_memory_test.cpp, tests/unit/models).
 #include "tests/support/doctest.hpp"
 #include "tests/support/repeat.hpp"
 #include "tests/support/tiny.hpp"
 #include "tests/support/wirings.hpp"
 
-#include "troupe/runtime/node/simulation.hpp"
+#include "troupe/runtime/simulation/simulation.hpp"
 
 #include <ATen/ops/isfinite.h>
 

@@ -1,11 +1,11 @@
 // Whole runs of the real actors under CAF's test coordinator: one message at a time, in seeded orders, in virtual time.
-#include "troupe/runtime/node/simulation.hpp"
+#include "troupe/runtime/simulation/simulation.hpp"
 
 #include "tests/support/doctest.hpp"
 #include "tests/support/repeat.hpp"
 #include "tests/support/wirings.hpp"
 
-#include "troupe/runtime/node/launcher.hpp"
+#include "troupe/runtime/launch/launcher.hpp"
 
 #include <ATen/ops/allclose.h>
 #include <ATen/ops/full.h>

@@ -3,7 +3,7 @@
 #include "tests/support/watched.hpp"
 #include "tests/support/wirings.hpp"
 
-#include "troupe/runtime/node/launcher.hpp"
+#include "troupe/runtime/launch/launcher.hpp"
 #include "troupe/runtime/node/node.hpp"
 
 #include <algorithm>

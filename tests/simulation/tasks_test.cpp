@@ -2,8 +2,8 @@
 #include "tests/support/doctest.hpp"
 #include "tests/support/wirings.hpp"
 
-#include "troupe/runtime/node/launcher.hpp"
-#include "troupe/runtime/node/simulation.hpp"
+#include "troupe/runtime/launch/launcher.hpp"
+#include "troupe/runtime/simulation/simulation.hpp"
 
 #include <caf/all.hpp>
 

@@ -1,10 +1,10 @@
 // What a replica on the built-in digits is made of.
 #pragma once
 
-#include "troupe/actors/training/replica_options.hpp"
-#include "troupe/data/dataset.hpp"
-#include "troupe/models/flat.hpp"
-#include "troupe/models/network.hpp"
+#include "troupe/algorithms/training/replica_options.hpp"
+#include "troupe/data/sets/dataset.hpp"
+#include "troupe/models/networks/network.hpp"
+#include "troupe/models/storage/flat.hpp"
 
 #include <string>
 

@@ -1,7 +1,7 @@
 #include "tests/support/drawn_exchange.hpp"
 
-#include "troupe/actors/exchange/encoded.hpp"
-#include "troupe/data/random.hpp"
+#include "troupe/algorithms/exchange/around/encoded.hpp"
+#include "troupe/data/random/random.hpp"
 #include "troupe/runtime/topology/error.hpp"
 #include "troupe/runtime/topology/load.hpp"
 #include "troupe/runtime/topology/value.hpp"

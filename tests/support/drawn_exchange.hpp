@@ -2,9 +2,9 @@
 // registered, whatever its settings.
 #pragma once
 
-#include "troupe/actors/exchange/registry.hpp"
-#include "troupe/actors/messages.hpp"
-#include "troupe/actors/support/setting.hpp"
+#include "troupe/algorithms/exchange/registry.hpp"
+#include "troupe/algorithms/messages/messages.hpp"
+#include "troupe/algorithms/support/setting.hpp"
 #include "troupe/runtime/plan/plan.hpp"
 
 #include <cstdint>

@@ -5,10 +5,10 @@
 #include "tests/support/doctest.hpp"
 #include "tests/support/exchange_pump.hpp"
 
-#include "troupe/actors/exchange/buckets.hpp"
-#include "troupe/actors/exchange/member.hpp"
-#include "troupe/actors/exchange/registry.hpp"
-#include "troupe/data/random.hpp"
+#include "troupe/algorithms/exchange/around/buckets.hpp"
+#include "troupe/algorithms/exchange/member.hpp"
+#include "troupe/algorithms/exchange/registry.hpp"
+#include "troupe/data/random/random.hpp"
 
 #include <ATen/ops/cat.h>
 

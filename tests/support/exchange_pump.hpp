@@ -4,11 +4,11 @@
 
 #include "tests/support/doctest.hpp"
 
-#include "troupe/actors/exchange/member.hpp"
-#include "troupe/actors/exchange/registry.hpp"
-#include "troupe/actors/rules/schedule.hpp"
-#include "troupe/data/random.hpp"
-#include "troupe/models/flat.hpp"
+#include "troupe/algorithms/exchange/member.hpp"
+#include "troupe/algorithms/exchange/registry.hpp"
+#include "troupe/algorithms/rules/schedule.hpp"
+#include "troupe/data/random/random.hpp"
+#include "troupe/models/storage/flat.hpp"
 
 #include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>

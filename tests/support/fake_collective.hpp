@@ -2,7 +2,7 @@
 // members have made it or it is aborted.
 #pragma once
 
-#include "troupe/actors/device/collective.hpp"
+#include "troupe/algorithms/device/collective.hpp"
 
 #include <ATen/ops/zeros_like.h>
 

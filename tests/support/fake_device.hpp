@@ -3,8 +3,8 @@
 // made in an order drawn from a seed. This detects code that does not wait or that writes what is still being read.
 #pragma once
 
-#include "troupe/actors/device/device.hpp"
-#include "troupe/data/random.hpp"
+#include "troupe/algorithms/device/device.hpp"
+#include "troupe/data/random/random.hpp"
 
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/ops/empty.h>

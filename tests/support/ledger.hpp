@@ -5,7 +5,7 @@
 
 #include "tests/support/watched.hpp"
 
-#include "troupe/actors/run_state.hpp"
+#include "troupe/algorithms/messages/run_state.hpp"
 
 #include <cstddef>
 #include <cstdint>

@@ -3,8 +3,8 @@
 
 #include "tests/support/doctest.hpp"
 
-#include "troupe/actors/messages.hpp"
-#include "troupe/models/buffer_pool.hpp"
+#include "troupe/algorithms/messages/messages.hpp"
+#include "troupe/models/storage/buffer_pool.hpp"
 #include "troupe/runtime/topology/endpoint.hpp"
 #include "troupe/runtime/transport/frame.hpp"
 #include "troupe/runtime/transport/free_ports.hpp"

@@ -3,7 +3,7 @@
 
 #include "tests/support/wirings.hpp"
 
-#include "troupe/runtime/node/simulate_nodes.hpp"
+#include "troupe/runtime/simulation/simulate_nodes.hpp"
 
 #include <memory>
 #include <optional>

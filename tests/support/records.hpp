@@ -1,7 +1,7 @@
 // Records of a run, as the coordinator sends them.
 #pragma once
 
-#include "troupe/actors/messages.hpp"
+#include "troupe/algorithms/messages/messages.hpp"
 
 #include <cstdint>
 #include <optional>

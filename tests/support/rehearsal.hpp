@@ -3,7 +3,7 @@
 
 #include "tests/support/stepped_system.hpp"
 
-#include "troupe/actors/coordinator.hpp"
+#include "troupe/actors/coordinator/coordinator.hpp"
 
 #include <ATen/ops/full.h>
 #include <caf/all.hpp>

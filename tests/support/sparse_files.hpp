@@ -4,8 +4,8 @@
 #include "tests/support/doctest.hpp"
 #include "tests/support/scratch.hpp"
 
-#include "troupe/data/dataset.hpp"
-#include "troupe/data/sparse_rows.hpp"
+#include "troupe/data/formats/sparse_rows.hpp"
+#include "troupe/data/sets/dataset.hpp"
 
 #include <algorithm>
 #include <cstdint>

@@ -3,10 +3,10 @@
 
 #include "tests/support/digits_replica.hpp"
 
-#include "troupe/actors/training/replica.hpp"
-#include "troupe/data/dataset.hpp"
-#include "troupe/models/flat.hpp"
-#include "troupe/models/network.hpp"
+#include "troupe/algorithms/training/replica.hpp"
+#include "troupe/data/sets/dataset.hpp"
+#include "troupe/models/networks/network.hpp"
+#include "troupe/models/storage/flat.hpp"
 
 #include <ATen/core/Tensor.h>
 

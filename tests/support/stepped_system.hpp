@@ -1,8 +1,8 @@
 // Actors that run under the control of a test: one message at a time, without threads.
 #pragma once
 
-#include "troupe/actors/support/lane.hpp"
-#include "troupe/actors/type_ids.hpp"
+#include "troupe/actors/wire/lane.hpp"
+#include "troupe/actors/wire/type_ids.hpp"
 
 #include <caf/actor_system_config.hpp>
 #include <caf/send.hpp>

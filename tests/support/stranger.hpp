@@ -4,7 +4,7 @@
 #include "tests/support/doctest.hpp"
 #include "tests/support/linked_nodes.hpp"
 
-#include "troupe/actors/support/crc32c.hpp"
+#include "troupe/algorithms/support/crc32c.hpp"
 #include "troupe/runtime/topology/endpoint.hpp"
 #include "troupe/runtime/transport/control.hpp"
 #include "troupe/runtime/transport/frame.hpp"

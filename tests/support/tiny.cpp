@@ -1,10 +1,10 @@
 #include "tests/support/tiny.hpp"
 
-#include "troupe/data/random.hpp"
-#include "troupe/data/sampler.hpp"
-#include "troupe/models/batch_norm.hpp"
-#include "troupe/models/flat.hpp"
-#include "troupe/models/module.hpp"
+#include "troupe/data/random/random.hpp"
+#include "troupe/data/sampling/sampler.hpp"
+#include "troupe/models/networks/batch_norm.hpp"
+#include "troupe/models/networks/module.hpp"
+#include "troupe/models/storage/flat.hpp"
 
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/arange.h>

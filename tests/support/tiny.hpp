@@ -2,9 +2,9 @@
 // linear layer.
 #pragma once
 
-#include "troupe/actors/journal.hpp"
-#include "troupe/data/dataset.hpp"
-#include "troupe/models/network.hpp"
+#include "troupe/algorithms/messages/journal.hpp"
+#include "troupe/data/sets/dataset.hpp"
+#include "troupe/models/networks/network.hpp"
 #include "troupe/runtime/plan/plan.hpp"
 
 #include <cstdint>

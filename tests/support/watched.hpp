@@ -1,7 +1,7 @@
 // Decorators around members of any kind that let a test observe or control the messages between them.
 #pragma once
 
-#include "troupe/actors/exchange/registry.hpp"
+#include "troupe/algorithms/exchange/registry.hpp"
 
 #include <cstdint>
 #include <functional>

@@ -3,7 +3,7 @@
 
 #include "tests/support/tiny.hpp"
 
-#include "troupe/runtime/node/launcher.hpp"
+#include "troupe/runtime/launch/launcher.hpp"
 
 #include <chrono>
 #include <cstdint>

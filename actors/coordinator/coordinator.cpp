@@ -1,0 +1,377 @@
+#include "troupe/actors/coordinator/coordinator.hpp"
+
+#include "troupe/actors/coordinator/coordinator_state.hpp"
+
+#include <caf/all.hpp>
+
+#include <algorithm>
+#include <numeric>
+#include <stdexcept>
+#include <utility>
+
+namespace troupe {
+
+namespace {
+
+/// Assigns batches up to the step that evaluations and checkpoints allow.
+void hand_out(coordinator_pointer self) {
+  auto& my = self->state;
+  if (my.halting) return;
+  for (const auto& [rank, more] : my.queue->hand_out(std::min(my.allowed, my.barrier)))
+    self->send(my.workers.at(static_cast<std::size_t>(rank)), assign_atom_v, more);
+}
+
+void finish(coordinator_pointer self) {
+  auto& my = self->state;
+  if (my.finished) return;
+  my.finished = true;
+  auto end = my.totals.end_of(my.latest.line, my.status, my.stopped_by);
+  // No deadline: a slow disk, or a terminal that is scrolled back, must not cost the result.
+  self->request(my.recorder, caf::infinite, save_atom_v, *my.latest.result, std::move(end))
+      .then([self](std::uint64_t) { self->quit(); },
+            [self](const caf::error& why) { self->quit(make_error(errc::peer_lost, "recorder: " + describe(why))); });
+}
+
+/// Sends the evaluation of the first report to the recorder, once, and returns the verdict.
+rules::verdicts::verdict record_evaluation(coordinator_pointer self) {
+  auto& my = self->state;
+  auto& first = my.reports.front();
+  if (!first.found || std::exchange(first.recorded, true)) return {};
+  first.line.val_loss = first.found->loss;
+  first.line.val_accuracy = first.found->accuracy;
+  first.line.val_top_k_accuracy = first.found->top_k_accuracy;
+  first.line.event = "evaluation";
+  self->send(my.recorder, record_atom_v, first.line);
+  const auto verdict = my.verdicts.on(*first.found);
+  if (verdict.best && my.makes_checkpoints()) my.best = first.result;
+  if (verdict.best) self->send(my.recorder, keep_atom_v, *first.result);
+  return verdict;
+}
+
+/// Sends the lines of the first report to the recorder and acts on its verdict.
+void write(coordinator_pointer self) {
+  auto& my = self->state;
+  auto& first = my.reports.front();
+  if (!first.replicas.empty()) first.line.val_accuracy_workers.clear();  // interrupted before all were evaluated
+  const auto verdict = record_evaluation(self);
+  if (first.epoch_ends) {
+    auto line = first.line;
+    line.event = "epoch";
+    line.epoch_seconds = first.epoch_seconds;
+    line.epoch_train_loss = first.epoch_train_loss;
+    self->send(my.recorder, record_atom_v, line);
+  }
+  my.latest = std::move(first);
+  my.reports.pop_front();
+  my.arrived.forget_before(my.latest.line.step);
+  if (my.latest.found) {
+    if (!my.halting && !verdict.stopped_by.empty() && !my.is_last(my.latest)) {
+      my.status = "stopped_early";
+      my.stopped_by = verdict.stopped_by;
+      my.last = my.latest.line.step;
+    } else {
+      my.judged = my.latest.line.step;
+      if (!my.halting) my.totals.clock.release(self->clock().now());
+      if (!my.halting) let_continue(self);
+    }
+  }
+  if (my.is_last(my.latest)) finish(self);
+}
+
+/// Adds the report of `step` to those that will be written.
+void add_report(coordinator_pointer self, std::uint64_t step, const std::vector<milestone>& all) {
+  auto& my = self->state;
+  const auto now = self->clock().now();
+  my.reports.push_back(my.totals.report_of(step, all, now));
+  if (step == my.allowed && step != my.last) my.totals.clock.hold(now);  // until there is a verdict
+}
+
+/// Asks the workers for the replicas that the result of `step` is made of.
+void ask_to_show(coordinator_pointer self, std::uint64_t step) {
+  auto& my = self->state;
+  if (my.options.replicas == 0 || my.asked == step) return;
+  my.asked = step;
+  for (const auto& worker : my.workers) self->send(worker, show_atom_v, step);
+}
+
+/// Adds the reports of all milestones that the workers of a queue have reached together.
+void report_queue(coordinator_pointer self) {
+  auto& my = self->state;
+  for (;;) {
+    const auto step = my.options.when.next_milestone(std::max(my.totals.reported().value_or(0), my.passed));
+    if (my.totals.reported() == step || my.queue->steps() < step) return;
+    add_report(self, step, my.arrived.take_queued());
+    if (my.reports.back().evaluated) ask_to_show(self, step);
+    process(self);
+  }
+}
+
+/// Puts the report that was written last back: all workers have stopped where they last reported, and only the result
+/// of that step may still be missing.
+void repeat_latest(coordinator_state& my) {
+  my.reports.push_back(std::move(my.latest));
+  my.reports.back().epoch_ends = false;
+}
+
+/// Asks the workers of a queue, which have ended, for the replicas of the last result. Those that have already answered
+/// for this step are asked again, because they may have continued since.
+void ask_for_last(coordinator_pointer self) {
+  auto& my = self->state;
+  if (my.asked != my.last) return ask_to_show(self, my.last);
+  for (const auto rank : my.arrived.withdraw(my.last))
+    self->send(my.workers.at(static_cast<std::size_t>(rank)), show_atom_v, my.last);
+}
+
+/// Adds the last report once all workers have ended, each at a step of its own. It contains the milestones of steps
+/// that only some of them have reported.
+void close(coordinator_pointer self) {
+  auto& my = self->state;
+  const auto rest = my.arrived.take_rest();
+  if (!rest.empty() || (my.queue && my.totals.reported() != my.last)) {
+    const auto is_reported = my.totals.reported() == my.last;
+    add_report(self, my.last, rest);
+    if (is_reported) my.reports.back().epoch_ends = false;
+  } else if (my.reports.empty()) {
+    repeat_latest(my);
+  }
+  my.reports.back().ends = true;
+  if (my.queue) ask_for_last(self);
+  process(self);
+}
+
+/// Closes the run if all workers, which end at different steps, have ended.
+void close_if_all_ended(coordinator_pointer self) {
+  const auto& my = self->state;
+  if (!my.saves_at_end && my.arrived.all_have_reached(my.ends)) close(self);
+}
+
+/// Takes a milestone of a worker that has batches of its own.
+void take_own(coordinator_pointer self, const milestone& reached) {
+  auto& my = self->state;
+  my.arrived.take(reached);
+  my.totals.count_arrival(reached);
+  if (my.ends_apart() && !my.saves_at_end && reached.step >= my.last) return close_if_all_ended(self);
+  const auto all = my.arrived.complete(reached.step);
+  if (!all) return;
+  add_report(self, reached.step, *all);
+  process(self);
+}
+
+/// Takes a milestone of a worker that draws from the queue.
+void take_of_queue(coordinator_pointer self, const milestone& reached) {
+  auto& my = self->state;
+  my.arrived.take_of_queue(reached);
+  my.totals.count_arrival(reached);
+  my.queue->note(reached.rank, reached.step);
+  report_queue(self);
+  if (my.ends_apart()) return close_if_all_ended(self);
+  hand_out(self);
+  look_for_barrier(self);
+}
+
+/// Lets the workers, which have halted, end where it was decided.
+void end_run(coordinator_pointer self) {
+  auto& my = self->state;
+  my.saves_at_end = false;
+  for (std::size_t rank = 0; rank < my.workers.size(); ++rank)
+    self->send(my.workers[rank], finish_atom_v, my.ends[rank]);
+  if (my.ends_apart()) return close_if_all_ended(self);
+  if (my.totals.reported() == my.last && my.reports.empty()) repeat_latest(my);
+  process(self);
+}
+
+/// Chooses the step at which the run ends, after all workers have answered how many steps they have started. If
+/// checkpoints are made, one is made of that step, before anything of the end changes the state of the run.
+void end_early(coordinator_pointer self) {
+  auto& my = self->state;
+  const auto [least, most] = std::minmax_element(my.ends.begin(), my.ends.end());
+  my.last = my.options.in_lockstep ? *most : *least;
+  if (my.queue) my.last = std::accumulate(my.ends.begin(), my.ends.end(), std::uint64_t{0}) / my.options.workers;
+  if (my.last == my.options.when.steps && my.status == "max_seconds") my.status = "done";  // nothing was cut short
+  if (my.options.in_lockstep) std::fill(my.ends.begin(), my.ends.end(), my.last);
+  if (!my.saves_at_end || my.last >= my.options.when.steps) return end_run(self);
+  for (std::size_t rank = 0; rank < my.workers.size(); ++rank)
+    self->send(my.workers[rank], proceed_atom_v, my.ends[rank]);
+  begin_checkpoint(self, my.last, [self] { end_run(self); });
+}
+
+}  // namespace
+
+void let_continue(coordinator_pointer self) {
+  auto& my = self->state;
+  // To the next evaluation, and to the one after that unless the workers wait for verdicts: training continues during
+  // an evaluation, with at most two snapshots waiting for the evaluator.
+  const auto pending = std::any_of(my.reports.begin(), my.reports.end(), [](const auto& one) { return one.evaluated; });
+  my.allowed = my.options.when.next_evaluation(pending ? my.judged : std::max(my.judged, my.passed));
+  if (!my.waits_for_verdicts()) my.allowed = my.options.when.next_evaluation(my.allowed);
+  if (my.queue) return hand_out(self);
+  for (const auto& worker : my.workers) self->send(worker, proceed_atom_v, std::min(my.allowed, my.barrier));
+}
+
+void process(coordinator_pointer self) {
+  auto& my = self->state;
+  while (!my.assembling && !my.evaluating && !my.finished && !my.saves_at_end && !my.reports.empty()) {
+    auto& first = my.reports.front();
+    const auto last = my.is_last(first);
+    const auto evaluated = (first.evaluated || last) && !my.interrupted();
+    switch (rules::next_action(first, {.evaluated = evaluated,
+                                       .whole = evaluated || last,
+                                       .from_servers = !my.options.holders.empty(),
+                                       .elements = my.options.layout.total})) {
+      case rules::report_action::assemble:
+        if (!begin_result(self, evaluated || last)) return;
+        break;
+      case rules::report_action::evaluate_result:
+        evaluate(self, *first.result);
+        break;
+      case rules::report_action::evaluate_replica:
+        evaluate(self, first.replicas.front());
+        break;
+      case rules::report_action::write:
+        write(self);
+        break;
+    }
+  }
+}
+
+void halt(coordinator_pointer self, std::string status) {
+  auto& my = self->state;
+  if (my.finished) return;
+  my.status = std::move(status);
+  if (my.interrupted() && !my.deliveries.replays()) self->send(my.evaluator, cancel_atom_v);
+  if (my.halting) return;
+  my.halting = true;
+  my.saves_at_end = my.makes_checkpoints();
+  my.collection.open = false;
+  my.ends.resize(my.workers.size());
+  for (std::size_t rank = 0; rank < my.workers.size(); ++rank) {
+    self->request(my.workers[rank], my.options.timeout, halt_atom_v)
+        .then(
+            [self, rank](std::uint64_t begun) {
+              const auto& my = self->state;
+              const auto most_of_each = my.queue ? my.workers.size() : 1;
+              if (begun / most_of_each > my.options.when.steps)
+                return self->quit(make_error(errc::mismatch, "worker " + std::to_string(rank) + " reports " +
+                                                                 std::to_string(begun) +
+                                                                 " steps, which are more than the run has"));
+              const delivery what{
+                  .what = delivery::kind::halted, .from = static_cast<std::uint32_t>(rank), .step = begun};
+              self->state.deliveries.admit_and_settle(what, [self, rank, begun](const delivery&) {
+                self->state.ends[rank] = begun;
+                if (++self->state.halt_answers == self->state.workers.size()) end_early(self);
+              });
+            },
+            [self](const caf::error& why) {
+              self->quit(make_error(errc::peer_lost, "a worker did not halt: " + describe(why)));
+            });
+  }
+}
+
+namespace {
+
+/// Handles a message of a worker, or of none, when it is due.
+template <class Work>
+void admit(coordinator_pointer self, delivery::kind what, rank_id from, std::uint64_t step, Work work) {
+  self->state.deliveries.admit_and_settle({.what = what, .from = static_cast<std::uint32_t>(from), .step = step},
+                                          [work = std::move(work)](const delivery&) { work(); });
+}
+
+/// A worker that draws from the queue states in its version after how many of its own steps it shows its parameters.
+delivery delivery_of(const snapshot& replica) {
+  return {.what = delivery::kind::replica,
+          .from = static_cast<std::uint32_t>(replica.origin.sender),
+          .part = static_cast<std::uint32_t>(replica.taken),
+          .step = replica.origin.step,
+          .at = replica.origin.version};
+}
+
+std::vector<std::string> names_of(const std::vector<models::flat_entry>& tensors) {
+  std::vector<std::string> names;
+  for (const auto& tensor : tensors) names.push_back(tensor.name);
+  return names;
+}
+
+coordinator_actor::behavior_type coordinator(coordinator_pointer self, coordinator_options options,
+                                             evaluator_actor evaluator, recorder_actor recorder,
+                                             std::shared_ptr<std::unique_ptr<lane>> where) {
+  report_exceptions(self);
+  auto& my = self->state;
+  my.last = options.when.steps;
+  my.barrier = options.when.next_checkpoint(0);
+  my.arrived = rules::arrivals{options.workers};
+  my.replicas = rules::agreement{options.workers, names_of(options.layout.parameters)};
+  my.totals = rules::run_totals{
+      {.when = options.when, .workers = options.workers, .lr = options.lr, .lr_over_time = options.lr_over_time}};
+  my.options = std::move(options);
+  my.deliveries = intake{my.options.deliveries};
+  my.evaluator = std::move(evaluator);
+  my.recorder = std::move(recorder);
+  my.where = std::move(*where);
+  my.verdicts = rules::verdicts{my.options.stop};
+  if (my.options.batches_at_once > 0)
+    my.queue.emplace(my.options.workers, my.options.when, my.options.batches_at_once, my.options.block);
+  return {
+      [self](wire_atom, const std::vector<directed_worker>& workers) {
+        auto& my = self->state;
+        my.workers = workers;
+        if (my.options.restored) return restore_run(self);
+        my.totals.clock.begin(self->clock().now());
+        record start;
+        start.event = "start";
+        self->send(my.recorder, record_atom_v, start);
+        if (my.options.max_seconds) self->delayed_send(self, *my.options.max_seconds, tick_atom_v);
+        let_continue(self);
+        if (my.queue) report_queue(self);  // a run of no steps is complete
+      },
+      [self](reached_atom, const milestone& reached) {
+        admit(self, delivery::kind::milestone, reached.rank, reached.step, [self, reached] {
+          self->state.queue ? take_of_queue(self, reached) : take_own(self, reached);
+          write_checkpoint_if_complete(self);
+        });
+      },
+      [self](result_atom, const snapshot& replica) {
+        self->state.deliveries.admit_and_settle(delivery_of(replica), [self, replica](const delivery&) {
+          self->state.arrived.take(replica);
+          process(self);
+        });
+      },
+      [self](state_atom, rank_id worker, std::uint64_t number, const state_dict& state) {
+        admit(self, delivery::kind::state, worker, number,
+              [self, worker, number, state] { take_state(self, worker, number, state); });
+      },
+      [self](checkpoint_atom, rank_id worker, std::uint64_t step) {
+        admit(self, delivery::kind::barrier, worker, step, [self, worker, step] { take_arrival(self, worker, step); });
+      },
+      [self](restore_atom, rank_id) { take_restored(self); },
+      [self](verify_atom, rank_id worker, std::uint64_t step, const digest_list& digests) {
+        admit(self, delivery::kind::digests, worker, step, [self, worker, step, digests] {
+          if (const auto difference = self->state.replicas.take(worker, step, digests))
+            self->quit(make_error(errc::failed, *difference));
+        });
+      },
+      [self](halt_atom) {
+        auto& my = self->state;
+        // Later, so that a replay knows what came before the interrupt.
+        if (my.options.restored) return void(++my.interrupts_waiting);
+        admit(self, delivery::kind::interrupt, rank_id{}, 0, [self] { halt(self, "interrupted"); });
+      },
+      [self](tick_atom) {
+        auto& my = self->state;
+        if (my.options.restored) return void(++my.time_limits_waiting);
+        admit(self, delivery::kind::time_limit, rank_id{}, 0, [self] {
+          if (!self->state.halting) halt(self, "max_seconds");  // else it ends for another reason already
+        });
+      },
+      [](done_atom, const completion& done) { (*done.run)(); },
+  };
+}
+
+}  // namespace
+
+coordinator_actor spawn_coordinator(caf::actor_system& system, coordinator_options options, evaluator_actor evaluator,
+                                    recorder_actor recorder, std::unique_ptr<lane> where) {
+  return system.spawn(coordinator, std::move(options), std::move(evaluator), std::move(recorder),
+                      std::make_shared<std::unique_ptr<lane>>(std::move(where)));
+}
+
+}  // namespace troupe

@@ -1,0 +1,132 @@
+// The coordinator's state, and the parts of its behaviour that are in files of their own. Only for coordinator*.cpp.
+#pragma once
+
+#include "troupe/actors/coordinator/arrivals.hpp"
+#include "troupe/actors/coordinator/coordinator.hpp"
+#include "troupe/actors/coordinator/run_totals.hpp"
+#include "troupe/actors/coordinator/verdicts.hpp"
+#include "troupe/actors/coordinator/work_queue.hpp"
+#include "troupe/algorithms/messages/report.hpp"
+#include "troupe/algorithms/rules/agreement.hpp"
+
+#include <caf/stateful_actor.hpp>
+#include <caf/typed_event_based_actor.hpp>
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <limits>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+namespace troupe {
+
+/// The states of all actors, as they arrive for one checkpoint.
+struct checkpoint_collection {
+  std::uint64_t number{0};  ///< Number of the last request for states; answers to earlier ones are ignored.
+  bool open{false};         ///< Whether a checkpoint is being put together.
+  std::size_t missing{0};   ///< States that have been requested and have not arrived.
+  run_state states;
+  std::function<void()> then;  ///< Continues the run.
+};
+
+struct coordinator_state {
+  static inline const char* name = "coordinator";
+  coordinator_options options;
+  evaluator_actor evaluator;
+  recorder_actor recorder;
+  std::unique_ptr<lane> where;
+  std::vector<directed_worker> workers;
+  intake deliveries;  ///< All that the coordinator hears passes through it.
+
+  std::optional<rules::work_queue> queue;  ///< Queue of batches; empty if each worker has its own.
+  std::optional<std::uint64_t> asked;      ///< Last step for which `show` was sent. Used only with a queue.
+  rules::arrivals arrived;
+  rules::agreement replicas;  ///< Compares the digests of replicas that should be equal.
+  rules::run_totals totals;
+  rules::verdicts verdicts;
+  std::deque<rules::report> reports;  ///< Reports of steps that all workers have reported; written in this order.
+  bool assembling{false};             ///< The result of the first report is being assembled.
+  bool evaluating{false};             ///< The first report is being evaluated.
+  rules::report latest;               ///< The last report that was written, with its result.
+  std::optional<snapshot> best;       ///< The best result so far. Used only with checkpoints.
+  std::uint64_t judged{0};            ///< Step of the last evaluation that was written.
+  /// Steps up to which a continued run reports nothing further, because its schedule of evaluations has changed.
+  std::uint64_t passed{0};
+  std::uint64_t allowed{0};    ///< Steps that the workers may make, as far as evaluations are concerned.
+  std::uint64_t last{0};       ///< The step at which the run ends.
+  std::string status{"done"};  ///< Status of the `end` record.
+  std::string stopped_by;      ///< See record::stopped_by.
+  bool halting{false}, finished{false};
+  std::uint64_t halt_answers{0};
+  std::vector<std::uint64_t> ends;  ///< By rank: steps that a halted worker has started, and then, where it ends.
+
+  /// The next step at which all workers wait for a checkpoint; no further one is granted before.
+  std::uint64_t barrier{std::numeric_limits<std::uint64_t>::max()};
+  std::set<rank_id> waiting;  ///< Workers that wait there. Not used with a queue.
+  checkpoint_collection collection;
+  bool writing{false};       ///< The recorder is writing a checkpoint.
+  bool saves_at_end{false};  ///< The run is ending early, and nothing may change before a checkpoint is taken.
+  std::size_t restoring{0};  ///< Workers and servers that are not restored yet.
+  /// Signals and ends of the time limit that came while the run was being restored.
+  std::size_t interrupts_waiting{0}, time_limits_waiting{0};
+
+  bool interrupted() const { return status == "interrupted"; }
+  bool ends_apart() const { return halting && !options.in_lockstep && halt_answers == workers.size(); }
+  bool is_last(const rules::report& one) const { return ends_apart() ? one.ends : one.line.step == last; }
+  bool waits_for_verdicts() const { return options.stop.any() || options.pauses; }
+  bool makes_checkpoints() const { return options.when.checkpoint_every > 0; }
+
+  /// Returns the coordinator's own state, and restores it. A restored evaluation under way starts again.
+  state_dict state(rules::run_clock::time_point now) const;
+  void restore(const state_dict& from, rules::run_clock::time_point now);
+};
+
+using coordinator_pointer = coordinator_actor::stateful_pointer<coordinator_state>;
+
+// In coordinator.cpp.
+
+/// Lets the workers continue as far as evaluations and checkpoints allow.
+void let_continue(coordinator_pointer self);
+
+/// Assembles, evaluates and writes the reports, one after the other.
+void process(coordinator_pointer self);
+
+/// Ends the run early, at the first step that all workers can complete.
+void halt(coordinator_pointer self, std::string status);
+
+// In coordinator_result.cpp.
+
+/// Starts to assemble the result of the first report. Returns false if some replicas have not arrived.
+bool begin_result(coordinator_pointer self, bool whole);
+
+/// Evaluates `weights`, which belong to the first report.
+void evaluate(coordinator_pointer self, const snapshot& weights);
+
+// In coordinator_checkpoint.cpp.
+
+/// Notes that a worker waits for a checkpoint after `step` steps.
+void take_arrival(coordinator_pointer self, rank_id worker, std::uint64_t step);
+
+/// Makes a checkpoint if the workers of a queue have completed everything before one.
+void look_for_barrier(coordinator_pointer self);
+
+/// Puts a checkpoint of `step` together, then calls `then`. All workers must have stopped.
+void begin_checkpoint(coordinator_pointer self, std::uint64_t step, std::function<void()> then);
+
+/// Takes the state of a worker.
+void take_state(coordinator_pointer self, rank_id worker, std::uint64_t number, const state_dict& state);
+
+/// Writes the checkpoint that is being put together, if nothing of it is missing.
+void write_checkpoint_if_complete(coordinator_pointer self);
+
+/// Restores the run from coordinator_options::restored, and continues.
+void restore_run(coordinator_pointer self);
+
+/// Notes that one worker or server is restored.
+void take_restored(coordinator_pointer self);
+
+}  // namespace troupe

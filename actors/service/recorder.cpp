@@ -1,0 +1,192 @@
+#include "troupe/actors/service/recorder.hpp"
+
+#include <caf/all.hpp>
+
+#include <algorithm>
+#include <functional>
+#include <map>
+#include <optional>
+#include <utility>
+#include <vector>
+
+namespace troupe {
+
+namespace {
+
+struct open_checkpoint {
+  std::uint64_t step{0};
+  caf::typed_response_promise<std::uint64_t> answer;
+};
+
+struct recorder_state {
+  static inline const char* name = "recorder";
+  recorder_options options;  ///< The journal is used on the lane only.
+  std::unique_ptr<lane> where;
+  std::vector<std::uint64_t> completed;           ///< Steps, by rank.
+  std::map<std::uint64_t, std::uint32_t> counts;  ///< Number of workers that have completed so many steps.
+  std::uint64_t sum{0};                           ///< Steps of all workers.
+  std::optional<snapshot> best;                   ///< To be kept; one that a better one overtakes is never written.
+  bool keeping{false};                            ///< The journal is writing the one before it.
+  bool reporting{false};  ///< The journal has not yet taken the last progress; it gets no further one meanwhile.
+  /// The checkpoints that are not written, or not copied, yet, by serial number. Two may be of the same step: one that
+  /// was due, and the one of the end.
+  std::map<std::uint64_t, open_checkpoint> open;
+  std::uint64_t begun{0};        ///< Number of checkpoints so far.
+  bool copy_overdue{false};      ///< A copy was not confirmed in time.
+  std::function<void()> finish;  ///< The end of the run, which waits for the checkpoints.
+};
+
+constexpr task to_write{.what = task::kind::write};
+
+using recorder_pointer = recorder_actor::stateful_pointer<recorder_state>;
+
+/// Writes the best result, unless one is being written: so at most two are held, however slow the disk is.
+void keep(recorder_pointer self) {
+  auto& my = self->state;
+  if (my.keeping || !my.best) return;
+  my.keeping = true;
+  then_on_lane(
+      self, *my.where, to_write,
+      [book = my.options.book, best = *std::exchange(my.best, std::nullopt)] { return book->keep(best), true; },
+      [self](bool) {
+        self->state.keeping = false;
+        keep(self);
+      });
+}
+
+/// Answers that a checkpoint is written, with its copy if there is one, and ends the run if that was waiting.
+void complete_checkpoint(recorder_pointer self, std::uint64_t serial) {
+  auto& my = self->state;
+  const auto found = my.open.find(serial);
+  if (found == my.open.end()) return;
+  found->second.answer.deliver(std::uint64_t{found->second.step});
+  my.open.erase(found);
+  if (my.open.empty() && my.finish) std::exchange(my.finish, {})();
+}
+
+/// The copy of the checkpoint of `step` is confirmed.
+void take_copied(recorder_pointer self, std::uint64_t step) {
+  auto& my = self->state;
+  my.copy_overdue = false;
+  const auto first =
+      std::find_if(my.open.begin(), my.open.end(), [step](const auto& each) { return each.second.step == step; });
+  if (first != my.open.end()) complete_checkpoint(self, first->first);
+}
+
+/// Stops waiting for a copy, if it is not confirmed: the disk of its node may hang.
+void check_copy(recorder_pointer self, std::uint64_t serial) {
+  auto& my = self->state;
+  const auto found = my.open.find(serial);
+  if (found == my.open.end()) return;
+  my.copy_overdue = true;
+  then_on_lane(
+      self, *my.where, to_write,
+      [book = my.options.book, step = found->second.step] { return book->report_overdue_copy(step), true; },
+      [](bool) {});
+  complete_checkpoint(self, serial);
+}
+
+/// Notes that a worker has completed so many steps.
+void note_progress(recorder_state& my, rank_id rank, std::uint64_t step) {
+  auto& before = my.completed.at(static_cast<std::size_t>(rank));
+  if (const auto found = my.counts.find(before); --found->second == 0) my.counts.erase(found);
+  my.counts[step] += 1;
+  my.sum += step - before;
+  before = step;
+}
+
+std::uint64_t progress_of(const recorder_state& my) {
+  return my.options.draws_from_queue ? my.sum / my.completed.size() : my.counts.begin()->first;
+}
+
+/// Writes a checkpoint, and sends it to the node that keeps a copy.
+caf::result<std::uint64_t> write_checkpoint(recorder_pointer self, const run_state& state) {
+  auto& my = self->state;
+  auto best = std::exchange(my.best, std::nullopt);
+  auto promise = self->make_response_promise<std::uint64_t>();
+  const auto serial = my.begun++;
+  my.open.emplace(serial, open_checkpoint{state.step, promise});
+  then_on_lane(
+      self, *my.where, to_write,
+      [book = my.options.book, send_copy = my.copy_overdue ? nullptr : my.options.send_copy, best, state] {
+        if (best) book->keep(*best);
+        const auto files = book->checkpoint(state, send_copy != nullptr);
+        if (files) send_copy(state.step, *files);
+        return files.has_value();
+      },
+      [self, serial](bool copying) {
+        if (!copying) return complete_checkpoint(self, serial);
+        self->delayed_send(self, self->state.options.copy_timeout, tick_atom_v, serial);
+      });
+  return promise;
+}
+
+/// Writes the result and the last line, and ends the journal.
+caf::result<std::uint64_t> save(recorder_pointer self, const snapshot& result, const record& end) {
+  auto promise = self->make_response_promise<std::uint64_t>();
+  auto write = [self, promise, result, end] {
+    auto& my = self->state;
+    auto best = std::exchange(my.best, std::nullopt);
+    then_on_lane(
+        self, *my.where, to_write,
+        [book = my.options.book, best, result, end] {
+          book->save(result);  // first: everything else may fail
+          if (best) book->keep(*best);
+          book->write(end);
+          return end.step;
+        },
+        [promise](std::uint64_t step) mutable { promise.deliver(step); });
+  };
+  if (self->state.open.empty())
+    write();
+  else
+    self->state.finish = std::move(write);
+  return promise;
+}
+
+recorder_actor::behavior_type recorder(recorder_pointer self, recorder_options options,
+                                       std::shared_ptr<std::unique_ptr<lane>> where) {
+  report_exceptions(self);
+  self->state.options = std::move(options);
+  self->state.where = std::move(*where);
+  self->state.completed.resize(self->state.options.workers);
+  self->state.counts[0] = self->state.options.workers;
+  return {
+      [self](record_atom, const record& line) {
+        then_on_lane(
+            self, *self->state.where, to_write,
+            [book = self->state.options.book, line] { return book->write(line), true; }, [](bool) {});
+      },
+      [self](keep_atom, const snapshot& best) {
+        self->state.best = best;
+        keep(self);
+      },
+      [self](progress_atom, rank_id rank, std::uint64_t step) {
+        auto& my = self->state;
+        note_progress(my, rank, step);
+        if (my.reporting) return;
+        my.reporting = true;
+        then_on_lane(
+            self, *my.where, to_write,
+            [book = my.options.book, steps = progress_of(my),
+             each = my.completed.size() <= progress_by_worker_max ? my.completed : std::vector<std::uint64_t>{}] {
+              if (!each.empty()) book->progress_by_worker(each);
+              return book->progress(steps), true;
+            },
+            [self](bool) { self->state.reporting = false; });
+      },
+      [self](checkpoint_atom, const run_state& state) { return write_checkpoint(self, state); },
+      [self](checkpoint_atom, std::uint64_t step) { take_copied(self, step); },
+      [self](tick_atom, std::uint64_t serial) { check_copy(self, serial); },
+      [self](save_atom, const snapshot& result, const record& end) { return save(self, result, end); },
+      [](done_atom, const completion& done) { (*done.run)(); },
+  };
+}
+
+}  // namespace
+
+recorder_actor spawn_recorder(caf::actor_system& system, recorder_options options, std::unique_ptr<lane> where) {
+  return system.spawn(recorder, std::move(options), std::make_shared<std::unique_ptr<lane>>(std::move(where)));
+}
+
+}  // namespace troupe

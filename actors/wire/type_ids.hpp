@@ -1,0 +1,66 @@
+// The single CAF type-id block: every message type and every atom of the project. CAF 0.17 identifies a message by name
+// and a field by position, so entries must only be appended. An atom has at most ten characters.
+#pragma once
+
+#include "troupe/actors/wire/control_messages.hpp"
+#include "troupe/actors/wire/inspect.hpp"
+#include "troupe/actors/wire/lane.hpp"
+
+#include <caf/atom.hpp>
+#include <caf/type_id.hpp>
+
+CAF_BEGIN_TYPE_ID_BLOCK(troupe, first_custom_type_id)
+
+CAF_ADD_TYPE_ID(troupe, (troupe::rank_id))
+CAF_ADD_TYPE_ID(troupe, (troupe::stamp))
+CAF_ADD_TYPE_ID(troupe, (troupe::key))
+CAF_ADD_TYPE_ID(troupe, (troupe::part))
+CAF_ADD_TYPE_ID(troupe, (troupe::outcome))
+CAF_ADD_TYPE_ID(troupe, (troupe::snapshot))
+CAF_ADD_TYPE_ID(troupe, (troupe::advance))
+CAF_ADD_TYPE_ID(troupe, (troupe::advanced))
+CAF_ADD_TYPE_ID(troupe, (troupe::milestone))
+CAF_ADD_TYPE_ID(troupe, (troupe::evaluation))
+CAF_ADD_TYPE_ID(troupe, (troupe::record))
+CAF_ADD_TYPE_ID(troupe, (troupe::completion))
+CAF_ADD_TYPE_ID(troupe, (troupe::holding))
+
+CAF_ADD_ATOM(troupe, troupe, advance_atom, "advance")
+CAF_ADD_ATOM(troupe, troupe, await_atom, "await")
+CAF_ADD_ATOM(troupe, troupe, cancel_atom, "cancel")
+CAF_ADD_ATOM(troupe, troupe, done_atom, "done")
+CAF_ADD_ATOM(troupe, troupe, evaluate_atom, "evaluate")
+CAF_ADD_ATOM(troupe, troupe, finish_atom, "finish")
+CAF_ADD_ATOM(troupe, troupe, halt_atom, "halt")
+CAF_ADD_ATOM(troupe, troupe, part_atom, "part")
+CAF_ADD_ATOM(troupe, troupe, proceed_atom, "proceed")
+CAF_ADD_ATOM(troupe, troupe, progress_atom, "progress")
+CAF_ADD_ATOM(troupe, troupe, reached_atom, "reached")
+CAF_ADD_ATOM(troupe, troupe, record_atom, "record")
+CAF_ADD_ATOM(troupe, troupe, save_atom, "save")
+CAF_ADD_ATOM(troupe, troupe, tick_atom, "tick")
+CAF_ADD_ATOM(troupe, troupe, wire_atom, "wire")
+CAF_ADD_ATOM(troupe, troupe, end_atom, "end")
+CAF_ADD_ATOM(troupe, troupe, fail_atom, "fail")
+CAF_ADD_ATOM(troupe, troupe, join_atom, "join")
+CAF_ADD_ATOM(troupe, troupe, linked_atom, "linked")
+CAF_ADD_ATOM(troupe, troupe, lost_atom, "lost")
+CAF_ADD_ATOM(troupe, troupe, ready_atom, "ready")
+CAF_ADD_ATOM(troupe, troupe, result_atom, "result")
+CAF_ADD_ATOM(troupe, troupe, keep_atom, "keep")
+CAF_ADD_TYPE_ID(troupe, (troupe::assignment))
+CAF_ADD_ATOM(troupe, troupe, assign_atom, "assign")
+CAF_ADD_ATOM(troupe, troupe, show_atom, "show")
+CAF_ADD_TYPE_ID(troupe, (troupe::state_dict))
+CAF_ADD_TYPE_ID(troupe, (troupe::run_state))
+CAF_ADD_ATOM(troupe, troupe, state_atom, "state")
+CAF_ADD_ATOM(troupe, troupe, restore_atom, "restore")
+CAF_ADD_ATOM(troupe, troupe, checkpoint_atom, "checkpoint")
+CAF_ADD_TYPE_ID(troupe, (troupe::digest_list))
+CAF_ADD_ATOM(troupe, troupe, verify_atom, "verify")
+CAF_ADD_TYPE_ID(troupe, (troupe::exchange_standing))
+CAF_ADD_TYPE_ID(troupe, (troupe::reformation))
+CAF_ADD_ATOM(troupe, troupe, pause_atom, "pause")
+CAF_ADD_ATOM(troupe, troupe, reform_atom, "reform")
+
+CAF_END_TYPE_ID_BLOCK(troupe)

@@ -1,0 +1,171 @@
+#include "troupe/algorithms/exchange/all_reduce/all_reduce.hpp"
+
+#include "troupe/algorithms/exchange/all_reduce/automatic_route.hpp"
+#include "troupe/algorithms/exchange/all_reduce/routes.hpp"
+#include "troupe/algorithms/exchange/around/buckets.hpp"
+
+#include <map>
+#include <stdexcept>
+#include <string>
+#include <utility>
+
+namespace troupe {
+
+namespace {
+
+/// Whether the GPUs' own library does it. A port made by hand may leave the setting out.
+bool is_nccl(const setting_values& settings) {
+  const auto found = settings.find("engine");
+  return found != settings.end() && std::get<std::string>(found->second) == "nccl";
+}
+
+/// Replaces the route "auto".
+choice choose_route(const surroundings& around, const models::flat_layout& layout, setting_values settings) {
+  auto& name = std::get<std::string>(settings.at("route"));
+  if (name != "auto" || is_nccl(settings)) return {.settings = std::move(settings)};
+  auto routes = all_reduce::automatic_routes(around, layout.parameter_end);
+  name = routes.front().value;
+  return {.settings = std::move(settings), .key = "route", .candidates = std::move(routes)};
+}
+
+all_reduce::route route_of(const setting_values& settings) {
+  if (is_nccl(settings)) return all_reduce::ring();  // its route is its own affair; bytes are a ring's at least
+  const auto& name = std::get<std::string>(settings.at("route"));
+  if (name == "ring") return all_reduce::ring();
+  if (name == "chain") return all_reduce::chain();
+  if (name == "all_gather") return all_reduce::all_gather();
+  return all_reduce::direct();
+}
+
+std::vector<planned_edge> all_reduce_edges(std::uint32_t world_size, const models::flat_layout& layout,
+                                           const setting_values& settings) {
+  std::map<std::pair<std::uint32_t, std::uint32_t>, planned_edge> edges;
+  const auto count = [&](std::uint32_t from, std::uint32_t to, std::int64_t elements) {
+    auto& edge = edges.try_emplace({from, to}, planned_edge{from, to, 0, 0}).first->second;
+    edge.messages += 1;
+    edge.bytes += static_cast<std::uint64_t>(elements) * sizeof(float);
+  };
+  // A plan has chosen the route already; otherwise, all members are in one process.
+  const auto chosen = choose_route({.members = world_size}, layout, settings);
+  route_of(chosen.settings).list_messages(world_size, layout.parameter_end, count);
+  std::vector<planned_edge> result;
+  for (const auto& [ends, edge] : edges) result.push_back(edge);
+  return result;
+}
+
+exchange_nature all_reduce_nature(const setting_values& settings) {
+  if (!is_nccl(settings)) return {};
+  return {.host = hosting::device_library, .sums_by = "NCCL", .encoding_refusal = "engine = \"nccl\" sends float32"};
+}
+
+constexpr auto all_wait = "all workers wait for each other";
+constexpr auto members = "tests/unit/algorithms/exchange/members_test.cpp",
+               runs = "tests/simulation/simulation_test.cpp";
+
+exchange_variant route(const std::string& name, const std::string& messages, const std::string& bytes,
+                       const std::string& equals, const std::vector<std::string>& shown_by) {
+  return {.when = "route = \"" + name + "\"",
+          .messages = messages,
+          .bytes = bytes,
+          .synchronisation = all_wait,
+          .staleness = "0",
+          .equals = equals,
+          .shown_by = shown_by};
+}
+
+}  // namespace
+
+exchange_kind all_reduce_kind() {
+  return {
+      .name = "all_reduce",
+      .explanation = "Every worker receives the mean of all contributions; there is no master.",
+      .source =
+          "direct: Rabenseifner 2004, reduce-scatter and all-gather; ring: Patarasuk and Yuan 2009, section 3; "
+          "averaging of parameters: Zinkevich et al. 2010 (once, at the end), McMahan et al. 2017 (FedAvg, whose mean "
+          "is weighted by samples, of which all workers have equally many here), Stich 2019 (local SGD), Algorithm 1",
+      .carries = {{.sends = slot::gradient, .answers = slot::gradient},
+                  {.sends = slot::parameters, .answers = slot::parameters, .behind_apply = true}},
+      .settings = with_send_settings(
+          {{.name = "route",
+            .type = setting_type::choice,
+            .default_text = "\"auto\"",
+            .explanation = "How the sums are computed and sent. \"direct\" adds up one shard at each worker, in rank "
+                           "order. \"chain\" passes the sum up the ranks and the mean back down, so that each node "
+                           "adds up its own workers before anything leaves it. \"all_gather\" sends everything to "
+                           "everyone, in one hop. These three give the same bits, unless messages are encoded: then, "
+                           "a chain rounds its partial sums. \"auto\" is the one of them (without the chain if "
+                           "messages are encoded) that is predicted to take the least time, which `troupe check` "
+                           "prints. It computes with the [[link]] sections. Where none applies, it assumes 18 GB/s of "
+                           "memory in a process, 3 GB/s and 30 us between processes of a host, and 1 Gbit/s and "
+                           "0.2 ms between hosts. Among more than 1,024 workers, it is a chain. \"ring\" is the "
+                           "textbook algorithm, whose bits differ.",
+            .choices = {"auto", "direct", "chain", "all_gather", "ring"}},
+           {.name = "engine",
+            .type = setting_type::choice,
+            .default_text = "\"troupe\"",
+            .explanation = "What computes the sums. \"troupe\" works between any devices and processes and adds in an "
+                           "order fixed by the topology, so that results are the same in every run. \"nccl\" works "
+                           "between the GPUs of one process, with one worker on "
+                           "each, and chooses the order of the sums itself; it requires route = \"auto\".",
+            .choices = {"troupe", "nccl"}},
+           buffers_setting()}),
+      .make_member =
+          [](const member_options& options) {
+            if (is_nccl(options.settings)) throw std::logic_error("NCCL has no member; see device/collective_port.hpp");
+            const auto chosen = choose_route({.members = options.among.world_size}, options.layout, options.settings);
+            return route_of(chosen.settings).make_member(options);
+          },
+      .edges = all_reduce_edges,
+      .nature = all_reduce_nature,
+      .check = [](const std::vector<std::string>&, const setting_values& settings) -> std::optional<complaint> {
+        const auto& route = std::get<std::string>(settings.at("route"));
+        if (!is_nccl(settings) || route == "auto") return std::nullopt;
+        return complaint{"route", "route = \"" + route +
+                                      "\" is a route of engine = \"troupe\", but NCCL chooses its own; use route = "
+                                      "\"auto\", or engine = \"troupe\""};
+      },
+      .choose = choose_route,
+      .facts =
+          {.equation = "gradient: each worker gets ḡ = Σ bᵢgᵢ / Σ bᵢ and applies x ← step(x, ḡ). parameters: xᵢ ← Σ xⱼ "
+                       "/ n after the step; with every = H this is model averaging, or local SGD: H local steps, then "
+                       "the mean of all workers. Each worker keeps its own momentum",
+           .picture = "w0 ⇄ w1\n"
+                      " ⇅ ⤫ ⇅     direct: worker j adds up shard j of n\n"
+                      "w2 ⇄ w3",
+           .variants = {route("direct", "2n(n − 1)", "2(n − 1)P", "star, bit for bit", {members, runs}),
+                        route("chain", "2(n − 1)", "2(n − 1)P", "star, bit for bit", {members, runs}),
+                        route("ring", "2n(n − 1)", "2(n − 1)P", "star, to 1e-5, because it adds in another order",
+                              {"tests/parity/steps.py", members}),
+                        route("all_gather", "n(n − 1)", "n(n − 1)P", "star, bit for bit", {members, runs}),
+                        route("auto", "as \"direct\", \"chain\" or \"all_gather\"",
+                              "as \"direct\", \"chain\" or \"all_gather\"", "star, bit for bit",
+                              {runs, members, "tests/cli/routes.py", "tests/cli/catalogue.py"}),
+                        {.when = "engine = \"nccl\"",
+                         .messages = "chosen by NCCL; counted as for \"ring\"",
+                         .bytes = "2(n − 1)P",
+                         .synchronisation = all_wait,
+                         .staleness = "0",
+                         .equals = "star, to rounding; not yet run between GPUs",
+                         .shown_by = {"tests/unit/actors/port/collective_port_test.cpp"}},
+                        {.when = "send = \"parameter\" or \"bucket\"",
+                         .messages = "as its route, for each parameter or bucket",
+                         .bytes = "as its route; \"auto\" chooses for each bucket",
+                         .synchronisation = "all workers wait for each other, separately for each parameter or bucket",
+                         .staleness = "0",
+                         .equals =
+                             "send = \"whole\", bit for bit, or to 1e-5 with route = \"ring\"; PyTorch's DDP, to 1e-4 "
+                             "after 20 steps",
+                         .shown_by = {"tests/simulation/simulation_test.cpp", "tests/parity/ddp.py"}},
+                        {.when = "sends = \"parameters\"",
+                         .messages = "as its route",
+                         .bytes = "as its route",
+                         .synchronisation = "all workers wait for each other in every exchange",
+                         .staleness = "0",
+                         .equals = "with every = 1, the exchange of gradients, to 1e-5, if the optimizer is "
+                                   "linear in the gradient (SGD with or without momentum; not Adam, NovoGrad or "
+                                   "clipping); with a longer interval, local SGD in PyTorch, to 1e-5",
+                         .shown_by = {"tests/simulation/averaging_test.cpp", "tests/parity/wirings.py"}}}},
+  };
+}
+
+}  // namespace troupe

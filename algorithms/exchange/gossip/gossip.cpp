@@ -1,0 +1,248 @@
+#include "troupe/algorithms/exchange/gossip/gossip.hpp"
+
+#include "troupe/algorithms/exchange/chunks.hpp"
+#include "troupe/algorithms/exchange/gossip/gossip_graph.hpp"
+#include "troupe/algorithms/exchange/member.hpp"
+#include "troupe/algorithms/rules/reduce.hpp"
+#include "troupe/algorithms/rules/symmetry.hpp"
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <utility>
+
+namespace troupe {
+
+namespace {
+
+/// The mixing matrix and its graph, which all members share.
+struct gossip_wiring final : common_facts {
+  rules::mixing_matrix weights;
+  rules::graph wires;
+  std::vector<std::vector<std::uint32_t>> hearers;  ///< By member: the members that hear it, ascending.
+  bool is_symmetric;                                ///< Whether the graph looks the same from each member.
+
+  gossip_wiring(std::uint32_t members, const setting_values& settings)
+      : weights(mixing_of(names_by_index(members), settings)),
+        wires(rules::graph_of(weights)),
+        hearers(members),
+        is_symmetric(rules::columns_of_symmetry(weights).has_value()) {
+    for (std::uint32_t to = 0; to < members; ++to)
+      for (const auto from : wires.hears[to]) hearers[from].push_back(to);
+  }
+
+  const rules::mixing_matrix* mixing() const override { return &weights; }
+
+  /// Returns the members that hear `index`, starting with the next one, so that not all members send to the same one
+  /// first.
+  std::vector<std::uint32_t> hearers_of(std::uint32_t index) const {
+    auto all = hearers[index];
+    std::rotate(all.begin(), std::upper_bound(all.begin(), all.end(), index), all.end());
+    return all;
+  }
+
+  /// Returns by how many steps a member that `index` hears may be ahead of it: as many as it takes `index` to be heard
+  /// there.
+  std::uint64_t steps_ahead_of(std::uint32_t index) const {
+    if (!is_symmetric) return distance_of(index);
+    std::call_once(measured, [this] { ahead_of_each = distance_of(0); });
+    return ahead_of_each;
+  }
+
+ private:
+  std::uint64_t distance_of(std::uint32_t index) const {
+    const auto& heard = wires.hears[index];
+    const auto hears_it = [&](std::uint32_t other) {
+      return std::binary_search(wires.hears[other].begin(), wires.hears[other].end(), index);
+    };
+    if (std::all_of(heard.begin(), heard.end(), hears_it)) return 1;
+    const auto distances = rules::distances_from(wires, index);
+    std::uint64_t most = 1;
+    for (const auto each : heard) most = std::max<std::uint64_t>(most, distances[each]);
+    return most;
+  }
+
+  mutable std::once_flag measured;
+  mutable std::uint64_t ahead_of_each{1};  ///< Of a graph that looks the same from each member.
+};
+
+std::shared_ptr<const gossip_wiring> wiring_of(const member_options& options) {
+  if (auto common = std::dynamic_pointer_cast<const gossip_wiring>(options.common)) return common;
+  return std::make_shared<const gossip_wiring>(options.among.world_size, options.settings);
+}
+
+class gossip_member final : public member {
+ public:
+  explicit gossip_member(member_options options)
+      : options_(std::move(options)),
+        chunks_(cut_in_chunks(options_, 1)),
+        me_(static_cast<std::uint32_t>(options_.among.rank)),
+        wiring_(wiring_of(options_)),
+        mixed_(wiring_->weights.rows.at(me_)),
+        hearers_(wiring_->hearers_of(me_)),
+        ahead_(wiring_->steps_ahead_of(me_)) {}
+
+  void contribute(const part& own, outbox& out) override {
+    auto& now = at(own.origin.step);
+    if (std::exchange(now.contributed, true))
+      throw exchange_error(errc::stale, "a member contributed to the same step twice");
+    for (std::uint32_t chunk = 0; chunk < chunks_.ranges.size(); ++chunk) {
+      const auto piece = cut(own, chunks_, chunk);
+      for (const auto hearer : hearers_) out.send(rank_id{hearer}, piece);
+    }
+    for (std::uint32_t chunk = 0; chunk < chunks_.ranges.size(); ++chunk) {
+      const auto piece = cut(own, chunks_, chunk);
+      if (const auto place = place_of(me_)) keep(now.folds[chunk], *place, piece);
+      mix_if_complete(now, piece, out);
+    }
+  }
+
+  void receive(const part& piece, outbox& out) override {
+    rules::check_fits(piece, chunks_.ranges);
+    const auto sender = static_cast<std::uint32_t>(piece.origin.sender);
+    const auto place = place_of(sender);
+    if (piece.at != stage::contribution || piece.what != slot::parameters || sender == me_ || !place)
+      throw exchange_error(errc::mismatch, "a gossip member received a part that is not the parameters of a neighbour");
+    auto& now = at(piece.origin.step);
+    keep(now.folds[piece.which.part], *place, piece);
+    mix_if_complete(now, piece, out);
+  }
+
+  std::vector<rank_id> waiting_for(std::uint64_t step) const override {
+    const auto found = steps_.find(step);
+    std::vector<std::uint32_t> missing;
+    if (found == steps_.end() || !found->second.contributed) missing.push_back(me_);
+    for (std::size_t place = 0; place < mixed_.size(); ++place) {
+      const auto has = [&](const fold& each) { return each.came[place]; };
+      const bool all =
+          found != steps_.end() && std::all_of(found->second.folds.begin(), found->second.folds.end(), has);
+      if (!all && mixed_[place].index != me_) missing.push_back(mixed_[place].index);
+    }
+    std::sort(missing.begin(), missing.end());
+    std::vector<rank_id> result;
+    for (const auto index : missing) result.push_back(rank_id{index});
+    return result;
+  }
+
+  std::int64_t largest_fold() const override { return chunks_.largest() * static_cast<std::int64_t>(mixed_.size()); }
+
+  void forget_before(std::uint64_t step) override { steps_.erase(steps_.begin(), steps_.lower_bound(step)); }
+
+  std::optional<std::uint64_t> steps_ahead() const override { return ahead_; }
+
+ private:
+  /// Of one chunk: what has come of those that are mixed, by their place in the row of W.
+  struct fold {
+    std::vector<rules::weighted> summands;  ///< Empty once they are mixed.
+    std::vector<bool> came;
+  };
+
+  struct progress {
+    bool contributed{false};
+    std::vector<fold> folds;  ///< By chunk.
+  };
+
+  progress& at(std::uint64_t step) {
+    if (const auto found = steps_.find(step); found != steps_.end()) return found->second;
+    const fold none{std::vector<rules::weighted>(mixed_.size()), std::vector<bool>(mixed_.size())};
+    return steps_.emplace(step, progress{.folds = std::vector<fold>(chunks_.ranges.size(), none)}).first->second;
+  }
+
+  /// Returns where in the row of W `index` stands, or nothing where it has no weight.
+  std::optional<std::size_t> place_of(std::uint32_t index) const {
+    const auto before = [](const rules::neighbour& each, std::uint32_t value) { return each.index < value; };
+    const auto found = std::lower_bound(mixed_.begin(), mixed_.end(), index, before);
+    if (found == mixed_.end() || found->index != index) return std::nullopt;
+    return static_cast<std::size_t>(found - mixed_.begin());
+  }
+
+  void keep(fold& into, std::size_t place, const part& piece) const {
+    if (into.came[place])
+      throw exchange_error(errc::stale, "chunk " + std::to_string(piece.which.part) + " of rank " +
+                                            std::to_string(mixed_[place].index) + " arrived twice in one step");
+    into.came[place] = true;
+    into.summands[place] = {piece.piece.values, mixed_[place].weight};
+  }
+
+  /// Answers the chunk of `piece` when all that is mixed into it has come, and the own contribution, mixed or not.
+  void mix_if_complete(progress& now, const part& piece, outbox& out) {
+    auto& fold = now.folds[piece.which.part];
+    const bool complete = std::find(fold.came.begin(), fold.came.end(), false) == fold.came.end();
+    if (!now.contributed || !complete) return;
+    part result = piece;
+    result.origin.sender = options_.among.rank;
+    result.what = slot::parameters;
+    result.at = stage::result;
+    result.piece.values = rules::mix_in_order(std::exchange(fold.summands, {}), options_.pool);
+    result.sample_count = 1;
+    out.answer(result);
+  }
+
+  member_options options_;
+  chunking chunks_;
+  std::uint32_t me_;
+  std::shared_ptr<const gossip_wiring> wiring_;
+  const std::vector<rules::neighbour>& mixed_;  ///< The own row of W.
+  std::vector<std::uint32_t> hearers_;          ///< The members that the own parameters are sent to, in this order.
+  std::uint64_t ahead_;
+  std::map<std::uint64_t, progress> steps_;
+};
+
+std::vector<planned_edge> gossip_edges(std::uint32_t world_size, const models::flat_layout& layout,
+                                       const setting_values& settings) {
+  const auto bytes = static_cast<std::uint64_t>(layout.parameter_end) * sizeof(float);
+  const gossip_wiring wiring{world_size, settings};
+  std::vector<planned_edge> edges;
+  for (std::uint32_t from = 0; from < world_size; ++from)
+    for (const auto to : wiring.hearers[from]) edges.push_back({from, to, 1, bytes});
+  return edges;
+}
+
+exchange_facts gossip_facts() {
+  return {.equation =
+              "xᵢ ← Σⱼ W(i,j) xⱼ over i and its neighbours j; then xᵢ ← xᵢ − γ gᵢ, where gᵢ is the gradient at the xᵢ "
+              "before the exchange",
+          .picture =
+              "w0 ⇄ w1 ⇄ w2\n"
+              " ⇅         ⇅\n"
+              "w5 ⇄ w4 ⇄ w3",
+          .variants = {
+              {.messages = "one for each direction of an edge: 2n on a ring, n(n − 1) on a complete graph",
+               .bytes = "P for each message: 2nP on a ring",
+               .synchronisation = "each member waits only for its neighbours; two members are at most as many "
+                                  "exchanges apart as there are edges on the shortest path between them",
+               .staleness = "0",
+               .equals = "D-PSGD in PyTorch, to 1e-5; the mean of all parameters is preserved; on a complete graph, a "
+                         "step followed by the exchange equals all_reduce of the gradients, to 1e-5, if the optimizer "
+                         "is linear in the gradient (SGD with or without momentum; not Adam, NovoGrad or clipping)",
+               .shown_by = {"tests/parity/wirings.py", "tests/parity/steps.py", "tests/simulation/averaging_test.cpp",
+                            "tests/unit/algorithms/rules/mixing_test.cpp",
+                            "tests/unit/algorithms/exchange/gossip/gossip_test.cpp"}}}};
+}
+
+}  // namespace
+
+exchange_kind gossip_kind() {
+  return {
+      .name = "gossip",
+      .explanation = "Each member mixes its parameters with those of its neighbours on a graph.",
+      .source = "Lian et al. 2017, \"Can decentralized algorithms outperform centralized algorithms?\", Algorithm 1",
+      .carries = {{.sends = slot::parameters, .answers = slot::parameters}},
+      .settings = gossip_settings(),
+      .make_member = [](const member_options& options) { return std::make_unique<gossip_member>(options); },
+      .edges = gossip_edges,
+      .nature =
+          [](const setting_values& settings) { return exchange_nature{.same_for_all = mixes_the_same(settings)}; },
+      .derive = with_graph,
+      .check = check_graph,
+      .by_index = graph_by_index,
+      .make_common =
+          [](std::uint32_t members, const setting_values& settings) {
+            return std::make_shared<const gossip_wiring>(members, settings);
+          },
+      .facts = gossip_facts(),
+  };
+}
+
+}  // namespace troupe

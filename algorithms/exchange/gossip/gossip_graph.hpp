@@ -1,0 +1,39 @@
+// The settings of gossip: a graph, or a matrix, and the mixing matrix W that they define.
+#pragma once
+
+#include "troupe/algorithms/exchange/registry.hpp"
+#include "troupe/algorithms/rules/mixing.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace troupe {
+
+/// A setting that does not define a mixing matrix, with the reason.
+struct unfit_setting : std::invalid_argument {
+  explicit unfit_setting(complaint said) : std::invalid_argument(said.text), why(std::move(said)) {}
+  complaint why;
+};
+
+/// Returns W for the members with these names under the settings of gossip: doubly stochastic and connected. Throws
+/// unfit_setting.
+rules::mixing_matrix mixing_of(const std::vector<std::string>& names, const setting_values& settings);
+
+/// The following describe gossip's settings to exchange_kind, where they are explained.
+std::vector<setting> gossip_settings();
+setting_values with_graph(std::uint32_t members, setting_values settings);
+std::optional<complaint> check_graph(const std::vector<std::string>& names, const setting_values& settings);
+setting_values graph_by_index(const std::vector<std::string>& names, const setting_values& settings);
+
+/// Returns whether every member gets the same mixture.
+bool mixes_the_same(const setting_values& settings);
+
+/// Returns the names of members where no names are known: w0, w1, …
+std::vector<std::string> names_by_index(std::size_t n);
+
+}  // namespace troupe

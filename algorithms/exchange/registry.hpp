@@ -1,0 +1,164 @@
+// The kinds of exchange that a topology file can name. A kind describes itself to people and to the plan, and makes one
+// worker's part of the exchange. No worker, port or compute actor asks for the name of a kind. The plan asks for that
+// of `shared`, whose replicas and local steps concern the computation, and `explain-run` for those of which it
+// suggests settings.
+#pragma once
+
+#include "troupe/algorithms/exchange/member.hpp"
+#include "troupe/algorithms/exchange/member_options.hpp"
+#include "troupe/algorithms/messages/messages.hpp"
+#include "troupe/algorithms/support/setting.hpp"
+#include "troupe/algorithms/training/shared_memory.hpp"
+#include "troupe/models/storage/flat.hpp"
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace troupe::rules {
+struct message_costs;
+}
+
+namespace troupe {
+
+/// Tensor traffic of one exchange from one member's port to another's, by index; servers continue the numbering at n.
+/// Messages are counted before cutting: a tensor that a route cuts into chunks (member_options::chunk_elements) only
+/// for overlap counts as one. Bytes are the same either way.
+struct planned_edge {
+  std::uint32_t from{0}, to{0};  ///< Ranks.
+  std::uint64_t messages{0};     ///< Number of messages per exchange.
+  std::uint64_t bytes{0};        ///< Tensor payload in bytes per exchange.
+  double used{1};  ///< Share of the exchanges that use this edge; below 1 if the edges change between exchanges.
+};
+
+/// What runs an exchange.
+enum class hosting : std::uint8_t {
+  ports,           ///< Ports of workers and servers, which send each other messages.
+  shared_memory,   ///< One memory, which the workers read and write and a server keeps.
+  device_library,  ///< The GPUs' own library, on the devices of the workers.
+};
+
+/// Properties of a kind under given settings.
+struct exchange_nature {
+  hosting host{hosting::ports};
+  bool deterministic{true};  ///< Whether results are independent of the order of arrival.
+  bool same_for_all{true};   ///< Whether all members get the same answer.
+  /// Whether a member's answer may wait for contributions of others; then all must end at the same step.
+  bool waits_for_others{true};
+  std::optional<slot> answers{};  ///< Set if the settings change the answer from that of the carriage.
+  /// Whether it is an operation of the loop, in which workers send contributions through ports. Otherwise workers
+  /// change what its servers hold in their own steps, and nothing is sent.
+  bool in_loop{true};
+  /// Name of the library that computes the sums in an order of its own; empty if the topology fixes their order.
+  std::string sums_by{};
+  std::string encoding_refusal{};  ///< Why `encoding` has no effect; empty if it has.
+  bool due_from_start{false};      ///< Whether an exchange with every = τ is also due at step 0.
+  /// Number of actors that hold what is exchanged; what they hold is the result of the run.
+  std::uint32_t servers{0};
+  memory_writes writes{memory_writes::plain};  ///< How workers write the memory. Used only with a shared memory.
+};
+
+/// A setting that does not fit, with a message: what is wrong, and what was expected.
+struct complaint {
+  std::string key, text;
+};
+
+/// Cost and guarantees of a kind under some of its settings, in words: n members, P bytes of parameters.
+struct exchange_variant {
+  std::string when{};             ///< Settings that select it, such as apply = "all"; empty if there are no others.
+  std::string messages{};         ///< Number of messages per exchange, over all members.
+  std::string bytes{};            ///< Bytes per exchange, over all members.
+  std::string synchronisation{};  ///< Which actors wait for which.
+  std::string staleness{};        ///< Bound on the number of versions between a gradient and its application.
+  std::string equals{};           ///< What the result must equal, and under which conditions.
+  std::vector<std::string> shown_by{};  ///< Tests that demonstrate the claims.
+};
+
+/// Facts about a kind, from which `troupe list exchanges` and the table of docs/algorithms.md are made.
+struct exchange_facts {
+  std::string equation{};
+  std::string picture{};  ///< A few lines.
+  std::vector<exchange_variant> variants{};
+};
+
+/// What a kind may consider when it chooses: the same on every node, since it is a function of the topology file.
+struct surroundings {
+  std::uint32_t members{1};
+  encoding how{encoding::float32};      ///< Encoding of the messages.
+  std::int64_t chunk_elements{0};       ///< See member_options.
+  const rules::message_costs* costs{};  ///< How long messages between members take. Null: all in one process.
+};
+
+/// One of the values between which a kind chose, and the time that one exchange would take.
+struct candidate {
+  std::string value{};
+  double seconds{0};
+};
+
+/// What a kind chose for one tensor.
+struct choice {
+  setting_values settings{};            ///< Complete settings of its members.
+  std::string key{};                    ///< The setting whose value was chosen.
+  std::vector<candidate> candidates{};  ///< The chosen one first; empty if there was nothing to choose.
+};
+
+struct exchange_kind {
+  std::string name;
+  std::string explanation;                    ///< One line.
+  std::string source;                         ///< Paper or textbook, with section.
+  std::vector<carriage> carries{carriage{}};  ///< The default first.
+  std::vector<setting> settings{};
+  /// Makes the member of one worker, or of a server (membership::is_server).
+  std::function<std::unique_ptr<member>(const member_options&)> make_member;
+  /// Lists the traffic of one exchange among `world_size` members.
+  std::function<std::vector<planned_edge>(std::uint32_t world_size, const models::flat_layout&, const setting_values&)>
+      edges;
+  /// Returns the nature under these settings; empty for exchange_nature{}.
+  std::function<exchange_nature(const setting_values&)> nature{};
+  /// Returns the settings with all defaults filled in that depend on the number of members or on other settings; empty
+  /// if no default does.
+  std::function<setting_values(std::uint32_t members, setting_values)> derive{};
+  /// Returns what is wrong with these settings for members with these names, or nothing.
+  std::function<std::optional<complaint>(const std::vector<std::string>& names, const setting_values&)> check{};
+  /// Returns the settings with every member name replaced by w0, w1, … according to the member's index, which is how
+  /// make_member, make_common, edges and nature read them; empty if no setting contains names.
+  std::function<setting_values(const std::vector<std::string>& names, const setting_values&)> by_index{};
+  /// Returns the settings with what depends on the surroundings and on the size of the tensor chosen; empty if nothing
+  /// does. `edges` and make_member are given these settings. A choice changes no bit of a result.
+  std::function<choice(const surroundings&, const models::flat_layout&, setting_values)> choose{};
+  /// Returns what all of `members` share: see common_facts. Empty if there is nothing.
+  std::function<std::shared_ptr<const common_facts>(std::uint32_t members, const setting_values&)> make_common{};
+  exchange_facts facts{};
+};
+
+/// Returns kind.nature(settings), or the default if the kind has none.
+exchange_nature nature_of(const exchange_kind& kind, const setting_values& settings);
+
+/// Returns the settings in effect among `members` that send `what`: with every default filled in, and without settings
+/// that have no effect.
+setting_values settled(const exchange_kind& kind, slot what, std::uint32_t members, const setting_values& settings);
+
+/// Returns the setting `buffers`: how an exchange of parameters treats float buffers (running statistics of batch
+/// norm).
+setting buffers_setting();
+
+/// Returns whether these settings exchange float buffers together with the parameters.
+bool mixes_buffers(const setting_values& settings);
+
+/// All kinds, in the order in which `troupe list` shows them.
+const std::vector<exchange_kind>& exchange_kinds();
+
+/// Adds a kind, or replaces the kind with the same name. Call it first in a program's main(), because readers of the
+/// kinds (parser, plan) keep what they have read.
+void register_exchange(exchange_kind kind);
+
+/// Returns the kind of this name, or nullptr.
+const exchange_kind* find_exchange(const std::string& name);
+
+/// Returns the topology file's name for `what`: parameters, gradient, change.
+std::string name_of(slot what);
+
+}  // namespace troupe

@@ -1,0 +1,245 @@
+#include "troupe/algorithms/exchange/servers/parameter_server.hpp"
+
+#include "troupe/algorithms/exchange/member.hpp"
+#include "troupe/algorithms/exchange/servers/shards.hpp"
+#include "troupe/algorithms/rules/reduce.hpp"
+
+#include <algorithm>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace troupe {
+
+namespace {
+
+/// A worker's part: cuts the gradient over the servers and passes on their answers.
+class server_client final : public member {
+ public:
+  explicit server_client(member_options options)
+      : options_(std::move(options)),
+        cut_(parameter_server::cut_of(options_.layout, options_.settings)),
+        versions_(options_.restored ? options_.restored->counts("versions", cut_.size())
+                                    : std::vector<std::uint64_t>(cut_.size())),
+        awaited_(cut_.size()),
+        may_refuse_(parameter_server::rule_of(options_.settings).apply == parameter_server::applies::first) {
+    options_.restored.reset();
+  }
+
+  void contribute(const part& own, outbox& out) override {
+    if (!waiting_for(own.origin.step).empty())
+      throw exchange_error(errc::stale, "a worker contributed before its last gradient was answered");
+    step_ = own.origin.step;
+    for (std::uint32_t shard = 0; shard < cut_.size(); ++shard) {
+      part piece = own;
+      piece.origin.version = versions_[shard];
+      piece.which.part = shard;
+      piece.piece = {cut_[shard].first, own.piece.values.narrow(0, cut_[shard].first, cut_[shard].count)};
+      awaited_[shard] = true;
+      out.send(server_of(shard), std::move(piece));
+    }
+  }
+
+  void receive(const part& piece, outbox& out) override {
+    rules::check_fits(piece, cut_);
+    const auto shard = piece.which.part;
+    if (piece.at != stage::result || piece.what != slot::parameters || piece.origin.sender != server_of(shard))
+      throw exchange_error(errc::mismatch,
+                           "a worker received a part that is not an answer from the server of that shard");
+    if (!awaited_[shard] || piece.origin.step != step_)
+      throw exchange_error(errc::stale, "a worker received an answer from a server that it did not request");
+    // A worker that is several steps late is refused, although it has the present version.
+    if (piece.origin.version < versions_[shard] || (piece.origin.version == versions_[shard] && !may_refuse_))
+      throw exchange_error(errc::mismatch, "a server answered with parameters older than the gradient");
+    awaited_[shard] = false;
+    versions_[shard] = piece.origin.version;
+    auto answer = piece;
+    // The worker continues with the step that is open. Where gradients may be refused, each step makes one version.
+    answer.origin.version = may_refuse_ ? std::max(piece.origin.version, step_ + 1) : step_ + 1;
+    out.answer(answer);
+  }
+
+  /// Returns nothing if the worker may leave out steps: receive() then checks those of answers.
+  std::optional<std::uint64_t> steps_ahead() const override {
+    return may_refuse_ ? std::nullopt : member::steps_ahead();
+  }
+
+  std::vector<rank_id> waiting_for(std::uint64_t) const override {
+    std::vector<rank_id> servers;
+    for (std::uint32_t shard = 0; shard < awaited_.size(); ++shard)
+      if (awaited_[shard]) servers.push_back(server_of(shard));
+    return servers;
+  }
+
+  std::int64_t largest_fold() const override { return 0; }
+
+  void forget_before(std::uint64_t) override {}
+
+  state_dict state() const override {
+    state_dict state;
+    state.put_counts("versions", versions_);
+    return state;
+  }
+
+ private:
+  rank_id server_of(std::uint32_t shard) const { return rank_id{options_.among.world_size + shard}; }
+
+  member_options options_;
+  std::vector<range> cut_;
+  std::vector<std::uint64_t> versions_;  ///< By shard: of the last answer, 0 at first.
+  std::vector<bool> awaited_;            ///< By shard.
+  bool may_refuse_;
+  std::uint64_t step_{0};  ///< Of the gradient under way.
+};
+
+std::unique_ptr<member> make_server_side(const member_options& options) {
+  if (options.among.is_server()) return parameter_server::make_shard(options);
+  return std::make_unique<server_client>(options);
+}
+
+std::vector<planned_edge> server_edges(std::uint32_t world_size, const models::flat_layout& layout,
+                                       const setting_values& settings) {
+  const auto cut = parameter_server::cut_of(layout, settings);
+  std::vector<planned_edge> edges;
+  for (std::uint32_t worker = 0; worker < world_size; ++worker) {
+    for (std::uint32_t shard = 0; shard < cut.size(); ++shard) {
+      const auto bytes = static_cast<std::uint64_t>(cut[shard].count) * sizeof(float);
+      edges.push_back({worker, world_size + shard, 1, bytes});
+      edges.push_back({world_size + shard, worker, 1, bytes});
+    }
+  }
+  return edges;
+}
+
+exchange_nature server_nature(const setting_values& settings) {
+  const auto rule = parameter_server::rule_of(settings);
+  const auto all = rule.apply == parameter_server::applies::all;
+  return {.deterministic = all,
+          .same_for_all = all,
+          .waits_for_others = rule.apply != parameter_server::applies::each || rule.staleness_bound,
+          .servers = parameter_server::shards_of(settings)};
+}
+
+std::optional<complaint> check_server(const std::vector<std::string>& names, const setting_values& settings) {
+  const auto has = [&](const char* key) { return settings.contains(key); };
+  const auto& apply = std::get<std::string>(settings.at("apply"));
+  if (has("staleness_bound") && apply != "each")
+    return complaint{"staleness_bound", "a bound on the staleness has no effect with apply = \"" + apply +
+                                            "\"; set apply = \"each\", or remove the key"};
+  if (has("first") && apply != "first")
+    return complaint{"first", "the number of gradients to wait for has no effect with apply = \"" + apply +
+                                  "\"; set apply = \"first\", or remove the key"};
+  if (apply != "first") return {};
+  const auto n = static_cast<std::int64_t>(names.size());
+  if (!has("first"))
+    return complaint{"apply",
+                     "apply = \"first\" requires the number of gradients to wait for; set first to a number "
+                     "from 1 to " +
+                         std::to_string(n)};
+  if (std::get<std::int64_t>(settings.at("first")) > n)
+    return complaint{"first", "the exchange has only " + std::to_string(n) + " members; use a number from 1 to " +
+                                  std::to_string(n)};
+  if (parameter_server::shards_of(settings) > 1)
+    return complaint{"shards",
+                     "with apply = \"first\", several servers could apply the gradients of different "
+                     "workers; use shards = 1"};
+  return {};
+}
+
+}  // namespace
+
+exchange_kind parameter_server_kind() {
+  return {
+      .name = "parameter_server",
+      .explanation = "Servers hold the parameters, apply the workers' gradients and return the new parameters.",
+      .source =
+          "Li et al. 2014 (OSDI), \"Scaling Distributed Machine Learning with the Parameter Server\"; "
+          "asynchronous: Dean et al. 2012 (NIPS), \"Large Scale Distributed Deep Networks\", section 4.1; bounded "
+          "staleness: Ho et al. 2013 (NIPS), \"More Effective Distributed ML via a Stale Synchronous Parallel "
+          "Parameter "
+          "Server\"; backup workers: Chen et al. 2016, \"Revisiting Distributed Synchronous SGD\", section 3.2",
+      .carries = {{.sends = slot::gradient, .answers = slot::parameters}},
+      .settings = {{.name = "apply",
+                    .type = setting_type::choice,
+                    .default_text = "\"all\"",
+                    .explanation =
+                        "When a server updates the parameters: \"all\" waits for the gradients of all workers and "
+                        "applies their mean; \"first\" applies the mean of the first gradients of each version, as "
+                        "many as `first` says, and refuses later ones (backup workers); \"each\" applies each "
+                        "gradient as it arrives (asynchronous SGD).",
+                    .choices = {"all", "first", "each"}},
+                   {.name = "first",
+                    .type = setting_type::integer,
+                    .default_text = "",
+                    .explanation = "Number of gradients that make an update with apply = \"first\". The other workers "
+                                   "are backup workers: gradients that arrive later are refused, counted as "
+                                   "gradients_refused in the metrics, and answered with the new parameters. A worker "
+                                   "that is late by several steps continues with the present one, if the loop has no "
+                                   "other exchange. The run makes as many updates as it has steps.",
+                    .minimum = 1,
+                    .maximum = 4096},
+                   {.name = "staleness_bound",
+                    .type = setting_type::integer,
+                    .default_text = "",
+                    .explanation = "Number of steps that a worker may be ahead of the slowest one with apply = "
+                                   "\"each\" (stale synchronous parallel): a worker that is further ahead waits for "
+                                   "its answer. 0 makes all workers begin each step together. By default, no worker "
+                                   "waits for another.",
+                    .minimum = 0,
+                    .maximum = 1e9},
+                   {.name = "shards",
+                    .type = setting_type::integer,
+                    .default_text = "1",
+                    .explanation = "Number of servers that share the parameters. Each holds whole parameters of about "
+                                   "the same total size; servers beyond the number of parameters hold nothing. More "
+                                   "than one cannot be combined with optimizer.clip_norm or with novograd.",
+                    .minimum = 1,
+                    .maximum = 64}},
+      .make_member = make_server_side,
+      .edges = server_edges,
+      .nature = server_nature,
+      .check = check_server,
+      .facts =
+          {.equation = "all: x ← step(x, Σ bᵢgᵢ / Σ bᵢ); first: the same over the first gradients; each: x ← step(x, "
+                       "gᵢ), one gradient after another",
+           .picture = "worker i ── gradient ──▶ server j (shard j of x, optimizer, version)\n"
+                      "worker i ◀─ parameters ─ server j",
+           .variants =
+               {{.when = "apply = \"all\"",
+                 .messages = "2n · shards",
+                 .bytes = "2nP",
+                 .synchronisation = "every worker waits for the slowest",
+                 .staleness = "0",
+                 .equals = "star and all_reduce with the same optimizer, bit for bit, for any number of shards",
+                 .shown_by = {"tests/unit/algorithms/exchange/servers/parameter_server_test.cpp",
+                              "tests/parity/steps.py", "tests/cli/catalogue.py"}},
+                {.when = "apply = \"first\"",
+                 .messages = "2n · shards",
+                 .bytes = "2nP",
+                 .synchronisation = "every worker waits for the `first` fastest",
+                 .staleness = "0; gradients that would be stale are refused and counted",
+                 .equals = "with first = n, apply = \"all\", bit for bit",
+                 .shown_by = {"tests/unit/algorithms/exchange/servers/backup_workers_test.cpp"}},
+                {.when = "apply = \"each\" with staleness_bound = s",
+                 .messages = "2n · shards",
+                 .bytes = "2nP",
+                 .synchronisation = "a worker that is s steps ahead waits for the slowest; the slowest never waits",
+                 .staleness = "counted; at most (2s + 1)(n − 1), because no worker is more than s steps ahead of the "
+                              "slowest",
+                 .equals = "with one worker, plain SGD; with s = 0 and plain SGD, the sum of all workers' gradients "
+                           "at the same parameters in each step; with s at least the number of steps, apply = "
+                           "\"each\" without a bound",
+                 .shown_by = {"tests/unit/algorithms/exchange/servers/bounded_staleness_test.cpp"}},
+                {.when = "apply = \"each\"",
+                 .messages = "2n · shards",
+                 .bytes = "2nP",
+                 .synchronisation = "no worker waits for another",
+                 .staleness = "counted; unbounded, but n − 1 on average, whatever the workers' speeds",
+                 .equals = "with one worker, plain SGD; with a forced order of arrival, PyTorch in that order, to 1e-5",
+                 .shown_by = {"tests/unit/algorithms/rules/staleness_test.cpp", "tests/parity/steps.py",
+                              "tests/parity/wirings.py"}}}},
+  };
+}
+
+}  // namespace troupe

@@ -1,0 +1,98 @@
+// Shared parts of the servers of exchanges: which contribution must come next, how it is answered, and what has to be
+// kept after workers have moved on.
+#pragma once
+
+#include "troupe/algorithms/exchange/member.hpp"
+#include "troupe/algorithms/exchange/member_options.hpp"
+#include "troupe/algorithms/messages/messages.hpp"
+#include "troupe/algorithms/rules/reduce.hpp"
+#include "troupe/algorithms/rules/schedule.hpp"
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+namespace troupe::serving {
+
+/// Returns the first step from member_options::first_step on at which the exchange is due, as contributions are
+/// stamped.
+std::uint64_t first_due(const member_options& options);
+
+/// Store what a server holds, and read it; x is not defined for a server that holds nothing.
+void save(const holding& held, const std::string& name, state_dict& into);
+holding restored_holding(const state_dict& from, const std::string& name);
+
+/// Returns whether the settings contain apply = "each" rather than "all".
+bool applies_each(const setting_values& settings);
+
+/// Tracks the steps of each worker's contributions, which must come one after the other at the steps where the exchange
+/// is due. So nothing is accepted twice and nothing is skipped.
+class roll_call {
+ public:
+  roll_call(const member_options& options);
+
+  /// Notes that the contribution of `worker` to `step` has arrived. Throws exchange_error: stale if it arrived before,
+  /// mismatch if an earlier one is missing.
+  void note(rank_id worker, std::uint64_t step);
+
+  /// The same, for a worker that may leave out steps.
+  void note_later(rank_id worker, std::uint64_t step);
+
+  /// Returns the workers whose contribution to `step` has not arrived.
+  std::vector<rank_id> missing(std::uint64_t step) const;
+
+  /// Returns the next step expected from each worker.
+  const std::vector<std::uint64_t>& next() const { return next_; }
+
+ private:
+  cadence due_;
+  std::vector<std::uint64_t> next_;  ///< Next step expected from each worker.
+};
+
+/// Keeps what a server held at steps that workers have passed, until it is requested.
+class archive {
+ public:
+  archive(const member_options& options);
+
+  /// Records what the server holds before it accepts the contributions of all workers that are stamped `step`.
+  void keep_before(std::uint64_t step, const holding& now);
+
+  /// Returns what the server held when all workers had completed `step` steps: the kept value, or else `now`. Forgets
+  /// everything kept up to that step.
+  holding take(std::uint64_t step, const holding& now);
+
+  void save(state_dict& into) const;
+
+ private:
+  schedule when_;
+  cadence due_;
+  std::uint64_t reached_{0};  ///< Steps below this one are known.
+  std::map<std::uint64_t, holding> kept_;
+};
+
+/// Common behaviour of servers: they check what arrives and answer each contribution once.
+class answering_server : public server {
+ public:
+  state_dict state() const override;
+
+  /// Returns the maximum: a pass over everything held, or a step of LibTorch's optimizer, never belongs in a handler.
+  std::int64_t largest_fold() const final;
+
+ protected:
+  explicit answering_server(member_options options);
+
+  /// Throws exchange_error (mismatch) unless `piece` is a contribution from a worker, is of kind `what`, is the range
+  /// of `cut` with this index, and was computed from parameters that have existed.
+  void check(const part& piece, slot what, const std::vector<range>& cut, std::uint32_t index) const;
+
+  /// Answers a contribution: the answer has the contribution's stamp except for sender and version.
+  void answer(const part& contribution, slot what, const at::Tensor& values, outbox& out);
+
+  member_options options_;
+  roll_call roll_call_;
+  std::uint64_t version_{0};   ///< Number of updates made.
+  std::uint64_t answered_{0};  ///< Number of contributions answered.
+};
+
+}  // namespace troupe::serving

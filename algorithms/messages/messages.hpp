@@ -1,0 +1,274 @@
+// What actors tell each other: tensors, where they come from, and reports. Nothing here knows the actor framework, so
+// that algorithms do not either; control_messages.hpp has the messages that name actors. The interface headers
+// (compute, worker, port, evaluator, coordinator, recorder) describe the conversations; docs/protocol.md lists who
+// sends what and when.
+//
+// Symbols: there are n workers. Flat storage has P elements of parameters (padding included), followed by B elements of
+// float buffers. Steps are counted from 0; a step is completed once its outcome is applied.
+//
+// Tensors are float32 and contiguous, except for the values of encoded parts. They are on the CPU unless a message says
+// that they may be on a worker's device. A tensor is FROZEN once sent: receivers may read it for as long as they hold
+// it and must never write it. Serialising a message that holds a tensor is an error; between nodes, a transport carries
+// parts and snapshots through actors with the same interface.
+#pragma once
+
+#include "troupe/algorithms/messages/mark.hpp"
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace troupe {
+
+enum class run_id : std::uint64_t {};
+/// Position of a worker in the topology file, from 0. Sums are folded in this order. The servers of an exchange have
+/// the numbers from n on.
+enum class rank_id : std::uint32_t {};
+
+/// What the values of a part or an outcome are, and therefore how they change the receiver's state.
+enum class slot : std::uint8_t {
+  parameters,  ///< The values replace x.
+  gradient,    ///< The values replace g, the gradient that the next `apply` uses.
+  change,      ///< The values are added to x.
+};
+
+/// Progress of a part from one worker's values to the values that all workers apply.
+enum class stage : std::uint8_t {
+  contribution,  ///< One worker's own values, unweighted.
+  partial,       ///< Sum over some ranks, weighted by sample count and not yet divided.
+  result,        ///< The answer of the exchange.
+};
+
+/// How the values of a part are encoded between its sender and its receiver.
+enum class encoding : std::uint8_t {
+  float32 = 1,
+  bfloat16,  ///< The upper half of a float32, rounded to nearest, ties to even.
+};
+
+/// Local operations of a loop. The third kind of loop element is an exchange, which the worker handles itself.
+enum class verb : std::uint8_t { gradient, apply };
+
+/// Origin of a tensor. An actor that merges tensors rejects those that do not fit or were merged before.
+struct stamp {
+  run_id run{};      ///< Run to which the tensor belongs.
+  rank_id sender{};  ///< Rank whose port or worker sent the tensor, whether it computed the tensor or forwarded it.
+  /// Membership under which the tensor was made; increases when the set of workers is re-formed.
+  std::uint32_t generation{0};
+  std::uint64_t step{0};     ///< Number of steps the sender had completed.
+  std::uint64_t version{0};  ///< Version of the parameters from which the tensor was computed.
+};
+
+/// Identifies one tensor of a step. The plan orders all keys.
+struct key {
+  std::uint32_t place{0};  ///< Index of the exchange in the plan.
+  std::uint32_t part{0};   ///< Index of the shard, parameter, chunk or bucket within the exchange.
+};
+
+/// Elements [first, first + count) of the flat storage.
+struct range {
+  std::int64_t first{0};
+  std::int64_t count{0};
+  bool operator==(const range&) const = default;
+};
+
+/// Elements [first, first + values.numel()) of the flat storage [P | B].
+struct span {
+  std::int64_t first{0};
+  at::Tensor values;  ///< [m], frozen.
+  /// Marks the point on the device's stream after which the values are valid; empty on the CPU.
+  std::shared_ptr<const device::mark> ready{};
+};
+
+/// Tensor sent between a worker, its port and the ports of its peers.
+struct part {
+  stamp origin{};
+  key which{};
+  slot what{slot::gradient};
+  stage at{stage::contribution};
+  encoding how{encoding::float32};  ///< Encoding of the values. Members see float32 only.
+  span piece{};
+  std::int64_t total{0};  ///< Number of elements of the whole tensor of which `piece` is a part.
+  /// Samples that the values represent: the weight of a contribution, or the sum of the weights of a partial.
+  std::int64_t sample_count{0};
+  double mass{1};  ///< Push-sum weight.
+  /// Released once the member has taken the part, so that a transport can count how much it may still send. Often
+  /// empty.
+  std::shared_ptr<const void> receipt{};
+};
+
+/// Answer of an exchange: the values to apply and what they are.
+struct outcome {
+  stamp origin{};
+  slot what{slot::gradient};
+  std::vector<span> pieces{};      ///< Pieces in ascending order that cover the whole tensor.
+  std::uint64_t version{0};        ///< Version of the servers that answered; 0 from exchanges without servers.
+  double lr_scale{1};              ///< Factor applied to the learning rate of the following `apply`.
+  std::uint64_t payload_bytes{0};  ///< Tensor bytes that this port has sent to its peers since the run began.
+  std::int64_t sample_count{0};    ///< Samples that the values represent, if the exchange reports them.
+};
+
+/// When the parameters of a snapshot were taken.
+enum class snapshot_time : std::uint8_t {
+  after_step,     ///< After the step in the snapshot's origin.
+  before_mixing,  ///< As the worker gave them to its last exchange of parameters before the end of that step.
+  after_mixing,   ///< As that exchange left them.
+};
+
+/// Parameters and float buffers after `origin.step` completed steps.
+struct snapshot {
+  stamp origin;
+  at::Tensor values;                            ///< [P + B], frozen.
+  std::shared_ptr<const device::mark> ready{};  ///< See span::ready.
+  snapshot_time taken{snapshot_time::after_step};
+};
+
+/// Batches that a worker draws from a queue shared by all workers.
+struct assignment {
+  std::uint64_t first_step{0};   ///< First step of the assignment, in the worker's own count from 0.
+  std::uint64_t first_batch{0};  ///< Batch of that step; the following steps draw the following batches.
+  std::uint64_t count{0};        ///< Number of steps, and of batches; at least 1.
+
+  std::uint64_t end() const { return first_step + count; }  ///< The step after the last.
+};
+
+/// Destination of the last gradient of an `advance` if it leaves in buckets. Each bucket is sent to the exchange as the
+/// worker's contribution as soon as backward has computed all of it.
+struct bucket_destination {
+  std::uint32_t place{0};
+  /// Buckets in the order in which they leave; together they cover [0, P). If null, the gradient stays until it is
+  /// returned in the answer.
+  std::shared_ptr<const std::vector<range>> buckets{};
+  bool on_device{false};  ///< The port accepts tensors on the device; otherwise they are first copied to the host.
+};
+
+/// Request to a compute actor: apply the outcomes in `with` in order, then run `verbs` in order `times` times, or fewer
+/// after a `cancel`.
+struct advance {
+  std::vector<verb> verbs{};
+  std::uint32_t times{1};
+  snapshot from{};                 ///< State to start from: x.
+  std::optional<part> gradient{};  ///< g, if one is still to be applied.
+  std::vector<outcome> with{};     ///< Answers of exchanges: a new x, a new g, or a change of x.
+  bucket_destination leaving{};    ///< Destination of the gradient if the last verb is `gradient`.
+  /// Batches of this step and the following ones, as far as known; empty if each worker has batches of its own.
+  std::vector<assignment> assigned{};
+  /// Whether x and g are required in host memory; otherwise they may stay on the device that computed them.
+  bool host_parameters{true}, host_gradient{true};
+  double loss_sum{0};  ///< Sum that advanced::loss_sum continues, so that its bits do not depend on the requests.
+};
+
+/// Result of an `advance`.
+struct advanced {
+  snapshot now;                  ///< Equal to `from` if nothing was applied.
+  std::optional<part> gradient;  ///< g, [P], if it is still to be applied.
+  double loss_sum{0};            ///< advance::loss_sum plus the losses of the samples, added one batch after the other.
+  std::int64_t sample_count{0};  ///< Number of samples of the gradients computed.
+  std::int64_t correct{0};       ///< Targets that the forward passes of these gradients classified correctly.
+  std::int64_t classified{0};    ///< Targets that were counted; 0 if targets are not classes or nothing counted them.
+  /// Tensor bytes that the exchange of synchronised norms has sent for this worker since the run began.
+  std::uint64_t payload_bytes{0};
+  bool host_parameters{true}, host_gradient{true};  ///< Whether x and g are in host memory. Always true on the CPU.
+  double data_wait{0}, busy{0};  ///< Seconds spent waiting for samples, and seconds in total; 0 if not measured.
+  double cpu{0};                 ///< Seconds of CPU time that the lane's thread has used; 0 if not measured.
+  double loading_cpu{0};         ///< Those that threads have used to make the batches; 0 if not measured.
+};
+
+/// Digests of a worker's parameters, one for each tensor of the network.
+using digest_list = std::vector<std::uint32_t>;
+
+/// Report that a worker has completed a step the coordinator asked about: the end of an epoch, an evaluation, the end
+/// of an assignment, or the end of the run.
+struct milestone {
+  rank_id rank{};
+  std::uint64_t step{0};
+  double loss_sum{0};                      ///< Sum over the samples since the worker's last milestone.
+  std::int64_t sample_count{0};            ///< How many those are.
+  std::int64_t correct{0}, classified{0};  ///< As in `advanced`, since the worker's last milestone.
+  std::uint64_t bytes_sent{0};             ///< Tensor bytes that the worker's ports have sent since the run began.
+  /// As in `advanced`, since the worker's last milestone.
+  double data_wait{0}, busy{0}, cpu{0}, loading_cpu{0};
+  double exchange_wait{0};  ///< Seconds that the worker has waited for exchanges since its last milestone.
+};
+
+/// Staleness of the gradients that a server has applied since the run began: the server's version when it applied a
+/// gradient minus the version from which that gradient was computed.
+struct staleness_tally {
+  /// Counts indexed by staleness; the last entry also counts all larger values.
+  std::vector<std::uint64_t> counts{};
+  std::uint64_t applied{0}, sum{0}, most{0};
+  std::uint64_t refused{0};  ///< Number of gradients that came too late and were not applied.
+};
+
+/// State held by a server of an exchange.
+struct holding {
+  span piece{};              ///< The server's share of the parameters.
+  std::uint64_t version{0};  ///< Number of updates applied to that share.
+  staleness_tally staleness{};
+};
+
+/// Result of an evaluation over the whole validation set.
+struct evaluation {
+  std::uint64_t step{0};
+  double loss{0};                          ///< Mean over the samples; with several shares, the mean of their means.
+  std::optional<double> accuracy{};        ///< In [0, 1]; empty for regression data sets.
+  std::optional<double> top_k_accuracy{};  ///< In [0, 1]; empty unless top-k accuracy was requested.
+  std::int64_t sample_count{0};
+};
+
+/// What one worker has done since the run began.
+struct worker_total {
+  std::uint64_t steps{0};
+  std::int64_t samples{0};
+  std::uint64_t bytes_sent{0};
+  /// Seconds in which compute worked, of these waiting for samples, and in which the worker waited for exchanges; and
+  /// the CPU time that compute used, and that threads used to make its batches, 0 if they were not measured.
+  double busy{0}, data_wait{0}, exchange_wait{0}, cpu{0}, loading_cpu{0};
+};
+
+/// One line of metrics.jsonl, specified in docs/outputs.md. Values that do not apply are empty.
+struct record {
+  std::string event;         ///< One of start, epoch, evaluation, end.
+  std::uint64_t epoch{0};    ///< Completed epochs.
+  std::uint64_t step{0};     ///< Steps completed by every worker; with a shared budget, by all together, divided by n.
+  std::uint64_t updates{0};  ///< Number of updates applied.
+  double seconds{0};         ///< Seconds since the first step began, on the actor clock.
+  double train_seconds{0};   ///< Seconds without the time in which workers waited for an evaluation.
+  std::optional<double> samples_per_second, train_loss, val_loss, val_accuracy;
+  std::optional<double> val_top_k_accuracy;
+  /// Accuracy of each worker's own parameters, by rank, if it was requested; NaN if there is none.
+  std::vector<double> val_accuracy_workers{};
+  std::optional<double> train_accuracy;    ///< Accuracy of the training forward passes, in [0, 1].
+  std::optional<double> epoch_seconds;     ///< Training time since the last epoch; only for event epoch.
+  std::optional<double> epoch_train_loss;  ///< Mean loss over the samples of the epoch; only for event epoch.
+  std::optional<double> lr;                ///< Learning rate of the last step.
+  std::optional<double> data_wait;         ///< Share of the workers' compute time spent waiting for samples, in [0, 1].
+  /// Mean training loss of each worker since the last line, by rank; NaN for a worker without samples. Empty for a
+  /// single worker, and for more than 64.
+  std::vector<double> train_loss_workers{};
+  std::uint64_t bytes_sent{0};
+  std::optional<double> staleness_mean, staleness_max;  ///< Staleness of the gradients applied since the last line.
+  /// Gradients refused since the run began; only if a server refuses late ones.
+  std::optional<double> gradients_refused;
+  std::optional<double> consensus_distance;  ///< sqrt(mean over workers of ‖xᵢ − x̄‖²), over the parameters.
+  std::optional<double> consensus_distance_before;  ///< The same before the last exchange of parameters.
+  std::optional<double> consensus_distance_after;   ///< The same right after that exchange.
+  std::optional<double> consensus_distance_max;     ///< Largest distance before an exchange; only for event end.
+  /// Number of gradients since the run began, indexed by staleness; metrics.jsonl has it for event end only.
+  std::vector<std::uint64_t> staleness_counts{};
+  /// By rank; for more than 64 workers, only for event end. Written to workers.csv at the end.
+  std::vector<worker_total> workers{};
+  std::string status;        ///< One of done, stopped_early, max_seconds, interrupted, failed; only for event end.
+  std::string stopped_by{};  ///< With status stopped_early: target_accuracy or patience, of the settings of evaluate.
+};
+
+/// Shared memory on which workers in several processes of one host train; see shared_memory.hpp.
+struct memory_handle {
+  std::int64_t process{0};  ///< Id of the process that owns the memory.
+  std::int32_t file{-1};    ///< File descriptor in that process.
+};
+
+}  // namespace troupe

@@ -1,0 +1,25 @@
+#include "troupe/algorithms/rules/learning_rate.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+
+namespace troupe {
+
+double learning_rate::at(std::uint64_t completed) const {
+  completed -= completed % std::max<std::uint64_t>(hold, 1);
+  if (completed < warmup_steps)
+    return warmup_start + (1 - warmup_start) * static_cast<double>(completed) / static_cast<double>(warmup_steps);
+  if (how == decay::step) {
+    const auto passed = std::upper_bound(decay_at.begin(), decay_at.end(), completed) - decay_at.begin();
+    return std::pow(decay_factor, static_cast<double>(passed));
+  }
+  if (how == decay::none || steps <= warmup_steps) return 1;
+  const auto done = static_cast<double>(std::min(completed, steps) - warmup_steps);
+  const auto all = static_cast<double>(steps - warmup_steps);
+  const auto left =
+      how == decay::cosine ? 0.5 * (1 + std::cos(std::numbers::pi * done / all)) : std::pow(1 - done / all, power);
+  return minimum + (1 - minimum) * left;
+}
+
+}  // namespace troupe

@@ -1,0 +1,306 @@
+#include "troupe/algorithms/rules/mixing.hpp"
+
+#include "troupe/algorithms/support/assert.hpp"
+#include "troupe/data/random/random.hpp"
+
+#include <ATen/ops/abs.h>
+#include <ATen/ops/linalg_eigvals.h>
+#include <ATen/ops/linalg_eigvalsh.h>
+#include <ATen/ops/linalg_svdvals.h>
+#include <ATen/ops/sort.h>
+#include <ATen/ops/zeros.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <tuple>
+#include <unordered_set>
+
+namespace troupe::rules {
+
+namespace {
+
+using edge = std::pair<std::uint32_t, std::uint32_t>;
+
+constexpr std::uint32_t nodes_max_of_rates = 1024;
+
+graph without_edges(std::uint32_t n) {
+  return {std::vector<std::vector<std::uint32_t>>(n)};
+}
+
+void join(graph& wires, std::uint32_t a, std::uint32_t b) {
+  wires.hears[a].push_back(b);
+  wires.hears[b].push_back(a);
+}
+
+/// Brings rows in order and drops what stands twice, or for itself.
+graph tidied(graph wires) {
+  for (std::uint32_t node = 0; node < wires.hears.size(); ++node) {
+    auto& row = wires.hears[node];
+    std::sort(row.begin(), row.end());
+    row.erase(std::unique(row.begin(), row.end()), row.end());
+    std::erase(row, node);
+  }
+  return wires;
+}
+
+/// Reverses every edge: row j lists the nodes that hear j.
+graph reversed(const graph& wires) {
+  auto result = without_edges(static_cast<std::uint32_t>(wires.hears.size()));
+  for (std::uint32_t node = 0; node < wires.hears.size(); ++node)
+    for (const auto heard : wires.hears[node]) result.hears[heard].push_back(node);
+  return result;
+}
+
+/// Breadth first along the rows of `next`.
+std::vector<std::uint32_t> hops_from(const graph& next, std::uint32_t from) {
+  const auto never = static_cast<std::uint32_t>(next.hears.size());
+  std::vector<std::uint32_t> hops(never, never);
+  std::vector<std::uint32_t> order{from};
+  hops[from] = 0;
+  for (std::size_t i = 0; i < order.size(); ++i) {
+    for (const auto node : next.hears[order[i]]) {
+      if (hops[node] != never) continue;
+      hops[node] = hops[order[i]] + 1;
+      order.push_back(node);
+    }
+  }
+  return hops;
+}
+
+/// Each node and those 1 to degree/2 further on, and for an odd degree the one opposite.
+std::vector<edge> circulant_edges(std::uint32_t n, std::uint32_t degree) {
+  std::vector<edge> edges;
+  for (std::uint32_t node = 0; node < n; ++node)
+    for (std::uint32_t offset = 1; offset <= degree / 2; ++offset) edges.emplace_back(node, (node + offset) % n);
+  if (degree % 2 == 1)
+    for (std::uint32_t node = 0; node < n / 2; ++node) edges.emplace_back(node, node + n / 2);
+  return edges;
+}
+
+/// Which pairs of nodes have an edge.
+class adjacency {
+ public:
+  explicit adjacency(const std::vector<edge>& edges) {
+    for (const auto& [a, b] : edges) joined_.insert(pair_of(a, b));
+  }
+  bool joined(std::uint32_t a, std::uint32_t b) const { return joined_.contains(pair_of(a, b)); }
+  void join(std::uint32_t a, std::uint32_t b) { joined_.insert(pair_of(a, b)); }
+  void part(std::uint32_t a, std::uint32_t b) { joined_.erase(pair_of(a, b)); }
+
+ private:
+  static std::uint64_t pair_of(std::uint32_t a, std::uint32_t b) {
+    return std::uint64_t{std::min(a, b)} << 32 | std::max(a, b);
+  }
+
+  std::unordered_set<std::uint64_t> joined_;
+};
+
+/// Puts a–d and c–b for a–b and c–d, one of its two ways round; where that is no simple graph, nothing.
+void switch_edges(edge& one, edge& other, bool turned, adjacency& all) {
+  const auto [a, b] = one;
+  const auto [c, d] = turned ? edge{other.second, other.first} : other;
+  if (a == c || a == d || b == c || b == d || all.joined(a, d) || all.joined(c, b)) return;
+  all.part(a, b);
+  all.part(c, d);
+  all.join(a, d);
+  all.join(c, b);
+  one = {a, d};
+  other = {c, b};
+}
+
+}  // namespace
+
+graph ring_graph(std::uint32_t n) {
+  auto wires = without_edges(n);
+  for (std::uint32_t node = 0; node < n; ++node) join(wires, node, (node + 1) % n);
+  return tidied(std::move(wires));
+}
+
+graph line_graph(std::uint32_t n) {
+  auto wires = without_edges(n);
+  for (std::uint32_t node = 0; node + 1 < n; ++node) join(wires, node, node + 1);
+  return tidied(std::move(wires));
+}
+
+graph torus_graph(std::uint32_t rows, std::uint32_t columns) {
+  auto wires = without_edges(rows * columns);
+  for (std::uint32_t row = 0; row < rows; ++row) {
+    for (std::uint32_t column = 0; column < columns; ++column) {
+      join(wires, row * columns + column, row * columns + (column + 1) % columns);
+      join(wires, row * columns + column, (row + 1) % rows * columns + column);
+    }
+  }
+  return tidied(std::move(wires));
+}
+
+graph star_graph(std::uint32_t n) {
+  auto wires = without_edges(n);
+  for (std::uint32_t node = 1; node < n; ++node) join(wires, 0, node);
+  return tidied(std::move(wires));
+}
+
+graph complete_graph(std::uint32_t n) {
+  auto wires = without_edges(n);
+  for (std::uint32_t node = 0; node < n; ++node)
+    for (std::uint32_t other = 0; other < n; ++other)
+      if (other != node) wires.hears[node].push_back(other);
+  return wires;
+}
+
+graph exponential_graph(std::uint32_t n) {
+  auto wires = without_edges(n);
+  for (std::uint32_t node = 0; node < n; ++node)
+    for (std::uint32_t offset = 1; offset < n; offset *= 2) wires.hears[node].push_back((node + n - offset) % n);
+  return tidied(std::move(wires));
+}
+
+bool has_regular_graph(std::uint32_t n, std::uint32_t degree) {
+  return degree < n && std::uint64_t{n} * degree % 2 == 0 && degree >= std::min(n - 1, 2U);
+}
+
+graph random_regular_graph(std::uint32_t n, std::uint32_t degree, std::uint64_t seed) {
+  TROUPE_ASSERT(has_regular_graph(n, degree), "no regular graph of this degree exists");
+  data::random_stream random{data::keyed(seed, data::purpose::graph, n, degree)};
+  auto edges = circulant_edges(n, degree);
+  adjacency all{edges};
+  for (;;) {
+    for (std::size_t i = 0; i < 10 * edges.size(); ++i) {
+      auto& one = edges[random.below(edges.size())];
+      auto& other = edges[random.below(edges.size())];
+      switch_edges(one, other, random.below(2) == 1, all);
+    }
+    auto wires = graph_of_edges(n, edges);
+    if (!unconnected_nodes(wires)) return wires;
+  }
+}
+
+graph graph_of_edges(std::uint32_t n, const std::vector<edge>& edges) {
+  auto wires = without_edges(n);
+  for (const auto& [a, b] : edges) {
+    TROUPE_ASSERT(a < n && b < n && a != b, "an edge must connect different nodes");
+    join(wires, a, b);
+  }
+  return tidied(std::move(wires));
+}
+
+std::optional<edge> unequal_nodes(const graph& wires) {
+  const auto& rows = wires.hears;
+  for (std::uint32_t node = 1; node < rows.size(); ++node)
+    if (rows[node].size() != rows[0].size()) return edge{0, node};
+  return std::nullopt;
+}
+
+mixing_matrix metropolis_weights(const graph& wires) {
+  const auto n = wires.hears.size();
+  const auto share = [&](std::uint32_t node) { return 1 / (1 + static_cast<double>(wires.hears[node].size())); };
+  mixing_matrix mixing{std::vector<std::vector<neighbour>>(n)};
+  for (std::uint32_t node = 0; node < n; ++node) {
+    auto& row = mixing.rows[node];
+    neighbour itself{node, share(node)};  // what is left of 1: the same bits as its share on a regular graph
+    for (const auto other : wires.hears[node]) {
+      row.push_back({other, std::min(share(node), share(other))});
+      itself.weight += share(node) - row.back().weight;
+    }
+    const auto behind = std::find_if(row.begin(), row.end(), [&](const auto& each) { return each.index > node; });
+    row.insert(behind, itself);
+  }
+  return mixing;
+}
+
+mixing_matrix uniform_weights(const graph& wires) {
+  mixing_matrix mixing{std::vector<std::vector<neighbour>>(wires.hears.size())};
+  for (std::uint32_t node = 0; node < wires.hears.size(); ++node) {
+    auto nodes = wires.hears[node];
+    nodes.insert(std::upper_bound(nodes.begin(), nodes.end(), node), node);
+    for (const auto each : nodes) mixing.rows[node].push_back({each, 1 / static_cast<double>(nodes.size())});
+  }
+  return mixing;
+}
+
+mixing_matrix matrix_of(const std::vector<std::vector<double>>& rows) {
+  mixing_matrix mixing;
+  for (const auto& row : rows) {
+    TROUPE_ASSERT(row.size() == rows.size(), "a mixing matrix must be square");
+    auto& entries = mixing.rows.emplace_back();
+    for (std::uint32_t column = 0; column < row.size(); ++column) {
+      TROUPE_ASSERT(row[column] >= 0, "weights must not be negative");
+      if (row[column] > 0) entries.push_back({column, row[column]});
+    }
+  }
+  return mixing;
+}
+
+graph graph_of(const mixing_matrix& mixing) {
+  auto wires = without_edges(static_cast<std::uint32_t>(mixing.rows.size()));
+  for (std::uint32_t node = 0; node < mixing.rows.size(); ++node)
+    for (const auto& each : mixing.rows[node])
+      if (each.index != node) wires.hears[node].push_back(each.index);
+  return wires;
+}
+
+std::optional<uneven_sum> first_uneven(const mixing_matrix& mixing) {
+  constexpr double tolerance = 1e-6;
+  const auto n = static_cast<std::uint32_t>(mixing.rows.size());
+  std::vector<double> rows(n), columns(n);
+  for (std::uint32_t node = 0; node < n; ++node) {
+    for (const auto& each : mixing.rows[node]) {
+      rows[node] += each.weight;
+      columns[each.index] += each.weight;
+    }
+  }
+  for (const bool of_row : {true, false}) {
+    const auto& sums = of_row ? rows : columns;
+    for (std::uint32_t i = 0; i < n; ++i)
+      if (!(std::abs(sums[i] - 1) <= tolerance)) return uneven_sum{of_row, i, sums[i]};
+  }
+  return std::nullopt;
+}
+
+std::optional<edge> unconnected_nodes(const graph& wires) {
+  const auto n = static_cast<std::uint32_t>(wires.hears.size());
+  if (n == 0) return std::nullopt;
+  const auto first_never = [&](const std::vector<std::uint32_t>& hops) {
+    return static_cast<std::uint32_t>(std::find(hops.begin(), hops.end(), n) - hops.begin());
+  };
+  if (const auto node = first_never(hops_from(reversed(wires), 0)); node < n) return edge{0, node};
+  if (const auto node = first_never(hops_from(wires, 0)); node < n) return edge{node, 0};
+  return std::nullopt;
+}
+
+std::vector<std::uint32_t> distances_from(const graph& wires, std::uint32_t from) {
+  return hops_from(reversed(wires), from);
+}
+
+std::uint32_t period_of(const mixing_matrix& mixing) {
+  const auto never = static_cast<std::uint32_t>(mixing.rows.size());
+  if (never == 1) return 1;
+  const auto level = hops_from(graph_of(mixing), 0);
+  std::uint32_t period = 0;
+  for (std::uint32_t node = 0; node < never; ++node) {
+    for (const auto& each : mixing.rows[node]) {
+      TROUPE_ASSERT(level[node] != never && level[each.index] != never, "only a connected graph has a period");
+      period = std::gcd(period, level[node] + 1 - level[each.index]);  // of a breadth-first search: never below 0
+    }
+  }
+  return period;
+}
+
+std::optional<mixing_rates> rates_of(const mixing_matrix& mixing) {
+  const auto n = static_cast<std::int64_t>(mixing.rows.size());
+  if (n > nodes_max_of_rates) return std::nullopt;
+  if (n == 1) return mixing_rates{};
+  auto dense = at::zeros({n, n}, at::kDouble);
+  auto entries = dense.accessor<double, 2>();
+  for (std::int64_t row = 0; row < n; ++row)
+    for (const auto& each : mixing.rows[static_cast<std::size_t>(row)]) entries[row][each.index] = each.weight;
+  const bool symmetric = dense.equal(dense.t());
+  const auto values = symmetric ? at::linalg_eigvalsh(dense) : at::linalg_eigvals(dense);
+  const auto ascending = std::get<0>(at::sort(at::abs(values)));
+  const auto second = ascending[n - 2].item<double>();
+  if (symmetric) return mixing_rates{.gap = 1 - second, .contraction = second};
+  const auto singular = at::linalg_svdvals(dense.sub(1 / static_cast<double>(n)));  // descending
+  return mixing_rates{.gap = 1 - second, .contraction = singular[0].item<double>()};
+}
+
+}  // namespace troupe::rules

@@ -1,0 +1,47 @@
+#include "troupe/algorithms/rules/staleness.hpp"
+
+#include "troupe/algorithms/support/assert.hpp"
+
+#include <algorithm>
+
+namespace troupe::rules {
+
+void count(staleness_tally& tally, std::uint64_t staleness) {
+  const auto entry = std::min<std::size_t>(staleness, staleness_entries - 1);
+  if (tally.counts.size() <= entry) tally.counts.resize(entry + 1);
+  tally.counts[entry] += 1;
+  tally.applied += 1;
+  tally.sum += staleness;
+  tally.most = std::max(tally.most, staleness);
+}
+
+staleness_tally pooled(const std::vector<staleness_tally>& tallies) {
+  staleness_tally all;
+  for (const auto& tally : tallies) {
+    all.counts.resize(std::max(all.counts.size(), tally.counts.size()));
+    for (std::size_t entry = 0; entry < tally.counts.size(); ++entry) all.counts[entry] += tally.counts[entry];
+    all.applied += tally.applied;
+    all.sum += tally.sum;
+    all.most = std::max(all.most, tally.most);
+    all.refused += tally.refused;
+  }
+  return all;
+}
+
+staleness_tally since(const staleness_tally& before, const staleness_tally& now) {
+  TROUPE_ASSERT(before.counts.size() <= now.counts.size() && before.applied <= now.applied, "a tally must not shrink");
+  staleness_tally result = now;
+  for (std::size_t entry = 0; entry < before.counts.size(); ++entry) result.counts[entry] -= before.counts[entry];
+  while (!result.counts.empty() && result.counts.back() == 0) result.counts.pop_back();
+  result.applied -= before.applied;
+  result.sum -= before.sum;
+  result.refused -= before.refused;
+  if (result.counts.size() < staleness_entries) result.most = result.counts.empty() ? 0 : result.counts.size() - 1;
+  return result;
+}
+
+double mean(const staleness_tally& tally) {
+  return tally.applied == 0 ? 0 : static_cast<double>(tally.sum) / static_cast<double>(tally.applied);
+}
+
+}  // namespace troupe::rules

@@ -1,0 +1,71 @@
+// What belongs to one worker: its optimizer's state, its samples, its parameters and its counters. engine.hpp has the
+// network, which any worker of the same plan could use and which the functions here are given.
+#pragma once
+
+#include "troupe/algorithms/training/batches.hpp"
+#include "troupe/algorithms/training/bucket_watch.hpp"
+#include "troupe/algorithms/training/engine.hpp"
+#include "troupe/algorithms/training/loss_tally.hpp"
+#include "troupe/algorithms/training/parameter_store.hpp"
+#include "troupe/algorithms/training/replica_options.hpp"
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+
+namespace troupe {
+
+/// One thread at a time. `options` and `where` must outlive it.
+class worker_training {
+ public:
+  worker_training(const replica_options& options, placement& where);
+
+  /// Begins the work on a request, and returns its result.
+  void begin(engine& on, const advance& request);
+  advanced end(engine& on, const advance& request);
+
+  /// Applies the answer of an exchange out of place: x ← answer, g ← answer, or x ← x + answer.
+  void take_in(engine& on, const outcome& answer);
+
+  /// g ← the mean gradient of this worker's batch at x. If it leaves in buckets, each goes to `leave` as soon as the
+  /// last micro-batch has computed it.
+  void compute_gradient(engine& on, const bucket_destination& leaving, const bucket_sink& leave);
+
+  /// x ← one step of the optimizer from x along g.
+  void apply();
+
+  /// Returns what the next request depends on besides its arguments; see replica::state().
+  state_dict state() const;
+  void restore(const state_dict& saved);
+
+  // The work under way, which sparse_steps.hpp uses too.
+  batches samples;
+  std::unique_ptr<parameter_store> store;
+  live_weights x;
+  std::optional<part> gradient;
+  loss_tally tally;
+  /// Factor of the learning rate of the next step, which may be made by a later request: an answer may be taken in
+  /// before it.
+  double lr_scale{1};
+
+ private:
+  struct pass_result;
+
+  void skip_gradient(engine& on, const bucket_destination& leaving, const bucket_sink& leave);
+  part begin_gradient(engine& on, std::uint32_t place, std::int64_t sample_count) const;
+  pass_result run_pass(engine& on, std::int64_t i);
+  models::group_means mean_over_workers(placement& where, std::size_t layer, bool backward, const at::Tensor& own,
+                                        std::int64_t samples);
+  double computed_after(double share) const;
+  void add(const pass_result& one);
+
+  const replica_options& options_;
+  std::unique_ptr<troupe::optimizer> optimizer_;
+  twin last_gradient_;
+  double gradients_{0};             ///< Number of gradients that the request has computed.
+  std::int64_t parts_{1};           ///< Number of passes of the gradient under way.
+  std::uint64_t pass_{0};           ///< Number of the pass in its step; the exchange of the norms counts passes.
+  std::uint64_t payload_bytes_{0};  ///< Bytes sent for this worker, as that exchange last reported them.
+};
+
+}  // namespace troupe

@@ -1,0 +1,56 @@
+#include "troupe/apps/running/dashboard.hpp"
+
+#include "troupe/apps/console/messages.hpp"
+#include "troupe/runtime/emulation/network.hpp"
+#include "troupe/runtime/topology/endpoint.hpp"
+#include "troupe/runtime/topology/error.hpp"
+#include "troupe/tools/watching/watched_display.hpp"
+
+#include <CLI/CLI.hpp>
+
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace troupe::apps {
+
+void add_dashboard_option(CLI::App& command, dashboard_option& given) {
+  command
+      .add_option_function<std::vector<std::string>>(
+          "--dashboard",
+          [&given](const std::vector<std::string>& values) {
+            given.address = values.empty() || values[0].empty() ? default_dashboard : values[0];
+          },
+          "Serve a page about the run while it trains, and metrics for Prometheus, at this address (default: "
+          "127.0.0.1:8265; port 0 chooses a free one); beyond this host, only with the token in the printed URL")
+      ->type_name("[HOST:PORT]")
+      ->expected(0, 1);
+}
+
+void settle(dashboard_option& given, std::filesystem::path& file) {
+  if (!given.address) return;
+  if (topology::parse_endpoint(*given.address)) return;
+  if (!file.empty())
+    throw input_error("--dashboard: \"" + *given.address + "\" is not an address; expected one such as " +
+                      default_dashboard);
+  file = std::exchange(*given.address, default_dashboard);
+}
+
+std::unique_ptr<telemetry::display> watched(std::unique_ptr<telemetry::display> shown, const watched_run& run,
+                                            const dashboard_option& given) {
+  watching::watch_options options{.facts = watching::facts_of(run.what, run.folder, run.simulated),
+                                  .continues = run.continues,
+                                  .print = print_note,
+                                  .outputs = run.outputs};
+  options.facts.origin = run.origin;
+  if (run.network)
+    options.traffic = [network = run.network](watching::traffic_point& now) {
+      auto counted = network->counted();
+      now.edges = std::move(counted.edges);
+      now.wires = std::move(counted.wires);
+    };
+  if (given.address) options.dashboard = topology::parse_endpoint(*given.address);
+  return watching::make_watched_display(std::move(shown), std::move(options));
+}
+
+}  // namespace troupe::apps

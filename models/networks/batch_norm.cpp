@@ -1,0 +1,138 @@
+#include "troupe/models/networks/batch_norm.hpp"
+
+#include <ATen/Context.h>
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/batch_norm.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/ones.h>
+#include <ATen/ops/zeros.h>
+#include <torch/csrc/autograd/custom_function.h>
+#include <torch/custom_class.h>
+
+#include <stdexcept>
+#include <string>
+
+namespace troupe::models {
+
+namespace {
+
+constexpr double epsilon = 1e-5;
+constexpr double momentum = 0.1;
+
+// What autograd keeps from forward to backward beside tensors.
+struct exchange final : torch::CustomClassHolder {
+  exchange(group_mean mean, std::size_t layer) : mean{std::move(mean)}, layer{layer} {}
+
+  group_mean mean;
+  std::size_t layer;
+};
+
+std::int64_t values_per_channel(const at::Tensor& x) {
+  return x.numel() / x.size(1);
+}
+
+void require_spread(std::int64_t samples) {
+  if (samples > 1) return;
+  throw std::invalid_argument(
+      "batch norm needs more than one value per channel in training, but the batch has one sample of one pixel at "
+      "this layer; increase the batch size");
+}
+
+at::Tensor channel_means(const at::Tensor& x) {
+  return x.mean({0, 2, 3});
+}
+
+at::Tensor spread(const at::Tensor& per_channel) {
+  return per_channel.view({1, -1, 1, 1});
+}
+
+// Returns mean and biased variance of each channel, [2·C]. The variance is about the mean, for E[x²] − E[x]² loses that
+// of values far from zero; what rounding has left of the mean is corrected in both.
+at::Tensor own_moments(const at::Tensor& x) {
+  const at::Tensor rough = channel_means(x);
+  const at::Tensor apart = x - spread(rough);
+  const at::Tensor rest = channel_means(apart);
+  return at::cat({rough + rest, (channel_means(apart.square()) - rest.square()).clamp_min_(0)});
+}
+
+// Symbols as in Ioffe and Szegedy 2015, section 3: x̂ = (x − µ) / σ, y = γ x̂ + β; m values of each channel in the
+// group. Both exchanges carry means rather than sums, so that what is added is of the size of a value.
+class synchronised : public torch::autograd::Function<synchronised> {
+ public:
+  using context = torch::autograd::AutogradContext;
+  using tensors = torch::autograd::variable_list;
+
+  static at::Tensor forward(context* kept, const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
+                            at::Tensor running_mean, at::Tensor running_var,
+                            const c10::intrusive_ptr<exchange>& group) {
+    const std::int64_t channels = x.size(1);
+    const auto [merged, samples] = group->mean(group->layer, false, own_moments(x), values_per_channel(x));
+    require_spread(samples);
+    const at::Tensor mean = merged.narrow(0, 0, channels).clone();
+    const at::Tensor variance = merged.narrow(0, channels, channels);
+    const at::Tensor inverse = (variance + epsilon).rsqrt_();
+    const double unbiased = static_cast<double>(samples) / static_cast<double>(samples - 1);
+    running_mean.mul_(1 - momentum).add_(mean, momentum);
+    running_var.mul_(1 - momentum).add_(variance, momentum * unbiased);
+    kept->save_for_backward({x, weight, mean, inverse});
+    kept->saved_data["group"] = c10::IValue::make_capsule(group);
+    return (x - spread(mean)).mul_(spread(inverse * weight)).add_(spread(bias));
+  }
+
+  // dx = γ/σ · (dy − E[dy] − x̂ · E[dy·x̂]), means over the group; dγ and dβ are this replica's alone, to be averaged
+  // with all other gradients.
+  static tensors backward(context* kept, tensors from) {
+    const tensors saved = kept->get_saved_variables();
+    const at::Tensor &dy = from[0], &x = saved[0], &weight = saved[1], &mean = saved[2], &inverse = saved[3];
+    const auto group = c10::static_intrusive_pointer_cast<exchange>(kept->saved_data["group"].toCapsule());
+    const std::int64_t channels = x.size(1), samples = values_per_channel(x);
+    at::Tensor normalised = (x - spread(mean)).mul_(spread(inverse));
+    const at::Tensor own = at::cat({channel_means(dy), channel_means(dy * normalised)});
+    const at::Tensor sums = own * static_cast<double>(samples);
+    const at::Tensor means = group->mean(group->layer, true, own, samples).values;
+    at::Tensor dx = (dy - spread(means.narrow(0, 0, channels)))
+                        .sub_(normalised.mul_(spread(means.narrow(0, channels, channels))))
+                        .mul_(spread(inverse * weight));
+    return {dx, sums.narrow(0, channels, channels), sums.narrow(0, 0, channels), {}, {}, {}};
+  }
+};
+
+}  // namespace
+
+struct BatchNorm2dImpl::group {
+  c10::intrusive_ptr<exchange> own;
+};
+
+BatchNorm2dImpl::BatchNorm2dImpl(std::int64_t channels) {
+  weight = register_parameter("weight", at::ones({channels}));
+  bias = register_parameter("bias", at::zeros({channels}));
+  running_mean = register_buffer("running_mean", at::zeros({channels}));
+  running_var = register_buffer("running_var", at::ones({channels}));
+  num_batches_tracked = register_buffer("num_batches_tracked", at::zeros({}, at::kLong));
+}
+
+at::Tensor BatchNorm2dImpl::forward(const at::Tensor& input) {
+  if (is_training()) num_batches_tracked += 1;
+  if (is_training() && group_) {
+    // Statistics and their exchange are float32 where autocast has made values of fewer bits.
+    return synchronised::apply(input.to(at::kFloat), weight, bias, running_mean, running_var, group_->own)
+        .to(input.scalar_type());
+  }
+  if (is_training()) require_spread(values_per_channel(input));
+  return at::batch_norm(input, weight, bias, running_mean, running_var, is_training(), momentum, epsilon,
+                        at::globalContext().userEnabledCuDNN());
+}
+
+void BatchNorm2dImpl::synchronise(group_mean mean, std::size_t layer) {
+  group_ = mean ? std::make_shared<const group>(group{c10::make_intrusive<exchange>(std::move(mean), layer)}) : nullptr;
+}
+
+std::vector<std::shared_ptr<BatchNorm2dImpl>> batch_norms_of(const torch::nn::Module& module) {
+  std::vector<std::shared_ptr<BatchNorm2dImpl>> norms;
+  for (const auto& child : module.modules(/*include_self=*/false)) {
+    if (auto norm = std::dynamic_pointer_cast<BatchNorm2dImpl>(child)) norms.push_back(std::move(norm));
+  }
+  return norms;
+}
+
+}  // namespace troupe::models

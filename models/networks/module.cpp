@@ -1,0 +1,132 @@
+#include "troupe/models/networks/module.hpp"
+
+#include "troupe/models/networks/batch_norm.hpp"
+
+#include <torch/nn/modules/conv.h>
+#include <torch/nn/modules/linear.h>
+
+#include <algorithm>
+#include <stdexcept>
+#include <unordered_set>
+
+namespace troupe::models {
+
+namespace {
+
+class module_network final : public network {
+ public:
+  module_network(std::shared_ptr<random_module> module, loss_kind loss)
+      : module_{std::move(module)},
+        parameters_{listed(module_->named_parameters())},
+        norms_{batch_norms_of(*module_)},
+        loss_{loss} {
+    for (const auto& item : module_->named_buffers()) {
+      const at::Tensor& buffer = item.value();
+      if (buffer.scalar_type() != at::kLong || buffer.dim() != 0) continue;
+      buffer.set_data(buffer.to(at::kFloat));
+      counters_.insert(item.key());
+    }
+  }
+
+  at::Tensor forward(const at::Tensor& input) override { return module_->forward(input); }
+  void train(bool on) override { module_->train(on); }
+  void draw_from(at::Generator generator) override { module_->draw_from(std::move(generator)); }
+  named_tensors parameters() const override { return parameters_; }
+  named_tensors buffers() const override { return listed(module_->named_buffers()); }
+  bool counts(const std::string& buffer) const override { return counters_.contains(buffer); }
+  loss_kind loss() const override { return loss_; }
+
+  std::vector<std::int64_t> norm_channels() const override {
+    std::vector<std::int64_t> channels;
+    for (const auto& norm : norms_) channels.push_back(norm->channels());
+    return channels;
+  }
+
+  void draw_weights(const normal_initializer& how) override { module_->draw_weights(how); }
+
+  void synchronise(group_mean mean) override {
+    for (std::size_t layer = 0; layer < norms_.size(); ++layer) norms_[layer]->synchronise(mean, layer);
+  }
+
+ private:
+  static named_tensors listed(const torch::OrderedDict<std::string, at::Tensor>& tensors) {
+    named_tensors list;
+    for (const auto& item : tensors) list.emplace_back(item.key(), item.value());
+    return list;
+  }
+
+  std::shared_ptr<random_module> module_;
+  named_tensors parameters_;  ///< Kept: collecting names costs more than binding the tensors.
+  std::unordered_set<std::string> counters_;
+  std::vector<std::shared_ptr<BatchNorm2dImpl>> norms_;
+  loss_kind loss_;
+};
+
+}  // namespace
+
+void random_module::draw_weights(const normal_initializer& how) {
+  const at::NoGradGuard unrecorded;
+  const auto draw = [&](at::Tensor& weight, at::Tensor& bias) {
+    weight.normal_(0, how.deviation);
+    if (how.zero_biases && bias.defined()) bias.zero_();
+  };
+  for (const auto& child : modules(/*include_self=*/false)) {
+    if (const auto conv = std::dynamic_pointer_cast<torch::nn::Conv2dImpl>(child)) draw(conv->weight, conv->bias);
+    if (const auto linear = std::dynamic_pointer_cast<torch::nn::LinearImpl>(child)) draw(linear->weight, linear->bias);
+  }
+}
+
+// The two below are ATen's _dropout_impl (native/Dropout.cpp), which takes no generator.
+at::Tensor random_module::dropout(const at::Tensor& input, double p) {
+  if (!is_training() || p == 0) return input;
+  return input * at::empty_like(input).bernoulli_(1 - p, generator_).div_(1 - p);
+}
+
+at::Tensor random_module::dropout2d(const at::Tensor& input, double p) {
+  if (!is_training() || p == 0) return input;
+  const at::Tensor mask = at::empty({input.size(0), input.size(1), 1, 1}, input.options());
+  return input * mask.bernoulli_(1 - p, generator_).div_(1 - p);
+}
+
+std::unique_ptr<network> as_network(std::shared_ptr<random_module> module, loss_kind loss) {
+  return std::make_unique<module_network>(std::move(module), loss);
+}
+
+void require_images(const std::string& model, const network_shape& shape, std::int64_t least) {
+  const bool image =
+      shape.input.size() == 3 && shape.input[0] >= 1 && shape.input[1] >= least && shape.input[2] >= least;
+  if (image && shape.classes >= 1) return;
+  throw std::invalid_argument(model + " requires images of at least 1 x " + std::to_string(least) + " x " +
+                              std::to_string(least) + " (channels, height, width) and at least one class, not " +
+                              given(shape));
+}
+
+void require_numbers(const std::string& model, const at::Tensor& input) {
+  if (input.layout() == at::kStrided && input.is_floating_point()) return;
+  throw std::invalid_argument(model + " requires dense samples of numbers, but these are " +
+                              (input.layout() == at::kStrided ? "characters" : "sparse"));
+}
+
+void require_characters(const std::string& model, const at::Tensor& input) {
+  if (input.layout() == at::kStrided && input.scalar_type() == at::kLong && input.dim() == 2) return;
+  throw std::invalid_argument(model + " requires texts, but these samples are numbers");
+}
+
+std::string given(const network_shape& shape) {
+  std::string sizes;
+  for (const std::int64_t size : shape.input) sizes += (sizes.empty() ? "" : " x ") + std::to_string(size);
+  const auto kind = shape.input.size() == 3   ? "images of "
+                    : shape.input.size() == 1 ? "samples of length "
+                                              : "samples of ";
+  return kind + sizes +
+         (shape.classes > 0 ? " in " + std::to_string(shape.classes) + " classes" : " with numbers as targets");
+}
+
+void require_sparse(const std::string& model, const network_shape& shape, const std::string& takes,
+                    std::size_t dimensions, std::int64_t classes) {
+  const bool fits = shape.input.size() == dimensions && shape.classes == classes &&
+                    std::all_of(shape.input.begin(), shape.input.end(), [](std::int64_t size) { return size >= 1; });
+  if (!fits) throw std::invalid_argument(model + " requires sparse " + takes + ", not " + given(shape));
+}
+
+}  // namespace troupe::models

@@ -1,0 +1,58 @@
+// A torch::nn::Module as a network. Heavy: include it only in the .cpp files of models.
+#pragma once
+
+#include "troupe/models/networks/network.hpp"
+
+#include <torch/nn/module.h>
+
+#include <memory>
+#include <string>
+
+namespace troupe::models {
+
+/// A module whose random operators draw from its own generator, with PyTorch's arithmetic.
+class random_module : public torch::nn::Module {
+ public:
+  /// See network::forward().
+  virtual at::Tensor forward(const at::Tensor& input) = 0;
+
+  void draw_from(at::Generator generator) { generator_ = std::move(generator); }
+
+  /// See network::draw_weights(). Override it if some linear layers are not torch::nn::Linear.
+  virtual void draw_weights(const normal_initializer& how);
+
+ protected:
+  /// Zeroes each element with probability p and scales the rest by 1/(1 − p), 0 <= p < 1; returns `input` unchanged
+  /// when not training.
+  at::Tensor dropout(const at::Tensor& input, double p);
+
+  /// Applies dropout() to whole channels of `input` [N, C, H, W].
+  at::Tensor dropout2d(const at::Tensor& input, double p);
+
+ private:
+  at::Generator generator_;  ///< Generator; undefined for the process-wide one.
+};
+
+/// Wraps a module; `module` belongs to the network from then on. Its batch norms must be registered in the order in
+/// which its forward pass reaches them. Scalar int64 buffers become float32 counters.
+std::unique_ptr<network> as_network(std::shared_ptr<random_module> module, loss_kind loss);
+
+/// Throws std::invalid_argument, naming the model, unless samples are [C, H, W] with H and W at least `least` and there
+/// is at least one class.
+void require_images(const std::string& model, const network_shape& shape, std::int64_t least);
+
+/// Throws std::invalid_argument, naming the model, unless a batch has dense floating-point numbers.
+void require_numbers(const std::string& model, const at::Tensor& input);
+
+/// Throws std::invalid_argument, naming the model, unless a batch has characters [N, T], int64.
+void require_characters(const std::string& model, const at::Tensor& input);
+
+/// Returns a description of the samples for messages: "samples of 1 x 28 x 28 and 10 classes".
+std::string given(const network_shape& shape);
+
+/// Throws std::invalid_argument, naming the model and what it `takes`, unless samples have `dimensions` dimensions of
+/// at least 1 and there are `classes` classes.
+void require_sparse(const std::string& model, const network_shape& shape, const std::string& takes,
+                    std::size_t dimensions, std::int64_t classes);
+
+}  // namespace troupe::models

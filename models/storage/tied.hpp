@@ -1,0 +1,20 @@
+// Parameters that have several names, such as an embedding table of characters that is also the weights of the output.
+// Flat storage holds each once, under its first name; a PyTorch state dict has all names.
+#pragma once
+
+#include "troupe/models/networks/network.hpp"
+
+#include <string>
+#include <vector>
+
+namespace troupe::models {
+
+struct tied_name {
+  std::string name;   ///< Additional name.
+  std::string first;  ///< Name in the flat layout.
+};
+
+/// Returns the additional names of the learnable parameters of `net`, in order of registration.
+std::vector<tied_name> tied_names_of(const network& net);
+
+}  // namespace troupe::models

@@ -1,0 +1,316 @@
+#include "troupe/runtime/launch/exchange_host.hpp"
+
+#include "troupe/actors/port/collective_port.hpp"
+#include "troupe/algorithms/exchange/around/buckets.hpp"
+#include "troupe/algorithms/exchange/around/encoded.hpp"
+#include "troupe/algorithms/exchange/around/group.hpp"
+#include "troupe/algorithms/exchange/registry.hpp"
+#include "troupe/runtime/emulation/links.hpp"
+#include "troupe/runtime/plan/batches.hpp"
+#include "troupe/runtime/plan/network_costs.hpp"
+#include "troupe/runtime/plan/worker_of_plan.hpp"
+
+#include <caf/all.hpp>
+
+#include <algorithm>
+#include <limits>
+#include <stdexcept>
+
+namespace troupe {
+
+namespace {
+
+/// Elements that one fold may read in a handler: about a fifth of a millisecond. Beyond, ports get lanes.
+constexpr std::int64_t most_elements_in_place = 1024 * 1024;
+
+/// Returns the schedule of a server that does not hold the result, for which it is never asked.
+schedule nothing_is_asked() {
+  constexpr auto never = std::numeric_limits<std::uint64_t>::max();
+  return {.steps = never, .steps_per_epoch = never, .evaluate_every = never};
+}
+
+/// What the ports of an exchange have in common. There may be a million of them.
+struct hosted_ports {
+  const troupe::plan& plan;
+  const launch_options& options;
+  std::uint32_t place;
+  const planned_exchange& exchange = plan.exchanges[place];
+  std::vector<std::uint32_t> ids = exchange.ids();
+  membership among = membership_of_first();
+  bool is_store = holds_result();
+  /// See member_options::settings_by_bucket.
+  std::shared_ptr<const std::vector<setting_values>> settings_by_bucket = settings_of_buckets();
+
+  membership membership_of_first() const {
+    membership made{.world_size = static_cast<std::uint32_t>(ids.size()) - exchange.nature.servers,
+                    .servers = exchange.nature.servers};
+    const auto are_indices = ids.back() + 1 == ids.size();
+    for (const auto id : ids) {
+      if (!are_indices) made.ids.push_back(rank_id{id});
+      if (plan.nodes.size() > 1) made.nodes.push_back(plan.node_of(id));
+    }
+    return made;
+  }
+
+  std::shared_ptr<const std::vector<setting_values>> settings_of_buckets() const {
+    if (exchange.buckets.empty() || exchange.choices.empty()) return nullptr;
+    auto all = std::make_shared<std::vector<setting_values>>();
+    for (const auto& each : exchange.choices) all->push_back(each.settings);
+    return all;
+  }
+
+  /// Returns the settings of the members, which those of buckets replace.
+  const setting_values& settings() const {
+    return exchange.choices.empty() ? exchange.settings_by_index : exchange.choices.front().settings;
+  }
+
+  bool holds_result() const {
+    const auto stores = plan.stores();
+    return std::find(stores.begin(), stores.end(), &exchange) != stores.end();
+  }
+};
+
+/// Returns the peers of the member or server with this index, itself included.
+std::vector<rank_id> peers_of_port(const planned_exchange& exchange, std::uint32_t index) {
+  std::vector<rank_id> peers{rank_id{index}};
+  for (const auto peer : exchange.peers_of(index)) peers.push_back(rank_id{peer});
+  std::sort(peers.begin(), peers.end());
+  return peers;
+}
+
+/// Options of the port of the member or server with this index.
+port_options options_of_port(const hosted_ports& all, std::uint32_t index) {
+  const auto& [plan, options, place, exchange, ids, among, is_store, settings_by_bucket] = all;
+  member_options own{.among = among,
+                     .seed = plan.file.run.seed,
+                     .place = place,
+                     .layout = exchange.layout,
+                     .pool = options.pool,
+                     .settings = all.settings(),
+                     .settings_by_bucket = settings_by_bucket,
+                     .common = exchange.common,
+                     .chunk_elements = options.far ? chunk_elements_of(plan) : 0,
+                     .buckets = exchange.buckets,
+                     .due = exchange.due,
+                     .when = is_store ? schedule_of(plan) : nothing_is_asked(),
+                     .counts_updates = plan.draws_from_queue(),
+                     .optimizer = {},
+                     .initial = {}};
+  own.among.rank = rank_id{index};
+  delivery_order deliveries;
+  if (own.among.is_server()) {
+    own.optimizer = plan.optimizer;
+    own.initial = options.initial;
+    if (options.deliveries.order_of && !exchange.nature.deterministic)
+      deliveries = options.deliveries.order_of(ids[index]);
+  }
+  trace_track track;
+  if (options.trace) track = {options.trace, label_of_port(plan, place, ids[index]).name + " parts"};
+  return {.run = id_of(plan),
+          .name = exchange.name,
+          .timeout = plan.file.run.timeout,
+          .answers_buckets = exchange.of_norms,
+          .passes = exchange.of_norms ? passes_of(plan) : pass_count{},
+          .carries = exchange.carries,
+          .how = exchange.how,
+          .peers = peers_of_port(exchange, index),
+          .deliveries = std::move(deliveries),
+          .track = std::move(track),
+          .own = std::move(own)};
+}
+
+member_maker encoding_what_is_sent(const planned_exchange& exchange, member_maker inner) {
+  if (exchange.how == encoding::float32) return inner;
+  return [how = exchange.how, same = exchange.nature.same_for_all,
+          inner = std::move(inner)](const member_options& own) { return make_encoded_member(own, how, same, inner); };
+}
+
+/// Returns what makes the members of an exchange. From the inside out: the algorithm; the groups of workers that take
+/// part as one member; the buckets, each an exchange of its own; the encoding of what is sent. What a group contributes
+/// is the mean of its workers, which is encoded as it enters the algorithm.
+member_maker maker_of(const planned_exchange& exchange) {
+  auto make = exchange.kind->make_member;
+  if (exchange.has_groups())
+    make = [groups = exchange.groups(),
+            inner = encoding_what_is_sent(exchange, std::move(make))](const member_options& own) {
+      return make_group_member({.groups = groups, .own = own, .make_inner = inner});
+    };
+  if (!exchange.buckets.empty())
+    make = [inner = std::move(make)](const member_options& own) { return make_bucketed_member(own, inner); };
+  return encoding_what_is_sent(exchange, std::move(make));
+}
+
+/// Returns a lane for folds that are too long for a handler.
+lane_for_fold lane_if_long(lane_factory& lanes, const actor_label& owner) {
+  return [&lanes, owner](std::int64_t largest_fold) {
+    return largest_fold <= most_elements_in_place ? nullptr : lanes.make(owner);
+  };
+}
+
+/// Spawns the ports of an exchange in the GPUs' own library: all its workers are here, see check_hosting().
+hosted_exchange host_collective(caf::actor_system& system, const plan& plan, std::uint32_t place, lane_factory& lanes,
+                                const launch_options& options, std::vector<labelled_actor>& spawned) {
+  const auto& exchange = plan.exchanges[place];
+  const auto id = device::make_nccl_id();
+  const hosted_ports all{plan, options, place};
+  hosted_exchange made;
+  std::vector<peer_port> peers;
+  for (const auto rank : exchange.ranks()) {
+    const auto label = label_of_port(plan, place, rank);
+    const auto own = options_of_port(all, static_cast<std::uint32_t>(peers.size()));
+    const auto port =
+        device::spawn_collective_port(system, own, device::open_nccl(plan.devices.at(rank)), id, lanes.make(label));
+    made.ports.emplace(rank, port);
+    peers.emplace_back(port);
+    spawned.push_back({label, caf::actor_cast<caf::actor>(port)});
+  }
+  for (const auto& [rank, port] : made.ports) caf::anon_send(port, wire_atom_v, peers);
+  return made;
+}
+
+/// Makes the memory of an exchange, or maps the first node's. The first node also has the server that keeps it; its
+/// workers have no ports.
+hosted_exchange host_memory(caf::actor_system& system, const plan& plan, std::uint32_t place, lane_factory& lanes,
+                            const launch_options& options, std::vector<labelled_actor>& spawned) {
+  const auto& exchange = plan.exchanges[place];
+  const auto& layout = plan.layout;
+  if (options.node != 0)
+    return {.ports = {},
+            .entrances = {},
+            .memory = shared_memory::open(options.far->memories.at(place), layout.total, layout.parameter_end,
+                                          exchange.nature.writes)};
+  hosted_exchange made{
+      .ports = {},
+      .entrances = {},
+      .memory = shared_memory::make(options.initial, layout.parameter_end, exchange.nature.writes, exchange.cores)};
+  const auto label = label_of_port(plan, place, exchange.first_server);
+  auto own = options_of_port({plan, options, place}, 0);
+  own.peers.clear();
+  own.own.optimizer = plan.optimizer;
+  own.own.among = {.world_size = 0, .servers = 1, .ids = {rank_id{exchange.first_server}}};
+  own.own.memory = made.memory;
+  own.own.memory_lock = made.memory->lock_for(keeper_of_memory);
+  if (options.deliveries.order_of) own.deliveries = options.deliveries.order_of(exchange.first_server);
+  if (own.own.memory_lock && options.deliveries.lock_order_of)
+    made.order = options.deliveries.lock_order_of(exchange.first_server, made.memory);
+  if (made.order) {
+    own.own.memory_lock = lock_in(made.order, keeper_of_memory, nullptr);
+    own.deliveries.is_ready = [order = made.order] { return order->is_due(keeper_of_memory); };
+  }
+  const auto port = spawn_port(system, own, exchange.kind->make_member, lane_if_long(lanes, label));
+  spawned.push_back({label, caf::actor_cast<caf::actor>(port)});
+  caf::anon_send(port, wire_atom_v, std::vector<peer_port>{port});
+  if (made.order) made.order->on_keeper_due([port] { caf::anon_send(port, tick_atom_v); });
+  made.ports.emplace(exchange.first_server, port);
+  return made;
+}
+
+/// Returns proxies for the ports on other nodes with which ports here exchange parts, by index.
+std::map<std::uint32_t, peer_port> far_peers(const plan& plan, std::uint32_t place,
+                                             const std::vector<std::uint32_t>& ids, const launch_options& options,
+                                             std::vector<labelled_actor>& spawned) {
+  std::map<std::uint32_t, peer_port> far;
+  if (!options.far) return far;
+  const auto& exchange = plan.exchanges[place];
+  const auto is_here = [&](std::uint32_t index) { return plan.node_of(ids[index]) == options.node; };
+  for (std::uint32_t index = 0; index < ids.size(); ++index) {
+    if (!is_here(index)) continue;
+    for (const auto peer : exchange.peers_of(index)) {
+      if (is_here(peer) || far.contains(peer)) continue;
+      const auto id = ids[peer];
+      far.emplace(peer, options.far->port_of(id));
+      const auto whom = id < plan.workers ? "rank " + std::to_string(id) : label_of_port(plan, place, id).name;
+      spawned.push_back({{{.what = role::link}, "link to " + whom}, caf::actor_cast<caf::actor>(far.at(peer))});
+    }
+  }
+  return far;
+}
+
+/// Puts the receiving half of emulated links before each port of this node.
+void emulate_arrivals(caf::actor_system& system, const planned_exchange& exchange,
+                      const std::vector<std::uint32_t>& ids, emulation::network& network, hosted_exchange& made,
+                      std::vector<labelled_actor>& spawned) {
+  for (std::uint32_t index = 0; index < ids.size(); ++index) {
+    const auto entrance = made.entrances.find(ids[index]);
+    if (entrance == made.entrances.end()) continue;
+    emulation::routes from;
+    for (const auto peer : exchange.peers_of(index)) {
+      auto route = network.between(ids[peer], ids[index]);
+      if (route.is_emulated()) from.emplace(ids[peer], std::move(route));
+    }
+    if (from.empty()) continue;
+    entrance->second = emulation::spawn_receiving_half(system, std::move(from), entrance->second);
+    spawned.push_back({{{.what = role::interface}, "interface of " + exchange.name + " " + std::to_string(ids[index])},
+                       caf::actor_cast<caf::actor>(entrance->second)});
+  }
+}
+
+/// Returns the emulated links on which a port sends, and those on which what it sends is counted.
+emulation::senders links_from(const planned_exchange& exchange, std::uint32_t index,
+                              const std::vector<std::uint32_t>& ids, emulation::network& network) {
+  emulation::senders links;
+  for (const auto peer : exchange.peers_of(index)) {
+    const auto from = ids[index], to = ids[peer];
+    auto route = network.between(from, to);
+    if (!route.is_emulated() && !network.counts()) continue;
+    auto meter = network.meter_of(from, to, route.sending);
+    auto answered = network.is_server(from) ? network.meter_of(to, from) : nullptr;
+    links.emplace(rank_id{peer}, emulation::departure{.by = emulation::sender{std::move(route), network.seed()},
+                                                      .meter = std::move(meter),
+                                                      .answered = std::move(answered)});
+  }
+  return links;
+}
+
+/// Spawns the ports of an exchange that belong here, and wires each to those with which it exchanges parts.
+hosted_exchange host_ports(caf::actor_system& system, const plan& plan, std::uint32_t place, lane_factory& lanes,
+                           const launch_options& options, std::vector<labelled_actor>& spawned) {
+  const auto& exchange = plan.exchanges[place];
+  const auto maker = maker_of(exchange);
+  const hosted_ports all{plan, options, place};
+  const auto& ids = all.ids;
+  auto others = far_peers(plan, place, ids, options, spawned);
+  hosted_exchange made;
+  std::vector<std::uint32_t> here;  // their indices
+  for (std::uint32_t index = 0; index < ids.size(); ++index) {
+    const auto id = ids[index];
+    if (options.far && plan.node_of(id) != options.node) continue;
+    const auto label = label_of_port(plan, place, id);
+    auto given = options_of_port(all, index);
+    if (options.links) given.departure = emulation::departures_over(links_from(exchange, index, ids, *options.links));
+    const auto port = spawn_port(system, std::move(given), maker, lane_if_long(lanes, label));
+    here.push_back(index);
+    made.ports.emplace(id, port);
+    made.entrances.emplace(id, port);
+    spawned.push_back({label, caf::actor_cast<caf::actor>(port)});
+  }
+  if (options.links) emulate_arrivals(system, exchange, ids, *options.links, made, spawned);
+  for (const auto index : here) others.emplace(index, made.entrances.at(ids[index]));
+  for (const auto index : here) {
+    const auto& own = made.ports.at(ids[index]);
+    std::vector<peer_port> handles;
+    for (const auto peer : peers_of_port(exchange, index)) {
+      const auto which = static_cast<std::uint32_t>(peer);
+      handles.push_back(which == index ? peer_port{own} : others.at(which));
+    }
+    caf::anon_send(own, wire_atom_v, std::move(handles));
+  }
+  return made;
+}
+
+}  // namespace
+
+hosted_exchange host_exchange(caf::actor_system& system, const plan& plan, std::uint32_t place, lane_factory& lanes,
+                              const launch_options& options, std::vector<labelled_actor>& spawned) {
+  switch (plan.exchanges[place].nature.host) {
+    case hosting::ports:
+      return host_ports(system, plan, place, lanes, options, spawned);
+    case hosting::shared_memory:
+      return host_memory(system, plan, place, lanes, options, spawned);
+    case hosting::device_library:
+      return host_collective(system, plan, place, lanes, options, spawned);
+  }
+  throw std::logic_error("an exchange has no host");
+}
+
+}  // namespace troupe

@@ -1,0 +1,178 @@
+#include "troupe/runtime/plan/worker_of_plan.hpp"
+
+#include "troupe/algorithms/exchange/shared/shared.hpp"
+#include "troupe/algorithms/support/assert.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace troupe {
+
+namespace {
+
+std::shared_ptr<const std::vector<range>> shared_buckets(const planned_exchange& exchange) {
+  return exchange.buckets.empty() ? nullptr : std::make_shared<const std::vector<range>>(exchange.buckets);
+}
+
+/// Returns whether a worker takes part in an exchange.
+bool takes_part(const plan& plan, const planned_exchange& exchange, std::uint32_t rank) {
+  if (exchange.members.size() == plan.workers) return true;
+  return std::any_of(exchange.members.begin(), exchange.members.end(), [&](const auto& one) {
+    return std::find(one.ranks.begin(), one.ranks.end(), rank) != one.ranks.end();
+  });
+}
+
+/// Returns the loop of one worker, without the exchanges in which it does not take part.
+std::vector<loop_word> loop_of(const plan& plan, std::uint32_t rank) {
+  std::vector<loop_word> loop;
+  for (const auto& word : plan.file.workers.loop) {
+    if (word == "gradient")
+      loop.emplace_back(verb::gradient);
+    else if (word == "apply")
+      loop.emplace_back(verb::apply);
+    else {
+      const auto named = [&](const planned_exchange& exchange) { return exchange.name == word; };
+      const auto found = std::find_if(plan.exchanges.begin(), plan.exchanges.end(), named);
+      TROUPE_ASSERT(found != plan.exchanges.end(), "every word of a loop is a verb or an exchange");
+      if (!takes_part(plan, *found, rank)) continue;
+      loop.emplace_back(exchange_word{
+          .place = static_cast<std::uint32_t>(found - plan.exchanges.begin()),
+          .sends = found->carries.sends,
+          .answers = found->carries.answers,
+          .when = found->due,
+          .elements = found->layout.parameter_end,
+          .gradient_first = found->layout.parameter_end > plan.layout.parameter_end || plan.memory_of(rank) != nullptr,
+          .buckets = shared_buckets(*found),
+          .on_device = found->nature.host == hosting::device_library});
+    }
+  }
+  return loop;
+}
+
+/// Returns the number of steps per request, at least `few`: thousands if a step is a row of a sparse set, and a
+/// multiple of the local steps.
+std::uint32_t steps_at_once(const plan& plan, std::uint32_t rank, std::int64_t few = 16) {
+  constexpr std::int64_t rows = 65'536, most = std::numeric_limits<std::int32_t>::max();
+  const auto sparse = makes_sparse_steps(*plan.model, plan.optimizer);
+  const auto least = sparse ? std::max(few, rows / plan.sampling.batch_size) : few;
+  const auto local = static_cast<std::int64_t>(local_steps(plan, rank));
+  return static_cast<std::uint32_t>(std::min(most, (least + local - 1) / local * local));
+}
+
+/// Returns whether the parameters of workers diverge and an exchange brings them together.
+bool shows_contributions(const plan& plan) {
+  return plan.stores().empty() && !plan.replicas_agree() &&
+         std::any_of(plan.exchanges.begin(), plan.exchanges.end(),
+                     [](const auto& one) { return one.carries.sends == slot::parameters; });
+}
+
+/// Returns the names of all exchanges, by place.
+std::vector<std::string> names_of_exchanges(const plan& plan) {
+  std::vector<std::string> names;
+  for (const auto& exchange : plan.exchanges) names.push_back(exchange.name);
+  return names;
+}
+
+}  // namespace
+
+run_id id_of(const plan& plan) {
+  constexpr std::uint64_t spread = 0x9e3779b97f4a7c15;
+  const auto elements = static_cast<std::uint64_t>(plan.layout.total);
+  return run_id{(plan.file.run.seed * spread + elements) * spread + plan.workers};
+}
+
+schedule schedule_of(const plan& plan) {
+  return {.steps = plan.steps,
+          .steps_per_epoch = plan.steps_per_epoch,
+          .evaluate_every = plan.evaluate_every,
+          .checkpoint_every = plan.checkpoint_every,
+          .verify_every = plan.verify_every};
+}
+
+bool works_in_lockstep(const plan& plan) {
+  return !plan.workers_are_independent() && !plan.draws_from_queue();
+}
+
+bool shows_replica(const plan& plan, std::uint32_t rank) {
+  if (plan.memory_of(rank)) return false;
+  if (plan.file.evaluate.each_worker) return true;
+  const auto for_buffers = rank == 0 || !(plan.buffers_agree() || plan.file.evaluate.buffers == "first");
+  if (!plan.stores().empty()) return plan.layout.total > plan.layout.parameter_end && for_buffers;
+  return for_buffers || !plan.replicas_agree();
+}
+
+std::uint32_t local_steps(const plan& plan, std::uint32_t rank) {
+  const auto* memory = plan.memory_of(rank);
+  return memory ? static_cast<std::uint32_t>(local_steps_of(memory->settings)) : 1;
+}
+
+std::uint32_t batches_at_once(const plan& plan) {
+  return steps_at_once(plan, 0, 4);
+}
+
+actor_label label_of_port(const plan& plan, std::uint32_t place, std::uint32_t id) {
+  const auto& exchange = plan.exchanges.at(place);
+  return id < plan.workers ? label_of_port(exchange.name, place, id)
+                           : label_of_server(exchange.name, place, id - exchange.first_server);
+}
+
+std::uint32_t node_of(const plan& plan, const actor_id& actor) {
+  switch (actor.what) {
+    case role::worker:
+    case role::compute:
+    case role::port:
+      return plan.node_of(actor.rank);
+    case role::copies:
+      return actor.rank;
+    default:
+      return 0;
+  }
+}
+
+replica_options replica_options_of(const plan& plan, const data::dataset_pair& data, std::uint32_t rank,
+                                   models::buffer_pool pool) {
+  const auto& file = plan.file;
+  replica_options made{.run = id_of(plan),
+                       .rank = rank_id{rank},
+                       .model = plan.model,
+                       .shape = plan.shape,
+                       .loss = plan.loss,
+                       .layout = plan.layout,
+                       .pool = std::move(pool),
+                       .samples = data.train,
+                       .scale = plan.scale,
+                       .sampling = plan.sampling,
+                       .optimizer = plan.optimizer,
+                       .seed = file.run.seed,
+                       .threads = file.run.threads,
+                       .micro_batches = plan.micro_batches,
+                       .local_steps = local_steps(plan, rank),
+                       .batches = plan.steps,
+                       .augment = plan.augment,
+                       .bfloat16 = file.workers.precision == "bfloat16",
+                       .stop_on_non_finite = file.run.stop_on_non_finite};
+  made.sampling.rank = rank;
+  return made;
+}
+
+worker_options options_of_worker(const plan& plan, std::uint32_t rank, const at::Tensor& initial) {
+  worker_options made;
+  made.run = id_of(plan);
+  made.rank = rank_id{rank};
+  made.loop = loop_of(plan, rank);
+  made.exchanges = names_of_exchanges(plan);
+  made.when = schedule_of(plan);
+  made.initial = {{.run = made.run, .sender = made.rank}, initial};
+  made.timeout = plan.file.run.timeout;
+  made.steps_at_once = steps_at_once(plan, rank);
+  made.shows_contributions = shows_contributions(plan);
+  made.draws_from_queue = plan.draws_from_queue();
+  made.synchronised_norms = plan.norms() != nullptr;
+  return made;
+}
+
+}  // namespace troupe

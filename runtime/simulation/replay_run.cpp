@@ -1,0 +1,132 @@
+#include "troupe/runtime/simulation/replay_run.hpp"
+
+#include "troupe/algorithms/messages/journal_filter.hpp"
+#include "troupe/runtime/plan/worker_of_plan.hpp"
+#include "troupe/runtime/recording/replay.hpp"
+#include "troupe/runtime/simulation/simulation.hpp"
+
+#include <caf/all.hpp>
+
+#include <algorithm>
+#include <chrono>
+#include <limits>
+#include <numeric>
+#include <utility>
+#include <vector>
+
+namespace troupe {
+
+namespace {
+
+/// Time limits in virtual time, which a replay does not need: far beyond anything it waits for. A hundred thousand
+/// times the first one must fit a clock.
+constexpr std::chrono::hours never{10}, longest_wait{1};
+
+/// Notes the step of the last line of the metrics.
+class step_noting_journal final : public journal_filter {
+ public:
+  using journal_filter::journal_filter;
+
+  void write(const record& line) override {
+    steps_ = line.step;
+    journal_filter::write(line);
+  }
+
+  std::uint64_t steps() const { return steps_; }
+
+ private:
+  std::uint64_t steps_{0};
+};
+
+/// Holds the workers when a number of steps is completed, as `step` in the metrics counts them.
+class step_limit {
+ public:
+  step_limit(const plan& plan, std::uint64_t limit)
+      : limit_(limit),
+        queued_(plan.draws_from_queue()),
+        in_lockstep_(works_in_lockstep(plan)),
+        completed_(plan.workers) {}
+
+  /// Returns whether a worker, which has completed this many steps, may begin another one.
+  bool lets_go_on(std::uint32_t rank, std::uint64_t completed) {
+    completed_.at(rank) = completed;
+    if (is_reached()) return false;
+    return completed < limit_ || queued_ || !in_lockstep_;
+  }
+
+  bool is_reached() const {
+    if (!queued_) return *std::min_element(completed_.begin(), completed_.end()) >= limit_;
+    return std::accumulate(completed_.begin(), completed_.end(), std::uint64_t{0}) / completed_.size() >= limit_;
+  }
+
+ private:
+  std::uint64_t limit_;
+  bool queued_, in_lockstep_;
+  std::vector<std::uint64_t> completed_;  ///< Steps of each worker.
+};
+
+/// Takes everything as it comes from now on, and ends the run.
+void end_now(const crew& all, recording::replay& orders) {
+  orders.open();
+  for (const auto& ports : all.ports)
+    for (const auto& [id, port] : ports) caf::anon_send(port, tick_atom_v);  // continues with what it has held back
+  caf::anon_send(all.coordinator, halt_atom_v);
+}
+
+}  // namespace
+
+replay_end replay_run(plan plan, const data::dataset_pair& data, at::Tensor initial, models::buffer_pool pool,
+                      std::shared_ptr<journal> book, replay_options options) {
+  const auto& recorded = options.recorded;
+  const auto* signal = options.signal;
+  plan.file.run.timeout = never;
+  plan.file.run.max_seconds.reset();
+  recording::replay orders{recorded, plan.draws_from_queue()};
+  const auto watched = std::make_shared<step_noting_journal>(std::move(book));
+  std::optional<step_limit> limit;
+  if (options.until) limit.emplace(plan, *options.until);
+  bool is_cut = false;
+  const auto cut = [&](const crew& all) {
+    is_cut = true;
+    end_now(all, orders);
+  };
+  simulation_options how{.duration_of = [](const auto&, const task&) { return std::chrono::microseconds{0}; },
+                         .most_events = std::numeric_limits<std::uint64_t>::max()};
+  how.deliveries = {.order_of = [&](std::uint32_t actor) { return orders.order_of(actor); },
+                    .lock_order_of = [&](std::uint32_t id, const auto&) { return orders.lock_order_of(id); },
+                    .gate_of =
+                        [&](std::uint32_t rank) {
+                          const auto goes_on = [&, rank](std::uint64_t done) { return limit->lets_go_on(rank, done); };
+                          return orders.gate_of(rank, limit ? goes_on : std::function<bool(std::uint64_t)>{});
+                        }};
+  how.signal = signal;
+  how.restored = std::move(options.from);
+  how.trace = std::move(options.trace);
+  how.traces_real_time = true;
+  how.longest_wait = longest_wait;
+  how.after_begin = [&](const crew& all) {
+    for (std::size_t i = 0; i < orders.interrupts(); ++i) caf::anon_send(all.coordinator, halt_atom_v);
+    for (std::size_t i = 0; i < orders.time_limits(); ++i) caf::anon_send(all.coordinator, tick_atom_v);
+  };
+  how.after_event = [&](const crew& all, std::uint64_t) {
+    if (signal && *signal != 0 && !is_cut) cut(all);
+    if (limit && !is_cut && limit->is_reached()) cut(all);
+  };
+  how.on_stall = [&](const crew& all) {
+    if (recorded.complete || is_cut) return false;
+    cut(all);
+    return true;
+  };
+  replay_end result;
+  try {
+    result.end = simulate(plan, data, std::move(initial), std::move(pool), watched, how);
+  } catch (const simulation_stalled&) {
+    const auto missing = orders.missing();
+    result.end.failure =
+        "the replay does something else than the recorded run" + (missing.empty() ? std::string{} : ": " + missing);
+  }
+  if (is_cut) result.cut_at = watched->steps();
+  return result;
+}
+
+}  // namespace troupe

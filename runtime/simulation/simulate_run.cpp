@@ -1,0 +1,165 @@
+#include "troupe/runtime/simulation/simulate_run.hpp"
+
+#include "troupe/algorithms/messages/journal_filter.hpp"
+#include "troupe/runtime/emulation/costs.hpp"
+#include "troupe/runtime/emulation/network.hpp"
+#include "troupe/runtime/emulation/slowed_lanes.hpp"
+#include "troupe/runtime/launch/traced_lanes.hpp"
+#include "troupe/runtime/plan/worker_of_plan.hpp"
+#include "troupe/runtime/simulation/simulate_nodes.hpp"
+#include "troupe/runtime/simulation/simulation.hpp"
+#include "troupe/runtime/topology/value.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <limits>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace troupe {
+
+namespace {
+
+/// Leaves out the weights, of which there are none if nothing is computed.
+class journal_without_weights final : public journal_filter {
+ public:
+  using journal_filter::journal_filter;
+
+  void keep(const snapshot&) override {}
+  void save(const snapshot&) override {}
+};
+
+/// Keeps the last line only.
+class last_line final : public journal {
+ public:
+  void write(const record& line) override { last = line; }
+  void progress(std::uint64_t /*step*/) override {}
+  void keep(const snapshot& /*best*/) override {}
+  void save(const snapshot& /*result*/) override {}
+
+  record last;
+};
+
+/// Returns what reports the jobs of an actor's lane that take time to the trace; nothing if there is none.
+simulated_job_listener listener_of(const actor_label& actor, const std::shared_ptr<trace_sink>& trace) {
+  if (!trace) return {};
+  return [track = trace_track{trace, actor.name}](const simulated_job& job) {
+    if (job.end != job.begin) add_job(track, job.what, job.begin, job.end);
+  };
+}
+
+/// Returns the faults of the topology file, one for each pair of nodes that a fault is between.
+std::vector<node_fault> faults_of(const plan& plan) {
+  std::vector<node_fault> all;
+  for (std::size_t i = 0; i < plan.faults.size(); ++i) {
+    const auto& planned = plan.faults[i];
+    node_fault made{.at_step = planned.at_step,
+                    .node = planned.nodes.front(),
+                    .lasting = planned.given.lasts.value_or(std::chrono::microseconds{0}),
+                    .delay = planned.given.latency.value_or(std::chrono::microseconds{0}),
+                    .planned = i};
+    if (!planned.at_step) made.at_time = planned.at_time;
+    if (planned.what == planned_fault::kind::kill || planned.what == planned_fault::kind::freeze) {
+      made.what = planned.what == planned_fault::kind::kill ? node_fault::kind::kill : node_fault::kind::freeze;
+      all.push_back(made);
+      continue;
+    }
+    made.what = planned.what == planned_fault::kind::partition ? node_fault::kind::cut : node_fault::kind::slow;
+    for (std::uint32_t other = 0; other < plan.nodes.size(); ++other) {
+      if (other == made.node || (planned.nodes.size() == 2 && other != planned.nodes.back())) continue;
+      made.other = other;
+      all.push_back(made);
+    }
+  }
+  return all;
+}
+
+/// Simulates the nodes of the plan, each with its supervisor; what passes between them takes no time but that of the
+/// emulated links.
+run_end simulate_all_nodes(const plan& plan, const data::dataset_pair& data, at::Tensor initial,
+                           models::buffer_pool pool, std::shared_ptr<journal> book, const simulation_options& how) {
+  const auto all = simulate_nodes(plan, data, std::move(initial), std::move(pool), std::move(book),
+                                  {.seed = how.seed,
+                                   .faults = faults_of(plan),
+                                   .lanes = {.duration_of = how.duration_of,
+                                             .cores_of = how.cores_of,
+                                             .slowdown_of = how.slowdown_of,
+                                             .listen_to = how.listen_to},
+                                   .latency = std::chrono::microseconds{0},
+                                   .window = std::numeric_limits<std::int64_t>::max(),
+                                   .most_events = how.most_events,
+                                   .stop_after = how.stop_after,
+                                   .signal = how.signal,
+                                   .clock = how.clock,
+                                   .computes = how.computes,
+                                   .links = how.links,
+                                   .trace = how.trace});
+  const auto has_end = [](const auto& node) { return node.end.has_value(); };
+  const auto first = std::find_if(all.nodes.begin(), all.nodes.end(), has_end);  // the first node, unless it is lost
+  const auto is_stopped = how.stop_after > 0 && all.events >= how.stop_after;
+  run_end end;
+  if (first != all.nodes.end())
+    end = *first->end;
+  else if (!is_stopped)
+    end.failure = "no node is left: each was killed or frozen (see [[fault]] in the topology file)";
+  end.events = all.events;
+  if (!is_stopped)
+    for (const auto fault : all.not_injected) end.not_injected.push_back(describe(plan.faults[fault]));
+  if (how.links) end.links = how.links->usage();
+  return end;
+}
+
+}  // namespace
+
+void settle_durations(plan& plan, const data::dataset_pair& data, const at::Tensor& initial, models::buffer_pool pool) {
+  auto& gradient = plan.file.simulate.gradient;
+  if (gradient == "measure")
+    gradient = topology::print_delay(emulation::measure_gradient(plan, data, initial, std::move(pool)));
+}
+
+run_end simulate_run(const plan& plan, const data::dataset_pair& data, at::Tensor initial, models::buffer_pool pool,
+                     std::shared_ptr<journal> book, const simulate_run_options& options) {
+  const auto& given = plan.file.simulate;
+  const auto costs = std::make_shared<emulation::costs>(plan, *topology::parse_delay(given.gradient), options.seed);
+  simulation_options how{
+      .seed = options.seed,
+      .duration_of = [costs](const actor_label& actor, const task& what) { return costs->of(actor, what); },
+      .slowdown_of =
+          [&plan](const actor_label& actor) {
+            return actor.id.what == role::compute ? emulation::slowdown_of(plan, actor.id.rank) : 1;
+          },
+      .signal = options.signal,
+      .computes = options.computes,
+      .most_events = std::numeric_limits<std::uint64_t>::max(),
+      .stop_after = options.stop_after};
+  how.clock = options.clock;
+  how.trace = options.trace;
+  how.listen_to = [trace = options.trace](const actor_label& actor) { return listener_of(actor, trace); };
+  how.links = options.network
+                  ? options.network
+                  : emulation::make_network(plan, options.seed, emulation::realm::simulation, options.trace);
+  if (given.cores > 0) {
+    std::vector<std::shared_ptr<simulated_cores>> cores;
+    for (std::size_t node = 0; node < plan.nodes.size(); ++node)
+      cores.push_back(std::make_shared<simulated_cores>(static_cast<std::size_t>(given.cores)));
+    how.cores_of = [&plan, cores](const actor_label& actor) { return cores.at(node_of(plan, actor.id)); };
+  }
+  if (!options.computes) book = std::make_shared<journal_without_weights>(std::move(book));
+  const auto run = plan.nodes.size() > 1 ? simulate_all_nodes : simulate;
+  return run(plan, data, std::move(initial), std::move(pool), std::move(book), how);
+}
+
+record simulate_timing(const plan& plan, const data::dataset_pair& data, const at::Tensor& initial,
+                       const models::buffer_pool& pool, simulate_run_options options) {
+  options.computes = false;
+  const auto book = std::make_shared<last_line>();
+  const auto end = simulate_run(plan, data, initial, pool, book, options);
+  if (end.failure) throw std::runtime_error("the simulated run failed: " + *end.failure);
+  if (end.status() != 0) throw std::runtime_error("the simulation was interrupted");
+  return book->last;
+}
+
+}  // namespace troupe

@@ -1,0 +1,125 @@
+// compare.md, and the pictures that it shows.
+#include "troupe/tools/comparing/figures.hpp"
+#include "troupe/tools/comparing/report.hpp"
+
+#include <utility>
+
+namespace troupe::comparing {
+
+namespace {
+
+/// Returns text that Markdown shows as it is, also in a table.
+std::string plain(const std::string& text) {
+  std::string safe;
+  for (const char c : text) {
+    if (std::string_view("\\`*_{}[]<>#|&~").find(c) != std::string_view::npos) safe += '\\';
+    safe += c == '\n' ? ' ' : c;
+  }
+  return safe;
+}
+
+std::string row_of(const std::vector<std::string>& cells) {
+  std::string text = "|";
+  for (const auto& cell : cells) text += " " + cell + " |";
+  return text + "\n";
+}
+
+std::string header_of(const std::vector<std::string>& cells) {
+  std::string text = row_of(cells) + "|";
+  for (std::size_t i = 0; i < cells.size(); ++i) text += "---|";
+  return text + "\n";
+}
+
+std::vector<figure_pair> all_figures(const report& of) {
+  std::vector<figure_pair> all;
+  for (auto* make : {curve_figures, target_figures, cost_figures})
+    for (auto& each : make(of.what, of.summaries))
+      if (each.linear.has_values()) all.push_back(std::move(each));
+  return all;
+}
+
+/// Returns the form of a figure that readers see first.
+pages::figure usual_form(const figure_pair& of) {
+  return form_of(of, of.is_wide, false);
+}
+
+std::string results(const report& of) {
+  const auto table = table_of(of);
+  std::string text = header_of(table.header);
+  for (const auto& row : table.rows) {
+    std::vector<std::string> cells;
+    for (const auto& cell : row) cells.push_back(plain(cell.text));
+    text += row_of(cells);
+  }
+  return text;
+}
+
+std::string settings(const report& of) {
+  const auto differing = differing_settings(of.what);
+  if (differing.empty()) return "The variants have the same settings.\n";
+  std::vector<std::string> header{"setting"};
+  for (const auto& each : of.what.variants) header.push_back(plain(each.label));
+  std::string text = header_of(header);
+  for (const auto& [key, values, shown] : differing) {
+    std::vector<std::string> cells{plain(shown)};
+    for (const auto& value : values) cells.push_back(value.empty() ? "–" : plain(value));
+    text += row_of(cells);
+  }
+  return text;
+}
+
+std::string machines(const report& of) {
+  std::string text;
+  for (const auto& machine : of.what.machines) {
+    if (!text.empty()) text += "\n";
+    for (const auto& [name, value] : machine) text += "- " + plain(name) + ": " + plain(value) + "\n";
+  }
+  return text;
+}
+
+}  // namespace
+
+std::vector<picture_file> pictures_of(const report& of) {
+  std::vector<picture_file> files;
+  const auto add = [&](const pages::figure& one) {
+    files.push_back({std::filesystem::path("pictures") / (one.name + ".svg"), pages::standalone(pages::draw(one))});
+  };
+  for (const auto& each : all_figures(of)) {
+    add(each.linear);
+    add(each.logarithmic);
+    if (const auto usual = usual_form(each); usual.name != each.linear.name && usual.name != each.logarithmic.name)
+      add(usual);
+  }
+  return files;
+}
+
+std::string markdown_of(const report& of) {
+  std::string text = "# Comparison\n\n" + plain(subtitle_of(of)) + ".\n\n" + plain(machine_of(of)) + ".\n\n";
+  auto paragraph = of.found;
+  for (auto& each : paragraph.findings) each.text = plain(each.text);
+  for (auto& each : paragraph.limits) each = plain(each);
+  text += paragraph.paragraph([](const std::string& heading) { return "**" + plain(heading) + "**"; }) + "\n\n";
+  text += "## Results\n\nThe median of all repeats and, in brackets, their range.\n\n" + results(of);
+  text += "\nAll numbers: [compare.csv](compare.csv) and [curves.csv](curves.csv).\n\n## Figures\n\n";
+  for (const auto& each : all_figures(of)) {
+    const auto usual = usual_form(each);
+    text += "![" + plain(usual.title + " against " + usual.x.title) + "](pictures/" + usual.name + ".svg)\n(";
+    if (usual.name != each.linear.name) text += "[linear](pictures/" + each.linear.name + ".svg)";
+    if (usual.name != each.linear.name && usual.name != each.logarithmic.name) text += ", ";
+    if (usual.name != each.logarithmic.name) text += "[logarithmic](pictures/" + each.logarithmic.name + ".svg)";
+    text += ")\n\n";
+  }
+  for (const auto& sentence : missing_figures(of)) text += plain(sentence) + "\n\n";
+  if (const auto sentence = missing_target(of); !sentence.empty()) text += plain(sentence) + "\n\n";
+  text += "## Wirings\n\n";
+  for (const auto& each : of.what.variants)
+    if (!is_summary(each))
+      text += "### " + plain(each.label) + "\n\n![Wiring of " + plain(each.label) + "](wirings/" + each.folder +
+              ".svg)\n\n";
+  if (const auto sentence = undrawn_wirings(of); !sentence.empty()) text += plain(sentence) + "\n\n";
+  text += "## Settings that differ\n\n" + settings(of);
+  text += "\n## Machine and versions\n\n" + machines(of);
+  return text;
+}
+
+}  // namespace troupe::comparing

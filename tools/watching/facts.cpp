@@ -1,0 +1,66 @@
+#include "troupe/tools/watching/facts.hpp"
+
+#include "troupe/runtime/emulation/network.hpp"
+#include "troupe/runtime/telemetry/display.hpp"
+#include "troupe/runtime/topology/load.hpp"
+
+#include <map>
+
+namespace troupe::watching {
+
+namespace {
+
+constexpr auto edges_max = emulation::network::counted_max;
+
+std::vector<edge_facts> edges_of(const plan& plan) {
+  std::map<std::string, edge_facts> found;
+  for (const auto& exchange : plan.exchanges) {
+    const auto name = [&](std::uint32_t id) {
+      return id < plan.workers ? "w" + std::to_string(id)
+                               : exchange.name + " s" + std::to_string(id - exchange.first_server);
+    };
+    for (const auto& edge : exchange.edges) {
+      const auto both = name(edge.from) + "->" + name(edge.to);
+      auto& one = found.try_emplace(both, edge_facts{.name = both, .from = edge.from, .to = edge.to}).first->second;
+      one.bytes += edge.used * static_cast<double>(edge.bytes) / static_cast<double>(exchange.due.every);
+    }
+    if (found.size() > edges_max) return {};
+  }
+  std::vector<edge_facts> edges;
+  for (const auto& [name, one] : found) edges.push_back(one);
+  return edges;
+}
+
+}  // namespace
+
+run_facts facts_of(const plan& plan, const std::filesystem::path& folder, bool simulated) {
+  const auto shape = telemetry::shape_of(plan, folder.string());
+  run_facts facts{.title = plan.file.file.filename().string(),
+                  .subtitle = plan.model->name + " on " + plan.data->name + ", " + std::to_string(plan.workers) +
+                              (plan.workers == 1 ? " worker" : " workers"),
+                  .model = plan.model->name,
+                  .data = plan.data->name,
+                  .workers = plan.workers,
+                  .steps = shape.steps,
+                  .steps_per_epoch = shape.steps_per_epoch,
+                  .samples_per_step = shape.samples_per_step,
+                  .simulated = simulated,
+                  .warnings = plan.warnings,
+                  .topology = topology::print(plan.file),
+                  .folder = folder};
+  if (facts.title.empty()) facts.title = facts.model + " on " + facts.data;
+  if (const auto nodes = plan.nodes.size(); nodes > 1) facts.subtitle += " in " + std::to_string(nodes) + " processes";
+  if (simulated) facts.subtitle += ", simulated";
+  facts.edges = edges_of(plan);
+  for (const auto& exchange : plan.exchanges) {
+    exchange_facts one{.name = exchange.name,
+                       .kind = exchange.kind != nullptr ? exchange.kind->name : "",
+                       .edges = exchange.edges.size(),
+                       .every = exchange.due.every};
+    for (const auto& edge : exchange.edges) one.bytes += edge.used * static_cast<double>(edge.bytes);
+    facts.exchanges.push_back(std::move(one));
+  }
+  return facts;
+}
+
+}  // namespace troupe::watching

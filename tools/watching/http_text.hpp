@@ -1,0 +1,31 @@
+// HTTP/1.1 as text: requests are parsed with Beast, answers are put together here. No sockets. Only http_server.cpp and
+// tests include this header, because it depends on Beast.
+#pragma once
+
+#include "troupe/tools/watching/site.hpp"
+
+#include <boost/beast/http/empty_body.hpp>
+#include <boost/beast/http/parser.hpp>
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+namespace troupe::watching {
+
+constexpr std::size_t header_bytes_max = 8192;
+
+/// Parses the header of a request. Only the header is read; what follows it is ignored.
+using request_parser = boost::beast::http::request_parser<boost::beast::http::empty_body>;
+
+/// Sets the limits of a parser.
+void limit(request_parser& parser);
+
+/// Answers what was parsed, or the error that ended the parsing. Returns the bytes to send; `follows` is set to what is
+/// to follow them. A request of which nothing came, or whose client has left, has no answer.
+std::string answer_to(const request_parser& parser, const boost::system::error_code& error, site& from, feed& follows);
+
+/// Parses and answers the bytes of a request; returns "" if it is not complete. For tests.
+std::string answer_to(std::string_view bytes, site& from);
+
+}  // namespace troupe::watching

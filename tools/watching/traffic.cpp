@@ -1,0 +1,96 @@
+#include "troupe/tools/watching/traffic.hpp"
+
+#include "troupe/runtime/support/csv.hpp"
+#include "troupe/tools/watching/summary.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <map>
+#include <utility>
+
+namespace troupe::watching {
+
+namespace {
+
+double seconds_of(std::chrono::nanoseconds time) {
+  return std::chrono::duration<double>(time).count();
+}
+
+std::string name_of(const emulation::wire_usage& wire) {
+  return wire.name + (wire.sends ? " sends" : " receives");
+}
+
+/// Returns a quotient, or 0 if nothing can be divided.
+double per(double amount, double by) {
+  return by > 0 ? std::max(0.0, amount) / by : 0;
+}
+
+double difference(std::uint64_t now, std::uint64_t before) {
+  return static_cast<double>(now) - static_cast<double>(before);
+}
+
+}  // namespace
+
+std::vector<link_traffic> links_of(const history_state& state) {
+  const auto span = state.traffic.seconds - state.traffic_before.seconds;
+  std::map<std::string, const emulation::wire_usage*> before;
+  for (const auto& wire : state.traffic_before.wires) before[name_of(wire)] = &wire;
+  std::vector<link_traffic> all;
+  for (const auto& now : state.traffic.wires) {
+    const auto found = before.find(name_of(now));
+    const auto then = found == before.end() ? emulation::wire_usage{} : *found->second;
+    const auto waited = seconds_of(now.waited - then.waited);
+    all.push_back({.name = name_of(now),
+                   .messages = now.messages,
+                   .bytes = static_cast<std::uint64_t>(now.bytes),
+                   .rate = per(static_cast<double>(now.bytes - then.bytes), span),
+                   .busy = std::min(1.0, per(seconds_of(now.busy - then.busy), span)),
+                   .queue = per(waited, span),
+                   .wait_mean = per(waited, difference(now.messages, then.messages)),
+                   .wait_max = seconds_of(now.longest_wait)});
+  }
+  return all;
+}
+
+std::vector<edge_traffic> edges_of(const run_facts& facts, const history_state& state) {
+  using ends = std::pair<std::uint32_t, std::uint32_t>;
+  const auto span = state.traffic.seconds - state.traffic_before.seconds;
+  std::map<ends, const emulation::edge_usage*> counted;
+  std::map<ends, std::uint64_t> before;
+  std::map<std::string, link_traffic> links;
+  for (const auto& edge : state.traffic.edges) counted[{edge.from, edge.to}] = &edge;
+  for (const auto& edge : state.traffic_before.edges) before[{edge.from, edge.to}] = edge.bytes;
+  for (auto& link : links_of(state)) links.emplace(link.name, link);
+  const auto speed = per(samples_per_second(facts, state).value_or(0), static_cast<double>(facts.samples_per_step));
+  std::vector<edge_traffic> all;
+  for (const auto& one : facts.edges) {
+    edge_traffic made{.name = one.name, .planned = one.bytes, .rate = speed * one.bytes};
+    if (const auto found = counted.find({one.from, one.to}); found != counted.end()) {
+      const auto& edge = *found->second;
+      made.measured = true;
+      made.messages = edge.messages;
+      made.bytes = edge.bytes;
+      made.rate = per(difference(edge.bytes, before[{one.from, one.to}]), span);
+      made.staleness = edge.staleness;
+      if (const auto link = links.find(edge.wire + " sends"); link != links.end()) {
+        made.queue = link->second.queue;
+        made.wait_mean = link->second.wait_mean;
+      }
+    }
+    all.push_back(std::move(made));
+  }
+  return all;
+}
+
+std::string csv_of(const std::vector<edge_traffic>& edges) {
+  std::string text = "edge,planned_bytes_per_step,messages,bytes,bytes_per_second,queue,wait_mean_seconds,staleness\n";
+  for (const auto& each : edges) {
+    const auto count = [&](std::uint64_t value) { return each.measured ? std::to_string(value) : std::string(); };
+    text += csv_field(each.name) + "," + csv_number(each.planned) + "," + count(each.messages) + "," +
+            count(each.bytes) + "," + csv_number(each.rate) + "," + csv_number(each.queue) + "," +
+            csv_number(each.wait_mean) + "," + (each.staleness ? std::to_string(*each.staleness) : "") + "\n";
+  }
+  return text;
+}
+
+}  // namespace troupe::watching

@@ -1,0 +1,90 @@
+#include "troupe/tools/watching/watched_display.hpp"
+
+#include "troupe/runtime/security/secret.hpp"
+#include "troupe/runtime/support/read_text.hpp"
+#include "troupe/runtime/support/write_aside.hpp"
+#include "troupe/runtime/telemetry/metrics.hpp"
+#include "troupe/tools/watching/http_server.hpp"
+#include "troupe/tools/watching/page.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <string_view>
+#include <utility>
+
+namespace troupe::watching {
+
+namespace {
+
+class watched_display final : public telemetry::display {
+ public:
+  watched_display(std::unique_ptr<telemetry::display> shown, watch_options options)
+      : shown_(std::move(shown)),
+        options_(std::move(options)),
+        run_(std::make_shared<history>(!options_.facts.simulated, std::chrono::steady_clock::now, options_.traffic)) {
+    if (options_.continues) read_lines();
+    if (options_.dashboard) serve(*options_.dashboard);
+  }
+
+  void write(const record& line) override {
+    shown_->write(line);
+    run_->write(line);
+    if (line.event == "end") write_report();
+  }
+
+  void progress(std::uint64_t step) override {
+    shown_->progress(step);
+    run_->progress(step);
+  }
+
+  void progress_by_worker(const std::vector<std::uint64_t>& steps) override {
+    shown_->progress_by_worker(steps);
+    run_->progress_by_worker(steps);
+  }
+
+  void make_room() override { shown_->make_room(); }
+
+ private:
+  /// Takes in what the run has written before it was continued.
+  void read_lines() {
+    auto& about = options_.facts.origin;
+    about.continued = std::exchange(about.begun, "");
+    const auto text = read_text(options_.facts.folder / "metrics.jsonl");
+    for (std::string_view rest = text; !rest.empty();) {
+      const auto line = rest.substr(0, rest.find('\n'));
+      rest.remove_prefix(std::min(rest.size(), line.size() + 1));
+      if (const auto read = telemetry::record_of(line)) run_->write(*read);
+      if (about.begun.empty()) about.begun = telemetry::begun_in(line);
+    }
+  }
+
+  void serve(topology::endpoint where) {
+    const auto token = topology::is_loopback(where) ? std::string() : security::make_secret();
+    server_ =
+        std::make_unique<http_server>(where, site(site_options{.facts = options_.facts, .run = run_, .token = token}));
+    where.port = server_->port();
+    options_.print("dashboard: http://" + topology::print_endpoint(where) + "/" +
+                   (token.empty() ? "" : "?token=" + token));
+  }
+
+  void write_report() {
+    options_.outputs->write(report_name, [this] {
+      const auto& facts = options_.facts;
+      write_aside(facts.folder / report_name, report_of(facts, run_->state(), drawing_in(facts.folder)));
+    });
+  }
+
+  std::unique_ptr<telemetry::display> shown_;
+  watch_options options_;
+  std::shared_ptr<history> run_;
+  std::unique_ptr<http_server> server_;
+};
+
+}  // namespace
+
+std::unique_ptr<telemetry::display> make_watched_display(std::unique_ptr<telemetry::display> shown,
+                                                         watch_options options) {
+  return std::make_unique<watched_display>(std::move(shown), std::move(options));
+}
+
+}  // namespace troupe::watching
