@@ -8,9 +8,9 @@
 // and none of its contents could mislead a reader; otherwise it is made again.
 #pragma once
 
-#include "troupe/data/formats/data_error.hpp"
 #include "troupe/data/formats/lines.hpp"
 #include "troupe/data/formats/sparse_rows.hpp"
+#include "troupe/data/sets/dataset.hpp"
 
 #include <ATen/core/Tensor.h>
 

@@ -2,6 +2,7 @@
 // row of both.
 #include "troupe/data/formats/reading.hpp"
 #include "troupe/data/formats/safetensors.hpp"
+#include "troupe/data/sets/dataset.hpp"
 #include "troupe/files/json.hpp"
 
 #include <ATen/ops/isfinite.h>
