@@ -5,6 +5,7 @@
 #include "troupe/data/formats/utf8.hpp"
 #include "troupe/runtime/supervision/fingerprint.hpp"
 #include "troupe/runtime/support/terminal.hpp"
+#include "troupe/runtime/support/units.hpp"
 #include "troupe/runtime/topology/error.hpp"
 #include "troupe/tools/comparing/folder.hpp"
 #include "troupe/tools/comparing/perform.hpp"
@@ -139,9 +140,8 @@ int compare(compare_options& given) {
     return 128 + runner.signal();
   }
   if (failed == 0) return 0;
-  print_error(std::to_string(failed) + (failed == 1 ? " run" : " runs") + " of the comparison failed; see the files " +
-              (folder / "runs").string() + "/*/seed-*.log, and try them again with --resume " +
-              quoted(folder.string()));
+  print_error(counted(failed, "run") + " of the comparison failed; see the files " + (folder / "runs").string() +
+              "/*/seed-*.log, and try them again with --resume " + quoted(folder.string()));
   return 1;
 }
 

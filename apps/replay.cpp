@@ -58,7 +58,7 @@ void check_origin(const recording::origin& recorded, const recording::origin& no
 /// Prints how far the replay went, if it ended before the run.
 void print_cut(const replay_options& given, std::uint64_t step, const recording::contents& recorded) {
   if (given.run.quiet) return;
-  const auto steps = "after " + grouped(step) + (step == 1 ? " step" : " steps");
+  const auto steps = "after " + counted(step, "step");
   if (given.until && step >= *given.until) return print_note("the replay was ended " + steps + ", as requested");
   print_note("the recording is of a run that did not finish; the replay ends " + steps + ", with " +
              grouped(recorded.entries.size()) + " deliveries");

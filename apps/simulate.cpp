@@ -111,8 +111,7 @@ int simulate_topology(simulate_options& given) {
     print_error("the simulated run failed: " + *end.failure +
                 "\n  to repeat it up to this point: " + repeating_command(given, end.events));
   else if (given.how.stop_after > 0 && end.events >= given.how.stop_after && !given.run.quiet)
-    print_note("the simulation was stopped after " + grouped(end.events) +
-               (end.events == 1 ? " message" : " messages") + ", as --events requested");
+    print_note("the simulation was stopped after " + counted(end.events, "message") + ", as --events requested");
   if (!given.run.quiet && !given.run.json)
     print_note(grouped(end.events) + " messages simulated in " + human_number(took.count(), 3) + " s, " +
                grouped(static_cast<std::uint64_t>(static_cast<double>(end.events) / took.count())) + " per second");

@@ -9,6 +9,7 @@
 #include <regex>
 #include <set>
 #include <sstream>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -98,7 +99,7 @@ room_graph rooms_of(const std::vector<source_file>& files) {
   return graph;
 }
 
-// Returns the rooms on a way from `from` to `to`, both included; empty if there is none.
+// Returns the rooms on a path from `from` to `to`, both included; empty if there is none.
 std::vector<std::string> way(const room_graph& graph, const std::string& from, const std::string& to) {
   std::map<std::string, std::string> before{{from, ""}};
   std::vector<std::string> open{from};
@@ -139,7 +140,7 @@ TEST_CASE("no two rooms include each other, directly or through others") {
     }
 }
 
-TEST_CASE("a room has at most 32 files, but for the schema's, and one sentence in the documentation") {
+TEST_CASE("a room has at most 32 files, except runtime/topology, and a row in docs/architecture.md") {
   std::map<std::string, int> sizes;
   for (const auto& file : sources()) ++sizes[room_of(file.path)];
   const std::string text = read(root / "docs/architecture.md");
@@ -147,7 +148,7 @@ TEST_CASE("a room has at most 32 files, but for the schema's, and one sentence i
     MESSAGE(room << ": " << size);
     CAPTURE(room);
     CHECK(size <= (room == "runtime/topology" ? 48 : 32));
-    CHECK(text.find("`" + room + "/`") != std::string::npos);
+    CHECK(text.find("\n| `" + room + "/` |") != std::string::npos);
   }
 }
 

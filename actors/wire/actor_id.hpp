@@ -1,4 +1,4 @@
-// Which actor of a run one is: for the program, and under the name that people read.
+// Identifies an actor of a run: by an id for the program, by a name for people.
 #pragma once
 
 #include <compare>
@@ -21,9 +21,10 @@ enum class role : std::uint8_t {
   link,       ///< Stands for actors of another node.
 };
 
+/// Interfaces and links of a node have the same id: nothing tells them apart.
 struct actor_id {
   role what{role::worker};
-  std::uint32_t place{0};  ///< Index of the exchange; 0 unless it is a port, a server or its interface.
+  std::uint32_t place{0};  ///< Index of the exchange; 0 unless it is a port or a server.
   std::uint32_t rank{0};   ///< Rank of the worker, index of the server within its exchange, or index of the node.
   auto operator<=>(const actor_id&) const = default;
 };

@@ -1,5 +1,5 @@
-// Decides for a worker when it goes on. In an ordinary run, a worker has no gate: it begins every step that is granted,
-// and answers the coordinator as soon as it can. In a replay, it does both where the recorded worker did.
+// Decides when a worker in a replay begins steps and answers the coordinator: where the recorded worker did. Other
+// workers have no gate.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@ class worker_gate {
  public:
   virtual ~worker_gate() = default;
 
-  /// Returns whether requests are answered after certain steps; otherwise, at once.
+  /// Returns whether requests must wait for the step at which the recorded worker answered them.
   virtual bool holds_requests() const = 0;
 
   /// Returns how many of the `granted` steps may be begun before the next request is answered, by a worker that has
@@ -28,7 +28,7 @@ class worker_gate {
   /// Returns and forgets the kept requests that are answered after this many completed steps.
   virtual std::vector<std::uint64_t> requests_due(std::uint64_t completed) = 0;
 
-  /// Returns whether a request to halt is answered after this many steps were begun.
+  /// Returns whether a request to halt is answered after this many begun steps, and forgets it if so.
   virtual bool may_halt(std::uint64_t begun) = 0;
 };
 

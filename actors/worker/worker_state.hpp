@@ -72,7 +72,7 @@ void lose_compute(worker_pointer self, const caf::error& why);
 
 // In worker_waits.cpp.
 
-/// Sets a deadline, after which the worker ends unless it is reset. One message at a time waits for all deadlines: a
+/// Sets a deadline, after which the worker ends unless it is reset. A few ticks serve all deadlines: a
 /// timeout of each request would stay in the actor system's clock until it is due, long after the answer.
 void expect(worker_pointer self, std::optional<caf::actor_clock::time_point>& due, std::chrono::milliseconds within);
 

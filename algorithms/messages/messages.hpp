@@ -104,8 +104,9 @@ struct part {
 struct outcome {
   stamp origin{};
   slot what{slot::gradient};
-  std::vector<span> pieces{};      ///< Pieces in ascending order that cover the whole tensor.
-  std::uint64_t version{0};        ///< Version of the servers that answered; 0 from exchanges without servers.
+  std::vector<span> pieces{};  ///< Pieces in ascending order that cover the whole tensor.
+  std::uint64_t version{
+      0};  ///< Latest version of the pieces; if the exchange has made the step, the step at which the worker continues.
   double lr_scale{1};              ///< Factor applied to the learning rate of the following `apply`.
   std::uint64_t payload_bytes{0};  ///< Tensor bytes that this port has sent to its peers since the run began.
   std::int64_t sample_count{0};    ///< Samples that the values represent, if the exchange reports them.

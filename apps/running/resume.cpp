@@ -54,7 +54,7 @@ bool is_complete(const training_options& given, const plan& plan) {
       break;
     } catch (const checkpoint::damaged&) {  // reported when the run is continued
     }
-  const auto steps = grouped(end->step) + (end->step == 1 ? " step" : " steps");
+  const auto steps = counted(end->step, "step");
   const auto done = end->status == "done" && end->step >= plan.steps,
              stopped = end->status == "stopped_early" &&
                        std::none_of(changed.begin(), changed.end(), [](const auto&one) { return one.of_training; });

@@ -120,7 +120,7 @@ microseconds costs::of(const actor_label& actor, const task& what) {
   const auto copying = static_cast<double>(what.elements) * sizeof(float) / bytes_per_second_;
   if (what.what != task::kind::advance) return rounded(copying);
   if (actor.id.what != role::compute)
-    throw std::logic_error("the lane of \"" + actor.name + "\" computes gradients, but it is no compute actor");
+    throw std::logic_error("the lane of \"" + actor.name + "\" computes gradients, but is not that of a compute actor");
   const auto rank = actor.id.rank;
   double seconds = copying;
   for (std::uint64_t i = 0; i < what.gradients; ++i) {

@@ -1,13 +1,13 @@
 #include "troupe/runtime/node/local_nodes.hpp"
 
 #include "troupe/data/formats/utf8.hpp"
+#include "troupe/runtime/node/child_process.hpp"
 #include "troupe/runtime/node/process_handle.hpp"
 #include "troupe/runtime/plan/refuse.hpp"
 #include "troupe/runtime/topology/error.hpp"
 #include "troupe/runtime/transport/free_ports.hpp"
 #include "troupe/runtime/transport/listen.hpp"
 
-#include <sys/prctl.h>
 #include <sys/wait.h>
 
 #include <algorithm>
@@ -53,35 +53,18 @@ int checked(int result, const char* what) {
   return result;
 }
 
-/// Turns the new process into the command. It allocates nothing and takes no lock, because only this thread was forked.
-[[noreturn]] void exec_node(char* const* arguments, int output, bool has_stdout, pid_t parent) {
-  setpgid(0, 0);                  // signals of the terminal go to the parent only
-  std::signal(SIGTTOU, SIG_IGN);  // but the first node may write to the terminal
-  prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (getppid() != parent) _exit(1);
-  const int nothing = open("/dev/null", O_RDONLY);
-  dup2(nothing, STDIN_FILENO);
-  dup2(output, STDERR_FILENO);
-  if (!has_stdout) dup2(output, STDOUT_FILENO);
-  execv("/proc/self/exe", arguments);
-  _exit(127);
-}
-
 child start(const local_node& node, bool has_stdout) {
   int ends[2];
   checked(pipe2(ends, O_CLOEXEC), "pipe");
-  std::vector<char*> arguments;
-  for (const auto& argument : node.arguments) arguments.push_back(const_cast<char*>(argument.c_str()));
-  arguments.push_back(nullptr);
-  const auto parent = getpid();
-  const auto process = fork();
-  if (process == 0) exec_node(arguments.data(), ends[1], has_stdout, parent);
-  close(ends[1]);
-  if (process < 0) {
-    close(ends[0]);
-    checked(-1, "fork");
+  child made{.name = node.name, .output = ends[0]};
+  try {
+    made.process = start_child(node.arguments, {.output = ends[1], .shares_stdout = has_stdout});
+  } catch (...) {
+    for (const auto end : ends) close(end);
+    throw;
   }
-  return {.name = node.name, .process = process, .output = ends[0]};
+  close(ends[1]);
+  return made;
 }
 
 void print_line(child& who) {

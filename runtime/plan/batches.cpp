@@ -14,10 +14,6 @@ namespace troupe {
 
 namespace {
 
-std::string counted(std::int64_t number) {
-  return grouped(static_cast<std::uint64_t>(number));
-}
-
 std::int64_t micro_batch_size(const plan& plan) {
   return plan.sampling.batch_size / plan.micro_batches;
 }
@@ -45,9 +41,9 @@ void check_evaluation(const plan& so_far) {
   const auto samples = so_far.facts.evaluated;
   if (samples == 0 || rules::evaluated_samples(samples, how) > 0) return;
   const auto share = rules::samples_per_share(samples, how);
-  const auto whose = how.shares == 1 ? "the " + counted(samples) + " samples that are evaluated"
-                                     : "a share of " + counted(share) + " samples (" + counted(samples) +
-                                           " are evaluated, divided among " + counted(how.shares) + " workers)";
+  const auto whose = how.shares == 1 ? "the " + grouped(samples) + " samples that are evaluated"
+                                     : "a share of " + grouped(share) + " samples (" + grouped(samples) +
+                                           " are evaluated, divided among " + grouped(how.shares) + " workers)";
   refuse(so_far.file, "evaluate.drop_last",
          "evaluate.drop_last = true leaves nothing to evaluate: evaluate.batch_size = " +
              std::to_string(how.batch_size) + " exceeds " + whose + "; use at most " + std::to_string(share));
@@ -100,8 +96,8 @@ std::string shares_text(const plan& plan) {
   const auto left_out = how.drop_last ? share % how.batch_size : 0;
   std::string text;
   if (how.shares > 1)
-    text += ", divided into " + counted(how.shares) + " shares of " + counted(share) + " whose results are averaged";
-  if (left_out > 0) text += ", without the last " + counted(left_out) + (how.shares > 1 ? " of each share" : "");
+    text += ", divided into " + grouped(how.shares) + " shares of " + grouped(share) + " whose results are averaged";
+  if (left_out > 0) text += ", without the last " + grouped(left_out) + (how.shares > 1 ? " of each share" : "");
   return text;
 }
 

@@ -237,7 +237,7 @@ std::string note_on_missing_gradients(const plan& so_far, models::network& net) 
     if (names.size() < most_names) names.push_back(all.at(index).name);
   }
   if (missing.size() > most_names) names.push_back(std::to_string(missing.size() - most_names) + " others");
-  return grouped(missing.size()) + " of " + grouped(all.size()) + (all.size() == 1 ? " tensor" : " tensors") + " (" +
+  return grouped(missing.size()) + " of " + counted(all.size(), "tensor") + " (" +
          grouped(static_cast<std::uint64_t>(elements)) + " of " +
          grouped(static_cast<std::uint64_t>(so_far.layout.parameter_count)) +
          " parameters) get no gradient in a trial step: " + topology::listed(names, "and") +

@@ -75,7 +75,7 @@ void add_unused(const std::string& key, const setting& row, std::vector<std::str
 /// Warns about what would happen only after the end of the run.
 void check_length(const plan& plan, std::vector<std::string>& found) {
   if (plan.steps == 0) return;
-  const auto run = "the run has only " + grouped(plan.steps) + (plan.steps == 1 ? " step" : " steps");
+  const auto run = "the run has only " + counted(plan.steps, "step");
   for (const auto& exchange : plan.exchanges)
     if (exchange.nature.in_loop && exchange.due.next_due(exchange.due.lead) >= plan.steps + exchange.due.lead)
       found.push_back("the exchange \"" + exchange.name + "\" never takes place: it is due every " +

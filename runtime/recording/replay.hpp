@@ -47,7 +47,7 @@ class replay {
   std::size_t interrupts() const { return interrupts_; }
   std::size_t time_limits() const { return time_limits_; }
 
-  /// From now on, everything is taken as it comes.
+  /// From now on, workers and servers take every message as it arrives.
   void open();
 
   /// Returns what each actor waits for, such as "server 4 waits for the contribution of rank 1 to step 7", joined by

@@ -14,11 +14,12 @@ namespace troupe::supervision {
 namespace {
 
 /// How long ports and nodes may take to answer who waits for a lost node. A node asks its ports before it answers.
-constexpr std::chrono::milliseconds time_of_port{150}, time_of_node{400};
+constexpr std::chrono::milliseconds time_of_port{150}, time_of_node{800};
 
 /// How often a port is asked again whose worker is still computing, and after how long.
 constexpr int times_to_ask_again = 3;
 constexpr std::chrono::milliseconds time_to_ask_again{50};
+static_assert(time_of_node > (times_to_ask_again + 1) * time_of_port + times_to_ask_again * time_to_ask_again);
 
 /// The answers so far to the question who waits for lost ranks.
 struct inquiry {
@@ -38,7 +39,7 @@ std::vector<rank_id> ids_of(const plan& plan, std::uint32_t node) {
   return ids;
 }
 
-/// Asks a port who waits for `lost`, and again if nobody does yet. Calls `answer` with the text, or with "".
+/// Asks a port which ranks wait for `lost`, and asks again if none does yet. Calls `answer` with the text, or with "".
 template <class Answer>
 void ask_port(supervisor_pointer self, const port_actor& port, const std::vector<rank_id>& lost, const Answer& answer,
               int again = times_to_ask_again) {

@@ -12,6 +12,10 @@ std::string grouped(std::uint64_t value) {
   return grouped(value / 1000) + last.data();
 }
 
+std::string counted(std::uint64_t count, const std::string& noun) {
+  return grouped(count) + " " + noun + (count == 1 ? "" : "s");
+}
+
 std::string human_bytes(std::uint64_t bytes) {
   if (bytes < 1024) return std::to_string(bytes) + " B";
   constexpr std::array units{"KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};

@@ -139,7 +139,7 @@ struct last_evaluation {
 
 /// " after 1 step", " after 1,200 steps".
 std::string steps_text(std::uint64_t steps) {
-  return " after " + grouped(steps) + (steps == 1 ? " step" : " steps");
+  return " after " + counted(steps, "step");
 }
 
 /// Returns "stopped early (…)".

@@ -1,5 +1,6 @@
 // Reads the values of a topology file by the schema.
 #include "troupe/algorithms/exchange/registry.hpp"
+#include "troupe/runtime/support/units.hpp"
 #include "troupe/runtime/topology/extend.hpp"
 #include "troupe/runtime/topology/load.hpp"
 #include "troupe/runtime/topology/mistakes.hpp"
@@ -21,10 +22,6 @@ namespace troupe::topology {
 namespace {
 
 namespace fs = std::filesystem;
-
-std::string counted(std::size_t count, const std::string& noun) {
-  return std::to_string(count) + " " + noun + (count == 1 ? "" : "s");
-}
 
 class reader {
  public:

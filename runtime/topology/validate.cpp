@@ -3,6 +3,7 @@
 #include "troupe/data/sampling/shards.hpp"
 #include "troupe/data/sets/dataset.hpp"
 #include "troupe/models/networks/network.hpp"
+#include "troupe/runtime/support/units.hpp"
 #include "troupe/runtime/topology/endpoint.hpp"
 #include "troupe/runtime/topology/paths.hpp"
 #include "troupe/runtime/topology/rules.hpp"
@@ -208,8 +209,7 @@ class checker {
     for (const node_settings& each : file_.nodes) sum += each.workers;
     const key& count = *find_key(*find_section("workers"), "count");
     if (!allowed(count.row, sum)) {
-      refuse("node", "the nodes have " + std::to_string(sum) + (sum == 1 ? " worker" : " workers") +
-                         " in total; expected " + expectation(count.row));
+      refuse("node", "the nodes have " + counted(sum, "worker") + " in total; expected " + expectation(count.row));
       return false;
     }
     if (!known_.has("workers.count")) file_.workers.count = sum;
@@ -235,9 +235,8 @@ class checker {
                "a [[link]] is at one place or between two; expected either at = \"w0\" or "
                "between = [\"w0\", \"w1\"]");
       if (!each.between.empty() && each.between.size() != 2)
-        refuse(table_path("link", i) + ".between", "link.between has " + std::to_string(each.between.size()) +
-                                                       (each.between.size() == 1 ? " name" : " names") +
-                                                       "; expected two");
+        refuse(table_path("link", i) + ".between",
+               "link.between has " + counted(each.between.size(), "name") + "; expected two");
     }
     const auto& slowdown = file_.workers.slowdown;
     if (slowdown.size() > 1 && slowdown.size() != static_cast<std::size_t>(file_.workers.count))

@@ -2,6 +2,7 @@
 
 #include "troupe/algorithms/training/optimizer_kinds.hpp"
 #include "troupe/models/networks/network.hpp"
+#include "troupe/runtime/support/units.hpp"
 #include "troupe/runtime/topology/value.hpp"
 
 #include <algorithm>
@@ -54,7 +55,7 @@ class optimizer_checker {
       refuse("nesterov", "requires momentum; expected optimizer.momentum above 0, for instance 0.9");
     const auto betas = given_.betas.size();
     if (!foreign(kind, "betas", betas > 0) && betas > 0 && betas != 2)
-      refuse("betas", "has " + std::to_string(betas) + (betas == 1 ? " number" : " numbers") +
+      refuse("betas", "has " + counted(betas, "number") +
                           "; expected two, one for the first and one for the second moment, such as [0.9, 0.999]");
   }
 

@@ -30,7 +30,7 @@ struct introduction {
   std::string topology{};  ///< Canonical text of the topology file; see topology::canonical.
   std::string weights{};   ///< Digest of the initial weights.
   std::string data{};      ///< Digest of the training and validation samples.
-  /// Properties of the node that may affect the bits of a result; see node/fingerprint.hpp.
+  /// Properties of the node that may affect the bits of a result; see runtime/supervision/fingerprint.hpp.
   std::map<std::string, std::string> fingerprint{};
   bool continues{false};  ///< Whether --resume was given to the first node, or to the one that keeps copies.
 };

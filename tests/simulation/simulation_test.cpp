@@ -10,6 +10,7 @@
 #include <ATen/ops/allclose.h>
 #include <ATen/ops/full.h>
 #include <caf/all.hpp>
+#include <caf/scheduler/test_coordinator.hpp>
 
 #include <map>
 #include <set>
@@ -279,6 +280,22 @@ TEST_CASE("a member that falls silent is named by those who wait for it, in virt
   const auto run = simulate_tiny(wirings[1], {.seed = 1, .duration_of = tests::silent_compute(1)});
   CHECK(run.end.failure ==
         "worker 1: compute 1 did not complete step 1 within 60000 ms (run.timeout); set a larger run.timeout");
+}
+
+TEST_CASE("the deadlines of workers leave no more than a few messages in the clock, however long the run") {
+  std::size_t most = 0;
+  auto plan = tests::tiny_plan({.workers = 3, .steps = 400});
+  plan.file.run.timeout = std::chrono::seconds{1};  // a step takes a tenth of it, the run forty of them
+  models::buffer_pool pool;
+  simulation_options options{.seed = 1};
+  options.after_event = [&](const crew& all, std::uint64_t) {
+    auto& scheduler = dynamic_cast<caf::scheduler::test_coordinator&>(all.coordinator->home_system().scheduler());
+    most = std::max(most, scheduler.clock().schedule().size());
+  };
+  const auto end =
+      simulate(plan, tests::tiny_data(), initial_weights(plan, pool), pool, std::make_shared<remembered>(), options);
+  CHECK_FALSE(end.failure);
+  CHECK(most < 40);
 }
 
 TEST_CASE("an actor that disappears ends the run") {

@@ -1,6 +1,7 @@
 #include "troupe/tools/comparing/child_run.hpp"
 
-#include <sys/prctl.h>
+#include "troupe/runtime/node/child_process.hpp"
+
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
@@ -18,17 +19,13 @@ namespace {
 
 using clock = std::chrono::steady_clock;
 
-/// Turns the new process into the command. It allocates nothing and takes no lock, because only this thread was forked.
-[[noreturn]] void exec(char* const* arguments, int log, pid_t parent) {
-  setpgid(0, 0);  // signals of the terminal go to the parent only
-  prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (getppid() != parent) _exit(1);
-  dup2(open("/dev/null", O_RDONLY), STDIN_FILENO);
-  dup2(log, STDOUT_FILENO);
-  dup2(log, STDERR_FILENO);
-  execv("/proc/self/exe", arguments);
-  _exit(127);
-}
+struct log_file {
+  explicit log_file(int descriptor) : file(descriptor) {}
+  ~log_file() { close(file); }
+  log_file(const log_file&) = delete;
+  log_file& operator=(const log_file&) = delete;
+  int file;
+};
 
 }  // namespace
 
@@ -54,23 +51,15 @@ void child_runner::forward(int signal) {
 
 int child_runner::run(const std::vector<std::string>& arguments, const std::filesystem::path& log,
                       const std::function<void(std::chrono::milliseconds)>& tick) {
-  std::vector<char*> words;
-  for (const auto& argument : arguments) words.push_back(const_cast<char*>(argument.c_str()));
-  words.push_back(nullptr);
   const int file = open(log.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
   if (file < 0) throw std::runtime_error(log.string() + ": cannot be written: " + std::strerror(errno));
-  const auto parent = getpid();
-  const auto process = [&] {
+  const log_file closed_at_the_end{file};
+  pid_t process = -1;
+  {
     const std::lock_guard lock(mutex_);  // a signal reaches either the child or the check before it
-    if (signal_ != 0) return process_ = 0;
-    process_ = fork();
-    if (process_ == 0) exec(words.data(), file, parent);
-    return process_;
-  }();
-  const auto reason = errno;
-  close(file);
-  if (process == 0) return 128 + signal_;
-  if (process < 0) throw std::runtime_error(std::string("fork: ") + std::strerror(reason));
+    if (signal_ != 0) return 128 + signal_;
+    process = process_ = start_child(arguments, {.output = file});
+  }
   return wait_for(process, tick);
 }
 

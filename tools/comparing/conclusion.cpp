@@ -150,9 +150,9 @@ void add_counts(conclusion& found, const comparison& what, const std::vector<sum
     if (one.finished > 0) least = least == 0 ? one.finished : std::min(least, one.finished);
   }
   const auto all = what.variants.size() * what.repeats;
-  if (made < all) found.limits.push_back(counted(all - made, "run") + " of " + std::to_string(all) + " not made yet.");
+  if (made < all) found.limits.push_back(counted(all - made, "run") + " of " + grouped(all) + " not made yet.");
   if (finished < made)
-    found.limits.push_back(counted(made - finished, "run") + " of " + std::to_string(all) +
+    found.limits.push_back(counted(made - finished, "run") + " of " + grouped(all) +
                            " failed or interrupted, and left out of all medians.");
   if (least == 1)
     found.limits.push_back(std::string(most == 1 ? "Each variant ran once" : "Some variants ran only once") +

@@ -80,7 +80,7 @@ std::vector<fs::path> files_of(const std::vector<fs::path>& given) {
 /// Refuses more variants than a comparison can have, before any of them is made.
 void check_count(std::size_t files, const std::vector<varied_key>& varied) {
   auto count = static_cast<double>(files);
-  auto product = grouped(files) + (files == 1 ? " file" : " files");
+  auto product = counted(files, "file");
   for (const auto& [key, values] : varied) {
     count *= static_cast<double>(values.size());
     product += " × " + grouped(values.size()) + " of " + key;

@@ -56,14 +56,10 @@ std::string target_text(const std::optional<to_target>& of, const std::function<
   if (!of) return dash;
   const auto& taken = of->taken;
   if (of->reached == 0) return "not reached";
-  const auto reached = std::to_string(of->reached) + " of " + counted(taken.count, "run");
+  const auto reached = grouped(of->reached) + " of " + counted(taken.count, "run");
   if (!of->is_finite()) return "not reached (" + reached + " after " + text(taken.low) + ")";
   if (of->reached < taken.count) return text(taken.median) + " (from " + text(taken.low) + "; " + reached + ")";
   return spread_text(taken, text);
-}
-
-std::string counted(std::size_t count, const std::string& noun) {
-  return std::to_string(count) + " " + noun + (count == 1 ? "" : "s");
 }
 
 }  // namespace troupe::comparing

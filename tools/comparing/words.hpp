@@ -32,7 +32,4 @@ std::string spread_text(const std::optional<spread>& of, const std::function<std
 /// did, if half of them or more did not.
 std::string target_text(const std::optional<to_target>& of, const std::function<std::string(double)>& text);
 
-/// Returns a count with a noun in singular or plural, such as "3 runs".
-std::string counted(std::size_t count, const std::string& noun);
-
 }  // namespace troupe::comparing

@@ -158,8 +158,8 @@ lines_of_text subtitle_of(const plan& plan, const std::string& where) {
           " parameters on " + plan.data->name + (loop.empty() ? "" : "  ·  " + loop),
       13, colours::quiet.text, page_width);
   add(lines,
-      grouped(plan.workers) + (plan.workers == 1 ? " worker" : " workers") + "  ·  " + devices_text(plan.devices) +
-          "  ·  batch " + std::to_string(plan.sampling.batch_size) + (plan.workers == 1 ? "" : " each") +
+      counted(plan.workers, "worker") + "  ·  " + devices_text(plan.devices) + "  ·  batch " +
+          std::to_string(plan.sampling.batch_size) + (plan.workers == 1 ? "" : " each") +
           (where.empty() ? "" : "  ·  " + where),
       12, colours::quiet.text, page_width);
   return lines;

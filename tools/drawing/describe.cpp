@@ -49,8 +49,8 @@ std::string loss_text(models::loss_kind loss) {
 }
 
 std::string model_text(const plan& plan) {
-  return plan.model->name + ", " + plural(static_cast<std::uint64_t>(plan.layout.parameter_count), "parameter") +
-         " in " + plural(plan.layout.parameters.size(), "tensor") + " (" +
+  return plan.model->name + ", " + counted(static_cast<std::uint64_t>(plan.layout.parameter_count), "parameter") +
+         " in " + counted(plan.layout.parameters.size(), "tensor") + " (" +
          human_bytes(static_cast<std::uint64_t>(plan.layout.parameter_end) * sizeof(float)) + " with padding), " +
          loss_text(plan.loss) +
          (plan.shape.normal && plan.file.model.init.empty()
@@ -75,7 +75,7 @@ std::string data_text(const plan& plan) {
   std::vector<std::string> shape;
   for (const auto size : plan.shape.input) shape.push_back(grouped(static_cast<std::uint64_t>(size)));
   const auto samples = plan.data->name + ", " +
-                       plural(static_cast<std::uint64_t>(plan.sampling.samples), "training sample") + " of " +
+                       counted(static_cast<std::uint64_t>(plan.sampling.samples), "training sample") + " of " +
                        topology::joined(shape, "×");
   const auto classes =
       plan.shape.classes > 0 ? std::to_string(plan.shape.classes) + " classes" : std::string("numeric targets");
@@ -145,21 +145,21 @@ void describe_data(page& page, const plan& plan) {
 }
 
 std::string steps_text(const plan& plan) {
-  auto text = plural(plan.steps, "step");
+  auto text = counted(plan.steps, "step");
   const auto epochs = static_cast<double>(plan.steps) / static_cast<double>(plan.steps_per_epoch);
   text += " (" + human_number(epochs, 3) + (epochs == 1 ? " epoch of " : " epochs of ") +
           grouped(plan.steps_per_epoch) + ")";
   if (plan.draws_from_queue()) text += " on average over the workers";
   return text + ", evaluated " +
          (plan.evaluate_every >= plan.steps ? "at the end"
-                                            : "every " + plural(plan.evaluate_every, "step") + " and at the end") +
+                                            : "every " + counted(plan.evaluate_every, "step") + " and at the end") +
          (plan.file.evaluate.each_worker ? ", with each worker's own parameters too" : "") +
          (plan.file.evaluate.pause_training ? ", while the workers wait" : "");
 }
 
 std::string checkpoint_text(const plan& plan) {
   const auto keep = static_cast<std::uint64_t>(plan.file.checkpoint.keep);
-  return "every " + plural(plan.checkpoint_every, "step") + "; the newest " +
+  return "every " + counted(plan.checkpoint_every, "step") + "; the newest " +
          (keep == 1 ? "one is kept" : grouped(keep) + " are kept") +
          (plan.keeps_copies(1) ? ", with copies on node " + plan.nodes[1].name : "");
 }
@@ -180,9 +180,9 @@ std::string workers_text(const plan& plan) {
   const auto last = static_cast<std::uint64_t>(data::last_batch_size(plan.sampling));
   const auto last_step =
       last < batch ? " (" + grouped(plan.workers * last) + " in the last step of an epoch)" : std::string();
-  return grouped(plan.workers) + " × batch " + grouped(batch) + micro + " = " + plural(plan.workers * batch, "sample") +
-         " per step" + last_step + ", " + device_text(plan) + ", " +
-         plural(static_cast<std::uint64_t>(plan.file.run.threads), "thread") + " each";
+  return grouped(plan.workers) + " × batch " + grouped(batch) + micro + " = " +
+         counted(plan.workers * batch, "sample") + " per step" + last_step + ", " + device_text(plan) + ", " +
+         counted(static_cast<std::uint64_t>(plan.file.run.threads), "thread") + " each";
 }
 
 /// Adds the placement of the workers, and the traffic between processes.
@@ -194,7 +194,7 @@ void describe_nodes(page& page, const plan& plan) {
     if (node.listen != node.address) text += ", listening on " + print_endpoint(node.listen);
     if (&node == &plan.nodes.front())
       text +=
-          (plan.servers() > 0 ? "; " + plural(plan.servers(), "server") : "") + "; evaluator, coordinator, recorder";
+          (plan.servers() > 0 ? "; " + counted(plan.servers(), "server") : "") + "; evaluator, coordinator, recorder";
     page.line(std::exchange(label, ""), text);
   }
   if (plan.exchanges.empty()) return;
@@ -204,7 +204,7 @@ void describe_nodes(page& page, const plan& plan) {
     return;
   }
   page.more("between nodes: " + mean_count(crossing.messages, "message") + " and " +
-            human_bytes(rounded(crossing.bytes)) + " of tensors per step, over " + plural(crossing.edges, "edge"));
+            human_bytes(rounded(crossing.bytes)) + " of tensors per step, over " + counted(crossing.edges, "edge"));
 }
 
 /// The exchanges of the plan that are not deterministic, by name.
@@ -220,12 +220,12 @@ std::string actors_text(const plan& plan) {
   const bool all_in_all = std::all_of(plan.exchanges.begin(), plan.exchanges.end(), [&](const auto& one) {
     return one.nature.in_loop && one.ranks().size() == plan.workers;
   });
-  auto text = grouped(plan.actors.size()) + ": " + plural(plan.workers, "worker") +
+  auto text = grouped(plan.actors.size()) + ": " + counted(plan.workers, "worker") +
               (plan.workers == 1 ? " with a compute actor" : ", each with a compute actor");
   if (!plan.exchanges.empty() && !(plan.memory_of(0) && plan.stores().size() == plan.exchanges.size()))
-    text += all_in_all ? " and " + plural(plan.exchanges.size(), "port")
+    text += all_in_all ? " and " + counted(plan.exchanges.size(), "port")
                        : " and a port for each exchange that it takes part in";
-  if (plan.servers() > 0) text += "; " + plural(plan.servers(), "server");
+  if (plan.servers() > 0) text += "; " + counted(plan.servers(), "server");
   return text + "; evaluator, coordinator, recorder";
 }
 
@@ -267,12 +267,8 @@ void page::line(const std::string& label, const std::string& text) {
   text_ += "  " + label + std::string(column - std::min(column, label.size()), ' ') + text + '\n';
 }
 
-std::string plural(std::uint64_t count, const std::string& noun) {
-  return grouped(count) + " " + noun + (count == 1 ? "" : "s");
-}
-
 std::string mean_count(double count, const std::string& noun) {
-  if (count == std::floor(count) || count >= 100) return plural(rounded(count), noun);
+  if (count == std::floor(count) || count >= 100) return counted(rounded(count), noun);
   return human_number(count, 3) + " " + noun + "s";
 }
 
@@ -295,7 +291,7 @@ std::string result_text(const plan& plan) {
   if (plan.workers == 1 && stores.empty()) return "worker 0's parameters";
   std::string text = plan.replicas_agree()
                          ? "worker 0's parameters; all workers agree" +
-                               (plan.verify_every > 0 ? ", compared every " + plural(plan.verify_every, "step") : "")
+                               (plan.verify_every > 0 ? ", compared every " + counted(plan.verify_every, "step") : "")
                          : "the average of all workers' parameters";
   if (!stores.empty() && !stores.front()->nature.in_loop)
     text = stores.size() > 1 ? "the average of the shared memories" : "the shared memory";

@@ -23,9 +23,6 @@ class page {
   std::string text_;
 };
 
-/// "3 workers", "1 worker".
-std::string plural(std::uint64_t count, const std::string& noun);
-
 /// Formats an average count: "0.25 messages", "12 messages".
 std::string mean_count(double count, const std::string& noun);
 

@@ -79,7 +79,7 @@ std::string name_of_id(const plan& plan, const planned_exchange& exchange, std::
 
 /// "workers 0, 1 and 5".
 std::string workers_named(const std::vector<std::uint32_t>& ranks) {
-  if (ranks.size() > named_max) return plural(ranks.size(), "worker");
+  if (ranks.size() > named_max) return counted(ranks.size(), "worker");
   std::string text = ranks.size() == 1 ? "worker " : "workers ";
   for (std::size_t i = 0; i < ranks.size(); ++i)
     text += (i == 0 ? "" : i + 1 < ranks.size() ? ", " : " and ") + std::to_string(ranks[i]);
@@ -93,7 +93,7 @@ void describe_members(page& page, const plan& plan, const planned_exchange& exch
     return;
   }
   if (exchange.members.size() > named_max) {
-    page.more("among " + plural(exchange.members.size(), "member") +
+    page.more("among " + counted(exchange.members.size(), "member") +
               "; each group is led by its worker of lowest rank");
     return;
   }
@@ -110,7 +110,7 @@ void describe_servers(page& page, const plan& plan, const planned_exchange& exch
   std::vector<std::string> held;
   for (std::uint32_t i = 0; i < servers; ++i) held.push_back(human_bytes(exchange.bytes_held(i)));
   const auto& node = plan.nodes.front().name;
-  page.more(plural(servers, "server") + (node.empty() ? "" : " on " + node) +
+  page.more(counted(servers, "server") + (node.empty() ? "" : " on " + node) +
             (held.size() > named_max ? "" : ", holding " + topology::listed(held, "and")));
 }
 
@@ -135,7 +135,7 @@ void describe_choices(page& page, const planned_exchange& exchange) {
   }
   std::vector<std::string> names, others;
   for (const auto& [name, buckets] : chosen)
-    names.push_back(name + (chosen.size() > 1 ? " for " + plural(buckets, "bucket") : ""));
+    names.push_back(name + (chosen.size() > 1 ? " for " + counted(buckets, "bucket") : ""));
   for (const auto& [name, time] : seconds)
     if (chosen.size() > 1 || !chosen.contains(name)) others.push_back(name + " " + time_text(time));
   page.more(exchange.choices.front().key + " auto is " + topology::listed(names, "and") + ", predicted to take " +
@@ -178,7 +178,7 @@ void describe_exchange(page& page, const plan& plan, const planned_exchange& exc
   std::vector<std::string> words{
       exchange.kind->name,
       exchange.of_norms
-          ? "sends the batch statistics of " + plural(exchange.buckets.size() / 2, "layer") + " and their gradients"
+          ? "sends the batch statistics of " + counted(exchange.buckets.size() / 2, "layer") + " and their gradients"
       : !exchange.nature.in_loop
           ? std::string("holds the parameters of its workers, which read and write them concurrently")
           : "sends the " + name_of(exchange.carries.sends)};
@@ -186,7 +186,7 @@ void describe_exchange(page& page, const plan& plan, const planned_exchange& exc
     words.back() += " in " + std::to_string(exchange.buckets.size()) + " buckets";
   if (exchange.carries.answers != exchange.carries.sends)
     words.push_back("answers with the " + name_of(exchange.carries.answers));
-  if (exchange.due.every > 1) words.push_back("every " + plural(exchange.due.every, "step"));
+  if (exchange.due.every > 1) words.push_back("every " + counted(exchange.due.every, "step"));
   for (const auto& [name, value] : exchange.settings) words.push_back(name + " = " + text_of(value));
   page.line(exchange.name, topology::joined(words, ", "));
   describe_choices(page, exchange);
@@ -196,7 +196,8 @@ void describe_exchange(page& page, const plan& plan, const planned_exchange& exc
   if (!exchange.nature.in_loop) return;
   const auto [messages, bytes] = messages_and_bytes(exchange.edges);
   page.more(mean_count(messages, "message") + " and " + human_bytes(bytes) + " of tensors " +
-            (exchange.due.every > 1 ? "per exchange" : "per step") + ", over " + plural(exchange.edges.size(), "edge"));
+            (exchange.due.every > 1 ? "per exchange" : "per step") + ", over " +
+            counted(exchange.edges.size(), "edge"));
   if (exchange.edges.size() > edges_listed_max) {
     const auto by_bytes = [](const planned_edge& a, const planned_edge& b) { return a.bytes < b.bytes; };
     const auto [least, most] = std::minmax_element(exchange.edges.begin(), exchange.edges.end(), by_bytes);
@@ -206,7 +207,7 @@ void describe_exchange(page& page, const plan& plan, const planned_exchange& exc
   }
   for (const auto& edge : exchange.edges)
     page.more(name_of_id(plan, exchange, edge.from) + " → " + name_of_id(plan, exchange, edge.to) + "   " +
-              plural(edge.messages, "message") + ", " + human_bytes(edge.bytes) + used_text(edge) +
+              counted(edge.messages, "message") + ", " + human_bytes(edge.bytes) + used_text(edge) +
               (plan.crosses(edge) ? ", from " + plan.nodes[plan.node_of(edge.from)].name + " to " +
                                         plan.nodes[plan.node_of(edge.to)].name
                                   : ""));

@@ -1,6 +1,7 @@
 #include "troupe/tools/watching/facts.hpp"
 
 #include "troupe/runtime/emulation/network.hpp"
+#include "troupe/runtime/support/units.hpp"
 #include "troupe/runtime/telemetry/display.hpp"
 #include "troupe/runtime/topology/load.hpp"
 
@@ -36,8 +37,7 @@ std::vector<edge_facts> edges_of(const plan& plan) {
 run_facts facts_of(const plan& plan, const std::filesystem::path& folder, bool simulated) {
   const auto shape = telemetry::shape_of(plan, folder.string());
   run_facts facts{.title = plan.file.file.filename().string(),
-                  .subtitle = plan.model->name + " on " + plan.data->name + ", " + std::to_string(plan.workers) +
-                              (plan.workers == 1 ? " worker" : " workers"),
+                  .subtitle = plan.model->name + " on " + plan.data->name + ", " + counted(plan.workers, "worker"),
                   .model = plan.model->name,
                   .data = plan.data->name,
                   .workers = plan.workers,

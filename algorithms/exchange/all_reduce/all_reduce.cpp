@@ -111,7 +111,7 @@ exchange_kind all_reduce_kind() {
            buffers_setting()}),
       .make_member =
           [](const member_options& options) {
-            if (is_nccl(options.settings)) throw std::logic_error("NCCL has no member; see device/collective_port.hpp");
+            if (is_nccl(options.settings)) throw std::logic_error("NCCL has no member; its ports are of another kind");
             const auto chosen = choose_route({.members = options.among.world_size}, options.layout, options.settings);
             return route_of(chosen.settings).make_member(options);
           },

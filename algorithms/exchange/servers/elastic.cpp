@@ -36,70 +36,40 @@ range whole(const member_options& options) {
   return {0, options.layout.parameter_end};
 }
 
-rank_id centre_of(const member_options& options) {
-  return rank_id{options.among.world_size};
-}
-
 /// A worker's part. With apply = "all" it moves itself, because it knows xⁱ and receives x̃.
-class elastic_client final : public member {
+class elastic_client final : public serving::served_client {
  public:
-  explicit elastic_client(member_options options)
-      : options_(std::move(options)), each_(serving::applies_each(options_.settings)), alpha_(alpha_of(options_)) {
-    if (options_.restored) version_ = options_.restored->count("version");
-    options_.restored.reset();
-  }
+  explicit elastic_client(const member_options& options)
+      : served_client(options, {.cut = {whole(options)},
+                                .versions = {options.restored ? options.restored->count("version") : 0},
+                                .answers = serving::applies_each(options.settings) ? slot::change : slot::parameters,
+                                .may_repeat_version = true}),
+        each_(serving::applies_each(options.settings)),
+        alpha_(alpha_of(options)) {}
 
   state_dict state() const override {
     state_dict state;
-    state.put_count("version", version_);
+    state.put_count("version", versions().front());
     return state;
-  }
-
-  void contribute(const part& own, outbox& out) override {
-    if (awaited_) throw exchange_error(errc::stale, "a worker contributed before its last contribution was answered");
-    awaited_ = true;
-    step_ = own.origin.step;
-    part position = own;
-    position.origin.version = version_;
-    position.which.part = 0;
-    position.piece = {0, own.piece.values.narrow(0, 0, options_.layout.parameter_end)};
-    if (!each_) position_ = position.piece.values;
-    out.send(centre_of(options_), std::move(position));
-  }
-
-  void receive(const part& piece, outbox& out) override {
-    rules::check_fits(piece, {whole(options_)});
-    const auto what = each_ ? slot::change : slot::parameters;
-    if (piece.at != stage::result || piece.what != what || piece.origin.sender != centre_of(options_))
-      throw exchange_error(errc::mismatch, "a worker received a part that is not an answer from the centre");
-    if (!awaited_ || piece.origin.step != step_)
-      throw exchange_error(errc::stale, "a worker received an answer from the centre that it did not request");
-    if (piece.origin.version < version_)
-      throw exchange_error(errc::mismatch, "the centre answered with an outdated version");
-    awaited_ = false;
-    version_ = piece.origin.version;
-    auto answer = piece;
-    if (!each_) answer.piece.values = rules::pulled_to_centre(position_, piece.piece.values, alpha_, options_.pool);
-    position_.reset();
-    out.answer(answer);
-  }
-
-  std::vector<rank_id> waiting_for(std::uint64_t) const override {
-    return awaited_ ? std::vector<rank_id>{centre_of(options_)} : std::vector<rank_id>{};
   }
 
   std::int64_t largest_fold() const override { return each_ ? 0 : options_.layout.parameter_end; }
 
-  void forget_before(std::uint64_t) override {}
-
  private:
-  member_options options_;
+  void begin(const part& own) override {
+    if (!each_) position_ = own.piece.values.narrow(0, 0, options_.layout.parameter_end);
+  }
+
+  part answer_from(const part& piece) override {
+    auto answer = piece;
+    if (!each_) answer.piece.values = rules::pulled_to_centre(position_, piece.piece.values, alpha_, options_.pool);
+    position_.reset();
+    return answer;
+  }
+
   bool each_;
   double alpha_;
-  bool awaited_{false};
-  std::uint64_t step_{0};     ///< Of the contribution under way.
-  std::uint64_t version_{0};  ///< Of the last answer.
-  at::Tensor position_;       ///< The contribution under way.
+  at::Tensor position_;  ///< The contribution under way.
 };
 
 class centre : public serving::answering_server {

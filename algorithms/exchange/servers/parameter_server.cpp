@@ -1,8 +1,8 @@
 #include "troupe/algorithms/exchange/servers/parameter_server.hpp"
 
 #include "troupe/algorithms/exchange/member.hpp"
+#include "troupe/algorithms/exchange/servers/serving.hpp"
 #include "troupe/algorithms/exchange/servers/shards.hpp"
-#include "troupe/algorithms/rules/reduce.hpp"
 
 #include <algorithm>
 #include <optional>
@@ -15,82 +15,40 @@ namespace troupe {
 namespace {
 
 /// A worker's part: cuts the gradient over the servers and passes on their answers.
-class server_client final : public member {
+class server_client final : public serving::served_client {
  public:
-  explicit server_client(member_options options)
-      : options_(std::move(options)),
-        cut_(parameter_server::cut_of(options_.layout, options_.settings)),
-        versions_(options_.restored ? options_.restored->counts("versions", cut_.size())
-                                    : std::vector<std::uint64_t>(cut_.size())),
-        awaited_(cut_.size()),
-        may_refuse_(parameter_server::rule_of(options_.settings).apply == parameter_server::applies::first) {
-    options_.restored.reset();
-  }
-
-  void contribute(const part& own, outbox& out) override {
-    if (!waiting_for(own.origin.step).empty())
-      throw exchange_error(errc::stale, "a worker contributed before its last gradient was answered");
-    step_ = own.origin.step;
-    for (std::uint32_t shard = 0; shard < cut_.size(); ++shard) {
-      part piece = own;
-      piece.origin.version = versions_[shard];
-      piece.which.part = shard;
-      piece.piece = {cut_[shard].first, own.piece.values.narrow(0, cut_[shard].first, cut_[shard].count)};
-      awaited_[shard] = true;
-      out.send(server_of(shard), std::move(piece));
-    }
-  }
-
-  void receive(const part& piece, outbox& out) override {
-    rules::check_fits(piece, cut_);
-    const auto shard = piece.which.part;
-    if (piece.at != stage::result || piece.what != slot::parameters || piece.origin.sender != server_of(shard))
-      throw exchange_error(errc::mismatch,
-                           "a worker received a part that is not an answer from the server of that shard");
-    if (!awaited_[shard] || piece.origin.step != step_)
-      throw exchange_error(errc::stale, "a worker received an answer from a server that it did not request");
-    // A worker that is several steps late is refused, although it has the present version.
-    if (piece.origin.version < versions_[shard] || (piece.origin.version == versions_[shard] && !may_refuse_))
-      throw exchange_error(errc::mismatch, "a server answered with parameters older than the gradient");
-    awaited_[shard] = false;
-    versions_[shard] = piece.origin.version;
-    auto answer = piece;
-    // The worker continues with the step that is open. Where gradients may be refused, each step makes one version.
-    answer.origin.version = may_refuse_ ? std::max(piece.origin.version, step_ + 1) : step_ + 1;
-    out.answer(answer);
-  }
+  explicit server_client(const member_options& options)
+      : server_client(options, parameter_server::cut_of(options.layout, options.settings),
+                      parameter_server::rule_of(options.settings).apply == parameter_server::applies::first) {}
 
   /// Returns nothing if the worker may leave out steps: receive() then checks those of answers.
   std::optional<std::uint64_t> steps_ahead() const override {
     return may_refuse_ ? std::nullopt : member::steps_ahead();
   }
 
-  std::vector<rank_id> waiting_for(std::uint64_t) const override {
-    std::vector<rank_id> servers;
-    for (std::uint32_t shard = 0; shard < awaited_.size(); ++shard)
-      if (awaited_[shard]) servers.push_back(server_of(shard));
-    return servers;
-  }
-
-  std::int64_t largest_fold() const override { return 0; }
-
-  void forget_before(std::uint64_t) override {}
-
   state_dict state() const override {
     state_dict state;
-    state.put_counts("versions", versions_);
+    state.put_counts("versions", versions());
     return state;
   }
 
  private:
-  rank_id server_of(std::uint32_t shard) const { return rank_id{options_.among.world_size + shard}; }
+  /// A worker that is several steps late is refused, although it has the present version.
+  server_client(const member_options& options, const std::vector<range>& cut, bool may_refuse)
+      : served_client(options, {.cut = cut,
+                                .versions = options.restored ? options.restored->counts("versions", cut.size())
+                                                             : std::vector<std::uint64_t>(cut.size()),
+                                .may_repeat_version = may_refuse}),
+        may_refuse_(may_refuse) {}
 
-  member_options options_;
-  std::vector<range> cut_;
-  std::vector<std::uint64_t> versions_;  ///< By shard: of the last answer, 0 at first.
-  std::vector<bool> awaited_;            ///< By shard.
+  /// The worker continues with the step that is open. Where gradients may be refused, each step makes one version.
+  part answer_from(const part& piece) override {
+    auto answer = piece;
+    answer.origin.version = may_refuse_ ? std::max(piece.origin.version, step() + 1) : step() + 1;
+    return answer;
+  }
+
   bool may_refuse_;
-  std::uint64_t step_{0};  ///< Of the gradient under way.
 };
 
 std::unique_ptr<member> make_server_side(const member_options& options) {

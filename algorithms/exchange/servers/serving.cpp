@@ -90,6 +90,50 @@ holding archive::take(std::uint64_t step, const holding& now) {
   return result;
 }
 
+served_client::served_client(member_options options, service with)
+    : options_(std::move(options)), with_(std::move(with)), awaited_(with_.cut.size()) {
+  options_.restored.reset();
+}
+
+void served_client::contribute(const part& own, outbox& out) {
+  if (!waiting_for(own.origin.step).empty())
+    throw exchange_error(errc::stale, "a worker contributed before its last contribution was answered");
+  step_ = own.origin.step;
+  begin(own);
+  for (std::uint32_t shard = 0; shard < with_.cut.size(); ++shard) {
+    const auto [first, count] = with_.cut[shard];
+    part piece = own;
+    piece.origin.version = with_.versions[shard];
+    piece.which.part = shard;
+    piece.piece = {first, own.piece.values.narrow(0, first, count)};
+    awaited_[shard] = true;
+    out.send(server_of(shard), std::move(piece));
+  }
+}
+
+void served_client::receive(const part& piece, outbox& out) {
+  rules::check_fits(piece, with_.cut);
+  const auto shard = piece.which.part;
+  if (piece.at != stage::result || piece.what != with_.answers || piece.origin.sender != server_of(shard))
+    throw exchange_error(errc::mismatch,
+                         "a worker received a part that is not an answer from the server of that shard");
+  if (!awaited_[shard] || piece.origin.step != step_)
+    throw exchange_error(errc::stale, "a worker received an answer from a server that it did not request");
+  auto& version = with_.versions[shard];
+  if (piece.origin.version < version || (piece.origin.version == version && !with_.may_repeat_version))
+    throw exchange_error(errc::mismatch, "a server answered with a version that is not newer than the last one");
+  awaited_[shard] = false;
+  version = piece.origin.version;
+  out.answer(answer_from(piece));
+}
+
+std::vector<rank_id> served_client::waiting_for(std::uint64_t) const {
+  std::vector<rank_id> servers;
+  for (std::uint32_t shard = 0; shard < awaited_.size(); ++shard)
+    if (awaited_[shard]) servers.push_back(server_of(shard));
+  return servers;
+}
+
 answering_server::answering_server(member_options options) : options_(std::move(options)), roll_call_(options_) {
   if (!options_.restored) return;
   version_ = options_.restored->count("version");

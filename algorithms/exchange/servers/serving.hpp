@@ -71,6 +71,44 @@ class archive {
   std::map<std::uint64_t, holding> kept_;
 };
 
+/// A worker's side of an exchange with servers: sends its contribution shard by shard, and accepts one answer to each.
+class served_client : public member {
+ public:
+  void contribute(const part& own, outbox& out) final;
+  void receive(const part& piece, outbox& out) final;
+  std::vector<rank_id> waiting_for(std::uint64_t step) const final;
+  std::int64_t largest_fold() const override { return 0; }
+  void forget_before(std::uint64_t) final {}
+
+ protected:
+  struct service {
+    std::vector<range> cut;               ///< By shard: the range of its server.
+    std::vector<std::uint64_t> versions;  ///< By shard: the version of the last answer, 0 at first.
+    slot answers{slot::parameters};       ///< What an answer contains.
+    bool may_repeat_version{false};       ///< Whether an answer may have the version of the one before it.
+  };
+
+  served_client(member_options options, service with);
+
+  /// Called before a contribution is sent.
+  virtual void begin(const part& own) { (void)own; }
+
+  /// Returns what the worker is given for a server's answer.
+  virtual part answer_from(const part& piece) = 0;
+
+  std::uint64_t step() const { return step_; }
+  const std::vector<std::uint64_t>& versions() const { return with_.versions; }
+
+  member_options options_;
+
+ private:
+  rank_id server_of(std::uint32_t shard) const { return rank_id{options_.among.world_size + shard}; }
+
+  service with_;
+  std::vector<bool> awaited_;  ///< By shard.
+  std::uint64_t step_{0};      ///< Of the contribution under way.
+};
+
 /// Common behaviour of servers: they check what arrives and answer each contribution once.
 class answering_server : public server {
  public:
