@@ -209,7 +209,8 @@ class checker {
     for (const node_settings& each : file_.nodes) sum += each.workers;
     const key& count = *find_key(*find_section("workers"), "count");
     if (!allowed(count.row, sum)) {
-      refuse("node", "the nodes have " + counted(sum, "worker") + " in total; expected " + expectation(count.row));
+      refuse("node", "the nodes have " + std::to_string(sum) + (sum == 1 ? " worker" : " workers") +
+                         " in total; expected " + expectation(count.row));
       return false;
     }
     if (!known_.has("workers.count")) file_.workers.count = sum;
