@@ -1,5 +1,6 @@
 #include "troupe/actors/coordinator/arrivals.hpp"
 
+#include "troupe/actors/wire/actor_id.hpp"
 #include "troupe/algorithms/messages/message_state.hpp"
 
 #include <algorithm>
@@ -13,7 +14,7 @@ namespace troupe::rules {
 namespace {
 
 std::string worker_named(rank_id rank) {
-  return "worker " + std::to_string(static_cast<std::uint32_t>(rank));
+  return label_of_worker(static_cast<std::uint32_t>(rank)).name;
 }
 
 [[noreturn]] void refuse_repetition(const milestone& reached) {

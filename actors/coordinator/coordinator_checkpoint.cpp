@@ -1,5 +1,6 @@
 // How the coordinator takes a checkpoint, and how it continues from one.
 #include "troupe/actors/coordinator/coordinator_state.hpp"
+#include "troupe/actors/wire/actor_id.hpp"
 #include "troupe/algorithms/messages/message_state.hpp"
 
 #include <caf/all.hpp>

@@ -1,5 +1,6 @@
 #include "troupe/actors/worker/worker.hpp"
 
+#include "troupe/actors/wire/actor_id.hpp"
 #include "troupe/actors/worker/worker_state.hpp"
 #include "troupe/algorithms/support/assert.hpp"
 
@@ -298,7 +299,7 @@ void lose(worker_pointer self, const std::string& whom, const caf::error& why) {
 }
 
 void lose_compute(worker_pointer self, const caf::error& why) {
-  lose(self, "compute " + std::to_string(static_cast<std::uint32_t>(self->state.options.rank)), why);
+  lose(self, label_of_compute(static_cast<std::uint32_t>(self->state.options.rank)).name, why);
 }
 
 void walk(worker_pointer self) {

@@ -1,13 +1,16 @@
-// A folder for the files of one test.
+// A folder for the files of one test, and what is in it.
 #pragma once
 
 #include "tests/support/doctest.hpp"
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace troupe::testing {
 
@@ -35,5 +38,29 @@ class scratch {
  private:
   std::filesystem::path path_;
 };
+
+/// The same, as the current folder of this process for as long as it exists.
+class working_folder : public scratch {
+ public:
+  working_folder() { std::filesystem::current_path(path()); }
+  ~working_folder() { std::filesystem::current_path(before_); }
+
+ private:
+  std::filesystem::path before_ = std::filesystem::current_path();
+};
+
+/// Returns the content of a file; "" if there is none.
+inline std::string read(const std::filesystem::path& path) {
+  std::ifstream in(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+/// Returns the names of what is in a folder, in order.
+inline std::vector<std::string> names_in(const std::filesystem::path& folder) {
+  std::vector<std::string> names;
+  for (const auto& each : std::filesystem::directory_iterator(folder)) names.push_back(each.path().filename().string());
+  std::sort(names.begin(), names.end());
+  return names;
+}
 
 }  // namespace troupe::testing

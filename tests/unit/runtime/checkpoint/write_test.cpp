@@ -1,4 +1,5 @@
 #include "tests/support/doctest.hpp"
+#include "tests/support/scratch.hpp"
 
 #include "troupe/runtime/checkpoint/copy.hpp"
 #include "troupe/runtime/checkpoint/folder.hpp"
@@ -25,6 +26,8 @@
 namespace checkpoint_write_test {
 
 using namespace troupe;
+using testing::names_in;
+using testing::read;
 namespace fs = std::filesystem;
 
 namespace {
@@ -104,18 +107,6 @@ found newest(const fs::path& out) {
     result.said += reason.what();
   }
   return result;
-}
-
-std::vector<std::string> names_in(const fs::path& folder) {
-  std::vector<std::string> names;
-  for (const auto& each : fs::directory_iterator(folder)) names.push_back(each.path().filename().string());
-  std::sort(names.begin(), names.end());
-  return names;
-}
-
-std::string read(const fs::path& path) {
-  std::ifstream in(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(in), {}};
 }
 
 void overwrite(const fs::path& path, const std::string& text) {

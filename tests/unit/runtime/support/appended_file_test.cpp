@@ -20,17 +20,11 @@
 namespace appended_file_test {
 
 using namespace troupe;
+using testing::read;
 using namespace std::chrono_literals;
 namespace fs = std::filesystem;
 
-namespace {
-
-std::string read(const fs::path& path) {
-  std::ifstream in(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(in), {}};
-}
-
-}  // namespace
+namespace {}  // namespace
 
 TEST_CASE("what does not fit on the disk waits, and no piece is written by halves") {
   const testing::scratch folder;

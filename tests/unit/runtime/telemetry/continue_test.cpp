@@ -1,5 +1,6 @@
 #include "tests/support/doctest.hpp"
 #include "tests/support/full_disk.hpp"
+#include "tests/support/scratch.hpp"
 
 #include "troupe/runtime/checkpoint/read_checkpoint.hpp"
 #include "troupe/runtime/telemetry/cut_back.hpp"
@@ -26,29 +27,13 @@
 namespace telemetry_continue_test {
 
 using namespace troupe;
+using testing::read;
+using testing::working_folder;
 using namespace std::chrono_literals;
 using telemetry::pattern_option;
 namespace fs = std::filesystem;
 
 namespace {
-
-struct scratch {
-  fs::path folder = fs::temp_directory_path() / ("troupe-continue-" + std::to_string(::getpid()));
-  fs::path before = fs::current_path();
-  scratch() {
-    fs::create_directories(folder);
-    fs::current_path(folder);
-  }
-  ~scratch() {
-    fs::current_path(before);
-    fs::remove_all(folder);
-  }
-};
-
-std::string read(const fs::path& path) {
-  std::ifstream in(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(in), {}};
-}
 
 const plan& tiny_plan() {
   static const plan made = [] {
@@ -159,7 +144,7 @@ std::map<std::string, std::string> interrupted_run() {
 }  // namespace
 
 TEST_CASE("a run that is continued has the outputs that it had at the checkpoint, and adds to them") {
-  const scratch here;
+  const working_folder here;
   const auto then = interrupted_run();
   CHECK(contents() != then);
   const auto files = cut_back();
@@ -191,7 +176,7 @@ TEST_CASE("a run that is continued has the outputs that it had at the checkpoint
 }
 
 TEST_CASE("best weights that are newer than the checkpoint are removed") {
-  const scratch here;
+  const working_folder here;
   {
     run first;
     first.book.write(line_of("start", 0));
@@ -204,7 +189,7 @@ TEST_CASE("best weights that are newer than the checkpoint are removed") {
 }
 
 TEST_CASE("a continued run that fails states the time of all its parts") {
-  const scratch here;
+  const working_folder here;
   {
     run failing(false, {});
     auto line = line_of("resume", 2);
@@ -220,7 +205,7 @@ TEST_CASE("a continued run that fails states the time of all its parts") {
 TEST_CASE("a run whose metrics are gone, or are another file, continues from its weights") {
   for (const std::string what : {"missing", "shorter", "other", "a folder"}) {
     CAPTURE(what);
-    const scratch here;
+    const working_folder here;
     const auto then = interrupted_run();
     const auto whole = read("out/metrics.jsonl");
     std::string stranger;
@@ -252,7 +237,7 @@ TEST_CASE("a run whose metrics are gone, or are another file, continues from its
 
 TEST_CASE("outputs that can be made from the metrics are, if they are gone") {
   for (const bool replaced : {false, true}) {
-    const scratch here;
+    const working_folder here;
     const auto then = interrupted_run();
     for (const auto* name : {"of.csv", "of.txt", "out/epochs.csv"}) fs::remove(name);
     if (replaced) std::ofstream("out/epochs.csv") << std::string(1000, 'x');
@@ -265,7 +250,7 @@ TEST_CASE("outputs that can be made from the metrics are, if they are gone") {
 }
 
 TEST_CASE("what is kept of files of others never replaces anything") {
-  const scratch here;
+  const working_folder here;
   interrupted_run();
   std::ofstream("out/metrics.jsonl.other") << "first";
   for (const std::string text : {"second", "third"}) {
@@ -278,7 +263,7 @@ TEST_CASE("what is kept of files of others never replaces anything") {
 }
 
 TEST_CASE("a checkpoint of an earlier version has sizes only, which then decide") {
-  const scratch here;
+  const working_folder here;
   const auto then = interrupted_run();
   auto from = checkpoint::read_newest("out", [](const auto&) {});
   for (auto& [name, sealed] : from.about.outputs) sealed.sha256.clear();
@@ -288,7 +273,7 @@ TEST_CASE("a checkpoint of an earlier version has sizes only, which then decide"
 }
 
 TEST_CASE("a file of an option is cut only if it is the one that the run has written") {
-  const scratch here;
+  const working_folder here;
   interrupted_run();
   const auto path = fs::absolute("of.csv").string();
   const auto whole = read(path);
@@ -311,7 +296,7 @@ TEST_CASE("a file of an option is cut only if it is the one that the run has wri
 }
 
 TEST_CASE("an option that the run was started without is refused") {
-  const scratch here;
+  const working_folder here;
   {
     run first(false, {});
     first.book.write(line_of("start", 0));
@@ -331,7 +316,7 @@ TEST_CASE("checkpoints that cannot be written are one warning, and the journal g
     }
     bool full{true};
   };
-  const scratch here;
+  const working_folder here;
   const auto disk = std::make_shared<small_disk>();
   run first(false, {}, disk);
   first.book.write(line_of("start", 0));
@@ -349,7 +334,7 @@ TEST_CASE("checkpoints that cannot be written are one warning, and the journal g
 }
 
 TEST_CASE("a disk that is full for a while costs two lines, and nothing else") {
-  const scratch here;
+  const working_folder here;
   const auto record_all = [](run& one, bool interrupted) {
     one.book.write(line_of("start", 0));
     one.epoch(1, 0.5);
@@ -389,7 +374,7 @@ TEST_CASE("a disk that is full for a while costs two lines, and nothing else") {
 }
 
 TEST_CASE("final weights come first, and wait for room") {
-  const scratch here;
+  const working_folder here;
   run one(false, {});
   one.book.write(line_of("start", 0));
   // Room for the metrics, but not for weights.
@@ -424,7 +409,7 @@ TEST_CASE("final weights come first, and wait for room") {
 }
 
 TEST_CASE("outputs that are never written are named at the end, after a short wait") {
-  const scratch here;
+  const working_folder here;
   run one(false, {});
   one.book.write(line_of("start", 0));
   fs::create_directories("out/epochs.csv.troupe-tmp");  // in the way of the temporary file
@@ -439,7 +424,7 @@ TEST_CASE("outputs that are never written are named at the end, after a short wa
 }
 
 TEST_CASE("a folder that is removed while the run goes on gets everything that is known") {
-  const scratch here;
+  const working_folder here;
   run one(false, {});
   one.book.write(line_of("start", 0));
   one.epoch(1, 0.5);
@@ -462,7 +447,7 @@ TEST_CASE("a folder that is removed while the run goes on gets everything that i
 }
 
 TEST_CASE("a run with checkpoints is not replaced by accident") {
-  const scratch here;
+  const working_folder here;
   interrupted_run();
   fs::remove("out/model.safetensors");
   const auto open = [](bool overwrite, bool resume) {
@@ -482,7 +467,7 @@ TEST_CASE("a run with checkpoints is not replaced by accident") {
 }
 
 TEST_CASE("the end of a run is read from its metrics if its result was saved") {
-  const scratch here;
+  const working_folder here;
   interrupted_run();
   const auto end = telemetry::end_of("out");
   REQUIRE(end);

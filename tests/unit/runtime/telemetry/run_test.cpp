@@ -1,6 +1,7 @@
 // The folder of a run and the files in it and beside it.
 #include "tests/support/doctest.hpp"
 #include "tests/support/records.hpp"
+#include "tests/support/scratch.hpp"
 
 #include "troupe/runtime/checkpoint/model_file.hpp"
 #include "troupe/runtime/telemetry/display.hpp"
@@ -38,31 +39,6 @@ namespace fs = std::filesystem;
 
 namespace {
 
-struct scratch {
-  fs::path folder = fs::temp_directory_path() / ("troupe-run-" + std::to_string(::getpid()));
-  fs::path before = fs::current_path();
-  scratch() {
-    fs::create_directories(folder);
-    fs::current_path(folder);
-  }
-  ~scratch() {
-    fs::current_path(before);
-    fs::remove_all(folder);
-  }
-};
-
-std::vector<std::string> names_in(const fs::path& folder) {
-  std::vector<std::string> names;
-  for (const auto& each : fs::directory_iterator(folder)) names.push_back(each.path().filename().string());
-  std::sort(names.begin(), names.end());
-  return names;
-}
-
-std::string read(const fs::path& path) {
-  std::ifstream in(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(in), {}};
-}
-
 /// 2023-11-14T22:13:20Z
 const std::chrono::system_clock::time_point launch_time{1'700'000'000s};
 
@@ -78,7 +54,7 @@ std::string refusal(const telemetry::run_folder_options& options) {
 }  // namespace
 
 TEST_CASE("a run's folder is named after its file and the time") {
-  const scratch here;
+  const working_folder here;
   const telemetry::run_folder folder({.out = {}, .topology = "topologies/ring.toml"}, launch_time);
   CHECK(folder.path() == "runs/ring-20231114T221320Z");
   CHECK(fs::is_directory(folder.path()));
@@ -87,7 +63,7 @@ TEST_CASE("a run's folder is named after its file and the time") {
 }
 
 TEST_CASE("a folder with a finished run is refused unless it may be overwritten") {
-  const scratch here;
+  const working_folder here;
   const auto leave = [](std::string_view name) {
     telemetry::run_folder({.out = "deep/out"}, launch_time).write(name, "old");
   };
@@ -114,13 +90,13 @@ TEST_CASE("a run without its final weights is refused if it has anything that wo
   };
   const std::string end = ", or choose another folder with --out";
   for (const std::string name : {"model_best.safetensors", "trace.json", "deliveries.bin", "links.csv"}) {
-    const scratch here;
+    const working_folder here;
     leave(name, "precious");
     CHECK(refusal({.out = "out"}) == "out: the folder contains a run without model.safetensors, but with " + name +
                                          "; replace it with --overwrite" + end);
     CHECK(read("out/" + name) == "precious");
   }
-  const scratch here;
+  const working_folder here;
   leave("checkpoints/step-000000000001/manifest.json", "{}");
   std::ofstream("out/model_best.safetensors") << "precious";
   CHECK(refusal({.out = "out"}) ==
@@ -143,7 +119,7 @@ TEST_CASE("a run without its final weights is refused if it has anything that wo
 }
 
 TEST_CASE("files that are not of a run are neither removed nor replaced, unless that is said") {
-  const scratch here;
+  const working_folder here;
   fs::create_directories("mine/recorded_from");
   const auto fill = [] {
     for (const auto* name : {"report.html", "trace.json", "topology.toml", "notes.txt", "recorded_from/notes",
@@ -173,7 +149,7 @@ TEST_CASE("files that are not of a run are neither removed nor replaced, unless 
 }
 
 TEST_CASE("a new file system is empty, and so is a folder that is reached by a link") {
-  const scratch here;
+  const working_folder here;
   fs::create_directories("disk/lost+found");
   CHECK(refusal({.out = "disk"}) == "accepted");
   fs::create_directories("real");
@@ -187,7 +163,7 @@ TEST_CASE("a new file system is empty, and so is a folder that is reached by a l
 }
 
 TEST_CASE("a run does not replace what it reads") {
-  const scratch here;
+  const working_folder here;
   { const telemetry::run_folder folder({.out = "out"}, launch_time); }
   std::ofstream("out/model_best.safetensors") << "mine";
   fs::create_directories("out/checkpoints/step-000000000001");
@@ -204,7 +180,7 @@ TEST_CASE("a run does not replace what it reads") {
 }
 
 TEST_CASE("a folder that is claimed before a run and not used is as before") {
-  const scratch here;
+  const working_folder here;
   telemetry::claim_for_parts("new", false);
   CHECK(refusal({.out = "new"}) == "accepted");
   telemetry::claim_for_parts("new", false);
@@ -222,7 +198,7 @@ TEST_CASE("a folder that is claimed before a run and not used is as before") {
 }
 
 TEST_CASE("event files of others are kept by each process of a run") {
-  const scratch here;
+  const working_folder here;
   const auto* events = "mine/events.out.tfevents.0000000001.host";
   fs::create_directories("mine");
   std::ofstream(events) << "mine";
@@ -234,7 +210,7 @@ TEST_CASE("event files of others are kept by each process of a run") {
 }
 
 TEST_CASE("a folder that is removed while a run writes to it is made again, unless somebody else has it by then") {
-  const scratch here;
+  const working_folder here;
   const telemetry::run_folder folder({.out = "out"}, launch_time);
   CHECK(!folder.restore());
   fs::remove_all("out");
@@ -258,7 +234,7 @@ TEST_CASE("a folder that is removed while a run writes to it is made again, unle
 }
 
 TEST_CASE("event files are removed with the run that wrote them, and those of other programs are not") {
-  const scratch here;
+  const working_folder here;
   const fs::path events = "out/events.out.tfevents.1700000000.host";
   fs::create_directories("out");
   std::ofstream(events) << "of another program";
@@ -270,7 +246,7 @@ TEST_CASE("event files are removed with the run that wrote them, and those of ot
 }
 
 TEST_CASE("a folder into which a run is writing is refused to another, also with overwrite") {
-  const scratch here;
+  const working_folder here;
   const telemetry::run_folder folder({.out = "out"}, launch_time);
   CHECK(refusal({.out = "out", .overwrite = true}) ==
         "out: cannot write the results of the run to this folder: another run is writing into it; choose another "
@@ -278,7 +254,7 @@ TEST_CASE("a folder into which a run is writing is refused to another, also with
 }
 
 TEST_CASE("a run does not replace the very file it is made from") {
-  const scratch here;
+  const working_folder here;
   std::ofstream("topology.toml") << "# mine";
   CHECK(refusal({.out = ".", .topology = "topology.toml", .overwrite = true}).find("would be overwritten") !=
         std::string::npos);
@@ -286,7 +262,7 @@ TEST_CASE("a run does not replace the very file it is made from") {
 }
 
 TEST_CASE("a folder that cannot be written is refused with path, reason and mend") {
-  const scratch here;
+  const working_folder here;
   std::ofstream("file") << "x";
   CHECK(refusal({.out = "file"}) ==
         "file: cannot write the results of the run to this folder: it is a file; choose another folder with --out");
@@ -338,7 +314,7 @@ TEST_CASE("the first line of the metrics tells when a run was begun, and with wh
 }
 
 TEST_CASE("a journal leaves the files of the contract") {
-  const scratch here;
+  const working_folder here;
   topology::topology file;
   file.file = "ring.toml";
   file.run.epochs = 1;
@@ -420,7 +396,7 @@ TEST_CASE("the pattern of --csv says what was run") {
 }
 
 TEST_CASE("a file of an option replaces another one only where that is allowed") {
-  const scratch here;
+  const working_folder here;
   const auto make_way = [](const fs::path& path, bool overwrite, pattern_option option = pattern_option::csv) {
     telemetry::make_way_for(option, path, overwrite, "results", "t.toml");
   };

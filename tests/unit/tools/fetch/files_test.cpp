@@ -1,4 +1,5 @@
 #include "tests/support/doctest.hpp"
+#include "tests/support/scratch.hpp"
 
 #include "troupe/runtime/topology/error.hpp"
 #include "troupe/tools/fetch/fetch.hpp"
@@ -24,6 +25,7 @@
 namespace fetch_files_test {
 
 using namespace troupe;
+using testing::read;
 using namespace std::string_literals;
 namespace fs = std::filesystem;
 
@@ -124,11 +126,6 @@ struct scratch {
     std::ofstream(path, std::ios::binary) << text;
   }
 };
-
-std::string read(const fs::path& path) {
-  std::ifstream in(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(in), {}};
-}
 
 std::string failure(const fetch::source& source, const fs::path& folder) {
   try {
