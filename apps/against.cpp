@@ -10,7 +10,7 @@
 namespace troupe::apps {
 
 comparing::run_figures timing_of(plan plan, const data::dataset_pair& data, const at::Tensor& initial,
-                                 const models::buffer_pool& pool, simulate_run_options how,
+                                 const models::buffer_pool& pool, simulation_options how,
                                  std::chrono::microseconds gradient) {
   plan.file.simulate.gradient = topology::print_delay(gradient);
   const auto line = simulate_timing(plan, data, initial, pool, std::move(how));

@@ -11,7 +11,7 @@ namespace troupe::apps {
 
 /// Simulates the timing of a run with this time of a gradient, without computing or writing anything.
 comparing::run_figures timing_of(plan plan, const data::dataset_pair& data, const at::Tensor& initial,
-                                 const models::buffer_pool& pool, simulate_run_options how,
+                                 const models::buffer_pool& pool, simulation_options how,
                                  std::chrono::microseconds gradient);
 
 /// Prints how far the simulated run of `plan` in the folder `simulated` is from the real one in `folder`, and why.

@@ -37,7 +37,7 @@ namespace {
 
 struct simulate_options {
   training_options run;
-  simulate_run_options how;
+  simulation_options how;
   std::string compute{"real"};
   std::filesystem::path against;  ///< Results folder of a run to compare the simulation with; empty for none.
 };
@@ -100,7 +100,7 @@ int simulate_topology(simulate_options& given) {
   const auto begin = std::chrono::steady_clock::now();
   auto how = given.how;
   how.trace = trace;
-  how.network = network;
+  how.links = network;
   how.clock = clock;
   const auto end = simulate_run(plan, data, initial, pool, book, how);
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;

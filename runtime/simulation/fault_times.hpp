@@ -2,14 +2,34 @@
 #pragma once
 
 #include "troupe/runtime/plan/plan.hpp"
-#include "troupe/runtime/simulation/simulate_nodes.hpp"
 
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <vector>
 
 namespace troupe {
+
+/// A fault of a simulated run. Lasting faults last to the end of the run if their time is 0.
+struct node_fault {
+  enum class kind : std::uint8_t {
+    kill,           ///< `node` is killed.
+    freeze,         ///< `node` stands still for `lasting`.
+    cut,            ///< Nothing passes between `node` and `other` for `lasting`.
+    reset_tensors,  ///< The tensor connection between them is reset.
+    reset_control,  ///< The control connection between them is reset.
+    slow,           ///< For `lasting`, messages between them take `delay` longer.
+    interrupt,      ///< `node` receives SIGTERM.
+  };
+  kind what{kind::kill};
+  std::uint64_t before{0};  ///< It happens before the message with this number, from 0, is delivered between nodes;
+  std::optional<std::uint64_t> at_step{};              ///< or when every worker has completed so many steps;
+  std::optional<std::chrono::microseconds> at_time{};  ///< or so long after training began.
+  std::uint32_t node{1}, other{0};
+  std::chrono::microseconds lasting{0}, delay{0};
+  std::size_t planned{0};  ///< Its index in the plan, if it is planned.
+};
 
 class fault_times {
  public:

@@ -90,8 +90,10 @@ replay_end replay_run(plan plan, const data::dataset_pair& data, at::Tensor init
     is_cut = true;
     end_now(all, orders);
   };
-  simulation_options how{.duration_of = [](const auto&, const task&) { return std::chrono::microseconds{0}; },
-                         .most_events = std::numeric_limits<std::uint64_t>::max()};
+  simulation_options how{
+      .on_one_node = true,
+      .lanes = {.duration_of = [](const auto&, const task&) { return std::chrono::microseconds{0}; }},
+      .most_events = std::numeric_limits<std::uint64_t>::max()};
   how.deliveries = {.order_of = [&](std::uint32_t actor) { return orders.order_of(actor); },
                     .lock_order_of = [&](std::uint32_t id, const auto&) { return orders.lock_order_of(id); },
                     .gate_of =

@@ -6,8 +6,6 @@
 #include "troupe/runtime/emulation/slowed_lanes.hpp"
 #include "troupe/runtime/launch/traced_lanes.hpp"
 #include "troupe/runtime/plan/worker_of_plan.hpp"
-#include "troupe/runtime/simulation/simulate_nodes.hpp"
-#include "troupe/runtime/simulation/simulation.hpp"
 #include "troupe/runtime/topology/value.hpp"
 
 #include <algorithm>
@@ -77,41 +75,6 @@ std::vector<node_fault> faults_of(const plan& plan) {
   return all;
 }
 
-/// Simulates the nodes of the plan, each with its supervisor; what passes between them takes no time but that of the
-/// emulated links.
-run_end simulate_all_nodes(const plan& plan, const data::dataset_pair& data, at::Tensor initial,
-                           models::buffer_pool pool, std::shared_ptr<journal> book, const simulation_options& how) {
-  const auto all = simulate_nodes(plan, data, std::move(initial), std::move(pool), std::move(book),
-                                  {.seed = how.seed,
-                                   .faults = faults_of(plan),
-                                   .lanes = {.duration_of = how.duration_of,
-                                             .cores_of = how.cores_of,
-                                             .slowdown_of = how.slowdown_of,
-                                             .listen_to = how.listen_to},
-                                   .latency = std::chrono::microseconds{0},
-                                   .window = std::numeric_limits<std::int64_t>::max(),
-                                   .most_events = how.most_events,
-                                   .stop_after = how.stop_after,
-                                   .signal = how.signal,
-                                   .clock = how.clock,
-                                   .computes = how.computes,
-                                   .links = how.links,
-                                   .trace = how.trace});
-  const auto has_end = [](const auto& node) { return node.end.has_value(); };
-  const auto first = std::find_if(all.nodes.begin(), all.nodes.end(), has_end);  // the first node, unless it is lost
-  const auto is_stopped = how.stop_after > 0 && all.events >= how.stop_after;
-  run_end end;
-  if (first != all.nodes.end())
-    end = *first->end;
-  else if (!is_stopped)
-    end.failure = "no node is left: each was killed or frozen (see [[fault]] in the topology file)";
-  end.events = all.events;
-  if (!is_stopped)
-    for (const auto fault : all.not_injected) end.not_injected.push_back(describe(plan.faults[fault]));
-  if (how.links) end.links = how.links->usage();
-  return end;
-}
-
 }  // namespace
 
 void settle_durations(plan& plan, const data::dataset_pair& data, const at::Tensor& initial, models::buffer_pool pool) {
@@ -121,39 +84,33 @@ void settle_durations(plan& plan, const data::dataset_pair& data, const at::Tens
 }
 
 run_end simulate_run(const plan& plan, const data::dataset_pair& data, at::Tensor initial, models::buffer_pool pool,
-                     std::shared_ptr<journal> book, const simulate_run_options& options) {
+                     std::shared_ptr<journal> book, simulation_options options) {
   const auto& given = plan.file.simulate;
   const auto costs = std::make_shared<emulation::costs>(plan, *topology::parse_delay(given.gradient), options.seed);
-  simulation_options how{
-      .seed = options.seed,
-      .duration_of = [costs](const actor_label& actor, const task& what) { return costs->of(actor, what); },
-      .slowdown_of =
-          [&plan](const actor_label& actor) {
-            return actor.id.what == role::compute ? emulation::slowdown_of(plan, actor.id.rank) : 1;
-          },
-      .signal = options.signal,
-      .computes = options.computes,
-      .most_events = std::numeric_limits<std::uint64_t>::max(),
-      .stop_after = options.stop_after};
-  how.clock = options.clock;
-  how.trace = options.trace;
-  how.listen_to = [trace = options.trace](const actor_label& actor) { return listener_of(actor, trace); };
-  how.links = options.network
-                  ? options.network
-                  : emulation::make_network(plan, options.seed, emulation::realm::simulation, options.trace);
+  options.faults = faults_of(plan);
+  // What passes between nodes takes no time but that of the emulated links.
+  options.latency = std::chrono::microseconds{0};
+  options.window = std::numeric_limits<std::int64_t>::max();
+  options.most_events = std::numeric_limits<std::uint64_t>::max();
+  options.lanes.duration_of = [costs](const actor_label& actor, const task& what) { return costs->of(actor, what); };
+  options.lanes.slowdown_of = [&plan](const actor_label& actor) {
+    return actor.id.what == role::compute ? emulation::slowdown_of(plan, actor.id.rank) : 1;
+  };
+  options.lanes.listen_to = [trace = options.trace](const actor_label& actor) { return listener_of(actor, trace); };
   if (given.cores > 0) {
     std::vector<std::shared_ptr<simulated_cores>> cores;
     for (std::size_t node = 0; node < plan.nodes.size(); ++node)
       cores.push_back(std::make_shared<simulated_cores>(static_cast<std::size_t>(given.cores)));
-    how.cores_of = [&plan, cores](const actor_label& actor) { return cores.at(node_of(plan, actor.id)); };
+    options.lanes.cores_of = [&plan, cores](const actor_label& actor) { return cores.at(node_of(plan, actor.id)); };
   }
+  if (!options.links)
+    options.links = emulation::make_network(plan, options.seed, emulation::realm::simulation, options.trace);
   if (!options.computes) book = std::make_shared<journal_without_weights>(std::move(book));
-  const auto run = plan.nodes.size() > 1 ? simulate_all_nodes : simulate;
-  return run(plan, data, std::move(initial), std::move(pool), std::move(book), how);
+  return simulate(plan, data, std::move(initial), std::move(pool), std::move(book), options);
 }
 
 record simulate_timing(const plan& plan, const data::dataset_pair& data, const at::Tensor& initial,
-                       const models::buffer_pool& pool, simulate_run_options options) {
+                       const models::buffer_pool& pool, simulation_options options) {
   options.computes = false;
   const auto book = std::make_shared<last_line>();
   const auto end = simulate_run(plan, data, initial, pool, book, options);

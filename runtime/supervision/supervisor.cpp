@@ -35,15 +35,22 @@ void launch_crew(supervisor_pointer self) {
 
 namespace {
 
+/// On the first node: starts training, in which these workers take part.
+void begin_run(supervisor_pointer self, const std::vector<directed_worker>& workers) {
+  auto& my = self->state;
+  my.now = phase::running;
+  my.options.end->begun = true;
+  begin(my.ours, workers);
+  if (my.options.began) my.options.began(my.ours);
+}
+
 /// Takes part in the run: alone, or with the other nodes.
 void start(supervisor_pointer self) {
   auto& my = self->state;
   if (my.now == phase::ending) return;  // a signal has already ended the run
   if (!my.is_alone()) return join_run(self);
   launch_crew(self);
-  my.now = phase::running;
-  my.options.end->begun = true;
-  begin(my.ours, my.ours.workers);
+  begin_run(self, my.ours.workers);
 }
 
 /// Establishes the tensor links to all other nodes; `linked` follows.
@@ -58,10 +65,7 @@ void begin_if_ready(supervisor_pointer self) {
   if (!std::all_of(my.nodes.begin(), my.nodes.end(), [](const auto& node) { return node.ready; })) return;
   auto workers = my.ours.workers;
   for (const auto& [rank, proxy] : my.far_workers) workers.push_back(proxy);
-  my.now = phase::running;
-  my.options.end->begun = true;
-  if (my.options.began) my.options.began();
-  begin(my.ours, workers);
+  begin_run(self, workers);
 }
 
 void take_linked(supervisor_pointer self) {

@@ -72,10 +72,12 @@ struct supervisor_options {
   lane_factory* lanes{nullptr};  ///< Outlives the actor.
   launch_options launch;         ///< The supervisor fills in `far`.
   control::introduction self{};
-  std::shared_ptr<transport::links> links;         ///< Null if the plan has only one node.
+  std::shared_ptr<transport::links> links;         ///< Null if there is only one node.
   join_wait wait{};                                ///< Time limit and reports while nodes are missing.
   std::function<void(const std::string&)> report;  ///< Prints a line for the user who started the node.
-  std::function<void()> began{};                   ///< Called when training begins; only on the first node.
+  /// Called with the actors of this node when training begins, before any of them handles a message; only on the first
+  /// node.
+  std::function<void(const crew&)> began{};
   /// Writes a copy of a checkpoint, on the node that keeps one, or warns that it cannot. Called on a lane.
   std::function<void(const state_dict& files)> keep_copy{};
   std::shared_ptr<run_end> end{};  ///< Written before the actor ends.

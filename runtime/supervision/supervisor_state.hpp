@@ -56,7 +56,7 @@ struct supervisor_state {
   const plan& run_plan() const { return *options.run_plan; }
   std::uint32_t me() const { return options.launch.node; }
   bool is_first() const { return me() == 0; }
-  bool is_alone() const { return run_plan().nodes.size() == 1; }
+  bool is_alone() const { return !options.links; }
   const std::string& name_of(std::uint32_t node) const { return run_plan().nodes[node].name; }
   const std::string& first_name() const { return run_plan().nodes.front().name; }
 

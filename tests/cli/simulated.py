@@ -20,7 +20,9 @@ def weights(out):
 
 
 def outputs(out):
-    return {path.name: path.read_bytes() for path in pathlib.Path(out).iterdir() if path.is_file()}
+    """Returns the bytes of each file but the mark of the folder, which says what process opened it, and when."""
+    files = (path for path in pathlib.Path(out).iterdir() if path.is_file() and path.name != ".troupe-run")
+    return {path.name: path.read_bytes() for path in files}
 
 
 def simulate(file, seed, out):

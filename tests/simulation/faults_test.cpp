@@ -104,7 +104,7 @@ TEST_CASE("two faults at once end the run in time, in one way, and one of them i
   std::uint64_t runs = 0;
   for (std::uint64_t seed = 0; seed < pairs; ++seed) {
     const auto which = random.below(wirings.size());
-    simulate_nodes_options options{.seed = seed};
+    simulation_options options{.seed = seed};
     for (int i = 0; i < 2; ++i) {
       const auto possible = faults_before(random.below(messages[which]));
       options.faults.push_back(possible[random.below(possible.size())]);

@@ -37,7 +37,7 @@ struct outcome_of_run {
   run_end end;
 };
 
-outcome_of_run simulated(const plan& plan, std::int64_t samples, simulate_run_options how = {.seed = 1}) {
+outcome_of_run simulated(const plan& plan, std::int64_t samples, simulation_options how = {.seed = 1}) {
   models::buffer_pool pool;
   const auto book = std::make_shared<remembered>();
   outcome_of_run made;

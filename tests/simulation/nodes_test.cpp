@@ -4,7 +4,7 @@
 #include "tests/support/repeat.hpp"
 #include "tests/support/wirings.hpp"
 
-#include "troupe/runtime/simulation/simulate_nodes.hpp"
+#include "troupe/runtime/simulation/simulation.hpp"
 
 #include <chrono>
 #include <cstdint>

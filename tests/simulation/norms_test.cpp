@@ -120,7 +120,7 @@ TEST_CASE("an actor that dies in the middle of a pass ends the run, and is named
 }
 
 TEST_CASE("a worker that never comes to a norm is named by those who wait for it there") {
-  const auto run = simulate_normed(three, {.seed = 1, .duration_of = tests::silent_compute(1)});
+  const auto run = simulate_normed(three, {.seed = 1, .lanes = {.duration_of = tests::silent_compute(1)}});
   REQUIRE(run.end.failure);
   CHECK(run.end.failure->find("batch_norm: rank ") != std::string::npos);
   CHECK(run.end.failure->find(" is waiting for rank 1 at step 1; no answer within 60000 ms") != std::string::npos);

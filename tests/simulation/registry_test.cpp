@@ -10,7 +10,6 @@
 #include "troupe/algorithms/messages/journal.hpp"
 #include "troupe/algorithms/messages/run_state.hpp"
 #include "troupe/runtime/launch/launcher.hpp"
-#include "troupe/runtime/simulation/simulate_nodes.hpp"
 #include "troupe/runtime/simulation/simulation.hpp"
 
 #include <algorithm>

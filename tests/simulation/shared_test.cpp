@@ -79,7 +79,9 @@ TEST_CASE("several workers make all of their steps on one memory, each counted o
 }
 
 TEST_CASE("an interrupt leaves a memory with all the steps that were made") {
-  const auto plan = tests::tiny_plan(on_one_memory(3));
+  auto options = on_one_memory(3);
+  options.evaluate_every = 1;
+  const auto plan = tests::tiny_plan(options);
   std::set<std::uint64_t> made;
   for (std::uint64_t event = 1; event < 80; event += 3) {
     CAPTURE(event);

@@ -277,7 +277,7 @@ TEST_CASE("a failure anywhere ends the run and names who failed and why") {
 }
 
 TEST_CASE("a member that falls silent is named by those who wait for it, in virtual time") {
-  const auto run = simulate_tiny(wirings[1], {.seed = 1, .duration_of = tests::silent_compute(1)});
+  const auto run = simulate_tiny(wirings[1], {.seed = 1, .lanes = {.duration_of = tests::silent_compute(1)}});
   CHECK(run.end.failure ==
         "worker 1: compute 1 did not complete step 1 within 60000 ms (run.timeout); set a larger run.timeout");
 }

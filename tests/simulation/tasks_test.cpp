@@ -23,7 +23,7 @@ TEST_CASE("jobs say what they do, and how much of it") {
   plan.verify_every = 2;
   std::map<std::string, std::map<task::kind, std::vector<task>>> seen;
   simulation_options options;
-  options.duration_of = [&](const actor_label& actor, const task& what) {
+  options.lanes.duration_of = [&](const actor_label& actor, const task& what) {
     seen[actor.name][what.what].push_back(what);
     return microseconds{10};
   };
@@ -59,7 +59,7 @@ TEST_CASE("a worker that computes four times as slowly makes a fifth of the upda
   auto plan = tests::tiny_plan(wiring);
   std::map<std::string, std::uint64_t> gradients;
   simulation_options options;
-  options.duration_of = [&](const actor_label& actor, const task& what) {
+  options.lanes.duration_of = [&](const actor_label& actor, const task& what) {
     if (gradients["compute 0"] < 100) gradients[actor.name] += what.gradients;
     return microseconds{actor.name == "compute 1" ? 4000 : actor.name == "compute 0" ? 1000 : 0};
   };

@@ -87,14 +87,14 @@ node_runs::node_runs(const tiny_options& wiring) : plan_(tiny_plan(wiring)) {
   expected_ = book->result;
 }
 
-node_run node_runs::run(const simulate_nodes_options& options) const {
+node_run node_runs::run(const simulation_options& options) const {
   node_run made;
   models::buffer_pool pool;
   made.all = simulate_nodes(plan_, tiny_data(), initial_weights(plan_, pool), pool, made.book, options);
   return made;
 }
 
-void node_runs::check(const simulate_nodes_options& options) const {
+void node_runs::check(const simulation_options& options) const {
   std::string what = "seed " + std::to_string(options.seed);
   for (const auto& fault : options.faults) what += "; " + text_of(fault);
   const auto made = run(options);

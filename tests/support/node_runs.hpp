@@ -3,7 +3,7 @@
 
 #include "tests/support/wirings.hpp"
 
-#include "troupe/runtime/simulation/simulate_nodes.hpp"
+#include "troupe/runtime/simulation/simulation.hpp"
 
 #include <memory>
 #include <optional>
@@ -23,7 +23,7 @@ class node_runs {
  public:
   explicit node_runs(const tiny_options& wiring);
 
-  node_run run(const simulate_nodes_options& options) const;
+  node_run run(const simulation_options& options) const;
 
   /// Runs it under faults, and checks:
   /// END-1: every node that is alive ends within run.silence + 2 · run.timeout after the last fault; if a node is
@@ -31,7 +31,7 @@ class node_runs {
   /// END-2: the run has one exit status on all nodes that are alive and not cut off from the first node.
   /// END-3: a failure names an injected fault, the node or the link, except on a node that was frozen itself.
   /// END-4: a run that succeeds has the bits of a run in one process, if the wiring is deterministic.
-  void check(const simulate_nodes_options& options) const;
+  void check(const simulation_options& options) const;
 
  private:
   plan plan_;

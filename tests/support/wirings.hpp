@@ -24,7 +24,7 @@ const std::vector<tiny_options>& asynchronous_wirings();
 std::function<void(const crew&, std::uint64_t)> interrupt_at(std::uint64_t event);
 
 /// Durations with which the compute actor of this worker answers long after every deadline:
-/// simulation_options::duration_of.
+/// simulated_lane_options::duration_of.
 std::function<std::chrono::microseconds(const actor_label&, const task&)> silent_compute(std::uint32_t rank);
 
 /// What a failed check calls a wiring.
