@@ -72,6 +72,7 @@ std::string rephrased(const std::string& message) {
       {std::regex(R"(^(--?[\w-]+): At Most 1 required but received \d+$)"), "$1 is given more than once"},
       {std::regex(R"(^(--?[\w-]+): Value (.*) not in range (.*)$)"), "$1 is \"$2\"; expected a number from $3"},
       {std::regex(R"(^(--?[\w-]+): Value (.*) is not (a whole number .*)$)"), "$1 is \"$2\"; expected $3"},
+      {std::regex(R"(^Could not convert: (--?[\w-]+) = (.*)$)"), "$1 is \"$2\"; expected a number"},
       {std::regex(R"(^A subcommand is required$)"), "a command is missing"}};
   static const std::regex decimals(R"((\d)\.0+(?!\d))");  // CLI11 prints 1 as 1.000000
   static const std::regex one_of(R"(^(--?[\w-]+): (.*) not in \{(.*)\}$)");
@@ -116,7 +117,7 @@ bool reader_is_gone() {
 
 /// Writes what was printed. Returns the exit status: that of the command, unless it could not be written.
 int flushed(int status) {
-  if (std::fflush(stdout) == 0 && std::cout.flush()) return status;
+  if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0 && std::cout.flush()) return status;
   if (reader_is_gone()) return 128 + SIGPIPE;  // such as `head`, which has read enough
   print_error("standard output cannot be written");
   return 1;

@@ -12,12 +12,17 @@
 
 #include <CLI/CLI.hpp>
 
+#include <algorithm>
 #include <array>
+#include <charconv>
 #include <chrono>
+#include <cstdint>
 #include <cstdio>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
+#include <system_error>
 #include <vector>
 
 namespace troupe::apps {
@@ -28,9 +33,10 @@ namespace {
 constexpr std::uint64_t most_steps = 100;
 
 struct timeline_options {
-  std::filesystem::path file, drawing;
+  std::filesystem::path file;
+  std::optional<std::filesystem::path> drawing;
   std::vector<std::string> overrides;
-  std::vector<std::uint32_t> workers;
+  std::vector<std::string> workers;
   std::uint64_t steps{2};
   bool overwrite{false}, json{false};
 };
@@ -64,7 +70,7 @@ void print_messages(const plan& plan, const timeline::timeline& shown) {
   }
 }
 
-files::json to_json(const plan& plan, const timeline::timeline& shown, const std::vector<std::string>& assumed) {
+files::json to_json(const plan& plan, const timeline::timeline& shown, const timeline::window& window) {
   using json = files::json;
   const auto name_of = [](timeline::activity what) {
     return what == timeline::activity::computes ? "compute" : what == timeline::activity::waits ? "wait" : "fold";
@@ -94,16 +100,32 @@ files::json to_json(const plan& plan, const timeline::timeline& shown, const std
   return {{"first_step", shown.first_step},
           {"last_step", shown.last_step},
           {"seconds", seconds_of(shown.end - shown.begin)},
-          {"assumed", assumed},
+          {"assumed", window.assumed},
+          {"left_out", window.left_out},
           {"rows", rows},
           {"messages", messages}};
 }
 
+/// Returns the ranks that are given as text. Throws input_error for one that is not the number of a worker.
+std::vector<std::uint32_t> ranks_of(const std::vector<std::string>& texts, std::uint32_t workers) {
+  std::vector<std::uint32_t> ranks;
+  for (const auto& text : texts) {
+    std::uint32_t rank = 0;
+    const auto [end, failed] = std::from_chars(text.data(), text.data() + text.size(), rank);
+    if (text.empty() || failed != std::errc{} || end != text.data() + text.size() || rank >= workers)
+      throw input_error("--workers: there is no worker \"" + text + "\"; expected numbers from 0 to " +
+                        std::to_string(workers - 1) + ", such as 0,1");
+    ranks.push_back(rank);
+  }
+  return ranks;
+}
+
 void draw_timeline(const timeline_options& given) {
-  if (!given.drawing.empty()) {
-    if (given.drawing.extension() != ".svg")
-      throw input_error(given.drawing.string() + ": the picture is an SVG file; expected a name that ends in .svg");
-    check_replaceable(given.drawing, given.file, given.overwrite);
+  if (given.drawing) {
+    if (given.drawing->extension() != ".svg")
+      throw input_error("-o \"" + given.drawing->string() +
+                        "\": the picture is an SVG file; expected a name that ends in .svg");
+    check_replaceable(*given.drawing, given.file, given.overwrite);
   }
   auto topology = topology::load(given.file, given.overrides);
   const auto data = load_data(topology);
@@ -111,21 +133,20 @@ void draw_timeline(const timeline_options& given) {
   auto overrides = given.overrides;
   overrides.insert(overrides.end(), window.overrides.begin(), window.overrides.end());
   topology = topology::load(given.file, overrides);
+  topology.faults.clear();  // they may be later than these steps
   const auto plan = make_plan(topology, data_facts(data, topology));
-  for (const auto rank : given.workers)
-    if (rank >= plan.workers)
-      throw input_error("--workers: there is no worker " + std::to_string(rank) + "; expected numbers from 0 to " +
-                        std::to_string(plan.workers - 1));
+  const auto workers = ranks_of(given.workers, plan.workers);
   auto shown = timeline::make_timeline(plan, data, window);
-  if (!given.workers.empty()) shown = only_workers(std::move(shown), given.workers);
-  const auto assumed = window.assumed.empty() ? std::string() : "; assumed: " + topology::listed(window.assumed, "and");
-  if (given.json) std::printf("%s\n", files::json_text(to_json(plan, shown, window.assumed), {.indent = 2}).c_str());
-  if (!given.drawing.empty()) {
+  if (!workers.empty()) shown = only_workers(std::move(shown), workers);
+  auto notes = std::string("in virtual time");
+  if (!window.assumed.empty()) notes += "; assumed: " + topology::listed(window.assumed, "and");
+  if (!window.left_out.empty()) notes += "; not shown: " + topology::listed(window.left_out, "and");
+  if (given.json) std::printf("%s\n", files::json_text(to_json(plan, shown, window), {.indent = 2}).c_str());
+  if (given.drawing) {
     const auto title = given.file.filename().string() + ": " + steps_text(shown);
-    write_drawing(given.drawing, timeline::to_svg(plan, shown, title, "in virtual time" + assumed));
+    write_drawing(*given.drawing, timeline::to_svg(plan, shown, title, notes));
   } else if (!given.json) {
-    std::printf("%s of %s, in virtual time%s\n", steps_text(shown).c_str(), given.file.string().c_str(),
-                assumed.c_str());
+    std::printf("%s of %s, %s\n", steps_text(shown).c_str(), given.file.string().c_str(), notes.c_str());
     if (shown.messages.empty())
       std::printf("no messages\n");
     else

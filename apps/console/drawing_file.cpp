@@ -34,7 +34,9 @@ void write_drawing(const std::filesystem::path& drawing, const std::string& cont
     std::filesystem::create_directories(folder, failed);
   }
   try {
-    write_aside(drawing, content);
+    std::error_code missing;  // a link stays one, unless it leads nowhere
+    const auto target = std::filesystem::canonical(drawing, missing);
+    write_aside(missing ? drawing : target, content);
   } catch (const std::runtime_error& reason) {
     throw input_error(std::string(reason.what()) + "; choose another path with -o");
   }

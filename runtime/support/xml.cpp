@@ -1,10 +1,12 @@
 #include "troupe/runtime/support/xml.hpp"
 
+#include "troupe/data/formats/utf8.hpp"
+
 namespace troupe::xml {
 
 std::string escaped(const std::string& text) {
   std::string safe;
-  for (const char c : text) switch (c) {
+  for (const char c : data::printable_utf8(text)) switch (c) {
       case '&':
         safe += "&amp;";
         break;

@@ -5,9 +5,10 @@ sums and results are told apart; options and mistakes.
 import collections
 import json
 import pathlib
+import subprocess
 import xml.etree.ElementTree
 
-from troupe_command import SOURCE, main, thorough, troupe
+from troupe_command import BINARY, SOURCE, main, thorough, troupe
 
 TOPOLOGIES = sorted((SOURCE / "topologies").glob("*.toml"))
 
@@ -111,13 +112,48 @@ def test_the_same_bytes_again():
 def test_mistakes():
     file = SOURCE / "topologies/all_reduce.toml"
     for options, words in ((("--steps", 0), "--steps"), (("--steps", 101), "--steps"),
-                           (("--workers", "7"), "there is no worker 7; expected numbers from 0 to 3"),
+                           (("--workers", "7"), "there is no worker \"7\"; expected numbers from 0 to 3"),
+                           (("--workers", ""), "there is no worker \"\""), (("--workers", "0-2"), "\"0-2\""),
+                           (("-o", ""), "expected a name that ends in .svg"),
                            (("-o", "picture.png"), "expected a name that ends in .svg"), (("-o", file), "svg")):
         said = troupe("timeline", file, *options, status=2).stderr
         assert words in said, f"{options}: {said}"
     pathlib.Path("mine.svg").write_text("<svg/>")
     assert "--overwrite" in troupe("timeline", file, "-o", "mine.svg", status=2).stderr
     troupe("timeline", file, "-o", "mine.svg", "--overwrite")
+    pathlib.Path("link.svg").symlink_to("mine.svg")
+    troupe("timeline", file, "--steps", 1, "-o", "link.svg")
+    assert pathlib.Path("link.svg").is_symlink() and "step 1<" in pathlib.Path("mine.svg").read_text()
+    for options in ((), ("--json",)):
+        with open("/dev/full", "w") as full:
+            said = subprocess.run([BINARY, "timeline", file, *options], stdout=full, stderr=subprocess.PIPE, text=True)
+        assert said.returncode == 1 and "standard output cannot be written" in said.stderr, said
+
+
+def test_what_is_left_out_is_said():
+    topologies = SOURCE / "topologies"
+    fault = 'fault=[{kind="kill",at="step 100",node="beta"}]'
+    for file, settings, words in (("two_nodes", [fault], "not shown: faults"),
+                                  ("all_reduce", ["exchange.every=20000"], "which does not happen in the first"),
+                                  ("ring_all_reduce", ["model.name=resnet20", "model.sync_batch_norm=true"],
+                                   "not shown: the messages of batch_norm")):
+        settings = [word for each in settings for word in ("--set", each)]
+        page = troupe("timeline", topologies / f"{file}.toml", "--steps", 1, *settings).stdout
+        assert words in page, page
+    shown = timeline(topologies / "all_reduce.toml", "--set", "run.max_seconds=0.001")
+    assert {message["step"] for message in shown["messages"]} == {1, 2}, shown
+
+
+def test_names_and_times_that_are_long_or_odd():
+    odd = pathlib.Path("bad\udcff\x01.toml")
+    odd.write_bytes((SOURCE / "topologies/single.toml").read_bytes())
+    for file, *options in ((odd,), (SOURCE / "topologies/single.toml", "--set", "simulate.gradient=1h", "--set",
+                                    "run.timeout=10h", "--set", "simulate.jitter=0", "--steps", 100)):
+        troupe("timeline", file, *options, "-o", "made/odd.svg")
+        picture = xml.etree.ElementTree.parse("made/odd.svg")
+        for text in picture.iter("{http://www.w3.org/2000/svg}text"):
+            if text.get("class") == "time":
+                assert float(text.get("x")) + 3.5 * len(text.text) < 860, text.text
 
 
 main(globals())

@@ -16,7 +16,7 @@ namespace troupe::timeline {
 namespace {
 
 constexpr double page_width = 860, margin = 16, top = 64, row_height = 40, box_height = 24;
-constexpr double narrowest_box = 2, narrowest_number = 16;
+constexpr double narrowest_box = 2, letter_width = 7, title_letter_width = 8.5;
 
 constexpr auto* style = R"(
 text { font: 13px Helvetica, Arial, sans-serif; fill: #57606a }
@@ -67,7 +67,7 @@ class drawing {
   drawing(const plan& plan, const timeline& shown) : plan_(plan), shown_(shown) {
     std::size_t longest = 0;
     for (const auto& row : shown.rows) longest = std::max(longest, row.name.size());
-    left_ = margin + 16 + 6.6 * static_cast<double>(longest);
+    left_ = margin + 16 + letter_width * static_cast<double>(longest);
     const auto whole = std::max(1e-6, milliseconds_of(shown.end - shown.begin));
     scale_ = (page_width - left_ - margin) / whole;
     bottom_ = top + row_height * static_cast<double>(shown.rows.size());
@@ -82,8 +82,8 @@ class drawing {
     add(std::string("<style>") + style + "</style>");
     add_definitions();
     add("<rect width=\"" + width + "\" height=\"" + height + "\" rx=\"8\" class=\"page\"/>");
-    add_text(margin, 26, title, "title");
-    add_text(margin, 46, notes, "notes");
+    add_line_of_text(26, title, "title", title_letter_width);
+    add_line_of_text(46, notes, "notes", letter_width);
     add_axis();
     for (std::size_t i = 0; i < shown_.rows.size(); ++i) add_row(i);
     for (const auto& one : shown_.messages) add_message(one);
@@ -100,6 +100,15 @@ class drawing {
                 const std::string& anchor = "start") {
     add("<text x=\"" + one_decimal(x) + "\" y=\"" + one_decimal(y) + "\" class=\"" + kind + "\" text-anchor=\"" +
         anchor + "\">" + xml::escaped(words) + "</text>");
+  }
+
+  /// Adds a line over the whole page, which is compressed if it would be longer.
+  void add_line_of_text(double y, const std::string& words, const std::string& kind, double width) {
+    const auto most = page_width - 2 * margin;
+    const auto is_long = width * static_cast<double>(words.size()) > most;
+    add("<text x=\"" + one_decimal(margin) + "\" y=\"" + one_decimal(y) + "\" class=\"" + kind + "\"" +
+        (is_long ? " textLength=\"" + one_decimal(most) + "\" lengthAdjust=\"spacingAndGlyphs\"" : "") + ">" +
+        xml::escaped(words) + "</text>");
   }
 
   void add_definitions() {
@@ -120,11 +129,16 @@ class drawing {
   void add_axis() {
     const auto whole = milliseconds_of(shown_.end - shown_.begin);
     const auto tick = tick_of(whole);
+    const auto label_of = [&](double milliseconds) {
+      return tick < 1000 ? human_number(milliseconds) + " ms" : human_number(milliseconds / 1000) + " s";
+    };
     for (int i = 0; i * tick <= whole * (1 + 1e-9); ++i) {
       const auto x = left_ + scale_ * i * tick;
       add("<path d=\"M" + one_decimal(x) + "," + one_decimal(top) + " V" + one_decimal(bottom_) +
           "\" class=\"grid\"/>");
-      add_text(x, bottom_ + 17, human_number(i * tick) + " ms", "time", "middle");
+      const auto label = label_of(i * tick);
+      const auto rightmost = page_width - margin / 2 - letter_width * static_cast<double>(label.size()) / 2;
+      add_text(std::min(x, rightmost), bottom_ + 17, label, "time", "middle");
     }
   }
 
@@ -144,9 +158,10 @@ class drawing {
           one_decimal(width) + "\" height=\"" + one_decimal(box_height) + "\" rx=\"3\" class=\"" + class_of(box.what) +
           "\"/>");
       if (box.what != activity::computes) continue;
-      if (width >= narrowest_number)
+      const auto number = std::to_string(box.step);
+      if (width >= letter_width * static_cast<double>(number.size() + 1))
         numbers_ += "<text x=\"" + one_decimal(from + width / 2) + "\" y=\"" + one_decimal(middle + 4.5) +
-                    "\" class=\"number\" text-anchor=\"middle\">" + std::to_string(box.step) + "</text>\n";
+                    "\" class=\"number\" text-anchor=\"middle\">" + number + "</text>\n";
       for (std::size_t other = 0; other < shown_.rows.size(); ++other)
         if (shown_.rows[other].is_memory)
           add_arrow(index, box.end, other, box.end, stage::contribution,
@@ -183,7 +198,7 @@ class drawing {
     const auto y = bottom_ + 46;
     const auto add_words = [&](const std::string& words) {
       add_text(x + 29, y + 1, words, "key");
-      x += 29 + 7 * static_cast<double>(words.size()) + 12;
+      x += 29 + letter_width * static_cast<double>(words.size()) + 12;
     };
     const std::array<std::pair<activity, const char*>, 3> activities{
         {{activity::computes, "computes a step"}, {activity::waits, "waits"}, {activity::folds, "adds or applies"}}};

@@ -196,6 +196,9 @@ class reading {
       });
       for (auto& box : row.boxes) box.begin = std::max(box.begin, begin), box.end = std::min(box.end, end);
       std::sort(row.boxes.begin(), row.boxes.end(), [](const box& a, const box& b) { return a.begin < b.begin; });
+      // Jobs are known to the microsecond, what is between them to the nanosecond.
+      for (std::size_t i = 1; i < row.boxes.size(); ++i)
+        row.boxes[i].begin = std::max(row.boxes[i].begin, row.boxes[i - 1].end);
     }
   }
 
@@ -224,6 +227,13 @@ window window_of(const plan& plan, std::uint64_t steps) {
          !std::all_of(plan.exchanges.begin(), plan.exchanges.end(),
                       [&](const auto& exchange) { return happens(exchange, made.last_step); }))
     ++made.last_step;
+  for (const auto& exchange : plan.exchanges)
+    if (!happens(exchange, made.last_step))
+      made.left_out.push_back(exchange.name + ", which does not happen in the first " + grouped(made.last_step) +
+                              " steps");
+  if (const auto* norms = plan.norms())
+    made.left_out.push_back("the messages of " + norms->name + ", which are sent while gradients are computed");
+  if (!plan.faults.empty()) made.left_out.emplace_back("faults");
   made.first_step = made.last_step - steps + 1;
   const auto total = plan.file.run.budget == "total" ? made.last_step * plan.workers : made.last_step;
   made.overrides = {"run.steps=" + std::to_string(total),
@@ -246,6 +256,7 @@ timeline make_timeline(plan plan, const data::dataset_pair& data, const window& 
     plan.file.links = {assumed_link()};
     plan.links = plan_links(plan);
   }
+  plan.file.run.max_seconds.reset();
   models::buffer_pool pool;
   const auto initial = initial_weights(plan, pool);
   const auto trace = std::make_shared<kept_trace>();

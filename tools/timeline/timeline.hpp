@@ -51,8 +51,9 @@ struct message {
 struct window {
   std::uint64_t first_step{1}, last_step{1};  ///< Counted from 1.
   std::vector<std::string> overrides{};
-  bool assumes_links{false};           ///< Whether the file describes no links.
-  std::vector<std::string> assumed{};  ///< What the file leaves open, and is assumed instead.
+  bool assumes_links{false};            ///< Whether the file describes no links.
+  std::vector<std::string> assumed{};   ///< What the file leaves open, and is assumed instead.
+  std::vector<std::string> left_out{};  ///< What is not shown.
 };
 
 /// Returns the first window of so many steps in which each exchange happens at least once.
@@ -65,8 +66,8 @@ struct timeline {
   std::vector<message> messages{};  ///< In the order in which they are sent.
 };
 
-/// Simulates the steps of a window. `plan` is that of the topology with the overrides of the window. Throws
-/// std::runtime_error if the simulated run fails.
+/// Simulates the steps of a window. `plan` is that of the topology with the overrides of the window, without faults.
+/// Throws std::runtime_error if the simulated run fails.
 timeline make_timeline(plan plan, const data::dataset_pair& data, const window& shown);
 
 /// Leaves out the rows of other workers, and what they send and receive.
