@@ -18,7 +18,7 @@ void hand_out(coordinator_pointer self) {
   auto& my = self->state;
   if (my.halting) return;
   for (const auto& [rank, more] : my.queue->hand_out(std::min(my.allowed, my.barrier)))
-    self->send(my.workers.at(static_cast<std::size_t>(rank)), assign_atom_v, more);
+    self->send(my.workers.at(static_cast<std::size_t>(rank)), control::assign{rank, more});
 }
 
 void finish(coordinator_pointer self) {
@@ -91,7 +91,7 @@ void ask_to_show(coordinator_pointer self, std::uint64_t step) {
   auto& my = self->state;
   if (my.options.replicas == 0 || my.asked == step) return;
   my.asked = step;
-  for (const auto& worker : my.workers) self->send(worker, show_atom_v, step);
+  tell_all<control::show>(self, [step](std::size_t) { return step; });
 }
 
 /// Adds the reports of all milestones that the workers of a queue have reached together.
@@ -119,7 +119,7 @@ void ask_for_last(coordinator_pointer self) {
   auto& my = self->state;
   if (my.asked != my.last) return ask_to_show(self, my.last);
   for (const auto rank : my.arrived.withdraw(my.last))
-    self->send(my.workers.at(static_cast<std::size_t>(rank)), show_atom_v, my.last);
+    self->send(my.workers.at(static_cast<std::size_t>(rank)), control::show{rank, my.last});
 }
 
 /// Adds the last report once all workers have ended, each at a step of its own. It contains the milestones of steps
@@ -173,8 +173,7 @@ void take_of_queue(coordinator_pointer self, const milestone& reached) {
 void end_run(coordinator_pointer self) {
   auto& my = self->state;
   my.saves_at_end = false;
-  for (std::size_t rank = 0; rank < my.workers.size(); ++rank)
-    self->send(my.workers[rank], finish_atom_v, my.ends[rank]);
+  tell_all<control::finish>(self, [&my](std::size_t rank) { return my.ends[rank]; });
   if (my.ends_apart()) return close_if_all_ended(self);
   if (my.totals.reported() == my.last && my.reports.empty()) repeat_latest(my);
   process(self);
@@ -190,8 +189,7 @@ void end_early(coordinator_pointer self) {
   if (my.last == my.options.when.steps && my.status == "max_seconds") my.status = "done";  // nothing was cut short
   if (my.options.in_lockstep) std::fill(my.ends.begin(), my.ends.end(), my.last);
   if (!my.saves_at_end || my.last >= my.options.when.steps) return end_run(self);
-  for (std::size_t rank = 0; rank < my.workers.size(); ++rank)
-    self->send(my.workers[rank], proceed_atom_v, my.ends[rank]);
+  tell_all<control::proceed>(self, [&my](std::size_t rank) { return my.ends[rank]; });
   begin_checkpoint(self, my.last, [self] { end_run(self); });
 }
 
@@ -205,7 +203,7 @@ void let_continue(coordinator_pointer self) {
   my.allowed = my.options.when.next_evaluation(pending ? my.judged : std::max(my.judged, my.passed));
   if (!my.waits_for_verdicts()) my.allowed = my.options.when.next_evaluation(my.allowed);
   if (my.queue) return hand_out(self);
-  for (const auto& worker : my.workers) self->send(worker, proceed_atom_v, std::min(my.allowed, my.barrier));
+  tell_all<control::proceed>(self, [&my](std::size_t) { return std::min(my.allowed, my.barrier); });
 }
 
 void process(coordinator_pointer self) {
@@ -244,27 +242,15 @@ void halt(coordinator_pointer self, std::string status) {
   my.saves_at_end = my.makes_checkpoints();
   my.collection.open = false;
   my.ends.resize(my.workers.size());
-  for (std::size_t rank = 0; rank < my.workers.size(); ++rank) {
-    self->request(my.workers[rank], my.options.timeout, halt_atom_v)
-        .then(
-            [self, rank](std::uint64_t begun) {
-              const auto& my = self->state;
-              const auto most_of_each = my.queue ? my.workers.size() : 1;
-              if (begun / most_of_each > my.options.when.steps)
-                return self->quit(make_error(errc::mismatch, "worker " + std::to_string(rank) + " reports " +
-                                                                 std::to_string(begun) +
-                                                                 " steps, which are more than the run has"));
-              const delivery what{
-                  .what = delivery::kind::halted, .from = static_cast<std::uint32_t>(rank), .step = begun};
-              self->state.deliveries.admit_and_settle(what, [self, rank, begun](const delivery&) {
-                self->state.ends[rank] = begun;
-                if (++self->state.halt_answers == self->state.workers.size()) end_early(self);
-              });
-            },
-            [self](const caf::error& why) {
-              self->quit(make_error(errc::peer_lost, "a worker did not halt: " + describe(why)));
-            });
-  }
+  for (std::size_t i = 0; i < my.workers.size(); ++i)
+    self->send(my.workers[i], control::halt{rank_id{static_cast<std::uint32_t>(i)}});
+  const auto give_up = [self] {
+    const auto& my = self->state;
+    if (my.halt_answers < my.workers.size())
+      self->quit(make_error(errc::peer_lost, "a worker did not halt within run.timeout"));
+  };
+  self->delayed_send(self, my.options.timeout, done_atom_v,
+                     completion{std::make_shared<std::function<void()>>(give_up)});
 }
 
 namespace {
@@ -274,6 +260,21 @@ template <class Work>
 void admit(coordinator_pointer self, delivery::kind what, rank_id from, std::uint64_t step, Work work) {
   self->state.deliveries.admit_and_settle({.what = what, .from = static_cast<std::uint32_t>(from), .step = step},
                                           [work = std::move(work)](const delivery&) { work(); });
+}
+
+/// Takes the answer of a worker that was told to halt.
+void take_halted(coordinator_pointer self, const control::halted& answer) {
+  const auto& my = self->state;
+  const auto most_of_each = my.queue ? my.workers.size() : 1;
+  if (answer.steps / most_of_each > my.options.when.steps)
+    return self->quit(make_error(errc::mismatch, label_of_worker(static_cast<std::uint32_t>(answer.rank)).name +
+                                                     " reports " + std::to_string(answer.steps) +
+                                                     " steps, which are more than the run has"));
+  admit(self, delivery::kind::halted, answer.rank, answer.steps, [self, answer] {
+    auto& my = self->state;
+    my.ends[static_cast<std::size_t>(answer.rank)] = answer.steps;
+    if (++my.halt_answers == my.workers.size()) end_early(self);
+  });
 }
 
 /// A worker that draws from the queue states in its version after how many of its own steps it shows its parameters.
@@ -323,7 +324,7 @@ coordinator_actor::behavior_type coordinator(coordinator_pointer self, coordinat
         let_continue(self);
         if (my.queue) report_queue(self);  // a run of no steps is complete
       },
-      [self](reached_atom, const milestone& reached) {
+      [self](const milestone& reached) {
         admit(self, delivery::kind::milestone, reached.rank, reached.step, [self, reached] {
           self->state.queue ? take_of_queue(self, reached) : take_own(self, reached);
           write_checkpoint_if_complete(self);
@@ -339,16 +340,17 @@ coordinator_actor::behavior_type coordinator(coordinator_pointer self, coordinat
         admit(self, delivery::kind::state, worker, number,
               [self, worker, number, state] { take_state(self, worker, number, state); });
       },
-      [self](checkpoint_atom, rank_id worker, std::uint64_t step) {
-        admit(self, delivery::kind::barrier, worker, step, [self, worker, step] { take_arrival(self, worker, step); });
+      [self](const control::at_checkpoint& at) {
+        admit(self, delivery::kind::barrier, at.rank, at.step, [self, at] { take_arrival(self, at.rank, at.step); });
       },
-      [self](restore_atom, rank_id) { take_restored(self); },
-      [self](verify_atom, rank_id worker, std::uint64_t step, const digest_list& digests) {
-        admit(self, delivery::kind::digests, worker, step, [self, worker, step, digests] {
-          if (const auto difference = self->state.replicas.take(worker, step, digests))
+      [self](const control::restored&) { take_restored(self); },
+      [self](const control::verified& seen) {
+        admit(self, delivery::kind::digests, seen.rank, seen.step, [self, seen] {
+          if (const auto difference = self->state.replicas.take(seen.rank, seen.step, seen.digests))
             self->quit(make_error(errc::failed, *difference));
         });
       },
+      [self](const control::halted& answer) { take_halted(self, answer); },
       [self](halt_atom) {
         auto& my = self->state;
         // Later, so that a replay knows what came before the interrupt.

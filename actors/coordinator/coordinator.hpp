@@ -7,6 +7,7 @@
 #include "troupe/actors/replay/deliveries.hpp"
 #include "troupe/actors/service/evaluator.hpp"
 #include "troupe/actors/service/recorder.hpp"
+#include "troupe/actors/wire/control_messages.hpp"
 #include "troupe/actors/wire/type_ids.hpp"
 #include "troupe/algorithms/messages/run_state.hpp"
 #include "troupe/algorithms/rules/learning_rate.hpp"
@@ -27,33 +28,12 @@
 
 namespace troupe {
 
-/// Messages from a coordinator to a worker.
-/// proceed: steps may be started as long as fewer than this many are completed.
-/// assign:  further steps may be started, and which batches they draw; in place of `proceed` if all workers draw from
-///          one queue. The worker owes a milestone after the last of them.
-/// halt:    start no further step; the answer is the number of steps that will be completed, including those already
-///          started.
-/// finish:  the run ends after this many completed steps, and the worker owes a milestone there.
-/// show:    send the parameters as those of this step, as soon as no step is under way.
-/// state:   send the own state, including that of compute and ports, to the coordinator once all granted steps are
-///          completed; the number identifies the request.
-/// restore: continue from that state. Sent before the first step; answered to milestone_sink when compute and ports are
-///          restored, too.
-using directed_worker =
-    caf::typed_actor<caf::reacts_to<proceed_atom, std::uint64_t>, caf::reacts_to<assign_atom, assignment>,
-                     caf::replies_to<halt_atom>::with<std::uint64_t>, caf::reacts_to<finish_atom, std::uint64_t>,
-                     caf::reacts_to<show_atom, std::uint64_t>, caf::reacts_to<state_atom, std::uint64_t>,
-                     caf::reacts_to<restore_atom, state_dict>>;
+/// A worker as its coordinator sees it.
+/// restore: continue from that state. Sent before the first step; answered by control::restored.
+using directed_worker = control::handler_of<control::to_worker>::extend<caf::reacts_to<restore_atom, state_dict>>;
 
-/// Numbers sent to a coordinator, possibly from another node.
-/// reached: a worker has completed a step that had to be reported.
-/// checkpoint: a worker has completed a step of schedule::checkpoint_at() and waits there.
-/// restore: a worker, its compute actor and its ports are restored.
-/// verify:  digests of a worker's parameters after a step of schedule::verified_at().
-using milestone_sink =
-    caf::typed_actor<caf::reacts_to<reached_atom, milestone>, caf::reacts_to<checkpoint_atom, rank_id, std::uint64_t>,
-                     caf::reacts_to<restore_atom, rank_id>,
-                     caf::reacts_to<verify_atom, rank_id, std::uint64_t, digest_list>>;
+/// A coordinator as a worker sees it, possibly from another node.
+using milestone_sink = control::handler_of<control::to_coordinator>;
 
 /// Tensors sent to a coordinator. Between nodes they travel separately from numbers, so they may arrive before or after
 /// the corresponding milestone.

@@ -87,6 +87,14 @@ struct coordinator_state {
 
 using coordinator_pointer = coordinator_actor::stateful_pointer<coordinator_state>;
 
+/// Sends each worker a message with its rank and a number, which `number_for` returns for a rank.
+template <class Message, class Number>
+void tell_all(coordinator_pointer self, Number number_for) {
+  const auto& workers = self->state.workers;
+  for (std::uint32_t rank = 0; rank < workers.size(); ++rank)
+    self->send(workers[rank], Message{rank_id{rank}, number_for(rank)});
+}
+
 // In coordinator.cpp.
 
 /// Lets the workers continue as far as evaluations and checkpoints allow.

@@ -161,9 +161,9 @@ recorder_actor::behavior_type recorder(recorder_pointer self, recorder_options o
         self->state.best = best;
         keep(self);
       },
-      [self](progress_atom, rank_id rank, std::uint64_t step) {
+      [self](const control::progress& made) {
         auto& my = self->state;
-        note_progress(my, rank, step);
+        note_progress(my, made.rank, made.steps);
         if (my.reporting) return;
         my.reporting = true;
         then_on_lane(

@@ -1,6 +1,7 @@
 // The recorder writes the run's outputs to its journal, on a lane of its own, in the order of the messages it receives.
 #pragma once
 
+#include "troupe/actors/wire/control_messages.hpp"
 #include "troupe/actors/wire/type_ids.hpp"
 #include "troupe/algorithms/messages/journal.hpp"
 
@@ -14,8 +15,8 @@
 
 namespace troupe {
 
-/// Progress reports from workers: number of completed steps. May come from another node.
-using progress_sink = caf::typed_actor<caf::reacts_to<progress_atom, rank_id, std::uint64_t>>;
+/// A recorder as a worker sees it, possibly from another node.
+using progress_sink = control::handler_of<control::to_recorder>;
 
 /// record:   writes one line of the metrics.
 /// keep:     writes the best result so far.

@@ -1,28 +1,171 @@
-// How the members of an exchange are re-formed: the only messages that name actors. See messages.hpp.
+// What coordinator, workers and recorder tell each other about a run, apart from tensors. Each message is a value that
+// names the worker that it is for or from: it means the same on every node, and is passed on as it is.
 #pragma once
 
-#include "troupe/algorithms/exchange/membership.hpp"
 #include "troupe/algorithms/messages/messages.hpp"
 
-#include <caf/actor_control_block.hpp>
+#include <caf/meta/type_name.hpp>
+#include <caf/replies_to.hpp>
+#include <caf/typed_actor.hpp>
 
 #include <cstdint>
-#include <optional>
-#include <vector>
+#include <type_traits>
 
-namespace troupe {
+namespace troupe::control {
 
-/// How far a member has come when an exchange is paused to be re-formed.
-struct exchange_standing {
-  std::uint64_t step{0};          ///< The step that its port answers next.
-  std::optional<outcome> last{};  ///< The answer to the step before, if there was one.
+// From the coordinator to a worker. --------------------------------------------------------------------------------
+
+/// Steps may be started as long as fewer than this many are completed.
+struct proceed {
+  rank_id rank{};
+  std::uint64_t steps{0};
+
+  template <class F>
+  friend typename F::result_type inspect(F& f, proceed& x) {
+    return f(caf::meta::type_name("proceed"), x.rank, x.steps);
+  }
 };
 
-/// The members with which an exchange continues.
-struct reformation {
-  membership among;                            ///< As the receiver sees it, with the next generation.
-  std::vector<caf::strong_actor_ptr> peers{};  ///< The ports of all members by index: each a peer_port.
-  std::optional<outcome> missed{};             ///< The answer to the receiver's step, if another member has it already.
+/// Further steps may be started, and which batches they draw; in place of `proceed` if all workers draw from one queue.
+/// The worker owes a milestone after the last of them.
+struct assign {
+  rank_id rank{};
+  assignment what{};
+
+  template <class F>
+  friend typename F::result_type inspect(F& f, assign& x) {
+    return f(caf::meta::type_name("assign"), x.rank, x.what);
+  }
 };
 
-}  // namespace troupe
+/// No further step may be started. The worker answers `halted`.
+struct halt {
+  rank_id rank{};
+
+  template <class F>
+  friend typename F::result_type inspect(F& f, halt& x) {
+    return f(caf::meta::type_name("halt"), x.rank);
+  }
+};
+
+/// The run ends after this many completed steps, and the worker owes a milestone there.
+struct finish {
+  rank_id rank{};
+  std::uint64_t steps{0};
+
+  template <class F>
+  friend typename F::result_type inspect(F& f, finish& x) {
+    return f(caf::meta::type_name("finish"), x.rank, x.steps);
+  }
+};
+
+/// The worker is to send its parameters as those of this step, as soon as no step is under way.
+struct show {
+  rank_id rank{};
+  std::uint64_t step{0};
+
+  template <class F>
+  friend typename F::result_type inspect(F& f, show& x) {
+    return f(caf::meta::type_name("show"), x.rank, x.step);
+  }
+};
+
+/// The worker is to send its state, including that of its compute actor and ports, once all granted steps are
+/// completed; the number identifies the request.
+struct send_state {
+  rank_id rank{};
+  std::uint64_t number{0};
+
+  template <class F>
+  friend typename F::result_type inspect(F& f, send_state& x) {
+    return f(caf::meta::type_name("send_state"), x.rank, x.number);
+  }
+};
+
+// From a worker to the coordinator; so is `milestone`, about a step that had to be reported. -------------------------
+
+/// The worker has completed a step of schedule::checkpoint_at() and waits there.
+struct at_checkpoint {
+  rank_id rank{};
+  std::uint64_t step{0};
+
+  template <class F>
+  friend typename F::result_type inspect(F& f, at_checkpoint& x) {
+    return f(caf::meta::type_name("at_checkpoint"), x.rank, x.step);
+  }
+};
+
+/// The worker, its compute actor and its ports are restored.
+struct restored {
+  rank_id rank{};
+
+  template <class F>
+  friend typename F::result_type inspect(F& f, restored& x) {
+    return f(caf::meta::type_name("restored"), x.rank);
+  }
+};
+
+/// Digests of the worker's parameters after a step of schedule::verified_at().
+struct verified {
+  rank_id rank{};
+  std::uint64_t step{0};
+  digest_list digests{};
+
+  template <class F>
+  friend typename F::result_type inspect(F& f, verified& x) {
+    return f(caf::meta::type_name("verified"), x.rank, x.step, x.digests);
+  }
+};
+
+/// Answers `halt`: the number of steps that will be completed, including those already started.
+struct halted {
+  rank_id rank{};
+  std::uint64_t steps{0};
+
+  template <class F>
+  friend typename F::result_type inspect(F& f, halted& x) {
+    return f(caf::meta::type_name("halted"), x.rank, x.steps);
+  }
+};
+
+// From a worker to the recorder. -----------------------------------------------------------------------------------
+
+/// The worker has completed so many steps.
+struct progress {
+  rank_id rank{};
+  std::uint64_t steps{0};
+
+  template <class F>
+  friend typename F::result_type inspect(F& f, progress& x) {
+    return f(caf::meta::type_name("progress"), x.rank, x.steps);
+  }
+};
+
+// Who handles what. ------------------------------------------------------------------------------------------------
+
+template <class... Messages>
+struct list {};
+
+using to_worker = list<proceed, assign, halt, finish, show, send_state>;
+using to_coordinator = list<milestone, at_checkpoint, restored, verified, halted>;
+using to_recorder = list<progress>;
+
+template <class... First, class... Second>
+list<First..., Second...> join(list<First...>, list<Second...>);
+
+template <class First, class Second>
+using joined = decltype(join(First{}, Second{}));
+
+template <class Message, class... All>
+constexpr bool is_in(list<All...> /*all*/) {
+  return (std::is_same_v<Message, All> || ...);
+}
+
+template <class... Messages>
+caf::typed_actor<caf::reacts_to<Messages>...> handling(list<Messages...>);
+
+/// The interface of an actor that handles each of these messages.
+template <class List>
+using handler_of = decltype(handling(List{}));
+
+}  // namespace troupe::control

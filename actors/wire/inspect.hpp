@@ -3,7 +3,7 @@
 // it over its own network format or, worse, sends an empty one in its place.
 #pragma once
 
-#include "troupe/actors/wire/control_messages.hpp"
+#include "troupe/actors/wire/reformation.hpp"
 #include "troupe/algorithms/messages/run_state.hpp"
 
 #include <caf/deserializer.hpp>

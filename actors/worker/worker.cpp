@@ -47,7 +47,7 @@ void verify(worker_pointer self) {
           [self](const digest_list& digests) {
             auto& my = self->state;
             my.computing = false;
-            self->send(my.contacts.coordinator, verify_atom_v, my.options.rank, my.completed, digests);
+            self->send(my.contacts.coordinator, control::verified{my.options.rank, my.completed, digests});
             walk(self);
           },
           [self](const caf::error& why) { lose_compute(self, why); });
@@ -88,13 +88,13 @@ void report(worker_pointer self) {
     reached.rank = my.options.rank;
     reached.step = my.completed;
     reached.bytes_sent = std::accumulate(my.payload_bytes.begin(), my.payload_bytes.end(), std::uint64_t{0});
-    self->send(my.contacts.coordinator, reached_atom_v, reached);
+    self->send(my.contacts.coordinator, reached);
   }
   if (must_show(my)) show(self);
   if (my.options.draws_from_queue || my.arrived == my.completed) return;  // a queue is seen to be empty without this
   if (!my.options.when.checkpoint_at(my.completed)) return;
   my.arrived = my.completed;
-  self->send(my.contacts.coordinator, checkpoint_atom_v, my.options.rank, my.completed);
+  self->send(my.contacts.coordinator, control::at_checkpoint{my.options.rank, my.completed});
 }
 
 void report_progress(worker_pointer self) {
@@ -103,7 +103,7 @@ void report_progress(worker_pointer self) {
   const auto now = self->clock().now();
   if (now - my.last_progress < progress_interval) return;
   my.last_progress = now;
-  self->send(my.contacts.recorder, progress_atom_v, my.options.rank, my.completed);
+  self->send(my.contacts.recorder, control::progress{my.options.rank, my.completed});
 }
 
 // Local work. ------------------------------------------------------------------------------------------------------
@@ -144,10 +144,11 @@ void count(worker_state& my, const advanced& done, double seconds) {
 /// Answers a request to halt, if it can be answered now.
 void answer_halt(worker_pointer self) {
   auto& my = self->state;
-  if (!my.halt_promise.pending() || (my.computing && my.many_steps)) return;
+  if (!my.owes_halted || (my.computing && my.many_steps)) return;
   if (my.options.gate && !my.options.gate->may_halt(my.begun)) return;
   my.granted = my.begun;
-  my.halt_promise.deliver(my.begun);
+  my.owes_halted = false;
+  self->send(my.contacts.coordinator, control::halted{my.options.rank, my.begun});
 }
 
 /// Continues after compute has done `work`, of which a cancel may have left out some steps.
@@ -360,14 +361,15 @@ worker_actor::extend<caf::reacts_to<tick_atom>>::behavior_type worker(worker_poi
   my.payload_bytes.resize(contacts.ports.size() + 1);
   my.contacts = std::move(contacts);
   return {
-      [self](proceed_atom, std::uint64_t until) {
+      [self](const control::proceed& until) {
         auto& my = self->state;
-        if (until < my.granted) return;
-        my.granted = until;
+        if (until.steps < my.granted) return;
+        my.granted = until.steps;
         walk(self);
       },
-      [self](assign_atom, const assignment& more) {
+      [self](const control::assign& assigned) {
         auto& my = self->state;
+        const auto& more = assigned.what;
         if (my.halted) return;
         if (!my.options.draws_from_queue || more.first_step != my.granted)
           throw std::logic_error("received an assignment that does not follow the one before it");
@@ -375,36 +377,34 @@ worker_actor::extend<caf::reacts_to<tick_atom>>::behavior_type worker(worker_poi
         my.granted = more.end();
         walk(self);
       },
-      [self](halt_atom) -> caf::result<std::uint64_t> {
+      [self](const control::halt&) {
         auto& my = self->state;
         my.halted = true;
         if (!my.holds_requests()) {
           my.granted = my.begun;
           if (my.computing && my.many_steps) self->send(my.contacts.compute, cancel_atom_v);
         }
-        my.halt_promise = self->make_response_promise<std::uint64_t>();
-        auto answer = my.halt_promise;  // walk() may deliver it
+        my.owes_halted = true;
         walk(self);
-        return answer;
       },
-      [self](finish_atom, std::uint64_t step) {
+      [self](const control::finish& end) {
         auto& my = self->state;
-        if (step < my.begun) throw std::logic_error("received a final step that precedes a step already begun");
+        if (end.steps < my.begun) throw std::logic_error("received a final step that precedes a step already begun");
         my.halted = true;
-        my.granted = my.reports.last = step;
+        my.granted = my.reports.last = end.steps;
         walk(self);
       },
-      [self](show_atom, std::uint64_t step) {
+      [self](const control::show& asked) {
         if (!self->state.contacts.results) return;
         auto& my = self->state;
         if (my.holds_requests())
-          my.options.gate->keep_request(step);
+          my.options.gate->keep_request(asked.step);
         else
-          my.to_show.push_back(step);
+          my.to_show.push_back(asked.step);
         walk(self);
       },
-      [self](state_atom, std::uint64_t number) {
-        self->state.wanted = number;
+      [self](const control::send_state& asked) {
+        self->state.wanted = asked.number;
         walk(self);
       },
       [self](restore_atom, const state_dict& from) { restore_all(self, from); },

@@ -55,8 +55,8 @@ void restore_all(worker_pointer self, const state_dict& from) {
             [self, open] {
               if (--*open > 0) return;
               const auto& my = self->state;
-              self->send(my.contacts.recorder, progress_atom_v, my.options.rank, my.completed);
-              self->send(my.contacts.coordinator, restore_atom_v, my.options.rank);
+              self->send(my.contacts.recorder, control::progress{my.options.rank, my.completed});
+              self->send(my.contacts.coordinator, control::restored{my.options.rank});
             },
             [self, name](const caf::error& why) { lose(self, name, why); });
   });

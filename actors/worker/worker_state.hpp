@@ -41,6 +41,7 @@ struct worker_state : worker_progress {
   bool x_on_host{true}, g_on_host{true};  ///< Whether x and g are in host memory, if compute has a device of its own.
   bool departed{false};                   ///< The contribution to the next exchange has already left, bucket by bucket.
   bool halted{false};
+  bool owes_halted{false};               ///< A request to halt is to be answered.
   std::uint64_t verified{0};             ///< The last step whose parameters were compared with other workers'.
   std::optional<std::uint64_t> arrived;  ///< Step of the last checkpoint at which it has reported to wait.
   std::optional<std::uint64_t> wanted;   ///< Number of the request for its state that is to be answered.
@@ -48,7 +49,6 @@ struct worker_state : worker_progress {
   caf::actor_clock::time_point last_progress;
   std::optional<caf::actor_clock::time_point> waits_since;   ///< Of its wait for an exchange, if it waits for one.
   std::optional<caf::actor_clock::time_point> stands_since;  ///< Of its wait for more steps; only in a traced run.
-  caf::typed_response_promise<std::uint64_t> halt_promise;
   std::optional<caf::actor_clock::time_point> compute_due, exchange_due;  ///< Deadlines of the answers that it awaits.
   std::optional<caf::actor_clock::time_point> ticks_at;                   ///< When the next tick arrives.
 

@@ -1,5 +1,5 @@
 // What actors tell each other: tensors, where they come from, and reports. Nothing here knows the actor framework, so
-// that algorithms do not either; control_messages.hpp has the messages that name actors. The interface headers
+// that algorithms do not either. The interface headers
 // (compute, worker, port, evaluator, coordinator, recorder) describe the conversations; docs/protocol.md lists who
 // sends what and when.
 //

@@ -28,35 +28,12 @@ void take_copied(supervisor_pointer self, std::uint32_t node, std::uint64_t step
   if (my.run_plan().keeps_copies(node)) self->send(my.ours.recorder, checkpoint_atom_v, step);
 }
 
-/// On the first node: a worker of another node has answered `halt`.
-void take_halted(supervisor_pointer self, const control::halted& halted) {
-  const auto& proxies = self->state.far_workers;
-  if (const auto found = proxies.find(halted.rank); found != proxies.end())
-    self->send(found->second, halt_atom_v, halted.steps);
-}
-
 /// On another node: the first node rejects the introduction.
 void take_refusal(supervisor_pointer self, const std::string& reason) {
   auto& my = self->state;
   if (my.now != phase::joining || my.welcomed) return;
   my.options.end->refusal = reason;
   end_run(self);
-}
-
-/// Returns the worker of this node with this rank.
-const directed_worker& worker_of(const supervisor_state& my, rank_id rank) {
-  return my.ours.workers.at(static_cast<std::uint32_t>(rank) - my.run_plan().nodes[my.me()].first_rank);
-}
-
-/// Asks a worker of this node to halt; the first node hears its answer.
-void halt_worker(supervisor_pointer self, rank_id rank) {
-  const auto& my = self->state;
-  self->request(worker_of(my, rank), my.run_plan().file.run.timeout, halt_atom_v)
-      .then(
-          [self, rank](std::uint64_t steps) {
-            self->state.tell_first(control::halted{rank, steps});
-          },
-          [](const caf::error&) {});  // the coordinator has a deadline of its own
 }
 
 /// The messages between nodes.
@@ -76,51 +53,31 @@ auto of_nodes(supervisor_pointer self, std::uint32_t node) {
   };
 }
 
-/// The messages between workers and the coordinator or the recorder.
-auto of_workers(supervisor_pointer self) {
-  const auto& my = self->state;
-  const auto tell_worker = [self](rank_id rank, auto&&... words) {
-    self->send(worker_of(self->state, rank), std::forward<decltype(words)>(words)...);
-  };
-  return overloaded{
-      [self, &my](const control::reached& reached) { self->send(my.ours.coordinator, reached_atom_v, reached.what); },
-      [self, &my](const control::at_checkpoint& at) {
-        self->send(my.ours.coordinator, checkpoint_atom_v, at.rank, at.step);
-      },
-      [self, &my](const control::restored& one) { self->send(my.ours.coordinator, restore_atom_v, one.rank); },
-      [self, &my](const control::verified& one) {
-        self->send(my.ours.coordinator, verify_atom_v, one.rank, one.step, one.digests);
-      },
-      [self, &my](const control::progress& made) {
-        self->send(my.ours.recorder, progress_atom_v, made.rank, made.steps);
-      },
-      [self](const control::halted& halted) { take_halted(self, halted); },
-      [=](const control::proceed& proceed) { tell_worker(proceed.rank, proceed_atom_v, proceed.steps); },
-      [=](const control::assign& assign) { tell_worker(assign.rank, assign_atom_v, assign.what); },
-      [self](const control::halt& halt) { halt_worker(self, halt.rank); },
-      [=](const control::finish& finish) { tell_worker(finish.rank, finish_atom_v, finish.steps); },
-      [=](const control::show& show) { tell_worker(show.rank, show_atom_v, show.step); },
-      [=](const control::send_state& send) { tell_worker(send.rank, state_atom_v, send.number); },
-  };
+/// Passes a message of a worker, the coordinator or the recorder on.
+template <class Message>
+void pass_on(supervisor_pointer self, const Message& one) {
+  const auto& ours = self->state.ours;
+  if constexpr (control::is_in<Message>(control::to_worker{})) {
+    const auto first = self->state.run_plan().nodes[self->state.me()].first_rank;
+    self->send(ours.workers.at(static_cast<std::uint32_t>(one.rank) - first), one);
+  } else if constexpr (control::is_in<Message>(control::to_recorder{})) {
+    self->send(ours.recorder, one);
+  } else {
+    self->send(ours.coordinator, one);
+  }
 }
 
 }  // namespace
 
 void hear(supervisor_pointer self, std::uint32_t node, const control::message& what) {
-  const auto nodes = of_nodes(self, node);
-  const auto workers = of_workers(self);
-  std::visit(
-      [&](const auto& one) {
-        if constexpr (std::is_invocable_v<decltype(nodes), decltype(one)>) {
-          nodes(one);
-        } else if constexpr (std::is_invocable_v<decltype(workers), decltype(one)>) {
-          if (self->state.now == phase::running) workers(one);
-        } else {
-          static_assert(std::is_same_v<std::decay_t<decltype(one)>, control::introduction>,
-                        "a control message has no handler");  // introductions go to the reception
-        }
+  const auto handle = overloaded{
+      of_nodes(self, node),
+      [](const control::introduction&) {},  // these go to the reception
+      [self](const auto& one) {
+        if (self->state.now == phase::running) pass_on(self, one);
       },
-      what);
+  };
+  std::visit(handle, what);
 }
 
 }  // namespace troupe::supervision

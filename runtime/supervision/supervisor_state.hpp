@@ -40,8 +40,8 @@ struct supervisor_state {
   std::unique_ptr<lane> copies;  ///< Where copies of checkpoints are written; null on nodes that keep none.
 
   // On the first node.
-  std::vector<node_status> nodes;                          ///< By index in the plan.
-  std::map<rank_id, transport::worker_proxy> far_workers;  ///< The workers of other nodes.
+  std::vector<node_status> nodes;                  ///< By index in the plan.
+  std::map<rank_id, directed_worker> far_workers;  ///< The workers of other nodes.
   reception_actor reception;
 
   // On the other nodes.

@@ -9,105 +9,6 @@
 
 namespace troupe::control {
 
-// The fields of the messages, in the order of their bytes. ----------------------------------------------------------
-
-template <class F>
-void inspect(F& f, introduction& x) {
-  f(caf::meta::type_name("introduction"), x.node, x.version, x.topology, x.weights, x.data, x.fingerprint, x.continues);
-}
-template <class F>
-void inspect(F& f, linked&) {
-  f(caf::meta::type_name("linked"));
-}
-template <class F>
-void inspect(F& f, failed& x) {
-  f(caf::meta::type_name("failed"), x.why);
-}
-template <class F>
-void inspect(F& f, link_lost& x) {
-  f(caf::meta::type_name("link_lost"), x.node, x.why);
-}
-template <class F>
-void inspect(F& f, waiting& x) {
-  f(caf::meta::type_name("waiting"), x.lost, x.ranks);
-}
-template <class F>
-void inspect(F& f, interrupted& x) {
-  f(caf::meta::type_name("interrupted"), x.signal);
-}
-template <class F>
-void inspect(F& f, copied& x) {
-  f(caf::meta::type_name("copied"), x.step);
-}
-template <class F>
-void inspect(F& f, reached& x) {
-  f(caf::meta::type_name("reached"), x.what);
-}
-template <class F>
-void inspect(F& f, at_checkpoint& x) {
-  f(caf::meta::type_name("at_checkpoint"), x.rank, x.step);
-}
-template <class F>
-void inspect(F& f, restored& x) {
-  f(caf::meta::type_name("restored"), x.rank);
-}
-template <class F>
-void inspect(F& f, verified& x) {
-  f(caf::meta::type_name("verified"), x.rank, x.step, x.digests);
-}
-template <class F>
-void inspect(F& f, progress& x) {
-  f(caf::meta::type_name("progress"), x.rank, x.steps);
-}
-template <class F>
-void inspect(F& f, halted& x) {
-  f(caf::meta::type_name("halted"), x.rank, x.steps);
-}
-template <class F>
-void inspect(F& f, welcome& x) {
-  f(caf::meta::type_name("welcome"), x.memories, x.session);
-}
-template <class F>
-void inspect(F& f, refusal& x) {
-  f(caf::meta::type_name("refusal"), x.reason);
-}
-template <class F>
-void inspect(F& f, link_up&) {
-  f(caf::meta::type_name("link_up"));
-}
-template <class F>
-void inspect(F& f, who_waits& x) {
-  f(caf::meta::type_name("who_waits"), x.lost);
-}
-template <class F>
-void inspect(F& f, end& x) {
-  f(caf::meta::type_name("end"), x.status, x.failure);
-}
-template <class F>
-void inspect(F& f, proceed& x) {
-  f(caf::meta::type_name("proceed"), x.rank, x.steps);
-}
-template <class F>
-void inspect(F& f, assign& x) {
-  f(caf::meta::type_name("assign"), x.rank, x.what);
-}
-template <class F>
-void inspect(F& f, halt& x) {
-  f(caf::meta::type_name("halt"), x.rank);
-}
-template <class F>
-void inspect(F& f, finish& x) {
-  f(caf::meta::type_name("finish"), x.rank, x.steps);
-}
-template <class F>
-void inspect(F& f, show& x) {
-  f(caf::meta::type_name("show"), x.rank, x.step);
-}
-template <class F>
-void inspect(F& f, send_state& x) {
-  f(caf::meta::type_name("send_state"), x.rank, x.number);
-}
-
 namespace {
 
 using transport::frame_error;
@@ -138,8 +39,6 @@ template <class Message>
 const rank_id* rank_in(const Message& one) {
   if constexpr (requires { one.rank; }) {
     return &one.rank;
-  } else if constexpr (std::is_same_v<Message, reached>) {
-    return &one.what.rank;
   } else {
     return nullptr;
   }

@@ -1,9 +1,9 @@
-// The control messages between nodes: how nodes join, link and end, and what workers, coordinator and recorder tell
-// each other across nodes. They are values: they name nodes by their index in the plan and workers by their rank, never
-// an actor. docs/protocol.md describes when each is sent.
+// The control messages between nodes: how nodes join, link and end, and the messages of workers, coordinator and
+// recorder in actors/wire/control_messages.hpp. They are values: they name nodes by their index in the plan and workers
+// by their rank, never an actor. docs/protocol.md describes when each is sent.
 #pragma once
 
-#include "troupe/algorithms/messages/messages.hpp"
+#include "troupe/actors/wire/control_messages.hpp"
 
 #include <caf/meta/type_name.hpp>
 
@@ -33,68 +33,72 @@ struct introduction {
   /// Properties of the node that may affect the bits of a result; see runtime/supervision/fingerprint.hpp.
   std::map<std::string, std::string> fingerprint{};
   bool continues{false};  ///< Whether --resume was given to the first node, or to the one that keeps copies.
+
+  template <class F>
+  friend typename F::result_type inspect(F& f, introduction& x) {
+    return f(caf::meta::type_name("introduction"), x.node, x.version, x.topology, x.weights, x.data, x.fingerprint,
+             x.continues);
+  }
 };
 
 /// The tensor links of this node to all others are open.
-struct linked {};
+struct linked {
+  template <class F>
+  friend typename F::result_type inspect(F& f, linked&) {
+    return f(caf::meta::type_name("linked"));
+  }
+};
 
 /// An actor of this node has failed.
 struct failed {
   std::string why{};
+
+  template <class F>
+  friend typename F::result_type inspect(F& f, failed& x) {
+    return f(caf::meta::type_name("failed"), x.why);
+  }
 };
 
 /// The tensor link of this node to another one is lost.
 struct link_lost {
   std::uint32_t node{0};
   std::string why{};
+
+  template <class F>
+  friend typename F::result_type inspect(F& f, link_lost& x) {
+    return f(caf::meta::type_name("link_lost"), x.node, x.why);
+  }
 };
 
 /// Answers who_waits: which ranks of this node wait for ranks of the lost node; empty if none does.
 struct waiting {
   std::uint32_t lost{0};
   std::string ranks{};
+
+  template <class F>
+  friend typename F::result_type inspect(F& f, waiting& x) {
+    return f(caf::meta::type_name("waiting"), x.lost, x.ranks);
+  }
 };
 
 /// This node has received a signal and asks to end the run in good order.
 struct interrupted {
   std::int32_t signal{0};
+
+  template <class F>
+  friend typename F::result_type inspect(F& f, interrupted& x) {
+    return f(caf::meta::type_name("interrupted"), x.signal);
+  }
 };
 
 /// This node has written its copy of the checkpoint of this step, or could not.
 struct copied {
   std::uint64_t step{0};
-};
 
-// From a worker to the coordinator or the recorder; see milestone_sink, progress_sink and directed_worker.
-
-struct reached {
-  milestone what{};
-};
-
-struct at_checkpoint {
-  rank_id rank{};
-  std::uint64_t step{0};
-};
-
-struct restored {
-  rank_id rank{};
-};
-
-struct verified {
-  rank_id rank{};
-  std::uint64_t step{0};
-  digest_list digests{};
-};
-
-struct progress {
-  rank_id rank{};
-  std::uint64_t steps{0};
-};
-
-/// Answers `halt`.
-struct halted {
-  rank_id rank{};
-  std::uint64_t steps{0};
+  template <class F>
+  friend typename F::result_type inspect(F& f, copied& x) {
+    return f(caf::meta::type_name("copied"), x.step);
+  }
 };
 
 // From the first node to another node. -----------------------------------------------------------------------------
@@ -103,60 +107,54 @@ struct halted {
 struct welcome {
   std::vector<memory_handle> memories{};  ///< Handles indexed by exchange; empty for exchanges without shared memory.
   std::string session{};  ///< With which tensor links are opened: 16 random bytes. Filled in by the links.
+
+  template <class F>
+  friend typename F::result_type inspect(F& f, welcome& x) {
+    return f(caf::meta::type_name("welcome"), x.memories, x.session);
+  }
 };
 
 /// Rejects an introduction.
 struct refusal {
   std::string reason{};
+
+  template <class F>
+  friend typename F::result_type inspect(F& f, refusal& x) {
+    return f(caf::meta::type_name("refusal"), x.reason);
+  }
 };
 
 /// All nodes have joined: asks the node to open its tensor links.
-struct link_up {};
+struct link_up {
+  template <class F>
+  friend typename F::result_type inspect(F& f, link_up&) {
+    return f(caf::meta::type_name("link_up"));
+  }
+};
 
 /// A node is lost: asks which ranks wait for its ranks.
 struct who_waits {
   std::uint32_t lost{0};
+
+  template <class F>
+  friend typename F::result_type inspect(F& f, who_waits& x) {
+    return f(caf::meta::type_name("who_waits"), x.lost);
+  }
 };
 
 /// The run is over.
 struct end {
   std::int32_t status{0};  ///< Exit status of the run.
   std::string failure{};   ///< Empty if it did not fail.
-};
 
-// From the coordinator to a worker; see directed_worker.
-
-struct proceed {
-  rank_id rank{};
-  std::uint64_t steps{0};
-};
-
-struct assign {
-  rank_id rank{};
-  assignment what{};
-};
-
-struct halt {
-  rank_id rank{};
-};
-
-struct finish {
-  rank_id rank{};
-  std::uint64_t steps{0};
-};
-
-struct show {
-  rank_id rank{};
-  std::uint64_t step{0};
-};
-
-struct send_state {
-  rank_id rank{};
-  std::uint64_t number{0};
+  template <class F>
+  friend typename F::result_type inspect(F& f, end& x) {
+    return f(caf::meta::type_name("end"), x.status, x.failure);
+  }
 };
 
 /// A control message. The position of a type is its number in the bytes of a message.
-using message = std::variant<introduction, linked, failed, link_lost, waiting, interrupted, copied, reached,
+using message = std::variant<introduction, linked, failed, link_lost, waiting, interrupted, copied, milestone,
                              at_checkpoint, restored, verified, progress, halted, welcome, refusal, link_up, who_waits,
                              end, proceed, assign, halt, finish, show, send_state>;
 

@@ -17,19 +17,16 @@ peer_port spawn_port_proxy(caf::actor_system& system, std::shared_ptr<links> lin
                            std::uint32_t rank);
 
 /// Coordinator and recorder, as a worker of another node sees them.
-using direction_actor = milestone_sink::extend<caf::reacts_to<result_atom, snapshot>,
-                                               caf::reacts_to<state_atom, rank_id, std::uint64_t, state_dict>,
-                                               caf::reacts_to<progress_atom, rank_id, std::uint64_t>>;
+using direction_messages = control::joined<control::to_coordinator, control::to_recorder>;
+using direction_actor =
+    control::handler_of<direction_messages>::extend<caf::reacts_to<result_atom, snapshot>,
+                                                    caf::reacts_to<state_atom, rank_id, std::uint64_t, state_dict>>;
 
 /// Spawns a proxy for the coordinator and the recorder, which are on the first node.
 direction_actor spawn_direction_proxy(caf::actor_system& system, std::shared_ptr<links> links);
 
-/// A worker of another node, as the coordinator sees it.
-/// halt, a number: from the supervisor: the worker's answer to `halt`.
-using worker_proxy = directed_worker::extend<caf::reacts_to<halt_atom, std::uint64_t>>;
-
 /// Spawns a proxy for the worker with this rank on `node`.
-worker_proxy spawn_worker_proxy(caf::actor_system& system, std::shared_ptr<links> links, std::uint32_t node,
-                                rank_id rank);
+directed_worker spawn_worker_proxy(caf::actor_system& system, std::shared_ptr<links> links, std::uint32_t node,
+                                   rank_id rank);
 
 }  // namespace troupe::transport

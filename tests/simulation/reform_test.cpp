@@ -59,7 +59,7 @@ struct worker_memory {
   std::shared_ptr<answers> heard;
 };
 
-using begin_atom = proceed_atom;
+using begin_atom = advance_atom;
 
 /// Contributes to each step, and waits for the answer.
 class small_worker final : public caf::event_based_actor {
@@ -164,7 +164,7 @@ std::map<std::uint32_t, answers> run(const loss_of_a_member& how, std::uint64_t&
     heard[rank] = std::make_shared<answers>();
     caf::anon_send(port, wire_atom_v, peers);
     workers[rank] = system.spawn<small_worker>(worker_memory{port, rank, 0, heard[rank]});
-    caf::anon_send(workers[rank], proceed_atom_v);
+    caf::anon_send(workers[rank], advance_atom_v);
   }
   caf::actor repair;
   data::random_stream random{how.seed};
@@ -180,7 +180,7 @@ std::map<std::uint32_t, answers> run(const loss_of_a_member& how, std::uint64_t&
     auto left = ports;
     left.erase(how.lost);
     repair = system.spawn<reformer>(left);
-    caf::anon_send(repair, proceed_atom_v);
+    caf::anon_send(repair, advance_atom_v);
   }
   std::map<std::uint32_t, answers> all;
   for (const auto& [rank, found] : heard) all[rank] = *found;

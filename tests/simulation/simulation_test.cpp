@@ -237,10 +237,10 @@ TEST_CASE("a failure anywhere ends the run and names who failed and why") {
         .end.failure.value_or("");
   };
   CHECK(fails({.steps = 50}, [](const crew& all) {
-          caf::anon_send(all.workers[2], finish_atom_v, std::uint64_t{0});
+          caf::anon_send(all.workers[2], control::finish{rank_id{2}, 0});
         }) == "worker 2: received a final step that precedes a step already begun");
   CHECK(fails({.steps = 50}, [](const crew& all) {
-          caf::anon_send(all.coordinator, reached_atom_v, milestone{.rank = rank_id{9}, .step = 5});
+          caf::anon_send(all.coordinator, milestone{.rank = rank_id{9}, .step = 5});
         }).find("coordinator: ") == 0);
   CHECK(fails({.steps = 50}, [](const crew& all) {
           for (const auto& [label, member] : all.members)

@@ -45,7 +45,7 @@ inline evaluator_actor::behavior_type evaluator(evaluator_actor::pointer, std::s
 }
 
 inline recorder_actor::behavior_type recorder(recorder_actor::pointer self, std::shared_ptr<heard> all) {
-  return {[](progress_atom, rank_id, std::uint64_t) {},
+  return {[](const control::progress&) {},
           [all](record_atom, const record& line) {
             all->events.push_back(line.event);
             all->lines.push_back(line);
@@ -68,14 +68,17 @@ inline recorder_actor::behavior_type recorder(recorder_actor::pointer self, std:
           [all](done_atom, const completion&) { all->writing.front().deliver(std::uint64_t{1}); }};
 }
 
-inline directed_worker::behavior_type worker(directed_worker::pointer, std::shared_ptr<heard> all) {
-  return {[all](proceed_atom, std::uint64_t until) { all->granted.push_back(until); },
-          [](assign_atom, const assignment&) {},
-          [all](halt_atom) { return all->begun; },
-          [all](finish_atom, std::uint64_t step) { all->finished.push_back(step); },
-          [](show_atom, std::uint64_t) {},
-          [all](state_atom, std::uint64_t number) { all->asked.push_back(number); },
-          [](restore_atom, const state_dict&) {}};
+inline directed_worker::behavior_type worker(directed_worker::pointer self, std::shared_ptr<heard> all) {
+  return {
+      [all](const control::proceed& until) { all->granted.push_back(until.steps); },
+      [](const control::assign&) {},
+      [self, all](const control::halt& asked) {
+        self->send(caf::actor_cast<milestone_sink>(self->current_sender()), control::halted{asked.rank, all->begun});
+      },
+      [all](const control::finish& end) { all->finished.push_back(end.steps); },
+      [](const control::show&) {},
+      [all](const control::send_state& asked) { all->asked.push_back(asked.number); },
+      [](restore_atom, const state_dict&) {}};
 }
 
 /// A coordinator of two workers, one epoch of four steps, evaluated after every step.
@@ -117,7 +120,7 @@ struct rehearsal {
   }
   void reach(std::uint32_t rank, std::uint64_t step, double data_wait = 0, double busy = 0) {
     caf::anon_send(
-        coordinator, reached_atom_v,
+        coordinator,
         milestone{.rank = rank_id{rank}, .step = step, .sample_count = 1, .data_wait = data_wait, .busy = busy});
     run();
   }
@@ -125,7 +128,7 @@ struct rehearsal {
   void arrive(std::uint64_t step) {
     complete(step, static_cast<float>(step));
     for (const std::uint32_t rank : {0U, 1U}) {
-      caf::anon_send(coordinator, checkpoint_atom_v, rank_id{rank}, step);
+      caf::anon_send(coordinator, control::at_checkpoint{rank_id{rank}, step});
       run();
     }
   }

@@ -121,13 +121,12 @@ TEST_CASE("training time stands still once two snapshots wait for the evaluator,
 TEST_CASE("the loss since the last event is on every line, that of a whole epoch on its own") {
   rehearsal here{true};
   const auto report = [&](std::uint32_t rank, std::uint64_t step, double loss_sum, std::int64_t correct) {
-    caf::anon_send(here.coordinator, reached_atom_v,
-                   milestone{.rank = rank_id{rank},
-                             .step = step,
-                             .loss_sum = loss_sum,
-                             .sample_count = 4,
-                             .correct = step == 3 ? 0 : correct,
-                             .classified = step == 3 ? 0 : 8});
+    caf::anon_send(here.coordinator, milestone{.rank = rank_id{rank},
+                                               .step = step,
+                                               .loss_sum = loss_sum,
+                                               .sample_count = 4,
+                                               .correct = step == 3 ? 0 : correct,
+                                               .classified = step == 3 ? 0 : 8});
     here.run();
   };
   for (std::uint64_t step = 1; step <= 4; ++step) {

@@ -53,7 +53,7 @@ TEST_CASE("every control message comes back as it was sent") {
   CHECK(who.node == "beta");
   CHECK(who.fingerprint.at("cpu") == "x");
   CHECK(who.continues);
-  const auto reached = std::get<control::reached>(control::decode(control::encode(all[7]))).what;
+  const auto reached = std::get<milestone>(control::decode(control::encode(all[7])));
   CHECK(reached.rank == rank_id{3});
   CHECK(std::isnan(reached.loss_sum));
   CHECK(reached.busy == 1.5);
@@ -108,7 +108,7 @@ TEST_CASE("a node believes what the other one may say, about its own ranks only"
   // Rank 3 is on node 1.
   CHECK(refusal_of(control::progress{rank_id{3}, 1}, 2, 0) ==
         "received the control message progress about a rank of another node");
-  CHECK(refusal_of(control::reached{{.rank = rank_id{0}}}, 1, 0) != "");
+  CHECK(refusal_of(milestone{.rank = rank_id{0}}, 1, 0) != "");
   CHECK(refusal_of(control::proceed{rank_id{4}, 1}, 0, 1) != "");
   CHECK(refusal_of(control::proceed{rank_id{~0u}, 1}, 0, 1) != "");
   CHECK(refusal_of(control::link_lost{3, ""}, 1, 0) ==
