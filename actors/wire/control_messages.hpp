@@ -2,6 +2,7 @@
 // names the worker that it is for or from: it means the same on every node, and is passed on as it is.
 #pragma once
 
+#include "troupe/actors/wire/fields.hpp"
 #include "troupe/algorithms/messages/messages.hpp"
 
 #include <caf/meta/type_name.hpp>
@@ -13,132 +14,97 @@
 
 namespace troupe::control {
 
+/// A control message is a struct with its name and its fields.
+template <class F, class Message>
+requires requires {
+  Message::name;
+}
+typename F::result_type inspect(F& f, Message& x) {
+  return with_fields(x, [&f](auto&... fields) { return f(caf::meta::type_name(Message::name), fields...); });
+}
+
 // From the coordinator to a worker. --------------------------------------------------------------------------------
 
 /// Steps may be started as long as fewer than this many are completed.
 struct proceed {
+  static constexpr const char* name = "proceed";
   rank_id rank{};
   std::uint64_t steps{0};
-
-  template <class F>
-  friend typename F::result_type inspect(F& f, proceed& x) {
-    return f(caf::meta::type_name("proceed"), x.rank, x.steps);
-  }
 };
 
 /// Further steps may be started, and which batches they draw; in place of `proceed` if all workers draw from one queue.
 /// The worker owes a milestone after the last of them.
 struct assign {
+  static constexpr const char* name = "assign";
   rank_id rank{};
   assignment what{};
-
-  template <class F>
-  friend typename F::result_type inspect(F& f, assign& x) {
-    return f(caf::meta::type_name("assign"), x.rank, x.what);
-  }
 };
 
 /// No further step may be started. The worker answers `halted`.
 struct halt {
+  static constexpr const char* name = "halt";
   rank_id rank{};
-
-  template <class F>
-  friend typename F::result_type inspect(F& f, halt& x) {
-    return f(caf::meta::type_name("halt"), x.rank);
-  }
 };
 
 /// The run ends after this many completed steps, and the worker owes a milestone there.
 struct finish {
+  static constexpr const char* name = "finish";
   rank_id rank{};
   std::uint64_t steps{0};
-
-  template <class F>
-  friend typename F::result_type inspect(F& f, finish& x) {
-    return f(caf::meta::type_name("finish"), x.rank, x.steps);
-  }
 };
 
 /// The worker is to send its parameters as those of this step, as soon as no step is under way.
 struct show {
+  static constexpr const char* name = "show";
   rank_id rank{};
   std::uint64_t step{0};
-
-  template <class F>
-  friend typename F::result_type inspect(F& f, show& x) {
-    return f(caf::meta::type_name("show"), x.rank, x.step);
-  }
 };
 
 /// The worker is to send its state, including that of its compute actor and ports, once all granted steps are
 /// completed; the number identifies the request.
 struct send_state {
+  static constexpr const char* name = "send_state";
   rank_id rank{};
   std::uint64_t number{0};
-
-  template <class F>
-  friend typename F::result_type inspect(F& f, send_state& x) {
-    return f(caf::meta::type_name("send_state"), x.rank, x.number);
-  }
 };
 
 // From a worker to the coordinator; so is `milestone`, about a step that had to be reported. -------------------------
 
 /// The worker has completed a step of schedule::checkpoint_at() and waits there.
 struct at_checkpoint {
+  static constexpr const char* name = "at_checkpoint";
   rank_id rank{};
   std::uint64_t step{0};
-
-  template <class F>
-  friend typename F::result_type inspect(F& f, at_checkpoint& x) {
-    return f(caf::meta::type_name("at_checkpoint"), x.rank, x.step);
-  }
 };
 
 /// The worker, its compute actor and its ports are restored.
 struct restored {
+  static constexpr const char* name = "restored";
   rank_id rank{};
-
-  template <class F>
-  friend typename F::result_type inspect(F& f, restored& x) {
-    return f(caf::meta::type_name("restored"), x.rank);
-  }
 };
 
 /// Digests of the worker's parameters after a step of schedule::verified_at().
 struct verified {
+  static constexpr const char* name = "verified";
   rank_id rank{};
   std::uint64_t step{0};
   digest_list digests{};
-
-  template <class F>
-  friend typename F::result_type inspect(F& f, verified& x) {
-    return f(caf::meta::type_name("verified"), x.rank, x.step, x.digests);
-  }
 };
 
 /// Answers `halt`: the number of steps that will be completed, including those already started.
 struct halted {
+  static constexpr const char* name = "halted";
   rank_id rank{};
   std::uint64_t steps{0};
-
-  template <class F>
-  friend typename F::result_type inspect(F& f, halted& x) {
-    return f(caf::meta::type_name("halted"), x.rank, x.steps);
-  }
 };
 
 // From a worker to the recorder. -----------------------------------------------------------------------------------
 
 /// The worker has completed so many steps.
 struct progress {
+  static constexpr const char* name = "progress";
   rank_id rank{};
   std::uint64_t steps{0};
-
-  template <class F>
-  friend typename F::result_type inspect(F& f, progress& x) {
-    return f(caf::meta::type_name("progress"), x.rank, x.steps);
-  }
 };
 
 // Who handles what. ------------------------------------------------------------------------------------------------

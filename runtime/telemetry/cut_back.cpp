@@ -12,7 +12,6 @@
 
 #include <algorithm>
 #include <array>
-#include <sstream>
 #include <stdexcept>
 #include <string_view>
 #include <system_error>
@@ -101,14 +100,6 @@ bool take_back(const fs::path& path, const std::map<std::string, checkpoint::sea
   return false;
 }
 
-std::vector<record> records_in(const fs::path& metrics) {
-  std::vector<record> records;
-  std::istringstream in{files::read_all(metrics)};
-  for (std::string line; std::getline(in, line);)
-    if (auto found = record_of(line)) records.push_back(std::move(*found));
-  return records;
-}
-
 }  // namespace
 
 std::map<std::string, checkpoint::sealed_file> sealed_outputs(const fs::path& folder) {
@@ -163,7 +154,7 @@ void cut_back(const fs::path& folder, const fs::path& checkpoint, const checkpoi
   }
   if (!take_back(epochs, about.outputs, warn)) {
     auto text = csv_header() + '\n';
-    for (const auto& line : records_in(metrics))
+    for (const auto& line : records_of(files::read_all(metrics)))
       if (line.event == "epoch") text += csv_line(line) + '\n';
     write_aside(epochs, text);
   }
@@ -174,7 +165,7 @@ void cut_back(const fs::path& folder, const fs::path& checkpoint, const checkpoi
     }
     warn("warning: " + path.string() + " is missing, and is written again");
     std::string text{beginning_of(option)};
-    for (const auto& line : records_in(metrics)) text += addition_of(option, line);
+    for (const auto& line : records_of(files::read_all(metrics))) text += addition_of(option, line);
     if (path.has_parent_path()) fs::create_directories(path.parent_path());
     write_aside(path, text);
   }

@@ -118,6 +118,16 @@ std::optional<record> record_of(std::string_view json_line) {
   return made;
 }
 
+std::vector<record> records_of(std::string_view metrics) {
+  std::vector<record> records;
+  while (!metrics.empty()) {
+    const auto line = metrics.substr(0, metrics.find('\n'));
+    metrics.remove_prefix(std::min(metrics.size(), line.size() + 1));
+    if (auto found = record_of(line)) records.push_back(std::move(*found));
+  }
+  return records;
+}
+
 std::string json_line(const evaluation& found, const std::vector<named_counts>& classes) {
   json object{{"loss", number(found.loss)}, {"accuracy", number(found.accuracy)}, {"sample_count", found.sample_count}};
   if (found.top_k_accuracy) object["top_k_accuracy"] = number(found.top_k_accuracy);

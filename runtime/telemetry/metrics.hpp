@@ -26,6 +26,9 @@ std::string json_line(const record& line, const std::optional<origin>& about = {
 /// that is not a JSON object.
 std::optional<record> record_of(std::string_view json_line);
 
+/// Returns the lines of metrics.jsonl that are such objects: the last one may be incomplete.
+std::vector<record> records_of(std::string_view metrics);
+
 /// A class: its name, and how its samples were classified.
 using named_counts = std::pair<std::string, rules::class_counts>;
 

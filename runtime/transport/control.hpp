@@ -5,8 +5,6 @@
 
 #include "troupe/actors/wire/control_messages.hpp"
 
-#include <caf/meta/type_name.hpp>
-
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -25,6 +23,7 @@ namespace troupe::control {
 
 /// Introduces a node that asks to join. All fields except the name and the fingerprint must be equal on all nodes.
 struct introduction {
+  static constexpr const char* name = "introduction";
   std::string node{};      ///< Name of the node in the topology file.
   std::string version{};   ///< Version of Troupe.
   std::string topology{};  ///< Canonical text of the topology file; see topology::canonical.
@@ -33,124 +32,76 @@ struct introduction {
   /// Properties of the node that may affect the bits of a result; see runtime/supervision/fingerprint.hpp.
   std::map<std::string, std::string> fingerprint{};
   bool continues{false};  ///< Whether --resume was given to the first node, or to the one that keeps copies.
-
-  template <class F>
-  friend typename F::result_type inspect(F& f, introduction& x) {
-    return f(caf::meta::type_name("introduction"), x.node, x.version, x.topology, x.weights, x.data, x.fingerprint,
-             x.continues);
-  }
 };
 
 /// The tensor links of this node to all others are open.
 struct linked {
-  template <class F>
-  friend typename F::result_type inspect(F& f, linked&) {
-    return f(caf::meta::type_name("linked"));
-  }
+  static constexpr const char* name = "linked";
 };
 
 /// An actor of this node has failed.
 struct failed {
+  static constexpr const char* name = "failed";
   std::string why{};
-
-  template <class F>
-  friend typename F::result_type inspect(F& f, failed& x) {
-    return f(caf::meta::type_name("failed"), x.why);
-  }
 };
 
 /// The tensor link of this node to another one is lost.
 struct link_lost {
+  static constexpr const char* name = "link_lost";
   std::uint32_t node{0};
   std::string why{};
-
-  template <class F>
-  friend typename F::result_type inspect(F& f, link_lost& x) {
-    return f(caf::meta::type_name("link_lost"), x.node, x.why);
-  }
 };
 
 /// Answers who_waits: which ranks of this node wait for ranks of the lost node; empty if none does.
 struct waiting {
+  static constexpr const char* name = "waiting";
   std::uint32_t lost{0};
   std::string ranks{};
-
-  template <class F>
-  friend typename F::result_type inspect(F& f, waiting& x) {
-    return f(caf::meta::type_name("waiting"), x.lost, x.ranks);
-  }
 };
 
 /// This node has received a signal and asks to end the run in good order.
 struct interrupted {
+  static constexpr const char* name = "interrupted";
   std::int32_t signal{0};
-
-  template <class F>
-  friend typename F::result_type inspect(F& f, interrupted& x) {
-    return f(caf::meta::type_name("interrupted"), x.signal);
-  }
 };
 
 /// This node has written its copy of the checkpoint of this step, or could not.
 struct copied {
+  static constexpr const char* name = "copied";
   std::uint64_t step{0};
-
-  template <class F>
-  friend typename F::result_type inspect(F& f, copied& x) {
-    return f(caf::meta::type_name("copied"), x.step);
-  }
 };
 
 // From the first node to another node. -----------------------------------------------------------------------------
 
 /// Accepts an introduction.
 struct welcome {
+  static constexpr const char* name = "welcome";
   std::vector<memory_handle> memories{};  ///< Handles indexed by exchange; empty for exchanges without shared memory.
   std::string session{};  ///< With which tensor links are opened: 16 random bytes. Filled in by the links.
-
-  template <class F>
-  friend typename F::result_type inspect(F& f, welcome& x) {
-    return f(caf::meta::type_name("welcome"), x.memories, x.session);
-  }
 };
 
 /// Rejects an introduction.
 struct refusal {
+  static constexpr const char* name = "refusal";
   std::string reason{};
-
-  template <class F>
-  friend typename F::result_type inspect(F& f, refusal& x) {
-    return f(caf::meta::type_name("refusal"), x.reason);
-  }
 };
 
 /// All nodes have joined: asks the node to open its tensor links.
 struct link_up {
-  template <class F>
-  friend typename F::result_type inspect(F& f, link_up&) {
-    return f(caf::meta::type_name("link_up"));
-  }
+  static constexpr const char* name = "link_up";
 };
 
 /// A node is lost: asks which ranks wait for its ranks.
 struct who_waits {
+  static constexpr const char* name = "who_waits";
   std::uint32_t lost{0};
-
-  template <class F>
-  friend typename F::result_type inspect(F& f, who_waits& x) {
-    return f(caf::meta::type_name("who_waits"), x.lost);
-  }
 };
 
 /// The run is over.
 struct end {
+  static constexpr const char* name = "end";
   std::int32_t status{0};  ///< Exit status of the run.
   std::string failure{};   ///< Empty if it did not fail.
-
-  template <class F>
-  friend typename F::result_type inspect(F& f, end& x) {
-    return f(caf::meta::type_name("end"), x.status, x.failure);
-  }
 };
 
 /// A control message. The position of a type is its number in the bytes of a message.

@@ -2,21 +2,21 @@
 
 #include "troupe/files/json.hpp"
 #include "troupe/runtime/support/read_text.hpp"
+#include "troupe/runtime/telemetry/metrics.hpp"
 #include "troupe/runtime/topology/canonical.hpp"
 #include "troupe/runtime/topology/error.hpp"
 #include "troupe/runtime/topology/load.hpp"
 #include "troupe/runtime/topology/value.hpp"
 #include "troupe/tools/comparing/statistics.hpp"
 #include "troupe/tools/comparing/words.hpp"
+#include "troupe/tools/results/tables.hpp"
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <cmath>
 #include <cstdio>
 #include <map>
 #include <set>
-#include <sstream>
 
 namespace troupe::comparing {
 
@@ -29,53 +29,19 @@ namespace {
 /// Keys that begin like this may differ: they place the workers, and say how long things take.
 constexpr std::array placement{"link.", "node.", "transport."};
 
-std::vector<std::string> split(const std::string& line) {
-  std::vector<std::string> cells;
-  std::istringstream rest{line};
-  for (std::string cell; std::getline(rest, cell, ',');) cells.push_back(cell);
-  return cells;
-}
-
-/// Returns the numbers in the columns of a table that have these names, row by row; none if a row lacks one.
-std::vector<std::vector<double>> columns_of(const fs::path& path, const std::vector<std::string>& names) {
-  std::istringstream lines{read_text(path)};
-  std::string line;
-  std::getline(lines, line);
-  const auto header = split(line);
-  std::vector<std::vector<double>> rows;
-  while (std::getline(lines, line)) {
-    const auto cells = split(line);
-    auto& row = rows.emplace_back();
-    for (const auto& name : names) {
-      const auto at = static_cast<std::size_t>(std::find(header.begin(), header.end(), name) - header.begin());
-      double value = 0;
-      if (at >= header.size() || at >= cells.size()) return {};
-      const auto* end = cells[at].data() + cells[at].size();
-      if (std::from_chars(cells[at].data(), end, value).ptr != end || !std::isfinite(value) || value < 0) return {};
-      row.push_back(value);
-    }
-  }
-  return rows;
-}
-
 /// Reads the lines of metrics.jsonl. Returns whether the run has finished.
 bool read_metrics(const fs::path& path, run_figures& into) {
-  std::istringstream lines{read_text(path)};
   bool finished = false;
   std::vector<std::optional<double>> epochs;
-  for (std::string text; std::getline(lines, text);) {
-    const auto line = files::parse_json(text);
-    if (!line.is_object()) continue;
-    const auto event = line.value("event", json()).is_string() ? line["event"].get<std::string>() : "";
-    if (event == "resume") return false;  // its times are of two machines, or of two loads of one
-    if (event == "epoch") epochs.push_back(files::number_at(line, "epoch_seconds"));
-    if (event != "end") continue;
-    const auto status = line.value("status", json());
-    finished = status == "done";
-    into.train_seconds = files::number_at(line, "train_seconds").value_or(0);
-    into.bytes_sent = files::number_at(line, "bytes_sent").value_or(0);
-    into.samples_per_second = files::number_at(line, "samples_per_second");
-    into.staleness_mean = files::number_at(line, "staleness_mean");
+  for (const auto& line : telemetry::records_of(read_text(path))) {
+    if (line.event == "resume") return false;  // its times are of two machines, or of two loads of one
+    if (line.event == "epoch") epochs.push_back(line.epoch_seconds);
+    if (line.event != "end") continue;
+    finished = line.status == "done";
+    into.train_seconds = line.train_seconds;
+    into.bytes_sent = static_cast<double>(line.bytes_sent);
+    into.samples_per_second = line.samples_per_second;
+    into.staleness_mean = line.staleness_mean;
   }
   if (const auto spread = spread_of(epochs)) into.epoch_seconds = spread->median;
   return finished && into.train_seconds > 0;
@@ -130,20 +96,18 @@ run_figures read_figures(const fs::path& folder) {
     throw input_error(folder.string() +
                       ": the run has not made all its steps in one go, so that its times cannot be compared; expected "
                       "the results folder of a run that ended with the status \"done\" and was not continued");
-  const auto rows =
-      columns_of(folder / "workers.csv", {"steps", "busy_seconds", "data_wait_seconds", "exchange_wait_seconds"});
-  for (const auto& row : rows) {
+  const auto workers = folder / "workers.csv", links = folder / "links.csv";
+  for (const auto& one : results::workers_in(read_text(workers), workers.string())) {
     found.workers += 1;
-    found.steps += row[0];
-    found.busy += row[1];
-    found.data_wait += row[2];
-    found.exchange_wait += row[3];
+    found.steps += static_cast<double>(one.steps);
+    found.busy += one.busy;
+    found.data_wait += one.data_wait;
+    found.exchange_wait += one.exchange_wait;
   }
-  if (found.steps == 0)
-    throw input_error((folder / "workers.csv").string() + ": expected the steps and times of each worker");
-  if (exists(folder / "links.csv"))
-    for (const auto& row : columns_of(folder / "links.csv", {"busy_share"}))
-      found.busiest_share = std::max(found.busiest_share.value_or(0), row[0]);
+  if (found.steps == 0) throw input_error(workers.string() + ": expected the steps and times of each worker");
+  if (exists(links))
+    for (const auto& one : results::links_in(read_text(links), links.string()))
+      found.busiest_share = std::max(found.busiest_share.value_or(0), one.busy_share);
   return found;
 }
 

@@ -26,7 +26,7 @@ std::string fixed(double value, int digits) {
   return text.data();
 }
 
-shares shares_of(const measured_worker& worker, double whole) {
+shares shares_of(const worker_total& worker, double whole) {
   const auto share = [&](double seconds) { return std::clamp(seconds / whole, 0.0, 1.0); };
   shares of{.compute = share(worker.busy - worker.data_wait),
             .data = share(worker.data_wait),

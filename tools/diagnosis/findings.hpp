@@ -21,12 +21,12 @@ struct shares {
 };
 
 struct findings {
-  std::vector<shares> workers;             ///< By rank.
-  shares mean{};                           ///< Over the workers.
-  double evaluation{0};                    ///< Share of the run in which an evaluation held the workers back.
-  std::size_t slowest{0};                  ///< Rank of the worker whose steps take longest.
-  double slowness{1};                      ///< How many times as long as in the median worker a step takes there.
-  std::optional<measured_link> busiest{};  ///< The link that was occupied most, if there are emulated ones.
+  std::vector<shares> workers;                   ///< By rank.
+  shares mean{};                                 ///< Over the workers.
+  double evaluation{0};                          ///< Share of the run in which an evaluation held the workers back.
+  std::size_t slowest{0};                        ///< Rank of the worker whose steps take longest.
+  double slowness{1};                            ///< How many times as long as in the median worker a step takes there.
+  std::optional<results::link_total> busiest{};  ///< The link that was occupied most, if there are emulated ones.
 };
 
 findings findings_of(const measured_run& run);

@@ -54,7 +54,7 @@ microseconds rounded(double seconds) {
   return microseconds{std::llround(std::clamp(1e6 * seconds, 1.0, 1e13))};
 }
 
-double computing_per_step(const measured_worker& worker) {
+double computing_per_step(const worker_total& worker) {
   return (worker.busy - worker.data_wait) / static_cast<double>(std::max<std::uint64_t>(worker.steps, 1));
 }
 

@@ -50,12 +50,8 @@ class watched_display final : public telemetry::display {
     auto& about = options_.facts.origin;
     about.continued = std::exchange(about.begun, "");
     const auto text = read_text(options_.facts.folder / "metrics.jsonl");
-    for (std::string_view rest = text; !rest.empty();) {
-      const auto line = rest.substr(0, rest.find('\n'));
-      rest.remove_prefix(std::min(rest.size(), line.size() + 1));
-      if (const auto read = telemetry::record_of(line)) run_->write(*read);
-      if (about.begun.empty()) about.begun = telemetry::begun_in(line);
-    }
+    for (const auto& line : telemetry::records_of(text)) run_->write(line);
+    about.begun = telemetry::begun_in(std::string_view{text}.substr(0, text.find('\n')));
   }
 
   void serve(topology::endpoint where) {
