@@ -51,16 +51,19 @@ print_stages() {
     while IFS= read -r line; do printf '%s[%s]%s %s\n' "$bold" "${0##*/}" "$plain" "$line"; done
 }
 
+unset CDPATH  # with it, cd could choose another folder of the same name
+
 # The local environment. A relative TROUPE_VENV is relative to the caller's folder, so this must precede any cd.
 TROUPE_VENV=$(realpath -m -- "${TROUPE_VENV:-"$(dirname "${BASH_SOURCE[0]}")/../.venv"}")
 export TROUPE_VENV
 
 # configure PRESET [OPTION…]: runs CMake with the LibTorch of the local environment.
 configure() {
-  local torch log preset=$1; shift
-  torch=$(echo "$TROUPE_VENV"/lib/python3*/site-packages/torch)
+  local log preset=$1; shift
+  local torch=("$TROUPE_VENV"/lib/python3*/site-packages/torch)
+  [ -d "${torch[0]}" ] || die "LibTorch was not found in $TROUPE_VENV. Run scripts/setup, which installs it there."
   log=$(mktemp)
-  if cmake --preset "$preset" "-DTROUPE_TORCH_ROOT=$torch" "$@" >"$log" 2>&1; then rm "$log"; return; fi
+  if cmake --preset "$preset" "-DTROUPE_TORCH_ROOT=${torch[0]}" "$@" >"$log" 2>&1; then rm "$log"; return; fi
   cat "$log" >&2; rm "$log"
   die "CMake could not configure the preset $preset; see its error above.
   If the build folder belongs to another compiler or generator, remove it and run this script again."
